@@ -1,0 +1,74 @@
+//! What can go wrong with a primitive, as seen by the node that issued it.
+
+use crate::{EventId, GlobalAddr, NodeSet};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Why a primitive did not do its work. Whatever the reason, all-or-nothing
+/// holds: no surviving node sees any effect of the failed operation.
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
+pub enum PrimitiveError {
+    /// Nodes of the destination set were dead when the operation took its place
+    /// in the order of operations.
+    #[error("{nodes} not reachable: dead, cut off, or not joined")]
+    NodesDead {
+        /// Exactly the dead nodes of the set.
+        nodes: NodeSet,
+    },
+    /// Some node of the set did not answer in the backend's time limit, and the
+    /// backend cannot tell which.
+    #[error("no answer from some of {nodes} within the time limit")]
+    TimedOut {
+        /// The set that was asked.
+        nodes: NodeSet,
+    },
+    /// The issuing node itself is no longer part of the cluster.
+    #[error("this node is cut off from the cluster")]
+    Disconnected,
+    /// The operation names memory outside the layout.
+    #[error(transparent)]
+    OutOfBounds(#[from] OutOfBounds),
+    /// The variable is not aligned to its eight-byte word.
+    #[error("address {addr} is not aligned to a variable")]
+    Misaligned {
+        /// The address named.
+        addr: GlobalAddr,
+    },
+    /// The event named for the remote side is not in the layout.
+    #[error("event {event:?} is not in the layout")]
+    UnknownEvent {
+        /// The event named.
+        event: EventId,
+    },
+}
+
+/// A range that does not lie in global memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[error("{len} bytes at {addr} do not lie in the {size} bytes of global memory")]
+pub struct OutOfBounds {
+    /// First byte of the range.
+    pub addr: GlobalAddr,
+    /// Length of the range in bytes.
+    pub len: u64,
+    /// Size of global memory in bytes.
+    pub size: u64,
+}
+
+/// A node list that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NodeSetParseError {
+    /// Not in the `n[1-4,7]` notation.
+    #[error("node list {text:?} is not understood: {why}; write for example n[1-4,7]")]
+    Syntax {
+        /// What was given.
+        text: String,
+        /// What the parser objected to.
+        why: String,
+    },
+    /// A name that is not `n` followed by a number.
+    #[error("{name:?} is not a node id; ids look like n17")]
+    NotANodeId {
+        /// The offending name.
+        name: String,
+    },
+}

@@ -1,0 +1,45 @@
+//! The three network primitives that all of STORM stands on, as one trait.
+//!
+//! | primitive | here | paper |
+//! |---|---|---|
+//! | XFER-AND-SIGNAL | [`Primitives::xfer_and_signal`] | Algorithm 10 |
+//! | TEST-EVENT | [`Primitives::test_event`] (poll), [`Primitives::await_event`] (block) | Algorithm 11 |
+//! | COMPARE-AND-WRITE | [`Primitives::compare_and_write`] | Algorithm 12 |
+//!
+//! They act on *global memory* ([`GlobalMemory`]): a symmetric heap in which the
+//! same [`GlobalAddr`] means the same variable on every node, laid out by a
+//! [`Layout`] whose hash is compared when a node joins. The contract, from
+//! section 2.4.1 of the paper and sharpened where the paper is silent, is
+//! written on the [`Primitives`] trait; [`conformance`] tests it on any backend.
+//!
+//! Also here: [`middleware`] that injects faults, traces or delays over any
+//! backend, and [`sim`], a deterministic single-threaded executor with a virtual
+//! clock and an in-memory network.
+//!
+//! What this crate does not do: open a socket, read the wall clock, start a
+//! thread, or know what a job is. Nothing here names a backend or a daemon.
+
+pub mod conformance;
+mod error;
+mod events;
+mod ids;
+mod layout;
+mod membership;
+mod memory;
+pub mod middleware;
+mod node_set;
+mod primitives;
+mod runtime;
+pub mod sim;
+mod time;
+
+pub use error::{NodeSetParseError, OutOfBounds, PrimitiveError};
+pub use events::{AwaitEvent, EventTable, LocalEvent, Signal};
+pub use ids::{Epoch, EventId, GlobalAddr, Incarnation, NodeId};
+pub use layout::{EventRange, Layout, LayoutBuilder, LayoutHash, Region, Var, VarArray, Word};
+pub use membership::Membership;
+pub use memory::GlobalMemory;
+pub use node_set::NodeSet;
+pub use primitives::{CompareAndWrite, Primitives, Relation, Xfer};
+pub use runtime::{Runtime, Task};
+pub use time::Instant;
