@@ -1,0 +1,80 @@
+//! What a policy asks for.
+
+use crate::{Infeasible, JobId, MatrixError, NodeIndex, Placement, Slot};
+
+/// A decision of a policy. Actions are to be carried out in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Launch a job in a row. It runs while that row is active.
+    Start {
+        /// The job; it no longer waits.
+        job: JobId,
+        /// Its PEs, by rank.
+        placement: Placement,
+        /// Its home row.
+        slot: Slot,
+    },
+    /// Another row runs from now on. On a slice edge it is the row of the
+    /// coming slice; otherwise nobody was running, and a slice begins at once.
+    Activate {
+        /// The row.
+        slot: Slot,
+    },
+    /// The event does not fit the state and changed nothing: to be logged.
+    Refused(EventError),
+}
+
+/// An event that does not fit the state of the policy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EventError {
+    /// Submitted, and can never run: admission should have said so.
+    #[error("job {job} can never run here")]
+    Infeasible {
+        /// The job.
+        job: JobId,
+        /// Why.
+        #[source]
+        why: Infeasible,
+    },
+    /// Submitted or restored twice.
+    #[error("job {job} is known already")]
+    DuplicateJob {
+        /// The job.
+        job: JobId,
+    },
+    /// Submitted when the queue was full.
+    #[error("job {job} was submitted when {limit} jobs were waiting, the most there may be")]
+    QueueFull {
+        /// The job.
+        job: JobId,
+        /// The bound, [`crate::MAX_PENDING_JOBS`].
+        limit: usize,
+    },
+    /// Restored where it cannot be running.
+    #[error("job {job} cannot be taken over")]
+    NotRestored {
+        /// The job.
+        job: JobId,
+        /// Why.
+        #[source]
+        why: MatrixError,
+    },
+    /// Ended without having held PEs.
+    #[error("job {job} ended and holds no PEs")]
+    NotRunning {
+        /// The job.
+        job: JobId,
+    },
+    /// Withdrawn without having waited.
+    #[error("job {job} was withdrawn and does not wait")]
+    NotPending {
+        /// The job.
+        job: JobId,
+    },
+    /// A node beyond the machine.
+    #[error("there is no node with index {node}")]
+    NoSuchNode {
+        /// The index.
+        node: NodeIndex,
+    },
+}

@@ -1,0 +1,70 @@
+//! A set of columns as ascending ranges: what a job holds in its rows.
+//!
+//! A buddy block is one range however large it is, so that giving and taking
+//! costs nothing per column here.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Pe;
+
+/// Columns as ascending, disjoint ranges that do not touch.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ColumnSet {
+    ranges: Vec<Range<u32>>,
+}
+
+impl ColumnSet {
+    /// The empty set.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { ranges: Vec::new() }
+    }
+
+    /// The set of these disjoint ranges, in any order.
+    #[must_use]
+    pub fn from_ranges(mut ranges: Vec<Range<u32>>) -> Self {
+        ranges.sort_unstable_by_key(|range| range.start);
+        let mut set = Self { ranges: Vec::with_capacity(ranges.len()) };
+        for range in ranges {
+            set.push(range);
+        }
+        set
+    }
+
+    /// Adds columns that all lie after the present ones.
+    pub fn push(&mut self, range: Range<u32>) {
+        if range.is_empty() {
+            return;
+        }
+        match self.ranges.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => self.ranges.push(range),
+        }
+    }
+
+    /// The ranges, ascending.
+    #[must_use]
+    pub fn ranges(&self) -> &[Range<u32>] {
+        &self.ranges
+    }
+
+    /// The columns, ascending.
+    pub fn columns(&self) -> impl Iterator<Item = Pe> + '_ {
+        self.ranges.iter().cloned().flatten().map(Pe)
+    }
+
+    /// The number of columns.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.ranges.iter().map(|range| range.end - range.start).sum()
+    }
+
+    /// Whether there is no column.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+}

@@ -1,0 +1,36 @@
+//! What a policy is told.
+
+use crate::{JobId, JobRequest, NodeIndex, Placement, Quantum, Slot};
+
+/// Something that happened, in the order in which it happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A job was admitted and waits for PEs.
+    Submit(JobRequest),
+    /// A job runs already: the Machine Manager was restarted and adopts it.
+    /// The slot is the one that it was started in.
+    Restore {
+        /// The job.
+        request: JobRequest,
+        /// Where it runs.
+        placement: Placement,
+        /// Its home row.
+        slot: Slot,
+    },
+    /// A job that held PEs has ended, for whatever reason.
+    Finished(JobId),
+    /// A job that waits was withdrawn.
+    Cancel(JobId),
+    /// A node died or was cut off. Its columns take no job until
+    /// [`Event::NodeUp`]; the Machine Manager ends the jobs that hold some and
+    /// says [`Event::Finished`].
+    NodeDown(NodeIndex),
+    /// A node shall take no more jobs; those that run there may finish.
+    NodeDrained(NodeIndex),
+    /// A node takes jobs (again).
+    NodeUp(NodeIndex),
+    /// A slice ended.
+    SliceEdge,
+    /// The length of the slices was changed.
+    SetQuantum(Quantum),
+}

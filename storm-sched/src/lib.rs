@@ -1,0 +1,60 @@
+//! Scheduling decisions of STORM, and nothing else.
+//!
+//! A [`Policy`] is a state machine: it takes an [`Event`] with the time at
+//! which it happened and answers with [`Action`]s. The live Machine Manager,
+//! the simulated machine and the trace replayer drive the same object, so this
+//! crate has no clock, socket, thread or file, and knows no other crate of
+//! STORM.
+//!
+//! The pieces, from the bottom:
+//!
+//! * [`Machine`]: the partition; its nodes in order, their processing elements
+//!   (PEs) numbered node by node as the columns of the matrix.
+//! * [`BuddyTree`], [`Matrix`]: the Ousterhout matrix (a row is a time slot, a
+//!   column a PE) with buddy allocation inside each row.
+//! * [`feasible`]: whether a [`JobRequest`] can ever run on a machine.
+//! * [`policies`]: one file each; [`registry::by_name`] finds them.
+#![forbid(unsafe_code)]
+
+mod action;
+mod buddy_tree;
+mod column_set;
+mod event;
+mod feasible;
+mod ids;
+mod job_request;
+mod machine;
+mod matrix;
+mod params;
+mod partition;
+mod pending_queue;
+mod pending_reason;
+mod placement;
+pub mod policies;
+mod policy;
+pub mod registry;
+mod row;
+mod sched_time;
+mod shape;
+
+pub use action::{Action, EventError};
+pub use buddy_tree::BuddyTree;
+pub use column_set::ColumnSet;
+pub use event::Event;
+pub use feasible::{Infeasible, feasible};
+pub use ids::{JobId, NodeIndex, Pe, Slot};
+pub use job_request::JobRequest;
+pub use machine::{MAX_PES, Machine, MachineError, Node, NodeState};
+pub use matrix::{Fit, InvariantViolation, Matrix, MatrixError, Released};
+pub use params::{
+    DEFAULT_MPL_LIMIT, DEFAULT_QUANTUM_US, MAX_MPL_LIMIT, MAX_QUANTUM_US, MIN_QUANTUM_US, MplLimit,
+    ParamError, PolicyParams, Quantum,
+};
+pub use pending_queue::{MAX_PENDING_JOBS, PendingQueue};
+pub use pending_reason::{AbsentNode, Ahead, MAX_NAMED_NODES, PendingReason, Shortage};
+pub use placement::{NodeShare, Placement};
+pub use policy::{JobView, Policy, RowView};
+pub use registry::UnknownPolicy;
+pub use row::Row;
+pub use sched_time::SchedTime;
+pub use shape::{Room, Shape, Shortfall};

@@ -1,0 +1,167 @@
+//! The partition that a policy schedules: its nodes in order, the processing
+//! elements (PEs) of each, and which nodes take work.
+//!
+//! Columns of the Ousterhout matrix are PEs numbered node by node, so that
+//! neighbouring columns share a node. What a node's death means for the jobs
+//! on it is not decided here: the Machine Manager ends them.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{NodeIndex, Pe};
+
+/// The most PEs that one partition may have: 2^24, 1,024 times the paper's
+/// largest machine (16,384 nodes); it bounds the memory of a matrix row.
+pub const MAX_PES: u32 = 1 << 24;
+
+/// Whether a node takes new work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeState {
+    /// Takes jobs.
+    #[default]
+    Up,
+    /// Takes no new job; those that run there may finish.
+    Drained,
+    /// Dead or unreachable.
+    Down,
+}
+
+/// One node of the partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    name: String,
+    first: Pe,
+    pes: u32,
+    state: NodeState,
+}
+
+impl Node {
+    /// The name that users know the node by.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number of PEs of the node.
+    #[must_use]
+    pub fn pes(&self) -> u32 {
+        self.pes
+    }
+
+    /// The columns of the node.
+    #[must_use]
+    pub fn columns(&self) -> Range<u32> {
+        self.first.0..self.first.0 + self.pes
+    }
+
+    /// Whether the node takes new work.
+    #[must_use]
+    pub fn state(&self) -> NodeState {
+        self.state
+    }
+}
+
+/// Why a list of nodes is not a machine.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MachineError {
+    /// There is no node.
+    #[error("the partition has no nodes: name at least one")]
+    NoNodes,
+    /// A node without PEs could never run anything.
+    #[error("node {name} has no PEs: give it at least one, or leave it out")]
+    NoPes {
+        /// The node.
+        name: String,
+    },
+    /// More than [`MAX_PES`].
+    #[error("the partition has more than {MAX_PES} PEs: split it into several")]
+    TooManyPes,
+}
+
+/// The nodes of a partition in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    nodes: Vec<Node>,
+    node_of: Vec<NodeIndex>,
+}
+
+impl Machine {
+    /// A machine of these nodes (name, PEs) in this order, all of them up.
+    ///
+    /// # Errors
+    /// No node, a node without PEs, or more than [`MAX_PES`] PEs in all.
+    pub fn new<N: Into<String>>(
+        nodes: impl IntoIterator<Item = (N, u32)>,
+    ) -> Result<Self, MachineError> {
+        let mut machine = Self { nodes: Vec::new(), node_of: Vec::new() };
+        for (index, (name, pes)) in (0..).map(NodeIndex).zip(nodes) {
+            let name = name.into();
+            if pes == 0 {
+                return Err(MachineError::NoPes { name });
+            }
+            let first = machine.pes();
+            if pes > MAX_PES - first {
+                return Err(MachineError::TooManyPes);
+            }
+            machine.nodes.push(Node { name, first: Pe(first), pes, state: NodeState::Up });
+            machine.node_of.resize((first + pes) as usize, index);
+        }
+        if machine.nodes.is_empty() { Err(MachineError::NoNodes) } else { Ok(machine) }
+    }
+
+    /// `nodes` nodes of `pes_per_node` PEs each, named `n1`, `n2`, ...
+    ///
+    /// # Errors
+    /// As for [`Machine::new`].
+    pub fn uniform(nodes: u32, pes_per_node: u32) -> Result<Self, MachineError> {
+        Self::new((1..=nodes).map(|number| (format!("n{number}"), pes_per_node)))
+    }
+
+    /// All nodes in order, whatever their state.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The node at an index, if there is one.
+    #[must_use]
+    pub fn node(&self, index: NodeIndex) -> Option<&Node> {
+        self.nodes.get(index.0 as usize)
+    }
+
+    /// The node that a PE belongs to, if there is such a PE.
+    #[must_use]
+    pub fn node_of(&self, pe: Pe) -> Option<NodeIndex> {
+        self.node_of.get(pe.0 as usize).copied()
+    }
+
+    /// The number of PEs, whatever the state of their nodes.
+    #[must_use]
+    pub fn pes(&self) -> u32 {
+        // `new` keeps the table within MAX_PES entries.
+        self.node_of.len() as u32
+    }
+
+    /// The number of PEs whose nodes take new work.
+    #[must_use]
+    pub fn usable_pes(&self) -> u32 {
+        self.nodes.iter().filter(|node| node.state == NodeState::Up).map(Node::pes).sum()
+    }
+
+    /// Whether a PE exists and its node takes new work.
+    #[must_use]
+    pub fn is_usable(&self, pe: Pe) -> bool {
+        self.node_of(pe)
+            .and_then(|index| self.node(index))
+            .is_some_and(|node| node.state == NodeState::Up)
+    }
+
+    /// Sets the state of a node and returns the one it had, or `None` when
+    /// there is no such node.
+    pub fn set_state(&mut self, index: NodeIndex, state: NodeState) -> Option<NodeState> {
+        let node = self.nodes.get_mut(index.0 as usize)?;
+        Some(std::mem::replace(&mut node.state, state))
+    }
+}

@@ -1,0 +1,308 @@
+//! The Ousterhout matrix: rows are time slots, columns are PEs, and a job
+//! holds the same columns in each of its rows.
+//!
+//! A job lives in its home row; the types allow further rows, for alternative
+//! scheduling and slot unification, which are not done here. A row is deleted
+//! when its last job leaves and opened again when one comes; the cyclic order
+//! is that of the slot numbers, so the other rows keep their numbers and their
+//! places, and the cursor never passes a live row.
+//!
+//! Which row a job gets is the policy's decision.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::shape::Shape;
+use crate::{
+    ColumnSet, JobId, JobRequest, Machine, MplLimit, NodeIndex, NodeState, Placement, Row,
+    Shortfall, Slot,
+};
+
+mod check;
+
+pub use check::InvariantViolation;
+
+/// How columns are chosen inside a row for a job that names no node count.
+/// (A job that does gets the first nodes with room, whatever this says.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fit {
+    /// One aligned buddy block, rounded up to a power of two.
+    Block,
+    /// A union of buddy blocks, largest first: the fallback of
+    /// [`crate::BuddyTree`] for holes and odd sizes.
+    Pieces,
+    /// As many columns as there are processes, out of one block if possible:
+    /// space sharing, where rounding up would only waste.
+    Exact,
+}
+
+/// Why columns could not be taken back for a job that is already running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MatrixError {
+    /// The job holds columns.
+    #[error("job {0} is already in the matrix")]
+    JobPresent(JobId),
+    /// The slot number is not below the multiprogramming limit.
+    #[error("slot {slot} is beyond the limit of {limit} rows")]
+    NoSuchSlot {
+        /// The slot.
+        slot: Slot,
+        /// The most rows.
+        limit: u32,
+    },
+    /// The columns are beyond the machine or another job holds them.
+    #[error("the columns are not free in slot {0}")]
+    ColumnsTaken(Slot),
+}
+
+/// What one job holds.
+#[derive(Debug, Clone)]
+pub(crate) struct Holding {
+    pub(crate) columns: ColumnSet,
+    pub(crate) rows: BTreeSet<Slot>,
+    /// A node of the job stopped taking work while the job held it.
+    pub(crate) on_hole: bool,
+}
+
+/// What a job's end left behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Released {
+    /// The active row was deleted.
+    pub active_row_deleted: bool,
+}
+
+/// The matrix of one partition.
+#[derive(Debug, Clone)]
+pub struct Matrix {
+    machine: Machine,
+    limit: MplLimit,
+    /// Indexed by slot; a row without jobs is a deleted one.
+    rows: Vec<Row>,
+    live: BTreeSet<Slot>,
+    jobs: BTreeMap<JobId, Holding>,
+    cursor: Slot,
+    active: bool,
+    taken_ever_pes: u64,
+    freed_ever_pes: u64,
+}
+
+impl Matrix {
+    /// An empty matrix over a machine, of at most `limit` rows.
+    #[must_use]
+    pub fn new(machine: Machine, limit: MplLimit) -> Self {
+        Self {
+            machine,
+            limit,
+            rows: Vec::new(),
+            live: BTreeSet::new(),
+            jobs: BTreeMap::new(),
+            cursor: Slot(0),
+            active: false,
+            taken_ever_pes: 0,
+            freed_ever_pes: 0,
+        }
+    }
+
+    /// The machine whose PEs are the columns.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The most rows there may be.
+    #[must_use]
+    pub fn limit(&self) -> MplLimit {
+        self.limit
+    }
+
+    /// The live rows in cyclic order.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> + '_ {
+        self.live.iter().filter_map(|&slot| self.row(slot))
+    }
+
+    /// The number of live rows: the multiprogramming level.
+    #[must_use]
+    pub fn row_count(&self) -> u32 {
+        // At most `limit` rows are live.
+        self.live.len() as u32
+    }
+
+    /// A live row.
+    #[must_use]
+    pub fn row(&self, slot: Slot) -> Option<&Row> {
+        self.rows.get(slot.0 as usize).filter(|row| row.is_live())
+    }
+
+    /// The jobs in the matrix, by id.
+    pub fn jobs(&self) -> impl ExactSizeIterator<Item = JobId> + '_ {
+        self.jobs.keys().copied()
+    }
+
+    /// Whether a job is in the matrix.
+    #[must_use]
+    pub fn contains(&self, job: JobId) -> bool {
+        self.jobs.contains_key(&job)
+    }
+
+    /// The columns that a job holds in each of its rows.
+    #[must_use]
+    pub fn columns(&self, job: JobId) -> Option<&ColumnSet> {
+        self.jobs.get(&job).map(|holding| &holding.columns)
+    }
+
+    /// The rows of a job.
+    #[must_use]
+    pub fn rows_of(&self, job: JobId) -> Option<&BTreeSet<Slot>> {
+        self.jobs.get(&job).map(|holding| &holding.rows)
+    }
+
+    /// The slot that a new row would get: the lowest that is not live, or
+    /// `None` at the limit.
+    #[must_use]
+    pub fn vacant_slot(&self) -> Option<Slot> {
+        let vacant = (0..self.limit.get()).map(Slot);
+        // Live slots ascend, so the first that differs from its rank is a gap.
+        vacant
+            .zip(self.live.iter().map(Some).chain(std::iter::repeat(None)))
+            .find(|(slot, live)| *live != Some(slot))
+            .map(|(slot, _)| slot)
+    }
+
+    /// What an empty row lacks for a job of that shape, given the nodes that
+    /// take work now; `None` when it fits.
+    #[must_use]
+    pub fn empty_row_shortfall(&self, shape: Shape) -> Option<Shortfall> {
+        let up = self.machine.nodes().iter().filter(|node| node.state() == NodeState::Up);
+        shape.shortfall(up.map(|node| node.pes()))
+    }
+
+    /// Places a job in a row, which is opened if it is not live. `None`, and
+    /// nothing changes, when it does not fit there, is in the matrix already,
+    /// or the slot is not below the limit.
+    pub fn place(&mut self, request: &JobRequest, slot: Slot, fit: Fit) -> Option<Placement> {
+        if self.contains(request.id) {
+            return None;
+        }
+        self.ensure_row(slot)?;
+        let row = self.rows.get_mut(slot.0 as usize)?;
+        let columns = row.place(&self.machine, request.id, Shape::of(request), fit)?;
+        let pes = columns.columns().take(request.procs as usize).collect();
+        self.enter(request.id, columns, slot);
+        Placement::new(&self.machine, pes)
+    }
+
+    /// Takes columns for a job that runs on them already (the Machine Manager
+    /// was restarted); their nodes need not take new work.
+    ///
+    /// # Errors
+    /// [`MatrixError`]; nothing changes then.
+    pub fn restore(
+        &mut self,
+        job: JobId,
+        placement: &Placement,
+        slot: Slot,
+    ) -> Result<(), MatrixError> {
+        if self.contains(job) {
+            return Err(MatrixError::JobPresent(job));
+        }
+        let limit = self.limit.get();
+        self.ensure_row(slot).ok_or(MatrixError::NoSuchSlot { slot, limit })?;
+        let row = &mut self.rows[slot.0 as usize];
+        let mut columns = ColumnSet::new();
+        let mut on_hole = false;
+        let mut next = 0;
+        for pe in placement.pes() {
+            let taken =
+                pe.0 < next || pe.0 >= self.machine.pes() || row.taken().contains(pe.0 as usize);
+            if taken {
+                return Err(MatrixError::ColumnsTaken(slot));
+            }
+            next = pe.0 + 1;
+            on_hole |= !self.machine.is_usable(*pe);
+            columns.push(pe.0..next);
+        }
+        row.hold(job, &columns);
+        self.enter(job, columns, slot);
+        if let Some(holding) = self.jobs.get_mut(&job) {
+            holding.on_hole = on_hole;
+        }
+        Ok(())
+    }
+
+    /// Takes a job out of its rows and deletes those that are left empty;
+    /// `None` when it is not in the matrix.
+    pub fn release(&mut self, job: JobId) -> Option<Released> {
+        let holding = self.jobs.remove(&job)?;
+        let mut active_row_deleted = false;
+        for slot in holding.rows {
+            let row = &mut self.rows[slot.0 as usize];
+            row.release(&self.machine, job, &holding.columns, holding.on_hole);
+            self.freed_ever_pes += u64::from(holding.columns.len());
+            if !row.is_live() {
+                self.live.remove(&slot);
+                active_row_deleted |= self.active && self.cursor == slot;
+            }
+        }
+        self.active &= !active_row_deleted;
+        Some(Released { active_row_deleted })
+    }
+
+    /// Changes the state of a node and, with it, of its columns in every row;
+    /// jobs that hold some keep them. Returns the former state, or `None` when
+    /// there is no such node.
+    pub fn set_node_state(&mut self, node: NodeIndex, state: NodeState) -> Option<NodeState> {
+        let before = self.machine.set_state(node, state)?;
+        let columns = self.machine.node(node)?.columns();
+        let usable = state == NodeState::Up;
+        if usable == (before == NodeState::Up) {
+            return Some(before);
+        }
+        for row in &mut self.rows {
+            row.set_node(columns.clone(), usable);
+        }
+        if !usable {
+            let holds = |holding: &Holding| {
+                let touches = |range: &std::ops::Range<u32>| {
+                    range.start < columns.end && columns.start < range.end
+                };
+                holding.columns.ranges().iter().any(touches)
+            };
+            for holding in self.jobs.values_mut().filter(|holding| holds(holding)) {
+                holding.on_hole = true;
+            }
+        }
+        Some(before)
+    }
+
+    /// The row that runs now.
+    #[must_use]
+    pub fn active(&self) -> Option<Slot> {
+        self.active.then_some(self.cursor)
+    }
+
+    /// Moves the cursor to the next live row in cyclic order, the present one
+    /// when it is the only one, and returns it; `None` when no row is live.
+    pub fn advance(&mut self) -> Option<Slot> {
+        let after = Slot(self.cursor.0.saturating_add(1));
+        let next = self.live.range(after..).next().or_else(|| self.live.first()).copied();
+        self.active = next.is_some();
+        self.cursor = next.unwrap_or(self.cursor);
+        next
+    }
+
+    fn ensure_row(&mut self, slot: Slot) -> Option<()> {
+        if slot.0 >= self.limit.get() {
+            return None;
+        }
+        for number in self.rows.len() as u32..=slot.0 {
+            self.rows.push(Row::new(Slot(number), &self.machine));
+        }
+        Some(())
+    }
+
+    fn enter(&mut self, job: JobId, columns: ColumnSet, slot: Slot) {
+        self.live.insert(slot);
+        self.taken_ever_pes += u64::from(columns.len());
+        let holding = Holding { columns, rows: BTreeSet::from([slot]), on_hole: false };
+        self.jobs.insert(job, holding);
+    }
+}

@@ -1,0 +1,170 @@
+//! The invariants of the matrix, checked from outside its algorithms: slow,
+//! for tests.
+
+use std::collections::BTreeMap;
+
+use crate::{JobId, Matrix, Pe, Row, Slot};
+
+/// A broken invariant of [`Matrix`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvariantViolation {
+    /// Two jobs hold one column of one row.
+    #[error("slot {slot}, column {column}: held by jobs {first} and {second}")]
+    ColumnShared {
+        /// The row.
+        slot: Slot,
+        /// The column.
+        column: Pe,
+        /// One job.
+        first: JobId,
+        /// The other job.
+        second: JobId,
+    },
+    /// A row's bits or job list do not say what the jobs hold.
+    #[error("slot {slot}, column {column}: held by {holder:?}, marked taken: {taken}")]
+    TakenWrong {
+        /// The row.
+        slot: Slot,
+        /// The column.
+        column: Pe,
+        /// Who holds it.
+        holder: Option<JobId>,
+        /// Whether the row says that it is taken.
+        taken: bool,
+    },
+    /// The buddy tree offers a column that is taken or unusable, or hides one
+    /// that is neither.
+    #[error("slot {slot}, column {column}: free in the buddy tree: {free}, and should not be so")]
+    FreeWrong {
+        /// The row.
+        slot: Slot,
+        /// The column.
+        column: Pe,
+        /// What the tree says.
+        free: bool,
+    },
+    /// A job was given a column of a node that takes no work.
+    #[error("job {job} was given column {column}, whose node takes no work")]
+    UnusableColumn {
+        /// The job.
+        job: JobId,
+        /// The column.
+        column: Pe,
+    },
+    /// A job that is in no row, or in a row that does not list it, or the
+    /// other way round.
+    #[error("job {job} and slot {slot:?} disagree about each other")]
+    RowOfJob {
+        /// The job.
+        job: JobId,
+        /// The row; none when the job has no row at all.
+        slot: Option<Slot>,
+    },
+    /// A live row that is not listed, or a listed one without jobs.
+    #[error("slot {slot}: listed as live: {listed}, and should not be so")]
+    LiveWrong {
+        /// The row.
+        slot: Slot,
+        /// Whether it is listed.
+        listed: bool,
+    },
+    /// More rows than the multiprogramming limit.
+    #[error("{rows} rows, and the limit is {limit}")]
+    TooManyRows {
+        /// Live rows.
+        rows: u32,
+        /// The limit.
+        limit: u32,
+    },
+    /// The active row is not live.
+    #[error("slot {0} is active and has no jobs")]
+    ActiveNotLive(Slot),
+    /// What was taken and not freed is not what jobs hold.
+    #[error("{taken} columns were taken and {freed} freed, and jobs hold {held}")]
+    Unbalanced {
+        /// Columns ever taken.
+        taken: u64,
+        /// Columns ever freed.
+        freed: u64,
+        /// Columns held now, over all rows.
+        held: u64,
+    },
+}
+
+impl Matrix {
+    /// Checks every invariant of the matrix.
+    ///
+    /// # Errors
+    /// The first that does not hold.
+    pub fn check(&self) -> Result<(), InvariantViolation> {
+        let limit = self.limit.get();
+        if self.row_count() > limit {
+            return Err(InvariantViolation::TooManyRows { rows: self.row_count(), limit });
+        }
+        if let Some(slot) = self.active().filter(|slot| self.row(*slot).is_none()) {
+            return Err(InvariantViolation::ActiveNotLive(slot));
+        }
+        for row in &self.rows {
+            self.check_row(row)?;
+        }
+        self.check_jobs()?;
+        let held =
+            |slot: &crate::matrix::Holding| u64::from(slot.columns.len()) * slot.rows.len() as u64;
+        let held = self.jobs.values().map(held).sum();
+        let (taken, freed) = (self.taken_ever_pes, self.freed_ever_pes);
+        if taken != freed + held {
+            return Err(InvariantViolation::Unbalanced { taken, freed, held });
+        }
+        Ok(())
+    }
+
+    fn check_row(&self, row: &Row) -> Result<(), InvariantViolation> {
+        let slot = row.slot();
+        let listed = self.live.contains(&slot);
+        if listed != row.is_live() {
+            return Err(InvariantViolation::LiveWrong { slot, listed });
+        }
+        let mut holders: BTreeMap<Pe, JobId> = BTreeMap::new();
+        for &job in row.jobs() {
+            let holding = self.jobs.get(&job).filter(|holding| holding.rows.contains(&slot));
+            let Some(holding) = holding else {
+                return Err(InvariantViolation::RowOfJob { job, slot: Some(slot) });
+            };
+            for column in holding.columns.columns() {
+                if let Some(first) = holders.insert(column, job) {
+                    let second = job;
+                    return Err(InvariantViolation::ColumnShared { slot, column, first, second });
+                }
+            }
+        }
+        for column in (0..self.machine.pes()).map(Pe) {
+            let holder = holders.get(&column).copied();
+            let taken = row.taken().contains(column.0 as usize);
+            if taken != holder.is_some() {
+                return Err(InvariantViolation::TakenWrong { slot, column, holder, taken });
+            }
+            let free = row.is_free(column.0);
+            if free != (!taken && self.machine.is_usable(column)) {
+                return Err(InvariantViolation::FreeWrong { slot, column, free });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_jobs(&self) -> Result<(), InvariantViolation> {
+        for (&job, holding) in &self.jobs {
+            if holding.rows.is_empty() {
+                return Err(InvariantViolation::RowOfJob { job, slot: None });
+            }
+            let listed = |slot: &Slot| self.row(*slot).is_some_and(|row| row.jobs().contains(&job));
+            if let Some(&slot) = holding.rows.iter().find(|slot| !listed(slot)) {
+                return Err(InvariantViolation::RowOfJob { job, slot: Some(slot) });
+            }
+            let hole = holding.columns.columns().find(|pe| !self.machine.is_usable(*pe));
+            if let Some(column) = hole.filter(|_| !holding.on_hole) {
+                return Err(InvariantViolation::UnusableColumn { job, column });
+            }
+        }
+        Ok(())
+    }
+}

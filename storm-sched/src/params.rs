@@ -1,0 +1,146 @@
+//! The settings of the policies, typed, with their defaults and the reason for
+//! each. Read from TOML (kebab-case); unknown names are refused.
+//!
+//! One set serves all policies, so that changing the policy's name in a
+//! configuration never makes the rest of it an error; a policy uses what
+//! concerns it.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The default quantum in microseconds: 50 ms, the paper's choice for
+/// figures 4 and 5.
+pub const DEFAULT_QUANTUM_US: u64 = 50_000;
+/// The shortest quantum accepted, in microseconds: a third of the 300 us where
+/// the paper's figure 3 ends, so that the floor can be looked for.
+pub const MIN_QUANTUM_US: u64 = 100;
+/// The longest quantum accepted, in microseconds: one hour, more than any
+/// Slurm site's; beyond it, it is a mistake of units.
+pub const MAX_QUANTUM_US: u64 = 3_600_000_000;
+/// The default multiprogramming limit: 8, the highest level that the paper
+/// measured (figure 5), and it found the run time flat up to there.
+pub const DEFAULT_MPL_LIMIT: u32 = 8;
+/// The highest multiprogramming limit accepted: every resident job needs its
+/// memory, and at 1,024 rows a row would run for a thousandth of the time.
+pub const MAX_MPL_LIMIT: u32 = 1_024;
+
+/// The length of a time slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "u64", into = "u64")]
+pub struct Quantum {
+    micros: u64,
+}
+
+/// The most rows that a matrix may have (the multiprogramming limit).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct MplLimit(NonZeroU32);
+
+/// A setting outside its range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ParamError {
+    /// The quantum.
+    #[error(
+        "a quantum of {us} us is out of range: use {MIN_QUANTUM_US} to {MAX_QUANTUM_US} us \
+         (default {DEFAULT_QUANTUM_US})"
+    )]
+    Quantum {
+        /// What was given.
+        us: u64,
+    },
+    /// The multiprogramming limit.
+    #[error(
+        "a multiprogramming limit of {rows} rows is out of range: use 1 to {MAX_MPL_LIMIT} \
+         (default {DEFAULT_MPL_LIMIT})"
+    )]
+    MplLimit {
+        /// What was given.
+        rows: u32,
+    },
+}
+
+impl Quantum {
+    /// The length of the slice.
+    #[must_use]
+    pub const fn duration(self) -> Duration {
+        Duration::from_micros(self.micros)
+    }
+}
+
+impl Default for Quantum {
+    fn default() -> Self {
+        Self { micros: DEFAULT_QUANTUM_US }
+    }
+}
+
+impl TryFrom<u64> for Quantum {
+    type Error = ParamError;
+
+    fn try_from(us: u64) -> Result<Self, ParamError> {
+        let range = MIN_QUANTUM_US..=MAX_QUANTUM_US;
+        if range.contains(&us) { Ok(Self { micros: us }) } else { Err(ParamError::Quantum { us }) }
+    }
+}
+
+impl TryFrom<Duration> for Quantum {
+    type Error = ParamError;
+
+    /// Rounds down to whole microseconds.
+    fn try_from(quantum: Duration) -> Result<Self, ParamError> {
+        Self::try_from(u64::try_from(quantum.as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Quantum> for u64 {
+    fn from(quantum: Quantum) -> Self {
+        quantum.micros
+    }
+}
+
+impl MplLimit {
+    /// One row: space sharing.
+    pub const ONE: Self = Self(NonZeroU32::MIN);
+
+    /// The number of rows.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0.get()
+    }
+}
+
+impl Default for MplLimit {
+    fn default() -> Self {
+        const ROWS: NonZeroU32 = NonZeroU32::new(DEFAULT_MPL_LIMIT).unwrap();
+        Self(ROWS)
+    }
+}
+
+impl TryFrom<u32> for MplLimit {
+    type Error = ParamError;
+
+    fn try_from(rows: u32) -> Result<Self, ParamError> {
+        match NonZeroU32::new(rows) {
+            Some(limit) if rows <= MAX_MPL_LIMIT => Ok(Self(limit)),
+            _ => Err(ParamError::MplLimit { rows }),
+        }
+    }
+}
+
+impl From<MplLimit> for u32 {
+    fn from(limit: MplLimit) -> Self {
+        limit.get()
+    }
+}
+
+/// The settings of the policies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct PolicyParams {
+    /// The length of a time slice, in microseconds. Default
+    /// [`DEFAULT_QUANTUM_US`].
+    pub quantum_us: Quantum,
+    /// The most rows of the matrix. Default [`DEFAULT_MPL_LIMIT`].
+    pub mpl_limit: MplLimit,
+}

@@ -1,0 +1,203 @@
+//! Why a job waits: true, specific, and readable by its owner.
+//!
+//! Reasons are computed when asked for, never kept, so they cannot be stale.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{JobId, Machine, NodeState, Room, Shortfall, Slot};
+
+/// The most nodes that a reason names; the rest it counts.
+pub const MAX_NAMED_NODES: usize = 8;
+
+/// Why a job waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PendingReason {
+    /// It is the first in the queue and there is no room for it.
+    Resources(Shortage),
+    /// Jobs ahead of it wait too, and the policy lets no job pass them.
+    Priority {
+        /// Who is ahead.
+        ahead: Ahead,
+        /// What it would wait for if it were the first; `None` when there is
+        /// room for it now.
+        shortage: Option<Shortage>,
+    },
+}
+
+/// The jobs ahead in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Ahead {
+    /// The first of the queue.
+    pub first: JobId,
+    /// How many more are ahead.
+    pub others: usize,
+}
+
+/// What a job lacks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shortage {
+    /// Running jobs hold what it needs.
+    Busy {
+        /// What is free of what it needs.
+        shortfall: Shortfall,
+        /// PEs whose nodes are up, for comparison.
+        up_pes: u32,
+    },
+    /// No row has room and no further row may be opened.
+    MatrixFull {
+        /// The multiprogramming limit.
+        limit: u32,
+        /// The row that lacks least.
+        closest: Slot,
+        /// What that row has free of what it needs.
+        shortfall: Shortfall,
+    },
+    /// It would not fit even if nothing ran: nodes are down or drained.
+    Unavailable {
+        /// What is up of what it needs.
+        shortfall: Shortfall,
+        /// The first [`MAX_NAMED_NODES`] nodes that take no work.
+        absent: Vec<AbsentNode>,
+        /// How many more take no work.
+        more: usize,
+    },
+}
+
+/// A node that takes no work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct AbsentNode {
+    /// Its name.
+    pub name: String,
+    /// Down or drained.
+    pub state: NodeState,
+}
+
+impl PendingReason {
+    /// The reason in one word, as `squeue` of Slurm prints it.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Priority { .. } => "Priority",
+            Self::Resources(Shortage::Busy { .. } | Shortage::MatrixFull { .. }) => "Resources",
+            Self::Resources(Shortage::Unavailable { .. }) => "ReqNodeNotAvail",
+        }
+    }
+}
+
+impl Shortage {
+    /// The shortage when nodes that are not up are what is lacking.
+    #[must_use]
+    pub fn unavailable(machine: &Machine, shortfall: Shortfall) -> Self {
+        let nodes = machine.nodes().iter().filter(|node| node.state() != NodeState::Up);
+        let named =
+            |node: &crate::Node| AbsentNode { name: node.name().to_owned(), state: node.state() };
+        let absent: Vec<_> = nodes.clone().take(MAX_NAMED_NODES).map(named).collect();
+        Self::Unavailable { shortfall, more: nodes.count() - absent.len(), absent }
+    }
+}
+
+impl fmt::Display for PendingReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Resources(shortage) => shortage.fmt(f),
+            Self::Priority { ahead, shortage: Some(shortage) } => write!(f, "{shortage}; {ahead}"),
+            Self::Priority { ahead, shortage: None } => {
+                write!(f, "there is room for it now, but {ahead}, and no job passes another")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Ahead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.others {
+            0 => write!(f, "job {} is ahead in the queue", self.first),
+            1 => write!(f, "job {} and 1 other are ahead in the queue", self.first),
+            others => write!(f, "job {} and {others} others are ahead in the queue", self.first),
+        }
+    }
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy { shortfall, up_pes } => write_busy(f, *shortfall, *up_pes),
+            Self::MatrixFull { limit, closest, shortfall } => {
+                let Shortfall { unit, needed, have } = *shortfall;
+                write!(
+                    f,
+                    "the matrix is full: all {limit} rows (multiprogramming limit) are in use, \
+                     and the roomiest, slot {closest}, has "
+                )?;
+                match unit {
+                    Room::Pes => write!(f, "{have} PEs free of the {needed} needed"),
+                    Room::NodesOf { ranks } => {
+                        write!(f, "{have} nodes with {ranks} free PEs each of the {needed} needed")
+                    }
+                }
+            }
+            Self::Unavailable { shortfall, absent, more } => {
+                write_absent(f, absent, *more)?;
+                let Shortfall { unit, needed, have } = *shortfall;
+                match unit {
+                    Room::Pes => write!(f, ": {have} of the {needed} PEs asked for are up"),
+                    Room::NodesOf { ranks } => write!(
+                        f,
+                        ": {have} of the {needed} nodes with {ranks} PEs that are needed are up"
+                    ),
+                }
+            }
+        }
+    }
+}
+
+fn write_busy(f: &mut fmt::Formatter<'_>, shortfall: Shortfall, up_pes: u32) -> fmt::Result {
+    let Shortfall { unit, needed, have } = shortfall;
+    let missing = needed.saturating_sub(have);
+    let plural = if missing == 1 { "" } else { "s" };
+    match unit {
+        Room::Pes => write!(
+            f,
+            "waits for {missing} more free PE{plural}: {have} of {up_pes} are free, \
+             {needed} are needed"
+        ),
+        Room::NodesOf { ranks } => write!(
+            f,
+            "waits for {missing} more node{plural} with {ranks} free PEs: there are {have}, \
+             {needed} are needed"
+        ),
+    }
+}
+
+/// "n3 and n9 are down and n4 is drained".
+fn write_absent(f: &mut fmt::Formatter<'_>, absent: &[AbsentNode], more: usize) -> fmt::Result {
+    let mut groups = Vec::new();
+    for (state, word) in [(NodeState::Down, "down"), (NodeState::Drained, "drained")] {
+        let names: Vec<&str> = absent
+            .iter()
+            .filter(|node| node.state == state)
+            .map(|node| node.name.as_str())
+            .collect();
+        let verb = if names.len() == 1 { "is" } else { "are" };
+        if let Some((last, rest)) = names.split_last() {
+            let list = if rest.is_empty() {
+                (*last).to_owned()
+            } else {
+                format!("{} and {last}", rest.join(", "))
+            };
+            groups.push(format!("{list} {verb} {word}"));
+        }
+    }
+    match more {
+        0 => {}
+        1 => groups.push("1 more node is unavailable".to_owned()),
+        more => groups.push(format!("{more} more nodes are unavailable")),
+    }
+    f.write_str(&groups.join(", "))
+}

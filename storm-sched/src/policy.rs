@@ -1,0 +1,93 @@
+//! The policy: a pure state machine over events.
+//!
+//! Same events, same actions: no policy has a clock or a random number.
+
+use std::time::Duration;
+
+use crate::{
+    Action, ColumnSet, Event, InvariantViolation, JobId, Machine, Matrix, PendingReason, SchedTime,
+    Slot,
+};
+
+/// A scheduling policy of one partition.
+pub trait Policy: Send {
+    /// The name that the registry knows it by.
+    fn name(&self) -> &'static str;
+
+    /// Takes an event and decides. `now` never goes back.
+    fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action>;
+
+    /// The jobs that wait, in queue order.
+    fn pending(&self) -> Vec<JobId>;
+
+    /// The jobs that hold PEs, by id.
+    fn running(&self) -> Vec<JobId>;
+
+    /// Why a job waits; `None` when it does not wait.
+    fn explain(&self, now: SchedTime, job: JobId) -> Option<PendingReason>;
+
+    /// Why each job waits, in queue order, at a cost linear in the queue.
+    fn explain_all(&self, now: SchedTime) -> Vec<(JobId, PendingReason)>;
+
+    /// The row that runs now; `None` when no job holds PEs.
+    fn active_slot(&self) -> Option<Slot>;
+
+    /// The live rows in cyclic order, for display.
+    fn rows(&self) -> Vec<RowView>;
+
+    /// Whether slices must be cut: whether the next edge can change the active
+    /// row as things stand.
+    fn next_edge_needed(&self) -> bool;
+
+    /// The length of a slice; `None` when the policy does not share time.
+    fn quantum(&self) -> Option<Duration>;
+
+    /// The machine, with the node states that the policy believes in.
+    fn machine(&self) -> &Machine;
+
+    /// Checks the policy's own invariants; slow, for tests.
+    ///
+    /// # Errors
+    /// The first that does not hold.
+    fn check(&self) -> Result<(), InvariantViolation>;
+}
+
+/// A row, for display.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowView {
+    /// The slot.
+    pub slot: Slot,
+    /// Whether it runs now.
+    pub active: bool,
+    /// Columns that a job could get here.
+    pub free_pes: u32,
+    /// The jobs in the row, by id.
+    pub jobs: Vec<JobView>,
+}
+
+/// A job in a row, for display.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobView {
+    /// The job.
+    pub job: JobId,
+    /// The columns that it holds, those that rounding up left idle included.
+    pub columns: ColumnSet,
+}
+
+impl Matrix {
+    /// The live rows in cyclic order, for display.
+    #[must_use]
+    pub fn view(&self) -> Vec<RowView> {
+        let job_view = |&job: &JobId| {
+            self.columns(job).map(|columns| JobView { job, columns: columns.clone() })
+        };
+        self.rows()
+            .map(|row| RowView {
+                slot: row.slot(),
+                active: self.active() == Some(row.slot()),
+                free_pes: row.free_pes(),
+                jobs: row.jobs().iter().filter_map(job_view).collect(),
+            })
+            .collect()
+    }
+}
