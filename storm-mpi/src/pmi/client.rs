@@ -1,0 +1,243 @@
+//! The asking side of PMI-1: a blocking client over the inherited descriptor `PMI_FD`.
+//!
+//! Strictly one request, one response. The one exception is [`PmiClient::barrier_in`] with
+//! [`PmiClient::try_barrier_out`], so that a process can serve its peers while it waits.
+
+use super::wire::{MAX_LINE_BYTES, Request, Response, WireError};
+use crate::rank::Rank;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use std::env;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use thiserror::Error;
+
+/// Why the process manager could not be spoken to.
+#[derive(Debug, Error)]
+pub enum PmiError {
+    /// An environment variable of PMI is absent or not a number.
+    #[error("{variable} is not set to a number; was the process started by a process manager?")]
+    Environment {
+        /// The variable.
+        variable: &'static str,
+    },
+    /// The descriptor failed.
+    #[error("process manager connection failed")]
+    Io(#[from] io::Error),
+    /// The process manager closed the connection.
+    #[error("process manager closed the connection")]
+    Closed,
+    /// The answer is not PMI-1.
+    #[error("process manager sent an unusable line")]
+    Wire(#[from] WireError),
+    /// An answer, but not to the question.
+    #[error("process manager answered {request} with something else")]
+    Unexpected {
+        /// What was asked.
+        request: &'static str,
+    },
+    /// The process manager refused.
+    #[error("process manager refused {request}: {msg}")]
+    Refused {
+        /// What was asked.
+        request: &'static str,
+        /// Its reason.
+        msg: String,
+    },
+}
+
+/// A process's connection to its Node Manager.
+#[derive(Debug)]
+pub struct PmiClient {
+    stream: UnixStream,
+    /// Received, not yet a whole line.
+    buffer: Vec<u8>,
+    rank: Rank,
+    size: u32,
+    kvsname: String,
+}
+
+impl PmiClient {
+    /// Connects as the environment says and says `init`; `None` when there is no `PMI_FD`, which
+    /// means that no process manager started this process.
+    ///
+    /// Call it at most once: the client owns the descriptor from then on.
+    ///
+    /// # Errors
+    /// [`PmiError`] when the environment or the conversation is not PMI-1.
+    pub fn from_env() -> Result<Option<Self>, PmiError> {
+        if env::var_os("PMI_FD").is_none() {
+            return Ok(None);
+        }
+        let fd: RawFd = env_number("PMI_FD")?;
+        let rank = Rank(env_number("PMI_RANK")?);
+        let size = env_number("PMI_SIZE")?;
+        // SAFETY: PMI_FD names a descriptor that was opened for this process and that nothing else
+        // in it uses. Whether it is open at all is checked by the first system call below.
+        let stream = unsafe { UnixStream::from_raw_fd(fd) };
+        fcntl(&stream, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map_err(io::Error::from)?;
+        Self::start(stream, rank, size).map(Some)
+    }
+
+    /// Says `init` on an open connection and asks for the key-value space.
+    ///
+    /// # Errors
+    /// [`PmiError`] when the conversation is not PMI-1.
+    pub fn start(stream: UnixStream, rank: Rank, size: u32) -> Result<Self, PmiError> {
+        let mut client =
+            PmiClient { stream, buffer: Vec::new(), rank, size, kvsname: String::new() };
+        match client.ask(&Request::Init { version: 1, subversion: 1 })? {
+            Response::ResponseToInit { rc: 0, .. } => {}
+            Response::ResponseToInit { rc, .. } => {
+                return Err(PmiError::Refused { request: "init", msg: format!("rc={rc}") });
+            }
+            _ => return Err(PmiError::Unexpected { request: "init" }),
+        }
+        match client.ask(&Request::GetMyKvsname)? {
+            Response::MyKvsname { kvsname } => client.kvsname = kvsname,
+            _ => return Err(PmiError::Unexpected { request: "get_my_kvsname" }),
+        }
+        Ok(client)
+    }
+
+    /// This process's rank.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// Ranks in the job.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Publishes a value; the other ranks see it after the next barrier.
+    ///
+    /// # Errors
+    /// [`PmiError`]; [`PmiError::Refused`] when the server will not store it.
+    pub fn put(&mut self, key: &str, value: &str) -> Result<(), PmiError> {
+        let request = Request::Put {
+            kvsname: self.kvsname.clone(),
+            key: key.to_owned(),
+            value: value.to_owned(),
+        };
+        match self.ask(&request)? {
+            Response::PutResult { rc: 0, .. } => Ok(()),
+            Response::PutResult { msg, .. } => Err(PmiError::Refused { request: "put", msg }),
+            _ => Err(PmiError::Unexpected { request: "put" }),
+        }
+    }
+
+    /// The value of a key, `None` when nobody put it before the last barrier.
+    ///
+    /// # Errors
+    /// [`PmiError`] when the conversation fails.
+    pub fn get(&mut self, key: &str) -> Result<Option<String>, PmiError> {
+        match self.ask(&Request::Get { kvsname: self.kvsname.clone(), key: key.to_owned() })? {
+            Response::GetResult { rc: 0, value, .. } => Ok(Some(value)),
+            Response::GetResult { .. } => Ok(None),
+            _ => Err(PmiError::Unexpected { request: "get" }),
+        }
+    }
+
+    /// Waits until every rank of the job is in the barrier.
+    ///
+    /// # Errors
+    /// [`PmiError`] when the conversation fails.
+    pub fn barrier(&mut self) -> Result<(), PmiError> {
+        self.barrier_in()?;
+        match self.read_response()? {
+            Response::BarrierOut => Ok(()),
+            _ => Err(PmiError::Unexpected { request: "barrier_in" }),
+        }
+    }
+
+    /// Enters the barrier without waiting; [`PmiClient::try_barrier_out`] tells when it is over.
+    ///
+    /// # Errors
+    /// [`PmiError::Io`].
+    pub fn barrier_in(&mut self) -> Result<(), PmiError> {
+        self.write(&Request::BarrierIn)
+    }
+
+    /// Whether the barrier entered before is over. Does not wait.
+    ///
+    /// # Errors
+    /// [`PmiError`] when the conversation fails.
+    pub fn try_barrier_out(&mut self) -> Result<bool, PmiError> {
+        self.stream.set_nonblocking(true)?;
+        let line = self.read_line();
+        self.stream.set_nonblocking(false)?;
+        match line {
+            Ok(line) => match Response::parse_bytes(&line)? {
+                Response::BarrierOut => Ok(true),
+                _ => Err(PmiError::Unexpected { request: "barrier_in" }),
+            },
+            Err(PmiError::Io(e)) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Says that this process ends well.
+    ///
+    /// # Errors
+    /// [`PmiError`] when the conversation fails.
+    pub fn finalize(&mut self) -> Result<(), PmiError> {
+        match self.ask(&Request::Finalize)? {
+            Response::FinalizeAck => Ok(()),
+            _ => Err(PmiError::Unexpected { request: "finalize" }),
+        }
+    }
+
+    /// Asks for the end of the whole job. There is no answer: the caller exits next.
+    ///
+    /// # Errors
+    /// [`PmiError::Io`] when the process manager is gone already.
+    pub fn abort(&mut self, exit_code: i32) -> Result<(), PmiError> {
+        self.write(&Request::Abort { exit_code })
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Response, PmiError> {
+        self.write(request)?;
+        self.read_response()
+    }
+
+    fn write(&mut self, request: &Request) -> Result<(), PmiError> {
+        Ok(self.stream.write_all(format!("{request}\n").as_bytes())?)
+    }
+
+    fn read_response(&mut self) -> Result<Response, PmiError> {
+        let line = self.read_line()?;
+        Ok(Response::parse_bytes(&line)?)
+    }
+
+    fn read_line(&mut self) -> Result<Vec<u8>, PmiError> {
+        let mut chunk = [0; MAX_LINE_BYTES];
+        loop {
+            if let Some(end) = self.buffer.iter().position(|&b| b == b'\n') {
+                let mut line: Vec<u8> = self.buffer.drain(..=end).collect();
+                line.pop();
+                return Ok(line);
+            }
+            if self.buffer.len() > MAX_LINE_BYTES {
+                return Err(WireError::LineTooLong { bytes: self.buffer.len() }.into());
+            }
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(PmiError::Closed),
+                Ok(n) => self.buffer.extend_from_slice(&chunk[..n]),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+}
+
+impl AsFd for PmiClient {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+fn env_number<T: std::str::FromStr>(variable: &'static str) -> Result<T, PmiError> {
+    let text = env::var(variable).map_err(|_| PmiError::Environment { variable })?;
+    text.trim().parse().map_err(|_| PmiError::Environment { variable })
+}

@@ -1,0 +1,278 @@
+//! The answering side of PMI-1 for one node of one job: a pure state machine.
+//!
+//! Lines of local ranks go in, [`Output`]s come out. It owns no descriptor and knows no other node:
+//! when all local ranks are in the barrier it hands their puts to the caller ([`Output::FenceReady`]),
+//! who exchanges them with the job's other nodes and returns the union with
+//! [`NodeServer::fence_done`]. Spawn and the name service are refused in words: a table of one node
+//! would give wrong answers on the others.
+
+use super::wire::{
+    KEYLEN_MAX_BYTES, KVSNAME_MAX_BYTES, NameResultKind, PROCESS_MAPPING_KEY, Request, Response,
+    VALLEN_MAX_BYTES, WireError,
+};
+use crate::rank::Rank;
+use std::collections::{BTreeMap, HashMap};
+use thiserror::Error;
+
+/// Most values one rank may put between two barriers; clients put a handful each.
+pub const MAX_PUTS_PER_RANK: usize = 4096;
+/// Most lines of one spawn command.
+pub const MAX_SPAWN_LINES: usize = 1024;
+
+/// What the server is told of the job when it is made.
+#[derive(Clone, Debug)]
+pub struct NodeServerConfig {
+    /// Name of the job's key-value space.
+    pub kvsname: String,
+    /// Ranks in the whole job.
+    pub size: u32,
+    /// Processes the allocation could hold; the job's size when nothing more is known.
+    pub universe_size: u32,
+    /// Number of the executable within the job.
+    pub appnum: u32,
+    /// The ranks on this node.
+    pub local_ranks: Vec<Rank>,
+    /// Value of `PMI_process_mapping`, as [`super::ProcessMapping`] formats it.
+    pub process_mapping: String,
+}
+
+/// What the caller has to do, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send this line, which lacks its newline, to a local rank.
+    Reply {
+        /// To whom.
+        rank: Rank,
+        /// What.
+        line: String,
+    },
+    /// All local ranks are in the barrier. Exchange these puts (those since the last fence) with
+    /// the job's other nodes, then call [`NodeServer::fence_done`].
+    FenceReady {
+        /// Keys and values put by this node's ranks.
+        puts: Vec<(String, String)>,
+    },
+    /// A rank asks for the end of the whole job.
+    Abort {
+        /// Who asked.
+        rank: Rank,
+        /// Exit code for the job.
+        exit_code: i32,
+    },
+    /// A rank broke the protocol and can expect no answer: close its descriptor and treat it as
+    /// failed.
+    Violation {
+        /// Who.
+        rank: Rank,
+        /// What it did.
+        error: RequestError,
+    },
+}
+
+/// How a rank broke the protocol.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum RequestError {
+    /// The line is not a PMI-1 request.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The rank is not on this node.
+    #[error("rank {rank} is not on this node")]
+    NotLocal {
+        /// The rank.
+        rank: Rank,
+    },
+    /// A request while an earlier one waits for its answer.
+    #[error("rank {rank} sent a request from inside a barrier")]
+    InBarrier {
+        /// The rank.
+        rank: Rank,
+    },
+    /// A request after `finalize`.
+    #[error("rank {rank} sent a request after finalize")]
+    AfterFinalize {
+        /// The rank.
+        rank: Rank,
+    },
+    /// A spawn command of more than [`MAX_SPAWN_LINES`] lines.
+    #[error("rank {rank} sent a spawn command of more than {MAX_SPAWN_LINES} lines")]
+    SpawnTooLong {
+        /// The rank.
+        rank: Rank,
+    },
+}
+
+/// Where a local rank stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RankState {
+    Serving,
+    InBarrier,
+    /// Inside `mcmd=spawn`: lines so far, and processes asked for so far.
+    Spawning {
+        lines: usize,
+        processes: usize,
+    },
+    Finalized,
+}
+
+/// The per-node PMI server of one job.
+#[derive(Debug)]
+pub struct NodeServer {
+    config: NodeServerConfig,
+    ranks: BTreeMap<Rank, RankState>,
+    /// Values visible to `get`: those of all finished fences and, at once, this node's own.
+    values: HashMap<String, String>,
+    /// This node's puts since the last fence, with who put them.
+    staged: Vec<(Rank, String, String)>,
+}
+
+impl NodeServer {
+    /// The server of one node, before any rank has spoken.
+    pub fn new(config: NodeServerConfig) -> Self {
+        let ranks = config.local_ranks.iter().map(|&r| (r, RankState::Serving)).collect();
+        let mapping = (PROCESS_MAPPING_KEY.to_owned(), config.process_mapping.clone());
+        NodeServer { config, ranks, values: HashMap::from([mapping]), staged: Vec::new() }
+    }
+
+    /// Takes one line of a local rank, with or without its newline.
+    pub fn request(&mut self, rank: Rank, line: &str) -> Vec<Output> {
+        match self.accept(rank, line) {
+            Ok(outputs) => outputs,
+            Err(error) => vec![Output::Violation { rank, error }],
+        }
+    }
+
+    /// Ends a fence: `merged` holds the puts of all nodes, this one's included. Releases the local
+    /// ranks from their barrier.
+    pub fn fence_done(&mut self, merged: Vec<(String, String)>) -> Vec<Output> {
+        self.values.extend(merged);
+        let mut outputs = Vec::new();
+        for (&rank, state) in &mut self.ranks {
+            if *state == RankState::InBarrier {
+                *state = RankState::Serving;
+                outputs.push(reply(rank, &Response::BarrierOut));
+            }
+        }
+        outputs
+    }
+
+    /// Whether the rank has said `finalize`: one that exits without it has failed.
+    pub fn finalized(&self, rank: Rank) -> bool {
+        self.ranks.get(&rank) == Some(&RankState::Finalized)
+    }
+
+    fn accept(&mut self, rank: Rank, line: &str) -> Result<Vec<Output>, RequestError> {
+        match *self.ranks.get(&rank).ok_or(RequestError::NotLocal { rank })? {
+            RankState::Serving => self.serve(rank, Request::parse(line)?),
+            RankState::InBarrier => match Request::parse(line)? {
+                Request::Abort { exit_code } => Ok(vec![Output::Abort { rank, exit_code }]),
+                _ => Err(RequestError::InBarrier { rank }),
+            },
+            RankState::Spawning { lines, processes } => {
+                self.spawn_line(rank, line, lines, processes)
+            }
+            RankState::Finalized => Err(RequestError::AfterFinalize { rank }),
+        }
+    }
+
+    fn serve(&mut self, rank: Rank, request: Request) -> Result<Vec<Output>, RequestError> {
+        let response = match request {
+            Request::Init { version, .. } => Response::ResponseToInit {
+                version: 1,
+                subversion: 1,
+                rc: if version == 1 { 0 } else { -1 },
+            },
+            Request::GetMaxes => Response::Maxes {
+                kvsname_max: KVSNAME_MAX_BYTES,
+                keylen_max: KEYLEN_MAX_BYTES,
+                vallen_max: VALLEN_MAX_BYTES,
+            },
+            Request::GetAppnum => Response::Appnum { appnum: self.config.appnum },
+            Request::GetMyKvsname => Response::MyKvsname { kvsname: self.config.kvsname.clone() },
+            Request::Get { kvsname, key } => self.get(&kvsname, &key),
+            Request::Put { kvsname, key, value } => self.put(rank, &kvsname, key, value),
+            Request::GetUniverseSize => Response::UniverseSize { size: self.config.universe_size },
+            Request::PublishName { .. } => refuse_name(NameResultKind::Publish),
+            Request::LookupName { .. } => refuse_name(NameResultKind::Lookup),
+            Request::UnpublishName { .. } => refuse_name(NameResultKind::Unpublish),
+            Request::BarrierIn => return Ok(self.barrier_in(rank)),
+            Request::Abort { exit_code } => return Ok(vec![Output::Abort { rank, exit_code }]),
+            Request::SpawnBegin => {
+                self.ranks.insert(rank, RankState::Spawning { lines: 0, processes: 0 });
+                return Ok(Vec::new());
+            }
+            Request::Finalize => {
+                self.ranks.insert(rank, RankState::Finalized);
+                Response::FinalizeAck
+            }
+        };
+        Ok(vec![reply(rank, &response)])
+    }
+
+    fn get(&self, kvsname: &str, key: &str) -> Response {
+        let known = (kvsname == self.config.kvsname).then(|| self.values.get(key)).flatten();
+        match known {
+            Some(value) => {
+                Response::GetResult { rc: 0, msg: "success".to_owned(), value: value.clone() }
+            }
+            None => Response::GetResult {
+                rc: -1,
+                msg: format!("key_{key}_not_found"),
+                value: "unknown".to_owned(),
+            },
+        }
+    }
+
+    fn put(&mut self, rank: Rank, kvsname: &str, key: String, value: String) -> Response {
+        let refusal = if kvsname != self.config.kvsname {
+            Some("kvs_not_found")
+        } else if self.staged.iter().filter(|(r, ..)| *r == rank).count() >= MAX_PUTS_PER_RANK {
+            Some("too_many_puts_before_a_barrier")
+        } else {
+            None
+        };
+        if let Some(msg) = refusal {
+            return Response::PutResult { rc: -1, msg: msg.to_owned() };
+        }
+        self.values.insert(key.clone(), value.clone());
+        self.staged.push((rank, key, value));
+        Response::PutResult { rc: 0, msg: "success".to_owned() }
+    }
+
+    fn barrier_in(&mut self, rank: Rank) -> Vec<Output> {
+        self.ranks.insert(rank, RankState::InBarrier);
+        if self.ranks.values().any(|&state| state != RankState::InBarrier) {
+            return Vec::new();
+        }
+        let puts = self.staged.drain(..).map(|(_, key, value)| (key, value)).collect();
+        vec![Output::FenceReady { puts }]
+    }
+
+    fn spawn_line(
+        &mut self,
+        rank: Rank,
+        line: &str,
+        lines: usize,
+        processes: usize,
+    ) -> Result<Vec<Output>, RequestError> {
+        if lines >= MAX_SPAWN_LINES {
+            return Err(RequestError::SpawnTooLong { rank });
+        }
+        if line.trim_end() == "endcmd" {
+            self.ranks.insert(rank, RankState::Serving);
+            let errcodes = vec![-1; processes.clamp(1, MAX_SPAWN_LINES)];
+            return Ok(vec![reply(rank, &Response::SpawnResult { rc: -1, errcodes })]);
+        }
+        let asked = line.trim_end().strip_prefix("nprocs=").and_then(|n| n.parse().ok());
+        let processes = processes.saturating_add(asked.unwrap_or(0));
+        self.ranks.insert(rank, RankState::Spawning { lines: lines + 1, processes });
+        Ok(Vec::new())
+    }
+}
+
+fn reply(rank: Rank, response: &Response) -> Output {
+    Output::Reply { rank, line: response.to_string() }
+}
+
+fn refuse_name(kind: NameResultKind) -> Response {
+    Response::NameResult { kind, rc: -1, msg: "name_service_not_offered".to_owned() }
+}

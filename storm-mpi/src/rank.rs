@@ -1,0 +1,29 @@
+//! The number of a process in its job.
+//!
+//! Ranks of one job only; which node a rank runs on is `pmi::ProcessMapping`'s business.
+
+use std::fmt;
+
+/// A process of a job, counted from 0 (`MPI_Comm_rank`, `PMI_RANK`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rank(pub u32);
+
+impl Rank {
+    /// The rank as an index into per-rank tables.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The rank at a table's index.
+    ///
+    /// Tables are never longer than a job, whose size is a `u32` on the wire, so the index fits.
+    pub fn from_index(index: usize) -> Self {
+        Rank(index as u32)
+    }
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
