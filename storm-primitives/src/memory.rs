@@ -160,7 +160,7 @@ mod tests {
     proptest! {
         #[test]
         fn behaves_as_an_array_of_bytes(
-            writes in prop::collection::vec((0u64..200, prop::collection::vec(any::<u8>(), 0..60)), 0..20)
+            writes in prop::collection::vec((0u64..190, prop::collection::vec(any::<u8>(), 0..60)), 0..20)
         ) {
             let memory = memory(256);
             let mut model = vec![0u8; 256];

@@ -192,8 +192,7 @@ impl FromStr for NodeSet {
     type Err = NodeSetParseError;
 
     fn from_str(text: &str) -> Result<NodeSet, NodeSetParseError> {
-        let syntax =
-            |why: String| NodeSetParseError::Syntax { text: text.to_owned(), why };
+        let syntax = |why: String| NodeSetParseError::Syntax { text: text.to_owned(), why };
         let names: nodeset::NodeSet =
             nodeset::Parser::default().parse(text).map_err(|error| syntax(error.to_string()))?;
         if names.len() > MAX_NODES as usize {

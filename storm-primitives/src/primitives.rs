@@ -31,10 +31,11 @@ use std::future::Future;
 /// counts as having died after the operation, which then completes on all
 /// survivors: since a dead node's memory is gone, no one can tell the difference.
 /// A large transfer that is still being staged when a node of its set dies may
-/// fail instead. A COMPARE-AND-WRITE during which a node of the set dies fails
-/// and writes nowhere. A death outside the set has no effect on the operation. A node that
-/// was cut off comes back only as a new [incarnation](crate::Incarnation) with
-/// zeroed memory and no pending signals.
+/// fail instead. A COMPARE-AND-WRITE that loses a node of its set before all
+/// have answered fails and writes nowhere; once all have answered, its write
+/// reaches all survivors. A death outside the set has no effect on the
+/// operation. A node that was cut off comes back only as a new
+/// [incarnation](crate::Incarnation) with zeroed memory and no pending signals.
 ///
 /// **Death of the initiator.** Its operations that have their place in the
 /// order complete; the others have no effect.

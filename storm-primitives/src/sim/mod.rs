@@ -1,1 +1,41 @@
-//! S.
+//! A deterministic machine in one thread: an executor with a virtual clock and
+//! an in-memory network that implements the primitives.
+//!
+//! One seed fixes everything: which ready task runs next, how long each message
+//! takes, and therefore the whole trace. Tests of algorithms and daemons run
+//! here from the first day, so that none can come to depend on a socket, a
+//! runtime or the wall clock.
+//!
+//! What it does not do: model a particular network. Delays are random within
+//! bounds; the timing of a real QsNet is another backend's business.
+//!
+//! ```
+//! use storm_primitives::{sim, Layout, NodeId, NodeSet, Primitives, Xfer};
+//!
+//! let mut layout = Layout::builder();
+//! let region = layout.region("greeting", 5);
+//! let arrived = layout.event("arrived");
+//! let simulation = sim::Simulation::new(42);
+//! let network = sim::SimNetwork::new(&simulation, 4, &layout.build(), Default::default());
+//! let (mm, n3) = (network.node(NodeId::MM), network.node(NodeId(3)));
+//! let greeting = simulation.run(async move {
+//!     let hello = Xfer::new(NodeSet::compute(4), region.addr, &b"hello"[..]);
+//!     mm.xfer_and_signal(hello.signal_remote(arrived));
+//!     n3.await_event(arrived).await?;
+//!     Ok::<_, storm_primitives::PrimitiveError>(n3.memory().read_vec(region.addr, 5)?)
+//! });
+//! assert_eq!(greeting.unwrap().unwrap(), b"hello");
+//! ```
+
+mod executor;
+mod network;
+mod node;
+mod operation;
+mod runtime;
+mod trace;
+
+pub use executor::{SimError, Simulation};
+pub use network::{NetworkConfig, SimNetwork};
+pub use node::SimPrimitives;
+pub use runtime::SimRuntime;
+pub use trace::{Trace, TraceEntry};

@@ -1,0 +1,149 @@
+//! What a backend provides to be tested: clusters of agents, and ways to hurt
+//! their nodes.
+
+use super::{Command, Plan, Reply, StartError};
+use crate::{Layout, NodeId, NodeSet, Runtime};
+use std::future::Future;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Starts clusters of one backend.
+pub trait Factory {
+    /// The clusters it starts.
+    type Cluster: Cluster;
+
+    /// What else than killing can be done to the nodes.
+    fn capabilities(&self) -> Capabilities;
+
+    /// How long the suite waits, on the cluster's clock, for what must happen,
+    /// the detection of a dead or frozen node included. Only a failing case
+    /// waits that long.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    /// Starts a cluster as `spec` says, runs `body` on it to the end and stops
+    /// the cluster. When `body` is called, all nodes have joined.
+    ///
+    /// # Errors
+    /// [`StartError`] when there is no such cluster.
+    fn run<R, B, Fut>(&self, spec: &ClusterSpec, body: B) -> Result<R, StartError>
+    where
+        B: FnOnce(Self::Cluster) -> Fut,
+        Fut: Future<Output = R> + 'static,
+        R: 'static;
+}
+
+/// The cluster that a case wants.
+#[derive(Clone, Debug)]
+pub struct ClusterSpec {
+    /// Number of compute nodes; the management node comes on top.
+    pub compute_nodes: u32,
+    /// For whatever is random in the backend or its adapter.
+    pub seed: u64,
+}
+
+impl ClusterSpec {
+    /// The layout of global memory, the same for every case.
+    pub fn layout() -> Layout {
+        Plan::new().layout().clone()
+    }
+
+    /// All nodes, the management node included.
+    pub fn nodes(&self) -> NodeSet {
+        NodeSet::range(NodeId::MM, NodeId(self.compute_nodes))
+    }
+}
+
+/// What a factory's clusters can do beyond killing nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// [`Cluster::arm_kill`] works. Without it the suite kills after delays.
+    pub arm_kill: bool,
+    /// [`Cluster::freeze`] and [`Cluster::thaw`] work.
+    pub freeze: bool,
+    /// [`Cluster::rejoin`] works.
+    pub rejoin: bool,
+}
+
+/// A running cluster. Dropping it stops it.
+pub trait Cluster: 'static {
+    /// The clock and executor of the suite itself, not of any node: it outlives
+    /// all of them.
+    type Runtime: Runtime;
+
+    /// The clock and executor of the suite.
+    fn runtime(&self) -> &Self::Runtime;
+
+    /// Has the agent of `node` execute `command`. Commands of one node start in
+    /// the order in which these futures are first polled, and run concurrently.
+    ///
+    /// # Errors
+    /// [`NodeGone`] when the node was killed before it answered.
+    fn call(
+        &self,
+        node: NodeId,
+        command: Command,
+    ) -> impl Future<Output = Result<Reply, NodeGone>>;
+
+    /// Kills `node` at once (for a process: SIGKILL). When this returns it does
+    /// nothing any more; the others need not know yet.
+    fn kill(&self, node: NodeId) -> impl Future<Output = ()>;
+
+    /// Whether `node` was killed, by [`kill`](Self::kill) or by
+    /// [`arm_kill`](Self::arm_kill).
+    fn is_killed(&self, node: NodeId) -> bool;
+
+    /// Makes `node` die by itself just before its `step`-th network step from
+    /// now, counted from 0. A step is the smallest thing that the backend can
+    /// tell apart: a message taken from or handed to the network.
+    ///
+    /// # Errors
+    /// [`Unsupported`] without [`Capabilities::arm_kill`].
+    fn arm_kill(
+        &self,
+        _node: NodeId,
+        _step: u64,
+    ) -> impl Future<Output = Result<(), Unsupported>> {
+        std::future::ready(Err(Unsupported { ability: "kill a node at a step" }))
+    }
+
+    /// Makes `node` hang: it does nothing, but its connections stay (for a
+    /// process: SIGSTOP).
+    ///
+    /// # Errors
+    /// [`Unsupported`] without [`Capabilities::freeze`].
+    fn freeze(&self, _node: NodeId) -> impl Future<Output = Result<(), Unsupported>> {
+        std::future::ready(Err(Unsupported { ability: "freeze a node" }))
+    }
+
+    /// Lets a frozen node go on where it was.
+    ///
+    /// # Errors
+    /// [`Unsupported`] without [`Capabilities::freeze`].
+    fn thaw(&self, _node: NodeId) -> impl Future<Output = Result<(), Unsupported>> {
+        std::future::ready(Err(Unsupported { ability: "thaw a node" }))
+    }
+
+    /// Starts a killed node again, as a new incarnation; complete when it has
+    /// joined.
+    ///
+    /// # Errors
+    /// [`Unsupported`] without [`Capabilities::rejoin`].
+    fn rejoin(&self, _node: NodeId) -> impl Future<Output = Result<(), Unsupported>> {
+        std::future::ready(Err(Unsupported { ability: "start a node again" }))
+    }
+}
+
+/// The node was killed before it answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the node is gone")]
+pub struct NodeGone;
+
+/// The cluster cannot do this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("this cluster cannot {ability}")]
+pub struct Unsupported {
+    /// What it was asked to do.
+    pub ability: &'static str,
+}

@@ -1,0 +1,222 @@
+//! What the suite asks of a node, and what a node answers.
+//!
+//! The suite never holds a [`Primitives`](crate::Primitives) handle: its nodes
+//! may be other processes or machines. It sends commands to the
+//! [`Agent`](super::Agent) of each node. Commands are data, so that they cross
+//! a pipe, and bulk data is named by a [`Pattern`], so that it does not.
+
+use super::Pattern;
+use crate::{
+    CompareAndWrite, Epoch, EventId, GlobalAddr, Incarnation, NodeId, NodeSet, OutOfBounds,
+    PrimitiveError, Signal,
+};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One request to one node. A node executes its commands concurrently, each
+/// started in the order of arrival.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    /// Issues operations in order; answered with [`Reply::Issued`] when all of
+    /// them have their status.
+    Issue {
+        /// The operations.
+        ops: Vec<Op>,
+        /// Whether an operation waits for the one before it.
+        pace: Pace,
+    },
+    /// Writes to this node's own copy of global memory, outside the order.
+    Write(Vec<Store>),
+    /// Reads this node's own copy of global memory.
+    Read(Vec<Read>),
+    /// TEST-EVENT, polling.
+    Poll {
+        /// The event to test.
+        event: EventId,
+    },
+    /// TEST-EVENT, blocking; then at once, before the node does anything else,
+    /// reads.
+    Await {
+        /// The event to test.
+        event: EventId,
+        /// What to read as soon as the signal is there.
+        then: Vec<Read>,
+    },
+    /// Takes `signals` signals of an event one by one, and after each of them a
+    /// consistent snapshot of some words that only grow.
+    Sample {
+        /// The event to test.
+        event: EventId,
+        /// How many signals to take.
+        signals: u32,
+        /// The words to look at after each.
+        words: Vec<GlobalAddr>,
+    },
+    /// Waits until this node's view of the membership says so.
+    AwaitMember {
+        /// The node waited for.
+        node: NodeId,
+        /// What the view must say of it.
+        presence: Presence,
+    },
+    /// Asks for this node's view of the membership.
+    Membership,
+}
+
+/// How the operations of one [`Command::Issue`] follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pace {
+    /// Each is issued when the one before it has its status.
+    OneByOne,
+    /// All are issued back to back.
+    BackToBack,
+}
+
+/// One operation of a script.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Op {
+    /// XFER-AND-SIGNAL.
+    Xfer {
+        /// The nodes to write to.
+        dest: NodeSet,
+        /// Where to write.
+        addr: GlobalAddr,
+        /// What to write.
+        data: Payload,
+        /// Event to signal on the destinations.
+        remote_event: Option<EventId>,
+        /// How the issuing node looks at the status.
+        status: Status,
+    },
+    /// COMPARE-AND-WRITE.
+    Caw(CompareAndWrite),
+    /// COMPARE-AND-WRITE whose future is polled once and dropped.
+    AbandonedCaw(CompareAndWrite),
+}
+
+/// Which local event an XFER-AND-SIGNAL of a script names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Status {
+    /// A fresh one; the script waits for it and reports the status.
+    Wait,
+    /// This one of the layout; the script does not wait.
+    Event(EventId),
+    /// None.
+    Ignore,
+    /// A fresh one that is dropped at once: the caller goes away.
+    Abandon,
+}
+
+/// The bytes of an XFER-AND-SIGNAL or of a write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Payload {
+    /// These bytes.
+    Bytes(Bytes),
+    /// The bytes of a pattern.
+    Pattern(Pattern),
+}
+
+impl Payload {
+    /// A word as the primitives compare it.
+    pub fn word(value: u64) -> Payload {
+        Payload::Bytes(Bytes::copy_from_slice(&value.to_ne_bytes()))
+    }
+
+    /// Nothing: to signal only.
+    pub fn empty() -> Payload {
+        Payload::Bytes(Bytes::new())
+    }
+
+    /// The bytes themselves.
+    pub fn to_bytes(&self) -> Bytes {
+        match self {
+            Payload::Bytes(bytes) => bytes.clone(),
+            Payload::Pattern(pattern) => Bytes::from(pattern.bytes()),
+        }
+    }
+}
+
+/// A write of a node to its own copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Store {
+    /// One word, atomically.
+    Word(GlobalAddr, u64),
+    /// A range of bytes.
+    Bytes(GlobalAddr, Payload),
+}
+
+/// A read of a node from its own copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Read {
+    /// One word, atomically.
+    Word(GlobalAddr),
+    /// A short range of bytes.
+    Bytes(GlobalAddr, u64),
+    /// The fingerprint of a range of bytes, for those too long to send.
+    Hash(GlobalAddr, u64),
+}
+
+/// What a [`Read`] saw.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Seen {
+    /// The value of a word.
+    Word(u64),
+    /// The bytes.
+    Bytes(Bytes),
+    /// The fingerprint of the bytes.
+    Hash([u8; 32]),
+}
+
+/// What a view of the membership may say of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Presence {
+    /// Not there.
+    Gone,
+    /// There, in any incarnation.
+    There,
+    /// There, in a later incarnation than this one.
+    After(Incarnation),
+}
+
+/// The answer to a [`Command`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// The results of [`Command::Issue`], in the order of the operations.
+    Issued(Vec<OpResult>),
+    /// [`Command::Write`] is done.
+    Written,
+    /// What [`Command::Read`] saw, in order.
+    Seen(Vec<Seen>),
+    /// The signal that [`Command::Poll`] took, if any.
+    Polled(Option<Signal>),
+    /// The signal that [`Command::Await`] took and what it read after it.
+    Awaited {
+        /// The signal.
+        signal: Signal,
+        /// What was read, in order.
+        seen: Vec<Seen>,
+    },
+    /// The snapshots of [`Command::Sample`], one for each signal.
+    Sampled(Vec<Vec<u64>>),
+    /// The view of the membership, also the answer to [`Command::AwaitMember`].
+    Members {
+        /// Its version.
+        epoch: Epoch,
+        /// Who is in it.
+        alive: BTreeMap<NodeId, Incarnation>,
+    },
+    /// A read or write of the suite itself was out of bounds.
+    OutOfBounds(OutOfBounds),
+}
+
+/// The result of one [`Op`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OpResult {
+    /// The status of an XFER-AND-SIGNAL.
+    Xfer(Signal),
+    /// The answer of a COMPARE-AND-WRITE.
+    Caw(Result<bool, PrimitiveError>),
+    /// The operation was not waited for.
+    Unwatched,
+}

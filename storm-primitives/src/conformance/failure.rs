@@ -1,0 +1,102 @@
+//! How a case says what it found.
+
+use super::{Command, Reply};
+use crate::NodeId;
+use std::fmt::Debug;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Why a case does not hold on a backend.
+#[derive(Debug, Error)]
+pub enum Failure {
+    /// The contract says one thing, the backend did another.
+    #[error("{what}: expected {expected}, saw {seen}")]
+    Differs {
+        /// What was looked at.
+        what: String,
+        /// What the contract demands.
+        expected: String,
+        /// What the backend did.
+        seen: String,
+    },
+    /// A command that must end did not.
+    #[error("{node} did not answer within {limit:?} of the cluster's clock: {command:?}")]
+    NoAnswer {
+        /// The node asked.
+        node: NodeId,
+        /// What it was asked.
+        command: Box<Command>,
+        /// How long it was waited for.
+        limit: Duration,
+    },
+    /// A node was gone that nobody had killed.
+    #[error("{node} was gone when asked: {command:?}")]
+    NodeGone {
+        /// The node asked.
+        node: NodeId,
+        /// What it was asked.
+        command: Box<Command>,
+    },
+    /// The agent answered something else than it was asked: a fault of the
+    /// adapter, not of the backend.
+    #[error("{node} gave an answer of the wrong kind: {reply:?}")]
+    WrongKind {
+        /// The node asked.
+        node: NodeId,
+        /// Its answer.
+        reply: Box<Reply>,
+    },
+    /// The adapter promised a capability that it does not have.
+    #[error("the cluster cannot {ability}, though its factory says so")]
+    Unsupported {
+        /// What it was to do.
+        ability: &'static str,
+    },
+    /// A search that is bounded found no end.
+    #[error("{what} went on for more than {limit} steps")]
+    Endless {
+        /// What was searched.
+        what: &'static str,
+        /// The bound.
+        limit: u64,
+    },
+    /// There was no cluster to test.
+    #[error("no cluster was started")]
+    NotStarted(#[from] StartError),
+}
+
+/// Why a factory could not start a cluster.
+#[derive(Debug, Error)]
+#[error(transparent)]
+pub struct StartError(#[from] Box<dyn std::error::Error>);
+
+impl StartError {
+    /// For factories: whatever went wrong.
+    pub fn new(source: impl Into<Box<dyn std::error::Error>>) -> StartError {
+        StartError(source.into())
+    }
+}
+
+/// `Ok` when `seen` is what is `expected` of `what`.
+///
+/// # Errors
+/// [`Failure::Differs`] otherwise.
+pub(crate) fn expect<T: PartialEq + Debug>(
+    what: impl Into<String>,
+    expected: T,
+    seen: T,
+) -> Result<(), Failure> {
+    if expected == seen {
+        return Ok(());
+    }
+    differs(what, format!("{expected:?}"), format!("{seen:?}"))
+}
+
+/// A [`Failure::Differs`] for conditions that are not an equality.
+pub(crate) fn differs<T>(
+    what: impl Into<String>,
+    expected: impl Into<String>,
+    seen: impl Into<String>,
+) -> Result<T, Failure> {
+    Err(Failure::Differs { what: what.into(), expected: expected.into(), seen: seen.into() })
+}

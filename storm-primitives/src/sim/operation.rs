@@ -1,0 +1,122 @@
+//! One primitive on its way through the simulated network: what it asks of the
+//! nodes, whom it still waits for, and which other operations it must not pass.
+
+use crate::{
+    CompareAndWrite, EventId, GlobalAddr, NodeId, NodeSet, PrimitiveError, Relation, Xfer,
+};
+use bytes::Bytes;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+/// The place of an operation in the total order, and its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct OpId(pub(super) u64);
+
+/// What a node asked the network to do, and where the outcome goes.
+#[derive(Clone)]
+pub(super) enum Request {
+    Put(Xfer),
+    Compare(CompareAndWrite, AnswerSlot),
+}
+
+impl Request {
+    pub(super) fn set(&self) -> &NodeSet {
+        match self {
+            Request::Put(xfer) => &xfer.dest,
+            Request::Compare(caw, _) => &caw.set,
+        }
+    }
+
+    /// Whether `self`, a COMPARE-AND-WRITE between its compare and its write,
+    /// must finish before `later` may start: they share a node and one writes
+    /// what the other touches.
+    pub(super) fn blocks(&self, later: &Request) -> bool {
+        let Request::Compare(caw, _) = self else { return false };
+        let Some((written, _)) = caw.write else { return false };
+        if !caw.set.intersects(later.set()) {
+            return false;
+        }
+        match later {
+            Request::Put(xfer) => [caw.var, written].iter().any(|word| {
+                let end = xfer.addr.0 + xfer.data.len() as u64;
+                xfer.addr.0 < word.0 + 8 && word.0 < end
+            }),
+            Request::Compare(other, _) => {
+                other.var == written
+                    || other.write.is_some_and(|(to, _)| to == written || to == caw.var)
+            }
+        }
+    }
+
+    /// What every node of the set is told first.
+    pub(super) fn first_message(&self) -> Message {
+        match self {
+            Request::Put(xfer) => {
+                Message::Put { addr: xfer.addr, data: xfer.data.clone(), event: xfer.remote_event }
+            }
+            Request::Compare(caw, _) => {
+                Message::Compare { var: caw.var, relation: caw.relation, value: caw.value }
+            }
+        }
+    }
+}
+
+/// What one node is told to do.
+#[derive(Clone, Debug)]
+pub(super) enum Message {
+    Put { addr: GlobalAddr, data: Bytes, event: Option<EventId> },
+    Compare { var: GlobalAddr, relation: Relation, value: u64 },
+    Write { addr: GlobalAddr, value: u64 },
+}
+
+/// Which answers an operation waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Put,
+    Compare,
+    Write,
+}
+
+/// An operation that has its place in the order and is not complete.
+pub(super) struct Pending {
+    pub(super) initiator: NodeId,
+    pub(super) life: u64,
+    pub(super) request: Request,
+    pub(super) phase: Phase,
+    pub(super) waiting: NodeSet,
+    pub(super) verdict: bool,
+    pub(super) dead: NodeSet,
+}
+
+/// Where the answer of a COMPARE-AND-WRITE is left for who awaits it.
+#[derive(Clone, Default)]
+pub(super) struct AnswerSlot {
+    shared: Rc<RefCell<(Option<Answer>, Option<Waker>)>>,
+}
+
+pub(super) type Answer = Result<bool, PrimitiveError>;
+
+impl AnswerSlot {
+    pub(super) fn put(&self, answer: Answer) {
+        let mut shared = self.shared.borrow_mut();
+        shared.0 = Some(answer);
+        if let Some(waker) = shared.1.take() {
+            waker.wake();
+        }
+    }
+
+    pub(super) async fn take(self) -> Answer {
+        std::future::poll_fn(move |cx| {
+            let mut shared = self.shared.borrow_mut();
+            match shared.0.take() {
+                Some(answer) => Poll::Ready(answer),
+                None => {
+                    shared.1 = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}

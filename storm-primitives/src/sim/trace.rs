@@ -1,0 +1,47 @@
+//! What happened in a simulation, in order: the same seed gives the same trace,
+//! byte for byte.
+
+use crate::{Instant, NodeId};
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+
+/// One thing that happened on one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceEntry {
+    /// When, in virtual time.
+    pub at: Instant,
+    /// Where.
+    pub node: NodeId,
+    /// What.
+    pub what: String,
+}
+
+impl fmt::Display for TraceEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.at, self.node, self.what)
+    }
+}
+
+/// The record of a simulation. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    entries: Rc<RefCell<Vec<TraceEntry>>>,
+}
+
+impl Trace {
+    /// Adds an entry.
+    pub fn record(&self, at: Instant, node: NodeId, what: impl Into<String>) {
+        self.entries.borrow_mut().push(TraceEntry { at, node, what: what.into() });
+    }
+
+    /// Everything so far.
+    pub fn entries(&self) -> Vec<TraceEntry> {
+        self.entries.borrow().clone()
+    }
+
+    /// The trace as text, a line an entry: what two runs are compared by.
+    pub fn to_text(&self) -> String {
+        self.entries.borrow().iter().map(|entry| format!("{entry}\n")).collect()
+    }
+}
