@@ -14,6 +14,8 @@
 //!   column a PE) with buddy allocation inside each row.
 //! * [`feasible`]: whether a [`JobRequest`] can ever run on a machine.
 //! * [`policies`]: one file each; [`registry::by_name`] finds them.
+//! * [`suite`]: the invariants that every policy holds, over generated
+//!   workloads.
 #![forbid(unsafe_code)]
 
 mod action;
@@ -36,6 +38,7 @@ pub mod registry;
 mod row;
 mod sched_time;
 mod shape;
+pub mod suite;
 
 pub use action::{Action, EventError};
 pub use buddy_tree::BuddyTree;

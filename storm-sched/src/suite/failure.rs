@@ -1,0 +1,28 @@
+//! A broken invariant with what it takes to see it again.
+
+use std::error::Error;
+
+use crate::Event;
+
+/// An invariant that did not hold.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "policy {policy} broke the invariant {invariant:?} at step {step} of seed {seed}, \
+     on {event:?}; repeat it with storm_sched::suite::run({seed}, ..), \
+     or in this crate with STORM_SUITE_SEED={seed} cargo test -p storm-sched --test suite"
+)]
+pub struct Failure {
+    /// The policy's name.
+    pub policy: &'static str,
+    /// The seed of the run.
+    pub seed: u64,
+    /// The event's number in the run, from 0.
+    pub step: usize,
+    /// The event.
+    pub event: Event,
+    /// The invariant's name.
+    pub invariant: &'static str,
+    /// What was seen.
+    #[source]
+    pub why: Box<dyn Error + Send + Sync>,
+}

@@ -1,0 +1,77 @@
+//! Freed equals allocated: in each row the columns that jobs hold, the free
+//! ones and those of absent nodes are all there are, and a job holds its PEs
+//! and no more than rounding up allows.
+
+use std::collections::BTreeSet;
+
+use super::{Invariant, Violation};
+use crate::suite::{Running, Step};
+use crate::{JobId, JobView, Pe, RowView, Slot};
+
+/// How many columns a job may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// One for each process.
+    Exactly,
+    /// Up to the next power of two: fewer than twice as many.
+    RoundedUp,
+}
+
+/// Columns are held, free or absent, and none is lost.
+#[derive(Debug)]
+pub struct ColumnsReturned(pub Held);
+
+#[derive(Debug, thiserror::Error)]
+enum Lost {
+    #[error("slot {slot}: {free} columns are free by the policy's account, {expected} in truth")]
+    Free { slot: Slot, free: u32, expected: u32 },
+    #[error("job {job} holds {held} columns for {procs} processes")]
+    Holds { job: JobId, held: u32, procs: u32 },
+    #[error("job {job} runs on PE {pe} and does not hold it")]
+    NotHeld { job: JobId, pe: Pe },
+}
+
+impl Invariant for ColumnsReturned {
+    fn name(&self) -> &'static str {
+        "columns are held, free or absent, and none is lost"
+    }
+
+    fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {
+        for row in step.policy.rows() {
+            for view in &row.jobs {
+                if let Some(running) = step.after.running.get(&view.job) {
+                    self.check_job(view, running)?;
+                }
+            }
+            check_free(step, &row)?;
+        }
+        Ok(())
+    }
+}
+
+impl ColumnsReturned {
+    fn check_job(&self, view: &JobView, running: &Running) -> Result<(), Lost> {
+        let (job, held, procs) = (view.job, view.columns.len(), running.request.procs);
+        let columns: BTreeSet<Pe> = view.columns.columns().collect();
+        if let Some(&pe) = running.placement.pes().iter().find(|pe| !columns.contains(pe)) {
+            return Err(Lost::NotHeld { job, pe });
+        }
+        let right = match self.0 {
+            Held::Exactly => held == procs,
+            Held::RoundedUp => held < 2 * procs,
+        };
+        if right { Ok(()) } else { Err(Lost::Holds { job, held, procs }) }
+    }
+}
+
+fn check_free(step: &Step<'_>, row: &RowView) -> Result<(), Lost> {
+    let mut usable = step.after.usable();
+    for pe in row.jobs.iter().flat_map(|job| job.columns.columns()) {
+        usable[pe.0 as usize] = false;
+    }
+    let expected = usable.into_iter().filter(|free| *free).count() as u32;
+    if row.free_pes == expected {
+        return Ok(());
+    }
+    Err(Lost::Free { slot: row.slot, free: row.free_pes, expected })
+}

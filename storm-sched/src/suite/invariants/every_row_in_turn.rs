@@ -1,0 +1,67 @@
+//! No row starves: a live row runs within as many slices as there are rows
+//! (A3: each row is activated within rows * Q), and slices are cut as long as
+//! there is more than one.
+//!
+//! Rows that open while a row waits count: the bound is the most rows there
+//! were since it ran last.
+
+use std::collections::BTreeMap;
+
+use super::{Invariant, Violation};
+use crate::suite::Step;
+use crate::{Event, Slot};
+
+/// Every row runs in its turn.
+#[derive(Debug, Default)]
+pub struct EveryRowInTurn {
+    waits: BTreeMap<Slot, Wait>,
+}
+
+/// How long a row has not run.
+#[derive(Debug, Clone, Copy, Default)]
+struct Wait {
+    edges: usize,
+    most_rows: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Starved {
+    #[error("slot {slot} has not run for {edges} slices, and there were {most_rows} rows at most")]
+    Waited { slot: Slot, edges: usize, most_rows: usize },
+    #[error("{rows} rows are live, and the policy needs no slices")]
+    NoSlices { rows: usize },
+}
+
+impl Invariant for EveryRowInTurn {
+    fn name(&self) -> &'static str {
+        "every row runs in its turn"
+    }
+
+    fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {
+        let live = step.after.live_slots();
+        let rows = live.len();
+        if rows > 1 && !step.policy.next_edge_needed() {
+            return Err(Starved::NoSlices { rows }.into());
+        }
+        let stays = |slot: &Slot| step.before.live_slots().contains(slot) && live.contains(slot);
+        self.waits.retain(|slot, _| stays(slot));
+        let edge = usize::from(*step.event == Event::SliceEdge);
+        for slot in live {
+            let wait = self.waits.entry(slot).or_default();
+            if step.after.active == Some(slot) {
+                *wait = Wait::default();
+            }
+            wait.most_rows = wait.most_rows.max(rows);
+            if step.after.active != Some(slot) {
+                wait.edges += edge;
+            }
+            let Wait { edges, most_rows } = *wait;
+            // Having run in slice s it runs again in slice s + rows at the
+            // latest: rows - 1 edges pass it by.
+            if edges >= most_rows {
+                return Err(Starved::Waited { slot, edges, most_rows }.into());
+            }
+        }
+        Ok(())
+    }
+}

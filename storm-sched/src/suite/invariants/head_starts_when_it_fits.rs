@@ -1,0 +1,49 @@
+//! The head of the queue does not wait when there is room for it, in a row or
+//! in one that may be opened; by brute force over the sets of PEs.
+//!
+//! What a row has free is judged by what its jobs hold according to the
+//! policy; that they hold no more than they may is another invariant.
+
+use super::{Invariant, Violation};
+use crate::suite::{Step, oracle};
+use crate::{ColumnSet, JobId, MplLimit, RowView, Slot};
+
+/// The head starts as soon as it fits.
+#[derive(Debug)]
+pub struct HeadStartsWhenItFits(pub MplLimit);
+
+#[derive(Debug, thiserror::Error)]
+enum Waits {
+    #[error("job {head} waits and would fit slot {slot}")]
+    Fits { head: JobId, slot: Slot },
+    #[error("job {head} waits, {rows} of {limit} rows are live, and it would fit a new one")]
+    FitsNewRow { head: JobId, rows: usize, limit: u32 },
+}
+
+impl Invariant for HeadStartsWhenItFits {
+    fn name(&self) -> &'static str {
+        "the head starts as soon as it fits"
+    }
+
+    fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {
+        let Some(request) = step.after.queue.first() else { return Ok(()) };
+        let (head, machine) = (request.id, &step.after.machine);
+        let rows = step.policy.rows();
+        let taken = |row: &RowView| -> Vec<_> {
+            row.jobs.iter().flat_map(|job| ColumnSet::columns(&job.columns)).collect()
+        };
+        let fits = |row: &RowView| {
+            let free = oracle::free_pes(machine, taken(row).into_iter());
+            oracle::fits(machine, &free, request)
+        };
+        if let Some(row) = rows.iter().find(|row| fits(row)) {
+            return Err(Waits::Fits { head, slot: row.slot }.into());
+        }
+        let limit = self.0.get();
+        let new_row = rows.len() < limit as usize;
+        if new_row && oracle::fits(machine, &step.after.usable(), request) {
+            return Err(Waits::FitsNewRow { head, rows: rows.len(), limit }.into());
+        }
+        Ok(())
+    }
+}

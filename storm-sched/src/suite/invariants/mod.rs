@@ -1,0 +1,80 @@
+//! The invariants, one file each, and the sets of them that kinds of policy
+//! must hold.
+
+mod columns_disjoint;
+mod columns_returned;
+mod every_row_in_turn;
+mod head_starts_when_it_fits;
+mod placement_sound;
+mod queue_order;
+mod reasons_true;
+mod refuses_what_does_not_fit;
+mod rows_within_limit;
+mod same_state;
+mod somebody_runs;
+
+use std::error::Error;
+
+pub use columns_disjoint::ColumnsDisjoint;
+pub use columns_returned::{ColumnsReturned, Held};
+pub use every_row_in_turn::EveryRowInTurn;
+pub use head_starts_when_it_fits::HeadStartsWhenItFits;
+pub use placement_sound::PlacementSound;
+pub use queue_order::QueueOrder;
+pub use reasons_true::ReasonsTrue;
+pub use refuses_what_does_not_fit::RefusesWhatDoesNotFit;
+pub use rows_within_limit::RowsWithinLimit;
+pub use same_state::SameState;
+pub use somebody_runs::SomebodyRuns;
+
+use crate::MplLimit;
+use crate::suite::Step;
+
+/// What an invariant found wrong.
+pub type Violation = Box<dyn Error + Send + Sync>;
+
+/// Something that holds after every event.
+pub trait Invariant {
+    /// What holds, in a few words.
+    fn name(&self) -> &'static str;
+
+    /// Checks one step; the steps of a run come in order.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn check(&mut self, step: &Step<'_>) -> Result<(), Violation>;
+}
+
+/// What every policy holds, whatever its queue order.
+#[must_use]
+pub fn any_policy(limit: MplLimit, held: Held) -> Vec<Box<dyn Invariant>> {
+    vec![
+        Box::new(RefusesWhatDoesNotFit),
+        Box::new(PlacementSound),
+        Box::new(ColumnsDisjoint),
+        Box::new(RowsWithinLimit(limit)),
+        Box::new(SomebodyRuns),
+        Box::new(SameState),
+        Box::new(ColumnsReturned(held)),
+        Box::new(ReasonsTrue),
+        Box::new(EveryRowInTurn::default()),
+    ]
+}
+
+/// What space sharing in queue order holds (A1).
+#[must_use]
+pub fn space_sharing() -> Vec<Box<dyn Invariant>> {
+    let mut invariants = any_policy(MplLimit::ONE, Held::Exactly);
+    invariants.push(Box::new(QueueOrder));
+    invariants.push(Box::new(HeadStartsWhenItFits(MplLimit::ONE)));
+    invariants
+}
+
+/// What gang scheduling with a queue in order holds (A3).
+#[must_use]
+pub fn gang(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
+    let mut invariants = any_policy(limit, Held::RoundedUp);
+    invariants.push(Box::new(QueueOrder));
+    invariants.push(Box::new(HeadStartsWhenItFits(limit)));
+    invariants
+}

@@ -1,0 +1,80 @@
+//! The policy's own account (queue, running jobs, active row, rows) is what
+//! its actions made of the machine, and its internal check passes.
+
+use std::collections::BTreeSet;
+
+use super::{Invariant, Violation};
+use crate::suite::Step;
+use crate::{JobId, NodeIndex, Slot};
+
+/// The policy believes what its actions say.
+#[derive(Debug)]
+pub struct SameState;
+
+#[derive(Debug, thiserror::Error)]
+enum Differs {
+    #[error("the policy says that {policy:?} wait, in this order, and {actual:?} do")]
+    Pending { policy: Vec<JobId>, actual: Vec<JobId> },
+    #[error("the policy says that {policy:?} hold PEs, and {actual:?} do")]
+    Running { policy: Vec<JobId>, actual: Vec<JobId> },
+    #[error("the policy says that slot {policy:?} is active, and slot {actual:?} is")]
+    Active { policy: Option<Slot>, actual: Option<Slot> },
+    #[error("the policy says that {policy:?} live in slot {slot}, and {actual:?} do")]
+    Row { slot: Slot, policy: BTreeSet<JobId>, actual: BTreeSet<JobId> },
+    #[error("the policy shows slots {policy:?}, and jobs live in {actual:?}")]
+    Slots { policy: Vec<Slot>, actual: Vec<Slot> },
+    #[error("the policy has node {0} in another state")]
+    Node(NodeIndex),
+}
+
+impl Invariant for SameState {
+    fn name(&self) -> &'static str {
+        "the policy believes what its actions say"
+    }
+
+    fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {
+        step.policy.check()?;
+        check_jobs(step)?;
+        check_rows(step)?;
+        let (policy, actual) = (step.policy.machine().nodes(), step.after.machine.nodes());
+        let other = (0..).map(NodeIndex).zip(policy.iter().zip(actual)).find(|(_, (p, a))| p != a);
+        other.map_or(Ok(()), |(node, _)| Err(Differs::Node(node).into()))
+    }
+}
+
+fn check_jobs(step: &Step<'_>) -> Result<(), Differs> {
+    let policy = step.policy.pending();
+    let actual: Vec<JobId> = step.after.queue.iter().map(|request| request.id).collect();
+    if policy != actual {
+        return Err(Differs::Pending { policy, actual });
+    }
+    let policy = step.policy.running();
+    let actual: Vec<JobId> = step.after.running.keys().copied().collect();
+    if policy != actual {
+        return Err(Differs::Running { policy, actual });
+    }
+    Ok(())
+}
+
+fn check_rows(step: &Step<'_>) -> Result<(), Differs> {
+    let (policy, actual) = (step.policy.active_slot(), step.after.active);
+    if policy != actual {
+        return Err(Differs::Active { policy, actual });
+    }
+    let rows = step.policy.rows();
+    let policy: Vec<Slot> = rows.iter().map(|row| row.slot).collect();
+    let actual: Vec<Slot> = step.after.live_slots().into_iter().collect();
+    if policy != actual {
+        return Err(Differs::Slots { policy, actual });
+    }
+    for row in rows {
+        let slot = row.slot;
+        let policy: BTreeSet<JobId> = row.jobs.iter().map(|job| job.job).collect();
+        let here = step.after.running.iter().filter(|(_, running)| running.slot == slot);
+        let actual: BTreeSet<JobId> = here.map(|(job, _)| *job).collect();
+        if policy != actual {
+            return Err(Differs::Row { slot, policy, actual });
+        }
+    }
+    Ok(())
+}

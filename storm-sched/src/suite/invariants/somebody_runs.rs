@@ -1,0 +1,47 @@
+//! While jobs hold PEs, the active row is one that jobs live in: the machine
+//! does not idle until the next edge. Only live rows are activated.
+
+use super::{Invariant, Violation};
+use crate::suite::Step;
+use crate::{Action, Slot};
+
+/// A live row is active whenever there is one.
+#[derive(Debug)]
+pub struct SomebodyRuns;
+
+#[derive(Debug, thiserror::Error)]
+enum Idle {
+    #[error("jobs live in {live:?}, and the active row is {active:?}")]
+    NotLive { live: Vec<Slot>, active: Option<Slot> },
+    #[error("slot {0} was activated and was active already")]
+    Again(Slot),
+}
+
+impl Invariant for SomebodyRuns {
+    fn name(&self) -> &'static str {
+        "a live row is active whenever there is one"
+    }
+
+    fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {
+        let live = step.after.live_slots();
+        let active = step.after.active;
+        if active.is_none() != live.is_empty() || active.is_some_and(|slot| !live.contains(&slot)) {
+            return Err(Idle::NotLive { live: live.into_iter().collect(), active }.into());
+        }
+        let survives = |slot: &Slot| {
+            step.before
+                .running
+                .iter()
+                .any(|(job, running)| running.slot == *slot && step.after.running.contains_key(job))
+        };
+        for action in step.actions {
+            if let Action::Activate { slot } = action
+                && step.before.active == Some(*slot)
+                && survives(slot)
+            {
+                return Err(Idle::Again(*slot).into());
+            }
+        }
+        Ok(())
+    }
+}

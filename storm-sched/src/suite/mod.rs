@@ -1,0 +1,108 @@
+//! The policy suite: generated workloads drive a policy, and after each step
+//! every invariant is checked against an independent model of the machine.
+//!
+//! A policy lands by passing it:
+//!
+//! ```
+//! use storm_sched::{policies::Fcfs, suite};
+//!
+//! let make = |machine| -> Box<dyn storm_sched::Policy> {
+//!     Box::new(Fcfs::new(machine))
+//! };
+//! suite::run_seeds(0..3, &make, &suite::space_sharing).unwrap();
+//! ```
+//!
+//! One seed fixes a whole run; a [`Failure`] names it. The suite knows nothing
+//! of the policies: what it believes, it has from the events and the actions.
+
+mod failure;
+pub mod invariants;
+pub mod oracle;
+mod trace;
+mod workload;
+mod world;
+
+use std::ops::Range;
+
+pub use failure::Failure;
+pub use invariants::{Invariant, any_policy, gang, space_sharing};
+pub use trace::{Coverage, Trace};
+pub use workload::Workload;
+pub use world::{Running, World};
+
+use crate::{Action, Event, Machine, Policy, SchedTime};
+
+/// Events of one run: enough to fill the queue and to empty it several times.
+pub const STEPS: usize = 300;
+
+/// Makes the policy under test on an idle machine.
+pub type Make<'a> = &'a dyn Fn(Machine) -> Box<dyn Policy>;
+
+/// What one event did.
+pub struct Step<'a> {
+    /// The model before the event.
+    pub before: &'a World,
+    /// The model after the actions.
+    pub after: &'a World,
+    /// When it happened.
+    pub now: SchedTime,
+    /// The event.
+    pub event: &'a Event,
+    /// The answer.
+    pub actions: &'a [Action],
+    /// The policy after the event.
+    pub policy: &'a dyn Policy,
+}
+
+/// Runs a generated workload of [`STEPS`] events, then drains the machine, and
+/// checks the invariants after each event.
+///
+/// # Errors
+/// The first invariant that does not hold.
+pub fn run(
+    seed: u64,
+    make: Make<'_>,
+    mut invariants: Vec<Box<dyn Invariant>>,
+) -> Result<Trace, Failure> {
+    let mut workload = Workload::new(seed);
+    let machine = workload.machine();
+    let mut policy = make(machine.clone());
+    let mut world = World::new(machine);
+    let mut trace = Trace::default();
+    while let Some((now, event)) = workload.next(&world) {
+        let actions = policy.handle(now, event.clone());
+        let before = world.clone();
+        world.apply(&event, &actions);
+        let policy = policy.as_ref();
+        let step =
+            Step { before: &before, after: &world, now, event: &event, actions: &actions, policy };
+        for invariant in &mut invariants {
+            invariant.check(&step).map_err(|why| Failure {
+                policy: policy.name(),
+                seed,
+                step: trace.len(),
+                event: event.clone(),
+                invariant: invariant.name(),
+                why,
+            })?;
+        }
+        trace.push(event, actions, &world);
+    }
+    Ok(trace)
+}
+
+/// Runs one workload for each seed.
+///
+/// # Errors
+/// The first invariant that does not hold.
+pub fn run_seeds(
+    seeds: Range<u64>,
+    make: Make<'_>,
+    invariants: &dyn Fn() -> Vec<Box<dyn Invariant>>,
+) -> Result<Coverage, Failure> {
+    let mut coverage = Coverage::default();
+    for seed in seeds {
+        coverage.add(&run(seed, make, invariants())?);
+    }
+    Ok(coverage)
+}

@@ -1,0 +1,196 @@
+//! Generated workloads: a small odd machine and a stream of events that keeps
+//! it near saturation, with dying nodes and events that do not fit.
+//!
+//! The whole run follows from the seed and the policy's answers. It ends with
+//! the drain: nodes come back, every job ends, and a job as large as the
+//! machine runs, which no lost column survives.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::suite::oracle::MAX_ORACLE_PES;
+use crate::suite::{STEPS, World};
+use crate::{Event, JobId, JobRequest, Machine, NodeIndex, NodeState, Quantum, SchedTime};
+
+/// The largest nodes of a generated machine.
+const MAX_NODE_PES: u64 = 4;
+
+/// A generator of events.
+#[derive(Debug)]
+pub struct Workload {
+    random: SplitMix64,
+    now: SchedTime,
+    left: usize,
+    next_job: u64,
+    /// Events that follow from an earlier one.
+    due: VecDeque<Event>,
+    phase: Phase,
+}
+
+/// Where the run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Load,
+    Drain,
+    WholeMachine,
+    Over,
+}
+
+impl Workload {
+    /// The workload of a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            random: SplitMix64(seed),
+            now: SchedTime::ZERO,
+            left: STEPS,
+            next_job: 1,
+            due: VecDeque::new(),
+            phase: Phase::Load,
+        }
+    }
+
+    /// The machine to run on; to be asked for first, and once.
+    ///
+    /// # Panics
+    /// Never: the sizes drawn are those of a machine.
+    #[must_use]
+    pub fn machine(&mut self) -> Machine {
+        let mut sizes = Vec::new();
+        let mut left = 1 + self.random.below(u64::from(MAX_ORACLE_PES));
+        while left > 0 {
+            let pes = left.min(1 + self.random.below(MAX_NODE_PES));
+            left -= pes;
+            sizes.push((format!("n{}", sizes.len() + 1), pes as u32));
+        }
+        Machine::new(sizes).expect("at least one node, each with a PE, and few of them")
+    }
+
+    /// The next event and its time; `None` when the run is over.
+    pub fn next(&mut self, world: &World) -> Option<(SchedTime, Event)> {
+        self.now = self.now + Duration::from_nanos(self.random.below(50_000_000));
+        let event = self.next_event(world)?;
+        Some((self.now, event))
+    }
+
+    fn next_event(&mut self, world: &World) -> Option<Event> {
+        // Events that follow are late now and then, as in life.
+        if !self.due.is_empty() && (self.left == 0 || self.random.below(10) < 7) {
+            return self.due.pop_front();
+        }
+        match self.phase {
+            Phase::Load => {
+                self.left = self.left.saturating_sub(1);
+                if self.left == 0 {
+                    self.phase = Phase::Drain;
+                    let nodes = 0..world.machine.nodes().len() as u32;
+                    self.due.extend(nodes.map(|node| Event::NodeUp(NodeIndex(node))));
+                }
+                Some(self.load(world))
+            }
+            Phase::Drain => {
+                if world.running.is_empty() {
+                    self.phase = Phase::WholeMachine;
+                    self.due.extend(world.queue.iter().map(|request| Event::Cancel(request.id)));
+                }
+                Some(if self.random.below(4) == 0 { Event::SliceEdge } else { self.finish(world) })
+            }
+            Phase::WholeMachine => {
+                self.phase = Phase::Over;
+                let request = JobRequest::new(self.new_job(), world.machine.pes());
+                self.due.push_back(Event::Finished(request.id));
+                Some(Event::Submit(request))
+            }
+            Phase::Over => None,
+        }
+    }
+
+    fn load(&mut self, world: &World) -> Event {
+        match self.random.below(100) {
+            0..40 => Event::Submit(self.request(world)),
+            40..65 => self.finish(world),
+            65..83 => Event::SliceEdge,
+            83..87 => self.cancel(world),
+            87..96 => self.node_event(world),
+            96 => Event::SetQuantum(Quantum::default()),
+            _ => self.stray(world),
+        }
+    }
+
+    fn request(&mut self, world: &World) -> JobRequest {
+        let job = self.new_job();
+        let pes = u64::from(world.machine.pes());
+        // Small jobs are frequent, and one in twenty is too large.
+        let largest = [pes, pes.div_ceil(2), pes.div_ceil(4)][self.random.below(3) as usize];
+        let too_large = u64::from(self.random.below(20) == 0) * pes;
+        let procs = 1 + self.random.below(largest) + too_large;
+        let request = JobRequest::new(job, procs as u32);
+        if self.random.below(3) > 0 {
+            return request;
+        }
+        let nodes = 1 + self.random.below(world.machine.nodes().len() as u64 + 1);
+        request.with_nodes(nodes.min(procs) as u32)
+    }
+
+    fn finish(&mut self, world: &World) -> Event {
+        let jobs: Vec<JobId> = world.running.keys().copied().collect();
+        self.pick(&jobs).map_or(Event::SliceEdge, Event::Finished)
+    }
+
+    fn cancel(&mut self, world: &World) -> Event {
+        let jobs: Vec<JobId> = world.queue.iter().map(|request| request.id).collect();
+        self.pick(&jobs).map_or(Event::SliceEdge, Event::Cancel)
+    }
+
+    fn node_event(&mut self, world: &World) -> Event {
+        let nodes = world.machine.nodes();
+        let index = self.random.below(nodes.len() as u64);
+        let node = NodeIndex(index as u32);
+        match (nodes[index as usize].state(), self.random.below(3)) {
+            (NodeState::Up, 0) => Event::NodeDrained(node),
+            (NodeState::Up | NodeState::Drained, 1) => {
+                self.due.extend(world.jobs_on(node).map(Event::Finished));
+                Event::NodeDown(node)
+            }
+            _ => Event::NodeUp(node),
+        }
+    }
+
+    /// An event that does not fit, most of the time.
+    fn stray(&mut self, world: &World) -> Event {
+        let job = JobId(1 + self.random.below(self.next_job));
+        match self.random.below(4) {
+            0 => Event::Finished(job),
+            1 => Event::Cancel(job),
+            2 => Event::NodeDown(NodeIndex(world.machine.nodes().len() as u32)),
+            _ => Event::Submit(JobRequest::new(job, 1)),
+        }
+    }
+
+    fn pick(&mut self, jobs: &[JobId]) -> Option<JobId> {
+        let last = jobs.len().checked_sub(1)?;
+        jobs.get(self.random.below(last as u64 + 1) as usize).copied()
+    }
+
+    fn new_job(&mut self) -> JobId {
+        let job = JobId(self.next_job);
+        self.next_job += 1;
+        job
+    }
+}
+
+/// The SplitMix64 generator (Steele, Lea and Flood, OOPSLA 2014): one word of
+/// state, and the same numbers on every machine.
+#[derive(Debug)]
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    /// A number below `bound`; the bias is below 2^-50 for the bounds here.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound.max(1)
+    }
+}

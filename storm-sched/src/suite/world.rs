@@ -1,0 +1,130 @@
+//! The model of the machine that the suite believes in, built from events and
+//! actions alone.
+//!
+//! It is tolerant: a wrong action is recorded as far as it makes sense, and
+//! the invariants say what is wrong with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    Action, Event, JobId, JobRequest, Machine, NodeIndex, NodeState, Pe, Placement, Slot, feasible,
+};
+
+/// A job that was started and has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    /// What it asked for.
+    pub request: JobRequest,
+    /// Where it runs.
+    pub placement: Placement,
+    /// Its home row.
+    pub slot: Slot,
+}
+
+/// The state of the machine as the outside sees it.
+#[derive(Debug, Clone)]
+pub struct World {
+    /// The machine with the node states.
+    pub machine: Machine,
+    /// The jobs that wait, in order of submission.
+    pub queue: Vec<JobRequest>,
+    /// The jobs that hold PEs.
+    pub running: BTreeMap<JobId, Running>,
+    /// The row that runs.
+    pub active: Option<Slot>,
+}
+
+impl World {
+    /// An idle machine.
+    #[must_use]
+    pub fn new(machine: Machine) -> Self {
+        Self { machine, queue: Vec::new(), running: BTreeMap::new(), active: None }
+    }
+
+    /// Whether an event fits this state; if not it must be refused.
+    #[must_use]
+    pub fn accepts(&self, event: &Event) -> bool {
+        match event {
+            Event::Submit(request) | Event::Restore { request, .. } => {
+                !self.waits(request.id)
+                    && !self.running.contains_key(&request.id)
+                    && feasible(&self.machine, request).is_ok()
+            }
+            Event::Finished(job) => self.running.contains_key(job),
+            Event::Cancel(job) => self.waits(*job),
+            Event::NodeDown(node) | Event::NodeDrained(node) | Event::NodeUp(node) => {
+                self.machine.node(*node).is_some()
+            }
+            Event::SliceEdge | Event::SetQuantum(_) => true,
+        }
+    }
+
+    /// Takes over an event and the actions that answered it.
+    pub fn apply(&mut self, event: &Event, actions: &[Action]) {
+        if self.accepts(event) {
+            self.apply_event(event);
+        }
+        for action in actions {
+            match action {
+                Action::Start { job, placement, slot } => self.start(*job, placement, *slot),
+                Action::Activate { slot } => self.active = Some(*slot),
+                Action::Refused(_) => {}
+            }
+        }
+    }
+
+    /// Whether a job waits.
+    #[must_use]
+    pub fn waits(&self, job: JobId) -> bool {
+        self.queue.iter().any(|request| request.id == job)
+    }
+
+    /// The slots that jobs live in.
+    #[must_use]
+    pub fn live_slots(&self) -> BTreeSet<Slot> {
+        self.running.values().map(|running| running.slot).collect()
+    }
+
+    /// The jobs with ranks on a node.
+    pub fn jobs_on(&self, node: NodeIndex) -> impl Iterator<Item = JobId> + '_ {
+        let there = move |running: &Running| running.placement.share_of(node).is_some();
+        self.running.iter().filter(move |(_, running)| there(running)).map(|(job, _)| *job)
+    }
+
+    /// For each PE, whether its node takes work.
+    #[must_use]
+    pub fn usable(&self) -> Vec<bool> {
+        (0..self.machine.pes()).map(|pe| self.machine.is_usable(Pe(pe))).collect()
+    }
+
+    fn apply_event(&mut self, event: &Event) {
+        match event {
+            Event::Submit(request) => self.queue.push(request.clone()),
+            Event::Restore { request, placement, slot } => {
+                let (request, placement) = (request.clone(), placement.clone());
+                let running = Running { request, placement, slot: *slot };
+                self.running.insert(running.request.id, running);
+            }
+            Event::Finished(job) => {
+                self.running.remove(job);
+                let live = self.live_slots();
+                self.active = self.active.filter(|slot| live.contains(slot));
+            }
+            Event::Cancel(job) => self.queue.retain(|request| request.id != *job),
+            Event::NodeDown(node) => self.set_node(*node, NodeState::Down),
+            Event::NodeDrained(node) => self.set_node(*node, NodeState::Drained),
+            Event::NodeUp(node) => self.set_node(*node, NodeState::Up),
+            Event::SliceEdge | Event::SetQuantum(_) => {}
+        }
+    }
+
+    fn set_node(&mut self, node: NodeIndex, state: NodeState) {
+        self.machine.set_state(node, state);
+    }
+
+    fn start(&mut self, job: JobId, placement: &Placement, slot: Slot) {
+        let Some(at) = self.queue.iter().position(|request| request.id == job) else { return };
+        let request = self.queue.remove(at);
+        self.running.insert(job, Running { request, placement: placement.clone(), slot });
+    }
+}
