@@ -1,1 +1,40 @@
-//! Placeholder.
+//! STORM's resource-management functions on top of the three primitives: the
+//! paper's Algorithms 1 to 9, one function each, and what they carry.
+//!
+//! | algorithm | here |
+//! |---|---|
+//! | 1 AWAIT-SPACE, 2 ENQUEUE, 3 DEQUEUE | [`remote_queue`] |
+//! | 4, 5 ISSUE- and RECEIVE-HEARTBEAT | [`heartbeat`] |
+//! | 6 TRANSFER-FILE, 7 RECEIVE-FILE | [`file_transfer`] |
+//! | 8 DETECT-TERMINATION, 9 ANNOUNCE-TERMINATION | [`termination`] |
+//! | section 2.4.3, isolating a failed node | [`failure_detection`] |
+//!
+//! Everything is straight-line `async` code, generic over
+//! [`Primitives`](storm_primitives::Primitives): it runs the same in real and in
+//! virtual time. The plan of global memory that these functions share is
+//! [`GlobalPlan`]; what the daemons say to each other through them is in
+//! [`message`].
+//!
+//! What this crate does not do: open a socket or a file, start a process,
+//! decide what runs where, or know the wall clock.
+
+pub mod failure_detection;
+pub mod file_transfer;
+mod global_plan;
+pub mod heartbeat;
+mod ids;
+mod job_spec;
+pub mod message;
+mod os_bytes;
+pub mod remote_queue;
+pub mod termination;
+
+pub use global_plan::{GlobalPlan, PlanConfig};
+pub use ids::{
+    Channel, ContentHash, Generation, JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row,
+    RowSet,
+};
+pub use job_spec::{
+    Destination, FileSpec, InputSpec, JobSpec, OutputSpec, Owner, Program, ResourceLimit,
+};
+pub use os_bytes::OsBytes;

@@ -1,0 +1,1 @@
+//! failure_detection

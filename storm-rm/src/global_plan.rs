@@ -1,0 +1,133 @@
+//! The plan of global memory that the daemons share: every queue, flag and
+//! buffer, at the same address on every node.
+
+use crate::remote_queue::QueuePlan;
+use crate::{Channel, JobSlot};
+use storm_primitives::{Layout, NodeId, Var, VarArray};
+
+/// Sizes of the plan. Daemons whose sizes differ have different layouts and
+/// refuse each other when joining.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanConfig {
+    /// Most compute nodes of the cluster; each has a queue to the Machine Manager.
+    pub max_nodes: u32,
+    /// Most jobs that can be on the machine at once.
+    pub job_slots: u32,
+    /// Heartbeats that may be under way.
+    pub heartbeat_slots: u32,
+    /// Largest heartbeat: a job's arguments and environment must fit.
+    pub heartbeat_bytes: u32,
+    /// Items that may be under way from one node.
+    pub report_slots: u32,
+    /// Largest item from a node.
+    pub report_bytes: u32,
+    /// Files that can be transferred at once.
+    pub channels: u32,
+    /// Chunks of a file under way: 2 in the paper (double buffering).
+    pub chunk_slots: u32,
+    /// Bytes per chunk: 512 KiB in the paper.
+    pub chunk_bytes: u32,
+}
+
+impl Default for PlanConfig {
+    fn default() -> PlanConfig {
+        PlanConfig {
+            max_nodes: 1024,
+            job_slots: 4096,
+            heartbeat_slots: 16,
+            heartbeat_bytes: 256 * 1024,
+            report_slots: 8,
+            report_bytes: 16 * 1024,
+            channels: 2,
+            chunk_slots: 2,
+            chunk_bytes: 512 * 1024,
+        }
+    }
+}
+
+/// Where everything lies.
+#[derive(Clone, Debug)]
+pub struct GlobalPlan {
+    /// The sizes it was made with.
+    pub config: PlanConfig,
+    /// The layout for the backend.
+    pub layout: Layout,
+    /// Machine Manager to nodes (Algorithms 4 and 5).
+    pub heartbeats: QueuePlan,
+    /// Highest heartbeat number that the node has handled.
+    pub heartbeat_seen: Var<u64>,
+    /// Per job slot, set by a node when all its ranks run: the incarnation.
+    pub started: VarArray<u64>,
+    /// Per job slot, set by a node when all its ranks ended: the incarnation
+    /// (Algorithms 8 and 9).
+    pub terminated: VarArray<u64>,
+    chunks: Vec<QueuePlan>,
+    file_states: VarArray<u64>,
+    reports: Vec<QueuePlan>,
+}
+
+impl GlobalPlan {
+    /// Lays out global memory.
+    pub fn new(config: PlanConfig) -> GlobalPlan {
+        let mut builder = Layout::builder();
+        let heartbeats = QueuePlan::declare(
+            &mut builder,
+            "heartbeat",
+            config.heartbeat_slots,
+            config.heartbeat_bytes,
+        );
+        let heartbeat_seen = builder.var("heartbeat.seen");
+        let started = builder.vars("started", config.job_slots);
+        let terminated = builder.vars("terminated", config.job_slots);
+        let file_states = builder.vars("file.state", config.channels);
+        let chunks = (0..config.channels)
+            .map(|channel| {
+                let name = format!("chunk.{channel}");
+                QueuePlan::declare(&mut builder, &name, config.chunk_slots, config.chunk_bytes)
+            })
+            .collect();
+        let reports = (0..config.max_nodes)
+            .map(|node| {
+                let name = format!("report.{}", node + 1);
+                QueuePlan::declare(&mut builder, &name, config.report_slots, config.report_bytes)
+            })
+            .collect();
+        let layout = builder.build();
+        GlobalPlan {
+            config,
+            layout,
+            heartbeats,
+            heartbeat_seen,
+            started,
+            terminated,
+            chunks,
+            file_states,
+            reports,
+        }
+    }
+
+    /// The chunk queue of a channel (Algorithms 6 and 7), if there is one.
+    pub fn chunks(&self, channel: Channel) -> Option<&QueuePlan> {
+        self.chunks.get(channel.0 as usize)
+    }
+
+    /// How far a node is with the file of a channel, if there is one.
+    pub fn file_state(&self, channel: Channel) -> Option<Var<u64>> {
+        (channel.0 < self.file_states.len()).then(|| self.file_states.get(channel.0))
+    }
+
+    /// The queue from a compute node to the Machine Manager, if it may exist.
+    pub fn reports(&self, node: NodeId) -> Option<&QueuePlan> {
+        self.reports.get(node.index().checked_sub(1)?)
+    }
+
+    /// The flag of a job slot, if there is one.
+    pub fn terminated(&self, slot: JobSlot) -> Option<Var<u64>> {
+        (slot.0 < self.terminated.len()).then(|| self.terminated.get(slot.0))
+    }
+
+    /// The flag of a job slot, if there is one.
+    pub fn started(&self, slot: JobSlot) -> Option<Var<u64>> {
+        (slot.0 < self.started.len()).then(|| self.started.get(slot.0))
+    }
+}

@@ -1,0 +1,140 @@
+//! Identifiers that the daemons share: jobs, ranks, rows, transfers, contents.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// A job, numbered from 1 in order of submission for the life of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobId(pub u64);
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// One run of a job: 1 for the first, one more each time it is requeued. With
+/// the job's slot it makes a termination flag unmistakable (erratum 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobIncarnation(pub u32);
+
+/// Index of a live job in the global arrays of flags; reused after the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobSlot(pub u32);
+
+/// A process of a job, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Rank(pub u32);
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A partition of the cluster: nodes under one policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PartitionId(pub u16);
+
+/// A row (time slot) of a partition's Ousterhout matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Row(pub u32);
+
+/// The rows in which a job runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RowSet(pub u64);
+
+impl RowSet {
+    /// A job that runs whatever row is active: space sharing.
+    pub const ALL: RowSet = RowSet(u64::MAX);
+    /// No partition may have more rows than this set can name.
+    pub const MAX_ROWS: u32 = u64::BITS;
+
+    /// The set of one row; empty for a row past [`MAX_ROWS`](Self::MAX_ROWS).
+    pub fn single(row: Row) -> RowSet {
+        RowSet(1u64.checked_shl(row.0).unwrap_or(0))
+    }
+
+    /// Whether the job runs while `row` is active.
+    pub fn contains(self, row: Row) -> bool {
+        self.0 & RowSet::single(row).0 != 0
+    }
+}
+
+/// One of the few chunk queues through which files travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Channel(pub u32);
+
+/// One use of a channel: what was said of an earlier file cannot be taken for
+/// this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Generation(pub u64);
+
+/// BLAKE3 of a file's content: its name in every cache.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContentHash(pub [u8; 32]);
+
+impl ContentHash {
+    /// The hash of bytes in memory.
+    pub fn of(bytes: &[u8]) -> ContentHash {
+        ContentHash(*blake3::hash(bytes).as_bytes())
+    }
+}
+
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Text that is not 64 hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0:?} is not a BLAKE3 hash: 64 hexadecimal digits are expected")]
+pub struct NotAHash(pub String);
+
+impl FromStr for ContentHash {
+    type Err = NotAHash;
+
+    fn from_str(text: &str) -> Result<ContentHash, NotAHash> {
+        let hash = blake3::Hash::from_hex(text).map_err(|_| NotAHash(text.to_owned()))?;
+        Ok(ContentHash(*hash.as_bytes()))
+    }
+}
+
+impl Serialize for ContentHash {
+    /// Hexadecimal where a person may read it, bytes elsewhere.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            self.0.serialize(serializer)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ContentHash {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        } else {
+            <[u8; 32]>::deserialize(deserializer).map(ContentHash)
+        }
+    }
+}

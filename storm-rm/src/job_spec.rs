@@ -1,0 +1,130 @@
+//! What a user asks for: the program, its surroundings, and how many of it.
+//!
+//! Made by the client, completed by the Machine Manager with the submitter's
+//! identity, and carried out by the Node Managers. It says nothing about where
+//! the job runs: that is the placement.
+
+use crate::{ContentHash, OsBytes};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// A job as submitted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// For people; the program's file name unless the user chose another.
+    pub name: String,
+    /// Who it runs as. The Machine Manager sets it from the peer's credentials.
+    pub owner: Owner,
+    /// Number of processes (ranks), at least 1.
+    pub procs: u32,
+    /// Exactly this many nodes, when given.
+    pub nodes: Option<u32>,
+    /// The partition asked for.
+    pub partition: Option<String>,
+    /// The scheduling policy asked for: selects among the partitions.
+    pub sched: Option<String>,
+    /// The job is ended after running this long.
+    pub time_limit: Option<Duration>,
+    /// What to execute.
+    pub program: Program,
+    /// The argument vector, `argv[0]` included.
+    pub argv: Vec<OsBytes>,
+    /// The whole environment, without what STORM adds.
+    pub env: Vec<(OsBytes, OsBytes)>,
+    /// Working directory on the nodes.
+    pub cwd: OsBytes,
+    /// File mode creation mask.
+    pub umask: u32,
+    /// Soft limits of the submitting shell to set for each process.
+    pub limits: Vec<ResourceLimit>,
+    /// Further files to ship.
+    pub files: Vec<FileSpec>,
+    /// What becomes of the output.
+    pub output: OutputSpec,
+    /// What the ranks read.
+    pub input: InputSpec,
+    /// Put the job back in the queue, instead of ending it, when its node dies.
+    pub requeue: bool,
+}
+
+/// The submitter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Owner {
+    /// User id.
+    pub uid: u32,
+    /// Primary group id; further groups are looked up on the node.
+    pub gid: u32,
+}
+
+/// Where the program comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Program {
+    /// This file is shipped to every node and executed there.
+    Shipped(FileSpec),
+    /// This path exists on every node (`--no-bcast`).
+    OnNodes(OsBytes),
+}
+
+/// A file to ship, named by its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSpec {
+    /// BLAKE3 of the content.
+    pub hash: ContentHash,
+    /// Length in bytes.
+    pub size_bytes: u64,
+    /// Permission bits.
+    pub mode: u32,
+    /// File name without directories.
+    pub name: OsBytes,
+    /// Where each node puts it.
+    pub destination: Destination,
+}
+
+/// Where a shipped file goes on a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Destination {
+    /// The job's own directory on the node, removed after the job.
+    JobDirectory,
+    /// This absolute path, written as the submitter and left there.
+    Path(OsBytes),
+}
+
+/// What becomes of standard output and error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutputSpec {
+    /// Sent to the client that is attached; lost when none is.
+    Client,
+    /// Written to files on the nodes, as the submitter. `%j` is the job, `%r`
+    /// the rank, `%n` the node's name, `%%` a percent sign; relative to the
+    /// working directory. Ranks that share a name append to one file.
+    Files {
+        /// Pattern for standard output.
+        stdout: OsBytes,
+        /// Pattern for standard error; that of standard output when absent.
+        stderr: Option<OsBytes>,
+    },
+}
+
+/// What the ranks find on standard input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InputSpec {
+    /// Nothing: end of file at once.
+    None,
+    /// Rank 0 reads what the client sends, the others nothing.
+    RankZero,
+    /// Every rank reads what the client sends.
+    All,
+}
+
+/// One resource limit, by its number in `getrlimit(2)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceLimit {
+    /// `RLIMIT_*` number of the submitting system.
+    pub resource: u32,
+    /// Soft limit; `u64::MAX` is unlimited.
+    pub soft: u64,
+}

@@ -1,0 +1,299 @@
+//! What the daemons say to each other: [`Command`]s down, [`Report`]s up.
+//!
+//! Both travel through remote queues (Algorithms 1 to 3), encoded with postcard.
+//! Every variant has a row in `docs/protocol.md`.
+
+use crate::{
+    Channel, FileSpec, Generation, JobId, JobIncarnation, JobSlot, JobSpec, Owner, PartitionId,
+    Rank, Row, RowSet,
+};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::rc::Rc;
+use storm_primitives::{NodeId, NodeSet};
+
+/// One heartbeat (Algorithm 4): what the Machine Manager has to say at this
+/// instant, each command with the nodes it is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heartbeat {
+    /// Counts the heartbeats of one Machine Manager, from 1.
+    pub number: u64,
+    /// The Machine Manager's clock when it was issued, in nanoseconds.
+    pub issued_ns: u64,
+    /// What to do; a node skips what is not for it.
+    pub commands: Vec<(NodeSet, Command)>,
+}
+
+/// An order of the Machine Manager (paper, Algorithm 5).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    /// RECEIVE-FILE-INFO: a file comes through `channel`, or is there already.
+    ReceiveFile(ReceiveFile),
+    /// LAUNCH-JOB: start this node's ranks.
+    LaunchJob(Rc<LaunchJob>),
+    /// SCHEDULE-PROCESS: the strobe. The jobs of this row run, the others of
+    /// the partition stop.
+    Strobe(Strobe),
+    /// From now on the job runs in these rows.
+    SetRows {
+        /// The job.
+        job: JobId,
+        /// Its rows.
+        rows: RowSet,
+    },
+    /// Sends a signal to every rank; a stopped job is resumed to receive it.
+    SignalJob {
+        /// The job.
+        job: JobId,
+        /// Signal number.
+        signal: i32,
+    },
+    /// Kills every process of the job, whatever state it is in.
+    DestroyJob {
+        /// The job.
+        job: JobId,
+    },
+    /// The job is over on all nodes: its directory and state can go.
+    ReleaseJob {
+        /// The job.
+        job: JobId,
+    },
+    /// Standard input for the ranks that read it.
+    Input {
+        /// The job.
+        job: JobId,
+        /// Bytes; empty at end of file.
+        data: Bytes,
+        /// Nothing follows.
+        eof: bool,
+    },
+    /// Every rank of the job is in the PMI barrier; these pairs were put.
+    FenceDone {
+        /// The job.
+        job: JobId,
+        /// Counts the job's fences, from 1.
+        sequence: u64,
+        /// All pairs put since the last fence, in order of node.
+        puts: Vec<(String, String)>,
+    },
+    /// The cluster is going down: end all jobs and leave.
+    Shutdown,
+}
+
+/// The announcement of a file (paper, Algorithm 5, RECEIVE-FILE-INFO).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiveFile {
+    /// The chunk queue it comes through.
+    pub channel: Channel,
+    /// This use of the channel.
+    pub generation: Generation,
+    /// What comes.
+    pub file: FileSpec,
+    /// Whose cache it belongs to.
+    pub owner: Owner,
+    /// Bytes per chunk; the last may be shorter.
+    pub chunk_bytes: u32,
+}
+
+/// The start of a job (paper, Algorithm 5, LAUNCH-JOB).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchJob {
+    /// The job.
+    pub job: JobId,
+    /// Which run of it.
+    pub incarnation: JobIncarnation,
+    /// Where its flags lie in global memory.
+    pub slot: JobSlot,
+    /// What to run.
+    pub spec: Rc<JobSpec>,
+    /// The ranks of every node, in order of rank, consecutive.
+    pub ranks: Vec<NodeRanks>,
+    /// The partition whose strobes schedule it.
+    pub partition: PartitionId,
+    /// The rows it runs in.
+    pub rows: RowSet,
+    /// The row active now: a job of another row starts stopped.
+    pub active_row: Row,
+    /// The node that announces the end of its ranks at once (Algorithm 9).
+    pub announcer: NodeId,
+    /// The node list for people and for `STORM_NODELIST`.
+    pub node_list: String,
+}
+
+/// The consecutive ranks of one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRanks {
+    /// The node.
+    pub node: NodeId,
+    /// Its first rank.
+    pub first: Rank,
+    /// How many ranks it has.
+    pub count: u32,
+}
+
+/// The strobe of one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Strobe {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The row that is active from now on.
+    pub row: Row,
+    /// Counts the strobes of the partition.
+    pub number: u64,
+    /// The Machine Manager's clock when it was issued, in nanoseconds.
+    pub issued_ns: u64,
+}
+
+/// News from a Node Manager. Several travel in one item of its queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Report {
+    /// The first report after joining.
+    Joined(NodeInfo),
+    /// A file could not be received or put in its place.
+    FileFailed {
+        /// The channel of the transfer.
+        channel: Channel,
+        /// The use of the channel.
+        generation: Generation,
+        /// What failed and why, for the user.
+        reason: String,
+    },
+    /// Some rank could not be started.
+    LaunchFailed {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
+        /// The rank.
+        rank: Rank,
+        /// What failed and why, for the user.
+        reason: String,
+        /// Exit status for the job, as a shell would give: 126 or 127.
+        exit_code: u8,
+    },
+    /// Output of a rank, for the attached client.
+    Output {
+        /// The job.
+        job: JobId,
+        /// The rank.
+        rank: Rank,
+        /// Which stream.
+        stream: Stream,
+        /// What was written.
+        data: Bytes,
+    },
+    /// All ranks of the job on this node have ended (Algorithm 9).
+    Terminated {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
+        /// How each ended.
+        ranks: Vec<RankExit>,
+    },
+    /// All ranks of this node are in the PMI barrier.
+    Fence {
+        /// The job.
+        job: JobId,
+        /// Counts the job's fences, from 1.
+        sequence: u64,
+        /// Pairs put on this node since the last fence.
+        puts: Vec<(String, String)>,
+    },
+    /// A rank called abort: the whole job ends with this code.
+    Aborted {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
+        /// The rank.
+        rank: Rank,
+        /// The exit code that it asked for.
+        exit_code: i32,
+    },
+    /// A rank ended abnormally while others still run.
+    RankFailed {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
+        /// How it ended.
+        exit: RankExit,
+    },
+    /// How the node is doing, now and then.
+    Status(NodeStatus),
+}
+
+/// What a node says of itself when it joins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeInfo {
+    /// Host name.
+    pub hostname: String,
+    /// The address that ranks of other nodes reach it by.
+    pub address: String,
+    /// Processing elements offered.
+    pub pes: u32,
+    /// Memory of the host in MiB.
+    pub memory_mib: u64,
+    /// Version of the Node Manager.
+    pub version: String,
+    /// How jobs are switched and started here, and what is not permitted.
+    pub capabilities: Vec<String>,
+    /// The only user that it can run jobs for; any when it is privileged.
+    pub only_uid: Option<u32>,
+}
+
+/// Load of a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// One-minute load average times 100.
+    pub load_percent: u32,
+    /// Memory available in MiB.
+    pub memory_available_mib: u64,
+}
+impl Eq for NodeStatus {}
+
+/// A stream of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// How a rank ended and what it used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankExit {
+    /// The rank.
+    pub rank: Rank,
+    /// How it ended.
+    pub status: ExitStatus,
+    /// User CPU time in microseconds.
+    pub user_us: u64,
+    /// System CPU time in microseconds.
+    pub system_us: u64,
+    /// Largest resident set in KiB.
+    pub max_rss_kib: u64,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExitStatus {
+    /// It exited with this code.
+    Code(u8),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+impl ExitStatus {
+    /// As a shell gives it: the code, or 128 plus the signal.
+    pub fn shell_code(self) -> u8 {
+        match self {
+            ExitStatus::Code(code) => code,
+            ExitStatus::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+        }
+    }
+}
