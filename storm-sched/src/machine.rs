@@ -85,6 +85,7 @@ pub enum MachineError {
 pub struct Machine {
     nodes: Vec<Node>,
     node_of: Vec<NodeIndex>,
+    usable_pes: u32,
 }
 
 impl Machine {
@@ -95,7 +96,7 @@ impl Machine {
     pub fn new<N: Into<String>>(
         nodes: impl IntoIterator<Item = (N, u32)>,
     ) -> Result<Self, MachineError> {
-        let mut machine = Self { nodes: Vec::new(), node_of: Vec::new() };
+        let mut machine = Self { nodes: Vec::new(), node_of: Vec::new(), usable_pes: 0 };
         for (index, (name, pes)) in (0..).map(NodeIndex).zip(nodes) {
             let name = name.into();
             if pes == 0 {
@@ -107,6 +108,7 @@ impl Machine {
             }
             machine.nodes.push(Node { name, first: Pe(first), pes, state: NodeState::Up });
             machine.node_of.resize((first + pes) as usize, index);
+            machine.usable_pes += pes;
         }
         if machine.nodes.is_empty() { Err(MachineError::NoNodes) } else { Ok(machine) }
     }
@@ -147,7 +149,7 @@ impl Machine {
     /// The number of PEs whose nodes take new work.
     #[must_use]
     pub fn usable_pes(&self) -> u32 {
-        self.nodes.iter().filter(|node| node.state == NodeState::Up).map(Node::pes).sum()
+        self.usable_pes
     }
 
     /// Whether a PE exists and its node takes new work.
@@ -162,6 +164,13 @@ impl Machine {
     /// there is no such node.
     pub fn set_state(&mut self, index: NodeIndex, state: NodeState) -> Option<NodeState> {
         let node = self.nodes.get_mut(index.0 as usize)?;
-        Some(std::mem::replace(&mut node.state, state))
+        let before = std::mem::replace(&mut node.state, state);
+        if before == NodeState::Up {
+            self.usable_pes -= node.pes;
+        }
+        if state == NodeState::Up {
+            self.usable_pes += node.pes;
+        }
+        Some(before)
     }
 }

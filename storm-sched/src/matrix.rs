@@ -171,6 +171,9 @@ impl Matrix {
     /// take work now; `None` when it fits.
     #[must_use]
     pub fn empty_row_shortfall(&self, shape: Shape) -> Option<Shortfall> {
+        if let Shape::Pes(_) = shape {
+            return shape.shortfall(std::iter::once(self.machine.usable_pes()));
+        }
         let up = self.machine.nodes().iter().filter(|node| node.state() == NodeState::Up);
         shape.shortfall(up.map(|node| node.pes()))
     }

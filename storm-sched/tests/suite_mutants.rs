@@ -1,0 +1,286 @@
+//! Bugs put back in: each invariant of the suite must catch the policy that
+//! breaks it. A mutant is a policy of this crate with one mistake.
+
+use std::time::Duration;
+
+use storm_sched::policies::{Fcfs, Gang};
+use storm_sched::suite::invariants::{
+    ColumnsDisjoint, ColumnsReturned, EveryRowInTurn, HeadStartsWhenItFits, Held, Invariant,
+    PlacementSound, QueueOrder, ReasonsTrue, RefusesWhatDoesNotFit, RowsWithinLimit, SameState,
+    SomebodyRuns,
+};
+use storm_sched::{
+    Action, Event, InvariantViolation, JobId, Machine, MplLimit, Pe, PendingReason, Placement,
+    Policy, PolicyParams, RowView, SchedTime, Slot, suite,
+};
+
+/// A mistake that a policy could make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bug {
+    /// None: the invariants must not blame a sound policy.
+    None,
+    /// Two jobs that could start together start in the wrong order.
+    SwapsStarts,
+    /// Every job gets the first PEs.
+    StartsAllOnFirstPes,
+    /// The death of a node is not noticed.
+    ForgetsNodesDown,
+    /// The end of every fifth job is not noticed.
+    ForgetsEnds,
+    /// A job waits for the next event although it fits.
+    LooksLate,
+    /// Each slice is that of the same row.
+    NeverRotates,
+    /// A row is left empty until the next edge.
+    LeavesEmptyRowActive,
+    /// One row too many.
+    IgnoresLimit,
+    /// Columns of ended jobs are lost from the account.
+    LosesColumns,
+    /// The head is told that somebody is ahead of it.
+    InventsReasons,
+    /// Events that do not fit pass in silence.
+    SwallowsErrors,
+    /// It says that another row is active.
+    LiesAboutActiveRow,
+    /// A job for exact nodes gets what comes first.
+    IgnoresNodeCount,
+}
+
+struct Mutant {
+    bug: Bug,
+    inner: Box<dyn Policy>,
+    late: Option<Event>,
+    held_back: Option<Action>,
+}
+
+impl Mutant {
+    fn input(&mut self, event: Event) -> Vec<Event> {
+        match (self.bug, &event) {
+            (Bug::ForgetsNodesDown, Event::NodeDown(_) | Event::NodeDrained(_)) => vec![],
+            (Bug::ForgetsEnds, Event::Finished(job)) if job.0.is_multiple_of(5) => vec![],
+            (Bug::NeverRotates, Event::SliceEdge) => vec![],
+            (Bug::IgnoresNodeCount, Event::Submit(request)) => {
+                let mut request = request.clone();
+                request.nodes = None;
+                vec![Event::Submit(request)]
+            }
+            (Bug::LooksLate, _) => self.late.replace(event).into_iter().collect(),
+            _ => vec![event],
+        }
+    }
+
+    fn output(&mut self, event: &Event, mut actions: Vec<Action>) -> Vec<Action> {
+        match self.bug {
+            Bug::SwapsStarts => actions.reverse(),
+            Bug::StartsAllOnFirstPes => {
+                for action in &mut actions {
+                    if let Action::Start { placement, .. } = action {
+                        let pes = (0..placement.procs()).map(Pe).collect();
+                        *placement = Placement::new(self.inner.machine(), pes).unwrap();
+                    }
+                }
+            }
+            Bug::SwallowsErrors => actions.retain(|action| !matches!(action, Action::Refused(_))),
+            Bug::LeavesEmptyRowActive if matches!(event, Event::Finished(_)) => {
+                let activation = |action: &Action| matches!(action, Action::Activate { .. });
+                self.held_back = actions.iter().find(|action| activation(action)).cloned();
+                actions.retain(|action| !activation(action));
+            }
+            Bug::LeavesEmptyRowActive => {
+                actions.splice(0..0, self.held_back.take());
+            }
+            _ => {}
+        }
+        actions
+    }
+}
+
+impl Policy for Mutant {
+    fn name(&self) -> &'static str {
+        "mutant"
+    }
+
+    fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for seen in self.input(event.clone()) {
+            actions.extend(self.inner.handle(now, seen));
+        }
+        self.output(&event, actions)
+    }
+
+    fn pending(&self) -> Vec<JobId> {
+        self.inner.pending()
+    }
+
+    fn running(&self) -> Vec<JobId> {
+        self.inner.running()
+    }
+
+    fn explain(&self, now: SchedTime, job: JobId) -> Option<PendingReason> {
+        let reason = self.inner.explain(now, job)?;
+        match reason {
+            PendingReason::Resources(shortage) if self.bug == Bug::InventsReasons => {
+                let ahead = storm_sched::Ahead { first: job, others: 0 };
+                Some(PendingReason::Priority { ahead, shortage: Some(shortage) })
+            }
+            reason => Some(reason),
+        }
+    }
+
+    fn explain_all(&self, now: SchedTime) -> Vec<(JobId, PendingReason)> {
+        self.inner.explain_all(now)
+    }
+
+    fn active_slot(&self) -> Option<Slot> {
+        let slot = self.inner.active_slot();
+        if self.bug == Bug::LiesAboutActiveRow { slot.map(|slot| Slot(slot.0 + 1)) } else { slot }
+    }
+
+    fn rows(&self) -> Vec<RowView> {
+        let mut rows = self.inner.rows();
+        if self.bug == Bug::LosesColumns {
+            rows.iter_mut().for_each(|row| row.free_pes = row.free_pes.saturating_sub(1));
+        }
+        rows
+    }
+
+    fn next_edge_needed(&self) -> bool {
+        self.inner.next_edge_needed()
+    }
+
+    fn quantum(&self) -> Option<Duration> {
+        self.inner.quantum()
+    }
+
+    fn machine(&self) -> &Machine {
+        self.inner.machine()
+    }
+
+    fn check(&self) -> Result<(), InvariantViolation> {
+        self.inner.check()
+    }
+}
+
+const SEEDS: std::ops::Range<u64> = 0..40;
+
+fn limit(rows: u32) -> MplLimit {
+    MplLimit::try_from(rows).unwrap()
+}
+
+fn gang_with(bug: Bug) -> impl Fn(Machine) -> Box<dyn Policy> {
+    move |machine| {
+        let rows = if bug == Bug::IgnoresLimit { 4 } else { 3 };
+        let params = PolicyParams { mpl_limit: limit(rows), ..PolicyParams::default() };
+        let inner = Box::new(Gang::new(machine, &params));
+        Box::new(Mutant { bug, inner, late: None, held_back: None })
+    }
+}
+
+/// Asserts that this invariant alone catches the bug, in gang scheduling with
+/// three rows, and blames no policy without it.
+fn catches<I: Invariant + 'static>(bug: Bug, invariant: impl Fn() -> I) {
+    let alone = || -> Vec<Box<dyn Invariant>> { vec![Box::new(invariant())] };
+    let name = invariant().name();
+    if let Err(failure) = suite::run_seeds(SEEDS, &gang_with(Bug::None), &alone) {
+        panic!("a sound policy is blamed: {failure}: {}", failure.why);
+    }
+    let failure = suite::run_seeds(SEEDS, &gang_with(bug), &alone);
+    let failure = failure.expect_err(&format!("{name:?} does not catch {bug:?}"));
+    assert_eq!(failure.invariant, name);
+    assert!(failure.to_string().contains("STORM_SUITE_SEED="), "{failure}");
+}
+
+#[test]
+fn queue_order_catches_swapped_starts() {
+    catches(Bug::SwapsStarts, || QueueOrder);
+}
+
+#[test]
+fn columns_disjoint_catches_jobs_on_one_pe() {
+    catches(Bug::StartsAllOnFirstPes, || ColumnsDisjoint);
+}
+
+#[test]
+fn placement_sound_catches_jobs_on_dead_nodes() {
+    catches(Bug::ForgetsNodesDown, || PlacementSound);
+}
+
+#[test]
+fn placement_sound_catches_a_wrong_node_count() {
+    catches(Bug::IgnoresNodeCount, || PlacementSound);
+}
+
+#[test]
+fn same_state_catches_a_job_that_never_ends() {
+    catches(Bug::ForgetsEnds, || SameState);
+}
+
+#[test]
+fn same_state_catches_a_wrong_active_row() {
+    catches(Bug::LiesAboutActiveRow, || SameState);
+}
+
+#[test]
+fn head_starts_when_it_fits_catches_late_starts() {
+    catches(Bug::LooksLate, || HeadStartsWhenItFits(limit(3)));
+}
+
+#[test]
+fn every_row_in_turn_catches_a_stuck_row() {
+    catches(Bug::NeverRotates, EveryRowInTurn::default);
+}
+
+#[test]
+fn somebody_runs_catches_an_empty_active_row() {
+    catches(Bug::LeavesEmptyRowActive, || SomebodyRuns);
+}
+
+#[test]
+fn rows_within_limit_catches_a_row_too_many() {
+    catches(Bug::IgnoresLimit, || RowsWithinLimit(limit(3)));
+}
+
+#[test]
+fn columns_returned_catches_lost_columns() {
+    catches(Bug::LosesColumns, || ColumnsReturned(Held::RoundedUp));
+}
+
+#[test]
+fn columns_returned_catches_rounding_up_where_pes_are_to_be_exact() {
+    let alone = || -> Vec<Box<dyn Invariant>> { vec![Box::new(ColumnsReturned(Held::Exactly))] };
+    assert!(suite::run_seeds(SEEDS, &gang_with(Bug::None), &alone).is_err());
+}
+
+#[test]
+fn reasons_true_catches_an_invented_reason() {
+    catches(Bug::InventsReasons, || ReasonsTrue);
+}
+
+#[test]
+fn refuses_what_does_not_fit_catches_silence() {
+    catches(Bug::SwallowsErrors, || RefusesWhatDoesNotFit);
+}
+
+#[test]
+fn no_mutant_of_space_sharing_passes_the_whole_suite() {
+    for bug in [
+        Bug::SwapsStarts,
+        Bug::StartsAllOnFirstPes,
+        Bug::ForgetsNodesDown,
+        Bug::ForgetsEnds,
+        Bug::LooksLate,
+        Bug::LosesColumns,
+        Bug::InventsReasons,
+        Bug::SwallowsErrors,
+        Bug::LiesAboutActiveRow,
+        Bug::IgnoresNodeCount,
+    ] {
+        let make = |machine| -> Box<dyn Policy> {
+            let inner = Box::new(Fcfs::new(machine));
+            Box::new(Mutant { bug, inner, late: None, held_back: None })
+        };
+        let passed = suite::run_seeds(SEEDS, &make, &suite::space_sharing);
+        assert!(passed.is_err(), "{bug:?} passes");
+    }
+}
