@@ -1,1 +1,337 @@
-//! file_transfer
+//! File transfer: Algorithms 6 and 7.
+//!
+//! The master multicasts a file in chunks through a channel (a remote queue of a
+//! few slots); while one chunk travels, the next is read and the one before is
+//! written. Nodes that have the content already are left out. The master ends by
+//! asking with COMPARE-AND-WRITE whether all have written the file.
+
+use crate::message::ReceiveFile;
+use crate::poll::await_condition;
+use crate::remote_queue::{DequeueError, EnqueueError, Reader, Writer};
+use crate::{Channel, Generation, GlobalPlan};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+use storm_primitives::{
+    CompareAndWrite, LocalEvent, NodeSet, PrimitiveError, Primitives, Relation, Runtime, Var,
+};
+use thiserror::Error;
+
+/// Where the master reads a file, in order.
+pub trait ChunkSource {
+    /// The next bytes of the file, exactly `len` of them.
+    fn read(&mut self, len: usize) -> impl Future<Output = io::Result<Bytes>>;
+}
+
+/// Where a slave writes a file, in order.
+pub trait ChunkSink {
+    /// Writes the next bytes of the file.
+    fn write(&mut self, chunk: Bytes) -> impl Future<Output = io::Result<()>>;
+
+    /// All bytes are written: checks the content and makes the file visible.
+    fn finish(&mut self) -> impl Future<Output = io::Result<()>>;
+}
+
+/// How far one node is with the file of a channel. Larger is further, so that
+/// one comparison tells whether all have come that far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileState {
+    /// The content is missing; chunks may come.
+    Ready = 1,
+    /// The content is there, checked and visible.
+    Written = 2,
+    /// It will never be there; the node's report says why.
+    Failed = 3,
+}
+
+/// States per generation, so that every state of a later use of a channel is
+/// larger than all of an earlier one.
+const STATES: u64 = 4;
+
+impl FileState {
+    fn word(self, generation: Generation) -> u64 {
+        generation.0 * STATES + self as u64
+    }
+}
+
+/// What a transfer took (paper, section 4.4.1).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TransferTimes {
+    /// Waiting for the source of the file.
+    pub read: Duration,
+    /// From the first chunk issued to the last one delivered, without the reads
+    /// that were not overlapped.
+    pub send: Duration,
+    /// From the last chunk delivered to the file written everywhere.
+    pub write: Duration,
+    /// The nodes that lacked the content.
+    pub sent_to: NodeSet,
+}
+
+/// Why a file is not on all nodes.
+#[derive(Debug, Error)]
+pub enum TransferError {
+    /// The master cannot read it.
+    #[error("the file cannot be read")]
+    Source(#[source] io::Error),
+    /// A chunk could not be sent.
+    #[error("a chunk could not be sent")]
+    Enqueue(#[from] EnqueueError),
+    /// The network failed, or a node died.
+    #[error("the transfer was interrupted")]
+    Network(#[from] PrimitiveError),
+    /// Nodes could not write it; their reports say why.
+    #[error("{nodes} could not write the file")]
+    NotWritten {
+        /// The nodes.
+        nodes: NodeSet,
+    },
+    /// There is no such channel in the plan.
+    #[error("there is no channel {0:?}")]
+    NoSuchChannel(Channel),
+}
+
+/// TRANSFER-FILE (Algorithm 6). The heartbeat with the announcement `info` must
+/// have been issued to `set`. Returns when every node of the set has the file.
+///
+/// # Errors
+/// [`TransferError`]; some nodes may then have the file.
+pub async fn transfer_file<P: Primitives>(
+    primitives: &P,
+    plan: &GlobalPlan,
+    set: &NodeSet,
+    info: &ReceiveFile,
+    source: &mut impl ChunkSource,
+) -> Result<TransferTimes, TransferError> {
+    let no_channel = || TransferError::NoSuchChannel(info.channel);
+    let state = plan.file_state(info.channel).ok_or_else(no_channel)?;
+    let queue = plan.chunks(info.channel).ok_or_else(no_channel)?;
+    let ask = Inquiry { primitives, state, generation: info.generation };
+
+    ask.all_reach(set, FileState::Ready).await?;
+    let sent_to = ask.nodes_not_in(set, FileState::Written).await?;
+    if sent_to.is_empty() {
+        return Ok(TransferTimes::default());
+    }
+    ask.none_failed(&sent_to).await?;
+    let mut sender = ChunkSender {
+        primitives,
+        queue: Writer::new(primitives.clone(), queue),
+        slots: queue.slots() as usize,
+        on_the_way: VecDeque::new(),
+    };
+    let mut times = sender.send_all(&sent_to, info, source).await?;
+    let delivered = primitives.runtime().now();
+    ask.all_reach(&sent_to, FileState::Written).await?;
+    ask.none_failed(&sent_to).await?;
+    times.write = primitives.runtime().now() - delivered;
+    times.sent_to = sent_to;
+    Ok(times)
+}
+
+struct ChunkSender<'a, P> {
+    primitives: &'a P,
+    queue: Writer<P>,
+    slots: usize,
+    on_the_way: VecDeque<LocalEvent>,
+}
+
+impl<P: Primitives> ChunkSender<'_, P> {
+    /// The buffered loop of Algorithm 6: reads a chunk while those before it are
+    /// on their way, never more of them than there are slots.
+    async fn send_all(
+        &mut self,
+        set: &NodeSet,
+        info: &ReceiveFile,
+        source: &mut impl ChunkSource,
+    ) -> Result<TransferTimes, TransferError> {
+        let runtime = self.primitives.runtime().clone();
+        let started = runtime.now();
+        let mut read = Duration::ZERO;
+        let mut left = info.file.size_bytes;
+        while left > 0 {
+            let len = left.min(u64::from(info.chunk_bytes));
+            let asked = runtime.now();
+            let chunk = source.read(len as usize).await.map_err(TransferError::Source)?;
+            read += runtime.now() - asked;
+            if self.on_the_way.len() == self.slots {
+                self.await_oldest().await?;
+            }
+            let sent = self.primitives.events().local();
+            self.queue.enqueue_and_signal(set, &chunk, Some(sent.id())).await?;
+            self.on_the_way.push_back(sent);
+            left -= len;
+        }
+        while !self.on_the_way.is_empty() {
+            self.await_oldest().await?;
+        }
+        let total = runtime.now() - started;
+        Ok(TransferTimes { read, send: total.saturating_sub(read), ..TransferTimes::default() })
+    }
+
+    /// TEST-EVENT, blocking, on the oldest chunk that was sent.
+    async fn await_oldest(&mut self) -> Result<(), PrimitiveError> {
+        match self.on_the_way.pop_front() {
+            Some(sent) => self.primitives.await_event(sent.id()).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Questions about the state of a file on a set of nodes.
+struct Inquiry<'a, P> {
+    primitives: &'a P,
+    state: Var<u64>,
+    generation: Generation,
+}
+
+impl<P: Primitives> Inquiry<'_, P> {
+    fn question(&self, set: &NodeSet, relation: Relation, state: FileState) -> CompareAndWrite {
+        CompareAndWrite::new(set.clone(), self.state, relation, state.word(self.generation))
+    }
+
+    async fn holds(
+        &self,
+        set: &NodeSet,
+        relation: Relation,
+        state: FileState,
+    ) -> Result<bool, PrimitiveError> {
+        self.primitives.compare_and_write(self.question(set, relation, state)).await
+    }
+
+    async fn all_reach(&self, set: &NodeSet, state: FileState) -> Result<(), PrimitiveError> {
+        let question = self.question(set, Relation::GreaterOrEqual, state);
+        await_condition(self.primitives, &question).await
+    }
+
+    async fn none_failed(&self, set: &NodeSet) -> Result<(), TransferError> {
+        if self.holds(set, Relation::NotEqual, FileState::Failed).await? {
+            return Ok(());
+        }
+        let sound = self.nodes_not_in(set, FileState::Failed).await?;
+        Err(TransferError::NotWritten { nodes: set.difference(&sound) })
+    }
+
+    /// The nodes that are not in `state`, by bisection: two questions where all
+    /// agree.
+    async fn nodes_not_in(
+        &self,
+        set: &NodeSet,
+        state: FileState,
+    ) -> Result<NodeSet, PrimitiveError> {
+        let mut found = NodeSet::new();
+        let mut parts = vec![set.clone()];
+        while let Some(part) = parts.pop() {
+            if self.holds(&part, Relation::Equal, state).await? {
+                continue;
+            }
+            if part.len() == 1 || self.holds(&part, Relation::NotEqual, state).await? {
+                found = found.union(&part);
+                continue;
+            }
+            let (low, high) = part.halves();
+            parts.extend([low, high]);
+        }
+        Ok(found)
+    }
+}
+
+/// Why a node did not receive a file.
+#[derive(Debug, Error)]
+pub enum ReceiveError {
+    /// The queue of chunks failed.
+    #[error("the transfer was interrupted")]
+    Dequeue(#[from] DequeueError),
+    /// The chunks do not add up to the announced length.
+    #[error("{got_bytes} bytes came of a file of {announced_bytes}")]
+    WrongLength {
+        /// Bytes received.
+        got_bytes: u64,
+        /// Bytes announced.
+        announced_bytes: u64,
+    },
+    /// It could not be written, or its content is not what was announced.
+    #[error("the file cannot be written")]
+    Sink(#[source] io::Error),
+    /// There is no such channel in the plan.
+    #[error("there is no channel {0:?}")]
+    NoSuchChannel(Channel),
+}
+
+/// A node's preparation for RECEIVE-FILE: empties the channel and tells the
+/// master that chunks may come.
+///
+/// # Errors
+/// [`ReceiveError::NoSuchChannel`].
+pub fn prepare_channel<P: Primitives>(
+    primitives: &P,
+    plan: &GlobalPlan,
+    info: &ReceiveFile,
+) -> Result<Reader<P>, ReceiveError> {
+    let queue = plan.chunks(info.channel).ok_or(ReceiveError::NoSuchChannel(info.channel))?;
+    let reader = Reader::reset(primitives.clone(), queue);
+    set_state(primitives, plan, info, FileState::Ready);
+    Ok(reader)
+}
+
+/// Tells the master that the content is there.
+pub fn mark_present<P: Primitives>(primitives: &P, plan: &GlobalPlan, info: &ReceiveFile) {
+    set_state(primitives, plan, info, FileState::Written);
+}
+
+/// Tells the master that the file will not be there.
+pub fn mark_failed<P: Primitives>(primitives: &P, plan: &GlobalPlan, info: &ReceiveFile) {
+    set_state(primitives, plan, info, FileState::Failed);
+}
+
+fn set_state<P: Primitives>(
+    primitives: &P,
+    plan: &GlobalPlan,
+    info: &ReceiveFile,
+    state: FileState,
+) {
+    if let Some(var) = plan.file_state(info.channel) {
+        primitives.memory().store(var, state.word(info.generation));
+    }
+}
+
+/// RECEIVE-FILE (Algorithm 7): dequeues the chunks into `sink`. A slot is
+/// released only after its chunk is written. When the sink fails the remaining
+/// chunks are still taken, so that the other nodes are not held up. The caller
+/// marks the outcome with [`mark_present`] or [`mark_failed`].
+///
+/// # Errors
+/// [`ReceiveError`], the first that occurred.
+pub async fn receive_file<P: Primitives>(
+    queue: &mut Reader<P>,
+    info: &ReceiveFile,
+    sink: &mut impl ChunkSink,
+) -> Result<(), ReceiveError> {
+    let mut failed = None;
+    let mut got_bytes = 0;
+    while got_bytes < info.file.size_bytes {
+        let mut chunk = queue.dequeue().await?;
+        if chunk.data.is_empty() {
+            return Err(ReceiveError::WrongLength {
+                got_bytes,
+                announced_bytes: info.file.size_bytes,
+            });
+        }
+        got_bytes += chunk.data.len() as u64;
+        if failed.is_none() {
+            let data = std::mem::take(&mut chunk.data);
+            failed = sink.write(data).await.err();
+        }
+        queue.release(chunk);
+    }
+    if got_bytes > info.file.size_bytes {
+        let announced_bytes = info.file.size_bytes;
+        return Err(ReceiveError::WrongLength { got_bytes, announced_bytes });
+    }
+    match failed {
+        Some(error) => Err(ReceiveError::Sink(error)),
+        None => sink.finish().await.map_err(ReceiveError::Sink),
+    }
+}

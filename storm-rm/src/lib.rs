@@ -26,6 +26,7 @@ mod ids;
 mod job_spec;
 pub mod message;
 mod os_bytes;
+mod poll;
 pub mod remote_queue;
 pub mod termination;
 

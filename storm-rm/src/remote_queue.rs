@@ -13,8 +13,15 @@
 //!   number, a slave releases in order the items that were sent to it, and before
 //!   a slot is reused the set that held it is asked, not the next one.
 
+use crate::poll::Backoff;
+use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
-use storm_primitives::{EventId, LayoutBuilder, Region, Var};
+use std::collections::VecDeque;
+use storm_primitives::{
+    CompareAndWrite, EventId, GlobalAddr, LayoutBuilder, NodeSet, PrimitiveError, Primitives,
+    Region, Relation, Var, Xfer,
+};
+use thiserror::Error;
 
 /// Bytes before an item: its sequence number and its length.
 const HEADER_BYTES: u64 = 16;
@@ -22,11 +29,12 @@ const HEADER_BYTES: u64 = 16;
 /// Where a queue lies in global memory.
 #[derive(Clone, Debug)]
 pub struct QueuePlan {
-    pub(crate) slots: u32,
-    pub(crate) slot_bytes: u32,
-    pub(crate) region: Region,
-    pub(crate) dequeued: Var<u64>,
-    pub(crate) event: EventId,
+    slots: u32,
+    slot_bytes: u32,
+    region: Region,
+    /// One more than the last item that a slave released.
+    dequeued: Var<u64>,
+    event: EventId,
 }
 
 impl QueuePlan {
@@ -46,8 +54,262 @@ impl QueuePlan {
             event: builder.event(&format!("{name}.new")),
         }
     }
+
+    /// Largest item in bytes.
+    pub fn item_bytes(&self) -> u32 {
+        self.slot_bytes
+    }
+
+    /// Number of slots.
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    fn slot_addr(&self, sequence: Sequence) -> GlobalAddr {
+        let stride = self.region.len / u64::from(self.slots);
+        self.region.addr.offset(sequence.0 % u64::from(self.slots) * stride)
+    }
 }
 
 /// Counts the items of a queue, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Sequence(pub u64);
+
+/// Why an item could not be queued.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum EnqueueError {
+    /// It does not fit a slot.
+    #[error("{bytes} bytes do not fit an item of {limit}")]
+    TooLarge {
+        /// Size of the item.
+        bytes: usize,
+        /// Largest size.
+        limit: u32,
+    },
+    /// The network cannot say whether there is space.
+    #[error("cannot tell whether the queue has space")]
+    Network(#[from] PrimitiveError),
+}
+
+/// Why no item could be taken.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DequeueError {
+    /// The event of the queue reported a failure, or is gone.
+    #[error("cannot wait for an item")]
+    Network(#[from] PrimitiveError),
+    /// A slot holds a length that it cannot hold.
+    #[error("item {sequence:?} claims {len} bytes of a slot of {limit}")]
+    Corrupt {
+        /// The item.
+        sequence: Sequence,
+        /// The length claimed.
+        len: u64,
+        /// Bytes of a slot.
+        limit: u32,
+    },
+}
+
+/// The master's end of a queue.
+#[derive(Debug)]
+pub struct Writer<P> {
+    primitives: P,
+    plan: QueuePlan,
+    next: Sequence,
+    /// The sets of the items that may not have been released, the oldest first;
+    /// the last one is of item `next - 1`.
+    outstanding: VecDeque<NodeSet>,
+}
+
+impl<P: Primitives> Writer<P> {
+    /// The master's end of a queue whose slaves have seen no item yet.
+    pub fn new(primitives: P, plan: &QueuePlan) -> Writer<P> {
+        Writer { primitives, plan: plan.clone(), next: Sequence(0), outstanding: VecDeque::new() }
+    }
+
+    /// ENQUEUE (Algorithm 2): waits for space, then multicasts `data` to `set`
+    /// and signals the queue's event there. Returns when the transfer is issued;
+    /// its status is signalled on `local_event`. A failed transfer has reached
+    /// nobody.
+    ///
+    /// # Errors
+    /// [`EnqueueError`]; then nothing was sent.
+    pub async fn enqueue_and_signal(
+        &mut self,
+        set: &NodeSet,
+        data: &[u8],
+        local_event: Option<EventId>,
+    ) -> Result<Sequence, EnqueueError> {
+        if data.len() > self.plan.slot_bytes as usize {
+            return Err(EnqueueError::TooLarge { bytes: data.len(), limit: self.plan.slot_bytes });
+        }
+        self.await_space().await?;
+        let sequence = self.next;
+        let mut item = BytesMut::with_capacity(HEADER_BYTES as usize + data.len());
+        item.put_u64_ne(sequence.0 + 1);
+        item.put_u64_ne(data.len() as u64);
+        item.put_slice(data);
+        self.primitives.xfer_and_signal(Xfer {
+            dest: set.clone(),
+            addr: self.plan.slot_addr(sequence),
+            data: item.freeze(),
+            remote_event: Some(self.plan.event),
+            local_event,
+        });
+        self.next.0 += 1;
+        self.outstanding.push_back(set.clone());
+        Ok(sequence)
+    }
+
+    /// ENQUEUE for a master that does not need the status (as in Algorithms 4
+    /// and 9: "no need to wait for completion").
+    ///
+    /// # Errors
+    /// [`EnqueueError`]; then nothing was sent.
+    pub async fn enqueue(&mut self, set: &NodeSet, data: Bytes) -> Result<Sequence, EnqueueError> {
+        self.enqueue_and_signal(set, &data, None).await
+    }
+
+    /// The transfer of `sequence` failed: it reached nobody, so nobody will
+    /// release it.
+    pub fn forget(&mut self, sequence: Sequence) {
+        let oldest = self.next.0 - self.outstanding.len() as u64;
+        if let Some(index) = sequence.0.checked_sub(oldest)
+            && let Some(set) = self.outstanding.get_mut(index as usize)
+        {
+            *set = NodeSet::new();
+        }
+    }
+
+    /// AWAIT-SPACE (Algorithm 1): returns when a slot is free on all nodes that
+    /// last used it. Dead nodes use nothing.
+    async fn await_space(&mut self) -> Result<(), PrimitiveError> {
+        let mut backoff = Backoff::new();
+        while self.outstanding.len() >= self.plan.slots as usize {
+            if self.all_released().await? {
+                self.outstanding.clear();
+            } else if self.oldest_released().await? {
+                self.outstanding.pop_front();
+            } else {
+                backoff.pause(self.primitives.runtime()).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// One question for all slots at once, which saves most questions when the
+    /// slaves keep up. It can be put when the newest item went to everyone who
+    /// has an older one.
+    async fn all_released(&mut self) -> Result<bool, PrimitiveError> {
+        let Some(newest) = self.outstanding.back().cloned() else { return Ok(true) };
+        if !self.outstanding.iter().all(|set| set.is_subset(&newest)) {
+            return Ok(false);
+        }
+        self.has_released(newest, self.next).await
+    }
+
+    /// The paper's question: `enqueued - length < dequeued` on every node.
+    async fn oldest_released(&mut self) -> Result<bool, PrimitiveError> {
+        let Some(set) = self.outstanding.front().cloned() else { return Ok(true) };
+        let after_oldest = self.next.0 - self.outstanding.len() as u64 + 1;
+        self.has_released(set, Sequence(after_oldest)).await
+    }
+
+    async fn has_released(
+        &mut self,
+        set: NodeSet,
+        before: Sequence,
+    ) -> Result<bool, PrimitiveError> {
+        let question =
+            CompareAndWrite::new(set, self.plan.dequeued, Relation::GreaterOrEqual, before.0);
+        match self.primitives.compare_and_write(question).await {
+            Err(PrimitiveError::NodesDead { nodes }) => {
+                for set in &mut self.outstanding {
+                    *set = set.difference(&nodes);
+                }
+                Ok(false)
+            }
+            answer => answer,
+        }
+    }
+}
+
+/// The slave's end of a queue.
+#[derive(Debug)]
+pub struct Reader<P> {
+    primitives: P,
+    plan: QueuePlan,
+    next: Sequence,
+}
+
+/// An item of a queue; its slot is the reader's until it is released.
+#[derive(Debug)]
+pub struct Item {
+    /// Its place in the queue.
+    pub sequence: Sequence,
+    /// Its content.
+    pub data: Bytes,
+}
+
+impl<P: Primitives> Reader<P> {
+    /// The slave's end of a queue from which nothing was taken yet.
+    pub fn new(primitives: P, plan: &QueuePlan) -> Reader<P> {
+        Reader { primitives, plan: plan.clone(), next: Sequence(0) }
+    }
+
+    /// Empties this node's copy of the queue, for a new master that starts at
+    /// item 0. The old master must have stopped.
+    pub fn reset(primitives: P, plan: &QueuePlan) -> Reader<P> {
+        let memory = primitives.memory();
+        for slot in 0..u64::from(plan.slots) {
+            // The plan's own addresses lie in the memory made for it.
+            let _ = memory.store_word(plan.slot_addr(Sequence(slot)), 0);
+        }
+        memory.store(plan.dequeued, 0);
+        while primitives.test_event(plan.event).is_some() {}
+        Reader::new(primitives, plan)
+    }
+
+    /// DEQUEUE (Algorithm 3), first half: waits for the next item and takes it.
+    /// The slot stays the item's until [`release`](Self::release).
+    ///
+    /// # Errors
+    /// [`DequeueError`] when the network fails or the slot makes no sense.
+    pub async fn dequeue(&mut self) -> Result<Item, DequeueError> {
+        loop {
+            self.primitives.await_event(self.plan.event).await?;
+            if let Some(sequence) = self.find_next() {
+                self.next = Sequence(sequence.0 + 1);
+                return self.read(sequence);
+            }
+        }
+    }
+
+    /// DEQUEUE (Algorithm 3), second half: the slot may be overwritten. Items
+    /// are released in the order in which they were taken.
+    pub fn release(&mut self, item: Item) {
+        self.primitives.memory().store(self.plan.dequeued, item.sequence.0 + 1);
+    }
+
+    /// The earliest item not taken yet: what lies between was not for this node.
+    fn find_next(&self) -> Option<Sequence> {
+        let memory = self.primitives.memory();
+        (0..u64::from(self.plan.slots))
+            .filter_map(|slot| memory.load_word(self.plan.slot_addr(Sequence(slot))).ok())
+            .filter_map(|word| word.checked_sub(1).map(Sequence))
+            .filter(|sequence| *sequence >= self.next)
+            .min()
+    }
+
+    fn read(&self, sequence: Sequence) -> Result<Item, DequeueError> {
+        let memory = self.primitives.memory();
+        let slot = self.plan.slot_addr(sequence);
+        let len = memory.load_word(slot.offset(8)).map_err(PrimitiveError::from)?;
+        if len > u64::from(self.plan.slot_bytes) {
+            return Err(DequeueError::Corrupt { sequence, len, limit: self.plan.slot_bytes });
+        }
+        let data = memory
+            .read_vec(slot.offset(HEADER_BYTES), len as usize)
+            .map_err(PrimitiveError::from)?;
+        Ok(Item { sequence, data: data.into() })
+    }
+}

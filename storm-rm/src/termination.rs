@@ -1,1 +1,162 @@
-//! termination
+//! Termination detection: Algorithms 8 and 9.
+//!
+//! Every node sets a flag in its own global memory when its ranks of a job have
+//! ended; the master asks for all flags with one COMPARE-AND-WRITE, and only once
+//! some node has announced that its part is over, so that a running job causes
+//! no traffic.
+//!
+//! Sharpened against the paper's text (`docs/decisions/0003-termination.md`): the
+//! flag holds the job's incarnation, so that a reused slot cannot show an old
+//! TRUE; and not only one fixed node announces, but also any node where a rank
+//! failed, while the death of a node is told by the network.
+
+use crate::message::Report;
+use crate::{GlobalPlan, JobId, JobIncarnation, JobSlot};
+use std::collections::BTreeMap;
+use storm_primitives::{CompareAndWrite, NodeSet, PrimitiveError, Primitives, Relation};
+
+/// The value of a flag that is not set.
+const NOT_TERMINATED: u64 = 0;
+
+/// How soon a report must leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// With whatever leaves next: nobody waits for it.
+    WhenConvenient,
+    /// At once.
+    AtOnce,
+}
+
+/// Where a Node Manager puts its reports; they leave in order.
+pub trait Outbox {
+    /// Queues a report for the Machine Manager.
+    fn post(&mut self, report: Report, urgency: Urgency);
+}
+
+/// What a node knows of its part of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalPart {
+    /// Where the job's flags lie.
+    pub slot: JobSlot,
+    /// Which run of the job.
+    pub incarnation: JobIncarnation,
+    /// Ranks started here.
+    pub ranks: u32,
+    /// Ranks of them that have ended.
+    pub ended: u32,
+    /// Whether this node is to announce the end at once.
+    pub announcer: bool,
+    /// Whether some rank here ended abnormally.
+    pub failed: bool,
+}
+
+/// ANNOUNCE-TERMINATION (Algorithm 9), to be called when a rank has ended: if it
+/// was the last one here, sets the node's flag and posts the report, at once on
+/// the job's announcer and where a rank failed. Returns whether it was the last.
+pub fn announce_termination<P: Primitives>(
+    primitives: &P,
+    plan: &GlobalPlan,
+    part: &LocalPart,
+    report: impl FnOnce() -> Report,
+    outbox: &mut impl Outbox,
+) -> bool {
+    if part.ended < part.ranks {
+        return false;
+    }
+    let urgent = part.announcer || part.failed;
+    outbox.post(report(), if urgent { Urgency::AtOnce } else { Urgency::WhenConvenient });
+    if let Some(flag) = plan.terminated(part.slot) {
+        primitives.memory().store(flag, u64::from(part.incarnation.0));
+    }
+    true
+}
+
+/// The jobs that have begun to end.
+#[derive(Clone, Debug, Default)]
+pub struct TerminatingJobs {
+    jobs: BTreeMap<JobId, Terminating>,
+}
+
+#[derive(Clone, Debug)]
+struct Terminating {
+    slot: JobSlot,
+    incarnation: JobIncarnation,
+    nodes: NodeSet,
+}
+
+impl TerminatingJobs {
+    /// A node has announced that its part of the job is over.
+    pub fn announced(
+        &mut self,
+        job: JobId,
+        slot: JobSlot,
+        incarnation: JobIncarnation,
+        nodes: NodeSet,
+    ) {
+        self.jobs.insert(job, Terminating { slot, incarnation, nodes });
+    }
+
+    /// Nodes that died hold no process any more.
+    pub fn nodes_died(&mut self, dead: &NodeSet) {
+        for job in self.jobs.values_mut() {
+            job.nodes = job.nodes.difference(dead);
+        }
+    }
+
+    /// Forgets a job.
+    pub fn remove(&mut self, job: JobId) {
+        self.jobs.remove(&job);
+    }
+
+    /// Whether no job is ending.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+}
+
+/// DETECT-TERMINATION (Algorithm 8): the jobs among `terminating` that have
+/// ended on all their nodes; their flags are reset and they are forgotten.
+///
+/// # Errors
+/// [`PrimitiveError`] when the network cannot answer; a node's death is not an
+/// error, the job then ends without it.
+pub async fn detect_termination<P: Primitives>(
+    primitives: &P,
+    plan: &GlobalPlan,
+    terminating: &mut TerminatingJobs,
+) -> Result<Vec<JobId>, PrimitiveError> {
+    let mut terminated = Vec::new();
+    for (id, job) in &mut terminating.jobs {
+        let Some(flag) = plan.terminated(job.slot) else { continue };
+        let set = u64::from(job.incarnation.0);
+        let question = CompareAndWrite::new(job.nodes.clone(), flag, Relation::Equal, set)
+            .then_write(flag, NOT_TERMINATED);
+        match primitives.compare_and_write(question).await {
+            Ok(true) => terminated.push(*id),
+            Ok(false) => {}
+            Err(PrimitiveError::NodesDead { nodes }) => job.nodes = job.nodes.difference(&nodes),
+            Err(error) => return Err(error),
+        }
+    }
+    for id in &terminated {
+        terminating.jobs.remove(id);
+    }
+    Ok(terminated)
+}
+
+/// Waits until every rank of a job runs on every node of `set`.
+///
+/// # Errors
+/// [`PrimitiveError`], in particular when a node of the set is dead.
+pub async fn await_started<P: Primitives>(
+    primitives: &P,
+    plan: &GlobalPlan,
+    slot: JobSlot,
+    incarnation: JobIncarnation,
+    set: &NodeSet,
+) -> Result<(), PrimitiveError> {
+    let Some(flag) = plan.started(slot) else { return Ok(()) };
+    let value = u64::from(incarnation.0);
+    let question = CompareAndWrite::new(set.clone(), flag, Relation::Equal, value);
+    crate::poll::await_condition(primitives, &question).await
+}

@@ -1,0 +1,41 @@
+//! Asking again: waiting for a condition that only COMPARE-AND-WRITE can see.
+
+use std::time::Duration;
+use storm_primitives::{CompareAndWrite, PrimitiveError, Primitives, Runtime};
+
+/// First pause: about the time of one question on a local network.
+const FIRST_PAUSE: Duration = Duration::from_micros(20);
+
+/// Longest pause: a condition is noticed at most this late.
+const LONGEST_PAUSE: Duration = Duration::from_millis(1);
+
+/// Pauses that double, from [`FIRST_PAUSE`] to [`LONGEST_PAUSE`] (paper,
+/// Algorithm 1: SLEEP with exponential backoff).
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    pause: Duration,
+}
+
+impl Backoff {
+    pub(crate) fn new() -> Backoff {
+        Backoff { pause: FIRST_PAUSE }
+    }
+
+    pub(crate) async fn pause(&mut self, runtime: &impl Runtime) {
+        let pause = self.pause;
+        self.pause = (pause * 2).min(LONGEST_PAUSE);
+        runtime.sleep(pause).await;
+    }
+}
+
+/// Asks until the answer is TRUE. Cancel it by dropping it.
+pub(crate) async fn await_condition<P: Primitives>(
+    primitives: &P,
+    question: &CompareAndWrite,
+) -> Result<(), PrimitiveError> {
+    let mut backoff = Backoff::new();
+    while !primitives.compare_and_write(question.clone()).await? {
+        backoff.pause(primitives.runtime()).await;
+    }
+    Ok(())
+}
