@@ -1,0 +1,57 @@
+//! What this node lets the daemon do, for one line in its log at the start.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::cgroup::{self, CgroupUnusable};
+use crate::ids::Errno;
+use crate::realtime::{DEFAULT_PRIORITY, RealtimeRefused, probe_realtime};
+
+/// What can be used here, and for the rest the reason why not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Where cgroup v2 directories can be made; without them signals do the switch.
+    pub cgroup: Result<PathBuf, CgroupUnusable>,
+    /// Whether a thread may be put on SCHED_FIFO.
+    pub realtime: Result<(), RealtimeRefused>,
+}
+
+impl Capabilities {
+    /// Tries everything, in `cgroup_parent` or else in this process's own cgroup, and leaves
+    /// nothing behind.
+    #[must_use]
+    pub fn probe(cgroup_parent: Option<&Path>) -> Self {
+        let parent = match cgroup_parent {
+            Some(parent) => Ok(parent.to_owned()),
+            None => cgroup::own_directory(),
+        };
+        let cgroup = parent.and_then(|parent| probe_cgroup(&parent).map(|()| parent));
+        Self { cgroup, realtime: probe_realtime(DEFAULT_PRIORITY) }
+    }
+}
+
+fn probe_cgroup(parent: &Path) -> Result<(), CgroupUnusable> {
+    let scratch = parent.join(format!("storm-probe-{}", std::process::id()));
+    fs::create_dir(&scratch).map_err(|error| CgroupUnusable::CannotCreate {
+        parent: parent.to_owned(),
+        errno: Errno::of(&error),
+    })?;
+    let result = cgroup::check_features(&scratch);
+    // An empty directory that stays is harmless, and the next probe of this process says so.
+    let _ = fs::remove_dir(&scratch);
+    result
+}
+
+impl fmt::Display for Capabilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cgroup {
+            Ok(parent) => write!(f, "jobs are switched by cgroup v2 in {}", parent.display())?,
+            Err(why) => write!(f, "jobs are switched by signals to every thread: {why}")?,
+        }
+        match &self.realtime {
+            Ok(()) => f.write_str("; strobes are handled on SCHED_FIFO"),
+            Err(why) => write!(f, "; strobes are handled by an ordinary thread: {why}"),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Control groups of version 2: finding them, and the directories this node makes in them.
+//!
+//! Uses only what every cgroup has without any controller: `cgroup.procs`, `cgroup.freeze`,
+//! `cgroup.kill`. Sets no resource control.
+
+mod mount;
+mod node_cgroup;
+mod pad_cgroup;
+mod unusable;
+
+pub(crate) use mount::own_directory;
+pub(crate) use node_cgroup::{NodeCgroup, NodeCgroupError, check_features, kill_and_remove};
+pub(crate) use pad_cgroup::PadCgroup;
+pub use unusable::CgroupUnusable;

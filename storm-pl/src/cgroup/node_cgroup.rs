@@ -1,0 +1,176 @@
+//! The cgroup directory of this node: it holds those of the pads and proves who owns them.
+//!
+//! A lock on the directory, held as long as the keeper lives, tells a directory in use from one
+//! that a crashed daemon left; a stale one is emptied by force and taken over.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{Flock, FlockArg};
+use nix::poll::{PollFd, PollTimeout, poll};
+use std::os::fd::AsFd;
+
+use crate::cgroup::CgroupUnusable;
+use crate::ids::{Errno, PadId};
+use crate::protocol::Refusal;
+use crate::sys::{self, Forked};
+
+/// How often a step that waits for other processes to end looks again.
+const LOOK_AGAIN_MS: u16 = 2;
+/// A former keeper that is still cleaning up gets this many looks (4 s): killed processes with
+/// much memory take their time.
+const LOOKS_MAX: u32 = 2_000;
+
+/// The node's directory, locked.
+#[derive(Debug)]
+pub(crate) struct NodeCgroup {
+    path: PathBuf,
+    _lock: Flock<File>,
+}
+
+/// What a failed attempt means.
+pub(crate) enum NodeCgroupError {
+    /// Do without cgroups.
+    Unusable(CgroupUnusable),
+    /// Do not start at all.
+    Refused(Refusal),
+}
+
+impl NodeCgroup {
+    /// Makes or takes over the directory `name` in `parent` and checks that it can be used.
+    pub(crate) fn claim(parent: &Path, name: &str) -> Result<Self, NodeCgroupError> {
+        let path = parent.join(name);
+        let cannot = |error: &io::Error| {
+            let errno = Errno::of(error);
+            NodeCgroupError::Unusable(CgroupUnusable::CannotCreate { parent: parent.into(), errno })
+        };
+        for _ in 0..LOOKS_MAX {
+            match fs::create_dir(&path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(cannot(&error)),
+            }
+            let directory = match File::open(&path) {
+                Ok(directory) => directory,
+                // A former keeper has just removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(cannot(&error)),
+            };
+            match Flock::lock(directory, FlockArg::LockExclusiveNonblock) {
+                Ok(lock) if still_there(&lock, &path) => {
+                    let node = Self { path, _lock: lock };
+                    node.empty()?;
+                    node.check().map_err(NodeCgroupError::Unusable)?;
+                    return Ok(node);
+                }
+                Ok(_) => {}
+                Err((_, nix::errno::Errno::EWOULDBLOCK)) => pause(),
+                Err((_, errno)) => return Err(cannot(&errno.into())),
+            }
+        }
+        Err(NodeCgroupError::Refused(Refusal::NodeInUse(path)))
+    }
+
+    /// Its path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the cgroup of a pad goes.
+    pub(crate) fn pad_path(&self, pad: PadId) -> PathBuf {
+        super::PadCgroup::path_in(&self.path, pad)
+    }
+
+    /// Kills all that a former daemon left inside.
+    fn empty(&self) -> Result<(), NodeCgroupError> {
+        kill_and_empty(&self.path).map_err(|error| {
+            let errno = Errno::of(&error);
+            NodeCgroupError::Refused(Refusal::StaleCgroup { path: self.path.clone(), errno })
+        })
+    }
+
+    /// Freeze, kill and birth inside must all work, or signals do better.
+    fn check(&self) -> Result<(), CgroupUnusable> {
+        let result = check_features(&self.path);
+        if result.is_err() {
+            // Leave nothing behind; a failure to remove an empty directory changes nothing.
+            let _ = fs::remove_dir(&self.path);
+        }
+        result
+    }
+}
+
+/// Kills everything inside `path`, waits until it is gone, removes `path` and all below it.
+pub(crate) fn kill_and_remove(path: &Path) -> io::Result<()> {
+    kill_and_empty(path)?;
+    fs::remove_dir(path)
+}
+
+/// Whether cgroups can be used in `path`, an empty directory of the caller's.
+pub(crate) fn check_features(path: &Path) -> Result<(), CgroupUnusable> {
+    for file in ["cgroup.freeze", "cgroup.kill"] {
+        if File::options().write(true).open(path.join(file)).is_err() {
+            return Err(CgroupUnusable::Missing { file: file.to_owned() });
+        }
+    }
+    let directory =
+        File::open(path).map_err(|error| CgroupUnusable::CannotEnter(Errno::of(&error)))?;
+    // SAFETY: the child calls nothing but `_exit`, which is sound whatever other threads hold.
+    match unsafe { sys::fork_into(Some(directory.as_fd())) } {
+        Ok(Forked::Child) => sys::exit_now(0),
+        Ok(Forked::Parent(pid)) => {
+            let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid.0), None);
+            Ok(())
+        }
+        Err(error) => Err(CgroupUnusable::CannotEnter(Errno::of(&error))),
+    }
+}
+
+/// Kills everything below and in `path`; removes the directories below.
+fn kill_and_empty(path: &Path) -> io::Result<()> {
+    for _ in 0..LOOKS_MAX {
+        match fs::write(path.join("cgroup.kill"), b"1") {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => other?,
+        }
+        if !populated(path)? && remove_below(path)? {
+            return Ok(());
+        }
+        pause();
+    }
+    Err(io::Error::from_raw_os_error(libc::EBUSY))
+}
+
+/// Removes the directories below `path`, which hold no process; whether all are gone.
+fn remove_below(path: &Path) -> io::Result<bool> {
+    let mut all = true;
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            all &= remove_below(&entry.path())? && fs::remove_dir(entry.path()).is_ok();
+        }
+    }
+    Ok(all)
+}
+
+fn populated(path: &Path) -> io::Result<bool> {
+    Ok(fs::read_to_string(path.join("cgroup.events"))?.contains("populated 1"))
+}
+
+/// Whether the locked directory is the one that the path names: its former owner may have removed
+/// it between the opening and the lock.
+fn still_there(lock: &Flock<File>, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (lock.metadata(), fs::metadata(path)) {
+        (Ok(held), Ok(named)) => held.ino() == named.ino() && held.dev() == named.dev(),
+        _ => false,
+    }
+}
+
+/// Gives other processes a moment to end.
+fn pause() {
+    let none: &mut [PollFd<'_>] = &mut [];
+    // Being woken early only makes the next look come sooner.
+    let _ = poll(none, PollTimeout::from(LOOK_AGAIN_MS));
+}

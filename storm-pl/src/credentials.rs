@@ -1,0 +1,71 @@
+//! Whom a job runs as: user, group, supplementary groups.
+
+use std::ffi::CString;
+
+use nix::unistd::{Uid, User, getegid, geteuid, getgroups};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::ids::Errno;
+
+/// A user with all groups, resolved before the launch so that a PL never asks a name service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Credentials {
+    /// User id.
+    pub uid: u32,
+    /// Primary group id.
+    pub gid: u32,
+    /// Supplementary group ids.
+    pub groups: Vec<u32>,
+}
+
+/// Why the groups of a user are not known.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CredentialsError {
+    /// The user database answered with an error.
+    #[error("the user database of this node cannot be read for user id {uid}: {errno}")]
+    Database {
+        /// Who was looked up.
+        uid: u32,
+        /// The reason.
+        errno: Errno,
+    },
+    /// Nobody has this id here.
+    #[error("no user has the id {uid} on this node")]
+    Unknown {
+        /// Who was looked up.
+        uid: u32,
+    },
+}
+
+impl Credentials {
+    /// Looks a user up in this node's user database (what `initgroups` would give).
+    ///
+    /// # Errors
+    /// When the user does not exist on this node or the database cannot be read.
+    pub fn lookup(uid: u32) -> Result<Self, CredentialsError> {
+        let failed =
+            |errno: nix::errno::Errno| CredentialsError::Database { uid, errno: errno.into() };
+        let user = User::from_uid(Uid::from_raw(uid))
+            .map_err(failed)?
+            .ok_or(CredentialsError::Unknown { uid })?;
+        let name = CString::new(user.name).map_err(|_| failed(nix::errno::Errno::EINVAL))?;
+        let groups = nix::unistd::getgrouplist(&name, user.gid).map_err(failed)?;
+        Ok(Self {
+            uid,
+            gid: user.gid.as_raw(),
+            groups: groups.into_iter().map(nix::unistd::Gid::as_raw).collect(),
+        })
+    }
+
+    /// Those of the calling process.
+    #[must_use]
+    pub fn own() -> Self {
+        let groups = getgroups().unwrap_or_default();
+        Self {
+            uid: geteuid().as_raw(),
+            gid: getegid().as_raw(),
+            groups: groups.into_iter().map(nix::unistd::Gid::as_raw).collect(),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! How an application process ended and what it used.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExitStatus {
+    /// It returned or called `exit`.
+    Code(u8),
+    /// A signal ended it.
+    Signal {
+        /// The signal's number.
+        signal: i32,
+        /// Whether it left a core file.
+        core_dumped: bool,
+    },
+}
+
+/// Resources of one rank and of the children it waited for, from `wait4`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// CPU time in user mode.
+    pub user: Duration,
+    /// CPU time in the kernel.
+    pub system: Duration,
+    /// Largest resident set; never below that of the waiting PL it began as.
+    pub max_rss_kib: u64,
+    /// Times it gave the CPU up by itself.
+    pub voluntary_switches: u64,
+    /// Times the CPU was taken from it.
+    pub involuntary_switches: u64,
+}
+
+impl ExitStatus {
+    /// Whether this is exit code 0.
+    #[must_use]
+    pub fn success(self) -> bool {
+        self == Self::Code(0)
+    }
+
+    /// Decodes the status word of `wait4`; `None` if the process has not ended.
+    pub(crate) fn from_wait(word: i32) -> Option<Self> {
+        if libc::WIFEXITED(word) {
+            // WEXITSTATUS is eight bits by definition.
+            Some(Self::Code(libc::WEXITSTATUS(word) as u8))
+        } else if libc::WIFSIGNALED(word) {
+            Some(Self::Signal { signal: libc::WTERMSIG(word), core_dumped: libc::WCOREDUMP(word) })
+        } else {
+            None
+        }
+    }
+}
+
+impl Usage {
+    pub(crate) fn from_rusage(raw: &libc::rusage) -> Self {
+        Self {
+            user: duration(raw.ru_utime),
+            system: duration(raw.ru_stime),
+            max_rss_kib: u64::try_from(raw.ru_maxrss).unwrap_or(0),
+            voluntary_switches: u64::try_from(raw.ru_nvcsw).unwrap_or(0),
+            involuntary_switches: u64::try_from(raw.ru_nivcsw).unwrap_or(0),
+        }
+    }
+}
+
+impl fmt::Display for ExitStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal { signal, core_dumped } => {
+                match nix::sys::signal::Signal::try_from(*signal) {
+                    Ok(name) => write!(f, "killed by {name}")?,
+                    Err(_) => write!(f, "killed by signal {signal}")?,
+                }
+                if *core_dumped { f.write_str(" (core dumped)") } else { Ok(()) }
+            }
+        }
+    }
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let micros = u32::try_from(time.tv_usec).unwrap_or(0);
+    Duration::new(seconds, micros.saturating_mul(1_000))
+}

@@ -1,0 +1,463 @@
+//! The keeper's event loop: commands from the NM, deaths of children, pads becoming clean.
+//!
+//! One thread, no runtime. It blocks whenever nothing happens, and ends only when the NM is gone
+//! or tells it to; whatever the end, it takes every process of every pad with it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::stat::Mode;
+
+use crate::cgroup::{
+    CgroupUnusable, NodeCgroup, NodeCgroupError, PadCgroup, kill_and_remove, own_directory,
+};
+use crate::exit::{ExitStatus, Usage};
+use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
+use crate::keeper::fill::make_pl;
+use crate::keeper::pad::{Draining, Pad};
+use crate::keeper::place::{PlaceFailure, PlaceSpec, PlaceStep, place};
+use crate::process_tree;
+use crate::protocol::{self, Command, MESSAGE_MAX_BYTES, PadStep, Refusal, Report, Setup};
+use crate::seqpacket::{Seqpacket, Wait};
+use crate::sys::{self, Forked};
+
+/// Where every keeper has its control socket.
+const CONTROL_DESCRIPTOR: RawFd = 3;
+/// Tells a pad's own keeper that the node's keeper died.
+const PARENT_GONE: Signal = Signal::SIGUSR1;
+/// How soon a draining pad is looked at again. Deaths wake the keeper anyhow; the timer is for
+/// processes that leave their cgroup a moment after their parent heard of it.
+const LOOK_AGAIN_MS: u16 = 2;
+/// After so many looks (some 10 s) the NM hears that a pad does not become clean.
+const LOOKS_BEFORE_STUCK: u32 = 5_000;
+/// As many processes are named in that report.
+const STUCK_NAMED_MAX: usize = 16;
+/// Looks at the end of the keeper (some 4 s) before it leaves what cannot be killed.
+const LAST_LOOKS_MAX: u32 = 2_000;
+
+/// Runs a keeper on `control` until its NM is gone.
+pub(crate) fn run_keeper(control: OwnedFd) {
+    let Ok(control) = settle(control) else { return };
+    let mut buffer = vec![0; MESSAGE_MAX_BYTES];
+    let Ok(received) = control.receive(&mut buffer, Wait::Block) else { return };
+    let Ok(Command::Setup(setup)) = protocol::decode(&buffer[..received.len]) else { return };
+    // The session of the NM and its terminal must not reach the jobs. Fails only for a process
+    // that leads its group already, which a fresh child does not.
+    let _ = nix::unistd::setsid();
+    let (node, report) = match claim_node(&setup) {
+        Ok((node, cgroup)) => (node, Report::Started { cgroup }),
+        Err(what) => (None, Report::Refused { what }),
+    };
+    let refused = matches!(report, Report::Refused { .. });
+    if protocol::send(&control, &report, &[], Wait::Block).is_err() || refused {
+        return;
+    }
+    match KeeperProcess::new(control, setup.capacity, node, Kind::Node) {
+        Ok(mut keeper) => keeper.run(),
+        Err(_) => sys::exit_now(1),
+    }
+}
+
+/// What a keeper keeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// All pads of a node.
+    Node,
+    /// One pad, on a node without cgroup v2: being the nearest subreaper of every process of the
+    /// pad, it knows them all by descent.
+    OnePad,
+}
+
+/// What a child of the keeper is.
+#[derive(Clone, Copy)]
+enum Child {
+    Pl(PadId, PlIndex),
+    Place(PlaceId),
+    PadKeeper,
+}
+
+struct KeeperProcess {
+    control: Seqpacket,
+    signals: SignalFd,
+    capacity: u16,
+    node: Option<NodeCgroup>,
+    kind: Kind,
+    pads: BTreeMap<PadId, Pad>,
+    children: HashMap<i32, Child>,
+    buffer: Vec<u8>,
+    /// A pad's keeper died: orphans of its pad have to be found and killed.
+    orphans: bool,
+    /// The NM is gone.
+    ended: bool,
+}
+
+impl KeeperProcess {
+    fn new(
+        control: Seqpacket,
+        capacity: u16,
+        node: Option<NodeCgroup>,
+        kind: Kind,
+    ) -> Result<Self, Errno> {
+        sys::become_subreaper()?;
+        Ok(Self {
+            control,
+            signals: watch_signals()?,
+            capacity,
+            node,
+            kind,
+            pads: BTreeMap::new(),
+            children: HashMap::new(),
+            buffer: vec![0; MESSAGE_MAX_BYTES],
+            orphans: false,
+            ended: false,
+        })
+    }
+
+    fn run(&mut self) {
+        while !self.ended {
+            let waiting = self.orphans || self.pads.values().any(|pad| pad.draining.is_some());
+            let timeout =
+                if waiting { PollTimeout::from(LOOK_AGAIN_MS) } else { PollTimeout::NONE };
+            let mut sources = [
+                PollFd::new(self.control.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+            ];
+            // Interrupted or not, both sources are asked without blocking.
+            let _ = poll(&mut sources, timeout);
+            let [commanded, signalled] = sources.map(|source| source.any().unwrap_or(false));
+            if signalled {
+                self.take_signals();
+            }
+            if commanded {
+                self.take_command();
+            }
+            self.look_at_pads();
+            self.look_for_orphans();
+        }
+        self.end();
+    }
+
+    fn take_signals(&mut self) {
+        while let Ok(Some(signal)) = self.signals.read_signal() {
+            if signal.ssi_signo == PARENT_GONE as u32 {
+                self.ended = true;
+            }
+        }
+        self.reap();
+    }
+
+    fn take_command(&mut self) {
+        let received = match self.control.receive(&mut self.buffer, Wait::No) {
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(_) => {
+                self.ended = true;
+                return;
+            }
+        };
+        if received.len == 0 {
+            self.ended = true;
+            return;
+        }
+        match protocol::decode(&self.buffer[..received.len]) {
+            Ok(Command::MakePad { pad }) => self.make_pad(pad),
+            Ok(Command::Release { pad, used }) => self.drain(pad, &used, false),
+            Ok(Command::Destroy { pad }) => self.drain(pad, &[], true),
+            Ok(Command::Kill { pad, pls, signal }) => self.kill(pad, &pls, signal),
+            Ok(Command::Place { id, spec }) => self.place(id, &spec),
+            // The NM is this same program; what does not decode, or a second set-up, is a bug
+            // there, and a keeper that guesses would make it worse.
+            Ok(Command::Setup(_)) | Err(_) => self.ended = true,
+        }
+    }
+
+    fn make_pad(&mut self, id: PadId) {
+        if self.node.is_none() && self.kind == Kind::Node {
+            return self.make_pad_keeper(id);
+        }
+        let cgroup = match &self.node {
+            None => None,
+            Some(node) => match PadCgroup::create(&node.pad_path(id)) {
+                Ok(cgroup) => Some(cgroup),
+                Err(error) => return self.failed(id, PadStep::Cgroup, Errno::of(&error)),
+            },
+        };
+        self.pads.insert(id, Pad::new(id, cgroup, self.capacity));
+        self.fill(id);
+    }
+
+    /// Forks the keeper of one pad. It gets its own control socket to the NM.
+    fn make_pad_keeper(&mut self, id: PadId) {
+        let (ours, theirs) = match Seqpacket::pair() {
+            Ok(pair) => pair,
+            Err(error) => return self.failed(id, PadStep::Streams, Errno::of(&error)),
+        };
+        let parent = nix::unistd::getpid();
+        // SAFETY: the keeper has one thread.
+        match unsafe { sys::fork_into(None) } {
+            Ok(Forked::Child) => {
+                run_pad_keeper(theirs.into(), parent, self.capacity, id);
+                sys::exit_now(0)
+            }
+            Ok(Forked::Parent(pid)) => {
+                self.children.insert(pid.0, Child::PadKeeper);
+                self.report(&Report::PadKeeper { pad: id, pid }, &[&ours.into()]);
+            }
+            Err(error) => self.failed(id, PadStep::Fork, Errno::of(&error)),
+        }
+    }
+
+    /// Makes the PLs that the pad lacks.
+    fn fill(&mut self, id: PadId) {
+        for index in 0..self.capacity {
+            let Some(pad) = self.pads.get_mut(&id) else { return };
+            let pl = PlIndex(index);
+            if pad.process(pl).is_some() {
+                continue;
+            }
+            match make_pl(pad.cgroup.as_ref().map(PadCgroup::directory)) {
+                Ok(new) => {
+                    pad.pls[usize::from(index)] = Some(new.pid);
+                    self.children.insert(new.pid.0, Child::Pl(id, pl));
+                    let ends = new.ends.each_ref();
+                    self.report(&Report::PlReady { pad: id, pl, pid: new.pid }, &ends);
+                }
+                Err((step, errno)) => return self.failed(id, step, errno),
+            }
+        }
+    }
+
+    /// The job is over: what is left of it goes, then the pad is filled again.
+    fn drain(&mut self, id: PadId, used: &[PlIndex], everything: bool) {
+        let Some(pad) = self.pads.get_mut(&id) else { return };
+        let everything = everything
+            || pad.draining.is_some_and(|former| former.everything)
+            || used.iter().any(|&pl| pad.process(pl).is_some());
+        pad.draining = Some(Draining { everything, looks: 0 });
+        if everything {
+            pad.kill_everything();
+        }
+    }
+
+    fn look_at_pads(&mut self) {
+        let draining: Vec<PadId> =
+            self.pads.values().filter(|pad| pad.draining.is_some()).map(|pad| pad.id).collect();
+        for id in draining {
+            // Deaths that the look depends on may have come since the last signal.
+            self.reap();
+            let Some(pad) = self.pads.get_mut(&id) else { continue };
+            if pad.look() {
+                match pad.cgroup.as_ref().map_or(Ok(()), PadCgroup::thaw) {
+                    Ok(()) => {
+                        self.report(&Report::PadClean { pad: id }, &[]);
+                        self.fill(id);
+                    }
+                    Err(error) => self.failed(id, PadStep::Thaw, Errno::of(&error)),
+                }
+            } else if pad.draining.is_some_and(|draining| draining.looks == LOOKS_BEFORE_STUCK) {
+                let mut processes = pad.strays().unwrap_or_default();
+                processes.extend(pad.pls.iter().flatten());
+                processes.truncate(STUCK_NAMED_MAX);
+                self.report(&Report::PadStuck { pad: id, processes }, &[]);
+            }
+        }
+    }
+
+    fn kill(&self, id: PadId, pls: &[PlIndex], signal: i32) {
+        let Some(pad) = self.pads.get(&id) else { return };
+        for pid in pls.iter().filter_map(|&pl| pad.process(pl)) {
+            // The process is an unreaped child and leads its group, so the number cannot name
+            // anything else; that the group is already empty is no failure.
+            // SAFETY: kill takes two integers.
+            unsafe { libc::kill(-pid.0, signal) };
+        }
+    }
+
+    fn place(&mut self, id: PlaceId, spec: &PlaceSpec) {
+        let parent = ProcessId(nix::unistd::getpid().as_raw());
+        // SAFETY: the keeper has one thread.
+        match unsafe { sys::fork_into(None) } {
+            Ok(Forked::Child) => {
+                let result = place(spec);
+                let orphan = nix::unistd::getppid().as_raw() != parent.0;
+                let report = Report::Placed { id, result };
+                let sent = protocol::send(&self.control, &report, &[], Wait::Block);
+                sys::exit_now(i32::from(orphan || sent.is_err()))
+            }
+            Ok(Forked::Parent(pid)) => drop(self.children.insert(pid.0, Child::Place(id))),
+            Err(error) => {
+                let failure = PlaceFailure { step: PlaceStep::Start, errno: Errno::of(&error) };
+                self.report(&Report::Placed { id, result: Err(failure) }, &[]);
+            }
+        }
+    }
+
+    /// Reaps every child that has ended and tells the NM about those it knows.
+    fn reap(&mut self) {
+        loop {
+            let mut word = 0;
+            // SAFETY: `rusage` is plain integers, for which all-zero is a valid value.
+            let mut raw: libc::rusage = unsafe { std::mem::zeroed() };
+            // SAFETY: both pointers are valid for the whole call.
+            let pid = unsafe { libc::wait4(-1, &raw mut word, libc::WNOHANG, &raw mut raw) };
+            if pid <= 0 {
+                return;
+            }
+            let Some(status) = ExitStatus::from_wait(word) else { continue };
+            match self.children.remove(&pid) {
+                Some(Child::Pl(id, pl)) => {
+                    if let Some(pad) = self.pads.get_mut(&id) {
+                        pad.pls[usize::from(pl.0)] = None;
+                    }
+                    let usage = Usage::from_rusage(&raw);
+                    let pid = ProcessId(pid);
+                    self.report(&Report::Exited { pad: id, pl, pid, status, usage }, &[]);
+                }
+                Some(Child::Place(_)) if status.success() => {}
+                Some(Child::Place(id)) => {
+                    let failure =
+                        PlaceFailure { step: PlaceStep::Killed, errno: Errno(libc::ECANCELED) };
+                    self.report(&Report::Placed { id, result: Err(failure) }, &[]);
+                }
+                Some(Child::PadKeeper) => self.orphans = true,
+                // A child that its job had abandoned.
+                None => {}
+            }
+        }
+    }
+
+    /// After the death of a pad's keeper, what it kept is this keeper's by descent.
+    fn look_for_orphans(&mut self) {
+        if !self.orphans {
+            return;
+        }
+        self.reap();
+        let own = ProcessId(nix::unistd::getpid().as_raw());
+        let orphans: Vec<ProcessId> = process_tree::children(own)
+            .into_iter()
+            .filter(|pid| !self.children.contains_key(&pid.0))
+            .collect();
+        for &orphan in &orphans {
+            process_tree::kill_descendants(orphan, &[]);
+            // SAFETY: kill takes two integers; the process is an unreaped child of this one.
+            unsafe { libc::kill(orphan.0, libc::SIGKILL) };
+        }
+        self.orphans = !orphans.is_empty();
+    }
+
+    fn failed(&mut self, pad: PadId, step: PadStep, errno: Errno) {
+        self.report(&Report::PadFailed { pad, step, errno }, &[]);
+    }
+
+    fn report(&mut self, report: &Report, descriptors: &[&OwnedFd]) {
+        let borrowed: Vec<_> = descriptors.iter().map(|fd| fd.as_fd()).collect();
+        if let Err(error) = protocol::send(&self.control, report, &borrowed, Wait::Block) {
+            match report {
+                // Too many descriptors on their way (ETOOMANYREFS): the NM has to read some first.
+                Report::PlReady { pad, .. } if error.kind() != io::ErrorKind::BrokenPipe => {
+                    let (pad, errno) = (*pad, Errno::of(&error));
+                    self.failed(pad, PadStep::Handover, errno);
+                }
+                _ => self.ended = true,
+            }
+        }
+    }
+
+    /// Takes everything along.
+    fn end(&mut self) {
+        if let Some(node) = &self.node {
+            // What cannot be killed within the bound stays behind and is found at the next start.
+            let _ = kill_and_remove(node.path());
+        }
+        let own = ProcessId(nix::unistd::getpid().as_raw());
+        for _ in 0..LAST_LOOKS_MAX {
+            self.reap();
+            let left = process_tree::kill_descendants(own, &[]);
+            if left == 0 {
+                return;
+            }
+            let mut sources = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+            let _ = poll(&mut sources, PollTimeout::from(LOOK_AGAIN_MS));
+            while let Ok(Some(_)) = self.signals.read_signal() {}
+        }
+    }
+}
+
+fn run_pad_keeper(control: OwnedFd, parent: nix::unistd::Pid, capacity: u16, id: PadId) {
+    let Ok(control) = settle(control) else { return };
+    let Ok(mut keeper) = KeeperProcess::new(control, capacity, None, Kind::OnePad) else { return };
+    let followed = sys::set_parent_death_signal(PARENT_GONE as i32);
+    if followed.is_err() || nix::unistd::getppid() != parent {
+        return;
+    }
+    keeper.make_pad(id);
+    keeper.run();
+}
+
+/// Leaves open the control socket, standard error (for a panic's last words) and nothing else.
+fn settle(control: OwnedFd) -> Result<Seqpacket, Errno> {
+    // First out of the way of the numbers that are about to be overwritten.
+    let parked = fcntl(control.as_fd(), FcntlArg::F_DUPFD(CONTROL_DESCRIPTOR + 1))?;
+    let null = open(c"/dev/null", OFlag::O_RDWR, Mode::empty())?.into_raw_fd();
+    let _ = control.into_raw_fd();
+    // SAFETY: no object of this process uses its low descriptors any more: it was forked, or
+    // executed, to be a keeper and nothing else.
+    let done = unsafe {
+        libc::dup2(null, libc::STDIN_FILENO) != -1
+            && libc::dup2(null, libc::STDOUT_FILENO) != -1
+            && libc::dup2(parked, CONTROL_DESCRIPTOR) != -1
+            && libc::fcntl(CONTROL_DESCRIPTOR, libc::F_SETFD, libc::FD_CLOEXEC) != -1
+    };
+    if !done {
+        return Err(Errno::last());
+    }
+    sys::close_from(CONTROL_DESCRIPTOR + 1)?;
+    // SAFETY: put there just above; nothing else owns it.
+    Ok(Seqpacket::from(unsafe { OwnedFd::from_raw_fd(CONTROL_DESCRIPTOR) }))
+}
+
+/// Deaths and the loss of the parent come as readable events; what a terminal or an operator's
+/// `kill` of the whole session sends is ignored: the NM decides.
+fn watch_signals() -> Result<SignalFd, Errno> {
+    let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
+    let deaths_only = SigAction::new(SigHandler::SigDfl, SaFlags::SA_NOCLDSTOP, SigSet::empty());
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
+        // SAFETY: ignoring a signal runs no handler.
+        unsafe { sigaction(signal, &ignore) }?;
+    }
+    // SAFETY: the default action of SIGCHLD runs no handler.
+    unsafe { sigaction(Signal::SIGCHLD, &deaths_only) }?;
+    let mask: SigSet = [Signal::SIGCHLD, PARENT_GONE].into_iter().collect();
+    mask.thread_block()?;
+    Ok(SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?)
+}
+
+/// The node's cgroup, or why there is none.
+type Claim = (Option<NodeCgroup>, Result<std::path::PathBuf, CgroupUnusable>);
+
+fn claim_node(setup: &Setup) -> Result<Claim, Refusal> {
+    if setup.signals_only {
+        return Ok((None, Err(CgroupUnusable::SwitchedOff)));
+    }
+    let parent = match &setup.cgroup_parent {
+        Some(parent) => Ok(parent.clone()),
+        None => own_directory(),
+    };
+    let parent = match parent {
+        Ok(parent) => parent,
+        Err(why) => return Ok((None, Err(why))),
+    };
+    match NodeCgroup::claim(&parent, &setup.name) {
+        Ok(node) => {
+            let path = node.path().to_owned();
+            Ok((Some(node), Ok(path)))
+        }
+        Err(NodeCgroupError::Unusable(why)) => Ok((None, Err(why))),
+        Err(NodeCgroupError::Refused(what)) => Err(what),
+    }
+}

@@ -1,0 +1,9 @@
+//! The keeper: the tiny single-threaded parent of every application process of the node.
+
+mod fill;
+mod keeper_process;
+mod pad;
+mod place;
+
+pub(crate) use keeper_process::run_keeper;
+pub use place::{PlaceFailure, PlaceSpec, PlaceStep};

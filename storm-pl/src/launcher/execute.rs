@@ -1,0 +1,96 @@
+//! The last step: `execve`, with the search in `PATH` and the script rule that shells apply.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::ptr;
+
+use crate::ids::Errno;
+use crate::launch_failure::{LaunchFailure, LaunchStep};
+use crate::launcher::request::Request;
+use crate::launcher::wait_for_launch::PMI_DESCRIPTOR;
+
+/// Where to look when the job has no `PATH`, as `confstr(_CS_PATH)` says on Linux.
+const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
+/// What runs a script that names no interpreter.
+const SHELL: &CStr = c"/bin/sh";
+
+/// Executes the program; returns only if that failed.
+pub(super) fn execute(request: &Request<'_>) -> LaunchFailure {
+    let pmi = pmi_variable(PMI_DESCRIPTOR);
+    let mut env: Vec<*const libc::c_char> = Vec::with_capacity(request.env.len() + 2);
+    if request.head.pmi {
+        env.push(pmi.as_ptr());
+    }
+    // One that the job brought along would name a descriptor of the submitter's.
+    let others = request.env.iter().filter(|variable| !variable.to_bytes().starts_with(b"PMI_FD="));
+    env.extend(others.map(|variable| variable.as_ptr()));
+    env.push(ptr::null());
+
+    let mut worst = Errno(libc::ENOENT);
+    for path in candidates(request) {
+        let errno = try_one(&path, &request.args, &env);
+        match errno.0 {
+            // Not in this directory: go on, but remember a file that may not be executed.
+            libc::ENOENT if !exists(&path) => {}
+            libc::ENOTDIR => {}
+            libc::EACCES => worst = errno,
+            _ => return explain(&path, errno),
+        }
+    }
+    LaunchFailure::new(LaunchStep::Program, worst)
+}
+
+fn pmi_variable(descriptor: RawFd) -> CString {
+    // Digits hold no NUL, so this is never the empty default.
+    CString::new(format!("PMI_FD={descriptor}")).unwrap_or_default()
+}
+
+/// The paths to try, in order.
+fn candidates(request: &Request<'_>) -> Vec<CString> {
+    let program = request.program.to_bytes();
+    if program.contains(&b'/') || program.is_empty() {
+        return vec![request.program.to_owned()];
+    }
+    let path = request.variable(b"PATH").unwrap_or(DEFAULT_PATH);
+    path.split(|&byte| byte == b':')
+        .map(|directory| if directory.is_empty() { b"." } else { directory })
+        .filter_map(|directory| CString::new([directory, b"/", program].concat()).ok())
+        .collect()
+}
+
+/// Why `execve` refused this file.
+fn try_one(path: &CStr, args: &[&CStr], env: &[*const libc::c_char]) -> Errno {
+    let mut argv: Vec<*const libc::c_char> = args.iter().map(|arg| arg.as_ptr()).collect();
+    argv.push(ptr::null());
+    let errno = raw_execve(path, &argv, env);
+    if errno.0 != libc::ENOEXEC {
+        return errno;
+    }
+    // A script without `#!`: the shell reads it, under its own name, with the same arguments.
+    let mut argv = vec![SHELL.as_ptr(), path.as_ptr()];
+    argv.extend(args.iter().skip(1).map(|arg| arg.as_ptr()));
+    argv.push(ptr::null());
+    raw_execve(SHELL, &argv, env)
+}
+
+fn raw_execve(path: &CStr, argv: &[*const libc::c_char], env: &[*const libc::c_char]) -> Errno {
+    // SAFETY: both arrays end with a null pointer and all their strings outlive the call, which
+    // either replaces this process or returns.
+    unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), env.as_ptr()) };
+    Errno::last()
+}
+
+/// Names the step: "no such file" about a file that exists is about its interpreter.
+fn explain(path: &CStr, errno: Errno) -> LaunchFailure {
+    let step = match errno.0 {
+        libc::E2BIG => LaunchStep::Arguments,
+        libc::ENOENT | libc::ELIBBAD if exists(path) => LaunchStep::Interpreter,
+        _ => LaunchStep::Program,
+    };
+    LaunchFailure::new(step, errno)
+}
+
+fn exists(path: &CStr) -> bool {
+    std::path::Path::new(std::ffi::OsStr::from_bytes(path.to_bytes())).exists()
+}

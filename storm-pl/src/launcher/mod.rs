@@ -1,0 +1,11 @@
+//! The PL proper: what runs in each pre-forked process until it is the application.
+
+mod become_application;
+mod execute;
+mod request;
+mod stdio;
+mod wait_for_launch;
+
+#[cfg(test)]
+pub(crate) use request::Request;
+pub(crate) use wait_for_launch::{LaunchSockets, wait_for_launch};

@@ -1,0 +1,77 @@
+//! The Program Launcher: everything that touches application processes on a node.
+//!
+//! # Keeper, pads, PLs
+//!
+//! The NM starts one **keeper** per node: a tiny process with one thread, forked before the NM
+//! makes a thread or executed as a hidden subcommand. The keeper keeps **pads**. A pad is a place
+//! to run one job on this node: where cgroup v2 can be used a cgroup directory, and in it one
+//! pre-forked **PL** per PE, born inside by `clone3(CLONE_INTO_CGROUP)` so that nothing migrates
+//! later. Each PL waits on its command socket with its pipes and its PMI socket already made; the
+//! NM holds the other ends, handed over by SCM_RIGHTS.
+//!
+//! A launch is one message from the NM straight to the PL ([`KeeperHandle::launch`]); the keeper
+//! is not involved. The PL turns itself into the application (limits, CPUs, user, directory,
+//! streams, `execve`), and says which step failed if one did. Its command socket is closed by
+//! `execve`, so the NM sees the very moment.
+//!
+//! The keeper is the parent and the reaper of all of them and the subreaper of what they leave
+//! behind. It reports each end with its resource usage, kills strays when the job is over, and
+//! fills the pad again off the critical path; PLs that a job did not use stay as they are.
+//!
+//! # Nobody outlives anybody
+//!
+//! | who dies | what follows |
+//! |---|---|
+//! | NM | the keeper reads end of file, kills every pad, removes its cgroups, ends |
+//! | keeper | PLs and ranks die by PR_SET_PDEATHSIG; the NM kills the node's cgroup with all that had escaped them |
+//! | both at once | ranks as above; daemonised children stay in the node's cgroup, which the next keeper of this name empties before it starts |
+//!
+//! Without cgroup v2 every pad has its own keeper, a child of the node's: being the nearest
+//! subreaper, it is the ancestor of every process of the job however often that forks or calls
+//! `setsid`, so the processes of a job are exactly its descendants.
+//!
+//! # Switching
+//!
+//! [`switch()`] stops one set of pads and resumes another: one byte into `cgroup.freeze` per job,
+//! or SIGSTOP to every thread. [`Capabilities`] says which, and why not the better one.
+//!
+//! # Forking is sound here
+//!
+//! Only the keeper forks, and it has one thread from its first instruction to its last: no lock
+//! can be held by a thread that the child lacks, so PLs may allocate. PLs leave by `execve` or
+//! `_exit`, never through destructors or exit handlers of the keeper.
+//!
+//! What is deliberately not here: the network, the job table, output forwarding, PMI. The NM has
+//! those. This crate depends on no other crate of STORM.
+
+mod capabilities;
+mod cgroup;
+mod credentials;
+mod exit;
+mod ids;
+mod keeper;
+mod launch_failure;
+mod launch_spec;
+mod launcher;
+mod node;
+mod process_tree;
+mod protocol;
+pub mod realtime;
+mod seqpacket;
+pub mod switch;
+mod sys;
+
+pub use capabilities::Capabilities;
+pub use cgroup::CgroupUnusable;
+pub use credentials::{Credentials, CredentialsError};
+pub use exit::{ExitStatus, Usage};
+pub use ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
+pub use keeper::{PlaceFailure, PlaceSpec, PlaceStep};
+pub use launch_failure::{LaunchFailure, LaunchStep};
+pub use launch_spec::{EncodedSpec, Input, LaunchSpec, Output, RankSpec, ResourceLimit, SpecError};
+pub use node::{
+    Event, Keeper, KeeperConfig, KeeperEvents, KeeperHandle, LaunchError, Launching, PlEnds,
+    StartError, StartMethod, keeper_main,
+};
+pub use protocol::{PadStep, Refusal};
+pub use switch::{CgroupFreezer, FreezeError, Freezer, SignalFreezer, SwitchError, switch};

@@ -1,0 +1,287 @@
+//! What the NM hears from its keeper, in order, from one place.
+//!
+//! Behind it is one epoll instance with the keeper's socket and those of the PLs being launched;
+//! the runtime watches that instance only.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent};
+use nix::sys::wait::waitpid;
+use nix::unistd::Pid;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::cgroup::kill_and_remove;
+use crate::exit::{ExitStatus, Usage};
+use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
+use crate::keeper::PlaceFailure;
+use crate::launch_failure::LaunchFailure;
+use crate::node::pads::{Pads, Source};
+use crate::node::{Keeper, KeeperHandle};
+use crate::protocol::{self, MESSAGE_MAX_BYTES, PadStep};
+use crate::seqpacket::Wait;
+
+/// Descriptors asked about at once.
+const READY_MAX: usize = 64;
+/// Messages taken from one socket before the others get their turn.
+const MESSAGES_PER_TURN_MAX: usize = 64;
+
+/// News from the keeper and its PLs.
+///
+/// For each launch comes either `LaunchFailed`, or `Launched` and later `Exited`. A process that
+/// is killed between its launch and its first instruction counts as launched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Every PL of the pad waits. After [`KeeperHandle::make_pads`], and again after `PadClean`.
+    Ready {
+        /// Which pad.
+        pad: PadId,
+    },
+    /// The pad could not be made or filled; [`KeeperHandle::release`] tries again.
+    PadFailed {
+        /// Which pad.
+        pad: PadId,
+        /// What failed.
+        step: PadStep,
+        /// Why.
+        errno: Errno,
+    },
+    /// The application executes.
+    Launched {
+        /// Which pad.
+        pad: PadId,
+        /// Which PL.
+        pl: PlIndex,
+    },
+    /// The application never executed. Nothing else will be said about this launch.
+    LaunchFailed {
+        /// Which pad.
+        pad: PadId,
+        /// Which PL.
+        pl: PlIndex,
+        /// What failed and why.
+        failure: LaunchFailure,
+    },
+    /// The application's process ended. Its children may live on until the pad is released.
+    Exited {
+        /// Which pad.
+        pad: PadId,
+        /// Which PL.
+        pl: PlIndex,
+        /// Its process, no longer there.
+        pid: ProcessId,
+        /// How it ended.
+        status: ExitStatus,
+        /// What it used.
+        usage: Usage,
+    },
+    /// A PL died while it waited for a launch; it comes back when the pad is released.
+    PlDied {
+        /// Which pad.
+        pad: PadId,
+        /// Which PL.
+        pl: PlIndex,
+        /// How it ended.
+        status: ExitStatus,
+    },
+    /// No process of the former job is left in the pad, which is not frozen either.
+    PadClean {
+        /// Which pad.
+        pad: PadId,
+    },
+    /// Processes of the former job have not died for some ten seconds, most likely waiting for a
+    /// file system that does not answer. `PadClean` comes when they do.
+    PadStuck {
+        /// Which pad.
+        pad: PadId,
+        /// Up to 16 of them.
+        processes: Vec<ProcessId>,
+    },
+    /// The pad's own keeper (on a node without cgroup v2) died, and every process in the pad.
+    PadLost {
+        /// Which pad; it will not come back.
+        pad: PadId,
+    },
+    /// A placement ended.
+    Placed {
+        /// Which one.
+        id: PlaceId,
+        /// Whether the file is there.
+        result: Result<(), PlaceFailure>,
+    },
+    /// The keeper ended and every process of every pad with it. The last event.
+    KeeperGone {
+        /// Whether [`KeeperHandle::shutdown`] asked for it.
+        expected: bool,
+    },
+}
+
+/// The stream of events of one keeper.
+pub struct KeeperEvents {
+    ready: AsyncFd<Watched>,
+    pads: Arc<Mutex<Pads>>,
+    keeper: ProcessId,
+    queue: VecDeque<Event>,
+    buffer: Vec<u8>,
+    gone: bool,
+}
+
+/// The epoll instance as the runtime wants it.
+struct Watched(Arc<Epoll>);
+
+impl AsRawFd for Watched {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.0.as_raw_fd()
+    }
+}
+
+impl KeeperEvents {
+    pub(super) fn attach(keeper: Keeper) -> io::Result<(KeeperHandle, Self)> {
+        let Keeper { control, pid, capacity, cgroup } = keeper;
+        let epoll = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
+        let pads = Pads {
+            control,
+            epoll: Arc::clone(&epoll),
+            capacity,
+            cgroup: cgroup.ok(),
+            pads: Default::default(),
+            next_pad: 0,
+            next_place: 0,
+            ending: false,
+        };
+        pads.watch(&pads.control, Source::Keeper)?;
+        let pads = Arc::new(Mutex::new(pads));
+        // SAFETY: `Watched` shares the ownership of the epoll instance, so its descriptor stays
+        // open, and stays the same, for as long as the `AsyncFd` holds it.
+        let ready = unsafe { AsyncFd::register_with_interest(Watched(epoll), Interest::READABLE) }?;
+        let events = Self {
+            ready,
+            pads: Arc::clone(&pads),
+            keeper: pid,
+            queue: VecDeque::new(),
+            buffer: vec![0; MESSAGE_MAX_BYTES],
+            gone: false,
+        };
+        Ok((KeeperHandle::new(pads), events))
+    }
+
+    /// The next event; `None` after [`Event::KeeperGone`]. Cancel safe.
+    pub async fn next_event(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.queue.pop_front() {
+                return Some(event);
+            }
+            if self.gone {
+                return None;
+            }
+            let mut ready = [EpollEvent::empty(); READY_MAX];
+            let count = match self.ready.readable().await {
+                Err(error) => {
+                    self.lose_keeper(&error);
+                    continue;
+                }
+                Ok(mut guard) => match guard.get_inner().0.wait(&mut ready, 0u8) {
+                    Ok(0) | Err(_) => {
+                        guard.clear_ready();
+                        continue;
+                    }
+                    Ok(count) => count,
+                },
+            };
+            for event in &ready[..count] {
+                self.take(Source::from_token(event.data()));
+            }
+        }
+    }
+
+    fn take(&mut self, source: Source) {
+        let result = match source {
+            Source::Pl(pad, pl) => {
+                lock(&self.pads).take_launch(pad, pl, &mut self.queue);
+                Ok(true)
+            }
+            Source::Keeper | Source::PadKeeper(_) => self.take_reports(source),
+        };
+        match (result, source) {
+            (Ok(true), _) => {}
+            (Ok(false), Source::PadKeeper(pad)) => self.lose_pad(pad),
+            (Ok(false), _) => self.lose_keeper(&io::ErrorKind::UnexpectedEof.into()),
+            (Err(error), _) => self.lose_keeper(&error),
+        }
+    }
+
+    /// False when the other end is gone.
+    fn take_reports(&mut self, source: Source) -> io::Result<bool> {
+        let mut pads = lock(&self.pads);
+        for _ in 0..MESSAGES_PER_TURN_MAX {
+            let control = match source {
+                Source::PadKeeper(pad) => match pads.pads.get(&pad).map(|pad| &pad.control) {
+                    Some(Some(control)) => control,
+                    _ => return Ok(true),
+                },
+                Source::Keeper | Source::Pl(..) => &pads.control,
+            };
+            let received = match control.receive(&mut self.buffer, Wait::No) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                other => other?,
+            };
+            if received.len == 0 {
+                return Ok(false);
+            }
+            let report = protocol::decode(&self.buffer[..received.len])?;
+            pads.take_report(report, received, &mut self.queue)?;
+        }
+        Ok(true)
+    }
+
+    fn lose_pad(&mut self, pad: PadId) {
+        let mut pads = lock(&self.pads);
+        pads.pads.remove(&pad);
+        if !pads.ending {
+            self.queue.push_back(Event::PadLost { pad });
+        }
+    }
+
+    /// Makes sure that nothing the keeper kept outlives it.
+    fn lose_keeper(&mut self, why: &io::Error) {
+        if self.gone {
+            return;
+        }
+        self.gone = true;
+        let mut pads = lock(&self.pads);
+        let expected = pads.ending;
+        // Closing our ends makes a keeper that still lives (its message was bad) end as well.
+        let _ = pads.control.finish();
+        pads.ending = true;
+        pads.pads.clear();
+        if !expected {
+            tracing::error!(keeper = self.keeper.0, %why, "the keeper of this node is gone");
+        }
+        if let Some(path) = &pads.cgroup {
+            if let Err(error) = remove_remains(path) {
+                let path = path.display();
+                tracing::error!(%path, %error, "processes of former jobs cannot be removed");
+            }
+        }
+        // It has closed its sockets, so it has ended or is about to; if somebody else has reaped
+        // it already, that is as good.
+        let _ = waitpid(Pid::from_raw(self.keeper.0), None);
+        self.queue.push_back(Event::KeeperGone { expected });
+    }
+}
+
+fn remove_remains(path: &std::path::Path) -> io::Result<()> {
+    match kill_and_remove(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// A panic while the lock is held leaves a state that is still consistent: every change is one
+/// assignment.
+pub(super) fn lock(pads: &Mutex<Pads>) -> std::sync::MutexGuard<'_, Pads> {
+    pads.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,232 @@
+//! Commands of the NM to its keeper and, for launches, straight to the PLs.
+//!
+//! No command waits: each is one message into a local socket, and its outcome is an event.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+
+use thiserror::Error;
+
+use crate::ids::{PadId, PlIndex, PlaceId, ProcessId};
+use crate::keeper::PlaceSpec;
+use crate::launch_spec::{EncodedSpec, RankSpec, SpecBody, SpecError};
+use crate::node::event::lock;
+use crate::node::pads::{Pad, Pads, Pl, Source};
+use crate::protocol::{self, Command};
+use crate::seqpacket::{Seqpacket, Wait};
+use crate::switch::Freezer;
+
+/// The NM's ends of the streams of one rank. All are non-blocking and closed on exec.
+#[derive(Debug)]
+pub struct PlEnds {
+    /// Write here what the rank reads from standard input; dropping it is the end of file.
+    pub stdin: OwnedFd,
+    /// Read the rank's standard output here.
+    pub stdout: OwnedFd,
+    /// Read the rank's standard error here.
+    pub stderr: OwnedFd,
+    /// A stream socket to the rank's `PMI_FD`.
+    pub pmi: OwnedFd,
+}
+
+/// A launch under way.
+#[derive(Debug)]
+pub struct Launching {
+    /// The process that becomes the application.
+    pub pid: ProcessId,
+    /// The streams of the rank, now the caller's.
+    pub ends: PlEnds,
+}
+
+/// Why a launch was not even started.
+#[derive(Debug, Error)]
+pub enum LaunchError {
+    /// There is no such PL.
+    #[error("there is no {pl} in {pad}")]
+    Unknown {
+        /// The pad named.
+        pad: PadId,
+        /// The PL named.
+        pl: PlIndex,
+    },
+    /// The PL is not waiting: it runs, has run, or died.
+    #[error("{pl} of {pad} is not waiting for a launch")]
+    NotWaiting {
+        /// The pad named.
+        pad: PadId,
+        /// The PL named.
+        pl: PlIndex,
+    },
+    /// The rank's part cannot be sent.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The message could not be sent: the PL has just died.
+    #[error("cannot reach the process that waits for the launch")]
+    Send(#[source] io::Error),
+}
+
+/// Commands to a keeper and its PLs. Cheap to clone, usable from any thread.
+#[derive(Clone)]
+pub struct KeeperHandle {
+    pads: Arc<Mutex<Pads>>,
+}
+
+impl KeeperHandle {
+    pub(super) fn new(pads: Arc<Mutex<Pads>>) -> Self {
+        Self { pads }
+    }
+
+    /// PLs in each pad.
+    #[must_use]
+    pub fn capacity(&self) -> u16 {
+        lock(&self.pads).capacity
+    }
+
+    /// Makes `count` pads; each is announced by [`crate::Event::Ready`].
+    ///
+    /// # Errors
+    /// When the keeper is gone or does not read.
+    pub fn make_pads(&self, count: u16) -> io::Result<Vec<PadId>> {
+        let mut pads = lock(&self.pads);
+        let mut made = Vec::with_capacity(usize::from(count));
+        for _ in 0..count {
+            let pad = PadId(pads.next_pad);
+            pads.next_pad = pads.next_pad.checked_add(1).ok_or(io::ErrorKind::QuotaExceeded)?;
+            let state = Pad::new(pads.capacity);
+            pads.pads.insert(pad, state);
+            protocol::send(&pads.control, &Command::MakePad { pad }, &[], Wait::No)?;
+            made.push(pad);
+        }
+        Ok(made)
+    }
+
+    /// Tells a waiting PL to become `rank` of the job: one message, straight to the PL.
+    ///
+    /// # Errors
+    /// When the PL does not wait, or has just died. Later failures are events.
+    pub fn launch(
+        &self,
+        pad: PadId,
+        pl: PlIndex,
+        spec: &EncodedSpec,
+        rank: &RankSpec,
+    ) -> Result<Launching, LaunchError> {
+        let rank = rank.encode()?;
+        let mut pads = lock(&self.pads);
+        let state = pads.pads.get_mut(&pad).and_then(|state| state.pl_mut(pl));
+        let Some(state) = state else { return Err(LaunchError::Unknown { pad, pl }) };
+        let Pl::Idle { command, .. } = state else {
+            return Err(LaunchError::NotWaiting { pad, pl });
+        };
+        send_launch(command, spec, &rank).map_err(LaunchError::Send)?;
+        let Pl::Idle { pid, command, ends } = std::mem::take(state) else {
+            // The same variable matched above and nothing has changed it since.
+            return Err(LaunchError::NotWaiting { pad, pl });
+        };
+        *state = Pl::Launching { command };
+        let pads = &*pads;
+        if let Some(Pl::Launching { command }) =
+            pads.pads.get(&pad).and_then(|state| state.pls.get(usize::from(pl.0)))
+        {
+            pads.watch(command, Source::Pl(pad, pl)).map_err(LaunchError::Send)?;
+        }
+        Ok(Launching { pid, ends })
+    }
+
+    /// The job on this pad is over: kills what is left of it, then fills the pad again.
+    /// PLs that were not used stay. Ranks that still run are killed.
+    ///
+    /// # Errors
+    /// When the keeper is gone or does not read.
+    pub fn release(&self, pad: PadId) -> io::Result<()> {
+        let mut pads = lock(&self.pads);
+        let Some(state) = pads.pads.get_mut(&pad) else { return Err(no_pad()) };
+        let used = state.select(|pl| !matches!(pl, Pl::Idle { .. } | Pl::Absent));
+        state.draining = true;
+        protocol::send(pads.control_of(pad), &Command::Release { pad, used }, &[], Wait::No)
+    }
+
+    /// Kills every process in the pad at once, stopped or not, then fills it again.
+    ///
+    /// # Errors
+    /// When the keeper is gone or does not read.
+    pub fn destroy(&self, pad: PadId) -> io::Result<()> {
+        let mut pads = lock(&self.pads);
+        let Some(state) = pads.pads.get_mut(&pad) else { return Err(no_pad()) };
+        state.draining = true;
+        // The waiting PLs die as well; their sockets are of no more use.
+        for pl in state.pls.iter_mut().filter(|pl| matches!(pl, Pl::Idle { .. })) {
+            *pl = Pl::Absent;
+        }
+        protocol::send(pads.control_of(pad), &Command::Destroy { pad }, &[], Wait::No)
+    }
+
+    /// Sends `signal` to the process group of every rank that runs. In a stopped pad it acts when
+    /// the pad is resumed.
+    ///
+    /// # Errors
+    /// When the keeper is gone or does not read.
+    pub fn kill(&self, pad: PadId, signal: i32) -> io::Result<()> {
+        let pads = lock(&self.pads);
+        let Some(state) = pads.pads.get(&pad) else { return Err(no_pad()) };
+        let pls = state.select(|pl| matches!(pl, Pl::Launching { .. } | Pl::Running));
+        protocol::send(pads.control_of(pad), &Command::Kill { pad, pls, signal }, &[], Wait::No)
+    }
+
+    /// Copies a file as a user; ends with [`crate::Event::Placed`].
+    ///
+    /// # Errors
+    /// When the keeper is gone or does not read.
+    pub fn place(&self, spec: PlaceSpec) -> io::Result<PlaceId> {
+        let mut pads = lock(&self.pads);
+        let id = PlaceId(pads.next_place);
+        pads.next_place += 1;
+        protocol::send(&pads.control, &Command::Place { id, spec }, &[], Wait::No)?;
+        Ok(id)
+    }
+
+    /// Stops and resumes the pad; known once the pad is ready. Do not stop a pad after its
+    /// release and before the next launch.
+    #[must_use]
+    pub fn freezer(&self, pad: PadId) -> Option<Arc<Freezer>> {
+        lock(&self.pads).pads.get(&pad)?.freezer.clone()
+    }
+
+    /// PLs of the pad that wait for a launch.
+    #[must_use]
+    pub fn waiting(&self, pad: PadId) -> Vec<PlIndex> {
+        let pads = lock(&self.pads);
+        pads.pads
+            .get(&pad)
+            .map_or_else(Vec::new, |state| state.select(|pl| matches!(pl, Pl::Idle { .. })))
+    }
+
+    /// Ends the keeper and everything it keeps; [`crate::Event::KeeperGone`] tells when.
+    ///
+    /// # Errors
+    /// When it is gone already.
+    pub fn shutdown(&self) -> io::Result<()> {
+        let mut pads = lock(&self.pads);
+        pads.ending = true;
+        pads.control.finish()
+    }
+}
+
+/// Length of the rank's part, rank's part, and the shared part or the file that holds it.
+fn send_launch(command: &Seqpacket, spec: &EncodedSpec, rank: &[u8]) -> io::Result<()> {
+    // RankSpec::encode has bounded it.
+    let length = (rank.len() as u32).to_le_bytes();
+    let head = [IoSlice::new(&length), IoSlice::new(rank)];
+    match &spec.body {
+        SpecBody::Inline(shared) => {
+            let [length, rank] = head;
+            command.send(&[length, rank, IoSlice::new(shared)], &[], Wait::No)
+        }
+        SpecBody::File(file) => command.send(&head, &[file.as_fd()], Wait::No),
+    }
+}
+
+fn no_pad() -> io::Error {
+    io::ErrorKind::NotFound.into()
+}

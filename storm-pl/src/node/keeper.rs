@@ -1,0 +1,229 @@
+//! Starts the keeper of a node. Synchronous, because it comes before the NM makes any thread.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Command as Program, ExitCode, Stdio};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use thiserror::Error;
+
+use crate::capabilities::Capabilities;
+use crate::cgroup::CgroupUnusable;
+use crate::ids::ProcessId;
+use crate::keeper::run_keeper;
+use crate::node::{KeeperEvents, KeeperHandle};
+use crate::protocol::{self, Command, MESSAGE_MAX_BYTES, Refusal, Report, Setup};
+use crate::realtime::{DEFAULT_PRIORITY, probe_realtime};
+use crate::seqpacket::{Seqpacket, Wait};
+use crate::sys::{self, Forked};
+
+/// A keeper says that it has started after a millisecond, or after the 4 s that it gives a former
+/// one to clean up.
+const START_TIMEOUT_MS: u16 = 15_000;
+/// A pad has a descriptor table entry for every PL in the NM: more than this is a mistake.
+const CAPACITY_MAX: u16 = 4_096;
+
+/// How the keeper's process is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartMethod {
+    /// Fork the calling process, which must have one thread and should be small: the keeper keeps
+    /// what is in its memory, and each PL is forked from it.
+    Fork,
+    /// Run a program that calls [`keeper_main`]; possible from any process.
+    Exec {
+        /// The program, usually `/proc/self/exe`.
+        program: PathBuf,
+        /// Its arguments after its name, usually one hidden subcommand.
+        args: Vec<OsString>,
+    },
+}
+
+/// What a keeper needs to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeeperConfig {
+    /// The cluster this node belongs to.
+    pub cluster: String,
+    /// This node's name in the cluster. With `cluster`, names the node's cgroup directory, so
+    /// that a new daemon finds what a crashed one left.
+    pub node: String,
+    /// PLs in each pad: the PEs of this node.
+    pub capacity: u16,
+    /// The cgroup v2 directory to make the node's in; that of the calling process if `None`.
+    pub cgroup_parent: Option<PathBuf>,
+    /// Switch by signals even where cgroup v2 could be used.
+    pub signals_only: bool,
+    /// How to make the process.
+    pub start: StartMethod,
+}
+
+/// Why there is no keeper.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The cluster's or the node's name cannot be part of a directory name.
+    #[error("{0:?} is no name for a cluster or node: use letters, digits, '-', '_' and '.'")]
+    Name(String),
+    /// No PE, or absurdly many.
+    #[error("a node has between 1 and {CAPACITY_MAX} processing elements, not {0}")]
+    Capacity(u16),
+    /// Forking would be unsound.
+    #[error("the keeper must be forked before the daemon makes a thread (it has {0})")]
+    Threads(usize),
+    /// The process could not be made.
+    #[error("cannot start the keeper")]
+    Spawn(#[source] io::Error),
+    /// It ended, or said something else, before it was ready.
+    #[error("the keeper did not come up")]
+    NotUp(#[source] io::Error),
+    /// It gave its reason.
+    #[error(transparent)]
+    Refused(Refusal),
+}
+
+/// A running keeper, not yet attached to an event loop. Dropping it ends the keeper.
+#[derive(Debug)]
+pub struct Keeper {
+    pub(super) control: Seqpacket,
+    pub(super) pid: ProcessId,
+    pub(super) capacity: u16,
+    pub(super) cgroup: Result<PathBuf, CgroupUnusable>,
+}
+
+impl Keeper {
+    /// Starts it and waits until it is ready. Raises this process's soft limit on descriptors to
+    /// the hard one: each PL takes five of them. Jobs keep the limit from before.
+    ///
+    /// # Errors
+    /// When the process cannot be made, or another daemon already serves this node.
+    pub fn start(config: &KeeperConfig) -> Result<Self, StartError> {
+        let name = cgroup_name(config)?;
+        if config.capacity == 0 || config.capacity > CAPACITY_MAX {
+            return Err(StartError::Capacity(config.capacity));
+        }
+        let (control, theirs) = Seqpacket::pair().map_err(StartError::Spawn)?;
+        let pid = match &config.start {
+            StartMethod::Fork => fork_keeper(theirs)?,
+            StartMethod::Exec { program, args } => {
+                let child = Program::new(program)
+                    .args(args)
+                    .stdin(Stdio::from(OwnedFd::from(theirs)))
+                    .stdout(Stdio::null())
+                    .spawn()
+                    .map_err(StartError::Spawn)?;
+                ProcessId(child.id() as i32)
+            }
+        };
+        raise_descriptor_limit();
+        let setup = Command::Setup(Setup {
+            name,
+            capacity: config.capacity,
+            cgroup_parent: config.cgroup_parent.clone(),
+            signals_only: config.signals_only,
+        });
+        protocol::send(&control, &setup, &[], Wait::Block).map_err(StartError::NotUp)?;
+        let cgroup = await_start(&control)?;
+        Ok(Self { control, pid, capacity: config.capacity, cgroup })
+    }
+
+    /// What this node can do, to be logged once.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        Capabilities { cgroup: self.cgroup.clone(), realtime: probe_realtime(DEFAULT_PRIORITY) }
+    }
+
+    /// The keeper's process.
+    #[must_use]
+    pub fn pid(&self) -> ProcessId {
+        self.pid
+    }
+
+    /// Attaches it to the tokio runtime that the caller runs in.
+    ///
+    /// # Errors
+    /// When the kernel refuses an epoll instance.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with I/O enabled.
+    pub fn into_async(self) -> io::Result<(KeeperHandle, KeeperEvents)> {
+        KeeperEvents::attach(self)
+    }
+}
+
+/// The whole program of [`StartMethod::Exec`]: the keeper, with its control socket as standard
+/// input. Call it before any thread is made.
+#[must_use]
+pub fn keeper_main() -> ExitCode {
+    match io::stdin().as_fd().try_clone_to_owned() {
+        Ok(control) => {
+            run_keeper(control);
+            ExitCode::SUCCESS
+        }
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn fork_keeper(theirs: Seqpacket) -> Result<ProcessId, StartError> {
+    let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    if threads > 1 {
+        return Err(StartError::Threads(threads));
+    }
+    // SAFETY: this process has one thread, as was just seen.
+    match unsafe { sys::fork_into(None) } {
+        Ok(Forked::Child) => {
+            run_keeper(theirs.into());
+            sys::exit_now(0)
+        }
+        Ok(Forked::Parent(pid)) => Ok(pid),
+        Err(error) => Err(StartError::Spawn(error)),
+    }
+}
+
+fn await_start(control: &Seqpacket) -> Result<Result<PathBuf, CgroupUnusable>, StartError> {
+    let mut sources = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
+    let timeout = PollTimeout::from(START_TIMEOUT_MS);
+    let ready = loop {
+        match poll(&mut sources, timeout) {
+            Err(nix::errno::Errno::EINTR) => {}
+            other => break other,
+        }
+    };
+    let not_up = |error: io::Error| StartError::NotUp(error);
+    if ready.map_err(|errno| not_up(errno.into()))? == 0 {
+        return Err(not_up(io::ErrorKind::TimedOut.into()));
+    }
+    let mut buffer = vec![0; MESSAGE_MAX_BYTES];
+    let received = control.receive(&mut buffer, Wait::No).map_err(not_up)?;
+    if received.len == 0 {
+        return Err(not_up(io::ErrorKind::UnexpectedEof.into()));
+    }
+    match protocol::decode(&buffer[..received.len]).map_err(not_up)? {
+        Report::Started { cgroup } => Ok(cgroup),
+        Report::Refused { what } => Err(StartError::Refused(what)),
+        _ => Err(not_up(io::ErrorKind::InvalidData.into())),
+    }
+}
+
+fn cgroup_name(config: &KeeperConfig) -> Result<String, StartError> {
+    for name in [&config.cluster, &config.node] {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || !name.chars().all(allowed) {
+            return Err(StartError::Name(name.clone()));
+        }
+    }
+    Ok(format!("storm-{}-{}", config.cluster, config.node))
+}
+
+fn raise_descriptor_limit() {
+    match getrlimit(Resource::RLIMIT_NOFILE) {
+        Ok((soft, hard)) if soft < hard => {
+            if let Err(errno) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
+                tracing::warn!(%errno, soft, hard, "cannot raise the limit on open descriptors");
+            }
+        }
+        Ok(_) => {}
+        Err(errno) => tracing::warn!(%errno, "cannot read the limit on open descriptors"),
+    }
+}

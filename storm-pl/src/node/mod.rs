@@ -1,0 +1,10 @@
+//! The NM's side of the keeper: starting it, commanding it, hearing from it.
+
+mod event;
+mod handle;
+mod keeper;
+mod pads;
+
+pub use event::{Event, KeeperEvents};
+pub use handle::{KeeperHandle, LaunchError, Launching, PlEnds};
+pub use keeper::{Keeper, KeeperConfig, StartError, StartMethod, keeper_main};

@@ -1,0 +1,258 @@
+//! What the NM knows of its pads and PLs: the state shared by the handle and the event stream.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
+
+use crate::exit::{ExitStatus, Usage};
+use crate::ids::{PadId, PlIndex, ProcessId};
+use crate::launch_failure::LaunchFailure;
+use crate::node::{Event, PlEnds};
+use crate::protocol::{self, Report};
+use crate::seqpacket::{Received, Seqpacket, Wait};
+use crate::switch::{CgroupFreezer, Freezer, SignalFreezer};
+
+/// A launch failure is two small integers.
+const FAILURE_MAX_BYTES: usize = 64;
+
+/// All pads of the node.
+pub(super) struct Pads {
+    pub(super) control: Seqpacket,
+    pub(super) epoll: Arc<Epoll>,
+    pub(super) capacity: u16,
+    pub(super) cgroup: Option<PathBuf>,
+    pub(super) pads: BTreeMap<PadId, Pad>,
+    pub(super) next_pad: u16,
+    pub(super) next_place: u64,
+    /// The NM asked the keeper to end.
+    pub(super) ending: bool,
+}
+
+/// One pad.
+#[derive(Default)]
+pub(super) struct Pad {
+    /// Its own keeper's socket, where the node has no cgroups.
+    pub(super) control: Option<Seqpacket>,
+    pub(super) freezer: Option<Arc<Freezer>>,
+    pub(super) pls: Vec<Pl>,
+    /// Between the end of a job and `PadClean`.
+    pub(super) draining: bool,
+    /// `Ready` has not been said since the last fill.
+    pub(super) filling: bool,
+}
+
+/// One PL.
+#[derive(Default)]
+pub(super) enum Pl {
+    /// Not there (yet, or any more).
+    #[default]
+    Absent,
+    /// Waiting for a launch.
+    Idle { pid: ProcessId, command: Seqpacket, ends: PlEnds },
+    /// Told to launch; has neither executed nor failed.
+    Launching { command: Seqpacket },
+    /// The application runs.
+    Running,
+    /// The launch failed, which has been said; its end is of no interest.
+    Failed,
+    /// The application ended.
+    Ended,
+}
+
+/// Which descriptor became readable, as epoll carries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Keeper,
+    PadKeeper(PadId),
+    Pl(PadId, PlIndex),
+}
+
+impl Source {
+    pub(super) fn token(self) -> u64 {
+        match self {
+            Self::Keeper => 0,
+            Self::PadKeeper(pad) => 1 << 32 | u64::from(pad.0) << 16,
+            Self::Pl(pad, pl) => 2 << 32 | u64::from(pad.0) << 16 | u64::from(pl.0),
+        }
+    }
+
+    pub(super) fn from_token(token: u64) -> Self {
+        // Truncation picks the two halves that `token` put there.
+        let (pad, pl) = (PadId((token >> 16) as u16), PlIndex(token as u16));
+        match token >> 32 {
+            0 => Self::Keeper,
+            1 => Self::PadKeeper(pad),
+            _ => Self::Pl(pad, pl),
+        }
+    }
+}
+
+impl Pads {
+    /// The socket to whoever keeps `pad`.
+    pub(super) fn control_of(&self, pad: PadId) -> &Seqpacket {
+        self.pads.get(&pad).and_then(|pad| pad.control.as_ref()).unwrap_or(&self.control)
+    }
+
+    /// Watches a descriptor.
+    pub(super) fn watch(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
+        Ok(self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, source.token()))?)
+    }
+
+    /// Takes in one report of a keeper.
+    pub(super) fn take_report(
+        &mut self,
+        report: Report,
+        received: Received,
+        events: &mut VecDeque<Event>,
+    ) -> io::Result<()> {
+        match report {
+            Report::PlReady { pad, pl, pid } => self.add_pl(pad, pl, pid, received, events),
+            Report::PadKeeper { pad, pid } => self.add_pad_keeper(pad, pid, received),
+            Report::Exited { pad, pl, pid, status, usage } => {
+                self.take_exit(pad, pl, pid, (status, usage), events);
+                Ok(())
+            }
+            Report::PadClean { pad } => {
+                if let Some(state) = self.pads.get_mut(&pad) {
+                    state.draining = false;
+                    state.filling = true;
+                    events.push_back(Event::PadClean { pad });
+                    state.announce(pad, events);
+                }
+                Ok(())
+            }
+            Report::PadFailed { pad, step, errno } => {
+                events.push_back(Event::PadFailed { pad, step, errno });
+                Ok(())
+            }
+            Report::PadStuck { pad, processes } => {
+                events.push_back(Event::PadStuck { pad, processes });
+                Ok(())
+            }
+            Report::Placed { id, result } => {
+                events.push_back(Event::Placed { id, result });
+                Ok(())
+            }
+            Report::Started { .. } | Report::Refused { .. } => Err(invalid()),
+        }
+    }
+
+    /// Takes in what the command socket of a launching PL says: nothing more (the application
+    /// runs), or why it does not.
+    pub(super) fn take_launch(&mut self, pad: PadId, pl: PlIndex, events: &mut VecDeque<Event>) {
+        let Some(state) = self.pads.get_mut(&pad).and_then(|state| state.pl_mut(pl)) else {
+            return;
+        };
+        let Pl::Launching { command } = state else { return };
+        let mut buffer = [0; FAILURE_MAX_BYTES];
+        let len = match command.receive(&mut buffer, Wait::No) {
+            Ok(received) => received.len,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(_) => 0,
+        };
+        // The former state drops the socket, and with it the kernel drops it from the epoll set.
+        if len == 0 {
+            *state = Pl::Running;
+            events.push_back(Event::Launched { pad, pl });
+            return;
+        }
+        *state = Pl::Failed;
+        let failure = protocol::decode::<LaunchFailure>(&buffer[..len]).unwrap_or(LaunchFailure {
+            step: crate::LaunchStep::Request,
+            errno: crate::Errno(libc::EBADMSG),
+        });
+        events.push_back(Event::LaunchFailed { pad, pl, failure });
+    }
+
+    fn add_pl(
+        &mut self,
+        pad: PadId,
+        pl: PlIndex,
+        pid: ProcessId,
+        received: Received,
+        events: &mut VecDeque<Event>,
+    ) -> io::Result<()> {
+        let freezer = match (&self.cgroup, self.pads.get(&pad)) {
+            (Some(node), Some(Pad { freezer: None, .. })) => {
+                let path = crate::cgroup::PadCgroup::path_in(node, pad);
+                Some(Freezer::Cgroup(CgroupFreezer::open(&path)?))
+            }
+            _ => None,
+        };
+        let Some(state) = self.pads.get_mut(&pad) else { return Err(invalid()) };
+        if let Some(freezer) = freezer {
+            state.freezer = Some(Arc::new(freezer));
+        }
+        let ends: Result<[_; 5], _> = received.descriptors.try_into();
+        let [command, stdin, stdout, stderr, pmi] = ends.map_err(|_| invalid())?;
+        let ends = PlEnds { stdin, stdout, stderr, pmi };
+        *state.pl_mut(pl).ok_or_else(invalid)? = Pl::Idle { pid, command: command.into(), ends };
+        state.announce(pad, events);
+        Ok(())
+    }
+
+    fn add_pad_keeper(&mut self, pad: PadId, pid: ProcessId, received: Received) -> io::Result<()> {
+        let control = received.descriptors.into_iter().next().ok_or_else(invalid)?;
+        self.watch(&control, Source::PadKeeper(pad))?;
+        let state = self.pads.get_mut(&pad).ok_or_else(invalid)?;
+        state.control = Some(control.into());
+        state.freezer = Some(Arc::new(Freezer::Signal(SignalFreezer::new(pid))));
+        Ok(())
+    }
+
+    fn take_exit(
+        &mut self,
+        pad: PadId,
+        pl: PlIndex,
+        pid: ProcessId,
+        (status, usage): (ExitStatus, Usage),
+        events: &mut VecDeque<Event>,
+    ) {
+        // Whether it executed has to be known, and said, first.
+        self.take_launch(pad, pl, events);
+        let Some(pad_state) = self.pads.get_mut(&pad) else { return };
+        let draining = pad_state.draining;
+        let Some(state) = pad_state.pl_mut(pl) else { return };
+        match std::mem::take(state) {
+            Pl::Launching { .. } | Pl::Running => {
+                *state = Pl::Ended;
+                events.push_back(Event::Exited { pad, pl, pid, status, usage });
+            }
+            Pl::Failed | Pl::Ended => *state = Pl::Ended,
+            Pl::Idle { .. } | Pl::Absent if draining => {}
+            Pl::Idle { .. } | Pl::Absent => events.push_back(Event::PlDied { pad, pl, status }),
+        }
+    }
+}
+
+impl Pad {
+    pub(super) fn new(capacity: u16) -> Self {
+        let pls = (0..capacity).map(|_| Pl::Absent).collect();
+        Self { pls, filling: true, ..Self::default() }
+    }
+
+    pub(super) fn pl_mut(&mut self, pl: PlIndex) -> Option<&mut Pl> {
+        self.pls.get_mut(usize::from(pl.0))
+    }
+
+    /// PLs in one of the states that `wanted` picks.
+    pub(super) fn select(&self, wanted: impl Fn(&Pl) -> bool) -> Vec<PlIndex> {
+        (0u16..).zip(&self.pls).filter(|(_, pl)| wanted(pl)).map(|(i, _)| PlIndex(i)).collect()
+    }
+
+    fn announce(&mut self, pad: PadId, events: &mut VecDeque<Event>) {
+        let complete = self.pls.iter().all(|pl| matches!(pl, Pl::Idle { .. }));
+        if self.filling && !self.draining && complete {
+            self.filling = false;
+            events.push_back(Event::Ready { pad });
+        }
+    }
+}
+
+fn invalid() -> io::Error {
+    io::ErrorKind::InvalidData.into()
+}

@@ -1,0 +1,121 @@
+//! The descendants of a process, found in `/proc`, for nodes without cgroup v2.
+//!
+//! One pass may miss a process that is being born; callers repeat until a pass finds nothing new.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::ids::ProcessId;
+
+/// More processes than a kernel can have (`PID_MAX_LIMIT`): bounds one pass.
+const PROCESSES_MAX: usize = 4 << 20;
+
+/// All live descendants of `root`, parents before children, without `root`.
+pub(crate) fn descendants(root: ProcessId) -> Vec<ProcessId> {
+    let mut found = children(root);
+    let mut seen: HashSet<ProcessId> = found.iter().copied().collect();
+    let mut next = 0;
+    while next < found.len() && found.len() < PROCESSES_MAX {
+        for child in children(found[next]) {
+            if seen.insert(child) {
+                found.push(child);
+            }
+        }
+        next += 1;
+    }
+    found
+}
+
+/// The live children of `parent`, whichever of its threads forked them.
+pub(crate) fn children(parent: ProcessId) -> Vec<ProcessId> {
+    let mut found = Vec::new();
+    for thread in threads(parent) {
+        match fs::read_to_string(format!("/proc/{parent}/task/{thread}/children")) {
+            Ok(text) => found.extend(
+                text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).map(ProcessId),
+            ),
+            // Either the thread has just ended, or this kernel does not list children.
+            Err(_) if fs::exists("/proc/self/task").unwrap_or(false) && !lists_children() => {
+                return scan_for_children(parent);
+            }
+            Err(_) => {}
+        }
+    }
+    found.retain(|&pid| !is_dead(pid));
+    found
+}
+
+/// The threads of a process; empty when it is gone.
+pub(crate) fn threads(process: ProcessId) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Kills every live descendant of `root` that is not in `spared`; how many it found.
+pub(crate) fn kill_descendants(root: ProcessId, spared: &[ProcessId]) -> usize {
+    let doomed = descendants(root);
+    let family: HashSet<ProcessId> = doomed.iter().copied().chain([root]).collect();
+    let mut count = 0;
+    for pid in doomed.into_iter().filter(|pid| !spared.contains(pid)) {
+        count += 1;
+        kill_member(pid, &family);
+    }
+    count
+}
+
+/// Kills `pid` if its parent is in `family`. The descriptor pins the process before its parent is
+/// read again, so that a number which was reused in between is never hit.
+fn kill_member(pid: ProcessId, family: &HashSet<ProcessId>) {
+    // SAFETY: pidfd_open takes two integers and returns a new descriptor.
+    let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) };
+    let Ok(raw) = i32::try_from(raw) else { return };
+    if raw < 0 {
+        return;
+    }
+    // SAFETY: the kernel has just made this descriptor for this process.
+    let pinned = unsafe { OwnedFd::from_raw_fd(raw) };
+    if stat(pid).is_some_and(|(_, parent)| family.contains(&parent)) {
+        // A process that ended meanwhile is as dead as wanted, so the result does not matter.
+        // SAFETY: pidfd_send_signal with a null siginfo acts like kill.
+        unsafe {
+            libc::syscall(
+                libc::SYS_pidfd_send_signal,
+                pinned.as_raw_fd(),
+                libc::SIGKILL,
+                std::ptr::null::<libc::siginfo_t>(),
+                0,
+            )
+        };
+    }
+}
+
+/// Whether no thread of a process runs any more. A process whose first thread has ended shows as a
+/// zombie while its other threads live.
+pub(crate) fn is_dead(pid: ProcessId) -> bool {
+    stat(pid).is_none_or(|(state, _)| state == b'Z' && threads(pid).len() <= 1)
+}
+
+fn lists_children() -> bool {
+    fs::exists("/proc/thread-self/children").unwrap_or(false)
+}
+
+fn scan_for_children(parent: ProcessId) -> Vec<ProcessId> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| Some(ProcessId(entry.file_name().to_str()?.parse().ok()?)))
+        .filter(|&pid| stat(pid).is_some_and(|(_, of)| of == parent) && !is_dead(pid))
+        .collect()
+}
+
+/// State letter and parent of a process; `None` when it is gone.
+fn stat(pid: ProcessId) -> Option<(u8, ProcessId)> {
+    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold blanks and parentheses: the fields begin after the last one.
+    let end = text.iter().rposition(|&byte| byte == b')')?;
+    let mut fields = text.get(end + 2..)?.split(|&byte| byte == b' ');
+    let state = *fields.next()?.first()?;
+    let parent = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    Some((state, ProcessId(parent)))
+}

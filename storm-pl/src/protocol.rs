@@ -1,0 +1,132 @@
+//! The messages between the NM and its keeper, and their encoding.
+//!
+//! Both sides are the same binary on the same node, so there is no version; still, every message
+//! is decoded as untrusted bytes.
+
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::cgroup::CgroupUnusable;
+use crate::exit::{ExitStatus, Usage};
+use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
+use crate::keeper::{PlaceFailure, PlaceSpec};
+use crate::seqpacket::{Seqpacket, Wait};
+
+/// No message is larger: the longest are a placement with two paths of 4 KiB each and the list of
+/// PLs of a pad.
+pub(crate) const MESSAGE_MAX_BYTES: usize = 32 * 1024;
+
+/// What the keeper has to know before it does anything.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Setup {
+    /// Name of the node's cgroup directory.
+    pub(crate) name: String,
+    /// PLs per pad.
+    pub(crate) capacity: u16,
+    /// Directory to make the node's cgroup in; the keeper's own if `None`.
+    pub(crate) cgroup_parent: Option<PathBuf>,
+    /// Use signals even where cgroups would do.
+    pub(crate) signals_only: bool,
+}
+
+/// NM to keeper.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Command {
+    /// The first message.
+    Setup(Setup),
+    /// Make a pad and fill it.
+    MakePad { pad: PadId },
+    /// The job that used these PLs is over: clean the pad and fill it again.
+    Release { pad: PadId, used: Vec<PlIndex> },
+    /// Kill everything in the pad, then as `Release`.
+    Destroy { pad: PadId },
+    /// Send a signal to the process groups of these PLs.
+    Kill { pad: PadId, pls: Vec<PlIndex>, signal: i32 },
+    /// Copy a file as a user.
+    Place { id: PlaceId, spec: PlaceSpec },
+}
+
+/// Keeper to NM.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Report {
+    /// Answer to `Setup`: the node's cgroup directory, or why there is none.
+    Started { cgroup: Result<PathBuf, CgroupUnusable> },
+    /// Setup failed for good.
+    Refused { what: Refusal },
+    /// Signals only: this pad has its own keeper; its control socket comes along.
+    PadKeeper { pad: PadId, pid: ProcessId },
+    /// A PL waits. Its five NM-side ends come along: command, stdin, stdout, stderr, PMI.
+    PlReady { pad: PadId, pl: PlIndex, pid: ProcessId },
+    /// A pad or one of its PLs could not be made; ask again with `Release`.
+    PadFailed { pad: PadId, step: PadStep, errno: Errno },
+    /// A PL, or the application that it became, ended.
+    Exited { pad: PadId, pl: PlIndex, pid: ProcessId, status: ExitStatus, usage: Usage },
+    /// No process of the former job is left in the pad.
+    PadClean { pad: PadId },
+    /// Processes of the former job do not die.
+    PadStuck { pad: PadId, processes: Vec<ProcessId> },
+    /// A placement ended.
+    Placed { id: PlaceId, result: Result<(), PlaceFailure> },
+}
+
+/// Why a keeper gave up at its start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Refusal {
+    /// Another keeper of the same cluster and node lives.
+    #[error("another daemon of this cluster and node is running (it holds {0})")]
+    NodeInUse(PathBuf),
+    /// Something of a former keeper could not be removed.
+    #[error("processes left by a former daemon in {path} cannot be killed: {errno}")]
+    StaleCgroup {
+        /// The directory.
+        path: PathBuf,
+        /// The reason.
+        errno: Errno,
+    },
+    /// A call that never fails in practice did.
+    #[error("the keeper cannot set itself up: {0}")]
+    System(Errno),
+}
+
+/// What failed when a pad was made or filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum PadStep {
+    /// Making its cgroup directory.
+    #[error("cannot make the control group of the pad")]
+    Cgroup,
+    /// Making pipes and sockets.
+    #[error("cannot make the standard streams of a PL")]
+    Streams,
+    /// Forking.
+    #[error("cannot fork a PL")]
+    Fork,
+    /// Handing the ends to the NM.
+    #[error("cannot hand the streams of a PL to the node manager")]
+    Handover,
+    /// Undoing a freeze.
+    #[error("cannot thaw the pad")]
+    Thaw,
+}
+
+/// Sends one message.
+pub(crate) fn send<T: Serialize>(
+    socket: &Seqpacket,
+    message: &T,
+    descriptors: &[BorrowedFd<'_>],
+    wait: Wait,
+) -> io::Result<()> {
+    let bytes = postcard::to_stdvec(message).map_err(io::Error::other)?;
+    if bytes.len() > MESSAGE_MAX_BYTES {
+        return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
+    }
+    socket.send(&[IoSlice::new(&bytes)], descriptors, wait)
+}
+
+/// Decodes one message.
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
+    postcard::from_bytes(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}

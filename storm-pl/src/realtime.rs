@@ -1,0 +1,72 @@
+//! Puts the NM's strobe thread on SCHED_FIFO, and says why not when the kernel refuses.
+//!
+//! Does not touch other threads, nor what is forked: the policy is reset on fork, so no job ever
+//! inherits it.
+
+use nix::sys::resource::{Resource, getrlimit};
+use thiserror::Error;
+
+use crate::ids::Errno;
+
+/// A default above ordinary real-time work and below the kernel's own threads (50 and up).
+pub const DEFAULT_PRIORITY: u8 = 40;
+
+/// Why a thread did not become a real-time thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RealtimeRefused {
+    /// Neither root, nor CAP_SYS_NICE, nor a limit that allows it.
+    #[error(
+        "not permitted: needs CAP_SYS_NICE, or RLIMIT_RTPRIO of at least {wanted} (it is {limit})"
+    )]
+    NotPermitted {
+        /// The priority asked for.
+        wanted: u8,
+        /// What the limit allows.
+        limit: u64,
+    },
+    /// The control group of the daemon has no real-time budget (`cpu.rt_runtime_us` is 0), or the
+    /// kernel refused for another reason.
+    #[error("refused by the kernel: {0} (a control group without real-time budget?)")]
+    Kernel(Errno),
+}
+
+/// Puts the calling thread on SCHED_FIFO, and makes its timers exact.
+///
+/// # Errors
+/// When the kernel refuses; the thread goes on as before.
+pub fn become_realtime(priority: u8) -> Result<(), RealtimeRefused> {
+    set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority)?;
+    // Only saves up to 50 us of lateness for timers that are armed as an ordinary thread.
+    // SAFETY: PR_SET_TIMERSLACK takes one integer.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+    Ok(())
+}
+
+/// Whether [`become_realtime`] would be allowed; leaves the thread as it was.
+///
+/// # Errors
+/// As [`become_realtime`].
+pub fn probe_realtime(priority: u8) -> Result<(), RealtimeRefused> {
+    // A thread of its own, so that the caller's policy is not touched for an instant.
+    std::thread::scope(|scope| {
+        scope
+            .spawn(|| set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority))
+            .join()
+            .unwrap_or(Err(RealtimeRefused::Kernel(Errno(libc::EAGAIN))))
+    })
+}
+
+fn set_policy(policy: i32, priority: u8) -> Result<(), RealtimeRefused> {
+    let parameter = libc::sched_param { sched_priority: i32::from(priority) };
+    // SAFETY: `parameter` is valid for the whole call; 0 names the calling thread.
+    if unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) } == 0 {
+        return Ok(());
+    }
+    let errno = Errno::last();
+    let limit = getrlimit(Resource::RLIMIT_RTPRIO).map_or(0, |(soft, _)| soft);
+    if errno.0 == libc::EPERM && limit < u64::from(priority) {
+        Err(RealtimeRefused::NotPermitted { wanted: priority, limit })
+    } else {
+        Err(RealtimeRefused::Kernel(errno))
+    }
+}

@@ -1,0 +1,38 @@
+//! Stops a pad by `cgroup.freeze`: one byte into a file that stays open, O(1) per job.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::switch::FreezeError;
+
+/// The freezer of one cgroup v2 directory.
+#[derive(Debug)]
+pub struct CgroupFreezer(File);
+
+impl CgroupFreezer {
+    /// Opens the freezer of the cgroup at `directory`.
+    ///
+    /// # Errors
+    /// When the file is not there or may not be written.
+    pub fn open(directory: &Path) -> io::Result<Self> {
+        File::options().write(true).open(directory.join("cgroup.freeze")).map(Self)
+    }
+
+    /// Stops everything inside, now and until resumed: processes born meanwhile are born stopped.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn stop(&self) -> Result<(), FreezeError> {
+        self.0.write_all_at(b"1", 0).map_err(FreezeError::Cgroup)
+    }
+
+    /// Resumes everything inside.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn resume(&self) -> Result<(), FreezeError> {
+        self.0.write_all_at(b"0", 0).map_err(FreezeError::Cgroup)
+    }
+}

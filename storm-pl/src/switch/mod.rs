@@ -1,0 +1,53 @@
+//! The context switch of a node: stop every process of one job, resume every process of another.
+//!
+//! The NM calls [`switch()`] on its real-time path when a strobe arrives. It waits for nothing: a
+//! stopped job has stopped when its last thread leaves the kernel's way, microseconds later, and
+//! is not asked (the paper, section 4: the switch is local to each node).
+
+mod cgroup_freezer;
+mod freezer;
+mod signal_freezer;
+
+use std::io;
+
+use thiserror::Error;
+
+pub use cgroup_freezer::CgroupFreezer;
+pub use freezer::{FreezeError, Freezer};
+pub use signal_freezer::SignalFreezer;
+
+/// What went wrong in a switch. All other jobs were switched all the same.
+#[derive(Debug, Error)]
+pub enum SwitchError {
+    /// A job of the old row may still be running.
+    #[error("a job could not be stopped")]
+    Stop(#[source] FreezeError),
+    /// A job of the new row may still be stopped.
+    #[error("a job could not be resumed")]
+    Resume(#[source] FreezeError),
+}
+
+/// Stops all jobs of `from`, then resumes all of `to`.
+///
+/// # Errors
+/// The first failure; the rest of the work is done nevertheless, because a job that does not stop
+/// is no reason to keep another from running.
+pub fn switch(from: &[&Freezer], to: &[&Freezer]) -> Result<(), SwitchError> {
+    let mut first = Ok(());
+    for job in from {
+        if let Err(error) = job.stop() {
+            first = first.and(Err(SwitchError::Stop(error)));
+        }
+    }
+    for job in to {
+        if let Err(error) = job.resume() {
+            first = first.and(Err(SwitchError::Resume(error)));
+        }
+    }
+    first
+}
+
+/// An I/O error with the kernel's number kept.
+fn io_error(errno: crate::ids::Errno) -> io::Error {
+    io::Error::from_raw_os_error(errno.0)
+}

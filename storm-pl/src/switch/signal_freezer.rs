@@ -1,0 +1,75 @@
+//! Stops a pad by signals, for nodes without cgroup v2.
+//!
+//! SIGSTOP goes to every thread, not to the process: sent to the process it would kick one thread
+//! and let the others run on to their next tick, 8 to 14 % of a short quantum. What the cgroup
+//! does better: a parent sees its children stop and continue, and a process that had stopped
+//! itself is resumed with the rest.
+
+use std::collections::HashSet;
+
+use crate::ids::{Errno, ProcessId};
+use crate::process_tree::{descendants, threads};
+use crate::switch::{FreezeError, io_error};
+use crate::sys::signal_thread;
+
+/// Passes over the process tree before giving up. A pass finds what was forked during the one
+/// before; a thread with SIGSTOP pending cannot fork, so a job in good faith needs two or three.
+const PASSES_MAX: u32 = 64;
+
+/// Stops and resumes all descendants of one process: the pad's own keeper, which as their
+/// subreaper stays their ancestor whatever they do.
+#[derive(Debug)]
+pub struct SignalFreezer {
+    root: ProcessId,
+}
+
+impl SignalFreezer {
+    /// Of the descendants of `root`, not `root` itself.
+    #[must_use]
+    pub fn new(root: ProcessId) -> Self {
+        Self { root }
+    }
+
+    /// Stops them all.
+    ///
+    /// # Errors
+    /// When one may not be signalled, or new ones keep appearing.
+    pub fn stop(&self) -> Result<(), FreezeError> {
+        let mut stopped = HashSet::new();
+        for _ in 0..PASSES_MAX {
+            let before = stopped.len();
+            for process in descendants(self.root) {
+                for thread in threads(process) {
+                    if stopped.insert((process, thread)) {
+                        signal(signal_thread(process, thread, libc::SIGSTOP))?;
+                    }
+                }
+            }
+            if stopped.len() == before {
+                return Ok(());
+            }
+        }
+        Err(FreezeError::Unstable)
+    }
+
+    /// Resumes them all; one pass is enough, as what is stopped does not fork.
+    ///
+    /// # Errors
+    /// When one may not be signalled.
+    pub fn resume(&self) -> Result<(), FreezeError> {
+        for process in descendants(self.root) {
+            // SAFETY: kill takes two integers.
+            let result = unsafe { libc::kill(process.0, libc::SIGCONT) };
+            signal(if result == -1 { Err(Errno::last()) } else { Ok(()) })?;
+        }
+        Ok(())
+    }
+}
+
+/// A process that has ended meanwhile needs neither stopping nor resuming.
+fn signal(result: Result<(), Errno>) -> Result<(), FreezeError> {
+    match result {
+        Ok(()) | Err(Errno(libc::ESRCH)) => Ok(()),
+        Err(errno) => Err(FreezeError::Signal(io_error(errno))),
+    }
+}

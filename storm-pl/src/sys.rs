@@ -1,0 +1,103 @@
+//! The few system calls that `nix` does not wrap, each behind a function with its safety argument.
+//!
+//! Deliberately nothing else: policy (what to do when one fails) stays with the callers.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+use crate::ids::{Errno, ProcessId};
+
+/// `CLONE_INTO_CGROUP` of `linux/sched.h`; libc's constant has too narrow a type.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Which side of a fork this is.
+pub(crate) enum Forked {
+    /// The caller, with its new child.
+    Parent(ProcessId),
+    /// The child.
+    Child,
+}
+
+/// Forks; the child starts inside `cgroup` when one is given, which costs no migration.
+///
+/// # Safety
+/// The calling process must be single-threaded: the child goes on to allocate and to run ordinary
+/// code, which is sound only if no other thread could hold a lock at the instant of the fork.
+/// With a cgroup the fork handlers of libc do not run in the child: its cached thread id is stale,
+/// so the child must not call `raise` or `abort` and must leave by `execve` or `_exit`.
+pub(crate) unsafe fn fork_into(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Forked> {
+    let result = match cgroup {
+        None => {
+            // SAFETY: single-threaded by this function's contract.
+            i64::from(unsafe { libc::fork() })
+        }
+        Some(directory) => {
+            // SAFETY: `clone_args` is plain integers, for which all-zero is a valid value.
+            let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+            args.flags = CLONE_INTO_CGROUP;
+            args.exit_signal = libc::SIGCHLD as u64;
+            args.cgroup = directory.as_raw_fd() as u64;
+            // SAFETY: without CLONE_VM this is a fork: the child has a copy of this address space
+            // and returns here on its own stack. `args` lives across the call; size is its own.
+            unsafe {
+                libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>())
+            }
+        }
+    };
+    match result {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Forked::Child),
+        pid => Ok(Forked::Parent(ProcessId(pid as i32))),
+    }
+}
+
+/// Leaves at once: no destructor, no exit handler of the program this one was forked from.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: `_exit` has no precondition.
+    unsafe { libc::_exit(code) }
+}
+
+/// Closes every descriptor from `first` on.
+pub(crate) fn close_from(first: RawFd) -> Result<(), Errno> {
+    // SAFETY: the callers own every descriptor of the process and use none of these afterwards.
+    let result = unsafe {
+        libc::syscall(libc::SYS_close_range, first as libc::c_uint, libc::c_uint::MAX, 0)
+    };
+    if result == -1 { Err(Errno::last()) } else { Ok(()) }
+}
+
+/// Asks the kernel to send `signal` to this process when its parent dies.
+pub(crate) fn set_parent_death_signal(signal: i32) -> Result<(), Errno> {
+    // SAFETY: PR_SET_PDEATHSIG takes one integer.
+    let result = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) };
+    if result == -1 { Err(Errno::last()) } else { Ok(()) }
+}
+
+/// Makes orphaned descendants of this process its children instead of init's.
+pub(crate) fn become_subreaper() -> Result<(), Errno> {
+    // SAFETY: PR_SET_CHILD_SUBREAPER takes one integer.
+    let result = unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong) };
+    if result == -1 { Err(Errno::last()) } else { Ok(()) }
+}
+
+/// Sends a signal to one thread of one process.
+pub(crate) fn signal_thread(process: ProcessId, thread: i32, signal: i32) -> Result<(), Errno> {
+    // SAFETY: tgkill takes three integers and touches no memory of this process.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, process.0, thread, signal) };
+    if result == -1 { Err(Errno::last()) } else { Ok(()) }
+}
+
+/// Puts every signal back to its default action and unblocks all of them.
+pub(crate) fn reset_signals() {
+    for signal in 1..=libc::SIGRTMAX() {
+        // SAFETY: SIG_DFL installs no handler; the signals that cannot be changed (and the two
+        // that libc keeps) are refused by an error, which is what is wanted.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // SAFETY: the set is initialised by sigemptyset before it is used.
+    unsafe {
+        let mut none = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
