@@ -131,3 +131,138 @@ impl BuddyTree {
 fn order_of(columns: u32) -> u32 {
     columns.max(1).checked_next_power_of_two().map_or(u32::BITS, u32::ilog2)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn all_free(columns: u32) -> BuddyTree {
+        let mut tree = BuddyTree::new(columns);
+        tree.set(0..columns, true);
+        tree
+    }
+
+    #[test]
+    fn the_smallest_block_that_is_large_enough_is_split_the_leftmost_of_those() {
+        let mut tree = all_free(16);
+        tree.set(8..10, false);
+        // Free: 0-7, 10-11, 12-15.
+        assert_eq!(tree.find(1), Some(10..12));
+        assert_eq!(tree.find(2), Some(12..16));
+        assert_eq!(tree.find(0), Some(10..11));
+        assert_eq!(tree.find(3), Some(0..8));
+        assert_eq!(tree.find(4), None);
+    }
+
+    #[test]
+    fn buddies_merge_and_neighbours_that_are_no_buddies_do_not() {
+        let mut tree = all_free(8);
+        tree.set(0..8, false);
+        tree.set(2..6, true);
+        assert_eq!(tree.find(2), None, "2-5 is not aligned to 4");
+        tree.set(0..2, true);
+        assert_eq!(tree.find(2), Some(0..4));
+        tree.set(6..8, true);
+        assert_eq!(tree.find(3), Some(0..8));
+    }
+
+    #[test]
+    fn a_row_of_odd_size_can_be_taken_whole() {
+        let mut tree = all_free(192);
+        assert_eq!(tree.find_block(192), None, "256 columns do not exist");
+        assert_eq!(tree.take_pieces(192, false), Some(vec![0..128, 128..192]));
+        assert_eq!(tree.free(), 0);
+        assert_eq!(tree.take_pieces(1, false), None);
+    }
+
+    #[test]
+    fn pieces_are_rounded_up_unless_they_are_to_be_exact() {
+        assert_eq!(all_free(8).take_pieces(3, false), Some(vec![0..4]));
+        assert_eq!(all_free(8).take_pieces(3, true), Some(vec![0..3]));
+    }
+
+    #[test]
+    fn a_request_beyond_any_tree_finds_nothing() {
+        assert_eq!(all_free(8).find(31), None);
+        assert_eq!(all_free(8).find(32), None);
+        assert_eq!(all_free(8).find_block(u32::MAX), None);
+        assert_eq!(all_free(8).take_pieces(u32::MAX, false), None);
+    }
+
+    /// The aligned free blocks by brute force: the one that `find` must return.
+    fn expected(free: &[bool], order: u32) -> Option<Range<u32>> {
+        let leaves = free.len().next_power_of_two() as u32;
+        let is_free = |block: &Range<u32>| {
+            block.clone().all(|column| free.get(column as usize).copied().unwrap_or(false))
+        };
+        let blocks = |order: u32| {
+            let size = 1 << order;
+            (0..leaves / size).map(move |index| index * size..(index + 1) * size)
+        };
+        // The smallest order at which a maximal block exists; of those the
+        // leftmost.
+        (order..=leaves.ilog2()).find_map(|order_found| {
+            let maximal = |block: &Range<u32>| {
+                let size = block.end - block.start;
+                let parent = block.start / (2 * size) * (2 * size);
+                is_free(block) && (size == leaves || !is_free(&(parent..parent + 2 * size)))
+            };
+            let block = blocks(order_found).find(maximal)?;
+            Some(block.start..block.start + (1 << order))
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_tree_finds_what_brute_force_finds(
+            columns in 1..70u32,
+            changes in prop::collection::vec((0..70u32, 1..40u32, any::<bool>()), 0..30),
+        ) {
+            let mut tree = all_free(columns);
+            let mut free = vec![true; columns as usize];
+            for (start, length, state) in changes {
+                let range = start.min(columns)..(start + length).min(columns);
+                tree.set(range.clone(), state);
+                free[range.start as usize..range.end as usize].fill(state);
+                let count = free.iter().filter(|free| **free).count() as u32;
+                prop_assert_eq!(tree.free(), count);
+                for order in 0..8 {
+                    prop_assert_eq!(tree.find(order), expected(&free, order), "order {}", order);
+                }
+                for column in 0..columns {
+                    prop_assert_eq!(tree.is_free(column), free[column as usize]);
+                }
+            }
+        }
+
+        #[test]
+        fn pieces_are_free_disjoint_and_enough_whenever_enough_are_free(
+            free in prop::collection::vec(any::<bool>(), 1..100),
+            wanted in 1..100u32,
+            exact in any::<bool>(),
+        ) {
+            let mut tree = BuddyTree::new(free.len() as u32);
+            for (column, _) in free.iter().enumerate().filter(|(_, free)| **free) {
+                tree.set(column as u32..column as u32 + 1, true);
+            }
+            let available = tree.free();
+            let before = tree.clone();
+            let Some(pieces) = tree.take_pieces(wanted, exact) else {
+                prop_assert!(available < wanted);
+                prop_assert_eq!(tree, before);
+                return Ok(());
+            };
+            let mut taken: Vec<u32> = pieces.into_iter().flatten().collect();
+            let count = taken.len() as u32;
+            prop_assert!(taken.iter().all(|column| free[*column as usize]));
+            prop_assert_eq!(tree.free(), available - count);
+            let most = if exact { wanted } else { 2 * wanted - 1 };
+            prop_assert!((wanted..=most).contains(&count));
+            taken.sort_unstable();
+            taken.dedup();
+            prop_assert_eq!(taken.len() as u32, count);
+        }
+    }
+}

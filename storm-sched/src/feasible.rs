@@ -57,7 +57,7 @@ pub enum Infeasible {
     /// The nodes are too small for that many processes each.
     #[error(
         "{procs} processes on {nodes} nodes put {ranks} on each of {needed} nodes, \
-         and {large_enough} of the partition's {total} nodes have {ranks} PEs: {}",
+         and {large_enough} of the partition's {total} nodes have {ranks} PEs or more: {}",
         MoreNodes(*.enough_nodes)
     )]
     TooManyPerNode {

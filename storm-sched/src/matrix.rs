@@ -188,9 +188,9 @@ impl Matrix {
         self.ensure_row(slot)?;
         let row = self.rows.get_mut(slot.0 as usize)?;
         let columns = row.place(&self.machine, request.id, Shape::of(request), fit)?;
-        let pes = columns.columns().take(request.procs as usize).collect();
+        let placement = Placement::on_columns(&self.machine, &columns, request.procs);
         self.enter(request.id, columns, slot);
-        Placement::new(&self.machine, pes)
+        Some(placement)
     }
 
     /// Takes columns for a job that runs on them already (the Machine Manager

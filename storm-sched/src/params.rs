@@ -144,3 +144,41 @@ pub struct PolicyParams {
     /// The most rows of the matrix. Default [`DEFAULT_MPL_LIMIT`].
     pub mpl_limit: MplLimit,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<PolicyParams, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_empty_table_is_the_defaults() {
+        assert_eq!(parse("").unwrap(), PolicyParams::default());
+        assert_eq!(PolicyParams::default().quantum_us.duration(), Duration::from_millis(50));
+        assert_eq!(PolicyParams::default().mpl_limit.get(), 8);
+    }
+
+    #[test]
+    fn settings_are_read_and_written_back() {
+        let params = parse("quantum-us = 2000\nmpl-limit = 2").unwrap();
+        assert_eq!(params.quantum_us.duration(), Duration::from_millis(2));
+        assert_eq!(params.mpl_limit.get(), 2);
+        assert_eq!(parse(&toml::to_string(&params).unwrap()).unwrap(), params);
+    }
+
+    #[test]
+    fn unknown_names_and_values_out_of_range_are_refused_with_the_range() {
+        let unknown = parse("quantum = 50").unwrap_err();
+        assert!(unknown.contains("unknown field `quantum`"), "{unknown}");
+        assert!(unknown.contains("quantum-us"), "{unknown}");
+        let short = parse("quantum-us = 99").unwrap_err();
+        assert!(short.contains("use 100 to 3600000000 us"), "{short}");
+        assert!(parse("quantum-us = 3600000001").is_err());
+        let zero = parse("mpl-limit = 0").unwrap_err();
+        assert!(zero.contains("use 1 to 1024"), "{zero}");
+        assert!(parse("mpl-limit = 1025").is_err());
+        assert!(Quantum::try_from(Duration::MAX).is_err());
+    }
+}

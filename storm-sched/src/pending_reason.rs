@@ -130,15 +130,14 @@ impl fmt::Display for Shortage {
             Self::Busy { shortfall, up_pes } => write_busy(f, *shortfall, *up_pes),
             Self::MatrixFull { limit, closest, shortfall } => {
                 let Shortfall { unit, needed, have } = *shortfall;
-                write!(
-                    f,
-                    "the matrix is full: all {limit} rows (multiprogramming limit) are in use, \
-                     and the roomiest, slot {closest}, has "
-                )?;
+                let rows = Count(*limit, "row");
+                write!(f, "the matrix is full at {rows} (multiprogramming limit), ")?;
+                write!(f, "and the roomiest, slot {closest}, has ")?;
                 match unit {
-                    Room::Pes => write!(f, "{have} PEs free of the {needed} needed"),
+                    Room::Pes => write!(f, "{have} of the {needed} free PEs needed"),
                     Room::NodesOf { ranks } => {
-                        write!(f, "{have} nodes with {ranks} free PEs each of the {needed} needed")
+                        let ranks = Count(ranks, "free PE");
+                        write!(f, "{have} of the {needed} nodes with {ranks} needed")
                     }
                 }
             }
@@ -147,10 +146,10 @@ impl fmt::Display for Shortage {
                 let Shortfall { unit, needed, have } = *shortfall;
                 match unit {
                     Room::Pes => write!(f, ": {have} of the {needed} PEs asked for are up"),
-                    Room::NodesOf { ranks } => write!(
-                        f,
-                        ": {have} of the {needed} nodes with {ranks} PEs that are needed are up"
-                    ),
+                    Room::NodesOf { ranks } => {
+                        let ranks = Count(ranks, "PE");
+                        write!(f, ": {have} of the {needed} nodes with {ranks} needed are up")
+                    }
                 }
             }
         }
@@ -160,18 +159,28 @@ impl fmt::Display for Shortage {
 fn write_busy(f: &mut fmt::Formatter<'_>, shortfall: Shortfall, up_pes: u32) -> fmt::Result {
     let Shortfall { unit, needed, have } = shortfall;
     let missing = needed.saturating_sub(have);
-    let plural = if missing == 1 { "" } else { "s" };
     match unit {
         Room::Pes => write!(
             f,
-            "waits for {missing} more free PE{plural}: {have} of {up_pes} are free, \
-             {needed} are needed"
+            "waits for {}: {have} of {up_pes} are free, {needed} are needed",
+            Count(missing, "more free PE")
         ),
         Room::NodesOf { ranks } => write!(
             f,
-            "waits for {missing} more node{plural} with {ranks} free PEs: there are {have}, \
-             {needed} are needed"
+            "waits for {} with {}: there are {have}, {needed} are needed",
+            Count(missing, "more node"),
+            Count(ranks, "free PE")
         ),
+    }
+}
+
+/// A number of things, with an s unless it is one.
+struct Count(u32, &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(number, thing) = self;
+        write!(f, "{number} {thing}{}", if *number == 1 { "" } else { "s" })
     }
 }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Machine, NodeIndex, Pe};
+use crate::{ColumnSet, Machine, NodeIndex, Pe};
 
 /// The consecutive ranks of a job on one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,15 +44,16 @@ impl Placement {
         if !pes.is_sorted_by(|a, b| a < b) {
             return None;
         }
-        let mut shares: Vec<NodeShare> = Vec::new();
-        for (rank, &pe) in (0..).zip(&pes) {
-            let node = machine.node_of(pe)?;
-            match shares.last_mut() {
-                Some(share) if share.node == node => share.ranks += 1,
-                _ => shares.push(NodeShare { node, first_rank: rank, ranks: 1 }),
-            }
-        }
+        let shares = shares(machine, &pes)?;
         Some(Self { pes, shares })
+    }
+
+    /// The placement of `procs` ranks on the first of these columns, which are
+    /// columns of this machine.
+    pub(crate) fn on_columns(machine: &Machine, columns: &ColumnSet, procs: u32) -> Self {
+        let pes: Vec<Pe> = columns.columns().take(procs as usize).collect();
+        let shares = shares(machine, &pes).expect("a row has no columns beyond its machine's PEs");
+        Self { pes, shares }
     }
 
     /// The number of processes.
@@ -117,6 +118,19 @@ impl Placement {
         // does not have; it then has no PEs rather than a panic.
         self.pes.get(ranks.start as usize..ranks.end as usize).unwrap_or(&[])
     }
+}
+
+/// Groups PEs in rank order by node; `None` when one is not of the machine.
+fn shares(machine: &Machine, pes: &[Pe]) -> Option<Vec<NodeShare>> {
+    let mut shares: Vec<NodeShare> = Vec::new();
+    for (rank, &pe) in (0..).zip(pes) {
+        let node = machine.node_of(pe)?;
+        match shares.last_mut() {
+            Some(share) if share.node == node => share.ranks += 1,
+            _ => shares.push(NodeShare { node, first_rank: rank, ranks: 1 }),
+        }
+    }
+    Some(shares)
 }
 
 #[cfg(test)]

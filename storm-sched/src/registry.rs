@@ -41,3 +41,27 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 fn known() -> String {
     names().collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_is_found_under_the_name_it_gives_itself() {
+        for (name, _) in POLICIES {
+            let machine = Machine::uniform(2, 2).expect("a machine");
+            let policy = by_name(name, machine, &PolicyParams::default()).expect("a policy");
+            assert_eq!(policy.name(), *name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_known_ones() {
+        let machine = Machine::uniform(2, 2).expect("a machine");
+        let error = by_name("gnag", machine, &PolicyParams::default()).err().expect("unknown");
+        assert_eq!(
+            error.to_string(),
+            "there is no scheduling policy named \"gnag\": use one of fcfs, gang"
+        );
+    }
+}

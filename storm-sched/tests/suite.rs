@@ -6,7 +6,7 @@ use storm_sched::policies::{Fcfs, Gang};
 use storm_sched::{Machine, MplLimit, Policy, PolicyParams, suite};
 
 /// Runs of each policy; a few seconds in all.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 100;
 
 /// One seed out of the environment, or all.
 fn seeds() -> Range<u64> {

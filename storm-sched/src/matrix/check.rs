@@ -168,3 +168,97 @@ impl Matrix {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Fit, JobRequest, Machine, MplLimit, NodeIndex, NodeState};
+
+    /// Jobs 1 (2 columns) and 2 (3, rounded up to 4) in row 0, job 3 in row 1,
+    /// on 4 nodes of 2 PEs.
+    fn matrix() -> Matrix {
+        let limit = MplLimit::try_from(3).unwrap();
+        let mut matrix = Matrix::new(Machine::uniform(4, 2).unwrap(), limit);
+        for (job, procs, slot) in [(1, 2, 0), (2, 3, 0), (3, 8, 1)] {
+            let request = JobRequest::new(JobId(job), procs);
+            assert!(matrix.place(&request, Slot(slot), Fit::Block).is_some());
+        }
+        assert_eq!(matrix.advance(), Some(Slot(1)));
+        matrix.check().unwrap();
+        matrix
+    }
+
+    /// What the check says after the damage.
+    fn after(damage: impl Fn(&mut Matrix)) -> InvariantViolation {
+        let mut matrix = matrix();
+        damage(&mut matrix);
+        matrix.check().unwrap_err()
+    }
+
+    #[test]
+    fn a_column_of_two_jobs_is_seen() {
+        let seen = after(|matrix| {
+            let columns = matrix.jobs[&JobId(1)].columns.clone();
+            matrix.jobs.get_mut(&JobId(2)).unwrap().columns = columns;
+        });
+        assert!(matches!(seen, InvariantViolation::ColumnShared { .. }), "{seen}");
+    }
+
+    #[test]
+    fn a_column_that_nobody_holds_is_seen() {
+        let seen =
+            after(|matrix| matrix.jobs.get_mut(&JobId(1)).unwrap().columns = Default::default());
+        assert!(matches!(seen, InvariantViolation::TakenWrong { taken: true, .. }), "{seen}");
+    }
+
+    #[test]
+    fn a_node_whose_columns_stay_free_is_seen() {
+        let seen = after(|matrix| {
+            matrix.machine.set_state(NodeIndex(1), NodeState::Down);
+        });
+        assert!(matches!(seen, InvariantViolation::FreeWrong { free: true, .. }), "{seen}");
+    }
+
+    #[test]
+    fn a_job_on_a_dead_node_that_was_not_there_when_it_died_is_seen() {
+        let seen = after(|matrix| {
+            matrix.set_node_state(NodeIndex(0), NodeState::Down);
+            matrix.check().unwrap();
+            matrix.jobs.get_mut(&JobId(1)).unwrap().on_hole = false;
+        });
+        assert!(matches!(seen, InvariantViolation::UnusableColumn { job: JobId(1), .. }), "{seen}");
+    }
+
+    #[test]
+    fn a_job_without_a_row_is_seen() {
+        let seen = after(|matrix| matrix.jobs.get_mut(&JobId(1)).unwrap().rows.clear());
+        assert!(matches!(seen, InvariantViolation::RowOfJob { job: JobId(1), .. }), "{seen}");
+    }
+
+    #[test]
+    fn a_live_row_that_is_not_listed_is_seen() {
+        let seen = after(|matrix| {
+            matrix.live.remove(&Slot(0));
+        });
+        assert_eq!(seen, InvariantViolation::LiveWrong { slot: Slot(0), listed: false });
+    }
+
+    #[test]
+    fn a_row_too_many_is_seen() {
+        let seen = after(|matrix| matrix.limit = MplLimit::ONE);
+        assert_eq!(seen, InvariantViolation::TooManyRows { rows: 2, limit: 1 });
+    }
+
+    #[test]
+    fn an_active_row_without_jobs_is_seen() {
+        let seen = after(|matrix| matrix.cursor = Slot(2));
+        assert_eq!(seen, InvariantViolation::ActiveNotLive(Slot(2)));
+    }
+
+    #[test]
+    fn columns_taken_and_not_freed_are_seen() {
+        let seen = after(|matrix| matrix.taken_ever_pes += 1);
+        let expected = InvariantViolation::Unbalanced { taken: 15, freed: 0, held: 14 };
+        assert_eq!(seen, expected);
+    }
+}

@@ -19,7 +19,7 @@ pub struct Failure {
     /// The event's number in the run, from 0.
     pub step: usize,
     /// The event.
-    pub event: Event,
+    pub event: Box<Event>,
     /// The invariant's name.
     pub invariant: &'static str,
     /// What was seen.

@@ -81,7 +81,7 @@ pub fn run(
                 policy: policy.name(),
                 seed,
                 step: trace.len(),
-                event: event.clone(),
+                event: Box::new(event.clone()),
                 invariant: invariant.name(),
                 why,
             })?;

@@ -1,0 +1,152 @@
+//! What users read when they ask why a job does not run.
+
+use storm_sched::policies::{Fcfs, Gang};
+use storm_sched::{
+    Event, JobId, JobRequest, Machine, MplLimit, NodeIndex, Policy, PolicyParams, SchedTime,
+};
+
+const NOW: SchedTime = SchedTime::ZERO;
+
+fn fcfs(nodes: u32, pes_per_node: u32) -> Fcfs {
+    Fcfs::new(Machine::uniform(nodes, pes_per_node).unwrap())
+}
+
+fn gang(nodes: u32, pes_per_node: u32, rows: u32) -> Gang {
+    let mpl_limit = MplLimit::try_from(rows).unwrap();
+    let params = PolicyParams { mpl_limit, ..PolicyParams::default() };
+    Gang::new(Machine::uniform(nodes, pes_per_node).unwrap(), &params)
+}
+
+fn submit(policy: &mut dyn Policy, job: u64, procs: u32) {
+    policy.handle(NOW, Event::Submit(JobRequest::new(JobId(job), procs)));
+}
+
+fn submit_nodes(policy: &mut dyn Policy, job: u64, procs: u32, nodes: u32) {
+    policy.handle(NOW, Event::Submit(JobRequest::new(JobId(job), procs).with_nodes(nodes)));
+}
+
+/// The code and the text of the reason of a job.
+fn why(policy: &dyn Policy, job: u64) -> (&'static str, String) {
+    let reason = policy.explain(NOW, JobId(job)).expect("the job waits");
+    (reason.code(), reason.to_string())
+}
+
+#[test]
+fn the_head_is_told_what_is_missing() {
+    let mut policy = fcfs(64, 4);
+    submit(&mut policy, 1, 12);
+    submit(&mut policy, 2, 256);
+    assert_eq!(policy.explain(NOW, JobId(1)), None, "it runs");
+    assert_eq!(
+        why(&policy, 2),
+        ("Resources", "waits for 12 more free PEs: 244 of 256 are free, 256 are needed".to_owned())
+    );
+}
+
+#[test]
+fn the_others_are_told_who_is_ahead_and_what_they_lack_themselves() {
+    let mut policy = fcfs(64, 4);
+    submit(&mut policy, 1, 12);
+    for (job, procs) in [(7, 256), (8, 256), (9, 256), (10, 4)] {
+        submit(&mut policy, job, procs);
+    }
+    let missing = "waits for 12 more free PEs: 244 of 256 are free, 256 are needed";
+    assert_eq!(why(&policy, 8), ("Priority", format!("{missing}; job 7 is ahead in the queue")));
+    assert_eq!(
+        why(&policy, 9),
+        ("Priority", format!("{missing}; job 7 and 1 other are ahead in the queue"))
+    );
+    assert_eq!(
+        why(&policy, 10).1,
+        "there is room for it now, but job 7 and 2 others are ahead in the queue, \
+         and no job passes another"
+    );
+}
+
+#[test]
+fn a_job_for_exact_nodes_is_told_of_nodes() {
+    let mut policy = fcfs(3, 4);
+    submit(&mut policy, 1, 1);
+    submit_nodes(&mut policy, 2, 12, 3);
+    assert_eq!(
+        why(&policy, 2).1,
+        "waits for 1 more node with 4 free PEs: there are 2, 3 are needed"
+    );
+    let mut policy = gang(3, 4, 1);
+    submit(&mut policy, 1, 1);
+    submit_nodes(&mut policy, 2, 12, 3);
+    assert_eq!(
+        why(&policy, 2).1,
+        "the matrix is full at 1 row (multiprogramming limit), and the roomiest, slot 0, has \
+         2 of the 3 nodes with 4 free PEs needed"
+    );
+}
+
+#[test]
+fn a_full_matrix_is_named_with_its_roomiest_row() {
+    let mut policy = gang(2, 4, 2);
+    submit(&mut policy, 1, 8);
+    submit(&mut policy, 2, 4);
+    submit(&mut policy, 3, 8);
+    assert_eq!(
+        why(&policy, 3),
+        (
+            "Resources",
+            "the matrix is full at 2 rows (multiprogramming limit), and the roomiest, slot 1, \
+             has 4 of the 8 free PEs needed"
+                .to_owned()
+        )
+    );
+}
+
+#[test]
+fn nodes_that_are_down_are_named() {
+    for policy in [&mut fcfs(64, 4) as &mut dyn Policy, &mut gang(64, 4, 4)] {
+        for node in [2, 8] {
+            policy.handle(NOW, Event::NodeDown(NodeIndex(node)));
+        }
+        submit(policy, 1, 256);
+        assert_eq!(
+            why(policy, 1),
+            (
+                "ReqNodeNotAvail",
+                "n3 and n9 are down: 248 of the 256 PEs asked for are up".to_owned()
+            )
+        );
+        policy.handle(NOW, Event::NodeUp(NodeIndex(2)));
+        policy.handle(NOW, Event::NodeDrained(NodeIndex(4)));
+        assert_eq!(
+            why(policy, 1).1,
+            "n9 is down, n5 is drained: 248 of the 256 PEs asked for are up"
+        );
+        policy.handle(NOW, Event::NodeUp(NodeIndex(4)));
+        policy.handle(NOW, Event::NodeUp(NodeIndex(8)));
+        assert_eq!(policy.running(), [JobId(1)]);
+    }
+}
+
+#[test]
+fn many_dead_nodes_are_counted_after_the_first() {
+    let mut policy = fcfs(64, 4);
+    for node in 0..11 {
+        policy.handle(NOW, Event::NodeDown(NodeIndex(node)));
+    }
+    submit_nodes(&mut policy, 1, 60, 60);
+    assert_eq!(
+        why(&policy, 1).1,
+        "n1, n2, n3, n4, n5, n6, n7 and n8 are down, 3 more nodes are unavailable: \
+         53 of the 60 nodes with 1 PE needed are up"
+    );
+}
+
+#[test]
+fn reasons_follow_the_queue() {
+    let mut policy = gang(1, 2, 1);
+    for job in 1..=3 {
+        submit(&mut policy, job, 2);
+    }
+    assert!(why(&policy, 3).1.ends_with("job 2 is ahead in the queue"));
+    policy.handle(NOW, Event::Cancel(JobId(2)));
+    assert_eq!(why(&policy, 3).0, "Resources");
+    assert_eq!(policy.explain(NOW, JobId(2)), None);
+}

@@ -1,0 +1,81 @@
+//! A restarted Machine Manager: a fresh policy takes over what the old one
+//! had started and goes on.
+
+use storm_sched::suite::{self, Workload, World};
+use storm_sched::{
+    Action, Event, JobId, JobRequest, Machine, Policy, PolicyParams, SchedTime, Slot, registry,
+};
+
+/// Events before the restart.
+const STEPS_BEFORE: usize = 120;
+
+/// A policy with the world that it has made.
+fn half_a_run(name: &str, seed: u64) -> (Box<dyn Policy>, World) {
+    let mut workload = Workload::new(seed);
+    let machine = workload.machine();
+    let mut policy = registry::by_name(name, machine.clone(), &PolicyParams::default()).unwrap();
+    let mut world = World::new(machine);
+    for _ in 0..STEPS_BEFORE.min(suite::STEPS) {
+        let (now, event) = workload.next(&world).unwrap();
+        let actions = policy.handle(now, event.clone());
+        world.apply(&event, &actions);
+    }
+    (policy, world)
+}
+
+#[test]
+fn running_jobs_keep_their_places_and_waiting_jobs_their_order() {
+    let mut taken_over = 0;
+    for name in registry::names() {
+        for seed in 0..50 {
+            let (old, world) = half_a_run(name, seed);
+            let params = PolicyParams::default();
+            let mut new = registry::by_name(name, world.machine.clone(), &params).unwrap();
+            for running in world.running.values() {
+                let restore = Event::Restore {
+                    request: running.request.clone(),
+                    placement: running.placement.clone(),
+                    slot: running.slot,
+                };
+                let actions = new.handle(SchedTime::ZERO, restore);
+                assert!(
+                    actions.iter().all(|action| matches!(action, Action::Activate { .. })),
+                    "{name}, seed {seed}: {actions:?}"
+                );
+                taken_over += 1;
+            }
+            assert_eq!(new.running(), old.running());
+            let mut order = Vec::new();
+            for request in &world.queue {
+                for action in new.handle(SchedTime::ZERO, Event::Submit(request.clone())) {
+                    if let Action::Start { job, .. } = action {
+                        order.push(job);
+                    }
+                }
+            }
+            order.extend(new.pending());
+            assert_eq!(order, old.pending(), "{name}, seed {seed}");
+            new.check().unwrap();
+        }
+    }
+    assert!(taken_over > 100, "{taken_over} jobs were taken over");
+}
+
+#[test]
+fn a_job_that_cannot_be_taken_over_is_refused_and_nothing_changes() {
+    let machine = Machine::uniform(2, 2).unwrap();
+    let mut policy = registry::by_name("fcfs", machine.clone(), &PolicyParams::default()).unwrap();
+    let request = JobRequest::new(JobId(1), 4);
+    let started = policy.handle(SchedTime::ZERO, Event::Submit(request.clone()));
+    let Some(Action::Start { placement, .. }) = started.into_iter().next() else {
+        panic!("the machine is empty");
+    };
+    for (job, slot) in [(1, Slot(0)), (2, Slot(0)), (3, Slot(1))] {
+        let request = JobRequest::new(JobId(job), 4);
+        let restore = Event::Restore { request, placement: placement.clone(), slot };
+        let actions = policy.handle(SchedTime::ZERO, restore);
+        assert!(matches!(actions[..], [Action::Refused(_)]), "{actions:?}");
+    }
+    assert_eq!(policy.running(), [JobId(1)]);
+    policy.check().unwrap();
+}
