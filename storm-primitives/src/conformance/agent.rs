@@ -198,10 +198,12 @@ impl<P: Primitives> Agent<P> {
     /// a row were true together in between.
     fn snapshot(&self, words: &[GlobalAddr]) -> Result<Vec<u64>, OutOfBounds> {
         let memory = self.primitives.memory();
-        let collect = || words.iter().map(|&addr| memory.load_word(addr)).collect();
-        let mut last: Vec<u64> = collect()?;
+        let collect = || -> Result<Vec<u64>, OutOfBounds> {
+            words.iter().map(|&addr| memory.load_word(addr)).collect()
+        };
+        let mut last = collect()?;
         for _ in 0..MAX_SNAPSHOT_TRIES {
-            let again: Vec<u64> = collect()?;
+            let again = collect()?;
             if again == last {
                 break;
             }

@@ -1,7 +1,7 @@
 //! What a backend provides to be tested: clusters of agents, and ways to hurt
 //! their nodes.
 
-use super::{Command, Plan, Reply, StartError};
+use super::{Command, Plan, Reply, RunError};
 use crate::{Layout, NodeId, NodeSet, Runtime};
 use std::future::Future;
 use std::time::Duration;
@@ -26,8 +26,9 @@ pub trait Factory {
     /// the cluster. When `body` is called, all nodes have joined.
     ///
     /// # Errors
-    /// [`StartError`] when there is no such cluster.
-    fn run<R, B, Fut>(&self, spec: &ClusterSpec, body: B) -> Result<R, StartError>
+    /// [`RunError`] when the cluster does not start, or cannot go on before
+    /// `body` has ended.
+    fn run<R, B, Fut>(&self, spec: &ClusterSpec, body: B) -> Result<R, RunError>
     where
         B: FnOnce(Self::Cluster) -> Fut,
         Fut: Future<Output = R> + 'static,
@@ -80,11 +81,8 @@ pub trait Cluster: 'static {
     ///
     /// # Errors
     /// [`NodeGone`] when the node was killed before it answered.
-    fn call(
-        &self,
-        node: NodeId,
-        command: Command,
-    ) -> impl Future<Output = Result<Reply, NodeGone>>;
+    fn call(&self, node: NodeId, command: Command)
+    -> impl Future<Output = Result<Reply, NodeGone>>;
 
     /// Kills `node` at once (for a process: SIGKILL). When this returns it does
     /// nothing any more; the others need not know yet.
@@ -100,11 +98,7 @@ pub trait Cluster: 'static {
     ///
     /// # Errors
     /// [`Unsupported`] without [`Capabilities::arm_kill`].
-    fn arm_kill(
-        &self,
-        _node: NodeId,
-        _step: u64,
-    ) -> impl Future<Output = Result<(), Unsupported>> {
+    fn arm_kill(&self, _node: NodeId, _step: u64) -> impl Future<Output = Result<(), Unsupported>> {
         std::future::ready(Err(Unsupported { ability: "kill a node at a step" }))
     }
 

@@ -60,20 +60,20 @@ pub enum Failure {
         /// The bound.
         limit: u64,
     },
-    /// There was no cluster to test.
-    #[error("no cluster was started")]
-    NotStarted(#[from] StartError),
+    /// There was no cluster to test, or it did not carry the case to its end.
+    #[error("the cluster did not run")]
+    DidNotRun(#[from] RunError),
 }
 
-/// Why a factory could not start a cluster.
+/// Why a factory could not start a cluster or run a case on it to the end.
 #[derive(Debug, Error)]
 #[error(transparent)]
-pub struct StartError(#[from] Box<dyn std::error::Error>);
+pub struct RunError(#[from] Box<dyn std::error::Error>);
 
-impl StartError {
+impl RunError {
     /// For factories: whatever went wrong.
-    pub fn new(source: impl Into<Box<dyn std::error::Error>>) -> StartError {
-        StartError(source.into())
+    pub fn new(source: impl Into<Box<dyn std::error::Error>>) -> RunError {
+        RunError(source.into())
     }
 }
 

@@ -1,1 +1,44 @@
-//! Conformance.
+//! The contract of [`Primitives`](crate::Primitives) as cases that run on any
+//! backend.
+//!
+//! A backend implements [`Factory`], which starts clusters, and lands when
+//! every case passes:
+//!
+//! ```ignore
+//! storm_primitives::conformance_tests!(MyFactory::new());
+//! ```
+//!
+//! Nodes may be tasks of one simulation, threads, processes or machines: the
+//! suite speaks to them by [`Command`]s, executed by the [`Agent`] that runs
+//! beside each `Primitives` handle. In-process backends wrap their handles in a
+//! [`LocalCluster`]; others carry [`wire`] frames between [`Agent::spawn`] and a
+//! [`RemoteAgent`].
+//!
+//! The suite asserts nothing about speed. It waits for what must happen with a
+//! generous limit on the cluster's own clock ([`Factory::patience`]).
+
+mod agent;
+pub(crate) mod cases;
+mod cluster;
+mod command;
+mod failure;
+mod local_cluster;
+mod pattern;
+mod plan;
+mod remote_agent;
+pub mod suite;
+mod trial;
+pub mod wire;
+
+pub use agent::Agent;
+pub use cases::CASES;
+pub use cluster::{Capabilities, Cluster, ClusterSpec, Factory, NodeGone, Unsupported};
+pub use command::{
+    Command, Op, OpResult, Pace, Payload, Presence, Read, Reply, Seen, Status, Store,
+};
+pub use failure::{Failure, RunError};
+pub use local_cluster::{LocalCluster, NodeControl};
+pub use pattern::Pattern;
+pub use plan::Plan;
+pub use remote_agent::RemoteAgent;
+pub(crate) use trial::Trial;

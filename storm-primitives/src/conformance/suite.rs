@@ -1,0 +1,189 @@
+//! Runs cases on a backend and reports.
+
+use super::cases::{CASES, dispatch};
+use super::{ClusterSpec, Factory, Failure, Trial};
+use std::fmt;
+use std::future::Future;
+
+/// Set this variable to repeat a case under another seed.
+pub const SEED_VARIABLE: &str = "STORM_CONFORMANCE_SEED";
+
+/// The seed when nobody asks for another.
+const DEFAULT_SEED: u64 = 1;
+
+/// A death case is repeated with the death one step later until the victim
+/// survives the operation; no operation of these cases takes more steps.
+const MAX_DEATH_STEPS: u64 = 400;
+
+/// How a case ended.
+#[derive(Debug)]
+pub enum Verdict {
+    /// The contract holds.
+    Passed,
+    /// The backend's factory cannot do what the case needs.
+    NotApplicable {
+        /// What it cannot do.
+        ability: &'static str,
+    },
+    /// The contract does not hold.
+    Failed(Failure),
+}
+
+/// The outcome of a run.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Each case by name, in the order of [`CASES`].
+    pub cases: Vec<(&'static str, Verdict)>,
+}
+
+impl Report {
+    /// The names of the cases that failed.
+    pub fn failed(&self) -> Vec<&'static str> {
+        let failed = |(name, verdict): &(&'static str, Verdict)| {
+            matches!(verdict, Verdict::Failed(_)).then_some(*name)
+        };
+        self.cases.iter().filter_map(failed).collect()
+    }
+
+    /// How many cases passed.
+    pub fn passed(&self) -> usize {
+        self.cases.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Passed)).count()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, verdict) in &self.cases {
+            match verdict {
+                Verdict::Passed => writeln!(f, "{name}: ok")?,
+                Verdict::NotApplicable { ability } => {
+                    writeln!(f, "{name}: not applicable, this backend cannot {ability}")?;
+                }
+                Verdict::Failed(failure) => writeln!(f, "{name}: FAILED: {failure}")?,
+            }
+        }
+        write!(f, "{} of {} cases passed", self.passed(), self.cases.len())
+    }
+}
+
+/// Runs every case whose name contains `filter`.
+pub fn run<F: Factory>(factory: &F, seed: u64, filter: &str) -> Report {
+    let wanted = CASES.iter().filter(|name| name.contains(filter));
+    Report { cases: wanted.map(|name| (*name, run_case(factory, seed, name))).collect() }
+}
+
+/// Runs the case named `name`, one of [`CASES`].
+///
+/// # Panics
+/// When there is no such case.
+pub fn run_case<F: Factory>(factory: &F, seed: u64, name: &str) -> Verdict {
+    dispatch(&Bench { factory, seed }, name)
+}
+
+/// Runs one case as a test: for [`conformance_tests!`](crate::conformance_tests).
+///
+/// # Panics
+/// When the case fails, with the failure, the seed and the command that
+/// repeats it.
+pub fn check<F: Factory>(factory: &F, name: &str, package: &str) {
+    let seed = std::env::var(SEED_VARIABLE).ok().and_then(|text| text.parse().ok());
+    let seed = seed.unwrap_or(DEFAULT_SEED);
+    match run_case(factory, seed, name) {
+        Verdict::Passed => {}
+        Verdict::NotApplicable { ability } => {
+            println!("{name}: not applicable, this backend cannot {ability}");
+        }
+        Verdict::Failed(failure) => panic!(
+            "{name}: {failure}\nseed {seed}; to repeat: \
+             {SEED_VARIABLE}={seed} cargo test -p {package} {name}"
+        ),
+    }
+}
+
+/// Where the cases run: a factory and a seed.
+pub(crate) struct Bench<'a, F> {
+    factory: &'a F,
+    seed: u64,
+}
+
+/// How a case with a death went.
+pub(crate) enum Death {
+    /// The victim died during the operation.
+    Happened,
+    /// The operation was over before the victim's step came: no later step
+    /// will tell more.
+    TooLate,
+}
+
+impl<F: Factory> Bench<'_, F> {
+    /// Runs `case` on a cluster of `compute_nodes`.
+    pub(crate) fn once<B, Fut>(&self, compute_nodes: u32, case: B) -> Verdict
+    where
+        B: FnOnce(Trial<F::Cluster>) -> Fut,
+        Fut: Future<Output = Result<(), Failure>> + 'static,
+    {
+        verdict(self.trial(compute_nodes, self.seed, case))
+    }
+
+    /// Runs `case` if the factory has the ability that it needs.
+    pub(crate) fn once_if<B, Fut>(
+        &self,
+        able: bool,
+        ability: &'static str,
+        compute_nodes: u32,
+        case: B,
+    ) -> Verdict
+    where
+        B: FnOnce(Trial<F::Cluster>) -> Fut,
+        Fut: Future<Output = Result<(), Failure>> + 'static,
+    {
+        if able { self.once(compute_nodes, case) } else { Verdict::NotApplicable { ability } }
+    }
+
+    /// Runs `case` on a fresh cluster for every step at which the victim may
+    /// die.
+    pub(crate) fn each_step<B, Fut>(&self, compute_nodes: u32, case: B) -> Verdict
+    where
+        B: Fn(Trial<F::Cluster>, u64) -> Fut,
+        Fut: Future<Output = Result<Death, Failure>> + 'static,
+    {
+        for step in 0..MAX_DEATH_STEPS {
+            let seed = self.seed.wrapping_add(step);
+            match self.trial(compute_nodes, seed, |trial| case(trial, step)) {
+                Ok(Death::Happened) => {}
+                Ok(Death::TooLate) => return Verdict::Passed,
+                Err(failure) => return Verdict::Failed(failure),
+            }
+        }
+        let what = "the operation of a case with a death";
+        Verdict::Failed(Failure::Endless { what, limit: MAX_DEATH_STEPS })
+    }
+
+    fn trial<B, Fut, R>(&self, compute_nodes: u32, seed: u64, case: B) -> Result<R, Failure>
+    where
+        B: FnOnce(Trial<F::Cluster>) -> Fut,
+        Fut: Future<Output = Result<R, Failure>> + 'static,
+        R: 'static,
+    {
+        let spec = ClusterSpec { compute_nodes, seed };
+        let patience = self.factory.patience();
+        let capabilities = self.factory.capabilities();
+        let body = |cluster| {
+            let trial = Trial::new(cluster, spec.clone(), patience, capabilities);
+            case(trial)
+        };
+        self.factory.run(&spec, body)?
+    }
+
+    /// What the factory's clusters can do.
+    pub(crate) fn capabilities(&self) -> super::Capabilities {
+        self.factory.capabilities()
+    }
+}
+
+fn verdict(outcome: Result<(), Failure>) -> Verdict {
+    match outcome {
+        Ok(()) => Verdict::Passed,
+        Err(failure) => Verdict::Failed(failure),
+    }
+}

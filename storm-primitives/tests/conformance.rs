@@ -1,0 +1,7 @@
+//! The simulator keeps the contract: the whole conformance suite.
+
+mod sim_cluster;
+
+use sim_cluster::{Bare, SimFactory};
+
+storm_primitives::conformance_tests!(SimFactory { wrap: Bare });

@@ -1,0 +1,121 @@
+//! Clusters of the simulator for the conformance suite, with or without a
+//! wrapper around each node's primitives.
+
+use std::future::Future;
+use std::time::Duration;
+use storm_primitives::conformance::{
+    Capabilities, ClusterSpec, Factory, LocalCluster, NodeControl, RunError, Unsupported,
+};
+use storm_primitives::sim::{NetworkConfig, SimNetwork, SimPrimitives, SimRuntime, Simulation};
+use storm_primitives::{NodeId, Primitives, Runtime};
+
+/// Something around the primitives of each node.
+pub(crate) trait Wrap: Clone + 'static {
+    /// The primitives that the suite sees.
+    type Wrapped: Primitives<Runtime = SimRuntime>;
+
+    /// Wraps those of one node.
+    fn wrap(&self, inner: SimPrimitives, seed: u64) -> Self::Wrapped;
+}
+
+/// Nothing around them.
+#[derive(Clone, Copy)]
+pub(crate) struct Bare;
+
+impl Wrap for Bare {
+    type Wrapped = SimPrimitives;
+
+    fn wrap(&self, inner: SimPrimitives, _seed: u64) -> SimPrimitives {
+        inner
+    }
+}
+
+/// Starts simulated clusters.
+pub(crate) struct SimFactory<W> {
+    pub(crate) wrap: W,
+}
+
+/// Hurts simulated nodes.
+pub(crate) struct SimControl<W> {
+    network: SimNetwork,
+    wrap: W,
+    seed: u64,
+}
+
+impl<W: Wrap> Factory for SimFactory<W> {
+    type Cluster = LocalCluster<W::Wrapped, SimControl<W>>;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { arm_kill: true, freeze: true, rejoin: true }
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+
+    fn run<R, B, Fut>(&self, spec: &ClusterSpec, body: B) -> Result<R, RunError>
+    where
+        B: FnOnce(Self::Cluster) -> Fut,
+        Fut: Future<Output = R> + 'static,
+        R: 'static,
+    {
+        let simulation = Simulation::new(spec.seed);
+        let (layout, config) = (ClusterSpec::layout(), NetworkConfig::default());
+        let network = SimNetwork::new(&simulation, spec.compute_nodes, &layout, config);
+        let wrap = self.wrap.clone();
+        let seed = spec.seed;
+        let handles: Vec<_> =
+            spec.nodes().iter().map(|node| wrap.wrap(network.node(node), seed)).collect();
+        let control = SimControl { network, wrap, seed };
+        let cluster = LocalCluster::new(simulation.runtime(), handles, control);
+        simulation.run(body(cluster)).map_err(RunError::new)
+    }
+}
+
+impl<W: Wrap> NodeControl<W::Wrapped> for SimControl<W> {
+    fn kill(&self, node: NodeId) {
+        self.network.kill(node);
+    }
+
+    fn arm_kill(
+        &self,
+        node: NodeId,
+        step: u64,
+        died: Box<dyn FnOnce()>,
+    ) -> Result<(), Unsupported> {
+        // The tasks of a node are dropped when it dies, and this one with them.
+        let deathbed = OnDrop(Some(died));
+        let never = std::future::pending::<()>();
+        let task = self.network.node(node).runtime().spawn(async move {
+            let _deathbed = deathbed;
+            never.await;
+        });
+        task.detach();
+        self.network.kill_after(node, step);
+        Ok(())
+    }
+
+    fn freeze(&self, node: NodeId) -> Result<(), Unsupported> {
+        self.network.freeze(node);
+        Ok(())
+    }
+
+    fn thaw(&self, node: NodeId) -> Result<(), Unsupported> {
+        self.network.thaw(node);
+        Ok(())
+    }
+
+    async fn rejoin(&self, node: NodeId) -> Result<W::Wrapped, Unsupported> {
+        Ok(self.wrap.wrap(self.network.rejoin(node), self.seed))
+    }
+}
+
+struct OnDrop(Option<Box<dyn FnOnce()>>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        if let Some(action) = self.0.take() {
+            action();
+        }
+    }
+}
