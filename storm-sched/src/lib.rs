@@ -48,7 +48,7 @@ pub use feasible::{Infeasible, feasible};
 pub use ids::{JobId, NodeIndex, Pe, Slot};
 pub use job_request::JobRequest;
 pub use machine::{MAX_PES, Machine, MachineError, Node, NodeState};
-pub use matrix::{Fit, InvariantViolation, Matrix, MatrixError, Released};
+pub use matrix::{Fit, InvariantViolation, Matrix, MatrixError};
 pub use params::{
     DEFAULT_MPL_LIMIT, DEFAULT_QUANTUM_US, MAX_MPL_LIMIT, MAX_QUANTUM_US, MIN_QUANTUM_US, MplLimit,
     ParamError, PolicyParams, Quantum,

@@ -49,6 +49,14 @@ pub enum MatrixError {
         /// The most rows.
         limit: u32,
     },
+    /// The placement is that of another job, or of none.
+    #[error("{asked} processes were asked for, and {placed} are placed")]
+    OtherSize {
+        /// Processes of the request.
+        asked: u32,
+        /// Processes of the placement.
+        placed: u32,
+    },
     /// The columns are beyond the machine or another job holds them.
     #[error("the columns are not free in slot {0}")]
     ColumnsTaken(Slot),
@@ -61,13 +69,6 @@ pub(crate) struct Holding {
     pub(crate) rows: BTreeSet<Slot>,
     /// A node of the job stopped taking work while the job held it.
     pub(crate) on_hole: bool,
-}
-
-/// What a job's end left behind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Released {
-    /// The active row was deleted.
-    pub active_row_deleted: bool,
 }
 
 /// The matrix of one partition.
@@ -179,10 +180,10 @@ impl Matrix {
     }
 
     /// Places a job in a row, which is opened if it is not live. `None`, and
-    /// nothing changes, when it does not fit there, is in the matrix already,
-    /// or the slot is not below the limit.
+    /// nothing changes, when it does not fit there, asks for nothing, is in
+    /// the matrix already, or the slot is not below the limit.
     pub fn place(&mut self, request: &JobRequest, slot: Slot, fit: Fit) -> Option<Placement> {
-        if self.contains(request.id) {
+        if request.procs == 0 || self.contains(request.id) {
             return None;
         }
         self.ensure_row(slot)?;
@@ -200,12 +201,16 @@ impl Matrix {
     /// [`MatrixError`]; nothing changes then.
     pub fn restore(
         &mut self,
-        job: JobId,
+        request: &JobRequest,
         placement: &Placement,
         slot: Slot,
     ) -> Result<(), MatrixError> {
+        let (job, asked, placed) = (request.id, request.procs, placement.procs());
         if self.contains(job) {
             return Err(MatrixError::JobPresent(job));
+        }
+        if asked != placed || asked == 0 {
+            return Err(MatrixError::OtherSize { asked, placed });
         }
         let limit = self.limit.get();
         self.ensure_row(slot).ok_or(MatrixError::NoSuchSlot { slot, limit })?;
@@ -231,22 +236,22 @@ impl Matrix {
         Ok(())
     }
 
-    /// Takes a job out of its rows and deletes those that are left empty;
-    /// `None` when it is not in the matrix.
-    pub fn release(&mut self, job: JobId) -> Option<Released> {
+    /// Takes a job out of its rows and deletes those that are left empty; when
+    /// the active row is one of them, no row is active until
+    /// [`Matrix::advance`]. Returns the columns that the job held, or `None`
+    /// when it is not in the matrix.
+    pub fn release(&mut self, job: JobId) -> Option<ColumnSet> {
         let holding = self.jobs.remove(&job)?;
-        let mut active_row_deleted = false;
         for slot in holding.rows {
             let row = &mut self.rows[slot.0 as usize];
             row.release(&self.machine, job, &holding.columns, holding.on_hole);
             self.freed_ever_pes += u64::from(holding.columns.len());
             if !row.is_live() {
                 self.live.remove(&slot);
-                active_row_deleted |= self.active && self.cursor == slot;
+                self.active &= self.cursor != slot;
             }
         }
-        self.active &= !active_row_deleted;
-        Some(Released { active_row_deleted })
+        Some(holding.columns)
     }
 
     /// Changes the state of a node and, with it, of its columns in every row;

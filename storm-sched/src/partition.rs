@@ -4,7 +4,6 @@
 //! No decision is taken here: which job starts, where, and which row runs is
 //! the policy's.
 
-use crate::matrix::Released;
 use crate::{
     Event, EventError, JobId, JobRequest, Machine, Matrix, MplLimit, NodeIndex, NodeState,
     PendingQueue, PendingReason, Placement, Quantum, Shortage, Slot, feasible,
@@ -25,7 +24,7 @@ pub(crate) enum Change {
     /// A job left the queue; `first` when it was the head.
     Withdrawn { first: bool },
     /// A job gave its columns back.
-    Released(Released),
+    Released,
     /// A running job was taken over.
     Restored,
     /// More columns take work than before.
@@ -48,9 +47,11 @@ impl Partition {
         match event {
             Event::Submit(request) => self.submit(request),
             Event::Restore { request, placement, slot } => self.restore(&request, &placement, slot),
-            Event::Finished(job) => {
-                self.matrix.release(job).map(Change::Released).ok_or(EventError::NotRunning { job })
-            }
+            Event::Finished(job) => self
+                .matrix
+                .release(job)
+                .map(|_| Change::Released)
+                .ok_or(EventError::NotRunning { job }),
             Event::Cancel(job) => {
                 let first = self.queue.head().is_some_and(|head| head.id == job);
                 self.queue.remove(job).ok_or(EventError::NotPending { job })?;
@@ -124,7 +125,7 @@ impl Partition {
         let job = request.id;
         self.refuse_duplicate(job)?;
         self.matrix
-            .restore(job, placement, slot)
+            .restore(request, placement, slot)
             .map_err(|why| EventError::NotRestored { job, why })?;
         Ok(Change::Restored)
     }

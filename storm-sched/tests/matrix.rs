@@ -75,22 +75,26 @@ fn deleted_rows_are_opened_again_lowest_first() {
 #[test]
 fn a_running_job_is_taken_over_where_it_is_or_not_at_all() {
     let mut matrix = matrix(2, 2, 2);
+    let (first, second) = (request(1, 2), request(2, 2));
     let on = |matrix: &Matrix, pes: &[u32]| {
         Placement::new(matrix.machine(), pes.iter().map(|pe| Pe(*pe)).collect()).unwrap()
     };
     let odd = on(&matrix, &[1, 2]);
     matrix.set_node_state(NodeIndex(1), NodeState::Down);
-    matrix.restore(JobId(1), &odd, Slot(1)).unwrap();
+    matrix.restore(&first, &odd, Slot(1)).unwrap();
     matrix.check().unwrap();
-    assert_eq!(matrix.restore(JobId(1), &odd, Slot(0)), Err(MatrixError::JobPresent(JobId(1))));
-    assert_eq!(matrix.restore(JobId(2), &odd, Slot(1)), Err(MatrixError::ColumnsTaken(Slot(1))));
-    assert_eq!(
-        matrix.restore(JobId(2), &odd, Slot(2)),
-        Err(MatrixError::NoSuchSlot { slot: Slot(2), limit: 2 })
-    );
+    let mut refused = |request: &JobRequest, placement: &Placement, slot| {
+        matrix.restore(request, placement, Slot(slot)).unwrap_err()
+    };
+    assert_eq!(refused(&first, &odd, 0), MatrixError::JobPresent(JobId(1)));
+    assert_eq!(refused(&second, &odd, 1), MatrixError::ColumnsTaken(Slot(1)));
+    let no_slot = MatrixError::NoSuchSlot { slot: Slot(2), limit: 2 };
+    assert_eq!(refused(&second, &odd, 2), no_slot);
+    let other_size = MatrixError::OtherSize { asked: 3, placed: 2 };
+    assert_eq!(refused(&request(3, 3), &odd, 0), other_size);
     let larger = Machine::uniform(3, 2).unwrap();
-    let beyond = Placement::new(&larger, vec![Pe(5)]).unwrap();
-    assert_eq!(matrix.restore(JobId(2), &beyond, Slot(0)), Err(MatrixError::ColumnsTaken(Slot(0))));
+    let beyond = Placement::new(&larger, vec![Pe(0), Pe(5)]).unwrap();
+    assert_eq!(refused(&second, &beyond, 0), MatrixError::ColumnsTaken(Slot(0)));
     matrix.check().unwrap();
     matrix.release(JobId(1)).unwrap();
     matrix.check().unwrap();

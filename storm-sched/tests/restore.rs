@@ -12,7 +12,7 @@ const STEPS_BEFORE: usize = 120;
 /// A policy with the world that it has made.
 fn half_a_run(name: &str, seed: u64) -> (Box<dyn Policy>, World) {
     let mut workload = Workload::new(seed);
-    let machine = workload.machine();
+    let machine = workload.machine().clone();
     let mut policy = registry::by_name(name, machine.clone(), &PolicyParams::default()).unwrap();
     let mut world = World::new(machine);
     for _ in 0..STEPS_BEFORE.min(suite::STEPS) {

@@ -1,6 +1,6 @@
 //! First come, first served, space sharing: one row, and the head of the
-//! queue starts as soon as it fits (A1 of the policy reference; the batch
-//! scheduling of the paper's section 2.2).
+//! queue starts as soon as it fits (A1 of the policy reference; the first of
+//! the algorithms that the paper's section 2.1 lists).
 //!
 //! Nothing passes the head, not even when the head waits for a node that is
 //! down. Time is not shared, so there are no slices.
@@ -83,7 +83,7 @@ impl Policy for Fcfs {
             Ok(
                 Change::Queued { first: true }
                 | Change::Withdrawn { first: true }
-                | Change::Released(_)
+                | Change::Released
                 | Change::ColumnsGained,
             ) => self.start_prefix(&mut actions),
             Ok(Change::Restored) => self.activate(&mut actions),

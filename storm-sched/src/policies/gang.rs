@@ -1,5 +1,6 @@
-//! Explicit gang scheduling with the Ousterhout matrix (the paper's section
-//! 2.2; A3 of the policy reference).
+//! Explicit gang scheduling with the Ousterhout matrix (the paper's section 2
+//! for the idea and 2.2 for the buddy tree in any slot with room; A3 of the
+//! policy reference).
 //!
 //! A job goes to the first row with an aligned buddy block for it, else to a
 //! new row, else, when the matrix is at the multiprogramming limit, into the
@@ -120,7 +121,7 @@ impl Policy for Gang {
             Ok(
                 Change::Queued { first: true }
                 | Change::Withdrawn { first: true }
-                | Change::Released(_)
+                | Change::Released
                 | Change::ColumnsGained,
             ) => self.start_prefix(&mut actions),
             Ok(Change::Restored) => self.activate_if_idle(&mut actions),

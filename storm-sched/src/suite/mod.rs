@@ -65,7 +65,7 @@ pub fn run(
     mut invariants: Vec<Box<dyn Invariant>>,
 ) -> Result<Trace, Failure> {
     let mut workload = Workload::new(seed);
-    let machine = workload.machine();
+    let machine = workload.machine().clone();
     let mut policy = make(machine.clone());
     let mut world = World::new(machine);
     let mut trace = Trace::default();

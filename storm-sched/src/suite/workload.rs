@@ -19,6 +19,7 @@ const MAX_NODE_PES: u64 = 4;
 #[derive(Debug)]
 pub struct Workload {
     random: SplitMix64,
+    machine: Machine,
     now: SchedTime,
     left: usize,
     next_job: u64,
@@ -40,8 +41,10 @@ impl Workload {
     /// The workload of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
+        let mut random = SplitMix64(seed);
         Self {
-            random: SplitMix64(seed),
+            machine: machine(&mut random),
+            random,
             now: SchedTime::ZERO,
             left: STEPS,
             next_job: 1,
@@ -50,20 +53,10 @@ impl Workload {
         }
     }
 
-    /// The machine to run on; to be asked for first, and once.
-    ///
-    /// # Panics
-    /// Never: the sizes drawn are those of a machine.
+    /// The machine to run on, every node up.
     #[must_use]
-    pub fn machine(&mut self) -> Machine {
-        let mut sizes = Vec::new();
-        let mut left = 1 + self.random.below(u64::from(MAX_ORACLE_PES));
-        while left > 0 {
-            let pes = left.min(1 + self.random.below(MAX_NODE_PES));
-            left -= pes;
-            sizes.push((format!("n{}", sizes.len() + 1), pes as u32));
-        }
-        Machine::new(sizes).expect("at least one node, each with a PE, and few of them")
+    pub fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     /// The next event and its time; `None` when the run is over.
@@ -177,6 +170,18 @@ impl Workload {
         self.next_job += 1;
         job
     }
+}
+
+/// A machine small enough for the oracle, of nodes that differ in size.
+fn machine(random: &mut SplitMix64) -> Machine {
+    let mut sizes = Vec::new();
+    let mut left = 1 + random.below(u64::from(MAX_ORACLE_PES));
+    while left > 0 {
+        let pes = left.min(1 + random.below(MAX_NODE_PES));
+        left -= pes;
+        sizes.push((format!("n{}", sizes.len() + 1), pes as u32));
+    }
+    Machine::new(sizes).expect("at least one node, each with a PE, and few of them")
 }
 
 /// The SplitMix64 generator (Steele, Lea and Flood, OOPSLA 2014): one word of
