@@ -5,6 +5,7 @@
 //! submissions come first, then the ends.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::PathBuf;
 
 use storm_sched::policies::Fcfs;
@@ -32,7 +33,13 @@ fn golden(name: &str) -> Option<String> {
     match std::fs::read_to_string(&path) {
         Ok(text) => Some(text),
         Err(error) => {
-            eprintln!("SKIPPED: no golden file {}: {error}; set STORM_SHARED", path.display());
+            // Written past the capture of the test harness, which would hide it.
+            let path = path.display();
+            writeln!(
+                std::io::stderr(),
+                "SKIPPED: no golden file {path}: {error}; set STORM_SHARED"
+            )
+            .unwrap();
             None
         }
     }
