@@ -1,8 +1,31 @@
-//! Message passing for applications: a subset of MPI, direct mode.
+//! Message passing for applications: a subset of MPI, in direct mode.
 //!
-//! `pmi` is the wire-up with the resource manager; its server half is used by the Node Manager.
+//! [`World`] is a rank's handle: blocking messages, collectives, and a [`Scope`] for non-blocking
+//! ones. Inside a node bytes go through shared memory, between nodes through TCP; ranks that wait
+//! sleep in the kernel, so that a node may have many more ranks than processors. [`pmi`] is the
+//! wire-up with the resource manager; its server half is used by the Node Manager.
+//!
+//! Layers, each knowing the one below: `World` (types, lifetimes) - engine (messages: protocol and
+//! matching) - transport (byte streams). Deliberately absent: communicators other than the world,
+//! derived datatypes, one-sided operations, and any wall-clock timeout: a gang-scheduled job may be
+//! stopped at any instant.
 
+mod collective;
+mod datatype;
+mod engine;
+mod envelope;
+mod error;
 pub mod pmi;
 mod rank;
+mod scope;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod transport;
+mod world;
 
+pub use datatype::{Datatype, ReduceOp, Reducible};
+pub use envelope::{ANY_SOURCE, ANY_TAG, Source, Status, Tag, TagPattern};
+pub use error::{CommError, InitError, Violation};
 pub use rank::Rank;
+pub use scope::{RecvRequest, Scope, SendRequest, Tested};
+pub use world::{OnError, World};

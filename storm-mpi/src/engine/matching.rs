@@ -1,0 +1,60 @@
+//! Which message goes to which receive.
+//!
+//! Two queues: receives posted before their message, messages arrived before their receive. Each is
+//! searched from its oldest entry, and one source's messages arrive in the order of their sends, so
+//! messages do not overtake (MPI-4.1, section 3.5).
+
+use super::requests::RequestId;
+use crate::envelope::{Envelope, Pattern};
+use crate::rank::Rank;
+use std::collections::VecDeque;
+
+/// A message that no receive has asked for yet.
+#[derive(Debug)]
+pub(super) struct Unexpected {
+    pub(super) from: Rank,
+    pub(super) envelope: Envelope,
+    pub(super) body: Body,
+}
+
+/// Where its bytes are.
+#[derive(Debug)]
+pub(super) enum Body {
+    /// Here.
+    Eager(Vec<u8>),
+    /// At the sender, under this request of its.
+    Announced(RequestId),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Matching {
+    posted: VecDeque<(Pattern, RequestId)>,
+    unexpected: VecDeque<Unexpected>,
+}
+
+impl Matching {
+    pub(super) fn post(&mut self, pattern: Pattern, recv: RequestId) {
+        self.posted.push_back((pattern, recv));
+    }
+
+    pub(super) fn keep(&mut self, message: Unexpected) {
+        self.unexpected.push_back(message);
+    }
+
+    /// Takes the oldest posted receive that accepts the message.
+    pub(super) fn take_posted(&mut self, from: Rank, envelope: &Envelope) -> Option<RequestId> {
+        let at = self.posted.iter().position(|(pattern, _)| pattern.accepts(from, envelope))?;
+        self.posted.remove(at).map(|(_, recv)| recv)
+    }
+
+    /// Takes the oldest kept message that the pattern accepts.
+    pub(super) fn take_unexpected(&mut self, pattern: &Pattern) -> Option<Unexpected> {
+        let at = self.unexpected.iter().position(|m| pattern.accepts(m.from, &m.envelope))?;
+        self.unexpected.remove(at)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.posted.clear();
+        self.unexpected.clear();
+    }
+}

@@ -1,0 +1,278 @@
+//! Point-to-point messages over the transport's byte streams: protocol, matching, progress.
+//!
+//! Knows bytes, not types, and ranks, not nodes. The Rust API and a C ABI are thin layers over the
+//! `start_*`, [`Engine::wait`] and [`Engine::test`] here. After any error of the transport or the
+//! protocol the engine ends: it forgets all requests, so that it never again touches lent memory,
+//! and every later call fails.
+
+mod arrivals;
+mod frame;
+mod matching;
+mod peer;
+mod requests;
+
+use crate::envelope::{Context, Envelope, Pattern, Status, Tag};
+use crate::error::{CommError, InitError};
+use crate::pmi::client::PmiError;
+use crate::rank::Rank;
+use crate::transport::{News, Transport};
+use frame::{FRAME_BYTES, Frame};
+use matching::{Body, Matching, Unexpected};
+use peer::{EAGER_MAX_BYTES, OutItem, Payload, Peer, eager_cost};
+pub(crate) use requests::{Lent, LentMut, Received, RequestId};
+use requests::{Requests, State};
+
+/// One rank's message engine.
+pub(crate) struct Engine {
+    transport: Transport,
+    me: Rank,
+    peers: Vec<Peer>,
+    matching: Matching,
+    requests: Requests,
+    news: Vec<News>,
+    ended: bool,
+}
+
+impl Engine {
+    /// Joins the job.
+    pub(crate) fn open() -> Result<Self, InitError> {
+        let transport = Transport::open()?;
+        Ok(Engine {
+            me: transport.me(),
+            peers: (0..transport.size()).map(|_| Peer::new()).collect(),
+            matching: Matching::default(),
+            requests: Requests::default(),
+            news: Vec::new(),
+            ended: false,
+            transport,
+        })
+    }
+
+    pub(crate) fn me(&self) -> Rank {
+        self.me
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// Starts a send.
+    ///
+    /// # Safety
+    /// `data` must be valid for reads, and not written, until the request is done or a call has
+    /// failed with anything but an argument error.
+    pub(crate) unsafe fn start_send(
+        &mut self,
+        to: Rank,
+        context: Context,
+        tag: Tag,
+        data: Lent,
+    ) -> Result<RequestId, CommError> {
+        self.check_rank(to)?;
+        let envelope = Envelope { context, tag, bytes: data.bytes };
+        let sent = if to == self.me {
+            Ok(self.send_to_self(envelope, data))
+        } else {
+            self.send_to_peer(to, envelope, data)
+        };
+        self.end_if_failed(sent)
+    }
+
+    /// Starts a receive.
+    ///
+    /// # Safety
+    /// `into` must be valid for writes, and not otherwise touched, until the request is done or a
+    /// call has failed with anything but an argument error.
+    pub(crate) unsafe fn start_recv(
+        &mut self,
+        pattern: Pattern,
+        into: LentMut,
+    ) -> Result<RequestId, CommError> {
+        if let crate::envelope::Source::Rank(rank) = pattern.source {
+            self.check_rank(rank)?;
+        }
+        let recv = self.requests.add(State::RecvPosted { into });
+        let matched = match self.matching.take_unexpected(&pattern) {
+            None => {
+                self.matching.post(pattern, recv);
+                Ok(())
+            }
+            Some(message) => self.receive_unexpected(recv, into, message),
+        };
+        self.end_if_failed(matched.map(|()| recv))
+    }
+
+    /// Waits until a request is done and collects it; a send gives `None`.
+    pub(crate) fn wait(&mut self, id: RequestId) -> Result<Option<Received>, CommError> {
+        loop {
+            if let Some(done) = self.collect(id)? {
+                return Ok(done);
+            }
+            self.progress(true)?;
+        }
+    }
+
+    /// Collects a request if it is done. Does not wait.
+    pub(crate) fn test(&mut self, id: RequestId) -> Result<Option<Option<Received>>, CommError> {
+        if let Some(done) = self.collect(id)? {
+            return Ok(Some(done));
+        }
+        self.progress(false)?;
+        self.collect(id)
+    }
+
+    /// Finishes all that is on its way out, then waits until every rank has come so far.
+    ///
+    /// Peers are served until the end: one may still wait for this rank to take its messages.
+    pub(crate) fn finish(&mut self) -> Result<(), CommError> {
+        while self.peers.iter().any(|peer| !peer.outbox.is_empty()) {
+            self.progress(true)?;
+        }
+        let begun = self.transport.begin_close();
+        self.end_if_failed(begun)?;
+        while !self.transport.try_close()? {
+            self.progress(true)?;
+        }
+        self.ended = true;
+        Ok(self.transport.leave()?)
+    }
+
+    /// Asks for the end of the whole job.
+    pub(crate) fn abort(&mut self, exit_code: i32) -> Result<(), PmiError> {
+        self.end();
+        self.transport.abort(exit_code)
+    }
+
+    fn check_rank(&self, rank: Rank) -> Result<(), CommError> {
+        if self.ended {
+            return Err(CommError::Ended);
+        }
+        if rank.index() < self.peers.len() {
+            return Ok(());
+        }
+        Err(CommError::NoSuchRank { rank, size: self.peers.len() as u32 })
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        self.requests.clear();
+        self.matching.clear();
+        self.peers.iter_mut().for_each(|peer| *peer = Peer::new());
+    }
+
+    fn end_if_failed<T>(&mut self, outcome: Result<T, CommError>) -> Result<T, CommError> {
+        if outcome.is_err() {
+            self.end();
+        }
+        outcome
+    }
+
+    fn collect(&mut self, id: RequestId) -> Result<Option<Option<Received>>, CommError> {
+        match self.requests.get(id) {
+            Some(State::Done { received }) => {
+                let received = *received;
+                self.requests.remove(id);
+                Ok(Some(received))
+            }
+            Some(_) => Ok(None),
+            None => Err(CommError::Ended),
+        }
+    }
+
+    /// Moves bytes: waits for the first news when `block`.
+    fn progress(&mut self, block: bool) -> Result<(), CommError> {
+        if self.ended {
+            return Err(CommError::Ended);
+        }
+        let mut news = std::mem::take(&mut self.news);
+        news.clear();
+        let outcome = self.transport.poll(block, &mut news).and_then(|()| {
+            news.iter().try_for_each(|&News { peer }| {
+                self.drain(peer)?;
+                self.flush(peer)
+            })
+        });
+        self.news = news;
+        self.end_if_failed(outcome)
+    }
+
+    fn send_to_peer(
+        &mut self,
+        to: Rank,
+        envelope: Envelope,
+        data: Lent,
+    ) -> Result<RequestId, CommError> {
+        let cost = eager_cost(&envelope);
+        let peer = &mut self.peers[to.index()];
+        if envelope.bytes <= EAGER_MAX_BYTES && cost <= peer.credit {
+            peer.credit -= cost;
+            self.send_eagerly(to, envelope, data)?;
+            return Ok(self.requests.add(State::Done { received: None }));
+        }
+        let send = self.requests.add(State::SendAnnounced { to, data });
+        self.post_frame(to, Frame::Rts { envelope, send })?;
+        Ok(send)
+    }
+
+    /// Sends straight from the application's memory; what does not fit now is copied.
+    fn send_eagerly(&mut self, to: Rank, envelope: Envelope, data: Lent) -> Result<(), CommError> {
+        // SAFETY: lent for reading until this send is done, which is after this call.
+        let payload = unsafe { std::slice::from_raw_parts(data.start, data.bytes) };
+        let head = Frame::Eager(envelope).encode();
+        let outbox = &mut self.peers[to.index()].outbox;
+        let sent = if outbox.is_empty() { self.transport.send(to, [&head, payload])? } else { 0 };
+        if sent < FRAME_BYTES + payload.len() {
+            let payload = Payload::Own(payload.to_vec());
+            outbox.push_back(OutItem { head, payload, sent, completes: None });
+        }
+        Ok(())
+    }
+
+    fn send_to_self(&mut self, envelope: Envelope, data: Lent) -> RequestId {
+        let me = self.me;
+        if let Some(recv) = self.matching.take_posted(me, &envelope) {
+            self.copy_to_receive(recv, me, envelope, data);
+            return self.requests.add(State::Done { received: None });
+        }
+        let cost = eager_cost(&envelope);
+        let credit = &mut self.peers[me.index()].credit;
+        let (body, request) = if envelope.bytes <= EAGER_MAX_BYTES && cost <= *credit {
+            *credit -= cost;
+            // SAFETY: lent for reading until this send is done, which is after this call.
+            let bytes = unsafe { std::slice::from_raw_parts(data.start, data.bytes) }.to_vec();
+            (Body::Eager(bytes), self.requests.add(State::Done { received: None }))
+        } else {
+            let send = self.requests.add(State::SendAnnounced { to: me, data });
+            (Body::Announced(send), send)
+        };
+        self.matching.keep(Unexpected { from: me, envelope, body });
+        request
+    }
+
+    fn receive_unexpected(
+        &mut self,
+        recv: RequestId,
+        into: LentMut,
+        message: Unexpected,
+    ) -> Result<(), CommError> {
+        let Unexpected { from, envelope, body } = message;
+        match body {
+            Body::Eager(bytes) => {
+                let data = Lent { start: bytes.as_ptr(), bytes: bytes.len() };
+                self.copy_to_receive(recv, from, envelope, data);
+                self.give_credit_back(from, eager_cost(&envelope))
+            }
+            Body::Announced(send) if from == self.me => {
+                if let Some(&State::SendAnnounced { data, .. }) = self.requests.get(send) {
+                    self.copy_to_receive(recv, from, envelope, data);
+                    self.requests.set(send, State::Done { received: None });
+                }
+                Ok(())
+            }
+            Body::Announced(send) => {
+                self.expect_data(recv, into, from, &envelope);
+                self.post_frame(from, Frame::Cts { send, recv })
+            }
+        }
+    }
+}

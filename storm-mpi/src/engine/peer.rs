@@ -1,0 +1,104 @@
+//! What this rank keeps per peer: what is on its way out, what is arriving, and eager credit.
+
+use super::frame::FRAME_BYTES;
+use super::requests::{Lent, RequestId};
+use crate::envelope::Envelope;
+use std::collections::VecDeque;
+
+/// Largest message sent without asking: its copies (2 us each) cost less than the wake-ups of a
+/// round trip (6 us each).
+pub(super) const EAGER_MAX_BYTES: usize = 16 << 10;
+/// Eager bytes that a sender may have unconsumed at one receiver: 16 of the largest. It bounds what
+/// a receiver keeps per peer.
+pub(super) const EAGER_CREDIT_BYTES: usize = 256 << 10;
+/// What a message costs beyond its payload, so that empty ones are bounded too.
+const EAGER_OVERHEAD_BYTES: usize = 64;
+
+/// The credit that an eager message takes.
+pub(super) fn eager_cost(envelope: &Envelope) -> usize {
+    envelope.bytes + EAGER_OVERHEAD_BYTES
+}
+
+/// One peer.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) outbox: VecDeque<OutItem>,
+    pub(super) reading: Reading,
+    /// What this rank may still send eagerly.
+    pub(super) credit: usize,
+    /// What the peer may still send eagerly.
+    pub(super) given: usize,
+    /// What the peer will be given back with the next `Credit`.
+    pub(super) owed: usize,
+}
+
+impl Peer {
+    pub(super) fn new() -> Self {
+        Peer {
+            outbox: VecDeque::new(),
+            reading: Reading::start(),
+            credit: EAGER_CREDIT_BYTES,
+            given: EAGER_CREDIT_BYTES,
+            owed: 0,
+        }
+    }
+}
+
+/// A frame on its way out.
+#[derive(Debug)]
+pub(super) struct OutItem {
+    pub(super) head: [u8; FRAME_BYTES],
+    pub(super) payload: Payload,
+    /// Bytes of head and payload that have left.
+    pub(super) sent: usize,
+    /// The send that is done when all has left.
+    pub(super) completes: Option<RequestId>,
+}
+
+#[derive(Debug)]
+pub(super) enum Payload {
+    Own(Vec<u8>),
+    Lent(Lent),
+}
+
+impl OutItem {
+    /// What has not left yet, and how much that is.
+    pub(super) fn rest(&self) -> ([&[u8]; 2], usize) {
+        let payload = match &self.payload {
+            Payload::Own(bytes) => bytes.as_slice(),
+            // SAFETY: the application lent this memory until the request is done, which it is only
+            // when this item has left the outbox.
+            Payload::Lent(lent) => unsafe { std::slice::from_raw_parts(lent.start, lent.bytes) },
+        };
+        let head = self.sent.min(FRAME_BYTES);
+        let rest = [&self.head[head..], &payload[self.sent - head..]];
+        (rest, FRAME_BYTES + payload.len() - self.sent)
+    }
+}
+
+/// What is being read from the peer.
+#[derive(Debug)]
+pub(super) enum Reading {
+    Head {
+        head: [u8; FRAME_BYTES],
+        got: usize,
+    },
+    /// A payload that goes to a receive's buffer. An eager one gives back `cost` at its end.
+    Direct {
+        recv: RequestId,
+        left: usize,
+        cost: Option<usize>,
+    },
+    /// An eager message without a receive so far.
+    Staged {
+        envelope: Envelope,
+        bytes: Vec<u8>,
+        got: usize,
+    },
+}
+
+impl Reading {
+    pub(super) fn start() -> Self {
+        Reading::Head { head: [0; FRAME_BYTES], got: 0 }
+    }
+}

@@ -1,0 +1,121 @@
+//! The table of requests: sends and receives from their start until the application has collected
+//! their result.
+//!
+//! A request holds memory that the application has lent. Who starts a request vouches that the
+//! memory stays valid until the request is done or the engine has ended.
+
+use crate::envelope::Status;
+use crate::rank::Rank;
+
+/// Names a request; a reused place has another generation, so a stale name is found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RequestId {
+    index: u32,
+    generation: u32,
+}
+
+impl RequestId {
+    pub(super) const NONE: RequestId = RequestId { index: u32::MAX, generation: u32::MAX };
+
+    pub(super) fn to_wire(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    pub(super) fn from_wire(word: u64) -> Self {
+        RequestId { index: word as u32, generation: (word >> 32) as u32 }
+    }
+}
+
+/// Memory lent for reading.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lent {
+    pub(crate) start: *const u8,
+    pub(crate) bytes: usize,
+}
+
+/// Memory lent for writing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LentMut {
+    pub(crate) start: *mut u8,
+    pub(crate) bytes: usize,
+}
+
+/// Where a request stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum State {
+    /// Announced to `to`, not yet asked for.
+    SendAnnounced { to: Rank, data: Lent },
+    /// In the outbox.
+    SendFlowing,
+    /// Waits for a match.
+    RecvPosted { into: LentMut },
+    /// Matched; `written` bytes have arrived.
+    RecvMatched { into: LentMut, written: usize, status: Status },
+    /// Over. A send has no status.
+    Done { received: Option<Received> },
+}
+
+/// The outcome of a receive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received {
+    pub(crate) status: Status,
+    /// Length of the buffer: less than the message's when it was cut.
+    pub(crate) buffer_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Place {
+    generation: u32,
+    state: Option<State>,
+}
+
+/// All requests not yet collected.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    places: Vec<Place>,
+    free: Vec<u32>,
+}
+
+impl Requests {
+    pub(super) fn add(&mut self, state: State) -> RequestId {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place { generation: 0, state: None });
+            (self.places.len() - 1) as u32
+        });
+        let place = &mut self.places[index as usize];
+        place.state = Some(state);
+        RequestId { index, generation: place.generation }
+    }
+
+    pub(super) fn get(&self, id: RequestId) -> Option<&State> {
+        self.place(id).and_then(|place| place.state.as_ref())
+    }
+
+    /// Moves a live request to its next state.
+    pub(super) fn set(&mut self, id: RequestId, state: State) {
+        if let Some(place) = self.places.get_mut(id.index as usize)
+            && place.generation == id.generation
+        {
+            place.state = Some(state);
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: RequestId) {
+        if self.get(id).is_some() {
+            let place = &mut self.places[id.index as usize];
+            place.state = None;
+            place.generation = place.generation.wrapping_add(1);
+            self.free.push(id.index);
+        }
+    }
+
+    /// Forgets all requests and with them all lent memory.
+    pub(super) fn clear(&mut self) {
+        self.places.clear();
+        self.free.clear();
+    }
+
+    fn place(&self, id: RequestId) -> Option<&Place> {
+        self.places.get(id.index as usize).filter(|place| place.generation == id.generation)
+    }
+}

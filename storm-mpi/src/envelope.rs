@@ -1,0 +1,95 @@
+//! What messages are told apart by: tag, source, communication context, and the patterns a receiver
+//! asks for.
+
+use crate::rank::Rank;
+
+/// A message's tag, chosen by the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag(pub i32);
+
+/// From whom a receive accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Any rank (`MPI_ANY_SOURCE`).
+    Any,
+    /// This rank.
+    Rank(Rank),
+}
+
+/// Which tags a receive accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagPattern {
+    /// Any tag (`MPI_ANY_TAG`).
+    Any,
+    /// This tag.
+    Tag(Tag),
+}
+
+/// Accepts from any rank.
+pub const ANY_SOURCE: Source = Source::Any;
+/// Accepts any tag.
+pub const ANY_TAG: TagPattern = TagPattern::Any;
+
+impl From<Rank> for Source {
+    fn from(rank: Rank) -> Self {
+        Source::Rank(rank)
+    }
+}
+
+impl From<Tag> for TagPattern {
+    fn from(tag: Tag) -> Self {
+        TagPattern::Tag(tag)
+    }
+}
+
+/// What a receive learns of its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Who sent it.
+    pub source: Rank,
+    /// Its tag.
+    pub tag: Tag,
+    /// Its length.
+    pub bytes: usize,
+}
+
+/// Keeps traffic apart that must never match: the application's and the collectives'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Context(pub(crate) u16);
+
+impl Context {
+    /// Messages of the application.
+    pub(crate) const POINT_TO_POINT: Context = Context(0);
+    /// Messages that collectives are made of.
+    pub(crate) const COLLECTIVE: Context = Context(1);
+}
+
+/// A message's head, without its source, which the connection tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Envelope {
+    pub(crate) context: Context,
+    pub(crate) tag: Tag,
+    pub(crate) bytes: usize,
+}
+
+/// What a receive accepts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pattern {
+    pub(crate) context: Context,
+    pub(crate) source: Source,
+    pub(crate) tag: TagPattern,
+}
+
+impl Pattern {
+    pub(crate) fn accepts(&self, from: Rank, envelope: &Envelope) -> bool {
+        let source = match self.source {
+            Source::Any => true,
+            Source::Rank(rank) => rank == from,
+        };
+        let tag = match self.tag {
+            TagPattern::Any => true,
+            TagPattern::Tag(tag) => tag == envelope.tag,
+        };
+        source && tag && self.context == envelope.context
+    }
+}

@@ -1,0 +1,158 @@
+//! What can fail, one type per operation: joining the job, and communicating in it.
+
+use crate::pmi::client::PmiError;
+use crate::pmi::mapping::MappingError;
+use crate::rank::Rank;
+use std::io;
+use thiserror::Error;
+
+/// Why [`crate::World::init`] failed.
+#[derive(Debug, Error)]
+pub enum InitError {
+    /// The process manager could not be spoken to.
+    #[error("joining the job through the process manager failed")]
+    Pmi(#[from] PmiError),
+    /// The placement of ranks on nodes is unusable.
+    #[error("placement of the job's ranks is unusable")]
+    Mapping(#[from] MappingError),
+    /// `PMI_RANK` is not below `PMI_SIZE`.
+    #[error("rank {rank} in a job of {size}")]
+    RankOutOfJob {
+        /// `PMI_RANK`.
+        rank: Rank,
+        /// `PMI_SIZE`.
+        size: u32,
+    },
+    /// More ranks on this node than the shared memory provides for.
+    #[error("{ranks} ranks on one node; shared memory connects at most {limit}")]
+    TooManyLocalRanks {
+        /// Ranks on this node.
+        ranks: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// `STORM_NODE_ADDR` is not an IP address.
+    #[error("STORM_NODE_ADDR is \"{value}\", which is not an IP address")]
+    NodeAddress {
+        /// Its value.
+        value: String,
+    },
+    /// The job's first rank published no usable token.
+    #[error("the job's rank 0 published no connection token")]
+    Token,
+    /// The operating system refused something.
+    #[error("{what} failed")]
+    Os {
+        /// What was tried.
+        what: &'static str,
+        /// Its answer.
+        source: io::Error,
+    },
+}
+
+impl InitError {
+    pub(crate) fn os(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| InitError::Os { what, source }
+    }
+}
+
+/// Why a communication failed.
+#[derive(Debug, Error)]
+pub enum CommError {
+    /// The peer is gone: its connection closed or was refused.
+    #[error("lost rank {rank}")]
+    PeerLost {
+        /// The peer.
+        rank: Rank,
+        /// The operating system's word on it.
+        source: io::Error,
+    },
+    /// The peer cannot be reached at all.
+    #[error("cannot reach rank {rank}")]
+    Unreachable {
+        /// The peer.
+        rank: Rank,
+        /// Why.
+        source: io::Error,
+    },
+    /// The peer published no usable address.
+    #[error("rank {rank} published no usable address")]
+    NoAddress {
+        /// The peer.
+        rank: Rank,
+    },
+    /// The peer sent what the protocol does not allow.
+    #[error("rank {rank} broke the message protocol: {violation}")]
+    Protocol {
+        /// The peer.
+        rank: Rank,
+        /// What it did.
+        violation: Violation,
+    },
+    /// A message longer than the buffer that received it; the buffer holds its beginning.
+    #[error("message of {sent_bytes} bytes from rank {rank} into a buffer of {buffer_bytes}")]
+    Truncated {
+        /// The sender.
+        rank: Rank,
+        /// Length sent.
+        sent_bytes: usize,
+        /// Length of the buffer.
+        buffer_bytes: usize,
+    },
+    /// The length of a message is not a multiple of its element's size.
+    #[error("message of {sent_bytes} bytes from rank {rank} is no whole number of elements")]
+    PartialElement {
+        /// The sender.
+        rank: Rank,
+        /// Length sent.
+        sent_bytes: usize,
+    },
+    /// No such rank.
+    #[error("rank {rank} in a job of {size}")]
+    NoSuchRank {
+        /// The rank asked for.
+        rank: Rank,
+        /// Ranks in the job.
+        size: u32,
+    },
+    /// Slices that must have the same length have not.
+    #[error("two slices of a collective differ in length: {left} and {right} elements")]
+    LengthMismatch {
+        /// Elements in the first.
+        left: usize,
+        /// Elements in the second.
+        right: usize,
+    },
+    /// A wait that cannot end: this is the job's only process.
+    #[error("the job's only process waits for a message that nobody can send")]
+    Deadlock,
+    /// Communication ended with an earlier error.
+    #[error("communication ended with an earlier error")]
+    Ended,
+    /// The process manager could not be spoken to.
+    #[error("process manager failed")]
+    Pmi(#[from] PmiError),
+    /// Waiting in the kernel failed.
+    #[error("waiting for messages failed")]
+    Wait(#[source] io::Error),
+}
+
+/// How a peer broke the message protocol.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Violation {
+    /// A frame of no known kind.
+    #[error("unknown frame kind {kind}")]
+    UnknownKind {
+        /// The kind.
+        kind: u8,
+    },
+    /// An eager message beyond the eager limit or the credit given.
+    #[error("eager message beyond its credit")]
+    OverCredit,
+    /// An answer to a request that does not exist.
+    #[error("answer to no request")]
+    NoSuchRequest,
+    /// Shared memory that holds nonsense.
+    #[error("shared-memory ring holds impossible positions")]
+    CorruptRing,
+}

@@ -1,0 +1,216 @@
+//! Non-blocking messages, in a scope that ends only when all of them are done.
+//!
+//! The scope is what makes lending buffers to the engine safe: a request that is dropped, even
+//! forgotten, is still waited for before its buffer's borrow ends (as `std::thread::scope` does for
+//! threads).
+
+use crate::datatype::Datatype;
+use crate::engine::RequestId;
+use crate::envelope::{Source, Status, Tag, TagPattern};
+use crate::error::CommError;
+use crate::rank::Rank;
+use crate::world::{World, check_received};
+use std::cell::RefCell;
+use std::marker::PhantomData;
+
+/// Exit code of a job whose rank panicked with messages under way.
+const PANIC_EXIT_CODE: i32 = 101;
+
+/// Starts non-blocking messages; made by [`World::scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    world: &'scope World,
+    open: RefCell<Vec<RequestId>>,
+    _scope: PhantomData<&'scope mut &'scope ()>,
+    _env: PhantomData<&'env mut &'env ()>,
+}
+
+/// A send under way.
+#[must_use = "the scope waits for it, but its error is seen here"]
+pub struct SendRequest<'scope> {
+    handle: Handle<'scope>,
+}
+
+/// A receive under way, with the buffer it fills.
+#[must_use = "the scope waits for it, but its data and its error are seen here"]
+pub struct RecvRequest<'scope, T> {
+    handle: Handle<'scope>,
+    into: *mut T,
+    elements: usize,
+    _into: PhantomData<&'scope mut [T]>,
+}
+
+/// The outcome of testing a request: done, or the request back.
+pub enum Tested<Done, Request> {
+    /// It is done.
+    Done(Done),
+    /// It is not.
+    Pending(Request),
+}
+
+#[derive(Clone, Copy)]
+struct Handle<'scope> {
+    world: &'scope World,
+    open: &'scope RefCell<Vec<RequestId>>,
+    id: RequestId,
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    pub(crate) fn run<R>(
+        world: &World,
+        body: impl for<'s> FnOnce(&'s Scope<'s, 'env>) -> Result<R, CommError>,
+    ) -> Result<R, CommError> {
+        let scope =
+            Scope { world, open: RefCell::new(Vec::new()), _scope: PhantomData, _env: PhantomData };
+        // A panic that leaves the body must not end the borrows of buffers in use.
+        let guard = AbortOnPanic { world, open: &scope.open };
+        let outcome = body(&scope);
+        std::mem::forget(guard);
+        let open: Vec<RequestId> = scope.open.borrow().clone();
+        let rest = open.into_iter().map(|id| world.wait(id).map(|_| ())).collect();
+        match (outcome, world.checked(rest)) {
+            (Ok(value), Ok(())) => Ok(value),
+            (Err(error), _) | (Ok(_), Err(error)) => Err(error),
+        }
+    }
+
+    /// Starts to send `data`, which stays borrowed for the scope.
+    ///
+    /// # Errors
+    /// [`CommError`], with [`crate::OnError::Return`].
+    pub fn isend<T: Datatype>(
+        &'scope self,
+        data: &'scope [T],
+        to: Rank,
+        tag: Tag,
+    ) -> Result<SendRequest<'scope>, CommError> {
+        let id = self.world.checked(self.world.start_send(data, to, tag))?;
+        Ok(SendRequest { handle: self.handle(id) })
+    }
+
+    /// Starts to receive one message into `into`, which stays borrowed for the scope; waiting for
+    /// the request gives it back.
+    ///
+    /// # Errors
+    /// [`CommError`], with [`crate::OnError::Return`].
+    pub fn irecv<T: Datatype>(
+        &'scope self,
+        into: &'scope mut [T],
+        from: impl Into<Source>,
+        tag: impl Into<TagPattern>,
+    ) -> Result<RecvRequest<'scope, T>, CommError> {
+        let (start, elements) = (into.as_mut_ptr(), into.len());
+        let id = self.world.checked(self.world.start_recv(into, from.into(), tag.into()))?;
+        let handle = self.handle(id);
+        Ok(RecvRequest { handle, into: start, elements, _into: PhantomData })
+    }
+
+    /// Waits for all of these sends.
+    ///
+    /// # Errors
+    /// The first that occurs, with [`crate::OnError::Return`].
+    pub fn wait_all_sends(
+        &self,
+        sends: impl IntoIterator<Item = SendRequest<'scope>>,
+    ) -> Result<(), CommError> {
+        sends.into_iter().try_for_each(SendRequest::wait)
+    }
+
+    /// Waits for all of these receives; their statuses come in the same order.
+    ///
+    /// # Errors
+    /// The first that occurs, with [`crate::OnError::Return`].
+    pub fn wait_all<T: Datatype>(
+        &self,
+        receives: impl IntoIterator<Item = RecvRequest<'scope, T>>,
+    ) -> Result<Vec<Status>, CommError> {
+        receives.into_iter().map(|recv| recv.wait().map(|(status, _)| status)).collect()
+    }
+
+    fn handle(&'scope self, id: RequestId) -> Handle<'scope> {
+        self.open.borrow_mut().push(id);
+        Handle { world: self.world, open: &self.open, id }
+    }
+}
+
+impl SendRequest<'_> {
+    /// Waits until the data has been taken.
+    ///
+    /// # Errors
+    /// [`CommError`], with [`crate::OnError::Return`].
+    pub fn wait(self) -> Result<(), CommError> {
+        let outcome = self.handle.world.wait(self.handle.id).map(|_| ());
+        self.handle.close();
+        self.handle.world.checked(outcome)
+    }
+
+    /// Whether the data has been taken. Does not wait.
+    ///
+    /// # Errors
+    /// [`CommError`], with [`crate::OnError::Return`].
+    pub fn test(self) -> Result<Tested<(), Self>, CommError> {
+        let world = self.handle.world;
+        match world.checked(world.test(self.handle.id))? {
+            None => Ok(Tested::Pending(self)),
+            Some(_) => {
+                self.handle.close();
+                Ok(Tested::Done(()))
+            }
+        }
+    }
+}
+
+impl<'scope, T: Datatype> RecvRequest<'scope, T> {
+    /// Waits for the message; gives what it was, and the buffer back.
+    ///
+    /// # Errors
+    /// As [`World::recv`].
+    pub fn wait(self) -> Result<(Status, &'scope mut [T]), CommError> {
+        let world = self.handle.world;
+        let received = world.wait(self.handle.id);
+        self.handle.close();
+        let status = received.and_then(|r| r.ok_or(CommError::Ended).and_then(check_received::<T>));
+        world.checked(status).map(|status| (status, self.buffer()))
+    }
+
+    /// Whether the message has arrived. Does not wait.
+    ///
+    /// # Errors
+    /// As [`World::recv`].
+    pub fn test(self) -> Result<Tested<(Status, &'scope mut [T]), Self>, CommError> {
+        let world = self.handle.world;
+        let Some(received) = world.checked(world.test(self.handle.id))? else {
+            return Ok(Tested::Pending(self));
+        };
+        self.handle.close();
+        let status = received.ok_or(CommError::Ended).and_then(check_received::<T>);
+        world.checked(status).map(|status| Tested::Done((status, self.buffer())))
+    }
+
+    fn buffer(self) -> &'scope mut [T] {
+        // SAFETY: made from a `&'scope mut [T]` that this request holds alone; the engine is done
+        // with it, because this is called after the request was collected.
+        unsafe { std::slice::from_raw_parts_mut(self.into, self.elements) }
+    }
+}
+
+impl Handle<'_> {
+    fn close(&self) {
+        let mut open = self.open.borrow_mut();
+        if let Some(at) = open.iter().position(|&id| id == self.id) {
+            open.swap_remove(at);
+        }
+    }
+}
+
+struct AbortOnPanic<'a> {
+    world: &'a World,
+    open: &'a RefCell<Vec<RequestId>>,
+}
+
+impl Drop for AbortOnPanic<'_> {
+    fn drop(&mut self) {
+        if !self.open.borrow().is_empty() {
+            self.world.abort(PANIC_EXIT_CODE);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A rank's shared memory: one ring per rank of its node, the set of rings with news, and the
+//! `sleeping` flag.
+//!
+//! The memory is an anonymous file (`memfd`), sealed against resizing so that no peer can make its
+//! owner fault; the others open it through `/proc/<pid>/fd/<n>`, so nothing is left behind whoever
+//! dies. It is sparse: rings that are never used cost no memory.
+//!
+//! Waking, and why no wake-up is lost. A sender publishes in the ring, sets its bit in `pending`
+//! (`fetch_or`), fences, and reads `sleeping`. The owner stores `sleeping`, fences, and reads
+//! `pending`; only if all of it is zero does it sleep in the kernel. Both fences are SeqCst, so
+//! either the owner sees the bit and does not sleep, or the sender sees `sleeping` and rings the
+//! doorbell. The sender that turns `sleeping` off is the one that rings; if it is stopped in between,
+//! the owner sleeps until that sender runs again (a job is stopped and resumed as a whole).
+//! A bit that was set already needs no second look at `sleeping`: whoever set it has looked, and the
+//! owner cannot sleep before it takes the bit.
+
+use super::ring::{Ring, RingControl};
+use memmap2::{MmapOptions, MmapRaw};
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Most ranks on one node: the size of the `pending` set.
+pub(super) const MAX_LOCAL_RANKS: usize = 64 * PENDING_WORDS;
+
+const PENDING_WORDS: usize = 16;
+/// Marks the memory as an inbox of this layout.
+const MAGIC: u64 = u64::from_be_bytes(*b"STORMPI1");
+const PAGE_BYTES: usize = 4096;
+
+/// A rank's place among the ranks of its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LocalIndex(pub(super) usize);
+
+#[repr(C, align(64))]
+struct Header {
+    magic: AtomicU64,
+    ranks: AtomicU32,
+    owner: AtomicU32,
+    sleeping: SleepLine,
+    pending: [AtomicU64; PENDING_WORDS],
+}
+
+#[repr(C, align(64))]
+struct SleepLine {
+    flag: AtomicU32,
+}
+
+/// A mapped inbox, one's own or a peer's.
+pub(super) struct Inbox {
+    map: MmapRaw,
+    ranks: usize,
+}
+
+impl Inbox {
+    /// Makes the inbox of the `owner`-th of `ranks` ranks. The file is what peers open.
+    pub(super) fn create(ranks: usize, owner: LocalIndex) -> io::Result<(Self, File)> {
+        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+        let file = File::from(memfd_create(c"storm-mpi-inbox", flags)?);
+        file.set_len(inbox_bytes(ranks) as u64)?;
+        let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+        let inbox = Self::map(&file, ranks)?;
+        let header = inbox.header();
+        header.ranks.store(ranks as u32, Ordering::Relaxed);
+        header.owner.store(owner.0 as u32, Ordering::Relaxed);
+        header.magic.store(MAGIC, Ordering::Release);
+        Ok((inbox, file))
+    }
+
+    /// Maps a peer's inbox after checking that it is one: of this layout, of this owner, and as
+    /// large as it must be.
+    pub(super) fn attach(file: &File, ranks: usize, owner: LocalIndex) -> io::Result<Self> {
+        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "not the inbox of that rank");
+        if file.metadata()?.len() != inbox_bytes(ranks) as u64 {
+            return Err(wrong());
+        }
+        let inbox = Self::map(file, ranks)?;
+        let header = inbox.header();
+        let expected = (MAGIC, ranks as u32, owner.0 as u32);
+        let found = (
+            header.magic.load(Ordering::Acquire),
+            header.ranks.load(Ordering::Relaxed),
+            header.owner.load(Ordering::Relaxed),
+        );
+        if found == expected { Ok(inbox) } else { Err(wrong()) }
+    }
+
+    fn map(file: &File, ranks: usize) -> io::Result<Self> {
+        let map = MmapOptions::new().len(inbox_bytes(ranks)).map_raw(file)?;
+        Ok(Inbox { map, ranks })
+    }
+
+    /// The ring from `source` to this inbox's owner.
+    pub(super) fn ring(&self, source: LocalIndex) -> Ring<'_> {
+        assert!(source.0 < self.ranks, "local index out of the node");
+        let capacity = ring_bytes(self.ranks);
+        let base = self.map.as_mut_ptr();
+        let control = size_of::<Header>() + source.0 * size_of::<RingControl>();
+        let data = data_offset(self.ranks) + source.0 * capacity;
+        // SAFETY: both lie inside the mapping (`inbox_bytes` is their sum and `source` is in
+        // range), which lives as long as `self` and cannot shrink. `control` is aligned: the mapping
+        // is page-aligned and both sizes are multiples of 64. It consists of atomics, for which any
+        // bytes are valid. Only `source` pushes and only the owner pops.
+        unsafe { Ring::new(&*base.add(control).cast::<RingControl>(), base.add(data), capacity) }
+    }
+
+    /// Tells the owner that there is news from `source`. True when it sleeps and this caller has to
+    /// ring its doorbell.
+    #[must_use]
+    pub(super) fn poke(&self, source: LocalIndex) -> bool {
+        let header = self.header();
+        let bit = 1 << (source.0 % 64);
+        if header.pending[source.0 / 64].fetch_or(bit, Ordering::SeqCst) & bit != 0 {
+            return false;
+        }
+        fence(Ordering::SeqCst);
+        let sleeping = &header.sleeping.flag;
+        sleeping.load(Ordering::Relaxed) != 0 && sleeping.swap(0, Ordering::SeqCst) != 0
+    }
+
+    /// Takes the set of sources with news and passes each to `each`. Owner only.
+    pub(super) fn take_pending(&self, mut each: impl FnMut(LocalIndex)) {
+        for (w, word) in self.pending_words().iter().enumerate() {
+            if word.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            // AcqRel with the senders' fetch_or: what they published before is seen after.
+            let mut bits = word.swap(0, Ordering::AcqRel);
+            while bits != 0 {
+                let source = w * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if source < self.ranks {
+                    each(LocalIndex(source));
+                }
+            }
+        }
+    }
+
+    /// Whether any source has news. Owner only.
+    pub(super) fn has_pending(&self) -> bool {
+        self.pending_words().iter().any(|word| word.load(Ordering::Relaxed) != 0)
+    }
+
+    /// Announces that the owner is about to sleep. False when there is news: then it must not.
+    #[must_use]
+    pub(super) fn fall_asleep(&self) -> bool {
+        self.header().sleeping.flag.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if self.has_pending() {
+            self.wake_up();
+            return false;
+        }
+        true
+    }
+
+    /// The owner is awake again.
+    pub(super) fn wake_up(&self) {
+        self.header().sleeping.flag.store(0, Ordering::Relaxed);
+    }
+
+    fn pending_words(&self) -> &[AtomicU64] {
+        &self.header().pending[..self.ranks.div_ceil(64)]
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the mapping is page-aligned, longer than a header, lives as long as `self`, and
+        // the header consists of atomics, for which any bytes are valid.
+        unsafe { &*self.map.as_mut_ptr().cast::<Header>() }
+    }
+}
+
+/// Ring size by the number of ranks on the node, so that a node full of pairs that all talk stays
+/// within about 1 GiB: 64 KiB keeps a pair's data in the L2 cache, 16 KiB still holds one eager
+/// message.
+fn ring_bytes(ranks: usize) -> usize {
+    match ranks {
+        0..=32 => 64 << 10,
+        33..=64 => 32 << 10,
+        _ => 16 << 10,
+    }
+}
+
+fn data_offset(ranks: usize) -> usize {
+    (size_of::<Header>() + ranks * size_of::<RingControl>()).next_multiple_of(PAGE_BYTES)
+}
+
+fn inbox_bytes(ranks: usize) -> usize {
+    data_offset(ranks) + ranks * ring_bytes(ranks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_sees_what_the_owner_made() {
+        let (own, file) = Inbox::create(3, LocalIndex(1)).unwrap();
+        let peer = Inbox::attach(&file, 3, LocalIndex(1)).unwrap();
+        assert_eq!(peer.ring(LocalIndex(2)).push([b"hello", b"!"]), Ok(6));
+        assert!(!peer.poke(LocalIndex(2)), "the owner is awake");
+        assert!(!own.fall_asleep(), "there is news");
+        let mut sources = Vec::new();
+        own.take_pending(|source| sources.push(source));
+        assert_eq!(sources, [LocalIndex(2)]);
+        let mut text = [0; 6];
+        assert_eq!(own.ring(LocalIndex(2)).pop(&mut text), Ok(6));
+        assert_eq!(&text, b"hello!");
+    }
+
+    #[test]
+    fn only_the_first_poke_of_a_sleeper_rings() {
+        let (own, file) = Inbox::create(130, LocalIndex(0)).unwrap();
+        let peer = Inbox::attach(&file, 130, LocalIndex(0)).unwrap();
+        assert!(own.fall_asleep());
+        assert!(peer.poke(LocalIndex(129)));
+        assert!(!peer.poke(LocalIndex(129)));
+        assert!(!peer.poke(LocalIndex(5)));
+        own.wake_up();
+        let mut sources = Vec::new();
+        own.take_pending(|source| sources.push(source.0));
+        assert_eq!(sources, [5, 129]);
+    }
+
+    #[test]
+    fn the_wrong_file_is_refused() {
+        let (_own, file) = Inbox::create(2, LocalIndex(0)).unwrap();
+        assert!(Inbox::attach(&file, 2, LocalIndex(1)).is_err(), "another owner");
+        assert!(Inbox::attach(&file, 3, LocalIndex(0)).is_err(), "another size");
+        assert!(file.set_len(1).is_err(), "sealed");
+    }
+}

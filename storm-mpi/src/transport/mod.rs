@@ -1,0 +1,321 @@
+//! Ordered byte streams between the ranks of a job: shared memory inside a node, TCP between nodes.
+//!
+//! One thread, no helper: bytes move when the rank calls in. Waiting spins for a bounded moment and
+//! then sleeps in the kernel; nothing depends on time, because a job may be stopped at any instant.
+//! What the bytes mean is the engine's business.
+
+mod directory;
+mod doorbell;
+mod inbox;
+mod local;
+mod poller;
+mod ring;
+mod tcp;
+
+use crate::error::{CommError, InitError, Violation};
+use crate::pmi::client::PmiError;
+use crate::rank::Rank;
+use directory::{Card, Directory, Place, random_u128};
+use doorbell::BellName;
+use inbox::LocalIndex;
+use local::Local;
+use poller::{Happening, Poller, Watched};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use tcp::{Arrival, Tcp};
+
+/// Looks at shared memory before sleeping: about 20 us, several times a wake-up (6 us). None when
+/// the node has more ranks than processors: then the awaited rank may need this one's processor.
+const SPIN_CHECKS: u32 = 400;
+/// Shared-memory news handled before the sockets get a look too.
+const NEWS_BETWEEN_SOCKET_POLLS: u32 = 64;
+/// Names the address that peers on other nodes reach this one by.
+const NODE_ADDR_VARIABLE: &str = "STORM_NODE_ADDR";
+
+/// News from a peer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct News {
+    /// The peer: it may have sent, and may take more.
+    pub(crate) peer: Rank,
+}
+
+/// One rank's connections.
+pub(crate) struct Transport {
+    directory: Directory,
+    poller: Poller,
+    local: Option<Local>,
+    tcp: Option<Tcp>,
+    spin_checks: u32,
+    since_socket_poll: u32,
+    closing: bool,
+}
+
+impl Transport {
+    /// Joins the job and makes this rank reachable.
+    pub(crate) fn open() -> Result<Self, InitError> {
+        let mut directory = Directory::join()?;
+        let poller = Poller::new().map_err(InitError::os("epoll"))?;
+        let (me, here) = (directory.me(), directory.local_ranks().len());
+        let bell = BellName(random_u128().map_err(InitError::os("reading random bytes"))?);
+        let local = match directory.place(me) {
+            Some(Place::Here(index)) if here > 1 => Some(Local::open(index, here, bell, &poller)?),
+            _ => None,
+        };
+        let elsewhere = directory.size() - here;
+        let mut tcp = if elsewhere > 0 {
+            let tcp = Tcp::listen(me, node_address()?, elsewhere, &poller);
+            Some(tcp.map_err(InitError::os("listening for peers"))?)
+        } else {
+            None
+        };
+        let token = directory.publish(&Card {
+            pid: std::process::id(),
+            inbox_fd: local.as_ref().map_or(-1, Local::inbox_fd),
+            bell,
+            address: tcp.as_ref().map(Tcp::address),
+        })?;
+        if let Some(tcp) = &mut tcp {
+            tcp.set_token(token);
+        }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let spin_checks = if here > processors { 0 } else { SPIN_CHECKS };
+        let since_socket_poll = 0;
+        Ok(Transport {
+            directory,
+            poller,
+            local,
+            tcp,
+            spin_checks,
+            since_socket_poll,
+            closing: false,
+        })
+    }
+
+    pub(crate) fn me(&self) -> Rank {
+        self.directory.me()
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.directory.size()
+    }
+
+    /// Sends as much of the two buffers as the way to `peer` takes now. When that is not all, news
+    /// from `peer` tells when to try again.
+    pub(crate) fn send(&mut self, peer: Rank, buffers: [&[u8]; 2]) -> Result<usize, CommError> {
+        let place = self.place(peer)?;
+        if !self.knows(peer, place) {
+            if self.closing {
+                return Ok(buffers[0].len() + buffers[1].len());
+            }
+            self.introduce(peer, place)?;
+        }
+        let sent = match (place, &self.local, &mut self.tcp) {
+            (Place::Here(index), Some(local), _) => local.send(index, buffers),
+            (Place::Elsewhere, _, Some(tcp)) => tcp.send(peer, buffers, &self.poller),
+            _ => return Err(CommError::NoAddress { rank: peer }),
+        };
+        match sent {
+            Ok(n) => Ok(n),
+            // A peer leaves only when nobody needs anything from it or for it.
+            Err(_) if self.closing => Ok(buffers[0].len() + buffers[1].len()),
+            Err(error) => Err(lost(peer, error)),
+        }
+    }
+
+    /// Takes up to `into.len()` bytes of what `peer` has sent; 0 when there is nothing now.
+    pub(crate) fn read(&mut self, peer: Rank, into: &mut [u8]) -> Result<usize, CommError> {
+        let place = self.place(peer)?;
+        match (place, &self.local, &mut self.tcp) {
+            (Place::Here(index), Some(local), _) => {
+                let taken = local.read(index, into).map_err(|e| lost(peer, e))?;
+                if taken.space_wanted {
+                    self.poke(peer, index)?;
+                }
+                Ok(taken.bytes)
+            }
+            (Place::Elsewhere, _, Some(tcp)) => match tcp.read(peer, into) {
+                Ok(n) => Ok(n),
+                Err(_) if self.closing => {
+                    tcp.forget(peer);
+                    Ok(0)
+                }
+                Err(error) => Err(lost(peer, error)),
+            },
+            _ => Ok(0),
+        }
+    }
+
+    /// Adds the peers with news to `news`; waits for the first when `block`. May come back with
+    /// none: the caller looks at what it waits for and calls again.
+    pub(crate) fn poll(&mut self, block: bool, news: &mut Vec<News>) -> Result<(), CommError> {
+        self.local_news(news);
+        if !news.is_empty() || !block {
+            self.since_socket_poll += 1;
+            if self.tcp.is_some()
+                && (news.is_empty() || self.since_socket_poll >= NEWS_BETWEEN_SOCKET_POLLS)
+            {
+                self.socket_news(false, news)?;
+            }
+            return Ok(());
+        }
+        if self.local.is_none() && self.tcp.is_none() && !self.closing {
+            return Err(CommError::Deadlock);
+        }
+        for _ in 0..self.spin_checks {
+            if self.local.as_ref().is_some_and(|local| local.inbox().has_pending()) {
+                self.local_news(news);
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        if self.local.as_ref().is_none_or(|local| local.inbox().fall_asleep()) {
+            let slept = self.socket_news(true, news);
+            if let Some(local) = &self.local {
+                local.inbox().wake_up();
+            }
+            slept?;
+        }
+        self.local_news(news);
+        Ok(())
+    }
+
+    /// Enters the job's last barrier. From here on a peer that closes its connection has finished.
+    pub(crate) fn begin_close(&mut self) -> Result<(), CommError> {
+        self.closing = true;
+        if let Some(pmi) = self.directory.pmi() {
+            self.poller.watch(&*pmi, Watched::ProcessManager, false).map_err(CommError::Wait)?;
+            pmi.barrier_in()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the last barrier is over.
+    pub(crate) fn try_close(&mut self) -> Result<bool, CommError> {
+        match self.directory.pmi() {
+            None => Ok(true),
+            Some(pmi) => Ok(pmi.try_barrier_out()?),
+        }
+    }
+
+    /// Takes leave of the process manager.
+    pub(crate) fn leave(&mut self) -> Result<(), PmiError> {
+        self.directory.pmi().map_or(Ok(()), |pmi| pmi.finalize())
+    }
+
+    /// Asks for the end of the whole job.
+    pub(crate) fn abort(&mut self, exit_code: i32) -> Result<(), PmiError> {
+        self.directory.pmi().map_or(Ok(()), |pmi| pmi.abort(exit_code))
+    }
+
+    fn place(&self, peer: Rank) -> Result<Place, CommError> {
+        let size = self.size() as u32;
+        self.directory.place(peer).ok_or(CommError::NoSuchRank { rank: peer, size })
+    }
+
+    fn knows(&self, peer: Rank, place: Place) -> bool {
+        match place {
+            Place::Here(index) => self.local.as_ref().is_some_and(|local| local.knows(index)),
+            Place::Elsewhere => self.tcp.as_ref().is_some_and(|tcp| tcp.knows(peer)),
+        }
+    }
+
+    /// Opens the way to a peer, as its card says.
+    fn introduce(&mut self, peer: Rank, place: Place) -> Result<(), CommError> {
+        if self.closing {
+            // Inside the last barrier the process manager answers nothing else.
+            return Err(CommError::NoAddress { rank: peer });
+        }
+        let card = self.directory.card(peer)?;
+        let opened = match (place, &mut self.local, &mut self.tcp) {
+            (Place::Here(index), Some(local), _) => local.attach(index, &card),
+            (Place::Elsewhere, _, Some(tcp)) => match card.address {
+                Some(address) => tcp.connect(peer, address, &self.poller),
+                None => return Err(CommError::NoAddress { rank: peer }),
+            },
+            _ => return Err(CommError::NoAddress { rank: peer }),
+        };
+        opened.map_err(|source| CommError::Unreachable { rank: peer, source })
+    }
+
+    fn poke(&mut self, peer: Rank, index: LocalIndex) -> Result<(), CommError> {
+        let place = Place::Here(index);
+        if !self.knows(peer, place) {
+            self.introduce(peer, place)?;
+        }
+        match self.local.as_ref().map_or(Ok(()), |local| local.poke(index)) {
+            Err(error) if !self.closing => Err(lost(peer, error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn local_news(&self, news: &mut Vec<News>) {
+        if let Some(local) = &self.local {
+            let ranks = self.directory.local_ranks();
+            local.inbox().take_pending(|source| news.push(News { peer: ranks[source.0] }));
+        }
+    }
+
+    fn socket_news(&mut self, block: bool, news: &mut Vec<News>) -> Result<(), CommError> {
+        self.since_socket_poll = 0;
+        for happening in self.poller.wait(block).map_err(CommError::Wait)? {
+            if let Some(peer) = self.handle(happening)? {
+                news.push(News { peer });
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles one event of the kernel; tells which peer it is news of.
+    fn handle(&mut self, happening: Happening) -> Result<Option<Rank>, CommError> {
+        match happening.watched {
+            Watched::Bell => {
+                if let Some(local) = &self.local {
+                    local.answer_bell();
+                }
+                Ok(None)
+            }
+            Watched::ProcessManager => Ok(None),
+            Watched::Listener => match &mut self.tcp {
+                None => Ok(None),
+                Some(tcp) => tcp.accept(&self.poller).map(|()| None).map_err(CommError::Wait),
+            },
+            Watched::Incoming(slot) => {
+                let Some(tcp) = &mut self.tcp else { return Ok(None) };
+                let directory = &self.directory;
+                let is_remote = |rank| directory.place(rank) == Some(Place::Elsewhere);
+                match tcp.incoming_event(slot, is_remote) {
+                    Arrival::Nothing => Ok(None),
+                    Arrival::From(peer) => Ok(Some(peer)),
+                }
+            }
+            Watched::Outgoing(peer) => {
+                let Some(tcp) = &mut self.tcp else { return Ok(None) };
+                match tcp.outgoing_event(peer, happening.readable, &self.poller) {
+                    Ok(()) => Ok(happening.writable.then_some(peer)),
+                    Err(_) if self.closing => {
+                        tcp.forget(peer);
+                        Ok(None)
+                    }
+                    Err(error) => Err(lost(peer, error)),
+                }
+            }
+        }
+    }
+}
+
+/// The address of this node that peers reach: from the environment, else loopback.
+fn node_address() -> Result<IpAddr, InitError> {
+    match std::env::var(NODE_ADDR_VARIABLE) {
+        Err(_) => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        Ok(value) => value.trim().parse().map_err(|_| InitError::NodeAddress { value }),
+    }
+}
+
+fn lost(rank: Rank, source: io::Error) -> CommError {
+    match source.kind() {
+        io::ErrorKind::InvalidData => {
+            CommError::Protocol { rank, violation: Violation::CorruptRing }
+        }
+        _ => CommError::PeerLost { rank, source },
+    }
+}

@@ -1,0 +1,105 @@
+//! Where a rank sleeps: one `epoll` set over the doorbell and all sockets, level-triggered.
+
+use super::tcp::SlotIndex;
+use crate::rank::Rank;
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use std::io;
+use std::os::fd::AsFd;
+
+/// Most events taken from the kernel at once; the rest come with the next call.
+const EVENTS_AT_ONCE: usize = 64;
+
+/// What a descriptor in the set is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Watched {
+    Bell,
+    ProcessManager,
+    Listener,
+    Incoming(SlotIndex),
+    Outgoing(Rank),
+}
+
+/// What happened to it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Happening {
+    pub(super) watched: Watched,
+    pub(super) writable: bool,
+    /// Readable, closed or failed.
+    pub(super) readable: bool,
+}
+
+pub(super) struct Poller {
+    epoll: Epoll,
+}
+
+impl Poller {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Poller { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)? })
+    }
+
+    pub(super) fn watch(&self, fd: impl AsFd, watched: Watched, writable: bool) -> io::Result<()> {
+        Ok(self.epoll.add(fd, EpollEvent::new(interest(writable), watched.encode()))?)
+    }
+
+    pub(super) fn change(&self, fd: impl AsFd, watched: Watched, writable: bool) -> io::Result<()> {
+        let mut event = EpollEvent::new(interest(writable), watched.encode());
+        Ok(self.epoll.modify(fd, &mut event)?)
+    }
+
+    /// What happened; waits for the first thing when `block`. An interrupted wait gives nothing.
+    pub(super) fn wait(&self, block: bool) -> io::Result<Vec<Happening>> {
+        let mut events = [EpollEvent::empty(); EVENTS_AT_ONCE];
+        let timeout = if block { EpollTimeout::NONE } else { EpollTimeout::ZERO };
+        let count = match self.epoll.wait(&mut events, timeout) {
+            Ok(count) => count,
+            // The freezer and signals without a handler interrupt; the caller looks again.
+            Err(Errno::EINTR) => 0,
+            Err(e) => return Err(e.into()),
+        };
+        Ok(events[..count].iter().map(happening).collect())
+    }
+}
+
+impl Watched {
+    fn encode(self) -> u64 {
+        let (kind, index) = match self {
+            Watched::Bell => (0, 0),
+            Watched::ProcessManager => (1, 0),
+            Watched::Listener => (2, 0),
+            Watched::Incoming(slot) => (3, slot.0),
+            Watched::Outgoing(rank) => (4, rank.0),
+        };
+        kind << 32 | u64::from(index)
+    }
+
+    fn decode(data: u64) -> Self {
+        let index = data as u32;
+        match data >> 32 {
+            0 => Watched::Bell,
+            1 => Watched::ProcessManager,
+            2 => Watched::Listener,
+            3 => Watched::Incoming(SlotIndex(index)),
+            _ => Watched::Outgoing(Rank(index)),
+        }
+    }
+}
+
+fn interest(writable: bool) -> EpollFlags {
+    let base = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP;
+    if writable { base | EpollFlags::EPOLLOUT } else { base }
+}
+
+fn happening(event: &EpollEvent) -> Happening {
+    let flags = event.events();
+    Happening {
+        watched: Watched::decode(event.data()),
+        writable: flags.contains(EpollFlags::EPOLLOUT),
+        readable: flags.intersects(
+            EpollFlags::EPOLLIN
+                | EpollFlags::EPOLLRDHUP
+                | EpollFlags::EPOLLHUP
+                | EpollFlags::EPOLLERR,
+        ),
+    }
+}

@@ -1,0 +1,149 @@
+//! Whole jobs of real processes on simulated nodes: shared memory inside, loopback TCP between.
+
+use std::path::PathBuf;
+use storm_mpi::testing::{Launcher, Outcome};
+
+/// The example `mpi_check`, which `cargo test` builds beside the tests.
+fn program() -> PathBuf {
+    let test = std::env::current_exe().expect("this test has a path");
+    let path = test.ancestors().nth(2).expect("in target/PROFILE/deps").join("examples/mpi_check");
+    assert!(path.exists(), "{} is missing: cargo build -p storm-mpi --examples", path.display());
+    path
+}
+
+fn run(launcher: Launcher) -> Outcome {
+    let outcome = launcher.run().expect("the launcher works");
+    assert!(outcome.success(), "{}", outcome.report());
+    outcome
+}
+
+fn case(name: &str) -> Launcher {
+    Launcher::new(program()).arg(name)
+}
+
+fn seeded(name: &str, seed: u64) -> Launcher {
+    case(name).arg(seed.to_string())
+}
+
+/// (nodes, ranks per node): one node, all remote, mixed.
+const SHAPES: [(usize, usize); 3] = [(1, 6), (6, 1), (3, 2)];
+
+#[test]
+fn a_job_of_one_needs_no_process_manager() {
+    let outcome = std::process::Command::new(program()).arg("hello").output().unwrap();
+    assert!(String::from_utf8_lossy(&outcome.stdout).starts_with("rank 0 of 1 on "));
+}
+
+#[test]
+fn every_rank_learns_its_place() {
+    let outcome = run(case("hello").nodes(2, 2));
+    for (rank, out) in outcome.ranks.iter().enumerate() {
+        assert!(out.stdout.starts_with(&format!("rank {rank} of 4 on ")), "{}", out.stdout);
+    }
+}
+
+#[test]
+fn ring_passes_a_token() {
+    for (nodes, per_node) in [(1, 1), (1, 2), (2, 1), (1, 7), (3, 3)] {
+        run(case("ring").nodes(nodes, per_node));
+    }
+}
+
+#[test]
+fn ring_over_scattered_ranks() {
+    run(case("ring").placement(&[0, 1, 2, 0, 1, 2, 2, 1, 0]));
+}
+
+#[test]
+fn all_pairs_of_random_sizes() {
+    for (seed, (nodes, per_node)) in (1u64..).zip(SHAPES) {
+        run(seeded("pairs", seed).nodes(nodes, per_node));
+    }
+}
+
+#[test]
+fn any_source_sees_everybody_in_order() {
+    for (nodes, per_node) in SHAPES {
+        run(case("any_source").nodes(nodes, per_node));
+    }
+}
+
+#[test]
+fn messages_do_not_overtake() {
+    for (seed, (nodes, per_node)) in (1u64..).zip([(1, 2), (2, 1), (2, 2)]) {
+        run(seeded("order", seed).nodes(nodes, per_node));
+    }
+}
+
+#[test]
+fn both_sides_may_send_first() {
+    for (nodes, per_node) in [(1, 2), (2, 1), (2, 2)] {
+        run(case("head_to_head").nodes(nodes, per_node));
+    }
+}
+
+#[test]
+fn a_flood_is_bounded_and_matched_in_any_order() {
+    for (nodes, per_node) in [(1, 2), (2, 1)] {
+        run(case("flood").nodes(nodes, per_node));
+    }
+}
+
+#[test]
+fn a_rank_may_send_to_itself() {
+    run(case("self").nodes(1, 1));
+    run(case("self").nodes(2, 1));
+}
+
+#[test]
+fn test_makes_progress() {
+    for (nodes, per_node) in [(1, 2), (2, 1)] {
+        run(case("test").nodes(nodes, per_node));
+    }
+}
+
+#[test]
+fn collectives_match_serial_results_and_are_reproducible() {
+    for (nodes, per_node) in [(1, 1), (1, 2), (3, 1), (1, 7), (4, 4)] {
+        let sums: Vec<String> = (1..=2)
+            .map(|seed| run(seeded("collectives", seed).nodes(nodes, per_node)))
+            .flat_map(|outcome| outcome.ranks.into_iter().map(|rank| rank.stdout))
+            .collect();
+        assert!(sums.iter().all(|sum| *sum == sums[0] && sum.trim().len() == 16), "{sums:?}");
+    }
+}
+
+#[test]
+fn sixty_four_ranks_on_one_node() {
+    run(case("ring").nodes(1, 64));
+    run(case("collectives").nodes(1, 64));
+    run(case("any_source").nodes(1, 64));
+}
+
+#[test]
+fn sixty_four_ranks_on_sixteen_nodes() {
+    run(case("collectives").nodes(16, 4));
+}
+
+#[test]
+fn errors_are_typed_and_leave_the_job_usable() {
+    for (nodes, per_node) in [(1, 2), (2, 1)] {
+        run(case("errors").nodes(nodes, per_node));
+    }
+}
+
+#[test]
+fn an_abort_ends_the_whole_job() {
+    let outcome = case("die").nodes(2, 2).run().unwrap();
+    assert_eq!(outcome.aborted, Some(7), "{}", outcome.report());
+    assert!(!outcome.timed_out && !outcome.success());
+}
+
+#[test]
+fn a_lost_peer_on_another_node_is_named() {
+    let outcome = case("lost").nodes(3, 1).spare_survivors().run().unwrap();
+    for survivor in &outcome.ranks[..2] {
+        assert_eq!(survivor.status.code(), Some(3), "{}", outcome.report());
+        assert!(survivor.stderr.contains("told: lost rank 2"), "{}", survivor.stderr);
+    }
+}
