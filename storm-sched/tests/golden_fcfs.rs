@@ -35,11 +35,8 @@ fn golden(name: &str) -> Option<String> {
         Err(error) => {
             // Written past the capture of the test harness, which would hide it.
             let path = path.display();
-            writeln!(
-                std::io::stderr(),
-                "SKIPPED: no golden file {path}: {error}; set STORM_SHARED"
-            )
-            .unwrap();
+            let notice = format!("SKIPPED: no golden file {path}: {error}; set STORM_SHARED\n");
+            std::io::stderr().write_all(notice.as_bytes()).unwrap();
             None
         }
     }
