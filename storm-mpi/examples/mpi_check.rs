@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "collectives" => collectives(&world, seed)?,
         "errors" => errors(&world)?,
         "die" => die(&world)?,
-        "lost" => lost(&world),
+        "lost" => lost(&world)?,
         "pingpong" => pingpong(&world)?,
         other => return Err(format!("no case named {other}").into()),
     }
@@ -304,17 +304,19 @@ fn die(world: &World) -> Result<(), CommError> {
     world.recv(&mut [0u8], last, Tag(0)).map(|_| ())
 }
 
-/// The last rank vanishes without a word after a first message to all.
-fn lost(world: &World) {
+/// The last rank vanishes without a word, once all are connected with it.
+fn lost(world: &World) -> Result<(), CommError> {
     world.set_on_error(OnError::Return);
     let last = Rank::from_index(world.size() - 1);
     if world.rank() == last {
         for r in 0..last.0 {
-            world.send(&[1u8], Rank(r), Tag(0)).expect("first message");
+            world.send(&[1u8], Rank(r), Tag(0))?;
+            world.recv(&mut [0u8], Rank(r), Tag(0))?;
         }
         std::process::exit(0);
     }
-    world.recv(&mut [0u8], last, Tag(0)).expect("first message");
+    world.recv(&mut [0u8], last, Tag(0))?;
+    world.send(&[1u8], last, Tag(0))?;
     let error = world.recv(&mut [0u8], last, Tag(0)).expect_err("the peer is gone");
     assert!(matches!(error, CommError::PeerLost { rank, .. } if rank == last), "{error}");
     eprintln!("told: {error}");

@@ -66,7 +66,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let outcome = body(&scope);
         std::mem::forget(guard);
         let open: Vec<RequestId> = scope.open.borrow().clone();
-        let rest = open.into_iter().map(|id| world.wait(id).map(|_| ())).collect();
+        let rest = open.into_iter().try_for_each(|id| world.wait(id).map(|_| ()));
         match (outcome, world.checked(rest)) {
             (Ok(value), Ok(())) => Ok(value),
             (Err(error), _) | (Ok(_), Err(error)) => Err(error),
