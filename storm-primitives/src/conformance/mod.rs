@@ -18,10 +18,12 @@
 //! generous limit on the cluster's own clock ([`Factory::patience`]).
 
 mod agent;
+pub(crate) mod atomicity;
 pub(crate) mod cases;
 mod cluster;
 mod command;
 mod failure;
+pub(crate) mod history;
 mod local_cluster;
 mod pattern;
 mod plan;

@@ -1,6 +1,7 @@
 //! One cluster under one case: commands with their deadlines, and the shapes
 //! of operation that cases use most.
 
+use super::failure::expect;
 use super::{
     Capabilities, Cluster, ClusterSpec, Command, Failure, NodeGone, Op, OpResult, Pace, Payload,
     Plan, Presence, Read, Reply, Seen, Status, Store, Unsupported,
@@ -247,6 +248,53 @@ impl<C: Cluster> Trial<C> {
         }
         Ok(())
     }
+}
+
+impl<C: Cluster> Trial<C> {
+    /// The word at `addr` is `value` on the nodes of `set` and `other` elsewhere.
+    pub(crate) async fn expect_word(
+        &self,
+        addr: GlobalAddr,
+        set: &NodeSet,
+        value: u64,
+        other: u64,
+    ) -> Result<(), Failure> {
+        for (node, seen) in self.words(&self.survivors(), addr).await? {
+            let expected = if set.contains(node) { value } else { other };
+            expect(format!("the word at {addr} on {node}"), expected, seen)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the word at `addr` of every survivor's own copy.
+    pub(crate) async fn store_all(&self, addr: GlobalAddr, value: u64) -> Result<(), Failure> {
+        for node in self.survivors().iter() {
+            self.store(node, Store::Word(addr, value)).await?;
+        }
+        Ok(())
+    }
+
+    /// An operation of `node` that comes after all it issued before, on every
+    /// survivor.
+    pub(crate) async fn fence(&self, node: NodeId) -> Result<(), Failure> {
+        let dest = self.survivors();
+        let op = put(&dest, self.plan.bulk(0), Payload::empty());
+        expect(format!("a transfer from {node} to {dest}"), Ok(()), self.xfer(node, op).await?)
+    }
+
+    /// Takes what is pending on an event of `node`.
+    pub(crate) async fn drain(&self, node: NodeId, event: EventId) -> Result<Vec<Signal>, Failure> {
+        let mut signals = Vec::new();
+        while let Some(signal) = self.poll(node, event).await? {
+            signals.push(signal);
+        }
+        Ok(signals)
+    }
+}
+
+/// The set of these nodes.
+pub(crate) fn nodes(ids: &[u32]) -> NodeSet {
+    ids.iter().copied().map(NodeId).collect()
 }
 
 /// An XFER-AND-SIGNAL that is waited for and signals nobody else.

@@ -4,6 +4,13 @@
 use super::suite::{Bench, Verdict};
 use super::{Factory, Trial};
 
+mod caw;
+mod concurrency;
+mod faulty_arguments;
+mod histories;
+mod order;
+mod signals;
+mod sizes;
 mod xfer;
 
 /// Calls a macro with the list of all cases: `module { name(nodes) .. }`.
@@ -18,6 +25,77 @@ macro_rules! __conformance_list {
             { $($context)* }
             xfer {
                 reaches_one_node(4),
+                reaches_all_nodes(6),
+                reaches_a_set_with_holes(12),
+                reaches_random_sets(12),
+                to_nobody_succeeds(3),
+                of_zero_bytes_signals(4),
+                needs_no_event(3),
+                outlives_its_caller(3),
+                reports_its_status_once(4),
+                may_name_one_event_twice(2),
+            }
+            signals {
+                come_after_the_data(5),
+                are_counted(4),
+                of_several_nodes_add_up(4),
+                of_events_are_separate(2),
+                release_one_waiter_each(3),
+                keep_step_with_the_data(4),
+            }
+            caw {
+                knows_four_relations(4),
+                compares_unsigned(2),
+                writes_when_true(6),
+                writes_nothing_when_false(4),
+                may_write_what_it_compares(4),
+                of_nobody_is_true(3),
+                finds_one_dissenter(12),
+                asks_only_its_set(12),
+                sees_own_stores(2),
+                reaches_the_last_word(3),
+            }
+            faulty_arguments {
+                xfer_past_the_end(3),
+                xfer_that_overflows(3),
+                xfer_of_nothing_past_the_end(3),
+                xfer_with_unknown_event(3),
+                caw_misaligned(3),
+                caw_out_of_bounds(3),
+                node_that_never_was(3),
+            }
+            order {
+                small_stays_behind_large(6),
+                caw_sees_own_xfer(4),
+                xfer_overwrites_own_caw(4),
+                last_of_a_node_remains(4),
+                is_the_same_everywhere(6),
+                is_causal(3),
+                of_overlapping_blocks(5),
+            }
+            concurrency {
+                leaves_one_value(6),
+                has_one_winner(6),
+                has_no_write_skew(4),
+                holds_for_overlapping_sets(5),
+                makes_a_lock(4),
+                makes_a_counter(4),
+                survives_abandonment(4),
+            }
+            histories {
+                of_everything(3),
+                of_questions(3),
+                of_transfers(3),
+                of_patient_nodes(3),
+            }
+            sizes {
+                around_a_word(3),
+                around_pages(4),
+                of_megabytes(4),
+                of_64_mib(2),
+                share_a_word(7),
+                many_small_in_flight(4),
+                many_large_in_flight(4),
             }
         }
     };
