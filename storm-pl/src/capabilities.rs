@@ -1,11 +1,9 @@
 //! What this node lets the daemon do, for one line in its log at the start.
 
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::cgroup::{self, CgroupUnusable};
-use crate::ids::Errno;
 use crate::realtime::{DEFAULT_PRIORITY, RealtimeRefused, probe_realtime};
 
 /// What can be used here, and for the rest the reason why not.
@@ -26,21 +24,9 @@ impl Capabilities {
             Some(parent) => Ok(parent.to_owned()),
             None => cgroup::own_directory(),
         };
-        let cgroup = parent.and_then(|parent| probe_cgroup(&parent).map(|()| parent));
+        let cgroup = parent.and_then(|parent| cgroup::check_features(&parent).map(|()| parent));
         Self { cgroup, realtime: probe_realtime(DEFAULT_PRIORITY) }
     }
-}
-
-fn probe_cgroup(parent: &Path) -> Result<(), CgroupUnusable> {
-    let scratch = parent.join(format!("storm-probe-{}", std::process::id()));
-    fs::create_dir(&scratch).map_err(|error| CgroupUnusable::CannotCreate {
-        parent: parent.to_owned(),
-        errno: Errno::of(&error),
-    })?;
-    let result = cgroup::check_features(&scratch);
-    // An empty directory that stays is harmless, and the next probe of this process says so.
-    let _ = fs::remove_dir(&scratch);
-    result
 }
 
 impl fmt::Display for Capabilities {

@@ -4,9 +4,9 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::ids::ProcessId;
+use crate::sys;
 
 /// More processes than a kernel can have (`PID_MAX_LIMIT`): bounds one pass.
 const PROCESSES_MAX: usize = 4 << 20;
@@ -67,26 +67,9 @@ pub(crate) fn kill_descendants(root: ProcessId, spared: &[ProcessId]) -> usize {
 /// Kills `pid` if its parent is in `family`. The descriptor pins the process before its parent is
 /// read again, so that a number which was reused in between is never hit.
 fn kill_member(pid: ProcessId, family: &HashSet<ProcessId>) {
-    // SAFETY: pidfd_open takes two integers and returns a new descriptor.
-    let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) };
-    let Ok(raw) = i32::try_from(raw) else { return };
-    if raw < 0 {
-        return;
-    }
-    // SAFETY: the kernel has just made this descriptor for this process.
-    let pinned = unsafe { OwnedFd::from_raw_fd(raw) };
+    let Ok(pinned) = sys::open_process(pid) else { return };
     if stat(pid).is_some_and(|(_, parent)| family.contains(&parent)) {
-        // A process that ended meanwhile is as dead as wanted, so the result does not matter.
-        // SAFETY: pidfd_send_signal with a null siginfo acts like kill.
-        unsafe {
-            libc::syscall(
-                libc::SYS_pidfd_send_signal,
-                pinned.as_raw_fd(),
-                libc::SIGKILL,
-                std::ptr::null::<libc::siginfo_t>(),
-                0,
-            )
-        };
+        sys::kill_process(&pinned);
     }
 }
 

@@ -3,12 +3,15 @@
 //! Deliberately nothing else: policy (what to do when one fails) stays with the callers.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::ids::{Errno, ProcessId};
 
 /// `CLONE_INTO_CGROUP` of `linux/sched.h`; libc's constant has too narrow a type.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Signals of Linux (`_NSIG` but on MIPS).
+const SIGNALS: usize = 64;
 
 /// Which side of a fork this is.
 pub(crate) enum Forked {
@@ -89,10 +92,22 @@ pub(crate) fn signal_thread(process: ProcessId, thread: i32, signal: i32) -> Res
 
 /// Puts every signal back to its default action and unblocks all of them.
 pub(crate) fn reset_signals() {
-    for signal in 1..=libc::SIGRTMAX() {
-        // SAFETY: SIG_DFL installs no handler; the signals that cannot be changed (and the two
-        // that libc keeps) are refused by an error, which is what is wanted.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    /// `struct sigaction` of the kernel: handler, flags, restorer, mask. Zeros are SIG_DFL.
+    const DEFAULT: [u64; 4] = [0; 4];
+    for signal in 1..=SIGNALS {
+        // Not through libc, which keeps signals 32 and 33 to itself: a caller that ignored them
+        // would have them ignored in every job.
+        // SAFETY: the kernel reads 32 bytes; the default action runs no handler. SIGKILL and
+        // SIGSTOP are refused by an error, which is what is wanted.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                DEFAULT.as_ptr(),
+                std::ptr::null_mut::<libc::c_void>(),
+                SIGNALS / 8,
+            )
+        };
     }
     // SAFETY: the set is initialised by sigemptyset before it is used.
     unsafe {
@@ -100,4 +115,30 @@ pub(crate) fn reset_signals() {
         libc::sigemptyset(&raw mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
     }
+}
+
+/// Pins a process: the descriptor never names another one, even after its number is reused.
+pub(crate) fn open_process(process: ProcessId) -> Result<OwnedFd, Errno> {
+    // SAFETY: pidfd_open takes two integers.
+    let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, process.0, 0) };
+    if raw == -1 {
+        return Err(Errno::last());
+    }
+    // SAFETY: the kernel has just made this descriptor for this process.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw as RawFd) })
+}
+
+/// Kills a pinned process. One that has ended meanwhile is as dead as wanted: no result.
+pub(crate) fn kill_process(pinned: &OwnedFd) {
+    let no_info = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: pidfd_send_signal without a siginfo acts like kill.
+    unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            pinned.as_raw_fd(),
+            libc::SIGKILL,
+            no_info,
+            0,
+        )
+    };
 }

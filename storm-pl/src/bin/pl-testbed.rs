@@ -21,7 +21,9 @@ fn main() -> ExitCode {
         ["keeper"] => keeper_main(),
         ["burn", threads] => burn(threads.parse().unwrap_or(1)),
         ["descriptors"] => list_descriptors(),
-        ["manage", cluster, mechanism, script] => manage(cluster, mechanism, script),
+        ["manage", cluster, mechanism, user, script] => {
+            manage(cluster, mechanism, user.parse().unwrap_or(0), script)
+        }
         _ => ExitCode::from(64),
     }
 }
@@ -57,9 +59,9 @@ fn list_descriptors() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// An NM that runs one shell script on a pad, prints `keeper PID` and `started`, and waits for
+/// An NM that runs one shell script on a pad as `user`, prints `keeper PID` and `started`, and waits for
 /// its end.
-fn manage(cluster: &str, mechanism: &str, script: &str) -> ExitCode {
+fn manage(cluster: &str, mechanism: &str, user: u32, script: &str) -> ExitCode {
     let config = KeeperConfig {
         cluster: cluster.to_owned(),
         node: "n1".to_owned(),
@@ -76,10 +78,11 @@ fn manage(cluster: &str, mechanism: &str, script: &str) -> ExitCode {
         }
     };
     println!("keeper {}", keeper.pid());
+    println!("capabilities {}", keeper.capabilities());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let Ok(runtime) = runtime else { return ExitCode::FAILURE };
     runtime.block_on(async {
-        match serve(keeper, script).await {
+        match serve(keeper, cluster, user, script).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 println!("error {error}");
@@ -89,16 +92,19 @@ fn manage(cluster: &str, mechanism: &str, script: &str) -> ExitCode {
     })
 }
 
-async fn serve(keeper: Keeper, script: &str) -> Result<(), Box<dyn std::error::Error>> {
+async fn serve(keeper: Keeper, cluster: &str, user: u32, script: &str) -> Result<(), Box<dyn std::error::Error>> {
     let (handle, mut events) = keeper.into_async()?;
     handle.make_pads(1)?;
     let spec = LaunchSpec {
         program: PathBuf::from("/bin/sh"),
         args: ["sh", "-c", script].map(OsString::from).to_vec(),
-        env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        env: vec![
+            ("PATH".into(), "/usr/bin:/bin".into()),
+            ("STORM_TEST".into(), cluster.into()),
+        ],
         cwd: PathBuf::from("/"),
         umask: 0o022,
-        credentials: Credentials::own(),
+        credentials: Credentials { uid: user, ..Credentials::own() },
         limits: Vec::new(),
         pmi: false,
     }

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 use nix::poll::{PollFd, PollTimeout, poll};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
 use std::os::fd::AsFd;
 
 use crate::cgroup::CgroupUnusable;
@@ -107,23 +109,37 @@ pub(crate) fn kill_and_remove(path: &Path) -> io::Result<()> {
     fs::remove_dir(path)
 }
 
-/// Whether cgroups can be used in `path`, an empty directory of the caller's.
-pub(crate) fn check_features(path: &Path) -> Result<(), CgroupUnusable> {
+/// Whether cgroups can be used in `parent`: makes one inside, starts a process in it, removes it.
+pub(crate) fn check_features(parent: &Path) -> Result<(), CgroupUnusable> {
+    let path = parent.join(format!("storm-probe-{}", std::process::id()));
+    fs::create_dir(&path).map_err(|error| CgroupUnusable::CannotCreate {
+        parent: parent.to_owned(),
+        errno: Errno::of(&error),
+    })?;
+    let result = check_in(&path);
+    // An empty directory that stays is harmless; the next attempt of this process will name it.
+    let _ = fs::remove_dir(&path);
+    result
+}
+
+fn check_in(path: &Path) -> Result<(), CgroupUnusable> {
     for file in ["cgroup.freeze", "cgroup.kill"] {
         if File::options().write(true).open(path.join(file)).is_err() {
             return Err(CgroupUnusable::Missing { file: file.to_owned() });
         }
     }
-    let directory =
-        File::open(path).map_err(|error| CgroupUnusable::CannotEnter(Errno::of(&error)))?;
+    let cannot = |errno| CgroupUnusable::CannotEnter(errno);
+    let directory = File::open(path).map_err(|error| cannot(Errno::of(&error)))?;
     // SAFETY: the child calls nothing but `_exit`, which is sound whatever other threads hold.
     match unsafe { sys::fork_into(Some(directory.as_fd())) } {
         Ok(Forked::Child) => sys::exit_now(0),
-        Ok(Forked::Parent(pid)) => {
-            let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid.0), None);
-            Ok(())
-        }
-        Err(error) => Err(CgroupUnusable::CannotEnter(Errno::of(&error))),
+        // The kernel kills it at birth where `cgroup.kill` has been used on the caller's cgroup.
+        Ok(Forked::Parent(pid)) => match waitpid(Pid::from_raw(pid.0), None) {
+            Ok(WaitStatus::Exited(_, 0)) => Ok(()),
+            Ok(_) => Err(cannot(Errno(libc::ECANCELED))),
+            Err(errno) => Err(cannot(errno.into())),
+        },
+        Err(error) => Err(cannot(Errno::of(&error))),
     }
 }
 

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::ids::ProcessId;
+use crate::sys;
 
 /// The cgroup of one pad, with the files the keeper uses held open.
 #[derive(Debug)]
@@ -14,19 +15,16 @@ pub(crate) struct PadCgroup {
     directory: File,
     processes: File,
     freeze: File,
-    kill: File,
 }
 
 impl PadCgroup {
     /// Makes the directory.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         fs::create_dir(path)?;
-        let write = |name: &str| File::options().write(true).open(path.join(name));
         Ok(Self {
             directory: File::open(path)?,
             processes: File::open(path.join("cgroup.procs"))?,
-            freeze: write("cgroup.freeze")?,
-            kill: write("cgroup.kill")?,
+            freeze: File::options().write(true).open(path.join("cgroup.freeze"))?,
         })
     }
 
@@ -35,9 +33,24 @@ impl PadCgroup {
         self.directory.as_fd()
     }
 
-    /// Kills every process inside, frozen or not.
+    /// Kills every process inside, frozen or not. Freezes the cgroup, so that nothing forks away
+    /// meanwhile; the kill does not wait for a thaw.
+    ///
+    /// Not by `cgroup.kill`: kernels since 6.14 count its uses and, when the counts of the
+    /// parent's cgroup and of the target differ, kill what `CLONE_INTO_CGROUP` starts there. The
+    /// pad could never be filled again.
     pub(crate) fn kill(&self) -> io::Result<()> {
-        self.kill.write_all_at(b"1", 0)
+        self.freeze.write_all_at(b"1", 0)?;
+        let found = self.processes()?;
+        let pinned: Vec<_> = found.iter().map(|&pid| sys::open_process(pid)).collect();
+        // Those that are still there after they were pinned are the ones that were meant.
+        let still = self.processes()?;
+        for (pid, pinned) in found.iter().zip(&pinned) {
+            if let (Ok(pinned), true) = (pinned, still.contains(pid)) {
+                sys::kill_process(pinned);
+            }
+        }
+        Ok(())
     }
 
     /// Undoes a freeze.

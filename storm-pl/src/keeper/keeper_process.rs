@@ -37,6 +37,8 @@ const LOOK_AGAIN_MS: u16 = 2;
 const LOOKS_BEFORE_STUCK: u32 = 5_000;
 /// As many processes are named in that report.
 const STUCK_NAMED_MAX: usize = 16;
+/// Tries (some 2 s) to hand over the descriptors of a PL.
+const HANDOVER_TRIES_MAX: u32 = 1_000;
 /// Looks at the end of the keeper (some 4 s) before it leaves what cannot be killed.
 const LAST_LOOKS_MAX: u32 = 2_000;
 
@@ -166,8 +168,8 @@ impl KeeperProcess {
         }
         match protocol::decode(&self.buffer[..received.len]) {
             Ok(Command::MakePad { pad }) => self.make_pad(pad),
-            Ok(Command::Release { pad, used }) => self.drain(pad, &used, false),
-            Ok(Command::Destroy { pad }) => self.drain(pad, &[], true),
+            Ok(Command::Release { pad, running, failed }) => self.release(pad, &running, failed),
+            Ok(Command::Destroy { pad }) => self.drain(pad, Draining::of_everything()),
             Ok(Command::Kill { pad, pls, signal }) => self.kill(pad, &pls, signal),
             Ok(Command::Place { id, spec }) => self.place(id, &spec),
             // The NM is this same program; what does not decode, or a second set-up, is a bug
@@ -233,15 +235,23 @@ impl KeeperProcess {
     }
 
     /// The job is over: what is left of it goes, then the pad is filled again.
-    fn drain(&mut self, id: PadId, used: &[PlIndex], everything: bool) {
+    fn release(&mut self, id: PadId, running: &[PlIndex], failed: Vec<PlIndex>) {
+        let Some(pad) = self.pads.get(&id) else { return };
+        let draining = if running.iter().any(|&pl| pad.process(pl).is_some()) {
+            Draining::of_everything()
+        } else {
+            Draining { awaited: failed, ..Draining::default() }
+        };
+        self.drain(id, draining);
+    }
+
+    fn drain(&mut self, id: PadId, mut draining: Draining) {
         let Some(pad) = self.pads.get_mut(&id) else { return };
-        let everything = everything
-            || pad.draining.is_some_and(|former| former.everything)
-            || used.iter().any(|&pl| pad.process(pl).is_some());
-        pad.draining = Some(Draining { everything, looks: 0 });
-        if everything {
+        draining.everything |= pad.draining.as_ref().is_some_and(|former| former.everything);
+        if draining.everything {
             pad.kill_everything();
         }
+        pad.draining = Some(draining);
     }
 
     fn look_at_pads(&mut self) {
@@ -259,7 +269,7 @@ impl KeeperProcess {
                     }
                     Err(error) => self.failed(id, PadStep::Thaw, Errno::of(&error)),
                 }
-            } else if pad.draining.is_some_and(|draining| draining.looks == LOOKS_BEFORE_STUCK) {
+            } else if pad.looks() == LOOKS_BEFORE_STUCK {
                 let mut processes = pad.strays().unwrap_or_default();
                 processes.extend(pad.pls.iter().flatten());
                 processes.truncate(STUCK_NAMED_MAX);
@@ -356,15 +366,22 @@ impl KeeperProcess {
 
     fn report(&mut self, report: &Report, descriptors: &[&OwnedFd]) {
         let borrowed: Vec<_> = descriptors.iter().map(|fd| fd.as_fd()).collect();
-        if let Err(error) = protocol::send(&self.control, report, &borrowed, Wait::Block) {
-            match report {
-                // Too many descriptors on their way (ETOOMANYREFS): the NM has to read some first.
-                Report::PlReady { pad, .. } if error.kind() != io::ErrorKind::BrokenPipe => {
-                    let (pad, errno) = (*pad, Errno::of(&error));
-                    self.failed(pad, PadStep::Handover, errno);
+        for _ in 0..HANDOVER_TRIES_MAX {
+            match protocol::send(&self.control, report, &borrowed, Wait::Block) {
+                Ok(()) => return,
+                // Too many descriptors of this user are on their way: an NM has to take some.
+                Err(error) if error.raw_os_error() == Some(libc::ETOOMANYREFS) => {
+                    let _ = poll(&mut [], PollTimeout::from(LOOK_AGAIN_MS));
                 }
-                _ => self.ended = true,
+                Err(_) => {
+                    self.ended = true;
+                    return;
+                }
             }
+        }
+        if let Report::PlReady { pad, .. } = report {
+            // Its ends close with this function; the PL sees that and exits.
+            self.failed(*pad, PadStep::Handover, Errno(libc::ETOOMANYREFS));
         }
     }
 

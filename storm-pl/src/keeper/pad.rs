@@ -4,6 +4,10 @@ use crate::cgroup::PadCgroup;
 use crate::ids::{PadId, PlIndex, ProcessId};
 use crate::process_tree;
 
+/// A PL that failed to launch exits at once; one that has not after so many looks (some 200 ms) is
+/// killed.
+const LOOKS_FOR_AWAITED_MAX: u32 = 100;
+
 /// A place for one job.
 pub(super) struct Pad {
     pub(super) id: PadId,
@@ -16,12 +20,20 @@ pub(super) struct Pad {
 }
 
 /// A pad on its way to be clean.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Draining {
     /// Every process has to go; otherwise only the former job's, the waiting PLs stay.
     pub(super) everything: bool,
+    /// PLs that are ending by themselves.
+    pub(super) awaited: Vec<PlIndex>,
     /// Looks taken so far.
     pub(super) looks: u32,
+}
+
+impl Draining {
+    pub(super) fn of_everything() -> Self {
+        Self { everything: true, ..Self::default() }
+    }
 }
 
 impl Pad {
@@ -56,26 +68,33 @@ impl Pad {
 
     /// Takes one more look at a draining pad; true when it has become clean.
     pub(super) fn look(&mut self) -> bool {
-        let Some(mut draining) = self.draining else { return false };
-        draining.looks = draining.looks.saturating_add(1);
         let strays = self.strays();
-        let clean = match &strays {
-            Some(strays) if draining.everything => {
-                strays.is_empty() && self.pls.iter().all(Option::is_none)
-            }
-            Some(strays) => strays.is_empty(),
-            None => false,
+        let Some(draining) = &mut self.draining else { return false };
+        draining.looks = draining.looks.saturating_add(1);
+        let pls = &self.pls;
+        let reaped = |pl: &PlIndex| pls.get(usize::from(pl.0)).is_none_or(Option::is_none);
+        let no_stray = strays.is_some_and(|strays| strays.is_empty());
+        let ended = if draining.everything {
+            pls.iter().all(Option::is_none)
+        } else {
+            draining.awaited.iter().all(reaped)
         };
-        if clean {
+        if no_stray && ended {
             self.draining = None;
             return true;
         }
-        // A stray shares its cgroup with the waiting PLs, and `cgroup.kill` is the only way that
-        // cannot miss one that is being forked: they all go. Strays are rare.
-        draining.everything = true;
-        self.draining = Some(draining);
-        self.kill_everything();
+        if draining.everything || !no_stray || draining.looks > LOOKS_FOR_AWAITED_MAX {
+            // A stray may be forking. Nothing escapes a kill of the whole pad, and that takes the
+            // waiting PLs along; strays are rare.
+            draining.everything = true;
+            self.kill_everything();
+        }
         false
+    }
+
+    /// Looks taken since the job was over.
+    pub(super) fn looks(&self) -> u32 {
+        self.draining.as_ref().map_or(0, |draining| draining.looks)
     }
 }
 

@@ -5,9 +5,10 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent};
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
@@ -22,12 +23,17 @@ use crate::launch_failure::LaunchFailure;
 use crate::node::pads::{Pads, Source};
 use crate::node::{Keeper, KeeperHandle};
 use crate::protocol::{self, MESSAGE_MAX_BYTES, PadStep};
-use crate::seqpacket::Wait;
+use crate::seqpacket::{Seqpacket, Wait};
 
 /// Descriptors asked about at once.
 const READY_MAX: usize = 64;
 /// Messages taken from one socket before the others get their turn.
 const MESSAGES_PER_TURN_MAX: usize = 64;
+
+/// A keeper that ends gives the killed processes some 4 s to die.
+const END_TIMEOUT_MS: u16 = 5_000;
+/// More reports than one pad can have on their way: bounds the wait for its keeper's end.
+const LAST_MESSAGES_MAX: usize = 16 * 1024;
 
 /// News from the keeper and its PLs.
 ///
@@ -256,7 +262,11 @@ impl KeeperEvents {
         // Closing our ends makes a keeper that still lives (its message was bad) end as well.
         let _ = pads.control.finish();
         pads.ending = true;
-        pads.pads.clear();
+        for (_, pad) in std::mem::take(&mut pads.pads) {
+            if let Some(control) = pad.control {
+                await_end(&control);
+            }
+        }
         if !expected {
             tracing::error!(keeper = self.keeper.0, %why, "the keeper of this node is gone");
         }
@@ -270,6 +280,25 @@ impl KeeperEvents {
         // it already, that is as good.
         let _ = waitpid(Pid::from_raw(self.keeper.0), None);
         self.queue.push_back(Event::KeeperGone { expected });
+    }
+}
+
+/// Waits until a pad's own keeper, which has lost its parent, has cleaned up and ended.
+fn await_end(control: &Seqpacket) {
+    let mut buffer = vec![0; MESSAGE_MAX_BYTES];
+    if control.finish().is_err() {
+        return;
+    }
+    for _ in 0..LAST_MESSAGES_MAX {
+        let mut source = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
+        let ended = match poll(&mut source, PollTimeout::from(END_TIMEOUT_MS)) {
+            Err(nix::errno::Errno::EINTR) => false,
+            Ok(1) => control.receive(&mut buffer, Wait::No).is_ok_and(|message| message.len == 0),
+            Ok(_) | Err(_) => true,
+        };
+        if ended {
+            return;
+        }
     }
 }
 

@@ -142,9 +142,11 @@ impl KeeperHandle {
     pub fn release(&self, pad: PadId) -> io::Result<()> {
         let mut pads = lock(&self.pads);
         let Some(state) = pads.pads.get_mut(&pad) else { return Err(no_pad()) };
-        let used = state.select(|pl| !matches!(pl, Pl::Idle { .. } | Pl::Absent));
+        let running = state.select(|pl| matches!(pl, Pl::Launching { .. } | Pl::Running));
+        let failed = state.select(|pl| matches!(pl, Pl::Failed));
         state.draining = true;
-        protocol::send(pads.control_of(pad), &Command::Release { pad, used }, &[], Wait::No)
+        let command = Command::Release { pad, running, failed };
+        protocol::send(pads.control_of(pad), &command, &[], Wait::No)
     }
 
     /// Kills every process in the pad at once, stopped or not, then fills it again.

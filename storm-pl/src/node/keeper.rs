@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command as Program, ExitCode, Stdio};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -132,6 +132,12 @@ impl Keeper {
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         Capabilities { cgroup: self.cgroup.clone(), realtime: probe_realtime(DEFAULT_PRIORITY) }
+    }
+
+    /// The node's cgroup directory; `None` where signals do the switch.
+    #[must_use]
+    pub fn cgroup(&self) -> Option<&Path> {
+        self.cgroup.as_deref().ok()
     }
 
     /// The keeper's process.

@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -15,47 +15,47 @@ use storm_pl::{
 use tokio::io::unix::AsyncFd;
 
 /// Nothing here takes longer unless it hangs.
-pub const HANG: Duration = Duration::from_secs(60);
+pub(crate) const HANG: Duration = Duration::from_secs(60);
 /// Nobody's user and group.
-pub const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = 65_534;
 
 static CLUSTERS: AtomicU32 = AtomicU32::new(0);
 
 /// A keeper with its handle and its events.
-pub struct Node {
-    pub handle: KeeperHandle,
-    pub events: KeeperEvents,
-    pub capacity: u16,
-    pub cgroup: Option<PathBuf>,
-    pub pid: i32,
+pub(crate) struct Node {
+    pub(crate) handle: KeeperHandle,
+    pub(crate) events: KeeperEvents,
+    pub(crate) capacity: u16,
+    pub(crate) cgroup: Option<PathBuf>,
+    pub(crate) pid: i32,
 }
 
 /// How a launch went.
 #[derive(Debug)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     Ran { status: ExitStatus, stdout: String, stderr: String },
     Failed(LaunchFailure),
 }
 
 /// Which mechanism a test asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mechanism {
+pub(crate) enum Mechanism {
     Cgroup,
     Signals,
 }
 
-pub const BOTH: [Mechanism; 2] = [Mechanism::Cgroup, Mechanism::Signals];
+pub(crate) const BOTH: [Mechanism; 2] = [Mechanism::Cgroup, Mechanism::Signals];
 
 /// A cluster name that no other test has.
-pub fn unique_cluster() -> String {
+pub(crate) fn unique_cluster() -> String {
     format!("test-{}-{}", std::process::id(), CLUSTERS.fetch_add(1, Ordering::Relaxed))
 }
 
-pub fn testbed() -> PathBuf {
+pub(crate) fn testbed() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_pl-testbed"))
 }
 
-pub fn config(mechanism: Mechanism, capacity: u16) -> KeeperConfig {
+pub(crate) fn config(mechanism: Mechanism, capacity: u16) -> KeeperConfig {
     KeeperConfig {
         cluster: unique_cluster(),
         node: "n1".to_owned(),
@@ -67,11 +67,11 @@ pub fn config(mechanism: Mechanism, capacity: u16) -> KeeperConfig {
 }
 
 /// `sh -c script` as the test's own user.
-pub fn shell(script: &str) -> LaunchSpec {
+pub(crate) fn shell(script: &str) -> LaunchSpec {
     program("/bin/sh", &["sh", "-c", script])
 }
 
-pub fn program(path: &str, args: &[&str]) -> LaunchSpec {
+pub(crate) fn program(path: &str, args: &[&str]) -> LaunchSpec {
     LaunchSpec {
         program: PathBuf::from(path),
         args: args.iter().map(OsString::from).collect(),
@@ -86,7 +86,7 @@ pub fn program(path: &str, args: &[&str]) -> LaunchSpec {
 
 impl Node {
     /// A keeper with one ready pad.
-    pub async fn start(mechanism: Mechanism, capacity: u16) -> Self {
+    pub(crate) async fn start(mechanism: Mechanism, capacity: u16) -> Self {
         let keeper = Keeper::start(&config(mechanism, capacity)).unwrap();
         let mut node = Self::attach(keeper, capacity);
         node.handle.make_pads(1).unwrap();
@@ -94,21 +94,21 @@ impl Node {
         node
     }
 
-    pub fn attach(keeper: Keeper, capacity: u16) -> Self {
-        let cgroup = keeper.capabilities().cgroup.ok();
+    pub(crate) fn attach(keeper: Keeper, capacity: u16) -> Self {
+        let cgroup = keeper.cgroup().map(Path::to_owned);
         let pid = keeper.pid().0;
         let (handle, events) = keeper.into_async().unwrap();
         Self { handle, events, capacity, cgroup, pid }
     }
 
-    pub async fn next(&mut self) -> Event {
+    pub(crate) async fn next(&mut self) -> Event {
         tokio::time::timeout(HANG, self.events.next_event())
             .await
             .expect("an event within the bound")
             .expect("a living keeper")
     }
 
-    pub async fn until_ready(&mut self, pad: PadId) {
+    pub(crate) async fn until_ready(&mut self, pad: PadId) {
         loop {
             match self.next().await {
                 Event::Ready { pad: ready } if ready == pad => return,
@@ -119,7 +119,7 @@ impl Node {
     }
 
     /// Launches on PL 0 of pad 0, collects everything, releases the pad, waits until it is ready.
-    pub async fn run(&mut self, spec: &LaunchSpec, rank: &RankSpec) -> Outcome {
+    pub(crate) async fn run(&mut self, spec: &LaunchSpec, rank: &RankSpec) -> Outcome {
         let outcome = self.run_only(&spec.encode().unwrap(), rank).await;
         self.handle.release(PadId(0)).unwrap();
         self.until_ready(PadId(0)).await;
@@ -127,7 +127,7 @@ impl Node {
     }
 
     /// As `run`, without the release.
-    pub async fn run_only(&mut self, spec: &EncodedSpec, rank: &RankSpec) -> Outcome {
+    pub(crate) async fn run_only(&mut self, spec: &EncodedSpec, rank: &RankSpec) -> Outcome {
         let (pad, pl) = (PadId(0), PlIndex(0));
         let Launching { ends, .. } = self.handle.launch(pad, pl, spec, rank).unwrap();
         let PlEnds { stdin, stdout, stderr, pmi } = ends;
@@ -146,7 +146,7 @@ impl Node {
     }
 
     /// Ends the keeper and waits for it.
-    pub async fn shut_down(mut self) {
+    pub(crate) async fn shut_down(mut self) {
         self.handle.shutdown().unwrap();
         loop {
             match tokio::time::timeout(HANG, self.events.next_event()).await.unwrap() {
@@ -158,36 +158,28 @@ impl Node {
                 None => panic!("the stream ended without saying why"),
             }
         }
-        if let Some(path) = &self.cgroup {
-            assert!(
-                !path.join("").join(".").exists() || !is_node_directory(path),
-                "{path:?} stays"
-            );
+        if let Some(directory) = &self.cgroup {
+            assert!(!directory.exists(), "{} stays", directory.display());
         }
     }
 }
 
-fn is_node_directory(path: &std::path::Path) -> bool {
-    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("storm-test-"))
-        && path.exists()
-}
-
 impl Outcome {
-    pub fn status(&self) -> ExitStatus {
+    pub(crate) fn status(&self) -> ExitStatus {
         match self {
             Self::Ran { status, .. } => *status,
             Self::Failed(failure) => panic!("not launched: {failure}"),
         }
     }
 
-    pub fn stdout(&self) -> &str {
+    pub(crate) fn stdout(&self) -> &str {
         match self {
             Self::Ran { stdout, .. } => stdout,
             Self::Failed(failure) => panic!("not launched: {failure}"),
         }
     }
 
-    pub fn failure(&self) -> LaunchFailure {
+    pub(crate) fn failure(&self) -> LaunchFailure {
         match self {
             Self::Failed(failure) => *failure,
             Self::Ran { .. } => panic!("{self:?} instead of a failed launch"),
@@ -196,7 +188,7 @@ impl Outcome {
 }
 
 /// Reads a pipe to its end.
-pub async fn read_all(pipe: OwnedFd) -> String {
+pub(crate) async fn read_all(pipe: OwnedFd) -> String {
     let mut text = Vec::new();
     let mut reader = PipeReader::new(pipe);
     while let Some(bytes) = reader.read().await {
@@ -206,10 +198,10 @@ pub async fn read_all(pipe: OwnedFd) -> String {
 }
 
 /// A pipe read in the event loop.
-pub struct PipeReader(AsyncFd<std::fs::File>);
+pub(crate) struct PipeReader(AsyncFd<std::fs::File>);
 
 impl PipeReader {
-    pub fn new(pipe: OwnedFd) -> Self {
+    pub(crate) fn new(pipe: OwnedFd) -> Self {
         let file = std::fs::File::from(pipe);
         // SAFETY: the file owns its descriptor for as long as the AsyncFd owns the file.
         Self(
@@ -219,7 +211,7 @@ impl PipeReader {
     }
 
     /// What is there; `None` at the end.
-    pub async fn read(&mut self) -> Option<Vec<u8>> {
+    pub(crate) async fn read(&mut self) -> Option<Vec<u8>> {
         use std::io::Read;
         loop {
             let mut guard = self.0.readable().await.unwrap();
@@ -234,7 +226,7 @@ impl PipeReader {
     }
 
     /// Reads on until `text` has come.
-    pub async fn until(&mut self, text: &str) -> String {
+    pub(crate) async fn until(&mut self, text: &str) -> String {
         let mut seen = String::new();
         while !seen.contains(text) {
             let bytes = tokio::time::timeout(HANG, self.read()).await.expect("output in time");
@@ -242,4 +234,43 @@ impl PipeReader {
         }
         seen
     }
+}
+
+/// Live processes whose first environment holds `STORM_TEST=token`.
+pub(crate) fn alive(token: &str) -> Vec<i32> {
+    let wanted = format!("STORM_TEST={token}");
+    let holds = |pid: &i32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    let entries = std::fs::read_dir("/proc").unwrap();
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(holds)
+        .filter(|&pid| !is_gone(pid))
+        .collect()
+}
+
+/// Whether a process has ended, reaped or not.
+pub(crate) fn is_gone(pid: i32) -> bool {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")),
+        Err(_) => true,
+    }
+}
+
+/// Looks until `condition` holds, giving the CPU up in between.
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < HANG, "waited in vain until {what}");
+        let _ = nix::poll::poll(&mut [], 1u8);
+    }
+}
+
+/// Adds the mark that `alive` looks for.
+pub(crate) fn marked(mut spec: LaunchSpec, token: &str) -> LaunchSpec {
+    spec.env.push(("STORM_TEST".into(), token.into()));
+    spec
 }
