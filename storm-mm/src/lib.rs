@@ -1,1 +1,26 @@
-//! Placeholder.
+//! The Machine Manager (MM): one per cluster. It keeps the job table, gives jobs
+//! their processing elements, strobes the time slices, collects the ends of jobs
+//! and answers clients.
+//!
+//! * [`Core`] decides: a state machine without I/O, told what happened and when.
+//! * [`driver`] acts: it carries the core's effects out over the primitives with
+//!   the algorithms of `storm-rm`, generic over the backend and over time.
+//! * [`journal`] remembers: every job event, durable before it is acknowledged.
+//! * [`api`] is what clients speak.
+//!
+//! What this crate does not do: touch a process or a node's files (that is the
+//! Node Manager), choose who runs where (`storm-sched`), or know a backend.
+
+pub mod api;
+mod config;
+pub mod driver;
+pub mod job;
+pub mod journal;
+mod live;
+mod manager;
+
+pub use config::{
+    CoreConfig, DEFAULT_HISTORY_LIMIT, DEFAULT_KILL_GRACE, NodeConfig, PartitionConfig,
+};
+pub use live::{SpoolContents, SpooledFile};
+pub use manager::{Core, Effect, Notice, PartitionError, StageJob, StageOutcome, TimerKind, Watch};

@@ -67,6 +67,15 @@ pub enum Command {
         /// Nothing follows.
         eof: bool,
     },
+    /// The attached client does not keep up: stop reading the output of the
+    /// job's ranks, or go on. Nothing is lost; the ranks block when their pipes
+    /// are full.
+    HoldOutput {
+        /// The job.
+        job: JobId,
+        /// Stop, or go on.
+        hold: bool,
+    },
     /// Every rank of the job is in the PMI barrier; these pairs were put.
     FenceDone {
         /// The job.

@@ -1,7 +1,7 @@
 //! Asking again: waiting for a condition that only COMPARE-AND-WRITE can see.
 
 use std::time::Duration;
-use storm_primitives::{CompareAndWrite, PrimitiveError, Primitives, Runtime};
+use storm_primitives::{CompareAndWrite, NodeSet, PrimitiveError, Primitives, Runtime};
 
 /// First pause: about the time of one question on a local network.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
@@ -29,13 +29,22 @@ impl Backoff {
 }
 
 /// Asks until the answer is TRUE. Cancel it by dropping it.
+///
+/// While the answer is FALSE only one node of the set is asked, the one that
+/// most likely is last, so that waiting for many nodes costs no more than
+/// waiting for one.
 pub(crate) async fn await_condition<P: Primitives>(
     primitives: &P,
     question: &CompareAndWrite,
 ) -> Result<(), PrimitiveError> {
     let mut backoff = Backoff::new();
-    while !primitives.compare_and_write(question.clone()).await? {
+    let last = question.set.last().map_or_else(NodeSet::new, NodeSet::single);
+    let of_last = CompareAndWrite { set: last, ..question.clone() };
+    loop {
+        let likely = primitives.compare_and_write(of_last.clone()).await?;
+        if likely && primitives.compare_and_write(question.clone()).await? {
+            return Ok(());
+        }
         backoff.pause(primitives.runtime()).await;
     }
-    Ok(())
 }

@@ -124,7 +124,7 @@ pub async fn detect_termination<P: Primitives>(
     primitives: &P,
     plan: &GlobalPlan,
     terminating: &mut TerminatingJobs,
-) -> Result<Vec<JobId>, PrimitiveError> {
+) -> Result<Vec<(JobId, JobIncarnation)>, PrimitiveError> {
     let mut terminated = Vec::new();
     for (id, job) in &mut terminating.jobs {
         let Some(flag) = plan.terminated(job.slot) else { continue };
@@ -132,13 +132,13 @@ pub async fn detect_termination<P: Primitives>(
         let question = CompareAndWrite::new(job.nodes.clone(), flag, Relation::Equal, set)
             .then_write(flag, NOT_TERMINATED);
         match primitives.compare_and_write(question).await {
-            Ok(true) => terminated.push(*id),
+            Ok(true) => terminated.push((*id, job.incarnation)),
             Ok(false) => {}
             Err(PrimitiveError::NodesDead { nodes }) => job.nodes = job.nodes.difference(&nodes),
             Err(error) => return Err(error),
         }
     }
-    for id in &terminated {
+    for (id, _) in &terminated {
         terminating.jobs.remove(id);
     }
     Ok(terminated)

@@ -1,0 +1,66 @@
+//! What a Machine Manager is told at its start: nodes, partitions, settings.
+
+use jiff::Timestamp;
+use std::rc::Rc;
+use std::time::Duration;
+use storm_sched::PolicyParams;
+
+/// The cluster as configured. Nodes are numbered from 1 in this order.
+#[derive(Clone)]
+pub struct CoreConfig {
+    /// The cluster's name.
+    pub cluster: String,
+    /// The compute nodes, in order of their number.
+    pub nodes: Vec<NodeConfig>,
+    /// The partitions; every node belongs to exactly one. The first one marked
+    /// default, or else the first, takes jobs that name none.
+    pub partitions: Vec<PartitionConfig>,
+    /// Jobs that can be on the machine at once.
+    pub job_slots: u32,
+    /// Largest heartbeat in bytes: bounds a job's arguments and environment.
+    pub heartbeat_bytes: usize,
+    /// Bytes per chunk of a file transfer.
+    pub chunk_bytes: u32,
+    /// Time between the request to end and the kill.
+    pub kill_grace: Duration,
+    /// Ended jobs kept in memory for `history`.
+    pub history_limit: usize,
+    /// Users who may cancel other users' jobs and shut the cluster down.
+    pub admin_uids: Vec<u32>,
+    /// The wall-clock time of the backend clock's origin.
+    pub origin: Timestamp,
+    /// The login name of a user, where the host knows it.
+    pub user_name: Rc<dyn Fn(u32) -> Option<String>>,
+}
+
+/// One compute node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeConfig {
+    /// Its name: `n1`.
+    pub name: String,
+    /// Its processing elements.
+    pub pes: u32,
+}
+
+/// One partition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartitionConfig {
+    /// Its name.
+    pub name: String,
+    /// Its nodes, as indices into [`CoreConfig::nodes`].
+    pub nodes: Vec<usize>,
+    /// The name of its policy.
+    pub sched: String,
+    /// The policy's settings.
+    pub params: PolicyParams,
+    /// Takes the jobs that name no partition.
+    pub default: bool,
+}
+
+/// Ended jobs kept in memory unless configured otherwise: a day of a busy
+/// cluster, at about a KiB each.
+pub const DEFAULT_HISTORY_LIMIT: usize = 20_000;
+
+/// Default of [`CoreConfig::kill_grace`]: long enough for a checkpoint of a
+/// small program, short enough for a person who waits.
+pub const DEFAULT_KILL_GRACE: Duration = Duration::from_secs(2);

@@ -1,0 +1,34 @@
+//! A bell: wakes the task that waits for it; a ring while nobody waits is heard
+//! by the next who does.
+
+use std::cell::{Cell, RefCell};
+use std::task::{Poll, Waker};
+
+/// For one listener within one thread.
+#[derive(Debug, Default)]
+pub(super) struct Bell {
+    rung: Cell<bool>,
+    listener: RefCell<Option<Waker>>,
+}
+
+impl Bell {
+    /// Wakes the listener.
+    pub(super) fn ring(&self) {
+        self.rung.set(true);
+        if let Some(waker) = self.listener.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    /// Waits for a ring since the last one heard.
+    pub(super) async fn heard(&self) {
+        std::future::poll_fn(|cx| {
+            if self.rung.take() {
+                return Poll::Ready(());
+            }
+            *self.listener.borrow_mut() = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}

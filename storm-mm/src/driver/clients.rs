@@ -1,0 +1,246 @@
+//! Clients: each request is answered from the core; attached clients get the
+//! events and the output of their job.
+
+use super::subscriber::{Flow, Subscriber};
+use super::{Contents, Shared};
+use crate::Notice;
+use crate::api::{
+    ApiError, Call, CancelOutcome, ErrorCode, JobState, ManagerRequest, Peer, Reply, ReplySink,
+};
+use std::rc::Rc;
+use storm_primitives::{NodeSet, Primitives, Runtime};
+use storm_rm::message::Command;
+use storm_rm::{InputSpec, JobId, JobSpec, Rank};
+
+/// Largest piece of standard input in one heartbeat.
+const INPUT_BYTES: usize = 32 * 1024;
+
+/// Answers calls for as long as the manager runs.
+pub(super) async fn run<P: Primitives, C: Contents + 'static>(
+    shared: Rc<Shared<P, C>>,
+    calls: async_channel::Receiver<Call>,
+) {
+    while let Ok(call) = calls.recv().await {
+        answer(&shared, call);
+    }
+}
+
+/// Whether an event ends a run of a job: it is over, or waits again.
+pub(super) fn ends_the_run(reply: &Reply) -> bool {
+    matches!(reply, Reply::Ended { .. } | Reply::State { state: JobState::Pending, .. })
+}
+
+fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call: Call) {
+    let Call { peer, request, replies } = call;
+    let (now, core) = (shared.now(), &shared.core);
+    let reply = match request {
+        ManagerRequest::Submit { spec, attach } => {
+            return submit(shared, peer, *spec, attach, replies);
+        }
+        ManagerRequest::Attach { job } => return attach(shared, peer, job, replies),
+        ManagerRequest::Input { job, data, eof } => input(shared, peer, job, &data, eof),
+        ManagerRequest::Cancel { jobs, signal } => Ok(cancel(shared, peer, &jobs, signal)),
+        ManagerRequest::Shutdown => shut_down(shared, peer),
+        ManagerRequest::Jobs(filter) => {
+            Ok(Reply::Jobs { jobs: core.borrow().list_jobs(now, &filter), more: false })
+        }
+        ManagerRequest::History(query) => {
+            Ok(Reply::Jobs { jobs: core.borrow().history(now, &query), more: false })
+        }
+        ManagerRequest::Show { job } => {
+            core.borrow().show(now, job).map(|job| Reply::Job { job: Box::new(job) })
+        }
+        ManagerRequest::Explain { job } => {
+            core.borrow().explain(now, job).map(|explanation| Reply::Explanation { explanation })
+        }
+        ManagerRequest::Nodes => Ok(Reply::Nodes { nodes: core.borrow().list_nodes() }),
+        ManagerRequest::Partitions => {
+            Ok(Reply::Partitions { partitions: core.borrow().list_partitions() })
+        }
+        ManagerRequest::Status => {
+            let status = core.borrow().status(now, shared.started);
+            Ok(Reply::Status { status: Box::new(status) })
+        }
+    };
+    // Behind what the request changed: an answer is a promise.
+    shared.defer(move || {
+        let _ = match reply {
+            Ok(reply) => replies.send(reply),
+            Err(error) => replies.refuse(error),
+        };
+    });
+}
+
+fn submit<P: Primitives, C: Contents + 'static>(
+    shared: &Rc<Shared<P, C>>,
+    peer: Peer,
+    spec: JobSpec,
+    attach: bool,
+    replies: ReplySink,
+) {
+    let submitted = shared.drive(|core, now| core.submit(now, peer, spec));
+    if let Ok(job) = submitted
+        && attach
+    {
+        // Before the effects of the submission are carried out, so that no event
+        // is missed.
+        shared.subscribe(job, replies.clone());
+    }
+    shared.defer(move || {
+        let _ = match submitted {
+            Ok(job) => replies.send(Reply::Submitted { job }),
+            Err(error) => replies.refuse(error),
+        };
+    });
+}
+
+fn attach<P: Primitives, C: Contents + 'static>(
+    shared: &Rc<Shared<P, C>>,
+    peer: Peer,
+    job: JobId,
+    replies: ReplySink,
+) {
+    let state = match shared.owned_by(peer, job) {
+        Ok(state) => state,
+        Err(error) => {
+            let _ = replies.refuse(error);
+            return;
+        }
+    };
+    let _ = replies.send(Reply::Attached { job, state });
+    if state.is_final() {
+        let core = shared.core.borrow();
+        if let Ok(record) = core.job(job)
+            && let crate::job::Phase::Ended(outcome) = &record.phase
+        {
+            let _ = replies.send(Reply::Ended {
+                job,
+                state: outcome.state,
+                exit_code: outcome.exit_code,
+                reason: outcome.reason.clone(),
+                breakdown: record.breakdown,
+            });
+        }
+        return;
+    }
+    shared.subscribe(job, replies);
+}
+
+fn input<P: Primitives, C: Contents + 'static>(
+    shared: &Rc<Shared<P, C>>,
+    peer: Peer,
+    job: JobId,
+    data: &bytes::Bytes,
+    eof: bool,
+) -> Result<Reply, ApiError> {
+    shared.owned_by(peer, job)?;
+    let core = shared.core.borrow();
+    let record = core.job(job)?;
+    let nodes: NodeSet = match record.spec.input {
+        InputSpec::None => return Ok(Reply::Ok),
+        InputSpec::All => record.ranks.iter().map(|share| share.node).collect(),
+        InputSpec::RankZero => record
+            .ranks
+            .iter()
+            .filter(|share| share.first == Rank(0))
+            .map(|share| share.node)
+            .collect(),
+    };
+    let mut rest = data.clone();
+    while !rest.is_empty() {
+        let piece = rest.split_to(rest.len().min(INPUT_BYTES));
+        shared.say(nodes.clone(), Command::Input { job, data: piece, eof: false });
+    }
+    if eof {
+        shared.say(nodes, Command::Input { job, data: bytes::Bytes::new(), eof: true });
+    }
+    Ok(Reply::Ok)
+}
+
+fn cancel<P: Primitives, C: Contents + 'static>(
+    shared: &Rc<Shared<P, C>>,
+    peer: Peer,
+    jobs: &[JobId],
+    signal: Option<i32>,
+) -> Reply {
+    let outcome = |job: &JobId| CancelOutcome {
+        job: *job,
+        error: shared.drive(|core, now| core.cancel(now, peer, *job, signal)).err(),
+    };
+    Reply::Cancelled { jobs: jobs.iter().map(outcome).collect() }
+}
+
+fn shut_down<P: Primitives, C: Contents + 'static>(
+    shared: &Rc<Shared<P, C>>,
+    peer: Peer,
+) -> Result<Reply, ApiError> {
+    // The user that the manager runs as is in the list of administrators.
+    if !shared.core.borrow().is_admin(peer) {
+        let message = "only an administrator may shut the cluster down";
+        return Err(ApiError::new(ErrorCode::NotPermitted, message));
+    }
+    shared.drive(|core, now| core.shut_down(now));
+    Ok(Reply::Ok)
+}
+
+impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
+    fn owned_by(&self, peer: Peer, job: JobId) -> Result<JobState, ApiError> {
+        let core = self.core.borrow();
+        let record = core.job(job)?;
+        if record.spec.owner.uid != peer.uid && !core.is_admin(peer) {
+            let message = format!("job {job} belongs to another user");
+            return Err(ApiError::new(ErrorCode::NotPermitted, message));
+        }
+        Ok(record.state())
+    }
+
+    /// Lets a client follow a job.
+    fn subscribe(self: &Rc<Self>, job: JobId, sink: ReplySink) {
+        let subscriber = Rc::new(Subscriber::new(sink));
+        self.subscribers.borrow_mut().entry(job).or_default().push(subscriber.clone());
+        let (this, own) = (self.clone(), subscriber.clone());
+        let passing = self.primitives.runtime().spawn(async move {
+            own.pass_on(|flow| this.set_flow(job, flow)).await;
+            this.unsubscribe(job, &own);
+        });
+        passing.detach();
+    }
+
+    fn unsubscribe(&self, job: JobId, gone: &Rc<Subscriber>) {
+        let mut all = self.subscribers.borrow_mut();
+        let Some(list) = all.get_mut(&job) else { return };
+        list.retain(|subscriber| !Rc::ptr_eq(subscriber, gone));
+        if list.is_empty() {
+            all.remove(&job);
+            drop(all);
+            // Nobody is behind any more.
+            self.set_flow(job, Flow::GoOn);
+        }
+    }
+
+    /// Passes news of a job to those attached to it.
+    pub(super) fn publish(&self, job: JobId, notice: Notice) {
+        let subscribers = self.subscribers.borrow().get(&job).cloned().unwrap_or_default();
+        let reply = match notice {
+            Notice::Event(reply) => reply,
+            Notice::Output(rank, stream, data) => Reply::Output { job, rank, stream, data },
+        };
+        for subscriber in subscribers {
+            let flow = subscriber.push(reply.clone());
+            self.set_flow(job, flow);
+        }
+    }
+
+    fn set_flow(&self, job: JobId, flow: Flow) {
+        let hold = match flow {
+            Flow::Hold => true,
+            Flow::GoOn => false,
+            Flow::Unchanged => return,
+        };
+        let nodes: NodeSet = match self.core.borrow().job(job) {
+            Ok(record) => record.ranks.iter().map(|share| share.node).collect(),
+            Err(_) => return,
+        };
+        self.say(nodes, Command::HoldOutput { job, hold });
+    }
+}

@@ -1,0 +1,96 @@
+//! Carries out what the core wants, in order, once it is durable.
+
+use super::{Contents, DriverError, Pending, Shared, staging, watches};
+use crate::journal::{Entry, Journal};
+use crate::{Effect, Notice};
+use std::rc::Rc;
+use storm_primitives::{Primitives, Runtime};
+use storm_rm::JobId;
+
+/// Runs until the cluster is down or the manager must stop.
+pub(super) async fn run<P: Primitives, J: Journal, C: Contents + 'static>(
+    shared: &Rc<Shared<P, C>>,
+    journal: &J,
+) -> Result<(), DriverError> {
+    loop {
+        let batch = std::mem::take(&mut *shared.pending.borrow_mut());
+        if let Some(error) = shared.failure.borrow_mut().take() {
+            return Err(error);
+        }
+        if batch.is_empty() {
+            if shared.core.borrow().is_down() {
+                return Ok(());
+            }
+            shared.pending_bell.heard().await;
+            continue;
+        }
+        let entries: Vec<Entry> = batch
+            .iter()
+            .filter_map(|pending| match pending {
+                Pending::Effect(Effect::Journal(job, event)) => Some((*job, event.clone())),
+                Pending::Effect(_) | Pending::Action(_) => None,
+            })
+            .collect();
+        if !entries.is_empty() {
+            journal.append(entries).await?;
+        }
+        for pending in batch {
+            match pending {
+                Pending::Effect(effect) => perform(shared, effect),
+                Pending::Action(action) => action(),
+            }
+        }
+    }
+}
+
+fn perform<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, effect: Effect) {
+    match effect {
+        Effect::Journal(..) => {}
+        Effect::Command(nodes, command) => shared.say(nodes, command),
+        Effect::Strobe(nodes, strobe) => shared.strobe(nodes, strobe),
+        Effect::SlicesChanged(partition) => shared.slice_bells[usize::from(partition.0)].ring(),
+        Effect::Stage(stage) => {
+            let job = stage.job;
+            let task = shared.primitives.runtime().spawn(staging::run(shared.clone(), stage));
+            shared.add_job_task(job, task);
+        }
+        Effect::AbandonStaging(job) => shared.drop_job_tasks(job),
+        Effect::AwaitStarted(watch) => {
+            let job = watch.job;
+            let started = watches::await_started(shared.clone(), watch);
+            let task = shared.primitives.runtime().spawn(started);
+            shared.add_job_task(job, task);
+        }
+        Effect::AwaitTermination(watch) => {
+            let mut terminating = shared.terminating.borrow_mut();
+            terminating.announced(watch.job, watch.slot, watch.incarnation, watch.nodes);
+            shared.terminating_bell.ring();
+        }
+        Effect::Timer { at, job, incarnation, kind } => {
+            let timer = shared.primitives.runtime().sleep_until(at);
+            let this = shared.clone();
+            let task = shared.primitives.runtime().spawn(async move {
+                timer.await;
+                this.drive(|core, now| core.timer(now, job, incarnation, kind));
+            });
+            shared.add_job_task(job, task);
+        }
+        Effect::Notify(job, notice) => notify(shared, job, notice),
+    }
+}
+
+fn notify<P: Primitives, C: Contents + 'static>(
+    shared: &Rc<Shared<P, C>>,
+    job: JobId,
+    notice: Notice,
+) {
+    let run_is_over = match &notice {
+        Notice::Output(..) => false,
+        Notice::Event(reply) => super::clients::ends_the_run(reply),
+    };
+    if run_is_over {
+        shared.drop_job_tasks(job);
+        shared.terminating.borrow_mut().remove(job);
+    }
+    shared.publish(job, notice);
+}

@@ -1,0 +1,242 @@
+//! The Machine Manager at work: drives the [`Core`] over the primitives.
+//!
+//! One task per duty: heartbeats, slices of each partition, reports of each node,
+//! membership, clients, the journal. They share the core and nothing else; the
+//! core's effects are carried out in order, after the journal entries before them
+//! are durable. Only strobes do not wait.
+//!
+//! What it does not do: decide. It owns no socket, file or wall clock: those come
+//! through [`Primitives`], [`Journal`], [`Contents`] and the channel of calls.
+
+mod bell;
+mod clients;
+mod effects;
+mod heartbeats;
+mod nodes;
+mod slices;
+mod staging;
+mod subscriber;
+mod watches;
+
+pub use staging::Contents;
+
+use crate::api::Call;
+use crate::journal::{Journal, JournalError};
+use crate::{Core, Effect};
+use bell::Bell;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::time::Duration;
+use storm_primitives::NodeSet;
+use storm_primitives::{Instant, NodeId, Primitives, Runtime, Task};
+use storm_rm::message::{Command, Strobe};
+use storm_rm::termination::TerminatingJobs;
+use storm_rm::{GlobalPlan, JobId, PartitionId};
+use subscriber::Subscriber;
+
+/// Settings of the driver.
+#[derive(Clone, Debug)]
+pub struct DriverConfig {
+    /// Every node must handle a heartbeat at least this often.
+    pub heartbeat_interval: Duration,
+    /// How long nodes may take to say good-bye at the end.
+    pub farewell: Duration,
+}
+
+impl Default for DriverConfig {
+    fn default() -> DriverConfig {
+        DriverConfig {
+            // A dead node is to be noticed within a second, at two heartbeats.
+            heartbeat_interval: Duration::from_millis(400),
+            farewell: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Why the manager stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum DriverError {
+    /// Events can no longer be made durable.
+    #[error("the manager cannot keep its promises without its journal")]
+    Journal(#[from] JournalError),
+    /// The network of the cluster is gone.
+    #[error("the cluster's network failed")]
+    Network(#[from] storm_primitives::PrimitiveError),
+}
+
+/// Runs a Machine Manager until the cluster is shut down.
+///
+/// # Errors
+/// [`DriverError`] when it must stop before.
+pub async fn run<P: Primitives, J: Journal + 'static, C: Contents + 'static>(
+    primitives: P,
+    plan: GlobalPlan,
+    core: Core,
+    journal: J,
+    contents: C,
+    calls: async_channel::Receiver<Call>,
+    config: DriverConfig,
+) -> Result<(), DriverError> {
+    let shared = Rc::new(Shared::new(primitives, plan, core, contents, config));
+    // What recovery found must be durable and acted upon before anything else.
+    shared.drive(|_, _| ());
+    let runtime = shared.primitives.runtime().clone();
+    let _heartbeats = runtime.spawn(heartbeats::run(shared.clone()));
+    let _liveness = runtime.spawn(heartbeats::watch_liveness(shared.clone()));
+    let _nodes = runtime.spawn(nodes::run(shared.clone()));
+    let _terminations = runtime.spawn(watches::run_terminations(shared.clone()));
+    let _clients = runtime.spawn(clients::run(shared.clone(), calls));
+    let partitions = shared.core.borrow().partition_count();
+    let _slices: Vec<Task> = (0..partitions)
+        .map(|id| runtime.spawn(slices::run(shared.clone(), PartitionId(id))))
+        .collect();
+    let ended = effects::run(&shared, &journal).await;
+    shared.farewell().await;
+    ended
+}
+
+/// What the tasks share.
+struct Shared<P, C> {
+    primitives: P,
+    plan: GlobalPlan,
+    contents: C,
+    config: DriverConfig,
+    started: Instant,
+    core: RefCell<Core>,
+    /// What is to be done once the journal entries before it are durable.
+    pending: RefCell<VecDeque<Pending>>,
+    pending_bell: Bell,
+    /// What goes out with the next heartbeat.
+    outbox: RefCell<Vec<(NodeSet, Command)>>,
+    outbox_bell: Bell,
+    slice_bells: Vec<Bell>,
+    terminating: RefCell<TerminatingJobs>,
+    terminating_bell: Bell,
+    /// Staging, watches and timers of each live job.
+    job_tasks: RefCell<BTreeMap<JobId, Vec<Task>>>,
+    subscribers: RefCell<BTreeMap<JobId, Vec<Rc<Subscriber>>>>,
+    /// Why a transfer failed on a node, as its report says.
+    file_failures: RefCell<BTreeMap<(storm_rm::Channel, storm_rm::Generation), Vec<String>>>,
+    channels: staging::Channels,
+    /// Highest heartbeat number delivered to all, for failure detection.
+    last_delivered: Cell<u64>,
+    failure: RefCell<Option<DriverError>>,
+}
+
+/// An item of the queue behind the journal.
+enum Pending {
+    Effect(Effect),
+    /// Something of the driver's own, in its place among the effects.
+    Action(Box<dyn FnOnce()>),
+}
+
+impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
+    fn new(
+        primitives: P,
+        plan: GlobalPlan,
+        core: Core,
+        contents: C,
+        config: DriverConfig,
+    ) -> Shared<P, C> {
+        Shared {
+            started: primitives.runtime().now(),
+            slice_bells: (0..core.partition_count()).map(|_| Bell::default()).collect(),
+            channels: staging::Channels::new(plan.config.channels),
+            primitives,
+            plan,
+            contents,
+            config,
+            core: RefCell::new(core),
+            pending: RefCell::default(),
+            pending_bell: Bell::default(),
+            outbox: RefCell::default(),
+            outbox_bell: Bell::default(),
+            terminating: RefCell::default(),
+            terminating_bell: Bell::default(),
+            job_tasks: RefCell::default(),
+            subscribers: RefCell::default(),
+            file_failures: RefCell::default(),
+            last_delivered: Cell::new(0),
+            failure: RefCell::default(),
+        }
+    }
+
+    fn now(&self) -> Instant {
+        self.primitives.runtime().now()
+    }
+
+    /// Lets the core act, and queues what it wants done.
+    fn drive<T>(&self, act: impl FnOnce(&mut Core, Instant) -> T) -> T {
+        let now = self.now();
+        let (result, effects) = {
+            let mut core = self.core.borrow_mut();
+            let result = act(&mut core, now);
+            (result, core.take_effects())
+        };
+        for effect in effects {
+            match effect {
+                Effect::Strobe(nodes, strobe) => self.strobe(nodes, strobe),
+                Effect::SlicesChanged(partition) => {
+                    self.slice_bells[usize::from(partition.0)].ring();
+                }
+                effect => self.pending.borrow_mut().push_back(Pending::Effect(effect)),
+            }
+        }
+        self.pending_bell.ring();
+        result
+    }
+
+    /// Queues an action behind everything that the core wanted so far.
+    fn defer(&self, action: impl FnOnce() + 'static) {
+        self.pending.borrow_mut().push_back(Pending::Action(Box::new(action)));
+        self.pending_bell.ring();
+    }
+
+    fn strobe(&self, nodes: NodeSet, strobe: Strobe) {
+        // A strobe that could not leave yet is overtaken by the next: nodes skip
+        // quanta, they do not catch up.
+        let mut outbox = self.outbox.borrow_mut();
+        outbox.retain(|(_, command)| {
+            !matches!(command, Command::Strobe(old) if old.partition == strobe.partition)
+        });
+        outbox.push((nodes, Command::Strobe(strobe)));
+        self.outbox_bell.ring();
+    }
+
+    fn say(&self, nodes: NodeSet, command: Command) {
+        if !nodes.is_empty() {
+            self.outbox.borrow_mut().push((nodes, command));
+            self.outbox_bell.ring();
+        }
+    }
+
+    fn fail(&self, error: impl Into<DriverError>) {
+        self.failure.borrow_mut().get_or_insert(error.into());
+        self.pending_bell.ring();
+    }
+
+    fn add_job_task(&self, job: JobId, task: Task) {
+        self.job_tasks.borrow_mut().entry(job).or_default().push(task);
+    }
+
+    fn drop_job_tasks(&self, job: JobId) {
+        // Dropped outside the borrow: a task's end may touch the map.
+        let tasks = self.job_tasks.borrow_mut().remove(&job);
+        drop(tasks);
+    }
+
+    /// Tells the nodes to leave and waits until they have, or for a while.
+    async fn farewell(self: &Rc<Self>) {
+        let nodes = self.primitives.membership().alive().difference(&NodeSet::single(NodeId::MM));
+        self.say(nodes, Command::Shutdown);
+        let membership = self.primitives.membership().clone();
+        let all_left = async {
+            let mut epoch = membership.epoch();
+            while membership.alive().len() > 1 {
+                epoch = membership.changed(epoch).await;
+            }
+        };
+        self.primitives.runtime().timeout(self.config.farewell, all_left).await;
+    }
+}

@@ -1,0 +1,86 @@
+//! Nodes come, speak and go: one reader per node's queue of reports, renewed with
+//! every life of the node.
+
+use super::{Contents, Shared};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+use storm_primitives::{Incarnation, NodeId, Primitives, Runtime, Task};
+use storm_rm::message::Report;
+use storm_rm::remote_queue::Reader;
+
+/// How long a report may take that was posted when a flag was set.
+pub(super) const REPORT_DELAY: Duration = Duration::from_millis(20);
+
+/// Follows the membership for as long as the manager runs.
+pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
+    let membership = shared.primitives.membership().clone();
+    let mut readers: BTreeMap<NodeId, Task> = BTreeMap::new();
+    for node in (1..=shared.plan.config.max_nodes).map(NodeId) {
+        readers.extend(reader(&shared, node).map(|task| (node, task)));
+    }
+    let mut known: BTreeMap<NodeId, Incarnation> = BTreeMap::new();
+    loop {
+        let epoch = membership.epoch();
+        let now = membership.incarnations();
+        let gone: Vec<NodeId> = known
+            .iter()
+            .filter(|(node, incarnation)| now.get(node) != Some(incarnation))
+            .map(|(node, _)| *node)
+            .collect();
+        for node in gone {
+            readers.remove(&node);
+            shared.drive(|core, now| core.node_lost(now, node));
+            let dead = storm_primitives::NodeSet::single(node);
+            shared.terminating.borrow_mut().nodes_died(&dead);
+            shared.terminating_bell.ring();
+            // The next life of the node starts its queue anew.
+            readers.extend(reader(&shared, node).map(|task| (node, task)));
+        }
+        known = now;
+        membership.changed(epoch).await;
+    }
+}
+
+/// Starts reading the reports of a node from an empty queue.
+fn reader<P: Primitives, C: Contents + 'static>(
+    shared: &Rc<Shared<P, C>>,
+    node: NodeId,
+) -> Option<Task> {
+    let plan = shared.plan.reports(node)?;
+    let queue = Reader::reset(shared.primitives.clone(), plan);
+    Some(shared.primitives.runtime().spawn(read_reports(shared.clone(), node, queue)))
+}
+
+async fn read_reports<P: Primitives, C: Contents + 'static>(
+    shared: Rc<Shared<P, C>>,
+    node: NodeId,
+    mut queue: Reader<P>,
+) {
+    loop {
+        let item = match queue.dequeue().await {
+            Ok(item) => item,
+            Err(error) => {
+                tracing::error!(%node, %error, "no more reports can be read from this node");
+                return;
+            }
+        };
+        match postcard::from_bytes::<Vec<Report>>(&item.data) {
+            Ok(reports) => reports.into_iter().for_each(|report| take(&shared, node, report)),
+            Err(error) => tracing::error!(%node, %error, "a malformed report was ignored"),
+        }
+        queue.release(item);
+    }
+}
+
+fn take<P: Primitives, C: Contents + 'static>(
+    shared: &Rc<Shared<P, C>>,
+    node: NodeId,
+    report: Report,
+) {
+    if let Report::FileFailed { channel, generation, reason } = &report {
+        let mut failures = shared.file_failures.borrow_mut();
+        failures.entry((*channel, *generation)).or_default().push(reason.clone());
+    }
+    shared.drive(|core, now| core.report(now, node, report));
+}

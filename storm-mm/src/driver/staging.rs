@@ -1,0 +1,150 @@
+//! Bringing a job's files to its nodes (Algorithm 6), a few files at a time.
+
+use super::Shared;
+use crate::{StageJob, StageOutcome};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use storm_primitives::{Primitives, Runtime};
+use storm_rm::file_transfer::{ChunkSource, TransferError, transfer_file};
+use storm_rm::message::{Command, ReceiveFile};
+use storm_rm::{Channel, ContentHash, FileSpec, Generation};
+
+/// Where the manager keeps the contents that clients sent it.
+pub trait Contents {
+    /// An open content.
+    type Source: ChunkSource;
+
+    /// Opens a content that user `uid` sent.
+    fn open(&self, uid: u32, hash: &ContentHash) -> impl Future<Output = io::Result<Self::Source>>;
+}
+
+/// The channels of the plan, each used by one transfer at a time, and the count
+/// of their uses.
+pub(super) struct Channels {
+    free: RefCell<Vec<Channel>>,
+    waiting: RefCell<VecDeque<Waker>>,
+    generation: Cell<u64>,
+}
+
+impl Channels {
+    pub(super) fn new(channels: u32) -> Channels {
+        Channels {
+            free: RefCell::new((0..channels).rev().map(Channel).collect()),
+            waiting: RefCell::default(),
+            generation: Cell::new(0),
+        }
+    }
+
+    async fn take(&self) -> Lease<'_> {
+        let channel = std::future::poll_fn(|cx| match self.free.borrow_mut().pop() {
+            Some(channel) => Poll::Ready(channel),
+            None => {
+                self.waiting.borrow_mut().push_back(cx.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await;
+        self.generation.set(self.generation.get() + 1);
+        Lease { channels: self, channel, generation: Generation(self.generation.get()) }
+    }
+}
+
+/// One use of a channel; free again when dropped.
+struct Lease<'a> {
+    channels: &'a Channels,
+    channel: Channel,
+    generation: Generation,
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        self.channels.free.borrow_mut().push(self.channel);
+        // All look again: a waiter may have been cancelled.
+        self.channels.waiting.borrow_mut().drain(..).for_each(Waker::wake);
+    }
+}
+
+/// Brings all files of a job to its nodes and tells the core.
+pub(super) async fn run<P: Primitives, C: super::Contents + 'static>(
+    shared: Rc<Shared<P, C>>,
+    stage: StageJob,
+) {
+    let mut outcome = StageOutcome::default();
+    let mut result = Ok(());
+    for file in &stage.files {
+        result = stage_file(&shared, &stage, file, &mut outcome).await;
+        if result.is_err() {
+            break;
+        }
+    }
+    let result = result.map(|()| outcome);
+    shared.drive(|core, now| core.staged(now, stage.job, stage.incarnation, result));
+}
+
+async fn stage_file<P: Primitives, C: super::Contents + 'static>(
+    shared: &Rc<Shared<P, C>>,
+    stage: &StageJob,
+    file: &FileSpec,
+    outcome: &mut StageOutcome,
+) -> Result<(), String> {
+    let name = file.name.to_string_lossy().into_owned();
+    let asked = shared.now();
+    let mut source = shared
+        .contents
+        .open(stage.owner.uid, &file.hash)
+        .await
+        .map_err(|error| format!("{name} is not in the manager's spool: {error}"))?;
+    outcome.read += shared.now() - asked;
+    let lease = shared.channels.take().await;
+    let info = ReceiveFile {
+        channel: lease.channel,
+        generation: lease.generation,
+        file: file.clone(),
+        owner: stage.owner,
+        chunk_bytes: shared.plan.config.chunk_bytes,
+    };
+    shared.say(stage.nodes.clone(), Command::ReceiveFile(info.clone()));
+    let transfer =
+        transfer_file(&shared.primitives, &shared.plan, &stage.nodes, &info, &mut source);
+    match transfer.await {
+        Ok(times) => {
+            outcome.read += times.read;
+            outcome.send += times.send;
+            outcome.write += times.write;
+            let bytes = if times.sent_to.is_empty() {
+                &mut outcome.skipped_bytes
+            } else {
+                &mut outcome.sent_bytes
+            };
+            *bytes += file.size_bytes;
+            Ok(())
+        }
+        Err(error) => Err(explain(shared, &name, &info, error).await),
+    }
+}
+
+/// The reason of a failed transfer in words; that of the node itself where it
+/// has one.
+async fn explain<P: Primitives, C: super::Contents + 'static>(
+    shared: &Rc<Shared<P, C>>,
+    name: &str,
+    info: &ReceiveFile,
+    error: TransferError,
+) -> String {
+    let key = (info.channel, info.generation);
+    if let TransferError::NotWritten { nodes } = &error {
+        // The flag is set with the report on its way: give it a moment.
+        shared.primitives.runtime().sleep(super::nodes::REPORT_DELAY).await;
+        if let Some(reasons) = shared.file_failures.borrow_mut().remove(&key) {
+            return format!("{name} could not be written: {}", reasons.join("; "));
+        }
+        return format!("{name} could not be written on {nodes}");
+    }
+    shared.file_failures.borrow_mut().remove(&key);
+    let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+    format!("{name} could not be sent: {error}{}", cause.unwrap_or_default())
+}

@@ -1,0 +1,65 @@
+//! Watching flags in global memory: that a job's ranks run, that they ended.
+
+use super::{Contents, Shared};
+use crate::manager::Watch;
+use std::rc::Rc;
+use std::time::Duration;
+use storm_primitives::{PrimitiveError, Primitives, Runtime};
+use storm_rm::termination::detect_termination;
+
+/// First pause between two looks at jobs that are ending; it doubles.
+const FIRST_PAUSE: Duration = Duration::from_micros(500);
+/// Longest pause: as long as a job may hold its elements after its end.
+const LONGEST_PAUSE: Duration = Duration::from_millis(16);
+
+/// Waits until all ranks of a job execute.
+pub(super) async fn await_started<P: Primitives, C: Contents + 'static>(
+    shared: Rc<Shared<P, C>>,
+    watch: Watch,
+) {
+    let started = storm_rm::termination::await_started(
+        &shared.primitives,
+        &shared.plan,
+        watch.slot,
+        watch.incarnation,
+        &watch.nodes,
+    );
+    match started.await {
+        Ok(()) => {
+            shared.drive(|core, now| core.started(now, watch.job, watch.incarnation));
+        }
+        // The membership tells of the death as well, and ends the job.
+        Err(PrimitiveError::NodesDead { .. }) => {}
+        Err(error) => shared.fail(error),
+    }
+}
+
+/// Detects the end of jobs that have begun to end (Algorithm 8).
+pub(super) async fn run_terminations<P: Primitives, C: Contents + 'static>(
+    shared: Rc<Shared<P, C>>,
+) {
+    let runtime = shared.primitives.runtime().clone();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        if shared.terminating.borrow().is_empty() {
+            shared.terminating_bell.heard().await;
+            pause = FIRST_PAUSE;
+        }
+        // Jobs may be added or removed while the network answers.
+        let mut asked = shared.terminating.borrow().clone();
+        match detect_termination(&shared.primitives, &shared.plan, &mut asked).await {
+            Ok(terminated) => {
+                for (job, incarnation) in terminated {
+                    shared.terminating.borrow_mut().remove(job);
+                    shared.drive(|core, now| core.terminated(now, job, incarnation));
+                }
+            }
+            Err(error) => {
+                shared.fail(error);
+                return;
+            }
+        }
+        runtime.sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}

@@ -1,0 +1,181 @@
+//! What can happen to a job, as the journal holds it.
+
+use crate::api::{JobState, LaunchBreakdown};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::rc::Rc;
+use storm_rm::message::{NodeRanks, RankExit};
+use storm_rm::{JobIncarnation, JobSpec, Rank, Row};
+
+/// Something that happened to a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobEvent {
+    /// When, by the Machine Manager's wall clock.
+    pub at: Timestamp,
+    /// What.
+    pub kind: JobEventKind,
+}
+
+/// The kinds of events, in the order of a job's life.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum JobEventKind {
+    /// It was admitted.
+    Submitted {
+        /// What was asked for, with the submitter's identity.
+        spec: Rc<JobSpec>,
+        /// The partition that it waits for.
+        partition: String,
+    },
+    /// The policy gave it processing elements.
+    Placed {
+        /// Which run this is.
+        incarnation: JobIncarnation,
+        /// Its ranks on every node, consecutive.
+        ranks: Vec<NodeRanks>,
+        /// Its row of the matrix.
+        row: Row,
+        /// The nodes by name, folded.
+        node_list: String,
+    },
+    /// All its ranks execute.
+    Started {
+        /// Where the time of the launch went.
+        breakdown: LaunchBreakdown,
+    },
+    /// Its processes are being ended.
+    Ending {
+        /// Why.
+        cause: EndCause,
+    },
+    /// It is over.
+    Ended {
+        /// How.
+        outcome: Outcome,
+        /// How each rank ended, as far as known.
+        exits: Vec<RankExit>,
+    },
+    /// It waits again.
+    Requeued {
+        /// Why.
+        cause: EndCause,
+    },
+}
+
+/// Why a job is ended before its ranks have ended by themselves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EndCause {
+    /// A user asked for it.
+    Cancelled {
+        /// Which.
+        uid: u32,
+    },
+    /// A node died.
+    NodeLost {
+        /// Its name.
+        node: String,
+    },
+    /// A signal ended a rank; the others would wait for it.
+    RankKilled {
+        /// The rank.
+        rank: Rank,
+        /// The node it ran on.
+        node: String,
+        /// The signal.
+        signal: i32,
+    },
+    /// A rank called abort.
+    Aborted {
+        /// The rank.
+        rank: Rank,
+        /// The exit code it asked for.
+        exit_code: u8,
+    },
+    /// A rank could not be started.
+    LaunchFailed {
+        /// What failed and why.
+        reason: String,
+        /// As a shell gives it: 126 or 127.
+        exit_code: u8,
+    },
+    /// Its files could not be brought to the nodes.
+    StagingFailed {
+        /// What failed and why.
+        reason: String,
+    },
+    /// It ran as long as it was allowed to.
+    TimeLimit,
+    /// The Machine Manager that knew its processes is gone.
+    ManagerRestarted,
+    /// The cluster is going down.
+    Shutdown,
+}
+
+impl EndCause {
+    /// The state that a job ended for this cause is in.
+    pub fn state(&self) -> JobState {
+        match self {
+            EndCause::Cancelled { .. } | EndCause::Shutdown => JobState::Cancelled,
+            EndCause::NodeLost { .. } => JobState::NodeFail,
+            EndCause::TimeLimit => JobState::Timeout,
+            EndCause::RankKilled { .. }
+            | EndCause::Aborted { .. }
+            | EndCause::LaunchFailed { .. }
+            | EndCause::StagingFailed { .. }
+            | EndCause::ManagerRestarted => JobState::Failed,
+        }
+    }
+
+    /// The exit status that this cause gives the job; `None` where that of its
+    /// ranks counts.
+    pub fn exit_code(&self) -> Option<u8> {
+        const TERMINATED: u8 = 128 + 15;
+        match self {
+            EndCause::Cancelled { .. } | EndCause::Shutdown | EndCause::TimeLimit => {
+                Some(TERMINATED)
+            }
+            EndCause::RankKilled { signal, .. } => {
+                Some(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+            }
+            EndCause::Aborted { exit_code, .. } | EndCause::LaunchFailed { exit_code, .. } => {
+                Some(*exit_code)
+            }
+            EndCause::NodeLost { .. }
+            | EndCause::StagingFailed { .. }
+            | EndCause::ManagerRestarted => Some(1),
+        }
+    }
+}
+
+impl std::fmt::Display for EndCause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            EndCause::Cancelled { uid } => write!(f, "cancelled by user {uid}"),
+            EndCause::NodeLost { node } => write!(f, "node {node} died or was cut off"),
+            EndCause::RankKilled { rank, node, signal } => {
+                write!(f, "rank {rank} on {node} was ended by signal {signal}")
+            }
+            EndCause::Aborted { rank, exit_code } => {
+                write!(f, "rank {rank} aborted the job with exit code {exit_code}")
+            }
+            EndCause::LaunchFailed { reason, .. } | EndCause::StagingFailed { reason } => {
+                f.write_str(reason)
+            }
+            EndCause::TimeLimit => f.write_str("its time limit was reached"),
+            EndCause::ManagerRestarted => {
+                f.write_str("the Machine Manager was restarted while it ran")
+            }
+            EndCause::Shutdown => f.write_str("the cluster was shut down"),
+        }
+    }
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Its final state.
+    pub state: JobState,
+    /// The highest status of its ranks, as a shell gives it.
+    pub exit_code: u8,
+    /// Why, where that needs saying.
+    pub reason: Option<String>,
+}

@@ -1,0 +1,9 @@
+//! Jobs as the Machine Manager keeps them: a record that changes only by
+//! applying an event. The events are what the journal holds; replaying them gives
+//! the same record.
+
+mod event;
+mod record;
+
+pub use event::{EndCause, JobEvent, JobEventKind, Outcome};
+pub use record::{JobRecord, Phase};

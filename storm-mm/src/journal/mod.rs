@@ -1,0 +1,26 @@
+//! The journal: every job event, in order, durable before it counts.
+//!
+//! [`Journal`] is what the driver asks for; [`RedbJournal`] keeps it in an
+//! embedded store on disk, [`MemoryJournal`] in memory for tests and simulation.
+
+mod memory;
+mod redb_journal;
+
+pub use memory::MemoryJournal;
+pub use redb_journal::{JournalError, RedbJournal};
+
+use crate::job::JobEvent;
+use std::future::Future;
+use storm_rm::JobId;
+
+/// One entry of the journal.
+pub type Entry = (JobId, JobEvent);
+
+/// Appends job events durably.
+pub trait Journal {
+    /// Appends entries, all or none; they are durable when this completes.
+    ///
+    /// # Errors
+    /// [`JournalError`]: the manager must not go on as if they were.
+    fn append(&self, entries: Vec<Entry>) -> impl Future<Output = Result<(), JournalError>>;
+}

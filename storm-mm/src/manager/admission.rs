@@ -1,0 +1,126 @@
+//! Submission: whether a job may come in, and into which partition.
+
+use super::{Core, Effect, Notice};
+use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
+use crate::job::JobEventKind;
+use std::rc::Rc;
+use storm_primitives::Instant;
+use storm_rm::{JobId, JobSpec, Owner, PartitionId};
+use storm_sched::{Event, JobRequest};
+
+/// Share of a heartbeat that a job's specification may take; the rest is for
+/// the list of its nodes.
+const SPEC_SHARE_PERCENT: usize = 75;
+
+impl Core {
+    /// Admits a job, or says why it can never run here.
+    ///
+    /// # Errors
+    /// An [`ApiError`] for the client.
+    pub fn submit(
+        &mut self,
+        now: Instant,
+        peer: Peer,
+        mut spec: JobSpec,
+    ) -> Result<JobId, ApiError> {
+        if self.shutting_down {
+            return Err(ApiError::new(ErrorCode::ShuttingDown, "the cluster is going down"));
+        }
+        spec.owner = Owner { uid: peer.uid, gid: peer.gid };
+        self.check_size(&spec)?;
+        let partition = self.choose_partition(&spec)?;
+        let job = JobId(self.next_job);
+        let request = request_of(job, &spec);
+        let chosen = &self.partitions[usize::from(partition.0)];
+        let (name, policy) = (chosen.name.clone(), &chosen.policy);
+        storm_sched::feasible(policy.machine(), &request).map_err(|why| {
+            ApiError::new(
+                ErrorCode::Infeasible,
+                format!("partition {name:?} can never run this job"),
+            )
+            .why(why.to_string())
+        })?;
+        if policy.pending().len() >= storm_sched::MAX_PENDING_JOBS {
+            let limit = storm_sched::MAX_PENDING_JOBS;
+            return Err(ApiError::new(ErrorCode::QueueFull, format!("{limit} jobs are waiting"))
+                .hint("wait for some to start, or submit to another partition"));
+        }
+        self.next_job += 1;
+        self.append(now, job, JobEventKind::Submitted { spec: Rc::new(spec), partition: name });
+        self.tell_policy(now, partition, Event::Submit(request));
+        Ok(job)
+    }
+
+    /// Hands a job that waits (again) to its partition's policy.
+    pub(super) fn queue_again(&mut self, now: Instant, job: JobId) {
+        let record = &self.jobs[&job];
+        let request = request_of(job, &record.spec);
+        let state = Reply::State { job, state: JobState::Pending, reason: None, node_list: None };
+        match self.partition_named(&record.partition) {
+            Some(partition) => {
+                self.effects.push(Effect::Notify(job, Notice::Event(state)));
+                self.tell_policy(now, partition, Event::Submit(request));
+            }
+            None => {
+                let reason = format!("partition {} does not exist any more", record.partition);
+                let cause = crate::job::EndCause::StagingFailed { reason };
+                self.append_end(now, job, Some(cause), Vec::new());
+            }
+        }
+    }
+
+    fn check_size(&self, spec: &JobSpec) -> Result<(), ApiError> {
+        let limit = self.config.heartbeat_bytes * SPEC_SHARE_PERCENT / 100;
+        let bytes: usize = spec.argv.iter().map(|arg| arg.as_bytes().len()).sum::<usize>()
+            + spec
+                .env
+                .iter()
+                .map(|(name, value)| name.as_bytes().len() + value.as_bytes().len())
+                .sum::<usize>();
+        if bytes <= limit {
+            return Ok(());
+        }
+        Err(ApiError::new(ErrorCode::TooLarge, "the arguments and the environment are too large")
+            .why(format!("they take {bytes} bytes; {limit} are possible"))
+            .hint("pass large data in a file (--bcast)"))
+    }
+
+    fn choose_partition(&self, spec: &JobSpec) -> Result<PartitionId, ApiError> {
+        let offered = || {
+            let list = self.partitions.iter();
+            let list = list.map(|p| format!("{} ({} on {})", p.name, p.policy.name(), p.node_list));
+            list.collect::<Vec<_>>().join(", ")
+        };
+        let matches = |partition: &&super::Partition| {
+            spec.sched.as_deref().is_none_or(|sched| partition.policy.name() == sched)
+                && spec.partition.as_deref().is_none_or(|name| partition.name == name)
+        };
+        let candidates: Vec<_> = self.partitions.iter().filter(matches).collect();
+        let chosen = candidates.iter().find(|partition| partition.default).or(candidates.first());
+        if let Some(id) = chosen.and_then(|partition| self.partition_named(&partition.name)) {
+            return Ok(id);
+        }
+        let unknown = spec.partition.as_deref().filter(|name| self.partition_named(name).is_none());
+        let error = match (unknown, spec.sched.as_deref()) {
+            (Some(name), _) => {
+                ApiError::new(ErrorCode::NoSuchPartition, format!("there is no partition {name:?}"))
+            }
+            (None, Some(sched)) => {
+                let place = match &spec.partition {
+                    Some(name) => format!("partition {name:?} does not run"),
+                    None => "no partition runs".to_owned(),
+                };
+                ApiError::new(ErrorCode::NoSuchPolicy, format!("{place} the policy {sched:?}"))
+            }
+            (None, None) => ApiError::new(ErrorCode::NoSuchPartition, "there is no partition"),
+        };
+        Err(error.hint(format!("there are: {}", offered())))
+    }
+}
+
+pub(super) fn request_of(job: JobId, spec: &JobSpec) -> JobRequest {
+    let mut request = JobRequest::new(storm_sched::JobId(job.0), spec.procs);
+    request.nodes = spec.nodes;
+    request.time_limit = spec.time_limit;
+    request
+}

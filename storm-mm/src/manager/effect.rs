@@ -1,0 +1,106 @@
+//! What the core wants done.
+
+use crate::api::Reply;
+use crate::job::JobEvent;
+use std::time::Duration;
+use storm_primitives::{Instant, NodeSet};
+use storm_rm::message::{Command, Strobe};
+use storm_rm::{FileSpec, JobId, JobIncarnation, JobSlot, Owner, PartitionId, Rank};
+
+/// Something for the driver to do. In order; all but strobes only after the
+/// journal entries before them are durable.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Append to the journal.
+    Journal(JobId, JobEvent),
+    /// Say this to these nodes with the next heartbeat.
+    Command(NodeSet, Command),
+    /// Strobe these nodes at once.
+    Strobe(NodeSet, Strobe),
+    /// Bring files to nodes; answer with [`Core::staged`](super::Core::staged).
+    Stage(StageJob),
+    /// The staging of this job is not wanted any more.
+    AbandonStaging(JobId),
+    /// Watch for the start on all nodes; answer with
+    /// [`Core::started`](super::Core::started).
+    AwaitStarted(Watch),
+    /// Watch for the end on all nodes (Algorithm 8); answer with
+    /// [`Core::terminated`](super::Core::terminated).
+    AwaitTermination(Watch),
+    /// Call [`Core::timer`](super::Core::timer) at this time.
+    Timer {
+        /// When.
+        at: Instant,
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
+        /// What for.
+        kind: TimerKind,
+    },
+    /// Tell the clients attached to a job.
+    Notify(JobId, Notice),
+    /// The partition may need its next slice edge at another time now.
+    SlicesChanged(PartitionId),
+}
+
+/// A run of a job to watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// The job.
+    pub job: JobId,
+    /// Which run of it.
+    pub incarnation: JobIncarnation,
+    /// Where its flags lie.
+    pub slot: JobSlot,
+    /// Its nodes.
+    pub nodes: NodeSet,
+}
+
+/// Files to bring to nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageJob {
+    /// For which job.
+    pub job: JobId,
+    /// Which run of it.
+    pub incarnation: JobIncarnation,
+    /// To which nodes.
+    pub nodes: NodeSet,
+    /// Which files, the program first.
+    pub files: Vec<FileSpec>,
+    /// For whom.
+    pub owner: Owner,
+}
+
+/// What the staging of a job took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StageOutcome {
+    /// Reading the files.
+    pub read: Duration,
+    /// Sending the chunks.
+    pub send: Duration,
+    /// Waiting for the last write.
+    pub write: Duration,
+    /// Bytes of the files that were sent.
+    pub sent_bytes: u64,
+    /// Bytes of the files that every node had.
+    pub skipped_bytes: u64,
+}
+
+/// What a timer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerKind {
+    /// The job may have reached its time limit.
+    TimeLimit,
+    /// The job was asked to end and may not have done so.
+    Kill,
+}
+
+/// News of a job for the clients attached to it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    /// An event as the API knows it; after `ended` nothing follows.
+    Event(Reply),
+    /// Output, to be delivered in order with flow control.
+    Output(Rank, storm_rm::message::Stream, bytes::Bytes),
+}

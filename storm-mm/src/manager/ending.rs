@@ -1,0 +1,208 @@
+//! The end of jobs: asked for, forced, or reached.
+
+use super::live_job::Launch;
+use super::{Core, Effect, Notice, TimerKind};
+use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
+use crate::job::{EndCause, JobEventKind, Outcome, Phase};
+use storm_primitives::Instant;
+use storm_rm::JobId;
+use storm_rm::message::{Command, ExitStatus, RankExit};
+use storm_sched::Event;
+
+/// The polite request to end, before the kill.
+const SIGTERM: i32 = 15;
+/// Largest signal number of Linux (signal(7)).
+const MAX_SIGNAL: i32 = 64;
+
+impl Core {
+    /// Ends a job on behalf of a user, or sends it a signal.
+    ///
+    /// # Errors
+    /// An [`ApiError`] for the client: no such job, not theirs, over already.
+    pub fn cancel(
+        &mut self,
+        now: Instant,
+        peer: Peer,
+        job: JobId,
+        signal: Option<i32>,
+    ) -> Result<(), ApiError> {
+        let record = self.jobs.get(&job).ok_or_else(|| no_such_job(job))?;
+        if record.spec.owner.uid != peer.uid && !self.is_admin(peer) {
+            let message = format!("job {job} belongs to another user");
+            return Err(ApiError::new(ErrorCode::NotPermitted, message));
+        }
+        if let Phase::Ended(outcome) = &record.phase {
+            let message = format!("job {job} has ended: {}", outcome.state);
+            return Err(ApiError::new(ErrorCode::JobEnded, message));
+        }
+        match signal {
+            None => {
+                self.end_job(now, job, EndCause::Cancelled { uid: peer.uid });
+                Ok(())
+            }
+            Some(signal) => self.signal(job, signal),
+        }
+    }
+
+    /// Whether a user may act on everyone's jobs.
+    pub fn is_admin(&self, peer: Peer) -> bool {
+        peer.uid == 0 || self.config.admin_uids.contains(&peer.uid)
+    }
+
+    fn signal(&mut self, job: JobId, signal: i32) -> Result<(), ApiError> {
+        if !(1..=MAX_SIGNAL).contains(&signal) {
+            let message = format!("{signal} is not a signal number");
+            return Err(ApiError::new(ErrorCode::BadRequest, message)
+                .hint(format!("use 1 to {MAX_SIGNAL}, for example 10 for SIGUSR1")));
+        }
+        match self.live.get(&job) {
+            Some(live) if matches!(live.launch, Launch::Launched | Launch::Started) => {
+                let command = Command::SignalJob { job, signal };
+                self.effects.push(Effect::Command(live.nodes.clone(), command));
+                Ok(())
+            }
+            Some(_) | None => {
+                let message = format!("job {job} has no processes yet");
+                Err(ApiError::new(ErrorCode::BadRequest, message)
+                    .hint("to end it, cancel it without a signal"))
+            }
+        }
+    }
+
+    /// Ends every job and takes no more.
+    pub fn shut_down(&mut self, now: Instant) {
+        self.shutting_down = true;
+        let unfinished: Vec<JobId> = self
+            .jobs
+            .values()
+            .filter(|record| !matches!(record.phase, Phase::Ended(_)))
+            .map(|record| record.id)
+            .collect();
+        for job in unfinished {
+            self.end_job(now, job, EndCause::Shutdown);
+        }
+    }
+
+    /// Begins the end of a job, whatever it is doing.
+    pub(super) fn end_job(&mut self, now: Instant, job: JobId, cause: EndCause) {
+        let Some(record) = self.jobs.get(&job) else { return };
+        match (&record.phase, self.live.get(&job).map(|live| live.launch)) {
+            (Phase::Ended(_) | Phase::Ending(_), _) => {}
+            (Phase::Pending, _) | (Phase::Starting | Phase::Running, None) => {
+                let partition = self.partition_named(&record.partition);
+                self.append_end(now, job, Some(cause), Vec::new());
+                if let Some(partition) = partition {
+                    let withdrawn = Event::Cancel(storm_sched::JobId(job.0));
+                    self.withdraw(now, partition, job, withdrawn);
+                }
+            }
+            (Phase::Starting, Some(Launch::Staging | Launch::Staged)) => {
+                self.effects.push(Effect::AbandonStaging(job));
+                self.finish(now, job, Some(cause));
+            }
+            (Phase::Starting | Phase::Running, Some(_)) => self.end_processes(now, job, cause),
+        }
+    }
+
+    /// A job that waits leaves the queue at once, also in the middle of a slice:
+    /// it may still wait for the edge to enter it.
+    fn withdraw(
+        &mut self,
+        now: Instant,
+        partition: storm_rm::PartitionId,
+        job: JobId,
+        event: Event,
+    ) {
+        let id = storm_sched::JobId(job.0);
+        let held = &mut self.partition(partition).held;
+        let before = held.len();
+        held.retain(|event| !matches!(event, Event::Submit(request) if request.id == id));
+        if held.len() == before {
+            self.handle_event(now, partition, event);
+            self.effects.push(Effect::SlicesChanged(partition));
+        }
+    }
+
+    fn end_processes(&mut self, now: Instant, job: JobId, cause: EndCause) {
+        let polite =
+            matches!(cause, EndCause::Cancelled { .. } | EndCause::TimeLimit | EndCause::Shutdown);
+        self.append(now, job, JobEventKind::Ending { cause });
+        let Some(live) = self.live.get(&job) else { return };
+        let nodes = live.nodes.difference(&live.over);
+        let incarnation = live.incarnation;
+        if polite {
+            let ask = Command::SignalJob { job, signal: SIGTERM };
+            self.effects.push(Effect::Command(nodes, ask));
+            let at = now + self.config.kill_grace;
+            self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Kill });
+        } else {
+            self.effects.push(Effect::Command(nodes, Command::DestroyJob { job }));
+        }
+    }
+
+    /// The job's last process is gone: frees all that it held.
+    pub(super) fn finish(&mut self, now: Instant, job: JobId, cause: Option<EndCause>) {
+        self.release(now, job);
+        let Some(live) = self.live.remove(&job) else { return };
+        self.slots.put_back(live.slot);
+        let nodes = self.up(&live.nodes);
+        self.effects.push(Effect::Command(nodes, Command::ReleaseJob { job }));
+        let requeue = self.jobs[&job].spec.requeue && !self.shutting_down;
+        match cause {
+            Some(cause @ EndCause::NodeLost { .. }) if requeue => {
+                self.append(now, job, JobEventKind::Requeued { cause });
+                self.queue_again(now, job);
+            }
+            cause => self.append_end(now, job, cause, live.exits.into_values().collect()),
+        }
+    }
+
+    /// The last event of a job.
+    pub(super) fn append_end(
+        &mut self,
+        now: Instant,
+        job: JobId,
+        cause: Option<EndCause>,
+        exits: Vec<RankExit>,
+    ) {
+        let outcome = outcome(cause, &exits);
+        let breakdown = self.jobs.get(&job).and_then(|record| record.breakdown);
+        let ended = Reply::Ended {
+            job,
+            state: outcome.state,
+            exit_code: outcome.exit_code,
+            reason: outcome.reason.clone(),
+            breakdown,
+        };
+        self.append(now, job, JobEventKind::Ended { outcome, exits });
+        self.effects.push(Effect::Notify(job, Notice::Event(ended)));
+    }
+}
+
+pub(super) fn no_such_job(job: JobId) -> ApiError {
+    ApiError::new(ErrorCode::NoSuchJob, format!("there is no job {job}"))
+        .hint("storm queue and storm hist list the jobs")
+}
+
+/// How a job ended, from why it was ended and how its ranks did.
+fn outcome(cause: Option<EndCause>, exits: &[RankExit]) -> Outcome {
+    let worst = exits.iter().max_by_key(|exit| exit.status.shell_code());
+    let code = worst.map_or(0, |exit| exit.status.shell_code());
+    match cause {
+        Some(cause) => Outcome {
+            state: cause.state(),
+            exit_code: cause.exit_code().unwrap_or(code),
+            reason: Some(cause.to_string()),
+        },
+        None => Outcome {
+            state: if code == 0 { JobState::Completed } else { JobState::Failed },
+            exit_code: code,
+            reason: worst.filter(|_| code != 0).map(|exit| match exit.status {
+                ExitStatus::Code(code) => format!("rank {} exited with {code}", exit.rank),
+                ExitStatus::Signal(signal) => {
+                    format!("rank {} was ended by signal {signal}", exit.rank)
+                }
+            }),
+        },
+    }
+}

@@ -1,0 +1,164 @@
+//! From placed to running: files are brought to the nodes, the launch goes out
+//! on a slice edge, and all ranks are seen to execute.
+
+use super::effect::Watch;
+use super::live_job::Launch;
+use super::{Core, Effect, StageOutcome, TimerKind};
+use crate::api::{JobState, LaunchBreakdown};
+use crate::job::{EndCause, JobEventKind, Phase};
+use std::rc::Rc;
+use std::time::Duration;
+use storm_primitives::Instant;
+use storm_rm::message::{Command, LaunchJob};
+use storm_rm::{JobId, JobIncarnation, PartitionId, RowSet};
+
+impl Core {
+    /// The files of a job are on its nodes, or cannot be brought there.
+    pub fn staged(
+        &mut self,
+        now: Instant,
+        job: JobId,
+        incarnation: JobIncarnation,
+        outcome: Result<StageOutcome, String>,
+    ) {
+        let Some(live) = self.live.get_mut(&job) else { return };
+        if live.incarnation != incarnation || live.launch != Launch::Staging {
+            return;
+        }
+        match outcome {
+            Ok(stage) => {
+                live.stage = stage;
+                live.staged_at = now;
+                live.launch = Launch::Staged;
+                let partition = live.partition;
+                if !self.partition(partition).is_slicing() {
+                    self.launch(now, job);
+                }
+            }
+            Err(reason) => {
+                self.counters.launch_failures += 1;
+                self.end_job(now, job, EndCause::StagingFailed { reason });
+            }
+        }
+    }
+
+    /// Launches what waited for this slice edge.
+    pub(super) fn launch_staged(&mut self, now: Instant, partition: PartitionId) {
+        let waiting: Vec<JobId> = self
+            .live
+            .iter()
+            .filter(|(_, live)| live.partition == partition && live.launch == Launch::Staged)
+            .map(|(job, _)| *job)
+            .collect();
+        for job in waiting {
+            self.launch(now, job);
+        }
+    }
+
+    fn launch(&mut self, now: Instant, job: JobId) {
+        let Some(live) = self.live.get(&job) else { return };
+        let announcer = self.announcer(&live.nodes);
+        let partition = &self.partitions[usize::from(live.partition.0)];
+        let (active_row, shares_space) = (partition.active, partition.shares_space());
+        let active = partition.is_active(live.row);
+        let record = &self.jobs[&job];
+        let launch = LaunchJob {
+            job,
+            incarnation: live.incarnation,
+            slot: live.slot,
+            spec: record.spec.clone(),
+            ranks: record.ranks.clone(),
+            partition: live.partition,
+            rows: if shares_space { RowSet::ALL } else { RowSet::single(live.row) },
+            active_row,
+            announcer,
+            node_list: record.node_list.clone(),
+        };
+        let Some(live) = self.live.get_mut(&job) else { return };
+        live.launch = Launch::Launched;
+        live.launched_at = now;
+        live.set_active(now, active);
+        let watch = Watch {
+            job,
+            incarnation: live.incarnation,
+            slot: live.slot,
+            nodes: live.nodes.clone(),
+        };
+        let nodes = live.nodes.clone();
+        self.counters.launches += 1;
+        self.effects.push(Effect::Command(nodes, Command::LaunchJob(Rc::new(launch))));
+        self.effects.push(Effect::AwaitStarted(watch));
+    }
+
+    /// All ranks of a job execute.
+    pub fn started(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
+        let Some(live) = self.live.get_mut(&job) else { return };
+        if live.incarnation != incarnation || live.launch != Launch::Launched {
+            return;
+        }
+        live.launch = Launch::Started;
+        let breakdown = LaunchBreakdown {
+            read_ms: milliseconds(live.stage.read),
+            send_ms: milliseconds(live.stage.send),
+            write_ms: milliseconds(live.stage.write),
+            exec_ms: milliseconds(now - live.launched_at),
+            wait_for_slice_ms: milliseconds(live.launched_at - live.staged_at),
+            total_ms: milliseconds(now - live.placed_at),
+            sent_bytes: live.stage.sent_bytes,
+            skipped_bytes: live.stage.skipped_bytes,
+        };
+        if self.jobs[&job].phase != Phase::Starting {
+            return;
+        }
+        self.append(now, job, JobEventKind::Started { breakdown });
+        self.notify_state(job, JobState::Running, None);
+        self.arm_time_limit(now, job);
+    }
+
+    /// Sets the timer for the earliest instant at which the job can have run as
+    /// long as it may.
+    pub(super) fn arm_time_limit(&mut self, now: Instant, job: JobId) {
+        let (Some(live), Some(record)) = (self.live.get(&job), self.jobs.get(&job)) else { return };
+        if let Some(limit) = record.spec.time_limit {
+            let left = limit.saturating_sub(live.run_time(now));
+            self.effects.push(Effect::Timer {
+                at: now + left,
+                job,
+                incarnation: live.incarnation,
+                kind: TimerKind::TimeLimit,
+            });
+        }
+    }
+
+    /// A timer that was asked for has fired.
+    pub fn timer(
+        &mut self,
+        now: Instant,
+        job: JobId,
+        incarnation: JobIncarnation,
+        kind: TimerKind,
+    ) {
+        let Some(live) = self.live.get(&job) else { return };
+        if live.incarnation != incarnation {
+            return;
+        }
+        match kind {
+            TimerKind::Kill => {
+                let nodes = live.nodes.difference(&live.over);
+                self.effects.push(Effect::Command(nodes, Command::DestroyJob { job }));
+            }
+            TimerKind::TimeLimit => {
+                let limit = self.jobs[&job].spec.time_limit;
+                if limit.is_some_and(|limit| live.run_time(now) >= limit) {
+                    self.end_job(now, job, EndCause::TimeLimit);
+                } else {
+                    self.arm_time_limit(now, job);
+                }
+            }
+        }
+    }
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1_000.0
+}

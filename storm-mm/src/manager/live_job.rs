@@ -1,0 +1,83 @@
+//! A job that holds processing elements: what is known only while it lasts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use storm_primitives::{Instant, NodeSet};
+use storm_rm::message::RankExit;
+use storm_rm::{JobIncarnation, JobSlot, PartitionId, Rank, Row};
+
+/// How far the launch of a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Launch {
+    /// Its files are on their way.
+    Staging,
+    /// It waits for a slice edge.
+    Staged,
+    /// LAUNCH-JOB was issued.
+    Launched,
+    /// All its ranks execute.
+    Started,
+}
+
+/// A job on the machine.
+#[derive(Clone, Debug)]
+pub(super) struct LiveJob {
+    pub(super) incarnation: JobIncarnation,
+    pub(super) slot: JobSlot,
+    pub(super) partition: PartitionId,
+    pub(super) row: Row,
+    pub(super) nodes: NodeSet,
+    pub(super) launch: Launch,
+    /// Nodes whose part is over: they reported its end, or died.
+    pub(super) over: NodeSet,
+    pub(super) exits: BTreeMap<Rank, RankExit>,
+    pub(super) fences: super::fences::Fences,
+    /// The policy was told that its processing elements are free.
+    pub(super) released: bool,
+    pub(super) placed_at: Instant,
+    pub(super) staged_at: Instant,
+    pub(super) launched_at: Instant,
+    pub(super) stage: super::StageOutcome,
+    /// Time it ran up to `active_since`.
+    pub(super) ran: Duration,
+    /// Since when its row is active.
+    pub(super) active_since: Option<Instant>,
+}
+
+impl LiveJob {
+    /// Time that it ran, without that spent stopped.
+    pub(super) fn run_time(&self, now: Instant) -> Duration {
+        self.ran + self.active_since.map_or(Duration::ZERO, |since| now - since)
+    }
+
+    /// Notes that its processes run, or do not, from now on.
+    pub(super) fn set_active(&mut self, now: Instant, active: bool) {
+        self.ran = self.run_time(now);
+        self.active_since = active.then_some(now);
+    }
+
+    /// Whether every node's part is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.nodes.is_subset(&self.over)
+    }
+}
+
+/// Which places in the global arrays of flags are free.
+#[derive(Debug)]
+pub(super) struct SlotPool {
+    free: BTreeSet<u32>,
+}
+
+impl SlotPool {
+    pub(super) fn new(slots: u32) -> SlotPool {
+        SlotPool { free: (0..slots).collect() }
+    }
+
+    pub(super) fn take(&mut self) -> Option<JobSlot> {
+        self.free.pop_first().map(JobSlot)
+    }
+
+    pub(super) fn put_back(&mut self, slot: JobSlot) {
+        self.free.insert(slot.0);
+    }
+}

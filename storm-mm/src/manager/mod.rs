@@ -1,0 +1,199 @@
+//! The Machine Manager's mind: a state machine without I/O, clock or network.
+//!
+//! It is told what happened, with the time; it answers with [`Effect`]s for the
+//! driver to carry out. The live daemon and the simulated machine drive the same
+//! object.
+//!
+//! What it does not do: decide who runs where (that is the partition's policy in
+//! `storm-sched`) or touch a node (that is the driver, through `storm-rm`).
+
+mod admission;
+mod effect;
+mod ending;
+mod fences;
+mod launching;
+mod live_job;
+mod node_table;
+mod partition;
+mod reports;
+mod scheduling;
+mod views;
+
+pub use effect::{Effect, Notice, StageJob, StageOutcome, TimerKind, Watch};
+pub use partition::PartitionError;
+
+use crate::CoreConfig;
+use crate::job::{JobEvent, JobEventKind, JobRecord, Phase};
+use jiff::{SignedDuration, Timestamp};
+use live_job::{LiveJob, SlotPool};
+use node_table::NodeTable;
+use partition::Partition;
+use std::collections::{BTreeMap, VecDeque};
+use storm_primitives::{Instant, NodeId, NodeSet};
+use storm_rm::{JobId, PartitionId};
+
+/// The Machine Manager's state.
+pub struct Core {
+    config: CoreConfig,
+    nodes: NodeTable,
+    partitions: Vec<Partition>,
+    /// Jobs that have not ended, and the latest that have.
+    jobs: BTreeMap<JobId, JobRecord>,
+    /// Ended jobs in the order in which they ended, the oldest first.
+    history: VecDeque<JobId>,
+    /// Jobs that hold processing elements.
+    live: BTreeMap<JobId, LiveJob>,
+    slots: SlotPool,
+    next_job: u64,
+    shutting_down: bool,
+    counters: Counters,
+    effects: Vec<Effect>,
+}
+
+/// What happened since this manager started.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    submitted_before: u64,
+    launches: u64,
+    launch_failures: u64,
+    strobes: u64,
+}
+
+impl Core {
+    /// A manager that knows the jobs of `journal` (in the order in which the
+    /// events were appended) and no node yet.
+    ///
+    /// # Errors
+    /// [`PartitionError`] when the partitions make no sense.
+    pub fn new(
+        config: CoreConfig,
+        journal: impl IntoIterator<Item = (JobId, JobEvent)>,
+        now: Instant,
+    ) -> Result<Core, PartitionError> {
+        let nodes = NodeTable::new(&config.nodes);
+        let partitions = Partition::make_all(&config)?;
+        let mut core = Core {
+            slots: SlotPool::new(config.job_slots),
+            nodes,
+            partitions,
+            jobs: BTreeMap::new(),
+            history: VecDeque::new(),
+            live: BTreeMap::new(),
+            next_job: 1,
+            shutting_down: false,
+            counters: Counters::default(),
+            effects: Vec::new(),
+            config,
+        };
+        core.recover(journal, now);
+        Ok(core)
+    }
+
+    /// What is to be done now, in order.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Whether the cluster is to end and no job is left on any node.
+    pub fn is_down(&self) -> bool {
+        self.shutting_down && self.live.is_empty()
+    }
+
+    /// The number of partitions.
+    pub fn partition_count(&self) -> u16 {
+        self.partitions.len() as u16
+    }
+
+    /// The wall-clock time of an instant.
+    fn wall(&self, now: Instant) -> Timestamp {
+        let since = SignedDuration::try_from(now.since_origin()).unwrap_or(SignedDuration::MAX);
+        self.config.origin.checked_add(since).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Appends an event: the only way in which a job changes.
+    fn append(&mut self, now: Instant, job: JobId, kind: JobEventKind) {
+        let event = JobEvent { at: self.wall(now), kind };
+        self.apply(job, &event);
+        self.effects.push(Effect::Journal(job, event));
+    }
+
+    fn apply(&mut self, job: JobId, event: &JobEvent) {
+        match self.jobs.get_mut(&job) {
+            Some(record) => record.apply(event),
+            None => {
+                if let Some(record) = JobRecord::from_first(job, event) {
+                    self.jobs.insert(job, record);
+                }
+            }
+        }
+        if matches!(event.kind, JobEventKind::Ended { .. }) {
+            self.history.push_back(job);
+            if self.history.len() > self.config.history_limit
+                && let Some(oldest) = self.history.pop_front()
+            {
+                self.jobs.remove(&oldest);
+            }
+        }
+    }
+
+    fn partition(&mut self, id: PartitionId) -> &mut Partition {
+        &mut self.partitions[usize::from(id.0)]
+    }
+
+    fn partition_named(&self, name: &str) -> Option<PartitionId> {
+        let index = self.partitions.iter().position(|partition| partition.name == name)?;
+        Some(PartitionId(index as u16))
+    }
+
+    /// The nodes of `set` that are up.
+    fn up(&self, set: &NodeSet) -> NodeSet {
+        set.intersection(self.nodes.up())
+    }
+
+    fn node_name(&self, node: NodeId) -> String {
+        self.nodes.name(node)
+    }
+
+    /// Rebuilds the job table; what ran under the former manager is ended or
+    /// queued again, for its processes ended with their Node Managers.
+    fn recover(&mut self, journal: impl IntoIterator<Item = (JobId, JobEvent)>, now: Instant) {
+        for (job, event) in journal {
+            self.next_job = self.next_job.max(job.0 + 1);
+            self.apply(job, &event);
+        }
+        self.counters.submitted_before = self.next_job - 1;
+        let unfinished: Vec<(JobId, Phase)> = self
+            .jobs
+            .values()
+            .filter(|record| !matches!(record.phase, Phase::Ended(_)))
+            .map(|record| (record.id, record.phase.clone()))
+            .collect();
+        for (job, phase) in unfinished {
+            self.recover_job(now, job, phase);
+        }
+    }
+
+    fn recover_job(&mut self, now: Instant, job: JobId, phase: Phase) {
+        use crate::job::EndCause;
+        let cause = match phase {
+            Phase::Ended(_) => return,
+            Phase::Pending => return self.queue_again(now, job),
+            // Nothing was promised of a run that had not begun.
+            Phase::Starting => {
+                let cause = EndCause::ManagerRestarted;
+                self.append(now, job, JobEventKind::Requeued { cause });
+                return self.queue_again(now, job);
+            }
+            Phase::Running => EndCause::ManagerRestarted,
+            Phase::Ending(cause) => cause,
+        };
+        let requeue = self.jobs[&job].spec.requeue
+            && matches!(cause, EndCause::ManagerRestarted | EndCause::NodeLost { .. });
+        if requeue {
+            self.append(now, job, JobEventKind::Requeued { cause });
+            self.queue_again(now, job);
+        } else {
+            self.append_end(now, job, Some(cause), Vec::new());
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The nodes: what is configured, and what each says of itself.
+
+use crate::NodeConfig;
+use storm_primitives::{NodeId, NodeSet};
+use storm_rm::message::{NodeInfo, NodeStatus};
+
+/// All compute nodes.
+#[derive(Debug)]
+pub(super) struct NodeTable {
+    entries: Vec<NodeEntry>,
+    up: NodeSet,
+}
+
+/// One compute node.
+#[derive(Debug)]
+pub(super) struct NodeEntry {
+    pub(super) name: String,
+    pub(super) pes: u32,
+    /// It was up at some time since this manager started.
+    pub(super) seen: bool,
+    /// Why it is not up, when it said.
+    pub(super) refused: Option<String>,
+    pub(super) info: Option<NodeInfo>,
+    pub(super) status: Option<NodeStatus>,
+}
+
+impl NodeTable {
+    pub(super) fn new(nodes: &[NodeConfig]) -> NodeTable {
+        let entry = |node: &NodeConfig| NodeEntry {
+            name: node.name.clone(),
+            pes: node.pes,
+            seen: false,
+            refused: None,
+            info: None,
+            status: None,
+        };
+        NodeTable { entries: nodes.iter().map(entry).collect(), up: NodeSet::new() }
+    }
+
+    pub(super) fn up(&self) -> &NodeSet {
+        &self.up
+    }
+
+    pub(super) fn set_up(&mut self, node: NodeId, up: bool) -> bool {
+        if up { self.up.insert(node) } else { self.up.remove(node) }
+    }
+
+    pub(super) fn get(&self, node: NodeId) -> Option<&NodeEntry> {
+        self.entries.get(node.index().checked_sub(1)?)
+    }
+
+    pub(super) fn get_mut(&mut self, node: NodeId) -> Option<&mut NodeEntry> {
+        self.entries.get_mut(node.index().checked_sub(1)?)
+    }
+
+    pub(super) fn name(&self, node: NodeId) -> String {
+        self.get(node).map_or_else(|| node.to_string(), |entry| entry.name.clone())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (NodeId, &NodeEntry)> {
+        self.entries.iter().enumerate().map(|(index, entry)| (NodeId(index as u32 + 1), entry))
+    }
+
+    /// Names of the nodes of a set, folded as ClusterShell does: `n[1-4]`.
+    pub(super) fn fold(&self, set: &NodeSet) -> String {
+        let names: Vec<String> = set.iter().map(|node| self.name(node)).collect();
+        fold_names(&names)
+    }
+}
+
+/// Folds names as ClusterShell does; lists them where they cannot be folded.
+pub(super) fn fold_names(names: &[String]) -> String {
+    let list = names.join(",");
+    match list.parse::<nodeset::NodeSet>() {
+        Ok(set) if !names.is_empty() => set.to_string(),
+        Ok(_) | Err(_) => list,
+    }
+}

@@ -1,0 +1,157 @@
+//! A partition: nodes under one policy, and the slices of its time.
+
+use super::node_table::fold_names;
+use crate::CoreConfig;
+use std::collections::BTreeMap;
+use storm_primitives::{NodeId, NodeSet};
+use storm_rm::{Row, RowSet};
+use storm_sched::{Event, Machine, MachineError, NodeIndex, Policy, UnknownPolicy};
+use thiserror::Error;
+
+/// A partition that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PartitionError {
+    /// There must be one for jobs to go to.
+    #[error("no partition is configured")]
+    None,
+    /// Two have the same name.
+    #[error("there are two partitions named {0:?}")]
+    Duplicate(String),
+    /// It names a policy that does not exist.
+    #[error("partition {partition:?}")]
+    Policy {
+        /// The partition.
+        partition: String,
+        /// Which policies there are.
+        #[source]
+        source: UnknownPolicy,
+    },
+    /// Its nodes make no machine.
+    #[error("partition {partition:?}")]
+    Machine {
+        /// The partition.
+        partition: String,
+        /// Why not.
+        #[source]
+        source: MachineError,
+    },
+    /// A node is in two partitions.
+    #[error("node {node} is in partition {first:?} and in {second:?}: one policy rules a node")]
+    Overlap {
+        /// The node.
+        node: String,
+        /// One partition.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// Rows are named by a bit each.
+    #[error(
+        "partition {partition:?} allows {rows} rows; at most {} are possible",
+        RowSet::MAX_ROWS
+    )]
+    TooManyRows {
+        /// The partition.
+        partition: String,
+        /// Its multiprogramming limit.
+        rows: u32,
+    },
+}
+
+/// One partition at work.
+pub(super) struct Partition {
+    pub(super) name: String,
+    pub(super) default: bool,
+    pub(super) policy: Box<dyn Policy>,
+    pub(super) rows_max: u32,
+    /// The node at each index of the policy's machine.
+    pub(super) members: Vec<NodeId>,
+    pub(super) nodes: NodeSet,
+    pub(super) node_list: String,
+    /// Events that wait for the next slice edge.
+    pub(super) held: Vec<Event>,
+    /// The row that is active.
+    pub(super) active: Row,
+    pub(super) strobes: u64,
+}
+
+impl Partition {
+    pub(super) fn make_all(config: &CoreConfig) -> Result<Vec<Partition>, PartitionError> {
+        let mut owners: BTreeMap<usize, &str> = BTreeMap::new();
+        let mut partitions: Vec<Partition> = Vec::new();
+        for given in &config.partitions {
+            if partitions.iter().any(|other| other.name == given.name) {
+                return Err(PartitionError::Duplicate(given.name.clone()));
+            }
+            for index in &given.nodes {
+                if let Some(first) = owners.insert(*index, &given.name) {
+                    return Err(PartitionError::Overlap {
+                        node: config.nodes[*index].name.clone(),
+                        first: first.to_owned(),
+                        second: given.name.clone(),
+                    });
+                }
+            }
+            partitions.push(Partition::make(config, given)?);
+        }
+        if !partitions.iter().any(|partition| partition.default) {
+            partitions.first_mut().ok_or(PartitionError::None)?.default = true;
+        }
+        Ok(partitions)
+    }
+
+    fn make(
+        config: &CoreConfig,
+        given: &crate::PartitionConfig,
+    ) -> Result<Partition, PartitionError> {
+        let partition = given.name.clone();
+        let rows_max = given.params.mpl_limit.get();
+        if rows_max > RowSet::MAX_ROWS {
+            return Err(PartitionError::TooManyRows { partition, rows: rows_max });
+        }
+        let nodes: Vec<_> = given.nodes.iter().map(|index| &config.nodes[*index]).collect();
+        let machine = Machine::new(nodes.iter().map(|node| (node.name.clone(), node.pes)))
+            .map_err(|source| PartitionError::Machine { partition: partition.clone(), source })?;
+        let mut policy = storm_sched::registry::by_name(&given.sched, machine, &given.params)
+            .map_err(|source| PartitionError::Policy { partition, source })?;
+        // Nodes take jobs only once they have joined.
+        for index in 0..nodes.len() as u32 {
+            let down = Event::NodeDown(NodeIndex(index));
+            policy.handle(storm_sched::SchedTime::default(), down);
+        }
+        let members: Vec<NodeId> =
+            given.nodes.iter().map(|index| NodeId(*index as u32 + 1)).collect();
+        let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
+        Ok(Partition {
+            name: given.name.clone(),
+            default: given.default,
+            rows_max: if policy.quantum().is_some() { rows_max } else { 1 },
+            policy,
+            nodes: members.iter().copied().collect(),
+            members,
+            node_list: fold_names(&names),
+            held: Vec::new(),
+            active: Row(0),
+            strobes: 0,
+        })
+    }
+
+    /// Time is being cut into slices: more than one row holds jobs.
+    pub(super) fn is_slicing(&self) -> bool {
+        self.policy.next_edge_needed()
+    }
+
+    pub(super) fn index_of(&self, node: NodeId) -> Option<NodeIndex> {
+        self.members.iter().position(|member| *member == node).map(|i| NodeIndex(i as u32))
+    }
+
+    /// Whether the jobs of a row run now.
+    pub(super) fn is_active(&self, row: Row) -> bool {
+        self.shares_space() || self.active == row
+    }
+
+    /// A policy without a quantum never stops a job for another.
+    pub(super) fn shares_space(&self) -> bool {
+        self.policy.quantum().is_none()
+    }
+}

@@ -1,0 +1,177 @@
+//! What the nodes say: joining, dying, and the reports of their ranks.
+
+use super::{Core, Effect, Notice};
+use crate::job::{EndCause, Phase};
+use storm_primitives::{Instant, NodeId, NodeSet};
+use storm_rm::message::{Command, ExitStatus, NodeInfo, RankExit, Report};
+use storm_rm::{JobId, JobIncarnation};
+use storm_sched::Event;
+
+impl Core {
+    /// A node was cut off, or a new life of it has replaced the old one.
+    pub fn node_lost(&mut self, now: Instant, node: NodeId) {
+        if !self.nodes.set_up(node, false) {
+            return;
+        }
+        let name = self.node_name(node);
+        tracing::warn!(node = %name, "node lost");
+        for id in 0..self.partition_count() {
+            let id = storm_rm::PartitionId(id);
+            if let Some(index) = self.partition(id).index_of(node) {
+                self.tell_policy(now, id, Event::NodeDown(index));
+            }
+        }
+        let hit: Vec<JobId> = self
+            .live
+            .iter()
+            .filter(|(_, live)| live.nodes.contains(node) && !live.over.contains(node))
+            .map(|(job, _)| *job)
+            .collect();
+        for job in hit {
+            if let Some(live) = self.live.get_mut(&job) {
+                live.over.insert(node);
+            }
+            self.end_job(now, job, EndCause::NodeLost { node: name.clone() });
+            self.finish_if_over(now, job);
+        }
+    }
+
+    /// A node said what it is.
+    fn node_joined(&mut self, now: Instant, node: NodeId, info: NodeInfo) {
+        let name = self.node_name(node);
+        let Some(entry) = self.nodes.get_mut(node) else { return };
+        if info.pes < entry.pes {
+            let reason = format!("it offers {} PEs, {} are configured", info.pes, entry.pes);
+            tracing::error!(node = %name, %reason, "node refused: correct the configuration");
+            entry.refused = Some(reason);
+            entry.info = Some(info);
+            return;
+        }
+        tracing::info!(node = %name, hostname = %info.hostname, pes = info.pes, "node joined");
+        entry.seen = true;
+        entry.refused = None;
+        entry.info = Some(info);
+        if !self.nodes.set_up(node, true) {
+            return;
+        }
+        for id in 0..self.partition_count() {
+            let id = storm_rm::PartitionId(id);
+            if let Some(index) = self.partition(id).index_of(node) {
+                self.tell_policy(now, id, Event::NodeUp(index));
+            }
+        }
+    }
+
+    /// News from a node.
+    pub fn report(&mut self, now: Instant, node: NodeId, report: Report) {
+        match report {
+            Report::Joined(info) => self.node_joined(now, node, info),
+            Report::Status(status) => {
+                if let Some(entry) = self.nodes.get_mut(node) {
+                    entry.status = Some(status);
+                }
+            }
+            // The driver's transfer notices by COMPARE-AND-WRITE and takes the
+            // reason from here.
+            Report::FileFailed { .. } => {}
+            Report::Output { job, rank, stream, data } => {
+                self.effects.push(Effect::Notify(job, Notice::Output(rank, stream, data)));
+            }
+            Report::Fence { job, sequence, puts } => self.fence(job, node, sequence, puts),
+            Report::LaunchFailed { job, incarnation, reason, exit_code, .. } => {
+                self.counters.launch_failures += 1;
+                self.fail(now, job, incarnation, EndCause::LaunchFailed { reason, exit_code });
+            }
+            Report::Aborted { job, incarnation, rank, exit_code } => {
+                // As wait(2) would give it.
+                let exit_code = (exit_code & 0xff) as u8;
+                self.fail(now, job, incarnation, EndCause::Aborted { rank, exit_code });
+            }
+            Report::RankFailed { job, incarnation, exit } => {
+                self.rank_failed(now, node, job, incarnation, &exit);
+            }
+            Report::Terminated { job, incarnation, ranks } => {
+                self.part_over(now, node, job, incarnation, ranks);
+            }
+        }
+    }
+
+    /// A rank that was killed leaves the others waiting for it for ever; one that
+    /// exits with an error may have peers that do not need it.
+    fn rank_failed(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        job: JobId,
+        incarnation: JobIncarnation,
+        exit: &RankExit,
+    ) {
+        if let ExitStatus::Signal(signal) = exit.status {
+            let cause =
+                EndCause::RankKilled { rank: exit.rank, node: self.node_name(node), signal };
+            self.fail(now, job, incarnation, cause);
+        }
+    }
+
+    fn fail(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation, cause: EndCause) {
+        if self.live.get(&job).is_some_and(|live| live.incarnation == incarnation) {
+            self.end_job(now, job, cause);
+        }
+    }
+
+    /// A node's ranks of a job have all ended.
+    fn part_over(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        job: JobId,
+        incarnation: JobIncarnation,
+        ranks: Vec<RankExit>,
+    ) {
+        let Some(live) = self.live.get_mut(&job) else { return };
+        if live.incarnation != incarnation {
+            return;
+        }
+        let first = live.over.is_empty();
+        live.over.insert(node);
+        live.exits.extend(ranks.into_iter().map(|exit| (exit.rank, exit)));
+        let watch =
+            super::effect::Watch { job, incarnation, slot: live.slot, nodes: live.nodes.clone() };
+        if first && !live.is_over() {
+            self.effects.push(Effect::AwaitTermination(watch));
+        }
+        self.finish_if_over(now, job);
+    }
+
+    /// The flags of all nodes say that the job has ended (Algorithm 8): its
+    /// elements are free, though reports of how its ranks ended may be on their
+    /// way.
+    pub fn terminated(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
+        if self.live.get(&job).is_some_and(|live| live.incarnation == incarnation) {
+            self.release(now, job);
+        }
+    }
+
+    /// A node is in a job's PMI barrier.
+    fn fence(&mut self, job: JobId, node: NodeId, sequence: u64, puts: Vec<(String, String)>) {
+        let Some(live) = self.live.get_mut(&job) else { return };
+        let Some(complete) = live.fences.arrived(sequence, node, puts, &live.nodes) else { return };
+        let nodes: NodeSet = live.nodes.clone();
+        let done = Command::FenceDone { job, sequence, puts: complete };
+        self.effects.push(Effect::Command(nodes, done));
+    }
+
+    /// Whether the job is over on every node, and if so, its end.
+    pub(super) fn finish_if_over(&mut self, now: Instant, job: JobId) {
+        if !self.live.get(&job).is_some_and(super::live_job::LiveJob::is_over) {
+            return;
+        }
+        let cause = match self.jobs.get(&job).map(|record| &record.phase) {
+            Some(Phase::Ending(cause)) => Some(cause.clone()),
+            Some(Phase::Pending | Phase::Starting | Phase::Running | Phase::Ended(_)) | None => {
+                None
+            }
+        };
+        self.finish(now, job, cause);
+    }
+}

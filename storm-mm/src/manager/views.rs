@@ -1,0 +1,286 @@
+//! What users see of the state: jobs, nodes, partitions, reasons.
+
+use super::ending::no_such_job;
+use super::live_job::Launch;
+use super::scheduling::sched_time;
+use super::{Core, Partition};
+use crate::api::{
+    ApiError, ClusterStatus, Explanation, HistoryQuery, JobDetail, JobFilter, JobState, JobView,
+    NodeState, NodeView, PartitionView, RankView, SpecSummary, UserView,
+};
+use crate::job::{JobRecord, Phase};
+use storm_primitives::{Instant, NodeId};
+use storm_rm::{JobId, Rank};
+
+impl Core {
+    /// The jobs that pass `filter`, in order of their number.
+    pub fn list_jobs(&self, now: Instant, filter: &JobFilter) -> Vec<JobView> {
+        let wanted = |record: &&JobRecord| {
+            let ended = matches!(record.phase, Phase::Ended(_));
+            (filter.history || !ended || !filter.jobs.is_empty() || !filter.states.is_empty())
+                && (filter.states.is_empty() || filter.states.contains(&record.state()))
+                && (filter.uids.is_empty() || filter.uids.contains(&record.spec.owner.uid))
+                && (filter.jobs.is_empty() || filter.jobs.contains(&record.id))
+        };
+        self.jobs.values().filter(wanted).map(|record| self.view(now, record)).collect()
+    }
+
+    /// Ended jobs, the latest first.
+    pub fn history(&self, now: Instant, query: &HistoryQuery) -> Vec<JobView> {
+        self.history
+            .iter()
+            .rev()
+            .filter_map(|job| self.jobs.get(job))
+            .filter(|record| {
+                (query.uids.is_empty() || query.uids.contains(&record.spec.owner.uid))
+                    && (query.jobs.is_empty() || query.jobs.contains(&record.id))
+            })
+            .take(query.limit as usize)
+            .map(|record| self.view(now, record))
+            .collect()
+    }
+
+    /// Everything about one job.
+    ///
+    /// # Errors
+    /// There is no such job.
+    pub fn show(&self, now: Instant, job: JobId) -> Result<JobDetail, ApiError> {
+        let record = self.jobs.get(&job).ok_or_else(|| no_such_job(job))?;
+        let ranks = self.rank_views(record);
+        let cpu = |rank: &RankView| rank.exit.as_ref().map_or(0, |e| e.user_us + e.system_us);
+        Ok(JobDetail {
+            view: self.view(now, record),
+            spec: SpecSummary::from(&*record.spec),
+            cpu_us: ranks.iter().map(cpu).sum(),
+            ranks,
+            breakdown: record.breakdown,
+            runs: record.incarnation.0,
+            log: record.log.clone(),
+        })
+    }
+
+    /// The state of a job and the owner of it.
+    ///
+    /// # Errors
+    /// There is no such job.
+    pub fn job(&self, job: JobId) -> Result<&JobRecord, ApiError> {
+        self.jobs.get(&job).ok_or_else(|| no_such_job(job))
+    }
+
+    /// Why a job does not run, or that it does.
+    ///
+    /// # Errors
+    /// There is no such job.
+    pub fn explain(&self, now: Instant, job: JobId) -> Result<Explanation, ApiError> {
+        let record = self.jobs.get(&job).ok_or_else(|| no_such_job(job))?;
+        let details = record.log.iter().map(|entry| {
+            format!("{} {}: {}", entry.time.strftime("%H:%M:%S%.3f"), entry.event, entry.text)
+        });
+        Ok(Explanation {
+            job,
+            state: record.state(),
+            reason: self.reason(now, record),
+            details: details.collect(),
+            estimate: None,
+        })
+    }
+
+    fn reason(&self, now: Instant, record: &JobRecord) -> String {
+        match &record.phase {
+            Phase::Pending => self.pending_reason(now, record),
+            Phase::Starting => match self.live.get(&record.id).map(|live| live.launch) {
+                Some(Launch::Staging) => {
+                    format!("its files are being sent to {}", record.node_list)
+                }
+                Some(Launch::Staged) => "it waits for the next slice edge".to_owned(),
+                Some(Launch::Launched | Launch::Started) | None => {
+                    format!("its ranks are being started on {}", record.node_list)
+                }
+            },
+            Phase::Running => match self.live.get(&record.id) {
+                Some(live) if self.partitions[usize::from(live.partition.0)].is_slicing() => {
+                    let partition = &self.partitions[usize::from(live.partition.0)];
+                    let rows = partition.policy.rows().len();
+                    format!(
+                        "it runs on {} in row {} and has one of {rows} time slots",
+                        record.node_list, live.row.0
+                    )
+                }
+                Some(_) | None => format!("it runs on {}", record.node_list),
+            },
+            Phase::Ending(cause) => format!("it is being ended: {cause}"),
+            Phase::Ended(outcome) => match &outcome.reason {
+                Some(reason) => format!("it has ended: {reason}"),
+                None => "it has ended: all ranks exited with 0".to_owned(),
+            },
+        }
+    }
+
+    fn pending_reason(&self, now: Instant, record: &JobRecord) -> String {
+        let id = storm_sched::JobId(record.id.0);
+        let partition = self.partitions.iter().find(|p| p.name == record.partition);
+        let reason = partition.and_then(|p| p.policy.explain(sched_time(now), id));
+        match (reason, partition) {
+            (Some(reason), _) => reason.to_string(),
+            (None, Some(_)) => "it waits for the next slice edge to be placed".to_owned(),
+            (None, None) => format!("partition {} does not exist any more", record.partition),
+        }
+    }
+
+    fn view(&self, now: Instant, record: &JobRecord) -> JobView {
+        let until = record.ended.unwrap_or_else(|| self.wall(now));
+        let elapsed = record.started.map_or(0, |started| until.duration_since(started).as_secs());
+        let uid = record.spec.owner.uid;
+        let partition = self.partitions.iter().find(|p| p.name == record.partition);
+        let exit_code = match &record.phase {
+            Phase::Ended(outcome) => Some(outcome.exit_code),
+            Phase::Pending | Phase::Starting | Phase::Running | Phase::Ending(_) => None,
+        };
+        let reason = match &record.phase {
+            Phase::Ended(outcome) => outcome.reason.clone(),
+            Phase::Running => None,
+            Phase::Pending | Phase::Starting | Phase::Ending(_) => Some(self.reason(now, record)),
+        };
+        JobView {
+            id: record.id,
+            name: record.spec.name.clone(),
+            user: UserView {
+                uid,
+                name: (self.config.user_name)(uid).unwrap_or_else(|| uid.to_string()),
+            },
+            partition: record.partition.clone(),
+            sched: partition.map_or_else(String::new, |p| p.policy.name().to_owned()),
+            state: record.state(),
+            procs: record.spec.procs,
+            nodes: record.ranks.len() as u32,
+            node_list: record.node_list.clone(),
+            row: record.row,
+            submitted: record.submitted,
+            started: record.started,
+            ended: record.ended,
+            elapsed_s: u64::try_from(elapsed).unwrap_or(0),
+            time_limit_s: record.spec.time_limit.map(|limit| limit.as_secs()),
+            reason,
+            exit_code,
+        }
+    }
+
+    fn rank_views(&self, record: &JobRecord) -> Vec<RankView> {
+        let live = self.live.get(&record.id);
+        let exit_of = |rank: Rank| match live {
+            Some(live) => live.exits.get(&rank).cloned(),
+            None => record.exits.iter().find(|exit| exit.rank == rank).cloned(),
+        };
+        let on_node = |share: &storm_rm::message::NodeRanks| {
+            let (first, node) = (share.first.0, self.node_name(share.node));
+            (first..first + share.count).map(move |rank| (Rank(rank), node.clone()))
+        };
+        record
+            .ranks
+            .iter()
+            .flat_map(on_node)
+            .map(|(rank, node)| RankView { rank, node, exit: exit_of(rank) })
+            .collect()
+    }
+
+    /// All nodes in order of their number.
+    pub fn list_nodes(&self) -> Vec<NodeView> {
+        self.nodes.iter().map(|(id, entry)| self.node_view(id, entry)).collect()
+    }
+
+    fn node_view(&self, id: NodeId, entry: &super::node_table::NodeEntry) -> NodeView {
+        let up = self.nodes.up().contains(id);
+        let on_node = |job: &JobId| {
+            let share = self.jobs.get(job)?.ranks.iter().find(|share| share.node == id)?;
+            Some(share.count)
+        };
+        let jobs: Vec<JobId> = self.live.keys().copied().filter(|j| on_node(j).is_some()).collect();
+        let pes_used = jobs.iter().filter_map(on_node).sum::<u32>().min(entry.pes);
+        let state = match (up, entry.seen) {
+            (true, _) if pes_used == 0 => NodeState::Idle,
+            (true, _) if pes_used < entry.pes => NodeState::Mixed,
+            (true, _) => NodeState::Allocated,
+            (false, true) => NodeState::Down,
+            (false, false) => NodeState::Unknown,
+        };
+        let reason = match (up, entry.seen, &entry.refused) {
+            (_, _, Some(reason)) => Some(reason.clone()),
+            (true, _, None) => None,
+            (false, true, None) => Some("it died or was cut off".to_owned()),
+            (false, false, None) => Some("it has not joined yet".to_owned()),
+        };
+        let info = entry.info.as_ref();
+        NodeView {
+            id,
+            name: entry.name.clone(),
+            state,
+            reason,
+            partitions: self
+                .partitions
+                .iter()
+                .filter(|partition| partition.nodes.contains(id))
+                .map(|partition| partition.name.clone())
+                .collect(),
+            pes: entry.pes,
+            pes_used,
+            jobs,
+            hostname: info.map(|info| info.hostname.clone()),
+            address: info.map(|info| info.address.clone()),
+            memory_mib: info.map(|info| info.memory_mib),
+            memory_available_mib: entry.status.as_ref().map(|s| s.memory_available_mib),
+            load_percent: entry.status.as_ref().map(|status| status.load_percent),
+            version: info.map(|info| info.version.clone()),
+            capabilities: info.map_or_else(Vec::new, |info| info.capabilities.clone()),
+        }
+    }
+
+    /// All partitions in order of the configuration.
+    pub fn list_partitions(&self) -> Vec<PartitionView> {
+        self.partitions.iter().map(|partition| self.partition_view(partition)).collect()
+    }
+
+    fn partition_view(&self, partition: &Partition) -> PartitionView {
+        let count = |wanted: JobState| {
+            let jobs = self.jobs.values().filter(|r| r.partition == partition.name);
+            jobs.filter(|record| record.state() == wanted).count() as u32
+        };
+        let quantum = partition.policy.quantum();
+        PartitionView {
+            name: partition.name.clone(),
+            sched: partition.policy.name().to_owned(),
+            default: partition.default,
+            node_list: partition.node_list.clone(),
+            nodes: partition.members.len() as u32,
+            nodes_up: self.up(&partition.nodes).len() as u32,
+            pes: partition.policy.machine().pes(),
+            quantum_us: quantum.map(|q| u64::try_from(q.as_micros()).unwrap_or(u64::MAX)),
+            rows_used: partition.policy.rows().len() as u32,
+            rows_max: partition.rows_max,
+            jobs_running: count(JobState::Running),
+            jobs_pending: count(JobState::Pending),
+        }
+    }
+
+    /// The cluster as a whole.
+    pub fn status(&self, now: Instant, started: Instant) -> ClusterStatus {
+        let count = |wanted: JobState| {
+            self.jobs.values().filter(|record| record.state() == wanted).count() as u32
+        };
+        ClusterStatus {
+            cluster: self.config.cluster.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            started: self.wall(started),
+            uptime_s: (now - started).as_secs(),
+            nodes: self.config.nodes.len() as u32,
+            nodes_up: self.nodes.up().len() as u32,
+            pes: self.config.nodes.iter().map(|node| node.pes).sum(),
+            jobs_pending: count(JobState::Pending),
+            jobs_running: count(JobState::Running),
+            jobs_submitted: self.next_job - 1,
+            launches: self.counters.launches,
+            launch_failures: self.counters.launch_failures,
+            strobes: self.counters.strobes,
+        }
+    }
+}
