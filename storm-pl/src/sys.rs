@@ -133,12 +133,6 @@ pub(crate) fn kill_process(pinned: &OwnedFd) {
     let no_info = std::ptr::null::<libc::siginfo_t>();
     // SAFETY: pidfd_send_signal without a siginfo acts like kill.
     unsafe {
-        libc::syscall(
-            libc::SYS_pidfd_send_signal,
-            pinned.as_raw_fd(),
-            libc::SIGKILL,
-            no_info,
-            0,
-        )
+        libc::syscall(libc::SYS_pidfd_send_signal, pinned.as_raw_fd(), libc::SIGKILL, no_info, 0)
     };
 }

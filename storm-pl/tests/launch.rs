@@ -83,10 +83,7 @@ async fn a_program_that_cannot_run_says_why() {
         failure_of(&program("no-such-program-in-path", &["x"])).await,
         (LaunchStep::Program, libc::ENOENT)
     );
-    assert_eq!(
-        failure_of(&program(&path(""), &["x"])).await,
-        (LaunchStep::Program, libc::EACCES)
-    );
+    assert_eq!(failure_of(&program(&path(""), &["x"])).await, (LaunchStep::Program, libc::EACCES));
     fs::write(path("data"), "text").unwrap();
     assert_eq!(
         failure_of(&program(&path("data"), &["x"])).await,
@@ -325,13 +322,10 @@ async fn limits_mask_and_cpus_are_set() {
     spec.umask = 0o077;
     let rank = RankSpec { cpus: vec![0], ..plain() };
     let output = output_of(&spec, &rank).await;
-    assert_eq!(output.split_whitespace().collect::<Vec<_>>(), [
-        "77",
-        "99",
-        "0077",
-        "Cpus_allowed_list:",
-        "0"
-    ]);
+    assert_eq!(
+        output.split_whitespace().collect::<Vec<_>>(),
+        ["77", "99", "0077", "Cpus_allowed_list:", "0"]
+    );
     spec.limits = vec![ResourceLimit { resource: libc::RLIMIT_NOFILE, soft: 100, hard: 99 }];
     assert_eq!(failure_of(&spec).await, (LaunchStep::Limits, libc::EINVAL));
 }

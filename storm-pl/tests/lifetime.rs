@@ -38,7 +38,7 @@ async fn strays_die_with_their_job() {
     for mechanism in BOTH {
         let mut node = Node::start(mechanism, 2).await;
         let token = unique_cluster();
-        let script = FUGITIVES.replace("exec sleep 1000", "read line");
+        let script = format!("{} read line", FUGITIVES.strip_suffix("exec sleep 1000").unwrap());
         let spec = marked(shell(&script), &token).encode().unwrap();
         let rank = RankSpec { stdin: storm_pl::Input::Pipe, ..RankSpec::default() };
         let launching = node.handle.launch(PAD, PlIndex(0), &spec, &rank).unwrap();
@@ -62,8 +62,7 @@ async fn destroy_ends_a_stopped_job() {
         let mut node = Node::start(mechanism, 2).await;
         let token = unique_cluster();
         let spec = marked(shell(FUGITIVES), &token).encode().unwrap();
-        let _launching =
-            node.handle.launch(PAD, PlIndex(0), &spec, &RankSpec::default()).unwrap();
+        let _launching = node.handle.launch(PAD, PlIndex(0), &spec, &RankSpec::default()).unwrap();
         until("the fugitives run", || sleepers(&token) == FUGITIVES_COUNT);
         node.handle.freezer(PAD).unwrap().stop().unwrap();
         node.handle.destroy(PAD).unwrap();
@@ -84,8 +83,7 @@ async fn release_ends_ranks_that_still_run() {
     for mechanism in BOTH {
         let mut node = Node::start(mechanism, 1).await;
         let spec = shell("exec sleep 1000").encode().unwrap();
-        let _launching =
-            node.handle.launch(PAD, PlIndex(0), &spec, &RankSpec::default()).unwrap();
+        let _launching = node.handle.launch(PAD, PlIndex(0), &spec, &RankSpec::default()).unwrap();
         assert!(matches!(node.next().await, Event::Launched { .. }));
         node.handle.release(PAD).unwrap();
         assert!(matches!(node.next().await, Event::Exited { .. }));
@@ -98,7 +96,7 @@ async fn release_ends_ranks_that_still_run() {
 async fn a_signal_reaches_the_group_of_every_rank() {
     for mechanism in BOTH {
         let mut node = Node::start(mechanism, 2).await;
-        let spec = shell("trap 'exit 7' TERM; echo up; sleep 1000 & wait").encode().unwrap();
+        let spec = shell("trap 'exit 7' TERM; (echo up; exec sleep 1000) & wait").encode().unwrap();
         let mut outputs = Vec::new();
         for pl in [PlIndex(0), PlIndex(1)] {
             let launching = node.handle.launch(PAD, pl, &spec, &RankSpec::default()).unwrap();
@@ -235,12 +233,9 @@ async fn the_loss_of_a_pads_own_keeper_ends_its_job_only() {
     }
     until("the fugitives are gone", || alive(&token).is_empty());
     let spec = shell("exit 5").encode().unwrap();
-    let _launching =
-        node.handle.launch(PadId(1), PlIndex(0), &spec, &RankSpec::default()).unwrap();
+    let _launching = node.handle.launch(PadId(1), PlIndex(0), &spec, &RankSpec::default()).unwrap();
     assert!(matches!(node.next().await, Event::Launched { .. }));
-    assert!(
-        matches!(node.next().await, Event::Exited { status: ExitStatus::Code(5), .. })
-    );
+    assert!(matches!(node.next().await, Event::Exited { status: ExitStatus::Code(5), .. }));
     node.shut_down().await;
 }
 

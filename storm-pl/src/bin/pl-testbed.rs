@@ -92,16 +92,18 @@ fn manage(cluster: &str, mechanism: &str, user: u32, script: &str) -> ExitCode {
     })
 }
 
-async fn serve(keeper: Keeper, cluster: &str, user: u32, script: &str) -> Result<(), Box<dyn std::error::Error>> {
+async fn serve(
+    keeper: Keeper,
+    cluster: &str,
+    user: u32,
+    script: &str,
+) -> Result<(), Box<dyn std::error::Error>> {
     let (handle, mut events) = keeper.into_async()?;
     handle.make_pads(1)?;
     let spec = LaunchSpec {
         program: PathBuf::from("/bin/sh"),
         args: ["sh", "-c", script].map(OsString::from).to_vec(),
-        env: vec![
-            ("PATH".into(), "/usr/bin:/bin".into()),
-            ("STORM_TEST".into(), cluster.into()),
-        ],
+        env: vec![("PATH".into(), "/usr/bin:/bin".into()), ("STORM_TEST".into(), cluster.into())],
         cwd: PathBuf::from("/"),
         umask: 0o022,
         credentials: Credentials { uid: user, ..Credentials::own() },

@@ -212,6 +212,10 @@ impl PipeReader {
 
     /// What is there; `None` at the end.
     pub(crate) async fn read(&mut self) -> Option<Vec<u8>> {
+        tokio::time::timeout(HANG, self.wait_and_read()).await.expect("output or its end in time")
+    }
+
+    async fn wait_and_read(&mut self) -> Option<Vec<u8>> {
         use std::io::Read;
         loop {
             let mut guard = self.0.readable().await.unwrap();
@@ -229,8 +233,8 @@ impl PipeReader {
     pub(crate) async fn until(&mut self, text: &str) -> String {
         let mut seen = String::new();
         while !seen.contains(text) {
-            let bytes = tokio::time::timeout(HANG, self.read()).await.expect("output in time");
-            seen += &String::from_utf8_lossy(&bytes.expect("output before the end"));
+            let bytes = self.read().await.expect("output before the end");
+            seen += &String::from_utf8_lossy(&bytes);
         }
         seen
     }
