@@ -15,7 +15,7 @@ use thiserror::Error;
 /// flux has the same bits whatever the number of ranks. Rank 0 prints the result and
 /// "answer: OK"; the exit status is 0 then, 1 when the answer is wrong, 2 for wrong arguments.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "sweep3d", version)]
+#[command(name = "sweep3d", version, allow_negative_numbers = true)]
 pub struct Arguments {
     /// Cells along i, j and k
     #[arg(long, value_name = "IxJxK", default_value = "64x64x32")]
@@ -39,7 +39,7 @@ pub struct Arguments {
     #[arg(long, value_name = "AXES", default_value = "", value_parser = parse_axes)]
     pub reflect: [bool; 3],
     /// Stop when no cell's flux changes by more than this part of it
-    #[arg(long, value_name = "ERROR", default_value_t = 1e-4)]
+    #[arg(long, value_name = "ERROR", default_value_t = 1e-3)]
     pub epsi: f64,
     /// Make exactly this many iterations instead
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
