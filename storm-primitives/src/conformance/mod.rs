@@ -22,6 +22,7 @@ pub(crate) mod atomicity;
 pub(crate) mod cases;
 mod cluster;
 mod command;
+mod doom;
 mod failure;
 pub(crate) mod history;
 mod local_cluster;

@@ -4,7 +4,7 @@
 use super::Trial;
 use crate::conformance::failure::{differs, expect};
 use crate::conformance::trial::put;
-use crate::conformance::{Cluster, Failure, Payload};
+use crate::conformance::{Cluster, Failure, Op, Pace, Payload};
 use crate::{CompareAndWrite, NodeId, PrimitiveError, Relation};
 use futures_util::future::try_join_all;
 
@@ -160,18 +160,24 @@ pub(crate) async fn makes_a_counter<C: Cluster>(t: Trial<C>) -> Result<(), Failu
     t.expect_word(var.addr(), &t.all(), total, total).await
 }
 
-/// A dropped question happened everywhere or nowhere.
+/// A dropped question happened everywhere or nowhere, as later questions of the
+/// same node tell.
 pub(crate) async fn survives_abandonment<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
-    use crate::conformance::{Op, Pace};
     let var = t.plan().word(0);
+    let mut old = 0;
     for value in 1..=ROUNDS {
         let node = NodeId(value as u32 % 4);
-        let caw = CompareAndWrite::new(t.all(), var, Relation::Less, value).then_write(var, value);
-        t.issue(node, vec![Op::AbandonedCaw(caw)], Pace::BackToBack).await?;
-        t.fence(node).await?;
-        let left = t.word(NodeId::MM, var.addr()).await?;
-        expect("the value is old or new", true, left == value || left < value)?;
-        t.expect_word(var.addr(), &t.all(), left, left).await?;
+        let question = |relation, value| CompareAndWrite::new(t.all(), var, relation, value);
+        let dropped = question(Relation::Less, value).then_write(var, value);
+        t.issue(node, vec![Op::AbandonedCaw(dropped)], Pace::BackToBack).await?;
+        let new = answered(node, t.caw(node, question(Relation::Equal, value)).await?)?;
+        let same = answered(node, t.caw(node, question(Relation::Equal, old)).await?)?;
+        if new == same {
+            let seen = format!("new on all: {new}, old on all: {same}");
+            return differs("a dropped question", "new on all or old on all", seen);
+        }
+        old = if new { value } else { old };
+        t.expect_word(var.addr(), &t.all(), old, old).await?;
     }
     Ok(())
 }

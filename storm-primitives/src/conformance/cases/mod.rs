@@ -6,9 +6,13 @@ use super::{Factory, Trial};
 
 mod caw;
 mod concurrency;
+mod death;
+mod death_steps;
 mod faulty_arguments;
+mod freeze;
 mod histories;
 mod order;
+mod rejoin;
 mod signals;
 mod sizes;
 mod xfer;
@@ -96,6 +100,50 @@ macro_rules! __conformance_list {
                 share_a_word(7),
                 many_small_in_flight(4),
                 many_large_in_flight(4),
+            }
+            death {
+                of_one_is_known_to_all(5),
+                of_the_first_cuts_off_nobody(12),
+                of_half_leaves_half(12),
+                of_all_in_turn(5),
+                is_named_by_the_set(8),
+                outside_the_set_is_no_matter(8),
+                under_many_transfers(6),
+                of_a_busy_initiator(6),
+                of_a_lock_holder(4),
+                of_the_management_node(4),
+                of_the_management_node_under_load(4),
+            }
+            death_steps {
+                small_xfer_inner(8, each step),
+                small_xfer_last(8, each step),
+                small_xfer_outsider(8, each step),
+                small_xfer_initiator(8, each step),
+                small_xfer_initiator_inside(8, each step),
+                large_xfer_inner(8, each step),
+                large_xfer_last(8, each step),
+                large_xfer_outsider(8, each step),
+                large_xfer_initiator(8, each step),
+                question_inner(8, each step),
+                question_outsider(8, each step),
+                writing_question_inner(8, each step),
+                writing_question_last(8, each step),
+                writing_question_outsider(8, each step),
+                writing_question_initiator(8, each step),
+                writing_question_initiator_inside(8, each step),
+            }
+            freeze {
+                of_a_destination(6, if freeze),
+                of_one_who_is_asked(6, if freeze),
+                of_an_outsider(6, if freeze),
+                ends_outside(4, if freeze),
+                of_an_initiator(4, if freeze),
+            }
+            rejoin {
+                is_a_new_incarnation(4, if rejoin),
+                begins_with_nothing(4, if rejoin),
+                takes_part_again(5, if rejoin),
+                owes_nothing(4, if rejoin),
             }
         }
     };

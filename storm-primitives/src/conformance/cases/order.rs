@@ -140,13 +140,15 @@ pub(crate) async fn is_causal<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
         ];
         let first = t.issue(NodeId(1), script, Pace::BackToBack);
         let second = async {
-            t.wait(NodeId(2), told, vec![]).await?;
+            let (signal, _) = t.wait(NodeId(2), told, vec![]).await?;
+            expect("signal on n2", Ok(()), signal)?;
             let op = put_signal(&third, effect, Payload::word(round), done);
             t.xfer(NodeId(2), op).await
         };
         let reads = vec![Read::Word(effect), Read::Hash(cause, len)];
         let look = t.wait(NodeId(3), done, reads);
-        let (_, _, (_, seen)) = futures_util::try_join!(first, second, look)?;
+        let (_, status, (_, seen)) = futures_util::try_join!(first, second, look)?;
+        expect("status to n2", Ok(()), status)?;
         let expected = vec![Seen::Word(round), Seen::Hash(pattern.hash())];
         expect("effect and cause on n3", expected, seen)?;
     }
