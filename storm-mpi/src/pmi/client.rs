@@ -10,6 +10,7 @@ use std::env;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
 /// Why the process manager could not be spoken to.
@@ -21,6 +22,9 @@ pub enum PmiError {
         /// The variable.
         variable: &'static str,
     },
+    /// The process has joined its job already.
+    #[error("the process has joined its job already; it can do so once")]
+    JoinedAlready,
     /// The descriptor failed.
     #[error("process manager connection failed")]
     Io(#[from] io::Error),
@@ -46,6 +50,9 @@ pub enum PmiError {
     },
 }
 
+/// Whether [`PmiClient::from_env`] has taken the descriptor.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
 /// A process's connection to its Node Manager.
 #[derive(Debug)]
 pub struct PmiClient {
@@ -61,10 +68,11 @@ impl PmiClient {
     /// Connects as the environment says and says `init`; `None` when there is no `PMI_FD`, which
     /// means that no process manager started this process.
     ///
-    /// Call it at most once: the client owns the descriptor from then on.
+    /// The client owns the descriptor from then on.
     ///
     /// # Errors
-    /// [`PmiError`] when the environment or the conversation is not PMI-1.
+    /// [`PmiError::JoinedAlready`] the second time; others when the environment or the conversation
+    /// is not PMI-1.
     pub fn from_env() -> Result<Option<Self>, PmiError> {
         if env::var_os("PMI_FD").is_none() {
             return Ok(None);
@@ -72,7 +80,10 @@ impl PmiClient {
         let fd: RawFd = env_number("PMI_FD")?;
         let rank = Rank(env_number("PMI_RANK")?);
         let size = env_number("PMI_SIZE")?;
-        // SAFETY: PMI_FD names a descriptor that was opened for this process and that nothing else
+        if TAKEN.swap(true, Ordering::Relaxed) {
+            return Err(PmiError::JoinedAlready);
+        }
+        // SAFETY: taken once. PMI_FD names a descriptor that was opened for this process and that nothing else
         // in it uses. Whether it is open at all is checked by the first system call below.
         let stream = unsafe { UnixStream::from_raw_fd(fd) };
         fcntl(&stream, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map_err(io::Error::from)?;

@@ -382,4 +382,55 @@ mod tests {
         assert_eq!(parse_hello(&bytes, Token(8)), None);
         assert_eq!(parse_hello(&bytes[1..], Token(7)), None);
     }
+
+    /// Turns the events of `count` arrivals into who they are from; ends when all have been judged.
+    fn judge(tcp: &mut Tcp, poller: &Poller, count: usize) -> Vec<Rank> {
+        let mut admitted = Vec::new();
+        let mut accepted = 0;
+        while accepted < count || !tcp.strangers.is_empty() {
+            for happening in poller.wait(true).unwrap() {
+                match happening.watched {
+                    Watched::Listener => {
+                        let before = tcp.strangers.len();
+                        tcp.accept(poller).unwrap();
+                        accepted += tcp.strangers.len() - before;
+                    }
+                    Watched::Incoming(slot) => match tcp.incoming_event(slot, |r| r == Rank(1)) {
+                        Arrival::From(rank) if !admitted.contains(&rank) => admitted.push(rank),
+                        _ => {}
+                    },
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        admitted
+    }
+
+    #[test]
+    fn only_the_jobs_ranks_are_admitted() {
+        let poller = Poller::new().unwrap();
+        let host = std::net::Ipv4Addr::LOCALHOST.into();
+        let mut tcp = Tcp::listen(Rank(0), host, 1, &poller).unwrap();
+        tcp.set_token(Token(7));
+        let connect = |bytes: Vec<u8>| {
+            let mut stream = TcpStream::connect(tcp.address()).unwrap();
+            stream.write_all(&bytes).unwrap();
+            stream
+        };
+        let hostile =
+            [vec![0; 64], hello(Token(8), Rank(1)), hello(Token(7), Rank(2))].map(connect);
+        let silent = connect(Vec::new());
+        drop(silent);
+        let friend = connect([hello(Token(7), Rank(1)), b"frame".to_vec()].concat());
+        assert_eq!(judge(&mut tcp, &poller, 5), [Rank(1)]);
+        for mut stranger in hostile {
+            assert!(matches!(stranger.read(&mut [0; 8]), Ok(0) | Err(_)), "dropped");
+        }
+        let mut bytes = [0; 16];
+        assert_eq!(tcp.read(Rank(1), &mut bytes).unwrap(), 5);
+        assert_eq!(&bytes[..5], b"frame");
+        drop(friend);
+        let end = tcp.read(Rank(1), &mut bytes).unwrap_err();
+        assert_eq!(end.kind(), io::ErrorKind::ConnectionReset);
+    }
 }
