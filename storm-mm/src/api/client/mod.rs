@@ -1,0 +1,214 @@
+//! The client side, for the command line and any other Rust program.
+
+mod hashing;
+mod submission;
+
+pub use hashing::hash_file;
+pub use submission::{Progress, Submission};
+
+use super::{
+    API_VERSION, ApiError, ErrorCode, Hello, LineError, LineReader, MAX_REPLY_LINE_BYTES,
+    ManagerRequest, Reply, ReplyLine, RequestLine,
+};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use storm_rm::ContentHash;
+use thiserror::Error;
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::timeout;
+
+/// A manager that has not said its hello for so long is not one, or hangs.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why a request failed.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// No manager answers there.
+    #[error("cannot connect to {}", path.display())]
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The manager speaks another version of the protocol.
+    #[error("the manager speaks version {0} of the protocol, this program version {API_VERSION}")]
+    Version(u32),
+    /// The manager refused.
+    #[error(transparent)]
+    Refused(#[from] ApiError),
+    /// The connection failed.
+    #[error("the connection to the manager failed")]
+    Connection(#[source] io::Error),
+    /// The manager went away.
+    #[error("the manager closed the connection")]
+    Closed,
+    /// What came is not of the protocol.
+    #[error("the manager sent what is not understood")]
+    Garbled(#[source] serde_json::Error),
+    /// What came answers something else.
+    #[error("the manager's reply does not answer the request")]
+    OutOfStep,
+    /// A file to be sent could not be read.
+    #[error("cannot read the file to send ({hash})")]
+    ReadFile {
+        /// Its content, as it was hashed.
+        hash: ContentHash,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The manager wants a file that the submission does not have.
+    #[error("the manager asks for {0}, which this job does not have")]
+    NoSuchFile(ContentHash),
+}
+
+impl From<LineError> for ClientError {
+    fn from(error: LineError) -> ClientError {
+        match error {
+            LineError::Truncated => ClientError::Closed,
+            LineError::TooLong { .. } => ClientError::OutOfStep,
+            LineError::Io(error) => ClientError::Connection(error),
+        }
+    }
+}
+
+/// A connection to a manager.
+#[derive(Debug)]
+pub struct Client {
+    requests: ClientRequests,
+    replies: ClientReplies,
+    server: Hello,
+}
+
+impl Client {
+    /// Connects, and checks that the two understand each other.
+    ///
+    /// # Errors
+    /// Nobody listens there, or it speaks another version.
+    pub async fn connect(path: &Path) -> Result<Client, ClientError> {
+        let connect_error = |source| ClientError::Connect { path: path.to_owned(), source };
+        let stream = UnixStream::connect(path).await.map_err(connect_error)?;
+        let (read, mut write) = stream.into_split();
+        let mut hello = serde_json::to_vec(&Hello::ours()).map_err(ClientError::Garbled)?;
+        hello.push(b'\n');
+        write.write_all(&hello).await.map_err(connect_error)?;
+        let mut reader = LineReader::new(read, MAX_REPLY_LINE_BYTES);
+        let line = timeout(HELLO_TIMEOUT, reader.line())
+            .await
+            .map_err(|_| connect_error(io::ErrorKind::TimedOut.into()))??
+            .ok_or(ClientError::Closed)?;
+        let server: Hello = serde_json::from_slice(&line).map_err(ClientError::Garbled)?;
+        if server.storm_api != API_VERSION {
+            return Err(ClientError::Version(server.storm_api));
+        }
+        let requests = ClientRequests { write, next_id: 1 };
+        Ok(Client { requests, replies: ClientReplies { reader }, server })
+    }
+
+    /// What the manager said of itself.
+    pub fn server(&self) -> &Hello {
+        &self.server
+    }
+
+    /// Asks and waits for the answer; a listing is whole. Not while a job is
+    /// followed: for that, [`split`](Self::split) the client.
+    ///
+    /// # Errors
+    /// As [`ClientError`] says.
+    pub async fn call(&mut self, request: ManagerRequest) -> Result<Reply, ClientError> {
+        let id = self.requests.send(request).await?;
+        self.answer(id).await
+    }
+
+    /// The two directions, to follow a job and send requests meanwhile.
+    pub fn split(self) -> (ClientRequests, ClientReplies) {
+        (self.requests, self.replies)
+    }
+
+    /// Waits for the answer to `id`.
+    async fn answer(&mut self, id: u64) -> Result<Reply, ClientError> {
+        let mut listed = Vec::new();
+        loop {
+            match self.replies.reply_to(id).await? {
+                Reply::Jobs { mut jobs, more } => {
+                    listed.append(&mut jobs);
+                    if !more {
+                        return Ok(Reply::Jobs { jobs: listed, more });
+                    }
+                }
+                other => return Ok(other),
+            }
+        }
+    }
+}
+
+/// The direction to the manager.
+#[derive(Debug)]
+pub struct ClientRequests {
+    write: OwnedWriteHalf,
+    next_id: u64,
+}
+
+impl ClientRequests {
+    /// Sends a request; returns the number under which it is answered.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub async fn send(&mut self, request: ManagerRequest) -> Result<u64, ClientError> {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.line(&RequestLine::Manager(id, request)).await?;
+        Ok(id)
+    }
+
+    async fn line(&mut self, line: &RequestLine) -> Result<(), ClientError> {
+        let line = line.encode().map_err(ClientError::Garbled)?;
+        self.write.write_all(&line).await.map_err(ClientError::Connection)
+    }
+}
+
+/// The direction from the manager.
+#[derive(Debug)]
+pub struct ClientReplies {
+    reader: LineReader<OwnedReadHalf>,
+}
+
+impl ClientReplies {
+    /// The next reply or event; `None` when the manager closed the connection.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub async fn next(&mut self) -> Result<Option<ReplyLine>, ClientError> {
+        match self.reader.line().await? {
+            Some(line) => serde_json::from_slice(&line).map(Some).map_err(ClientError::Garbled),
+            None => Ok(None),
+        }
+    }
+
+    /// The next reply, which must answer `id`; a refusal is an error.
+    async fn reply_to(&mut self, id: u64) -> Result<Reply, ClientError> {
+        let line = self.next().await?.ok_or(ClientError::Closed)?;
+        match line.reply {
+            // What concerns the whole connection comes without a number.
+            Reply::Error { error } if line.id == id || line.id == 0 => Err(error.into()),
+            Reply::Error { .. } => Err(ClientError::OutOfStep),
+            reply if line.id == id => Ok(reply),
+            _ => Err(ClientError::OutOfStep),
+        }
+    }
+}
+
+impl ClientError {
+    /// The code of a refusal.
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self {
+            ClientError::Refused(error) => Some(error.code),
+            _ => None,
+        }
+    }
+}

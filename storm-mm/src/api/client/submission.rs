@@ -1,0 +1,122 @@
+//! Submitting a job: the specification, then the files that the manager lacks.
+
+use super::hashing::read_full;
+use super::{Client, ClientError};
+use crate::api::{ContentHeader, ManagerRequest, Reply, RequestLine};
+use std::fs::File;
+use std::io::{self, Seek};
+use storm_rm::{ContentHash, JobId, JobSpec};
+use tokio::io::AsyncWriteExt;
+
+/// Sent at a time.
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// A job and its files.
+#[derive(Debug)]
+pub struct Submission {
+    /// The job.
+    pub spec: JobSpec,
+    /// Follow it: its events come after the answer.
+    pub attach: bool,
+    /// The files that the specification names, open for reading.
+    pub files: Vec<(ContentHash, File)>,
+}
+
+/// How far the sending of files is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes sent of all files.
+    pub sent_bytes: u64,
+    /// Bytes to send of all files.
+    pub total_bytes: u64,
+}
+
+impl Client {
+    /// Submits a job; returns its number. When the submission attaches, its
+    /// events follow: [`split`](Self::split) the client to read them, they come
+    /// under the request number returned.
+    ///
+    /// # Errors
+    /// The manager refused it, a file could not be read, or as [`ClientError`]
+    /// says.
+    pub async fn submit(
+        &mut self,
+        submission: Submission,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<(JobId, u64), ClientError> {
+        let Submission { spec, attach, mut files } = submission;
+        let request = ManagerRequest::Submit { spec: Box::new(spec), attach };
+        let id = self.requests.send(request).await?;
+        let mut reply = self.replies.reply_to(id).await?;
+        if let Reply::NeedFiles { hashes } = reply {
+            match self.upload(&hashes, &mut files, &mut progress).await {
+                Ok(()) => {}
+                // The manager says why before it closes the connection.
+                Err(ClientError::Connection(error)) => {
+                    return Err(match self.replies.reply_to(id).await {
+                        Err(refused @ ClientError::Refused(_)) => refused,
+                        Ok(_) | Err(_) => ClientError::Connection(error),
+                    });
+                }
+                Err(error) => return Err(error),
+            }
+            reply = self.replies.reply_to(id).await?;
+        }
+        match reply {
+            Reply::Submitted { job } => Ok((job, id)),
+            _ => Err(ClientError::OutOfStep),
+        }
+    }
+
+    async fn upload(
+        &mut self,
+        hashes: &[ContentHash],
+        files: &mut [(ContentHash, File)],
+        progress: &mut impl FnMut(Progress),
+    ) -> Result<(), ClientError> {
+        let mut state = Progress::default();
+        for hash in hashes {
+            state.total_bytes += size_bytes(find(files, hash)?, hash)?;
+        }
+        for hash in hashes {
+            let file = find(files, hash)?;
+            let size_bytes = size_bytes(file, hash)?;
+            let header = ContentHeader { hash: *hash, size_bytes };
+            self.requests.line(&RequestLine::Content(header)).await?;
+            let mut buffer = vec![0; BLOCK_BYTES];
+            let mut left = size_bytes;
+            file.rewind().map_err(|source| ClientError::ReadFile { hash: *hash, source })?;
+            while left > 0 {
+                let most = usize::try_from(left).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
+                let length = read_full(file, &mut buffer[..most])
+                    .and_then(|length| match length {
+                        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+                        length => Ok(length),
+                    })
+                    .map_err(|source| ClientError::ReadFile { hash: *hash, source })?;
+                self.requests
+                    .write
+                    .write_all(&buffer[..length])
+                    .await
+                    .map_err(ClientError::Connection)?;
+                left -= length as u64;
+                state.sent_bytes += length as u64;
+                progress(state);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn find<'a>(
+    files: &'a mut [(ContentHash, File)],
+    hash: &ContentHash,
+) -> Result<&'a mut File, ClientError> {
+    let found = files.iter_mut().find(|(known, _)| known == hash);
+    found.map(|(_, file)| file).ok_or(ClientError::NoSuchFile(*hash))
+}
+
+fn size_bytes(file: &File, hash: &ContentHash) -> Result<u64, ClientError> {
+    let found = file.metadata().map_err(|source| ClientError::ReadFile { hash: *hash, source })?;
+    Ok(found.len())
+}

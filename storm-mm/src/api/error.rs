@@ -1,0 +1,95 @@
+//! What a client is told when its request cannot be carried out.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A refusal: what failed, why, and what to try.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiError {
+    /// For programs.
+    pub code: ErrorCode,
+    /// What failed, in one sentence.
+    pub message: String,
+    /// Why, where it is known and not said by the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// What to try.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl ApiError {
+    /// A refusal with its message alone.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> ApiError {
+        ApiError { code, message: message.into(), why: None, hint: None }
+    }
+
+    /// Adds the reason.
+    #[must_use]
+    pub fn why(mut self, why: impl Into<String>) -> ApiError {
+        self.why = Some(why.into());
+        self
+    }
+
+    /// Adds what to try.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> ApiError {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.why.iter().try_for_each(|why| write!(f, ": {why}"))
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+/// The kinds of refusal. More may come: a client takes an unknown one as
+/// [`Unknown`](ErrorCode::Unknown).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorCode {
+    /// The line is not a request: not JSON, a field missing or unknown.
+    BadRequest,
+    /// There is no request of this name; the message lists those that there are.
+    UnknownRequest,
+    /// The line is longer than allowed. The connection ends.
+    LineTooLong,
+    /// The two sides speak different versions. The connection ends.
+    VersionMismatch,
+    /// As many clients as allowed are connected. The connection ends.
+    TooManyClients,
+    /// The client does not read its replies. The connection ends.
+    TooSlow,
+    /// The bytes sent do not have the hash that was announced.
+    WrongContent,
+    /// A file, or all of them together, exceeds the server's limit.
+    TooLarge,
+    /// The server could not store a file.
+    Storage,
+    /// No job has this number.
+    NoSuchJob,
+    /// The job has ended, so this cannot be done to it.
+    JobEnded,
+    /// Only the job's owner and the administrator may do this.
+    NotPermitted,
+    /// No partition has this name.
+    NoSuchPartition,
+    /// No partition runs this policy.
+    NoSuchPolicy,
+    /// The job could never run on this cluster.
+    Infeasible,
+    /// The manager holds as many jobs as it may.
+    QueueFull,
+    /// The cluster is going down.
+    ShuttingDown,
+    /// The manager's core does not answer, or failed; its log says more.
+    Internal,
+    /// A code that this client does not know.
+    #[serde(other)]
+    Unknown,
+}

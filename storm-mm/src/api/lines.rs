@@ -1,0 +1,84 @@
+//! Lines of bounded length, and raw bytes between them, from a byte stream.
+
+use std::io;
+use thiserror::Error;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+
+/// Read at a time: as much as a Unix socket usually holds.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Why no line could be had.
+#[derive(Debug, Error)]
+pub enum LineError {
+    /// More than the limit without a line feed.
+    #[error("the line is longer than {limit_bytes} bytes")]
+    TooLong {
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// The stream ended inside of a line, or inside of raw bytes.
+    #[error("the connection ended in the middle")]
+    Truncated,
+    /// The stream failed.
+    #[error("the connection failed")]
+    Io(#[from] io::Error),
+}
+
+/// Reads lines and raw bytes.
+#[derive(Debug)]
+pub struct LineReader<R> {
+    inner: BufReader<R>,
+    limit_bytes: usize,
+    line: Vec<u8>,
+}
+
+impl<R: AsyncRead + Unpin> LineReader<R> {
+    /// Lines of at most `limit_bytes`, the line feed not counted.
+    pub fn new(inner: R, limit_bytes: usize) -> LineReader<R> {
+        let inner = BufReader::with_capacity(BUFFER_BYTES, inner);
+        LineReader { inner, limit_bytes, line: Vec::new() }
+    }
+
+    /// The next line without its line feed; `None` at the end. Cancelling it
+    /// between two calls loses nothing.
+    ///
+    /// # Errors
+    /// As [`LineError`] says; after the first one the stream is of no use.
+    pub async fn line(&mut self) -> Result<Option<Vec<u8>>, LineError> {
+        loop {
+            let available = self.inner.fill_buf().await?;
+            if available.is_empty() {
+                return if self.line.is_empty() { Ok(None) } else { Err(LineError::Truncated) };
+            }
+            let end = available.iter().position(|&byte| byte == b'\n');
+            let taken = end.unwrap_or(available.len());
+            if self.line.len() + taken > self.limit_bytes {
+                return Err(LineError::TooLong { limit_bytes: self.limit_bytes });
+            }
+            self.line.extend_from_slice(&available[..taken]);
+            self.inner.consume(taken + usize::from(end.is_some()));
+            if end.is_some() {
+                return Ok(Some(std::mem::take(&mut self.line)));
+            }
+        }
+    }
+
+    /// The next raw bytes, at least one and at most `most`, for `take`.
+    ///
+    /// # Errors
+    /// The stream ended or failed.
+    pub(super) async fn raw<T>(
+        &mut self,
+        most: usize,
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Result<(usize, T), LineError> {
+        let available = self.inner.fill_buf().await?;
+        if available.is_empty() {
+            return Err(LineError::Truncated);
+        }
+        let length = available.len().min(most);
+        let taken = take(&available[..length]);
+        self.inner.consume(length);
+        Ok((length, taken))
+    }
+}

@@ -1,0 +1,74 @@
+//! The Machine Manager's client API: what any program on the same host may ask.
+//!
+//! # The protocol
+//! A Unix stream socket; the kernel vouches for who is at the other end
+//! (`SO_PEERCRED`). Each side sends one JSON object per line, at most
+//! [`MAX_REQUEST_LINE_BYTES`] from the client and [`MAX_REPLY_LINE_BYTES`] from
+//! the server. The first line of each side is a [`Hello`]:
+//! `{"storm_api":1,"version":"0.1.0"}`; neither waits for the other's.
+//!
+//! After it the client sends requests, each with a number of its choice:
+//! `{"id":1,"request":"jobs"}`. Every reply carries the number of the request
+//! that it answers: `{"id":1,"reply":"jobs","jobs":[...],"more":false}`. A
+//! request gets exactly one final reply; only these say more:
+//!
+//! * `jobs` comes in several lines while `more` is true;
+//! * `submit` of files that the server lacks is first answered `need-files`.
+//!   For each hash the client sends `{"request":"content","hash":"...",
+//!   "size_bytes":N}` and after the line feed exactly N raw bytes, then waits;
+//! * `submit` with `attach` and `attach` are followed by the job's events, under
+//!   the same number, until `ended`: `state`, `output`.
+//!
+//! What fails is answered `{"reply":"error","error":{"code":...,"message":...}}`
+//! ([`ApiError`]). A client that does not read is not waited for: the job's
+//! output is held back, and one that leaves its other replies unread as well is
+//! dropped.
+//!
+//! What this module does not do: decide anything about jobs. The [`Server`]
+//! hands each request to the manager's core as a [`Call`] and carries the
+//! replies that the core puts into its [`ReplySink`].
+
+mod base64_bytes;
+mod call;
+mod client;
+mod error;
+mod hello;
+mod lines;
+mod outgoing;
+mod reply;
+mod reply_sink;
+mod request;
+mod server;
+mod spool;
+mod view;
+
+pub use call::{Call, Peer};
+pub use client::{
+    Client, ClientError, ClientReplies, ClientRequests, Progress, Submission, hash_file,
+};
+pub use error::{ApiError, ErrorCode};
+pub use hello::{API_VERSION, Hello};
+pub use lines::{LineError, LineReader};
+pub use outgoing::TrySendError;
+pub use reply::{CancelOutcome, Reply, ReplyLine};
+pub use reply_sink::{Gone, ReplySink, ReplyStream, reply_channel};
+pub use request::{ContentHeader, HistoryQuery, JobFilter, ManagerRequest, RequestLine};
+pub use server::{Server, ServerLimits};
+pub use spool::{Spool, SpoolError};
+pub use view::{
+    ClusterStatus, Explanation, JobDetail, JobState, JobView, LaunchBreakdown, LogEntry, NodeState,
+    NodeView, PartitionView, RankView, SpecSummary, UserView,
+};
+
+/// Longest line of a request: a job specification holds the submitter's whole
+/// environment and arguments, which Linux limits to 2 MiB; JSON may double it.
+pub const MAX_REQUEST_LINE_BYTES: usize = 4 << 20;
+
+/// Longest line of a reply: the details of a job of 65,536 ranks.
+pub const MAX_REPLY_LINE_BYTES: usize = 32 << 20;
+
+/// Most bytes of output in one event; longer output travels as several.
+pub const MAX_OUTPUT_EVENT_BYTES: usize = 32 << 10;
+
+/// Jobs in one line of a listing.
+pub const JOBS_PER_LINE: usize = 256;

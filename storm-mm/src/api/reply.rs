@@ -1,0 +1,163 @@
+//! What the server answers, and the events of a job that a client follows.
+
+use super::{
+    ApiError, ClusterStatus, Explanation, JobDetail, JobState, JobView, LaunchBreakdown, NodeView,
+    PartitionView, base64_bytes,
+};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use storm_rm::message::Stream;
+use storm_rm::{ContentHash, JobId, Rank};
+
+/// An answer or an event: each variant is the `reply` of one line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "kebab-case")]
+pub enum Reply {
+    /// It is done.
+    Ok,
+    /// It cannot be done.
+    Error {
+        /// Why.
+        error: ApiError,
+    },
+    /// Send these files, then wait.
+    NeedFiles {
+        /// Which, by content.
+        hashes: Vec<ContentHash>,
+    },
+    /// The job is in the journal: it will not be forgotten.
+    Submitted {
+        /// Its number.
+        job: JobId,
+    },
+    /// The events of the job follow.
+    Attached {
+        /// The job.
+        job: JobId,
+        /// Its state now.
+        state: JobState,
+    },
+    /// A listing, or a part of it.
+    Jobs {
+        /// The jobs.
+        jobs: Vec<JobView>,
+        /// Another line continues the listing. The core leaves it false.
+        #[serde(default)]
+        more: bool,
+    },
+    /// One job.
+    Job {
+        /// The job.
+        job: Box<JobDetail>,
+    },
+    /// Why a job does not run.
+    Explanation {
+        /// The explanation.
+        explanation: Explanation,
+    },
+    /// What became of each job to be ended.
+    Cancelled {
+        /// One entry per job asked for, in order.
+        jobs: Vec<CancelOutcome>,
+    },
+    /// The nodes.
+    Nodes {
+        /// In order of their number.
+        nodes: Vec<NodeView>,
+    },
+    /// The partitions.
+    Partitions {
+        /// In order of the configuration.
+        partitions: Vec<PartitionView>,
+    },
+    /// The cluster.
+    Status {
+        /// Its state.
+        status: Box<ClusterStatus>,
+    },
+    /// Event: the job entered a state.
+    State {
+        /// The job.
+        job: JobId,
+        /// The state.
+        state: JobState,
+        /// Why, for people.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Where it runs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node_list: Option<String>,
+    },
+    /// Event: a rank wrote.
+    Output {
+        /// The job.
+        job: JobId,
+        /// The rank.
+        rank: Rank,
+        /// Where to.
+        stream: Stream,
+        /// What.
+        #[serde(with = "base64_bytes")]
+        data: Bytes,
+    },
+    /// Event: the job is over. The last one.
+    Ended {
+        /// The job.
+        job: JobId,
+        /// How it ended.
+        state: JobState,
+        /// Highest status of its ranks as a shell gives it.
+        exit_code: u8,
+        /// Why, for people.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// How long each part of its launch took; absent if it never started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        breakdown: Option<LaunchBreakdown>,
+    },
+}
+
+impl Reply {
+    /// What it takes of a client's buffer, roughly, in bytes.
+    pub(super) fn weight_bytes(&self) -> usize {
+        const LINE: usize = 256;
+        match self {
+            Reply::Output { data, .. } => LINE + data.len() * 4 / 3,
+            Reply::Jobs { jobs, .. } => LINE * (1 + 2 * jobs.len()),
+            Reply::Nodes { nodes } => LINE * (1 + nodes.len()),
+            Reply::Job { job } => LINE * (4 + job.ranks.len() + job.log.len()),
+            Reply::Ok
+            | Reply::Error { .. }
+            | Reply::NeedFiles { .. }
+            | Reply::Submitted { .. }
+            | Reply::Attached { .. }
+            | Reply::Explanation { .. }
+            | Reply::Cancelled { .. }
+            | Reply::Partitions { .. }
+            | Reply::Status { .. }
+            | Reply::State { .. }
+            | Reply::Ended { .. } => LINE,
+        }
+    }
+}
+
+/// What became of the wish to end one job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CancelOutcome {
+    /// The job.
+    pub job: JobId,
+    /// Why not; absent when it is being ended, or was signalled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ApiError>,
+}
+
+/// A reply with the number of the request that it answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReplyLine {
+    /// The number; 0 for what answers no request in particular.
+    #[serde(default)]
+    pub id: u64,
+    /// The reply.
+    #[serde(flatten)]
+    pub reply: Reply,
+}

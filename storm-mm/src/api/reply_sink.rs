@@ -1,0 +1,163 @@
+//! Where the manager's core puts its replies to one request.
+
+use super::outgoing::{Life, Outgoing};
+use super::{ApiError, ErrorCode, Reply, ReplyLine, TrySendError};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use thiserror::Error;
+
+/// The client is gone, or was dropped because it does not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the client is gone")]
+pub struct Gone;
+
+/// The replies to one request. Clones answer the same request. When the last
+/// one goes before the final reply was sent, the client is told that the
+/// manager failed.
+#[derive(Clone, Debug)]
+pub struct ReplySink {
+    shared: Arc<Sink>,
+}
+
+#[derive(Debug)]
+struct Sink {
+    outgoing: Arc<Outgoing>,
+    id: u64,
+    /// Events of a job follow the first answer.
+    streaming: bool,
+    finished: AtomicBool,
+}
+
+impl ReplySink {
+    /// Sends an answer or an event that must not be held back. Never blocks: a
+    /// client that leaves far too much unread is dropped instead.
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub fn send(&self, reply: Reply) -> Result<(), Gone> {
+        self.note(&reply);
+        let line = ReplyLine { id: self.shared.id, reply };
+        self.shared.outgoing.push(line, self.shared.streaming).map_err(|_| Gone)
+    }
+
+    /// Refuses the request.
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub fn refuse(&self, error: ApiError) -> Result<(), Gone> {
+        self.send(Reply::Error { error })
+    }
+
+    /// Sends output if the client has read enough of what it was sent.
+    ///
+    /// # Errors
+    /// Gives the reply back when there is no room, or the client is gone.
+    #[expect(clippy::result_large_err, reason = "the reply is handed back, not an error's detail")]
+    pub fn try_send(&self, reply: Reply) -> Result<(), TrySendError<Reply>> {
+        self.note(&reply);
+        let line = ReplyLine { id: self.shared.id, reply };
+        self.shared.outgoing.try_push(line, self.shared.streaming).map_err(|error| match error {
+            TrySendError::Full(line) => TrySendError::Full(line.reply),
+            TrySendError::Gone(line) => TrySendError::Gone(line.reply),
+        })
+    }
+
+    /// Whether [`try_send`](Self::try_send) would take a reply now.
+    pub fn has_room(&self) -> bool {
+        self.shared.outgoing.has_room(self.shared.streaming)
+    }
+
+    /// Waits until [`try_send`](Self::try_send) would take a reply.
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub async fn room(&self) -> Result<(), Gone> {
+        let sink = &self.shared;
+        let room = poll_fn(|context| sink.outgoing.poll_room(context, sink.streaming)).await;
+        if room { Ok(()) } else { Err(Gone) }
+    }
+
+    /// Whether the client is gone.
+    pub fn is_closed(&self) -> bool {
+        self.shared.outgoing.is_closed(self.shared.streaming)
+    }
+
+    /// Waits until the client is gone.
+    pub async fn closed(&self) {
+        let sink = &self.shared;
+        poll_fn(|context| sink.outgoing.poll_closed(context, sink.streaming)).await;
+    }
+
+    fn note(&self, reply: &Reply) {
+        let last = match reply {
+            Reply::Submitted { .. } | Reply::Attached { .. } => !self.shared.streaming,
+            Reply::NeedFiles { .. } | Reply::State { .. } | Reply::Output { .. } => false,
+            Reply::Ok
+            | Reply::Error { .. }
+            | Reply::Jobs { .. }
+            | Reply::Job { .. }
+            | Reply::Explanation { .. }
+            | Reply::Cancelled { .. }
+            | Reply::Nodes { .. }
+            | Reply::Partitions { .. }
+            | Reply::Status { .. }
+            | Reply::Ended { .. } => true,
+        };
+        if last {
+            self.shared.finished.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        if !self.finished.load(Ordering::Relaxed) {
+            let error = ApiError::new(ErrorCode::Internal, "the manager gave no answer")
+                .hint("its log says more");
+            let line = ReplyLine { id: self.id, reply: Reply::Error { error } };
+            // A client that is gone needs no answer.
+            let _ = self.outgoing.push(line, self.streaming);
+        }
+        self.outgoing.sink_dropped();
+    }
+}
+
+/// The other end: all replies to one client, in order.
+#[derive(Debug)]
+pub struct ReplyStream {
+    pub(super) outgoing: Arc<Outgoing>,
+}
+
+impl ReplyStream {
+    /// The replies to request `id`; `streaming` when events follow its answer.
+    pub fn sink(&self, id: u64, streaming: bool) -> ReplySink {
+        self.outgoing.sink_made();
+        let finished = AtomicBool::new(false);
+        let outgoing = Arc::clone(&self.outgoing);
+        ReplySink { shared: Arc::new(Sink { outgoing, id, streaming, finished }) }
+    }
+
+    /// The next reply; `None` when none will come.
+    pub async fn next(&self) -> Option<ReplyLine> {
+        poll_fn(|context| self.outgoing.poll_pop(context)).await
+    }
+
+    /// No more requests come: [`next`](Self::next) ends after the last answer.
+    pub fn finish(&self) {
+        self.outgoing.end(Life::Finishing);
+    }
+}
+
+impl Drop for ReplyStream {
+    fn drop(&mut self) {
+        self.outgoing.end(Life::Gone);
+    }
+}
+
+/// A buffer for the replies to one client that holds about `limit_bytes`.
+/// [`Server`](super::Server) makes one per connection; a test of the core makes
+/// its own.
+pub fn reply_channel(limit_bytes: usize) -> ReplyStream {
+    ReplyStream { outgoing: Arc::new(Outgoing::new(limit_bytes)) }
+}

@@ -1,0 +1,210 @@
+//! What a client may ask.
+
+use super::{ApiError, ErrorCode, JobState, base64_bytes};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use storm_rm::{ContentHash, JobId, JobSpec};
+
+/// A request to the manager's core: each variant is the `request` of one line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ManagerRequest {
+    /// Run this job. Answered [`Submitted`](super::Reply::Submitted). By the
+    /// time that the core sees it, every file of it is in the spool.
+    Submit {
+        /// The job; its `owner` is replaced by the peer.
+        spec: Box<JobSpec>,
+        /// Its events follow until it has ended.
+        #[serde(default)]
+        attach: bool,
+    },
+    /// Follow a job: answered [`Attached`](super::Reply::Attached), its events
+    /// follow until it has ended.
+    Attach {
+        /// The job.
+        job: JobId,
+    },
+    /// Standard input for the job. The `ok` comes when there is room for more.
+    Input {
+        /// The job.
+        job: JobId,
+        /// The bytes.
+        #[serde(with = "base64_bytes", default)]
+        data: Bytes,
+        /// Nothing follows.
+        #[serde(default)]
+        eof: bool,
+    },
+    /// The jobs that the manager has in memory.
+    Jobs(JobFilter),
+    /// Everything about one job.
+    Show {
+        /// The job.
+        job: JobId,
+    },
+    /// Why the job does not run.
+    Explain {
+        /// The job.
+        job: JobId,
+    },
+    /// End jobs, or send them a signal.
+    Cancel {
+        /// The jobs.
+        jobs: Vec<JobId>,
+        /// This signal to every process, instead of ending the job.
+        #[serde(default)]
+        signal: Option<i32>,
+    },
+    /// The nodes.
+    Nodes,
+    /// The partitions.
+    Partitions,
+    /// Jobs that have ended, the latest first.
+    History(HistoryQuery),
+    /// The cluster as a whole.
+    Status,
+    /// End all jobs and leave. For the manager's own user and root.
+    Shutdown,
+}
+
+impl ManagerRequest {
+    /// The name of every request, for messages.
+    pub const NAMES: &[&str] = &[
+        "submit",
+        "attach",
+        "input",
+        "jobs",
+        "show",
+        "explain",
+        "cancel",
+        "nodes",
+        "partitions",
+        "history",
+        "status",
+        "shutdown",
+        ContentHeader::NAME,
+    ];
+}
+
+/// Which jobs to list; an empty list is no restriction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct JobFilter {
+    /// Only in these states.
+    pub states: Vec<JobState>,
+    /// Only of these users, by number.
+    pub uids: Vec<u32>,
+    /// Only these jobs.
+    pub jobs: Vec<JobId>,
+    /// Also the jobs that have ended.
+    pub history: bool,
+}
+
+/// Which ended jobs to list, the latest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HistoryQuery {
+    /// Only of these users; an empty list is no restriction.
+    pub uids: Vec<u32>,
+    /// Only these jobs; an empty list is no restriction.
+    pub jobs: Vec<JobId>,
+    /// At most this many.
+    pub limit: u32,
+}
+
+impl HistoryQuery {
+    /// As many as a person reads.
+    pub const DEFAULT_LIMIT: u32 = 100;
+}
+
+impl Default for HistoryQuery {
+    fn default() -> HistoryQuery {
+        HistoryQuery { uids: Vec::new(), jobs: Vec::new(), limit: Self::DEFAULT_LIMIT }
+    }
+}
+
+/// The line before a file's bytes; `request` is `content`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContentHeader {
+    /// BLAKE3 of what follows.
+    pub hash: ContentHash,
+    /// How many bytes follow the line feed.
+    pub size_bytes: u64,
+}
+
+impl ContentHeader {
+    /// Its `request` name.
+    pub const NAME: &str = "content";
+}
+
+/// One line from a client.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RequestLine {
+    /// For the core, with the number to answer under.
+    Manager(u64, ManagerRequest),
+    /// A file follows.
+    Content(ContentHeader),
+}
+
+impl RequestLine {
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// What is wrong with it, with the number to answer under (0 when it has
+    /// none that can be read).
+    pub fn parse(line: &[u8]) -> Result<RequestLine, (u64, ApiError)> {
+        let bad = |id, why: serde_json::Error| {
+            let error = ApiError::new(ErrorCode::BadRequest, "the line is not a valid request");
+            (id, error.why(why.to_string()))
+        };
+        let mut object: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_slice(line).map_err(|why| bad(0, why))?;
+        let id = match object.remove("id") {
+            None => 0,
+            Some(id) => serde_json::from_value(id).map_err(|why| bad(0, why))?,
+        };
+        let name = object.get("request").and_then(|name| name.as_str()).unwrap_or_default();
+        if !ManagerRequest::NAMES.contains(&name) {
+            let message = format!("there is no request {name:?}");
+            let known = format!("known requests: {}", ManagerRequest::NAMES.join(", "));
+            return Err((id, ApiError::new(ErrorCode::UnknownRequest, message).hint(known)));
+        }
+        if name == ContentHeader::NAME {
+            object.remove("request");
+            let header = serde_json::from_value(object.into()).map_err(|why| bad(id, why))?;
+            return Ok(RequestLine::Content(header));
+        }
+        let request = serde_json::from_value(object.into()).map_err(|why| bad(id, why))?;
+        Ok(RequestLine::Manager(id, request))
+    }
+
+    /// The line as it is sent, line feed included.
+    ///
+    /// # Errors
+    /// None that a request made by this crate can cause.
+    pub fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
+        #[derive(Serialize)]
+        struct Numbered<'a> {
+            id: u64,
+            #[serde(flatten)]
+            request: &'a ManagerRequest,
+        }
+        #[derive(Serialize)]
+        struct Content<'a> {
+            request: &'static str,
+            #[serde(flatten)]
+            header: &'a ContentHeader,
+        }
+        let mut line = match self {
+            RequestLine::Manager(id, request) => {
+                serde_json::to_vec(&Numbered { id: *id, request })?
+            }
+            RequestLine::Content(header) => {
+                serde_json::to_vec(&Content { request: ContentHeader::NAME, header })?
+            }
+        };
+        line.push(b'\n');
+        Ok(line)
+    }
+}

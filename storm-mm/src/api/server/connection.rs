@@ -1,0 +1,201 @@
+//! One client: reads its requests, passes them on, writes the replies.
+
+use super::ServerLimits;
+use super::upload::UploadError;
+use super::writer::write_replies;
+use crate::api::outgoing::Life;
+use crate::api::{
+    API_VERSION, ApiError, Call, ErrorCode, Hello, LineError, LineReader, MAX_REQUEST_LINE_BYTES,
+    ManagerRequest, Peer, ReplySink, ReplyStream, RequestLine, Spool, reply_channel,
+};
+use async_channel::Sender;
+use std::future::poll_fn;
+use storm_rm::{JobSpec, Owner};
+use thiserror::Error;
+use tokio::net::UnixStream;
+use tokio::net::unix::OwnedReadHalf;
+use tokio::time::timeout;
+
+/// What a connection needs.
+pub(super) struct Connection {
+    pub(super) peer: Peer,
+    pub(super) spool: Spool,
+    pub(super) limits: ServerLimits,
+    pub(super) calls: Sender<Call>,
+}
+
+/// Why no more requests are read.
+#[derive(Debug, Error)]
+enum EndOfRequests {
+    #[error("it said no hello in time")]
+    NoHello,
+    #[error("it speaks version {0} of the protocol")]
+    Version(u32),
+    #[error("it does not speak the protocol")]
+    NotTheProtocol,
+    #[error(transparent)]
+    Line(#[from] LineError),
+    #[error("bytes follow that nothing is known about")]
+    OutOfStep,
+    #[error(transparent)]
+    Upload(#[from] UploadError),
+}
+
+impl Connection {
+    /// Serves the client until it leaves.
+    pub(super) async fn run(self, stream: UnixStream) {
+        let (uid, pid) = (self.peer.uid, self.peer.pid);
+        let (read, write) = stream.into_split();
+        let replies = reply_channel(self.limits.outgoing_bytes);
+        let reader = LineReader::new(read, MAX_REQUEST_LINE_BYTES);
+        let requests = async {
+            if let Err(why) = self.requests(reader, &replies).await {
+                tracing::info!(uid, pid, %why, "a client's requests end");
+            }
+            replies.finish();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = requests => {}
+            result = write_replies(&replies, write) => {
+                if let Err(error) = result {
+                    tracing::debug!(uid, pid, %error, "a client is gone");
+                }
+            }
+        }
+        if replies.outgoing.life() == Life::TooSlow {
+            tracing::warn!(uid, pid, "a client was dropped: it does not read its replies");
+        }
+    }
+
+    async fn requests(
+        &self,
+        mut reader: LineReader<OwnedReadHalf>,
+        replies: &ReplyStream,
+    ) -> Result<(), EndOfRequests> {
+        self.hello(&mut reader, replies).await?;
+        loop {
+            let most = self.limits.pending_requests;
+            poll_fn(|context| replies.outgoing.poll_owing_less(context, most)).await;
+            let line = tokio::select! {
+                () = self.calls.closed() => return Ok(()),
+                line = reader.line() => line,
+            };
+            let line = match line {
+                Ok(Some(line)) => line,
+                Ok(None) => return Ok(()),
+                Err(error) => return Err(refuse_line(replies, error).into()),
+            };
+            match RequestLine::parse(&line) {
+                Err((id, error)) => {
+                    let _ = replies.sink(id, false).refuse(error);
+                }
+                Ok(RequestLine::Content(_)) => {
+                    let error = ApiError::new(ErrorCode::BadRequest, "no file was asked for");
+                    let _ = replies.sink(0, false).refuse(error);
+                    return Err(EndOfRequests::OutOfStep);
+                }
+                Ok(RequestLine::Manager(id, request)) => {
+                    self.request(&mut reader, replies, id, request).await?;
+                }
+            }
+        }
+    }
+
+    async fn hello(
+        &self,
+        reader: &mut LineReader<OwnedReadHalf>,
+        replies: &ReplyStream,
+    ) -> Result<(), EndOfRequests> {
+        let refuse = |error| {
+            let _ = replies.sink(0, false).refuse(error);
+        };
+        let line = match timeout(self.limits.hello_timeout, reader.line()).await {
+            Err(_) => return Err(EndOfRequests::NoHello),
+            Ok(Ok(Some(line))) => line,
+            Ok(Ok(None)) => return Err(LineError::Truncated.into()),
+            Ok(Err(error)) => return Err(refuse_line(replies, error).into()),
+        };
+        let Ok(hello) = serde_json::from_slice::<Hello>(&line) else {
+            let message = "the first line is not a hello";
+            let hint = format!("send {{\"storm_api\":{API_VERSION},\"version\":\"...\"}} first");
+            refuse(ApiError::new(ErrorCode::BadRequest, message).hint(hint));
+            return Err(EndOfRequests::NotTheProtocol);
+        };
+        if hello.storm_api == API_VERSION {
+            return Ok(());
+        }
+        let message = format!(
+            "the client speaks version {} of the protocol, the manager version {API_VERSION}",
+            hello.storm_api
+        );
+        let hint = "use the storm command that belongs to this cluster";
+        refuse(ApiError::new(ErrorCode::VersionMismatch, message).hint(hint));
+        Err(EndOfRequests::Version(hello.storm_api))
+    }
+
+    async fn request(
+        &self,
+        reader: &mut LineReader<OwnedReadHalf>,
+        replies: &ReplyStream,
+        id: u64,
+        mut request: ManagerRequest,
+    ) -> Result<(), EndOfRequests> {
+        let sink = replies.sink(id, is_streaming(&request));
+        if let ManagerRequest::Submit { spec, .. } = &mut request
+            && !self.prepare(spec, reader, &sink).await?
+        {
+            return Ok(());
+        }
+        let call = Call { peer: self.peer, request, replies: sink };
+        if let Err(unsent) = self.calls.send(call).await {
+            let error = ApiError::new(ErrorCode::ShuttingDown, "the cluster is going down");
+            let _ = unsent.into_inner().replies.refuse(error);
+        }
+        Ok(())
+    }
+
+    /// Makes a specification ready for the core: the peer owns it, its files are
+    /// here. `false` when it was refused.
+    async fn prepare(
+        &self,
+        spec: &mut JobSpec,
+        reader: &mut LineReader<OwnedReadHalf>,
+        sink: &ReplySink,
+    ) -> Result<bool, EndOfRequests> {
+        spec.owner = Owner { uid: self.peer.uid, gid: self.peer.gid };
+        match self.receive_files(spec, reader, sink).await {
+            Ok(()) => Ok(true),
+            Err(error) => {
+                let _ = sink.refuse(error.to_api());
+                if error.is_in_step() { Ok(false) } else { Err(error.into()) }
+            }
+        }
+    }
+}
+
+fn is_streaming(request: &ManagerRequest) -> bool {
+    match request {
+        ManagerRequest::Submit { attach, .. } => *attach,
+        ManagerRequest::Attach { .. } => true,
+        ManagerRequest::Input { .. }
+        | ManagerRequest::Jobs(_)
+        | ManagerRequest::Show { .. }
+        | ManagerRequest::Explain { .. }
+        | ManagerRequest::Cancel { .. }
+        | ManagerRequest::Nodes
+        | ManagerRequest::Partitions
+        | ManagerRequest::History(_)
+        | ManagerRequest::Status
+        | ManagerRequest::Shutdown => false,
+    }
+}
+
+/// Tells the client about a line that it can be told about.
+fn refuse_line(replies: &ReplyStream, error: LineError) -> LineError {
+    if let LineError::TooLong { .. } = error {
+        let refusal = ApiError::new(ErrorCode::LineTooLong, error.to_string());
+        let _ = replies.sink(0, false).refuse(refusal);
+    }
+    error
+}

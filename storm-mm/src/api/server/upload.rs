@@ -1,0 +1,148 @@
+//! Receiving the files of a job before the core hears of the job.
+
+use super::connection::Connection;
+use crate::api::{
+    ApiError, ContentHeader, ErrorCode, LineError, LineReader, Reply, ReplySink, RequestLine,
+    SpoolError,
+};
+use std::collections::BTreeMap;
+use storm_rm::{ContentHash, JobSpec, Program};
+use thiserror::Error;
+use tokio::net::unix::OwnedReadHalf;
+use tokio::time::timeout;
+
+/// Why the files of a job did not come.
+#[derive(Debug, Error)]
+pub(super) enum UploadError {
+    #[error("{hash} has {found_bytes} bytes here, the job says {said_bytes}")]
+    Size { hash: ContentHash, said_bytes: u64, found_bytes: u64 },
+    #[error("{0} was not asked for with that size")]
+    NotAskedFor(ContentHash),
+    #[error("a file is expected")]
+    NotAFile,
+    #[error(transparent)]
+    NotStored(SpoolError),
+    #[error("a file came, but was not taken")]
+    NotTaken(#[source] SpoolError),
+    #[error("nothing came for too long")]
+    Idle,
+    #[error(transparent)]
+    Line(#[from] LineError),
+}
+
+impl UploadError {
+    /// Whether the next byte begins a line, so that the client can go on.
+    pub(super) fn is_in_step(&self) -> bool {
+        match self {
+            UploadError::Size { .. } | UploadError::NotTaken(_) => true,
+            UploadError::NotAskedFor(_)
+            | UploadError::NotAFile
+            | UploadError::NotStored(_)
+            | UploadError::Idle
+            | UploadError::Line(_) => false,
+        }
+    }
+
+    /// What the client is told.
+    pub(super) fn to_api(&self) -> ApiError {
+        match self {
+            UploadError::NotStored(error) | UploadError::NotTaken(error) => spool_refusal(error),
+            UploadError::Size { .. }
+            | UploadError::NotAskedFor(_)
+            | UploadError::NotAFile
+            | UploadError::Idle
+            | UploadError::Line(_) => ApiError::new(ErrorCode::BadRequest, self.to_string()),
+        }
+    }
+}
+
+fn spool_refusal(error: &SpoolError) -> ApiError {
+    match error {
+        SpoolError::WrongContent { .. } => {
+            ApiError::new(ErrorCode::WrongContent, error.to_string())
+                .hint("the file may have changed while it was sent: submit again")
+        }
+        SpoolError::TooLarge { .. } => ApiError::new(ErrorCode::TooLarge, error.to_string())
+            .hint("put it on every node and use --no-bcast"),
+        SpoolError::Storage(cause) => {
+            ApiError::new(ErrorCode::Storage, error.to_string()).why(cause.to_string())
+        }
+    }
+}
+
+impl Connection {
+    /// Asks for what is missing and takes it.
+    pub(super) async fn receive_files(
+        &self,
+        spec: &JobSpec,
+        reader: &mut LineReader<OwnedReadHalf>,
+        sink: &ReplySink,
+    ) -> Result<(), UploadError> {
+        let mut missing = self.missing(spec)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let hashes = missing.keys().copied().collect();
+        if sink.send(Reply::NeedFiles { hashes }).is_err() {
+            return Err(LineError::Truncated.into());
+        }
+        while !missing.is_empty() {
+            let line = timeout(self.limits.upload_timeout, reader.line())
+                .await
+                .map_err(|_| UploadError::Idle)??
+                .ok_or(LineError::Truncated)?;
+            let Ok(RequestLine::Content(header)) = RequestLine::parse(&line) else {
+                return Err(UploadError::NotAFile);
+            };
+            if missing.remove(&header.hash) != Some(header.size_bytes) {
+                return Err(UploadError::NotAskedFor(header.hash));
+            }
+            self.receive_file(header, reader).await?;
+        }
+        Ok(())
+    }
+
+    /// The contents that are not here, with their lengths.
+    fn missing(&self, spec: &JobSpec) -> Result<BTreeMap<ContentHash, u64>, UploadError> {
+        let program = match &spec.program {
+            Program::Shipped(file) => Some(file),
+            Program::OnNodes(_) => None,
+        };
+        let mut missing = BTreeMap::new();
+        for file in program.into_iter().chain(&spec.files) {
+            match self.spool.size_bytes(self.peer.uid, &file.hash) {
+                Some(found_bytes) if found_bytes != file.size_bytes => {
+                    let (hash, said_bytes) = (file.hash, file.size_bytes);
+                    return Err(UploadError::Size { hash, said_bytes, found_bytes });
+                }
+                Some(_) if self.spool.touch(self.peer.uid, &file.hash).is_ok() => {}
+                Some(_) | None => {
+                    missing.insert(file.hash, file.size_bytes);
+                }
+            }
+        }
+        Ok(missing)
+    }
+
+    async fn receive_file(
+        &self,
+        header: ContentHeader,
+        reader: &mut LineReader<OwnedReadHalf>,
+    ) -> Result<(), UploadError> {
+        let mut incoming = self
+            .spool
+            .receive(self.peer.uid, header.hash, header.size_bytes)
+            .map_err(UploadError::NotStored)?;
+        let mut left = header.size_bytes;
+        while left > 0 {
+            let most = usize::try_from(left).unwrap_or(usize::MAX);
+            let next = reader.raw(most, |bytes| incoming.write(bytes));
+            let (length, written) = timeout(self.limits.upload_timeout, next)
+                .await
+                .map_err(|_| UploadError::Idle)??;
+            written.map_err(UploadError::NotStored)?;
+            left -= length as u64;
+        }
+        incoming.finish().map_err(UploadError::NotTaken)
+    }
+}

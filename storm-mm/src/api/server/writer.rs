@@ -1,0 +1,71 @@
+//! Writes a client's replies in order, several at a time where they wait.
+
+use crate::api::{
+    Hello, JOBS_PER_LINE, MAX_OUTPUT_EVENT_BYTES, MAX_REPLY_LINE_BYTES, Reply, ReplyLine,
+    ReplyStream,
+};
+use std::future::poll_fn;
+use std::io;
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::OwnedWriteHalf;
+
+/// Lines that wait are written together up to about this many bytes.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// Writes until no reply will come.
+///
+/// # Errors
+/// The client is gone, or was dropped because it does not read.
+pub(super) async fn write_replies(replies: &ReplyStream, mut to: OwnedWriteHalf) -> io::Result<()> {
+    let mut batch = serde_json::to_vec(&Hello::ours())?;
+    batch.push(b'\n');
+    loop {
+        tokio::select! {
+            written = to.write_all(&batch) => written?,
+            () = poll_fn(|context| replies.outgoing.poll_closed(context, false)) => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+        batch.clear();
+        let Some(line) = replies.next().await else {
+            return to.shutdown().await;
+        };
+        encode(line, &mut batch)?;
+        while batch.len() < BATCH_BYTES
+            && let Some(line) = replies.outgoing.pop_ready()
+        {
+            encode(line, &mut batch)?;
+        }
+    }
+}
+
+/// Appends the line, or the lines that it is too large for.
+fn encode(line: ReplyLine, to: &mut Vec<u8>) -> io::Result<()> {
+    let ReplyLine { id, reply } = line;
+    match reply {
+        Reply::Jobs { mut jobs, more } => {
+            while jobs.len() > JOBS_PER_LINE {
+                let rest = jobs.split_off(JOBS_PER_LINE);
+                append(id, Reply::Jobs { jobs, more: true }, to)?;
+                jobs = rest;
+            }
+            append(id, Reply::Jobs { jobs, more }, to)
+        }
+        Reply::Output { job, rank, stream, mut data } => {
+            while data.len() > MAX_OUTPUT_EVENT_BYTES {
+                let first = data.split_to(MAX_OUTPUT_EVENT_BYTES);
+                append(id, Reply::Output { job, rank, stream, data: first }, to)?;
+            }
+            append(id, Reply::Output { job, rank, stream, data }, to)
+        }
+        other => append(id, other, to),
+    }
+}
+
+fn append(id: u64, reply: Reply, to: &mut Vec<u8>) -> io::Result<()> {
+    let before = to.len();
+    serde_json::to_writer(&mut *to, &ReplyLine { id, reply })?;
+    debug_assert!(to.len() - before <= MAX_REPLY_LINE_BYTES, "a reply outgrew its line");
+    to.push(b'\n');
+    Ok(())
+}

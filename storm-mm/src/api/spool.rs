@@ -1,0 +1,147 @@
+//! The files that clients sent, named by their content, one directory per user.
+//!
+//! The manager opens no path of a user: what is to be shipped comes through the
+//! socket and lies here. A file appears under its name only when it is whole
+//! and its BLAKE3 right. What this does not do: know which jobs need a file; the
+//! core says so when it asks to make room.
+
+mod incoming;
+
+pub(super) use incoming::Incoming;
+pub use incoming::SpoolError;
+
+use std::collections::HashSet;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use storm_rm::ContentHash;
+
+/// A file is not removed this soon after its last use: the job that needs it
+/// may be on its way to the core.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// A content-addressed directory.
+#[derive(Clone, Debug)]
+pub struct Spool {
+    directory: PathBuf,
+    file_limit_bytes: u64,
+}
+
+impl Spool {
+    /// Largest file that is taken unless configured otherwise: programs are
+    /// tens of MiB, containers a few GiB.
+    pub const DEFAULT_FILE_LIMIT_BYTES: u64 = 16 << 30;
+
+    /// Uses `directory`, which is made with mode 0700 where it is missing, and
+    /// removes what an earlier manager left unfinished there.
+    ///
+    /// # Errors
+    /// It cannot be made or read.
+    pub fn open_directory(directory: PathBuf, file_limit_bytes: u64) -> io::Result<Spool> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        for user in fs::read_dir(&directory)? {
+            let user = user?.path();
+            if user.is_dir() {
+                incoming::remove_unfinished(&user)?;
+            }
+        }
+        Ok(Spool { directory, file_limit_bytes })
+    }
+
+    /// Length of the content in bytes, if it is here for this user.
+    pub fn size_bytes(&self, uid: u32, hash: &ContentHash) -> Option<u64> {
+        fs::metadata(self.path(uid, hash)).ok().map(|found| found.len())
+    }
+
+    /// Opens a content of this user for reading.
+    ///
+    /// # Errors
+    /// It is not here, or cannot be opened.
+    pub fn open(&self, uid: u32, hash: &ContentHash) -> io::Result<File> {
+        File::open(self.path(uid, hash))
+    }
+
+    /// Counts as a use now: see [`make_room`](Self::make_room).
+    pub(super) fn touch(&self, uid: u32, hash: &ContentHash) -> io::Result<()> {
+        self.open(uid, hash)?.set_modified(SystemTime::now())
+    }
+
+    /// Begins to receive a content.
+    pub(super) fn receive(
+        &self,
+        uid: u32,
+        hash: ContentHash,
+        size_bytes: u64,
+    ) -> Result<Incoming, SpoolError> {
+        if size_bytes > self.file_limit_bytes {
+            let limit_bytes = self.file_limit_bytes;
+            return Err(SpoolError::TooLarge { size_bytes, limit_bytes });
+        }
+        let directory = self.directory.join(uid.to_string());
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&directory)
+            .map_err(SpoolError::Storage)?;
+        Incoming::begin(&directory, hash, size_bytes)
+    }
+
+    /// Removes contents, the longest unused first, until all together are at
+    /// most `limit_bytes`; those that `needed` names and those used in the last
+    /// minute stay. Returns how many bytes remain.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn make_room(
+        &self,
+        limit_bytes: u64,
+        needed: &HashSet<(u32, ContentHash)>,
+    ) -> io::Result<u64> {
+        let mut files = self.contents()?;
+        files.sort_by_key(|file| file.used);
+        let mut total: u64 = files.iter().map(|file| file.size_bytes).sum();
+        let recent = SystemTime::now().checked_sub(GRACE).unwrap_or(SystemTime::UNIX_EPOCH);
+        for file in files {
+            if total <= limit_bytes {
+                break;
+            }
+            let idle = file.used < recent && !needed.contains(&(file.uid, file.hash));
+            if idle && fs::remove_file(self.path(file.uid, &file.hash)).is_ok() {
+                total -= file.size_bytes;
+            }
+        }
+        Ok(total)
+    }
+
+    fn contents(&self) -> io::Result<Vec<Content>> {
+        let mut contents = Vec::new();
+        for user in fs::read_dir(&self.directory)? {
+            let user = user?;
+            let Some(uid) = user.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            for file in fs::read_dir(user.path())? {
+                let file = file?;
+                let hash = file.file_name().to_str().and_then(|name| name.parse().ok());
+                if let (Some(hash), Ok(found)) = (hash, file.metadata()) {
+                    let used = found.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                    contents.push(Content { uid, hash, size_bytes: found.len(), used });
+                }
+            }
+        }
+        Ok(contents)
+    }
+
+    fn path(&self, uid: u32, hash: &ContentHash) -> PathBuf {
+        Path::new(&self.directory).join(uid.to_string()).join(hash.to_string())
+    }
+}
+
+struct Content {
+    uid: u32,
+    hash: ContentHash,
+    size_bytes: u64,
+    used: SystemTime,
+}

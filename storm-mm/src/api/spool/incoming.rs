@@ -1,0 +1,102 @@
+//! A content on its way into the spool.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use storm_rm::ContentHash;
+use thiserror::Error;
+
+/// Begins the name of a file that is not whole yet.
+const UNFINISHED: &str = "incoming-";
+
+/// Makes the names of unfinished files differ within this process.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Why a content was not taken.
+#[derive(Debug, Error)]
+pub enum SpoolError {
+    /// What came has another hash than what was announced.
+    #[error("the content sent is {found}, announced was {announced}")]
+    WrongContent {
+        /// What was announced.
+        announced: ContentHash,
+        /// What came.
+        found: ContentHash,
+    },
+    /// It exceeds the limit per file.
+    #[error("a file of {size_bytes} bytes exceeds the limit of {limit_bytes} bytes")]
+    TooLarge {
+        /// Its length.
+        size_bytes: u64,
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// The file system failed.
+    #[error("the file could not be stored")]
+    Storage(#[source] io::Error),
+}
+
+/// A file that is being received; removed unless it is finished.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    file: File,
+    unfinished: PathBuf,
+    destination: PathBuf,
+    hash: ContentHash,
+    hasher: blake3::Hasher,
+}
+
+impl Incoming {
+    pub(super) fn begin(
+        directory: &Path,
+        hash: ContentHash,
+        size_bytes: u64,
+    ) -> Result<Incoming, SpoolError> {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let unfinished = directory.join(format!("{UNFINISHED}{}-{number}", std::process::id()));
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&unfinished)
+            .map_err(SpoolError::Storage)?;
+        tracing::debug!(%hash, size_bytes, "receiving a file");
+        let destination = directory.join(hash.to_string());
+        Ok(Incoming { file, unfinished, destination, hash, hasher: blake3::Hasher::new() })
+    }
+
+    /// Appends what came.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), SpoolError> {
+        self.hasher.update(bytes);
+        self.file.write_all(bytes).map_err(SpoolError::Storage)
+    }
+
+    /// Gives the file its name if it is what was announced.
+    pub(crate) fn finish(self) -> Result<(), SpoolError> {
+        let found = ContentHash(*self.hasher.finalize().as_bytes());
+        if found != self.hash {
+            return Err(SpoolError::WrongContent { announced: self.hash, found });
+        }
+        fs::rename(&self.unfinished, &self.destination).map_err(SpoolError::Storage)
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        // After `finish` renamed it there is nothing of this name to remove.
+        let _ = fs::remove_file(&self.unfinished);
+    }
+}
+
+/// Removes what an earlier process did not finish.
+pub(super) fn remove_unfinished(directory: &Path) -> io::Result<()> {
+    for file in fs::read_dir(directory)? {
+        let file = file?;
+        if file.file_name().to_string_lossy().starts_with(UNFINISHED) {
+            fs::remove_file(file.path())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,21 @@
+//! Why a job does not run.
+
+use super::JobState;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use storm_rm::JobId;
+
+/// A true and specific answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The job.
+    pub job: JobId,
+    /// Its state.
+    pub state: JobState,
+    /// The reason, in one sentence.
+    pub reason: String,
+    /// What the reason rests on, a line each.
+    pub details: Vec<String>,
+    /// When it should start at the latest, where the policy can tell.
+    pub estimate: Option<Timestamp>,
+}

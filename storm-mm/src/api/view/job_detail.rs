@@ -1,0 +1,106 @@
+//! Everything about one job.
+
+use super::{JobView, LaunchBreakdown};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use storm_rm::message::RankExit;
+use storm_rm::{InputSpec, JobSpec, OsBytes, OutputSpec, Program, Rank};
+
+/// What `storm show` tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobDetail {
+    /// What listings show of it.
+    #[serde(flatten)]
+    pub view: JobView,
+    /// What was asked for.
+    pub spec: SpecSummary,
+    /// Where each rank runs and how it ended; empty until it is placed.
+    pub ranks: Vec<RankView>,
+    /// How long each part of its launch took, once it was launched.
+    pub breakdown: Option<LaunchBreakdown>,
+    /// User and system time of all ended ranks, in microseconds.
+    pub cpu_us: u64,
+    /// How often it was started.
+    pub runs: u32,
+    /// What happened to it, in order.
+    pub log: Vec<LogEntry>,
+}
+
+/// What was asked for, without the environment: that may hold secrets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpecSummary {
+    /// What is executed: a shipped file's name, or a path on the nodes.
+    pub program: OsBytes,
+    /// The program is shipped to the nodes.
+    pub shipped: bool,
+    /// The argument vector.
+    pub argv: Vec<OsBytes>,
+    /// Working directory.
+    pub cwd: OsBytes,
+    /// Number of nodes, when given.
+    pub nodes: Option<u32>,
+    /// Partition, when given.
+    pub partition: Option<String>,
+    /// Policy, when given.
+    pub sched: Option<String>,
+    /// Bytes of all files to ship, the program included.
+    pub shipped_bytes: u64,
+    /// Names of the further files to ship.
+    pub files: Vec<OsBytes>,
+    /// What becomes of the output.
+    pub output: OutputSpec,
+    /// What the ranks read.
+    pub input: InputSpec,
+    /// Whether it goes back to the queue when a node dies.
+    pub requeue: bool,
+}
+
+impl From<&JobSpec> for SpecSummary {
+    fn from(spec: &JobSpec) -> SpecSummary {
+        let (program, program_bytes) = match &spec.program {
+            Program::Shipped(file) => (file.name.clone(), Some(file.size_bytes)),
+            Program::OnNodes(path) => (path.clone(), None),
+        };
+        SpecSummary {
+            program,
+            shipped: program_bytes.is_some(),
+            argv: spec.argv.clone(),
+            cwd: spec.cwd.clone(),
+            nodes: spec.nodes,
+            partition: spec.partition.clone(),
+            sched: spec.sched.clone(),
+            shipped_bytes: spec
+                .files
+                .iter()
+                .map(|file| file.size_bytes)
+                .chain(program_bytes)
+                .fold(0, u64::saturating_add),
+            files: spec.files.iter().map(|file| file.name.clone()).collect(),
+            output: spec.output.clone(),
+            input: spec.input,
+            requeue: spec.requeue,
+        }
+    }
+}
+
+/// A rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankView {
+    /// The rank.
+    pub rank: Rank,
+    /// The name of its node.
+    pub node: String,
+    /// How it ended and what it used; absent while it runs.
+    pub exit: Option<RankExit>,
+}
+
+/// One event of a job's life.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogEntry {
+    /// When.
+    pub time: Timestamp,
+    /// What kind of event, in one word.
+    pub event: String,
+    /// What happened, for people.
+    pub text: String,
+}

@@ -1,0 +1,54 @@
+//! A job in a listing.
+
+use super::JobState;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use storm_rm::{JobId, Row};
+
+/// One line of `storm queue`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobView {
+    /// Its number.
+    pub id: JobId,
+    /// Its name.
+    pub name: String,
+    /// Who submitted it.
+    pub user: UserView,
+    /// The partition it waits for or runs in.
+    pub partition: String,
+    /// The partition's policy.
+    pub sched: String,
+    /// Its state.
+    pub state: JobState,
+    /// Number of ranks.
+    pub procs: u32,
+    /// Number of nodes; 0 until it is placed.
+    pub nodes: u32,
+    /// The nodes, folded: `n[1-4]`; empty until it is placed.
+    pub node_list: String,
+    /// Its row of the Ousterhout matrix, when it has a single one.
+    pub row: Option<Row>,
+    /// When it was submitted.
+    pub submitted: Timestamp,
+    /// When its ranks started, for the latest run.
+    pub started: Option<Timestamp>,
+    /// When the last rank ended.
+    pub ended: Option<Timestamp>,
+    /// Seconds since it started, or that it ran.
+    pub elapsed_s: u64,
+    /// Its time limit in seconds.
+    pub time_limit_s: Option<u64>,
+    /// Why it is in this state: why it waits, or how it ended.
+    pub reason: Option<String>,
+    /// Highest status of its ranks as a shell gives it, once it has ended.
+    pub exit_code: Option<u8>,
+}
+
+/// A user by number and, where the host knows it, name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserView {
+    /// User id.
+    pub uid: u32,
+    /// Login name; the number where there is none.
+    pub name: String,
+}

@@ -1,0 +1,21 @@
+//! What listings show: the manager's state as clients see it.
+//!
+//! Times are RFC 3339 in UTC. Fields may be added; none changes its meaning.
+
+mod cluster_status;
+mod explanation;
+mod job_detail;
+mod job_state;
+mod job_view;
+mod launch_breakdown;
+mod node_view;
+mod partition_view;
+
+pub use cluster_status::ClusterStatus;
+pub use explanation::Explanation;
+pub use job_detail::{JobDetail, LogEntry, RankView, SpecSummary};
+pub use job_state::JobState;
+pub use job_view::{JobView, UserView};
+pub use launch_breakdown::LaunchBreakdown;
+pub use node_view::{NodeState, NodeView};
+pub use partition_view::PartitionView;

@@ -1,0 +1,69 @@
+//! A node in a listing.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use storm_primitives::NodeId;
+use storm_rm::JobId;
+
+/// One line of `storm nodes`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeView {
+    /// Its number in the cluster.
+    pub id: NodeId,
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its state.
+    pub state: NodeState,
+    /// Why it is in this state, when that needs saying.
+    pub reason: Option<String>,
+    /// The partitions that it belongs to.
+    pub partitions: Vec<String>,
+    /// Processing elements.
+    pub pes: u32,
+    /// Processing elements that hold a rank in some row.
+    pub pes_used: u32,
+    /// Jobs that have ranks on it.
+    pub jobs: Vec<JobId>,
+    /// Host name, once it has joined.
+    pub hostname: Option<String>,
+    /// The address that ranks of other nodes reach it by.
+    pub address: Option<String>,
+    /// Memory of the host in MiB.
+    pub memory_mib: Option<u64>,
+    /// Memory available in MiB, at the latest report.
+    pub memory_available_mib: Option<u64>,
+    /// One-minute load average times 100, at the latest report.
+    pub load_percent: Option<u32>,
+    /// Version of its Node Manager.
+    pub version: Option<String>,
+    /// How jobs are switched and started there, and what is not permitted.
+    pub capabilities: Vec<String>,
+}
+
+/// The state of a node, in Slurm's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum NodeState {
+    /// It runs nothing.
+    Idle,
+    /// Some of its processing elements hold ranks.
+    Mixed,
+    /// All of its processing elements hold ranks.
+    Allocated,
+    /// It was up, and no longer answers.
+    Down,
+    /// It has not joined yet.
+    Unknown,
+}
+
+impl fmt::Display for NodeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            NodeState::Idle => "IDLE",
+            NodeState::Mixed => "MIXED",
+            NodeState::Allocated => "ALLOCATED",
+            NodeState::Down => "DOWN",
+            NodeState::Unknown => "UNKNOWN",
+        })
+    }
+}

@@ -1,0 +1,32 @@
+//! A partition in a listing.
+
+use serde::{Deserialize, Serialize};
+
+/// Nodes under one policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionView {
+    /// Its name.
+    pub name: String,
+    /// Its policy.
+    pub sched: String,
+    /// Jobs that name neither partition nor policy go there.
+    pub default: bool,
+    /// Its nodes, folded.
+    pub node_list: String,
+    /// Number of nodes.
+    pub nodes: u32,
+    /// How many of them are up.
+    pub nodes_up: u32,
+    /// Processing elements of all its nodes.
+    pub pes: u32,
+    /// Quantum in microseconds, where the policy shares time.
+    pub quantum_us: Option<u64>,
+    /// Rows of its matrix that hold jobs.
+    pub rows_used: u32,
+    /// Rows that its matrix may have.
+    pub rows_max: u32,
+    /// Jobs running in it.
+    pub jobs_running: u32,
+    /// Jobs waiting for it.
+    pub jobs_pending: u32,
+}
