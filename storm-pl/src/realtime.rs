@@ -70,3 +70,34 @@ fn set_policy(policy: i32, priority: u8) -> Result<(), RealtimeRefused> {
         Err(RealtimeRefused::Kernel(errno))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy() -> i32 {
+        // SAFETY: takes one integer; 0 names the calling thread.
+        unsafe { libc::sched_getscheduler(0) }
+    }
+
+    #[test]
+    fn a_refusal_has_a_reason_and_success_stays_in_one_thread() {
+        assert_eq!(policy(), libc::SCHED_OTHER);
+        let probed = probe_realtime(DEFAULT_PRIORITY);
+        assert_eq!(policy(), libc::SCHED_OTHER);
+        let (result, inside, child) = std::thread::spawn(|| {
+            let result = become_realtime(DEFAULT_PRIORITY);
+            // A thread is born as a process is: without the policy.
+            (result, policy(), std::thread::spawn(policy).join().unwrap())
+        })
+        .join()
+        .unwrap();
+        assert_eq!(result, probed);
+        assert_eq!(child, libc::SCHED_OTHER);
+        let expected = match result {
+            Ok(()) => libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
+            Err(_) => libc::SCHED_OTHER,
+        };
+        assert_eq!(inside, expected);
+    }
+}

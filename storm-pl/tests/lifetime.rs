@@ -145,7 +145,11 @@ async fn a_pad_can_be_used_a_thousand_times() {
             let outcome = node.run(&spec, &RankSpec::default()).await;
             assert!(outcome.status().success());
         }
-        assert_eq!(measure(), before);
+        // The keeper closes its copies a moment after it has handed over the last ends.
+        until("the keeper holds what it held before", || {
+            let (descriptors, directories, children) = measure();
+            descriptors <= before.0 && (directories, children) == (before.1, before.2)
+        });
         // Other tests of this program have descriptors of their own; a leak would be thousands.
         assert!(own() < own_before + 500, "{} descriptors, then {}", own_before, own());
         node.shut_down().await;

@@ -236,7 +236,8 @@ impl KeeperProcess {
 
     /// The job is over: what is left of it goes, then the pad is filled again.
     fn release(&mut self, id: PadId, running: &[PlIndex], failed: Vec<PlIndex>) {
-        let Some(pad) = self.pads.get(&id) else { return };
+        // Another try for a pad that could not be made.
+        let Some(pad) = self.pads.get(&id) else { return self.make_pad(id) };
         let draining = if running.iter().any(|&pl| pad.process(pl).is_some()) {
             Draining::of_everything()
         } else {

@@ -6,6 +6,4 @@ mod request;
 mod stdio;
 mod wait_for_launch;
 
-#[cfg(test)]
-pub(crate) use request::Request;
 pub(crate) use wait_for_launch::{LaunchSockets, wait_for_launch};

@@ -94,3 +94,115 @@ impl<'a> Strings<'a> {
         self.0.is_empty().then_some(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+    use std::path::PathBuf;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::launch_spec::SpecBody;
+    use crate::{Credentials, Input, LaunchSpec, Output, RankSpec, ResourceLimit};
+
+    fn text() -> impl Strategy<Value = OsString> {
+        proptest::collection::vec(1..=255u8, 0..20).prop_map(OsString::from_vec)
+    }
+
+    fn variable() -> impl Strategy<Value = (OsString, OsString)> {
+        ("[A-Z]{1,3}".prop_map(OsString::from), text())
+    }
+
+    prop_compose! {
+        fn launch_spec()(
+            program in text(),
+            args in proptest::collection::vec(text(), 1..6),
+            env in proptest::collection::vec(variable(), 0..6),
+            cwd in text(),
+            umask in 0..0o1000u32,
+            uid in any::<u32>(),
+            soft in any::<u64>(),
+            pmi in any::<bool>(),
+        ) -> LaunchSpec {
+            LaunchSpec {
+                program: PathBuf::from(program),
+                args,
+                env,
+                cwd: PathBuf::from(cwd),
+                umask,
+                credentials: Credentials { uid, gid: uid / 2, groups: vec![uid / 3] },
+                limits: vec![ResourceLimit { resource: 7, soft, hard: u64::MAX }],
+                pmi,
+            }
+        }
+    }
+
+    fn inline(spec: &LaunchSpec) -> Vec<u8> {
+        match spec.encode().unwrap().body {
+            SpecBody::Inline(bytes) => bytes.to_vec(),
+            SpecBody::File(_) => panic!("too large for a message"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(
+            spec in launch_spec(),
+            env in proptest::collection::vec(variable(), 0..4),
+            path in text(),
+        ) {
+            let rank = RankSpec {
+                env,
+                stdin: Input::Pipe,
+                stdout: Output::File { path: PathBuf::from(&path), append: true },
+                stderr: Output::SameAsStdout,
+                cpus: vec![3, 900],
+            };
+            let (rank_bytes, shared) = (rank.encode().unwrap(), inline(&spec));
+            let request = Request::decode(&rank_bytes, &shared).unwrap();
+            prop_assert_eq!(request.args.len(), spec.args.len());
+            for (got, sent) in request.args.iter().zip(&spec.args) {
+                prop_assert_eq!(got.to_bytes(), sent.clone().into_vec());
+            }
+            prop_assert_eq!(&request.head.credentials, &spec.credentials);
+            prop_assert_eq!(&request.head.limits, &spec.limits);
+            prop_assert_eq!(request.stdout.to_bytes(), path.into_vec());
+            prop_assert_eq!(&request.rank.cpus, &rank.cpus);
+            for (name, value) in &rank.env {
+                // Of several with one name the first counts, as for getenv.
+                let first = rank.env.iter().find(|(other, _)| other == name).unwrap();
+                let seen = request.variable(&name.clone().into_vec()).unwrap();
+                prop_assert_eq!(seen == value.clone().into_vec().as_slice(), &first.1 == value);
+            }
+            for (name, _) in &spec.env {
+                prop_assert!(request.variable(&name.clone().into_vec()).is_some());
+            }
+        }
+
+        #[test]
+        fn damaged_messages_are_refused_or_read_but_never_panic(
+            spec in launch_spec(),
+            cut in any::<prop::sample::Index>(),
+            flipped in any::<prop::sample::Index>(),
+            with in 1..=255u8,
+        ) {
+            let rank = RankSpec::default().encode().unwrap();
+            let shared = inline(&spec);
+            prop_assert!(Request::decode(&rank, &shared[..cut.index(shared.len())]).is_none());
+            let mut damaged = shared.clone();
+            damaged[flipped.index(shared.len())] ^= with;
+            let _ = Request::decode(&rank, &damaged);
+        }
+
+        #[test]
+        fn noise_never_panics(noise in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Some((rank, shared)) = Request::split(&noise) {
+                let _ = Request::decode(rank, shared);
+            }
+            let _ = crate::protocol::decode::<crate::protocol::Command>(&noise);
+            let _ = crate::protocol::decode::<crate::protocol::Report>(&noise);
+        }
+    }
+}

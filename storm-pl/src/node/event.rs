@@ -270,11 +270,11 @@ impl KeeperEvents {
         if !expected {
             tracing::error!(keeper = self.keeper.0, %why, "the keeper of this node is gone");
         }
-        if let Some(path) = &pads.cgroup {
-            if let Err(error) = remove_remains(path) {
-                let path = path.display();
-                tracing::error!(%path, %error, "processes of former jobs cannot be removed");
-            }
+        if let Some(path) = &pads.cgroup
+            && let Err(error) = remove_remains(path)
+        {
+            let path = path.display();
+            tracing::error!(%path, %error, "processes of former jobs cannot be removed");
         }
         // It has closed its sockets, so it has ended or is about to; if somebody else has reaped
         // it already, that is as good.

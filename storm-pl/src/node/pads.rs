@@ -154,7 +154,9 @@ impl Pads {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Err(_) => 0,
         };
-        // The former state drops the socket, and with it the kernel drops it from the epoll set.
+        // Not left to the close that follows: a process that the NM is just forking would keep
+        // the socket, always readable, in the set. It is there, so this does not fail.
+        let _ = self.epoll.delete(&*command);
         if len == 0 {
             *state = Pl::Running;
             events.push_back(Event::Launched { pad, pl });
