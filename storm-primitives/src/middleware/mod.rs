@@ -1,1 +1,19 @@
-//! M.
+//! Primitives around primitives: faults, traces and delays over any backend.
+//!
+//! Each wraps a [`Primitives`](crate::Primitives) handle of one node and is one
+//! itself. [`Tracer`] and [`Delay`] keep the contract, which the conformance
+//! suite checks; [`FaultInjector`] keeps it too, but for the operations that it
+//! was told to fail.
+
+mod delay;
+mod fault_injector;
+mod fault_plan;
+mod lane;
+mod trace_record;
+mod tracer;
+
+pub use delay::{Delay, DelayRange};
+pub use fault_injector::FaultInjector;
+pub use fault_plan::{Fault, FaultPlan};
+pub use trace_record::{Outcome, TraceRecord, TracedOp};
+pub use tracer::Tracer;

@@ -1,0 +1,93 @@
+//! Time before every operation, as on a slower or less even network.
+//!
+//! It delays the issuing node only and keeps its order; a network that reorders
+//! would break the contract, and is a test of the suite, not a middleware.
+
+use super::lane::Lane;
+use crate::{
+    CompareAndWrite, EventTable, GlobalMemory, Membership, NodeId, PrimitiveError, Primitives, Xfer,
+};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// From which range a delay is drawn, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DelayRange {
+    /// The shortest.
+    pub min: Duration,
+    /// The longest.
+    pub max: Duration,
+}
+
+/// The primitives of one node, each operation later by a random time.
+#[derive(Clone)]
+pub struct Delay<P> {
+    lane: Lane<P>,
+    range: DelayRange,
+    random: Rc<RefCell<StdRng>>,
+}
+
+impl<P: Primitives> Delay<P> {
+    /// Delays the operations of `inner` by times out of `range`, the same for
+    /// the same seed and node.
+    pub fn new(inner: P, range: DelayRange, seed: u64) -> Delay<P> {
+        let seed = seed ^ u64::from(inner.node().0) << 32;
+        let random = Rc::new(RefCell::new(StdRng::seed_from_u64(seed)));
+        Delay { lane: Lane::new(inner), range, random }
+    }
+
+    fn draw(&self) -> Duration {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (min, max) = (nanos(self.range.min), nanos(self.range.max));
+        Duration::from_nanos(self.random.borrow_mut().random_range(min..=max.max(min)))
+    }
+}
+
+impl<P: Primitives> Primitives for Delay<P> {
+    type Runtime = P::Runtime;
+
+    fn runtime(&self) -> &P::Runtime {
+        self.lane.inner().runtime()
+    }
+
+    fn node(&self) -> NodeId {
+        self.lane.inner().node()
+    }
+
+    fn memory(&self) -> &GlobalMemory {
+        self.lane.inner().memory()
+    }
+
+    fn events(&self) -> &EventTable {
+        self.lane.inner().events()
+    }
+
+    fn membership(&self) -> &Membership {
+        self.lane.inner().membership()
+    }
+
+    fn xfer_and_signal(&self, xfer: Xfer) {
+        self.lane.put(xfer, self.draw());
+    }
+
+    fn compare_and_write(
+        &self,
+        caw: CompareAndWrite,
+    ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static {
+        let this = self.clone();
+        async move {
+            let delay = this.draw();
+            this.lane.ask(caw, delay).await
+        }
+    }
+}
+
+impl<P> std::fmt::Debug for Delay<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Delay").field("range", &self.range).finish_non_exhaustive()
+    }
+}

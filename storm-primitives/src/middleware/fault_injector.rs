@@ -1,0 +1,157 @@
+//! Faults on demand: operations that fail without effect, operations that are
+//! late, nodes that one node believes to be dead.
+//!
+//! An injected failure keeps the contract in that nothing of the operation
+//! happens anywhere. What it does not keep is that the reason is true.
+
+use super::lane::Lane;
+use super::{Fault, FaultPlan};
+use crate::{
+    CompareAndWrite, EventTable, GlobalMemory, Membership, NodeId, NodeSet, PrimitiveError,
+    Primitives, Runtime, Xfer,
+};
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// The primitives of one node, with faults. Clones share the faults.
+#[derive(Clone)]
+pub struct FaultInjector<P> {
+    lane: Lane<P>,
+    view: Membership,
+    state: Rc<RefCell<State>>,
+}
+
+struct State {
+    plan: FaultPlan,
+    issued: u64,
+    hidden: NodeSet,
+}
+
+impl<P: Primitives> FaultInjector<P> {
+    /// The primitives of `inner` with the faults of `plan`.
+    pub fn new(inner: P, plan: FaultPlan) -> FaultInjector<P> {
+        let state = State { plan, issued: 0, hidden: NodeSet::new() };
+        let this = FaultInjector {
+            lane: Lane::new(inner),
+            view: Membership::new(),
+            state: Rc::new(RefCell::new(state)),
+        };
+        this.refresh_view();
+        let follower = this.clone();
+        this.runtime().spawn(async move { follower.follow_membership().await }).detach();
+        this
+    }
+
+    /// How many operations the node has issued so far.
+    pub fn issued(&self) -> u64 {
+        self.state.borrow().issued
+    }
+
+    /// Has this node believe that `node` is dead: it leaves the membership, and
+    /// operations that name it fail.
+    pub fn hide(&self, node: NodeId) {
+        self.state.borrow_mut().hidden.insert(node);
+        self.refresh_view();
+    }
+
+    /// Ends what [`hide`](Self::hide) began.
+    pub fn reveal(&self, node: NodeId) {
+        self.state.borrow_mut().hidden.remove(node);
+        self.refresh_view();
+    }
+
+    /// Counts an operation on `set`; the time by which it is late.
+    fn next(&self, set: &NodeSet) -> Result<Duration, PrimitiveError> {
+        let mut state = self.state.borrow_mut();
+        let number = state.issued;
+        state.issued += 1;
+        let fault = state.plan.next(number);
+        let nodes = state.hidden.intersection(set);
+        if !nodes.is_empty() {
+            return Err(PrimitiveError::NodesDead { nodes });
+        }
+        match fault {
+            None => Ok(Duration::ZERO),
+            Some(Fault::Late(delay)) => Ok(delay),
+            Some(Fault::TimeOut) => Err(PrimitiveError::TimedOut { nodes: set.clone() }),
+            Some(Fault::Fail(error)) => Err(error),
+        }
+    }
+
+    async fn follow_membership(self) {
+        let real = self.lane.inner().membership().clone();
+        loop {
+            let seen = real.epoch();
+            self.refresh_view();
+            real.changed(seen).await;
+        }
+    }
+
+    /// Makes the view what the backend knows, less the hidden nodes.
+    fn refresh_view(&self) {
+        let real = self.lane.inner().membership().incarnations();
+        let is_seen = |node: NodeId| !self.state.borrow().hidden.contains(node);
+        for node in self.view.alive().iter() {
+            if !real.contains_key(&node) || !is_seen(node) {
+                self.view.lost(node);
+            }
+        }
+        for (node, life) in real.into_iter().filter(|(node, _)| is_seen(*node)) {
+            self.view.joined(node, life);
+        }
+    }
+}
+
+impl<P: Primitives> Primitives for FaultInjector<P> {
+    type Runtime = P::Runtime;
+
+    fn runtime(&self) -> &P::Runtime {
+        self.lane.inner().runtime()
+    }
+
+    fn node(&self) -> NodeId {
+        self.lane.inner().node()
+    }
+
+    fn memory(&self) -> &GlobalMemory {
+        self.lane.inner().memory()
+    }
+
+    fn events(&self) -> &EventTable {
+        self.lane.inner().events()
+    }
+
+    fn membership(&self) -> &Membership {
+        &self.view
+    }
+
+    fn xfer_and_signal(&self, xfer: Xfer) {
+        match self.next(&xfer.dest) {
+            Ok(delay) => self.lane.put(xfer, delay),
+            Err(error) => {
+                if let Some(event) = xfer.local_event {
+                    self.events().signal(event, Err(error));
+                }
+            }
+        }
+    }
+
+    fn compare_and_write(
+        &self,
+        caw: CompareAndWrite,
+    ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static {
+        let this = self.clone();
+        async move {
+            let delay = this.next(&caw.set)?;
+            this.lane.ask(caw, delay).await
+        }
+    }
+}
+
+impl<P> std::fmt::Debug for FaultInjector<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FaultInjector").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,80 @@
+//! Which operations of a node are to fail or to be late.
+
+use crate::PrimitiveError;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What happens to one operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is not issued; its status is this error.
+    Fail(PrimitiveError),
+    /// It is not issued; its status says that some node of its set did not
+    /// answer in time.
+    TimeOut,
+    /// It is issued after this time; later operations of the node wait behind
+    /// it.
+    Late(Duration),
+}
+
+/// The faults of one node's operations, numbered from 0 in the order of issue.
+#[derive(Clone, Debug, Default)]
+pub struct FaultPlan {
+    script: BTreeMap<u64, Fault>,
+    random: Option<RandomFaults>,
+}
+
+#[derive(Clone, Debug)]
+struct RandomFaults {
+    random: StdRng,
+    timeouts_per_mille: u32,
+    longest_delay: Duration,
+}
+
+impl FaultPlan {
+    /// No faults.
+    pub fn new() -> FaultPlan {
+        FaultPlan::default()
+    }
+
+    /// Also `fault` at operation `number`. It goes before random ones.
+    #[must_use]
+    pub fn at(mut self, number: u64, fault: Fault) -> FaultPlan {
+        self.script.insert(number, fault);
+        self
+    }
+
+    /// Also random faults: of a thousand operations `timeouts_per_mille` time
+    /// out, and every other one is late by up to `longest_delay`.
+    #[must_use]
+    pub fn random(
+        mut self,
+        seed: u64,
+        timeouts_per_mille: u32,
+        longest_delay: Duration,
+    ) -> FaultPlan {
+        let random = StdRng::seed_from_u64(seed);
+        self.random = Some(RandomFaults { random, timeouts_per_mille, longest_delay });
+        self
+    }
+
+    /// The fault of operation `number`. To be asked once for each, in order.
+    pub(super) fn next(&mut self, number: u64) -> Option<Fault> {
+        // Drawn for every operation, so that a script does not shift the rest.
+        let random = self.random.as_mut().map(RandomFaults::draw);
+        self.script.remove(&number).or(random)
+    }
+}
+
+impl RandomFaults {
+    fn draw(&mut self) -> Fault {
+        let longest_ns = u64::try_from(self.longest_delay.as_nanos()).unwrap_or(u64::MAX);
+        let late = Duration::from_nanos(self.random.random_range(0..=longest_ns));
+        match self.random.random_range(0..1000) < self.timeouts_per_mille {
+            true => Fault::TimeOut,
+            false => Fault::Late(late),
+        }
+    }
+}
