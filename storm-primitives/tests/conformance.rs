@@ -2,6 +2,6 @@
 
 mod sim_cluster;
 
-use sim_cluster::{Bare, SimFactory};
+use sim_cluster::SimFactory;
 
-storm_primitives::conformance_tests!(SimFactory { wrap: Bare });
+storm_primitives::conformance_tests!(SimFactory { wrap: () });

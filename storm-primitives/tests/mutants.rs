@@ -5,7 +5,7 @@ mod mutant;
 mod sim_cluster;
 
 use mutant::Bug;
-use sim_cluster::{Bare, SimFactory};
+use sim_cluster::SimFactory;
 use storm_primitives::conformance::suite::{Verdict, run_case};
 
 const SEED: u64 = 1;
@@ -18,7 +18,7 @@ macro_rules! caught {
                 for case in [$($case),+] {
                     let verdict = run_case(&SimFactory { wrap: Bug::$bug }, SEED, case);
                     assert!(matches!(verdict, Verdict::Failed(_)), "{case} on {:?}: {verdict:?}", Bug::$bug);
-                    let sound = run_case(&SimFactory { wrap: Bare }, SEED, case);
+                    let sound = run_case(&SimFactory { wrap: () }, SEED, case);
                     assert!(matches!(sound, Verdict::Passed), "{case} without a bug: {sound:?}");
                 }
             }

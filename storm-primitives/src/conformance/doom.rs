@@ -5,8 +5,8 @@ use super::atomicity::{Held, Told, all_or_nothing, is_true_blame};
 use super::failure::{differs, expect};
 use super::suite::Death;
 use super::trial::{promised, put};
-use super::{Cluster, Failure, Op, OpResult, Pace, Payload, Presence, Read, Seen, Trial};
-use crate::{CompareAndWrite, GlobalAddr, NodeId, NodeSet, PrimitiveError, Relation, Runtime};
+use super::{Failure, Op, OpResult, Pace, Payload, Presence, Read, Seen, Trial};
+use crate::{CompareAndWrite, GlobalAddr, NodeId, NodeSet, PrimitiveError, Relation};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(crate) struct Doomed {
     pub(crate) new: Option<Seen>,
 }
 
-impl<C: Cluster> Trial<C> {
+impl Trial {
     /// Runs `work` and kills `victim` at `step` of it. The output of `work`, and
     /// whether the victim died before `work` was done.
     pub(crate) async fn with_death<F: Future>(
@@ -56,7 +56,7 @@ impl<C: Cluster> Trial<C> {
             output
         };
         let kill = async {
-            self.cluster().runtime().sleep(delay).await;
+            self.cluster().sleep(delay).await;
             let death = if done.get() { Death::TooLate } else { Death::Happened };
             self.cluster().kill(victim).await;
             death

@@ -4,7 +4,7 @@
 //! A backend implements [`Factory`], which starts clusters, and lands when
 //! every case passes:
 //!
-//! ```ignore
+//! ```text
 //! storm_primitives::conformance_tests!(MyFactory::new());
 //! ```
 //!
@@ -18,6 +18,7 @@
 //! generous limit on the cluster's own clock ([`Factory::patience`]).
 
 mod agent;
+mod any_cluster;
 pub(crate) mod atomicity;
 pub(crate) mod cases;
 mod cluster;
@@ -34,6 +35,7 @@ mod trial;
 pub mod wire;
 
 pub use agent::Agent;
+pub(crate) use any_cluster::AnyCluster;
 pub use cases::CASES;
 pub use cluster::{Capabilities, Cluster, ClusterSpec, Factory, NodeGone, Unsupported};
 pub use command::{

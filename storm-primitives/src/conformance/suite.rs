@@ -1,7 +1,8 @@
 //! Runs cases on a backend and reports.
 
 use super::cases::{CASES, dispatch};
-use super::{ClusterSpec, Factory, Failure, Trial};
+use super::{Capabilities, ClusterSpec, Factory, Failure, Trial};
+use futures_util::future::{FutureExt, LocalBoxFuture};
 use std::fmt;
 use std::future::Future;
 
@@ -77,7 +78,10 @@ pub fn run<F: Factory>(factory: &F, seed: u64, filter: &str) -> Report {
 /// # Panics
 /// When there is no such case.
 pub fn run_case<F: Factory>(factory: &F, seed: u64, name: &str) -> Verdict {
-    dispatch(&Bench { factory, seed }, name)
+    let run = |compute_nodes, seed, body: Body| {
+        run_on(factory, &ClusterSpec { compute_nodes, seed }, body)
+    };
+    dispatch(&Bench { run: &run, capabilities: factory.capabilities(), seed }, name)
 }
 
 /// Runs one case as a test: for [`conformance_tests!`](crate::conformance_tests).
@@ -100,9 +104,14 @@ pub fn check<F: Factory>(factory: &F, name: &str, package: &str) {
     }
 }
 
-/// Where the cases run: a factory and a seed.
-pub(crate) struct Bench<'a, F> {
-    factory: &'a F,
+/// A case as a factory runs it.
+type Body = Box<dyn FnOnce(Trial) -> LocalBoxFuture<'static, Result<Death, Failure>>>;
+
+/// Where the cases run: a factory, whose type the cases need not know, and a
+/// seed.
+pub(crate) struct Bench<'a> {
+    run: &'a dyn Fn(u32, u64, Body) -> Result<Death, Failure>,
+    capabilities: Capabilities,
     seed: u64,
 }
 
@@ -115,26 +124,31 @@ pub(crate) enum Death {
     TooLate,
 }
 
-impl<F: Factory> Bench<'_, F> {
+impl Bench<'_> {
     /// Runs `case` on a cluster of `compute_nodes`.
-    pub(crate) fn once<B, Fut>(&self, compute_nodes: u32, case: B) -> Verdict
+    pub(crate) fn once<Fut>(&self, compute_nodes: u32, case: fn(Trial) -> Fut) -> Verdict
     where
-        B: FnOnce(Trial<F::Cluster>) -> Fut,
         Fut: Future<Output = Result<(), Failure>> + 'static,
     {
-        verdict(self.trial(compute_nodes, self.seed, case))
+        let body = move |trial| {
+            let outcome = case(trial);
+            async move { outcome.await.map(|()| Death::TooLate) }.boxed_local()
+        };
+        match (self.run)(compute_nodes, self.seed, Box::new(body)) {
+            Ok(_) => Verdict::Passed,
+            Err(failure) => Verdict::Failed(failure),
+        }
     }
 
     /// Runs `case` if the factory has the ability that it needs.
-    pub(crate) fn once_if<B, Fut>(
+    pub(crate) fn once_if<Fut>(
         &self,
         able: bool,
         ability: &'static str,
         compute_nodes: u32,
-        case: B,
+        case: fn(Trial) -> Fut,
     ) -> Verdict
     where
-        B: FnOnce(Trial<F::Cluster>) -> Fut,
         Fut: Future<Output = Result<(), Failure>> + 'static,
     {
         if able { self.once(compute_nodes, case) } else { Verdict::NotApplicable { ability } }
@@ -142,14 +156,14 @@ impl<F: Factory> Bench<'_, F> {
 
     /// Runs `case` on a fresh cluster for every step at which the victim may
     /// die.
-    pub(crate) fn each_step<B, Fut>(&self, compute_nodes: u32, case: B) -> Verdict
+    pub(crate) fn each_step<Fut>(&self, compute_nodes: u32, case: fn(Trial, u64) -> Fut) -> Verdict
     where
-        B: Fn(Trial<F::Cluster>, u64) -> Fut,
         Fut: Future<Output = Result<Death, Failure>> + 'static,
     {
         for step in 0..MAX_DEATH_STEPS {
             let seed = self.seed.wrapping_add(step);
-            match self.trial(compute_nodes, seed, |trial| case(trial, step)) {
+            let body = move |trial| case(trial, step).boxed_local();
+            match (self.run)(compute_nodes, seed, Box::new(body)) {
                 Ok(Death::Happened) => {}
                 Ok(Death::TooLate) => return Verdict::Passed,
                 Err(failure) => return Verdict::Failed(failure),
@@ -159,31 +173,17 @@ impl<F: Factory> Bench<'_, F> {
         Verdict::Failed(Failure::Endless { what, limit: MAX_DEATH_STEPS })
     }
 
-    fn trial<B, Fut, R>(&self, compute_nodes: u32, seed: u64, case: B) -> Result<R, Failure>
-    where
-        B: FnOnce(Trial<F::Cluster>) -> Fut,
-        Fut: Future<Output = Result<R, Failure>> + 'static,
-        R: 'static,
-    {
-        let spec = ClusterSpec { compute_nodes, seed };
-        let patience = self.factory.patience();
-        let capabilities = self.factory.capabilities();
-        let body = |cluster| {
-            let trial = Trial::new(cluster, spec.clone(), patience, capabilities);
-            case(trial)
-        };
-        self.factory.run(&spec, body)?
-    }
-
     /// What the factory's clusters can do.
-    pub(crate) fn capabilities(&self) -> super::Capabilities {
-        self.factory.capabilities()
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        self.capabilities
     }
 }
 
-fn verdict(outcome: Result<(), Failure>) -> Verdict {
-    match outcome {
-        Ok(()) => Verdict::Passed,
-        Err(failure) => Verdict::Failed(failure),
-    }
+/// One case on one cluster of `factory`.
+fn run_on<F: Factory>(factory: &F, spec: &ClusterSpec, body: Body) -> Result<Death, Failure> {
+    let (patience, capabilities) = (factory.patience(), factory.capabilities());
+    let of_trial = spec.clone();
+    factory.run(spec, move |cluster| {
+        body(Trial::new(Box::new(cluster), of_trial, patience, capabilities))
+    })?
 }

@@ -3,33 +3,33 @@
 
 use super::failure::expect;
 use super::{
-    Capabilities, Cluster, ClusterSpec, Command, Failure, NodeGone, Op, OpResult, Pace, Payload,
+    AnyCluster, Capabilities, ClusterSpec, Command, Failure, NodeGone, Op, OpResult, Pace, Payload,
     Plan, Presence, Read, Reply, Seen, Status, Store, Unsupported,
 };
 use crate::{
-    CompareAndWrite, EventId, GlobalAddr, Incarnation, NodeId, NodeSet, PrimitiveError, Runtime,
-    Signal,
+    CompareAndWrite, EventId, GlobalAddr, Incarnation, NodeId, NodeSet, PrimitiveError, Signal,
 };
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A running cluster and what a case needs to know of it.
-pub(crate) struct Trial<C> {
-    cluster: C,
+pub(crate) struct Trial {
+    cluster: Box<dyn AnyCluster>,
     spec: ClusterSpec,
     plan: Plan,
     patience: Duration,
     capabilities: Capabilities,
 }
 
-impl<C: Cluster> Trial<C> {
+impl Trial {
     pub(crate) fn new(
-        cluster: C,
+        cluster: Box<dyn AnyCluster>,
         spec: ClusterSpec,
         patience: Duration,
         capabilities: Capabilities,
-    ) -> Trial<C> {
+    ) -> Trial {
         Trial { cluster, spec, plan: Plan::new(), patience, capabilities }
     }
 
@@ -62,8 +62,8 @@ impl<C: Cluster> Trial<C> {
     }
 
     /// The adapter itself.
-    pub(crate) fn cluster(&self) -> &C {
-        &self.cluster
+    pub(crate) fn cluster(&self) -> &dyn AnyCluster {
+        &*self.cluster
     }
 
     /// A command to a node that may be killed meanwhile.
@@ -74,9 +74,11 @@ impl<C: Cluster> Trial<C> {
     ) -> Result<Result<Reply, NodeGone>, Failure> {
         let call = self.cluster.call(node, command.clone());
         let limit = self.patience;
-        match self.cluster.runtime().timeout(limit, call).await {
-            Some(answer) => Ok(answer),
-            None => Err(Failure::NoAnswer { node, command: Box::new(command), limit }),
+        match select(call, self.cluster.sleep(limit)).await {
+            Either::Left((answer, _)) => Ok(answer),
+            Either::Right(((), _)) => {
+                Err(Failure::NoAnswer { node, command: Box::new(command), limit })
+            }
         }
     }
 
@@ -250,7 +252,7 @@ impl<C: Cluster> Trial<C> {
     }
 }
 
-impl<C: Cluster> Trial<C> {
+impl Trial {
     /// The word at `addr` is `value` on the nodes of `set` and `other` elsewhere.
     pub(crate) async fn expect_word(
         &self,

@@ -19,10 +19,7 @@ pub(crate) trait Wrap: Clone + 'static {
 }
 
 /// Nothing around them.
-#[derive(Clone, Copy)]
-pub(crate) struct Bare;
-
-impl Wrap for Bare {
+impl Wrap for () {
     type Wrapped = SimPrimitives;
 
     fn wrap(&self, inner: SimPrimitives, _seed: u64) -> SimPrimitives {

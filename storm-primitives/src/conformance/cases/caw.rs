@@ -4,11 +4,11 @@
 use super::Trial;
 use crate::conformance::failure::expect;
 use crate::conformance::trial::{nodes, put};
-use crate::conformance::{Cluster, Failure, Payload, Store};
+use crate::conformance::{Failure, Payload, Store};
 use crate::{CompareAndWrite, NodeId, NodeSet, Relation};
 
 /// All four relations, each with a smaller, an equal and a larger value.
-pub(crate) async fn knows_four_relations<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn knows_four_relations(t: Trial) -> Result<(), Failure> {
     let var = t.plan().word(0);
     t.store_all(var.addr(), 10).await?;
     let table = [
@@ -30,7 +30,7 @@ pub(crate) async fn knows_four_relations<C: Cluster>(t: Trial<C>) -> Result<(), 
 }
 
 /// The comparison is of unsigned 64-bit words.
-pub(crate) async fn compares_unsigned<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn compares_unsigned(t: Trial) -> Result<(), Failure> {
     let var = t.plan().word(0);
     let extremes =
         [0, 1, i64::MAX as u64, 1 << 63, u64::MAX - 1, u64::MAX, 1 << 32, u64::MAX >> 32];
@@ -50,7 +50,7 @@ pub(crate) async fn compares_unsigned<C: Cluster>(t: Trial<C>) -> Result<(), Fai
 
 /// TRUE: the write is on every node of the set when the operation returns, and
 /// on no other.
-pub(crate) async fn writes_when_true<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn writes_when_true(t: Trial) -> Result<(), Failure> {
     let (var, target) = (t.plan().word(0), t.plan().word(9));
     for (round, set) in (1..).zip([t.all(), nodes(&[2, 5]), nodes(&[0]), nodes(&[1, 3, 4, 6])]) {
         for initiator in [0, 2, 6] {
@@ -66,7 +66,7 @@ pub(crate) async fn writes_when_true<C: Cluster>(t: Trial<C>) -> Result<(), Fail
 }
 
 /// FALSE: nothing is written anywhere.
-pub(crate) async fn writes_nothing_when_false<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn writes_nothing_when_false(t: Trial) -> Result<(), Failure> {
     let (var, target) = (t.plan().word(0), t.plan().word(9));
     let caw = CompareAndWrite::new(t.all(), var, Relation::NotEqual, 0).then_write(target, 7);
     expect("answer", Ok(false), t.caw(NodeId(1), caw).await?)?;
@@ -75,7 +75,7 @@ pub(crate) async fn writes_nothing_when_false<C: Cluster>(t: Trial<C>) -> Result
 }
 
 /// Compared and written variable may be the same.
-pub(crate) async fn may_write_what_it_compares<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn may_write_what_it_compares(t: Trial) -> Result<(), Failure> {
     let var = t.plan().word(4);
     for value in 0..10u64 {
         let caw = CompareAndWrite::new(t.all(), var, Relation::Equal, value);
@@ -88,7 +88,7 @@ pub(crate) async fn may_write_what_it_compares<C: Cluster>(t: Trial<C>) -> Resul
 }
 
 /// The empty set compares TRUE and writes nothing.
-pub(crate) async fn of_nobody_is_true<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_nobody_is_true(t: Trial) -> Result<(), Failure> {
     let (var, target) = (t.plan().word(0), t.plan().word(1));
     for relation in Relation::ALL {
         let caw = CompareAndWrite::new(NodeSet::new(), var, relation, 1).then_write(target, 7);
@@ -99,7 +99,7 @@ pub(crate) async fn of_nobody_is_true<C: Cluster>(t: Trial<C>) -> Result<(), Fai
 }
 
 /// One node that differs makes the answer FALSE, wherever it is.
-pub(crate) async fn finds_one_dissenter<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn finds_one_dissenter(t: Trial) -> Result<(), Failure> {
     let (var, target) = (t.plan().word(0), t.plan().word(1));
     for (dissenter, initiator) in t.all().iter().zip([0, 5, 12, 3].into_iter().cycle()) {
         let caw = CompareAndWrite::new(t.all(), var, Relation::Less, 5).then_write(target, 7);
@@ -115,7 +115,7 @@ pub(crate) async fn finds_one_dissenter<C: Cluster>(t: Trial<C>) -> Result<(), F
 }
 
 /// Nodes outside the set are not asked.
-pub(crate) async fn asks_only_its_set<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn asks_only_its_set(t: Trial) -> Result<(), Failure> {
     let (var, target) = (t.plan().word(0), t.plan().word(1));
     let set = nodes(&[2, 3, 7, 11]);
     for node in t.all().difference(&set).iter() {
@@ -132,7 +132,7 @@ pub(crate) async fn asks_only_its_set<C: Cluster>(t: Trial<C>) -> Result<(), Fai
 }
 
 /// A node's own store takes effect at once: its next question sees it.
-pub(crate) async fn sees_own_stores<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn sees_own_stores(t: Trial) -> Result<(), Failure> {
     let var = t.plan().word(2);
     for value in 1..=20 {
         t.store(NodeId(1), Store::Word(var.addr(), value)).await?;
@@ -144,7 +144,7 @@ pub(crate) async fn sees_own_stores<C: Cluster>(t: Trial<C>) -> Result<(), Failu
 }
 
 /// The last word of global memory is as good as any.
-pub(crate) async fn reaches_the_last_word<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn reaches_the_last_word(t: Trial) -> Result<(), Failure> {
     let last = t.plan().last_word();
     let status = t.xfer(NodeId(1), put(&t.all(), last.addr(), Payload::word(6))).await?;
     expect("status", Ok(()), status)?;

@@ -4,7 +4,7 @@
 use super::Trial;
 use crate::conformance::failure::{differs, expect};
 use crate::conformance::trial::put;
-use crate::conformance::{Cluster, Failure, Op, Pace, Payload};
+use crate::conformance::{Failure, Op, Pace, Payload};
 use crate::{CompareAndWrite, NodeId, PrimitiveError, Relation};
 use futures_util::future::try_join_all;
 
@@ -21,7 +21,7 @@ fn answered(node: NodeId, answer: Result<bool, PrimitiveError>) -> Result<bool, 
 }
 
 /// All parameters the same but the value: one value, on every node.
-pub(crate) async fn leaves_one_value<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn leaves_one_value(t: Trial) -> Result<(), Failure> {
     let (guard, target) = (t.plan().word(0), t.plan().word(1));
     for round in 1..=ROUNDS {
         let write = async |node: NodeId| {
@@ -40,7 +40,7 @@ pub(crate) async fn leaves_one_value<C: Cluster>(t: Trial<C>) -> Result<(), Fail
 }
 
 /// Who finds the old value wins, and only one can.
-pub(crate) async fn has_one_winner<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn has_one_winner(t: Trial) -> Result<(), Failure> {
     let var = t.plan().word(0);
     for _ in 0..ROUNDS {
         t.store_all(var.addr(), 0).await?;
@@ -61,7 +61,7 @@ pub(crate) async fn has_one_winner<C: Cluster>(t: Trial<C>) -> Result<(), Failur
 }
 
 /// Two that each write what the other compares: one of them sees the other.
-pub(crate) async fn has_no_write_skew<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn has_no_write_skew(t: Trial) -> Result<(), Failure> {
     let (x, y) = (t.plan().word(0), t.plan().word(1));
     for round in 0..ROUNDS * 4 {
         t.store_all(x.addr(), 0).await?;
@@ -83,7 +83,7 @@ pub(crate) async fn has_no_write_skew<C: Cluster>(t: Trial<C>) -> Result<(), Fai
 }
 
 /// Questions about sets that overlap in part agree on the nodes in common.
-pub(crate) async fn holds_for_overlapping_sets<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn holds_for_overlapping_sets(t: Trial) -> Result<(), Failure> {
     use crate::conformance::trial::nodes;
     let var = t.plan().word(2);
     for _ in 0..ROUNDS {
@@ -107,7 +107,7 @@ pub(crate) async fn holds_for_overlapping_sets<C: Cluster>(t: Trial<C>) -> Resul
 
 /// A test-and-set lock keeps all others out of a read and a write that are two
 /// operations.
-pub(crate) async fn makes_a_lock<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn makes_a_lock(t: Trial) -> Result<(), Failure> {
     const EACH: u64 = 4;
     let (lock, count) = (t.plan().word(0), t.plan().word(1));
     let work = async |node: NodeId| {
@@ -128,7 +128,7 @@ pub(crate) async fn makes_a_lock<C: Cluster>(t: Trial<C>) -> Result<(), Failure>
     t.expect_word(count.addr(), &t.all(), total, total).await
 }
 
-async fn acquire<C: Cluster>(t: &Trial<C>, node: NodeId, mine: u64) -> Result<(), Failure> {
+async fn acquire(t: &Trial, node: NodeId, mine: u64) -> Result<(), Failure> {
     let lock = t.plan().word(0);
     for _ in 0..MAX_ATTEMPTS {
         let take = CompareAndWrite::new(t.all(), lock, Relation::Equal, 0);
@@ -140,7 +140,7 @@ async fn acquire<C: Cluster>(t: &Trial<C>, node: NodeId, mine: u64) -> Result<()
 }
 
 /// Increments by compare and retry are not lost.
-pub(crate) async fn makes_a_counter<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn makes_a_counter(t: Trial) -> Result<(), Failure> {
     const EACH: u64 = 4;
     let var = t.plan().word(0);
     let work = async |node: NodeId| {
@@ -162,7 +162,7 @@ pub(crate) async fn makes_a_counter<C: Cluster>(t: Trial<C>) -> Result<(), Failu
 
 /// A dropped question happened everywhere or nowhere, as later questions of the
 /// same node tell.
-pub(crate) async fn survives_abandonment<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn survives_abandonment(t: Trial) -> Result<(), Failure> {
     let var = t.plan().word(0);
     let mut old = 0;
     for value in 1..=ROUNDS {

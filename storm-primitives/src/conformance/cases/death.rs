@@ -5,12 +5,12 @@ use super::Trial;
 use crate::conformance::atomicity::{Held, Told, all_or_nothing, is_true_blame};
 use crate::conformance::failure::{differs, expect};
 use crate::conformance::trial::{nodes, put};
-use crate::conformance::{Cluster, Failure, Op, OpResult, Pace, Payload, Presence, Status};
+use crate::conformance::{Failure, Op, OpResult, Pace, Payload, Presence, Status};
 use crate::{CompareAndWrite, NodeId, NodeSet, PrimitiveError, Relation};
 use futures_util::future::try_join_all;
 use std::collections::BTreeMap;
 
-async fn kill_and_tell<C: Cluster>(t: &Trial<C>, victims: &NodeSet) -> Result<(), Failure> {
+async fn kill_and_tell(t: &Trial, victims: &NodeSet) -> Result<(), Failure> {
     for victim in victims.iter() {
         t.cluster().kill(victim).await;
     }
@@ -21,28 +21,28 @@ async fn kill_and_tell<C: Cluster>(t: &Trial<C>, victims: &NodeSet) -> Result<()
 }
 
 /// A dead node is named, and all who live are told.
-pub(crate) async fn of_one_is_known_to_all<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_one_is_known_to_all(t: Trial) -> Result<(), Failure> {
     let dead = nodes(&[3]);
     kill_and_tell(&t, &dead).await?;
     t.works_without(&dead).await
 }
 
 /// A node through which others may be reached dies: they stay reachable.
-pub(crate) async fn of_the_first_cuts_off_nobody<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_the_first_cuts_off_nobody(t: Trial) -> Result<(), Failure> {
     let dead = nodes(&[1]);
     kill_and_tell(&t, &dead).await?;
     t.works_without(&dead).await
 }
 
 /// Half of the nodes die at the same instant.
-pub(crate) async fn of_half_leaves_half<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_half_leaves_half(t: Trial) -> Result<(), Failure> {
     let dead = nodes(&[1, 2, 4, 7, 10, 11]);
     kill_and_tell(&t, &dead).await?;
     t.works_without(&dead).await
 }
 
 /// One after the other, down to the last.
-pub(crate) async fn of_all_in_turn<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_all_in_turn(t: Trial) -> Result<(), Failure> {
     let mut dead = NodeSet::new();
     for victim in [2, 1, 5, 4, 3] {
         dead.insert(NodeId(victim));
@@ -53,7 +53,7 @@ pub(crate) async fn of_all_in_turn<C: Cluster>(t: Trial<C>) -> Result<(), Failur
 }
 
 /// Only the dead of the set are named, and a set without dead succeeds.
-pub(crate) async fn is_named_by_the_set<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn is_named_by_the_set(t: Trial) -> Result<(), Failure> {
     kill_and_tell(&t, &nodes(&[2, 6])).await?;
     for initiator in [NodeId::MM, NodeId(1), NodeId(8)] {
         t.names_the_dead(initiator, &nodes(&[1, 2, 3]), &nodes(&[2])).await?;
@@ -66,7 +66,7 @@ pub(crate) async fn is_named_by_the_set<C: Cluster>(t: Trial<C>) -> Result<(), F
 }
 
 /// A death outside of the set changes nothing, also while it is not yet known.
-pub(crate) async fn outside_the_set_is_no_matter<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn outside_the_set_is_no_matter(t: Trial) -> Result<(), Failure> {
     let set = nodes(&[0, 2, 4, 5, 7, 8]);
     let var = t.plan().word(0);
     for (value, victim) in (1..).zip([1, 3, 6]) {
@@ -86,7 +86,7 @@ pub(crate) async fn outside_the_set_is_no_matter<C: Cluster>(t: Trial<C>) -> Res
 
 /// A node dies under many transfers in flight: each of them, by itself, is all
 /// or nothing, and says which.
-pub(crate) async fn under_many_transfers<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn under_many_transfers(t: Trial) -> Result<(), Failure> {
     const EACH: u32 = 20;
     let victim = NodeId(2);
     let initiators = nodes(&[0, 1, 5, 6]);
@@ -118,7 +118,7 @@ pub(crate) async fn under_many_transfers<C: Cluster>(t: Trial<C>) -> Result<(), 
 
 /// Who issues operations without waiting and dies leaves none of them half
 /// done, and none after one that is missing.
-pub(crate) async fn of_a_busy_initiator<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_a_busy_initiator(t: Trial) -> Result<(), Failure> {
     const OPS: u32 = 30;
     let victim = NodeId(4);
     let slot = |index: u32| t.plan().bulk(u64::from(index) * 8);
@@ -150,10 +150,7 @@ pub(crate) async fn of_a_busy_initiator<C: Cluster>(t: Trial<C>) -> Result<(), F
 }
 
 /// What the survivors hold of a word that goes from 0 to 1.
-async fn words_held<C: Cluster>(
-    t: &Trial<C>,
-    addr: crate::GlobalAddr,
-) -> Result<BTreeMap<NodeId, Held>, Failure> {
+async fn words_held(t: &Trial, addr: crate::GlobalAddr) -> Result<BTreeMap<NodeId, Held>, Failure> {
     let held = |word| match word {
         0 => Held::Old,
         1 => Held::New,
@@ -164,7 +161,7 @@ async fn words_held<C: Cluster>(
 }
 
 /// A lock that a dead node held can be taken from the survivors' set.
-pub(crate) async fn of_a_lock_holder<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_a_lock_holder(t: Trial) -> Result<(), Failure> {
     let lock = t.plan().word(0);
     let take = |set: NodeSet, old, new| {
         CompareAndWrite::new(set, lock, Relation::Equal, old).then_write(lock, new)
@@ -180,7 +177,7 @@ pub(crate) async fn of_a_lock_holder<C: Cluster>(t: Trial<C>) -> Result<(), Fail
 }
 
 /// Without the management node there is no cluster: everybody is told so.
-pub(crate) async fn of_the_management_node<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_the_management_node(t: Trial) -> Result<(), Failure> {
     let var = t.plan().word(0);
     let op = put(&t.compute(), var.addr(), Payload::word(1));
     expect("a transfer before", Ok(()), t.xfer(NodeId(1), op).await?)?;
@@ -198,9 +195,7 @@ pub(crate) async fn of_the_management_node<C: Cluster>(t: Trial<C>) -> Result<()
 }
 
 /// Operations in flight when the management node dies all end.
-pub(crate) async fn of_the_management_node_under_load<C: Cluster>(
-    t: Trial<C>,
-) -> Result<(), Failure> {
+pub(crate) async fn of_the_management_node_under_load(t: Trial) -> Result<(), Failure> {
     let issue = async |node: NodeId| {
         let op = |n: u32| match n % 3 {
             0 => {

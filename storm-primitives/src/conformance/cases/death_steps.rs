@@ -5,7 +5,7 @@ use super::Trial;
 use crate::conformance::doom::Doomed;
 use crate::conformance::suite::Death;
 use crate::conformance::trial::{nodes, put};
-use crate::conformance::{Cluster, Failure, Op, Pattern, Payload, Read, Seen};
+use crate::conformance::{Failure, Op, Pattern, Payload, Read, Seen};
 use crate::{CompareAndWrite, NodeId, NodeSet, Relation};
 
 /// The large transfer: beyond any single packet or buffer.
@@ -21,7 +21,7 @@ enum Under {
 }
 
 impl Under {
-    fn operation<C: Cluster>(self, t: &Trial<C>, initiator: NodeId, set: NodeSet) -> Doomed {
+    fn operation(self, t: &Trial, initiator: NodeId, set: NodeSet) -> Doomed {
         let (var, target) = (t.plan().word(0), t.plan().word(1));
         let caw = CompareAndWrite::new(set.clone(), var, Relation::Equal, 0);
         let word = |value| Seen::Word(value);
@@ -52,7 +52,7 @@ macro_rules! dies {
     ($($(#[$doc:meta])* $name:ident: $under:ident, from $initiator:literal to $set:expr, victim $victim:literal;)*) => {
         $(
             $(#[$doc])*
-            pub(crate) async fn $name<C: Cluster>(t: Trial<C>, step: u64) -> Result<Death, Failure> {
+            pub(crate) async fn $name(t: Trial, step: u64) -> Result<Death, Failure> {
                 let set = nodes(&$set);
                 let doomed = Under::$under.operation(&t, NodeId($initiator), set);
                 t.check_death(&doomed, NodeId($victim), step).await

@@ -4,17 +4,13 @@
 use super::Trial;
 use crate::conformance::failure::expect;
 use crate::conformance::trial::{put, put_signal};
-use crate::conformance::{Cluster, Failure, Op, OpResult, Pace, Pattern, Payload};
+use crate::conformance::{Failure, Op, OpResult, Pace, Pattern, Payload};
 use crate::{
     CompareAndWrite, EventId, GlobalAddr, NodeId, NodeSet, OutOfBounds, PrimitiveError, Relation,
 };
 
 /// Issues `faulty` between two good operations and expects `error` of it alone.
-async fn refused<C: Cluster>(
-    t: &Trial<C>,
-    faulty: Op,
-    error: PrimitiveError,
-) -> Result<(), Failure> {
+async fn refused(t: &Trial, faulty: Op, error: PrimitiveError) -> Result<(), Failure> {
     let addr = t.plan().word_addr(60);
     let refusal = match &faulty {
         Op::Xfer { .. } => OpResult::Xfer(Err(error)),
@@ -32,16 +28,16 @@ async fn refused<C: Cluster>(
     Ok(())
 }
 
-fn out_of_bounds<C: Cluster>(t: &Trial<C>, addr: GlobalAddr, len: u64) -> PrimitiveError {
+fn out_of_bounds(t: &Trial, addr: GlobalAddr, len: u64) -> PrimitiveError {
     OutOfBounds { addr, len, size: t.plan().layout().size() }.into()
 }
 
-fn compare<C: Cluster>(t: &Trial<C>, var: GlobalAddr) -> CompareAndWrite {
+fn compare(t: &Trial, var: GlobalAddr) -> CompareAndWrite {
     CompareAndWrite { set: t.all(), var, relation: Relation::Equal, value: 0, write: None }
 }
 
 /// A block that begins inside and ends outside of global memory.
-pub(crate) async fn xfer_past_the_end<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn xfer_past_the_end(t: Trial) -> Result<(), Failure> {
     let (last, event) = (t.plan().last_word().addr(), t.plan().event(0));
     for len in [9, 4096] {
         let payload = Payload::Pattern(Pattern::new(1, len));
@@ -53,7 +49,7 @@ pub(crate) async fn xfer_past_the_end<C: Cluster>(t: Trial<C>) -> Result<(), Fai
 }
 
 /// An address whose end does not fit 64 bits.
-pub(crate) async fn xfer_that_overflows<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn xfer_that_overflows(t: Trial) -> Result<(), Failure> {
     for addr in [GlobalAddr(u64::MAX), GlobalAddr(u64::MAX - 7), GlobalAddr(1 << 63)] {
         let op = put(&t.all(), addr, Payload::word(1));
         refused(&t, op, out_of_bounds(&t, addr, 8)).await?;
@@ -62,7 +58,7 @@ pub(crate) async fn xfer_that_overflows<C: Cluster>(t: Trial<C>) -> Result<(), F
 }
 
 /// Nothing can be put behind the end, not even nothing; at the end it can.
-pub(crate) async fn xfer_of_nothing_past_the_end<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn xfer_of_nothing_past_the_end(t: Trial) -> Result<(), Failure> {
     let end = GlobalAddr(t.plan().layout().size());
     let status = t.xfer(NodeId(1), put(&t.all(), end, Payload::empty())).await?;
     expect("status of nothing at the end", Ok(()), status)?;
@@ -72,7 +68,7 @@ pub(crate) async fn xfer_of_nothing_past_the_end<C: Cluster>(t: Trial<C>) -> Res
 }
 
 /// A remote event that is not in the layout, a local one included.
-pub(crate) async fn xfer_with_unknown_event<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn xfer_with_unknown_event(t: Trial) -> Result<(), Failure> {
     let addr = t.plan().word_addr(0);
     for event in [t.plan().unknown_event(), EventId(u32::MAX), EventId(EventId::FIRST_LOCAL)] {
         let op = put_signal(&t.all(), addr, Payload::word(1), event);
@@ -82,7 +78,7 @@ pub(crate) async fn xfer_with_unknown_event<C: Cluster>(t: Trial<C>) -> Result<(
 }
 
 /// A compared or written variable that is not aligned to its word.
-pub(crate) async fn caw_misaligned<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn caw_misaligned(t: Trial) -> Result<(), Failure> {
     let word = t.plan().word_addr(8);
     for bytes in [1, 4, 7] {
         let addr = word.offset(bytes);
@@ -96,7 +92,7 @@ pub(crate) async fn caw_misaligned<C: Cluster>(t: Trial<C>) -> Result<(), Failur
 }
 
 /// A compared or written variable outside of global memory.
-pub(crate) async fn caw_out_of_bounds<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn caw_out_of_bounds(t: Trial) -> Result<(), Failure> {
     let word = t.plan().word_addr(8);
     let end = GlobalAddr(t.plan().layout().size());
     for addr in [end, GlobalAddr(u64::MAX - 7), GlobalAddr(1 << 40)] {
@@ -109,7 +105,7 @@ pub(crate) async fn caw_out_of_bounds<C: Cluster>(t: Trial<C>) -> Result<(), Fai
 }
 
 /// A node that the cluster does not have is as good as dead, and is named.
-pub(crate) async fn node_that_never_was<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn node_that_never_was(t: Trial) -> Result<(), Failure> {
     let addr = t.plan().word_addr(0);
     let nobody = NodeId(99);
     let set = t.all().union(&NodeSet::single(nobody));

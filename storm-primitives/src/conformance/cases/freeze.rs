@@ -6,10 +6,10 @@ use crate::conformance::atomicity::{Told, all_or_nothing, is_true_blame};
 use crate::conformance::doom::Doomed;
 use crate::conformance::failure::{differs, expect};
 use crate::conformance::trial::{nodes, promised, put};
-use crate::conformance::{Cluster, Failure, Op, OpResult, Pace, Payload, Presence, Read, Seen};
+use crate::conformance::{Failure, Op, OpResult, Pace, Payload, Presence, Read, Seen};
 use crate::{CompareAndWrite, NodeId, NodeSet, PrimitiveError, Relation};
 
-fn small<C: Cluster>(t: &Trial<C>, initiator: NodeId, set: NodeSet) -> Doomed {
+fn small(t: &Trial, initiator: NodeId, set: NodeSet) -> Doomed {
     let addr = t.plan().word_addr(1);
     let op = put(&set, addr, Payload::word(7));
     Doomed {
@@ -22,7 +22,7 @@ fn small<C: Cluster>(t: &Trial<C>, initiator: NodeId, set: NodeSet) -> Doomed {
     }
 }
 
-fn writing_question<C: Cluster>(t: &Trial<C>, initiator: NodeId, set: NodeSet) -> Doomed {
+fn writing_question(t: &Trial, initiator: NodeId, set: NodeSet) -> Doomed {
     let (var, target) = (t.plan().word(0), t.plan().word(1));
     let caw = CompareAndWrite::new(set.clone(), var, Relation::Equal, 0).then_write(target, 7);
     let look = Read::Word(target.addr());
@@ -30,7 +30,7 @@ fn writing_question<C: Cluster>(t: &Trial<C>, initiator: NodeId, set: NodeSet) -
 }
 
 /// Issues the operation while `victim` hangs for good.
-async fn hangs<C: Cluster>(t: &Trial<C>, doomed: Doomed, victim: NodeId) -> Result<(), Failure> {
+async fn hangs(t: &Trial, doomed: Doomed, victim: NodeId) -> Result<(), Failure> {
     promised(t.cluster().freeze(victim).await)?;
     let results = t.issue(doomed.initiator, vec![doomed.op.clone()], Pace::BackToBack).await?;
     let told = match &results[..] {
@@ -56,19 +56,19 @@ async fn hangs<C: Cluster>(t: &Trial<C>, doomed: Doomed, victim: NodeId) -> Resu
 }
 
 /// A node of the set of a transfer hangs.
-pub(crate) async fn of_a_destination<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_a_destination(t: Trial) -> Result<(), Failure> {
     let doomed = small(&t, NodeId(4), nodes(&[0, 1, 2, 3, 6]));
     hangs(&t, doomed, NodeId(1)).await
 }
 
 /// A node of the set of a question hangs.
-pub(crate) async fn of_one_who_is_asked<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_one_who_is_asked(t: Trial) -> Result<(), Failure> {
     let doomed = writing_question(&t, NodeId::MM, nodes(&[1, 2, 3, 6]));
     hangs(&t, doomed, NodeId(6)).await
 }
 
 /// A node outside of the set hangs: the operation succeeds.
-pub(crate) async fn of_an_outsider<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_an_outsider(t: Trial) -> Result<(), Failure> {
     let doomed = small(&t, NodeId(4), nodes(&[0, 2, 3, 6]));
     hangs(&t, doomed, NodeId(1)).await?;
     t.expect_held(t.plan().word_addr(1), &nodes(&[0, 2, 3, 6]), 7).await
@@ -76,7 +76,7 @@ pub(crate) async fn of_an_outsider<C: Cluster>(t: Trial<C>) -> Result<(), Failur
 
 /// A node that wakes up after it was given up for dead is outside: its
 /// operations fail, and those of others go on without it.
-pub(crate) async fn ends_outside<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn ends_outside(t: Trial) -> Result<(), Failure> {
     let (victim, var) = (NodeId(2), t.plan().word(9));
     let others = t.all().difference(&NodeSet::single(victim));
     promised(t.cluster().freeze(victim).await)?;
@@ -94,7 +94,7 @@ pub(crate) async fn ends_outside<C: Cluster>(t: Trial<C>) -> Result<(), Failure>
 }
 
 /// What a node had issued when it hung is done everywhere or nowhere.
-pub(crate) async fn of_an_initiator<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_an_initiator(t: Trial) -> Result<(), Failure> {
     let victim = NodeId(3);
     let others = t.all().difference(&NodeSet::single(victim));
     let doomed = small(&t, victim, others.clone());

@@ -6,7 +6,7 @@ use crate::conformance::failure::{differs, expect};
 use crate::conformance::history::{Event, History};
 use crate::conformance::pattern::mix;
 use crate::conformance::trial::put;
-use crate::conformance::{Cluster, Failure, Op, OpResult, Pace, Payload};
+use crate::conformance::{Failure, Op, OpResult, Pace, Payload};
 use crate::{CompareAndWrite, NodeId, NodeSet, Relation};
 use futures_util::future::try_join_all;
 
@@ -24,26 +24,26 @@ struct Mix {
 }
 
 /// Transfers and questions in equal parts, back to back.
-pub(crate) async fn of_everything<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_everything(t: Trial) -> Result<(), Failure> {
     explain(&t, Mix { ops_per_node: 6, caws_of_ten: 5, pace: Pace::BackToBack }).await
 }
 
 /// Questions only, nearly all of which write.
-pub(crate) async fn of_questions<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_questions(t: Trial) -> Result<(), Failure> {
     explain(&t, Mix { ops_per_node: 6, caws_of_ten: 10, pace: Pace::BackToBack }).await
 }
 
 /// A few questions among many transfers.
-pub(crate) async fn of_transfers<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_transfers(t: Trial) -> Result<(), Failure> {
     explain(&t, Mix { ops_per_node: 7, caws_of_ten: 2, pace: Pace::BackToBack }).await
 }
 
 /// Each node waits for one operation before it issues the next.
-pub(crate) async fn of_patient_nodes<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_patient_nodes(t: Trial) -> Result<(), Failure> {
     explain(&t, Mix { ops_per_node: 6, caws_of_ten: 6, pace: Pace::OneByOne }).await
 }
 
-async fn explain<C: Cluster>(t: &Trial<C>, mixture: Mix) -> Result<(), Failure> {
+async fn explain(t: &Trial, mixture: Mix) -> Result<(), Failure> {
     for round in 0..HISTORIES {
         for word in 0..WORDS {
             t.store_all(t.plan().word_addr(word), 0).await?;
@@ -78,7 +78,7 @@ async fn explain<C: Cluster>(t: &Trial<C>, mixture: Mix) -> Result<(), Failure> 
 }
 
 /// An operation that `random` decides: few words and values, so that they meet.
-fn random_op<C: Cluster>(t: &Trial<C>, mixture: &Mix, random: u64) -> Op {
+fn random_op(t: &Trial, mixture: &Mix, random: u64) -> Op {
     let pick = |shift: u64, bound: u64| mix(random.wrapping_add(shift << 48)) % bound;
     let set: NodeSet = match pick(1, 3) {
         0 => t.all(),
@@ -98,12 +98,7 @@ fn random_op<C: Cluster>(t: &Trial<C>, mixture: &Mix, random: u64) -> Op {
 }
 
 /// The operation with its answer, for the checker.
-fn observe<C: Cluster>(
-    t: &Trial<C>,
-    node: NodeId,
-    op: &Op,
-    result: &OpResult,
-) -> Result<Event, Failure> {
+fn observe(t: &Trial, node: NodeId, op: &Op, result: &OpResult) -> Result<Event, Failure> {
     let index = |addr| (0..WORDS as usize).position(|w| t.plan().word_addr(w as u32) == addr);
     let index = |addr| index(addr).unwrap_or_default();
     match (op, result) {

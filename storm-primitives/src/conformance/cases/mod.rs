@@ -1,8 +1,8 @@
 //! The list of all cases, in one place, from which come the table of names, the
 //! dispatch and a backend's `#[test]` functions.
 
+use super::Trial;
 use super::suite::{Bench, Verdict};
-use super::{Factory, Trial};
 
 mod caw;
 mod concurrency;
@@ -205,7 +205,7 @@ macro_rules! table {
         ///
         /// # Panics
         /// When there is no such case.
-        pub(crate) fn dispatch<F: Factory>(bench: &Bench<'_, F>, name: &str) -> Verdict {
+        pub(crate) fn dispatch(bench: &Bench<'_>, name: &str) -> Verdict {
             $($(
                 if name == concat!(stringify!($module), "::", stringify!($name)) {
                     return start!(bench, $module::$name, $($how)*);

@@ -4,7 +4,7 @@ use super::Trial;
 use crate::conformance::failure::{differs, expect};
 use crate::conformance::trial::{nodes, put, put_signal, wrong};
 use crate::conformance::{
-    Cluster, Command, Failure, Op, OpResult, Pace, Pattern, Payload, Read, Reply, Seen, Status,
+    Command, Failure, Op, OpResult, Pace, Pattern, Payload, Read, Reply, Seen, Status,
 };
 use crate::{CompareAndWrite, EventId, GlobalAddr, NodeId, NodeSet, Relation};
 use futures_util::future::try_join_all;
@@ -14,7 +14,7 @@ fn unwatched(dest: &NodeSet, addr: GlobalAddr, data: Payload, event: Option<Even
 }
 
 /// A small block behind a large one to the same node does not overtake it.
-pub(crate) async fn small_stays_behind_large<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn small_stays_behind_large(t: Trial) -> Result<(), Failure> {
     let (flag, event, len) = (t.plan().word_addr(0), t.plan().event(0), 4 << 20);
     for (round, dest) in (1..).zip([nodes(&[2]), t.all(), nodes(&[0, 3, 6])]) {
         for initiator in [NodeId::MM, NodeId(1)] {
@@ -40,7 +40,7 @@ pub(crate) async fn small_stays_behind_large<C: Cluster>(t: Trial<C>) -> Result<
 
 /// A question behind a transfer of the same node sees it, though the transfer
 /// was not waited for.
-pub(crate) async fn caw_sees_own_xfer<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn caw_sees_own_xfer(t: Trial) -> Result<(), Failure> {
     let var = t.plan().word(3);
     for value in 1..=20u64 {
         let initiator = NodeId(value as u32 % 5);
@@ -54,7 +54,7 @@ pub(crate) async fn caw_sees_own_xfer<C: Cluster>(t: Trial<C>) -> Result<(), Fai
 }
 
 /// A transfer behind a question of the same node comes after its write.
-pub(crate) async fn xfer_overwrites_own_caw<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn xfer_overwrites_own_caw(t: Trial) -> Result<(), Failure> {
     let var = t.plan().word(3);
     for round in 1..=10u64 {
         let initiator = NodeId(round as u32 % 5);
@@ -71,7 +71,7 @@ pub(crate) async fn xfer_overwrites_own_caw<C: Cluster>(t: Trial<C>) -> Result<(
 
 /// Of many transfers that a node issues to one place, small and large, the last
 /// remains.
-pub(crate) async fn last_of_a_node_remains<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn last_of_a_node_remains(t: Trial) -> Result<(), Failure> {
     let sizes = [8, 100_000, 16, 3, 40_000, 65_536, 1];
     let pattern = |n: u64| Pattern::new(n << 32, sizes[n as usize % sizes.len()]);
     for initiator in [NodeId::MM, NodeId(2)] {
@@ -94,7 +94,7 @@ pub(crate) async fn last_of_a_node_remains<C: Cluster>(t: Trial<C>) -> Result<()
 
 /// All nodes see the transfers of all nodes in one order: of the states that
 /// they pass through, any two can be put one before the other.
-pub(crate) async fn is_the_same_everywhere<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn is_the_same_everywhere(t: Trial) -> Result<(), Failure> {
     const EACH: u64 = 15;
     let event = t.plan().event(4);
     let counter = |node: NodeId| t.plan().word_addr(node.0);
@@ -128,7 +128,7 @@ pub(crate) async fn is_the_same_everywhere<C: Cluster>(t: Trial<C>) -> Result<()
 
 /// A node that acts on what it was told acts after it, for everybody: n1 writes
 /// to n3 and then signals n2; n2 writes to n3; who sees n2's write sees n1's.
-pub(crate) async fn is_causal<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn is_causal(t: Trial) -> Result<(), Failure> {
     let (cause, effect) = (t.plan().bulk(0), t.plan().word_addr(1));
     let (told, done) = (t.plan().event(0), t.plan().event(1));
     let third = NodeSet::single(NodeId(3));
@@ -157,7 +157,7 @@ pub(crate) async fn is_causal<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
 
 /// Blocks that several nodes write over each other end the same everywhere, and
 /// each word is one that somebody wrote there.
-pub(crate) async fn of_overlapping_blocks<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_overlapping_blocks(t: Trial) -> Result<(), Failure> {
     const WORDS: u64 = 2_000;
     for round in 1..=5u64 {
         let write = async |node: NodeId| {

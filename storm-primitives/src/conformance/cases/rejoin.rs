@@ -3,11 +3,11 @@
 use super::Trial;
 use crate::conformance::failure::{differs, expect};
 use crate::conformance::trial::{nodes, promised, put, put_signal};
-use crate::conformance::{Cluster, Failure, Payload, Presence, Seen};
+use crate::conformance::{Failure, Payload, Presence, Seen};
 use crate::{CompareAndWrite, Incarnation, NodeId, NodeSet, Relation};
 
 /// Kills the node and starts it again; its incarnation before.
-async fn reborn<C: Cluster>(t: &Trial<C>, node: NodeId) -> Result<Incarnation, Failure> {
+async fn reborn(t: &Trial, node: NodeId) -> Result<Incarnation, Failure> {
     let Some(before) = t.members(NodeId::MM).await?.get(&node).copied() else {
         return differs(format!("{node} in the membership"), "there", "not there");
     };
@@ -22,7 +22,7 @@ async fn reborn<C: Cluster>(t: &Trial<C>, node: NodeId) -> Result<Incarnation, F
 }
 
 /// All are told of the new incarnation, each time.
-pub(crate) async fn is_a_new_incarnation<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn is_a_new_incarnation(t: Trial) -> Result<(), Failure> {
     let node = NodeId(2);
     for _ in 0..3 {
         let before = reborn(&t, node).await?;
@@ -40,7 +40,7 @@ pub(crate) async fn is_a_new_incarnation<C: Cluster>(t: Trial<C>) -> Result<(), 
 }
 
 /// Its memory is zero and none of its events is signalled.
-pub(crate) async fn begins_with_nothing<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn begins_with_nothing(t: Trial) -> Result<(), Failure> {
     let (node, addr) = (NodeId(2), t.plan().word_addr(0));
     for index in 0..16 {
         let op = put_signal(&t.all(), addr, Payload::word(9), t.plan().event(index));
@@ -57,7 +57,7 @@ pub(crate) async fn begins_with_nothing<C: Cluster>(t: Trial<C>) -> Result<(), F
 }
 
 /// It takes part in everything, as destination and as initiator.
-pub(crate) async fn takes_part_again<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn takes_part_again(t: Trial) -> Result<(), Failure> {
     for node in nodes(&[1, 4]).iter() {
         reborn(&t, node).await?;
         t.works_without_dead().await?;
@@ -79,7 +79,7 @@ pub(crate) async fn takes_part_again<C: Cluster>(t: Trial<C>) -> Result<(), Fail
 
 /// A transfer that the former life issued and the dead node's set membership do
 /// not reach into the new one.
-pub(crate) async fn owes_nothing<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn owes_nothing(t: Trial) -> Result<(), Failure> {
     use crate::conformance::{Op, Pace, Status};
     let (node, var) = (NodeId(3), t.plan().word(0));
     let op = |value| Op::Xfer {

@@ -4,7 +4,7 @@
 use super::Trial;
 use crate::conformance::failure::expect;
 use crate::conformance::trial::{nodes, put_signal};
-use crate::conformance::{Cluster, Failure, Op, Pace, Pattern, Payload, Read, Seen, Status};
+use crate::conformance::{Failure, Op, Pace, Pattern, Payload, Read, Seen, Status};
 use crate::{EventId, GlobalAddr, NodeId, NodeSet};
 use futures_util::future::try_join_all;
 
@@ -17,7 +17,7 @@ fn silent(dest: &NodeSet, addr: GlobalAddr, data: Payload, event: EventId) -> Op
 }
 
 /// Whoever waits for the remote event finds the whole block when it comes.
-pub(crate) async fn come_after_the_data<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn come_after_the_data(t: Trial) -> Result<(), Failure> {
     let event = t.plan().event(0);
     let (addr, dest) = (t.plan().bulk(3), t.compute());
     for (round, len) in (1..=ROUNDS).zip([1, 8, 100, 5_000, 70_000, 300_000].into_iter().cycle()) {
@@ -37,7 +37,7 @@ pub(crate) async fn come_after_the_data<C: Cluster>(t: Trial<C>) -> Result<(), F
 }
 
 /// `n` signals are taken by exactly `n` tests.
-pub(crate) async fn are_counted<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn are_counted(t: Trial) -> Result<(), Failure> {
     let (event, addr) = (t.plan().event(1), t.plan().word_addr(0));
     let dest = nodes(&[1, 3]);
     let script = |count: usize| vec![silent(&dest, addr, Payload::empty(), event); count];
@@ -53,7 +53,7 @@ pub(crate) async fn are_counted<C: Cluster>(t: Trial<C>) -> Result<(), Failure> 
 }
 
 /// Signals from several nodes to one event add up.
-pub(crate) async fn of_several_nodes_add_up<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_several_nodes_add_up(t: Trial) -> Result<(), Failure> {
     let (event, addr, target) = (t.plan().event(1), t.plan().word_addr(0), NodeId(2));
     let dest = NodeSet::single(target);
     let script = vec![silent(&dest, addr, Payload::empty(), event); 10];
@@ -67,7 +67,7 @@ pub(crate) async fn of_several_nodes_add_up<C: Cluster>(t: Trial<C>) -> Result<(
 }
 
 /// Signals of one event do not show on another.
-pub(crate) async fn of_events_are_separate<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_events_are_separate(t: Trial) -> Result<(), Failure> {
     let addr = t.plan().word_addr(0);
     for index in 0..16 {
         let op = silent(&t.all(), addr, Payload::empty(), t.plan().event(index));
@@ -83,7 +83,7 @@ pub(crate) async fn of_events_are_separate<C: Cluster>(t: Trial<C>) -> Result<()
 }
 
 /// A blocking test waits, beside others, and each signal releases one of them.
-pub(crate) async fn release_one_waiter_each<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn release_one_waiter_each(t: Trial) -> Result<(), Failure> {
     let (event, addr, target) = (t.plan().event(2), t.plan().word_addr(0), NodeId(2));
     let dest = NodeSet::single(target);
     let waits = try_join_all((0..3).map(|_| t.wait(target, event, vec![])));
@@ -102,7 +102,7 @@ pub(crate) async fn release_one_waiter_each<C: Cluster>(t: Trial<C>) -> Result<(
 
 /// The data of the n-th signal is there when n signals have been taken, also
 /// while more arrive.
-pub(crate) async fn keep_step_with_the_data<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn keep_step_with_the_data(t: Trial) -> Result<(), Failure> {
     use crate::conformance::{Command, Reply};
     let (event, addr, target) = (t.plan().event(2), t.plan().word_addr(0), NodeId(3));
     let dest = NodeSet::single(target);

@@ -5,9 +5,7 @@ use super::Trial;
 use crate::conformance::failure::expect;
 use crate::conformance::plan::{GUARD_BYTES, MAX_XFER_BYTES};
 use crate::conformance::trial::{nodes, put};
-use crate::conformance::{
-    Cluster, Failure, Op, OpResult, Pace, Pattern, Payload, Read, Seen, Status,
-};
+use crate::conformance::{Failure, Op, OpResult, Pace, Pattern, Payload, Read, Seen, Status};
 use crate::{NodeId, NodeSet};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
@@ -17,8 +15,8 @@ const FRAME_BYTES: u64 = 24;
 
 /// Transfers `len` bytes to `dest` at `offset` and looks at them and at what
 /// surrounds them.
-async fn arrives<C: Cluster>(
-    t: &Trial<C>,
+async fn arrives(
+    t: &Trial,
     initiator: NodeId,
     dest: &NodeSet,
     offset: u64,
@@ -50,7 +48,7 @@ async fn arrives<C: Cluster>(
 }
 
 /// Small blocks, around the size of a word, at all offsets in it.
-pub(crate) async fn around_a_word<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn around_a_word(t: Trial) -> Result<(), Failure> {
     for len in [0, 1, 2, 7, 8, 9, 15, 16, 17] {
         for offset in 0..8 {
             arrives(&t, NodeId(1), &nodes(&[1, 2]), offset, len).await?;
@@ -60,7 +58,7 @@ pub(crate) async fn around_a_word<C: Cluster>(t: Trial<C>) -> Result<(), Failure
 }
 
 /// Blocks around the sizes of pages, packets and buffers.
-pub(crate) async fn around_pages<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn around_pages(t: Trial) -> Result<(), Failure> {
     for page in [64, 512, 1_448, 4_096, 16_384, 65_536, 262_144, 1 << 20] {
         for len in [page - 1, page, page + 1] {
             arrives(&t, NodeId(3), &nodes(&[0, 1, 4]), len % 8, len).await?;
@@ -70,19 +68,19 @@ pub(crate) async fn around_pages<C: Cluster>(t: Trial<C>) -> Result<(), Failure>
 }
 
 /// Megabytes, from the management node and from a compute node.
-pub(crate) async fn of_megabytes<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_megabytes(t: Trial) -> Result<(), Failure> {
     arrives(&t, NodeId::MM, &t.compute(), 0, 12 << 20).await?;
     arrives(&t, NodeId(3), &nodes(&[0, 1, 2]), 5, (8 << 20) + 13).await
 }
 
 /// The largest block that is tested, 64 MiB.
-pub(crate) async fn of_64_mib<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_64_mib(t: Trial) -> Result<(), Failure> {
     const { assert!(GUARD_BYTES >= FRAME_BYTES) };
     arrives(&t, NodeId::MM, &t.compute(), 0, MAX_XFER_BYTES).await
 }
 
 /// Bytes of one word written by different nodes at the same time all stay.
-pub(crate) async fn share_a_word<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn share_a_word(t: Trial) -> Result<(), Failure> {
     for round in 0..8u8 {
         let write = async |node: NodeId| {
             let index = u64::from(node.0);
@@ -102,7 +100,7 @@ pub(crate) async fn share_a_word<C: Cluster>(t: Trial<C>) -> Result<(), Failure>
 }
 
 /// Hundreds of small operations in flight from every node at once.
-pub(crate) async fn many_small_in_flight<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn many_small_in_flight(t: Trial) -> Result<(), Failure> {
     const EACH: u64 = 300;
     let slot = |node: NodeId, index: u64| t.plan().bulk((u64::from(node.0) * EACH + index) * 8);
     let issue = async |node: NodeId| {
@@ -122,7 +120,7 @@ pub(crate) async fn many_small_in_flight<C: Cluster>(t: Trial<C>) -> Result<(), 
 }
 
 /// Several large blocks in flight at once, from different nodes.
-pub(crate) async fn many_large_in_flight<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn many_large_in_flight(t: Trial) -> Result<(), Failure> {
     const LEN: u64 = (1 << 20) + 1;
     let place = |node: NodeId, index: u64| t.plan().bulk((u64::from(node.0) * 3 + index) * LEN);
     let pattern =

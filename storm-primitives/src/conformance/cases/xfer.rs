@@ -4,11 +4,11 @@
 use super::Trial;
 use crate::conformance::failure::expect;
 use crate::conformance::trial::{nodes, put, put_signal};
-use crate::conformance::{Cluster, Failure, Op, OpResult, Pace, Payload, Read, Seen, Status};
+use crate::conformance::{Failure, Op, OpResult, Pace, Payload, Read, Seen, Status};
 use crate::{NodeId, NodeSet};
 
 /// Each set gets a word, from each of these initiators, and nobody else does.
-async fn reaches<C: Cluster>(t: &Trial<C>, sets: &[NodeSet], from: &[u32]) -> Result<(), Failure> {
+async fn reaches(t: &Trial, sets: &[NodeSet], from: &[u32]) -> Result<(), Failure> {
     let addr = t.plan().word_addr(0);
     for (round, dest) in (1..).zip(sets) {
         for &initiator in from {
@@ -24,18 +24,18 @@ async fn reaches<C: Cluster>(t: &Trial<C>, sets: &[NodeSet], from: &[u32]) -> Re
 }
 
 /// A transfer to one node: there the data, nowhere else; every pair of nodes.
-pub(crate) async fn reaches_one_node<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn reaches_one_node(t: Trial) -> Result<(), Failure> {
     let sets: Vec<NodeSet> = t.all().iter().map(NodeSet::single).collect();
     reaches(&t, &sets, &[0, 1, 2, 3, 4]).await
 }
 
 /// A transfer to all nodes, the issuing node among them.
-pub(crate) async fn reaches_all_nodes<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn reaches_all_nodes(t: Trial) -> Result<(), Failure> {
     reaches(&t, &[t.all(), t.compute()], &[0, 1, 6]).await
 }
 
 /// Sets with holes: nodes in between get nothing, also if data passes them.
-pub(crate) async fn reaches_a_set_with_holes<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn reaches_a_set_with_holes(t: Trial) -> Result<(), Failure> {
     let sets = [
         nodes(&[1, 3, 5, 7]),
         nodes(&[2, 4, 6, 8]),
@@ -48,7 +48,7 @@ pub(crate) async fn reaches_a_set_with_holes<C: Cluster>(t: Trial<C>) -> Result<
 }
 
 /// Random sets from random nodes.
-pub(crate) async fn reaches_random_sets<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn reaches_random_sets(t: Trial) -> Result<(), Failure> {
     use crate::conformance::pattern::mix;
     let addr = t.plan().word_addr(1);
     for round in 1..=24u64 {
@@ -64,7 +64,7 @@ pub(crate) async fn reaches_random_sets<C: Cluster>(t: Trial<C>) -> Result<(), F
 }
 
 /// The empty set: success, and nothing happens anywhere.
-pub(crate) async fn to_nobody_succeeds<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn to_nobody_succeeds(t: Trial) -> Result<(), Failure> {
     let (addr, event) = (t.plan().word_addr(0), t.plan().event(0));
     let op = put_signal(&NodeSet::new(), addr, Payload::word(9), event);
     expect("status of a transfer to nobody", Ok(()), t.xfer(NodeId(1), op).await?)?;
@@ -77,7 +77,7 @@ pub(crate) async fn to_nobody_succeeds<C: Cluster>(t: Trial<C>) -> Result<(), Fa
 }
 
 /// Zero bytes: the event is signalled and no byte changes.
-pub(crate) async fn of_zero_bytes_signals<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn of_zero_bytes_signals(t: Trial) -> Result<(), Failure> {
     let (addr, event) = (t.plan().word_addr(0), t.plan().event(3));
     let dest = nodes(&[2, 3]);
     t.store_all(addr, 5).await?;
@@ -91,7 +91,7 @@ pub(crate) async fn of_zero_bytes_signals<C: Cluster>(t: Trial<C>) -> Result<(),
 }
 
 /// No event at all: the data arrives all the same, and no event is signalled.
-pub(crate) async fn needs_no_event<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn needs_no_event(t: Trial) -> Result<(), Failure> {
     let addr = t.plan().word_addr(0);
     let (dest, data) = (t.compute(), Payload::word(11));
     let op = Op::Xfer { dest, addr, data, remote_event: None, status: Status::Ignore };
@@ -106,7 +106,7 @@ pub(crate) async fn needs_no_event<C: Cluster>(t: Trial<C>) -> Result<(), Failur
 }
 
 /// The operation keeps its place when the caller goes away.
-pub(crate) async fn outlives_its_caller<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn outlives_its_caller(t: Trial) -> Result<(), Failure> {
     let addr = t.plan().word_addr(0);
     let op = Op::Xfer {
         dest: t.all(),
@@ -123,7 +123,7 @@ pub(crate) async fn outlives_its_caller<C: Cluster>(t: Trial<C>) -> Result<(), F
 
 /// The local event is signalled once for each operation, on the issuing node
 /// only, when the data is everywhere.
-pub(crate) async fn reports_its_status_once<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn reports_its_status_once(t: Trial) -> Result<(), Failure> {
     let (addr, event) = (t.plan().word_addr(0), t.plan().event(5));
     let initiator = NodeId(2);
     for round in 1..=5 {
@@ -147,7 +147,7 @@ pub(crate) async fn reports_its_status_once<C: Cluster>(t: Trial<C>) -> Result<(
 }
 
 /// One event named as remote and as local event is signalled for both.
-pub(crate) async fn may_name_one_event_twice<C: Cluster>(t: Trial<C>) -> Result<(), Failure> {
+pub(crate) async fn may_name_one_event_twice(t: Trial) -> Result<(), Failure> {
     let (addr, event) = (t.plan().word_addr(0), t.plan().event(6));
     let op = Op::Xfer {
         dest: nodes(&[1, 2]),
