@@ -283,6 +283,9 @@ async fn a_root_daemon_runs_jobs_as_their_user() {
     let mut node = Node::start(Mechanism::Cgroup, 1).await;
     let mut spec = shell("echo $(id -u) $(id -g) $(id -G); grep Cap[EP] /proc/self/status");
     spec.credentials = nobody();
+    if !is_root() {
+        spec.credentials.uid = Credentials::own().uid + 1;
+    }
     let outcome = node.run(&spec, &plain()).await;
     if is_root() {
         let lines: Vec<_> = outcome.stdout().lines().collect();

@@ -7,8 +7,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use storm_pl::{
-    Event, ExitStatus, Keeper, PadId, PlIndex, ProcessId, RankSpec, Refusal, SignalFreezer,
-    StartError,
+    Event, ExitStatus, Keeper, LaunchError, PadId, PlIndex, ProcessId, RankSpec, Refusal,
+    SignalFreezer, StartError,
 };
 use support::{
     BOTH, Mechanism, NOBODY, Node, alive, config, is_gone, marked, shell, testbed, unique_cluster,
@@ -160,24 +160,17 @@ async fn a_pad_can_be_used_a_thousand_times() {
 async fn unused_pls_survive_the_release() {
     let mut node = Node::start(Mechanism::Cgroup, 3).await;
     let spec = shell("exit 0").encode().unwrap();
-    let pid = |node: &Node, pl| {
-        let launching = node.handle.launch(PAD, pl, &spec, &RankSpec::default()).unwrap();
-        launching.pid
-    };
-    let children = |node: &Node| {
-        let path = format!("/proc/{0}/task/{0}/children", node.pid);
-        fs::read_to_string(path).unwrap().split_whitespace().count()
-    };
-    assert_eq!(children(&node), 3);
-    let text = fs::read_to_string(format!("/proc/{0}/task/{0}/children", node.pid)).unwrap();
-    let former: Vec<i32> = text.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
-    let used = pid(&node, PlIndex(1));
+    let keeper = parent_of_pls(&node);
+    let former = children(keeper);
+    assert_eq!(former.len(), 3);
+    let launching = node.handle.launch(PAD, PlIndex(1), &spec, &RankSpec::default()).unwrap();
     assert!(matches!(node.next().await, Event::Launched { .. }));
     assert!(matches!(node.next().await, Event::Exited { .. }));
     node.handle.release(PAD).unwrap();
     node.until_ready(PAD).await;
-    for survivor in former.iter().filter(|&&pid| pid != used.0) {
-        assert!(!is_gone(*survivor));
+    let survivors = children(keeper);
+    for pid in former.iter().filter(|&&pid| pid != launching.pid.0) {
+        assert!(survivors.contains(pid));
     }
     node.shut_down().await;
 }
@@ -185,16 +178,24 @@ async fn unused_pls_survive_the_release() {
 #[tokio::test]
 async fn a_failed_launch_leaves_the_other_pls() {
     let mut node = Node::start(Mechanism::Cgroup, 2).await;
-    let path = format!("/proc/{0}/task/{0}/children", node.pid);
-    let children = || -> Vec<i32> {
-        let text = fs::read_to_string(&path).unwrap();
-        text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
-    };
-    let before = children();
+    let keeper = parent_of_pls(&node);
+    let before = children(keeper);
     node.run(&support::program("/no/such", &["x"]), &RankSpec::default()).await.failure();
-    let after = children();
+    let after = children(keeper);
     assert_eq!(after.len(), 2);
     assert_eq!(before.iter().filter(|pid| after.contains(pid)).count(), 1);
+    node.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_pad_being_cleaned_takes_no_launch() {
+    let mut node = Node::start(Mechanism::Cgroup, 2).await;
+    let spec = shell("exit 0").encode().unwrap();
+    node.handle.release(PAD).unwrap();
+    let early = node.handle.launch(PAD, PlIndex(0), &spec, &RankSpec::default());
+    assert!(matches!(early, Err(LaunchError::NotWaiting { .. })));
+    node.until_ready(PAD).await;
+    assert!(node.run_only(&spec, &RankSpec::default()).await.status().success());
     node.shut_down().await;
 }
 
@@ -202,12 +203,7 @@ async fn a_failed_launch_leaves_the_other_pls() {
 async fn a_pl_that_dies_waiting_is_reported_and_comes_back() {
     for mechanism in BOTH {
         let mut node = Node::start(mechanism, 1).await;
-        let parent = match mechanism {
-            Mechanism::Cgroup => node.pid,
-            Mechanism::Signals => only_child(node.pid),
-        };
-        let pl = only_child(parent);
-        kill(pl);
+        kill(only_child(parent_of_pls(&node)));
         let event = node.next().await;
         assert!(matches!(event, Event::PlDied { pad: PAD, pl: PlIndex(0), .. }), "{event:?}");
         node.handle.release(PAD).unwrap();
@@ -305,11 +301,20 @@ fn kill(pid: i32) {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGKILL).unwrap();
 }
 
-fn only_child(parent: i32) -> i32 {
+/// The keeper of the only pad.
+fn parent_of_pls(node: &Node) -> i32 {
+    if node.cgroup.is_some() { node.pid } else { only_child(node.pid) }
+}
+
+fn children(parent: i32) -> Vec<i32> {
     let text = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
-    let children: Vec<_> = text.split_whitespace().collect();
-    assert_eq!(children.len(), 1, "{text:?}");
-    children[0].parse().unwrap()
+    text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+fn only_child(parent: i32) -> i32 {
+    let children = children(parent);
+    assert_eq!(children.len(), 1, "{children:?}");
+    children[0]
 }
 
 #[test]

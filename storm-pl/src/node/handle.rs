@@ -50,7 +50,7 @@ pub enum LaunchError {
         /// The PL named.
         pl: PlIndex,
     },
-    /// The PL is not waiting: it runs, has run, or died.
+    /// The PL is not waiting: it runs, has run, or died, or the pad is being cleaned.
     #[error("{pl} of {pad} is not waiting for a launch")]
     NotWaiting {
         /// The pad named.
@@ -114,8 +114,12 @@ impl KeeperHandle {
     ) -> Result<Launching, LaunchError> {
         let rank = rank.encode()?;
         let mut pads = lock(&self.pads);
+        let draining = pads.pads.get(&pad).is_some_and(|state| state.draining);
         let state = pads.pads.get_mut(&pad).and_then(|state| state.pl_mut(pl));
         let Some(state) = state else { return Err(LaunchError::Unknown { pad, pl }) };
+        if draining {
+            return Err(LaunchError::NotWaiting { pad, pl });
+        }
         let Pl::Idle { command, .. } = state else {
             return Err(LaunchError::NotWaiting { pad, pl });
         };
