@@ -1,7 +1,8 @@
 //! Failure detection (paper, section 2.4.3): one COMPARE-AND-WRITE asks all
 //! nodes for receipt of a heartbeat; if it does not hold, the set is bisected
 //! until those at fault are named. `f` failures among `n` nodes take about
-//! `f * log2(n / f)` questions.
+//! `f * log2(n / f)` questions that do not hold, and at most as many that do; on
+//! a backend that names the dead itself, two for any number of dead.
 
 use crate::GlobalPlan;
 use storm_primitives::{CompareAndWrite, NodeSet, PrimitiveError, Primitives, Relation};

@@ -152,9 +152,14 @@ impl<P: Primitives> ChunkSender<'_, P> {
         let mut read = Duration::ZERO;
         let mut left = info.file.size_bytes;
         while left > 0 {
-            let len = left.min(u64::from(info.chunk_bytes));
+            // A chunk of nothing would never end.
+            let len = left.min(u64::from(info.chunk_bytes.max(1)));
             let asked = runtime.now();
             let chunk = source.read(len as usize).await.map_err(TransferError::Source)?;
+            if chunk.len() as u64 != len {
+                // The receivers count bytes: they would wait for the rest for ever.
+                return Err(TransferError::Source(io::ErrorKind::UnexpectedEof.into()));
+            }
             read += runtime.now() - asked;
             if self.on_the_way.len() == self.slots {
                 self.await_oldest().await?;

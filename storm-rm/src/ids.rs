@@ -16,8 +16,9 @@ impl fmt::Display for JobId {
     }
 }
 
-/// One run of a job: 1 for the first, one more each time it is requeued. With
-/// the job's slot it makes a termination flag unmistakable (erratum 3).
+/// One run of a job, numbered from 1 over the runs of *all* jobs in the life of a
+/// cluster: a flag that an earlier job left in the same slot must not be taken
+/// for this one's (`docs/decisions/0003-termination.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobIncarnation(pub u32);

@@ -9,6 +9,10 @@ const FIRST_PAUSE: Duration = Duration::from_micros(20);
 /// Longest pause: a condition is noticed at most this late.
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
+/// Of so many questions while waiting, one goes to the whole set: a death in it is
+/// noticed although the node that is asked otherwise lives.
+const ALL_EVERY: u32 = 16;
+
 /// Pauses that double, from [`FIRST_PAUSE`] to [`LONGEST_PAUSE`] (paper,
 /// Algorithm 1: SLEEP with exponential backoff).
 #[derive(Debug)]
@@ -32,7 +36,7 @@ impl Backoff {
 ///
 /// While the answer is FALSE only one node of the set is asked, the one that
 /// most likely is last, so that waiting for many nodes costs no more than
-/// waiting for one.
+/// waiting for one; now and then all are, to learn of deaths.
 pub(crate) async fn await_condition<P: Primitives>(
     primitives: &P,
     question: &CompareAndWrite,
@@ -40,8 +44,10 @@ pub(crate) async fn await_condition<P: Primitives>(
     let mut backoff = Backoff::new();
     let last = question.set.last().map_or_else(NodeSet::new, NodeSet::single);
     let of_last = CompareAndWrite { set: last, ..question.clone() };
+    let mut asked = 0;
     loop {
-        let likely = primitives.compare_and_write(of_last.clone()).await?;
+        asked = (asked + 1) % ALL_EVERY;
+        let likely = asked == 0 || primitives.compare_and_write(of_last.clone()).await?;
         if likely && primitives.compare_and_write(question.clone()).await? {
             return Ok(());
         }

@@ -180,6 +180,14 @@ impl<P: Primitives> Writer<P> {
         }
     }
 
+    /// Nodes died: what they held is released. To be told before they can come
+    /// back, since their next life knows nothing of the items of the last one.
+    pub fn nodes_died(&mut self, dead: &NodeSet) {
+        for set in &mut self.outstanding {
+            *set = set.difference(dead);
+        }
+    }
+
     /// AWAIT-SPACE (Algorithm 1): returns when a slot is free on all nodes that
     /// last used it. Dead nodes use nothing.
     async fn await_space(&mut self) -> Result<(), PrimitiveError> {
@@ -223,9 +231,7 @@ impl<P: Primitives> Writer<P> {
             CompareAndWrite::new(set, self.plan.dequeued, Relation::GreaterOrEqual, before.0);
         match self.primitives.compare_and_write(question).await {
             Err(PrimitiveError::NodesDead { nodes }) => {
-                for set in &mut self.outstanding {
-                    *set = set.difference(&nodes);
-                }
+                self.nodes_died(&nodes);
                 Ok(false)
             }
             answer => answer,
@@ -293,9 +299,14 @@ impl<P: Primitives> Reader<P> {
     /// The earliest item not taken yet: what lies between was not for this node.
     fn find_next(&self) -> Option<Sequence> {
         let memory = self.primitives.memory();
-        (0..u64::from(self.plan.slots))
-            .filter_map(|slot| memory.load_word(self.plan.slot_addr(Sequence(slot))).ok())
-            .filter_map(|word| word.checked_sub(1).map(Sequence))
+        let slots = u64::from(self.plan.slots);
+        (0..slots)
+            .filter_map(|slot| {
+                let word = memory.load_word(self.plan.slot_addr(Sequence(slot))).ok()?;
+                // An item that claims another slot's number is none.
+                word.checked_sub(1).filter(|number| number % slots == slot)
+            })
+            .map(Sequence)
             .filter(|sequence| *sequence >= self.next)
             .min()
     }

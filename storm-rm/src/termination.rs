@@ -135,6 +135,9 @@ pub async fn detect_termination<P: Primitives>(
             Ok(true) => terminated.push((*id, job.incarnation)),
             Ok(false) => {}
             Err(PrimitiveError::NodesDead { nodes }) => job.nodes = job.nodes.difference(&nodes),
+            // The flags of the jobs found so far are reset: nobody could find
+            // them again. The error comes back with the next question.
+            Err(_) if !terminated.is_empty() => break,
             Err(error) => return Err(error),
         }
     }

@@ -1,0 +1,71 @@
+//! Middleware for a network that cannot tell who is dead: questions that meet a
+//! dead node time out. Counts the questions.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::rc::Rc;
+use storm_primitives::sim::{SimPrimitives, SimRuntime};
+use storm_primitives::{
+    CompareAndWrite, EventTable, GlobalMemory, Membership, NodeId, PrimitiveError, Primitives, Xfer,
+};
+
+#[derive(Clone)]
+pub(crate) struct Anonymous {
+    inner: SimPrimitives,
+    /// Questions put.
+    pub(crate) asked: Rc<Cell<u32>>,
+    /// Those among them that timed out.
+    pub(crate) timed_out: Rc<Cell<u32>>,
+}
+
+impl Anonymous {
+    pub(crate) fn new(inner: SimPrimitives) -> Anonymous {
+        Anonymous { inner, asked: Rc::default(), timed_out: Rc::default() }
+    }
+}
+
+impl Primitives for Anonymous {
+    type Runtime = SimRuntime;
+
+    fn runtime(&self) -> &SimRuntime {
+        self.inner.runtime()
+    }
+
+    fn node(&self) -> NodeId {
+        self.inner.node()
+    }
+
+    fn memory(&self) -> &GlobalMemory {
+        self.inner.memory()
+    }
+
+    fn events(&self) -> &EventTable {
+        self.inner.events()
+    }
+
+    fn membership(&self) -> &Membership {
+        self.inner.membership()
+    }
+
+    fn xfer_and_signal(&self, xfer: Xfer) {
+        self.inner.xfer_and_signal(xfer);
+    }
+
+    fn compare_and_write(
+        &self,
+        caw: CompareAndWrite,
+    ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static {
+        self.asked.set(self.asked.get() + 1);
+        let (set, timed_out) = (caw.set.clone(), self.timed_out.clone());
+        let answer = self.inner.compare_and_write(caw);
+        async move {
+            match answer.await {
+                Err(PrimitiveError::NodesDead { .. }) => {
+                    timed_out.set(timed_out.get() + 1);
+                    Err(PrimitiveError::TimedOut { nodes: set })
+                }
+                answer => answer,
+            }
+        }
+    }
+}

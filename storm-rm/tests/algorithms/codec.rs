@@ -1,0 +1,296 @@
+//! What travels: heartbeats and reports survive their encoding, and no bytes
+//! whatsoever make the decoder panic.
+
+use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::rc::Rc;
+use std::time::Duration;
+use storm_primitives::{NodeId, NodeSet};
+use storm_rm::message::{
+    Command, ExitStatus, Heartbeat, LaunchJob, NodeInfo, NodeRanks, NodeStatus, RankExit,
+    ReceiveFile, Report, Stream, Strobe,
+};
+use storm_rm::{
+    Channel, ContentHash, Destination, FileSpec, Generation, InputSpec, JobId, JobIncarnation,
+    JobSlot, JobSpec, OsBytes, OutputSpec, Owner, PartitionId, Program, Rank, ResourceLimit, Row,
+    RowSet,
+};
+
+fn os_bytes() -> impl Strategy<Value = OsBytes> {
+    vec(any::<u8>(), 0..20).prop_map(OsBytes::from)
+}
+
+fn bytes() -> impl Strategy<Value = Bytes> {
+    vec(any::<u8>(), 0..100).prop_map(Bytes::from)
+}
+
+fn job() -> impl Strategy<Value = JobId> {
+    any::<u64>().prop_map(JobId)
+}
+
+fn run() -> impl Strategy<Value = JobIncarnation> {
+    any::<u32>().prop_map(JobIncarnation)
+}
+
+fn rank() -> impl Strategy<Value = Rank> {
+    any::<u32>().prop_map(Rank)
+}
+
+fn nodes() -> impl Strategy<Value = NodeSet> {
+    vec(0u32..5000, 0..20).prop_map(|ids| ids.into_iter().map(NodeId).collect())
+}
+
+fn owner() -> impl Strategy<Value = Owner> {
+    any::<(u32, u32)>().prop_map(|(uid, gid)| Owner { uid, gid })
+}
+
+fn pairs() -> impl Strategy<Value = Vec<(String, String)>> {
+    vec(any::<(String, String)>(), 0..4)
+}
+
+fn file() -> impl Strategy<Value = FileSpec> {
+    let destination =
+        prop_oneof![Just(Destination::JobDirectory), os_bytes().prop_map(Destination::Path)];
+    (any::<[u8; 32]>(), any::<(u64, u32)>(), os_bytes(), destination).prop_map(
+        |(hash, (size_bytes, mode), name, destination)| FileSpec {
+            hash: ContentHash(hash),
+            size_bytes,
+            mode,
+            name,
+            destination,
+        },
+    )
+}
+
+fn receive_file() -> impl Strategy<Value = ReceiveFile> {
+    (any::<(u32, u64, u32)>(), file(), owner()).prop_map(|(numbers, file, owner)| ReceiveFile {
+        channel: Channel(numbers.0),
+        generation: Generation(numbers.1),
+        file,
+        owner,
+        chunk_bytes: numbers.2,
+    })
+}
+
+fn output() -> impl Strategy<Value = OutputSpec> {
+    prop_oneof![
+        Just(OutputSpec::Client),
+        (os_bytes(), proptest::option::of(os_bytes()))
+            .prop_map(|(stdout, stderr)| OutputSpec::Files { stdout, stderr }),
+    ]
+}
+
+fn spec() -> impl Strategy<Value = JobSpec> {
+    type Asked = (u32, Option<u32>, Option<String>, Option<String>, Option<Duration>, u32, bool);
+    let program =
+        prop_oneof![file().prop_map(Program::Shipped), os_bytes().prop_map(Program::OnNodes)];
+    let input = prop_oneof![Just(InputSpec::None), Just(InputSpec::RankZero), Just(InputSpec::All)];
+    let limit = any::<(u32, u64)>().prop_map(|(resource, soft)| ResourceLimit { resource, soft });
+    (
+        (any::<String>(), owner(), any::<Asked>(), program, vec(os_bytes(), 0..5)),
+        (vec((os_bytes(), os_bytes()), 0..5), os_bytes(), vec(limit, 0..3), vec(file(), 0..3)),
+        (output(), input),
+    )
+        .prop_map(|((name, owner, asked, program, argv), (env, cwd, limits, files), io)| {
+            let (procs, nodes, partition, sched, time_limit, umask, requeue) = asked;
+            let (output, input) = io;
+            JobSpec {
+                name,
+                owner,
+                procs,
+                nodes,
+                partition,
+                sched,
+                time_limit,
+                program,
+                argv,
+                env,
+                cwd,
+                umask,
+                limits,
+                files,
+                output,
+                input,
+                requeue,
+            }
+        })
+}
+
+fn launch() -> impl Strategy<Value = LaunchJob> {
+    let ranks = any::<(u32, u32, u32)>().prop_map(|(node, first, count)| NodeRanks {
+        node: NodeId(node),
+        first: Rank(first),
+        count,
+    });
+    let numbers = any::<(u32, u16, u64, u32, u32)>();
+    (job(), run(), spec(), vec(ranks, 0..5), numbers, any::<String>()).prop_map(
+        |(job, incarnation, spec, ranks, numbers, node_list)| LaunchJob {
+            job,
+            incarnation,
+            slot: JobSlot(numbers.0),
+            spec: Rc::new(spec),
+            ranks,
+            partition: PartitionId(numbers.1),
+            rows: RowSet(numbers.2),
+            active_row: Row(numbers.3),
+            announcer: NodeId(numbers.4),
+            node_list,
+        },
+    )
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    let strobe = any::<(u16, u32, u64, u64)>().prop_map(|(partition, row, number, issued_ns)| {
+        Strobe { partition: PartitionId(partition), row: Row(row), number, issued_ns }
+    });
+    prop_oneof![
+        receive_file().prop_map(Command::ReceiveFile),
+        launch().prop_map(|launch| Command::LaunchJob(Rc::new(launch))),
+        strobe.prop_map(Command::Strobe),
+        (job(), any::<u64>()).prop_map(|(job, rows)| Command::SetRows { job, rows: RowSet(rows) }),
+        (job(), any::<i32>()).prop_map(|(job, signal)| Command::SignalJob { job, signal }),
+        job().prop_map(|job| Command::DestroyJob { job }),
+        job().prop_map(|job| Command::ReleaseJob { job }),
+        (job(), bytes(), any::<bool>()).prop_map(|(job, data, eof)| Command::Input {
+            job,
+            data,
+            eof
+        }),
+        (job(), any::<bool>()).prop_map(|(job, hold)| Command::HoldOutput { job, hold }),
+        (job(), any::<u64>(), pairs()).prop_map(|(job, sequence, puts)| Command::FenceDone {
+            job,
+            sequence,
+            puts
+        }),
+        Just(Command::Shutdown),
+    ]
+}
+
+fn heartbeat() -> impl Strategy<Value = Heartbeat> {
+    (any::<(u64, u64)>(), vec((nodes(), command()), 0..6))
+        .prop_map(|((number, issued_ns), commands)| Heartbeat { number, issued_ns, commands })
+}
+
+fn exit() -> impl Strategy<Value = RankExit> {
+    let status = prop_oneof![
+        any::<u8>().prop_map(ExitStatus::Code),
+        any::<i32>().prop_map(ExitStatus::Signal)
+    ];
+    (rank(), status, any::<(u64, u64, u64)>()).prop_map(|(rank, status, used)| RankExit {
+        rank,
+        status,
+        user_us: used.0,
+        system_us: used.1,
+        max_rss_kib: used.2,
+    })
+}
+
+fn info() -> impl Strategy<Value = NodeInfo> {
+    (any::<(String, String, u32, u64, String, Option<u32>)>(), vec(any::<String>(), 0..3)).prop_map(
+        |((hostname, address, pes, memory_mib, version, only_uid), capabilities)| NodeInfo {
+            hostname,
+            address,
+            pes,
+            memory_mib,
+            version,
+            capabilities,
+            only_uid,
+        },
+    )
+}
+
+fn report() -> impl Strategy<Value = Report> {
+    let stream = prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr)];
+    prop_oneof![
+        info().prop_map(Report::Joined),
+        any::<(u32, u64, String)>().prop_map(|(channel, generation, reason)| {
+            let (channel, generation) = (Channel(channel), Generation(generation));
+            Report::FileFailed { channel, generation, reason }
+        }),
+        (job(), run(), rank(), any::<(String, u8)>()).prop_map(
+            |(job, incarnation, rank, (reason, exit_code))| Report::LaunchFailed {
+                job,
+                incarnation,
+                rank,
+                reason,
+                exit_code
+            }
+        ),
+        (job(), rank(), stream, bytes()).prop_map(|(job, rank, stream, data)| Report::Output {
+            job,
+            rank,
+            stream,
+            data
+        }),
+        (job(), run(), vec(exit(), 0..5))
+            .prop_map(|(job, incarnation, ranks)| Report::Terminated { job, incarnation, ranks }),
+        (job(), any::<u64>(), pairs()).prop_map(|(job, sequence, puts)| Report::Fence {
+            job,
+            sequence,
+            puts
+        }),
+        (job(), run(), rank(), any::<i32>()).prop_map(|(job, incarnation, rank, exit_code)| {
+            Report::Aborted { job, incarnation, rank, exit_code }
+        }),
+        (job(), run(), exit()).prop_map(|(job, incarnation, exit)| Report::RankFailed {
+            job,
+            incarnation,
+            exit
+        }),
+        any::<(u32, u64)>().prop_map(|(load_percent, memory_available_mib)| {
+            Report::Status(NodeStatus { load_percent, memory_available_mib })
+        }),
+    ]
+}
+
+/// Decoding may fail; what it yields must encode again.
+fn decode_anything(bytes: &[u8]) {
+    if let Ok(heartbeat) = postcard::from_bytes::<Heartbeat>(bytes) {
+        postcard::to_stdvec(&heartbeat).expect("what was decoded can be encoded");
+    }
+    if let Ok(reports) = postcard::from_bytes::<Vec<Report>>(bytes) {
+        postcard::to_stdvec(&reports).expect("what was decoded can be encoded");
+    }
+}
+
+proptest! {
+    #[test]
+    fn heartbeats_survive(heartbeat in heartbeat()) {
+        let bytes = postcard::to_stdvec(&heartbeat).expect("it can be encoded");
+        prop_assert_eq!(storm_rm::heartbeat::encoded_bytes(&heartbeat), Ok(bytes.len()));
+        prop_assert_eq!(postcard::from_bytes::<Heartbeat>(&bytes), Ok(heartbeat));
+    }
+
+    #[test]
+    fn reports_survive(reports in vec(report(), 0..6)) {
+        let bytes = postcard::to_stdvec(&reports).expect("it can be encoded");
+        prop_assert_eq!(postcard::from_bytes::<Vec<Report>>(&bytes), Ok(reports));
+    }
+
+    #[test]
+    fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..300)) {
+        decode_anything(&bytes);
+    }
+
+    /// Near misses get further into the decoder than noise does.
+    #[test]
+    fn damaged_messages_never_panic(
+        heartbeat in heartbeat(),
+        reports in vec(report(), 0..6),
+        damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let encoded = [postcard::to_stdvec(&heartbeat), postcard::to_stdvec(&reports)];
+        for bytes in encoded {
+            let mut bytes = bytes.expect("it can be encoded");
+            for (at, byte) in &damage {
+                let at = at.index(bytes.len());
+                bytes[at] = *byte;
+            }
+            decode_anything(&bytes);
+            bytes.truncate(cut.index(bytes.len()));
+            decode_anything(&bytes);
+        }
+    }
+}
