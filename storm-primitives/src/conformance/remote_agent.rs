@@ -78,7 +78,7 @@ impl RemoteAgent {
         let mut wakers = Vec::new();
         let mut inner = self.inner.borrow_mut();
         inner.decoder.push(bytes);
-        while let Some(Response { id, reply }) = inner.decoder.next()? {
+        while let Some(Response { id, reply }) = inner.decoder.pop()? {
             // A call that was given up has no entry any more, or one that
             // nobody polls: its reply is not wanted.
             if let Some(call) = inner.calls.get_mut(&id) {

@@ -82,7 +82,7 @@ impl Decoder {
     /// # Errors
     /// [`WireError`] when the bytes are not from [`encode`]; the stream is then
     /// of no more use.
-    pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, WireError> {
+    pub fn pop<T: DeserializeOwned>(&mut self) -> Result<Option<T>, WireError> {
         let Some((length, rest)) = self.buffer.split_first_chunk::<LENGTH_BYTES>() else {
             return Ok(None);
         };
@@ -111,7 +111,7 @@ mod tests {
         let mut seen: Vec<Request> = Vec::new();
         for byte in stream {
             decoder.push(&[byte]);
-            seen.extend(decoder.next().expect("well formed"));
+            seen.extend(decoder.pop().expect("well formed"));
         }
         assert_eq!(seen, requests);
     }
@@ -125,7 +125,7 @@ mod tests {
             decoder.push(&bytes);
             // Each message takes at least its length prefix.
             for _ in 0..=bytes.len() / LENGTH_BYTES {
-                match decoder.next::<Request>() {
+                match decoder.pop::<Request>() {
                     Ok(Some(_)) => continue,
                     Ok(None) | Err(_) => break,
                 }

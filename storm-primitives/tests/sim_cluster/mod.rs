@@ -56,16 +56,27 @@ impl<W: Wrap> Factory for SimFactory<W> {
         Fut: Future<Output = R> + 'static,
         R: 'static,
     {
+        self.run_with(spec, |runtime, handles, control| {
+            body(LocalCluster::new(runtime, handles, control))
+        })
+    }
+}
+
+impl<W: Wrap> SimFactory<W> {
+    /// Runs `body` with the parts of a cluster.
+    pub(crate) fn run_with<R, B, Fut>(&self, spec: &ClusterSpec, body: B) -> Result<R, RunError>
+    where
+        B: FnOnce(SimRuntime, Vec<W::Wrapped>, SimControl<W>) -> Fut,
+        Fut: Future<Output = R> + 'static,
+        R: 'static,
+    {
         let simulation = Simulation::new(spec.seed);
         let (layout, config) = (ClusterSpec::layout(), NetworkConfig::default());
         let network = SimNetwork::new(&simulation, spec.compute_nodes, &layout, config);
-        let wrap = self.wrap.clone();
-        let seed = spec.seed;
-        let handles: Vec<_> =
-            spec.nodes().iter().map(|node| wrap.wrap(network.node(node), seed)).collect();
+        let (wrap, seed) = (self.wrap.clone(), spec.seed);
+        let handles = spec.nodes().iter().map(|node| wrap.wrap(network.node(node), seed)).collect();
         let control = SimControl { network, wrap, seed };
-        let cluster = LocalCluster::new(simulation.runtime(), handles, control);
-        simulation.run(body(cluster)).map_err(RunError::new)
+        simulation.run(body(simulation.runtime(), handles, control)).map_err(RunError::new)
     }
 }
 
