@@ -1,1 +1,45 @@
-//! Placeholder.
+//! The Node Manager: one per node. It carries out what the Machine Manager's
+//! heartbeats say (paper, Algorithm 5) and reports what becomes of it.
+//!
+//! | part | where |
+//! |---|---|
+//! | what a command or an event means: pure `(state, event) -> actions` | [`NodeCore`] |
+//! | the loop that feeds it from the network and the node | [`run`] |
+//! | everything on the node outside the network | the [`Host`] trait |
+//! | the host of a real node: storm-pl, files, pipes | [`live`] |
+//! | the host of a simulated node, in virtual time | [`modelled`] |
+//!
+//! # The strobe's path
+//!
+//! From the heartbeat's arrival to the last freeze and resume there is no await:
+//! a strobe never stands behind a file, an output stream or another job's
+//! launch. [`SwitchLog`] holds what it took.
+//!
+//! What this crate does not do: decide what runs where or when (the Machine
+//! Manager does), name a network backend, or touch a process (storm-pl does).
+
+mod bell;
+mod config;
+mod core;
+mod environment;
+mod host;
+mod job_key;
+mod job_task;
+pub mod live;
+pub mod modelled;
+mod node_manager;
+mod outbox;
+mod output_pattern;
+mod reason;
+mod switch_log;
+mod task_set;
+
+pub use config::NmConfig;
+pub use core::{Action, CoreConfig, Event, JobPhase, NodeCore};
+pub use environment::{NodeNames, rank_environment};
+pub use host::{Content, Host, HostEvent, LaunchRefused};
+pub use job_key::JobKey;
+pub use job_task::JobTask;
+pub use node_manager::{ExitReason, NmExit, run};
+pub use output_pattern::expand_pattern;
+pub use switch_log::{SwitchLog, SwitchRecord};

@@ -1,0 +1,43 @@
+//! Settings of a node manager that hold on any host.
+
+use std::time::Duration;
+
+/// What an operator may change. Every default gives its reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NmConfig {
+    /// Time between two status reports: often enough for people, too seldom to
+    /// disturb jobs.
+    pub status_interval: Duration,
+    /// Longest time a report that nobody waits for is kept back, to travel with
+    /// others.
+    pub coalesce: Duration,
+    /// Output of ranks held for the network, in bytes, over all jobs. When it is
+    /// full the ranks' pipes are not read, so that the ranks wait, not the node.
+    /// Two items of the report queue are enough to keep it busy.
+    pub output_backlog_bytes: usize,
+    /// Standard input held for one rank that does not read it, in bytes. The
+    /// protocol has no way to stop the sender; a job that exceeds it is ended.
+    pub input_backlog_bytes: usize,
+    /// How long a stopped job is resumed to act on a signal: its handlers need a
+    /// few milliseconds, its rivals should not notice.
+    pub signal_grace: Duration,
+    /// How long the end of all processes is awaited before leaving. What is not
+    /// dead by then hangs in the kernel and nothing would end it.
+    pub leave_timeout: Duration,
+    /// Switches remembered one by one; older ones live on in the histograms.
+    pub switch_records: usize,
+}
+
+impl Default for NmConfig {
+    fn default() -> NmConfig {
+        NmConfig {
+            status_interval: Duration::from_secs(10),
+            coalesce: Duration::from_millis(5),
+            output_backlog_bytes: 32 * 1024,
+            input_backlog_bytes: 4 * 1024 * 1024,
+            signal_grace: Duration::from_millis(10),
+            leave_timeout: Duration::from_secs(5),
+            switch_records: 4096,
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What the node manager's core wants done.
+
+use crate::{JobKey, JobTask};
+use bytes::Bytes;
+use std::rc::Rc;
+use storm_rm::message::{ReceiveFile, Report, Strobe};
+use storm_rm::termination::{LocalPart, Urgency};
+use storm_rm::{JobIncarnation, JobSlot, Rank};
+
+/// One thing to do, in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Receive a file, or say that it is there.
+    Receive(ReceiveFile),
+    /// Refuse a file.
+    RefuseFile {
+        /// The announcement.
+        info: ReceiveFile,
+        /// Why, for the user.
+        reason: String,
+    },
+    /// Prepare the start of a job.
+    Prepare(Rc<JobTask>),
+    /// Start its ranks.
+    Launch {
+        /// The job.
+        task: Rc<JobTask>,
+        /// They execute nothing until resumed.
+        stopped: bool,
+    },
+    /// Stop and resume jobs, at once.
+    Switch {
+        /// The strobe that asks for it, if one does: it is recorded, also where
+        /// nothing has to be switched.
+        strobe: Option<Strobe>,
+        /// Jobs to stop.
+        stop: Vec<JobKey>,
+        /// Jobs to resume, afterwards.
+        resume: Vec<JobKey>,
+    },
+    /// Signal the ranks of a job.
+    Signal {
+        /// The job.
+        job: JobKey,
+        /// Signal number.
+        signal: i32,
+    },
+    /// Say `SignalGraceOver` after the configured time.
+    GrantSignalGrace {
+        /// The job.
+        job: JobKey,
+    },
+    /// Kill every process of a job.
+    Destroy {
+        /// The job.
+        job: JobKey,
+    },
+    /// Kill what the ranks of a job left.
+    End {
+        /// The job.
+        job: JobKey,
+    },
+    /// Remove the job's directory and forget it.
+    Forget {
+        /// The job.
+        job: JobKey,
+    },
+    /// Hand input to ranks.
+    Input {
+        /// The job.
+        job: JobKey,
+        /// The ranks that read it.
+        ranks: Vec<Rank>,
+        /// What to hand over.
+        data: Bytes,
+        /// Nothing follows.
+        eof: bool,
+    },
+    /// Stop reading the output of the ranks, or go on. The end of a job goes on
+    /// without being told.
+    HoldOutput {
+        /// The job.
+        job: JobKey,
+        /// Stop, or go on.
+        hold: bool,
+    },
+    /// Send a PMI line to a rank.
+    PmiReply {
+        /// The job.
+        job: JobKey,
+        /// The rank.
+        rank: Rank,
+        /// The line.
+        line: String,
+    },
+    /// Close the PMI connection of a rank.
+    ClosePmi {
+        /// The job.
+        job: JobKey,
+        /// The rank.
+        rank: Rank,
+    },
+    /// Set the flag that says that all ranks run.
+    MarkStarted {
+        /// Where.
+        slot: JobSlot,
+        /// To what.
+        incarnation: JobIncarnation,
+    },
+    /// ANNOUNCE-TERMINATION (Algorithm 9).
+    Announce {
+        /// This node's part of the job.
+        part: LocalPart,
+        /// The report that goes with it.
+        report: Report,
+    },
+    /// Report to the Machine Manager.
+    Post {
+        /// The report.
+        report: Report,
+        /// How soon it must leave.
+        urgency: Urgency,
+    },
+    /// End: the jobs have been told to.
+    Leave,
+}

@@ -1,0 +1,42 @@
+//! What the node manager's core hears.
+
+use crate::{HostEvent, JobKey, LaunchRefused};
+use storm_rm::Rank;
+use storm_rm::message::{Command, Stream};
+
+/// One thing that happened, from above or from the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A command of a heartbeat for this node.
+    Command(Command),
+    /// The preparations of a job are done.
+    Prepared {
+        /// The job.
+        job: JobKey,
+        /// Whether it can be launched.
+        outcome: Result<(), LaunchRefused>,
+    },
+    /// News from the host.
+    Host(HostEvent),
+    /// All output of a stream has been handed on.
+    StreamEnded {
+        /// The job.
+        job: JobKey,
+        /// The rank.
+        rank: Rank,
+        /// The stream.
+        stream: Stream,
+    },
+    /// A stopped job has had its time to act on a signal.
+    SignalGraceOver {
+        /// The job.
+        job: JobKey,
+    },
+    /// A job cannot go on here.
+    Unserviceable {
+        /// The job.
+        job: JobKey,
+    },
+    /// The cluster is lost: all jobs end.
+    Leave,
+}

@@ -1,0 +1,179 @@
+//! One run of a job on this node: where its ranks stand.
+
+use crate::{JobKey, JobTask};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use storm_mpi::pmi::NodeServer;
+use storm_rm::message::{ExitStatus, RankExit, Report, Stream};
+use storm_rm::termination::LocalPart;
+use storm_rm::{Rank, RowSet};
+
+/// How far a job is on this node. A job that is launching or running may be
+/// stopped at any time: see [`NodeCore::is_stopped`](crate::NodeCore::is_stopped).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum JobPhase {
+    /// Its directory is being made.
+    Preparing,
+    /// Its ranks have been told to start.
+    Launching,
+    /// Every rank executes, or has.
+    Running,
+    /// Every rank has ended; output is still on its way.
+    Ending,
+    /// Its end has been announced.
+    Ended,
+}
+
+/// Where one rank stands.
+#[derive(Clone, Debug)]
+pub(super) enum RankState {
+    Starting,
+    Executing,
+    Ended(RankExit),
+}
+
+#[derive(Debug)]
+pub(super) struct LocalJob {
+    pub(super) task: Rc<JobTask>,
+    pub(super) phase: JobPhase,
+    pub(super) rows: RowSet,
+    /// What the host was told last.
+    pub(super) stopped: bool,
+    /// Signals that a stopped job is being given time to act on.
+    pub(super) graces: u32,
+    /// To be killed as soon as there is something to kill.
+    pub(super) doomed: bool,
+    /// A later run of the job is here: nobody waits for news of this one.
+    pub(super) superseded: bool,
+    /// To be forgotten as soon as it has ended.
+    pub(super) released: bool,
+    /// Some rank never executed.
+    pub(super) launch_failed: bool,
+    /// Some rank ended abnormally.
+    pub(super) failed: bool,
+    pub(super) ranks: BTreeMap<Rank, RankState>,
+    pub(super) open_streams: BTreeSet<(Rank, StreamOrder)>,
+    pub(super) pmi: NodeServer,
+    /// Fences begun so far.
+    pub(super) fences: u64,
+}
+
+/// [`Stream`] with an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct StreamOrder(u8);
+
+impl From<Stream> for StreamOrder {
+    fn from(stream: Stream) -> StreamOrder {
+        match stream {
+            Stream::Stdout => StreamOrder(1),
+            Stream::Stderr => StreamOrder(2),
+        }
+    }
+}
+
+impl LocalJob {
+    pub(super) fn new(task: Rc<JobTask>) -> LocalJob {
+        LocalJob {
+            phase: JobPhase::Preparing,
+            rows: task.launch.rows,
+            stopped: false,
+            graces: 0,
+            doomed: false,
+            superseded: false,
+            released: false,
+            launch_failed: false,
+            failed: false,
+            ranks: task.ranks().map(|rank| (rank, RankState::Starting)).collect(),
+            open_streams: BTreeSet::new(),
+            pmi: NodeServer::new(task.pmi_config()),
+            fences: 0,
+            task,
+        }
+    }
+
+    pub(super) fn key(&self) -> JobKey {
+        self.task.key()
+    }
+
+    /// Whether it has processes that a switch concerns.
+    pub(super) fn is_live(&self) -> bool {
+        match self.phase {
+            JobPhase::Launching | JobPhase::Running => true,
+            JobPhase::Preparing | JobPhase::Ending | JobPhase::Ended => false,
+        }
+    }
+
+    /// The ranks have been told to start: their output streams are open.
+    pub(super) fn launching(&mut self, stopped: bool) {
+        self.phase = JobPhase::Launching;
+        self.stopped = stopped;
+        if self.task.output_to_client() {
+            let both = |rank| [Stream::Stdout, Stream::Stderr].map(|s| (rank, s.into()));
+            self.open_streams = self.task.ranks().flat_map(both).collect();
+        }
+    }
+
+    /// A rank executes; true when it was the last to start.
+    pub(super) fn executes(&mut self, rank: Rank) -> bool {
+        if let Some(state @ RankState::Starting) = self.ranks.get_mut(&rank) {
+            *state = RankState::Executing;
+        }
+        let starting = self.ranks.values().any(|state| matches!(state, RankState::Starting));
+        if starting || self.phase != JobPhase::Launching || self.launch_failed {
+            return false;
+        }
+        self.phase = JobPhase::Running;
+        true
+    }
+
+    /// Records the end of a rank; false when it had ended before or is unknown.
+    pub(super) fn ended(&mut self, exit: RankExit) -> bool {
+        self.failed |= exit.status != ExitStatus::Code(0);
+        match self.ranks.get_mut(&exit.rank) {
+            Some(state @ (RankState::Starting | RankState::Executing)) => {
+                *state = RankState::Ended(exit);
+                true
+            }
+            Some(RankState::Ended(_)) | None => false,
+        }
+    }
+
+    /// Ends every rank that never got to run.
+    pub(super) fn end_all(&mut self, status: ExitStatus) {
+        for rank in self.task.ranks() {
+            self.ended(RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 });
+        }
+    }
+
+    pub(super) fn ranks_ended(&self) -> u32 {
+        self.exits().count() as u32
+    }
+
+    pub(super) fn all_ended(&self) -> bool {
+        self.ranks_ended() == self.task.count
+    }
+
+    pub(super) fn part(&self) -> LocalPart {
+        let launch = &self.task.launch;
+        LocalPart {
+            slot: launch.slot,
+            incarnation: launch.incarnation,
+            ranks: self.task.count,
+            ended: self.ranks_ended(),
+            announcer: false,
+            failed: self.failed,
+        }
+    }
+
+    pub(super) fn terminated_report(&self) -> Report {
+        let JobKey { job, incarnation } = self.key();
+        Report::Terminated { job, incarnation, ranks: self.exits().cloned().collect() }
+    }
+
+    fn exits(&self) -> impl Iterator<Item = &RankExit> {
+        self.ranks.values().filter_map(|state| match state {
+            RankState::Ended(exit) => Some(exit),
+            RankState::Starting | RankState::Executing => None,
+        })
+    }
+}

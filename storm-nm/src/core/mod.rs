@@ -1,0 +1,12 @@
+//! What a command or an event means on one node: pure, no I/O, no clock.
+
+mod action;
+mod event;
+mod job;
+mod node_core;
+mod pmi;
+
+pub use action::Action;
+pub use event::Event;
+pub use job::JobPhase;
+pub use node_core::{CoreConfig, NodeCore};

@@ -1,0 +1,471 @@
+//! The state of one node: its jobs, and the active row of each partition.
+
+use super::job::{JobPhase, LocalJob};
+use super::pmi::pmi_actions;
+use super::{Action, Event};
+use crate::{HostEvent, JobKey, JobTask, LaunchRefused};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use storm_primitives::NodeId;
+use storm_rm::message::{Command, ExitStatus, LaunchJob, RankExit, ReceiveFile, Report, Strobe};
+use storm_rm::termination::Urgency;
+use storm_rm::{InputSpec, JobId, Owner, PartitionId, Rank, Row, RowSet};
+
+/// SIGKILL: the one signal that a stopped process does not have to be resumed for.
+const SIGKILL: i32 = 9;
+
+/// What the core must know of its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoreConfig {
+    /// The node.
+    pub node: NodeId,
+    /// Its host name, for reasons that people read.
+    pub hostname: String,
+    /// Most ranks of one job.
+    pub pes: u32,
+    /// The only user that jobs can run as here.
+    pub only_uid: Option<u32>,
+}
+
+/// The pure core of a node manager.
+#[derive(Debug)]
+pub struct NodeCore {
+    config: CoreConfig,
+    jobs: BTreeMap<JobKey, LocalJob>,
+    partitions: BTreeMap<PartitionId, ActiveRow>,
+    leaving: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ActiveRow {
+    row: Row,
+    /// Number of the last strobe.
+    strobe: u64,
+}
+
+impl NodeCore {
+    /// A node without jobs.
+    pub fn new(config: CoreConfig) -> NodeCore {
+        NodeCore { config, jobs: BTreeMap::new(), partitions: BTreeMap::new(), leaving: false }
+    }
+
+    /// Takes one event in; what has to be done about it, in order.
+    pub fn handle(&mut self, event: Event) -> Vec<Action> {
+        let mut actions = Vec::new();
+        match event {
+            Event::Command(command) => self.command(command, &mut actions),
+            Event::Prepared { job, outcome } => self.prepared(job, outcome, &mut actions),
+            Event::Host(event) => self.host_event(event, &mut actions),
+            Event::StreamEnded { job, rank, stream } => {
+                if let Some(state) = self.jobs.get_mut(&job) {
+                    state.open_streams.remove(&(rank, stream.into()));
+                }
+                self.try_finish(job, &mut actions);
+            }
+            Event::SignalGraceOver { job } => {
+                if let Some(state) = self.jobs.get_mut(&job) {
+                    state.graces = state.graces.saturating_sub(1);
+                }
+                self.reschedule(None, None, &mut actions);
+            }
+            Event::Unserviceable { job } => self.doom(job, &mut actions),
+            Event::Leave => self.leave(&mut actions),
+        }
+        actions
+    }
+
+    /// How far a job is; `None` when it is not known here.
+    pub fn phase(&self, job: JobKey) -> Option<JobPhase> {
+        self.jobs.get(&job).map(|state| state.phase)
+    }
+
+    /// Whether the job has processes that are stopped.
+    pub fn is_stopped(&self, job: JobKey) -> bool {
+        self.jobs.get(&job).is_some_and(|state| state.is_live() && state.stopped)
+    }
+
+    /// Whether no job has a process here.
+    pub fn is_idle(&self) -> bool {
+        self.jobs.values().all(|job| job.phase == JobPhase::Ended)
+    }
+
+    /// The runs of jobs known here.
+    pub fn jobs(&self) -> impl Iterator<Item = JobKey> + '_ {
+        self.jobs.keys().copied()
+    }
+
+    fn command(&mut self, command: Command, actions: &mut Vec<Action>) {
+        match command {
+            Command::ReceiveFile(info) => actions.push(self.receive(info)),
+            Command::LaunchJob(launch) => self.launch(launch, actions),
+            Command::Strobe(strobe) => self.strobe(strobe, actions),
+            Command::SetRows { job, rows } => self.set_rows(job, rows, actions),
+            Command::SignalJob { job, signal } => self.signal(job, signal, actions),
+            Command::DestroyJob { job } => {
+                if let Some(key) = self.current(job) {
+                    self.doom(key, actions);
+                }
+            }
+            Command::ReleaseJob { job } => self.release(job, actions),
+            Command::Input { job, data, eof } => self.input(job, data, eof, actions),
+            Command::HoldOutput { job, hold } => {
+                if let Some(key) = self.current(job) {
+                    let doomed = self.jobs.get(&key).is_some_and(|state| state.doomed);
+                    actions.push(Action::HoldOutput { job: key, hold: hold && !doomed });
+                }
+            }
+            Command::FenceDone { job, sequence, puts } => {
+                self.fence_done(job, sequence, puts, actions);
+            }
+            Command::Shutdown => self.leave(actions),
+        }
+    }
+
+    fn receive(&self, info: ReceiveFile) -> Action {
+        match self.foreign(info.owner) {
+            Some(why) => Action::RefuseFile { info, reason: why },
+            None => Action::Receive(info),
+        }
+    }
+
+    /// Why a user's jobs cannot run here, if so.
+    fn foreign(&self, owner: Owner) -> Option<String> {
+        let only = self.config.only_uid?;
+        (only != owner.uid).then(|| {
+            format!(
+                "the node manager runs as user {only}, not as root: it can run jobs of that user \
+                 only, not of user {}",
+                owner.uid
+            )
+        })
+    }
+
+    fn launch(&mut self, launch: Rc<LaunchJob>, actions: &mut Vec<Action>) {
+        let (job, partition, row) = (launch.job, launch.partition, launch.active_row);
+        let owner = launch.spec.owner;
+        let Some(task) = JobTask::of_node(launch, self.config.node) else {
+            tracing::error!(%job, "told to launch a job that has no rank here");
+            return;
+        };
+        let (task, key) = (Rc::new(task.clone()), task.key());
+        if self.jobs.keys().any(|known| known.job == job && known.incarnation >= key.incarnation) {
+            tracing::error!(job = %key, "told to launch a job that was launched before");
+            return;
+        }
+        let earlier: Vec<JobKey> = self.jobs.keys().filter(|k| k.job == job).copied().collect();
+        for old in earlier {
+            self.supersede(old, actions);
+        }
+        let active = self.partitions.entry(partition).or_insert(ActiveRow { row, strobe: 0 });
+        if active.row != row {
+            // A strobe was not for this node: it had no job of the partition.
+            active.row = row;
+            self.reschedule(Some(partition), None, actions);
+        }
+        self.jobs.insert(key, LocalJob::new(task.clone()));
+        let refused = self.foreign(owner).or_else(|| {
+            (task.count > self.config.pes).then(|| {
+                format!("{} ranks do not fit {} processing elements", task.count, self.config.pes)
+            })
+        });
+        match refused {
+            None => actions.push(Action::Prepare(task)),
+            Some(reason) => {
+                let exit_code = LaunchRefused::NOT_EXECUTABLE;
+                self.prepared(key, Err(LaunchRefused { reason, exit_code }), actions);
+            }
+        }
+    }
+
+    fn prepared(
+        &mut self,
+        key: JobKey,
+        outcome: Result<(), LaunchRefused>,
+        actions: &mut Vec<Action>,
+    ) {
+        let should_run = self.should_run(key);
+        let report = self.jobs.get(&key).map(|job| job.task.first);
+        let Some(job) = self.jobs.get_mut(&key) else { return };
+        match outcome {
+            Ok(()) if job.doomed => job.end_all(ExitStatus::Signal(SIGKILL)),
+            Ok(()) => {
+                let stopped = !should_run;
+                job.launching(stopped);
+                actions.push(Action::Launch { task: job.task.clone(), stopped });
+            }
+            Err(refused) => {
+                job.launch_failed = true;
+                job.end_all(ExitStatus::Code(refused.exit_code));
+                if let Some(rank) = report {
+                    self.post_launch_failed(key, rank, refused, actions);
+                }
+            }
+        }
+        self.try_finish(key, actions);
+    }
+
+    fn host_event(&mut self, event: HostEvent, actions: &mut Vec<Action>) {
+        match event {
+            HostEvent::Launched { job, rank } => self.executes(job, rank, actions),
+            HostEvent::LaunchFailed { job, rank, refused } => {
+                let Some(state) = self.jobs.get_mut(&job) else { return };
+                state.launch_failed = true;
+                let status = ExitStatus::Code(refused.exit_code);
+                let exit = RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 };
+                if state.ended(exit) {
+                    self.post_launch_failed(job, rank, refused, actions);
+                }
+                self.try_finish(job, actions);
+            }
+            HostEvent::Exited { job, exit } => self.exited(job, exit, actions),
+            HostEvent::Pmi { job, rank, line } => {
+                if let Some(state) = self.jobs.get_mut(&job) {
+                    let outputs = state.pmi.request(storm_mpi::Rank(rank.0), &line);
+                    pmi_actions(state, outputs, actions);
+                }
+            }
+            HostEvent::Lost => {
+                tracing::error!("this node can run no process any more");
+                self.lose_processes(actions);
+            }
+        }
+    }
+
+    fn executes(&mut self, key: JobKey, rank: Rank, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get_mut(&key) else { return };
+        if job.executes(rank) && !job.superseded {
+            let (slot, incarnation) = (job.task.launch.slot, key.incarnation);
+            actions.push(Action::MarkStarted { slot, incarnation });
+        }
+    }
+
+    fn exited(&mut self, key: JobKey, exit: RankExit, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get_mut(&key) else { return };
+        if !job.ended(exit.clone()) {
+            return;
+        }
+        let failed = exit.status != ExitStatus::Code(0);
+        if failed && !job.all_ended() && !job.superseded {
+            let JobKey { job, incarnation } = key;
+            let report = Report::RankFailed { job, incarnation, exit };
+            actions.push(Action::Post { report, urgency: Urgency::AtOnce });
+        }
+        self.try_finish(key, actions);
+    }
+
+    fn post_launch_failed(
+        &self,
+        key: JobKey,
+        rank: Rank,
+        refused: LaunchRefused,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.jobs.get(&key).is_none_or(|job| job.superseded) {
+            return;
+        }
+        let CoreConfig { node, hostname, .. } = &self.config;
+        let LaunchRefused { reason, exit_code } = refused;
+        let reason = format!("rank {rank} cannot start on {node} ({hostname}): {reason}");
+        let JobKey { job, incarnation } = key;
+        let report = Report::LaunchFailed { job, incarnation, rank, reason, exit_code };
+        actions.push(Action::Post { report, urgency: Urgency::AtOnce });
+    }
+
+    /// The end of a job on this node, in two steps: when the last rank has ended,
+    /// what they left is killed; when their output is out, the end is announced.
+    fn try_finish(&mut self, key: JobKey, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get_mut(&key) else { return };
+        if !job.all_ended() {
+            return;
+        }
+        match job.phase {
+            JobPhase::Preparing | JobPhase::Launching | JobPhase::Running => {
+                job.phase = JobPhase::Ending;
+                actions.push(Action::End { job: key });
+            }
+            JobPhase::Ending | JobPhase::Ended => {}
+        }
+        if job.phase == JobPhase::Ended || !job.open_streams.is_empty() {
+            return;
+        }
+        job.phase = JobPhase::Ended;
+        if !job.superseded {
+            let announcer = job.task.launch.announcer == self.config.node;
+            let part = storm_rm::termination::LocalPart { announcer, ..job.part() };
+            actions.push(Action::Announce { part, report: job.terminated_report() });
+        }
+        if job.released {
+            self.jobs.remove(&key);
+            actions.push(Action::Forget { job: key });
+        }
+    }
+
+    /// SCHEDULE-PROCESS (paper, Algorithm 5): the row's jobs run, others stop.
+    fn strobe(&mut self, strobe: Strobe, actions: &mut Vec<Action>) {
+        let Strobe { partition, row, number, .. } = strobe;
+        let active = self.partitions.entry(partition).or_insert(ActiveRow { row, strobe: 0 });
+        if number <= active.strobe {
+            tracing::warn!(number, newest = active.strobe, "a strobe that is past was ignored");
+            return;
+        }
+        *active = ActiveRow { row, strobe: number };
+        self.reschedule(Some(partition), Some(strobe), actions);
+    }
+
+    fn set_rows(&mut self, job: JobId, rows: RowSet, actions: &mut Vec<Action>) {
+        let Some(key) = self.current(job) else { return };
+        if let Some(state) = self.jobs.get_mut(&key) {
+            state.rows = rows;
+        }
+        self.reschedule(None, None, actions);
+    }
+
+    fn should_run(&self, key: JobKey) -> bool {
+        self.jobs.get(&key).is_some_and(|job| self.wanted(job))
+    }
+
+    fn wanted(&self, job: &LocalJob) -> bool {
+        let active = self.partitions.get(&job.task.launch.partition);
+        job.graces > 0 || active.is_none_or(|active| job.rows.contains(active.row))
+    }
+
+    /// Stops and resumes what has to be for the rows that are active.
+    fn reschedule(
+        &mut self,
+        partition: Option<PartitionId>,
+        strobe: Option<Strobe>,
+        actions: &mut Vec<Action>,
+    ) {
+        let (mut stop, mut resume) = (Vec::new(), Vec::new());
+        for (key, job) in &self.jobs {
+            let elsewhere = partition.is_some_and(|only| job.task.launch.partition != only);
+            if elsewhere || !job.is_live() {
+                continue;
+            }
+            match (job.stopped, self.wanted(job)) {
+                (false, false) => stop.push(*key),
+                (true, true) => resume.push(*key),
+                (false, true) | (true, false) => {}
+            }
+        }
+        for (keys, stopped) in [(&stop, true), (&resume, false)] {
+            for key in keys {
+                if let Some(job) = self.jobs.get_mut(key) {
+                    job.stopped = stopped;
+                }
+            }
+        }
+        if strobe.is_some() || !stop.is_empty() || !resume.is_empty() {
+            actions.push(Action::Switch { strobe, stop, resume });
+        }
+    }
+
+    fn signal(&mut self, job: JobId, signal: i32, actions: &mut Vec<Action>) {
+        let Some(key) = self.current(job) else { return };
+        let Some(state) = self.jobs.get_mut(&key) else { return };
+        if !state.is_live() {
+            return;
+        }
+        actions.push(Action::Signal { job: key, signal });
+        if state.stopped && signal != SIGKILL {
+            state.graces += 1;
+            actions.push(Action::GrantSignalGrace { job: key });
+            self.reschedule(None, None, actions);
+        }
+    }
+
+    /// Kills a job, now or as soon as it has processes.
+    fn doom(&mut self, key: JobKey, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get_mut(&key) else { return };
+        job.doomed = true;
+        if job.is_live() {
+            actions.push(Action::Destroy { job: key });
+        }
+    }
+
+    /// Whoever asks for a later run has no use for this one.
+    fn supersede(&mut self, key: JobKey, actions: &mut Vec<Action>) {
+        if let Some(job) = self.jobs.get_mut(&key) {
+            job.superseded = true;
+        }
+        self.release_run(key, actions);
+    }
+
+    fn release(&mut self, job: JobId, actions: &mut Vec<Action>) {
+        if let Some(key) = self.current(job) {
+            self.release_run(key, actions);
+        }
+    }
+
+    fn release_run(&mut self, key: JobKey, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get_mut(&key) else { return };
+        if job.phase == JobPhase::Ended {
+            self.jobs.remove(&key);
+            actions.push(Action::Forget { job: key });
+            return;
+        }
+        job.released = true;
+        self.doom(key, actions);
+    }
+
+    fn input(&mut self, job: JobId, data: Bytes, eof: bool, actions: &mut Vec<Action>) {
+        let Some(key) = self.current(job) else { return };
+        let Some(state) = self.jobs.get(&key) else { return };
+        let ranks: Vec<Rank> = match state.task.spec().input {
+            InputSpec::None => Vec::new(),
+            InputSpec::RankZero => state.task.ranks().filter(|rank| rank.0 == 0).collect(),
+            InputSpec::All => state.task.ranks().collect(),
+        };
+        if !ranks.is_empty() {
+            actions.push(Action::Input { job: key, ranks, data, eof });
+        }
+    }
+
+    fn fence_done(
+        &mut self,
+        job: JobId,
+        sequence: u64,
+        puts: Vec<(String, String)>,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(key) = self.current(job) else { return };
+        let Some(state) = self.jobs.get_mut(&key) else { return };
+        if sequence != state.fences {
+            tracing::error!(job = %key, sequence, fences = state.fences, "the end of another fence");
+            return;
+        }
+        let outputs = state.pmi.fence_done(puts);
+        pmi_actions(state, outputs, actions);
+    }
+
+    /// All jobs end, and then the node manager.
+    fn leave(&mut self, actions: &mut Vec<Action>) {
+        if self.leaving {
+            return;
+        }
+        self.leaving = true;
+        let keys: Vec<JobKey> = self.jobs.keys().copied().collect();
+        for key in keys {
+            self.doom(key, actions);
+        }
+        actions.push(Action::Leave);
+    }
+
+    /// The processes of all jobs died with whatever kept them.
+    fn lose_processes(&mut self, actions: &mut Vec<Action>) {
+        let keys: Vec<JobKey> = self.jobs.keys().copied().collect();
+        for key in keys {
+            if let Some(job) = self.jobs.get_mut(&key) {
+                job.end_all(ExitStatus::Signal(SIGKILL));
+            }
+            self.try_finish(key, actions);
+        }
+        self.leave(actions);
+    }
+
+    /// The latest run of a job that is known here.
+    fn current(&self, job: JobId) -> Option<JobKey> {
+        self.jobs.keys().rev().find(|key| key.job == job).copied()
+    }
+}

@@ -1,0 +1,36 @@
+//! PMI of the local ranks: the node server's outputs as actions.
+
+use super::Action;
+use super::job::LocalJob;
+use crate::JobKey;
+use storm_mpi::pmi::node_server::Output;
+use storm_rm::Rank;
+use storm_rm::message::Report;
+use storm_rm::termination::Urgency;
+
+/// What to do about the outputs of a job's PMI server.
+pub(super) fn pmi_actions(job: &mut LocalJob, outputs: Vec<Output>, actions: &mut Vec<Action>) {
+    let key = job.key();
+    for output in outputs {
+        actions.push(match output {
+            Output::Reply { rank, line } => Action::PmiReply { job: key, rank: Rank(rank.0), line },
+            Output::FenceReady { puts } => {
+                job.fences += 1;
+                at_once(Report::Fence { job: key.job, sequence: job.fences, puts })
+            }
+            Output::Abort { rank, exit_code } => at_once(aborted(key, Rank(rank.0), exit_code)),
+            Output::Violation { rank, error } => {
+                tracing::warn!(job = %key, rank = rank.0, %error, "PMI connection closed");
+                Action::ClosePmi { job: key, rank: Rank(rank.0) }
+            }
+        });
+    }
+}
+
+fn aborted(key: JobKey, rank: Rank, exit_code: i32) -> Report {
+    Report::Aborted { job: key.job, incarnation: key.incarnation, rank, exit_code }
+}
+
+fn at_once(report: Report) -> Action {
+    Action::Post { report, urgency: Urgency::AtOnce }
+}

@@ -1,0 +1,176 @@
+//! Everything on a node outside the network, as the node manager sees it.
+//!
+//! What must be quick or must keep its order returns at once and has its outcome
+//! as a [`HostEvent`]; what may take its time is a future.
+
+use crate::{JobKey, JobTask};
+use bytes::Bytes;
+use std::future::Future;
+use std::io;
+use std::rc::Rc;
+use storm_primitives::NodeId;
+use storm_rm::file_transfer::ChunkSink;
+use storm_rm::message::{NodeInfo, NodeStatus, RankExit, Stream};
+use storm_rm::{FileSpec, Owner, Rank};
+use thiserror::Error;
+
+/// The node of one node manager.
+pub trait Host: 'static {
+    /// A file of the cache while its content comes.
+    type Sink: ChunkSink;
+
+    /// What the node says of itself when it joins.
+    fn info(&self, node: NodeId) -> NodeInfo;
+
+    /// Its load now.
+    fn status(&self) -> NodeStatus;
+
+    /// Looks for content in the owner's part of the cache; where it is missing,
+    /// makes room and a file to write it to. Content found is kept for a while,
+    /// so that the job that it is for finds it.
+    ///
+    /// # Errors
+    /// When there is neither the content nor room for it.
+    fn content(
+        &self,
+        owner: Owner,
+        file: &FileSpec,
+    ) -> impl Future<Output = io::Result<Content<Self::Sink>>>;
+
+    /// Copies cached content to a path of the node, as its owner.
+    ///
+    /// # Errors
+    /// The reason, for the user.
+    fn place(
+        &self,
+        owner: Owner,
+        file: &FileSpec,
+    ) -> impl Future<Output = Result<(), LaunchRefused>>;
+
+    /// Prepares the start of a job: its directory with its files, the processes
+    /// that will become its ranks.
+    ///
+    /// # Errors
+    /// [`LaunchRefused`]; then nothing is left behind.
+    fn prepare(&self, task: &Rc<JobTask>) -> impl Future<Output = Result<(), LaunchRefused>>;
+
+    /// Starts the ranks of a prepared job. Each tells by an event how its start
+    /// went. With `stopped`, they execute nothing before the job is resumed.
+    fn launch(&self, task: &Rc<JobTask>, stopped: bool);
+
+    /// The context switch: stops, then resumes. Returns at once; jobs that are
+    /// not known, or over, are skipped. Problems are logged.
+    fn switch(&self, stop: &[JobKey], resume: &[JobKey]);
+
+    /// Sends a signal to every rank of a job; one that is stopped acts on it when
+    /// it is resumed (SIGKILL: at once).
+    fn signal(&self, job: JobKey, signal: i32);
+
+    /// Kills every process of a job, stopped or not.
+    fn destroy(&self, job: JobKey);
+
+    /// Every rank has ended: kills what they left running.
+    fn end(&self, job: JobKey);
+
+    /// Removes the job's directory and forgets the job.
+    fn forget(&self, job: JobKey);
+
+    /// The next output of a rank, at most `limit` bytes; `None` when there will
+    /// be no more. Nothing is read from the rank while nobody asks.
+    fn read_output(
+        &self,
+        job: JobKey,
+        rank: Rank,
+        stream: Stream,
+        limit: usize,
+    ) -> impl Future<Output = Option<Bytes>>;
+
+    /// Hands input to a rank, waiting until it is taken. Input to a rank that
+    /// does not read any more is lost.
+    fn write_input(&self, job: JobKey, rank: Rank, data: Bytes) -> impl Future<Output = ()>;
+
+    /// The rank's input has ended.
+    fn close_input(&self, job: JobKey, rank: Rank);
+
+    /// Sends a PMI line, without its newline, to a rank.
+    fn pmi_reply(&self, job: JobKey, rank: Rank, line: &str);
+
+    /// Closes the PMI connection of a rank that broke the protocol.
+    fn close_pmi(&self, job: JobKey, rank: Rank);
+
+    /// The next thing that happened.
+    fn next_event(&self) -> impl Future<Output = HostEvent>;
+
+    /// All jobs are over: ends what serves them and cleans up.
+    fn leave(&self) -> impl Future<Output = ()>;
+}
+
+/// What the cache has to say of a file.
+#[derive(Debug)]
+pub enum Content<S> {
+    /// The content is there, checked.
+    Present,
+    /// It is missing; it may be written here.
+    Missing(S),
+}
+
+/// News from the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostEvent {
+    /// The rank's program executes.
+    Launched {
+        /// The job.
+        job: JobKey,
+        /// The rank.
+        rank: Rank,
+    },
+    /// The rank never executed. Nothing else will be said of it.
+    LaunchFailed {
+        /// The job.
+        job: JobKey,
+        /// The rank.
+        rank: Rank,
+        /// What failed and why.
+        refused: LaunchRefused,
+    },
+    /// The rank's process ended.
+    Exited {
+        /// The job.
+        job: JobKey,
+        /// How it ended, and what it used.
+        exit: RankExit,
+    },
+    /// A line that the rank sent over PMI, without its newline.
+    Pmi {
+        /// The job.
+        job: JobKey,
+        /// The rank.
+        rank: Rank,
+        /// The line.
+        line: String,
+    },
+    /// The node can run no process any more.
+    Lost,
+}
+
+/// Why a file or a rank has no place here.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{reason}")]
+pub struct LaunchRefused {
+    /// What failed and why, without the node's name.
+    pub reason: String,
+    /// As a shell gives it: 127 where the program does not exist, else 126.
+    pub exit_code: u8,
+}
+
+impl LaunchRefused {
+    /// Exit status of a program that exists and cannot be executed.
+    pub const NOT_EXECUTABLE: u8 = 126;
+    /// Exit status of a program that does not exist.
+    pub const NOT_FOUND: u8 = 127;
+
+    /// A refusal that has nothing to do with the program's existence.
+    pub fn because(error: &dyn std::error::Error) -> LaunchRefused {
+        LaunchRefused { reason: crate::reason::explain(error), exit_code: Self::NOT_EXECUTABLE }
+    }
+}

@@ -1,0 +1,75 @@
+//! This node's part of a job: the launch message and the ranks that are ours.
+
+use crate::JobKey;
+use std::rc::Rc;
+use storm_mpi::pmi::ProcessMapping;
+use storm_mpi::pmi::mapping::NodeIndex;
+use storm_mpi::pmi::node_server::NodeServerConfig;
+use storm_primitives::NodeId;
+use storm_rm::message::LaunchJob;
+use storm_rm::{JobSpec, OutputSpec, Rank};
+
+/// What a host is asked to start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobTask {
+    /// The Machine Manager's message.
+    pub launch: Rc<LaunchJob>,
+    /// First rank of this node.
+    pub first: Rank,
+    /// Ranks of this node, at least 1.
+    pub count: u32,
+}
+
+impl JobTask {
+    /// The part of `node`; `None` when the job has no rank there.
+    pub fn of_node(launch: Rc<LaunchJob>, node: NodeId) -> Option<JobTask> {
+        let own = launch.ranks.iter().find(|ranks| ranks.node == node && ranks.count > 0)?;
+        let (first, count) = (own.first, own.count);
+        // Ranks past the job's size, or past what a rank can number, are nonsense.
+        let end = first.0.checked_add(count)?;
+        (end <= launch.spec.procs).then_some(JobTask { launch, first, count })
+    }
+
+    /// Which run of which job.
+    pub fn key(&self) -> JobKey {
+        JobKey { job: self.launch.job, incarnation: self.launch.incarnation }
+    }
+
+    /// The user's specification.
+    pub fn spec(&self) -> &JobSpec {
+        &self.launch.spec
+    }
+
+    /// The ranks of this node, in order.
+    pub fn ranks(&self) -> impl Iterator<Item = Rank> + use<> {
+        (self.first.0..self.first.0 + self.count).map(Rank)
+    }
+
+    /// Whether the output of the ranks goes up to the attached client.
+    pub fn output_to_client(&self) -> bool {
+        matches!(self.launch.spec.output, OutputSpec::Client)
+    }
+
+    /// What the PMI server of this node is told. The name of the key-value space
+    /// differs for every run, so that none can see the keys of an earlier one.
+    pub(crate) fn pmi_config(&self) -> NodeServerConfig {
+        let launch = &self.launch;
+        let nodes: Vec<NodeIndex> = (0u32..)
+            .zip(&launch.ranks)
+            .flat_map(|(index, ranks)| {
+                // Bounded by the job's size whatever the message says.
+                let count = ranks.count.min(launch.spec.procs);
+                std::iter::repeat_n(NodeIndex(index), count as usize)
+            })
+            .take(launch.spec.procs as usize)
+            .collect();
+        NodeServerConfig {
+            kvsname: format!("storm-{}-{}", launch.job, launch.incarnation.0),
+            size: launch.spec.procs,
+            universe_size: launch.spec.procs,
+            appnum: 0,
+            local_ranks: self.ranks().map(|rank| storm_mpi::Rank(rank.0)).collect(),
+            process_mapping: ProcessMapping::from_nodes(&nodes).to_string(),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Settings of a real node.
+
+use crate::NmConfig;
+use std::path::PathBuf;
+use storm_pl::{KeeperConfig, StartMethod};
+use storm_primitives::NodeId;
+
+/// What a node manager on a real node must be told.
+#[derive(Clone, Debug)]
+pub struct LiveConfig {
+    /// Name of the cluster; with the node it names the node's control group.
+    pub cluster: String,
+    /// The node.
+    pub node: NodeId,
+    /// Processing elements offered: the most ranks of one job.
+    pub pes: u16,
+    /// The address that ranks of other nodes reach this one by.
+    pub address: String,
+    /// Where the cache and the jobs' directories are. Created if need be; users
+    /// must be able to pass through its parents.
+    pub dir: PathBuf,
+    /// Most bytes of cached content. Jobs that run keep theirs beyond it.
+    pub cache_bytes: u64,
+    /// Leave the cache in place at the end, for the next start.
+    pub keep_cache: bool,
+    /// Places for jobs made at the start: one for the job that runs and one for
+    /// the next, so that a launch finds processes waiting. More are made when
+    /// more jobs come at once.
+    pub pads: u16,
+    /// Most places for jobs: jobs on the node at once.
+    pub pads_max: u16,
+    /// The control group to make the node's in; that of the daemon if `None`.
+    pub cgroup_parent: Option<PathBuf>,
+    /// Switch by signals even where control groups could be used.
+    pub signals_only: bool,
+    /// How to start the keeper.
+    pub start: StartMethod,
+    /// SCHED_FIFO priority of the node manager's thread; `None` leaves it as it is.
+    pub realtime_priority: Option<u8>,
+    /// Where to write the last switches at the end, as comma-separated values.
+    pub switch_log: Option<PathBuf>,
+    /// What holds on any host.
+    pub nm: NmConfig,
+}
+
+impl LiveConfig {
+    /// A node with the defaults.
+    pub fn new(cluster: String, node: NodeId, pes: u16, address: String, dir: PathBuf) -> Self {
+        LiveConfig {
+            cluster,
+            node,
+            pes,
+            address,
+            dir,
+            // A few programs of the size of real applications.
+            cache_bytes: 2 << 30,
+            keep_cache: false,
+            pads: 2,
+            pads_max: 64,
+            cgroup_parent: None,
+            signals_only: false,
+            start: StartMethod::Fork,
+            realtime_priority: Some(storm_pl::realtime::DEFAULT_PRIORITY),
+            switch_log: None,
+            nm: NmConfig::default(),
+        }
+    }
+
+    pub(super) fn keeper(&self) -> KeeperConfig {
+        KeeperConfig {
+            cluster: self.cluster.clone(),
+            node: self.node.to_string(),
+            capacity: self.pes,
+            cgroup_parent: self.cgroup_parent.clone(),
+            signals_only: self.signals_only,
+            start: self.start.clone(),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! A job's specification in the words of storm-pl.
+
+use super::job_directory::{DirectoryError, JobFile, plain_name};
+use crate::environment::{NodeNames, rank_environment};
+use crate::output_pattern::expand_pattern;
+use crate::{JobTask, LaunchRefused};
+use nix::sys::resource::{Resource, getrlimit};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use storm_pl::{
+    Credentials, Errno, Input, LaunchFailure, LaunchSpec, LaunchStep, Output, RankSpec,
+    ResourceLimit,
+};
+use storm_rm::{Destination, FileSpec, InputSpec, OsBytes, OutputSpec, Owner, Program, Rank};
+
+/// "No such file or directory".
+const ENOENT: i32 = nix::errno::Errno::ENOENT as i32;
+
+/// The program that the ranks execute.
+pub(super) fn program_path(task: &JobTask, directory: &Path) -> Result<PathBuf, DirectoryError> {
+    Ok(match &task.spec().program {
+        Program::OnNodes(path) => path.as_os_str().into(),
+        Program::Shipped(file) => match &file.destination {
+            Destination::Path(path) => path.as_os_str().into(),
+            Destination::JobDirectory => directory.join(plain_name(&file.name)?),
+        },
+    })
+}
+
+/// The shipped files that belong into the job's directory.
+pub(super) fn job_files(
+    task: &JobTask,
+    content: impl Fn(Owner, &FileSpec) -> PathBuf,
+) -> Vec<JobFile> {
+    let spec = task.spec();
+    let program = match &spec.program {
+        Program::Shipped(file) => Some(file),
+        Program::OnNodes(_) => None,
+    };
+    let local = |file: &&FileSpec| file.destination == Destination::JobDirectory;
+    let files = program.into_iter().chain(&spec.files).filter(local);
+    files
+        .map(|file| JobFile { content: content(spec.owner, file), name: file.name.clone() })
+        .collect()
+}
+
+/// Whom the job runs as; blocking, it asks the user database.
+pub(super) fn credentials(owner: Owner) -> Result<Credentials, storm_pl::CredentialsError> {
+    let own = Credentials::own();
+    if own.uid == owner.uid && own.gid == owner.gid {
+        return Ok(own);
+    }
+    let found = Credentials::lookup(owner.uid)?;
+    Ok(Credentials { gid: owner.gid, ..found })
+}
+
+/// What all ranks of the job share.
+pub(super) fn launch_spec(
+    task: &JobTask,
+    program: PathBuf,
+    credentials: Credentials,
+) -> LaunchSpec {
+    let spec = task.spec();
+    let text = |bytes: &OsBytes| bytes.as_os_str().to_owned();
+    LaunchSpec {
+        program,
+        args: spec.argv.iter().map(text).collect(),
+        env: spec.env.iter().map(|(name, value)| (text(name), text(value))).collect(),
+        cwd: spec.cwd.as_os_str().into(),
+        umask: spec.umask,
+        credentials,
+        limits: spec.limits.iter().filter_map(limit).collect(),
+        pmi: true,
+    }
+}
+
+/// What one rank has of its own.
+pub(super) fn rank_spec(
+    task: &JobTask,
+    rank: Rank,
+    names: &NodeNames,
+    directory: &Path,
+) -> RankSpec {
+    let spec = task.spec();
+    let reads = match spec.input {
+        InputSpec::None => false,
+        InputSpec::RankZero => rank.0 == 0,
+        InputSpec::All => true,
+    };
+    let (stdout, stderr) = match &spec.output {
+        OutputSpec::Client => (Output::Pipe, Output::Pipe),
+        OutputSpec::Files { stdout, stderr } => {
+            let file = |pattern| output_file(task, rank, names, pattern);
+            (file(stdout), stderr.as_ref().map_or(Output::SameAsStdout, file))
+        }
+    };
+    let env: Vec<(OsString, OsString)> = rank_environment(task, rank, names, directory.as_os_str());
+    let stdin = if reads { Input::Pipe } else { Input::Null };
+    RankSpec { env, stdin, stdout, stderr, cpus: Vec::new() }
+}
+
+/// A file of its own is emptied first; one that ranks share is appended to.
+fn output_file(task: &JobTask, rank: Rank, names: &NodeNames, pattern: &OsBytes) -> Output {
+    let (job, node) = (task.launch.job, names.node.to_string());
+    let path = expand_pattern(pattern, job, rank, &node);
+    let shared =
+        task.spec().procs > 1 && path == expand_pattern(pattern, job, Rank(u32::MAX), &node);
+    Output::File { path: path.as_os_str().into(), append: shared }
+}
+
+/// A limit with the daemon's own hard limit, which only root can exceed; `None`
+/// for one that this system does not have.
+fn limit(wanted: &storm_rm::ResourceLimit) -> Option<ResourceLimit> {
+    let resource = RESOURCES.into_iter().find(|known| *known as u32 == wanted.resource)?;
+    let (_, hard) = getrlimit(resource).ok()?;
+    let soft = if nix::unistd::geteuid().is_root() { wanted.soft } else { wanted.soft.min(hard) };
+    Some(ResourceLimit { resource: wanted.resource, soft, hard: hard.max(soft) })
+}
+
+/// All limits of Linux.
+const RESOURCES: [Resource; 16] = [
+    Resource::RLIMIT_CPU,
+    Resource::RLIMIT_FSIZE,
+    Resource::RLIMIT_DATA,
+    Resource::RLIMIT_STACK,
+    Resource::RLIMIT_CORE,
+    Resource::RLIMIT_RSS,
+    Resource::RLIMIT_NPROC,
+    Resource::RLIMIT_NOFILE,
+    Resource::RLIMIT_MEMLOCK,
+    Resource::RLIMIT_AS,
+    Resource::RLIMIT_LOCKS,
+    Resource::RLIMIT_SIGPENDING,
+    Resource::RLIMIT_MSGQUEUE,
+    Resource::RLIMIT_NICE,
+    Resource::RLIMIT_RTPRIO,
+    Resource::RLIMIT_RTTIME,
+];
+
+/// Why a rank did not start, with what it concerns.
+pub(super) fn refused(failure: LaunchFailure, program: &Path, task: &JobTask) -> LaunchRefused {
+    let LaunchFailure { step, errno } = failure;
+    let about = match step {
+        LaunchStep::Program | LaunchStep::Interpreter => program.display().to_string(),
+        LaunchStep::WorkingDirectory => task.spec().cwd.to_string_lossy().into_owned(),
+        LaunchStep::Stdout | LaunchStep::Stderr => match &task.spec().output {
+            OutputSpec::Files { stdout, .. } => stdout.to_string_lossy().into_owned(),
+            OutputSpec::Client => String::new(),
+        },
+        LaunchStep::Request
+        | LaunchStep::Limits
+        | LaunchStep::Affinity
+        | LaunchStep::OtherUser
+        | LaunchStep::Groups
+        | LaunchStep::Group
+        | LaunchStep::User
+        | LaunchStep::Keeper
+        | LaunchStep::Stdin
+        | LaunchStep::Arguments => String::new(),
+    };
+    let space = if about.is_empty() { "" } else { " " };
+    let missing = matches!(step, LaunchStep::Program | LaunchStep::Interpreter);
+    let exit_code = if missing && errno == Errno(ENOENT) {
+        LaunchRefused::NOT_FOUND
+    } else {
+        LaunchRefused::NOT_EXECUTABLE
+    };
+    LaunchRefused { reason: format!("{step}{space}{about}: {errno}"), exit_code }
+}

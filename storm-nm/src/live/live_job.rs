@@ -1,0 +1,34 @@
+//! One job on a real node: its pad, its ranks' streams, its directory.
+
+use super::rank_streams::RankStreams;
+use crate::JobTask;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use storm_pl::{EncodedSpec, Freezer, PadId, PlIndex};
+use storm_rm::Rank;
+
+pub(super) struct LiveJob {
+    pub(super) task: Rc<JobTask>,
+    pub(super) pad: PadId,
+    pub(super) freezer: Arc<Freezer>,
+    pub(super) spec: EncodedSpec,
+    pub(super) program: PathBuf,
+    pub(super) directory: PathBuf,
+    pub(super) streams: RefCell<BTreeMap<Rank, Rc<RankStreams>>>,
+    pub(super) ranks: RefCell<BTreeMap<PlIndex, Rank>>,
+    /// The pad has been given back: it must not be stopped any more.
+    pub(super) over: Cell<bool>,
+}
+
+impl LiveJob {
+    pub(super) fn streams_of(&self, rank: Rank) -> Option<Rc<RankStreams>> {
+        self.streams.borrow().get(&rank).cloned()
+    }
+
+    pub(super) fn rank_of(&self, pl: PlIndex) -> Option<Rank> {
+        self.ranks.borrow().get(&pl).copied()
+    }
+}

@@ -1,0 +1,23 @@
+//! The host of a real node: storm-pl for the processes, files, pipes.
+//!
+//! Everything runs on one thread with a tokio runtime, on SCHED_FIFO where that
+//! is permitted; files are touched on the runtime's blocking threads, which are
+//! ordinary ones. [`serve`] is the whole daemon but for its command line and its
+//! network, which its caller chooses.
+
+mod cache;
+mod cache_sink;
+mod config;
+mod job_directory;
+mod launch_plan;
+mod live_host;
+mod live_job;
+mod node_facts;
+mod pad_pool;
+mod rank_streams;
+mod serve;
+
+pub use cache_sink::CacheSink;
+pub use config::LiveConfig;
+pub use live_host::{AttachError, LiveHost};
+pub use serve::{ServeError, serve, start_keeper};

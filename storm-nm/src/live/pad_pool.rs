@@ -1,0 +1,128 @@
+//! The pads that are ready for a job, and how many there may be.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::time::Duration;
+use storm_pl::{KeeperHandle, PadId};
+use thiserror::Error;
+use tokio::sync::Notify;
+
+/// How long a job waits for a pad: far longer than making one takes.
+const PAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Attempts to fill one pad before it is given up.
+const FILL_ATTEMPTS_MAX: u32 = 5;
+
+#[derive(Debug, Error)]
+pub(super) enum PadError {
+    #[error("the node has no room for another job: {0} are on it")]
+    TooMany(u16),
+    #[error("no processes could be made ready for the job in time")]
+    TimedOut,
+    #[error("the keeper of this node cannot be reached")]
+    Keeper(#[source] io::Error),
+}
+
+pub(super) struct PadPool {
+    keeper: KeeperHandle,
+    ready: RefCell<VecDeque<PadId>>,
+    made: Cell<u16>,
+    max: u16,
+    waiting: Cell<u16>,
+    attempts: RefCell<BTreeMap<PadId, u32>>,
+    arrived: Notify,
+}
+
+impl PadPool {
+    pub(super) fn new(keeper: KeeperHandle, first: u16, max: u16) -> io::Result<PadPool> {
+        keeper.make_pads(first)?;
+        Ok(PadPool {
+            keeper,
+            ready: RefCell::default(),
+            made: Cell::new(first),
+            max: max.max(first),
+            waiting: Cell::new(0),
+            attempts: RefCell::default(),
+            arrived: Notify::new(),
+        })
+    }
+
+    /// A pad whose processes wait for a launch.
+    pub(super) async fn take(&self) -> Result<PadId, PadError> {
+        if let Some(pad) = self.pop() {
+            return Ok(pad);
+        }
+        if self.made.get() < self.max {
+            self.keeper.make_pads(1).map_err(PadError::Keeper)?;
+            self.made.set(self.made.get() + 1);
+        } else if self.waiting.get() >= self.max {
+            return Err(PadError::TooMany(self.max));
+        }
+        self.waiting.set(self.waiting.get() + 1);
+        let taken = tokio::time::timeout(PAD_TIMEOUT, async {
+            loop {
+                let arrived = self.arrived.notified();
+                if let Some(pad) = self.pop() {
+                    break pad;
+                }
+                arrived.await;
+            }
+        });
+        let taken = taken.await;
+        self.waiting.set(self.waiting.get() - 1);
+        taken.map_err(|_| PadError::TimedOut)
+    }
+
+    /// The pad is ready for a job (again).
+    pub(super) fn ready(&self, pad: PadId) {
+        self.attempts.borrow_mut().remove(&pad);
+        self.ready.borrow_mut().push_back(pad);
+        self.arrived.notify_waiters();
+    }
+
+    /// The pad was not filled: tries again a few times.
+    pub(super) fn fill_failed(&self, pad: PadId) {
+        let attempt = {
+            let mut attempts = self.attempts.borrow_mut();
+            let attempt = attempts.entry(pad).or_default();
+            *attempt += 1;
+            *attempt
+        };
+        if attempt < FILL_ATTEMPTS_MAX {
+            self.refill(pad);
+        } else {
+            self.lost(pad);
+        }
+    }
+
+    /// A process of a pad died while it waited: if no job has the pad, it is
+    /// filled again.
+    pub(super) fn refill_if_idle(&self, pad: PadId) {
+        let idle = {
+            let mut ready = self.ready.borrow_mut();
+            let before = ready.len();
+            ready.retain(|other| *other != pad);
+            ready.len() < before
+        };
+        if idle {
+            self.refill(pad);
+        }
+    }
+
+    /// The pad is gone for good; another may take its place.
+    pub(super) fn lost(&self, pad: PadId) {
+        self.ready.borrow_mut().retain(|other| *other != pad);
+        self.made.set(self.made.get().saturating_sub(1));
+    }
+
+    fn refill(&self, pad: PadId) {
+        if let Err(error) = self.keeper.release(pad) {
+            tracing::error!(%pad, %error, "a place for jobs is lost");
+            self.lost(pad);
+        }
+    }
+
+    fn pop(&self) -> Option<PadId> {
+        self.ready.borrow_mut().pop_front()
+    }
+}

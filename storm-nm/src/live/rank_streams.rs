@@ -1,0 +1,158 @@
+//! The node's ends of a rank's pipes and of its PMI connection.
+
+use crate::{HostEvent, JobKey};
+use bytes::Bytes;
+use std::cell::RefCell;
+use std::io;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::rc::Rc;
+use storm_mpi::pmi::wire::MAX_LINE_BYTES;
+use storm_pl::PlEnds;
+use storm_rm::Rank;
+use storm_rm::message::Stream;
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, spawn_local};
+
+/// Bytes asked of a PMI connection at once.
+const PMI_READ_BYTES: usize = 1024;
+
+/// The streams of one rank; a stream that has ended is `None`.
+#[derive(Debug, Default)]
+pub(super) struct RankStreams {
+    stdin: RefCell<Option<Rc<pipe::Sender>>>,
+    stdout: RefCell<Option<Rc<pipe::Receiver>>>,
+    stderr: RefCell<Option<Rc<pipe::Receiver>>>,
+    pmi: RefCell<Option<Pmi>>,
+}
+
+#[derive(Debug)]
+struct Pmi {
+    socket: Rc<UnixStream>,
+    reader: AbortHandle,
+}
+
+impl Drop for Pmi {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+impl RankStreams {
+    /// Takes the ends over; those that nobody will use are closed.
+    pub(super) fn open(
+        ends: PlEnds,
+        (reads, writes): (bool, bool),
+        (job, rank): (JobKey, Rank),
+        events: &mpsc::Sender<HostEvent>,
+    ) -> io::Result<RankStreams> {
+        let PlEnds { stdin, stdout, stderr, pmi } = ends;
+        let receiver = |end| pipe::Receiver::from_owned_fd(end).map(Rc::new);
+        let streams = RankStreams::default();
+        if reads {
+            *streams.stdin.borrow_mut() = Some(Rc::new(pipe::Sender::from_owned_fd(stdin)?));
+        }
+        if writes {
+            *streams.stdout.borrow_mut() = Some(receiver(stdout)?);
+            *streams.stderr.borrow_mut() = Some(receiver(stderr)?);
+        }
+        let socket = StdUnixStream::from(pmi);
+        socket.set_nonblocking(true)?;
+        let socket = Rc::new(UnixStream::from_std(socket)?);
+        let reading = read_pmi(socket.clone(), (job, rank), events.clone());
+        let reader = spawn_local(reading).abort_handle();
+        *streams.pmi.borrow_mut() = Some(Pmi { socket, reader });
+        Ok(streams)
+    }
+
+    /// The next output, read into `buffer`; `None` at the end.
+    pub(super) async fn read(&self, stream: Stream, buffer: &RefCell<Vec<u8>>) -> Option<Bytes> {
+        let slot = match stream {
+            Stream::Stdout => &self.stdout,
+            Stream::Stderr => &self.stderr,
+        };
+        let pipe = slot.borrow().clone()?;
+        loop {
+            let read = match pipe.readable().await {
+                Ok(()) => pipe.try_read(&mut buffer.borrow_mut()),
+                Err(error) => Err(error),
+            };
+            match read {
+                Ok(len) if len > 0 => {
+                    return Some(Bytes::copy_from_slice(&buffer.borrow()[..len]));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(_) | Err(_) => {
+                    slot.borrow_mut().take();
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Hands over input, waiting for the rank to take it.
+    pub(super) async fn write(&self, mut data: Bytes) {
+        while !data.is_empty() {
+            let Some(pipe) = self.stdin.borrow().clone() else { return };
+            let written = match pipe.writable().await {
+                Ok(()) => pipe.try_write(&data),
+                Err(error) => Err(error),
+            };
+            match written {
+                Ok(len) => drop(data.split_to(len)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // The rank does not read any more.
+                Err(_) => return self.close_stdin(),
+            }
+        }
+    }
+
+    pub(super) fn close_stdin(&self) {
+        self.stdin.borrow_mut().take();
+    }
+
+    pub(super) fn close_pmi(&self) {
+        self.pmi.borrow_mut().take();
+    }
+
+    /// Sends a PMI line. Requests and responses alternate, so that there is room
+    /// for it unless the rank breaks the protocol.
+    pub(super) fn pmi_reply(&self, line: &str) {
+        let socket = self.pmi.borrow().as_ref().map(|pmi| pmi.socket.clone());
+        let Some(socket) = socket else { return };
+        let message = format!("{line}\n");
+        if !socket.try_write(message.as_bytes()).is_ok_and(|len| len == message.len()) {
+            tracing::warn!("a rank does not read its PMI responses: connection closed");
+            self.close_pmi();
+        }
+    }
+}
+
+/// Reads lines until the rank closes the connection or sends one too long.
+async fn read_pmi(
+    socket: Rc<UnixStream>,
+    (job, rank): (JobKey, Rank),
+    events: mpsc::Sender<HostEvent>,
+) {
+    let mut pending = Vec::new();
+    while socket.readable().await.is_ok() {
+        let mut chunk = [0; PMI_READ_BYTES];
+        match socket.try_read(&mut chunk) {
+            Ok(len) if len > 0 => pending.extend_from_slice(&chunk[..len]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Ok(_) | Err(_) => return,
+        }
+        while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
+            let line = String::from_utf8_lossy(&pending[..end]).into_owned();
+            pending.drain(..=end);
+            if events.send(HostEvent::Pmi { job, rank, line }).await.is_err() {
+                return;
+            }
+        }
+        if pending.len() > MAX_LINE_BYTES {
+            tracing::warn!(%job, %rank, "a PMI line without end");
+            return;
+        }
+    }
+}

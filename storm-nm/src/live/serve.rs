@@ -1,0 +1,95 @@
+//! The daemon: a keeper, a thread, a runtime, a network of the caller's choice.
+
+use super::{AttachError, LiveConfig, LiveHost};
+use crate::{NmExit, SwitchLog, run};
+use std::error::Error;
+use std::fs::File;
+use std::future::Future;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use storm_pl::{Keeper, StartError};
+use storm_primitives::Primitives;
+use storm_rm::GlobalPlan;
+use thiserror::Error;
+use tokio::task::LocalSet;
+
+/// Threads for files: one that writes what comes and one for what a launch needs.
+const BLOCKING_THREADS: usize = 2;
+
+/// Why a node manager did not come to run, or not to its proper end.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// There is no event loop.
+    #[error("the event loop cannot be started")]
+    Runtime(#[source] io::Error),
+    /// The node cannot be used.
+    #[error("this node cannot serve")]
+    Attach(#[from] AttachError),
+    /// The cluster cannot be joined.
+    #[error("the cluster cannot be joined")]
+    Join(#[source] Box<dyn Error + Send + Sync>),
+    /// The record of switches cannot be written.
+    #[error("the record of switches {path} cannot be written")]
+    SwitchLog {
+        /// Where to.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Starts the keeper. Call it before the process makes any thread.
+///
+/// # Errors
+/// [`StartError`].
+pub fn start_keeper(config: &LiveConfig) -> Result<Keeper, StartError> {
+    Keeper::start(&config.keeper())
+}
+
+/// Runs a node manager on the calling thread until it is shut down or the cluster
+/// is lost. `join` is called inside of the runtime (one thread, tokio, in a
+/// `LocalSet`) and gives the node's end of the network.
+///
+/// # Errors
+/// [`ServeError`]; nothing of the node manager is left then.
+pub fn serve<P, F, E>(
+    keeper: Keeper,
+    config: LiveConfig,
+    plan: GlobalPlan,
+    join: impl FnOnce() -> F,
+) -> Result<NmExit, ServeError>
+where
+    P: Primitives,
+    F: Future<Output = Result<P, E>>,
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
+    tracing::info!(node = %config.node, "{}", keeper.capabilities());
+    if let Some(priority) = config.realtime_priority
+        && let Err(refused) = storm_pl::realtime::become_realtime(priority)
+    {
+        tracing::warn!(node = %config.node, %refused, "strobes are handled by an ordinary thread");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build()
+        .map_err(ServeError::Runtime)?;
+    let local = LocalSet::new();
+    let (nm, switch_log) = (config.nm.clone(), config.switch_log.clone());
+    let exit = local.block_on(&runtime, async {
+        let host = LiveHost::attach(keeper, config)?;
+        let primitives = join().await.map_err(|error| ServeError::Join(error.into()))?;
+        Ok::<_, ServeError>(run(primitives, plan, host, nm).await)
+    })?;
+    if let Some(path) = switch_log {
+        write_log(&path, &exit.switches)
+            .map_err(|source| ServeError::SwitchLog { path, source })?;
+    }
+    Ok(exit)
+}
+
+fn write_log(path: &Path, switches: &SwitchLog) -> io::Result<()> {
+    let mut out = BufWriter::new(File::create(path)?);
+    switches.write_csv(&mut out)?;
+    out.flush()
+}

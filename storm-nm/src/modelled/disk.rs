@@ -1,0 +1,96 @@
+//! The modelled file cache: what content is there, how long writing takes, and
+//! what can go wrong with it.
+
+use bytes::Bytes;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+use storm_primitives::{Instant, Runtime};
+use storm_rm::file_transfer::ChunkSink;
+use storm_rm::{ContentHash, FileSpec, Owner};
+
+#[derive(Debug)]
+pub(super) struct Disk {
+    contents: RefCell<BTreeMap<(u32, ContentHash), Cached>>,
+    /// Writes fail.
+    pub(super) full: Cell<bool>,
+    pub(super) write_time_per_byte: Cell<Duration>,
+    capacity_bytes: u64,
+    check_content: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Cached {
+    size_bytes: u64,
+    used: Instant,
+}
+
+impl Disk {
+    pub(super) fn new(capacity_bytes: u64, write_time_per_byte: Duration, check: bool) -> Disk {
+        Disk {
+            contents: RefCell::default(),
+            full: Cell::new(false),
+            write_time_per_byte: Cell::new(write_time_per_byte),
+            capacity_bytes,
+            check_content: check,
+        }
+    }
+
+    /// Whether the content is there; it counts as used now.
+    pub(super) fn has(&self, owner: Owner, hash: ContentHash, now: Instant) -> bool {
+        let mut contents = self.contents.borrow_mut();
+        let found = contents.get_mut(&(owner.uid, hash));
+        found.map(|cached| cached.used = now).is_some()
+    }
+
+    /// Evicts what was used least recently until the file fits.
+    pub(super) fn make_room(&self, size_bytes: u64) -> io::Result<()> {
+        if self.full.get() || size_bytes > self.capacity_bytes {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let mut contents = self.contents.borrow_mut();
+        let mut used: u64 = contents.values().map(|cached| cached.size_bytes).sum();
+        while used + size_bytes > self.capacity_bytes {
+            let oldest = contents.iter().min_by_key(|(_, cached)| cached.used).map(|(k, _)| *k);
+            let Some(cached) = oldest.and_then(|key| contents.remove(&key)) else { break };
+            used -= cached.size_bytes;
+        }
+        Ok(())
+    }
+}
+
+/// A modelled file of the cache while its content comes.
+#[derive(Debug)]
+pub struct ModelledSink<R> {
+    pub(super) runtime: R,
+    pub(super) disk: Rc<Disk>,
+    pub(super) owner: Owner,
+    pub(super) file: FileSpec,
+    pub(super) hasher: blake3::Hasher,
+}
+
+impl<R: Runtime> ChunkSink for ModelledSink<R> {
+    async fn write(&mut self, chunk: Bytes) -> io::Result<()> {
+        let bytes = u32::try_from(chunk.len()).unwrap_or(u32::MAX);
+        self.runtime.sleep(self.disk.write_time_per_byte.get() * bytes).await;
+        if self.disk.full.get() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        if self.disk.check_content {
+            self.hasher.update(&chunk);
+        }
+        Ok(())
+    }
+
+    async fn finish(&mut self) -> io::Result<()> {
+        let came = ContentHash(*self.hasher.finalize().as_bytes());
+        if self.disk.check_content && came != self.file.hash {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the content is damaged"));
+        }
+        let cached = Cached { size_bytes: self.file.size_bytes, used: self.runtime.now() };
+        self.disk.contents.borrow_mut().insert((self.owner.uid, self.file.hash), cached);
+        Ok(())
+    }
+}

@@ -1,0 +1,301 @@
+//! The modelled node as the node manager sees it, with the faults that a test
+//! can inject.
+
+use super::disk::Disk;
+use super::process::{Events, Freezer, Process};
+use super::{Model, ModelledSink, RankContext};
+use crate::task_set::TaskSet;
+use crate::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused};
+use bytes::Bytes;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+use storm_primitives::{NodeId, Runtime};
+use storm_rm::message::{NodeInfo, NodeStatus, Stream};
+use storm_rm::{Destination, FileSpec, Owner, Program, Rank};
+
+const SIGKILL: i32 = 9;
+const MEMORY_MIB: u64 = 1024;
+
+/// A modelled node. Clones are the same node.
+#[derive(Debug)]
+pub struct ModelledHost<R: Runtime> {
+    inner: Rc<Inner<R>>,
+}
+
+#[derive(Debug)]
+struct Inner<R: Runtime> {
+    runtime: R,
+    model: Model,
+    disk: Rc<Disk>,
+    events: Rc<Events>,
+    jobs: RefCell<BTreeMap<JobKey, Rc<Job<R>>>>,
+    tasks: TaskSet,
+    left: Cell<bool>,
+}
+
+#[derive(Debug)]
+struct Job<R: Runtime> {
+    freezer: Rc<Freezer>,
+    processes: RefCell<BTreeMap<Rank, Rc<Process<R>>>>,
+}
+
+impl<R: Runtime> Clone for ModelledHost<R> {
+    fn clone(&self) -> Self {
+        ModelledHost { inner: self.inner.clone() }
+    }
+}
+
+impl<R: Runtime> ModelledHost<R> {
+    /// A node without jobs, with an empty cache.
+    pub fn new(runtime: R, model: Model) -> ModelledHost<R> {
+        let time = model.write_time_per_byte;
+        let disk = Disk::new(model.cache_bytes, time, model.check_content);
+        let inner = Inner {
+            runtime,
+            model,
+            disk: Rc::new(disk),
+            events: Rc::default(),
+            jobs: RefCell::default(),
+            tasks: TaskSet::default(),
+            left: Cell::default(),
+        };
+        ModelledHost { inner: Rc::new(inner) }
+    }
+
+    /// From now on writes fail for want of room, or no longer.
+    pub fn fill_disk(&self, full: bool) {
+        self.inner.disk.full.set(full);
+    }
+
+    /// From now on writing a byte takes this long.
+    pub fn slow_disk(&self, write_time_per_byte: Duration) {
+        self.inner.disk.write_time_per_byte.set(write_time_per_byte);
+    }
+
+    /// The keeper of the processes dies, and they with it.
+    pub fn lose_processes(&self) {
+        self.inner.jobs.borrow_mut().clear();
+        self.inner.tasks.cancel();
+        self.inner.events.push(HostEvent::Lost);
+    }
+
+    /// CPU time that a rank has used so far; zero when it is not known.
+    pub fn cpu_time(&self, job: JobKey, rank: Rank) -> Duration {
+        self.process(job, rank).map_or(Duration::ZERO, |process| process.cpu_time())
+    }
+
+    /// Processes alive.
+    pub fn live_processes(&self) -> usize {
+        let jobs = self.inner.jobs.borrow();
+        let alive = |job: &Rc<Job<R>>| {
+            job.processes.borrow().values().filter(|process| !process.ended.get()).count()
+        };
+        jobs.values().map(alive).sum()
+    }
+
+    /// Whether the node manager has left, with nothing of it remaining.
+    pub fn is_clean(&self) -> bool {
+        self.inner.left.get() && self.inner.jobs.borrow().is_empty()
+    }
+
+    fn job(&self, key: JobKey) -> Option<Rc<Job<R>>> {
+        self.inner.jobs.borrow().get(&key).cloned()
+    }
+
+    fn process(&self, key: JobKey, rank: Rank) -> Option<Rc<Process<R>>> {
+        self.job(key)?.processes.borrow().get(&rank).cloned()
+    }
+
+    fn observe(&self, what: impl FnOnce() -> String) {
+        (self.inner.model.observer)(&what());
+    }
+
+    fn signal_all(&self, key: JobKey, signal: i32) {
+        if let Some(job) = self.job(key) {
+            let processes = job.processes.borrow();
+            processes.values().filter(|p| !p.ended.get()).for_each(|p| p.signal(signal));
+        }
+    }
+
+    fn close_outputs(&self, key: JobKey) {
+        if let Some(job) = self.job(key) {
+            for process in job.processes.borrow().values() {
+                process.stdout.close();
+                process.stderr.close();
+            }
+        }
+    }
+
+    /// The shipped files that a job needs in its directory.
+    fn missing_file(&self, task: &JobTask) -> Option<String> {
+        let spec = task.spec();
+        let program = match &spec.program {
+            Program::Shipped(file) => Some(file),
+            Program::OnNodes(_) => None,
+        };
+        let local = |file: &&FileSpec| file.destination == Destination::JobDirectory;
+        let now = self.inner.runtime.now();
+        let missing = |file: &&FileSpec| !self.inner.disk.has(spec.owner, file.hash, now);
+        let mut files = spec.files.iter().chain(program).filter(local);
+        files.find(missing).map(|file| file.name.to_string_lossy().into_owned())
+    }
+}
+
+impl<R: Runtime> Host for ModelledHost<R> {
+    type Sink = ModelledSink<R>;
+
+    fn info(&self, _node: NodeId) -> NodeInfo {
+        let model = &self.inner.model;
+        NodeInfo {
+            hostname: model.hostname.clone(),
+            address: model.address.clone(),
+            pes: model.pes,
+            memory_mib: MEMORY_MIB,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            capabilities: vec!["modelled".to_owned()],
+            only_uid: model.only_uid,
+        }
+    }
+
+    fn status(&self) -> NodeStatus {
+        let load_percent = u32::try_from(self.live_processes() * 100).unwrap_or(u32::MAX);
+        NodeStatus { load_percent, memory_available_mib: MEMORY_MIB }
+    }
+
+    async fn content(&self, owner: Owner, file: &FileSpec) -> io::Result<Content<Self::Sink>> {
+        let Inner { runtime, disk, .. } = &*self.inner;
+        if disk.has(owner, file.hash, runtime.now()) {
+            return Ok(Content::Present);
+        }
+        disk.make_room(file.size_bytes)?;
+        Ok(Content::Missing(ModelledSink {
+            runtime: runtime.clone(),
+            disk: disk.clone(),
+            owner,
+            file: file.clone(),
+            hasher: blake3::Hasher::new(),
+        }))
+    }
+
+    async fn place(&self, owner: Owner, file: &FileSpec) -> Result<(), LaunchRefused> {
+        let Inner { runtime, disk, .. } = &*self.inner;
+        let bytes = u32::try_from(file.size_bytes).unwrap_or(u32::MAX);
+        runtime.sleep(disk.write_time_per_byte.get() * bytes).await;
+        if disk.full.get() || !disk.has(owner, file.hash, runtime.now()) {
+            return Err(LaunchRefused::because(&io::Error::from(io::ErrorKind::StorageFull)));
+        }
+        self.observe(|| format!("placed {:?}", file.destination));
+        Ok(())
+    }
+
+    async fn prepare(&self, task: &Rc<JobTask>) -> Result<(), LaunchRefused> {
+        self.inner.runtime.sleep(self.inner.model.prepare_time).await;
+        match self.missing_file(task) {
+            None => Ok(()),
+            Some(name) => Err(LaunchRefused {
+                reason: format!("the content of {name} is not in the cache"),
+                exit_code: LaunchRefused::NOT_FOUND,
+            }),
+        }
+    }
+
+    fn launch(&self, task: &Rc<JobTask>, stopped: bool) {
+        let Inner { runtime, model, events, jobs, tasks, .. } = &*self.inner;
+        let key = task.key();
+        self.observe(|| format!("launch {key} stopped={stopped}"));
+        let freezer = Rc::new(Freezer::default());
+        freezer.set(stopped);
+        let mut processes = BTreeMap::new();
+        for rank in task.ranks() {
+            let spec = task.spec();
+            let context = RankContext { job: key, rank, size: spec.procs, argv: &spec.argv };
+            let script = (model.program)(&context);
+            let process =
+                Process::new(runtime.clone(), (key, rank), script, freezer.clone(), events.clone());
+            let process = Rc::new(process);
+            processes.insert(rank, process.clone());
+            let exec_time = model.exec_time;
+            tasks.spawn(runtime, async move { process.live(exec_time).await });
+        }
+        let job = Job { freezer, processes: RefCell::new(processes) };
+        jobs.borrow_mut().insert(key, Rc::new(job));
+    }
+
+    fn switch(&self, stop: &[JobKey], resume: &[JobKey]) {
+        for (keys, frozen, word) in [(stop, true, "stop"), (resume, false, "resume")] {
+            for key in keys {
+                self.observe(|| format!("{word} {key}"));
+                if let Some(job) = self.job(*key) {
+                    job.freezer.set(frozen);
+                }
+            }
+        }
+    }
+
+    fn signal(&self, job: JobKey, signal: i32) {
+        self.observe(|| format!("signal {job} {signal}"));
+        self.signal_all(job, signal);
+    }
+
+    fn destroy(&self, job: JobKey) {
+        self.observe(|| format!("destroy {job}"));
+        self.signal_all(job, SIGKILL);
+        self.close_outputs(job);
+    }
+
+    fn end(&self, job: JobKey) {
+        self.observe(|| format!("end {job}"));
+        self.close_outputs(job);
+    }
+
+    fn forget(&self, job: JobKey) {
+        self.observe(|| format!("forget {job}"));
+        self.inner.jobs.borrow_mut().remove(&job);
+    }
+
+    async fn read_output(
+        &self,
+        job: JobKey,
+        rank: Rank,
+        stream: Stream,
+        limit: usize,
+    ) -> Option<Bytes> {
+        self.process(job, rank)?.output(stream).read(limit).await
+    }
+
+    async fn write_input(&self, job: JobKey, rank: Rank, data: Bytes) {
+        if let Some(process) = self.process(job, rank) {
+            process.stdin.write(data).await;
+        }
+    }
+
+    fn close_input(&self, job: JobKey, rank: Rank) {
+        if let Some(process) = self.process(job, rank) {
+            process.stdin.close();
+        }
+    }
+
+    fn pmi_reply(&self, job: JobKey, rank: Rank, line: &str) {
+        if let Some(process) = self.process(job, rank) {
+            process.reply(line);
+        }
+    }
+
+    fn close_pmi(&self, job: JobKey, rank: Rank) {
+        self.observe(|| format!("close PMI {job} {rank}"));
+    }
+
+    async fn next_event(&self) -> HostEvent {
+        self.inner.events.next().await
+    }
+
+    async fn leave(&self) {
+        self.inner.jobs.borrow_mut().clear();
+        self.inner.tasks.cancel();
+        self.inner.left.set(true);
+        self.observe(|| "left".to_owned());
+    }
+}

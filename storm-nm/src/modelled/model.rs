@@ -1,0 +1,60 @@
+//! The properties of a modelled node.
+
+use super::{RankContext, Script};
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// What a node is like. Times are those of an ordinary Linux node with a RAM
+/// disk; the sources are the measurements in the benchmarks of this repository.
+#[derive(Clone)]
+pub struct Model {
+    /// Host name.
+    pub hostname: String,
+    /// Address that ranks of other nodes reach it by.
+    pub address: String,
+    /// Processing elements.
+    pub pes: u32,
+    /// The only user that jobs can run as.
+    pub only_uid: Option<u32>,
+    /// Making a job's directory.
+    pub prepare_time: Duration,
+    /// From the order to start a rank to its first instruction.
+    pub exec_time: Duration,
+    /// Writing one byte of a file, checking it included.
+    pub write_time_per_byte: Duration,
+    /// Room for the file cache in bytes.
+    pub cache_bytes: u64,
+    /// Check the content of files, as a real node does. A large machine may
+    /// leave it out: the simulated network corrupts nothing.
+    pub check_content: bool,
+    /// What each process does.
+    pub program: Rc<dyn Fn(&RankContext<'_>) -> Script>,
+    /// Told what happens, in words: the trace of a simulation.
+    pub observer: Rc<dyn Fn(&str)>,
+}
+
+impl Default for Model {
+    /// A node of 4 PEs whose processes exit at once.
+    fn default() -> Model {
+        Model {
+            hostname: "modelled".to_owned(),
+            address: "127.0.0.1".to_owned(),
+            pes: 4,
+            only_uid: None,
+            prepare_time: Duration::from_micros(60),
+            exec_time: Duration::from_micros(190),
+            write_time_per_byte: Duration::from_nanos(1),
+            cache_bytes: 1 << 30,
+            check_content: true,
+            program: Rc::new(|_| Script::of(Vec::new())),
+            observer: Rc::new(|_| {}),
+        }
+    }
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Model").field("hostname", &self.hostname).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,60 @@
+//! A modelled pipe: a bounded buffer, a writer that waits, a reader that waits.
+
+use crate::bell::Bell;
+use bytes::Bytes;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+/// What a pipe of Linux holds.
+const CAPACITY_BYTES: usize = 64 * 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct Pipe {
+    buffer: RefCell<VecDeque<u8>>,
+    closed: Cell<bool>,
+    pub(super) changed: Bell,
+}
+
+impl Pipe {
+    /// Writes all of it, waiting for room; lost when the pipe is closed.
+    pub(super) async fn write(&self, mut data: Bytes) {
+        while !data.is_empty() {
+            let room = || {
+                let free = CAPACITY_BYTES - self.buffer.borrow().len();
+                (free > 0 || self.closed.get()).then_some(free)
+            };
+            let free = self.changed.until(room).await;
+            if self.closed.get() {
+                return;
+            }
+            self.buffer.borrow_mut().extend(data.split_to(free.min(data.len())));
+            self.changed.ring();
+        }
+    }
+
+    /// What is there, at most `limit` bytes; `None` when empty and closed.
+    pub(super) async fn read(&self, limit: usize) -> Option<Bytes> {
+        let ready = || {
+            let data = self.take(limit);
+            match (data.is_empty(), self.closed.get()) {
+                (true, true) => Some(None),
+                (true, false) => None,
+                (false, _) => Some(Some(data)),
+            }
+        };
+        let data = self.changed.until(ready).await;
+        self.changed.ring();
+        data
+    }
+
+    pub(super) fn close(&self) {
+        self.closed.set(true);
+        self.changed.ring();
+    }
+
+    fn take(&self, limit: usize) -> Bytes {
+        let mut buffer = self.buffer.borrow_mut();
+        let len = limit.min(buffer.len());
+        buffer.drain(..len).collect()
+    }
+}

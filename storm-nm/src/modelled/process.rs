@@ -1,0 +1,248 @@
+//! One modelled process, and the job that stops and resumes it.
+
+use super::pipe::Pipe;
+use super::{Script, Step};
+use crate::bell::Bell;
+use crate::{HostEvent, JobKey};
+use bytes::Bytes;
+use futures_util::future::{Either, select};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+use storm_primitives::{Instant, Runtime};
+use storm_rm::Rank;
+use storm_rm::message::{ExitStatus, RankExit, Stream};
+
+/// Most bytes moved at once by a process that copies.
+const COPY_BYTES: usize = 4096;
+const SIGKILL: i32 = 9;
+
+/// Where the news of all processes go.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    queue: RefCell<VecDeque<HostEvent>>,
+    news: Bell,
+}
+
+impl Events {
+    pub(super) fn push(&self, event: HostEvent) {
+        self.queue.borrow_mut().push_back(event);
+        self.news.ring();
+    }
+
+    pub(super) async fn next(&self) -> HostEvent {
+        self.news.until(|| self.queue.borrow_mut().pop_front()).await
+    }
+}
+
+/// Stops and resumes all processes of a job.
+#[derive(Debug, Default)]
+pub(super) struct Freezer {
+    pub(super) frozen: Cell<bool>,
+    changed: Bell,
+}
+
+impl Freezer {
+    pub(super) fn set(&self, frozen: bool) {
+        self.frozen.set(frozen);
+        self.changed.ring();
+    }
+
+    async fn resumed(&self) {
+        self.changed.until(|| (!self.frozen.get()).then_some(())).await;
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Process<R> {
+    pub(super) runtime: R,
+    pub(super) job: JobKey,
+    pub(super) rank: Rank,
+    pub(super) script: Script,
+    pub(super) freezer: Rc<Freezer>,
+    pub(super) events: Rc<Events>,
+    pub(super) stdin: Pipe,
+    pub(super) stdout: Pipe,
+    pub(super) stderr: Pipe,
+    /// CPU time used, without what is being used now.
+    cpu: Cell<Duration>,
+    /// Since when it has been using CPU time.
+    computing_since: Cell<Option<Instant>>,
+    pub(super) ended: Cell<bool>,
+    signals: RefCell<VecDeque<i32>>,
+    signalled: Bell,
+    replies: RefCell<VecDeque<String>>,
+    replied: Bell,
+}
+
+impl<R: Runtime> Process<R> {
+    pub(super) fn new(
+        runtime: R,
+        (job, rank): (JobKey, Rank),
+        script: Script,
+        freezer: Rc<Freezer>,
+        events: Rc<Events>,
+    ) -> Process<R> {
+        Process {
+            runtime,
+            job,
+            rank,
+            script,
+            freezer,
+            events,
+            stdin: Pipe::default(),
+            stdout: Pipe::default(),
+            stderr: Pipe::default(),
+            cpu: Cell::default(),
+            computing_since: Cell::default(),
+            ended: Cell::default(),
+            signals: RefCell::default(),
+            signalled: Bell::default(),
+            replies: RefCell::default(),
+            replied: Bell::default(),
+        }
+    }
+
+    /// CPU time used up to now.
+    pub(super) fn cpu_time(&self) -> Duration {
+        let now = self.runtime.now();
+        let current = self.computing_since.get().map(|since| now - since);
+        self.cpu.get() + current.unwrap_or_default()
+    }
+
+    pub(super) fn signal(&self, signal: i32) {
+        self.signals.borrow_mut().push_back(signal);
+        self.signalled.ring();
+    }
+
+    pub(super) fn reply(&self, line: &str) {
+        self.replies.borrow_mut().push_back(line.to_owned());
+        self.replied.ring();
+    }
+
+    pub(super) fn output(&self, stream: Stream) -> &Pipe {
+        match stream {
+            Stream::Stdout => &self.stdout,
+            Stream::Stderr => &self.stderr,
+        }
+    }
+
+    /// From the order to start it to its end.
+    pub(super) async fn live(&self, exec_time: Duration) {
+        let status = {
+            let life = pin!(self.follow_script(exec_time));
+            let death = pin!(self.fatal_signal());
+            // Death first: a process that is killed does nothing any more.
+            match select(death, life).await {
+                Either::Left((signal, _)) => Some(ExitStatus::Signal(signal)),
+                Either::Right((status, _)) => status,
+            }
+        };
+        // A signal ends it also in the midst of computing.
+        self.cpu.set(self.cpu_time());
+        self.computing_since.set(None);
+        self.ended.set(true);
+        self.stdin.close();
+        if !self.script.leaves_child {
+            self.stdout.close();
+            self.stderr.close();
+        }
+        // A process that never executed has said so already.
+        let Some(status) = status else { return };
+        let user_us = u64::try_from(self.cpu.get().as_micros()).unwrap_or(u64::MAX);
+        let exit = RankExit { rank: self.rank, status, user_us, system_us: 0, max_rss_kib: 1024 };
+        self.events.push(HostEvent::Exited { job: self.job, exit });
+    }
+
+    async fn follow_script(&self, exec_time: Duration) -> Option<ExitStatus> {
+        let (job, rank) = (self.job, self.rank);
+        self.use_cpu(exec_time).await;
+        self.cpu.set(Duration::ZERO);
+        if let Some(refused) = self.script.exec_failure.clone() {
+            self.events.push(HostEvent::LaunchFailed { job, rank, refused });
+            return None;
+        }
+        self.events.push(HostEvent::Launched { job, rank });
+        for step in &self.script.steps {
+            self.freezer.resumed().await;
+            self.take(step).await;
+        }
+        self.freezer.resumed().await;
+        Some(self.script.status)
+    }
+
+    async fn take(&self, step: &Step) {
+        match step {
+            Step::Compute(time) => self.use_cpu(*time).await,
+            Step::Write(stream, data) => self.output(*stream).write(data.clone()).await,
+            Step::Echo => {
+                while let Some(data) = self.stdin.read(COPY_BYTES).await {
+                    self.stdout.write(data).await;
+                }
+            }
+            Step::Put { key, value } => {
+                let kvs = self.kvs();
+                self.ask(&format!("cmd=put kvsname={kvs} key={key} value={value}")).await;
+            }
+            Step::Fence => {
+                self.ask("cmd=barrier_in").await;
+            }
+            Step::Get { key } => {
+                let kvs = self.kvs();
+                let line = self.ask(&format!("cmd=get kvsname={kvs} key={key}")).await;
+                let value = line.split_once(" value=").map_or("", |(_, value)| value);
+                self.stdout.write(Bytes::from(value.to_owned())).await;
+            }
+            Step::Abort { exit_code } => {
+                self.ask(&format!("cmd=abort exitcode={exit_code}")).await;
+            }
+        }
+    }
+
+    fn kvs(&self) -> String {
+        format!("storm-{}-{}", self.job.job, self.job.incarnation.0)
+    }
+
+    async fn ask(&self, line: &str) -> String {
+        let (job, rank, line) = (self.job, self.rank, line.to_owned());
+        self.events.push(HostEvent::Pmi { job, rank, line });
+        self.replied.until(|| self.replies.borrow_mut().pop_front()).await
+    }
+
+    /// Uses CPU time, which passes only while the job is not stopped.
+    async fn use_cpu(&self, mut left: Duration) {
+        while !left.is_zero() {
+            self.freezer.resumed().await;
+            let begun = self.runtime.now();
+            self.computing_since.set(Some(begun));
+            let frozen = self.freezer.changed.until(|| self.freezer.frozen.get().then_some(()));
+            // Either way the clock says how much was used.
+            let _ = self.runtime.timeout(left, frozen).await;
+            let used = (self.runtime.now() - begun).min(left);
+            self.computing_since.set(None);
+            self.cpu.set(self.cpu.get() + used);
+            left -= used;
+        }
+    }
+
+    /// The first signal that ends the process. Only SIGKILL acts on one that is
+    /// stopped.
+    async fn fatal_signal(&self) -> i32 {
+        loop {
+            let next = || self.signals.borrow_mut().pop_front();
+            let signal = self.signalled.until(next).await;
+            if signal == SIGKILL {
+                return signal;
+            }
+            let resumed = pin!(self.freezer.resumed());
+            let killed = || self.signals.borrow().contains(&SIGKILL).then_some(());
+            match select(resumed, pin!(self.signalled.until(killed))).await {
+                Either::Left(_) if self.script.ignores.contains(&signal) => {}
+                Either::Left(_) => return signal,
+                Either::Right(_) => return SIGKILL,
+            }
+        }
+    }
+}

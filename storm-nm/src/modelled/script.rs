@@ -1,0 +1,91 @@
+//! What a modelled process does.
+
+use crate::{JobKey, LaunchRefused};
+use bytes::Bytes;
+use std::time::Duration;
+use storm_rm::message::{ExitStatus, Stream};
+use storm_rm::{OsBytes, Rank};
+
+/// Which process a script is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct RankContext<'a> {
+    /// The job and its run.
+    pub job: JobKey,
+    /// The rank.
+    pub rank: Rank,
+    /// Ranks of the job.
+    pub size: u32,
+    /// The argument vector.
+    pub argv: &'a [OsBytes],
+}
+
+/// The life of one process.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// What it does, in order.
+    pub steps: Vec<Step>,
+    /// How it ends when nothing else ends it.
+    pub status: ExitStatus,
+    /// It cannot be executed at all.
+    pub exec_failure: Option<LaunchRefused>,
+    /// Signals that it survives; never 9.
+    pub ignores: Vec<i32>,
+    /// It leaves a child that keeps its output open until that is killed.
+    pub leaves_child: bool,
+}
+
+/// One thing that a process does. All of it takes place only while the job is
+/// not stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Uses this much CPU time.
+    Compute(Duration),
+    /// Writes; waits while the pipe is full.
+    Write(Stream, Bytes),
+    /// Copies its standard input to its standard output up to the end.
+    Echo,
+    /// Puts a pair into the PMI key-value space.
+    Put {
+        /// Key.
+        key: String,
+        /// Value.
+        value: String,
+    },
+    /// Enters the PMI barrier and waits for its end.
+    Fence,
+    /// Gets the value of a key and writes it to standard output.
+    Get {
+        /// Key.
+        key: String,
+    },
+    /// Asks for the end of the job and waits for it.
+    Abort {
+        /// Exit code for the job.
+        exit_code: i32,
+    },
+}
+
+impl Script {
+    /// A process that computes and exits with code 0.
+    pub fn compute(time: Duration) -> Script {
+        Script::of(vec![Step::Compute(time)])
+    }
+
+    /// A process that takes these steps and exits with code 0.
+    pub fn of(steps: Vec<Step>) -> Script {
+        Script {
+            steps,
+            status: ExitStatus::Code(0),
+            exec_failure: None,
+            ignores: Vec::new(),
+            leaves_child: false,
+        }
+    }
+
+    /// The same with another end.
+    #[must_use]
+    pub fn ending(mut self, status: ExitStatus) -> Script {
+        self.status = status;
+        self
+    }
+}

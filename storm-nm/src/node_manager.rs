@@ -1,0 +1,356 @@
+//! The loop of the node manager: the network on one side, the node on the other,
+//! the core between them.
+
+mod reception;
+mod streams;
+
+use crate::bell::Bell;
+use crate::core::{Action, CoreConfig, Event, NodeCore};
+use crate::outbox::Outbox;
+use crate::switch_log::SwitchLog;
+use crate::task_set::TaskSet;
+use crate::{Host, NmConfig};
+use futures_util::future::{Either, select};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::rc::Rc;
+use storm_primitives::{NodeId, Primitives, Runtime, Task};
+use storm_rm::heartbeat::{ReceiveHeartbeatError, heartbeat_handled, receive_heartbeat};
+use storm_rm::message::{Heartbeat, Report, Strobe};
+use storm_rm::remote_queue::{EnqueueError, Reader, Writer};
+use storm_rm::termination::{Outbox as _, Urgency, announce_termination};
+use storm_rm::{Channel, GlobalPlan};
+use streams::{HeldOutputs, Inputs};
+use thiserror::Error;
+
+/// The longest encoding of the end of one rank: four varints and two tags.
+const RANK_EXIT_BYTES_MAX: u32 = 42;
+/// What a report of ends holds beside them.
+const TERMINATED_BYTES_MAX: u32 = 64;
+
+/// Why a node manager ended.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ExitReason {
+    /// The Machine Manager said so.
+    #[error("the cluster was shut down")]
+    Shutdown,
+    /// The cluster is lost, or this node to it.
+    #[error("this node is cut off from the cluster")]
+    Disconnected,
+    /// Reports cannot be delivered.
+    #[error("reports cannot be delivered")]
+    Unreachable(#[from] EnqueueError),
+    /// What arrives makes no sense.
+    #[error("no heartbeat can be received")]
+    Heartbeat(#[from] ReceiveHeartbeatError),
+    /// The node can run no process any more.
+    #[error("this node can run no process any more")]
+    HostLost,
+    /// The plan of global memory has no queue for this node, or one too small.
+    #[error("the cluster's plan of memory has no place for node {node} with {pes} PEs")]
+    NoPlace {
+        /// The node.
+        node: NodeId,
+        /// Its processing elements.
+        pes: u32,
+    },
+}
+
+/// How a node manager ended.
+#[derive(Clone, Debug)]
+pub struct NmExit {
+    /// Why.
+    pub reason: ExitReason,
+    /// What its switches took.
+    pub switches: SwitchLog,
+}
+
+/// Runs the node manager of `primitives.node()` until the Machine Manager shuts
+/// it down or the cluster is lost; all its jobs have ended then.
+pub async fn run<P: Primitives, H: Host>(
+    primitives: P,
+    plan: GlobalPlan,
+    host: H,
+    config: NmConfig,
+) -> NmExit {
+    let info = host.info(primitives.node());
+    let node = Rc::new(Node::new(primitives, plan, host, config, &info));
+    // Cancels the tasks, which hold the node, also when this future is dropped.
+    let _guard = CancelOnDrop(node.clone());
+    let reason = match node.begin(info) {
+        Ok(()) => node.serve().await,
+        Err(reason) => reason,
+    };
+    node.leave(&reason).await;
+    NmExit { reason, switches: node.switches.replace(SwitchLog::new(0)) }
+}
+
+struct CancelOnDrop<P: Primitives, H: Host>(Rc<Node<P, H>>);
+
+impl<P: Primitives, H: Host> Drop for CancelOnDrop<P, H> {
+    fn drop(&mut self) {
+        self.0.tasks.cancel();
+        let receptions = self.0.receptions.take();
+        drop(receptions);
+    }
+}
+
+/// Everything of one node manager.
+struct Node<P: Primitives, H: Host> {
+    primitives: P,
+    plan: GlobalPlan,
+    host: H,
+    config: NmConfig,
+    core: RefCell<NodeCore>,
+    outbox: Outbox,
+    inputs: Inputs,
+    held: HeldOutputs,
+    switches: RefCell<SwitchLog>,
+    tasks: TaskSet,
+    receptions: RefCell<BTreeMap<Channel, Task>>,
+    /// Why to leave, once it is known.
+    exit: RefCell<Option<ExitReason>>,
+    asked_to_leave: Cell<bool>,
+    /// Rung after every change of the core, and when it is time to leave.
+    changed: Bell,
+}
+
+impl<P: Primitives, H: Host> Node<P, H> {
+    fn new(
+        primitives: P,
+        plan: GlobalPlan,
+        host: H,
+        config: NmConfig,
+        info: &storm_rm::message::NodeInfo,
+    ) -> Node<P, H> {
+        let core = NodeCore::new(CoreConfig {
+            node: primitives.node(),
+            hostname: info.hostname.clone(),
+            pes: info.pes,
+            only_uid: info.only_uid,
+        });
+        Node {
+            core: RefCell::new(core),
+            outbox: Outbox::new(plan.config.report_bytes as usize, config.output_backlog_bytes),
+            inputs: Inputs::default(),
+            held: HeldOutputs::default(),
+            switches: RefCell::new(SwitchLog::new(config.switch_records)),
+            tasks: TaskSet::default(),
+            receptions: RefCell::default(),
+            exit: RefCell::default(),
+            asked_to_leave: Cell::new(false),
+            changed: Bell::default(),
+            primitives,
+            plan,
+            host,
+            config,
+        }
+    }
+
+    /// Says that the node is here and starts everything that runs beside the
+    /// heartbeats.
+    fn begin(self: &Rc<Self>, info: storm_rm::message::NodeInfo) -> Result<(), ExitReason> {
+        let (id, pes) = (self.primitives.node(), info.pes);
+        let ends_bytes = pes.saturating_mul(RANK_EXIT_BYTES_MAX) + TERMINATED_BYTES_MAX;
+        let queue = self.plan.reports(id).filter(|queue| ends_bytes <= queue.item_bytes());
+        let queue = queue.ok_or(ExitReason::NoPlace { node: id, pes })?;
+        let writer = Writer::new(self.primitives.clone(), queue);
+        self.post(Report::Joined(info), Urgency::AtOnce);
+        self.spawn(|node| async move {
+            let runtime = node.primitives.runtime().clone();
+            match node.outbox.send_all(&runtime, writer, node.config.coalesce).await {
+                Err(error) => node.give_up(error.into()),
+                Ok(never) => match never {},
+            }
+        });
+        self.spawn(|node| async move {
+            loop {
+                let event = node.host.next_event().await;
+                if event == crate::HostEvent::Lost {
+                    node.give_up(ExitReason::HostLost);
+                }
+                node.handle(Event::Host(event));
+            }
+        });
+        self.spawn(|node| async move {
+            node.lost_cluster().await;
+            node.give_up(ExitReason::Disconnected);
+        });
+        self.spawn(|node| async move {
+            loop {
+                node.primitives.runtime().sleep(node.config.status_interval).await;
+                node.post(Report::Status(node.host.status()), Urgency::WhenConvenient);
+            }
+        });
+        Ok(())
+    }
+
+    /// RECEIVE-HEARTBEAT (Algorithm 5), for ever.
+    async fn serve(self: &Rc<Self>) -> ExitReason {
+        let mut reader = Reader::new(self.primitives.clone(), &self.plan.heartbeats);
+        loop {
+            let received = {
+                let heartbeat = pin!(receive_heartbeat(&mut reader));
+                let leave = pin!(self.changed.until(|| self.exit.borrow().clone()));
+                match select(heartbeat, leave).await {
+                    Either::Left((received, _)) => received,
+                    Either::Right((reason, _)) => return reason,
+                }
+            };
+            match received {
+                Ok((heartbeat, item)) => {
+                    self.obey(&heartbeat);
+                    heartbeat_handled(&self.primitives, &self.plan, &heartbeat);
+                    reader.release(item);
+                }
+                Err(error) => return error.into(),
+            }
+            if self.asked_to_leave.get() {
+                return ExitReason::Shutdown;
+            }
+        }
+    }
+
+    /// Carries out the commands of a heartbeat that are for this node. Nothing
+    /// here waits: a strobe switches before this returns.
+    fn obey(self: &Rc<Self>, heartbeat: &Heartbeat) {
+        let id = self.primitives.node();
+        for (set, command) in &heartbeat.commands {
+            if set.contains(id) {
+                self.handle(Event::Command(command.clone()));
+            }
+        }
+    }
+
+    /// Ends all jobs and what serves them. The Machine Manager that ordered it
+    /// still hears how they ended.
+    async fn leave(self: &Rc<Self>, reason: &ExitReason) {
+        tracing::info!(node = %self.primitives.node(), %reason, "leaving");
+        self.handle(Event::Leave);
+        let runtime = self.primitives.runtime().clone();
+        let idle = self.changed.until(|| self.core.borrow().is_idle().then_some(()));
+        if runtime.timeout(self.config.leave_timeout, idle).await.is_none() {
+            tracing::error!("processes of jobs do not die; leaving without them");
+        }
+        if *reason == ExitReason::Shutdown {
+            // A Machine Manager that is gone already does not miss it.
+            let _ = runtime.timeout(self.config.leave_timeout, self.outbox.flushed()).await;
+        }
+        self.host.leave().await;
+    }
+
+    /// Lets the core have an event and does what it says.
+    fn handle(self: &Rc<Self>, event: Event) {
+        let actions = self.core.borrow_mut().handle(event);
+        for action in actions {
+            self.perform(action);
+        }
+        self.changed.ring();
+    }
+
+    fn perform(self: &Rc<Self>, action: Action) {
+        match action {
+            Action::Switch { strobe, stop, resume } => {
+                let before = self.primitives.runtime().now();
+                self.host.switch(&stop, &resume);
+                self.record_switch(strobe, before, (stop.len(), resume.len()));
+            }
+            Action::Receive(info) => self.receive(info),
+            Action::RefuseFile { info, reason } => self.refuse_file(&info, reason),
+            Action::Prepare(task) => self.spawn(|node| async move {
+                let outcome = node.host.prepare(&task).await;
+                node.handle(Event::Prepared { job: task.key(), outcome });
+            }),
+            Action::Launch { task, stopped } => {
+                self.host.launch(&task, stopped);
+                self.open_streams(&task);
+            }
+            Action::Signal { job, signal } => self.host.signal(job, signal),
+            Action::GrantSignalGrace { job } => self.spawn(|node| async move {
+                node.primitives.runtime().sleep(node.config.signal_grace).await;
+                node.handle(Event::SignalGraceOver { job });
+            }),
+            Action::Destroy { job } => {
+                self.hold_output(job, false);
+                self.host.destroy(job);
+            }
+            Action::HoldOutput { job, hold } => self.hold_output(job, hold),
+            Action::End { job } => self.host.end(job),
+            Action::Forget { job } => {
+                self.inputs.forget(job);
+                self.hold_output(job, false);
+                self.host.forget(job);
+            }
+            Action::Input { job, ranks, data, eof } => self.input(job, &ranks, &data, eof),
+            Action::PmiReply { job, rank, line } => self.host.pmi_reply(job, rank, &line),
+            Action::ClosePmi { job, rank } => self.host.close_pmi(job, rank),
+            Action::MarkStarted { slot, incarnation } => {
+                if let Some(flag) = self.plan.started(slot) {
+                    self.primitives.memory().store(flag, u64::from(incarnation.0));
+                }
+            }
+            Action::Announce { part, report } => {
+                let mut outbox = self.outbox.clone();
+                announce_termination(&self.primitives, &self.plan, &part, || report, &mut outbox);
+            }
+            Action::Post { report, urgency } => self.post(report, urgency),
+            Action::Leave => self.asked_to_leave.set(true),
+        }
+    }
+
+    fn record_switch(
+        &self,
+        strobe: Option<Strobe>,
+        before: storm_primitives::Instant,
+        counts: (usize, usize),
+    ) {
+        if let Some(strobe) = strobe {
+            let after = self.primitives.runtime().now();
+            self.switches.borrow_mut().record(strobe, (before, after), counts);
+        }
+    }
+
+    /// Queues a report. One that is too large ends the job that it is about: the
+    /// job would wait for ever for what the report should have caused.
+    fn post(self: &Rc<Self>, report: Report, urgency: Urgency) {
+        if let Report::Fence { job, .. } = &report
+            && !self.outbox.try_post(&report, urgency)
+        {
+            tracing::error!(%job, "the keys that the ranks put before a PMI barrier are too large");
+            let keys: Vec<_> = self.core.borrow().jobs().filter(|key| key.job == *job).collect();
+            keys.into_iter().for_each(|job| self.handle(Event::Unserviceable { job }));
+        } else if !matches!(report, Report::Fence { .. }) {
+            self.outbox.clone().post(report, urgency);
+        }
+    }
+
+    fn give_up(self: &Rc<Self>, reason: ExitReason) {
+        self.exit.borrow_mut().get_or_insert(reason);
+        self.changed.ring();
+    }
+
+    /// Returns when the Machine Manager, once seen, is not there any more, or
+    /// this node is not.
+    async fn lost_cluster(&self) {
+        let membership = self.primitives.membership();
+        let essential = [NodeId::MM, self.primitives.node()];
+        let mut seen = [false; 2];
+        loop {
+            let epoch = membership.epoch();
+            for (node, seen) in essential.iter().zip(&mut seen) {
+                match (membership.incarnation(*node).is_some(), *seen) {
+                    (true, _) => *seen = true,
+                    (false, true) => return,
+                    (false, false) => {}
+                }
+            }
+            membership.changed(epoch).await;
+        }
+    }
+
+    /// Runs a future of this node beside everything else.
+    fn spawn<F: Future<Output = ()> + 'static>(self: &Rc<Self>, make: impl FnOnce(Rc<Self>) -> F) {
+        self.tasks.spawn(self.primitives.runtime(), make(self.clone()));
+    }
+}

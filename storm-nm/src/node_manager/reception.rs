@@ -1,0 +1,65 @@
+//! RECEIVE-FILE (paper, Algorithm 7): from the channel into the cache, and to the
+//! place where the user wants it.
+
+use super::Node;
+use crate::reason::explain;
+use crate::{Content, Host};
+use std::rc::Rc;
+use storm_primitives::{Primitives, Runtime};
+use storm_rm::Destination;
+use storm_rm::file_transfer::{
+    ReceiveError, mark_failed, mark_present, prepare_channel, receive_file,
+};
+use storm_rm::message::{ReceiveFile, Report};
+use storm_rm::termination::Urgency;
+
+impl<P: Primitives, H: Host> Node<P, H> {
+    /// Receives a file beside everything else. A new use of the channel means
+    /// that the Machine Manager has given up the one before.
+    pub(super) fn receive(self: &Rc<Self>, info: ReceiveFile) {
+        let (node, channel) = (self.clone(), info.channel);
+        let task = self.primitives.runtime().spawn(async move {
+            match node.try_receive(&info).await {
+                Ok(()) => mark_present(&node.primitives, &node.plan, &info),
+                Err(reason) => node.refuse_file(&info, reason),
+            }
+        });
+        let former = self.receptions.borrow_mut().insert(channel, task);
+        // Dropped outside the borrow: that cancels it.
+        drop(former);
+    }
+
+    /// Tells the Machine Manager that the file will not be here, and why.
+    pub(super) fn refuse_file(self: &Rc<Self>, info: &ReceiveFile, reason: String) {
+        let reason = format!(
+            "{} cannot receive {}: {reason}",
+            self.primitives.node(),
+            info.file.name.to_string_lossy()
+        );
+        let (channel, generation) = (info.channel, info.generation);
+        self.post(Report::FileFailed { channel, generation, reason }, Urgency::AtOnce);
+        mark_failed(&self.primitives, &self.plan, info);
+    }
+
+    async fn try_receive(&self, info: &ReceiveFile) -> Result<(), String> {
+        let content = self.host.content(info.owner, &info.file).await;
+        match content.map_err(|error| explain(&error))? {
+            Content::Present => {}
+            Content::Missing(mut sink) => {
+                let mut chunks = prepare_channel(&self.primitives, &self.plan, info)
+                    .map_err(|error| explain(&error))?;
+                receive_file(&mut chunks, info, &mut sink).await.map_err(|error| match error {
+                    // The sink's own words say what could not be written.
+                    ReceiveError::Sink(error) => explain(&error),
+                    other => explain(&other),
+                })?;
+            }
+        }
+        match &info.file.destination {
+            Destination::JobDirectory => Ok(()),
+            Destination::Path(_) => {
+                self.host.place(info.owner, &info.file).await.map_err(|refused| refused.reason)
+            }
+        }
+    }
+}

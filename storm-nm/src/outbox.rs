@@ -1,0 +1,179 @@
+//! Reports on their way to the Machine Manager: in order, several in one item.
+//!
+//! An item is a sequence of reports as postcard encodes it. The backlog of rank
+//! output is bounded by making its readers wait; the other reports are few.
+
+use crate::bell::Bell;
+use bytes::Bytes;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::time::Duration;
+use storm_primitives::{NodeId, NodeSet, Primitives, Runtime};
+use storm_rm::message::Report;
+use storm_rm::remote_queue::{EnqueueError, Writer};
+use storm_rm::termination::{Outbox as ReportOutbox, Urgency};
+
+/// Room kept in an item for the number of reports in it.
+const COUNT_BYTES: usize = 10;
+
+/// The queue of one node. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Outbox {
+    inner: Rc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// Encoded reports with the bytes of output that each holds.
+    queue: RefCell<VecDeque<(Vec<u8>, usize)>>,
+    output_bytes: Cell<usize>,
+    output_limit: usize,
+    item_limit: usize,
+    urgent: Cell<bool>,
+    sending: Cell<bool>,
+    news: Bell,
+    sent: Bell,
+}
+
+impl Outbox {
+    /// An empty queue for items of at most `item_limit` bytes.
+    pub(crate) fn new(item_limit: usize, output_limit: usize) -> Outbox {
+        let inner = Inner {
+            queue: RefCell::default(),
+            output_bytes: Cell::new(0),
+            output_limit,
+            item_limit: item_limit.saturating_sub(COUNT_BYTES),
+            urgent: Cell::new(false),
+            sending: Cell::new(false),
+            news: Bell::default(),
+            sent: Bell::default(),
+        };
+        Outbox { inner: Rc::new(inner) }
+    }
+
+    /// Queues a report; false when it can never be sent, being too large.
+    pub(crate) fn try_post(&self, report: &Report, urgency: Urgency) -> bool {
+        let Ok(encoded) = postcard::to_stdvec(report) else { return false };
+        if encoded.len() > self.inner.item_limit {
+            return false;
+        }
+        let output = match report {
+            Report::Output { data, .. } => data.len(),
+            _ => 0,
+        };
+        self.inner.output_bytes.set(self.inner.output_bytes.get() + output);
+        self.inner.queue.borrow_mut().push_back((encoded, output));
+        if urgency == Urgency::AtOnce {
+            self.inner.urgent.set(true);
+        }
+        self.inner.news.ring();
+        true
+    }
+
+    /// Waits until output may be read.
+    pub(crate) async fn room(&self) {
+        let inner = &self.inner;
+        let room = || (inner.output_bytes.get() < inner.output_limit).then_some(());
+        inner.sent.until(room).await;
+    }
+
+    /// Waits until everything has left.
+    pub(crate) async fn flushed(&self) {
+        let inner = &self.inner;
+        inner.urgent.set(true);
+        inner.news.ring();
+        let empty = || (inner.queue.borrow().is_empty() && !inner.sending.get()).then_some(());
+        inner.sent.until(empty).await;
+    }
+
+    /// Sends what is posted for as long as the network takes it.
+    pub(crate) async fn send_all<P: Primitives>(
+        &self,
+        runtime: &P::Runtime,
+        mut writer: Writer<P>,
+        coalesce: Duration,
+    ) -> Result<Infallible, EnqueueError> {
+        let inner = &self.inner;
+        let mm = NodeSet::single(NodeId::MM);
+        loop {
+            inner.news.until(|| (!inner.queue.borrow().is_empty()).then_some(())).await;
+            if !inner.urgent.get() {
+                let hurry = inner.news.until(|| inner.urgent.get().then_some(()));
+                // Late is as good as urgent: either way it leaves now.
+                let _ = runtime.timeout(coalesce, hurry).await;
+            }
+            inner.sending.set(true);
+            let (item, output) = self.take_item();
+            let sent = writer.enqueue(&mm, item).await;
+            inner.output_bytes.set(inner.output_bytes.get().saturating_sub(output));
+            inner.sending.set(false);
+            inner.sent.ring();
+            sent?;
+        }
+    }
+
+    /// As many of the oldest reports as fit an item, encoded as a sequence: their
+    /// number, then one after the other.
+    fn take_item(&self) -> (Bytes, usize) {
+        let mut queue = self.inner.queue.borrow_mut();
+        let (mut body, mut count, mut output) = (Vec::new(), 0u64, 0);
+        while let Some((encoded, _)) = queue.front()
+            && (count == 0 || body.len() + encoded.len() <= self.inner.item_limit)
+            && let Some((encoded, bytes)) = queue.pop_front()
+        {
+            body.extend_from_slice(&encoded);
+            count += 1;
+            output += bytes;
+        }
+        if queue.is_empty() {
+            self.inner.urgent.set(false);
+        }
+        let mut item = postcard::to_stdvec(&count).unwrap_or_default();
+        item.extend_from_slice(&body);
+        (item.into(), output)
+    }
+}
+
+impl ReportOutbox for Outbox {
+    fn post(&mut self, report: Report, urgency: Urgency) {
+        if !self.try_post(&report, urgency) {
+            // The reports that come here are bounded by the node's PEs, for which
+            // `run` has checked that they fit.
+            tracing::error!(?report, "a report does not fit an item and was dropped");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use storm_rm::message::{NodeStatus, Stream};
+    use storm_rm::{JobId, Rank};
+
+    fn output(len: usize) -> Report {
+        let data = Bytes::from(vec![7; len]);
+        Report::Output { job: JobId(1), rank: Rank(300), stream: Stream::Stdout, data }
+    }
+
+    #[test]
+    fn items_hold_whole_reports_in_order_and_decode_as_a_sequence() {
+        let outbox = Outbox::new(1000, 500);
+        let status = Report::Status(NodeStatus { load_percent: 3, memory_available_mib: 9 });
+        let posted = [output(300), status, output(600), output(500), output(1)];
+        for report in &posted {
+            assert!(outbox.try_post(report, Urgency::WhenConvenient));
+        }
+        let mut taken = Vec::new();
+        for expected in [3, 2] {
+            let (item, _) = outbox.take_item();
+            assert!(item.len() <= 1000);
+            let reports: Vec<Report> = postcard::from_bytes(&item).unwrap();
+            assert_eq!(reports.len(), expected);
+            taken.extend(reports);
+        }
+        assert_eq!(taken, posted);
+        assert!(!outbox.try_post(&output(1000), Urgency::AtOnce));
+    }
+}

@@ -1,0 +1,377 @@
+//! Node managers with real processes: keeper, PLs, pipes, files. As root jobs are
+//! switched by control groups where there are any; every test runs with signals
+//! as well, and all of them also run as an ordinary user.
+//!
+//! The program is its own keeper: with the argument `keeper` it is nothing else.
+
+mod loopback;
+mod manager;
+
+use bytes::Bytes;
+use manager::{Cluster, own, processes_with, shell};
+use std::future::Future;
+use std::pin::Pin;
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use storm_rm::message::{Command, ExitStatus, Report, Stream};
+use storm_rm::{
+    ContentHash, Destination, FileSpec, InputSpec, JobId, OutputSpec, Owner, Program, Rank,
+    ResourceLimit, Row, RowSet,
+};
+
+const NOBODY: Owner = Owner { uid: 65_534, gid: 65_534 };
+const SIGTERM: i32 = 15;
+
+type Test = fn(Rc<Cluster>) -> Pin<Box<dyn Future<Output = ()>>>;
+
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => {
+        &[$((stringify!($name), |cluster| Box::pin($name(cluster)))),*]
+    };
+}
+
+const TESTS: &[(&str, Test)] = tests![
+    ranks_know_who_they_are,
+    a_shipped_script_runs_from_the_jobs_directory,
+    failures_to_start_name_the_cause,
+    input_comes_back_as_output,
+    much_output_is_complete,
+    output_goes_to_files_by_pattern,
+    files_are_placed_where_asked,
+    rows_take_turns,
+    a_stopped_job_acts_on_signals_and_dies,
+    children_left_behind_do_not_hold_the_job,
+    pmi_is_served,
+    limits_reach_the_ranks,
+    jobs_of_other_users,
+    many_short_jobs_follow_each_other,
+    shutdown_kills_what_runs,
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.first().is_some_and(|arg| arg == "keeper") {
+        return storm_pl::keeper_main();
+    }
+    let wanted = |name: &str| {
+        let mut filters = args.iter().filter(|arg| !arg.starts_with('-')).peekable();
+        filters.peek().is_none() || filters.any(|filter| name.contains(filter.as_str()))
+    };
+    for signals_only in [false, true] {
+        for (name, test) in TESTS.iter().filter(|(name, _)| wanted(name)) {
+            let begun = Instant::now();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.expect("a runtime");
+            tokio::task::LocalSet::new().block_on(&runtime, async {
+                let cluster = Cluster::start(2, signals_only);
+                test(cluster.clone()).await;
+                cluster.shut_down().await;
+            });
+            let how = if signals_only { "signals" } else { "default" };
+            println!("test {name} ({how}) ... ok, {:?}", begun.elapsed());
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn row(row: u32) -> RowSet {
+    RowSet::single(Row(row))
+}
+
+fn file(name: &str, content: &[u8], destination: Destination) -> FileSpec {
+    let (hash, size_bytes) = (ContentHash::of(content), content.len() as u64);
+    FileSpec { hash, size_bytes, mode: 0o755, name: name.into(), destination }
+}
+
+async fn launch_failure(cluster: &Cluster, job: u64) -> (String, u8) {
+    cluster
+        .until(|reports| {
+            reports.iter().find_map(|(_, report)| match report {
+                Report::LaunchFailed { job: JobId(id), reason, exit_code, .. } if *id == job => {
+                    Some((reason.clone(), *exit_code))
+                }
+                _ => None,
+            })
+        })
+        .await
+}
+
+async fn ranks_know_who_they_are(cluster: Rc<Cluster>) {
+    let script = "echo $STORM_JOB_ID $STORM_RANK/$STORM_SIZE $STORM_LOCAL_RANK \
+                  $STORM_NODE_ID $STORM_NODELIST $STORM_NODE_ADDR $PMI_RANK/$PMI_SIZE; \
+                  cd $STORM_JOB_DIR && echo here; echo problem >&2; exit $STORM_RANK";
+    cluster.launch(1, 2, RowSet::ALL, shell(script)).await;
+    let exits = cluster.exits_of(1).await;
+    for rank in 0..4u32 {
+        let status = exits[&Rank(rank)].status;
+        assert_eq!(status, ExitStatus::Code(rank as u8));
+        let (local, node) = (rank % 2, rank / 2 + 1);
+        let expected = format!("1 {rank}/4 {local} {node} n[1-2] 127.0.0.1 {rank}/4\nhere\n");
+        assert_eq!(cluster.output(1, rank, Stream::Stdout), expected);
+        assert_eq!(cluster.output(1, rank, Stream::Stderr), "problem\n");
+    }
+    cluster.say(vec![Command::ReleaseJob { job: JobId(1) }]).await;
+}
+
+async fn a_shipped_script_runs_from_the_jobs_directory(cluster: Rc<Cluster>) {
+    let content = b"#!/bin/bash\necho \"$0 $1\"\ncat \"$STORM_JOB_DIR/data\"\n".to_vec();
+    let data = vec![b'd'; 1_500_000];
+    let program = file("script", &content, Destination::JobDirectory);
+    let more = file("data", &data, Destination::JobDirectory);
+    for (job, shipped) in [(1, 2), (2, 0)] {
+        let times = cluster.ship(&program, &content).await.expect("shipped");
+        assert_eq!(times.sent_to.len(), shipped);
+        let times = cluster.ship(&more, &data).await.expect("shipped");
+        assert_eq!(times.sent_to.len(), shipped);
+        let mut spec = shell("");
+        spec.program = Program::Shipped(program.clone());
+        spec.files = vec![more.clone()];
+        spec.argv = vec!["script".into(), "argument".into()];
+        cluster.launch(job, 1, RowSet::ALL, spec).await;
+        let exits = cluster.exits_of(job).await;
+        assert!(exits.values().all(|exit| exit.status == ExitStatus::Code(0)), "{exits:?}");
+        let said = cluster.output(job, 0, Stream::Stdout);
+        let path = cluster.node_dir(1).join(format!("jobs/{job}.1"));
+        let head = format!("{}/script argument\n", path.display());
+        assert!(said.starts_with(&head), "{}", &said[..said.len().min(200)]);
+        assert!(said.as_bytes()[head.len()..] == data);
+        assert!(path.exists());
+        cluster.say(vec![Command::ReleaseJob { job: JobId(job) }]).await;
+    }
+    // Damage on the way is noticed by all nodes.
+    let mut damaged = content.clone();
+    damaged.push(b'x');
+    let announced = file("script2", &damaged, Destination::JobDirectory);
+    damaged[0] = b'y';
+    assert!(cluster.ship(&announced, &damaged).await.is_err());
+    let reason = cluster.until(|reports| {
+        reports.iter().find_map(|(_, report)| match report {
+            Report::FileFailed { reason, .. } => Some(reason.clone()),
+            _ => None,
+        })
+    });
+    let reason = reason.await;
+    assert!(reason.contains("cannot receive script2") && reason.contains("damaged"), "{reason}");
+}
+
+async fn failures_to_start_name_the_cause(cluster: Rc<Cluster>) {
+    let mut spec = shell("");
+    spec.program = Program::OnNodes("/no/such/program".into());
+    cluster.launch(1, 1, RowSet::ALL, spec).await;
+    let (reason, code) = launch_failure(&cluster, 1).await;
+    assert!(reason.contains("/no/such/program: No such file or directory"), "{reason}");
+    assert_eq!(code, 127);
+    let mut spec = shell("");
+    spec.program = Program::OnNodes("/etc/passwd".into());
+    cluster.launch(2, 1, RowSet::ALL, spec).await;
+    let (reason, code) = launch_failure(&cluster, 2).await;
+    assert!(reason.contains("/etc/passwd: Permission denied"), "{reason}");
+    assert_eq!(code, 126);
+    let mut spec = shell("");
+    spec.cwd = "/no/such/directory".into();
+    cluster.launch(3, 1, RowSet::ALL, spec).await;
+    let (reason, code) = launch_failure(&cluster, 3).await;
+    assert!(reason.contains("working directory /no/such/directory"), "{reason}");
+    assert_eq!(code, 126);
+    for job in 1..=3 {
+        let exits = cluster.exits_of(job).await;
+        assert!(exits.values().all(|exit| exit.status != ExitStatus::Code(0)));
+    }
+}
+
+async fn input_comes_back_as_output(cluster: Rc<Cluster>) {
+    let mut spec = shell("cat; echo the end");
+    spec.input = InputSpec::RankZero;
+    cluster.launch(1, 2, RowSet::ALL, spec).await;
+    let mut sent = String::new();
+    for piece in 0..20 {
+        let text = format!("{piece}-").repeat(2000);
+        sent += &text;
+        let data = Bytes::from(text);
+        cluster.say(vec![Command::Input { job: JobId(1), data, eof: false }]).await;
+    }
+    cluster.say(vec![Command::Input { job: JobId(1), data: Bytes::new(), eof: true }]).await;
+    cluster.exits_of(1).await;
+    assert!(cluster.output(1, 0, Stream::Stdout) == sent + "the end\n");
+    for rank in 1..4 {
+        assert_eq!(cluster.output(1, rank, Stream::Stdout), "the end\n");
+    }
+}
+
+async fn much_output_is_complete(cluster: Rc<Cluster>) {
+    cluster.launch(1, 2, RowSet::ALL, shell("seq 1 200000")).await;
+    cluster.say(vec![Command::HoldOutput { job: JobId(1), hold: true }]).await;
+    cluster.say(vec![Command::HoldOutput { job: JobId(1), hold: false }]).await;
+    cluster.exits_of(1).await;
+    let expected: String = (1..=200_000).map(|number| format!("{number}\n")).collect();
+    for rank in 0..4 {
+        assert!(cluster.output(1, rank, Stream::Stdout) == expected);
+    }
+}
+
+async fn output_goes_to_files_by_pattern(cluster: Rc<Cluster>) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut spec = shell("echo $STORM_RANK; echo error >&2");
+    spec.cwd = dir.path().as_os_str().to_owned().into();
+    spec.output = OutputSpec::Files { stdout: "o-%j-%r-%n.txt".into(), stderr: Some("all".into()) };
+    cluster.launch(7, 2, RowSet::ALL, spec).await;
+    cluster.exits_of(7).await;
+    for rank in 0..4 {
+        let name = format!("o-7-{rank}-n{}.txt", rank / 2 + 1);
+        let text = std::fs::read_to_string(dir.path().join(name)).expect("written");
+        assert_eq!(text, format!("{rank}\n"));
+    }
+    assert_eq!(std::fs::read_to_string(dir.path().join("all")).unwrap(), "error\n".repeat(4));
+}
+
+async fn files_are_placed_where_asked(cluster: Rc<Cluster>) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("placed");
+    let content = b"content".to_vec();
+    let to = |path: &std::path::Path| Destination::Path(path.as_os_str().to_owned().into());
+    cluster.ship(&file("data", &content, to(&path)), &content).await.expect("placed");
+    assert_eq!(std::fs::read(&path).unwrap(), content);
+    let nowhere = dir.path().join("no/such/place");
+    let outcome = cluster.ship(&file("data", &content, to(&nowhere)), &content).await;
+    assert!(outcome.is_err());
+}
+
+async fn rows_take_turns(cluster: Rc<Cluster>) {
+    cluster.strobe(0).await;
+    let burn = "echo begun; while :; do :; done";
+    cluster.launch(1, 1, row(0), shell(burn)).await;
+    cluster.launch(2, 1, row(1), shell(burn)).await;
+    cluster.output_contains(1, 0, "begun").await;
+    assert_eq!(cluster.output(2, 0, Stream::Stdout), "", "it starts stopped");
+    let begun = Instant::now();
+    for slice in 1..=60 {
+        cluster.strobe(slice % 2).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let destroy = |job| Command::DestroyJob { job: JobId(job) };
+    cluster.say(vec![destroy(1), destroy(2)]).await;
+    let wall_us = begun.elapsed().as_micros() as u64;
+    let (first, second) = (cluster.exits_of(1).await, cluster.exits_of(2).await);
+    assert_eq!(cluster.output(2, 1, Stream::Stdout), "begun\n");
+    for rank in 0..2 {
+        let cpu = |exits: &std::collections::BTreeMap<Rank, storm_rm::message::RankExit>| {
+            exits[&Rank(rank)].user_us + exits[&Rank(rank)].system_us
+        };
+        let (one, two) = (cpu(&first), cpu(&second));
+        assert!(one > wall_us / 20 && two > wall_us / 20, "both ran: {one} {two} of {wall_us}");
+        assert!(one + two < wall_us * 5 / 4, "in turn: {one} + {two} of {wall_us}");
+    }
+}
+
+async fn a_stopped_job_acts_on_signals_and_dies(cluster: Rc<Cluster>) {
+    cluster.strobe(0).await;
+    let script = "trap 'echo caught' TERM; echo ready; while :; do sleep 0.01; done";
+    cluster.launch(1, 1, row(0), shell(script)).await;
+    cluster.output_contains(1, 0, "ready").await;
+    cluster.strobe(1).await;
+    cluster.say(vec![Command::SignalJob { job: JobId(1), signal: SIGTERM }]).await;
+    cluster.say(vec![Command::SetRows { job: JobId(1), rows: RowSet::ALL }]).await;
+    cluster.output_contains(1, 0, "caught").await;
+    cluster.say(vec![Command::SetRows { job: JobId(1), rows: row(0) }]).await;
+    cluster.say(vec![Command::DestroyJob { job: JobId(1) }]).await;
+    let exits = cluster.exits_of(1).await;
+    assert!(exits.values().all(|exit| exit.status == ExitStatus::Signal(9)), "{exits:?}");
+}
+
+async fn children_left_behind_do_not_hold_the_job(cluster: Rc<Cluster>) {
+    let mark = format!("98765{}", std::process::id());
+    let script = format!("setsid sleep {mark} & echo left it; exit 0");
+    cluster.launch(1, 1, RowSet::ALL, shell(&script)).await;
+    let exits = cluster.exits_of(1).await;
+    assert!(exits.values().all(|exit| exit.status == ExitStatus::Code(0)));
+    assert_eq!(cluster.output(1, 0, Stream::Stdout), "left it\n");
+    assert_eq!(processes_with(&format!("sleep\0{mark}")), 0);
+}
+
+async fn pmi_is_served(cluster: Rc<Cluster>) {
+    let script = r#"
+        ask() { echo "$1" >&$PMI_FD; read -r answer <&$PMI_FD; }
+        ask "cmd=init pmi_version=1 pmi_subversion=1"
+        ask "cmd=get_my_kvsname"; kvs=${answer#*kvsname=}
+        ask "cmd=put kvsname=$kvs key=k$PMI_RANK value=v$PMI_RANK"
+        ask "cmd=barrier_in"
+        ask "cmd=get kvsname=$kvs key=k$(( (PMI_RANK + 1) % PMI_SIZE ))"; echo "$answer"
+        ask "cmd=get kvsname=$kvs key=PMI_process_mapping"; echo "$answer"
+        ask "cmd=finalize"; echo "$answer""#;
+    cluster.launch(1, 2, RowSet::ALL, shell(script)).await;
+    let puts = cluster
+        .until(|reports| {
+            let mut puts = Vec::new();
+            for (_, report) in reports {
+                if let Report::Fence { sequence: 1, puts: own, .. } = report {
+                    puts.extend(own.clone());
+                }
+            }
+            (puts.len() == 4).then_some(puts)
+        })
+        .await;
+    cluster.say(vec![Command::FenceDone { job: JobId(1), sequence: 1, puts }]).await;
+    cluster.exits_of(1).await;
+    for rank in 0..4 {
+        let said = cluster.output(1, rank, Stream::Stdout);
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(lines[0].contains(&format!("value=v{}", (rank + 1) % 4)), "{said}");
+        assert!(lines[1].contains("value=(vector,(0,2,2))"), "{said}");
+        assert!(lines[2].starts_with("cmd=finalize_ack"), "{said}");
+    }
+}
+
+async fn limits_reach_the_ranks(cluster: Rc<Cluster>) {
+    let mut spec = shell("ulimit -S -c; ulimit -S -n; umask");
+    spec.limits = vec![
+        ResourceLimit { resource: 4, soft: 0 },
+        ResourceLimit { resource: 7, soft: 123 },
+        ResourceLimit { resource: 999, soft: 5 },
+    ];
+    spec.umask = 0o027;
+    cluster.launch(1, 1, RowSet::ALL, spec).await;
+    cluster.exits_of(1).await;
+    assert_eq!(cluster.output(1, 0, Stream::Stdout), "0\n123\n0027\n");
+}
+
+async fn jobs_of_other_users(cluster: Rc<Cluster>) {
+    let script = "id -u; id -g; cd $STORM_JOB_DIR && touch mine && echo wrote";
+    let mut spec = shell(script);
+    spec.owner = NOBODY;
+    cluster.launch(1, 1, RowSet::ALL, spec).await;
+    if own().uid == 0 {
+        cluster.exits_of(1).await;
+        let said = cluster.output(1, 1, Stream::Stdout);
+        assert_eq!(said, "65534\n65534\nwrote\n");
+    } else if own().uid != NOBODY.uid {
+        let (reason, code) = launch_failure(&cluster, 1).await;
+        assert!(reason.contains("not as root"), "{reason}");
+        assert_eq!(code, 126);
+    }
+    let mut spec = shell("id -u");
+    spec.owner = Owner { uid: 54_321, gid: 54_321 };
+    cluster.launch(2, 1, RowSet::ALL, spec).await;
+    let (reason, _) = launch_failure(&cluster, 2).await;
+    let expected = if own().uid == 0 { "no user has the id 54321" } else { "not as root" };
+    assert!(reason.contains(expected), "{reason}");
+}
+
+async fn many_short_jobs_follow_each_other(cluster: Rc<Cluster>) {
+    let begun = Instant::now();
+    for job in 1..=40 {
+        cluster.launch(job, 2, RowSet::ALL, shell("exit 3")).await;
+        let exits = cluster.exits_of(job).await;
+        assert!(exits.values().all(|exit| exit.status == ExitStatus::Code(3)));
+        cluster.say(vec![Command::ReleaseJob { job: JobId(job) }]).await;
+    }
+    println!("  {:?} for one job of 2 x 2 after the other", begun.elapsed() / 40);
+}
+
+async fn shutdown_kills_what_runs(cluster: Rc<Cluster>) {
+    let mark = format!("87654{}", std::process::id());
+    cluster.launch(1, 2, RowSet::ALL, shell(&format!("echo up; exec sleep {mark}"))).await;
+    cluster.output_contains(1, 3, "up").await;
+    cluster.shut_down().await;
+    assert_eq!(processes_with(&format!("sleep\0{mark}")), 0);
+}
