@@ -86,6 +86,8 @@ impl Trial {
             // The armed death was too late; it must not happen while we look.
             expect("an operation without a death", Told::Success, told.clone())?;
             self.check_effect(doomed, &told, &doomed.set).await?;
+            let takes_part = doomed.set.contains(victim) || doomed.initiator == victim;
+            expect("a part in the operation without a step", false, takes_part && step == 0)?;
             return Ok(Death::TooLate);
         }
         let survivors = self.survivors();
