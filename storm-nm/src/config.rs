@@ -9,7 +9,7 @@ pub struct NmConfig {
     /// disturb jobs.
     pub status_interval: Duration,
     /// Longest time a report that nobody waits for is kept back, to travel with
-    /// others.
+    /// others: short beside the life of any job.
     pub coalesce: Duration,
     /// Output of ranks held for the network, in bytes, over all jobs. When it is
     /// full the ranks' pipes are not read, so that the ranks wait, not the node.
@@ -32,7 +32,7 @@ impl Default for NmConfig {
     fn default() -> NmConfig {
         NmConfig {
             status_interval: Duration::from_secs(10),
-            coalesce: Duration::from_millis(5),
+            coalesce: Duration::from_millis(1),
             output_backlog_bytes: 32 * 1024,
             input_backlog_bytes: 4 * 1024 * 1024,
             signal_grace: Duration::from_millis(10),

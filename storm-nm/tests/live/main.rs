@@ -46,6 +46,7 @@ const TESTS: &[(&str, Test)] = tests![
     limits_reach_the_ranks,
     jobs_of_other_users,
     many_short_jobs_follow_each_other,
+    jobs_destroyed_at_once_give_their_places_back,
     shutdown_kills_what_runs,
 ];
 
@@ -366,6 +367,18 @@ async fn many_short_jobs_follow_each_other(cluster: Rc<Cluster>) {
         cluster.say(vec![Command::ReleaseJob { job: JobId(job) }]).await;
     }
     println!("  {:?} for one job of 2 x 2 after the other", begun.elapsed() / 40);
+}
+
+async fn jobs_destroyed_at_once_give_their_places_back(cluster: Rc<Cluster>) {
+    for job in 1..=8 {
+        cluster.launch(job, 2, RowSet::ALL, shell("sleep 1000")).await;
+        cluster.say(vec![Command::DestroyJob { job: JobId(job) }]).await;
+        let exits = cluster.exits_of(job).await;
+        assert!(exits.values().all(|exit| exit.status == ExitStatus::Signal(9)), "{exits:?}");
+    }
+    cluster.launch(9, 2, RowSet::ALL, shell("exit 0")).await;
+    let exits = cluster.exits_of(9).await;
+    assert!(exits.values().all(|exit| exit.status == ExitStatus::Code(0)));
 }
 
 async fn shutdown_kills_what_runs(cluster: Rc<Cluster>) {

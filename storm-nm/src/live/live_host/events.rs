@@ -1,0 +1,99 @@
+//! What the keeper's events mean for the node manager.
+
+use super::{LiveHost, SIGKILL};
+use crate::HostEvent;
+use crate::live::launch_plan::refused;
+use crate::live::live_job::LiveJob;
+use std::rc::Rc;
+use std::time::Duration;
+use storm_pl::{Event, ExitStatus, PadId, PlIndex, Usage};
+use storm_rm::Rank;
+use storm_rm::message::RankExit;
+
+impl LiveHost {
+    /// What an event of the keeper means for the node manager.
+    pub(super) fn translate(&self, event: Event) -> Option<HostEvent> {
+        match event {
+            Event::Ready { pad } => {
+                self.by_pad.borrow_mut().remove(&pad);
+                self.pads.ready(pad);
+            }
+            Event::PadFailed { pad, step, errno } => {
+                tracing::error!(%pad, %step, %errno, "a place for jobs was not made");
+                self.pads.fill_failed(pad);
+            }
+            Event::Launched { pad, pl } => {
+                let (job, rank) = self.find(pad, pl)?;
+                return Some(HostEvent::Launched { job: job.task.key(), rank });
+            }
+            Event::LaunchFailed { pad, pl, failure } => {
+                let (job, rank) = self.find(pad, pl)?;
+                let refused = refused(failure, &job.program, &job.task);
+                return Some(HostEvent::LaunchFailed { job: job.task.key(), rank, refused });
+            }
+            Event::Exited { pad, pl, status, usage, .. } => {
+                let (job, rank) = self.find(pad, pl)?;
+                let exit = rank_exit(rank, status, usage);
+                return Some(HostEvent::Exited { job: job.task.key(), exit });
+            }
+            Event::PlDied { pad, pl, status } => {
+                tracing::warn!(%pad, %pl, %status, "a process that waited for a launch died");
+                self.pads.refill_if_idle(pad);
+            }
+            Event::PadClean { pad } => {
+                self.by_pad.borrow_mut().remove(&pad);
+            }
+            Event::PadStuck { pad, processes } => {
+                tracing::error!(%pad, ?processes, "processes of a job do not die");
+            }
+            Event::PadLost { pad } => self.pad_lost(pad),
+            Event::Placed { id, result } => {
+                if let Some(waiting) = self.places.borrow_mut().remove(&id) {
+                    // Who asked may have gone.
+                    let _ = waiting.send(result);
+                }
+            }
+            Event::KeeperGone { expected } => {
+                self.keeper_gone.set(true);
+                self.keeper_left.notify_waiters();
+                return (!expected).then_some(HostEvent::Lost);
+            }
+        }
+        None
+    }
+
+    fn find(&self, pad: PadId, pl: PlIndex) -> Option<(Rc<LiveJob>, Rank)> {
+        let key = self.by_pad.borrow().get(&pad).copied()?;
+        let job = self.job(key)?;
+        let rank = job.rank_of(pl)?;
+        Some((job, rank))
+    }
+
+    /// Every process of a pad died with the pad's keeper.
+    fn pad_lost(&self, pad: PadId) {
+        self.pads.lost(pad);
+        let Some(key) = self.by_pad.borrow_mut().remove(&pad) else { return };
+        let Some(job) = self.job(key) else { return };
+        job.over.set(true);
+        let killed = ExitStatus::Signal { signal: SIGKILL, core_dumped: false };
+        for rank in job.task.ranks() {
+            let exit = rank_exit(rank, killed, Usage::default());
+            self.tell(HostEvent::Exited { job: key, exit });
+        }
+    }
+}
+
+fn rank_exit(rank: Rank, status: ExitStatus, usage: Usage) -> RankExit {
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let status = match status {
+        ExitStatus::Code(code) => storm_rm::message::ExitStatus::Code(code),
+        ExitStatus::Signal { signal, .. } => storm_rm::message::ExitStatus::Signal(signal),
+    };
+    RankExit {
+        rank,
+        status,
+        user_us: micros(usage.user),
+        system_us: micros(usage.system),
+        max_rss_kib: usage.max_rss_kib,
+    }
+}

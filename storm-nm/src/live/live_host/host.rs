@@ -1,0 +1,214 @@
+//! The [`Host`] trait on a real node.
+
+use super::{KEEPER_TIMEOUT, LiveHost, Sources, remove_in_background};
+use crate::live::cache::CacheError;
+use crate::live::launch_plan::credentials;
+use crate::live::{CacheSink, node_facts};
+use crate::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused};
+use bytes::Bytes;
+use std::fs;
+use std::io;
+use std::rc::Rc;
+use storm_pl::{Freezer, PlaceSpec};
+use storm_primitives::NodeId;
+use storm_rm::message::{NodeInfo, NodeStatus, Stream};
+use storm_rm::{Destination, FileSpec, Owner, Rank};
+use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
+
+impl Host for LiveHost {
+    type Sink = CacheSink;
+
+    fn info(&self, _node: NodeId) -> NodeInfo {
+        let uid = nix::unistd::geteuid();
+        NodeInfo {
+            hostname: node_facts::hostname(),
+            address: self.config.address.clone(),
+            pes: u32::from(self.config.pes),
+            memory_mib: node_facts::memory_mib(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            capabilities: self.capabilities.clone(),
+            only_uid: (!uid.is_root()).then_some(uid.as_raw()),
+        }
+    }
+
+    fn status(&self) -> NodeStatus {
+        node_facts::status()
+    }
+
+    async fn content(&self, owner: Owner, file: &FileSpec) -> io::Result<Content<CacheSink>> {
+        if self.cache.has(owner, file).await {
+            return Ok(Content::Present);
+        }
+        let sink = self.cache.create(owner, file).await.map_err(CacheError::into_io)?;
+        Ok(Content::Missing(sink))
+    }
+
+    async fn place(&self, owner: Owner, file: &FileSpec) -> Result<(), LaunchRefused> {
+        let Destination::Path(path) = &file.destination else { return Ok(()) };
+        let looked_up = spawn_blocking(move || credentials(owner)).await;
+        let credentials = looked_up
+            .map_err(|error| LaunchRefused::because(&error))?
+            .map_err(|error| LaunchRefused::because(&error))?;
+        let placed = self.keeper.place(PlaceSpec {
+            source: self.cache.path(owner, file.hash),
+            destination: path.as_os_str().into(),
+            mode: file.mode & 0o777,
+            replace: true,
+            credentials,
+        });
+        let id = placed.map_err(|error| LaunchRefused::because(&error))?;
+        let (done, outcome) = oneshot::channel();
+        self.places.borrow_mut().insert(id, done);
+        match outcome.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(failure)) => Err(LaunchRefused {
+                reason: format!("{}: {failure}", path.to_string_lossy()),
+                exit_code: LaunchRefused::NOT_EXECUTABLE,
+            }),
+            Err(error) => Err(LaunchRefused::because(&error)),
+        }
+    }
+
+    async fn prepare(&self, task: &Rc<JobTask>) -> Result<(), LaunchRefused> {
+        let key = task.key();
+        match self.try_prepare(task).await {
+            Ok(job) => {
+                self.by_pad.borrow_mut().insert(job.pad, key);
+                self.jobs.borrow_mut().insert(key, Rc::new(job));
+                Ok(())
+            }
+            Err(refused) => {
+                remove_in_background(self.job_directory(key));
+                Err(refused)
+            }
+        }
+    }
+
+    fn launch(&self, task: &Rc<JobTask>, stopped: bool) {
+        let key = task.key();
+        let Some(job) = self.job(key) else { return };
+        if stopped {
+            self.switch(&[key], &[]);
+        }
+        let waiting = self.keeper.waiting(job.pad);
+        let mut pls = waiting.into_iter();
+        for rank in task.ranks() {
+            let started = match pls.next() {
+                Some(pl) => self.start_rank(&job, rank, pl),
+                None => Err(LaunchRefused {
+                    reason: "the process that waited for it has died".to_owned(),
+                    exit_code: LaunchRefused::NOT_EXECUTABLE,
+                }),
+            };
+            if let Err(refused) = started {
+                self.tell(HostEvent::LaunchFailed { job: key, rank, refused });
+            }
+        }
+    }
+
+    fn switch(&self, stop: &[JobKey], resume: &[JobKey]) {
+        let (stop, resume) = (self.freezers(stop), self.freezers(resume));
+        let from: Vec<&Freezer> = stop.iter().map(AsRef::as_ref).collect();
+        let to: Vec<&Freezer> = resume.iter().map(AsRef::as_ref).collect();
+        if let Err(error) = storm_pl::switch(&from, &to) {
+            tracing::warn!(error = crate::reason::explain(&error), "a switch was not complete");
+        }
+    }
+
+    fn signal(&self, job: JobKey, signal: i32) {
+        let Some(live) = self.job(job).filter(|live| !live.over.get()) else { return };
+        if let Err(error) = self.keeper.kill(live.pad, signal) {
+            tracing::error!(%job, signal, %error, "a signal was not sent");
+        }
+    }
+
+    fn destroy(&self, job: JobKey) {
+        self.give_back(job, true);
+    }
+
+    fn end(&self, job: JobKey) {
+        self.give_back(job, false);
+    }
+
+    fn forget(&self, job: JobKey) {
+        self.give_back(job, true);
+        if self.jobs.borrow_mut().remove(&job).is_some() {
+            remove_in_background(self.job_directory(job));
+        }
+    }
+
+    async fn read_output(
+        &self,
+        job: JobKey,
+        rank: Rank,
+        stream: Stream,
+        limit: usize,
+    ) -> Option<Bytes> {
+        let streams = self.streams(job, rank)?;
+        self.read_buffer.borrow_mut().resize(limit, 0);
+        streams.read(stream, &self.read_buffer).await
+    }
+
+    async fn write_input(&self, job: JobKey, rank: Rank, data: Bytes) {
+        if let Some(streams) = self.streams(job, rank) {
+            streams.write(data).await;
+        }
+    }
+
+    fn close_input(&self, job: JobKey, rank: Rank) {
+        if let Some(streams) = self.streams(job, rank) {
+            streams.close_stdin();
+        }
+    }
+
+    fn pmi_reply(&self, job: JobKey, rank: Rank, line: &str) {
+        if let Some(streams) = self.streams(job, rank) {
+            streams.pmi_reply(line);
+        }
+    }
+
+    fn close_pmi(&self, job: JobKey, rank: Rank) {
+        if let Some(streams) = self.streams(job, rank) {
+            streams.close_pmi();
+        }
+    }
+
+    async fn next_event(&self) -> HostEvent {
+        let mut sources = self.sources.lock().await;
+        let Sources { keeper, local, keeper_ended } = &mut *sources;
+        loop {
+            tokio::select! {
+                event = keeper.next_event(), if !*keeper_ended => match event {
+                    None => *keeper_ended = true,
+                    Some(event) => {
+                        if let Some(event) = self.translate(event) {
+                            return event;
+                        }
+                    }
+                },
+                Some(event) = local.recv() => return event,
+                // `self` holds a sender: there is always something to wait for.
+                else => std::future::pending().await,
+            }
+        }
+    }
+
+    async fn leave(&self) {
+        let gone = self.keeper_left.notified();
+        if !self.keeper_gone.get() && self.keeper.shutdown().is_ok() {
+            // Past the limit nothing is left to try: the kernel ends them with us.
+            let _ = tokio::time::timeout(KEEPER_TIMEOUT, gone).await;
+        }
+        let (dir, keep_cache, cache) =
+            (self.config.dir.clone(), self.config.keep_cache, self.cache.clone());
+        if let Err(error) = fs::remove_dir_all(dir.join("jobs")) {
+            tracing::warn!(%error, "the directories of jobs are not all removed");
+        }
+        if !keep_cache && let Err(error) = cache.remove() {
+            tracing::warn!(%error, "the file cache is not removed");
+        }
+        // Not ours alone when something else is in it.
+        let _ = fs::remove_dir(&dir);
+    }
+}
