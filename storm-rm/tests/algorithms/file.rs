@@ -3,7 +3,7 @@
 
 use crate::cluster::{Cluster, spawn_on};
 use bytes::Bytes;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
@@ -45,9 +45,15 @@ pub(crate) struct Disks {
     files: Rc<RefCell<BTreeMap<(NodeId, ContentHash), Bytes>>>,
     writes: Rc<RefCell<BTreeMap<NodeId, u64>>>,
     fails_at: Rc<RefCell<BTreeMap<NodeId, u64>>>,
+    slow: Rc<Cell<bool>>,
 }
 
 impl Disks {
+    /// Lets writing take longer than all questions of the master.
+    pub(crate) fn slow_down(&self) {
+        self.slow.set(true);
+    }
+
     pub(crate) fn put(&self, node: NodeId, content: &Bytes) {
         let hash = ContentHash::of(content);
         self.files.borrow_mut().insert((node, hash), content.clone());
@@ -80,7 +86,8 @@ struct DiskSink {
 
 impl ChunkSink for DiskSink {
     async fn write(&mut self, chunk: Bytes) -> io::Result<()> {
-        self.cluster.pause(&self.node, Duration::from_micros(100)).await;
+        let longest = Duration::from_micros(if self.disks.slow.get() { 5000 } else { 100 });
+        self.cluster.pause(&self.node, longest).await;
         let node = self.node.node();
         let number = self.disks.writes(node);
         self.disks.writes.borrow_mut().insert(node, number + 1);

@@ -25,6 +25,7 @@ fn every_size_arrives_whole_on_every_node() {
             let plan = small_plan(4);
             let cluster = Cluster::new(seed, 4, &plan.layout);
             let disks = Disks::default();
+            disks.slow_down();
             start_receivers(&cluster, &plan, &disks);
             let (everyone, file) = (cluster.compute(), content(seed, size));
             let (mut sender, stored, sent) =
@@ -39,6 +40,25 @@ fn every_size_arrives_whole_on_every_node() {
             let chunks = size.div_ceil(CHUNK_BYTES) as u64;
             assert!(cluster.compute().iter().all(|node| disks.writes(node) == chunks));
         }
+    });
+}
+
+/// What the nodes released of the last file must not count for this one.
+#[test]
+fn a_channel_is_used_again_by_nodes_that_have_become_slow() {
+    for_seeds(50, |seed| {
+        let plan = small_plan(3);
+        let cluster = Cluster::new(seed, 3, &plan.layout);
+        let (disks, last) = (Disks::default(), content(seed, 600));
+        start_receivers(&cluster, &plan, &disks);
+        let (mut sender, everyone) = (Sender::new(&cluster, &plan), cluster.compute());
+        let (slow, sent) = (disks.clone(), last.clone());
+        cluster.run(async move {
+            sender.send(&everyone, &content(seed + 1, 900)).await.expect("nothing fails");
+            slow.slow_down();
+            sender.send(&everyone, &sent).await.expect("nothing fails");
+        });
+        assert!(cluster.compute().iter().all(|node| disks.has(node, &last)));
     });
 }
 
