@@ -1,2 +1,25 @@
-//! Placeholder.
-fn main() {}
+//! `storm`: the command line, the embedded cluster, and the daemons' mains.
+//!
+//! A command parses its options ([`cli`]), finds the cluster that is meant
+//! ([`target`]) or makes one ([`local_cluster`]), asks its Machine Manager over
+//! the client API, and prints the answer ([`output`]). It keeps no state but
+//! the record of the cluster that `storm up` started.
+
+mod attach;
+mod cli;
+mod command;
+mod config;
+mod daemon;
+mod duration;
+mod failure;
+mod job_request;
+mod local_cluster;
+mod output;
+mod target;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(command::run(cli::Cli::parse()))
+}

@@ -1,0 +1,147 @@
+//! Following a job: its output comes here, our input goes there, and an
+//! interruption cancels it.
+
+mod input;
+mod labeller;
+mod signals;
+mod terminal;
+
+use crate::failure::{EXIT_INTERRUPTED, Failure};
+use input::Input;
+use signals::Interrupts;
+use storm_mm::api::{
+    Client, ClientError, ClientReplies, ClientRequests, JobState, LaunchBreakdown, ManagerRequest,
+    Reply, ReplyLine,
+};
+use storm_rm::{InputSpec, JobId};
+use terminal::Terminal;
+
+/// How a job ended that was followed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Outcome {
+    /// The job.
+    pub(crate) job: JobId,
+    /// How it ended.
+    pub(crate) state: JobState,
+    /// Its status, or that of the interruption.
+    pub(crate) exit_code: u8,
+    /// Why it ended so.
+    pub(crate) reason: Option<String>,
+    /// How long its launch took.
+    pub(crate) breakdown: Option<LaunchBreakdown>,
+    /// Where it ran.
+    pub(crate) node_list: Option<String>,
+}
+
+/// What to follow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Follow {
+    /// The job.
+    pub(crate) job: JobId,
+    /// The number of the request under which its events come.
+    pub(crate) request: u64,
+    /// What it reads.
+    pub(crate) input: InputSpec,
+    /// Put the rank before each line.
+    pub(crate) label: bool,
+}
+
+/// Follows until the job has ended. The first interruption cancels it; after
+/// the second one the caller is to clean up and leave.
+pub(crate) async fn follow(client: Client, what: Follow) -> Result<Outcome, Failure> {
+    let (requests, mut replies) = client.split();
+    let mut interrupts = Interrupts::listen()?;
+    let mut follower = Follower {
+        what,
+        requests,
+        input: Input::start(what.input),
+        awaiting_ok: None,
+        terminal: Terminal::new(what.label),
+        node_list: None,
+        interrupted: None,
+    };
+    let outcome = follower.run(&mut replies, &mut interrupts).await;
+    follower.terminal.finish().await?;
+    outcome
+}
+
+struct Follower {
+    what: Follow,
+    requests: ClientRequests,
+    input: Input,
+    /// The request whose answer allows the next input.
+    awaiting_ok: Option<u64>,
+    terminal: Terminal,
+    node_list: Option<String>,
+    interrupted: Option<u8>,
+}
+
+impl Follower {
+    async fn run(
+        &mut self,
+        replies: &mut ClientReplies,
+        interrupts: &mut Interrupts,
+    ) -> Result<Outcome, Failure> {
+        loop {
+            let may_send = self.awaiting_ok.is_none();
+            tokio::select! {
+                line = replies.next() => {
+                    let line = line?.ok_or(ClientError::Closed)?;
+                    if let Some(outcome) = self.take(line).await? {
+                        return Ok(outcome);
+                    }
+                }
+                status = interrupts.next() => self.interrupt(status).await?,
+                data = self.input.next(), if may_send => {
+                    let eof = data.is_empty();
+                    let input = ManagerRequest::Input { job: self.what.job, data, eof };
+                    self.awaiting_ok = Some(self.requests.send(input).await?);
+                }
+            }
+        }
+    }
+
+    /// Acts on a reply; the outcome when it was the last.
+    async fn take(&mut self, line: ReplyLine) -> Result<Option<Outcome>, Failure> {
+        if Some(line.id) == self.awaiting_ok {
+            self.awaiting_ok = None;
+            if let Reply::Error { .. } = line.reply {
+                // The job reads no more: it is over, or closed its input.
+                self.input.stop();
+            }
+            return Ok(None);
+        }
+        match line.reply {
+            Reply::Error { error } if line.id == self.what.request || line.id == 0 => {
+                Err(error.into())
+            }
+            Reply::Output { rank, stream, data, .. } => {
+                self.terminal.write(rank, stream, &data).await?;
+                Ok(None)
+            }
+            Reply::State { node_list, .. } => {
+                self.node_list = node_list.or(self.node_list.take());
+                Ok(None)
+            }
+            Reply::Ended { job, state, exit_code, reason, breakdown } => {
+                let exit_code = self.interrupted.unwrap_or(exit_code);
+                let node_list = self.node_list.take();
+                Ok(Some(Outcome { job, state, exit_code, reason, breakdown, node_list }))
+            }
+            // Answers to our own cancellation; nothing else was asked.
+            _ => Ok(None),
+        }
+    }
+
+    async fn interrupt(&mut self, status: u8) -> Result<(), Failure> {
+        if self.interrupted.is_some() {
+            return Err(Failure::new("interrupted", "interrupted twice: storm leaves at once")
+                .exit(EXIT_INTERRUPTED));
+        }
+        self.interrupted = Some(status);
+        self.input.stop();
+        let cancel = ManagerRequest::Cancel { jobs: vec![self.what.job], signal: None };
+        self.requests.send(cancel).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! Which cluster is meant, and the size of local ones.
+
+use crate::duration::parse_time;
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Which cluster.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ClusterOptions {
+    /// Socket of the cluster's Machine Manager [env: STORM_SOCKET]
+    #[arg(long, value_name = "PATH", help_heading = "Cluster")]
+    pub(crate) socket: Option<PathBuf>,
+}
+
+/// The embedded cluster of `submit` and `run`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct EmbeddedOptions {
+    /// Use an embedded cluster of this many nodes [default: 64]
+    #[arg(
+        long,
+        value_name = "N",
+        help_heading = "Cluster",
+        conflicts_with = "socket",
+        value_parser = clap::value_parser!(u32).range(1..=4096)
+    )]
+    pub(crate) nodes: Option<u32>,
+    /// Use an embedded cluster with this many processing elements per node [default: 4]
+    #[arg(
+        long,
+        value_name = "P",
+        help_heading = "Cluster",
+        conflicts_with = "socket",
+        value_parser = clap::value_parser!(u32).range(1..=1024)
+    )]
+    pub(crate) pes: Option<u32>,
+    /// Time slice of the embedded cluster, as 50ms [default: 50ms]
+    #[arg(
+        long,
+        value_name = "TIME",
+        help_heading = "Cluster",
+        conflicts_with = "socket",
+        value_parser = parse_time
+    )]
+    pub(crate) quantum: Option<Duration>,
+}
+
+/// Options of `up`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+The cluster runs as you, in the background, until `storm down`. Every command of
+yours uses it meanwhile. Several policies divide the nodes into partitions of
+about the same size, each named after its policy.
+
+Examples:
+  storm up                             8 nodes of 4 processing elements
+  storm up --nodes 64 --quantum 2ms
+  storm up --nodes 8 --sched gang,fcfs")]
+pub(crate) struct UpOptions {
+    /// Number of nodes
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 8,
+        value_parser = clap::value_parser!(u32).range(1..=4096)
+    )]
+    pub(crate) nodes: u32,
+    /// Processing elements per node
+    #[arg(
+        long,
+        value_name = "P",
+        default_value_t = 4,
+        value_parser = clap::value_parser!(u32).range(1..=1024)
+    )]
+    pub(crate) pes: u32,
+    /// Scheduling policies, a partition each
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "gang")]
+    pub(crate) sched: Vec<String>,
+    /// Time slice of gang scheduling
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_time)]
+    pub(crate) quantum: Duration,
+}

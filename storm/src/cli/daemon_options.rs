@@ -1,0 +1,136 @@
+//! Options of the two daemons.
+
+use crate::duration::parse_time;
+use clap::Args;
+use std::net::ToSocketAddrs;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Options of `storm mm`: a configured cluster, or one of local nodes.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  storm mm --config /etc/storm/storm.toml
+  storm mm --local-nodes 4 --pes 2 --runtime-dir /dev/shm/mine
+
+The second form starts the Node Managers itself; `storm up` uses it.")]
+pub(crate) struct MmOptions {
+    /// Configuration file of the cluster
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "local_nodes",
+        conflicts_with = "local_nodes"
+    )]
+    pub(crate) config: Option<PathBuf>,
+    /// Start this many Node Managers on this machine
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "runtime_dir",
+        help_heading = "Local cluster",
+        value_parser = clap::value_parser!(u32).range(1..=4096)
+    )]
+    pub(crate) local_nodes: Option<u32>,
+    /// Processing elements of each local node
+    #[arg(
+        long,
+        value_name = "P",
+        default_value_t = 4,
+        help_heading = "Local cluster",
+        value_parser = clap::value_parser!(u32).range(1..=1024)
+    )]
+    pub(crate) pes: u32,
+    /// Directory for the sockets, files and journal of the local cluster
+    #[arg(long, value_name = "DIR", help_heading = "Local cluster")]
+    pub(crate) runtime_dir: Option<PathBuf>,
+    /// Policies of the local cluster, a partition each
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        default_value = "gang",
+        help_heading = "Local cluster"
+    )]
+    pub(crate) partition_sched: Vec<String>,
+    /// Time slice of the local cluster
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "50ms",
+        value_parser = parse_time,
+        help_heading = "Local cluster"
+    )]
+    pub(crate) quantum: Duration,
+    /// End the cluster and remove its directory at end of file on this descriptor
+    #[arg(long, value_name = "FD", help_heading = "Local cluster")]
+    pub(crate) lifeline_fd: Option<RawFd>,
+    /// Write one JSON line here when every node has joined, or the start failed
+    #[arg(long, value_name = "FD", help_heading = "Local cluster")]
+    pub(crate) ready_fd: Option<RawFd>,
+}
+
+/// Options of `storm nm`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Example:
+  storm nm --mm head:7117 --name n1 --pes 16")]
+pub(crate) struct NmOptions {
+    /// Address of the Machine Manager
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) mm: NodeAddress,
+    /// This node's name in the cluster's configuration
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: String,
+    /// Processing elements to offer [default: the processors that it may use]
+    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) pes: Option<u32>,
+    /// Directory for the jobs' files; should allow execution and lie in memory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) work_dir: Option<PathBuf>,
+    /// Address to listen on for other nodes; by default the one that reaches the MM
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) listen: Option<NodeAddress>,
+    /// The cluster's key, as the Machine Manager has it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Leave at end of file on this descriptor
+    #[arg(long, value_name = "FD")]
+    pub(crate) lifeline_fd: Option<RawFd>,
+}
+
+/// A host, by name or number, and a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeAddress(String);
+
+impl NodeAddress {
+    /// As it was written.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The first address that the name resolves to.
+    pub(crate) fn resolve(&self) -> std::io::Result<std::net::SocketAddr> {
+        self.0.to_socket_addrs()?.next().ok_or_else(|| std::io::ErrorKind::NotFound.into())
+    }
+}
+
+/// Not a host and a port.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("HOST:PORT is expected, as head:7117 or [::1]:7117")]
+pub(crate) struct NotAnAddress;
+
+impl FromStr for NodeAddress {
+    type Err = NotAnAddress;
+
+    fn from_str(text: &str) -> Result<NodeAddress, NotAnAddress> {
+        match text.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+                Ok(NodeAddress(text.to_owned()))
+            }
+            _ => Err(NotAnAddress),
+        }
+    }
+}

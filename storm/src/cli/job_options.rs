@@ -1,0 +1,143 @@
+//! Options of `submit` and `run`.
+
+use super::{ClusterOptions, EmbeddedOptions};
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const AFTER_HELP: &str = "\
+PROGRAM with a slash is a path; without one it is looked for in the current
+directory, then in PATH. It is copied to every node unless --no-bcast is given.
+What follows PROGRAM belongs to it: options of storm come before.
+
+`submit` to a cluster prints the job's number and returns; output goes to
+storm-JOB.out in the current directory. `run`, and either of them on an embedded
+cluster, follows the job: output comes here, interrupting (Ctrl-C) cancels it,
+a second time ends storm at once.
+
+In output names %j is the job, %r the rank, %n the node, %% a percent sign.
+
+Examples:
+  storm submit -n 256 --sched gang ./sweep3d
+  storm run -n 4 --label --time 10m ./solver input.dat
+  storm submit -n 64 --output 'out-%j-%r.txt' --bcast mesh.bin ./solver
+
+Exit status: that of the job when it is followed (`storm help`).";
+
+/// What to run, and how.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct JobOptions {
+    /// Number of processes [default: 1, or one per node with -N]
+    #[arg(short = 'n', long = "ntasks", value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) procs: Option<u32>,
+    /// Number of nodes to spread them over
+    #[arg(short = 'N', value_name = "NODES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) on_nodes: Option<u32>,
+    /// Scheduling policy: selects a partition that runs it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sched: Option<String>,
+    /// Partition
+    #[arg(long, short, value_name = "P")]
+    pub(crate) partition: Option<String>,
+    /// Time limit: 90s, 10m, 1h30m, or MM, MM:SS, HH:MM:SS, D-HH:MM:SS
+    #[arg(long, short, value_name = "T", value_parser = crate::duration::parse_time_limit)]
+    pub(crate) time: Option<Duration>,
+    /// Name of the job [default: that of the program]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Put the job back in the queue if a node of it dies
+    #[arg(long)]
+    pub(crate) requeue: bool,
+    /// Working directory of the processes [default: the current one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) chdir: Option<PathBuf>,
+
+    /// Write standard output to files on the nodes
+    #[arg(long, short, value_name = "F", help_heading = "Input and output")]
+    pub(crate) output: Option<OsString>,
+    /// Write standard error to other files than standard output
+    #[arg(long, short, value_name = "F", requires = "output", help_heading = "Input and output")]
+    pub(crate) error: Option<OsString>,
+    /// Which processes read standard input [default: 0 when followed, else none]
+    #[arg(long, value_name = "none|0|all", help_heading = "Input and output")]
+    pub(crate) input: Option<InputArgument>,
+    /// Put the rank before each line of output
+    #[arg(long, short, conflicts_with = "output", help_heading = "Input and output")]
+    pub(crate) label: bool,
+
+    /// PROGRAM exists on every node: do not copy it
+    #[arg(long, help_heading = "Files")]
+    pub(crate) no_bcast: bool,
+    /// Copy FILE to every node: into the job's directory there, or to DEST
+    #[arg(long, value_name = "FILE[:DEST]", help_heading = "Files",
+          value_parser = OsStringValueParser::new().try_map(BcastArgument::parse))]
+    pub(crate) bcast: Vec<BcastArgument>,
+
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+    #[command(flatten)]
+    pub(crate) embedded: EmbeddedOptions,
+
+    /// Program and its arguments
+    #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1..,
+          trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// Which processes read standard input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputArgument {
+    /// None of them.
+    None,
+    /// Rank 0.
+    #[value(name = "0")]
+    RankZero,
+    /// All of them, each the whole input.
+    All,
+}
+
+/// A file to ship.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BcastArgument {
+    /// The file here.
+    pub(crate) file: PathBuf,
+    /// The absolute path on the nodes, when given.
+    pub(crate) destination: Option<OsString>,
+}
+
+/// Not `FILE[:DEST]`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotABcast {
+    #[error("a file is expected before the colon")]
+    NoFile,
+    #[error("the destination {} is not an absolute path", .0.display())]
+    Relative(OsString),
+}
+
+impl BcastArgument {
+    fn parse(text: OsString) -> Result<BcastArgument, NotABcast> {
+        let bytes = text.as_bytes();
+        // The last ":/" separates: a file's name may hold colons of its own.
+        let colon = bytes.windows(2).rposition(|pair| pair == b":/");
+        let (file, destination) = match colon {
+            Some(at) => (&bytes[..at], Some(OsStr::from_bytes(&bytes[at + 1..]).to_owned())),
+            None => (bytes, None),
+        };
+        if file.is_empty() {
+            return Err(NotABcast::NoFile);
+        }
+        let file = PathBuf::from(OsStr::from_bytes(file));
+        if destination.is_none()
+            && !file.exists()
+            && let Some(at) = bytes.iter().rposition(|&byte| byte == b':')
+        {
+            return Err(NotABcast::Relative(OsStr::from_bytes(&bytes[at + 1..]).to_owned()));
+        }
+        Ok(BcastArgument { file, destination })
+    }
+}

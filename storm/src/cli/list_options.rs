@@ -1,0 +1,100 @@
+//! Options of the verbs that list jobs and nodes, and that end jobs.
+
+use super::ClusterOptions;
+use clap::Args;
+use nix::sys::signal::Signal;
+use storm_mm::api::JobState;
+use storm_rm::JobId;
+
+/// Options of `queue`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct QueueOptions {
+    /// Only these jobs
+    #[arg(value_name = "JOB", value_parser = parse_job)]
+    pub(crate) jobs: Vec<JobId>,
+    /// Only jobs of this user, by name or number
+    #[arg(long, short, value_name = "USER")]
+    pub(crate) user: Option<String>,
+    /// Only jobs in these states, as PENDING,RUNNING
+    #[arg(long, short = 't', value_name = "STATE,...", value_delimiter = ',')]
+    pub(crate) state: Vec<JobState>,
+    /// Also jobs that have ended
+    #[arg(long, short)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+/// Options of `hist`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct HistOptions {
+    /// Only these jobs
+    #[arg(value_name = "JOB", value_parser = parse_job)]
+    pub(crate) jobs: Vec<JobId>,
+    /// Only jobs of this user, by name or number
+    #[arg(long, short, value_name = "USER")]
+    pub(crate) user: Option<String>,
+    /// At most this many, the latest first
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
+    pub(crate) limit: u32,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+/// A job.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct JobArgument {
+    /// Number of the job
+    #[arg(value_name = "JOB", value_parser = parse_job)]
+    pub(crate) job: JobId,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+/// Options of `cancel`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  storm cancel 7 8
+  storm cancel 7 --signal USR1")]
+pub(crate) struct CancelOptions {
+    /// Numbers of the jobs
+    #[arg(value_name = "JOB", required = true, value_parser = parse_job)]
+    pub(crate) jobs: Vec<JobId>,
+    /// Send this signal to their processes instead, by name or number
+    #[arg(long, short, value_name = "SIGNAL", value_parser = parse_signal)]
+    pub(crate) signal: Option<i32>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+/// Options of `nodes`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NodesOptions {
+    /// A line per node, not one per group of nodes that are alike
+    #[arg(long, short)]
+    pub(crate) long: bool,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+fn parse_job(text: &str) -> Result<JobId, String> {
+    match text.parse::<u64>() {
+        Ok(number) if number > 0 => Ok(JobId(number)),
+        _ => Err("a job is a number from 1, as `storm queue` shows".to_owned()),
+    }
+}
+
+fn parse_signal(text: &str) -> Result<i32, String> {
+    if let Ok(number) = text.parse::<i32>() {
+        return match Signal::try_from(number) {
+            Ok(_) => Ok(number),
+            Err(_) => Err("no signal has this number".to_owned()),
+        };
+    }
+    let upper = text.to_ascii_uppercase();
+    let name = if upper.starts_with("SIG") { upper } else { format!("SIG{upper}") };
+    name.parse::<Signal>()
+        .map(|signal| signal as i32)
+        .map_err(|_| "a signal is expected, as TERM, SIGUSR1 or 15".to_owned())
+}

@@ -1,0 +1,91 @@
+//! The command line: every verb and option, and their help.
+//!
+//! What it does not do: look at the system. The values here are what the user
+//! typed; [`crate::command`] gives them their meaning.
+
+mod cluster_options;
+mod daemon_options;
+mod job_options;
+mod list_options;
+
+pub(crate) use cluster_options::{ClusterOptions, EmbeddedOptions, UpOptions};
+pub(crate) use daemon_options::{MmOptions, NmOptions, NodeAddress};
+pub(crate) use job_options::{BcastArgument, InputArgument, JobOptions};
+pub(crate) use list_options::{
+    CancelOptions, HistOptions, JobArgument, NodesOptions, QueueOptions,
+};
+
+use clap::{Args, Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  storm submit -n 256 ./sweep3d      run on a cluster, or on an embedded one
+  storm up --nodes 8                 keep a cluster of 8 nodes on this machine
+  storm run -n 4 --label hostname    run on it and follow the output
+  storm queue                        what runs and waits
+  storm explain 7                    why job 7 does not run
+  storm down                         end the kept cluster
+
+Which cluster: --socket, else STORM_SOCKET, else the one kept by `storm up`, else
+/run/storm/mm.sock; `submit` and `run` without any of them use an embedded one.
+
+Exit status:
+  of a job that is followed: its highest, 128+N if signal N ended a process
+  0 done   1 refused or failed   2 wrong usage   130 interrupted
+  125 storm itself failed while it followed a job
+  126 the program cannot be executed   127 it was not found";
+
+/// Launches and gang-schedules parallel jobs on a cluster.
+#[derive(Debug, Parser)]
+#[command(name = "storm", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) display: DisplayOptions,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// How results are shown.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct DisplayOptions {
+    /// Print results and errors as JSON
+    #[arg(long, global = true, display_order = 900)]
+    pub(crate) json: bool,
+    /// Print only what is needed: ids and states, no headers, no progress
+    #[arg(long, short, global = true, conflicts_with = "json", display_order = 901)]
+    pub(crate) quiet: bool,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Submit a job; without a cluster, run it on an embedded one
+    Submit(Box<JobOptions>),
+    /// Run a job and follow it until it ends
+    Run(Box<JobOptions>),
+    /// List jobs that wait or run
+    Queue(QueueOptions),
+    /// Show everything about a job
+    Show(JobArgument),
+    /// Tell why a job does not run
+    Explain(JobArgument),
+    /// End jobs, or send them a signal
+    Cancel(CancelOptions),
+    /// List the nodes
+    Nodes(NodesOptions),
+    /// List jobs that have ended
+    Hist(HistOptions),
+    /// Start a cluster on this machine and keep it
+    Up(UpOptions),
+    /// End the cluster that `up` keeps, and all of its jobs
+    Down,
+    /// Run a Machine Manager: the daemon of a cluster
+    Mm(MmOptions),
+    /// Run a Node Manager: the daemon of a node
+    Nm(NmOptions),
+    /// Print the version
+    Version,
+}
+
+#[cfg(test)]
+mod tests;

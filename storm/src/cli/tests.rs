@@ -1,0 +1,1 @@
+//! How command lines are understood.

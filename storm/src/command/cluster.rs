@@ -1,0 +1,100 @@
+//! `up` and `down`: the cluster that is kept for a user.
+
+use super::print;
+use super::progress::waiting;
+use crate::cli::UpOptions;
+use crate::failure::Failure;
+use crate::local_cluster::{
+    KeptCluster, LocalClusterError, LocalClusterShape, StateDir, start_kept,
+};
+use crate::output::Output;
+use nix::sys::signal::Signal;
+use std::time::Duration;
+use storm_mm::api::{Client, ManagerRequest};
+use tokio::time::{sleep, timeout};
+
+/// Room that a kept cluster should find for its jobs' files.
+const FREE_BYTES: u64 = 1 << 30;
+
+/// How long each way of ending a cluster may take: asking it, then SIGTERM,
+/// then SIGKILL.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Between two looks whether it has ended.
+const END_POLL: Duration = Duration::from_millis(10);
+
+/// `up`.
+pub(super) async fn up(
+    options: UpOptions,
+    output: &dyn Output,
+    silent: bool,
+) -> Result<u8, Failure> {
+    let state = StateDir::of_user();
+    let _lock = state.lock()?;
+    if let Some(kept) = state.read() {
+        if kept.process.is_alive() {
+            let KeptCluster { nodes, pes, started, .. } = kept;
+            let started = started.to_string();
+            return Err(LocalClusterError::AlreadyUp { nodes, pes, started }.into());
+        }
+        clean(&kept, &state)?;
+    }
+    let UpOptions { nodes, pes, sched, quantum } = options;
+    let shape = LocalClusterShape { nodes, pes, sched, quantum };
+    let kept = {
+        let _spinner = waiting(silent, "starting the nodes");
+        start_kept(&shape, &state, FREE_BYTES).await?
+    };
+    print(&output.up(&kept))?;
+    Ok(0)
+}
+
+/// `down`.
+pub(super) async fn down(output: &dyn Output) -> Result<u8, Failure> {
+    let state = StateDir::of_user();
+    let _lock = state.lock()?;
+    let Some(kept) = state.read() else {
+        print(&output.down(false))?;
+        return Ok(0);
+    };
+    let alive = kept.process.is_alive();
+    if alive {
+        end(&kept).await?;
+    }
+    clean(&kept, &state)?;
+    print(&output.down(alive))?;
+    Ok(0)
+}
+
+/// Ends the cluster, the gentle way first.
+async fn end(kept: &KeptCluster) -> Result<(), Failure> {
+    let asked = timeout(END_TIMEOUT, async {
+        Client::connect(&kept.socket).await?.call(ManagerRequest::Shutdown).await
+    });
+    if matches!(asked.await, Ok(Ok(_))) && has_ended(kept).await {
+        return Ok(());
+    }
+    for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+        kept.process.signal(signal).map_err(|error| Failure::of("local-cluster", &error))?;
+        if has_ended(kept).await {
+            return Ok(());
+        }
+    }
+    Err(LocalClusterError::WillNotEnd { pid: kept.process.pid }.into())
+}
+
+async fn has_ended(kept: &KeptCluster) -> bool {
+    let ended = async {
+        while kept.process.is_alive() {
+            sleep(END_POLL).await;
+        }
+    };
+    timeout(END_TIMEOUT, ended).await.is_ok()
+}
+
+/// Removes what an ended cluster left.
+fn clean(kept: &KeptCluster, state: &StateDir) -> Result<(), Failure> {
+    kept.remove_files()
+        .and_then(|()| state.forget())
+        .map_err(|error| Failure::of("local-cluster", &error))
+}

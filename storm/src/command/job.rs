@@ -1,0 +1,148 @@
+//! `submit` and `run`.
+
+use super::progress::{Upload, waiting};
+use super::{choices, note, print};
+use crate::attach::{Follow, Outcome, follow};
+use crate::cli::JobOptions;
+use crate::failure::{EXIT_FAILED, EXIT_STORM_FAILED, Failure};
+use crate::job_request::job_request;
+use crate::local_cluster::{LocalClusterShape, start_embedded};
+use crate::output::Output;
+use crate::target::Target;
+use std::path::Path;
+use std::time::Duration;
+use storm_mm::api::{Client, Submission};
+use storm_rm::{JobId, Program};
+
+/// Size of an embedded cluster, and its time slice: 50 ms as in the paper.
+const EMBEDDED_NODES: u32 = 64;
+const EMBEDDED_PES: u32 = 4;
+const EMBEDDED_QUANTUM: Duration = Duration::from_millis(50);
+/// Its policy when the job asks for none.
+const EMBEDDED_SCHED: &str = "gang";
+
+/// `submit`: returns at once, but follows on an embedded cluster.
+pub(super) async fn submit(
+    options: &JobOptions,
+    output: &dyn Output,
+    silent: bool,
+) -> Result<u8, Failure> {
+    match choices(&options.cluster).for_job(&options.embedded)? {
+        Target::Cluster(socket) => {
+            let submission = job_request(options, false)?;
+            let (_, job, _) = send(&socket, submission, silent).await?;
+            print(&output.submitted(job))?;
+            Ok(0)
+        }
+        Target::Embedded { asked_for } => embedded(options, asked_for, output, silent).await,
+    }
+}
+
+/// `run`: follows the job.
+pub(super) async fn run(
+    options: &JobOptions,
+    output: &dyn Output,
+    silent: bool,
+) -> Result<u8, Failure> {
+    match choices(&options.cluster).for_job(&options.embedded)? {
+        Target::Cluster(socket) => {
+            let submission = job_request(options, true)?;
+            let outcome = submit_and_follow(&socket, submission, options, silent).await?;
+            // Who runs a job on a cluster wants its output, not our figures.
+            Ok(report(options, &Outcome { breakdown: None, ..outcome }, output))
+        }
+        Target::Embedded { asked_for } => embedded(options, asked_for, output, silent).await,
+    }
+}
+
+async fn embedded(
+    options: &JobOptions,
+    asked_for: bool,
+    output: &dyn Output,
+    silent: bool,
+) -> Result<u8, Failure> {
+    let submission = job_request(options, true)?;
+    let shape = shape(options);
+    let because = if asked_for { "" } else { "no cluster configured; " };
+    let LocalClusterShape { nodes, pes, .. } = shape;
+    note(&output.note(&format!(
+        "{because}running on an embedded cluster of {nodes} nodes x {pes} PEs on this machine"
+    )));
+    let cluster = {
+        let _spinner = waiting(silent, "starting the nodes");
+        start_embedded(&shape, job_bytes(&submission)).await?
+    };
+    let outcome = submit_and_follow(cluster.socket(), submission, options, silent).await;
+    cluster.end().await;
+    Ok(report(options, &outcome?, output))
+}
+
+fn shape(options: &JobOptions) -> LocalClusterShape {
+    LocalClusterShape {
+        nodes: options.embedded.nodes.unwrap_or(EMBEDDED_NODES),
+        pes: options.embedded.pes.unwrap_or(EMBEDDED_PES),
+        sched: vec![options.sched.clone().unwrap_or_else(|| EMBEDDED_SCHED.to_owned())],
+        quantum: options.embedded.quantum.unwrap_or(EMBEDDED_QUANTUM),
+    }
+}
+
+/// What the job's files take on a node.
+fn job_bytes(submission: &Submission) -> u64 {
+    let program = match &submission.spec.program {
+        Program::Shipped(file) => file.size_bytes,
+        Program::OnNodes(_) => 0,
+    };
+    submission.spec.files.iter().map(|file| file.size_bytes).fold(program, u64::saturating_add)
+}
+
+/// Connects and submits; the client, the job and the number of the request.
+async fn send(
+    socket: &Path,
+    submission: Submission,
+    silent: bool,
+) -> Result<(Client, JobId, u64), Failure> {
+    let mut client = Client::connect(socket).await?;
+    let mut upload = Upload::new(silent);
+    let (job, request) = client.submit(submission, |progress| upload.show(progress)).await?;
+    Ok((client, job, request))
+}
+
+async fn submit_and_follow(
+    socket: &Path,
+    submission: Submission,
+    options: &JobOptions,
+    silent: bool,
+) -> Result<Outcome, Failure> {
+    let input = submission.spec.input;
+    let (client, job, request) = send(socket, submission, silent).await?;
+    let what = Follow { job, request, input, label: options.label };
+    follow(client, what).await.map_err(|failure| match failure.exit {
+        EXIT_FAILED => failure.exit(EXIT_STORM_FAILED),
+        _ => failure,
+    })
+}
+
+/// Tells how the job ended; the exit status.
+fn report(options: &JobOptions, outcome: &Outcome, output: &dyn Output) -> u8 {
+    let procs = options.procs.or(options.on_nodes).unwrap_or(1);
+    note(&output.outcome(outcome, procs));
+    if outcome.exit_code != 0
+        && let Some(option) = misplaced_option(options)
+    {
+        note(&output.note(&format!(
+            "{option} came after the program and was given to it; options of storm come before"
+        )));
+    }
+    outcome.exit_code
+}
+
+/// An argument of the program that looks as if it was meant for storm.
+fn misplaced_option(options: &JobOptions) -> Option<&str> {
+    const OURS: [&str; 6] = ["--sched", "--partition", "--nodes", "--pes", "--label", "--no-bcast"];
+    options
+        .program
+        .iter()
+        .skip(1)
+        .filter_map(|argument| argument.to_str())
+        .find(|argument| OURS.contains(&argument.split('=').next().unwrap_or(argument)))
+}

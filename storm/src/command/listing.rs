@@ -1,0 +1,95 @@
+//! The verbs that ask one question: `queue`, `hist`, `show`, `explain`,
+//! `nodes`, `cancel`.
+
+use super::{connect, print};
+use crate::cli::{CancelOptions, HistOptions, JobArgument, NodesOptions, QueueOptions};
+use crate::failure::{EXIT_FAILED, Failure};
+use crate::output::Output;
+use nix::unistd::User;
+use storm_mm::api::{HistoryQuery, JobFilter, ManagerRequest, Reply};
+
+/// `queue`.
+pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<u8, Failure> {
+    let filter = JobFilter {
+        states: options.state,
+        uids: uids(options.user.as_deref())?,
+        jobs: options.jobs,
+        history: options.all,
+    };
+    match connect(&options.cluster).await?.call(ManagerRequest::Jobs(filter)).await? {
+        Reply::Jobs { jobs, .. } => print(&output.jobs(&jobs)).map(|()| 0),
+        other => Err(misunderstood(&other)),
+    }
+}
+
+/// `hist`.
+pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8, Failure> {
+    let query = HistoryQuery {
+        uids: uids(options.user.as_deref())?,
+        jobs: options.jobs,
+        limit: options.limit,
+    };
+    match connect(&options.cluster).await?.call(ManagerRequest::History(query)).await? {
+        Reply::Jobs { jobs, .. } => print(&output.jobs(&jobs)).map(|()| 0),
+        other => Err(misunderstood(&other)),
+    }
+}
+
+/// `show`.
+pub(super) async fn show(options: JobArgument, output: &dyn Output) -> Result<u8, Failure> {
+    let request = ManagerRequest::Show { job: options.job };
+    match connect(&options.cluster).await?.call(request).await? {
+        Reply::Job { job } => print(&output.job(&job)).map(|()| 0),
+        other => Err(misunderstood(&other)),
+    }
+}
+
+/// `explain`.
+pub(super) async fn explain(options: JobArgument, output: &dyn Output) -> Result<u8, Failure> {
+    let request = ManagerRequest::Explain { job: options.job };
+    match connect(&options.cluster).await?.call(request).await? {
+        Reply::Explanation { explanation } => print(&output.explanation(&explanation)).map(|()| 0),
+        other => Err(misunderstood(&other)),
+    }
+}
+
+/// `nodes`.
+pub(super) async fn nodes(options: NodesOptions, output: &dyn Output) -> Result<u8, Failure> {
+    match connect(&options.cluster).await?.call(ManagerRequest::Nodes).await? {
+        Reply::Nodes { nodes } => print(&output.nodes(&nodes, options.long)).map(|()| 0),
+        other => Err(misunderstood(&other)),
+    }
+}
+
+/// `cancel`: fails if any of the jobs could not be ended.
+pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Result<u8, Failure> {
+    let CancelOptions { jobs, signal, cluster } = options;
+    let request = ManagerRequest::Cancel { jobs, signal };
+    match connect(&cluster).await?.call(request).await? {
+        Reply::Cancelled { jobs } => {
+            print(&output.cancelled(&jobs, signal.is_some()))?;
+            let failed = jobs.iter().any(|outcome| outcome.error.is_some());
+            Ok(if failed { EXIT_FAILED } else { 0 })
+        }
+        other => Err(misunderstood(&other)),
+    }
+}
+
+/// A user by name or number, as a filter.
+fn uids(user: Option<&str>) -> Result<Vec<u32>, Failure> {
+    let Some(user) = user else { return Ok(Vec::new()) };
+    if let Ok(uid) = user.parse() {
+        return Ok(vec![uid]);
+    }
+    match User::from_name(user) {
+        Ok(Some(found)) => Ok(vec![found.uid.as_raw()]),
+        Ok(None) => Err(Failure::new("no-such-user", format!("there is no user {user}"))
+            .hint("a user id works as well")),
+        Err(error) => Err(Failure::of("no-such-user", &error)),
+    }
+}
+
+fn misunderstood(reply: &Reply) -> Failure {
+    let code = "protocol";
+    Failure::new(code, format!("the manager answered something else: {reply:?}"))
+}

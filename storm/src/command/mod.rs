@@ -1,0 +1,90 @@
+//! The verbs: each asks a manager, or starts one, and prints the answer.
+
+mod cluster;
+mod job;
+mod listing;
+mod progress;
+
+use crate::cli::{Cli, ClusterOptions, Command};
+use crate::daemon::{DaemonError, run_mm, run_nm};
+use crate::failure::Failure;
+use crate::local_cluster::StateDir;
+use crate::output::{self, Output};
+use crate::target::Choices;
+use std::io::{self, Write};
+use storm_mm::api::Client;
+
+/// Does what the command line says; the exit status.
+pub(crate) fn run(cli: Cli) -> u8 {
+    let output = output::chosen(cli.display);
+    let result = match cli.command {
+        Command::Mm(options) => run_mm(options).map(|()| 0).map_err(Failure::from),
+        Command::Nm(options) => run_nm(options).map(|()| 0).map_err(Failure::from),
+        Command::Version => print(&output.version()).map(|()| 0),
+        command => client_command(command, output.as_ref(), cli.display.quiet || cli.display.json),
+    };
+    match result {
+        Ok(status) => status,
+        Err(failure) => {
+            note(&output.failure(&failure));
+            failure.exit
+        }
+    }
+}
+
+/// The verbs that speak to a manager.
+fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result<u8, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::of("runtime", &error))?;
+    let result = runtime.block_on(async {
+        match command {
+            Command::Submit(options) => job::submit(&options, output, silent).await,
+            Command::Run(options) => job::run(&options, output, silent).await,
+            Command::Queue(options) => listing::queue(options, output).await,
+            Command::Hist(options) => listing::hist(options, output).await,
+            Command::Show(options) => listing::show(options, output).await,
+            Command::Explain(options) => listing::explain(options, output).await,
+            Command::Nodes(options) => listing::nodes(options, output).await,
+            Command::Cancel(options) => listing::cancel(options, output).await,
+            Command::Up(options) => cluster::up(options, output, silent).await,
+            Command::Down => cluster::down(output).await,
+            Command::Mm(_) | Command::Nm(_) | Command::Version => Ok(0),
+        }
+    });
+    // A read of our standard input that never returns must not keep us.
+    runtime.shutdown_background();
+    result
+}
+
+/// Connects to the cluster that the options mean.
+async fn connect(options: &ClusterOptions) -> Result<Client, Failure> {
+    let socket = choices(options).required()?;
+    Ok(Client::connect(&socket).await?)
+}
+
+fn choices(options: &ClusterOptions) -> Choices {
+    Choices::find(options.socket.as_deref(), StateDir::of_user().live_socket())
+}
+
+/// Prints a result. A reader that has left wants no more.
+fn print(text: &str) -> Result<(), Failure> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::of("output", &error))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Prints what is no result. There is nobody to tell that nobody can be told.
+fn note(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+impl From<DaemonError> for Failure {
+    fn from(error: DaemonError) -> Failure {
+        Failure::of("daemon", &error)
+    }
+}

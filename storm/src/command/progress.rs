@@ -1,0 +1,73 @@
+//! Progress on a terminal, for what takes more than a moment.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{IsTerminal, stderr};
+use std::time::{Duration, Instant};
+use storm_mm::api::Progress;
+
+/// Nothing is shown for what is done sooner.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Between two turns of a spinner.
+const TURN: Duration = Duration::from_millis(100);
+
+/// The sending of a job's files.
+pub(super) struct Upload {
+    begun: Instant,
+    silent: bool,
+    bar: Option<ProgressBar>,
+}
+
+impl Upload {
+    /// Shows nothing if `silent`, or nobody looks.
+    pub(super) fn new(silent: bool) -> Upload {
+        let silent = silent || !stderr().is_terminal();
+        Upload { begun: Instant::now(), silent, bar: None }
+    }
+
+    /// Shows how far it is.
+    pub(super) fn show(&mut self, progress: Progress) {
+        if self.silent || self.begun.elapsed() < PATIENCE {
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| {
+            let bar = ProgressBar::new(progress.total_bytes);
+            // The template is constant and right; without it the bar is plain.
+            if let Ok(style) =
+                ProgressStyle::with_template("sending files {bar:30} {bytes}/{total_bytes}")
+            {
+                bar.set_style(style);
+            }
+            bar
+        });
+        bar.set_position(progress.sent_bytes);
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A spinner that goes when dropped.
+pub(super) struct Spinner(ProgressBar);
+
+/// Shows that something is waited for, if that takes more than a moment.
+pub(super) fn waiting(silent: bool, what: &'static str) -> Spinner {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    if !silent && stderr().is_terminal() {
+        bar.set_message(what);
+        bar.set_draw_target(ProgressDrawTarget::stderr());
+        bar.enable_steady_tick(TURN);
+    }
+    Spinner(bar)
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,56 @@
+//! What is wrong with a configuration file, and where.
+
+use std::io;
+use std::path::PathBuf;
+use storm_sched::ParamError;
+use thiserror::Error;
+
+/// A file that cannot be used.
+#[derive(Debug, Error)]
+#[error("the configuration {} cannot be used", file.display())]
+pub(crate) struct ConfigError {
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// What is wrong with it.
+    #[source]
+    pub(crate) problem: ConfigProblem,
+}
+
+/// What is wrong, with the key that is concerned.
+#[derive(Debug, Error)]
+pub(crate) enum ConfigProblem {
+    #[error("it cannot be read")]
+    Read(#[from] io::Error),
+    #[error("it is longer than 16 MiB")]
+    TooLong,
+    #[error("{0}")]
+    Syntax(Box<toml::de::Error>),
+    #[error("nodes: there are none")]
+    NoNodes,
+    #[error("nodes: there are more than {most}")]
+    TooManyNodes { most: usize },
+    #[error("{key}: {names:?} is not a list of nodes: {why}")]
+    NodeList { key: String, names: String, why: String },
+    #[error("{key}: {name} is named twice")]
+    NodeTwice { key: String, name: String },
+    #[error("{key}: there is no node {name}")]
+    NoSuchNode { key: String, name: String },
+    #[error("nodes: {name} belongs to no partition")]
+    NoPartition { name: String },
+    #[error("{key}.pes: {pes} is not from 1 to 65536")]
+    Pes { key: String, pes: u32 },
+    #[error("{key}.nodes: missing; only a single partition may leave it out")]
+    PartitionNodes { key: String },
+    #[error("{key}.name: another partition is called {name} too")]
+    PartitionTwice { key: String, name: String },
+    #[error("{key}.sched: there is no policy {name:?}; there are {known}")]
+    NoSuchPolicy { key: String, name: String, known: String },
+    #[error("{key}.quantum: {why}")]
+    Quantum { key: String, why: ParamError },
+    #[error("{key}.default: another partition is the default already")]
+    TwoDefaults { key: String },
+    #[error("network.{key}: {value} is not from {least} to {most}")]
+    Network { key: &'static str, value: u32, least: u32, most: u32 },
+    #[error("timeouts.node-dead: it must be at least twice timeouts.heartbeat")]
+    NodeDead,
+}

@@ -1,0 +1,187 @@
+//! The file as it is written.
+
+use super::written_time::WrittenTime;
+use super::{ConfigError, ConfigProblem};
+use serde::Deserialize;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use storm_sched::PolicyParams;
+
+/// Largest file that is read: a line for each of 16,384 nodes is far less.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+
+/// A cluster.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct MmConfig {
+    /// Name of the cluster.
+    #[serde(default = "default_cluster")]
+    pub(crate) cluster: String,
+    /// Where nodes connect. Loopback unless told otherwise: nothing listens on
+    /// a public address by itself.
+    #[serde(default = "default_listen")]
+    pub(crate) listen: SocketAddr,
+    /// Socket of the client API.
+    #[serde(default = "default_socket")]
+    pub(crate) socket: PathBuf,
+    /// Journal and spool.
+    #[serde(default = "default_state_dir")]
+    pub(crate) state_dir: PathBuf,
+    /// The cluster's key; without one, nodes are only taken from loopback.
+    pub(crate) key_file: Option<PathBuf>,
+    /// Users who may end other users' jobs and the cluster, besides root.
+    #[serde(default)]
+    pub(crate) admins: Vec<u32>,
+    /// The nodes.
+    pub(crate) nodes: Vec<NodesConfig>,
+    /// The partitions; without any, all nodes are in one called `main`, under
+    /// gang scheduling.
+    #[serde(default)]
+    pub(crate) partitions: Vec<PartitionEntry>,
+    /// How the nodes are connected.
+    #[serde(default)]
+    pub(crate) network: NetworkConfig,
+    /// When something has taken too long.
+    #[serde(default)]
+    pub(crate) timeouts: TimeoutConfig,
+}
+
+/// Nodes that are alike.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct NodesConfig {
+    /// Their names, folded: `n[1-64]`.
+    pub(crate) names: String,
+    /// Processing elements of each.
+    pub(crate) pes: u32,
+}
+
+/// A partition.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct PartitionEntry {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its nodes, folded; all nodes when there is one partition.
+    pub(crate) nodes: Option<String>,
+    /// Its policy.
+    pub(crate) sched: String,
+    /// Its time slice: short for `params.quantum-us`.
+    pub(super) quantum: Option<WrittenTime>,
+    /// Jobs that name neither partition nor policy go there.
+    #[serde(default)]
+    pub(crate) default: bool,
+    /// Further settings of the policy.
+    #[serde(default)]
+    pub(crate) params: PolicyParams,
+}
+
+/// How the nodes are connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct NetworkConfig {
+    /// Children of each node in the tree.
+    pub(crate) fan_out: u32,
+    /// Bytes per chunk of a file: 512 KiB in the paper (section 3.3).
+    pub(crate) chunk_bytes: u32,
+    /// Chunks of a file under way: 2 in the paper.
+    pub(crate) chunk_slots: u32,
+    /// Files transferred at once.
+    pub(crate) channels: u32,
+    /// Jobs that can be on the machine at once.
+    pub(crate) job_slots: u32,
+    /// Largest heartbeat: a job's arguments and environment must fit.
+    pub(crate) heartbeat_bytes: u32,
+}
+
+impl Default for NetworkConfig {
+    fn default() -> NetworkConfig {
+        NetworkConfig {
+            fan_out: 4,
+            chunk_bytes: 512 << 10,
+            chunk_slots: 2,
+            channels: 2,
+            job_slots: 4096,
+            heartbeat_bytes: 256 << 10,
+        }
+    }
+}
+
+/// When something has taken too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct TimeoutConfig {
+    /// Between two heartbeats when nothing else is sent.
+    pub(super) heartbeat: WrittenTime,
+    /// A node that has not answered for so long is dead: two heartbeats, so
+    /// that one that is late is not the end of a job.
+    pub(super) node_dead: WrittenTime,
+    /// Between the request to end and the kill.
+    pub(super) kill_grace: WrittenTime,
+}
+
+impl Default for TimeoutConfig {
+    fn default() -> TimeoutConfig {
+        TimeoutConfig {
+            heartbeat: WrittenTime(Duration::from_millis(250)),
+            node_dead: WrittenTime(Duration::from_millis(500)),
+            kill_grace: WrittenTime(storm_mm::DEFAULT_KILL_GRACE),
+        }
+    }
+}
+
+impl TimeoutConfig {
+    /// Between two heartbeats.
+    pub(crate) fn heartbeat(&self) -> Duration {
+        self.heartbeat.0
+    }
+
+    /// Silence that means death.
+    pub(crate) fn node_dead(&self) -> Duration {
+        self.node_dead.0
+    }
+
+    /// Between the request to end and the kill.
+    pub(crate) fn kill_grace(&self) -> Duration {
+        self.kill_grace.0
+    }
+}
+
+impl MmConfig {
+    /// Reads and checks a file.
+    pub(crate) fn read(path: &Path) -> Result<MmConfig, ConfigError> {
+        let fail = |problem| ConfigError { file: path.to_owned(), problem };
+        let length = fs::metadata(path).map_err(|error| fail(error.into()))?.len();
+        if length > MAX_FILE_BYTES {
+            return Err(fail(ConfigProblem::TooLong));
+        }
+        let text = fs::read_to_string(path).map_err(|error| fail(error.into()))?;
+        MmConfig::parse(&text).map_err(fail)
+    }
+
+    /// Parses and checks a file's text.
+    pub(crate) fn parse(text: &str) -> Result<MmConfig, ConfigProblem> {
+        let config: MmConfig =
+            toml::from_str(text).map_err(|error| ConfigProblem::Syntax(Box::new(error)))?;
+        config.plan()?;
+        Ok(config)
+    }
+}
+
+fn default_cluster() -> String {
+    "storm".to_owned()
+}
+
+fn default_listen() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 7117))
+}
+
+fn default_socket() -> PathBuf {
+    PathBuf::from(crate::target::SYSTEM_SOCKET)
+}
+
+fn default_state_dir() -> PathBuf {
+    PathBuf::from("/var/lib/storm")
+}

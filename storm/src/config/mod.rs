@@ -1,0 +1,32 @@
+//! The configuration file of a cluster: `storm mm --config storm.toml`.
+//!
+//! ```toml
+//! cluster = "lab"
+//! listen = "10.0.0.1:7117"
+//!
+//! [[nodes]]
+//! names = "n[1-4]"
+//! pes = 16
+//!
+//! [[partitions]]
+//! name = "main"
+//! nodes = "n[1-4]"
+//! sched = "gang"
+//! quantum = "50ms"
+//! default = true
+//! ```
+//!
+//! Names are in kebab-case; an unknown one is an error. What this does not do:
+//! start anything, or resolve host names.
+
+mod error;
+mod file;
+mod resolve;
+mod written_time;
+
+pub(crate) use error::{ConfigError, ConfigProblem};
+pub(crate) use file::{MmConfig, NetworkConfig, PartitionEntry};
+pub(crate) use resolve::{ClusterPlan, PlannedNode, PlannedPartition};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! From what is written to nodes with numbers: every check that concerns more
+//! than one key.
+
+use super::{ConfigProblem, MmConfig, NetworkConfig, PartitionEntry};
+use std::collections::{BTreeMap, HashMap};
+use storm_sched::{PolicyParams, Quantum};
+
+/// Most nodes of a cluster.
+const MAX_NODES: usize = 65_535;
+/// Most processing elements of a node.
+const MAX_PES: u32 = 65_536;
+
+/// The nodes and partitions of a cluster, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ClusterPlan {
+    /// In order of their number, which begins at 1.
+    pub(crate) nodes: Vec<PlannedNode>,
+    /// At least one; each node is in exactly one; exactly one is the default.
+    pub(crate) partitions: Vec<PlannedPartition>,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PlannedNode {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its processing elements.
+    pub(crate) pes: u32,
+}
+
+/// A partition.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PlannedPartition {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its nodes, as indices into [`ClusterPlan::nodes`], in order.
+    pub(crate) nodes: Vec<usize>,
+    /// Its policy.
+    pub(crate) sched: String,
+    /// The policy's settings.
+    pub(crate) params: PolicyParams,
+    /// Jobs that name neither partition nor policy go there.
+    pub(crate) default: bool,
+}
+
+impl MmConfig {
+    /// Numbers the nodes and resolves the partitions.
+    pub(crate) fn plan(&self) -> Result<ClusterPlan, ConfigProblem> {
+        check_network(&self.network)?;
+        if self.timeouts.node_dead() < 2 * self.timeouts.heartbeat() {
+            return Err(ConfigProblem::NodeDead);
+        }
+        let nodes = self.planned_nodes()?;
+        let mut partitions = if self.partitions.is_empty() {
+            vec![whole_machine(nodes.len())]
+        } else {
+            self.planned_partitions(&nodes)?
+        };
+        if !partitions.iter().any(|partition| partition.default) {
+            partitions[0].default = true;
+        }
+        Ok(ClusterPlan { nodes, partitions })
+    }
+
+    fn planned_nodes(&self) -> Result<Vec<PlannedNode>, ConfigProblem> {
+        let mut nodes = Vec::new();
+        let mut seen = BTreeMap::new();
+        for (index, entry) in self.nodes.iter().enumerate() {
+            let key = format!("nodes[{index}]");
+            if !(1..=MAX_PES).contains(&entry.pes) {
+                return Err(ConfigProblem::Pes { key, pes: entry.pes });
+            }
+            for name in unfold(&format!("{key}.names"), &entry.names)? {
+                if seen.insert(name.clone(), ()).is_some() {
+                    return Err(ConfigProblem::NodeTwice { key, name });
+                }
+                nodes.push(PlannedNode { name, pes: entry.pes });
+            }
+        }
+        match nodes.len() {
+            0 => Err(ConfigProblem::NoNodes),
+            count if count > MAX_NODES => Err(ConfigProblem::TooManyNodes { most: MAX_NODES }),
+            _ => Ok(nodes),
+        }
+    }
+
+    fn planned_partitions(
+        &self,
+        nodes: &[PlannedNode],
+    ) -> Result<Vec<PlannedPartition>, ConfigProblem> {
+        let index: HashMap<&str, usize> =
+            nodes.iter().enumerate().map(|(index, node)| (node.name.as_str(), index)).collect();
+        let mut owner: Vec<Option<usize>> = vec![None; nodes.len()];
+        let mut planned: Vec<PlannedPartition> = Vec::new();
+        for (number, entry) in self.partitions.iter().enumerate() {
+            let key = format!("partitions[{number}]");
+            check_partition(&key, entry, &planned)?;
+            let members = match &entry.nodes {
+                Some(list) => members(&format!("{key}.nodes"), list, &index)?,
+                None if self.partitions.len() == 1 => (0..nodes.len()).collect(),
+                None => return Err(ConfigProblem::PartitionNodes { key }),
+            };
+            for &member in &members {
+                if owner[member].replace(number).is_some() {
+                    let name = nodes[member].name.clone();
+                    return Err(ConfigProblem::NodeTwice { key: format!("{key}.nodes"), name });
+                }
+            }
+            planned.push(PlannedPartition {
+                name: entry.name.clone(),
+                nodes: members,
+                sched: entry.sched.clone(),
+                params: params(&key, entry)?,
+                default: entry.default,
+            });
+        }
+        match owner.iter().position(Option::is_none) {
+            Some(lost) => Err(ConfigProblem::NoPartition { name: nodes[lost].name.clone() }),
+            None => Ok(planned),
+        }
+    }
+}
+
+fn whole_machine(nodes: usize) -> PlannedPartition {
+    PlannedPartition {
+        name: "main".to_owned(),
+        nodes: (0..nodes).collect(),
+        sched: "gang".to_owned(),
+        params: PolicyParams::default(),
+        default: true,
+    }
+}
+
+fn check_partition(
+    key: &str,
+    entry: &PartitionEntry,
+    earlier: &[PlannedPartition],
+) -> Result<(), ConfigProblem> {
+    let key = key.to_owned();
+    if earlier.iter().any(|other| other.name == entry.name) {
+        return Err(ConfigProblem::PartitionTwice { key, name: entry.name.clone() });
+    }
+    if entry.default && earlier.iter().any(|other| other.default) {
+        return Err(ConfigProblem::TwoDefaults { key });
+    }
+    if !storm_sched::registry::names().any(|name| name == entry.sched) {
+        let known = storm_sched::registry::names().collect::<Vec<_>>().join(", ");
+        return Err(ConfigProblem::NoSuchPolicy { key, name: entry.sched.clone(), known });
+    }
+    Ok(())
+}
+
+fn params(key: &str, entry: &PartitionEntry) -> Result<PolicyParams, ConfigProblem> {
+    let mut params = entry.params;
+    if let Some(quantum) = entry.quantum {
+        params.quantum_us = Quantum::try_from(quantum.0)
+            .map_err(|why| ConfigProblem::Quantum { key: key.to_owned(), why })?;
+    }
+    Ok(params)
+}
+
+fn members(
+    key: &str,
+    list: &str,
+    index: &HashMap<&str, usize>,
+) -> Result<Vec<usize>, ConfigProblem> {
+    let find = |name: String| match index.get(name.as_str()) {
+        Some(&found) => Ok(found),
+        None => Err(ConfigProblem::NoSuchNode { key: key.to_owned(), name }),
+    };
+    let mut members: Vec<usize> =
+        unfold(key, list)?.into_iter().map(find).collect::<Result<_, _>>()?;
+    members.sort_unstable();
+    Ok(members)
+}
+
+/// The names of a folded list.
+fn unfold(key: &str, list: &str) -> Result<Vec<String>, ConfigProblem> {
+    let wrong =
+        |why: String| ConfigProblem::NodeList { key: key.to_owned(), names: list.to_owned(), why };
+    let set: nodeset::NodeSet = nodeset::Parser::default()
+        .parse(list)
+        .map_err(|error: nodeset::NodeSetParseError| wrong(error.to_string()))?;
+    match set.len() {
+        0 => Err(wrong("it is empty".to_owned())),
+        count if count > MAX_NODES => Err(ConfigProblem::TooManyNodes { most: MAX_NODES }),
+        _ => Ok(set.iter().map(|name| name.to_string()).collect()),
+    }
+}
+
+fn check_network(network: &NetworkConfig) -> Result<(), ConfigProblem> {
+    // Each with the range in which it makes sense.
+    for (key, value, least, most) in [
+        ("fan-out", network.fan_out, 1, 1024),
+        ("chunk-bytes", network.chunk_bytes, 4 << 10, 64 << 20),
+        ("chunk-slots", network.chunk_slots, 1, 64),
+        ("channels", network.channels, 1, 64),
+        ("job-slots", network.job_slots, 1, 65_536),
+        ("heartbeat-bytes", network.heartbeat_bytes, 64 << 10, 64 << 20),
+    ] {
+        if !(least..=most).contains(&value) {
+            return Err(ConfigProblem::Network { key, value, least, most });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! What a configuration means, and what is said of a wrong one.
+
+use super::*;
+use std::time::Duration;
+
+const GOOD: &str = r#"
+cluster = "lab"
+listen = "10.0.0.1:7117"
+
+[[nodes]]
+names = "n[1-4]"
+pes = 16
+
+[[nodes]]
+names = "big1"
+pes = 64
+
+[[partitions]]
+name = "main"
+nodes = "n[1-4]"
+sched = "gang"
+quantum = "2ms"
+
+[[partitions]]
+name = "batch"
+nodes = "big1"
+sched = "fcfs"
+default = true
+"#;
+
+#[test]
+fn nodes_are_numbered_and_partitions_resolved() {
+    let plan = MmConfig::parse(GOOD).and_then(|config| config.plan()).expect("it is right");
+    assert_eq!(plan.nodes.len(), 5);
+    assert_eq!(plan.nodes[4], PlannedNode { name: "big1".to_owned(), pes: 64 });
+    assert_eq!(plan.partitions[0].nodes, [0, 1, 2, 3]);
+    assert_eq!(plan.partitions[0].params.quantum_us.duration(), Duration::from_millis(2));
+    assert!(!plan.partitions[0].default && plan.partitions[1].default);
+}
+
+#[test]
+fn nodes_alone_make_one_partition() {
+    let config = MmConfig::parse("[[nodes]]\nnames = \"n[1-3]\"\npes = 2").expect("it is right");
+    let plan = config.plan().expect("it is right");
+    assert_eq!(plan.partitions.len(), 1);
+    assert_eq!(plan.partitions[0].nodes, [0, 1, 2]);
+    assert!(plan.partitions[0].default);
+    assert!(config.listen.ip().is_loopback());
+}
+
+#[test]
+fn each_mistake_names_its_key() {
+    let wrong = [
+        ("an unknown key", GOOD.replace("cluster =", "clutser =")),
+        ("no nodes", "nodes = []".to_owned()),
+        ("a bad list", GOOD.replace("names = \"n[1-4]\"", "names = \"n[1-\"")),
+        ("a huge list", GOOD.replace("names = \"n[1-4]\"", "names = \"n[1-900000]\"")),
+        ("a node twice", GOOD.replace("\"big1\"\npes", "\"n2\"\npes")),
+        ("an unknown node", GOOD.replace("nodes = \"big1\"", "nodes = \"big2\"")),
+        ("a node in two partitions", GOOD.replace("nodes = \"big1\"", "nodes = \"big1,n4\"")),
+        ("a node in none", GOOD.replace("nodes = \"n[1-4]\"", "nodes = \"n[1-3]\"")),
+        ("no processing elements", GOOD.replace("pes = 64", "pes = 0")),
+        ("an unknown policy", GOOD.replace("\"fcfs\"", "\"lottery\"")),
+        ("a short quantum", GOOD.replace("\"2ms\"", "\"2us\"")),
+        ("a quantum without unit", GOOD.replace("\"2ms\"", "\"2\"")),
+        ("a setting out of range", format!("{GOOD}\n[network]\nfan-out = 0")),
+        ("impatience", format!("{GOOD}\n[timeouts]\nnode-dead = \"300ms\"")),
+    ];
+    let said: Vec<String> = wrong
+        .iter()
+        .map(|(what, text)| match MmConfig::parse(text) {
+            Ok(_) => format!("{what}: accepted"),
+            Err(problem) => format!("{what}: {problem}"),
+        })
+        .collect();
+    insta::assert_snapshot!(said.join("\n"));
+}

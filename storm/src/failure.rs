@@ -1,0 +1,97 @@
+//! What the user is told when a command fails: what, why, what to try, and the
+//! exit status.
+
+use std::error::Error;
+use storm_mm::api::{ApiError, ClientError, ErrorCode};
+
+/// Refused, or failed.
+pub(crate) const EXIT_FAILED: u8 = 1;
+/// storm failed while it followed a job: the job's status is not known.
+pub(crate) const EXIT_STORM_FAILED: u8 = 125;
+/// The program cannot be executed, as a shell says it.
+pub(crate) const EXIT_NOT_EXECUTABLE: u8 = 126;
+/// The program was not found, as a shell says it.
+pub(crate) const EXIT_NOT_FOUND: u8 = 127;
+/// Interrupted: 128 + SIGINT.
+pub(crate) const EXIT_INTERRUPTED: u8 = 130;
+
+/// The end of a command that did not do what was asked.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// For programs: a word.
+    pub(crate) code: String,
+    /// What failed.
+    pub(crate) message: String,
+    /// Why, outermost first.
+    pub(crate) causes: Vec<String>,
+    /// What to try.
+    pub(crate) hint: Option<String>,
+    /// The exit status.
+    pub(crate) exit: u8,
+}
+
+impl Failure {
+    /// A failure with its message alone, and status [`EXIT_FAILED`].
+    pub(crate) fn new(code: &str, message: impl Into<String>) -> Failure {
+        let (code, message) = (code.to_owned(), message.into());
+        Failure { code, message, causes: Vec::new(), hint: None, exit: EXIT_FAILED }
+    }
+
+    /// Of an error, with its sources as the causes.
+    pub(crate) fn of(code: &str, error: &dyn Error) -> Failure {
+        let sources = std::iter::successors(error.source(), |source| (*source).source());
+        let causes = sources.map(ToString::to_string).collect();
+        Failure { causes, ..Failure::new(code, error.to_string()) }
+    }
+
+    /// Adds what to try.
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Sets the exit status.
+    #[must_use]
+    pub(crate) fn exit(mut self, status: u8) -> Failure {
+        self.exit = status;
+        self
+    }
+}
+
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Failure {
+        let code = code_name(error.code);
+        let ApiError { message, why, hint, .. } = error;
+        Failure { code, message, causes: why.into_iter().collect(), hint, exit: EXIT_FAILED }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        let plain = |code| Failure::of(code, &error);
+        match &error {
+            ClientError::Refused(refusal) => refusal.clone().into(),
+            ClientError::Connect { .. } => {
+                plain("no-manager").hint("is the cluster up? `storm up` starts one on this machine")
+            }
+            ClientError::Version(_) => {
+                plain("version-mismatch").hint("use the storm command that belongs to this cluster")
+            }
+            ClientError::Connection(_) | ClientError::Closed => plain("connection")
+                .hint("the manager may have ended: `storm queue` tells, its log says why"),
+            ClientError::Garbled(_) | ClientError::OutOfStep | ClientError::NoSuchFile(_) => {
+                plain("protocol").hint("is this the socket of a Machine Manager?")
+            }
+            ClientError::ReadFile { .. } => {
+                plain("read-file").hint("it must not change while it is sent: submit again")
+            }
+        }
+    }
+}
+
+/// The code as the protocol writes it.
+fn code_name(code: ErrorCode) -> String {
+    let json = serde_json::to_value(code).ok();
+    json.as_ref().and_then(|name| name.as_str()).unwrap_or("unknown").to_owned()
+}

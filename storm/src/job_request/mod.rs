@@ -1,0 +1,123 @@
+//! From the command line to a job: finds the program, hashes the files, and
+//! takes along the surroundings of this process.
+//!
+//! Everything that can be wrong with the user's files is found here, before
+//! anything is started.
+
+mod program;
+mod shipped_files;
+mod surroundings;
+
+use crate::cli::{InputArgument, JobOptions};
+use crate::failure::Failure;
+use program::find_program;
+use shipped_files::ShippedFiles;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use storm_mm::api::Submission;
+use storm_rm::{InputSpec, JobSpec, OsBytes, OutputSpec, Owner, Program};
+
+/// Where output goes that nobody asked for elsewhere, as Slurm does it.
+const DEFAULT_OUTPUT: &str = "storm-%j.out";
+
+/// The job that the options describe, with its files open. `attach` says that
+/// the client follows it.
+pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submission, Failure> {
+    let typed = options.program.first().ok_or_else(no_program)?;
+    let mut files = ShippedFiles::default();
+    let program = if options.no_bcast {
+        Program::OnNodes(path_on_nodes(typed)?.into_os_string().into())
+    } else {
+        let path = find_program(typed)?;
+        Program::Shipped(files.program(&path)?)
+    };
+    let further =
+        options.bcast.iter().map(|bcast| files.further(bcast)).collect::<Result<_, _>>()?;
+    let procs = options.procs.or(options.on_nodes).unwrap_or(1);
+    if let Some(nodes) = options.on_nodes.filter(|nodes| *nodes > procs) {
+        let message = format!("{procs} processes cannot be spread over {nodes} nodes");
+        return Err(Failure::new("usage", message).hint(format!("give -n {nodes} or more")));
+    }
+    let spec = JobSpec {
+        name: options.name.clone().unwrap_or_else(|| file_name(typed)),
+        // The manager sets it from the socket's peer.
+        owner: Owner { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() },
+        procs,
+        nodes: options.on_nodes,
+        partition: options.partition.clone(),
+        sched: options.sched.clone(),
+        time_limit: options.time,
+        program,
+        argv: options.program.iter().cloned().map(OsBytes::from).collect(),
+        env: std::env::vars_os().map(|(name, value)| (name.into(), value.into())).collect(),
+        cwd: working_directory(options.chdir.as_deref())?.into_os_string().into(),
+        umask: surroundings::umask()?,
+        limits: surroundings::limits(),
+        files: further,
+        output: output(options, attach),
+        input: input(options.input, attach)?,
+        requeue: options.requeue,
+    };
+    Ok(Submission { spec, attach, files: files.into_files() })
+}
+
+fn no_program() -> Failure {
+    Failure::new("usage", "a program is needed")
+}
+
+fn file_name(program: &OsStr) -> String {
+    let name = Path::new(program).file_name().unwrap_or(program);
+    name.to_string_lossy().into_owned()
+}
+
+/// The absolute path that the nodes execute: it need not exist here.
+fn path_on_nodes(typed: &OsString) -> Result<PathBuf, Failure> {
+    let path = Path::new(typed);
+    if path.components().count() > 1 || path.is_absolute() {
+        return std::path::absolute(path).map_err(|error| Failure::of("working-directory", &error));
+    }
+    Ok(find_program(typed).map_err(|error| {
+        Failure::from(error)
+            .hint("with --no-bcast, give the path that the program has on the nodes")
+    })?)
+}
+
+fn working_directory(chosen: Option<&Path>) -> Result<PathBuf, Failure> {
+    let current = || {
+        std::env::current_dir().map_err(|error| {
+            Failure::of("working-directory", &error).hint("is the current directory still there?")
+        })
+    };
+    match chosen {
+        None => current(),
+        Some(path) if path.is_absolute() => Ok(path.to_owned()),
+        Some(path) => {
+            let path = current()?.join(path);
+            Ok(fs::canonicalize(&path).unwrap_or(path))
+        }
+    }
+}
+
+fn output(options: &JobOptions, attach: bool) -> OutputSpec {
+    match &options.output {
+        Some(stdout) => OutputSpec::Files {
+            stdout: stdout.clone().into(),
+            stderr: options.error.clone().map(OsBytes::from),
+        },
+        None if attach => OutputSpec::Client,
+        None => OutputSpec::Files { stdout: DEFAULT_OUTPUT.into(), stderr: None },
+    }
+}
+
+fn input(chosen: Option<InputArgument>, attach: bool) -> Result<InputSpec, Failure> {
+    match (chosen, attach) {
+        (None, true) | (Some(InputArgument::RankZero), true) => Ok(InputSpec::RankZero),
+        (Some(InputArgument::All), true) => Ok(InputSpec::All),
+        (None | Some(InputArgument::None), _) => Ok(InputSpec::None),
+        (Some(InputArgument::RankZero | InputArgument::All), false) => {
+            Err(Failure::new("usage", "a job that nobody follows reads no input from here")
+                .hint("use `storm run` instead of `storm submit`"))
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Finding the program that the user named.
+
+use crate::failure::{EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, Failure};
+use nix::unistd::{AccessFlags, access};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Why there is nothing to execute.
+#[derive(Debug, Error)]
+pub(crate) enum ProgramError {
+    #[error("{} does not exist", .0.display())]
+    NoSuchFile(PathBuf),
+    #[error("{} was found neither in the current directory nor in PATH", .0.display())]
+    NotInPath(PathBuf),
+    #[error("{} is a directory", .0.display())]
+    Directory(PathBuf),
+    #[error("{} is not a regular file", .0.display())]
+    NotAFile(PathBuf),
+    #[error("{} is not executable", .0.display())]
+    NotExecutable(PathBuf),
+    #[error("{} is empty", .0.display())]
+    Empty(PathBuf),
+    #[error("{} cannot be read", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+}
+
+impl From<ProgramError> for Failure {
+    fn from(error: ProgramError) -> Failure {
+        let (status, hint) = match &error {
+            ProgramError::NoSuchFile(_) => (EXIT_NOT_FOUND, "is the path right?".to_owned()),
+            ProgramError::NotInPath(_) => (
+                EXIT_NOT_FOUND,
+                "give its path, or --no-bcast and its path on the nodes".to_owned(),
+            ),
+            ProgramError::Directory(path) => (
+                EXIT_NOT_EXECUTABLE,
+                format!("name a program inside of it, as {}/a.out", path.display()),
+            ),
+            ProgramError::NotExecutable(path) => {
+                (EXIT_NOT_EXECUTABLE, format!("chmod +x {}", path.display()))
+            }
+            ProgramError::Empty(_) => {
+                (EXIT_NOT_EXECUTABLE, "did the compiler or the copy finish?".to_owned())
+            }
+            ProgramError::NotAFile(_) | ProgramError::Unreadable { .. } => (
+                EXIT_NOT_EXECUTABLE,
+                "storm reads the program to copy it; --no-bcast runs one that the nodes have"
+                    .to_owned(),
+            ),
+        };
+        Failure::of("program", &error).hint(hint).exit(status)
+    }
+}
+
+/// A name with a slash is a path; another is looked for in the current
+/// directory and then in `PATH`, as `srun` does.
+pub(crate) fn find_program(typed: &OsStr) -> Result<PathBuf, ProgramError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    find_program_in(typed, Path::new("."), &path)
+}
+
+fn find_program_in(typed: &OsStr, here: &Path, path: &OsStr) -> Result<PathBuf, ProgramError> {
+    if typed.as_bytes().contains(&b'/') {
+        let named = here.join(typed);
+        return check(&named).map(|()| named);
+    }
+    let directories = std::iter::once(here.to_owned()).chain(std::env::split_paths(path));
+    let mut first_problem = None;
+    for directory in directories {
+        let candidate = directory.join(typed);
+        match check(&candidate) {
+            Ok(()) => return Ok(candidate),
+            // A directory of this name is no attempt at a program.
+            Err(ProgramError::NoSuchFile(_) | ProgramError::Directory(_)) => {}
+            Err(error) => first_problem = first_problem.or(Some(error)),
+        }
+    }
+    Err(first_problem.unwrap_or_else(|| ProgramError::NotInPath(typed.into())))
+}
+
+fn check(path: &Path) -> Result<(), ProgramError> {
+    let path_buf = || path.to_owned();
+    let found = match path.metadata() {
+        Ok(found) => found,
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            return Err(ProgramError::NoSuchFile(path_buf()));
+        }
+        Err(source) => return Err(ProgramError::Unreadable { path: path_buf(), source }),
+    };
+    if found.is_dir() {
+        Err(ProgramError::Directory(path_buf()))
+    } else if !found.is_file() {
+        Err(ProgramError::NotAFile(path_buf()))
+    } else if found.len() == 0 {
+        Err(ProgramError::Empty(path_buf()))
+    } else if access(path, AccessFlags::X_OK).is_err() {
+        Err(ProgramError::NotExecutable(path_buf()))
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn file(path: &Path, text: &str, mode: u32) {
+        fs::write(path, text).expect("written");
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
+    }
+
+    #[test]
+    fn the_current_directory_comes_before_path() {
+        let here = tempfile::tempdir().expect("a directory");
+        let there = tempfile::tempdir().expect("a directory");
+        let find =
+            |name: &str| find_program_in(OsStr::new(name), here.path(), there.path().as_os_str());
+        file(&there.path().join("both"), "#!", 0o755);
+        assert_eq!(find("both").expect("in PATH"), there.path().join("both"));
+        file(&here.path().join("both"), "#!", 0o755);
+        assert_eq!(find("both").expect("here"), here.path().join("both"));
+        assert!(matches!(find("neither"), Err(ProgramError::NotInPath(_))));
+        fs::create_dir(here.path().join("dir")).expect("made");
+        assert!(matches!(find("dir"), Err(ProgramError::NotInPath(_))));
+        file(&there.path().join("only"), "#!", 0o755);
+        assert!(matches!(find("./only"), Err(ProgramError::NoSuchFile(_))), "a path is a path");
+    }
+
+    #[test]
+    fn each_mistake_has_its_message_and_status() {
+        let here = tempfile::tempdir().expect("a directory");
+        fs::create_dir(here.path().join("dir")).expect("made");
+        file(&here.path().join("empty"), "", 0o755);
+        file(&here.path().join("text"), "hello", 0o644);
+        let said: Vec<String> = ["./dir", "./empty", "./text", "./text/x", "./none", "none"]
+            .into_iter()
+            .map(|name| {
+                let error = find_program_in(OsStr::new(name), here.path(), OsStr::new(""))
+                    .expect_err("nothing can be executed");
+                let failure = Failure::from(error);
+                let hint = failure.hint.unwrap_or_default();
+                format!("{}: {} | {}", failure.exit, failure.message, hint)
+                    .replace(&here.path().display().to_string(), "HERE")
+            })
+            .collect();
+        insta::assert_snapshot!(said.join("\n"));
+    }
+}

@@ -1,0 +1,69 @@
+//! The files of a job: opened once, hashed, and kept open to be sent.
+
+use crate::cli::BcastArgument;
+use crate::failure::Failure;
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use storm_mm::api::hash_file;
+use storm_rm::{ContentHash, Destination, FileSpec, OsBytes};
+
+/// The open files, each content once.
+#[derive(Debug, Default)]
+pub(super) struct ShippedFiles {
+    files: Vec<(ContentHash, File)>,
+}
+
+impl ShippedFiles {
+    /// The program.
+    pub(super) fn program(&mut self, path: &Path) -> Result<FileSpec, Failure> {
+        let mut spec = self.add(path, Destination::JobDirectory)?;
+        // It was found to be executable, perhaps only for its owner.
+        spec.mode |= 0o500;
+        Ok(spec)
+    }
+
+    /// A file of `--bcast`. A destination that ends in a slash is a directory.
+    pub(super) fn further(&mut self, bcast: &BcastArgument) -> Result<FileSpec, Failure> {
+        let destination = match &bcast.destination {
+            None => Destination::JobDirectory,
+            Some(text) if text.as_encoded_bytes().ends_with(b"/") => {
+                let name = bcast.file.file_name().unwrap_or_default();
+                Destination::Path(PathBuf::from(text).join(name).into_os_string().into())
+            }
+            Some(path) => Destination::Path(path.clone().into()),
+        };
+        self.add(&bcast.file, destination)
+    }
+
+    /// What the submission sends.
+    pub(super) fn into_files(self) -> Vec<(ContentHash, File)> {
+        self.files
+    }
+
+    fn add(&mut self, path: &Path, destination: Destination) -> Result<FileSpec, Failure> {
+        let fail = |error: std::io::Error| {
+            let mut failure = Failure::new("file", format!("{} cannot be read", path.display()));
+            failure.causes.push(error.to_string());
+            failure.hint("storm reads the files to copy them to the nodes")
+        };
+        let mut file = File::open(path).map_err(fail)?;
+        let found = file.metadata().map_err(fail)?;
+        if !found.is_file() {
+            return Err(Failure::new("file", format!("{} is not a regular file", path.display()))
+                .hint("only single files can be copied; pack a directory with tar"));
+        }
+        let (hash, size_bytes) = hash_file(&mut file).map_err(fail)?;
+        if !self.files.iter().any(|(known, _)| *known == hash) {
+            self.files.push((hash, file));
+        }
+        let name = path.file_name().unwrap_or_default().to_owned();
+        Ok(FileSpec {
+            hash,
+            size_bytes,
+            mode: found.permissions().mode() & 0o777,
+            name: OsBytes::from(name),
+            destination,
+        })
+    }
+}

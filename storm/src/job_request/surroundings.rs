@@ -1,0 +1,56 @@
+//! What the processes inherit from the shell that submits them.
+
+use crate::failure::Failure;
+use nix::sys::resource::{Resource, getrlimit};
+use std::fs;
+use storm_rm::ResourceLimit;
+
+/// The limits that a job takes along. Those of the daemon's own kind (pending
+/// signals, message queues, real-time priority) stay the node's.
+const INHERITED: &[Resource] = &[
+    Resource::RLIMIT_AS,
+    Resource::RLIMIT_CORE,
+    Resource::RLIMIT_CPU,
+    Resource::RLIMIT_DATA,
+    Resource::RLIMIT_FSIZE,
+    Resource::RLIMIT_MEMLOCK,
+    Resource::RLIMIT_NOFILE,
+    Resource::RLIMIT_NPROC,
+    Resource::RLIMIT_RSS,
+    Resource::RLIMIT_STACK,
+];
+
+/// The soft limits of this process.
+pub(super) fn limits() -> Vec<ResourceLimit> {
+    INHERITED
+        .iter()
+        .filter_map(|&resource| {
+            let (soft, _) = getrlimit(resource).ok()?;
+            Some(ResourceLimit { resource: resource as u32, soft })
+        })
+        .collect()
+}
+
+/// The file mode creation mask: `umask(2)` cannot read it without setting it.
+pub(super) fn umask() -> Result<u32, Failure> {
+    let status = fs::read_to_string("/proc/self/status")
+        .map_err(|error| Failure::of("proc", &error).hint("is /proc mounted?"))?;
+    let written = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    written
+        .and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok())
+        .ok_or_else(|| Failure::new("proc", "/proc/self/status does not tell the umask"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_tells_both() {
+        assert!(umask().expect("it does") <= 0o777);
+        let limits = limits();
+        assert_eq!(limits.len(), INHERITED.len());
+        let files = limits.iter().find(|limit| limit.resource == Resource::RLIMIT_NOFILE as u32);
+        assert!(files.is_some_and(|limit| limit.soft > 0));
+    }
+}

@@ -1,0 +1,82 @@
+//! Why a local cluster could not be started, found or ended.
+
+use crate::failure::Failure;
+use std::io;
+use std::path::PathBuf;
+use storm_mm::api::ApiError;
+use thiserror::Error;
+
+/// See the variants.
+#[derive(Debug, Error)]
+pub(crate) enum LocalClusterError {
+    #[error("no directory for the cluster can be made")]
+    RuntimeDir(#[source] io::Error),
+    #[error("{} cannot be used to keep a cluster", path.display())]
+    StateDir { path: PathBuf, source: io::Error },
+    #[error("{} belongs to another user, or others may write to it", .0.display())]
+    NotOurs(PathBuf),
+    #[error("the Machine Manager cannot be started")]
+    Spawn(#[source] io::Error),
+    #[error("the cluster did not start")]
+    Refused(#[source] ApiError),
+    #[error("the Machine Manager ended before the cluster was ready{}", tail(.log))]
+    Died { log: String },
+    #[error("the cluster was not ready after {seconds} s{}", tail(.log))]
+    Late { seconds: u64, log: String },
+    #[error("a cluster is up already: {nodes} nodes x {pes} PEs, since {started}")]
+    AlreadyUp { nodes: u32, pes: u32, started: String },
+    #[error("another `storm up` or `storm down` is at work")]
+    Busy,
+    #[error("the cluster does not end (process {pid})")]
+    WillNotEnd { pid: i32 },
+}
+
+/// The end of a log, for a message.
+fn tail(log: &str) -> String {
+    if log.is_empty() { String::new() } else { format!(": it said\n{}", log.trim_end()) }
+}
+
+impl LocalClusterError {
+    /// For programs.
+    fn code(&self) -> &'static str {
+        match self {
+            LocalClusterError::AlreadyUp { .. } => "already-up",
+            LocalClusterError::Busy => "busy",
+            LocalClusterError::RuntimeDir(_)
+            | LocalClusterError::StateDir { .. }
+            | LocalClusterError::NotOurs(_)
+            | LocalClusterError::Spawn(_)
+            | LocalClusterError::Refused(_)
+            | LocalClusterError::Died { .. }
+            | LocalClusterError::Late { .. }
+            | LocalClusterError::WillNotEnd { .. } => "local-cluster",
+        }
+    }
+
+    /// What to try.
+    fn hint(&self) -> Option<&str> {
+        match self {
+            LocalClusterError::RuntimeDir(_) => Some("set TMPDIR to a directory that you can use"),
+            LocalClusterError::NotOurs(_) => Some("remove it, or set XDG_RUNTIME_DIR"),
+            LocalClusterError::AlreadyUp { .. } => Some("`storm down` ends it"),
+            LocalClusterError::Busy => Some("wait for it"),
+            LocalClusterError::Refused(error) => error.hint.as_deref(),
+            LocalClusterError::Died { .. } | LocalClusterError::Late { .. } => {
+                Some("try fewer nodes: --nodes 4")
+            }
+            LocalClusterError::StateDir { .. }
+            | LocalClusterError::Spawn(_)
+            | LocalClusterError::WillNotEnd { .. } => None,
+        }
+    }
+}
+
+impl From<LocalClusterError> for Failure {
+    fn from(error: LocalClusterError) -> Failure {
+        let failure = Failure::of(error.code(), &error);
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The record of the cluster that `storm up` keeps for a user.
+
+use super::{LocalClusterError, ProcessIdentity};
+use jiff::Timestamp;
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::geteuid;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+const RECORD: &str = "cluster.json";
+const LOCK: &str = "lock";
+
+/// A cluster that outlives the command that started it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KeptCluster {
+    /// Its Machine Manager.
+    pub(crate) process: ProcessIdentity,
+    /// Where it takes clients.
+    pub(crate) socket: PathBuf,
+    /// What it keeps its files in.
+    pub(crate) runtime_dir: PathBuf,
+    /// Nodes.
+    pub(crate) nodes: u32,
+    /// Processing elements of each.
+    pub(crate) pes: u32,
+    /// Policies.
+    pub(crate) sched: Vec<String>,
+    /// When it was ready.
+    pub(crate) started: Timestamp,
+}
+
+impl KeptCluster {
+    /// Removes its files. Only a directory that is ours and looks like one that
+    /// we made is touched, whatever the record says.
+    pub(crate) fn remove_files(&self) -> io::Result<()> {
+        let name = self.runtime_dir.file_name().and_then(|name| name.to_str()).unwrap_or("");
+        let Ok(found) = fs::symlink_metadata(&self.runtime_dir) else { return Ok(()) };
+        if !name.starts_with("storm-") || !found.is_dir() || found.uid() != geteuid().as_raw() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        fs::remove_dir_all(&self.runtime_dir)
+    }
+}
+
+/// The directory of a user's record: nobody else can write to it.
+#[derive(Clone, Debug)]
+pub(crate) struct StateDir {
+    path: PathBuf,
+}
+
+impl StateDir {
+    /// `$XDG_RUNTIME_DIR/storm`, or `/tmp/storm-UID`.
+    pub(crate) fn of_user() -> StateDir {
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let path = match runtime.filter(|path| path.is_absolute() && path.is_dir()) {
+            Some(runtime) => runtime.join("storm"),
+            None => PathBuf::from(format!("/tmp/storm-{}", geteuid())),
+        };
+        StateDir { path }
+    }
+
+    /// Takes the lock under which the record is changed; makes the directory.
+    pub(crate) fn lock(&self) -> Result<Flock<File>, LocalClusterError> {
+        let fail = |source| LocalClusterError::StateDir { path: self.path.clone(), source };
+        match DirBuilder::new().mode(0o700).create(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(fail(error)),
+            Ok(()) | Err(_) => {}
+        }
+        if !self.is_ours() {
+            return Err(LocalClusterError::NotOurs(self.path.clone()));
+        }
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.path.join(LOCK))
+            .map_err(fail)?;
+        Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| match error {
+            Errno::EWOULDBLOCK => LocalClusterError::Busy,
+            error => fail(error.into()),
+        })
+    }
+
+    /// The record, whether its cluster lives or not. What cannot be read, or
+    /// could be another's, counts as none.
+    pub(crate) fn read(&self) -> Option<KeptCluster> {
+        if !self.is_ours() {
+            return None;
+        }
+        let text = fs::read(self.path.join(RECORD)).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// The socket of the kept cluster, if that lives.
+    pub(crate) fn live_socket(&self) -> Option<PathBuf> {
+        self.read().filter(|kept| kept.process.is_alive()).map(|kept| kept.socket)
+    }
+
+    /// Records a cluster.
+    pub(crate) fn write(&self, kept: &KeptCluster) -> Result<(), LocalClusterError> {
+        let store = || {
+            let unfinished = self.path.join(format!("{RECORD}.new"));
+            let _ = fs::remove_file(&unfinished);
+            let file =
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+            serde_json::to_writer(file, kept)?;
+            fs::rename(&unfinished, self.path.join(RECORD))
+        };
+        store().map_err(|source| LocalClusterError::StateDir { path: self.path.clone(), source })
+    }
+
+    /// Forgets the cluster.
+    pub(crate) fn forget(&self) -> io::Result<()> {
+        match fs::remove_file(self.path.join(RECORD)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result,
+        }
+    }
+
+    fn is_ours(&self) -> bool {
+        is_private(&self.path)
+    }
+}
+
+/// A real directory of ours that others cannot write to.
+fn is_private(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| {
+        found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o022 == 0
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn kept(runtime_dir: &Path) -> KeptCluster {
+        let pid = i32::try_from(std::process::id()).expect("a pid fits");
+        KeptCluster {
+            process: ProcessIdentity::of(pid).expect("we exist"),
+            socket: runtime_dir.join("mm.sock"),
+            runtime_dir: runtime_dir.to_owned(),
+            nodes: 8,
+            pes: 4,
+            sched: vec!["gang".to_owned()],
+            started: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn a_record_is_found_until_it_is_forgotten() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let state = StateDir { path: scratch.path().join("storm") };
+        assert_eq!(state.read(), None);
+        let _lock = state.lock().expect("it is free");
+        let cluster = kept(scratch.path());
+        state.write(&cluster).expect("it is ours");
+        assert_eq!(state.read(), Some(cluster.clone()));
+        assert_eq!(state.live_socket(), Some(cluster.socket.clone()));
+        let dead = ProcessIdentity { start_ticks: 1, ..cluster.process };
+        state.write(&KeptCluster { process: dead, ..cluster }).expect("it is ours");
+        assert_eq!(state.live_socket(), None, "a process with this number is not that one");
+        state.forget().expect("it is ours");
+        state.forget().expect("again does no harm");
+        assert_eq!(state.read(), None);
+    }
+
+    #[test]
+    fn two_commands_do_not_change_it_at_once() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let state = StateDir { path: scratch.path().join("storm") };
+        let first = state.lock().expect("it is free");
+        assert!(matches!(state.lock(), Err(LocalClusterError::Busy)));
+        drop(first);
+        assert!(state.lock().is_ok());
+    }
+
+    #[test]
+    fn a_directory_of_others_is_not_trusted() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let real = scratch.path().join("real");
+        fs::create_dir(&real).expect("made");
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o777)).expect("ours");
+        let open = StateDir { path: real.clone() };
+        assert!(matches!(open.lock(), Err(LocalClusterError::NotOurs(_))));
+        assert_eq!(open.read(), None);
+        let link = scratch.path().join("link");
+        symlink(&real, &link).expect("made");
+        assert!(matches!(StateDir { path: link }.lock(), Err(LocalClusterError::NotOurs(_))));
+    }
+
+    #[test]
+    fn only_a_directory_of_a_cluster_is_removed() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let precious = scratch.path().join("precious");
+        fs::create_dir(&precious).expect("made");
+        assert!(kept(&precious).remove_files().is_err());
+        assert!(precious.exists());
+        let runtime = scratch.path().join("storm-1");
+        fs::create_dir(&runtime).expect("made");
+        kept(&runtime).remove_files().expect("removed");
+        assert!(!runtime.exists());
+        kept(&runtime).remove_files().expect("again does no harm");
+    }
+}

@@ -1,0 +1,56 @@
+//! Nodes that are alike, together.
+
+use std::collections::BTreeMap;
+use storm_mm::api::{NodeState, NodeView};
+
+/// Nodes that share all that a listing shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FoldedNodes {
+    /// Their names, folded.
+    pub(super) names: String,
+    /// How many.
+    pub(super) count: usize,
+    /// What they share.
+    pub(super) alike: Alike,
+}
+
+/// What a listing shows of a node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Alike {
+    pub(super) partitions: String,
+    pub(super) state: NodeState,
+    pub(super) pes: u32,
+    pub(super) pes_used: u32,
+    pub(super) reason: String,
+}
+
+impl Alike {
+    pub(super) fn of(node: &NodeView) -> Alike {
+        Alike {
+            partitions: node.partitions.join(","),
+            state: node.state,
+            pes: node.pes,
+            pes_used: node.pes_used,
+            reason: node.reason.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// Groups the nodes, in order of partition and state.
+pub(super) fn fold(nodes: &[NodeView]) -> Vec<FoldedNodes> {
+    let mut groups: BTreeMap<Alike, Vec<&str>> = BTreeMap::new();
+    for node in nodes {
+        groups.entry(Alike::of(node)).or_default().push(&node.name);
+    }
+    groups
+        .into_iter()
+        .map(|(alike, names)| FoldedNodes { count: names.len(), names: fold_names(&names), alike })
+        .collect()
+}
+
+fn fold_names(names: &[&str]) -> String {
+    let list = names.join(",");
+    // A name that is none in this notation is shown as it is.
+    let set: Result<nodeset::NodeSet, _> = nodeset::Parser::default().parse(&list);
+    set.map(|set| set.to_string()).unwrap_or(list)
+}

@@ -1,0 +1,84 @@
+//! For programs: one JSON value per result, on one line.
+
+use super::Output;
+use crate::attach::Outcome;
+use crate::failure::Failure;
+use crate::local_cluster::KeptCluster;
+use serde::Serialize;
+use serde_json::json;
+use storm_mm::api::{API_VERSION, CancelOutcome, Explanation, JobDetail, JobView, NodeView};
+use storm_rm::JobId;
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JsonOutput;
+
+impl Output for JsonOutput {
+    fn jobs(&self, jobs: &[JobView]) -> String {
+        line(&jobs)
+    }
+
+    fn job(&self, job: &JobDetail) -> String {
+        line(job)
+    }
+
+    fn explanation(&self, explanation: &Explanation) -> String {
+        line(explanation)
+    }
+
+    fn nodes(&self, nodes: &[NodeView], _each: bool) -> String {
+        line(&nodes)
+    }
+
+    fn submitted(&self, job: JobId) -> String {
+        line(&json!({ "job": job }))
+    }
+
+    fn cancelled(&self, outcomes: &[CancelOutcome], _signalled: bool) -> String {
+        line(&outcomes)
+    }
+
+    fn up(&self, kept: &KeptCluster) -> String {
+        line(kept)
+    }
+
+    fn down(&self, ended: bool) -> String {
+        line(&json!({ "ended": ended }))
+    }
+
+    fn version(&self) -> String {
+        line(&json!({ "version": env!("CARGO_PKG_VERSION"), "api_version": API_VERSION }))
+    }
+
+    fn outcome(&self, outcome: &Outcome, _procs: u32) -> String {
+        let Outcome { job, state, exit_code, reason, breakdown, node_list } = outcome;
+        line(&json!({
+            "job": job,
+            "state": state,
+            "exit_code": exit_code,
+            "reason": reason,
+            "node_list": node_list,
+            "breakdown": breakdown,
+        }))
+    }
+
+    fn note(&self, _text: &str) -> String {
+        String::new()
+    }
+
+    fn failure(&self, failure: &Failure) -> String {
+        let Failure { code, message, causes, hint, exit } = failure;
+        line(&json!({ "error": {
+            "code": code,
+            "message": message,
+            "causes": causes,
+            "hint": hint,
+            "exit_code": exit,
+        }}))
+    }
+}
+
+fn line(value: &impl Serialize) -> String {
+    // What is printed holds no map with keys other than text, so it is JSON.
+    serde_json::to_string(value).map(|text| text + "\n").unwrap_or_default()
+}

@@ -1,0 +1,62 @@
+//! What commands print: one trait, a form each for people, for programs, and
+//! for scripts that want as little as possible.
+
+mod folded_nodes;
+mod json;
+mod quiet;
+mod table;
+mod table_form;
+mod written;
+
+pub(crate) use json::JsonOutput;
+pub(crate) use quiet::QuietOutput;
+pub(crate) use table::TableOutput;
+
+use crate::attach::Outcome;
+use crate::cli::DisplayOptions;
+use crate::failure::Failure;
+use crate::local_cluster::KeptCluster;
+use storm_mm::api::{CancelOutcome, Explanation, JobDetail, JobView, NodeView};
+use storm_rm::JobId;
+
+/// Turns results into text, line feeds included.
+pub(crate) trait Output {
+    /// A listing of jobs.
+    fn jobs(&self, jobs: &[JobView]) -> String;
+    /// Everything about a job.
+    fn job(&self, job: &JobDetail) -> String;
+    /// Why a job does not run.
+    fn explanation(&self, explanation: &Explanation) -> String;
+    /// The nodes; each of them, or those that are alike together.
+    fn nodes(&self, nodes: &[NodeView], each: bool) -> String;
+    /// A job was submitted.
+    fn submitted(&self, job: JobId) -> String;
+    /// What became of the wish to end jobs.
+    fn cancelled(&self, outcomes: &[CancelOutcome], signalled: bool) -> String;
+    /// A cluster is up.
+    fn up(&self, kept: &KeptCluster) -> String;
+    /// A cluster was ended; `false` when there was none.
+    fn down(&self, ended: bool) -> String;
+    /// The version.
+    fn version(&self) -> String;
+    /// How a job ended that was followed: for standard error.
+    fn outcome(&self, outcome: &Outcome, procs: u32) -> String;
+    /// A line about what is being done: for standard error.
+    fn note(&self, text: &str) -> String;
+    /// A failure: for standard error.
+    fn failure(&self, failure: &Failure) -> String;
+}
+
+/// The form that the user chose.
+pub(crate) fn chosen(options: DisplayOptions) -> Box<dyn Output> {
+    if options.json {
+        Box::new(JsonOutput)
+    } else if options.quiet {
+        Box::new(QuietOutput)
+    } else {
+        Box::new(TableOutput::new(jiff::tz::TimeZone::system()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! For shell scripts: only ids and states, nothing where the status says it all.
+
+use super::Output;
+use super::table::failure_text;
+use crate::attach::Outcome;
+use crate::failure::Failure;
+use crate::local_cluster::KeptCluster;
+use std::fmt::Write;
+use storm_mm::api::{CancelOutcome, Explanation, JobDetail, JobView, NodeView};
+use storm_rm::JobId;
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QuietOutput;
+
+impl Output for QuietOutput {
+    fn jobs(&self, jobs: &[JobView]) -> String {
+        jobs.iter().fold(String::new(), |mut text, job| {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{} {}", job.id, job.state);
+            text
+        })
+    }
+
+    fn job(&self, job: &JobDetail) -> String {
+        format!("{}\n", job.view.state)
+    }
+
+    fn explanation(&self, explanation: &Explanation) -> String {
+        format!("{}\n", explanation.reason)
+    }
+
+    fn nodes(&self, nodes: &[NodeView], _each: bool) -> String {
+        nodes.iter().fold(String::new(), |mut text, node| {
+            let _ = writeln!(text, "{} {}", node.name, node.state);
+            text
+        })
+    }
+
+    fn submitted(&self, job: JobId) -> String {
+        format!("{job}\n")
+    }
+
+    fn cancelled(&self, _outcomes: &[CancelOutcome], _signalled: bool) -> String {
+        String::new()
+    }
+
+    fn up(&self, _kept: &KeptCluster) -> String {
+        String::new()
+    }
+
+    fn down(&self, _ended: bool) -> String {
+        String::new()
+    }
+
+    fn version(&self) -> String {
+        format!("{}\n", env!("CARGO_PKG_VERSION"))
+    }
+
+    fn outcome(&self, _outcome: &Outcome, _procs: u32) -> String {
+        String::new()
+    }
+
+    fn note(&self, _text: &str) -> String {
+        String::new()
+    }
+
+    fn failure(&self, failure: &Failure) -> String {
+        failure_text(failure)
+    }
+}

@@ -1,0 +1,302 @@
+//! For people: tables.
+
+use super::folded_nodes::{Alike, fold};
+use super::table_form::{pairs, table};
+use super::{Output, written};
+use crate::attach::Outcome;
+use crate::failure::Failure;
+use crate::local_cluster::KeptCluster;
+use jiff::tz::TimeZone;
+use std::fmt::Write;
+use storm_mm::api::{
+    API_VERSION, CancelOutcome, Explanation, JobDetail, JobState, JobView, LaunchBreakdown,
+    NodeView, RankView,
+};
+use storm_rm::JobId;
+
+/// Ranks that `show` lists one by one; of more it lists those that failed.
+const RANKS_SHOWN: usize = 16;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct TableOutput {
+    zone: TimeZone,
+}
+
+impl TableOutput {
+    /// Times are shown in this zone.
+    pub(crate) fn new(zone: TimeZone) -> TableOutput {
+        TableOutput { zone }
+    }
+}
+
+impl Output for TableOutput {
+    fn jobs(&self, jobs: &[JobView]) -> String {
+        let columns = [
+            ">JOB",
+            "PARTITION",
+            "SCHED",
+            "NAME",
+            "USER",
+            "STATE",
+            ">TIME",
+            ">LIMIT",
+            ">PROCS",
+            ">ROW",
+            "NODES (REASON)",
+        ];
+        table(&columns, jobs.iter().map(job_row))
+    }
+
+    fn job(&self, job: &JobDetail) -> String {
+        let mut text = pairs(&self.job_pairs(job));
+        let shown = shown_ranks(&job.ranks);
+        if !shown.is_empty() {
+            let columns = [">RANK", "NODE", "EXIT", ">CPU ms", ">MAX RSS"];
+            let _ = write!(text, "\n{}", table(&columns, shown.into_iter().map(rank_row)));
+        }
+        if !job.log.is_empty() {
+            let rows = job.log.iter().map(|entry| {
+                let time = written::time(entry.time, &self.zone);
+                vec![time, entry.event.clone(), entry.text.clone()]
+            });
+            let _ = write!(text, "\n{}", table(&["TIME", "EVENT", "WHAT"], rows));
+        }
+        text
+    }
+
+    fn explanation(&self, explanation: &Explanation) -> String {
+        let Explanation { job, state, reason, details, estimate } = explanation;
+        let mut text = format!("Job {job} is {state}: {}\n", written::safe(reason));
+        for detail in details {
+            let _ = writeln!(text, "  {}", written::safe(detail));
+        }
+        if let Some(estimate) = estimate {
+            let time = written::time(*estimate, &self.zone);
+            let _ = writeln!(text, "It should start by {time}.");
+        }
+        text
+    }
+
+    fn nodes(&self, nodes: &[NodeView], each: bool) -> String {
+        if !each {
+            let columns = [">NODES", "PARTITION", "STATE", ">PES", ">USED", "NODE LIST", "REASON"];
+            let rows = fold(nodes).into_iter().map(|group| {
+                let Alike { partitions, state, pes, pes_used, reason } = group.alike;
+                let state = state.to_string();
+                let (pes, used) = (pes.to_string(), pes_used.to_string());
+                vec![group.count.to_string(), partitions, state, pes, used, group.names, reason]
+            });
+            return table(&columns, rows);
+        }
+        let columns = [
+            "NODE",
+            "PARTITION",
+            "STATE",
+            ">PES",
+            ">USED",
+            ">LOAD",
+            ">FREE MiB",
+            "ADDRESS",
+            "JOBS",
+            "REASON",
+        ];
+        table(&columns, nodes.iter().map(node_row))
+    }
+
+    fn submitted(&self, job: JobId) -> String {
+        format!("Submitted job {job}\n")
+    }
+
+    fn cancelled(&self, outcomes: &[CancelOutcome], signalled: bool) -> String {
+        let done = if signalled { "Signalled" } else { "Cancelled" };
+        outcomes.iter().fold(String::new(), |mut text, outcome| {
+            let job = outcome.job;
+            let _ = match &outcome.error {
+                None => writeln!(text, "{done} job {job}"),
+                Some(error) => writeln!(text, "Job {job}: {error}"),
+            };
+            text
+        })
+    }
+
+    fn up(&self, kept: &KeptCluster) -> String {
+        let KeptCluster { nodes, pes, sched, .. } = kept;
+        let sched = sched.join(", ");
+        format!("Cluster of {nodes} nodes x {pes} PEs is up ({sched}); `storm down` ends it\n")
+    }
+
+    fn down(&self, ended: bool) -> String {
+        let text = if ended { "The cluster is down\n" } else { "No cluster is kept up\n" };
+        text.to_owned()
+    }
+
+    fn version(&self) -> String {
+        format!("storm {} (client API {API_VERSION})\n", env!("CARGO_PKG_VERSION"))
+    }
+
+    fn outcome(&self, outcome: &Outcome, procs: u32) -> String {
+        let Outcome { job, state, exit_code, reason, breakdown, node_list } = outcome;
+        let mut text = String::new();
+        if *state != JobState::Completed {
+            let why = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            let why = written::safe(&why);
+            let _ = writeln!(text, "storm: job {job} ended {state}, exit status {exit_code}{why}");
+        }
+        if let Some(breakdown) = breakdown {
+            let place =
+                node_list.as_deref().map(|nodes| format!(" on {nodes}")).unwrap_or_default();
+            let unit = if procs == 1 { "process" } else { "processes" };
+            let total = breakdown.total_ms;
+            let _ =
+                writeln!(text, "storm: job {job}: {procs} {unit} launched{place} in {total:.1} ms");
+            text.push_str(&breakdown_text(breakdown));
+        }
+        text
+    }
+
+    fn note(&self, text: &str) -> String {
+        format!("storm: {text}\n")
+    }
+
+    fn failure(&self, failure: &Failure) -> String {
+        failure_text(failure)
+    }
+}
+
+impl TableOutput {
+    fn job_pairs(&self, job: &JobDetail) -> Vec<(&'static str, String)> {
+        let JobDetail { view, spec, .. } = job;
+        let time = |time: Option<jiff::Timestamp>| {
+            time.map(|time| written::time(time, &self.zone)).unwrap_or_default()
+        };
+        let optional = |text: &Option<String>| text.clone().unwrap_or_default();
+        let command: Vec<_> = spec.argv.iter().map(|word| word.to_string_lossy()).collect();
+        vec![
+            ("Job", view.id.to_string()),
+            ("Name", view.name.clone()),
+            ("User", format!("{} ({})", view.user.name, view.user.uid)),
+            ("State", view.state.to_string()),
+            ("Reason", optional(&view.reason)),
+            ("Exit status", view.exit_code.map(|code| code.to_string()).unwrap_or_default()),
+            ("Partition", format!("{} ({})", view.partition, view.sched)),
+            ("Row", view.row.map(|row| row.0.to_string()).unwrap_or_default()),
+            ("Processes", view.procs.to_string()),
+            ("Nodes", view.node_list.clone()),
+            ("Submitted", time(Some(view.submitted))),
+            ("Started", time(view.started)),
+            ("Ended", time(view.ended)),
+            ("Elapsed", written::seconds(view.elapsed_s)),
+            ("Time limit", view.time_limit_s.map(written::seconds).unwrap_or_default()),
+            ("CPU time", format!("{:.3} s", job.cpu_us as f64 / 1e6)),
+            ("Runs", job.runs.to_string()),
+            ("Command", command.join(" ")),
+            ("Directory", spec.cwd.to_string_lossy().into_owned()),
+            (
+                "Shipped",
+                if spec.shipped { written::bytes(spec.shipped_bytes) } else { "no".into() },
+            ),
+            ("Launch", job.breakdown.as_ref().map(breakdown_words).unwrap_or_default()),
+        ]
+    }
+}
+
+fn job_row(job: &JobView) -> Vec<String> {
+    let place = match (&job.reason, job.state) {
+        (Some(reason), state) if state != JobState::Running => format!("({reason})"),
+        (_, _) => job.node_list.clone(),
+    };
+    vec![
+        job.id.to_string(),
+        job.partition.clone(),
+        job.sched.clone(),
+        job.name.clone(),
+        job.user.name.clone(),
+        job.state.to_string(),
+        written::seconds(job.elapsed_s),
+        job.time_limit_s.map_or_else(|| "-".to_owned(), written::seconds),
+        job.procs.to_string(),
+        job.row.map_or_else(|| "-".to_owned(), |row| row.0.to_string()),
+        place,
+    ]
+}
+
+fn node_row(node: &NodeView) -> Vec<String> {
+    let dash = || "-".to_owned();
+    let jobs: Vec<String> = node.jobs.iter().map(ToString::to_string).collect();
+    vec![
+        node.name.clone(),
+        node.partitions.join(","),
+        node.state.to_string(),
+        node.pes.to_string(),
+        node.pes_used.to_string(),
+        node.load_percent.map_or_else(dash, |load| format!("{:.2}", f64::from(load) / 100.0)),
+        node.memory_available_mib.map_or_else(dash, |memory| memory.to_string()),
+        node.address.clone().unwrap_or_else(dash),
+        if jobs.is_empty() { dash() } else { jobs.join(",") },
+        node.reason.clone().unwrap_or_default(),
+    ]
+}
+
+/// All ranks of a small job; of a large one those that did not exit with 0.
+fn shown_ranks(ranks: &[RankView]) -> Vec<&RankView> {
+    let failed =
+        |rank: &&RankView| rank.exit.as_ref().is_some_and(|exit| exit.status.shell_code() != 0);
+    if ranks.len() <= RANKS_SHOWN {
+        ranks.iter().collect()
+    } else {
+        ranks.iter().filter(failed).take(RANKS_SHOWN).collect()
+    }
+}
+
+fn rank_row(rank: &RankView) -> Vec<String> {
+    let (exit, cpu, rss) = match &rank.exit {
+        None => ("-".to_owned(), "-".to_owned(), "-".to_owned()),
+        Some(exit) => (
+            written::exit(exit.status),
+            format!("{:.1}", (exit.user_us + exit.system_us) as f64 / 1e3),
+            written::bytes(exit.max_rss_kib.saturating_mul(1024)),
+        ),
+    };
+    vec![rank.rank.to_string(), rank.node.clone(), exit, cpu, rss]
+}
+
+/// The breakdown of the paper's section 4.4.1, as a table of one row.
+fn breakdown_text(breakdown: &LaunchBreakdown) -> String {
+    let columns =
+        [">read ms", ">send ms", ">write ms", ">exec ms", ">wait for slice ms", ">sent", ">had"];
+    let ms = |ms: f64| format!("{ms:.1}");
+    let row = vec![
+        ms(breakdown.read_ms),
+        ms(breakdown.send_ms),
+        ms(breakdown.write_ms),
+        ms(breakdown.exec_ms),
+        ms(breakdown.wait_for_slice_ms),
+        written::bytes(breakdown.sent_bytes),
+        written::bytes(breakdown.skipped_bytes),
+    ];
+    table(&columns, [row]).lines().map(|line| format!("  {line}\n")).collect()
+}
+
+fn breakdown_words(breakdown: &LaunchBreakdown) -> String {
+    let LaunchBreakdown {
+        read_ms, send_ms, write_ms, exec_ms, wait_for_slice_ms, total_ms, ..
+    } = breakdown;
+    format!(
+        "{total_ms:.1} ms: read {read_ms:.1}, send {send_ms:.1}, write {write_ms:.1}, \
+         exec {exec_ms:.1}, wait for slice {wait_for_slice_ms:.1}"
+    )
+}
+
+/// What failed, why, what to try.
+pub(super) fn failure_text(failure: &Failure) -> String {
+    let mut text = format!("storm: {}", failure.message);
+    for cause in &failure.causes {
+        let _ = write!(text, ": {cause}");
+    }
+    text.push('\n');
+    if let Some(hint) = &failure.hint {
+        let _ = writeln!(text, "  try: {hint}");
+    }
+    text
+}

@@ -1,0 +1,49 @@
+//! Times, sizes and exits as people read them.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use storm_rm::message::ExitStatus;
+
+/// `MM:SS`, `HH:MM:SS` or `D-HH:MM:SS`, as Slurm writes it.
+pub(super) fn seconds(total_s: u64) -> String {
+    let (days, rest) = (total_s / 86_400, total_s % 86_400);
+    let (hours, minutes, seconds) = (rest / 3_600, rest / 60 % 60, rest % 60);
+    match (days, hours) {
+        (0, 0) => format!("{minutes}:{seconds:02}"),
+        (0, _) => format!("{hours}:{minutes:02}:{seconds:02}"),
+        (_, _) => format!("{days}-{hours:02}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+/// To the second, in the user's time zone.
+pub(super) fn time(time: Timestamp, zone: &TimeZone) -> String {
+    time.to_zoned(zone.clone()).strftime("%Y-%m-%dT%H:%M:%S").to_string()
+}
+
+/// With a unit that leaves at most four digits.
+pub(super) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+/// `0`, or `signal 9`.
+pub(super) fn exit(status: ExitStatus) -> String {
+    match status {
+        ExitStatus::Code(code) => code.to_string(),
+        ExitStatus::Signal(number) => match nix::sys::signal::Signal::try_from(number) {
+            Ok(signal) => signal.as_str().to_owned(),
+            Err(_) => format!("signal {number}"),
+        },
+    }
+}
+
+/// Text of others for a terminal: control characters are made visible.
+pub(super) fn safe(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
