@@ -122,6 +122,25 @@ fn a_rank_that_fails_is_reported_while_the_others_run() {
 }
 
 #[test]
+fn the_last_rank_of_a_node_that_fails_is_reported_for_those_elsewhere() {
+    let model = programs(|context| match context.rank {
+        Rank(0 | 1) => Script::compute(ms(1)).ending(ExitStatus::Signal(11)),
+        _ => Script::compute(ms(500)),
+    });
+    let body = |world: Rc<World>| async move {
+        world.launch(world.job(1, RowSet::ALL)).await;
+        world.sleep(ms(20)).await;
+        let told = |report: &Report| matches!(report, Report::RankFailed { .. });
+        assert_eq!(world.reports().iter().filter(|(_, report)| told(report)).count(), 1);
+        world.say(vec![Command::DestroyJob { job: JobId(1) }]).await;
+        world.exits_of(1).await;
+        let told = world.reports().iter().filter(|(_, report)| told(report)).count();
+        assert_eq!(told, 1, "those that were killed on request are no news");
+    };
+    scenario(16, 2, model, body);
+}
+
+#[test]
 fn a_signal_and_a_kill_end_a_job() {
     let model = programs(|context| {
         let ignores = if context.rank == Rank(0) { vec![SIGTERM] } else { Vec::new() };

@@ -51,6 +51,8 @@ pub(super) struct LocalJob {
     pub(super) launch_failed: bool,
     /// Some rank ended abnormally.
     pub(super) failed: bool,
+    /// A failure by exit status has been reported, and one by a signal.
+    reported: [bool; 2],
     pub(super) ranks: BTreeMap<Rank, RankState>,
     pub(super) open_streams: BTreeSet<(Rank, StreamOrder)>,
     pub(super) pmi: NodeServer,
@@ -83,6 +85,7 @@ impl LocalJob {
             released: false,
             launch_failed: false,
             failed: false,
+            reported: [false; 2],
             ranks: task.ranks().map(|rank| (rank, RankState::Starting)).collect(),
             open_streams: BTreeSet::new(),
             pmi: NodeServer::new(task.pmi_config()),
@@ -136,6 +139,20 @@ impl LocalJob {
             }
             Some(RankState::Ended(_)) | None => false,
         }
+    }
+
+    /// Whether the Machine Manager must hear of this end at once: ranks here or
+    /// elsewhere may wait for this one. The first of each kind is enough, and
+    /// none is when the job is being killed anyway.
+    pub(super) fn is_news(&mut self, exit: &RankExit) -> bool {
+        let kind = match exit.status {
+            ExitStatus::Code(0) => return false,
+            ExitStatus::Code(_) => 0,
+            ExitStatus::Signal(_) => 1,
+        };
+        let alone = self.all_ended() && self.task.count == self.task.spec().procs;
+        let silent = alone || self.doomed || self.superseded;
+        !silent && !std::mem::replace(&mut self.reported[kind], true)
     }
 
     /// Ends every rank that never got to run.

@@ -245,8 +245,7 @@ impl NodeCore {
         if !job.ended(exit.clone()) {
             return;
         }
-        let failed = exit.status != ExitStatus::Code(0);
-        if failed && !job.all_ended() && !job.superseded {
+        if job.is_news(&exit) {
             let JobKey { job, incarnation } = key;
             let report = Report::RankFailed { job, incarnation, exit };
             actions.push(Action::Post { report, urgency: Urgency::AtOnce });

@@ -64,14 +64,32 @@ pub(crate) fn plan() -> GlobalPlan {
     })
 }
 
-/// Runs `body` against `nodes` modelled nodes; its result and the trace.
+/// Seeds that every scenario runs under, unless `STORM_SEED` names one.
+const SEEDS: u64 = 4;
+
+/// Runs `body` against `nodes` modelled nodes under several seeds, of which
+/// `seed` is the first; result and trace of that one.
 pub(crate) fn scenario<T: 'static, F: Future<Output = T> + 'static>(
     seed: u64,
     nodes: u32,
     model: Model,
-    body: impl FnOnce(Rc<World>) -> F,
+    body: impl Fn(Rc<World>) -> F,
 ) -> (T, String) {
-    println!("seed {seed}");
+    let named = std::env::var("STORM_SEED").ok().and_then(|text| text.parse().ok());
+    let first = run_once(named.unwrap_or(seed), nodes, &model, &body);
+    if named.is_none() {
+        (1..SEEDS).for_each(|other| drop(run_once(seed + 1000 * other, nodes, &model, &body)));
+    }
+    first
+}
+
+fn run_once<T: 'static, F: Future<Output = T> + 'static>(
+    seed: u64,
+    nodes: u32,
+    model: &Model,
+    body: &impl Fn(Rc<World>) -> F,
+) -> (T, String) {
+    println!("repeat with STORM_SEED={seed}");
     let simulation = Simulation::new(seed);
     let plan = plan();
     let network = SimNetwork::new(&simulation, nodes, &plan.layout, NetworkConfig::default());
