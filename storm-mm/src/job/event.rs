@@ -108,6 +108,12 @@ pub enum EndCause {
     ManagerRestarted,
     /// The cluster is going down.
     Shutdown,
+    /// No partition takes it any more: the configuration has changed, or the
+    /// queue is full.
+    Unplaceable {
+        /// Why not.
+        reason: String,
+    },
 }
 
 impl EndCause {
@@ -121,7 +127,8 @@ impl EndCause {
             | EndCause::Aborted { .. }
             | EndCause::LaunchFailed { .. }
             | EndCause::StagingFailed { .. }
-            | EndCause::ManagerRestarted => JobState::Failed,
+            | EndCause::ManagerRestarted
+            | EndCause::Unplaceable { .. } => JobState::Failed,
         }
     }
 
@@ -141,7 +148,8 @@ impl EndCause {
             }
             EndCause::NodeLost { .. }
             | EndCause::StagingFailed { .. }
-            | EndCause::ManagerRestarted => Some(1),
+            | EndCause::ManagerRestarted
+            | EndCause::Unplaceable { .. } => Some(1),
         }
     }
 }
@@ -157,9 +165,9 @@ impl std::fmt::Display for EndCause {
             EndCause::Aborted { rank, exit_code } => {
                 write!(f, "rank {rank} aborted the job with exit code {exit_code}")
             }
-            EndCause::LaunchFailed { reason, .. } | EndCause::StagingFailed { reason } => {
-                f.write_str(reason)
-            }
+            EndCause::LaunchFailed { reason, .. }
+            | EndCause::StagingFailed { reason }
+            | EndCause::Unplaceable { reason } => f.write_str(reason),
             EndCause::TimeLimit => f.write_str("its time limit was reached"),
             EndCause::ManagerRestarted => {
                 f.write_str("the Machine Manager was restarted while it ran")

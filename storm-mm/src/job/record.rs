@@ -33,8 +33,11 @@ pub struct JobRecord {
     pub partition: String,
     /// Where it is in its life.
     pub phase: Phase,
-    /// The present or latest run; 0 before the first.
+    /// The present or latest run, numbered over the runs of all jobs; 0 before the
+    /// first.
     pub incarnation: JobIncarnation,
+    /// How often it was placed.
+    pub runs: u32,
     /// Its ranks on every node, once placed.
     pub ranks: Vec<NodeRanks>,
     /// Its row, once placed.
@@ -65,6 +68,7 @@ impl JobRecord {
             partition: partition.clone(),
             phase: Phase::Pending,
             incarnation: JobIncarnation(0),
+            runs: 0,
             ranks: Vec::new(),
             row: None,
             node_list: String::new(),
@@ -86,6 +90,7 @@ impl JobRecord {
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 self.phase = Phase::Starting;
                 self.incarnation = *incarnation;
+                self.runs += 1;
                 self.ranks.clone_from(ranks);
                 self.row = Some(*row);
                 self.node_list.clone_from(node_list);

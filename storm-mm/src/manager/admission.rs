@@ -63,7 +63,7 @@ impl Core {
             }
             None => {
                 let reason = format!("partition {} does not exist any more", record.partition);
-                let cause = crate::job::EndCause::StagingFailed { reason };
+                let cause = crate::job::EndCause::Unplaceable { reason };
                 self.append_end(now, job, Some(cause), Vec::new());
             }
         }
@@ -71,17 +71,13 @@ impl Core {
 
     fn check_size(&self, spec: &JobSpec) -> Result<(), ApiError> {
         let limit = self.config.heartbeat_bytes * SPEC_SHARE_PERCENT / 100;
-        let bytes: usize = spec.argv.iter().map(|arg| arg.as_bytes().len()).sum::<usize>()
-            + spec
-                .env
-                .iter()
-                .map(|(name, value)| name.as_bytes().len() + value.as_bytes().len())
-                .sum::<usize>();
+        // As it travels: also long lists of files or limits must fit.
+        let bytes = postcard::to_stdvec(spec).map_or(usize::MAX, |encoded| encoded.len());
         if bytes <= limit {
             return Ok(());
         }
-        Err(ApiError::new(ErrorCode::TooLarge, "the arguments and the environment are too large")
-            .why(format!("they take {bytes} bytes; {limit} are possible"))
+        Err(ApiError::new(ErrorCode::TooLarge, "the job's arguments and environment are too large")
+            .why(format!("its specification takes {bytes} bytes; {limit} are possible"))
             .hint("pass large data in a file (--bcast)"))
     }
 

@@ -72,9 +72,11 @@ impl Core {
     /// Ends every job and takes no more.
     pub fn shut_down(&mut self, now: Instant) {
         self.shutting_down = true;
+        // The latest first: no job may start because one before it leaves the queue.
         let unfinished: Vec<JobId> = self
             .jobs
             .values()
+            .rev()
             .filter(|record| !matches!(record.phase, Phase::Ended(_)))
             .map(|record| record.id)
             .collect();
@@ -87,6 +89,12 @@ impl Core {
     pub(super) fn end_job(&mut self, now: Instant, job: JobId, cause: EndCause) {
         let Some(record) = self.jobs.get(&job) else { return };
         match (&record.phase, self.live.get(&job).map(|live| live.launch)) {
+            // Else it would be queued again after the user was told that it ends.
+            (Phase::Ending(EndCause::NodeLost { .. }), Some(_))
+                if matches!(cause, EndCause::Cancelled { .. }) =>
+            {
+                self.append(now, job, JobEventKind::Ending { cause });
+            }
             (Phase::Ended(_) | Phase::Ending(_), _) => {}
             (Phase::Pending, _) | (Phase::Starting | Phase::Running, None) => {
                 let partition = self.partition_named(&record.partition);
@@ -113,6 +121,9 @@ impl Core {
         job: JobId,
         event: Event,
     ) {
+        if self.give_back(now, job) {
+            return;
+        }
         let id = storm_sched::JobId(job.0);
         let held = &mut self.partition(partition).held;
         let before = held.len();
@@ -142,18 +153,23 @@ impl Core {
 
     /// The job's last process is gone: frees all that it held.
     pub(super) fn finish(&mut self, now: Instant, job: JobId, cause: Option<EndCause>) {
-        self.release(now, job);
         let Some(live) = self.live.remove(&job) else { return };
-        self.slots.put_back(live.slot);
         let nodes = self.up(&live.nodes);
         self.effects.push(Effect::Command(nodes, Command::ReleaseJob { job }));
-        let requeue = self.jobs[&job].spec.requeue && !self.shutting_down;
+        let may_requeue = self.jobs[&job].spec.requeue && !self.shutting_down;
+        let requeue = may_requeue && matches!(cause, Some(EndCause::NodeLost { .. }));
         match cause {
-            Some(cause @ EndCause::NodeLost { .. }) if requeue => {
-                self.append(now, job, JobEventKind::Requeued { cause });
-                self.queue_again(now, job);
-            }
+            Some(cause) if requeue => self.append(now, job, JobEventKind::Requeued { cause }),
             cause => self.append_end(now, job, cause, live.exits.into_values().collect()),
+        }
+        self.slots.put_back(live.slot);
+        self.unpark(now);
+        if !live.released {
+            let finished = Event::Finished(storm_sched::JobId(job.0));
+            self.tell_policy(now, live.partition, finished);
+        }
+        if requeue {
+            self.queue_again(now, job);
         }
     }
 

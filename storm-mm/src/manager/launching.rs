@@ -12,6 +12,10 @@ use storm_primitives::Instant;
 use storm_rm::message::{Command, LaunchJob};
 use storm_rm::{JobId, JobIncarnation, PartitionId, RowSet};
 
+/// Least time between two looks at the limit of a job that is stopped: by so
+/// much it may run longer than its limit.
+const STOPPED_TIMER: Duration = Duration::from_millis(10);
+
 impl Core {
     /// The files of a job are on its nodes, or cannot be brought there.
     pub fn staged(
@@ -121,6 +125,9 @@ impl Core {
         let (Some(live), Some(record)) = (self.live.get(&job), self.jobs.get(&job)) else { return };
         if let Some(limit) = record.spec.time_limit {
             let left = limit.saturating_sub(live.run_time(now));
+            // While it is stopped its time stands still.
+            let stopped = live.active_since.is_none();
+            let left = if stopped { left.max(STOPPED_TIMER) } else { left };
             self.effects.push(Effect::Timer {
                 at: now + left,
                 job,

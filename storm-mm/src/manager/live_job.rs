@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::RankExit;
-use storm_rm::{JobIncarnation, JobSlot, PartitionId, Rank, Row};
+use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row};
+use storm_sched::{Placement, Slot};
 
 /// How far the launch of a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,16 @@ impl LiveJob {
     pub(super) fn is_over(&self) -> bool {
         self.nodes.is_subset(&self.over)
     }
+}
+
+/// A job that the policy has placed and that has to wait for a free place in the
+/// global arrays of flags.
+#[derive(Clone, Debug)]
+pub(super) struct Parked {
+    pub(super) job: JobId,
+    pub(super) partition: PartitionId,
+    pub(super) placement: Placement,
+    pub(super) slot: Slot,
 }
 
 /// Which places in the global arrays of flags are free.

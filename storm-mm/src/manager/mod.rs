@@ -25,7 +25,7 @@ pub use partition::PartitionError;
 use crate::CoreConfig;
 use crate::job::{JobEvent, JobEventKind, JobRecord, Phase};
 use jiff::{SignedDuration, Timestamp};
-use live_job::{LiveJob, SlotPool};
+use live_job::{LiveJob, Parked, SlotPool};
 use node_table::NodeTable;
 use partition::Partition;
 use std::collections::{BTreeMap, VecDeque};
@@ -44,7 +44,11 @@ pub struct Core {
     /// Jobs that hold processing elements.
     live: BTreeMap<JobId, LiveJob>,
     slots: SlotPool,
+    parked: VecDeque<Parked>,
     next_job: u64,
+    /// Numbers the runs of all jobs: what an earlier job left in a slot's flags
+    /// must not be taken for this one's (`docs/decisions/0003-termination.md`).
+    next_incarnation: u32,
     shutting_down: bool,
     counters: Counters,
     effects: Vec<Effect>,
@@ -79,7 +83,9 @@ impl Core {
             jobs: BTreeMap::new(),
             history: VecDeque::new(),
             live: BTreeMap::new(),
+            parked: VecDeque::new(),
             next_job: 1,
+            next_incarnation: 1,
             shutting_down: false,
             counters: Counters::default(),
             effects: Vec::new(),
@@ -159,6 +165,9 @@ impl Core {
     fn recover(&mut self, journal: impl IntoIterator<Item = (JobId, JobEvent)>, now: Instant) {
         for (job, event) in journal {
             self.next_job = self.next_job.max(job.0 + 1);
+            if let JobEventKind::Placed { incarnation, .. } = &event.kind {
+                self.next_incarnation = self.next_incarnation.max(incarnation.0 + 1);
+            }
             self.apply(job, &event);
         }
         self.counters.submitted_before = self.next_job - 1;

@@ -7,6 +7,12 @@ use storm_rm::message::{Command, ExitStatus, NodeInfo, RankExit, Report};
 use storm_rm::{JobId, JobIncarnation};
 use storm_sched::Event;
 
+/// What a heartbeat and a command take beside their content: some varints and a
+/// set of nodes.
+const HEADER_BYTES: usize = 16 * 1024;
+/// What a pair takes beside its text: two lengths.
+const PAIR_BYTES: usize = 6;
+
 impl Core {
     /// A node was cut off, or a new life of it has replaced the old one.
     pub fn node_lost(&mut self, now: Instant, node: NodeId) {
@@ -18,9 +24,13 @@ impl Core {
         for id in 0..self.partition_count() {
             let id = storm_rm::PartitionId(id);
             if let Some(index) = self.partition(id).index_of(node) {
-                self.tell_policy(now, id, Event::NodeDown(index));
+                // At once, also in the middle of a slice: nothing may be placed
+                // on it any more.
+                self.partition(id).held.retain(|event| *event != Event::NodeUp(index));
+                self.handle_event(now, id, Event::NodeDown(index));
             }
         }
+        self.unpark_from(now, node);
         let hit: Vec<JobId> = self
             .live
             .iter()
@@ -33,6 +43,25 @@ impl Core {
             }
             self.end_job(now, job, EndCause::NodeLost { node: name.clone() });
             self.finish_if_over(now, job);
+        }
+    }
+
+    /// Jobs that wait for flags with elements of a dead node wait for others.
+    fn unpark_from(&mut self, now: Instant, node: NodeId) {
+        let hit: Vec<(JobId, storm_rm::PartitionId)> = self
+            .parked
+            .iter()
+            .filter(|placed| {
+                let members = &self.partitions[usize::from(placed.partition.0)].members;
+                let mut shares = placed.placement.shares().iter();
+                shares.any(|share| members[share.node.0 as usize] == node)
+            })
+            .map(|placed| (placed.job, placed.partition))
+            .collect();
+        for (job, partition) in hit {
+            self.give_back(now, job);
+            let request = super::admission::request_of(job, &self.jobs[&job].spec);
+            self.tell_policy(now, partition, Event::Submit(request));
         }
     }
 
@@ -77,7 +106,7 @@ impl Core {
             Report::Output { job, rank, stream, data } => {
                 self.effects.push(Effect::Notify(job, Notice::Output(rank, stream, data)));
             }
-            Report::Fence { job, sequence, puts } => self.fence(job, node, sequence, puts),
+            Report::Fence { job, sequence, puts } => self.fence(now, job, node, sequence, puts),
             Report::LaunchFailed { job, incarnation, reason, exit_code, .. } => {
                 self.counters.launch_failures += 1;
                 self.fail(now, job, incarnation, EndCause::LaunchFailed { reason, exit_code });
@@ -153,10 +182,26 @@ impl Core {
     }
 
     /// A node is in a job's PMI barrier.
-    fn fence(&mut self, job: JobId, node: NodeId, sequence: u64, puts: Vec<(String, String)>) {
+    fn fence(
+        &mut self,
+        now: Instant,
+        job: JobId,
+        node: NodeId,
+        sequence: u64,
+        puts: Vec<(String, String)>,
+    ) {
         let Some(live) = self.live.get_mut(&job) else { return };
         let Some(complete) = live.fences.arrived(sequence, node, puts, &live.nodes) else { return };
         let nodes: NodeSet = live.nodes.clone();
+        let bytes = complete.iter().map(|(key, value)| key.len() + value.len() + PAIR_BYTES).sum();
+        if HEADER_BYTES.saturating_add(bytes) > self.config.heartbeat_bytes {
+            // It could never be told, and the ranks would wait for ever.
+            let reason = format!(
+                "its ranks exchange {bytes} bytes through PMI at once; a heartbeat takes {}",
+                self.config.heartbeat_bytes
+            );
+            return self.end_job(now, job, EndCause::LaunchFailed { reason, exit_code: 1 });
+        }
         let done = Command::FenceDone { job, sequence, puts: complete };
         self.effects.push(Effect::Command(nodes, done));
     }

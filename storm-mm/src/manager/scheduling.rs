@@ -1,17 +1,25 @@
 //! The partition's policy at work: events in, placements and strobes out, on
 //! slice edges only while time is being sliced.
 
-use super::live_job::{Launch, LiveJob};
+use super::live_job::{Launch, LiveJob, Parked};
 use super::{Core, Effect, Notice, StageJob, StageOutcome};
 use crate::api::{JobState, Reply};
-use crate::job::{JobEventKind, Phase};
+use crate::job::{EndCause, JobEventKind, Phase};
+use std::error::Error;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{NodeRanks, Strobe};
-use storm_rm::{FileSpec, JobId, JobIncarnation, JobSpec, PartitionId, Program, Rank, Row};
-use storm_sched::{Action, Event, Placement, SchedTime, Slot};
+use storm_rm::{
+    FileSpec, JobId, JobIncarnation, JobSlot, JobSpec, PartitionId, Program, Rank, Row,
+};
+use storm_sched::{Action, Event, EventError, SchedTime, Slot};
 
 impl Core {
+    /// The row of a partition whose jobs run now.
+    pub fn active_row(&self, partition: PartitionId) -> Row {
+        self.partitions[usize::from(partition.0)].active
+    }
+
     /// The length of the slices of a partition whose time is being sliced.
     pub fn slice(&self, partition: PartitionId) -> Option<Duration> {
         let partition = &self.partitions[usize::from(partition.0)];
@@ -44,36 +52,84 @@ impl Core {
     pub(super) fn handle_event(&mut self, now: Instant, partition: PartitionId, event: Event) {
         let time = sched_time(now);
         let actions = self.partition(partition).policy.handle(time, event);
+        // The row first: what starts now is told which one is active.
+        for action in &actions {
+            if let Action::Activate { slot } = action {
+                self.activate(now, partition, *slot);
+            }
+        }
         for action in actions {
             match action {
                 Action::Start { job, placement, slot } => {
-                    self.place(now, partition, JobId(job.0), &placement, slot);
+                    let job = JobId(job.0);
+                    self.place_or_park(now, Parked { job, partition, placement, slot });
                 }
-                Action::Activate { slot } => self.activate(now, partition, slot),
-                Action::Refused(error) => {
-                    tracing::warn!(%error, "the policy refused an event");
-                }
+                Action::Activate { .. } => {}
+                Action::Refused(error) => self.refused(now, &error),
             }
         }
     }
 
-    /// A job got its processing elements.
-    fn place(
-        &mut self,
-        now: Instant,
-        partition: PartitionId,
-        job: JobId,
-        placement: &Placement,
-        slot: Slot,
-    ) {
-        let wanted = self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Pending);
-        let flags = if wanted { self.slots.take() } else { None };
-        let Some(flags) = flags else {
-            // It was withdrawn meanwhile, or more jobs run than there are flags
-            // for: the elements go back, and a job that waits goes to the end.
-            self.give_back(now, partition, job, wanted);
-            return;
+    /// A policy refused an event. A job that it does not take must not wait for
+    /// ever; the rest are defects that change nothing.
+    fn refused(&mut self, now: Instant, error: &EventError) {
+        let job = match error {
+            EventError::Infeasible { job, .. } | EventError::QueueFull { job, .. } => job,
+            EventError::DuplicateJob { .. }
+            | EventError::NotRestored { .. }
+            | EventError::NotRunning { .. }
+            | EventError::NotPending { .. }
+            | EventError::NoSuchNode { .. } => {
+                tracing::error!(%error, "the policy refused an event");
+                return;
+            }
         };
+        let job = JobId(job.0);
+        if self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Pending) {
+            let why = error.source().map(|why| format!(": {why}")).unwrap_or_default();
+            let cause = EndCause::Unplaceable { reason: format!("{error}{why}") };
+            self.append_end(now, job, Some(cause), Vec::new());
+        }
+    }
+
+    /// A job got its processing elements: it starts, unless more jobs run than
+    /// there are flags for.
+    fn place_or_park(&mut self, now: Instant, placed: Parked) {
+        let wanted = self.jobs.get(&placed.job).is_some_and(|r| r.phase == Phase::Pending);
+        if !wanted {
+            // It was withdrawn meanwhile: the elements go back.
+            let id = storm_sched::JobId(placed.job.0);
+            return self.handle_event(now, placed.partition, Event::Finished(id));
+        }
+        self.parked.push_back(placed);
+        self.unpark(now);
+    }
+
+    /// Starts placed jobs in order while there are flags for them.
+    pub(super) fn unpark(&mut self, now: Instant) {
+        while !self.parked.is_empty() {
+            let Some(flags) = self.slots.take() else { return };
+            let Some(placed) = self.parked.pop_front() else { return };
+            self.place(now, placed, flags);
+        }
+    }
+
+    /// A parked job is not wanted on its elements any more; false when it is not
+    /// parked.
+    pub(super) fn give_back(&mut self, now: Instant, job: JobId) -> bool {
+        let Some(index) = self.parked.iter().position(|placed| placed.job == job) else {
+            return false;
+        };
+        if let Some(placed) = self.parked.remove(index) {
+            let id = storm_sched::JobId(job.0);
+            self.tell_policy(now, placed.partition, Event::Finished(id));
+        }
+        true
+    }
+
+    /// The launch of a job begins.
+    fn place(&mut self, now: Instant, placed: Parked, flags: JobSlot) {
+        let Parked { job, partition, placement, slot } = placed;
         let row = Row(slot.0);
         let members = &self.partition(partition).members;
         let ranks: Vec<NodeRanks> = placement
@@ -87,7 +143,8 @@ impl Core {
             .collect();
         let nodes: NodeSet = ranks.iter().map(|share| share.node).collect();
         let record = &self.jobs[&job];
-        let incarnation = JobIncarnation(record.incarnation.0 + 1);
+        let incarnation = JobIncarnation(self.next_incarnation);
+        self.next_incarnation += 1;
         let spec = record.spec.clone();
         let node_list = self.nodes.fold(&nodes);
         let live = LiveJob {
@@ -116,15 +173,6 @@ impl Core {
         } else {
             let owner = spec.owner;
             self.effects.push(Effect::Stage(StageJob { job, incarnation, nodes, files, owner }));
-        }
-    }
-
-    fn give_back(&mut self, now: Instant, partition: PartitionId, job: JobId, wanted: bool) {
-        let id = storm_sched::JobId(job.0);
-        self.handle_event(now, partition, Event::Finished(id));
-        if wanted {
-            let request = super::admission::request_of(job, &self.jobs[&job].spec);
-            self.partition(partition).held.push(Event::Submit(request));
         }
     }
 

@@ -54,7 +54,7 @@ impl Core {
             cpu_us: ranks.iter().map(cpu).sum(),
             ranks,
             breakdown: record.breakdown,
-            runs: record.incarnation.0,
+            runs: record.runs,
             log: record.log.clone(),
         })
     }
@@ -117,6 +117,12 @@ impl Core {
     }
 
     fn pending_reason(&self, now: Instant, record: &JobRecord) -> String {
+        if let Some(parked) = self.parked.iter().find(|placed| placed.job == record.id) {
+            let (slot, limit) = (parked.slot, self.config.job_slots);
+            return format!(
+                "it has a place in row {slot} and waits for one of {limit} jobs to end"
+            );
+        }
         let id = storm_sched::JobId(record.id.0);
         let partition = self.partitions.iter().find(|p| p.name == record.partition);
         let reason = partition.and_then(|p| p.policy.explain(sched_time(now), id));
