@@ -9,7 +9,7 @@
 use super::{Entry, Journal};
 use crate::job::JobEvent;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use storm_rm::JobId;
 use thiserror::Error;
@@ -27,6 +27,9 @@ pub enum JournalError {
     /// The store cannot be opened or written.
     #[error("the journal cannot be used")]
     Store(#[source] Box<redb::Error>),
+    /// Another process has it open.
+    #[error("the journal {} is in use: another Machine Manager runs on it", .0.display())]
+    InUse(PathBuf),
     /// An event cannot be encoded.
     #[error("an event cannot be encoded")]
     Encoding(#[source] postcard::Error),
@@ -73,7 +76,10 @@ impl RedbJournal {
     /// [`JournalError`] when the file is not a journal of this version, is held
     /// by another process, or cannot be read.
     pub fn open(path: &Path) -> Result<(RedbJournal, Vec<Entry>), JournalError> {
-        let database = Database::create(path)?;
+        let database = Database::create(path).map_err(|error| match error {
+            redb::DatabaseError::DatabaseAlreadyOpen => JournalError::InUse(path.to_owned()),
+            error => error.into(),
+        })?;
         let create = database.begin_write()?;
         create.open_table(EVENTS)?;
         create.commit()?;
