@@ -1,7 +1,7 @@
 //! Clients: each request is answered from the core; attached clients get the
 //! events and the output of their job.
 
-use super::subscriber::{Flow, Subscriber};
+use super::subscriber::Subscriber;
 use super::{Contents, Shared};
 use crate::Notice;
 use crate::api::{
@@ -200,7 +200,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         self.subscribers.borrow_mut().entry(job).or_default().push(subscriber.clone());
         let (this, own) = (self.clone(), subscriber.clone());
         let passing = self.primitives.runtime().spawn(async move {
-            own.pass_on(|flow| this.set_flow(job, flow)).await;
+            own.pass_on(|| this.adjust_flow(job)).await;
             this.unsubscribe(job, &own);
         });
         passing.detach();
@@ -212,10 +212,9 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         list.retain(|subscriber| !Rc::ptr_eq(subscriber, gone));
         if list.is_empty() {
             all.remove(&job);
-            drop(all);
-            // Nobody is behind any more.
-            self.set_flow(job, Flow::GoOn);
         }
+        drop(all);
+        self.adjust_flow(job);
     }
 
     /// Passes news of a job to those attached to it.
@@ -226,17 +225,27 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
             Notice::Output(rank, stream, data) => Reply::Output { job, rank, stream, data },
         };
         for subscriber in subscribers {
-            let flow = subscriber.push(reply.clone());
-            self.set_flow(job, flow);
+            subscriber.push(reply.clone());
         }
+        self.adjust_flow(job);
     }
 
-    fn set_flow(&self, job: JobId, flow: Flow) {
-        let hold = match flow {
-            Flow::Hold => true,
-            Flow::GoOn => false,
-            Flow::Unchanged => return,
+    /// The run of a job is over: its nodes hold no output any more.
+    pub(super) fn forget_flow(&self, job: JobId) {
+        self.held_output.borrow_mut().remove(&job);
+    }
+
+    /// Has the nodes hold the job's output while some client is behind.
+    fn adjust_flow(&self, job: JobId) {
+        let behind = |all: &Vec<Rc<Subscriber>>| all.iter().any(|one| one.is_behind());
+        let hold = self.subscribers.borrow().get(&job).is_some_and(behind);
+        let changed = {
+            let mut held = self.held_output.borrow_mut();
+            if hold { held.insert(job) } else { held.remove(&job) }
         };
+        if !changed {
+            return;
+        }
         let nodes: NodeSet = match self.core.borrow().job(job) {
             Ok(record) => record.ranks.iter().map(|share| share.node).collect(),
             Err(_) => return,

@@ -1,5 +1,6 @@
 //! Carries out what the core wants, in order, once it is durable.
 
+use super::job_tasks::Duty;
 use super::{Contents, DriverError, Pending, Shared, staging, watches};
 use crate::journal::{Entry, Journal};
 use crate::{Effect, Notice};
@@ -47,19 +48,19 @@ fn perform<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, effe
     match effect {
         Effect::Journal(..) => {}
         Effect::Command(nodes, command) => shared.say(nodes, command),
-        Effect::Strobe(nodes, strobe) => shared.strobe(nodes, strobe),
+        Effect::Strobe(nodes, strobe) => shared.outbox.strobe(nodes, strobe),
         Effect::SlicesChanged(partition) => shared.slice_bells[usize::from(partition.0)].ring(),
         Effect::Stage(stage) => {
             let job = stage.job;
             let task = shared.primitives.runtime().spawn(staging::run(shared.clone(), stage));
-            shared.add_job_task(job, task);
+            shared.job_tasks.set(job, Duty::Staging, task);
         }
-        Effect::AbandonStaging(job) => shared.drop_job_tasks(job),
+        Effect::AbandonStaging(job) => shared.job_tasks.end(job),
         Effect::AwaitStarted(watch) => {
             let job = watch.job;
             let started = watches::await_started(shared.clone(), watch);
             let task = shared.primitives.runtime().spawn(started);
-            shared.add_job_task(job, task);
+            shared.job_tasks.set(job, Duty::Start, task);
         }
         Effect::AwaitTermination(watch) => {
             let mut terminating = shared.terminating.borrow_mut();
@@ -73,7 +74,7 @@ fn perform<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, effe
                 timer.await;
                 this.drive(|core, now| core.timer(now, job, incarnation, kind));
             });
-            shared.add_job_task(job, task);
+            shared.job_tasks.set(job, kind.into(), task);
         }
         Effect::Notify(job, notice) => notify(shared, job, notice),
     }
@@ -89,8 +90,11 @@ fn notify<P: Primitives, C: Contents + 'static>(
         Notice::Event(reply) => super::clients::ends_the_run(reply),
     };
     if run_is_over {
-        shared.drop_job_tasks(job);
+        shared.job_tasks.end(job);
         shared.terminating.borrow_mut().remove(job);
     }
     shared.publish(job, notice);
+    if run_is_over {
+        shared.forget_flow(job);
+    }
 }

@@ -1,86 +1,82 @@
-//! Heartbeats (Algorithm 4): gathers what the nodes are to be told and says it,
-//! one heartbeat after the other; and asks now and then whether all have heard.
+//! Heartbeats (Algorithm 4): says what the nodes are to be told, one heartbeat
+//! after the other; and asks now and then whether all have heard.
 
+use super::outbox::Batch;
 use super::{Contents, Shared};
 use std::rc::Rc;
+use std::time::Duration;
 use storm_primitives::{NodeId, NodeSet, PrimitiveError, Primitives, Runtime};
 use storm_rm::failure_detection::isolate_failed;
-use storm_rm::heartbeat::{HeartbeatError, encoded_bytes, issue_heartbeat};
+use storm_rm::heartbeat::{HeartbeatError, issue_heartbeat};
 use storm_rm::message::{Command, Heartbeat};
 use storm_rm::remote_queue::{EnqueueError, Writer};
+
+/// Heartbeats in a row that may find no answer in the backend's time limit before
+/// the network counts as lost. A silent node is cut off by the backend long before.
+const TIMEOUTS_MAX: u32 = 16;
 
 /// Issues heartbeats for as long as the manager runs.
 pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
     let mut queue = Writer::new(shared.primitives.clone(), &shared.plan.heartbeats);
+    let limit_bytes = shared.plan.config.heartbeat_bytes as usize;
     let mut number = 0;
     loop {
-        let commands = take_fitting(&shared);
-        if commands.is_empty() {
-            shared.outbox_bell.heard().await;
-            continue;
-        }
+        let mut batch = shared.outbox.next_batch(limit_bytes).await;
         number += 1;
-        if let Err(error) = deliver(&shared, &mut queue, number, commands).await {
+        name_active_rows(&shared, &mut batch);
+        if let Err(error) = deliver(&shared, &mut queue, number, batch).await {
             shared.fail(error);
             return;
         }
     }
 }
 
-/// As many of the waiting commands as fit a heartbeat, in order; strobes first.
-fn take_fitting<P: Primitives, C: Contents + 'static>(
+/// A launch waits for the journal, strobes do not: by now another row may be
+/// active than when it was decided, and the nodes believe what the launch says.
+fn name_active_rows<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
-) -> Vec<(NodeSet, Command)> {
-    let mut outbox = shared.outbox.borrow_mut();
-    outbox.sort_by_key(|(_, command)| !matches!(command, Command::Strobe(_)));
-    let limit = shared.plan.config.heartbeat_bytes as usize;
-    let mut bytes = 0;
-    let mut fitting = 0;
-    for entry in outbox.iter() {
-        let heartbeat =
-            Heartbeat { number: u64::MAX, issued_ns: u64::MAX, commands: vec![entry.clone()] };
-        bytes += encoded_bytes(&heartbeat).unwrap_or(limit);
-        if bytes > limit && fitting > 0 {
-            break;
+    batch: &mut Batch,
+) {
+    let core = shared.core.borrow();
+    for (_, command) in &mut batch.commands {
+        if let Command::LaunchJob(launch) = command {
+            let row = core.active_row(launch.partition);
+            if launch.active_row != row {
+                Rc::make_mut(launch).active_row = row;
+            }
         }
-        fitting += 1;
     }
-    outbox.drain(..fitting).collect()
 }
 
-/// Delivers commands to the living among their nodes; what meets a death is
-/// repeated to the survivors before anything else is said.
+/// Delivers a batch to the living among its nodes; what meets a death is repeated
+/// to the survivors before anything else is said. Each repetition has fewer nodes
+/// or counts as a timeout.
 async fn deliver<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     queue: &mut Writer<P>,
     number: u64,
-    mut commands: Vec<(NodeSet, Command)>,
+    mut batch: Batch,
 ) -> Result<(), PrimitiveError> {
+    let mut timeouts = 0;
     loop {
-        let alive = shared.primitives.membership().alive();
-        for (nodes, _) in &mut commands {
-            *nodes = nodes.intersection(&alive);
-        }
-        commands.retain(|(nodes, _)| !nodes.is_empty());
-        let to = commands.iter().fold(NodeSet::new(), |all, (nodes, _)| all.union(nodes));
+        queue.nodes_died(&shared.outbox.take_died());
+        batch.keep(&shared.primitives.membership().alive());
+        let to = batch.nodes();
         if to.is_empty() {
             return Ok(());
         }
         let issued_ns = shared.now().as_nanos();
-        let heartbeat = Heartbeat { number, issued_ns, commands: std::mem::take(&mut commands) };
-        match issue_heartbeat(&shared.primitives, queue, &to, &heartbeat).await {
+        let commands = std::mem::take(&mut batch.commands);
+        let heartbeat = Heartbeat { number, issued_ns, commands };
+        let error = match issue_heartbeat(&shared.primitives, queue, &to, &heartbeat).await {
             Ok(()) => {
-                shared.last_delivered.set(number);
+                if !batch.probed.is_empty() {
+                    shared.outbox.probe_delivered(number);
+                }
                 return Ok(());
             }
-            Err(HeartbeatError::NotDelivered(PrimitiveError::NodesDead { nodes })) => {
-                commands = heartbeat.commands;
-                for (to, _) in &mut commands {
-                    *to = to.difference(&nodes);
-                }
-            }
-            Err(HeartbeatError::NotDelivered(error)) => return Err(error),
-            Err(HeartbeatError::Enqueue(EnqueueError::Network(error))) => return Err(error),
+            Err(HeartbeatError::NotDelivered(error))
+            | Err(HeartbeatError::Enqueue(EnqueueError::Network(error))) => error,
             Err(
                 error @ (HeartbeatError::Encoding(_)
                 | HeartbeatError::Enqueue(EnqueueError::TooLarge { .. })),
@@ -90,34 +86,45 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
                 tracing::error!(%error, "a heartbeat was dropped");
                 return Ok(());
             }
+        };
+        batch.commands = heartbeat.commands;
+        match error {
+            PrimitiveError::NodesDead { nodes } => batch.keep(&to.difference(&nodes)),
+            PrimitiveError::TimedOut { .. } if timeouts < TIMEOUTS_MAX => timeouts += 1,
+            error => return Err(error),
         }
     }
 }
 
-/// Asks at every interval whether all nodes handled a recent heartbeat; those
-/// that did not are named by bisection (paper, section 2.4.3).
+/// Asks at every interval whether all nodes handled a heartbeat since the last
+/// question; those that did not are named by bisection (paper, section 2.4.3).
 pub(super) async fn watch_liveness<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
     let runtime = shared.primitives.runtime().clone();
+    let mut late_before = NodeSet::new();
     loop {
         let nodes = shared.primitives.membership().alive().difference(&NodeSet::single(NodeId::MM));
-        // An empty input for no job: it asks nothing but to be handled.
-        let probe = Command::SetRows { job: storm_rm::JobId(0), rows: storm_rm::RowSet::ALL };
-        shared.say(nodes.clone(), probe);
+        shared.outbox.probe(&nodes);
         runtime.sleep(shared.config.heartbeat_interval).await;
-        let number = shared.last_delivered.get();
-        match isolate_failed(&shared.primitives, &shared.plan, &nodes, number).await {
-            Ok(isolated) => {
-                for node in isolated.dead.iter() {
-                    shared.drive(|core, now| core.node_lost(now, node));
-                }
-                if !isolated.late.is_empty() {
-                    tracing::debug!(late = %isolated.late, number, "heartbeat not handled yet");
-                }
-            }
+        let number = shared.outbox.last_probe();
+        // Whoever died meanwhile is known without asking.
+        let nodes = nodes.intersection(&shared.primitives.membership().alive());
+        let isolated = match isolate_failed(&shared.primitives, &shared.plan, &nodes, number).await
+        {
+            Ok(isolated) => isolated,
             Err(error) => {
                 shared.fail(error);
                 return;
             }
+        };
+        for node in isolated.dead.iter() {
+            shared.drive(|core, now| core.node_lost(now, node));
         }
+        // It answers, so it may only be slow: that is for an operator to judge.
+        let silent = isolated.late.intersection(&late_before);
+        if !silent.is_empty() {
+            let interval: Duration = shared.config.heartbeat_interval;
+            tracing::warn!(nodes = %silent, number, ?interval, "heartbeats are not handled in time");
+        }
+        late_before = isolated.late;
     }
 }

@@ -12,7 +12,9 @@ mod bell;
 mod clients;
 mod effects;
 mod heartbeats;
+mod job_tasks;
 mod nodes;
+mod outbox;
 mod slices;
 mod staging;
 mod subscriber;
@@ -24,13 +26,15 @@ use crate::api::Call;
 use crate::journal::{Journal, JournalError};
 use crate::{Core, Effect};
 use bell::Bell;
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use job_tasks::JobTasks;
+use outbox::Outbox;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::NodeSet;
 use storm_primitives::{Instant, NodeId, Primitives, Runtime, Task};
-use storm_rm::message::{Command, Strobe};
+use storm_rm::message::Command;
 use storm_rm::termination::TerminatingJobs;
 use storm_rm::{GlobalPlan, JobId, PartitionId};
 use subscriber::Subscriber;
@@ -81,6 +85,7 @@ pub async fn run<P: Primitives, J: Journal + 'static, C: Contents + 'static>(
     let shared = Rc::new(Shared::new(primitives, plan, core, contents, config));
     // What recovery found must be durable and acted upon before anything else.
     shared.drive(|_, _| ());
+    let _tasks = EndTasks(shared.clone());
     let runtime = shared.primitives.runtime().clone();
     let _heartbeats = runtime.spawn(heartbeats::run(shared.clone()));
     let _liveness = runtime.spawn(heartbeats::watch_liveness(shared.clone()));
@@ -96,6 +101,16 @@ pub async fn run<P: Primitives, J: Journal + 'static, C: Contents + 'static>(
     ended
 }
 
+/// The tasks of jobs and clients keep what they share alive: they must end with
+/// the manager, also when it is dropped in the middle.
+struct EndTasks<P, C>(Rc<Shared<P, C>>);
+
+impl<P, C> Drop for EndTasks<P, C> {
+    fn drop(&mut self) {
+        self.0.job_tasks.end_all();
+    }
+}
+
 /// What the tasks share.
 struct Shared<P, C> {
     primitives: P,
@@ -108,19 +123,16 @@ struct Shared<P, C> {
     pending: RefCell<VecDeque<Pending>>,
     pending_bell: Bell,
     /// What goes out with the next heartbeat.
-    outbox: RefCell<Vec<(NodeSet, Command)>>,
-    outbox_bell: Bell,
+    outbox: Outbox,
     slice_bells: Vec<Bell>,
     terminating: RefCell<TerminatingJobs>,
     terminating_bell: Bell,
-    /// Staging, watches and timers of each live job.
-    job_tasks: RefCell<BTreeMap<JobId, Vec<Task>>>,
+    job_tasks: JobTasks,
     subscribers: RefCell<BTreeMap<JobId, Vec<Rc<Subscriber>>>>,
-    /// Why a transfer failed on a node, as its report says.
-    file_failures: RefCell<BTreeMap<(storm_rm::Channel, storm_rm::Generation), Vec<String>>>,
+    /// Jobs whose nodes were told to hold their output.
+    held_output: RefCell<BTreeSet<JobId>>,
+    file_failures: staging::FileFailures,
     channels: staging::Channels,
-    /// Highest heartbeat number delivered to all, for failure detection.
-    last_delivered: Cell<u64>,
     failure: RefCell<Option<DriverError>>,
 }
 
@@ -150,14 +162,13 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
             core: RefCell::new(core),
             pending: RefCell::default(),
             pending_bell: Bell::default(),
-            outbox: RefCell::default(),
-            outbox_bell: Bell::default(),
+            outbox: Outbox::default(),
             terminating: RefCell::default(),
             terminating_bell: Bell::default(),
-            job_tasks: RefCell::default(),
+            job_tasks: JobTasks::default(),
             subscribers: RefCell::default(),
-            file_failures: RefCell::default(),
-            last_delivered: Cell::new(0),
+            held_output: RefCell::default(),
+            file_failures: staging::FileFailures::default(),
             failure: RefCell::default(),
         }
     }
@@ -176,7 +187,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         };
         for effect in effects {
             match effect {
-                Effect::Strobe(nodes, strobe) => self.strobe(nodes, strobe),
+                Effect::Strobe(nodes, strobe) => self.outbox.strobe(nodes, strobe),
                 Effect::SlicesChanged(partition) => {
                     self.slice_bells[usize::from(partition.0)].ring();
                 }
@@ -193,37 +204,13 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         self.pending_bell.ring();
     }
 
-    fn strobe(&self, nodes: NodeSet, strobe: Strobe) {
-        // A strobe that could not leave yet is overtaken by the next: nodes skip
-        // quanta, they do not catch up.
-        let mut outbox = self.outbox.borrow_mut();
-        outbox.retain(|(_, command)| {
-            !matches!(command, Command::Strobe(old) if old.partition == strobe.partition)
-        });
-        outbox.push((nodes, Command::Strobe(strobe)));
-        self.outbox_bell.ring();
-    }
-
     fn say(&self, nodes: NodeSet, command: Command) {
-        if !nodes.is_empty() {
-            self.outbox.borrow_mut().push((nodes, command));
-            self.outbox_bell.ring();
-        }
+        self.outbox.say(nodes, command);
     }
 
     fn fail(&self, error: impl Into<DriverError>) {
         self.failure.borrow_mut().get_or_insert(error.into());
         self.pending_bell.ring();
-    }
-
-    fn add_job_task(&self, job: JobId, task: Task) {
-        self.job_tasks.borrow_mut().entry(job).or_default().push(task);
-    }
-
-    fn drop_job_tasks(&self, job: JobId) {
-        // Dropped outside the borrow: a task's end may touch the map.
-        let tasks = self.job_tasks.borrow_mut().remove(&job);
-        drop(tasks);
     }
 
     /// Tells the nodes to leave and waits until they have, or for a while.

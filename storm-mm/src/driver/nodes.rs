@@ -17,7 +17,10 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<
     let membership = shared.primitives.membership().clone();
     let mut readers: BTreeMap<NodeId, Task> = BTreeMap::new();
     for node in (1..=shared.plan.config.max_nodes).map(NodeId) {
-        readers.extend(reader(&shared, node).map(|task| (node, task)));
+        // Not emptied: nodes that joined before may have reported already.
+        let queue = shared.plan.reports(node);
+        let queue = queue.map(|plan| Reader::new(shared.primitives.clone(), plan));
+        readers.extend(queue.map(|queue| (node, reader(&shared, node, queue))));
     }
     let mut known: BTreeMap<NodeId, Incarnation> = BTreeMap::new();
     loop {
@@ -30,26 +33,28 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<
             .collect();
         for node in gone {
             readers.remove(&node);
-            shared.drive(|core, now| core.node_lost(now, node));
             let dead = storm_primitives::NodeSet::single(node);
+            shared.outbox.nodes_died(&dead);
+            shared.drive(|core, now| core.node_lost(now, node));
             shared.terminating.borrow_mut().nodes_died(&dead);
             shared.terminating_bell.ring();
             // The next life of the node starts its queue anew.
-            readers.extend(reader(&shared, node).map(|task| (node, task)));
+            let queue = shared.plan.reports(node);
+            let queue = queue.map(|plan| Reader::reset(shared.primitives.clone(), plan));
+            readers.extend(queue.map(|queue| (node, reader(&shared, node, queue))));
         }
         known = now;
         membership.changed(epoch).await;
     }
 }
 
-/// Starts reading the reports of a node from an empty queue.
+/// Starts reading the reports of a node.
 fn reader<P: Primitives, C: Contents + 'static>(
     shared: &Rc<Shared<P, C>>,
     node: NodeId,
-) -> Option<Task> {
-    let plan = shared.plan.reports(node)?;
-    let queue = Reader::reset(shared.primitives.clone(), plan);
-    Some(shared.primitives.runtime().spawn(read_reports(shared.clone(), node, queue)))
+    queue: Reader<P>,
+) -> Task {
+    shared.primitives.runtime().spawn(read_reports(shared.clone(), node, queue))
 }
 
 async fn read_reports<P: Primitives, C: Contents + 'static>(
@@ -79,8 +84,7 @@ fn take<P: Primitives, C: Contents + 'static>(
     report: Report,
 ) {
     if let Report::FileFailed { channel, generation, reason } = &report {
-        let mut failures = shared.file_failures.borrow_mut();
-        failures.entry((*channel, *generation)).or_default().push(reason.clone());
+        shared.file_failures.note(*channel, *generation, reason.clone());
     }
     shared.drive(|core, now| core.report(now, node, report));
 }

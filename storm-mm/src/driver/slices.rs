@@ -5,6 +5,7 @@ use super::{Contents, Shared};
 use futures_util::future::{Either, select};
 use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
 use storm_primitives::{Instant, Primitives, Runtime};
 use storm_rm::PartitionId;
 
@@ -15,30 +16,94 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
 ) {
     let bell = &shared.slice_bells[usize::from(partition.0)];
     let runtime = shared.primitives.runtime().clone();
-    let mut last_edge: Option<Instant> = None;
+    let mut slice = Slice::default();
     loop {
-        let Some(quantum) = shared.core.borrow().slice(partition) else {
-            last_edge = None;
+        let quantum = shared.core.borrow().slice(partition);
+        let Some(edge) = slice.edge(runtime.now(), quantum) else {
             bell.heard().await;
             continue;
         };
-        let now = runtime.now();
-        // Slicing begins with a whole slice. Edges that were missed are skipped,
-        // not made up for.
-        let due = match last_edge {
-            Some(last) if last + quantum > now => last + quantum,
-            Some(_) | None if last_edge.is_some() => now,
-            Some(_) | None => now + quantum,
-        };
-        let edge = pin!(runtime.sleep_until(due));
+        let at_edge = pin!(runtime.sleep_until(edge));
         let changed = pin!(bell.heard());
-        match select(edge, changed).await {
+        match select(at_edge, changed).await {
             Either::Left(_) => {
-                last_edge = Some(due);
+                slice.next(runtime.now(), edge);
                 shared.drive(|core, now| core.slice_edge(now, partition));
             }
-            // The quantum or the rows changed: look again, from the same edge.
-            Either::Right(_) => last_edge = Some(last_edge.unwrap_or(now)),
+            // The quantum or the rows changed: look again, in the same slice.
+            Either::Right(_) => {}
         }
+    }
+}
+
+/// The slice under way.
+#[derive(Debug, Default)]
+struct Slice {
+    began: Option<Instant>,
+}
+
+impl Slice {
+    /// When the slice ends. Slicing begins with a whole slice now; without a
+    /// quantum there is none.
+    fn edge(&mut self, now: Instant, quantum: Option<Duration>) -> Option<Instant> {
+        match quantum {
+            Some(quantum) => Some(*self.began.get_or_insert(now) + quantum),
+            None => {
+                self.began = None;
+                None
+            }
+        }
+    }
+
+    /// The slice that was to end at `edge` ends now. The next one began at the
+    /// edge, so that edges stay on their grid, unless half of it is over already:
+    /// then it begins now. Slices that were missed are skipped, not made up for,
+    /// and none is shorter than half a quantum.
+    fn next(&mut self, now: Instant, edge: Instant) {
+        let Some(began) = self.began else { return };
+        let half = (edge - began) / 2;
+        self.began = Some(if now <= edge + half { edge } else { now });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUANTUM: Duration = Duration::from_millis(10);
+
+    fn at(micros: u64) -> Instant {
+        Instant::ORIGIN + Duration::from_micros(micros)
+    }
+
+    #[test]
+    fn slicing_begins_with_a_whole_slice_and_edges_stay_on_their_grid() {
+        let mut slice = Slice::default();
+        assert_eq!(slice.edge(at(3_000), Some(QUANTUM)), Some(at(13_000)));
+        // Looking again does not move the edge.
+        assert_eq!(slice.edge(at(9_000), Some(QUANTUM)), Some(at(13_000)));
+        slice.next(at(13_400), at(13_000));
+        assert_eq!(slice.edge(at(13_400), Some(QUANTUM)), Some(at(23_000)));
+    }
+
+    #[test]
+    fn missed_edges_are_skipped_and_no_slice_is_short() {
+        let mut slice = Slice::default();
+        slice.edge(at(0), Some(QUANTUM));
+        slice.next(at(15_000), at(10_000));
+        assert_eq!(slice.edge(at(15_000), Some(QUANTUM)), Some(at(20_000)));
+        slice.next(at(25_001), at(20_000));
+        assert_eq!(slice.edge(at(25_001), Some(QUANTUM)), Some(at(35_001)));
+        slice.next(at(99_000), at(35_001));
+        assert_eq!(slice.edge(at(99_000), Some(QUANTUM)), Some(at(109_000)));
+    }
+
+    #[test]
+    fn the_quantum_may_change_in_the_middle_and_slicing_begins_anew() {
+        let mut slice = Slice::default();
+        slice.edge(at(0), Some(QUANTUM));
+        assert_eq!(slice.edge(at(4_000), Some(QUANTUM / 2)), Some(at(5_000)));
+        assert_eq!(slice.edge(at(4_500), None), None);
+        assert_eq!(slice.edge(at(4_700), Some(QUANTUM)), Some(at(14_700)));
     }
 }

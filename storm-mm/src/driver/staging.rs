@@ -3,14 +3,16 @@
 use super::Shared;
 use crate::{StageJob, StageOutcome};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::io;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
-use storm_primitives::{Primitives, Runtime};
+use std::time::Duration;
+use storm_primitives::{PrimitiveError, Primitives, Runtime};
 use storm_rm::file_transfer::{ChunkSource, TransferError, transfer_file};
 use storm_rm::message::{Command, ReceiveFile};
+use storm_rm::remote_queue::EnqueueError;
 use storm_rm::{Channel, ContentHash, FileSpec, Generation};
 
 /// Where the manager keeps the contents that clients sent it.
@@ -68,6 +70,37 @@ impl Drop for Lease<'_> {
     }
 }
 
+/// Why the latest transfer of each channel failed on nodes, as they report it.
+#[derive(Default)]
+pub(super) struct FileFailures {
+    reasons: RefCell<BTreeMap<Channel, (Generation, Vec<String>)>>,
+}
+
+impl FileFailures {
+    /// A node reports a failure. Those of earlier uses of the channel are of no
+    /// use to anybody.
+    pub(super) fn note(&self, channel: Channel, generation: Generation, reason: String) {
+        let mut all = self.reasons.borrow_mut();
+        let (newest, reasons) = all.entry(channel).or_insert((generation, Vec::new()));
+        if *newest < generation {
+            *newest = generation;
+            reasons.clear();
+        }
+        if *newest == generation {
+            reasons.push(reason);
+        }
+    }
+
+    fn take(&self, channel: Channel, generation: Generation) -> Option<Vec<String>> {
+        let mut all = self.reasons.borrow_mut();
+        let found = all.get(&channel).is_some_and(|(newest, _)| *newest == generation);
+        if found { all.remove(&channel).map(|(_, reasons)| reasons) } else { None }
+    }
+}
+
+/// How long the core may take to hear of a death that a transfer met.
+const DEATH_KNOWN: Duration = Duration::from_secs(10);
+
 /// Brings all files of a job to its nodes and tells the core.
 pub(super) async fn run<P: Primitives, C: super::Contents + 'static>(
     shared: Rc<Shared<P, C>>,
@@ -123,7 +156,26 @@ async fn stage_file<P: Primitives, C: super::Contents + 'static>(
             *bytes += file.size_bytes;
             Ok(())
         }
-        Err(error) => Err(explain(shared, &name, &info, error).await),
+        Err(error) => {
+            if met_a_death(&error) {
+                // The core hears of it through the membership, blames the node and
+                // ends this task.
+                shared.primitives.runtime().sleep(DEATH_KNOWN).await;
+            }
+            Err(explain(shared, &name, &info, error).await)
+        }
+    }
+}
+
+fn met_a_death(error: &TransferError) -> bool {
+    match error {
+        TransferError::Network(error) | TransferError::Enqueue(EnqueueError::Network(error)) => {
+            matches!(error, PrimitiveError::NodesDead { .. })
+        }
+        TransferError::Source(_)
+        | TransferError::Enqueue(EnqueueError::TooLarge { .. })
+        | TransferError::NotWritten { .. }
+        | TransferError::NoSuchChannel(_) => false,
     }
 }
 
@@ -135,16 +187,14 @@ async fn explain<P: Primitives, C: super::Contents + 'static>(
     info: &ReceiveFile,
     error: TransferError,
 ) -> String {
-    let key = (info.channel, info.generation);
     if let TransferError::NotWritten { nodes } = &error {
         // The flag is set with the report on its way: give it a moment.
         shared.primitives.runtime().sleep(super::nodes::REPORT_DELAY).await;
-        if let Some(reasons) = shared.file_failures.borrow_mut().remove(&key) {
+        if let Some(reasons) = shared.file_failures.take(info.channel, info.generation) {
             return format!("{name} could not be written: {}", reasons.join("; "));
         }
         return format!("{name} could not be written on {nodes}");
     }
-    shared.file_failures.borrow_mut().remove(&key);
     let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
     format!("{name} could not be sent: {error}{}", cause.unwrap_or_default())
 }

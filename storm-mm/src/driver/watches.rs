@@ -17,20 +17,26 @@ pub(super) async fn await_started<P: Primitives, C: Contents + 'static>(
     shared: Rc<Shared<P, C>>,
     watch: Watch,
 ) {
-    let started = storm_rm::termination::await_started(
-        &shared.primitives,
-        &shared.plan,
-        watch.slot,
-        watch.incarnation,
-        &watch.nodes,
-    );
-    match started.await {
-        Ok(()) => {
-            shared.drive(|core, now| core.started(now, watch.job, watch.incarnation));
+    loop {
+        let started = storm_rm::termination::await_started(
+            &shared.primitives,
+            &shared.plan,
+            watch.slot,
+            watch.incarnation,
+            &watch.nodes,
+        );
+        match started.await {
+            Ok(()) => {
+                shared.drive(|core, now| core.started(now, watch.job, watch.incarnation));
+                return;
+            }
+            // The membership tells of the death as well, and ends the job.
+            Err(PrimitiveError::NodesDead { .. }) => return,
+            // Whoever does not answer is dealt with elsewhere: the job, and with
+            // it this task, ends or goes on.
+            Err(PrimitiveError::TimedOut { .. }) => {}
+            Err(error) => return shared.fail(error),
         }
-        // The membership tells of the death as well, and ends the job.
-        Err(PrimitiveError::NodesDead { .. }) => {}
-        Err(error) => shared.fail(error),
     }
 }
 
@@ -54,12 +60,14 @@ pub(super) async fn run_terminations<P: Primitives, C: Contents + 'static>(
                     shared.drive(|core, now| core.terminated(now, job, incarnation));
                 }
             }
+            Err(PrimitiveError::TimedOut { .. }) => {}
             Err(error) => {
                 shared.fail(error);
                 return;
             }
         }
-        runtime.sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        // A job that begins to end meanwhile is looked at soon.
+        let news = runtime.timeout(pause, shared.terminating_bell.heard()).await;
+        pause = if news.is_some() { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
     }
 }

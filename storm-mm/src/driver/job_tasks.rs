@@ -1,0 +1,52 @@
+//! What runs for a live job: its staging, the watch for its start, its timers.
+
+use crate::TimerKind;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use storm_primitives::Task;
+use storm_rm::JobId;
+
+/// What a task is for; a job has one of each at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Duty {
+    Staging,
+    Start,
+    TimeLimit,
+    Kill,
+}
+
+impl From<TimerKind> for Duty {
+    fn from(kind: TimerKind) -> Duty {
+        match kind {
+            TimerKind::TimeLimit => Duty::TimeLimit,
+            TimerKind::Kill => Duty::Kill,
+        }
+    }
+}
+
+/// The tasks of all live jobs.
+#[derive(Default)]
+pub(super) struct JobTasks {
+    tasks: RefCell<BTreeMap<JobId, BTreeMap<Duty, Task>>>,
+}
+
+// Tasks are dropped outside the borrows: the end of one may touch the map.
+impl JobTasks {
+    /// Keeps a task; ends the one that had its duty before.
+    pub(super) fn set(&self, job: JobId, duty: Duty, task: Task) {
+        let former = self.tasks.borrow_mut().entry(job).or_default().insert(duty, task);
+        drop(former);
+    }
+
+    /// Ends all tasks of a job.
+    pub(super) fn end(&self, job: JobId) {
+        let ended = self.tasks.borrow_mut().remove(&job);
+        drop(ended);
+    }
+
+    /// Ends all tasks.
+    pub(super) fn end_all(&self) {
+        let ended = self.tasks.take();
+        drop(ended);
+    }
+}

@@ -1,0 +1,191 @@
+//! What waits for the next heartbeat: commands, strobes, and nodes that are to
+//! show that they are alive.
+
+use super::bell::Bell;
+use std::cell::{Cell, RefCell};
+use storm_primitives::NodeSet;
+use storm_rm::heartbeat::encoded_bytes;
+use storm_rm::message::{Command, Heartbeat, Strobe};
+
+/// Filled by all tasks, emptied by the heartbeats.
+#[derive(Default)]
+pub(super) struct Outbox {
+    commands: RefCell<Vec<(NodeSet, Command)>>,
+    /// Nodes to be reached though there is nothing to tell them.
+    probed: RefCell<NodeSet>,
+    /// Nodes that died since the queue of heartbeats was told.
+    died: RefCell<NodeSet>,
+    /// Highest number of a delivered heartbeat that probed.
+    last_probe: Cell<u64>,
+    bell: Bell,
+}
+
+/// What one heartbeat carries.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) commands: Vec<(NodeSet, Command)>,
+    pub(super) probed: NodeSet,
+}
+
+impl Batch {
+    /// The nodes that it concerns.
+    pub(super) fn nodes(&self) -> NodeSet {
+        self.commands.iter().fold(self.probed.clone(), |all, (nodes, _)| all.union(nodes))
+    }
+
+    /// Leaves out all but these nodes, and what is for nobody then.
+    pub(super) fn keep(&mut self, nodes: &NodeSet) {
+        self.probed = self.probed.intersection(nodes);
+        for (to, _) in &mut self.commands {
+            *to = to.intersection(nodes);
+        }
+        self.commands.retain(|(to, _)| !to.is_empty());
+    }
+
+    fn is_empty(&self) -> bool {
+        self.commands.is_empty() && self.probed.is_empty()
+    }
+}
+
+impl Outbox {
+    /// Says something with the next heartbeat, behind what waits already.
+    pub(super) fn say(&self, nodes: NodeSet, command: Command) {
+        if !nodes.is_empty() {
+            self.commands.borrow_mut().push((nodes, command));
+            self.bell.ring();
+        }
+    }
+
+    /// Strobes with the next heartbeat. A strobe that could not leave yet is
+    /// overtaken: nodes skip quanta, they do not catch up.
+    pub(super) fn strobe(&self, nodes: NodeSet, strobe: Strobe) {
+        self.commands.borrow_mut().retain(|(_, command)| {
+            !matches!(command, Command::Strobe(old) if old.partition == strobe.partition)
+        });
+        self.say(nodes, Command::Strobe(strobe));
+    }
+
+    /// Has the next heartbeat reach these nodes at any rate.
+    pub(super) fn probe(&self, nodes: &NodeSet) {
+        let mut probed = self.probed.borrow_mut();
+        *probed = probed.union(nodes);
+        self.bell.ring();
+    }
+
+    /// Nodes died: what they hold of the queue of heartbeats is free.
+    pub(super) fn nodes_died(&self, dead: &NodeSet) {
+        let mut died = self.died.borrow_mut();
+        *died = died.union(dead);
+    }
+
+    /// The deaths since the last call.
+    pub(super) fn take_died(&self) -> NodeSet {
+        self.died.take()
+    }
+
+    /// The heartbeat of this number, which probed, was delivered.
+    pub(super) fn probe_delivered(&self, number: u64) {
+        self.last_probe.set(number);
+    }
+
+    /// The latest delivered heartbeat that probed; 0 before the first.
+    pub(super) fn last_probe(&self) -> u64 {
+        self.last_probe.get()
+    }
+
+    /// Waits for something to say; as much of it as fits a heartbeat of
+    /// `limit_bytes`, in order, strobes first.
+    pub(super) async fn next_batch(&self, limit_bytes: usize) -> Batch {
+        loop {
+            let batch =
+                Batch { commands: self.take_fitting(limit_bytes), probed: self.probed.take() };
+            if !batch.is_empty() {
+                return batch;
+            }
+            self.bell.heard().await;
+        }
+    }
+
+    /// A command that alone is too large is taken alone: issuing it fails, and
+    /// the others are not lost with it.
+    fn take_fitting(&self, limit_bytes: usize) -> Vec<(NodeSet, Command)> {
+        let mut commands = self.commands.borrow_mut();
+        commands.sort_by_key(|(_, command)| !matches!(command, Command::Strobe(_)));
+        let mut bytes: usize = 0;
+        let mut fitting = 0;
+        for entry in commands.iter() {
+            let alone =
+                Heartbeat { number: u64::MAX, issued_ns: u64::MAX, commands: vec![entry.clone()] };
+            bytes = bytes.saturating_add(encoded_bytes(&alone).unwrap_or(limit_bytes));
+            if bytes > limit_bytes && fitting > 0 {
+                break;
+            }
+            fitting += 1;
+        }
+        commands.drain(..fitting).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use storm_primitives::NodeId;
+    use storm_rm::{JobId, PartitionId, Row};
+
+    const LIMIT_BYTES: usize = 1024;
+
+    fn destroy(job: u64) -> Command {
+        Command::DestroyJob { job: JobId(job) }
+    }
+
+    fn strobe(partition: u16, number: u64) -> Strobe {
+        Strobe { partition: PartitionId(partition), row: Row(0), number, issued_ns: 0 }
+    }
+
+    fn next(outbox: &Outbox) -> Option<Batch> {
+        outbox.next_batch(LIMIT_BYTES).now_or_never()
+    }
+
+    #[test]
+    fn commands_keep_their_order_and_strobes_overtake_them() {
+        let outbox = Outbox::default();
+        let all = NodeSet::compute(3);
+        outbox.say(all.clone(), destroy(1));
+        outbox.strobe(all.clone(), strobe(0, 1));
+        outbox.say(all.clone(), destroy(2));
+        outbox.strobe(all.clone(), strobe(1, 1));
+        outbox.strobe(all.clone(), strobe(0, 2));
+        let said: Vec<Command> = next(&outbox).unwrap().commands.into_iter().map(|c| c.1).collect();
+        let strobes = [strobe(1, 1), strobe(0, 2)].map(Command::Strobe);
+        assert_eq!(said, [&strobes[..], &[destroy(1), destroy(2)]].concat());
+        assert!(next(&outbox).is_none());
+    }
+
+    #[test]
+    fn what_does_not_fit_waits_and_what_never_fits_goes_alone() {
+        let outbox = Outbox::default();
+        let node = NodeSet::single(NodeId(1));
+        let input =
+            |len: usize| Command::Input { job: JobId(1), data: vec![7; len].into(), eof: false };
+        for len in [600, 600, 5000, 10] {
+            outbox.say(node.clone(), input(len));
+        }
+        for len in [600, 600, 5000, 10] {
+            assert_eq!(next(&outbox).unwrap().commands, [(node.clone(), input(len))]);
+        }
+    }
+
+    #[test]
+    fn a_probe_needs_no_command_and_nobody_is_told_nothing() {
+        let outbox = Outbox::default();
+        outbox.say(NodeSet::new(), destroy(1));
+        assert!(next(&outbox).is_none());
+        outbox.probe(&NodeSet::compute(2));
+        outbox.say(NodeSet::single(NodeId(3)), destroy(1));
+        let mut batch = next(&outbox).unwrap();
+        assert_eq!(batch.nodes(), NodeSet::compute(3));
+        batch.keep(&NodeSet::single(NodeId(2)));
+        assert_eq!((batch.nodes(), batch.commands.len()), (NodeSet::single(NodeId(2)), 0));
+    }
+}
