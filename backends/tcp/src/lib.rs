@@ -1,1 +1,42 @@
-//! Placeholder.
+//! The primitives on a self-repairing tree of TCP connections, for any Linux
+//! cluster.
+//!
+//! The management node is the [`Root`]: it gives every operation its place in
+//! one order and sends it down a tree of nodes, which combine the replies on
+//! the way back (paper, section 2.4.1, on networks without hardware multicast).
+//! A [`Node`] has a *control link* to the root, for its own requests, changes of
+//! the tree and direct pings, and two lanes to its parent: the *express lane*
+//! for operations and replies, the *bulk lane* for the data of large transfers.
+//!
+//! Inside, what decides is pure: [`sequencer`] (the order, at the root) and
+//! [`engine`] (one node of the tree) know no socket and no clock; the driver
+//! only carries frames between them.
+//!
+//! What it does not do: authenticate peers (every socket is opened in one
+//! place, where a session can be added), store anything, or know a daemon or a
+//! job.
+
+pub mod engine;
+pub mod sequencer;
+pub mod topology;
+pub mod wire;
+
+mod config;
+mod driver;
+mod initiator;
+mod join_error;
+mod liveness;
+mod names;
+mod observer;
+mod primitives;
+mod runtime;
+mod stream;
+
+pub use config::{NodeConfig, RootConfig};
+pub use join_error::JoinError;
+pub use liveness::Patience;
+pub use names::NameTable;
+pub use observer::{Direction, LinkKind, Observer};
+pub use primitives::{Node, Root, TcpPrimitives};
+pub use runtime::TcpRuntime;
+pub use wire::Refusal;

@@ -1,0 +1,128 @@
+//! Settings of the root and of the nodes, each with its default and why.
+
+use crate::liveness::Patience;
+use crate::names::NameTable;
+use crate::observer::Observer;
+use crate::sequencer::Limits;
+use std::net::SocketAddr;
+use std::time::Duration;
+use storm_primitives::Layout;
+
+/// Settings of the root. The nodes learn from it what concerns them.
+#[derive(Clone, Debug)]
+pub struct RootConfig {
+    /// Where nodes join. Port 0 takes any free one.
+    pub listen: SocketAddr,
+    /// The plan of global memory.
+    pub layout: Layout,
+    /// Which names may join, with which ids.
+    pub names: NameTable,
+    /// Nodes of another cluster are refused.
+    pub cluster: String,
+    /// Children per node of the tree. Default 4: of 2, 4, 8 and 16 the fastest
+    /// for a small transfer to 64 nodes on one host (`examples/latency.rs`).
+    pub fanout: u32,
+    /// Transfers up to this many bytes travel with their operation. Default
+    /// 8 KiB: below the cost of a second sweep down the tree.
+    pub inline_limit_bytes: u32,
+    /// Larger ones travel in chunks. Default 128 KiB: long enough for memory
+    /// speed, short enough for a deep tree to be filled soon.
+    pub chunk_bytes: u32,
+    /// Bytes of large transfers on their way at a time: what a node may have to
+    /// hold. Default 8 MiB. One that is longer travels alone.
+    pub stage_window_bytes: u64,
+    /// Operations on their way at a time. Default 1024: what a node may have to
+    /// hold, times `inline_limit_bytes`.
+    pub operation_window: u32,
+    /// Unanswered requests per node. Default 256.
+    pub request_window: u32,
+    /// When to ask a node whether it is there: see [`Patience`]. Defaults 400 ms,
+    /// 400 ms, 1 s: a dead node is known within a second.
+    pub patience: Patience,
+    /// Sees every frame.
+    pub observer: Observer,
+}
+
+impl RootConfig {
+    /// The defaults, for a root at `listen` with the plan `layout`.
+    pub fn new(listen: SocketAddr, layout: Layout, names: NameTable) -> RootConfig {
+        RootConfig {
+            listen,
+            layout,
+            names,
+            cluster: String::from("storm"),
+            fanout: 4,
+            inline_limit_bytes: 8 << 10,
+            chunk_bytes: 128 << 10,
+            stage_window_bytes: 8 << 20,
+            operation_window: 1024,
+            request_window: 256,
+            patience: Patience {
+                stall_timeout: Duration::from_millis(400),
+                ping_timeout: Duration::from_millis(400),
+                keepalive: Duration::from_secs(1),
+            },
+            observer: Observer::default(),
+        }
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            inline_limit_bytes: self.inline_limit_bytes.min(MAX_INLINE_BYTES),
+            chunk_bytes: self.chunk_bytes.clamp(1, MAX_CHUNK_BYTES),
+            stage_window_bytes: self.stage_window_bytes,
+            operation_window: self.operation_window.max(1),
+            request_window: self.request_window.max(1),
+        }
+    }
+}
+
+/// What fits a frame with room to spare.
+const MAX_INLINE_BYTES: u32 = 512 << 10;
+/// What fits a frame.
+const MAX_CHUNK_BYTES: u32 = 1 << 20;
+
+/// Settings of a node.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// Where the root is.
+    pub root: SocketAddr,
+    /// This node's name in the root's table.
+    pub name: String,
+    /// Where to listen for children; port 0 takes any free one. With an
+    /// unspecified address, the others use the one from which this node reaches
+    /// the root.
+    pub listen: SocketAddr,
+    /// The plan of global memory.
+    pub layout: Layout,
+    /// The cluster to join.
+    pub cluster: String,
+    /// How long to try to reach the root. Default 30 s: it may be starting.
+    pub join_timeout: Duration,
+    /// A root that says nothing for so long is gone. Default 10 s: ten of its
+    /// keepalives.
+    pub root_timeout: Duration,
+    /// Sees every frame.
+    pub observer: Observer,
+}
+
+impl NodeConfig {
+    /// The defaults, for the node `name` of the root at `root`.
+    pub fn new(
+        root: SocketAddr,
+        name: impl Into<String>,
+        listen: SocketAddr,
+        layout: Layout,
+    ) -> NodeConfig {
+        NodeConfig {
+            root,
+            name: name.into(),
+            listen,
+            layout,
+            cluster: String::from("storm"),
+            join_timeout: Duration::from_secs(30),
+            root_timeout: Duration::from_secs(10),
+            observer: Observer::default(),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! What the root and the nodes have in common: the engine, its children, and
+//! the loop that carries frames between them.
+
+use super::lanes::Lanes;
+use super::link::Link;
+use super::node::NodeRole;
+use super::root::RootRole;
+use crate::engine::{Engine, Output};
+use crate::initiator::{Initiator, Waiter};
+use crate::runtime::TcpRuntime;
+use crate::sequencer::check;
+use crate::wire::{Primitive, Up, View};
+use bytes::Bytes;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+use storm_primitives::{
+    EventTable, GlobalMemory, Incarnation, Layout, Membership, NodeId, PrimitiveError, Runtime,
+    Task,
+};
+use tokio::sync::Notify;
+
+/// One member of the cluster: the state that its tasks share.
+pub(crate) struct Core {
+    pub(crate) node: NodeId,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) cluster: String,
+    pub(crate) layout: Layout,
+    pub(crate) memory: GlobalMemory,
+    pub(crate) events: EventTable,
+    pub(crate) membership: Membership,
+    pub(crate) runtime: TcpRuntime,
+    pub(crate) observer: crate::Observer,
+    pub(crate) engine: RefCell<Engine>,
+    pub(crate) lanes: Lanes,
+    pub(crate) initiator: RefCell<Initiator>,
+    pub(crate) role: OnceCell<Role>,
+    /// Links with frames to be written.
+    dirty: RefCell<Vec<Rc<Link>>>,
+    /// An operation was issued: the pump has to run before the thread sleeps.
+    issued: Notify,
+    /// The tasks that keep this alive; dropped when it ends.
+    pub(crate) tasks: RefCell<Vec<Task>>,
+    ended: Cell<bool>,
+    end: Notify,
+}
+
+/// What is above a member in the tree.
+pub(crate) enum Role {
+    Root(RootRole),
+    Node(NodeRole),
+}
+
+/// What a new member is made of.
+pub(crate) struct Identity {
+    pub(crate) node: NodeId,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) cluster: String,
+    pub(crate) layout: Layout,
+    pub(crate) fanout: u32,
+    pub(crate) request_window: usize,
+    pub(crate) runtime: TcpRuntime,
+    pub(crate) observer: crate::Observer,
+}
+
+impl Core {
+    pub(crate) fn new(identity: Identity) -> Rc<Core> {
+        let Identity { node, incarnation, cluster, layout, runtime, observer, .. } = identity;
+        let memory = GlobalMemory::new(&layout);
+        let events = EventTable::new(&layout);
+        let engine = Engine::new(node, identity.fanout, memory.clone(), events.clone());
+        let initiator = Initiator::new(events.clone(), identity.request_window);
+        Rc::new(Core {
+            node,
+            incarnation,
+            cluster,
+            layout,
+            memory,
+            events,
+            membership: Membership::new(),
+            runtime,
+            observer,
+            engine: RefCell::new(engine),
+            lanes: Lanes::default(),
+            initiator: RefCell::new(initiator),
+            role: OnceCell::new(),
+            dirty: RefCell::default(),
+            issued: Notify::new(),
+            tasks: RefCell::default(),
+            ended: Cell::new(false),
+            end: Notify::new(),
+        })
+    }
+
+    /// Starts what every member runs.
+    pub(crate) fn start(self: &Rc<Core>) {
+        let core = self.clone();
+        self.keep(async move {
+            loop {
+                core.issued.notified().await;
+                core.pump();
+            }
+        });
+    }
+
+    /// Runs `future` as long as this member lives.
+    pub(crate) fn keep(&self, future: impl Future<Output = ()> + 'static) {
+        let task = self.runtime.spawn(future);
+        self.tasks.borrow_mut().push(task);
+    }
+
+    /// Runs `future` on its own; it ends with the link that it serves.
+    pub(crate) fn runtime_spawn(&self, future: impl Future<Output = ()> + 'static) {
+        self.runtime.spawn(future).detach();
+    }
+
+    /// An operation of this node takes its place in this node's order. Returns
+    /// before anything is sent, so that many operations share one write.
+    pub(crate) fn issue(&self, primitive: Primitive, data: Bytes, waiter: Waiter) {
+        let checked = check(&primitive, self.layout.size(), self.layout.events());
+        let refused = match checked {
+            Err(error) => Some(error),
+            Ok(()) if self.ended.get() => Some(PrimitiveError::Disconnected),
+            Ok(()) => None,
+        };
+        match refused {
+            Some(error) => self.initiator.borrow().tell(waiter, Err(error)),
+            None => {
+                self.initiator.borrow_mut().issue(primitive, data, waiter);
+                self.issued.notify_one();
+            }
+        }
+    }
+
+    /// Hands what was issued to the root, as far as it has room.
+    pub(crate) fn submit_issued(self: &Rc<Core>) {
+        loop {
+            let Some(issued) = self.initiator.borrow_mut().next_to_send() else { return };
+            match self.role.get() {
+                Some(Role::Root(root)) => root.submit(issued),
+                Some(Role::Node(node)) => node.submit(self, issued),
+                None => {}
+            }
+        }
+    }
+
+    /// Carries out all that follows from what has come in, then writes.
+    pub(crate) fn pump(self: &Rc<Core>) {
+        loop {
+            // What is complete makes room for what waits.
+            self.submit_issued();
+            if let Some(Role::Root(root)) = self.role.get() {
+                root.pump(self);
+            }
+            let output = self.engine.borrow_mut().take_output();
+            match output {
+                Some(Output::Parent(up)) => self.send_up(up),
+                Some(Output::Child(child, raw)) => {
+                    if let Some(link) = self.lanes.express(child) {
+                        self.send(&link, raw);
+                    }
+                }
+                Some(Output::BulkReady(child)) => self.lanes.poke_bulk(child),
+                None => break,
+            }
+        }
+        self.flush();
+    }
+
+    fn send_up(self: &Rc<Core>, up: Up) {
+        match self.role.get() {
+            Some(Role::Root(root)) => root.on_up(up),
+            Some(Role::Node(node)) => node.send_up(self, &up),
+            None => {}
+        }
+    }
+
+    /// Queues a frame for the end of this turn.
+    pub(crate) fn send(&self, link: &Rc<Link>, frame: Bytes) {
+        if link.send(frame) {
+            self.dirty.borrow_mut().push(link.clone());
+        }
+    }
+
+    fn flush(&self) {
+        let dirty = std::mem::take(&mut *self.dirty.borrow_mut());
+        dirty.iter().for_each(|link| link.flush());
+    }
+
+    /// The membership as `view` and the views before it say.
+    pub(crate) fn take_members(&self) {
+        let engine = self.engine.borrow();
+        let members = engine.topology().members();
+        let gone = self.membership.alive().difference(&engine.topology().nodes());
+        gone.iter().for_each(|node| self.membership.lost(node));
+        for member in members {
+            self.membership.joined(member.node, member.incarnation);
+        }
+    }
+
+    /// The tree has changed.
+    pub(crate) fn on_view(&self, view: &View) -> Result<(), crate::engine::ProtocolError> {
+        self.engine.borrow_mut().on_view(view)?;
+        self.take_members();
+        let engine = self.engine.borrow();
+        self.lanes.keep_only(view.epoch, |node| engine.is_child(node));
+        Ok(())
+    }
+
+    /// This member is no longer part of the cluster: all its operations fail.
+    pub(crate) fn finish(&self) {
+        if self.ended.replace(true) {
+            return;
+        }
+        self.lanes.close_all();
+        match self.role.get() {
+            Some(Role::Root(root)) => root.close(),
+            Some(Role::Node(node)) => node.close(),
+            None => {}
+        }
+        self.initiator.borrow_mut().fail_all();
+        self.tasks.borrow_mut().clear();
+        self.end.notify_waiters();
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.get()
+    }
+
+    /// Completes when this member is no longer part of the cluster.
+    pub(crate) async fn ended(&self) {
+        let notified = self.end.notified();
+        if !self.ended.get() {
+            notified.await;
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The two lanes from each child of this node, as they are opened and closed.
+
+use super::core::Core;
+use super::link::Link;
+use crate::observer::LinkKind;
+use crate::wire::{FrameBuffer, Lane, TreeHello, Up, encode_head};
+use bytes::Bytes;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use storm_primitives::{Epoch, NodeId};
+
+/// Children come before this node knows that they are its children, but there
+/// are never so many.
+const MAX_CHILDREN: usize = 4096;
+
+/// The lanes by child.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes {
+    children: RefCell<BTreeMap<NodeId, ChildLanes>>,
+}
+
+#[derive(Debug, Default)]
+struct ChildLanes {
+    epoch: Epoch,
+    express: Option<Rc<Link>>,
+    bulk: Option<Rc<Link>>,
+}
+
+impl Lanes {
+    pub(crate) fn express(&self, child: NodeId) -> Option<Rc<Link>> {
+        self.children.borrow().get(&child)?.express.clone()
+    }
+
+    /// There is something for the bulk lane of `child`.
+    pub(crate) fn poke_bulk(&self, child: NodeId) {
+        if let Some(lanes) = self.children.borrow().get(&child)
+            && let Some(bulk) = &lanes.bulk
+        {
+            bulk.poke();
+        }
+    }
+
+    /// Closes the lanes of nodes that are no children under the view of `epoch`.
+    pub(crate) fn keep_only(&self, epoch: Epoch, is_child: impl Fn(NodeId) -> bool) {
+        self.children.borrow_mut().retain(|node, lanes| {
+            let keep = is_child(*node) || lanes.epoch > epoch;
+            if !keep {
+                lanes.close();
+            }
+            keep
+        });
+    }
+
+    pub(crate) fn close_all(&self) {
+        std::mem::take(&mut *self.children.borrow_mut()).values().for_each(ChildLanes::close);
+    }
+
+    /// Adds a lane; the one that it replaces is closed. False when there are
+    /// too many.
+    fn add(&self, hello: &TreeHello, link: &Rc<Link>) -> bool {
+        let mut children = self.children.borrow_mut();
+        if children.len() >= MAX_CHILDREN && !children.contains_key(&hello.node) {
+            return false;
+        }
+        let lanes = children.entry(hello.node).or_default();
+        lanes.epoch = hello.epoch;
+        let slot = match hello.lane {
+            Lane::Express => &mut lanes.express,
+            Lane::Bulk => &mut lanes.bulk,
+        };
+        if let Some(old) = slot.replace(link.clone()) {
+            old.close();
+        }
+        true
+    }
+}
+
+impl ChildLanes {
+    fn close(&self) {
+        self.express.iter().chain(&self.bulk).for_each(|link| link.close());
+    }
+}
+
+/// Serves a lane that a child has opened, to its end.
+pub(crate) async fn serve(core: Rc<Core>, hello: TreeHello, link: Rc<Link>, buffer: FrameBuffer) {
+    if core.has_ended() || !core.lanes.add(&hello, &link) {
+        return link.close();
+    }
+    let child = hello.node;
+    match hello.lane {
+        Lane::Express => {
+            core.runtime_spawn(link.clone().write_rest());
+            read_replies(&core, child, &link, buffer).await;
+            link.close();
+        }
+        Lane::Bulk => {
+            let reader = core.clone();
+            let watched = link.clone();
+            core.runtime_spawn(async move { watch(&reader, &watched, buffer).await });
+            link.write_from(|| next_chunk(&core, child)).await;
+        }
+    }
+}
+
+async fn read_replies(core: &Rc<Core>, child: NodeId, link: &Rc<Link>, mut buffer: FrameBuffer) {
+    loop {
+        let frames = match link.read(&mut buffer, LinkKind::Up).await {
+            Ok(Some(frames)) => frames,
+            Ok(None) => return,
+            Err(error) => {
+                tracing::warn!(node = %core.node, %child, %error, "a child's lane is closed");
+                return;
+            }
+        };
+        for frame in frames {
+            match frame.message::<Up>() {
+                Ok(up) if !link.is_closed() => core.engine.borrow_mut().on_up(child, up),
+                Ok(_) => return,
+                Err(error) => {
+                    tracing::warn!(node = %core.node, %child, %error, "a child's lane is closed");
+                    return;
+                }
+            }
+        }
+        core.pump();
+    }
+}
+
+/// Nothing comes up the bulk lane but its end.
+async fn watch(core: &Core, link: &Rc<Link>, mut buffer: FrameBuffer) {
+    match link.read(&mut buffer, LinkKind::Bulk).await {
+        Ok(None) => {}
+        Ok(Some(_)) => tracing::warn!(node = %core.node, "frames came up a bulk lane"),
+        Err(error) => tracing::debug!(node = %core.node, %error, "a bulk lane is closed"),
+    }
+    link.close();
+}
+
+fn next_chunk(core: &Core, child: NodeId) -> Option<(Bytes, Bytes)> {
+    let (chunk, payload) = core.engine.borrow_mut().next_chunk(child)?;
+    Some((encode_head(&chunk, payload.len()), payload))
+}

@@ -1,0 +1,172 @@
+//! One connection in use: frames out, coalesced; frames in, many per read.
+//!
+//! Frames are collected while a batch of input is worked off and then written
+//! by one call, from the same turn of the executor: no task is woken unless the
+//! socket is full. What collects while it is full is bounded by the protocol's
+//! windows, not here.
+
+use crate::observer::{Direction, LinkKind, Observer};
+use crate::stream::Stream;
+use crate::wire::{DecodeError, Frame, FrameBuffer};
+use bytes::Bytes;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use tokio::sync::Notify;
+
+/// A connection whose frames are written by [`Link::flush`].
+#[derive(Debug)]
+pub(crate) struct Link {
+    stream: Stream,
+    kind: LinkKind,
+    observer: Observer,
+    out: RefCell<VecDeque<Bytes>>,
+    /// The socket is full: the writer task goes on when it is not.
+    blocked: Cell<bool>,
+    dirty: Cell<bool>,
+    closed: Cell<bool>,
+    wake: Notify,
+}
+
+impl Link {
+    /// Takes over `stream`. `kind` is what is sent over it.
+    pub(crate) fn new(stream: Stream, kind: LinkKind, observer: Observer) -> Rc<Link> {
+        Rc::new(Link {
+            stream,
+            kind,
+            observer,
+            out: RefCell::default(),
+            blocked: Cell::new(false),
+            dirty: Cell::new(false),
+            closed: Cell::new(false),
+            wake: Notify::new(),
+        })
+    }
+
+    /// Queues a frame; true when the link has to be flushed and nobody knows yet.
+    pub(crate) fn send(&self, frame: Bytes) -> bool {
+        if self.closed.get() {
+            return false;
+        }
+        self.observer.note(Direction::Send, self.kind, &frame);
+        self.out.borrow_mut().push_back(frame);
+        !self.dirty.replace(true)
+    }
+
+    /// Queues the payload of the frame whose head was just queued.
+    pub(crate) fn send_payload(&self, payload: Bytes) {
+        self.out.borrow_mut().push_back(payload);
+    }
+
+    /// Writes what the socket takes now.
+    pub(crate) fn flush(&self) {
+        self.dirty.set(false);
+        if self.blocked.get() || self.closed.get() {
+            return;
+        }
+        let result = self.stream.write_some(&mut self.out.borrow_mut());
+        match result {
+            Ok(true) => {}
+            Ok(false) => {
+                self.blocked.set(true);
+                self.wake.notify_one();
+            }
+            Err(_) => self.close(),
+        }
+    }
+
+    /// Writes what the socket did not take at once. Runs until the link closes.
+    pub(crate) async fn write_rest(self: Rc<Self>) {
+        while !self.closed.get() {
+            if !self.blocked.get() {
+                self.wake.notified().await;
+                continue;
+            }
+            if self.stream.writable().await.is_err() {
+                return self.close();
+            }
+            self.blocked.set(false);
+            self.flush();
+        }
+    }
+
+    /// Bulk lane: writes what `next` gives, asking for more only when the socket
+    /// has taken what there was. Runs until the link closes.
+    pub(crate) async fn write_from(
+        self: Rc<Self>,
+        mut next: impl FnMut() -> Option<(Bytes, Bytes)>,
+    ) {
+        let mut out = VecDeque::new();
+        while !self.closed.get() {
+            if out.is_empty() {
+                let Some((head, payload)) = next() else {
+                    self.wake.notified().await;
+                    continue;
+                };
+                self.observer.note(Direction::Send, self.kind, &head);
+                out.extend([head, payload]);
+            }
+            match self.stream.write_some(&mut out) {
+                // Others have their turn between two chunks.
+                Ok(true) => tokio::task::yield_now().await,
+                Ok(false) => {
+                    if self.stream.writable().await.is_err() {
+                        return self.close();
+                    }
+                }
+                Err(_) => return self.close(),
+            }
+        }
+    }
+
+    /// Bulk lane: there is something to write.
+    pub(crate) fn poke(&self) {
+        self.wake.notify_one();
+    }
+
+    /// The next batch of whole frames; `None` at the end of the stream.
+    pub(crate) async fn read(
+        &self,
+        buffer: &mut FrameBuffer,
+        kind: LinkKind,
+    ) -> Result<Option<Vec<Frame>>, ReadError> {
+        loop {
+            let mut frames = Vec::new();
+            while let Some(frame) = buffer.next_frame()? {
+                self.observer.note(Direction::Receive, kind, &frame.raw);
+                frames.push(frame);
+            }
+            if !frames.is_empty() {
+                return Ok(Some(frames));
+            }
+            if self.closed.get() || self.stream.read(buffer.spare()).await? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Ends the link in both directions.
+    pub(crate) fn close(&self) {
+        if !self.closed.replace(true) {
+            self.stream.shutdown();
+            self.out.borrow_mut().clear();
+            self.wake.notify_one();
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+}
+
+/// Why a link cannot be read any further.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    /// The connection broke.
+    #[error("the connection broke")]
+    Io(#[from] io::Error),
+    /// The peer sent what no correct peer sends.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+}

@@ -1,0 +1,9 @@
+//! Sockets and tasks around the pure parts: everything here runs on one thread.
+
+pub(crate) mod core;
+mod handshake;
+mod lanes;
+mod link;
+pub(crate) mod node;
+mod parent;
+pub(crate) mod root;

@@ -1,0 +1,289 @@
+//! A node: joins the root, then follows the views and does what comes down the
+//! tree.
+
+use super::core::{Core, Identity, Role};
+use super::handshake;
+use super::link::{Link, ReadError};
+use super::parent::{self, ParentLink};
+use crate::config::NodeConfig;
+use crate::initiator::Issued;
+use crate::join_error::JoinError;
+use crate::observer::LinkKind;
+use crate::runtime::TcpRuntime;
+use crate::stream::Stream;
+use crate::wire::{
+    FrameBuffer, FromNode, FromRoot, Hello, Join, JoinAnswer, PROTOCOL_VERSION, Refusal, RequestId,
+    Up, View, Welcome, encode, encode_head,
+};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+use storm_primitives::{Instant, Runtime, Task};
+
+/// The first pause after the root was not reached.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// Pauses double up to here.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+/// How often a node looks whether the root is still there, per `root_timeout`.
+const LOOKS: u32 = 8;
+
+/// What a node has above it.
+pub(crate) struct NodeRole {
+    control: Rc<Link>,
+    pub(crate) root: SocketAddr,
+    inline_limit_bytes: u64,
+    chunk_bytes: usize,
+    parent: RefCell<Option<ParentLink>>,
+    dialing: RefCell<Option<Task>>,
+    /// When the link to the parent was last made.
+    attached_at: Cell<Instant>,
+    heard: Cell<bool>,
+}
+
+/// Joins as `config` says; retries while the root is not there or still believes
+/// in an earlier life of this node.
+pub(crate) async fn join(config: NodeConfig) -> Result<Rc<Core>, JoinError> {
+    let runtime = TcpRuntime::new()?;
+    let listener = Stream::listen(config.listen)?;
+    let deadline = runtime.now() + config.join_timeout;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let limit = deadline - runtime.now();
+        let port = listener.local_addr()?.port();
+        let error = match runtime.timeout(limit, attempt(&config, port)).await {
+            Some(Ok((stream, buffer, welcome))) => {
+                return Ok(start(&config, runtime, listener, stream, buffer, &welcome));
+            }
+            Some(Err(error)) => error,
+            None => JoinError::Io(io::ErrorKind::TimedOut.into()),
+        };
+        let again = match &error {
+            JoinError::Io(_) | JoinError::NoAnswer => true,
+            JoinError::Refused(Refusal::NameInUse { .. }) => true,
+            JoinError::Refused(_) => false,
+        };
+        if !again || runtime.now() + pause >= deadline {
+            return Err(error);
+        }
+        runtime.sleep(pause).await;
+        pause = (pause * 2).min(MAX_PAUSE);
+    }
+}
+
+async fn attempt(
+    config: &NodeConfig,
+    port: u16,
+) -> Result<(Stream, FrameBuffer, Welcome), JoinError> {
+    let stream = Stream::connect(config.root).await?;
+    let mut listen = config.listen;
+    if listen.ip().is_unspecified() {
+        listen.set_ip(stream.local_addr()?.ip());
+    }
+    listen.set_port(port);
+    let hello = Hello::Join(Join {
+        version: PROTOCOL_VERSION,
+        cluster: config.cluster.clone(),
+        name: config.name.clone(),
+        layout: config.layout.hash(),
+        listen,
+    });
+    let mut out = [encode(&hello, &[])].into_iter().collect();
+    if !stream.write_some(&mut out)? {
+        return Err(JoinError::NoAnswer);
+    }
+    let mut buffer = FrameBuffer::new();
+    loop {
+        // The root's first view may already follow, and be long.
+        if let Some(frame) = buffer.next_frame().map_err(|_| JoinError::NoAnswer)? {
+            return match frame.message::<JoinAnswer>() {
+                Ok(JoinAnswer::Welcome(welcome)) => Ok((stream, buffer, welcome)),
+                Ok(JoinAnswer::Refused(refusal)) => Err(JoinError::Refused(refusal)),
+                Err(_) => Err(JoinError::NoAnswer),
+            };
+        }
+        if stream.read(buffer.spare()).await? == 0 {
+            return Err(JoinError::NoAnswer);
+        }
+    }
+}
+
+fn start(
+    config: &NodeConfig,
+    runtime: TcpRuntime,
+    listener: tokio::net::TcpListener,
+    stream: Stream,
+    mut buffer: FrameBuffer,
+    welcome: &Welcome,
+) -> Rc<Core> {
+    buffer.admit();
+    let core = Core::new(Identity {
+        node: welcome.node,
+        incarnation: welcome.incarnation,
+        cluster: config.cluster.clone(),
+        layout: config.layout.clone(),
+        fanout: welcome.fanout,
+        request_window: welcome.request_window as usize,
+        runtime,
+        observer: config.observer.clone(),
+    });
+    let role = NodeRole {
+        control: Link::new(stream, LinkKind::Control, config.observer.clone()),
+        root: config.root,
+        inline_limit_bytes: u64::from(welcome.inline_limit_bytes),
+        chunk_bytes: welcome.chunk_bytes.max(1) as usize,
+        parent: RefCell::default(),
+        dialing: RefCell::default(),
+        attached_at: Cell::default(),
+        heard: Cell::new(true),
+    };
+    let control = role.control.clone();
+    // The cell is empty: this is the only place that fills it for a node.
+    let _ = core.role.set(Role::Node(role));
+    core.start();
+    core.keep(handshake::accept_all(core.clone(), listener));
+    core.keep(control.clone().write_rest());
+    core.keep(watch_root(core.clone(), config.root_timeout));
+    core.keep(follow(core.clone(), control, buffer));
+    core
+}
+
+/// Does what the root says until it says nothing more.
+async fn follow(core: Rc<Core>, control: Rc<Link>, mut buffer: FrameBuffer) {
+    if let Err(error) = read_control(&core, &control, &mut buffer).await {
+        tracing::warn!(node = %core.node, %error, "the link to the root is closed");
+    }
+    tracing::info!(node = %core.node, "cut off from the cluster");
+    core.finish();
+}
+
+async fn read_control(
+    core: &Rc<Core>,
+    control: &Rc<Link>,
+    buffer: &mut FrameBuffer,
+) -> Result<(), ReadError> {
+    while let Some(frames) = control.read(buffer, LinkKind::Control).await? {
+        let Some(Role::Node(role)) = core.role.get() else { return Ok(()) };
+        role.heard.set(true);
+        for frame in frames {
+            match frame.message::<FromRoot>()? {
+                FromRoot::View(view) => {
+                    core.on_view(&view).map_err(io::Error::other)?;
+                    role.follow_view(core, &view);
+                }
+                FromRoot::Done { request, outcome } => {
+                    core.initiator.borrow_mut().finish(request, outcome);
+                    core.submit_issued();
+                }
+                FromRoot::Grant { request } => role.send_data(core, request),
+                FromRoot::Ping { number } => {
+                    core.send(control, encode(&FromNode::Pong { number }, &[]));
+                }
+            }
+        }
+        core.pump();
+    }
+    Ok(())
+}
+
+/// A root that is cut off says nothing and closes nothing.
+async fn watch_root(core: Rc<Core>, limit: Duration) {
+    let mut silent = 0;
+    while silent < LOOKS {
+        core.runtime.sleep(limit / LOOKS).await;
+        let Some(Role::Node(role)) = core.role.get() else { return };
+        silent = if role.heard.replace(false) { 0 } else { silent + 1 };
+    }
+    tracing::warn!(node = %core.node, ?limit, "the root says nothing");
+    core.finish();
+}
+
+impl NodeRole {
+    pub(crate) fn control(&self) -> &Rc<Link> {
+        &self.control
+    }
+
+    /// Sends a request of this node to the root.
+    pub(crate) fn submit(&self, core: &Core, issued: Issued) {
+        let inline = issued.data.len() as u64 <= self.inline_limit_bytes;
+        let payload = if inline { issued.data.as_ref() } else { &[] };
+        core.send(&self.control, encode(&FromNode::Request(issued.request), payload));
+    }
+
+    /// Sends a reply to the parent. Without one it is not needed: all replies
+    /// are asked for again over a new link.
+    pub(crate) fn send_up(&self, core: &Core, up: &Up) {
+        if let Some(parent) = &*self.parent.borrow() {
+            core.send(&parent.express, encode(up, &[]));
+        }
+    }
+
+    pub(crate) fn has_parent(&self) -> bool {
+        self.parent.borrow().is_some()
+    }
+
+    pub(crate) fn set_parent(&self, link: ParentLink) {
+        if let Some(old) = self.parent.borrow_mut().replace(link) {
+            old.close();
+        }
+    }
+
+    /// The link over `express` has ended; for how long it was in use, if it was
+    /// the one in use.
+    pub(crate) fn forget_parent(&self, express: &Rc<Link>) -> Option<Duration> {
+        let mut parent = self.parent.borrow_mut();
+        let current = parent.as_ref().is_some_and(|link| Rc::ptr_eq(&link.express, express));
+        if !current {
+            return None;
+        }
+        *parent = None;
+        Some(Duration::ZERO)
+    }
+
+    /// Tells the parent that this node has its view and what it holds.
+    pub(crate) fn attach(&self, core: &Core, express: &Rc<Link>) {
+        self.attached_at.set(core.runtime.now());
+        let mut engine = core.engine.borrow_mut();
+        core.send(express, encode(&engine.attach_message(), &[]));
+        engine.report_stages();
+    }
+
+    /// Sees to it that the link is to the parent that the view gives.
+    fn follow_view(&self, core: &Rc<Core>, view: &View) {
+        let parent = core.engine.borrow().topology().parent(core.node).cloned();
+        let Some(parent) = parent else { return };
+        let current = match &*self.parent.borrow() {
+            Some(link) if link.is_to(&parent) => Some(link.express.clone()),
+            _ => None,
+        };
+        if let Some(express) = current {
+            return self.attach(core, &express);
+        }
+        if let Some(old) = self.parent.borrow_mut().take() {
+            old.close();
+        }
+        let dial = parent::connect(core.clone(), parent, view.epoch);
+        *self.dialing.borrow_mut() = Some(core.runtime.spawn(dial));
+    }
+
+    /// Sends the data of a transfer that may begin. The pieces share the
+    /// initiator's memory; the socket's pace is the root's pace.
+    fn send_data(&self, core: &Core, request: RequestId) {
+        let Some(data) = core.initiator.borrow().data(request) else { return };
+        for start in (0..data.len()).step_by(self.chunk_bytes) {
+            let payload = data.slice(start..(start + self.chunk_bytes).min(data.len()));
+            let message = FromNode::Data { request, offset: start as u64 };
+            core.send(&self.control, encode_head(&message, payload.len()));
+            self.control.send_payload(payload);
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        self.control.close();
+        if let Some(parent) = self.parent.borrow_mut().take() {
+            parent.close();
+        }
+        *self.dialing.borrow_mut() = None;
+    }
+}

@@ -1,0 +1,148 @@
+//! The link to the parent: opening both lanes, reading them, and telling the
+//! root when they break though both ends live.
+
+use super::core::{Core, Role};
+use super::link::{Link, ReadError};
+use super::node::NodeRole;
+use crate::observer::LinkKind;
+use crate::stream::Stream;
+use crate::wire::{
+    Chunk, Down, FrameBuffer, FromNode, Hello, Lane, Member, PROTOCOL_VERSION, TreeHello, encode,
+};
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+use storm_primitives::{Epoch, Incarnation, NodeId, Runtime};
+
+/// The first pause after the parent was not reached, or was lost at once.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// Pauses double up to here: a parent that is dead is out of the tree by then.
+const MAX_PAUSE: Duration = Duration::from_millis(500);
+
+/// Both lanes of a link that is in use.
+#[derive(Debug)]
+pub(crate) struct ParentLink {
+    node: NodeId,
+    incarnation: Incarnation,
+    pub(crate) express: Rc<Link>,
+    bulk: Rc<Link>,
+}
+
+impl ParentLink {
+    pub(crate) fn is_to(&self, member: &Member) -> bool {
+        let alive = !self.express.is_closed() && !self.bulk.is_closed();
+        alive && self.node == member.node && self.incarnation == member.incarnation
+    }
+
+    pub(crate) fn close(&self) {
+        self.express.close();
+        self.bulk.close();
+    }
+}
+
+/// Opens the link to `parent` and serves it to its end. Tries until it works;
+/// whoever has a new view drops this future.
+pub(crate) async fn connect(core: Rc<Core>, parent: Member, epoch: Epoch) {
+    let mut pause = FIRST_PAUSE;
+    let (express, bulk) = loop {
+        match open_both(&core, &parent, epoch).await {
+            Ok(lanes) => break lanes,
+            Err(error) => {
+                tracing::debug!(node = %core.node, parent = %parent.node, %error, "not reached");
+                core.runtime.sleep(pause).await;
+                pause = (pause * 2).min(MAX_PAUSE);
+            }
+        }
+    };
+    let Some(Role::Node(role)) = core.role.get() else { return };
+    let (node, incarnation) = (parent.node, parent.incarnation);
+    role.set_parent(ParentLink { node, incarnation, express: express.clone(), bulk: bulk.clone() });
+    core.runtime_spawn(express.clone().write_rest());
+    core.runtime_spawn(serve(core.clone(), express.clone(), bulk.clone(), Lane::Bulk));
+    core.runtime_spawn(serve(core.clone(), express.clone(), bulk, Lane::Express));
+    role.attach(&core, &express);
+    core.pump();
+}
+
+async fn open_both(core: &Core, parent: &Member, epoch: Epoch) -> io::Result<(Rc<Link>, Rc<Link>)> {
+    let Some(Role::Node(role)) = core.role.get() else { return Err(io::ErrorKind::Other.into()) };
+    let addr = if parent.node == NodeId::MM { role.root } else { parent.listen };
+    let open = async |lane: Lane, kind: LinkKind| {
+        let stream = Stream::connect(addr).await?;
+        let hello = Hello::Tree(TreeHello {
+            version: PROTOCOL_VERSION,
+            cluster: core.cluster.clone(),
+            node: core.node,
+            incarnation: core.incarnation,
+            epoch,
+            lane,
+        });
+        let link = Link::new(stream, kind, core.observer.clone());
+        link.send(encode(&hello, &[]));
+        link.flush();
+        io::Result::Ok(link)
+    };
+    Ok((open(Lane::Express, LinkKind::Up).await?, open(Lane::Bulk, LinkKind::Bulk).await?))
+}
+
+/// Reads one lane to its end; then the link as a whole has ended.
+async fn serve(core: Rc<Core>, express: Rc<Link>, bulk: Rc<Link>, lane: Lane) {
+    let result = match lane {
+        Lane::Express => read_operations(&core, &express).await,
+        Lane::Bulk => read_chunks(&core, &bulk).await,
+    };
+    if let Err(error) = result {
+        tracing::warn!(node = %core.node, %error, "the link to the parent is closed");
+    }
+    express.close();
+    bulk.close();
+    if let Some(Role::Node(role)) = core.role.get() {
+        lost(&core, role, &express).await;
+    }
+}
+
+async fn read_operations(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadError> {
+    let mut buffer = FrameBuffer::new();
+    buffer.admit();
+    while let Some(frames) = link.read(&mut buffer, LinkKind::Down).await? {
+        for frame in frames {
+            if link.is_closed() {
+                return Ok(());
+            }
+            let down: Down = frame.message()?;
+            core.engine.borrow_mut().on_down(down, frame.payload(), &frame.raw);
+        }
+        core.pump();
+    }
+    Ok(())
+}
+
+async fn read_chunks(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadError> {
+    let mut buffer = FrameBuffer::new();
+    buffer.admit();
+    while let Some(frames) = link.read(&mut buffer, LinkKind::Bulk).await? {
+        for frame in frames {
+            if link.is_closed() {
+                return Ok(());
+            }
+            let chunk: Chunk = frame.message()?;
+            let result = core.engine.borrow_mut().on_chunk(&chunk, frame.payload());
+            result.map_err(io::Error::other)?;
+        }
+        core.pump();
+    }
+    Ok(())
+}
+
+/// Tells the root that a link in use broke, and is then given a new view. The
+/// pause keeps a link that breaks again and again from busying the cluster.
+async fn lost(core: &Rc<Core>, role: &NodeRole, express: &Rc<Link>) {
+    let Some(pause) = role.forget_parent(express) else { return };
+    core.runtime.sleep(pause.clamp(FIRST_PAUSE, MAX_PAUSE)).await;
+    if role.has_parent() || core.has_ended() {
+        return;
+    }
+    let epoch = core.engine.borrow().epoch();
+    core.send(role.control(), encode(&FromNode::LinkLost { epoch }, &[]));
+    core.pump();
+}

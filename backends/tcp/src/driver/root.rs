@@ -1,0 +1,272 @@
+//! The root: lets nodes in, drives the sequencer, finds out who is dead.
+
+use super::core::{Core, Identity, Role};
+use super::handshake;
+use super::link::{Link, ReadError};
+use crate::config::RootConfig;
+use crate::initiator::Issued;
+use crate::liveness::{Liveness, Patience};
+use crate::observer::LinkKind;
+use crate::runtime::TcpRuntime;
+use crate::sequencer::{Joined, Output, Sequencer};
+use crate::stream::Stream;
+use crate::wire::{FrameBuffer, FromNode, FromRoot, Join, JoinAnswer, Member, Up, Welcome, encode};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use storm_primitives::{Incarnation, Instant, NodeId, NodeSet, Runtime};
+
+/// What the root has above its engine.
+pub(crate) struct RootRole {
+    config: RootConfig,
+    sequencer: RefCell<Sequencer>,
+    liveness: RefCell<Liveness>,
+    controls: RefCell<BTreeMap<NodeId, Rc<Link>>>,
+    pings: Cell<u64>,
+}
+
+/// Starts a root; also where it listens.
+pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
+    let runtime = TcpRuntime::new()?;
+    let listener = Stream::listen(config.listen)?;
+    let listen = listener.local_addr()?;
+    let incarnation = Incarnation(1);
+    let core = Core::new(Identity {
+        node: NodeId::MM,
+        incarnation,
+        cluster: config.cluster.clone(),
+        layout: config.layout.clone(),
+        fanout: config.fanout,
+        request_window: usize::MAX,
+        runtime,
+        observer: config.observer.clone(),
+    });
+    let member = Member { node: NodeId::MM, incarnation, listen };
+    let sequencer = Sequencer::new(
+        config.limits(),
+        config.layout.clone(),
+        config.names.clone(),
+        config.fanout,
+        member,
+    );
+    let patience = config.patience;
+    let role = RootRole {
+        sequencer: RefCell::new(sequencer),
+        liveness: RefCell::new(Liveness::new(patience)),
+        controls: RefCell::default(),
+        pings: Cell::new(0),
+        config,
+    };
+    // The cell is empty: this is the only place that fills it for a root.
+    let _ = core.role.set(Role::Root(role));
+    core.start();
+    core.keep(handshake::accept_all(core.clone(), listener));
+    core.keep(watch(core.clone(), patience));
+    core.pump();
+    Ok((core, listen))
+}
+
+/// Asks those who are waited for whether they are there.
+async fn watch(core: Rc<Core>, patience: Patience) {
+    loop {
+        core.runtime.sleep(patience.tick()).await;
+        let Some(Role::Root(root)) = core.role.get() else { return };
+        let now = core.runtime.now();
+        let waited_for = root.waited_for(&core, now, patience);
+        let findings = root.liveness.borrow_mut().look(now, &waited_for);
+        for node in findings.ping {
+            let number = root.pings.get();
+            root.pings.set(number + 1);
+            root.tell(&core, node, &FromRoot::Ping { number });
+        }
+        if !findings.dead.is_empty() {
+            tracing::warn!(nodes = %findings.dead, "no answer: dead");
+            root.lose(&core, &findings.dead);
+        }
+        core.pump();
+    }
+}
+
+/// Serves the control link of a node that wants to join, to its end.
+pub(crate) async fn serve(core: Rc<Core>, mut join: Join, stream: Stream, mut buffer: FrameBuffer) {
+    let Some(Role::Root(root)) = core.role.get() else { return };
+    if let (true, Ok(peer)) = (join.listen.ip().is_unspecified(), stream.peer_addr()) {
+        join.listen.set_ip(peer.ip());
+    }
+    let link = Link::new(stream, LinkKind::Control, core.observer.clone());
+    let joined = root.sequencer.borrow_mut().join(&join, &root.config.cluster);
+    let Joined { node, incarnation } = match joined {
+        Ok(joined) => joined,
+        Err(refusal) => {
+            tracing::warn!(name = join.name, %refusal, "a node was refused");
+            link.send(encode(&JoinAnswer::Refused(refusal), &[]));
+            link.flush();
+            return;
+        }
+    };
+    buffer.admit();
+    core.pump();
+    root.welcome(&core, node, incarnation, &link);
+    tracing::info!(%node, name = join.name, "joined");
+    core.runtime_spawn(link.clone().write_rest());
+    if let Err(error) = read_control(&core, root, node, &link, &mut buffer).await {
+        tracing::warn!(%node, %error, "a node is cut off");
+    }
+    // Unless it was cut off before, and is perhaps back by another link.
+    let current = root.controls.borrow().get(&node).is_some_and(|now| Rc::ptr_eq(now, &link));
+    if current {
+        tracing::info!(%node, "gone");
+        root.lose(&core, &NodeSet::single(node));
+        core.pump();
+    }
+    link.close();
+}
+
+async fn read_control(
+    core: &Rc<Core>,
+    root: &RootRole,
+    node: NodeId,
+    link: &Rc<Link>,
+    buffer: &mut FrameBuffer,
+) -> Result<(), ReadError> {
+    while let Some(frames) = link.read(buffer, LinkKind::Control).await? {
+        for frame in frames {
+            if link.is_closed() {
+                return Ok(());
+            }
+            root.liveness.borrow_mut().heard(node);
+            let mut sequencer = root.sequencer.borrow_mut();
+            sequencer.set_now(core.runtime.now());
+            match frame.message::<FromNode>()? {
+                FromNode::Request(request) => {
+                    let result = sequencer.request(node, request, frame.payload());
+                    result.map_err(io::Error::other)?;
+                }
+                FromNode::Data { request, offset } => {
+                    let result = sequencer.data(node, request, offset, &frame.payload());
+                    result.map_err(io::Error::other)?;
+                }
+                FromNode::LinkLost { epoch } => sequencer.link_lost(epoch),
+                FromNode::Pong { .. } => {}
+            }
+        }
+        core.pump();
+    }
+    Ok(())
+}
+
+impl RootRole {
+    /// The root's own requests.
+    pub(crate) fn submit(&self, issued: Issued) {
+        let mut sequencer = self.sequencer.borrow_mut();
+        sequencer.set_now(self.now());
+        if let Err(error) = sequencer.request(NodeId::MM, issued.request, issued.data) {
+            // The root numbers its own requests and sends all their data.
+            tracing::error!(%error, "the root does not understand itself");
+        }
+    }
+
+    /// What the root's engine has combined.
+    pub(crate) fn on_up(&self, up: Up) {
+        let mut sequencer = self.sequencer.borrow_mut();
+        match up {
+            Up::Acks { acks, .. } => {
+                acks.into_iter().for_each(|(seq, verdict)| sequencer.complete(seq, verdict));
+            }
+            Up::Staged { stage, .. } => sequencer.staged(stage),
+            Up::Attach(_) => {}
+        }
+    }
+
+    /// Does what the sequencer wants done.
+    pub(crate) fn pump(&self, core: &Rc<Core>) {
+        loop {
+            let Some(output) = self.sequencer.borrow_mut().take_output() else { return };
+            match output {
+                Output::View(view) => {
+                    if let Err(error) = core.on_view(&view) {
+                        tracing::error!(%error, "the root does not understand itself");
+                    }
+                    let frame = encode(&FromRoot::View(view), &[]);
+                    for link in self.controls.borrow().values() {
+                        core.send(link, frame.clone());
+                    }
+                }
+                Output::Down(down, payload) => {
+                    let raw = encode(&down, &payload);
+                    core.engine.borrow_mut().on_down(down, payload, &raw);
+                }
+                Output::Chunk(chunk, payload) => {
+                    let result = core.engine.borrow_mut().on_chunk(&chunk, payload);
+                    if let Err(error) = result {
+                        tracing::error!(%error, "the root does not understand itself");
+                    }
+                }
+                Output::Done { to: NodeId::MM, request, outcome } => {
+                    core.initiator.borrow_mut().finish(request, outcome);
+                }
+                Output::Done { to, request, outcome } => {
+                    self.tell(core, to, &FromRoot::Done { request, outcome });
+                }
+                Output::Grant { to, request } => self.tell(core, to, &FromRoot::Grant { request }),
+            }
+        }
+    }
+
+    fn now(&self) -> Instant {
+        TcpRuntime::clock()
+    }
+
+    fn tell(&self, core: &Core, node: NodeId, message: &FromRoot) {
+        if let Some(link) = self.controls.borrow().get(&node) {
+            core.send(link, encode(message, &[]));
+        }
+    }
+
+    fn welcome(&self, core: &Core, node: NodeId, incarnation: Incarnation, link: &Rc<Link>) {
+        let limits = self.config.limits();
+        let welcome = Welcome {
+            node,
+            incarnation,
+            fanout: self.config.fanout,
+            inline_limit_bytes: limits.inline_limit_bytes,
+            chunk_bytes: limits.chunk_bytes,
+            request_window: limits.request_window,
+        };
+        core.send(link, encode(&JoinAnswer::Welcome(welcome), &[]));
+        let view = self.sequencer.borrow().snapshot();
+        core.send(link, encode(&FromRoot::View(view), &[]));
+        self.liveness.borrow_mut().joined(node);
+        self.controls.borrow_mut().insert(node, link.clone());
+        link.flush();
+    }
+
+    /// These nodes are dead: nothing they say counts any more.
+    fn lose(&self, core: &Rc<Core>, nodes: &NodeSet) {
+        for node in nodes.iter() {
+            self.liveness.borrow_mut().lost(node);
+            if let Some(link) = self.controls.borrow_mut().remove(&node) {
+                link.close();
+            }
+        }
+        let mut sequencer = self.sequencer.borrow_mut();
+        sequencer.set_now(core.runtime.now());
+        sequencer.lost(nodes);
+    }
+
+    /// The nodes whose replies are missing for too long.
+    fn waited_for(&self, core: &Core, now: Instant, patience: Patience) -> NodeSet {
+        let passed = now.since_origin().saturating_sub(patience.stall_timeout);
+        let (seqs, stages) = self.sequencer.borrow().older_than(Instant::ORIGIN + passed);
+        let engine = core.engine.borrow();
+        let operations = seqs.into_iter().map(|seq| engine.missing(seq));
+        let transfers = stages.into_iter().map(|stage| engine.missing_stage(stage));
+        operations.chain(transfers).fold(NodeSet::new(), |all, some| all.union(&some))
+    }
+
+    pub(crate) fn close(&self) {
+        std::mem::take(&mut *self.controls.borrow_mut()).values().for_each(|link| link.close());
+    }
+}

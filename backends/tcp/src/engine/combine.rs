@@ -1,0 +1,30 @@
+//! The replies of the children to one operation, combined into one.
+
+use storm_primitives::NodeId;
+
+/// Who has still to reply, and the conjunction of the replies so far.
+#[derive(Debug)]
+pub(super) struct Combine {
+    waiting: Vec<NodeId>,
+    verdict: bool,
+}
+
+impl Combine {
+    /// Waits for `waiting`; `verdict` is the node's own reply.
+    pub(super) fn new(waiting: Vec<NodeId>, verdict: bool) -> Combine {
+        Combine { waiting, verdict }
+    }
+
+    /// Takes a reply; the combined one when it was the last.
+    pub(super) fn reply(&mut self, from: NodeId, verdict: bool) -> Option<bool> {
+        let at = self.waiting.iter().position(|child| *child == from)?;
+        self.waiting.swap_remove(at);
+        self.verdict &= verdict;
+        self.waiting.is_empty().then_some(self.verdict)
+    }
+
+    /// Whose replies are missing.
+    pub(super) fn waiting(&self) -> Vec<NodeId> {
+        self.waiting.clone()
+    }
+}

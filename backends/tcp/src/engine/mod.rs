@@ -1,0 +1,440 @@
+//! What a node does in the tree, without sockets or clock: carries out
+//! operations in order, passes them on, combines the replies.
+//!
+//! The root has one too, below its [`Sequencer`](crate::sequencer::Sequencer).
+//! Frames come in by methods; what is to be sent comes out of
+//! [`Engine::take_output`]. Opening connections is the driver's business.
+//!
+//! Order: in one epoch, every operation for a node comes down one path of FIFO
+//! links, so what a node has carried out is a prefix of what was meant for it.
+//! After a change of the tree the root sends all that is not complete again; a
+//! node skips what it had, and answers what it answered then.
+
+mod combine;
+mod staging;
+
+use crate::topology::Topology;
+use crate::wire::{Attach, Chunk, Down, Operation, Seq, StageId, Up, View};
+use bytes::Bytes;
+use combine::Combine;
+use staging::Staging;
+use std::collections::{BTreeMap, VecDeque};
+use storm_primitives::{
+    Epoch, EventId, EventTable, GlobalAddr, GlobalMemory, NodeId, NodeSet, Signal,
+};
+use thiserror::Error;
+
+/// How many messages may come from children that know a newer view than this
+/// node: an attach message and some reports each.
+const MAX_EARLY: usize = 4096;
+
+/// What the engine wants sent.
+#[derive(Debug)]
+pub enum Output {
+    /// To the parent; at the root, to the sequencer.
+    Parent(Up),
+    /// An encoded operation, to a child.
+    Child(NodeId, Bytes),
+    /// [`Engine::next_chunk`] has something for this child.
+    BulkReady(NodeId),
+}
+
+/// A peer does what no correct peer does.
+#[derive(Debug, Error)]
+pub enum ProtocolError {
+    /// A piece of a transfer was left out.
+    #[error("a chunk of {stage:?} at {offset} where {expected} was next")]
+    Gap {
+        /// The transfer.
+        stage: StageId,
+        /// Where the chunk begins.
+        offset: u64,
+        /// Where it should have begun.
+        expected: u64,
+    },
+    /// A transfer is longer than memory, or its chunks than the transfer.
+    #[error("{stage:?} of {total} bytes does not fit")]
+    Oversized {
+        /// The transfer.
+        stage: StageId,
+        /// Its length.
+        total: u64,
+    },
+    /// A view leaves out or invents a position.
+    #[error("the view of {epoch:?} makes no tree")]
+    NoTree {
+        /// Its version.
+        epoch: Epoch,
+    },
+}
+
+/// One node of the tree.
+#[derive(Debug)]
+pub struct Engine {
+    node: NodeId,
+    topology: Topology,
+    epoch: Epoch,
+    children: BTreeMap<NodeId, Child>,
+    /// From children that know a newer view than this node.
+    early: Vec<(NodeId, Up)>,
+    memory: GlobalMemory,
+    events: EventTable,
+    /// The last operation carried out here.
+    applied: Seq,
+    /// What this node answered to comparisons that may be asked again.
+    verdicts: BTreeMap<Seq, bool>,
+    inflight: BTreeMap<Seq, Combine>,
+    /// Replies to go up in one frame.
+    acks: Vec<(Seq, bool)>,
+    stagings: BTreeMap<StageId, Staging>,
+    live_stages: Vec<StageId>,
+    next_stage: StageId,
+    output: VecDeque<Output>,
+}
+
+/// One child, under the current view.
+#[derive(Debug)]
+struct Child {
+    below: NodeSet,
+    attached: bool,
+    /// Operations that came before the child attached. The root bounds what is
+    /// not acknowledged, and so this.
+    held: Vec<Bytes>,
+    /// How far each large transfer has been sent to it, in bytes.
+    cursors: BTreeMap<StageId, u64>,
+}
+
+impl Engine {
+    /// A node that has seen no view yet.
+    pub fn new(node: NodeId, fanout: u32, memory: GlobalMemory, events: EventTable) -> Engine {
+        Engine {
+            node,
+            topology: Topology::new(fanout),
+            epoch: Epoch(0),
+            children: BTreeMap::new(),
+            early: Vec::new(),
+            memory,
+            events,
+            applied: Seq(0),
+            verdicts: BTreeMap::new(),
+            inflight: BTreeMap::new(),
+            acks: Vec::new(),
+            stagings: BTreeMap::new(),
+            live_stages: Vec::new(),
+            next_stage: StageId(0),
+            output: VecDeque::new(),
+        }
+    }
+
+    /// The tree as this node knows it.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The version of the tree.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Whether `node` is a child of this node now.
+    pub fn is_child(&self, node: NodeId) -> bool {
+        self.children.contains_key(&node)
+    }
+
+    /// What is to be sent next. Replies are held back to the end, so that many
+    /// go in one frame.
+    pub fn take_output(&mut self) -> Option<Output> {
+        self.output.pop_front().or_else(|| {
+            let acks = std::mem::take(&mut self.acks);
+            (!acks.is_empty()).then(|| Output::Parent(Up::Acks { epoch: self.epoch, acks }))
+        })
+    }
+
+    /// The children whose replies to `seq` are missing, with all below them.
+    pub fn missing(&self, seq: Seq) -> NodeSet {
+        let waiting = self.inflight.get(&seq).map(Combine::waiting).unwrap_or_default();
+        let below = waiting.iter().filter_map(|child| self.children.get(child));
+        below.fold(NodeSet::new(), |all, child| all.union(&child.below))
+    }
+
+    /// The children that have not reported `stage` as held, with all below them.
+    pub fn missing_stage(&self, stage: StageId) -> NodeSet {
+        let Some(staging) = self.stagings.get(&stage) else { return NodeSet::new() };
+        let waiting = self
+            .children
+            .iter()
+            .filter(|(id, child)| staging.goes_below(&child.below) && !staging.held_by(**id));
+        waiting.fold(NodeSet::new(), |all, (_, child)| all.union(&child.below))
+    }
+
+    /// The tree has changed: forget the replies, which the root will ask for
+    /// again, and wait for the children to attach.
+    ///
+    /// # Errors
+    /// [`ProtocolError::NoTree`].
+    pub fn on_view(&mut self, view: &View) -> Result<(), ProtocolError> {
+        if view.epoch <= self.epoch {
+            return Ok(());
+        }
+        if !self.topology.apply(view) {
+            return Err(ProtocolError::NoTree { epoch: view.epoch });
+        }
+        self.epoch = view.epoch;
+        self.inflight.clear();
+        self.acks.clear();
+        self.output.retain(|output| matches!(output, Output::BulkReady(_)));
+        let children = self.topology.children(self.node);
+        self.children = children.into_iter().map(|(id, below)| (id, Child::new(below))).collect();
+        self.keep_stages(view);
+        let early = std::mem::take(&mut self.early);
+        for (child, up) in early {
+            self.on_up(child, up);
+        }
+        let complete: Vec<StageId> = self.stagings.keys().copied().collect();
+        for stage in complete {
+            self.report_if_held(stage);
+        }
+        Ok(())
+    }
+
+    /// What to tell the parent after a view, once there is a link to it.
+    pub fn attach_message(&self) -> Up {
+        let held = self.stagings.iter().map(|(id, staging)| (*id, staging.received())).collect();
+        Up::Attach(Attach { epoch: self.epoch, held })
+    }
+
+    /// Also what was found before the link to the parent was there: what large
+    /// transfers are held. Replies need no repetition, their operations come
+    /// only after the parent has read the attach message.
+    pub fn report_stages(&mut self) {
+        let all: Vec<StageId> = self.stagings.keys().copied().collect();
+        for stage in all {
+            if let Some(staging) = self.stagings.get_mut(&stage) {
+                staging.forget_report();
+            }
+            self.report_if_held(stage);
+        }
+    }
+
+    /// A reply of a child.
+    pub fn on_up(&mut self, from: NodeId, up: Up) {
+        if up.epoch() > self.epoch && self.early.len() < MAX_EARLY {
+            self.early.push((from, up));
+            return;
+        }
+        if up.epoch() != self.epoch {
+            // Of a tree that is no more.
+            return;
+        }
+        match up {
+            Up::Attach(attach) => self.on_attach(from, attach),
+            Up::Acks { acks, .. } => {
+                acks.into_iter().for_each(|(seq, verdict)| self.on_ack(from, seq, verdict));
+            }
+            Up::Staged { stage, .. } => {
+                if let Some(staging) = self.stagings.get_mut(&stage) {
+                    staging.set_held_by(from);
+                    self.report_if_held(stage);
+                }
+            }
+        }
+    }
+
+    /// An operation from the parent, with the frame that it came in.
+    pub fn on_down(&mut self, down: Down, payload: Bytes, raw: &Bytes) {
+        if down.epoch != self.epoch {
+            return;
+        }
+        self.verdicts = self.verdicts.split_off(&down.done);
+        let verdict = if down.dest.contains(self.node) {
+            self.carry_out(down.seq, &down.operation, &payload)
+        } else {
+            if let Operation::Commit { stage, .. } = down.operation {
+                self.stagings.remove(&stage);
+            }
+            true
+        };
+        let mut waiting = Vec::new();
+        for (id, child) in &mut self.children {
+            if !child.below.intersects(&down.dest) {
+                continue;
+            }
+            waiting.push(*id);
+            if child.attached {
+                self.output.push_back(Output::Child(*id, raw.clone()));
+            } else {
+                // A copy: the frame may share its block with much else.
+                child.held.push(Bytes::copy_from_slice(raw));
+            }
+        }
+        if waiting.is_empty() {
+            self.acks.push((down.seq, verdict));
+        } else {
+            self.inflight.insert(down.seq, Combine::new(waiting, verdict));
+        }
+    }
+
+    fn on_ack(&mut self, from: NodeId, seq: Seq, verdict: bool) {
+        let Some(combine) = self.inflight.get_mut(&seq) else { return };
+        if let Some(all) = combine.reply(from, verdict) {
+            self.inflight.remove(&seq);
+            self.acks.push((seq, all));
+        }
+    }
+
+    fn on_attach(&mut self, from: NodeId, attach: Attach) {
+        let Some(child) = self.children.get_mut(&from) else { return };
+        child.attached = true;
+        child.cursors = attach.held.into_iter().collect();
+        for raw in child.held.drain(..) {
+            self.output.push_back(Output::Child(from, raw));
+        }
+        self.output.push_back(Output::BulkReady(from));
+    }
+
+    /// Carries out `operation` if it has not been; whether its comparison holds.
+    fn carry_out(&mut self, seq: Seq, operation: &Operation, payload: &Bytes) -> bool {
+        if seq <= self.applied {
+            return self.verdicts.get(&seq).copied().unwrap_or(true);
+        }
+        self.applied = seq;
+        // The root has checked every range against the layout that this node
+        // proved to have; a failure here means a fault in this crate.
+        let result = match *operation {
+            Operation::Put { addr, event } => {
+                let result = self.memory.write(addr, payload);
+                self.signal(event);
+                result
+            }
+            Operation::Commit { stage, addr, event } => self.commit(stage, addr, event),
+            Operation::Compare { var, relation, value } => {
+                let verdict = self.memory.load_word(var).map(|left| relation.holds(left, value));
+                self.verdicts.insert(seq, verdict == Ok(true));
+                verdict.map(|_| ())
+            }
+            Operation::Store { var, value } => self.memory.store_word(var, value),
+        };
+        if let Err(error) = result {
+            tracing::error!(node = %self.node, ?seq, %error, "an operation does not fit memory");
+        }
+        self.verdicts.get(&seq).copied().unwrap_or(true)
+    }
+
+    fn commit(
+        &mut self,
+        stage: StageId,
+        addr: GlobalAddr,
+        event: Option<EventId>,
+    ) -> Result<(), storm_primitives::OutOfBounds> {
+        let Some(staging) = self.stagings.remove(&stage) else {
+            tracing::error!(node = %self.node, ?stage, "a transfer is committed that is not here");
+            return Ok(());
+        };
+        for (offset, bytes) in staging.chunks() {
+            self.memory.write(addr.offset(*offset), bytes)?;
+        }
+        self.signal(event);
+        Ok(())
+    }
+
+    fn signal(&self, event: Option<EventId>) {
+        if let Some(event) = event {
+            let success: Signal = Ok(());
+            self.events.signal(event, success);
+        }
+    }
+}
+
+impl Child {
+    fn new(below: NodeSet) -> Child {
+        Child { below, attached: false, held: Vec::new(), cursors: BTreeMap::new() }
+    }
+}
+
+/// The large transfers.
+impl Engine {
+    /// A piece of a large transfer, from the parent or, at the root, from the
+    /// initiator.
+    ///
+    /// # Errors
+    /// [`ProtocolError`] when it does not continue what is here.
+    pub fn on_chunk(&mut self, chunk: &Chunk, payload: Bytes) -> Result<(), ProtocolError> {
+        let Chunk { stage, total, offset, .. } = *chunk;
+        if stage < self.next_stage && !self.live_stages.contains(&stage) {
+            return Ok(());
+        }
+        if total > self.memory.size() || payload.is_empty() {
+            return Err(ProtocolError::Oversized { stage, total });
+        }
+        let fresh = || Staging::new(chunk.dest.clone(), total);
+        let staging = self.stagings.entry(stage).or_insert_with(fresh);
+        let expected = staging.received();
+        if offset > expected {
+            return Err(ProtocolError::Gap { stage, offset, expected });
+        }
+        if offset < expected {
+            // Sent again over a link that was made anew.
+            return Ok(());
+        }
+        if !staging.push(payload) {
+            return Err(ProtocolError::Oversized { stage, total });
+        }
+        for (id, child) in &self.children {
+            if child.attached && staging.goes_below(&child.below) {
+                self.output.push_back(Output::BulkReady(*id));
+            }
+        }
+        self.report_if_held(stage);
+        Ok(())
+    }
+
+    /// What to send next on the bulk lane of `child`, the oldest transfer first.
+    pub fn next_chunk(&mut self, child: NodeId) -> Option<(Chunk, Bytes)> {
+        let child = self.children.get_mut(&child)?;
+        if !child.attached {
+            return None;
+        }
+        for (id, staging) in &self.stagings {
+            if !staging.goes_below(&child.below) {
+                continue;
+            }
+            let cursor = child.cursors.entry(*id).or_default();
+            if let Some(bytes) = staging.from(*cursor) {
+                let offset = std::mem::replace(cursor, *cursor + bytes.len() as u64);
+                let (dest, total) = (staging.dest().clone(), staging.total());
+                return Some((Chunk { stage: *id, dest, total, offset }, bytes));
+            }
+        }
+        None
+    }
+
+    /// Bytes of large transfers that are held here.
+    pub fn staged_bytes(&self) -> u64 {
+        self.stagings.values().map(Staging::received).sum()
+    }
+
+    fn keep_stages(&mut self, view: &View) {
+        self.live_stages.clone_from(&view.stages);
+        self.next_stage = view.next_stage;
+        let (node, children) = (self.node, &self.children);
+        self.stagings.retain(|id, staging| {
+            staging.forget_replies();
+            let alive = *id >= view.next_stage || view.stages.contains(id);
+            let wanted = node == NodeId::MM
+                || staging.dest().contains(node)
+                || children.values().any(|child| staging.goes_below(&child.below));
+            alive && wanted
+        });
+    }
+
+    fn report_if_held(&mut self, stage: StageId) {
+        let Some(staging) = self.stagings.get_mut(&stage) else { return };
+        let mut concerned =
+            self.children.iter().filter(|(_, child)| staging.goes_below(&child.below));
+        if staging.is_complete() && concerned.all(|(id, _)| staging.held_by(*id)) {
+            if staging.set_reported() {
+                self.output.push_back(Output::Parent(Up::Staged { epoch: self.epoch, stage }));
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! A large transfer on its way: what has come of it, kept until it is committed
+//! or given up.
+//!
+//! Pieces are shared with the links that pass them on, not copied. A forwarder
+//! that is not a destination keeps them too, so that the tree can be repaired
+//! below it without going back to the root.
+
+use bytes::Bytes;
+use storm_primitives::{NodeId, NodeSet};
+
+/// What a node holds of one transfer.
+#[derive(Debug)]
+pub(super) struct Staging {
+    dest: NodeSet,
+    total: u64,
+    received: u64,
+    /// Pieces with their offsets, without holes from 0.
+    chunks: Vec<(u64, Bytes)>,
+    held_by: Vec<NodeId>,
+    reported: bool,
+}
+
+impl Staging {
+    /// Nothing yet of `total` bytes for `dest`.
+    pub(super) fn new(dest: NodeSet, total: u64) -> Staging {
+        let (chunks, held_by) = (Vec::new(), Vec::new());
+        Staging { dest, total, received: 0, chunks, held_by, reported: false }
+    }
+
+    pub(super) fn dest(&self) -> &NodeSet {
+        &self.dest
+    }
+
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// How many bytes are here, from the first without a hole.
+    pub(super) fn received(&self) -> u64 {
+        self.received
+    }
+
+    pub(super) fn chunks(&self) -> &[(u64, Bytes)] {
+        &self.chunks
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.received == self.total
+    }
+
+    /// Whether a node of `below` is a destination.
+    pub(super) fn goes_below(&self, below: &NodeSet) -> bool {
+        self.dest.intersects(below)
+    }
+
+    /// Appends the next piece; false when it is longer than what is missing.
+    pub(super) fn push(&mut self, bytes: Bytes) -> bool {
+        let fits = bytes.len() as u64 <= self.total - self.received;
+        if fits {
+            let offset = self.received;
+            self.received += bytes.len() as u64;
+            self.chunks.push((offset, bytes));
+        }
+        fits
+    }
+
+    /// What is here from `offset` on, up to the end of its piece.
+    pub(super) fn from(&self, offset: u64) -> Option<Bytes> {
+        let at = self.chunks.partition_point(|(start, _)| *start <= offset).checked_sub(1)?;
+        let (start, bytes) = &self.chunks[at];
+        let skip = (offset - start) as usize;
+        (skip < bytes.len()).then(|| bytes.slice(skip..))
+    }
+
+    /// Whether this child and all below it hold everything.
+    pub(super) fn held_by(&self, child: NodeId) -> bool {
+        self.held_by.contains(&child)
+    }
+
+    pub(super) fn set_held_by(&mut self, child: NodeId) {
+        if !self.held_by(child) {
+            self.held_by.push(child);
+        }
+    }
+
+    /// The parent is being told; false when it was told before.
+    pub(super) fn set_reported(&mut self) -> bool {
+        !std::mem::replace(&mut self.reported, true)
+    }
+
+    /// The parent has to be told again.
+    pub(super) fn forget_report(&mut self) {
+        self.reported = false;
+    }
+
+    /// The tree has changed: who holds it must be asked anew.
+    pub(super) fn forget_replies(&mut self) {
+        self.held_by.clear();
+        self.reported = false;
+    }
+}

@@ -1,0 +1,101 @@
+//! The operations that this node has issued and that have no outcome yet.
+//!
+//! XFER-AND-SIGNAL never blocks: what exceeds the root's window waits here, and
+//! its data with it, for as long as the node issues faster than it completes.
+
+use crate::wire::{Request, RequestId};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use storm_primitives::{EventId, EventTable, PrimitiveError};
+use tokio::sync::oneshot;
+
+/// Where an outcome goes.
+#[derive(Debug)]
+pub(crate) enum Waiter {
+    /// XFER-AND-SIGNAL: to this event.
+    Event(Option<EventId>),
+    /// COMPARE-AND-WRITE: to its future.
+    Answer(oneshot::Sender<Result<bool, PrimitiveError>>),
+}
+
+/// A request with its data.
+#[derive(Debug)]
+pub(crate) struct Issued {
+    pub(crate) request: Request,
+    pub(crate) data: Bytes,
+}
+
+/// What was issued and is not complete.
+#[derive(Debug)]
+pub(crate) struct Initiator {
+    events: EventTable,
+    next: RequestId,
+    window: usize,
+    sent: BTreeMap<RequestId, (Waiter, Bytes)>,
+    queue: VecDeque<(Issued, Waiter)>,
+}
+
+impl Initiator {
+    /// At most `window` requests are at the root at a time.
+    pub(crate) fn new(events: EventTable, window: usize) -> Initiator {
+        let (sent, queue) = (BTreeMap::new(), VecDeque::new());
+        Initiator { events, next: RequestId(1), window, sent, queue }
+    }
+
+    /// Takes its place in this node's order.
+    pub(crate) fn issue(&mut self, primitive: crate::wire::Primitive, data: Bytes, waiter: Waiter) {
+        let request = Request { id: self.next, primitive };
+        self.next = RequestId(self.next.0 + 1);
+        self.queue.push_back((Issued { request, data }, waiter));
+    }
+
+    /// What can be sent to the root now.
+    pub(crate) fn next_to_send(&mut self) -> Option<Issued> {
+        if self.sent.len() >= self.window {
+            return None;
+        }
+        let (issued, waiter) = self.queue.pop_front()?;
+        self.sent.insert(issued.request.id, (waiter, issued.data.clone()));
+        Some(issued)
+    }
+
+    /// The data of a request whose transfer may begin.
+    pub(crate) fn data(&self, request: RequestId) -> Option<Bytes> {
+        self.sent.get(&request).map(|(_, data)| data.clone())
+    }
+
+    /// A request is complete.
+    pub(crate) fn finish(&mut self, request: RequestId, outcome: Result<bool, PrimitiveError>) {
+        if let Some((waiter, _)) = self.sent.remove(&request) {
+            self.tell(waiter, outcome);
+        }
+    }
+
+    /// This node is cut off: nothing will be complete any more.
+    pub(crate) fn fail_all(&mut self) {
+        let sent = std::mem::take(&mut self.sent).into_values().map(|(waiter, _)| waiter);
+        let queued = std::mem::take(&mut self.queue).into_iter().map(|(_, waiter)| waiter);
+        for waiter in sent.chain(queued).collect::<Vec<_>>() {
+            self.tell(waiter, Err(PrimitiveError::Disconnected));
+        }
+    }
+
+    /// Delivers an outcome.
+    pub(crate) fn tell(&self, waiter: Waiter, outcome: Result<bool, PrimitiveError>) {
+        match waiter {
+            Waiter::Event(None) => {}
+            Waiter::Event(Some(event)) => {
+                self.events.signal(event, outcome.map(|_| ()));
+            }
+            // Whoever asked may have gone away.
+            Waiter::Answer(answer) => drop(answer.send(outcome)),
+        }
+    }
+
+    /// Bytes of data that wait here.
+    pub(crate) fn backlog_bytes(&self) -> u64 {
+        let sent = self.sent.values().map(|(_, data)| data.len() as u64);
+        let queued = self.queue.iter().map(|(issued, _)| issued.data.len() as u64);
+        sent.chain(queued).sum()
+    }
+}

@@ -1,0 +1,144 @@
+//! Who answers: pings on the control links, without sockets or clock.
+//!
+//! The root asks a node when an operation waits for a reply from its part of the
+//! tree, and otherwise now and then. Asking each directly is what keeps the
+//! children of a frozen node from being blamed for it.
+//!
+//! Time is counted only while this process runs: after the root itself was
+//! stopped for a while, all nodes still have their full time to answer.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+use storm_primitives::{Instant, NodeId, NodeSet};
+
+/// How long to wait for what.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// An operation that waits so long makes the root ask.
+    pub stall_timeout: Duration,
+    /// A node that does not answer for so long is dead.
+    pub ping_timeout: Duration,
+    /// A node that nobody waits for is asked so often.
+    pub keepalive: Duration,
+}
+
+impl Patience {
+    /// How often to look: often enough that a limit is not overrun by more than
+    /// an eighth.
+    pub(crate) fn tick(&self) -> Duration {
+        let shortest = self.stall_timeout.min(self.ping_timeout).min(self.keepalive);
+        (shortest / 8).max(Duration::from_millis(1))
+    }
+}
+
+/// What is to be done after a look.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Findings {
+    /// Ask these.
+    pub(crate) ping: Vec<NodeId>,
+    /// These have not answered.
+    pub(crate) dead: NodeSet,
+}
+
+/// What is known about the nodes' answering.
+#[derive(Debug)]
+pub(crate) struct Liveness {
+    patience: Patience,
+    last_look: Option<Instant>,
+    /// Time that this process has been running, as far as its looks tell.
+    awake: Duration,
+    nodes: BTreeMap<NodeId, Asked>,
+}
+
+/// When a node was asked last, in time awake, and whether it has answered.
+#[derive(Debug)]
+struct Asked {
+    at: Duration,
+    answered: bool,
+}
+
+impl Liveness {
+    pub(crate) fn new(patience: Patience) -> Liveness {
+        Liveness { patience, last_look: None, awake: Duration::ZERO, nodes: BTreeMap::new() }
+    }
+
+    pub(crate) fn joined(&mut self, node: NodeId) {
+        self.nodes.insert(node, Asked { at: self.awake, answered: true });
+    }
+
+    pub(crate) fn lost(&mut self, node: NodeId) {
+        self.nodes.remove(&node);
+    }
+
+    /// The node has said something, whatever it was.
+    pub(crate) fn heard(&mut self, node: NodeId) {
+        if let Some(asked) = self.nodes.get_mut(&node) {
+            asked.answered = true;
+        }
+    }
+
+    /// A look at all nodes; operations wait for `suspects`.
+    pub(crate) fn look(&mut self, now: Instant, suspects: &NodeSet) -> Findings {
+        let passed = self.last_look.map_or(Duration::ZERO, |last| now - last);
+        self.last_look = Some(now);
+        self.awake += passed.min(self.patience.tick() * 2);
+        let mut findings = Findings::default();
+        for (node, asked) in &mut self.nodes {
+            let since = self.awake.saturating_sub(asked.at);
+            if !asked.answered {
+                if since >= self.patience.ping_timeout {
+                    findings.dead.insert(*node);
+                }
+            } else if since >= self.patience.keepalive
+                || (suspects.contains(*node) && since >= self.patience.ping_timeout / 2)
+            {
+                *asked = Asked { at: self.awake, answered: false };
+                findings.ping.push(*node);
+            }
+        }
+        findings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Patience = Patience {
+        stall_timeout: Duration::from_millis(400),
+        ping_timeout: Duration::from_millis(400),
+        keepalive: Duration::from_secs(1),
+    };
+
+    fn look_until(liveness: &mut Liveness, from: u64, to: u64, answering: u32) -> NodeSet {
+        let mut dead = NodeSet::new();
+        for ms in (from..to).step_by(50) {
+            let now = Instant::ORIGIN + Duration::from_millis(ms);
+            let findings = liveness.look(now, &NodeSet::new());
+            dead = dead.union(&findings.dead);
+            for node in findings.ping.into_iter().filter(|node| node.0 <= answering) {
+                liveness.heard(node);
+            }
+        }
+        dead
+    }
+
+    #[test]
+    fn who_does_not_answer_is_dead_and_no_one_else() {
+        let mut liveness = Liveness::new(PATIENCE);
+        (1..=3).for_each(|id| liveness.joined(NodeId(id)));
+        assert_eq!(look_until(&mut liveness, 0, 1400, 2), NodeSet::new());
+        assert_eq!(look_until(&mut liveness, 1400, 1600, 2), NodeSet::single(NodeId(3)));
+    }
+
+    #[test]
+    fn a_root_that_was_stopped_blames_nobody() {
+        let mut liveness = Liveness::new(PATIENCE);
+        liveness.joined(NodeId(1));
+        assert_eq!(look_until(&mut liveness, 0, 1100, 0), NodeSet::new());
+        // Pinged at one second; then the root sleeps for an hour.
+        let later = 3_600_000;
+        assert_eq!(look_until(&mut liveness, later, later + 150, 0), NodeSet::new());
+        assert_eq!(look_until(&mut liveness, later + 150, later + 600, 0).len(), 1);
+    }
+}

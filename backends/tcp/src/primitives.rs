@@ -1,0 +1,168 @@
+//! The handle on the primitives over TCP: of the root and of every node.
+
+use crate::driver::core::Core;
+use crate::initiator::Waiter;
+use crate::runtime::TcpRuntime;
+use crate::wire::Primitive;
+use bytes::Bytes;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use storm_primitives::{
+    CompareAndWrite, EventTable, GlobalMemory, Incarnation, Membership, NodeId, PrimitiveError,
+    Primitives, Xfer,
+};
+use tokio::sync::oneshot;
+
+/// The primitives as one life of one node sees them. Clones share it; it lives
+/// on without them until it is cut off or [shut down](Self::shut_down).
+#[derive(Clone)]
+pub struct TcpPrimitives {
+    core: Rc<Core>,
+}
+
+impl TcpPrimitives {
+    pub(crate) fn new(core: Rc<Core>) -> TcpPrimitives {
+        TcpPrimitives { core }
+    }
+
+    /// Which life of the node this is.
+    pub fn incarnation(&self) -> Incarnation {
+        self.core.incarnation
+    }
+
+    /// Completes when this node is no longer part of the cluster: the root is
+    /// gone or has cut it off. All its operations have failed then; to join
+    /// again is a new life with new memory.
+    pub fn closed(&self) -> impl Future<Output = ()> + 'static {
+        let core = self.core.clone();
+        async move { core.ended().await }
+    }
+
+    /// Leaves at once, as if the process had died.
+    pub fn shut_down(&self) {
+        self.core.finish();
+    }
+
+    /// Bytes of data that wait for their operations to be complete: those of
+    /// this node's own operations, and those of large transfers passing through.
+    pub fn held_bytes(&self) -> u64 {
+        self.core.initiator.borrow().backlog_bytes() + self.core.engine.borrow().staged_bytes()
+    }
+}
+
+impl Primitives for TcpPrimitives {
+    type Runtime = TcpRuntime;
+
+    fn runtime(&self) -> &TcpRuntime {
+        &self.core.runtime
+    }
+
+    fn node(&self) -> NodeId {
+        self.core.node
+    }
+
+    fn memory(&self) -> &GlobalMemory {
+        &self.core.memory
+    }
+
+    fn events(&self) -> &EventTable {
+        &self.core.events
+    }
+
+    fn membership(&self) -> &Membership {
+        &self.core.membership
+    }
+
+    fn xfer_and_signal(&self, xfer: Xfer) {
+        let Xfer { dest, addr, data, remote_event, local_event } = xfer;
+        let primitive = Primitive::Xfer { dest, addr, len: data.len() as u64, event: remote_event };
+        self.core.issue(primitive, data, Waiter::Event(local_event));
+    }
+
+    fn compare_and_write(
+        &self,
+        caw: CompareAndWrite,
+    ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static {
+        let core = self.core.clone();
+        async move {
+            let (answer, outcome) = oneshot::channel();
+            core.issue(Primitive::Compare(caw), Bytes::new(), Waiter::Answer(answer));
+            // Nobody drops the other end without an answer but a member that ends.
+            outcome.await.unwrap_or(Err(PrimitiveError::Disconnected))
+        }
+    }
+}
+
+impl std::fmt::Debug for TcpPrimitives {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TcpPrimitives({}, {:?})", self.core.node, self.core.incarnation)
+    }
+}
+
+/// The root of a cluster.
+#[derive(Debug)]
+pub struct Root {
+    handle: TcpPrimitives,
+    local_addr: SocketAddr,
+}
+
+impl Root {
+    /// Starts a root. Must be called within a `LocalSet` on a current-thread
+    /// runtime, which then drives it; it ends when this is dropped.
+    ///
+    /// # Errors
+    /// When the address cannot be listened on.
+    pub fn bind(config: crate::RootConfig) -> std::io::Result<Root> {
+        let (core, local_addr) = crate::driver::root::bind(config)?;
+        Ok(Root { handle: TcpPrimitives::new(core), local_addr })
+    }
+
+    /// The primitives of the management node.
+    pub fn handle(&self) -> TcpPrimitives {
+        self.handle.clone()
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        self.handle.shut_down();
+    }
+}
+
+/// A compute node.
+#[derive(Debug)]
+pub struct Node;
+
+impl Node {
+    /// Joins a cluster. Must be called within a `LocalSet` on a current-thread
+    /// runtime, which then drives the node.
+    ///
+    /// # Errors
+    /// [`JoinError`](crate::JoinError); the root being unreachable only after
+    /// `join_timeout`.
+    pub async fn join(config: crate::NodeConfig) -> Result<TcpPrimitives, crate::JoinError> {
+        let core = crate::driver::node::join(config).await?;
+        let handle = TcpPrimitives::new(core);
+        let membership = handle.membership().clone();
+        // The first view follows the welcome: until then nobody is known.
+        let here = handle.node();
+        while membership.incarnation(here).is_none() {
+            let seen = membership.epoch();
+            let changed = membership.changed(seen);
+            let closed = handle.closed();
+            let (changed, closed) = (std::pin::pin!(changed), std::pin::pin!(closed));
+            if let futures_util::future::Either::Right(_) =
+                futures_util::future::select(changed, closed).await
+            {
+                return Err(crate::JoinError::NoAnswer);
+            }
+        }
+        Ok(handle)
+    }
+}

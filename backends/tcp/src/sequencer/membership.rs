@@ -1,0 +1,161 @@
+//! Who is in the cluster: joining, dying, and what that means for operations
+//! that are under way.
+
+use super::queue::Progress;
+use super::{Output, Sequencer};
+use crate::wire::{Join, Member, Operation, PROTOCOL_VERSION, Refusal, Seq, StageId, View};
+use std::collections::BTreeMap;
+use storm_primitives::{Epoch, Incarnation, NodeId, NodeSet, PrimitiveError};
+
+/// A node that was let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// Its id.
+    pub node: NodeId,
+    /// Which of its lives.
+    pub incarnation: Incarnation,
+}
+
+impl Sequencer {
+    /// Lets a node in, or says why not. `cluster` is the name of this one.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn join(&mut self, join: &Join, cluster: &str) -> Result<Joined, Refusal> {
+        if join.version != PROTOCOL_VERSION {
+            return Err(Refusal::Version { root: PROTOCOL_VERSION, node: join.version });
+        }
+        if join.cluster != cluster {
+            let (root, node) = (cluster.to_owned(), join.cluster.clone());
+            return Err(Refusal::Cluster { root, node });
+        }
+        if join.layout != self.layout.hash() {
+            return Err(Refusal::Layout { root: self.layout.hash(), node: join.layout });
+        }
+        let node = self.names.resolve(&join.name)?;
+        if self.alive.contains(node) {
+            return Err(Refusal::NameInUse { name: join.name.clone(), node });
+        }
+        let incarnation = Incarnation(self.lives.get(&node).map_or(1, |last| last.0 + 1));
+        self.admit_member(Member { node, incarnation, listen: join.listen });
+        Ok(Joined { node, incarnation })
+    }
+
+    /// The view for a node that has seen none.
+    pub fn snapshot(&self) -> View {
+        let members = self.topology.members().iter().cloned();
+        self.view((0..).zip(members).collect())
+    }
+
+    pub(super) fn admit_member(&mut self, member: Member) {
+        self.alive.insert(member.node);
+        self.lives.insert(member.node, member.incarnation);
+        let at = self.topology.add(member.clone());
+        self.publish(vec![(at, member)]);
+    }
+
+    /// These nodes are dead.
+    pub fn lost(&mut self, nodes: &NodeSet) {
+        let dead = nodes.intersection(&self.alive);
+        if dead.is_empty() {
+            return;
+        }
+        self.alive = self.alive.difference(&dead);
+        let mut moved: BTreeMap<u32, Member> = BTreeMap::new();
+        for node in dead.iter() {
+            if let Some(at) = self.topology.remove(node) {
+                moved.insert(at, self.topology.members()[at as usize].clone());
+            }
+            self.queues.forget(node);
+        }
+        let len = self.topology.members().len() as u32;
+        moved.retain(|at, _| *at < len);
+        self.give_up_stages(&dead);
+        let finished = self.settle_pending(&dead);
+        self.publish(moved.into_iter().collect());
+        // Who was waited for is dead: these are complete on all survivors.
+        finished.into_iter().for_each(|seq| self.complete(seq, true));
+        self.start_stages();
+        self.advance();
+    }
+
+    /// A link of the tree broke under `epoch`: all starts over under a new one.
+    pub fn link_lost(&mut self, epoch: Epoch) {
+        if epoch == self.epoch {
+            self.publish(Vec::new());
+        }
+    }
+
+    /// A new view, and under it all that is not complete.
+    fn publish(&mut self, changes: Vec<(u32, Member)>) {
+        self.epoch = Epoch(self.epoch.0 + 1);
+        let view = self.view(changes);
+        self.output.push_back(Output::View(view));
+        let pending: Vec<Seq> = self.pending.keys().copied().collect();
+        pending.into_iter().for_each(|seq| self.send(seq));
+    }
+
+    fn view(&self, changes: Vec<(u32, Member)>) -> View {
+        View {
+            epoch: self.epoch,
+            len: self.topology.members().len() as u32,
+            changes,
+            stages: self.stages.keys().copied().collect(),
+            next_stage: self.next_stage,
+        }
+    }
+
+    /// Transfers that have no place yet and lost their initiator or one of their
+    /// destinations.
+    fn give_up_stages(&mut self, dead: &NodeSet) {
+        let hit: Vec<StageId> = self
+            .stages
+            .iter()
+            .filter(|(_, stage)| {
+                let lost = dead.contains(stage.initiator) || stage.dest.intersects(dead);
+                lost && !stage.committed
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        for id in hit {
+            let Some(stage) = self.stages.remove(&id) else { continue };
+            let nodes = stage.dest.intersection(dead);
+            let error = PrimitiveError::NodesDead { nodes };
+            self.set_progress(stage.initiator, stage.request, Progress::Failed(error));
+        }
+    }
+
+    /// Takes the dead out of what is under way; what then waits for nobody.
+    fn settle_pending(&mut self, dead: &NodeSet) -> Vec<Seq> {
+        let mut finished = Vec::new();
+        let mut failed = Vec::new();
+        for (seq, pending) in &mut self.pending {
+            let dead_initiator = pending.origin.is_some_and(|(node, _)| dead.contains(node));
+            if dead_initiator {
+                pending.origin = None;
+            }
+            let compares = matches!(pending.operation, Operation::Compare { .. });
+            let hit = pending.dest.intersects(dead);
+            if compares && (hit || dead_initiator) {
+                failed.push((*seq, pending.dest.intersection(dead)));
+                continue;
+            }
+            if hit {
+                pending.dest = pending.dest.difference(dead);
+                if pending.dest.is_empty() {
+                    finished.push(*seq);
+                }
+            }
+        }
+        for (seq, nodes) in failed {
+            let Some(pending) = self.pending.remove(&seq) else { continue };
+            if self.open.remove(&seq).is_some()
+                && let Some((node, _)) = pending.origin
+            {
+                self.queues.pop(node);
+            }
+            self.finish(pending.origin, Err(PrimitiveError::NodesDead { nodes }));
+        }
+        finished
+    }
+}

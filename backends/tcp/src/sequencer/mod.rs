@@ -1,0 +1,288 @@
+//! The root's part without sockets or clock: gives every operation of every
+//! initiator its place in one order, keeps it until all have carried it out, and
+//! repairs the tree.
+//!
+//! Below it works the root's own [`Engine`](crate::engine::Engine), which sends
+//! what comes out of [`Sequencer::take_output`] down the tree and brings back
+//! the combined replies.
+//!
+//! A COMPARE-AND-WRITE that writes has two places in the order: its comparison
+//! and its write. What would change the compared variable, or be compared with
+//! what will be written, waits in between ([`conflict`]); everything else flows.
+
+mod admission;
+mod conflict;
+mod membership;
+mod queue;
+mod stage;
+
+use crate::names::NameTable;
+use crate::topology::Topology;
+use crate::wire::{Chunk, Down, Operation, Request, RequestId, Seq, StageId, View};
+use bytes::Bytes;
+use conflict::OpenCompare;
+use queue::Queues;
+use stage::Stage;
+use std::collections::{BTreeMap, VecDeque};
+use storm_primitives::{
+    CompareAndWrite, Epoch, Incarnation, Instant, Layout, NodeId, NodeSet, PrimitiveError,
+};
+use thiserror::Error;
+
+pub(crate) use admission::check;
+pub use membership::Joined;
+
+/// What bounds the sequencer.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Transfers up to this many bytes travel with their operation.
+    pub inline_limit_bytes: u32,
+    /// Larger ones travel in chunks of this many bytes.
+    pub chunk_bytes: u32,
+    /// Bytes of large transfers on their way at a time; one that is longer
+    /// travels alone.
+    pub stage_window_bytes: u64,
+    /// Operations that have their place and are not complete; others queue.
+    pub operation_window: u32,
+    /// Requests of one node that are unanswered at a time.
+    pub request_window: u32,
+}
+
+/// What the sequencer wants done.
+#[derive(Debug)]
+pub enum Output {
+    /// To every node, and to the root's own engine, before anything else.
+    View(View),
+    /// Down the tree.
+    Down(Down, Bytes),
+    /// Down the tree on the bulk lanes.
+    Chunk(Chunk, Bytes),
+    /// To the initiator.
+    Done {
+        /// Which node that is.
+        to: NodeId,
+        /// Its name for the operation.
+        request: RequestId,
+        /// The outcome.
+        outcome: Result<bool, PrimitiveError>,
+    },
+    /// To the initiator: send the data.
+    Grant {
+        /// Which node that is.
+        to: NodeId,
+        /// Its name for the operation.
+        request: RequestId,
+    },
+}
+
+/// An initiator does what no correct one does; it is to be cut off.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum RequestError {
+    /// A request number that was used before.
+    #[error("request {request:?} is out of order")]
+    OutOfOrder {
+        /// The number.
+        request: RequestId,
+    },
+    /// More requests than the window allows.
+    #[error("more requests are waiting than allowed")]
+    WindowExceeded,
+    /// The data is not as long as announced.
+    #[error("request {request:?} came with {len} bytes, which is not what it announced")]
+    WrongLength {
+        /// The request.
+        request: RequestId,
+        /// What came.
+        len: u64,
+    },
+}
+
+/// The root's order of operations.
+#[derive(Debug)]
+pub struct Sequencer {
+    limits: Limits,
+    layout: Layout,
+    names: NameTable,
+    topology: Topology,
+    alive: NodeSet,
+    lives: BTreeMap<NodeId, Incarnation>,
+    epoch: Epoch,
+    now: Instant,
+    next_seq: Seq,
+    next_stage: StageId,
+    queues: Queues,
+    pending: BTreeMap<Seq, Pending>,
+    open: BTreeMap<Seq, OpenCompare>,
+    stages: BTreeMap<StageId, Stage>,
+    stage_queue: VecDeque<(NodeId, RequestId)>,
+    output: VecDeque<Output>,
+}
+
+/// An operation that has its place and is not complete everywhere.
+#[derive(Debug)]
+struct Pending {
+    dest: NodeSet,
+    operation: Operation,
+    payload: Bytes,
+    /// Who gets the outcome; nobody when the initiator has died.
+    origin: Option<(NodeId, RequestId)>,
+    since: Instant,
+}
+
+impl Sequencer {
+    /// A cluster with only the root in it.
+    pub fn new(
+        limits: Limits,
+        layout: Layout,
+        names: NameTable,
+        fanout: u32,
+        root: crate::wire::Member,
+    ) -> Sequencer {
+        let mut sequencer = Sequencer {
+            limits,
+            layout,
+            names,
+            topology: Topology::new(fanout),
+            alive: NodeSet::new(),
+            lives: BTreeMap::new(),
+            epoch: Epoch(0),
+            now: Instant::ORIGIN,
+            next_seq: Seq(1),
+            next_stage: StageId(1),
+            queues: Queues::new(),
+            pending: BTreeMap::new(),
+            open: BTreeMap::new(),
+            stages: BTreeMap::new(),
+            stage_queue: VecDeque::new(),
+            output: VecDeque::new(),
+        };
+        sequencer.admit_member(root);
+        sequencer
+    }
+
+    /// What is to be done next.
+    pub fn take_output(&mut self) -> Option<Output> {
+        self.output.pop_front()
+    }
+
+    /// The time from which what follows is counted.
+    pub fn set_now(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// The nodes that are alive and joined.
+    pub fn alive(&self) -> &NodeSet {
+        &self.alive
+    }
+
+    /// The version of the tree.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Everything before this place is complete everywhere.
+    pub fn low_water(&self) -> Seq {
+        self.pending.keys().next().copied().unwrap_or(self.next_seq)
+    }
+
+    /// Operations that were given their place before `limit`, and transfers
+    /// that began before it, and are not complete.
+    pub fn older_than(&self, limit: Instant) -> (Vec<Seq>, Vec<StageId>) {
+        let old = self.pending.iter().filter(|(_, pending)| pending.since < limit);
+        let stages = self.stages.iter().filter(|(_, stage)| stage.is_waiting_since(limit));
+        (old.map(|(seq, _)| *seq).collect(), stages.map(|(id, _)| *id).collect())
+    }
+
+    /// An operation of `from`, which is a member. `data` is all of it when it is
+    /// inline or `from` is the root.
+    ///
+    /// # Errors
+    /// [`RequestError`]: `from` is at fault and has to go.
+    pub fn request(
+        &mut self,
+        from: NodeId,
+        request: Request,
+        data: Bytes,
+    ) -> Result<(), RequestError> {
+        self.enqueue(from, request, data)?;
+        self.start_stages();
+        self.advance();
+        Ok(())
+    }
+
+    /// All have carried out `seq`; `verdict` says whether its comparison holds.
+    pub fn complete(&mut self, seq: Seq, verdict: bool) {
+        let Some(pending) = self.pending.remove(&seq) else { return };
+        let open = self.open.remove(&seq);
+        match (&pending.operation, open) {
+            (Operation::Compare { .. }, Some(open)) => {
+                if let Some((node, _)) = pending.origin {
+                    self.queues.pop(node);
+                }
+                if verdict {
+                    let (var, value) = open.write;
+                    let store = Operation::Store { var, value };
+                    self.sequence(open.set, store, Bytes::new(), pending.origin);
+                } else {
+                    self.finish(pending.origin, Ok(false));
+                }
+            }
+            (Operation::Compare { .. }, None) => self.finish(pending.origin, Ok(verdict)),
+            (Operation::Commit { stage, .. }, _) => {
+                self.stages.remove(stage);
+                self.finish(pending.origin, Ok(true));
+                self.start_stages();
+            }
+            (Operation::Put { .. } | Operation::Store { .. }, _) => {
+                self.finish(pending.origin, Ok(true));
+            }
+        }
+        self.advance();
+    }
+
+    /// Gives an operation the next place and sends it.
+    fn sequence(
+        &mut self,
+        dest: NodeSet,
+        operation: Operation,
+        payload: Bytes,
+        origin: Option<(NodeId, RequestId)>,
+    ) -> Seq {
+        let seq = self.next_seq;
+        self.next_seq = Seq(seq.0 + 1);
+        let pending = Pending { dest, operation, payload, origin, since: self.now };
+        self.pending.insert(seq, pending);
+        self.send(seq);
+        seq
+    }
+
+    /// Sends a pending operation under the current view.
+    fn send(&mut self, seq: Seq) {
+        let done = self.low_water();
+        let Some(pending) = self.pending.get(&seq) else { return };
+        let (dest, operation) = (pending.dest.clone(), pending.operation.clone());
+        let down = Down { epoch: self.epoch, seq, done, dest, operation };
+        self.output.push_back(Output::Down(down, pending.payload.clone()));
+    }
+
+    fn finish(
+        &mut self,
+        origin: Option<(NodeId, RequestId)>,
+        outcome: Result<bool, PrimitiveError>,
+    ) {
+        if let Some((to, request)) = origin {
+            self.output.push_back(Output::Done { to, request, outcome });
+        }
+    }
+
+    /// The nodes of `set` that are not in the cluster, if there are any.
+    fn dead_of(&self, set: &NodeSet) -> Option<PrimitiveError> {
+        let nodes = set.difference(&self.alive);
+        (!nodes.is_empty()).then_some(PrimitiveError::NodesDead { nodes })
+    }
+
+    /// What the comparison of `caw` is on one node.
+    fn compare_of(caw: &CompareAndWrite) -> Operation {
+        Operation::Compare { var: caw.var, relation: caw.relation, value: caw.value }
+    }
+}

@@ -1,0 +1,113 @@
+//! Operations that wait for their place: one queue per initiator, served in the
+//! order of arrival of their heads.
+
+use crate::wire::{Request, RequestId, StageId};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use storm_primitives::{NodeId, PrimitiveError};
+
+/// How far an operation is on its way to its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It can have its place when its turn comes.
+    Ready,
+    /// A large transfer that waits for room.
+    AwaitingRoom,
+    /// A large transfer on its way to its destinations.
+    Staging(StageId),
+    /// A large transfer that all destinations hold.
+    Staged(StageId),
+    /// A COMPARE-AND-WRITE whose comparison is under way.
+    Comparing,
+    /// It will fail when its turn comes.
+    Failed(PrimitiveError),
+}
+
+/// One operation that waits.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) request: Request,
+    pub(super) data: Bytes,
+    pub(super) progress: Progress,
+    arrival: u64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: VecDeque<Queued>,
+    last: Option<RequestId>,
+}
+
+/// The queues of all initiators.
+#[derive(Debug)]
+pub(super) struct Queues {
+    queues: BTreeMap<NodeId, Queue>,
+    /// The heads by arrival.
+    heads: BTreeMap<u64, NodeId>,
+    arrivals: u64,
+}
+
+impl Queues {
+    pub(super) fn new() -> Queues {
+        Queues { queues: BTreeMap::new(), heads: BTreeMap::new(), arrivals: 0 }
+    }
+
+    /// Whether `request` is younger than all before it of `node`.
+    pub(super) fn in_order(&self, node: NodeId, request: RequestId) -> bool {
+        self.queues.get(&node).and_then(|queue| queue.last).is_none_or(|last| last < request)
+    }
+
+    pub(super) fn len(&self, node: NodeId) -> usize {
+        self.queues.get(&node).map_or(0, |queue| queue.waiting.len())
+    }
+
+    pub(super) fn push(&mut self, node: NodeId, request: Request, data: Bytes, progress: Progress) {
+        let arrival = self.arrivals;
+        self.arrivals += 1;
+        let queue = self.queues.entry(node).or_default();
+        queue.last = Some(request.id);
+        if queue.waiting.is_empty() {
+            self.heads.insert(arrival, node);
+        }
+        queue.waiting.push_back(Queued { request, data, progress, arrival });
+    }
+
+    /// The first head that arrived at `from` or later.
+    pub(super) fn head_from(&self, from: u64) -> Option<(u64, NodeId)> {
+        self.heads.range(from..).next().map(|(arrival, node)| (*arrival, *node))
+    }
+
+    pub(super) fn head(&self, node: NodeId) -> Option<&Queued> {
+        self.queues.get(&node)?.waiting.front()
+    }
+
+    pub(super) fn head_mut(&mut self, node: NodeId) -> Option<&mut Queued> {
+        self.queues.get_mut(&node)?.waiting.front_mut()
+    }
+
+    /// Takes the head of `node` out.
+    pub(super) fn pop(&mut self, node: NodeId) -> Option<Queued> {
+        let queue = self.queues.get_mut(&node)?;
+        let queued = queue.waiting.pop_front()?;
+        self.heads.remove(&queued.arrival);
+        if let Some(next) = queue.waiting.front() {
+            self.heads.insert(next.arrival, node);
+        }
+        Some(queued)
+    }
+
+    pub(super) fn find_mut(&mut self, node: NodeId, request: RequestId) -> Option<&mut Queued> {
+        let waiting = &mut self.queues.get_mut(&node)?.waiting;
+        let at = waiting.partition_point(|queued| queued.request.id < request);
+        waiting.get_mut(at).filter(|queued| queued.request.id == request)
+    }
+
+    /// Forgets all that `node` asked for; its next life starts anew.
+    pub(super) fn forget(&mut self, node: NodeId) {
+        if let Some(queue) = self.queues.remove(&node)
+            && let Some(head) = queue.waiting.front()
+        {
+            self.heads.remove(&head.arrival);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Large transfers: their data reaches all destinations first, in a bounded
+//! amount at a time, and only then do they get their place in the order.
+
+use super::queue::Progress;
+use super::{Output, RequestError, Sequencer};
+use crate::wire::{Chunk, Primitive, RequestId, StageId};
+use bytes::Bytes;
+use storm_primitives::{Instant, NodeId, NodeSet};
+
+/// A large transfer that has begun and is not complete everywhere.
+#[derive(Debug)]
+pub(super) struct Stage {
+    pub(super) initiator: NodeId,
+    pub(super) request: RequestId,
+    pub(super) dest: NodeSet,
+    total: u64,
+    /// How much of it the root has from the initiator, in bytes.
+    received: u64,
+    since: Instant,
+    held_by_all: bool,
+    /// It has its place in the order: nothing can undo it.
+    pub(super) committed: bool,
+}
+
+impl Stage {
+    /// Whether the destinations have had all of it on its way to them since
+    /// before `limit`.
+    pub(super) fn is_waiting_since(&self, limit: Instant) -> bool {
+        !self.held_by_all && self.received == self.total && self.since < limit
+    }
+}
+
+impl Sequencer {
+    /// Begins the transfers that there is room for, in the order of arrival.
+    pub(super) fn start_stages(&mut self) {
+        while let Some((node, request)) = self.stage_queue.front().copied() {
+            let Some(queued) = self.queues.find_mut(node, request) else {
+                self.stage_queue.pop_front();
+                continue;
+            };
+            let Primitive::Xfer { dest, len, .. } = &queued.request.primitive else { return };
+            let (dest, total) = (dest.clone(), *len);
+            let used: u64 = self.stages.values().map(|stage| stage.total).sum();
+            if used > 0 && used.saturating_add(total) > self.limits.stage_window_bytes {
+                return;
+            }
+            self.stage_queue.pop_front();
+            if let Some(error) = self.dead_of(&dest) {
+                self.set_progress(node, request, Progress::Failed(error));
+                continue;
+            }
+            self.start_stage(node, request, dest, total);
+        }
+    }
+
+    fn start_stage(&mut self, node: NodeId, request: RequestId, dest: NodeSet, total: u64) {
+        let id = self.next_stage;
+        self.next_stage = StageId(id.0 + 1);
+        let stage = Stage {
+            initiator: node,
+            request,
+            dest,
+            total,
+            received: 0,
+            since: self.now,
+            held_by_all: false,
+            committed: false,
+        };
+        self.stages.insert(id, stage);
+        let data = match self.queues.find_mut(node, request) {
+            Some(queued) => {
+                queued.progress = Progress::Staging(id);
+                std::mem::take(&mut queued.data)
+            }
+            None => Bytes::new(),
+        };
+        if node == NodeId::MM {
+            self.feed(id, &data);
+        } else {
+            self.output.push_back(Output::Grant { to: node, request });
+        }
+    }
+
+    /// Data of a granted transfer of `from`.
+    ///
+    /// # Errors
+    /// [`RequestError::WrongLength`] when it does not continue what came before.
+    pub fn data(
+        &mut self,
+        from: NodeId,
+        request: RequestId,
+        offset: u64,
+        payload: &Bytes,
+    ) -> Result<(), RequestError> {
+        let found = self.stages.iter().find(|(_, s)| s.initiator == from && s.request == request);
+        // Given up in the meantime: what is still on its way does no harm.
+        let Some((id, stage)) = found else { return Ok(()) };
+        let len = payload.len() as u64;
+        if stage.received != offset || len > stage.total - stage.received || len == 0 {
+            return Err(RequestError::WrongLength { request, len });
+        }
+        self.feed(*id, payload);
+        Ok(())
+    }
+
+    /// Sends what the root has got of a transfer down the tree.
+    fn feed(&mut self, id: StageId, data: &Bytes) {
+        let Some(stage) = self.stages.get_mut(&id) else { return };
+        let step = self.limits.chunk_bytes.max(1) as usize;
+        for start in (0..data.len()).step_by(step) {
+            let payload = data.slice(start..(start + step).min(data.len()));
+            let (dest, total, offset) = (stage.dest.clone(), stage.total, stage.received);
+            stage.received += payload.len() as u64;
+            let chunk = Chunk { stage: id, dest, total, offset };
+            self.output.push_back(Output::Chunk(chunk, payload));
+        }
+        stage.since = self.now;
+    }
+
+    /// All destinations hold the transfer.
+    pub fn staged(&mut self, id: StageId) {
+        let Some(stage) = self.stages.get_mut(&id) else { return };
+        stage.held_by_all = true;
+        let (node, request) = (stage.initiator, stage.request);
+        if !stage.committed {
+            self.set_progress(node, request, Progress::Staged(id));
+            self.advance();
+        }
+    }
+
+    pub(super) fn set_progress(&mut self, node: NodeId, request: RequestId, to: Progress) {
+        if let Some(queued) = self.queues.find_mut(node, request) {
+            queued.progress = to;
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Frames: a fixed header, a postcard body, and a payload that is not copied.
+//!
+//! ```text
+//! 0        4          8
+//! | body   | payload  | body ... | payload ... |    lengths: u32, little-endian
+//! ```
+//!
+//! Whoever reads frames says how long they may be before any room is made for
+//! them. What a body means is the message's business.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+/// Length of the header in bytes.
+const HEADER_BYTES: usize = 8;
+/// No body is longer: the member list of a cluster of 16,384 nodes has room.
+const MAX_BODY_BYTES: usize = 1 << 20;
+/// No payload is longer: inline data and chunks are well below.
+const MAX_PAYLOAD_BYTES: usize = 1 << 20;
+/// Before a peer has shown that it belongs here, it gets this much attention.
+const MAX_HELLO_BYTES: usize = 4096;
+/// Room made at once for whatever a peer has sent.
+const READ_BLOCK_BYTES: usize = 16 << 10;
+
+/// Why bytes are not a frame.
+#[derive(Debug, Error)]
+pub enum DecodeError {
+    /// The header announces more than the link allows.
+    #[error("a frame of {body} + {payload} bytes is longer than this link allows")]
+    TooLong {
+        /// Announced length of the body in bytes.
+        body: usize,
+        /// Announced length of the payload in bytes.
+        payload: usize,
+    },
+    /// The body is not the message that this link carries.
+    #[error("a frame is not the message expected here")]
+    Malformed(#[from] postcard::Error),
+    /// The body goes on after the message.
+    #[error("{extra} bytes follow the message in a frame")]
+    Trailing {
+        /// How many.
+        extra: usize,
+    },
+}
+
+/// One frame as it was received.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// All of it, to be forwarded as it is.
+    pub raw: Bytes,
+    /// Where the payload begins in `raw`.
+    payload_at: usize,
+}
+
+impl Frame {
+    /// The bytes behind the message.
+    pub fn payload(&self) -> Bytes {
+        self.raw.slice(self.payload_at..)
+    }
+
+    /// The message.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the body is anything else.
+    pub fn message<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
+        let (message, rest) = postcard::take_from_bytes(&self.raw[HEADER_BYTES..self.payload_at])?;
+        if rest.is_empty() { Ok(message) } else { Err(DecodeError::Trailing { extra: rest.len() }) }
+    }
+}
+
+/// The frame that carries `message` and a copy of `payload`.
+pub fn encode<T: Serialize>(message: &T, payload: &[u8]) -> Bytes {
+    let mut out = head(message, payload.len());
+    out.put_slice(payload);
+    out.freeze()
+}
+
+/// The frame of `message` up to its payload of `payload_len` bytes, which the
+/// caller sends right after it.
+pub fn encode_head<T: Serialize>(message: &T, payload_len: usize) -> Bytes {
+    head(message, payload_len).freeze()
+}
+
+fn head<T: Serialize>(message: &T, payload_len: usize) -> BytesMut {
+    let mut out = Vec::with_capacity(64 + payload_len.min(MAX_PAYLOAD_BYTES));
+    out.resize(HEADER_BYTES, 0);
+    // Messages are plain data of types whose serialisation cannot fail, into
+    // memory that grows.
+    let mut out = postcard::to_extend(message, out).unwrap_or_default();
+    let body = (out.len().saturating_sub(HEADER_BYTES)) as u32;
+    if out.len() >= HEADER_BYTES {
+        out[..4].copy_from_slice(&body.to_le_bytes());
+        out[4..HEADER_BYTES].copy_from_slice(&(payload_len as u32).to_le_bytes());
+    }
+    BytesMut::from(Bytes::from(out))
+}
+
+/// Reads one message and its payload from the start of `bytes`, as a link in use
+/// would; `None` when they are cut short. For fuzzing.
+///
+/// # Errors
+/// [`DecodeError`] when `bytes` cannot become a frame whatever follows.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(T, Bytes)>, DecodeError> {
+    let mut buffer = FrameBuffer::new();
+    buffer.admit();
+    buffer.buffer.extend_from_slice(bytes);
+    match buffer.next_frame()? {
+        Some(frame) => Ok(Some((frame.message()?, frame.payload()))),
+        None => Ok(None),
+    }
+}
+
+/// Cuts a stream of bytes into frames.
+#[derive(Debug)]
+pub struct FrameBuffer {
+    buffer: BytesMut,
+    max_body_bytes: usize,
+    max_payload_bytes: usize,
+}
+
+impl FrameBuffer {
+    /// For a peer that has said nothing yet: only short frames.
+    pub fn new() -> FrameBuffer {
+        let buffer = BytesMut::new();
+        FrameBuffer { buffer, max_body_bytes: MAX_HELLO_BYTES, max_payload_bytes: 0 }
+    }
+
+    /// The peer belongs here: frames of any length that the protocol has.
+    pub fn admit(&mut self) {
+        self.max_body_bytes = MAX_BODY_BYTES;
+        self.max_payload_bytes = MAX_PAYLOAD_BYTES;
+    }
+
+    /// Where to put what is read next; there is room.
+    pub fn spare(&mut self) -> &mut BytesMut {
+        // Room for the rest of a frame that has begun and the header of the
+        // next: a chunk is then read by one call into a block of its own.
+        let wanted = match self.announced() {
+            Ok(Some(len)) if len > self.buffer.len() => len - self.buffer.len() + 64,
+            _ => 0,
+        };
+        let free = self.buffer.capacity() - self.buffer.len();
+        if free < wanted.max(1024) {
+            self.buffer.reserve(wanted.max(READ_BLOCK_BYTES));
+        }
+        &mut self.buffer
+    }
+
+    /// The next whole frame, if it is there.
+    ///
+    /// # Errors
+    /// [`DecodeError::TooLong`] as soon as a header announces too much.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, DecodeError> {
+        let Some(len) = self.announced()? else { return Ok(None) };
+        if self.buffer.len() < len {
+            return Ok(None);
+        }
+        let payload_at = HEADER_BYTES + self.length_at(0);
+        Ok(Some(Frame { raw: self.buffer.split_to(len).freeze(), payload_at }))
+    }
+
+    /// Length of the frame that has begun, if its header is there.
+    fn announced(&self) -> Result<Option<usize>, DecodeError> {
+        if self.buffer.len() < HEADER_BYTES {
+            return Ok(None);
+        }
+        let (body, payload) = (self.length_at(0), self.length_at(4));
+        if body > self.max_body_bytes || payload > self.max_payload_bytes {
+            return Err(DecodeError::TooLong { body, payload });
+        }
+        Ok(Some(HEADER_BYTES + body + payload))
+    }
+
+    /// A length in the header, which is there.
+    fn length_at(&self, at: usize) -> usize {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&self.buffer[at..at + 4]);
+        u32::from_le_bytes(bytes) as usize
+    }
+}
+
+impl Default for FrameBuffer {
+    fn default() -> Self {
+        FrameBuffer::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Chunk, Down, FromNode, FromRoot, Hello, Up};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn frames_survive_any_cutting(
+            payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..8),
+            cut in 1usize..50,
+        ) {
+            let mut stream = Vec::new();
+            for (index, payload) in payloads.iter().enumerate() {
+                stream.extend_from_slice(&encode(&(index as u64), payload));
+            }
+            let mut buffer = FrameBuffer::new();
+            buffer.admit();
+            let mut seen = Vec::new();
+            for piece in stream.chunks(cut) {
+                buffer.spare().extend_from_slice(piece);
+                while let Some(frame) = buffer.next_frame().expect("own frames") {
+                    prop_assert_eq!(frame.message::<u64>().expect("a number"), seen.len() as u64);
+                    seen.push(frame.payload().to_vec());
+                }
+            }
+            prop_assert_eq!(seen, payloads);
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode::<Hello>(&bytes);
+            let _ = decode::<FromNode>(&bytes);
+            let _ = decode::<FromRoot>(&bytes);
+            let _ = decode::<Down>(&bytes);
+            let _ = decode::<Up>(&bytes);
+            let _ = decode::<Chunk>(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_stranger_cannot_announce_a_long_frame() {
+        let mut buffer = FrameBuffer::new();
+        buffer.spare().extend_from_slice(&[0xff; 8]);
+        assert!(matches!(buffer.next_frame(), Err(DecodeError::TooLong { .. })));
+    }
+}

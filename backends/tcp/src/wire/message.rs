@@ -1,0 +1,371 @@
+//! The messages of the protocol. `docs/protocol.md` says who sends which when.
+//!
+//! Five links, five types: a message on the wrong link does not decode into
+//! something that its reader could mistake.
+
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use storm_primitives::{
+    CompareAndWrite, Epoch, EventId, GlobalAddr, Incarnation, LayoutHash, NodeId, NodeSet,
+    PrimitiveError, Relation,
+};
+
+/// Changes with every change of a message.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// The place of an operation in the order of all operations, counted from 1.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct Seq(pub u64);
+
+/// A large transfer on its way to its destinations, before it has its place in
+/// the order. Grows.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct StageId(pub u64);
+
+/// What one node calls one of its requests. Grows.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct RequestId(pub u64);
+
+/// The first message on any connection, from the side that opened it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Hello {
+    /// To the root: a node wants to be a member. This becomes its control link.
+    Join(Join),
+    /// To the parent: a member opens a lane of its link in the tree.
+    Tree(TreeHello),
+}
+
+/// Who wants to join, and what it believes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Join {
+    /// [`PROTOCOL_VERSION`] of the node. First, so that any version can read it.
+    pub version: u32,
+    /// The cluster that it wants to be in.
+    pub cluster: String,
+    /// Its name in the table of the root.
+    pub name: String,
+    /// Its plan of global memory.
+    pub layout: LayoutHash,
+    /// Where it listens for its children.
+    pub listen: SocketAddr,
+}
+
+/// The answer to [`Join`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum JoinAnswer {
+    /// Joined.
+    Welcome(Welcome),
+    /// Not wanted; the root closes the connection.
+    Refused(Refusal),
+}
+
+/// What a new member has to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Welcome {
+    /// Its id.
+    pub node: NodeId,
+    /// Which of its lives this is.
+    pub incarnation: Incarnation,
+    /// Children per node of the tree.
+    pub fanout: u32,
+    /// Transfers up to this many bytes travel with their operation.
+    pub inline_limit_bytes: u32,
+    /// Data of larger ones travels in chunks of this many bytes.
+    pub chunk_bytes: u32,
+    /// How many requests of the node may be unanswered at a time.
+    pub request_window: u32,
+}
+
+/// Why a node was not let in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refusal {
+    /// It speaks another version of the protocol.
+    Version {
+        /// The version of the root.
+        root: u32,
+        /// The version of the node.
+        node: u32,
+    },
+    /// It has another plan of global memory.
+    Layout {
+        /// The hash of the root.
+        root: LayoutHash,
+        /// The hash of the node.
+        node: LayoutHash,
+    },
+    /// It wants to be in another cluster.
+    Cluster {
+        /// The cluster of the root.
+        root: String,
+        /// The cluster that the node named.
+        node: String,
+    },
+    /// The root has a table of names, and this one is not in it.
+    UnknownName {
+        /// The name given.
+        name: String,
+    },
+    /// A living member has this name.
+    NameInUse {
+        /// The name given.
+        name: String,
+        /// Who has it.
+        node: NodeId,
+    },
+    /// There are as many members as the root allows.
+    Full {
+        /// How many that is.
+        max_nodes: u32,
+    },
+}
+
+/// A member opens a lane to its parent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TreeHello {
+    /// [`PROTOCOL_VERSION`].
+    pub version: u32,
+    /// The cluster.
+    pub cluster: String,
+    /// Who opens it.
+    pub node: NodeId,
+    /// Which of its lives.
+    pub incarnation: Incarnation,
+    /// Under which view it became the other's child.
+    pub epoch: Epoch,
+    /// Which lane.
+    pub lane: Lane,
+}
+
+/// The two connections between a parent and a child: an operation never waits
+/// behind a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Lane {
+    /// Operations down, replies up.
+    Express,
+    /// Chunks of large transfers down.
+    Bulk,
+}
+
+/// One node of the tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Its id.
+    pub node: NodeId,
+    /// Which of its lives.
+    pub incarnation: Incarnation,
+    /// Where its children reach it.
+    pub listen: SocketAddr,
+}
+
+/// A change of the tree. All that was under way starts over under the new epoch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct View {
+    /// Its version.
+    pub epoch: Epoch,
+    /// How many positions the tree has; those behind are gone.
+    pub len: u32,
+    /// The positions that have a new holder, from the smallest.
+    pub changes: Vec<(u32, Member)>,
+    /// Large transfers that are neither complete nor given up.
+    pub stages: Vec<StageId>,
+    /// Every transfer from here on is younger than this view.
+    pub next_stage: StageId,
+}
+
+/// Control link, root to node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum FromRoot {
+    /// The tree has changed.
+    View(View),
+    /// The outcome of a request. `Ok(false)` only of a COMPARE-AND-WRITE.
+    Done {
+        /// Which.
+        request: RequestId,
+        /// Its outcome.
+        outcome: Result<bool, PrimitiveError>,
+    },
+    /// There is room for the data of this request.
+    Grant {
+        /// Which.
+        request: RequestId,
+    },
+    /// Are you there?
+    Ping {
+        /// To be sent back.
+        number: u64,
+    },
+}
+
+/// Control link, node to root.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum FromNode {
+    /// An operation; the payload is its data where that is inline.
+    Request(Request),
+    /// A chunk of a large transfer, granted before.
+    Data {
+        /// Of which request.
+        request: RequestId,
+        /// Where in the transfer the payload belongs, in bytes.
+        offset: u64,
+    },
+    /// The link to the parent broke under this epoch, though both may live.
+    LinkLost {
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// I am here.
+    Pong {
+        /// From the ping.
+        number: u64,
+    },
+}
+
+/// An operation that its initiator asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// The initiator's name for it.
+    pub id: RequestId,
+    /// What to do.
+    pub primitive: Primitive,
+}
+
+/// The two primitives that need the network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Primitive {
+    /// XFER-AND-SIGNAL.
+    Xfer {
+        /// The nodes to write to.
+        dest: NodeSet,
+        /// Where.
+        addr: GlobalAddr,
+        /// How many bytes.
+        len: u64,
+        /// Event to signal there.
+        event: Option<EventId>,
+    },
+    /// COMPARE-AND-WRITE.
+    Compare(CompareAndWrite),
+}
+
+impl Primitive {
+    /// The nodes that it names.
+    pub fn set(&self) -> &NodeSet {
+        match self {
+            Primitive::Xfer { dest, .. } => dest,
+            Primitive::Compare(caw) => &caw.set,
+        }
+    }
+}
+
+/// Express lane, parent to child: one operation in its place in the order. The
+/// payload is the data of [`Operation::Put`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Down {
+    /// The view under which it travels.
+    pub epoch: Epoch,
+    /// Its place in the order.
+    pub seq: Seq,
+    /// Everything before this place is complete everywhere.
+    pub done: Seq,
+    /// Who carries it out; the others only pass it on.
+    pub dest: NodeSet,
+    /// What to do.
+    pub operation: Operation,
+}
+
+/// What an operation does on one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Operation {
+    /// Write the payload, then signal.
+    Put {
+        /// Where.
+        addr: GlobalAddr,
+        /// Event to signal.
+        event: Option<EventId>,
+    },
+    /// Write what was staged, then signal.
+    Commit {
+        /// What was staged.
+        stage: StageId,
+        /// Where.
+        addr: GlobalAddr,
+        /// Event to signal.
+        event: Option<EventId>,
+    },
+    /// Compare a variable.
+    Compare {
+        /// Which.
+        var: GlobalAddr,
+        /// How.
+        relation: Relation,
+        /// With what.
+        value: u64,
+    },
+    /// Set a variable: the write of a COMPARE-AND-WRITE.
+    Store {
+        /// Which.
+        var: GlobalAddr,
+        /// To what.
+        value: u64,
+    },
+}
+
+/// Express lane, child to parent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Up {
+    /// The child has the view of this epoch and wants all that travels under it.
+    Attach(Attach),
+    /// Operations that the child and all below it have carried out, with whether
+    /// the comparison holds on all of them (true where nothing is compared).
+    Acks {
+        /// The view under which they travelled.
+        epoch: Epoch,
+        /// The operations.
+        acks: Vec<(Seq, bool)>,
+    },
+    /// The child and all below it hold a large transfer in full.
+    Staged {
+        /// The view under which this was found.
+        epoch: Epoch,
+        /// The transfer.
+        stage: StageId,
+    },
+}
+
+impl Up {
+    /// The view under which the child speaks.
+    pub fn epoch(&self) -> Epoch {
+        match self {
+            Up::Attach(attach) => attach.epoch,
+            Up::Acks { epoch, .. } | Up::Staged { epoch, .. } => *epoch,
+        }
+    }
+}
+
+/// A child has learned of a new view.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attach {
+    /// The view.
+    pub epoch: Epoch,
+    /// How many bytes it holds of which large transfers.
+    pub held: Vec<(StageId, u64)>,
+}
+
+/// Bulk lane, parent to child: the payload is a piece of a large transfer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chunk {
+    /// The transfer.
+    pub stage: StageId,
+    /// Who needs it; the others only pass it on.
+    pub dest: NodeSet,
+    /// Length of the whole transfer in bytes.
+    pub total: u64,
+    /// Where in it the payload belongs, in bytes.
+    pub offset: u64,
+}

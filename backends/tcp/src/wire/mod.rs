@@ -1,0 +1,13 @@
+//! What goes over the connections: frames, and the messages in them.
+//!
+//! Nothing here opens a socket. Every decoder is bounded and takes hostile bytes.
+
+mod frame;
+mod message;
+
+pub use frame::{DecodeError, Frame, FrameBuffer, decode, encode, encode_head};
+pub use message::{
+    Attach, Chunk, Down, FromNode, FromRoot, Hello, Join, JoinAnswer, Lane, Member, Operation,
+    PROTOCOL_VERSION, Primitive, Refusal, Request, RequestId, Seq, StageId, TreeHello, Up, View,
+    Welcome,
+};
