@@ -1,7 +1,7 @@
 //! The daemon: a keeper, a thread, a runtime, a network of the caller's choice.
 
 use super::{AttachError, LiveConfig, LiveHost};
-use crate::{NmExit, SwitchLog, run};
+use crate::{Host, NmExit, SwitchLog, run};
 use std::error::Error;
 use std::fs::File;
 use std::future::Future;
@@ -78,8 +78,13 @@ where
     let (nm, switch_log) = (config.nm.clone(), config.switch_log.clone());
     let exit = local.block_on(&runtime, async {
         let host = LiveHost::attach(keeper, config)?;
-        let primitives = join().await.map_err(|error| ServeError::Join(error.into()))?;
-        Ok::<_, ServeError>(run(primitives, plan, host, nm).await)
+        match join().await {
+            Ok(primitives) => Ok(run(primitives, plan, host, nm).await),
+            Err(error) => {
+                host.leave().await;
+                Err(ServeError::Join(error.into()))
+            }
+        }
     })?;
     if let Some(path) = switch_log {
         write_log(&path, &exit.switches)

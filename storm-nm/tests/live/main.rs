@@ -8,12 +8,15 @@ mod loopback;
 mod manager;
 
 use bytes::Bytes;
-use manager::{Cluster, own, processes_with, shell};
+use manager::{Cluster, node_config, own, plan, processes_with, shell};
 use std::future::Future;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use storm_nm::ExitReason;
+use storm_nm::live::{ServeError, serve, start_keeper};
+use storm_primitives::NodeId;
 use storm_rm::message::{Command, ExitStatus, Report, Stream};
 use storm_rm::{
     ContentHash, Destination, FileSpec, InputSpec, JobId, OutputSpec, Owner, Program, Rank,
@@ -73,7 +76,48 @@ fn main() -> ExitCode {
             println!("test {name} ({how}) ... ok, {:?}", begun.elapsed());
         }
     }
+    if wanted("the_daemon_serves_and_leaves_its_record") {
+        // On a thread of its own, which becomes a real-time thread where it may.
+        let daemon = std::thread::spawn(the_daemon_serves_and_leaves_its_record);
+        daemon.join().expect("the test passes");
+        println!("test the_daemon_serves_and_leaves_its_record ... ok");
+    }
     ExitCode::SUCCESS
+}
+
+fn the_daemon_serves_and_leaves_its_record() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("switches.csv");
+    let mut config = node_config(NodeId(1), dir.path().join("n1"));
+    config.switch_log = Some(log.clone());
+    let keeper = start_keeper(&config).expect("a keeper");
+    let exit = serve(keeper, config, plan(), || async {
+        let cluster = Cluster::without_managers(1);
+        let node = cluster.nodes[0].clone();
+        tokio::task::spawn_local(async move {
+            cluster.launch(1, 1, row(0), shell("exit 5")).await;
+            let exits = cluster.exits_of(1).await;
+            assert_eq!(exits[&Rank(0)].status, ExitStatus::Code(5));
+            for strobe in 0..10 {
+                cluster.strobe(strobe % 2).await;
+            }
+            cluster.say(vec![Command::Shutdown]).await;
+        });
+        Ok::<_, std::io::Error>(node)
+    });
+    let exit = exit.expect("a proper end");
+    assert_eq!(exit.reason, ExitReason::Shutdown);
+    assert_eq!(exit.switches.records().count(), 10);
+    let log = std::fs::read_to_string(log).expect("the record");
+    assert_eq!(log.lines().count(), 11, "{log}");
+    let join = serve(
+        start_keeper(&node_config(NodeId(1), dir.path().join("n1"))).expect("a keeper"),
+        node_config(NodeId(1), dir.path().join("n1")),
+        plan(),
+        || async { Err::<loopback::Loopback, _>("no such cluster") },
+    );
+    assert!(matches!(join, Err(ServeError::Join(_))), "{join:?}");
+    assert!(!dir.path().join("n1").exists());
 }
 
 fn row(row: u32) -> RowSet {

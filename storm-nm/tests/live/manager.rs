@@ -46,10 +46,30 @@ pub(crate) fn own() -> Owner {
     Owner { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() }
 }
 
+pub(crate) fn plan() -> GlobalPlan {
+    GlobalPlan::new(PlanConfig { max_nodes: 4, ..PlanConfig::default() })
+}
+
+/// A node of two PEs whose keeper is this program.
+pub(crate) fn node_config(node: NodeId, dir: PathBuf) -> LiveConfig {
+    let cluster = format!("nmtest-{}", std::process::id());
+    let mut config = LiveConfig::new(cluster, node, 2, "127.0.0.1".to_owned(), dir);
+    config.start =
+        StartMethod::Exec { program: "/proc/self/exe".into(), args: vec!["keeper".into()] };
+    config
+}
+
 impl Cluster {
     /// `count` nodes of two PEs.
     pub(crate) fn start(count: u32, signals_only: bool) -> Rc<Cluster> {
-        let plan = GlobalPlan::new(PlanConfig { max_nodes: 4, ..PlanConfig::default() });
+        let this = Cluster::without_managers(count);
+        this.nodes.iter().for_each(|node| this.manage(node.clone(), signals_only));
+        this
+    }
+
+    /// The Machine Manager and the network only.
+    pub(crate) fn without_managers(count: u32) -> Rc<Cluster> {
+        let plan = plan();
         let mut handles = cluster(count, &plan.layout);
         let dir = tempfile::tempdir().expect("a directory");
         let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -68,21 +88,14 @@ impl Cluster {
             news: Rc::default(),
             mm,
         });
-        for node in &this.nodes {
-            this.listen(node.node());
-            this.manage(node.clone(), signals_only);
-        }
+        this.nodes.iter().for_each(|node| this.listen(node.node()));
         this
     }
 
     fn manage(&self, node: Loopback, signals_only: bool) {
         let id = node.node();
-        let cluster = format!("nmtest-{}", std::process::id());
-        let mut config =
-            LiveConfig::new(cluster, id, 2, "127.0.0.1".to_owned(), self.node_dir(id.0));
+        let mut config = node_config(id, self.node_dir(id.0));
         config.signals_only = signals_only;
-        config.start =
-            StartMethod::Exec { program: "/proc/self/exe".into(), args: vec!["keeper".into()] };
         let keeper = start_keeper(&config).expect("a keeper");
         let host = LiveHost::attach(keeper, config.clone()).expect("a node");
         let manager = run(node, self.plan.clone(), host, config.nm);

@@ -197,8 +197,20 @@ impl Host for LiveHost {
     async fn leave(&self) {
         let gone = self.keeper_left.notified();
         if !self.keeper_gone.get() && self.keeper.shutdown().is_ok() {
+            // Somebody has to read what the keeper says: if nobody does, we do.
+            let events = async {
+                loop {
+                    self.next_event().await;
+                }
+            };
+            let wait = async {
+                tokio::select! {
+                    () = gone => {}
+                    () = events => {}
+                }
+            };
             // Past the limit nothing is left to try: the kernel ends them with us.
-            let _ = tokio::time::timeout(KEEPER_TIMEOUT, gone).await;
+            let _ = tokio::time::timeout(KEEPER_TIMEOUT, wait).await;
         }
         let (dir, keep_cache, cache) =
             (self.config.dir.clone(), self.config.keep_cache, self.cache.clone());
