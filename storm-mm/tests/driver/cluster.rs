@@ -1,0 +1,239 @@
+//! A whole cluster in virtual time: the manager's driver, node managers on
+//! modelled hosts, and clients.
+
+use crate::client::{Client, ROOT, USER};
+use crate::contents::MemoryContents;
+use jiff::Timestamp;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::rc::Rc;
+use std::time::Duration;
+use storm_mm::api::NodeState;
+use storm_mm::driver::{self, DriverConfig, DriverError};
+use storm_mm::journal::MemoryJournal;
+use storm_mm::{Core, CoreConfig, NodeConfig, PartitionConfig};
+use storm_nm::modelled::{Model, ModelledHost, RankContext, Script, Step};
+use storm_nm::{NmConfig, NmExit};
+use storm_primitives::sim::{NetworkConfig, SimNetwork, SimRuntime, Simulation};
+use storm_primitives::{NodeId, Primitives, Runtime};
+use storm_rm::message::{ExitStatus, Stream};
+use storm_rm::{GlobalPlan, PlanConfig};
+use storm_sched::{MplLimit, PolicyParams, Quantum};
+
+/// Virtual time after which a scenario is considered to hang.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The cluster of a scenario.
+#[derive(Clone)]
+pub(crate) struct Shape {
+    pub(crate) nodes: u32,
+    pub(crate) pes: u32,
+    pub(crate) sched: &'static str,
+    pub(crate) quantum: Duration,
+    pub(crate) job_slots: u32,
+    pub(crate) history_limit: usize,
+}
+
+impl Shape {
+    pub(crate) fn fcfs(nodes: u32, pes: u32) -> Shape {
+        Shape {
+            nodes,
+            pes,
+            sched: "fcfs",
+            quantum: Duration::from_millis(10),
+            job_slots: 16,
+            history_limit: 5_000,
+        }
+    }
+
+    pub(crate) fn gang(nodes: u32, pes: u32) -> Shape {
+        Shape { sched: "gang", ..Shape::fcfs(nodes, pes) }
+    }
+}
+
+/// A running cluster.
+#[derive(Clone)]
+pub(crate) struct Cluster {
+    pub(crate) simulation: Simulation,
+    pub(crate) network: SimNetwork,
+    pub(crate) shape: Shape,
+    pub(crate) contents: MemoryContents,
+    pub(crate) client: Client,
+    pub(crate) hosts: Rc<RefCell<BTreeMap<NodeId, ModelledHost<SimRuntime>>>>,
+    pub(crate) nm_exits: Rc<RefCell<BTreeMap<NodeId, NmExit>>>,
+    pub(crate) mm_end: Rc<RefCell<Option<Result<(), DriverError>>>>,
+    plan: GlobalPlan,
+}
+
+impl Cluster {
+    /// Starts all daemons.
+    pub(crate) fn start(seed: u64, shape: Shape) -> Cluster {
+        Cluster::start_on(&Simulation::new(seed), shape, &MemoryJournal::default())
+    }
+
+    /// Starts all daemons in a world, with a manager that knows a journal.
+    pub(crate) fn start_on(
+        simulation: &Simulation,
+        shape: Shape,
+        journal: &MemoryJournal,
+    ) -> Cluster {
+        let plan = GlobalPlan::new(PlanConfig {
+            max_nodes: shape.nodes,
+            job_slots: shape.job_slots,
+            heartbeat_slots: 4,
+            heartbeat_bytes: 64 * 1024,
+            report_slots: 4,
+            report_bytes: 8 * 1024,
+            channels: 2,
+            chunk_slots: 2,
+            chunk_bytes: 4096,
+        });
+        let config = NetworkConfig::default();
+        let network = SimNetwork::new(simulation, shape.nodes, &plan.layout, config);
+        let (calls, requests) = async_channel::bounded(64);
+        let cluster = Cluster {
+            simulation: simulation.clone(),
+            network,
+            contents: MemoryContents::default(),
+            client: Client { calls, peer: USER },
+            hosts: Rc::default(),
+            nm_exits: Rc::default(),
+            mm_end: Rc::default(),
+            plan,
+            shape,
+        };
+        for node in (1..=cluster.shape.nodes).map(NodeId) {
+            cluster.start_node(node);
+        }
+        let mm = cluster.network.node(NodeId::MM);
+        let core = Core::new(core_config(&cluster.shape), journal.entries(), mm.runtime().now());
+        let core = core.expect("a sound configuration");
+        let (plan, contents) = (cluster.plan.clone(), cluster.contents.clone());
+        let (journal, end) = (journal.clone(), cluster.mm_end.clone());
+        let task = mm.runtime().clone().spawn(async move {
+            let settings = DriverConfig::default();
+            let ended = driver::run(mm, plan, core, journal, contents, requests, settings).await;
+            *end.borrow_mut() = Some(ended);
+        });
+        task.detach();
+        cluster
+    }
+
+    /// Starts the node manager of the present life of a node.
+    fn start_node(&self, node: NodeId) {
+        let primitives = self.network.node(node);
+        let runtime = primitives.runtime().clone();
+        let (trace, clock) = (self.simulation.trace().clone(), self.simulation.runtime());
+        let model = Model {
+            hostname: format!("host{}", node.0),
+            pes: self.shape.pes,
+            program: Rc::new(program),
+            observer: Rc::new(move |what| trace.record(clock.now(), node, what)),
+            ..Model::default()
+        };
+        let host = ModelledHost::new(runtime.clone(), model);
+        self.hosts.borrow_mut().insert(node, host.clone());
+        let (plan, exits) = (self.plan.clone(), self.nm_exits.clone());
+        let task = runtime.spawn(async move {
+            let exit = storm_nm::run(primitives, plan, host, NmConfig::default()).await;
+            exits.borrow_mut().insert(node, exit);
+        });
+        task.detach();
+    }
+
+    /// Brings a dead node back.
+    pub(crate) fn rejoin(&self, node: NodeId) {
+        self.network.rejoin(node);
+        self.start_node(node);
+    }
+
+    pub(crate) fn admin(&self) -> Client {
+        Client { peer: ROOT, ..self.client.clone() }
+    }
+
+    /// Waits a while of virtual time.
+    pub(crate) async fn pause(&self, duration: Duration) {
+        self.simulation.runtime().sleep(duration).await;
+    }
+
+    /// Waits until the manager knows a node to be in a state.
+    pub(crate) async fn until_node(&self, node: NodeId, state: NodeState) {
+        while self.client.nodes().await[node.index() - 1].state != state {
+            self.pause(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// A random time below `longest`, from the seed.
+    pub(crate) fn random(&self, longest: Duration) -> Duration {
+        Duration::from_nanos(self.simulation.random_below(longest.as_nanos() as u64))
+    }
+
+    /// Runs `scenario` to its end.
+    ///
+    /// # Panics
+    /// When it hangs.
+    pub(crate) fn run<T: 'static>(&self, scenario: impl Future<Output = T> + 'static) -> T {
+        let runtime = self.simulation.runtime();
+        let limited = async move { runtime.timeout(PATIENCE, scenario).await };
+        self.simulation.run(limited).expect("no deadlock").expect("the scenario hangs")
+    }
+}
+
+fn core_config(shape: &Shape) -> CoreConfig {
+    let node = |number| NodeConfig { name: format!("n{number}"), pes: shape.pes };
+    CoreConfig {
+        cluster: "simulated".to_owned(),
+        nodes: (1..=shape.nodes).map(node).collect(),
+        partitions: vec![PartitionConfig {
+            name: "all".to_owned(),
+            nodes: (0..shape.nodes as usize).collect(),
+            sched: shape.sched.to_owned(),
+            params: PolicyParams {
+                quantum_us: Quantum::try_from(shape.quantum).expect("a quantum in range"),
+                mpl_limit: MplLimit::try_from(4).expect("a limit in range"),
+            },
+            default: true,
+        }],
+        job_slots: shape.job_slots,
+        heartbeat_bytes: 64 * 1024,
+        chunk_bytes: 4096,
+        kill_grace: Duration::from_millis(100),
+        history_limit: shape.history_limit,
+        admin_uids: Vec::new(),
+        origin: Timestamp::UNIX_EPOCH,
+        user_name: Rc::new(|_| None),
+    }
+}
+
+/// What a rank does, from its arguments: pairs of a word and a value.
+fn program(context: &RankContext<'_>) -> Script {
+    let words: Vec<String> =
+        context.argv[1..].iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let mut script = Script::of(Vec::new());
+    for pair in words.chunks(2) {
+        let value = pair.get(1).map_or("", String::as_str);
+        let number = || value.parse::<u64>().expect("a number");
+        match pair[0].as_str() {
+            "compute-ms" => {
+                script.steps.push(Step::Compute(Duration::from_millis(number())));
+            }
+            "write-bytes" => {
+                let data = vec![b'x'; number() as usize].into();
+                script.steps.push(Step::Write(Stream::Stdout, data));
+            }
+            "print" => {
+                let line = format!("{value} {}\n", context.rank);
+                script.steps.push(Step::Write(Stream::Stdout, line.into()));
+            }
+            "echo" => script.steps.push(Step::Echo),
+            "fence" => script.steps.push(Step::Fence),
+            "ignore" => script.ignores.push(number() as i32),
+            "exit" => script.status = ExitStatus::Code(number() as u8),
+            "die" if context.rank.0 == 0 => script.status = ExitStatus::Signal(number() as i32),
+            "die" => script.steps.push(Step::Compute(Duration::from_secs(1000))),
+            other => panic!("no such word: {other}"),
+        }
+    }
+    script
+}

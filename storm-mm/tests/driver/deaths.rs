@@ -1,0 +1,109 @@
+//! Nodes die at any instant: their jobs end naming them, or run again.
+
+use crate::client::{job, shipped};
+use crate::cluster::{Cluster, Shape};
+use crate::seeds::for_seeds;
+use std::time::Duration;
+use storm_mm::api::{JobState, NodeState};
+use storm_primitives::NodeId;
+use storm_rm::JobSpec;
+
+#[test]
+fn a_node_that_dies_at_any_instant_ends_its_job_and_is_named() {
+    for_seeds(60, |seed| {
+        let shape = if seed % 2 == 0 { Shape::fcfs(4, 2) } else { Shape::gang(4, 2) };
+        let cluster = Cluster::start(seed, shape);
+        let program = cluster.contents.add("program", 40_000, 1);
+        cluster.clone().run(async move {
+            let spec = shipped(job(8, &["p", "compute-ms", "10"]), program);
+            let mut following = cluster.client.run(spec.clone()).await;
+            cluster.pause(cluster.random(Duration::from_millis(20))).await;
+            cluster.network.kill(NodeId(3));
+            let end = following.end().await;
+            match end.state {
+                JobState::NodeFail => {
+                    let reason = end.reason.expect("a reason");
+                    assert_eq!(reason, "node n3 died or was cut off");
+                }
+                // It had ended when the death became known.
+                state => assert_eq!(state, JobState::Completed, "{:?}", end.reason),
+            }
+            cluster.until_node(NodeId(3), NodeState::Down).await;
+            let smaller = JobSpec { procs: 6, ..spec };
+            let next = cluster.client.run(smaller).await.end().await;
+            assert_eq!(next.state, JobState::Completed, "{next:?}");
+        });
+    });
+}
+
+#[test]
+fn a_job_that_wants_it_runs_again_when_its_node_is_back() {
+    for_seeds(30, |seed| {
+        let shape = if seed % 2 == 0 { Shape::fcfs(3, 1) } else { Shape::gang(3, 1) };
+        let cluster = Cluster::start(seed, shape);
+        let program = cluster.contents.add("program", 40_000, 1);
+        cluster.clone().run(async move {
+            let spec = shipped(job(3, &["p", "compute-ms", "30", "print", "done"]), program);
+            let mut following = cluster.client.run(JobSpec { requeue: true, ..spec }).await;
+            cluster.pause(cluster.random(Duration::from_millis(25))).await;
+            cluster.network.kill(NodeId(2));
+            following.until(JobState::Pending).await;
+            cluster.pause(Duration::from_millis(30)).await;
+            cluster.rejoin(NodeId(2));
+            let end = following.end().await;
+            assert_eq!(end.state, JobState::Completed, "{end:?}");
+            let detail = cluster.client.show(following.job).await;
+            assert_eq!(detail.ranks.len(), 3);
+            assert!(detail.log.iter().any(|entry| entry.event == "requeued"));
+            assert_eq!(following.stdout(1).last(), Some(&b'\n'));
+        });
+    });
+}
+
+#[test]
+fn a_cancelled_job_does_not_run_again_when_its_node_dies() {
+    for_seeds(10, |seed| {
+        let cluster = Cluster::start(seed, Shape::fcfs(3, 1));
+        cluster.clone().run(async move {
+            let spec = job(3, &["p", "ignore", "15", "compute-ms", "10000"]);
+            let mut following = cluster.client.run(JobSpec { requeue: true, ..spec }).await;
+            following.until(JobState::Running).await;
+            cluster.client.cancel(following.job).await;
+            cluster.pause(cluster.random(Duration::from_millis(120))).await;
+            cluster.network.kill(NodeId(2));
+            assert_eq!(following.end().await.state, JobState::Cancelled);
+        });
+    });
+}
+
+#[test]
+fn a_death_outside_a_job_does_not_touch_it() {
+    for_seeds(10, |seed| {
+        let cluster = Cluster::start(seed, Shape::fcfs(4, 1));
+        cluster.clone().run(async move {
+            for node in (1..=4).map(NodeId) {
+                cluster.until_node(node, NodeState::Idle).await;
+            }
+            let mut following = cluster.client.run(job(2, &["p", "compute-ms", "20"])).await;
+            cluster.pause(cluster.random(Duration::from_millis(20))).await;
+            cluster.network.kill(NodeId(4));
+            assert_eq!(following.end().await.state, JobState::Completed);
+        });
+    });
+}
+
+#[test]
+fn a_node_that_comes_and_goes_keeps_working_heartbeats() {
+    for_seeds(3, |seed| {
+        let cluster = Cluster::start(seed, Shape::fcfs(2, 1));
+        cluster.clone().run(async move {
+            for _ in 0..12 {
+                cluster.network.kill(NodeId(1));
+                cluster.pause(Duration::from_millis(10)).await;
+                cluster.rejoin(NodeId(1));
+                let end = cluster.client.run(job(2, &["p"])).await.end().await;
+                assert_eq!(end.state, JobState::Completed, "{end:?}");
+            }
+        });
+    });
+}
