@@ -214,7 +214,11 @@ impl Core {
         self.lanes.close_all();
         match self.role.get() {
             Some(Role::Root(root)) => root.close(),
-            Some(Role::Node(node)) => node.close(),
+            Some(Role::Node(node)) => {
+                node.close();
+                // Of the others nothing is known from here on.
+                self.membership.lost(NodeId::MM);
+            }
             None => {}
         }
         self.initiator.borrow_mut().fail_all();

@@ -1,4 +1,4 @@
-//! The messages of the protocol. `docs/protocol.md` says who sends which when.
+//! The messages of the protocol. `PROTOCOL.md` of this crate says who sends which when.
 //!
 //! Five links, five types: a message on the wrong link does not decode into
 //! something that its reader could mistake.

@@ -1,0 +1,18 @@
+//! The whole conformance suite on clusters whose nodes are processes: killed,
+//! stopped at a chosen frame, frozen and started again.
+
+mod process_cluster;
+
+use process_cluster::ProcessFactory;
+
+/// Not a test of its own: what the processes of a cluster run. Without the
+/// variables that a factory sets, it checks that they are not set.
+#[test]
+fn node_process() {
+    match process_cluster::NodeProcess::from_env() {
+        Some(process) => process.run(),
+        None => assert!(std::env::var_os(process_cluster::SUITE_VARIABLE).is_none()),
+    }
+}
+
+storm_primitives::conformance_tests!(ProcessFactory);

@@ -1,0 +1,156 @@
+//! The suite's end of one node's process.
+
+use super::node_process::{
+    ARMED, FRAME_HEAD_BYTES, JOINED, NODE_VARIABLE, ROOT_VARIABLE, SUITE_VARIABLE, TO_AGENT,
+    TO_ARM, frame,
+};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::process::{Child, Stdio};
+use std::rc::Rc;
+use storm_primitives::NodeId;
+use storm_primitives::conformance::{Command, NodeGone, RemoteAgent, Reply};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Notify, mpsc};
+
+/// A process and the stream to its agent.
+pub(crate) struct RemoteNode {
+    root: SocketAddr,
+    child: RefCell<Child>,
+    agent: RemoteAgent,
+    to_node: mpsc::UnboundedSender<Vec<u8>>,
+    armed: Rc<Notify>,
+    gone: Rc<Gone>,
+}
+
+/// Whether the stream has ended.
+#[derive(Default)]
+struct Gone {
+    is: Cell<bool>,
+    notify: Notify,
+}
+
+impl RemoteNode {
+    /// Starts the process of `node` and waits until it has joined.
+    pub(crate) async fn start(node: NodeId, root: Option<SocketAddr>) -> io::Result<RemoteNode> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let mut command = std::process::Command::new(std::env::current_exe()?);
+        command.args(["--exact", "node_process", "--nocapture", "--test-threads=1"]);
+        command.env(SUITE_VARIABLE, listener.local_addr()?.to_string());
+        command.env(NODE_VARIABLE, node.0.to_string());
+        if let Some(root) = root {
+            command.env(ROOT_VARIABLE, root.to_string());
+        }
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+        let (stream, _) = listener.accept().await?;
+        let (mut from_node, into_node) = stream.into_split();
+        let (tag, body) = read_frame(&mut from_node).await?;
+        assert_eq!(tag, JOINED, "a node says first that it has joined");
+        let port = u16::from_le_bytes([body[0], body[1]]);
+        let (to_node, queue) = mpsc::unbounded_channel();
+        let node = RemoteNode {
+            root: root.unwrap_or(SocketAddr::from(([127, 0, 0, 1], port))),
+            child: RefCell::new(child),
+            agent: RemoteAgent::new(),
+            to_node,
+            armed: Rc::default(),
+            gone: Rc::default(),
+        };
+        tokio::task::spawn_local(write_all(into_node, queue));
+        tokio::task::spawn_local(read_all(
+            from_node,
+            node.agent.clone(),
+            node.armed.clone(),
+            node.gone.clone(),
+        ));
+        Ok(node)
+    }
+
+    /// Where the root listens.
+    pub(crate) fn root_addr(&self) -> SocketAddr {
+        self.root
+    }
+
+    pub(crate) async fn call(&self, command: Command) -> Result<Reply, NodeGone> {
+        let (id, bytes) = self.agent.request(command).expect("a short command");
+        // When the node is gone, so is the queue's other end.
+        let _ = self.to_node.send(frame(TO_AGENT, &bytes));
+        self.agent.reply(id).await
+    }
+
+    /// Has the process end itself before the `step`-th frame from now.
+    pub(crate) async fn arm(&self, step: u64) {
+        let _ = self.to_node.send(frame(TO_ARM, &step.to_le_bytes()));
+        let (armed, gone) = (self.armed.notified(), self.gone.notify.notified());
+        if !self.gone.is.get() {
+            tokio::select! { () = armed => {}, () = gone => {} }
+        }
+    }
+
+    pub(crate) async fn kill(&self) {
+        let gone = self.gone.notify.notified();
+        // It may have ended by itself.
+        let _ = self.child.borrow_mut().kill();
+        if !self.gone.is.get() {
+            gone.await;
+        }
+    }
+
+    pub(crate) fn is_killed(&self) -> bool {
+        self.gone.is.get()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = self.child.borrow().id();
+        // It is this process's child and not reaped: the id is still its own.
+        nix::sys::signal::kill(Pid::from_raw(pid as i32), signal).expect("a child");
+    }
+}
+
+impl Drop for RemoteNode {
+    fn drop(&mut self) {
+        let child = self.child.get_mut();
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+async fn write_all(mut stream: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<Vec<u8>>) {
+    while let Some(bytes) = queue.recv().await {
+        if stream.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_all(
+    mut stream: OwnedReadHalf,
+    agent: RemoteAgent,
+    armed: Rc<Notify>,
+    gone: Rc<Gone>,
+) {
+    while let Ok((tag, body)) = read_frame(&mut stream).await {
+        if tag == ARMED {
+            armed.notify_one();
+        } else {
+            agent.received(&body).expect("the agent's protocol");
+        }
+    }
+    gone.is.set(true);
+    gone.notify.notify_waiters();
+    agent.closed();
+}
+
+async fn read_frame(stream: &mut OwnedReadHalf) -> io::Result<(u8, Vec<u8>)> {
+    let mut head = [0; FRAME_HEAD_BYTES];
+    stream.read_exact(&mut head).await?;
+    let len = u32::from_le_bytes([head[1], head[2], head[3], head[4]]);
+    let mut body = vec![0; len as usize];
+    stream.read_exact(&mut body).await?;
+    Ok((head[0], body))
+}
