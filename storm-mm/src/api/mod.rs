@@ -72,3 +72,6 @@ pub const MAX_OUTPUT_EVENT_BYTES: usize = 32 << 10;
 
 /// Jobs in one line of a listing.
 pub const JOBS_PER_LINE: usize = 256;
+
+#[cfg(test)]
+mod tests;

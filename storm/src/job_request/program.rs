@@ -64,7 +64,7 @@ pub(crate) fn find_program(typed: &OsStr) -> Result<PathBuf, ProgramError> {
 
 fn find_program_in(typed: &OsStr, here: &Path, path: &OsStr) -> Result<PathBuf, ProgramError> {
     if typed.as_bytes().contains(&b'/') {
-        let named = here.join(typed);
+        let named = if here == Path::new(".") { typed.into() } else { here.join(typed) };
         return check(&named).map(|()| named);
     }
     let directories = std::iter::once(here.to_owned()).chain(std::env::split_paths(path));

@@ -62,7 +62,7 @@ impl LocalClusterError {
             LocalClusterError::Busy => Some("wait for it"),
             LocalClusterError::Refused(error) => error.hint.as_deref(),
             LocalClusterError::Died { .. } | LocalClusterError::Late { .. } => {
-                Some("try fewer nodes: --nodes 4")
+                Some("if the machine is too small for it, fewer nodes: --nodes 4")
             }
             LocalClusterError::StateDir { .. }
             | LocalClusterError::Spawn(_)

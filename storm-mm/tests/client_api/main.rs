@@ -1,0 +1,8 @@
+//! The client API's server and client against each other, and the server
+//! against clients that are wrong, slow, hostile or gone.
+
+mod following;
+mod hostile;
+mod requests;
+mod served;
+mod uploads;

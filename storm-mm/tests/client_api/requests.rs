@@ -1,0 +1,115 @@
+//! Requests reach the core, answers reach the client.
+
+use crate::served::{Served, job, on_runtime, submitted};
+use jiff::Timestamp;
+use storm_mm::api::{
+    ErrorCode, JOBS_PER_LINE, JobFilter, JobState, JobView, ManagerRequest, Reply, Submission,
+    UserView,
+};
+use storm_rm::JobId;
+use tokio::io::AsyncWriteExt;
+
+fn view(id: u64) -> JobView {
+    JobView {
+        id: JobId(id),
+        name: "sweep3d".to_owned(),
+        user: UserView { uid: 0, name: "root".to_owned() },
+        partition: "main".to_owned(),
+        sched: "gang".to_owned(),
+        state: JobState::Running,
+        procs: 4,
+        nodes: 1,
+        node_list: "n1".to_owned(),
+        row: None,
+        submitted: Timestamp::UNIX_EPOCH,
+        started: None,
+        ended: None,
+        elapsed_s: 0,
+        time_limit_s: None,
+        reason: None,
+        exit_code: None,
+    }
+}
+
+#[test]
+fn a_long_listing_arrives_whole() {
+    on_runtime(async {
+        let served = Served::start();
+        let count = 3 * JOBS_PER_LINE as u64 + 1;
+        served.answer_with(move |_| Reply::Jobs {
+            jobs: (1..=count).map(view).collect(),
+            more: false,
+        });
+        let mut client = served.client().await;
+        let reply =
+            client.call(ManagerRequest::Jobs(JobFilter::default())).await.expect("answered");
+        let Reply::Jobs { jobs, more: false } = reply else { panic!("{reply:?}") };
+        assert_eq!(jobs, (1..=count).map(view).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn the_peer_owns_its_job_whatever_it_says() {
+    on_runtime(async {
+        let served = Served::start();
+        let mut client = served.client().await;
+        let submission = Submission { spec: job(&[]), attach: false, files: Vec::new() };
+        let submitting = client.submit(submission, |_| {});
+        let core = async {
+            let call = served.call().await;
+            let ManagerRequest::Submit { spec, attach: false } = &call.request else {
+                panic!("{:?}", call.request)
+            };
+            assert_eq!(spec.owner.uid, call.peer.uid);
+            assert_ne!(spec.owner.uid, 4242);
+            assert_eq!(call.peer.pid, std::process::id().cast_signed());
+            call.replies.send(submitted(&call.request)).expect("it waits");
+        };
+        let (result, ()) = tokio::join!(submitting, core);
+        assert_eq!(result.expect("submitted").0, JobId(7));
+    });
+}
+
+#[test]
+fn a_request_that_the_core_drops_is_answered_all_the_same() {
+    on_runtime(async {
+        let served = Served::start();
+        let mut client = served.client().await;
+        let asking = client.call(ManagerRequest::Nodes);
+        let core = async { drop(served.call().await) };
+        let (result, ()) = tokio::join!(asking, core);
+        assert_eq!(result.expect_err("no answer").code(), Some(ErrorCode::Internal));
+    });
+}
+
+#[test]
+fn the_last_answer_is_delivered_when_the_core_ends() {
+    on_runtime(async {
+        let served = Served::start();
+        let mut client = served.client().await;
+        let asking = client.call(ManagerRequest::Shutdown);
+        let core = async {
+            let call = served.call().await;
+            call.replies.send(Reply::Ok).expect("it waits");
+            served.calls.close();
+        };
+        let (result, ()) = tokio::join!(asking, core);
+        assert_eq!(result.expect("answered"), Reply::Ok);
+        served.server.await.expect("the server ends by itself");
+    });
+}
+
+#[test]
+fn a_client_that_has_said_all_still_gets_its_answers() {
+    on_runtime(async {
+        let served = Served::start();
+        served.answer_with(|_| Reply::Ok);
+        let mut raw = served.raw().await;
+        raw.hello().await;
+        raw.send("{\"id\":1,\"request\":\"status\"}\n{\"id\":2,\"request\":\"nodes\"}\n").await;
+        raw.write.shutdown().await.expect("it is open");
+        assert_eq!(raw.reply().await.map(|line| line.id), Some(1));
+        assert_eq!(raw.reply().await.map(|line| line.id), Some(2));
+        assert_eq!(raw.reply().await, None, "then the server hangs up");
+    });
+}
