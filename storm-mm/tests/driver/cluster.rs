@@ -164,6 +164,13 @@ impl Cluster {
         }
     }
 
+    /// Waits until all nodes have joined.
+    pub(crate) async fn joined(&self) {
+        for node in (1..=self.shape.nodes).map(NodeId) {
+            self.until_node(node, NodeState::Idle).await;
+        }
+    }
+
     /// A random time below `longest`, from the seed.
     pub(crate) fn random(&self, longest: Duration) -> Duration {
         Duration::from_nanos(self.simulation.random_below(longest.as_nanos() as u64))
@@ -176,7 +183,11 @@ impl Cluster {
     pub(crate) fn run<T: 'static>(&self, scenario: impl Future<Output = T> + 'static) -> T {
         let runtime = self.simulation.runtime();
         let limited = async move { runtime.timeout(PATIENCE, scenario).await };
-        self.simulation.run(limited).expect("no deadlock").expect("the scenario hangs")
+        let done = self.simulation.run(limited).expect("no deadlock");
+        done.unwrap_or_else(|| {
+            let trace = self.simulation.trace().to_text();
+            panic!("the scenario hangs; what happened:\n{trace}")
+        })
     }
 }
 

@@ -15,6 +15,7 @@ fn a_node_that_dies_at_any_instant_ends_its_job_and_is_named() {
         let cluster = Cluster::start(seed, shape);
         let program = cluster.contents.add("program", 40_000, 1);
         cluster.clone().run(async move {
+            cluster.joined().await;
             let spec = shipped(job(8, &["p", "compute-ms", "10"]), program);
             let mut following = cluster.client.run(spec.clone()).await;
             cluster.pause(cluster.random(Duration::from_millis(20))).await;
@@ -43,6 +44,7 @@ fn a_job_that_wants_it_runs_again_when_its_node_is_back() {
         let cluster = Cluster::start(seed, shape);
         let program = cluster.contents.add("program", 40_000, 1);
         cluster.clone().run(async move {
+            cluster.joined().await;
             let spec = shipped(job(3, &["p", "compute-ms", "30", "print", "done"]), program);
             let mut following = cluster.client.run(JobSpec { requeue: true, ..spec }).await;
             cluster.pause(cluster.random(Duration::from_millis(25))).await;
@@ -81,9 +83,7 @@ fn a_death_outside_a_job_does_not_touch_it() {
     for_seeds(10, |seed| {
         let cluster = Cluster::start(seed, Shape::fcfs(4, 1));
         cluster.clone().run(async move {
-            for node in (1..=4).map(NodeId) {
-                cluster.until_node(node, NodeState::Idle).await;
-            }
+            cluster.joined().await;
             let mut following = cluster.client.run(job(2, &["p", "compute-ms", "20"])).await;
             cluster.pause(cluster.random(Duration::from_millis(20))).await;
             cluster.network.kill(NodeId(4));
