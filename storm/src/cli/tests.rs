@@ -1,1 +1,110 @@
 //! How command lines are understood.
+
+use super::*;
+use crate::cli::NodeAddress;
+use clap::CommandFactory;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+use storm_rm::JobId;
+
+fn parse(line: &str) -> Result<Command, clap::Error> {
+    Cli::try_parse_from(line.split_whitespace()).map(|cli| cli.command)
+}
+
+fn job(line: &str) -> JobOptions {
+    match parse(line) {
+        Ok(Command::Submit(options) | Command::Run(options)) => *options,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn the_definition_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn what_follows_the_program_belongs_to_it() {
+    let options = job("storm submit -n 256 --sched gang ./sweep3d -n 3 --label --json -- x");
+    let program = ["./sweep3d", "-n", "3", "--label", "--json", "--", "x"].map(OsString::from);
+    assert_eq!(options.program, program);
+    assert_eq!(options.procs, Some(256));
+    assert_eq!(options.sched.as_deref(), Some("gang"));
+    assert!(!options.label);
+}
+
+#[test]
+fn every_scripted_option_is_understood() {
+    let options =
+        job("storm run -n 4 -N 2 --sched fcfs --partition batch --nodes 8 --pes 2 --time 1:30 \
+         --output o-%j --error e-%j --input all --no-bcast --bcast a.dat --bcast b:/tmp/c \
+         --name x --requeue --chdir /tmp --quantum 2ms --json ./a.out");
+    assert_eq!((options.procs, options.on_nodes), (Some(4), Some(2)));
+    assert_eq!((options.embedded.nodes, options.embedded.pes), (Some(8), Some(2)));
+    assert_eq!(options.time, Some(Duration::from_secs(90)));
+    assert_eq!(options.embedded.quantum, Some(Duration::from_millis(2)));
+    assert_eq!(options.input, Some(InputArgument::All));
+    assert!(options.no_bcast && options.requeue);
+    let bcast = |file: &str, destination: Option<&str>| BcastArgument {
+        file: PathBuf::from(file),
+        destination: destination.map(OsString::from),
+    };
+    assert_eq!(options.bcast, [bcast("a.dat", None), bcast("b", Some("/tmp/c"))]);
+}
+
+#[test]
+fn jobs_and_signals_have_names_and_numbers() {
+    let Ok(Command::Cancel(options)) = parse("storm cancel 7 8 --signal usr1") else {
+        panic!("it is right")
+    };
+    assert_eq!(options.jobs, [JobId(7), JobId(8)]);
+    assert_eq!(options.signal, Some(nix::libc::SIGUSR1));
+    for line in ["storm cancel", "storm cancel 0", "storm cancel x", "storm cancel 1 -s WAT"] {
+        assert!(parse(line).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn contradictions_are_refused() {
+    for line in [
+        "storm submit",
+        "storm submit -n 0 a",
+        "storm submit --nodes 4 --socket s a",
+        "storm submit --label --output f a",
+        "storm submit --error f a",
+        "storm submit --bcast x:rel a",
+        "storm --json --quiet queue",
+        "storm mm",
+        "storm mm --config f --local-nodes 2 --runtime-dir d",
+        "storm mm --local-nodes 2",
+        "storm nm --mm head --name n1",
+        "storm queue --state DONE",
+    ] {
+        assert!(parse(line).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn addresses_are_a_host_and_a_port() {
+    for (text, right) in [
+        ("head:7117", true),
+        ("[::1]:7117", true),
+        ("10.0.0.1:0", true),
+        ("head", false),
+        (":7117", false),
+        ("head:70000", false),
+    ] {
+        assert_eq!(text.parse::<NodeAddress>().is_ok(), right, "{text}");
+    }
+}
+
+#[test]
+fn the_help_says_enough_to_work_with() {
+    let mut command = Cli::command().term_width(100);
+    insta::assert_snapshot!("help", command.render_long_help().to_string());
+    for name in ["submit", "up", "cancel", "mm", "nm"] {
+        let verb = command.find_subcommand_mut(name).expect("it is a verb");
+        insta::assert_snapshot!(format!("help_{name}"), verb.render_help().to_string());
+    }
+}

@@ -2,7 +2,9 @@
 //! that is possible, so that a launch does not wait for a disk.
 
 use nix::sys::statvfs::{FsFlags, statvfs};
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -24,12 +26,14 @@ impl RuntimeDir {
     pub(crate) fn make(needed_bytes: u64) -> io::Result<RuntimeDir> {
         let memory = PathBuf::from(MEMORY);
         let candidates = [memory, std::env::temp_dir(), PathBuf::from("/tmp")];
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("storm-").permissions(Permissions::from_mode(0o700));
         let mut why = io::Error::from(io::ErrorKind::StorageFull);
         for base in candidates {
             if !is_suitable(&base, needed_bytes) {
                 continue;
             }
-            match tempfile::Builder::new().prefix("storm-").tempdir_in(&base) {
+            match builder.tempdir_in(&base) {
                 Ok(directory) => return Ok(RuntimeDir { directory }),
                 Err(error) => why = error,
             }
@@ -59,7 +63,6 @@ fn is_suitable(base: &Path, needed_bytes: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn it_is_ours_alone_and_goes_with_its_owner() {

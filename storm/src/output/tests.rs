@@ -1,1 +1,242 @@
-//! What commands print.
+//! What commands print, in each of the three forms.
+
+use super::*;
+use crate::local_cluster::ProcessIdentity;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use storm_mm::api::{
+    ApiError, ErrorCode, JobState, LaunchBreakdown, LogEntry, NodeState, RankView, SpecSummary,
+    UserView,
+};
+use storm_primitives::NodeId;
+use storm_rm::message::{ExitStatus, RankExit};
+use storm_rm::{InputSpec, OutputSpec, Rank, Row};
+
+/// The three forms, one after the other.
+fn all(print: impl Fn(&dyn Output) -> String) -> String {
+    let table = TableOutput::new(TimeZone::UTC);
+    let forms: [(&str, &dyn Output); 3] =
+        [("table", &table), ("json", &JsonOutput), ("quiet", &QuietOutput)];
+    forms.iter().map(|(name, form)| format!("--- {name}\n{}", print(*form))).collect()
+}
+
+fn time(second: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + second).expect("in range")
+}
+
+fn running() -> JobView {
+    JobView {
+        id: JobId(7),
+        name: "sweep3d".to_owned(),
+        user: UserView { uid: 1000, name: "ada".to_owned() },
+        partition: "main".to_owned(),
+        sched: "gang".to_owned(),
+        state: JobState::Running,
+        procs: 256,
+        nodes: 64,
+        node_list: "n[1-64]".to_owned(),
+        row: Some(Row(1)),
+        submitted: time(0),
+        started: Some(time(1)),
+        ended: None,
+        elapsed_s: 3_725,
+        time_limit_s: Some(86_400),
+        reason: None,
+        exit_code: None,
+    }
+}
+
+fn pending() -> JobView {
+    JobView {
+        id: JobId(12),
+        name: "evil\u{1b}[2Jname".to_owned(),
+        state: JobState::Pending,
+        nodes: 0,
+        node_list: String::new(),
+        row: None,
+        started: None,
+        elapsed_s: 0,
+        time_limit_s: None,
+        reason: Some("needs 512 PEs, 256 are free".to_owned()),
+        ..running()
+    }
+}
+
+fn breakdown() -> LaunchBreakdown {
+    LaunchBreakdown {
+        read_ms: 3.14,
+        send_ms: 41.5,
+        write_ms: 9.2,
+        exec_ms: 65.3,
+        wait_for_slice_ms: 0.0,
+        total_ms: 118.9,
+        sent_bytes: 12 << 20,
+        skipped_bytes: 0,
+    }
+}
+
+fn detail() -> JobDetail {
+    let exit = |rank, status| RankView {
+        rank: Rank(rank),
+        node: format!("n{}", rank + 1),
+        exit: Some(RankExit {
+            rank: Rank(rank),
+            status,
+            user_us: 12_000,
+            system_us: 345,
+            max_rss_kib: 5_120,
+        }),
+    };
+    JobDetail {
+        view: JobView {
+            state: JobState::Failed,
+            ended: Some(time(9)),
+            reason: Some("rank 1 was ended by SIGSEGV on n2".to_owned()),
+            exit_code: Some(139),
+            ..running()
+        },
+        spec: SpecSummary {
+            program: "sweep3d".into(),
+            shipped: true,
+            argv: vec!["./sweep3d".into(), "--grid".into(), "50".into()],
+            cwd: "/home/ada".into(),
+            nodes: None,
+            partition: None,
+            sched: Some("gang".to_owned()),
+            shipped_bytes: 12 << 20,
+            files: Vec::new(),
+            output: OutputSpec::Client,
+            input: InputSpec::RankZero,
+            requeue: false,
+        },
+        ranks: vec![exit(0, ExitStatus::Code(0)), exit(1, ExitStatus::Signal(11))],
+        breakdown: Some(breakdown()),
+        cpu_us: 24_690,
+        runs: 1,
+        log: vec![
+            LogEntry { time: time(0), event: "submitted".into(), text: "by ada".into() },
+            LogEntry { time: time(1), event: "started".into(), text: "on n[1-2]".into() },
+        ],
+    }
+}
+
+fn node(number: u32, state: NodeState) -> NodeView {
+    NodeView {
+        id: NodeId(number),
+        name: format!("n{number}"),
+        state,
+        reason: (state == NodeState::Down).then(|| "missed 2 heartbeats".to_owned()),
+        partitions: vec!["main".to_owned()],
+        pes: 4,
+        pes_used: if state == NodeState::Allocated { 4 } else { 0 },
+        jobs: if state == NodeState::Allocated { vec![JobId(7), JobId(8)] } else { Vec::new() },
+        hostname: Some("lab".to_owned()),
+        address: Some("127.0.0.1".to_owned()),
+        memory_mib: Some(16_384),
+        memory_available_mib: Some(8_000),
+        load_percent: Some(125),
+        version: Some("0.1.0".to_owned()),
+        capabilities: Vec::new(),
+    }
+}
+
+#[test]
+fn jobs() {
+    insta::assert_snapshot!(all(|form| form.jobs(&[running(), pending()])));
+    assert_eq!(JsonOutput.jobs(&[]), "[]\n");
+}
+
+#[test]
+fn one_job() {
+    insta::assert_snapshot!(all(|form| form.job(&detail())));
+}
+
+#[test]
+fn nodes_folded_and_one_by_one() {
+    let mut nodes: Vec<NodeView> = (1..=5).map(|n| node(n, NodeState::Allocated)).collect();
+    nodes.push(node(6, NodeState::Down));
+    nodes.extend((7..=8).map(|n| node(n, NodeState::Allocated)));
+    let table = TableOutput::new(TimeZone::UTC);
+    insta::assert_snapshot!(format!(
+        "{}\n{}",
+        table.nodes(&nodes, false),
+        table.nodes(&nodes, true)
+    ));
+}
+
+#[test]
+fn explanations() {
+    let explanation = Explanation {
+        job: JobId(12),
+        state: JobState::Pending,
+        reason: "it needs 512 PEs and 256 are free in partition main".to_owned(),
+        details: vec!["job 7 holds 256 PEs until 11:00".to_owned()],
+        estimate: Some(time(3_600)),
+    };
+    insta::assert_snapshot!(all(|form| form.explanation(&explanation)));
+}
+
+#[test]
+fn short_answers() {
+    let refused = ApiError::new(ErrorCode::NoSuchJob, "there is no job 9");
+    let outcomes = [
+        CancelOutcome { job: JobId(7), error: None },
+        CancelOutcome { job: JobId(9), error: Some(refused) },
+    ];
+    let kept = KeptCluster {
+        process: ProcessIdentity { pid: 42, start_ticks: 4242 },
+        socket: "/dev/shm/storm-x/mm.sock".into(),
+        runtime_dir: "/dev/shm/storm-x".into(),
+        nodes: 8,
+        pes: 4,
+        sched: vec!["gang".to_owned()],
+        started: time(0),
+    };
+    insta::assert_snapshot!(all(|form| [
+        form.submitted(JobId(7)),
+        form.cancelled(&outcomes, false),
+        form.up(&kept),
+        form.down(true),
+        form.note("running on an embedded cluster"),
+    ]
+    .concat()));
+}
+
+#[test]
+fn outcomes() {
+    let good = Outcome {
+        job: JobId(1),
+        state: JobState::Completed,
+        exit_code: 0,
+        reason: None,
+        breakdown: Some(breakdown()),
+        node_list: Some("n[1-64]".to_owned()),
+    };
+    let bad = Outcome {
+        state: JobState::NodeFail,
+        exit_code: 1,
+        reason: Some("node n3 died".to_owned()),
+        breakdown: None,
+        node_list: None,
+        ..good.clone()
+    };
+    insta::assert_snapshot!(all(|form| form.outcome(&good, 256) + &form.outcome(&bad, 1)));
+}
+
+#[test]
+fn failures() {
+    let error = ApiError::new(ErrorCode::NoSuchPolicy, "no partition runs the policy lottery")
+        .why("this cluster has gang (main), fcfs (batch)")
+        .hint("--sched gang");
+    insta::assert_snapshot!(all(|form| form.failure(&Failure::from(error.clone()))));
+}
+
+#[test]
+fn of_many_ranks_only_the_failed_ones_are_shown() {
+    let mut job = detail();
+    let template = job.ranks[0].clone();
+    job.ranks.extend((2..100).map(|rank| RankView { rank: Rank(rank), ..template.clone() }));
+    let text = TableOutput::new(TimeZone::UTC).job(&job);
+    assert!(text.contains("SIGSEGV"));
+    assert_eq!(text.lines().filter(|line| line.contains("5.0 MiB")).count(), 1, "{text}");
+}
