@@ -72,14 +72,13 @@ impl Core {
     /// Ends every job and takes no more.
     pub fn shut_down(&mut self, now: Instant) {
         self.shutting_down = true;
-        // The latest first: no job may start because one before it leaves the queue.
-        let unfinished: Vec<JobId> = self
-            .jobs
-            .values()
-            .rev()
-            .filter(|record| !matches!(record.phase, Phase::Ended(_)))
-            .map(|record| record.id)
-            .collect();
+        // Those that wait first, each queue from its end, and those that hold elements
+        // last: no job may start because another goes.
+        let queues = self.partitions.iter().flat_map(|p| p.policy.pending().into_iter().rev());
+        let queued: Vec<JobId> = queues.map(|job| JobId(job.0)).collect();
+        let parked: Vec<JobId> = self.parked.iter().map(|placed| placed.job).rev().collect();
+        let all: Vec<JobId> = self.jobs.keys().copied().collect();
+        let unfinished = queued.into_iter().chain(parked).chain(all);
         for job in unfinished {
             self.end_job(now, job, EndCause::Shutdown);
         }

@@ -88,6 +88,11 @@ impl SlotPool {
         self.free.pop_first().map(JobSlot)
     }
 
+    #[cfg(test)]
+    pub(super) fn free(&self) -> &BTreeSet<u32> {
+        &self.free
+    }
+
     pub(super) fn put_back(&mut self, slot: JobSlot) {
         self.free.insert(slot.0);
     }

@@ -13,6 +13,8 @@ mod ending;
 mod fences;
 mod launching;
 mod live_job;
+#[cfg(test)]
+mod model;
 mod node_table;
 mod partition;
 mod reports;

@@ -1,0 +1,60 @@
+//! The policy's matrix is sound, and the jobs that it believes to hold elements
+//! and to wait are those that do.
+
+use crate::job::Phase;
+use crate::manager::model::world::{PARTITION, World};
+use std::collections::BTreeSet;
+use storm_sched::Event;
+
+pub(super) fn check(world: &World) -> Result<(), String> {
+    let core = &world.core;
+    let partition = &core.partitions[usize::from(PARTITION.0)];
+    partition.policy.check().map_err(|violation| violation.to_string())?;
+
+    let live = core.live.iter().filter(|(_, live)| !live.released).map(|(job, _)| job.0);
+    let parked = core.parked.iter().map(|placed| placed.job.0);
+    let ended_this_slice = partition.held.iter().filter_map(|event| match event {
+        Event::Finished(job) => Some(job.0),
+        _ => None,
+    });
+    let holders: BTreeSet<u64> = live.chain(parked).chain(ended_this_slice).collect();
+    let believed: BTreeSet<u64> = partition.policy.running().iter().map(|job| job.0).collect();
+    if holders != believed {
+        return Err(format!("{holders:?} hold elements, the policy believes {believed:?}"));
+    }
+
+    let held: BTreeSet<u64> = partition
+        .held
+        .iter()
+        .filter_map(|event| match event {
+            Event::Submit(request) => Some(request.id.0),
+            _ => None,
+        })
+        .collect();
+    let waiting: BTreeSet<u64> = core
+        .jobs
+        .values()
+        .filter(|record| record.phase == Phase::Pending)
+        .map(|record| record.id.0)
+        .filter(|job| !held.contains(job) && !core.parked.iter().any(|p| p.job.0 == *job))
+        .collect();
+    let believed: BTreeSet<u64> = partition.policy.pending().iter().map(|job| job.0).collect();
+    if waiting != believed {
+        return Err(format!("{waiting:?} wait, the policy believes {believed:?}"));
+    }
+
+    let in_life: BTreeSet<u64> = core
+        .jobs
+        .values()
+        .filter(|r| matches!(r.phase, Phase::Starting | Phase::Running | Phase::Ending(_)))
+        .map(|record| record.id.0)
+        .collect();
+    let live: BTreeSet<u64> = core.live.keys().map(|job| job.0).collect();
+    if in_life != live {
+        return Err(format!("{in_life:?} are started or ending, {live:?} are live"));
+    }
+    if !partition.held.is_empty() && !partition.is_slicing() {
+        return Err("events wait for an edge that will not come".to_owned());
+    }
+    Ok(())
+}

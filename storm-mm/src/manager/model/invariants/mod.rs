@@ -1,0 +1,83 @@
+//! What holds after every step, one file each.
+
+mod elements_accounted;
+mod one_end;
+mod replay;
+mod running_in_turn;
+mod slots;
+mod surroundings;
+
+use super::world::World;
+
+/// What is wrong, if anything.
+type Check = fn(&World) -> Result<(), String>;
+
+/// The invariants by name.
+const ALL: &[(&str, Check)] = &[
+    ("every live job has one slot of its own", slots::check),
+    ("elements are held by whom the core believes", elements_accounted::check),
+    ("the journal gives the same records", replay::check),
+    ("a job ends once and nothing follows", one_end::check),
+    ("the time of a job passes in its row only", running_in_turn::check),
+    ("nothing is placed on the dead or forgotten alive", surroundings::check),
+];
+
+/// Checks all.
+///
+/// # Panics
+/// With the name of the first that does not hold.
+pub(super) fn check_all(world: &World) {
+    for (name, check) in ALL {
+        if let Err(what) = check(world) {
+            panic!("{name}: {what}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::world::{PARTITION, World, spec};
+    use super::*;
+    use crate::api::JobState;
+    use crate::job::{JobEventKind, Outcome};
+    use storm_rm::{JobId, Row};
+
+    fn running() -> (World, JobId) {
+        let mut world = World::joined("gang", 4);
+        let job = world.submit(spec(8, false, false));
+        world.started(0);
+        check_all(&world);
+        (world, job)
+    }
+
+    #[test]
+    fn each_checker_can_fail() {
+        let (mut world, job) = running();
+        let slot = world.core.live[&job].slot;
+        world.core.slots.put_back(slot);
+        assert!(slots::check(&world).is_err());
+
+        let (mut world, job) = running();
+        world.core.live.get_mut(&job).unwrap().released = true;
+        assert!(elements_accounted::check(&world).is_err());
+
+        let (mut world, _) = running();
+        world.journal.pop();
+        assert!(replay::check(&world).is_err());
+
+        let (mut world, job) = running();
+        let outcome = Outcome { state: JobState::Completed, exit_code: 0, reason: None };
+        let at = world.journal[0].1.at;
+        let kind = JobEventKind::Ended { outcome, exits: Vec::new() };
+        world.journal.extend(vec![(job, crate::job::JobEvent { at, kind }); 2]);
+        assert!(one_end::check(&world).is_err());
+
+        let (mut world, _) = running();
+        world.core.partition(PARTITION).active = Row(1);
+        assert!(running_in_turn::check(&world).is_err());
+
+        let (mut world, _) = running();
+        world.faults.push("something".to_owned());
+        assert!(surroundings::check(&world).is_err());
+    }
+}

@@ -1,0 +1,25 @@
+//! Replaying the journal gives the records that the core has.
+
+use crate::job::JobRecord;
+use crate::manager::model::world::World;
+use std::collections::BTreeMap;
+use storm_rm::JobId;
+
+pub(super) fn check(world: &World) -> Result<(), String> {
+    let mut records: BTreeMap<JobId, JobRecord> = BTreeMap::new();
+    for (job, event) in &world.journal {
+        match records.get_mut(job) {
+            Some(record) => record.apply(event),
+            None => {
+                let first = JobRecord::from_first(*job, event);
+                records.insert(*job, first.ok_or("a job begins without a submission")?);
+            }
+        }
+    }
+    let different = records.values().find(|record| world.core.jobs.get(&record.id) != Some(record));
+    match different {
+        Some(record) => Err(format!("job {} is another: {record:?}", record.id)),
+        None if records.len() != world.core.jobs.len() => Err("a job is missing".to_owned()),
+        None => Ok(()),
+    }
+}

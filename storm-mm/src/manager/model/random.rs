@@ -1,0 +1,196 @@
+//! Random histories: whatever happens in whatever order, the invariants hold, and
+//! in the end every job ends.
+
+use super::invariants::check_all;
+use super::world::{NODES, PES, World, spec};
+use crate::manager::{Core, StageOutcome};
+use proptest::prelude::*;
+use std::time::Duration;
+use storm_primitives::{Instant, NodeId};
+use storm_rm::message::{ExitStatus, RankExit, Report};
+use storm_rm::{JobId, JobIncarnation, JobSpec, Rank};
+
+/// What happens next; numbers choose among what there is.
+#[derive(Clone, Debug)]
+enum Step {
+    Submit {
+        procs: u32,
+        nodes: Option<u32>,
+        shipped: bool,
+        requeue: bool,
+        limited: bool,
+    },
+    Cancel(usize),
+    NodeDown(u32),
+    NodeUp(u32),
+    Staged {
+        pick: usize,
+        fails: bool,
+    },
+    Started(usize),
+    PartOver {
+        pick: usize,
+        code: u8,
+    },
+    RankKilled(usize),
+    LaunchFailed(usize),
+    Terminated(usize),
+    Edge,
+    Timer,
+    /// A report of a run that is not, or of a node that has no part in it.
+    Stale {
+        job: u64,
+        incarnation: u32,
+        node: u32,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let pick = any::<prop::sample::Index>().prop_map(|index| index.index(64));
+    let node = 1..=NODES;
+    prop_oneof![
+        6 => (1..=NODES * PES, prop::option::weighted(0.2, 1..=NODES), any::<[bool; 3]>()).prop_map(
+            |(procs, nodes, [shipped, requeue, limited])| {
+                Step::Submit { procs, nodes, shipped, requeue, limited }
+            }
+        ),
+        2 => pick.clone().prop_map(Step::Cancel),
+        1 => node.clone().prop_map(Step::NodeDown),
+        2 => node.clone().prop_map(Step::NodeUp),
+        4 => (pick.clone(), prop::bool::weighted(0.1))
+            .prop_map(|(pick, fails)| Step::Staged { pick, fails }),
+        4 => pick.clone().prop_map(Step::Started),
+        8 => (pick.clone(), 0..2_u8).prop_map(|(pick, code)| Step::PartOver { pick, code }),
+        1 => pick.clone().prop_map(Step::RankKilled),
+        1 => pick.clone().prop_map(Step::LaunchFailed),
+        2 => pick.prop_map(Step::Terminated),
+        6 => Just(Step::Edge),
+        2 => Just(Step::Timer),
+        1 => (1..20_u64, 0..20_u32, node)
+            .prop_map(|(job, incarnation, node)| Step::Stale { job, incarnation, node }),
+    ]
+}
+
+fn exit(rank: Rank, status: ExitStatus) -> RankExit {
+    RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 }
+}
+
+impl World {
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::Submit { procs, nodes, shipped, requeue, limited } => {
+                let time_limit = limited.then_some(Duration::from_millis(80));
+                let spec =
+                    JobSpec { nodes: *nodes, time_limit, ..spec(*procs, *shipped, *requeue) };
+                // An infeasible one is refused, which changes nothing.
+                let _ = self.act(|core, now| core.submit(now, super::world::USER, spec));
+            }
+            Step::Cancel(pick) => {
+                let jobs: Vec<JobId> = self.core.jobs.keys().copied().collect();
+                if let Some(job) = jobs.get(pick % jobs.len().max(1)) {
+                    self.cancel(*job);
+                }
+            }
+            Step::NodeDown(node) => self.node_down(NodeId(*node)),
+            Step::NodeUp(node) => self.node_up(NodeId(*node)),
+            Step::Staged { pick, fails } if !self.stages.is_empty() => {
+                let reason = "no room".to_owned();
+                let outcome = if *fails { Err(reason) } else { Ok(StageOutcome::default()) };
+                self.staged(pick % self.stages.len(), outcome);
+            }
+            Step::Started(pick) if !self.starts.is_empty() => {
+                self.started(pick % self.starts.len());
+            }
+            Step::Terminated(pick) if !self.terminations.is_empty() => {
+                let watch = self.terminations.remove(pick % self.terminations.len());
+                if !self.parts.keys().any(|(_, job, _)| *job == watch.job) {
+                    self.act(|core, now| core.terminated(now, watch.job, watch.incarnation));
+                }
+            }
+            Step::Staged { .. } | Step::Started(_) | Step::Terminated(_) => {}
+            Step::PartOver { pick, code } => self.with_part(*pick, |world, part| {
+                world.part_over(part, ExitStatus::Code(*code));
+            }),
+            Step::RankKilled(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
+                let exit = exit(world.parts[&(node, job, incarnation)].0[0], ExitStatus::Signal(9));
+                world.report(node, Report::RankFailed { job, incarnation, exit });
+            }),
+            Step::LaunchFailed(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
+                let rank = world.parts[&(node, job, incarnation)].0[0];
+                let reason = "no such file".to_owned();
+                let failed =
+                    Report::LaunchFailed { job, incarnation, rank, reason, exit_code: 127 };
+                world.report(node, failed);
+            }),
+            Step::Edge => self.edge(),
+            Step::Timer => self.timer(),
+            Step::Stale { job, incarnation, node } => {
+                let (job, incarnation) = (JobId(*job), JobIncarnation(*incarnation));
+                let lives = self.parts.keys().any(|(_, j, i)| (*j, *i) == (job, incarnation));
+                let current = self.core.live.get(&job).map(|live| live.incarnation);
+                if !lives && current != Some(incarnation) {
+                    let ranks = vec![exit(Rank(0), ExitStatus::Code(0))];
+                    self.report(NodeId(*node), Report::Terminated { job, incarnation, ranks });
+                    self.act(|core, now| core.terminated(now, job, incarnation));
+                    self.act(|core, now| core.started(now, job, incarnation));
+                }
+            }
+        }
+    }
+
+    fn with_part(&mut self, pick: usize, act: impl FnOnce(&mut World, super::world::PartKey)) {
+        if let Some(part) = self.parts.keys().nth(pick % self.parts.len().max(1)).copied() {
+            act(self, part);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn whatever_happens_the_invariants_hold_and_every_job_ends(
+        gang in any::<bool>(),
+        job_slots in 1..6_u32,
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
+        let mut world = World::joined(if gang { "gang" } else { "fcfs" }, job_slots);
+        for step in &steps {
+            world.take(step);
+            check_all(&world);
+        }
+        world.finish();
+        check_all(&world);
+        prop_assert!(world.core.live.is_empty() && world.core.parked.is_empty());
+    }
+
+    #[test]
+    fn whatever_happened_a_shutdown_ends_all_and_a_restart_knows_all(
+        gang in any::<bool>(),
+        job_slots in 1..4_u32,
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let sched = if gang { "gang" } else { "fcfs" };
+        let mut world = World::joined(sched, job_slots);
+        steps.iter().for_each(|step| world.take(step));
+
+        let now = Instant::ORIGIN;
+        let config = super::world::config(sched, job_slots);
+        let again = Core::new(config, world.journal.clone(), now).unwrap();
+        prop_assert_eq!(
+            again.jobs.keys().collect::<Vec<_>>(),
+            world.core.jobs.keys().collect::<Vec<_>>()
+        );
+        let pending = |job: &&JobId| again.jobs[*job].phase == crate::job::Phase::Pending;
+        let waiting: Vec<u64> = again.jobs.keys().filter(pending).map(|job| job.0).collect();
+        let queue = again.partitions[0].policy.pending();
+        prop_assert_eq!(queue.iter().map(|job| job.0).collect::<Vec<_>>(), waiting);
+
+        let placed = world.core.counters.launches;
+        world.act(|core, now| core.shut_down(now));
+        check_all(&world);
+        prop_assert_eq!(world.core.counters.launches, placed, "a job started while going down");
+        world.finish();
+        prop_assert!(world.core.is_down());
+    }
+}

@@ -1,0 +1,203 @@
+//! Tables: in each phase of a job's life, what becomes of it when it is cancelled,
+//! when its node dies, when the cluster goes down; and its state's name.
+
+use super::invariants::check_all;
+use super::world::{NODES, World, spec};
+use crate::api::JobState;
+use crate::job::{EndCause, Phase};
+use storm_primitives::NodeId;
+use storm_rm::JobId;
+use storm_rm::message::{ExitStatus, Report};
+
+/// The phases of a life, with all nodes the job's.
+const PHASES: [&str; 8] = [
+    "pending",
+    "held for the edge",
+    "staging",
+    "staged",
+    "launched",
+    "running",
+    "ending",
+    "partly over",
+];
+
+/// A job in a phase; the rival that holds it there, if one is needed.
+fn in_phase(phase: &str, requeue: bool) -> (World, JobId) {
+    let sched = if phase == "pending" { "fcfs" } else { "gang" };
+    let mut world = World::joined(sched, 8);
+    let shipped = matches!(phase, "staging" | "staged");
+    match phase {
+        "pending" => {
+            world.submit(spec(8, false, false));
+        }
+        "held for the edge" | "staged" => {
+            world.submit(spec(8, false, false));
+            world.submit(spec(8, false, false));
+            assert!(world.core.slice(super::world::PARTITION).is_some());
+        }
+        _ => {}
+    }
+    let job = world.submit(spec(8, shipped, requeue));
+    match phase {
+        "staged" => {
+            world.edge();
+            world.staged(0, Ok(Default::default()));
+        }
+        "running" | "ending" | "partly over" => world.started(0),
+        _ => {}
+    }
+    if phase == "ending" {
+        world.report(
+            NodeId(1),
+            Report::RankFailed {
+                job,
+                incarnation: world.record(job).incarnation,
+                exit: storm_rm::message::RankExit {
+                    rank: storm_rm::Rank(0),
+                    status: ExitStatus::Signal(11),
+                    user_us: 0,
+                    system_us: 0,
+                    max_rss_kib: 0,
+                },
+            },
+        );
+    }
+    if phase == "partly over" {
+        let part = *world.parts.keys().next().unwrap();
+        world.part_over(part, ExitStatus::Code(0));
+    }
+    check_all(&world);
+    (world, job)
+}
+
+fn state_of(world: &World, job: JobId) -> JobState {
+    world.record(job).state()
+}
+
+#[test]
+fn the_state_of_each_phase_has_slurms_name() {
+    let names = PHASES.map(|phase| {
+        let (world, job) = in_phase(phase, false);
+        state_of(&world, job).name()
+    });
+    let (pending, running) = ("PENDING", "RUNNING");
+    let expected = [pending, pending, pending, pending, pending, running, running, running];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn a_job_cancelled_in_any_phase_ends_cancelled_unless_it_was_failing() {
+    for phase in PHASES {
+        let (mut world, job) = in_phase(phase, true);
+        assert!(world.cancel(job), "{phase}");
+        check_all(&world);
+        world.finish();
+        check_all(&world);
+        let expected = if phase == "ending" { JobState::Failed } else { JobState::Cancelled };
+        assert_eq!(state_of(&world, job), expected, "{phase}");
+        assert!(!world.cancel(job), "it is over");
+    }
+}
+
+#[test]
+fn the_death_of_a_node_in_any_phase_is_blamed_on_it() {
+    for phase in PHASES {
+        let (mut world, job) = in_phase(phase, false);
+        world.node_down(NodeId(NODES));
+        check_all(&world);
+        world.finish();
+        check_all(&world);
+        match phase {
+            "pending" | "held for the edge" => {
+                assert_eq!(state_of(&world, job), JobState::Completed, "{phase}");
+            }
+            "ending" => assert_eq!(state_of(&world, job), JobState::Failed),
+            _ => {
+                let Phase::Ended(outcome) = &world.record(job).phase else { panic!("{phase}") };
+                assert_eq!(outcome.state, JobState::NodeFail, "{phase}");
+                assert_eq!(outcome.reason.as_deref(), Some("node n4 died or was cut off"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_job_that_wants_it_runs_again_whatever_phase_its_node_died_in() {
+    for phase in PHASES {
+        let (mut world, job) = in_phase(phase, true);
+        world.node_down(NodeId(NODES));
+        world.finish();
+        check_all(&world);
+        let expected = if phase == "ending" { JobState::Failed } else { JobState::Completed };
+        assert_eq!(state_of(&world, job), expected, "{phase}");
+    }
+}
+
+#[test]
+fn a_cancelled_job_is_not_queued_again_though_its_node_died_first() {
+    let (mut world, job) = in_phase("running", true);
+    world.node_down(NodeId(NODES));
+    assert!(matches!(world.record(job).phase, Phase::Ending(EndCause::NodeLost { .. })));
+    assert!(world.cancel(job));
+    world.finish();
+    assert_eq!(state_of(&world, job), JobState::Cancelled);
+}
+
+#[test]
+fn a_cluster_goes_down_whatever_phase_a_job_is_in() {
+    for phase in PHASES {
+        let (mut world, job) = in_phase(phase, true);
+        let launches = world.core.counters.launches;
+        world.act(|core, now| core.shut_down(now));
+        check_all(&world);
+        world.finish();
+        check_all(&world);
+        assert!(world.core.is_down(), "{phase}");
+        assert!(state_of(&world, job).is_final());
+        assert_eq!(world.core.counters.launches, launches, "{phase}");
+    }
+}
+
+#[test]
+fn more_jobs_than_slots_wait_in_order_without_end_of_the_stack() {
+    let mut world = World::joined("fcfs", 2);
+    let jobs: Vec<JobId> = (0..5_000).map(|_| world.submit(spec(1, false, false))).collect();
+    check_all(&world);
+    for job in &jobs {
+        let part = *world.parts.keys().find(|(_, of, _)| of == job).expect("it is its turn");
+        world.part_over(part, ExitStatus::Code(0));
+    }
+    check_all(&world);
+    assert_eq!(world.unfinished(), []);
+}
+
+#[test]
+fn an_exchange_that_no_heartbeat_can_carry_fails_the_job_instead_of_hanging_it() {
+    let mut world = World::joined("fcfs", 2);
+    let job = world.submit(spec(1, false, false));
+    let node = world.parts.keys().next().unwrap().0;
+    let puts = vec![("key".to_owned(), "v".repeat(60_000))];
+    world.report(node, Report::Fence { job, sequence: 1, puts });
+    world.finish();
+    let Phase::Ended(outcome) = &world.record(job).phase else { panic!("it goes on") };
+    assert_eq!(outcome.state, JobState::Failed);
+    assert!(outcome.reason.as_deref().unwrap().contains("PMI"), "{outcome:?}");
+}
+
+#[test]
+fn a_specification_that_no_heartbeat_can_carry_is_refused() {
+    let mut world = World::joined("fcfs", 2);
+    let mut large = spec(1, false, false);
+    large.files = (0..2_000)
+        .map(|index| storm_rm::FileSpec {
+            hash: storm_rm::ContentHash([0; 32]),
+            size_bytes: 1,
+            mode: 0o644,
+            name: format!("file-{index}").into(),
+            destination: storm_rm::Destination::JobDirectory,
+        })
+        .collect();
+    let refused = world.act(|core, now| core.submit(now, super::world::USER, large));
+    assert_eq!(refused.unwrap_err().code, crate::api::ErrorCode::TooLarge);
+    check_all(&world);
+}

@@ -1,0 +1,279 @@
+//! What surrounds the core: nodes with their parts of jobs, transfers, watches,
+//! timers and the journal. It does what the core's effects say when it is told to.
+
+use crate::api::Peer;
+use crate::job::{JobEvent, JobEventKind, JobRecord, Phase};
+use crate::manager::{Core, Effect, StageJob, StageOutcome, TimerKind, Watch};
+use crate::{CoreConfig, NodeConfig, PartitionConfig};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::Duration;
+use storm_primitives::{Instant, NodeId};
+use storm_rm::message::{Command, ExitStatus, NodeInfo, RankExit, Report};
+use storm_rm::{
+    ContentHash, Destination, FileSpec, InputSpec, JobId, JobIncarnation, JobSpec, OutputSpec,
+    Owner, PartitionId, Program, Rank,
+};
+use storm_sched::{MplLimit, PolicyParams};
+
+pub(super) const NODES: u32 = 4;
+pub(super) const PES: u32 = 2;
+pub(super) const PARTITION: PartitionId = PartitionId(0);
+pub(super) const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1 };
+/// Rounds after which a job that has not ended never will.
+const ROUNDS_MAX: usize = 500;
+
+/// One node's part of one run of a job.
+pub(super) type PartKey = (NodeId, JobId, JobIncarnation);
+
+/// The core and its surroundings.
+pub(super) struct World {
+    pub(super) core: Core,
+    pub(super) now: Instant,
+    pub(super) journal: Vec<(JobId, JobEvent)>,
+    pub(super) stages: Vec<StageJob>,
+    pub(super) starts: Vec<Watch>,
+    pub(super) terminations: Vec<Watch>,
+    pub(super) timers: Vec<(Instant, JobId, JobIncarnation, TimerKind)>,
+    /// The ranks that live, and whether they were told to die.
+    pub(super) parts: BTreeMap<PartKey, (Vec<Rank>, bool)>,
+    pub(super) joined: BTreeSet<NodeId>,
+    /// What an effect did that must not happen.
+    pub(super) faults: Vec<String>,
+}
+
+pub(super) fn config(sched: &str, job_slots: u32) -> CoreConfig {
+    let mpl_limit = MplLimit::try_from(3).unwrap();
+    CoreConfig {
+        cluster: "model".to_owned(),
+        nodes: (1..=NODES).map(|n| NodeConfig { name: format!("n{n}"), pes: PES }).collect(),
+        partitions: vec![PartitionConfig {
+            name: "all".to_owned(),
+            nodes: (0..NODES as usize).collect(),
+            sched: sched.to_owned(),
+            params: PolicyParams { mpl_limit, ..PolicyParams::default() },
+            default: true,
+        }],
+        job_slots,
+        heartbeat_bytes: 64 * 1024,
+        chunk_bytes: 4096,
+        kill_grace: Duration::from_millis(50),
+        history_limit: 10_000,
+        admin_uids: Vec::new(),
+        origin: jiff::Timestamp::UNIX_EPOCH,
+        user_name: Rc::new(|_| None),
+    }
+}
+
+pub(super) fn spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
+    let file = FileSpec {
+        hash: ContentHash([1; 32]),
+        size_bytes: 1,
+        mode: 0o755,
+        name: "program".into(),
+        destination: Destination::JobDirectory,
+    };
+    JobSpec {
+        name: "job".to_owned(),
+        owner: Owner { uid: 0, gid: 0 },
+        procs,
+        nodes: None,
+        partition: None,
+        sched: None,
+        time_limit: None,
+        program: if shipped { Program::Shipped(file) } else { Program::OnNodes("/p".into()) },
+        argv: vec!["p".into()],
+        env: Vec::new(),
+        cwd: "/".into(),
+        umask: 0,
+        limits: Vec::new(),
+        files: Vec::new(),
+        output: OutputSpec::Client,
+        input: InputSpec::None,
+        requeue,
+    }
+}
+
+impl World {
+    pub(super) fn new(sched: &str, job_slots: u32) -> World {
+        let core = Core::new(config(sched, job_slots), [], Instant::ORIGIN).unwrap();
+        World {
+            core,
+            now: Instant::ORIGIN,
+            journal: Vec::new(),
+            stages: Vec::new(),
+            starts: Vec::new(),
+            terminations: Vec::new(),
+            timers: Vec::new(),
+            parts: BTreeMap::new(),
+            joined: BTreeSet::new(),
+            faults: Vec::new(),
+        }
+    }
+
+    /// A world in which all nodes have joined.
+    pub(super) fn joined(sched: &str, job_slots: u32) -> World {
+        let mut world = World::new(sched, job_slots);
+        (1..=NODES).for_each(|node| world.node_up(NodeId(node)));
+        world
+    }
+
+    /// Lets the core act a moment later, and takes note of its effects.
+    pub(super) fn act<T>(&mut self, act: impl FnOnce(&mut Core, Instant) -> T) -> T {
+        self.now = self.now + Duration::from_micros(100);
+        let result = act(&mut self.core, self.now);
+        for effect in self.core.take_effects() {
+            self.perform(effect);
+        }
+        result
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Journal(job, event) => self.note(job, event),
+            Effect::Command(nodes, command) => {
+                nodes.iter().for_each(|node| self.tell(node, &command));
+            }
+            Effect::Stage(stage) => self.stages.push(stage),
+            Effect::AbandonStaging(job) => self.stages.retain(|stage| stage.job != job),
+            Effect::AwaitStarted(watch) => self.starts.push(watch),
+            Effect::AwaitTermination(watch) => self.terminations.push(watch),
+            Effect::Timer { at, job, incarnation, kind } => {
+                self.timers.push((at, job, incarnation, kind));
+            }
+            Effect::Strobe(..) | Effect::Notify(..) | Effect::SlicesChanged(_) => {}
+        }
+    }
+
+    fn note(&mut self, job: JobId, event: JobEvent) {
+        if let JobEventKind::Placed { ranks, .. } = &event.kind {
+            let dead = ranks.iter().find(|share| !self.joined.contains(&share.node));
+            self.faults.extend(dead.map(|share| format!("{job} was placed on {}", share.node)));
+        }
+        if matches!(event.kind, JobEventKind::Ended { .. } | JobEventKind::Requeued { .. }) {
+            let left = self.parts.keys().find(|(_, of, _)| *of == job);
+            self.faults.extend(left.map(|part| format!("a run is over and {part:?} lives")));
+        }
+        self.journal.push((job, event));
+    }
+
+    fn tell(&mut self, node: NodeId, command: &Command) {
+        match command {
+            Command::LaunchJob(launch) if self.joined.contains(&node) => {
+                let share = launch.ranks.iter().find(|share| share.node == node).unwrap();
+                let ranks = (0..share.count).map(|index| Rank(share.first.0 + index)).collect();
+                self.parts.insert((node, launch.job, launch.incarnation), (ranks, false));
+            }
+            Command::DestroyJob { job } => {
+                let of_job = self.parts.iter_mut().filter(|((n, j, _), _)| (n, j) == (&node, job));
+                of_job.for_each(|(_, (_, doomed))| *doomed = true);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn submit(&mut self, spec: JobSpec) -> JobId {
+        self.act(|core, now| core.submit(now, USER, spec)).unwrap()
+    }
+
+    pub(super) fn cancel(&mut self, job: JobId) -> bool {
+        self.act(|core, now| core.cancel(now, USER, job, None)).is_ok()
+    }
+
+    pub(super) fn node_up(&mut self, node: NodeId) {
+        let info = NodeInfo {
+            hostname: "host".to_owned(),
+            address: "address".to_owned(),
+            pes: PES,
+            memory_mib: 1,
+            version: "0".to_owned(),
+            capabilities: Vec::new(),
+            only_uid: None,
+        };
+        self.joined.insert(node);
+        self.report(node, Report::Joined(info));
+    }
+
+    pub(super) fn node_down(&mut self, node: NodeId) {
+        self.joined.remove(&node);
+        self.parts.retain(|(at, _, _), _| *at != node);
+        self.act(|core, now| core.node_lost(now, node));
+    }
+
+    pub(super) fn report(&mut self, node: NodeId, report: Report) {
+        self.act(|core, now| core.report(now, node, report));
+    }
+
+    pub(super) fn edge(&mut self) {
+        if let Some(quantum) = self.core.slice(PARTITION) {
+            self.now = self.now + quantum;
+            self.act(|core, now| core.slice_edge(now, PARTITION));
+        }
+    }
+
+    pub(super) fn staged(&mut self, index: usize, outcome: Result<StageOutcome, String>) {
+        let stage = self.stages.remove(index);
+        self.act(|core, now| core.staged(now, stage.job, stage.incarnation, outcome));
+    }
+
+    pub(super) fn started(&mut self, index: usize) {
+        let watch = self.starts.remove(index);
+        self.act(|core, now| core.started(now, watch.job, watch.incarnation));
+    }
+
+    /// All ranks of a part have exited.
+    pub(super) fn part_over(&mut self, part: PartKey, status: ExitStatus) {
+        let Some((ranks, _)) = self.parts.remove(&part) else { return };
+        let exit = |rank| RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 };
+        let ranks = ranks.into_iter().map(exit).collect();
+        let (node, job, incarnation) = part;
+        self.report(node, Report::Terminated { job, incarnation, ranks });
+    }
+
+    /// The timer that is due first fires.
+    pub(super) fn timer(&mut self) {
+        let first = (0..self.timers.len()).min_by_key(|index| self.timers[*index].0);
+        if let Some(index) = first {
+            let (at, job, incarnation, kind) = self.timers.remove(index);
+            self.now = self.now.max(at);
+            self.act(|core, now| core.timer(now, job, incarnation, kind));
+        }
+    }
+
+    /// Lets everything happen that must, until nothing is left.
+    ///
+    /// # Panics
+    /// When some job does not end.
+    pub(super) fn finish(&mut self) {
+        for node in (1..=NODES).map(NodeId) {
+            if !self.joined.contains(&node) {
+                self.node_up(node);
+            }
+        }
+        for _ in 0..ROUNDS_MAX {
+            while !self.stages.is_empty() {
+                self.staged(0, Ok(StageOutcome::default()));
+            }
+            while !self.starts.is_empty() {
+                self.started(0);
+            }
+            if let Some(part) = self.parts.keys().next().copied() {
+                self.part_over(part, ExitStatus::Code(0));
+            }
+            self.edge();
+            if self.unfinished().is_empty() {
+                return;
+            }
+        }
+        panic!("jobs do not end: {:?}", self.unfinished());
+    }
+
+    pub(super) fn unfinished(&self) -> Vec<JobId> {
+        let records = self.core.jobs.values();
+        records.filter(|r| !matches!(r.phase, Phase::Ended(_))).map(|r| r.id).collect()
+    }
+
+    pub(super) fn record(&self, job: JobId) -> &JobRecord {
+        &self.core.jobs[&job]
+    }
+}
