@@ -16,7 +16,7 @@ What follows PROGRAM belongs to it: options of storm come before.
 `submit` to a cluster prints the job's number and returns; output goes to
 storm-JOB.out in the current directory. `run`, and either of them on an embedded
 cluster, follows the job: output comes here, interrupting (Ctrl-C) cancels it,
-a second time ends storm at once.
+a second time ends storm at once. How it ended is told on standard error.
 
 In output names %j is the job, %r the rank, %n the node, %% a percent sign.
 
@@ -29,7 +29,10 @@ Exit status: that of the job when it is followed (`storm help`).";
 
 /// What to run, and how.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(
+    after_help = AFTER_HELP,
+    override_usage = "storm submit|run [OPTIONS] PROGRAM [ARGS]..."
+)]
 pub(crate) struct JobOptions {
     /// Number of processes [default: 1, or one per node with -N]
     #[arg(short = 'n', long = "ntasks", value_name = "N",

@@ -41,8 +41,13 @@ impl Output for QuietOutput {
         format!("{job}\n")
     }
 
-    fn cancelled(&self, _outcomes: &[CancelOutcome], _signalled: bool) -> String {
-        String::new()
+    fn cancelled(&self, outcomes: &[CancelOutcome], _signalled: bool) -> String {
+        outcomes.iter().fold(String::new(), |mut text, outcome| {
+            if let Some(error) = &outcome.error {
+                let _ = writeln!(text, "{} {error}", outcome.job);
+            }
+            text
+        })
     }
 
     fn up(&self, _kept: &KeptCluster) -> String {
