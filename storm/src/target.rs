@@ -96,9 +96,9 @@ mod tests {
     #[test]
     fn the_nearest_cluster_wins() {
         let order = ["option", "variable", "kept", "system"];
-        for first in 0..order.len() {
+        for (first, name) in order.into_iter().enumerate() {
             let given = std::array::from_fn(|index| index >= first);
-            assert_eq!(choices(given).socket(), Some(PathBuf::from(order[first])));
+            assert_eq!(choices(given).socket(), Some(PathBuf::from(name)));
         }
         assert_eq!(choices([false; 4]).socket(), None);
         assert!(choices([false; 4]).required().is_err());

@@ -53,7 +53,6 @@ impl ReplySink {
     ///
     /// # Errors
     /// Gives the reply back when there is no room, or the client is gone.
-    #[expect(clippy::result_large_err, reason = "the reply is handed back, not an error's detail")]
     pub fn try_send(&self, reply: Reply) -> Result<(), TrySendError<Reply>> {
         self.note(&reply);
         let line = ReplyLine { id: self.shared.id, reply };

@@ -14,6 +14,7 @@ use program::find_program;
 use shipped_files::ShippedFiles;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use storm_mm::api::Submission;
 use storm_rm::{InputSpec, JobSpec, OsBytes, OutputSpec, Owner, Program};
@@ -73,14 +74,15 @@ fn file_name(program: &OsStr) -> String {
 
 /// The absolute path that the nodes execute: it need not exist here.
 fn path_on_nodes(typed: &OsString) -> Result<PathBuf, Failure> {
-    let path = Path::new(typed);
-    if path.components().count() > 1 || path.is_absolute() {
-        return std::path::absolute(path).map_err(|error| Failure::of("working-directory", &error));
-    }
-    Ok(find_program(typed).map_err(|error| {
-        Failure::from(error)
-            .hint("with --no-bcast, give the path that the program has on the nodes")
-    })?)
+    let path = if typed.as_bytes().contains(&b'/') {
+        PathBuf::from(typed)
+    } else {
+        find_program(typed).map_err(|error| {
+            Failure::from(error)
+                .hint("with --no-bcast, give the path that the program has on the nodes")
+        })?
+    };
+    std::path::absolute(path).map_err(|error| Failure::of("working-directory", &error))
 }
 
 fn working_directory(chosen: Option<&Path>) -> Result<PathBuf, Failure> {

@@ -64,7 +64,7 @@ fn pending() -> JobView {
 
 fn breakdown() -> LaunchBreakdown {
     LaunchBreakdown {
-        read_ms: 3.14,
+        read_ms: 3.25,
         send_ms: 41.5,
         write_ms: 9.2,
         exec_ms: 65.3,
