@@ -145,3 +145,51 @@ struct Content {
     size_bytes: u64,
     used: SystemTime,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    /// A file of this content that was last used so long ago.
+    fn store(spool: &Spool, content: &[u8], age: Duration) -> ContentHash {
+        let hash = ContentHash::of(content);
+        let mut incoming = spool.receive(7, hash, content.len() as u64).expect("room");
+        incoming.write(content).expect("room");
+        incoming.finish().expect("it is what it claims to be");
+        let used = SystemTime::now() - age;
+        spool.open(7, &hash).and_then(|file| file.set_modified(used)).expect("ours");
+        hash
+    }
+
+    #[test]
+    fn room_is_made_of_what_nobody_needs_the_longest_unused_first() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let spool = Spool::open_directory(directory.path().to_owned(), 100).expect("a spool");
+        let needed = store(&spool, b"needed....", 4 * HOUR);
+        let oldest = store(&spool, b"oldest....", 3 * HOUR);
+        let older = store(&spool, b"older.....", 2 * HOUR);
+        let recent = store(&spool, b"recent....", Duration::ZERO);
+        let keep = HashSet::from([(7, needed)]);
+        assert_eq!(spool.make_room(30, &keep).expect("readable"), 30);
+        assert_eq!(spool.size_bytes(7, &oldest), None);
+        assert_eq!(spool.size_bytes(7, &older), Some(10));
+        assert_eq!(spool.make_room(0, &keep).expect("readable"), 20, "two must stay");
+        assert!(spool.size_bytes(7, &needed).is_some() && spool.size_bytes(7, &recent).is_some());
+    }
+
+    #[test]
+    fn what_an_earlier_manager_left_unfinished_is_removed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().to_owned();
+        let spool = Spool::open_directory(path.clone(), 100).expect("a spool");
+        let incoming = spool.receive(7, ContentHash::of(b"x"), 1).expect("room");
+        // As if the manager was killed.
+        std::mem::forget(incoming);
+        let count = || fs::read_dir(path.join("7")).expect("readable").count();
+        assert_eq!(count(), 1);
+        Spool::open_directory(path.clone(), 100).expect("a spool");
+        assert_eq!(count(), 0);
+    }
+}
