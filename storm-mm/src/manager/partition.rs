@@ -45,6 +45,16 @@ pub enum PartitionError {
         /// The other.
         second: String,
     },
+    /// It lists a node that is not configured.
+    #[error("partition {partition:?} has a node of index {index}, and there are {nodes} nodes")]
+    NoSuchNode {
+        /// The partition.
+        partition: String,
+        /// The index.
+        index: usize,
+        /// Nodes configured.
+        nodes: usize,
+    },
     /// Rows are named by a bit each.
     #[error(
         "partition {partition:?} allows {rows} rows; at most {} are possible",
@@ -82,6 +92,11 @@ impl Partition {
         for given in &config.partitions {
             if partitions.iter().any(|other| other.name == given.name) {
                 return Err(PartitionError::Duplicate(given.name.clone()));
+            }
+            let nodes = config.nodes.len();
+            if let Some(&index) = given.nodes.iter().find(|index| **index >= nodes) {
+                let partition = given.name.clone();
+                return Err(PartitionError::NoSuchNode { partition, index, nodes });
             }
             for index in &given.nodes {
                 if let Some(first) = owners.insert(*index, &given.name) {

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_mm::api::NodeState;
 use storm_mm::driver::{self, DriverConfig, DriverError};
-use storm_mm::journal::MemoryJournal;
+use storm_mm::journal::{Entry, Journal, MemoryJournal};
 use storm_mm::{Core, CoreConfig, NodeConfig, PartitionConfig};
 use storm_nm::modelled::{Model, ModelledHost, RankContext, Script, Step};
 use storm_nm::{NmConfig, NmExit};
@@ -78,6 +78,16 @@ impl Cluster {
         shape: Shape,
         journal: &MemoryJournal,
     ) -> Cluster {
+        Cluster::start_with(simulation, shape, journal.clone(), journal.entries())
+    }
+
+    /// The same on a journal that holds `entries`.
+    pub(crate) fn start_with(
+        simulation: &Simulation,
+        shape: Shape,
+        journal: impl Journal + 'static,
+        entries: Vec<Entry>,
+    ) -> Cluster {
         let plan = GlobalPlan::new(PlanConfig {
             max_nodes: shape.nodes,
             job_slots: shape.job_slots,
@@ -107,10 +117,10 @@ impl Cluster {
             cluster.start_node(node);
         }
         let mm = cluster.network.node(NodeId::MM);
-        let core = Core::new(core_config(&cluster.shape), journal.entries(), mm.runtime().now());
+        let core = Core::new(core_config(&cluster.shape), entries, mm.runtime().now());
         let core = core.expect("a sound configuration");
         let (plan, contents) = (cluster.plan.clone(), cluster.contents.clone());
-        let (journal, end) = (journal.clone(), cluster.mm_end.clone());
+        let end = cluster.mm_end.clone();
         let task = mm.runtime().clone().spawn(async move {
             let settings = DriverConfig::default();
             let ended = driver::run(mm, plan, core, journal, contents, requests, settings).await;

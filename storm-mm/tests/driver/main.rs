@@ -8,6 +8,7 @@ mod seeds;
 
 mod attached;
 mod deaths;
+mod durability;
 mod endings;
 mod launches;
 mod queues;

@@ -201,3 +201,23 @@ fn a_specification_that_no_heartbeat_can_carry_is_refused() {
     assert_eq!(refused.unwrap_err().code, crate::api::ErrorCode::TooLarge);
     check_all(&world);
 }
+
+#[test]
+fn partitions_that_make_no_sense_are_refused() {
+    use crate::{Core, PartitionError};
+    let refused = |change: fn(&mut crate::CoreConfig)| {
+        let mut config = super::world::config("gang", 2);
+        change(&mut config);
+        Core::new(config, [], storm_primitives::Instant::ORIGIN).err().expect("it is refused")
+    };
+    let error = refused(|config| config.partitions.clear());
+    assert_eq!(error, PartitionError::None);
+    let error = refused(|config| config.partitions[0].nodes.push(99));
+    assert!(matches!(error, PartitionError::NoSuchNode { index: 99, .. }), "{error}");
+    let error = refused(|config| config.partitions[0].nodes.push(0));
+    assert!(matches!(error, PartitionError::Overlap { .. }), "{error}");
+    let error = refused(|config| config.partitions[0].sched = "lottery".to_owned());
+    assert!(matches!(error, PartitionError::Policy { .. }), "{error}");
+    let error = refused(|config| config.partitions.push(config.partitions[0].clone()));
+    assert!(matches!(error, PartitionError::Duplicate(_)), "{error}");
+}
