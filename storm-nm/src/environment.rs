@@ -8,8 +8,10 @@ use storm_rm::Rank;
 /// What a node is called, by its id and by its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeNames {
-    /// The id, `n3`: in messages, `STORM_NODELIST`, `%n`.
+    /// The id: `STORM_NODE_ID`.
     pub node: NodeId,
+    /// The name: `%n` in output files.
+    pub name: String,
     /// The address that ranks of other nodes reach this one by.
     pub address: String,
 }

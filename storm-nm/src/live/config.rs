@@ -3,15 +3,14 @@
 use crate::NmConfig;
 use std::path::PathBuf;
 use storm_pl::{KeeperConfig, StartMethod};
-use storm_primitives::NodeId;
 
 /// What a node manager on a real node must be told.
 #[derive(Clone, Debug)]
 pub struct LiveConfig {
     /// Name of the cluster; with the node it names the node's control group.
     pub cluster: String,
-    /// The node.
-    pub node: NodeId,
+    /// The node's name: it names the control group, and `%n` in output files.
+    pub name: String,
     /// Processing elements offered: the most ranks of one job.
     pub pes: u16,
     /// The address that ranks of other nodes reach this one by.
@@ -45,10 +44,10 @@ pub struct LiveConfig {
 
 impl LiveConfig {
     /// A node with the defaults.
-    pub fn new(cluster: String, node: NodeId, pes: u16, address: String, dir: PathBuf) -> Self {
+    pub fn new(cluster: String, name: String, pes: u16, address: String, dir: PathBuf) -> Self {
         LiveConfig {
             cluster,
-            node,
+            name,
             pes,
             address,
             dir,
@@ -69,7 +68,7 @@ impl LiveConfig {
     pub(super) fn keeper(&self) -> KeeperConfig {
         KeeperConfig {
             cluster: self.cluster.clone(),
-            node: self.node.to_string(),
+            node: self.name.clone(),
             capacity: self.pes,
             cgroup_parent: self.cgroup_parent.clone(),
             signals_only: self.signals_only,

@@ -101,10 +101,10 @@ pub(super) fn rank_spec(
 
 /// A file of its own is emptied first; one that ranks share is appended to.
 fn output_file(task: &JobTask, rank: Rank, names: &NodeNames, pattern: &OsBytes) -> Output {
-    let (job, node) = (task.launch.job, names.node.to_string());
-    let path = expand_pattern(pattern, job, rank, &node);
+    let (job, node) = (task.launch.job, &names.name);
+    let path = expand_pattern(pattern, job, rank, node);
     let shared =
-        task.spec().procs > 1 && path == expand_pattern(pattern, job, Rank(u32::MAX), &node);
+        task.spec().procs > 1 && path == expand_pattern(pattern, job, Rank(u32::MAX), node);
     Output::File { path: path.as_os_str().into(), append: shared }
 }
 

@@ -23,6 +23,7 @@ use std::time::Duration;
 use storm_pl::{
     Freezer, Keeper, KeeperEvents, KeeperHandle, PadId, PlIndex, PlaceFailure, PlaceId,
 };
+use storm_primitives::NodeId;
 use storm_rm::{InputSpec, Rank};
 use thiserror::Error;
 use tokio::sync::{Mutex, Notify, mpsc, oneshot};
@@ -54,7 +55,8 @@ pub enum AttachError {
 pub struct LiveHost {
     config: LiveConfig,
     capabilities: Vec<String>,
-    names: NodeNames,
+    /// As the network numbered it.
+    node: Cell<NodeId>,
     keeper: KeeperHandle,
     sources: Mutex<Sources>,
     /// To [`Sources::local`].
@@ -95,7 +97,7 @@ impl LiveHost {
         let (events, local) = mpsc::channel(EVENTS_MAX);
         Ok(LiveHost {
             capabilities,
-            names: NodeNames { node: config.node, address: config.address.clone() },
+            node: Cell::new(NodeId::MM),
             pads: pads.map_err(AttachError::Keeper)?,
             keeper,
             sources: Mutex::new(Sources { keeper: keeper_events, local, keeper_ended: false }),
@@ -109,6 +111,11 @@ impl LiveHost {
             keeper_left: Notify::new(),
             config,
         })
+    }
+
+    /// The network has numbered this node: for what it tells its ranks.
+    pub fn joined_as(&self, node: NodeId) {
+        self.node.set(node);
     }
 
     fn job(&self, key: JobKey) -> Option<Rc<LiveJob>> {
@@ -160,7 +167,12 @@ impl LiveHost {
 
     fn start_rank(&self, job: &LiveJob, rank: Rank, pl: PlIndex) -> Result<(), LaunchRefused> {
         let key = job.task.key();
-        let rank_spec = rank_spec(&job.task, rank, &self.names, &job.directory);
+        let names = NodeNames {
+            node: self.node.get(),
+            name: self.config.name.clone(),
+            address: self.config.address.clone(),
+        };
+        let rank_spec = rank_spec(&job.task, rank, &names, &job.directory);
         let launching = self
             .keeper
             .launch(job.pad, pl, &job.spec, &rank_spec)

@@ -63,11 +63,11 @@ where
     F: Future<Output = Result<P, E>>,
     E: Into<Box<dyn Error + Send + Sync>>,
 {
-    tracing::info!(node = %config.node, "{}", keeper.capabilities());
+    tracing::info!(node = %config.name, "{}", keeper.capabilities());
     if let Some(priority) = config.realtime_priority
         && let Err(refused) = storm_pl::realtime::become_realtime(priority)
     {
-        tracing::warn!(node = %config.node, %refused, "strobes are handled by an ordinary thread");
+        tracing::warn!(node = %config.name, %refused, "strobes are handled by an ordinary thread");
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -79,7 +79,10 @@ where
     let exit = local.block_on(&runtime, async {
         let host = LiveHost::attach(keeper, config)?;
         match join().await {
-            Ok(primitives) => Ok(run(primitives, plan, host, nm).await),
+            Ok(primitives) => {
+                host.joined_as(primitives.node());
+                Ok(run(primitives, plan, host, nm).await)
+            }
             Err(error) => {
                 host.leave().await;
                 Err(ServeError::Join(error.into()))

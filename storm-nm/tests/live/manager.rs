@@ -53,7 +53,7 @@ pub(crate) fn plan() -> GlobalPlan {
 /// A node of two PEs whose keeper is this program.
 pub(crate) fn node_config(node: NodeId, dir: PathBuf) -> LiveConfig {
     let cluster = format!("nmtest-{}", std::process::id());
-    let mut config = LiveConfig::new(cluster, node, 2, "127.0.0.1".to_owned(), dir);
+    let mut config = LiveConfig::new(cluster, node.to_string(), 2, "127.0.0.1".to_owned(), dir);
     config.start =
         StartMethod::Exec { program: "/proc/self/exe".into(), args: vec!["keeper".into()] };
     config
@@ -98,6 +98,7 @@ impl Cluster {
         config.signals_only = signals_only;
         let keeper = start_keeper(&config).expect("a keeper");
         let host = LiveHost::attach(keeper, config.clone()).expect("a node");
+        host.joined_as(id);
         let manager = run(node, self.plan.clone(), host, config.nm);
         self.managers.borrow_mut().push(spawn_local(manager));
     }

@@ -93,12 +93,18 @@ pub(crate) struct NmOptions {
     /// Address to listen on for other nodes; by default the one that reaches the MM
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) listen: Option<NodeAddress>,
-    /// The cluster's key, as the Machine Manager has it
+    /// The cluster's name, as the Machine Manager has it
+    #[arg(long, value_name = "NAME", default_value = "storm", conflicts_with = "config")]
+    pub(crate) cluster: String,
+    /// The cluster's configuration file: needed where it changes sizes of the network
     #[arg(long, value_name = "FILE")]
-    pub(crate) key_file: Option<PathBuf>,
-    /// Leave at end of file on this descriptor
-    #[arg(long, value_name = "FD")]
-    pub(crate) lifeline_fd: Option<RawFd>,
+    pub(crate) config: Option<PathBuf>,
+    /// End when the Machine Manager is gone, instead of waiting for its return
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Write the times of the last switches to DIR/NAME.csv at the end
+    #[arg(long, value_name = "DIR", env = "STORM_SWITCH_LOG")]
+    pub(crate) switch_log: Option<PathBuf>,
 }
 
 /// A host, by name or number, and a port.

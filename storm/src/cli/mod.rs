@@ -9,7 +9,7 @@ mod job_options;
 mod list_options;
 
 pub(crate) use cluster_options::{ClusterOptions, EmbeddedOptions, UpOptions};
-pub(crate) use daemon_options::{MmOptions, NmOptions, NodeAddress};
+pub(crate) use daemon_options::{MmOptions, NmOptions};
 pub(crate) use job_options::{BcastArgument, InputArgument, JobOptions};
 pub(crate) use list_options::{
     CancelOptions, HistOptions, JobArgument, NodesOptions, QueueOptions,

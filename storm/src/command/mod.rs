@@ -6,7 +6,7 @@ mod listing;
 mod progress;
 
 use crate::cli::{Cli, ClusterOptions, Command};
-use crate::daemon::{DaemonError, run_mm, run_nm};
+use crate::daemon::{run_mm, run_nm};
 use crate::failure::Failure;
 use crate::local_cluster::StateDir;
 use crate::output::{self, Output};
@@ -83,8 +83,3 @@ fn note(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-impl From<DaemonError> for Failure {
-    fn from(error: DaemonError) -> Failure {
-        Failure::of("daemon", &error)
-    }
-}

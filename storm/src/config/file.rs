@@ -29,8 +29,6 @@ pub(crate) struct MmConfig {
     /// Journal and spool.
     #[serde(default = "default_state_dir")]
     pub(crate) state_dir: PathBuf,
-    /// The cluster's key; without one, nodes are only taken from loopback.
-    pub(crate) key_file: Option<PathBuf>,
     /// Users who may end other users' jobs and the cluster, besides root.
     #[serde(default)]
     pub(crate) admins: Vec<u32>,

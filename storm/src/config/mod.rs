@@ -25,7 +25,7 @@ mod resolve;
 mod written_time;
 
 pub(crate) use error::{ConfigError, ConfigProblem};
-pub(crate) use file::{MmConfig, NetworkConfig, PartitionEntry};
+pub(crate) use file::{MmConfig, NetworkConfig, PartitionEntry, TimeoutConfig};
 pub(crate) use resolve::{ClusterPlan, PlannedNode, PlannedPartition};
 
 #[cfg(test)]

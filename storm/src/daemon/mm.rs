@@ -1,9 +1,310 @@
 //! The Machine Manager's main.
 
-use super::DaemonError;
+use super::local_nodes::LocalNodes;
+use super::settings::Settings;
+use super::{DaemonError, descriptor, start_log};
 use crate::cli::MmOptions;
+use crate::local_cluster::Ready;
+use nix::unistd::{getegid, geteuid};
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+use std::rc::Rc;
+use storm_backend_tcp::{NameTable, Root, RootConfig, TcpPrimitives};
+use storm_mm::api::{
+    ApiError, Call, ErrorCode, ManagerRequest, Peer, ReplySink, Server, ServerLimits, Spool,
+    reply_channel,
+};
+use storm_mm::driver::{self, DriverConfig};
+use storm_mm::journal::RedbJournal;
+use storm_mm::{Core, SpoolContents};
+use storm_primitives::{Primitives, Runtime};
+use storm_rm::GlobalPlan;
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::{LocalSet, spawn_local};
+
+/// Requests of clients that may wait for the core.
+const WAITING_CALLS: usize = 1024;
+/// Bytes of replies to our own requests.
+const OWN_REPLY_BYTES: usize = 64 << 10;
 
 /// Runs a Machine Manager until it is told to end.
-pub(crate) fn run_mm(_options: MmOptions) -> Result<(), DaemonError> {
-    Err(DaemonError::NotBuilt("the Machine Manager"))
+pub(crate) fn run_mm(options: MmOptions) -> Result<(), DaemonError> {
+    start_log();
+    let adopt = |number| {
+        descriptor::adopt(number)
+            .map_err(|source| DaemonError::System { what: "an inherited descriptor", source })
+    };
+    let lifeline = options.lifeline_fd.map(adopt).transpose()?;
+    let ready = options.ready_fd.map(adopt).transpose()?;
+    let settings = match Settings::read(&options) {
+        Ok(settings) => settings,
+        Err(error) => return Err(refuse(ready, error)),
+    };
+    if let Err(refused) =
+        storm_pl::realtime::become_realtime(storm_pl::realtime::DEFAULT_PRIORITY)
+    {
+        tracing::warn!(%refused, "strobes are issued by an ordinary thread");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| DaemonError::System { what: "the event loop", source })?;
+    let outcome = LocalSet::new().block_on(&runtime, serve(&settings, lifeline, ready));
+    runtime.shutdown_background();
+    if let Some(local) = &settings.local {
+        remove_local(&local.runtime_dir);
+    }
+    outcome
+}
+
+/// Tells whoever waits for the start that there will be none.
+fn refuse(ready: Option<OwnedFd>, error: DaemonError) -> DaemonError {
+    if let Some(ready) = ready {
+        let causes: Vec<String> =
+            std::iter::successors(std::error::Error::source(&error), |source| source.source())
+                .map(ToString::to_string)
+                .collect();
+        let mut refusal = ApiError::new(ErrorCode::Internal, error.to_string());
+        if !causes.is_empty() {
+            refusal = refusal.why(causes.join(": "));
+        }
+        // Nobody may be waiting any more.
+        let _ = Ready::Failed { error: refusal }.tell(ready);
+    }
+    error
+}
+
+async fn serve(
+    settings: &Settings,
+    lifeline: Option<OwnedFd>,
+    ready: Option<OwnedFd>,
+) -> Result<(), DaemonError> {
+    let manager = match Manager::open(settings) {
+        Ok(manager) => manager,
+        Err(error) => return Err(refuse(ready, error)),
+    };
+    let Manager { root, plan, core, journal, spool, listener } = manager;
+    let primitives = root.handle();
+    let (calls, waiting) = async_channel::bounded(WAITING_CALLS);
+    let contents = SpoolContents::new(Rc::new(open_spool(settings)?));
+    let server = Server::new(spool, ServerLimits::default(), calls.clone());
+    let serving = spawn_local(server.serve(listener));
+    let config = DriverConfig { heartbeat_interval: settings.heartbeat, ..DriverConfig::default() };
+    let driver = driver::run(primitives.clone(), plan, core, journal, contents, waiting, config);
+    let ender = spawn_local(end_on_request(lifeline, calls.clone()));
+    let mut driver = std::pin::pin!(driver);
+    let nodes = match &settings.local {
+        None => {
+            announce(settings, &root, ready);
+            None
+        }
+        Some(local) => {
+            let start = start_local(settings, local, &root, &primitives, &calls, ready);
+            tokio::select! {
+                ended = &mut driver => return Ok(ended?),
+                started = start => Some(started?),
+            }
+        }
+    };
+    let ended = driver.await;
+    ender.abort();
+    drop(calls);
+    // The last replies are on their way.
+    let _ = serving.await;
+    drop(root);
+    if let Some(nodes) = nodes {
+        nodes.leave().await;
+    }
+    let _ = fs::remove_file(&settings.socket);
+    Ok(ended?)
+}
+
+/// What a manager holds open.
+struct Manager {
+    root: Root,
+    plan: GlobalPlan,
+    core: Core,
+    journal: RedbJournal,
+    spool: Spool,
+    listener: UnixListener,
+}
+
+impl Manager {
+    fn open(settings: &Settings) -> Result<Manager, DaemonError> {
+        let at = |path: &Path| {
+            let path = path.to_owned();
+            move |source| DaemonError::Path { path, source }
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o711)
+            .create(&settings.state_dir)
+            .map_err(at(&settings.state_dir))?;
+        let path = settings.state_dir.join("journal.redb");
+        let (journal, entries) = RedbJournal::open(&path)
+            .map_err(|source| DaemonError::Journal { path, source })?;
+        let plan = GlobalPlan::new(settings.global_plan());
+        let names = settings.plan.nodes.iter().map(|node| node.name.clone());
+        let mut config =
+            RootConfig::new(settings.listen, plan.layout.clone(), NameTable::fixed(names));
+        config.cluster.clone_from(&settings.cluster);
+        config.fanout = settings.network.fan_out;
+        config.patience.stall_timeout = settings.node_dead / 2;
+        config.patience.ping_timeout = settings.node_dead / 2;
+        let listen = settings.listen;
+        let root = Root::bind(config).map_err(|source| DaemonError::Listen { listen, source })?;
+        let now = root.handle().runtime().now();
+        let core = Core::new(settings.core_config(now), entries, now)?;
+        let spool = open_spool(settings)?;
+        let listener = listen_for_clients(settings).map_err(at(&settings.socket))?;
+        Ok(Manager { root, plan, core, journal, spool, listener })
+    }
+}
+
+fn open_spool(settings: &Settings) -> Result<Spool, DaemonError> {
+    let path = settings.state_dir.join("spool");
+    Spool::open_directory(path.clone(), Spool::DEFAULT_FILE_LIMIT_BYTES)
+        .map_err(|source| DaemonError::Path { path, source })
+}
+
+/// Everybody may connect: who asks is known from the kernel. A socket that a
+/// dead manager left is replaced.
+fn listen_for_clients(settings: &Settings) -> io::Result<UnixListener> {
+    let socket = &settings.socket;
+    if let Some(directory) = socket.parent() {
+        DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
+    }
+    if std::os::unix::net::UnixStream::connect(socket).is_ok() {
+        return Err(io::Error::new(io::ErrorKind::AddrInUse, "another manager answers there"));
+    }
+    match fs::remove_file(socket) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let listener = UnixListener::bind(socket)?;
+    fs::set_permissions(socket, Permissions::from_mode(0o666))?;
+    Ok(listener)
+}
+
+fn announce(settings: &Settings, root: &Root, ready: Option<OwnedFd>) {
+    tracing::info!(
+        cluster = %settings.cluster,
+        nodes = settings.plan.nodes.len(),
+        listen = %root.local_addr(),
+        socket = %settings.socket.display(),
+        "the Machine Manager is up"
+    );
+    if let Some(ready) = ready {
+        let nodes = settings.plan.nodes.len() as u32;
+        let pes = settings.local.as_ref().map_or(0, |local| local.pes);
+        let up = Ready::Ready { socket: settings.socket.clone(), nodes, pes };
+        // Nobody may be waiting any more.
+        let _ = up.tell(ready);
+    }
+}
+
+async fn start_local(
+    settings: &Settings,
+    local: &super::settings::LocalCluster,
+    root: &Root,
+    primitives: &TcpPrimitives,
+    calls: &async_channel::Sender<Call>,
+    ready: Option<OwnedFd>,
+) -> Result<LocalNodes, DaemonError> {
+    let started = LocalNodes::start(local, root.local_addr(), &settings.cluster)
+        .map_err(|source| DaemonError::System { what: "a Node Manager", source });
+    let joined = match started {
+        Ok(mut nodes) => match nodes.joined(primitives.membership()).await {
+            Ok(()) => all_up(calls, primitives, local.nodes).await.map(|()| nodes),
+            Err(error) => Err(error),
+        },
+        Err(error) => Err(error),
+    };
+    match joined {
+        Ok(nodes) => {
+            announce(settings, root, ready);
+            Ok(nodes)
+        }
+        Err(error) => Err(refuse(ready, error)),
+    }
+}
+
+/// Waits until the core counts every node as up: each has said what it is.
+async fn all_up(
+    calls: &async_channel::Sender<Call>,
+    primitives: &TcpPrimitives,
+    nodes: u32,
+) -> Result<(), DaemonError> {
+    /// Between two looks; the nodes need about as long.
+    const POLL: std::time::Duration = std::time::Duration::from_millis(2);
+    /// Looks before it is given up: 20 s.
+    const POLLS: u32 = 10_000;
+    let mut up = 0;
+    for _ in 0..POLLS {
+        if let Some(storm_mm::api::Reply::Status { status }) =
+            ask(calls, ManagerRequest::Status).await
+        {
+            up = status.nodes_up;
+        }
+        if up >= nodes {
+            return Ok(());
+        }
+        primitives.runtime().sleep(POLL).await;
+    }
+    Err(DaemonError::NodesLate { joined: up as usize, nodes })
+}
+
+/// Ends the cluster on SIGTERM, SIGINT, or when the lifeline is cut.
+async fn end_on_request(lifeline: Option<OwnedFd>, calls: async_channel::Sender<Call>) {
+    let (Ok(mut term), Ok(mut int)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        tracing::error!("signals cannot be received");
+        return;
+    };
+    let cut = async {
+        match lifeline {
+            Some(lifeline) => {
+                // An unreadable lifeline is a cut one.
+                let _ = descriptor::end_of_file(lifeline).await;
+            }
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = term.recv() => tracing::info!("asked to end by SIGTERM"),
+        _ = int.recv() => tracing::info!("asked to end by SIGINT"),
+        () = cut => tracing::info!("the owner of this cluster is gone"),
+    }
+    ask(&calls, ManagerRequest::Shutdown).await;
+}
+
+/// Puts a request of our own to the core.
+async fn ask(
+    calls: &async_channel::Sender<Call>,
+    request: ManagerRequest,
+) -> Option<storm_mm::api::Reply> {
+    let peer = Peer {
+        uid: geteuid().as_raw(),
+        gid: getegid().as_raw(),
+        pid: std::process::id() as i32,
+    };
+    let answers = reply_channel(OWN_REPLY_BYTES);
+    let replies: ReplySink = answers.sink(1, false);
+    calls.send(Call { peer, request, replies }).await.ok()?;
+    answers.next().await.map(|line| line.reply)
+}
+
+/// Removes what a local cluster kept. Only inside of the directory that it was
+/// given for its own.
+fn remove_local(directory: &Path) {
+    if let Err(error) = fs::remove_dir_all(directory)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(directory = %directory.display(), %error, "not removed");
+    }
 }

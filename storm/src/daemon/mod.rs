@@ -1,17 +1,101 @@
-//! The mains of the two daemons.
+//! The mains of the two daemons: they read the configuration, open what the
+//! daemon needs, and hand over. What the daemons do is not here.
 
+mod descriptor;
+mod local_nodes;
 mod mm;
 mod nm;
+mod settings;
 
 pub(crate) use mm::run_mm;
 pub(crate) use nm::run_nm;
 
+use crate::config::{ConfigError, ConfigProblem};
+use crate::failure::Failure;
+use std::io;
+use std::path::PathBuf;
+use storm_mm::driver::DriverError;
+use storm_mm::journal::JournalError;
+use storm_nm::live::ServeError;
 use thiserror::Error;
 
-/// Why a daemon ended.
+/// Why a daemon did not start, or ended before its time.
 #[derive(Debug, Error)]
 pub(crate) enum DaemonError {
-    /// The daemon is not part of this binary.
-    #[error("{0} is not built into this binary")]
-    NotBuilt(&'static str),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("the cluster cannot be planned")]
+    Plan(#[from] ConfigProblem),
+    #[error("the policies cannot be set up")]
+    Partition(#[from] storm_mm::PartitionError),
+    #[error("the journal {} cannot be used", path.display())]
+    Journal { path: PathBuf, source: JournalError },
+    #[error("{} cannot be used", path.display())]
+    Path { path: PathBuf, source: io::Error },
+    #[error("cannot listen for nodes on {listen}")]
+    Listen { listen: std::net::SocketAddr, source: io::Error },
+    #[error("{what} cannot be set up")]
+    System { what: &'static str, source: io::Error },
+    #[error("a Node Manager of the local cluster ended before it joined")]
+    NodeDied,
+    #[error("{joined} of {nodes} local nodes joined in time")]
+    NodesLate { joined: usize, nodes: u32 },
+    #[error("the Machine Manager stopped")]
+    Driver(#[from] DriverError),
+    #[error("the keeper of processes cannot be started")]
+    Keeper(#[from] storm_pl::StartError),
+    #[error("the Node Manager stopped")]
+    Serve(#[from] ServeError),
+    #[error("the Machine Manager's address {address} cannot be resolved")]
+    Resolve { address: String, source: io::Error },
+    #[error("the Node Manager stopped: {reason}")]
+    NodeStopped { reason: String },
+}
+
+impl DaemonError {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            DaemonError::Config(_) | DaemonError::Plan(_) | DaemonError::Partition(_) => {
+                Some("correct the file; `storm mm --help` shows an example")
+            }
+            DaemonError::Listen { .. } => {
+                Some("is another manager running? `listen` in the configuration names the address")
+            }
+            DaemonError::Journal { .. } => {
+                Some("is another manager using this state-dir? else move the file away")
+            }
+            DaemonError::Path { .. } => Some("check that it exists and who may write to it"),
+            DaemonError::Keeper(_) => Some("is a Node Manager of this name running here already?"),
+            DaemonError::Serve(_) | DaemonError::Resolve { .. } => {
+                Some("check --mm and --name, and that the manager runs the same version")
+            }
+            DaemonError::System { .. }
+            | DaemonError::NodeDied
+            | DaemonError::NodesLate { .. }
+            | DaemonError::Driver(_)
+            | DaemonError::NodeStopped { .. } => None,
+        }
+    }
+}
+
+impl From<DaemonError> for Failure {
+    fn from(error: DaemonError) -> Failure {
+        let failure = Failure::of("daemon", &error);
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+/// Logs to standard error, as `STORM_LOG` asks (`info` unless set).
+fn start_log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("STORM_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    // Only the first call in a process has an effect.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(false)
+        .try_init();
 }

@@ -1,9 +1,166 @@
 //! The Node Manager's main.
 
-use super::DaemonError;
+use super::settings::plan_config;
+use super::{DaemonError, start_log};
 use crate::cli::NmOptions;
+use crate::config::{MmConfig, NetworkConfig};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use storm_backend_tcp::{JoinError, Node, NodeConfig, TcpPrimitives};
+use storm_nm::ExitReason;
+use storm_nm::live::{LiveConfig, serve, start_keeper};
+use storm_primitives::Primitives;
+use storm_rm::GlobalPlan;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::spawn_local;
+
+/// Marks a Node Manager that had joined before: it waits for its manager's
+/// return, however long that takes.
+const REJOIN: &str = "STORM_NM_REJOIN";
+/// How long the first join is tried: a wrong address should be told soon.
+const FIRST_JOIN_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a node waits for a manager that it knew.
+const REJOIN_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Runs a Node Manager until it is told to end.
-pub(crate) fn run_nm(_options: NmOptions) -> Result<(), DaemonError> {
-    Err(DaemonError::NotBuilt("the Node Manager"))
+pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
+    start_log();
+    let root = options.mm.resolve().map_err(|source| DaemonError::Resolve {
+        address: options.mm.as_str().to_owned(),
+        source,
+    })?;
+    let address = own_address(root)
+        .map_err(|source| DaemonError::System { what: "a route to the manager", source })?;
+    let (cluster, network, nodes) = shared_settings(&options)?;
+    let dir = work_dir(&options)?;
+    let pes = options.pes.unwrap_or_else(processors);
+    let pes = u16::try_from(pes).unwrap_or(u16::MAX);
+    let mut config = LiveConfig::new(
+        cluster.clone(),
+        options.name.clone(),
+        pes,
+        address.to_string(),
+        dir.clone(),
+    );
+    config.switch_log =
+        options.switch_log.as_ref().map(|dir| dir.join(format!("{}.csv", options.name)));
+    let once = options.once;
+    if once {
+        // A cluster for one job needs one place for it per node at the start.
+        config.pads = 1;
+    }
+    let keeper = start_keeper(&config)?;
+    let plan = GlobalPlan::new(plan_config(&network, nodes));
+    let layout = plan.layout.clone();
+    let join = || async move {
+        let listen = options.listen.as_ref().map_or_else(
+            || Ok(SocketAddr::new(address, 0)),
+            |listen| listen.resolve().map_err(JoinError::Io),
+        )?;
+        let mut node = NodeConfig::new(root, options.name.clone(), listen, layout);
+        node.cluster = cluster;
+        let rejoins = std::env::var_os(REJOIN).is_some();
+        node.join_timeout = if rejoins { REJOIN_TIMEOUT } else { FIRST_JOIN_TIMEOUT };
+        join_cluster(node).await
+    };
+    let exit = serve(keeper, config, plan, join)?;
+    // Empty by now; one that holds what is not ours stays.
+    let _ = fs::remove_dir(&dir);
+    match exit.reason {
+        ExitReason::Shutdown => Ok(()),
+        ExitReason::Disconnected if once || ASKED_TO_END.load(Ordering::Relaxed) => Ok(()),
+        ExitReason::Disconnected => Err(start_again()),
+        reason => Err(DaemonError::NodeStopped { reason: reason.to_string() }),
+    }
+}
+
+/// A signal asked this Node Manager to end.
+static ASKED_TO_END: AtomicBool = AtomicBool::new(false);
+
+/// Joins, and leaves when a signal asks for it.
+async fn join_cluster(config: NodeConfig) -> Result<TcpPrimitives, JoinError> {
+    let (mut term, mut int) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let joined = tokio::select! {
+        joined = Node::join(config) => joined?,
+        _ = term.recv() => return Err(interrupted()),
+        _ = int.recv() => return Err(interrupted()),
+    };
+    tracing::info!(node = %joined.node(), "joined the cluster");
+    let leaving = joined.clone();
+    spawn_local(async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+        ASKED_TO_END.store(true, Ordering::Relaxed);
+        leaving.shut_down();
+    });
+    Ok(joined)
+}
+
+fn interrupted() -> JoinError {
+    JoinError::Io(io::ErrorKind::Interrupted.into())
+}
+
+/// The manager is gone: this process starts anew, with fresh memory and a fresh
+/// keeper, and waits for the manager's return. Returns only if that fails.
+fn start_again() -> DaemonError {
+    tracing::warn!("cut off from the cluster; joining again");
+    let error = match std::env::current_exe() {
+        Ok(program) => {
+            Command::new(program).args(std::env::args_os().skip(1)).env(REJOIN, "1").exec()
+        }
+        Err(error) => error,
+    };
+    DaemonError::System { what: "a new start", source: error }
+}
+
+/// The address by which this host reaches the manager; nothing is sent.
+fn own_address(root: SocketAddr) -> io::Result<IpAddr> {
+    let any: SocketAddr = match root {
+        SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(root)?;
+    Ok(socket.local_addr()?.ip())
+}
+
+/// What must be the same as the manager's: the cluster's name and the sizes.
+fn shared_settings(
+    options: &NmOptions,
+) -> Result<(String, NetworkConfig, usize), DaemonError> {
+    match &options.config {
+        Some(file) => {
+            let config = MmConfig::read(file)?;
+            let nodes = config.plan()?.nodes.len();
+            Ok((config.cluster, config.network, nodes))
+        }
+        None => Ok((options.cluster.clone(), NetworkConfig::default(), 0)),
+    }
+}
+
+/// Where the jobs' files go: in memory, unless told otherwise.
+fn work_dir(options: &NmOptions) -> Result<PathBuf, DaemonError> {
+    let dir = options.work_dir.clone().unwrap_or_else(|| {
+        let name = format!("storm-nm-{}-{}", nix::unistd::geteuid(), options.name);
+        crate::local_cluster::memory_directory().join(name)
+    });
+    // The jobs' users must be able to pass through it.
+    match DirBuilder::new().recursive(true).mode(0o711).create(&dir) {
+        Ok(()) => Ok(dir),
+        Err(source) => Err(DaemonError::Path { path: dir, source }),
+    }
+}
+
+fn processors() -> u32 {
+    std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
 }

@@ -18,7 +18,7 @@ pub(crate) use error::LocalClusterError;
 pub(crate) use kept::{KeptCluster, StateDir};
 pub(crate) use process::ProcessIdentity;
 pub(crate) use ready::Ready;
-pub(crate) use runtime_dir::RuntimeDir;
+pub(crate) use runtime_dir::{RuntimeDir, memory_directory};
 pub(crate) use start::{LocalClusterShape, start_embedded, start_kept};
 
 /// Name of the client API's socket in a local cluster's directory.

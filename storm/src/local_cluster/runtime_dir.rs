@@ -52,6 +52,13 @@ impl RuntimeDir {
     }
 }
 
+/// A directory in memory where programs can be executed; else one for temporary
+/// files.
+pub(crate) fn memory_directory() -> PathBuf {
+    let memory = PathBuf::from(MEMORY);
+    if is_suitable(&memory, 0) { memory } else { std::env::temp_dir() }
+}
+
 /// Programs can be executed there, and it has the room.
 fn is_suitable(base: &Path, needed_bytes: u64) -> bool {
     let Ok(found) = statvfs(base) else { return false };

@@ -9,6 +9,7 @@ use nix::unistd::pipe2;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -178,6 +179,8 @@ fn spawn(
         .args(["--partition-sched", &shape.sched.join(",")])
         .args(["--quantum", &format!("{}us", shape.quantum.as_micros())])
         .args(["--ready-fd", &ready_write.as_raw_fd().to_string()])
+        // The terminal's Ctrl-C is for us: we cancel the job, then the cluster ends.
+        .process_group(0)
         .stdin(Stdio::null())
         .stdout(log)
         .stderr(log_too);

@@ -1,0 +1,35 @@
+//! Descriptors that the parent left open for us and named by number.
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use std::io;
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+
+/// Highest descriptor that belongs to the process itself.
+const STDERR: RawFd = 2;
+
+/// Takes over a descriptor, which no program that we start will inherit.
+///
+/// # Errors
+/// It is not open, or is one of the three standard ones.
+pub(super) fn adopt(number: RawFd) -> io::Result<OwnedFd> {
+    if number <= STDERR {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: borrowed for this one call, which fails with EBADF when the
+    // number is not an open descriptor.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    fcntl(borrowed, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    // SAFETY: it is open, and nothing in this process owns it: it was made by
+    // the parent and named on the command line, which is read once.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Completes at the end of file of the pipe: when nobody holds its other end.
+pub(super) async fn end_of_file(lifeline: OwnedFd) -> io::Result<()> {
+    let mut receiver = pipe::Receiver::from_owned_fd(lifeline)?;
+    let mut ignored = [0; 64];
+    while receiver.read(&mut ignored).await? > 0 {}
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! The Node Managers of a local cluster: real processes of this machine.
+
+use super::DaemonError;
+use super::settings::LocalCluster;
+use std::io;
+use std::net::SocketAddr;
+use std::process::Stdio;
+use std::time::Duration;
+use storm_primitives::{Membership, NodeId};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+/// How long all nodes may take to join.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(50);
+/// How long all nodes may take to leave, before they are killed.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// The processes.
+pub(super) struct LocalNodes {
+    children: Vec<Child>,
+}
+
+impl LocalNodes {
+    /// Starts one process per node.
+    pub(super) fn start(local: &LocalCluster, root: SocketAddr, cluster: &str) -> io::Result<Self> {
+        let program = std::env::current_exe()?;
+        let start = |index: u32| {
+            let name = format!("n{index}");
+            Command::new(&program)
+                .arg("nm")
+                .args(["--mm", &root.to_string(), "--name", &name, "--cluster", cluster])
+                .args(["--pes", &local.pes.to_string()])
+                .arg("--work-dir")
+                .arg(local.runtime_dir.join("nodes").join(&name))
+                .arg("--once")
+                .stdin(Stdio::null())
+                .kill_on_drop(true)
+                .spawn()
+        };
+        let children = (1..=local.nodes).map(start).collect::<io::Result<_>>()?;
+        Ok(LocalNodes { children })
+    }
+
+    /// Waits until all have joined.
+    pub(super) async fn joined(&mut self, membership: &Membership) -> Result<(), DaemonError> {
+        let nodes = self.children.len();
+        let count = || membership.alive().iter().filter(|node| *node != NodeId::MM).count();
+        let all = async {
+            let mut epoch = membership.epoch();
+            while count() < nodes {
+                epoch = membership.changed(epoch).await;
+            }
+        };
+        let died = self.children.iter_mut().map(|child| Box::pin(child.wait()));
+        let any_died = futures_util::future::select_all(died);
+        let ended = tokio::select! {
+            ended = timeout(JOIN_TIMEOUT, all) => ended.is_ok(),
+            _ = any_died => return Err(DaemonError::NodeDied),
+        };
+        if ended {
+            return Ok(());
+        }
+        Err(DaemonError::NodesLate { joined: count(), nodes: nodes as u32 })
+    }
+
+    /// Waits until all have left; kills those that do not.
+    pub(super) async fn leave(mut self) {
+        let all = async {
+            for child in &mut self.children {
+                // One that cannot be waited for is not there.
+                let _ = child.wait().await;
+            }
+        };
+        if timeout(LEAVE_TIMEOUT, all).await.is_err() {
+            tracing::warn!("some Node Managers did not leave and are killed");
+        }
+    }
+}

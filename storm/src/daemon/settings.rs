@@ -1,0 +1,165 @@
+//! What a Machine Manager needs to know, from a configuration file or from the
+//! options of a local cluster.
+
+use super::DaemonError;
+use crate::cli::MmOptions;
+use crate::config::{ClusterPlan, MmConfig, NetworkConfig, PlannedNode, PlannedPartition};
+use crate::local_cluster::SOCKET_NAME;
+use nix::unistd::{Uid, User, geteuid};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+use storm_mm::{CoreConfig, NodeConfig, PartitionConfig};
+use storm_primitives::Instant;
+use storm_rm::PlanConfig;
+use storm_sched::{PolicyParams, Quantum};
+
+/// Nodes that a plan of global memory has room for at least: a cluster can grow
+/// up to here without a change to its nodes.
+const PLANNED_NODES: u32 = 1024;
+
+/// Everything that `storm mm` was told.
+pub(super) struct Settings {
+    pub(super) cluster: String,
+    pub(super) listen: SocketAddr,
+    pub(super) socket: PathBuf,
+    pub(super) state_dir: PathBuf,
+    pub(super) plan: ClusterPlan,
+    pub(super) network: NetworkConfig,
+    pub(super) heartbeat: Duration,
+    pub(super) node_dead: Duration,
+    pub(super) kill_grace: Duration,
+    admins: Vec<u32>,
+    /// Of a local cluster.
+    pub(super) local: Option<LocalCluster>,
+}
+
+/// A cluster whose nodes are processes of this machine.
+pub(super) struct LocalCluster {
+    pub(super) nodes: u32,
+    pub(super) pes: u32,
+    pub(super) runtime_dir: PathBuf,
+}
+
+impl Settings {
+    pub(super) fn read(options: &MmOptions) -> Result<Settings, DaemonError> {
+        match (&options.config, options.local_nodes, &options.runtime_dir) {
+            (None, Some(nodes), Some(dir)) => Settings::local(options, nodes, dir.clone()),
+            (Some(file), ..) => Ok(Settings::configured(MmConfig::read(file)?)?),
+            // The command line's parser lets neither come to pass.
+            (None, ..) => Err(DaemonError::Plan(crate::config::ConfigProblem::NoNodes)),
+        }
+    }
+
+    fn configured(config: MmConfig) -> Result<Settings, DaemonError> {
+        Ok(Settings {
+            plan: config.plan()?,
+            heartbeat: config.timeouts.heartbeat(),
+            node_dead: config.timeouts.node_dead(),
+            kill_grace: config.timeouts.kill_grace(),
+            cluster: config.cluster,
+            listen: config.listen,
+            socket: config.socket,
+            state_dir: config.state_dir,
+            network: config.network,
+            admins: config.admins,
+            local: None,
+        })
+    }
+
+    fn local(
+        options: &MmOptions,
+        nodes: u32,
+        runtime_dir: PathBuf,
+    ) -> Result<Settings, DaemonError> {
+        let planned = |index| PlannedNode { name: format!("n{index}"), pes: options.pes };
+        let timeouts = crate::config::TimeoutConfig::default();
+        Ok(Settings {
+            cluster: format!("local-{}", std::process::id()),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            socket: runtime_dir.join(SOCKET_NAME),
+            state_dir: runtime_dir.clone(),
+            plan: ClusterPlan {
+                nodes: (1..=nodes).map(planned).collect(),
+                partitions: local_partitions(options, nodes as usize)?,
+            },
+            network: NetworkConfig::default(),
+            heartbeat: timeouts.heartbeat(),
+            node_dead: timeouts.node_dead(),
+            kill_grace: timeouts.kill_grace(),
+            admins: Vec::new(),
+            local: Some(LocalCluster { nodes, pes: options.pes, runtime_dir }),
+        })
+    }
+
+    pub(super) fn global_plan(&self) -> PlanConfig {
+        plan_config(&self.network, self.plan.nodes.len())
+    }
+
+    /// The core's configuration; `now` is the backend's clock at this moment.
+    pub(super) fn core_config(&self, now: Instant) -> CoreConfig {
+        let node = |node: &PlannedNode| NodeConfig { name: node.name.clone(), pes: node.pes };
+        let since = jiff::SignedDuration::try_from(now.since_origin()).unwrap_or_default();
+        let mut admin_uids = vec![geteuid().as_raw()];
+        admin_uids.extend(&self.admins);
+        CoreConfig {
+            cluster: self.cluster.clone(),
+            nodes: self.plan.nodes.iter().map(node).collect(),
+            partitions: self.plan.partitions.iter().map(partition).collect(),
+            job_slots: self.network.job_slots,
+            heartbeat_bytes: self.network.heartbeat_bytes as usize,
+            chunk_bytes: self.network.chunk_bytes,
+            kill_grace: self.kill_grace,
+            history_limit: storm_mm::DEFAULT_HISTORY_LIMIT,
+            admin_uids,
+            origin: jiff::Timestamp::now().saturating_sub(since).unwrap_or_default(),
+            user_name: Rc::new(|uid| {
+                User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name)
+            }),
+        }
+    }
+}
+
+/// The sizes of global memory: the same on the manager and on every node.
+pub(super) fn plan_config(network: &NetworkConfig, nodes: usize) -> PlanConfig {
+    PlanConfig {
+        max_nodes: PLANNED_NODES.max(nodes as u32),
+        job_slots: network.job_slots,
+        heartbeat_bytes: network.heartbeat_bytes,
+        channels: network.channels,
+        chunk_slots: network.chunk_slots,
+        chunk_bytes: network.chunk_bytes,
+        ..PlanConfig::default()
+    }
+}
+
+fn partition(planned: &PlannedPartition) -> PartitionConfig {
+    PartitionConfig {
+        name: planned.name.clone(),
+        nodes: planned.nodes.clone(),
+        sched: planned.sched.clone(),
+        params: planned.params,
+        default: planned.default,
+    }
+}
+
+/// One partition per policy, named for it; the nodes are dealt out evenly.
+fn local_partitions(
+    options: &MmOptions,
+    nodes: usize,
+) -> Result<Vec<PlannedPartition>, DaemonError> {
+    let count = options.partition_sched.len();
+    let quantum_us = Quantum::try_from(options.quantum).map_err(|why| {
+        crate::config::ConfigProblem::Quantum { key: "--quantum".to_owned(), why }
+    })?;
+    let params = PolicyParams { quantum_us, ..PolicyParams::default() };
+    let planned = |(index, sched): (usize, &String)| PlannedPartition {
+        name: sched.clone(),
+        nodes: (index * nodes / count..(index + 1) * nodes / count).collect(),
+        sched: sched.clone(),
+        params,
+        default: index == 0,
+    };
+    Ok(options.partition_sched.iter().enumerate().map(planned).collect())
+}
