@@ -2,7 +2,7 @@
 //! of its own.
 //!
 //! ```text
-//! cargo run --release -p storm-backend-tcp --example latency -- [NODES] [FANOUT]
+//! cargo run --release -p storm-backend-tcp --example latency -- [NODES] [FANOUT] [CHUNK_KIB]
 //! ```
 //!
 //! Prints the median and the 99th percentile of a small XFER-AND-SIGNAL to 1, 8
@@ -18,8 +18,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 use storm_backend_tcp::{NameTable, Node, NodeConfig, Root, RootConfig, TcpPrimitives};
 use storm_primitives::{
-    CompareAndWrite, EventId, Layout, NodeSet, Primitives, Region, Relation, Runtime, Var,
-    Xfer,
+    CompareAndWrite, EventId, Layout, NodeSet, Primitives, Region, Relation, Runtime, Var, Xfer,
 };
 
 /// Small operations per figure.
@@ -59,7 +58,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let mut args = std::env::args().skip(1);
                 let nodes = args.next().map_or(Ok(64), |text| text.parse())?;
                 let fanout = args.next().map(|text| text.parse()).transpose()?;
-                measure(nodes, fanout).await
+                let chunk_kib = args.next().map(|text| text.parse()).transpose()?;
+                measure(nodes, fanout, chunk_kib).await
             }
         }
     };
@@ -73,10 +73,15 @@ async fn node(root: SocketAddr) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-async fn measure(nodes: u32, fanout: Option<u32>) -> Result<(), Box<dyn Error>> {
+async fn measure(
+    nodes: u32,
+    fanout: Option<u32>,
+    chunk_kib: Option<u32>,
+) -> Result<(), Box<dyn Error>> {
     let plan = plan();
     let mut config = RootConfig::new(loopback(), plan.layout.clone(), NameTable::open(nodes));
     config.fanout = fanout.unwrap_or(config.fanout);
+    config.chunk_bytes = chunk_kib.map_or(config.chunk_bytes, |kib| kib << 10);
     println!("{nodes} nodes, fan-out {}", config.fanout);
     let root = Root::bind(config)?;
     let mm = root.handle();

@@ -132,6 +132,7 @@ mod tests {
                     len: tree.members().len() as u32,
                     changes: changes.into_iter().collect(),
                     stages: vec![],
+                    committed: vec![],
                     next_stage: Default::default(),
                 };
                 prop_assert!(copy.apply(&view));

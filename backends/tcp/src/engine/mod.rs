@@ -18,7 +18,7 @@ use crate::wire::{Attach, Chunk, Down, Operation, Seq, StageId, Up, View};
 use bytes::Bytes;
 use combine::Combine;
 use staging::Staging;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storm_primitives::{
     Epoch, EventId, EventTable, GlobalAddr, GlobalMemory, NodeId, NodeSet, Signal,
 };
@@ -102,6 +102,9 @@ struct Child {
     held: Vec<Bytes>,
     /// How far each large transfer has been sent to it, in bytes.
     cursors: BTreeMap<StageId, u64>,
+    /// Large transfers that it and all below it hold in full. It may know of one
+    /// before this node does, having had another parent.
+    holds: BTreeSet<StageId>,
 }
 
 impl Engine {
@@ -162,9 +165,9 @@ impl Engine {
         let Some(staging) = self.stagings.get(&stage) else { return NodeSet::new() };
         let waiting = self
             .children
-            .iter()
-            .filter(|(id, child)| staging.goes_below(&child.below) && !staging.held_by(**id));
-        waiting.fold(NodeSet::new(), |all, (_, child)| all.union(&child.below))
+            .values()
+            .filter(|child| staging.goes_below(&child.below) && !child.holds.contains(&stage));
+        waiting.fold(NodeSet::new(), |all, child| all.union(&child.below))
     }
 
     /// The tree has changed: forget the replies, which the root will ask for
@@ -232,8 +235,8 @@ impl Engine {
                 acks.into_iter().for_each(|(seq, verdict)| self.on_ack(from, seq, verdict));
             }
             Up::Staged { stage, .. } => {
-                if let Some(staging) = self.stagings.get_mut(&stage) {
-                    staging.set_held_by(from);
+                if let Some(child) = self.children.get_mut(&from) {
+                    child.holds.insert(stage);
                     self.report_if_held(stage);
                 }
             }
@@ -254,6 +257,9 @@ impl Engine {
             }
             true
         };
+        if let Operation::Commit { stage, .. } = down.operation {
+            self.children.values_mut().for_each(|child| child.forget(stage));
+        }
         let mut waiting = Vec::new();
         for (id, child) in &mut self.children {
             if !child.below.intersects(&down.dest) {
@@ -346,8 +352,20 @@ impl Engine {
 }
 
 impl Child {
+    /// A large transfer needs no more attention.
+    fn forget(&mut self, stage: StageId) {
+        self.holds.remove(&stage);
+        self.cursors.remove(&stage);
+    }
+
     fn new(below: NodeSet) -> Child {
-        Child { below, attached: false, held: Vec::new(), cursors: BTreeMap::new() }
+        Child {
+            below,
+            attached: false,
+            held: Vec::new(),
+            cursors: BTreeMap::new(),
+            holds: BTreeSet::new(),
+        }
     }
 }
 
@@ -359,7 +377,12 @@ impl Engine {
     /// # Errors
     /// [`ProtocolError`] when it does not continue what is here.
     pub fn on_chunk(&mut self, chunk: &Chunk, payload: Bytes) -> Result<(), ProtocolError> {
-        let Chunk { stage, total, offset, .. } = *chunk;
+        let Chunk { epoch, stage, total, offset, .. } = *chunk;
+        // Of an older view: what the attach message said that is held counts,
+        // and the parent sends again from there.
+        if epoch != self.epoch {
+            return Ok(());
+        }
         if stage < self.next_stage && !self.live_stages.contains(&stage) {
             return Ok(());
         }
@@ -373,7 +396,6 @@ impl Engine {
             return Err(ProtocolError::Gap { stage, offset, expected });
         }
         if offset < expected {
-            // Sent again over a link that was made anew.
             return Ok(());
         }
         if !staging.push(payload) {
@@ -395,14 +417,16 @@ impl Engine {
             return None;
         }
         for (id, staging) in &self.stagings {
-            if !staging.goes_below(&child.below) {
+            let given_out = *id < self.next_stage && !self.live_stages.contains(id);
+            if given_out || !staging.goes_below(&child.below) {
                 continue;
             }
             let cursor = child.cursors.entry(*id).or_default();
             if let Some(bytes) = staging.from(*cursor) {
                 let offset = std::mem::replace(cursor, *cursor + bytes.len() as u64);
                 let (dest, total) = (staging.dest().clone(), staging.total());
-                return Some((Chunk { stage: *id, dest, total, offset }, bytes));
+                let chunk = Chunk { epoch: self.epoch, stage: *id, dest, total, offset };
+                return Some((chunk, bytes));
             }
         }
         None
@@ -418,20 +442,22 @@ impl Engine {
         self.next_stage = view.next_stage;
         let (node, children) = (self.node, &self.children);
         self.stagings.retain(|id, staging| {
-            staging.forget_replies();
-            let alive = *id >= view.next_stage || view.stages.contains(id);
-            let wanted = node == NodeId::MM
-                || staging.dest().contains(node)
-                || children.values().any(|child| staging.goes_below(&child.below));
-            alive && wanted
+            staging.forget_report();
+            let mine = staging.dest().contains(node);
+            let below = children.values().any(|child| staging.goes_below(&child.below));
+            let on_its_way = *id >= view.next_stage || view.stages.contains(id);
+            let source = node == NodeId::MM;
+            (on_its_way && (mine || below || source)) || (mine && view.committed.contains(id))
         });
     }
 
     fn report_if_held(&mut self, stage: StageId) {
+        if stage < self.next_stage && !self.live_stages.contains(&stage) {
+            return;
+        }
         let Some(staging) = self.stagings.get_mut(&stage) else { return };
-        let mut concerned =
-            self.children.iter().filter(|(_, child)| staging.goes_below(&child.below));
-        if staging.is_complete() && concerned.all(|(id, _)| staging.held_by(*id)) {
+        let mut concerned = self.children.values().filter(|child| staging.goes_below(&child.below));
+        if staging.is_complete() && concerned.all(|child| child.holds.contains(&stage)) {
             if staging.set_reported() {
                 self.output.push_back(Output::Parent(Up::Staged { epoch: self.epoch, stage }));
             }

@@ -6,7 +6,7 @@
 //! below it without going back to the root.
 
 use bytes::Bytes;
-use storm_primitives::{NodeId, NodeSet};
+use storm_primitives::NodeSet;
 
 /// What a node holds of one transfer.
 #[derive(Debug)]
@@ -16,15 +16,13 @@ pub(super) struct Staging {
     received: u64,
     /// Pieces with their offsets, without holes from 0.
     chunks: Vec<(u64, Bytes)>,
-    held_by: Vec<NodeId>,
     reported: bool,
 }
 
 impl Staging {
     /// Nothing yet of `total` bytes for `dest`.
     pub(super) fn new(dest: NodeSet, total: u64) -> Staging {
-        let (chunks, held_by) = (Vec::new(), Vec::new());
-        Staging { dest, total, received: 0, chunks, held_by, reported: false }
+        Staging { dest, total, received: 0, chunks: Vec::new(), reported: false }
     }
 
     pub(super) fn dest(&self) -> &NodeSet {
@@ -72,17 +70,6 @@ impl Staging {
         (skip < bytes.len()).then(|| bytes.slice(skip..))
     }
 
-    /// Whether this child and all below it hold everything.
-    pub(super) fn held_by(&self, child: NodeId) -> bool {
-        self.held_by.contains(&child)
-    }
-
-    pub(super) fn set_held_by(&mut self, child: NodeId) {
-        if !self.held_by(child) {
-            self.held_by.push(child);
-        }
-    }
-
     /// The parent is being told; false when it was told before.
     pub(super) fn set_reported(&mut self) -> bool {
         !std::mem::replace(&mut self.reported, true)
@@ -90,12 +77,6 @@ impl Staging {
 
     /// The parent has to be told again.
     pub(super) fn forget_report(&mut self) {
-        self.reported = false;
-    }
-
-    /// The tree has changed: who holds it must be asked anew.
-    pub(super) fn forget_replies(&mut self) {
-        self.held_by.clear();
         self.reported = false;
     }
 }

@@ -96,11 +96,16 @@ impl Sequencer {
     }
 
     fn view(&self, changes: Vec<(u32, Member)>) -> View {
+        let ids = |committed: bool| {
+            let stages = self.stages.iter().filter(|(_, stage)| stage.committed == committed);
+            stages.map(|(id, _)| *id).collect()
+        };
         View {
             epoch: self.epoch,
             len: self.topology.members().len() as u32,
             changes,
-            stages: self.stages.keys().copied().collect(),
+            stages: ids(false),
+            committed: ids(true),
             next_stage: self.next_stage,
         }
     }

@@ -11,6 +11,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::VecDeque;
 use thiserror::Error;
 
 /// Length of the header in bytes.
@@ -23,6 +24,11 @@ const MAX_PAYLOAD_BYTES: usize = 1 << 20;
 const MAX_HELLO_BYTES: usize = 4096;
 /// Room made at once for whatever a peer has sent.
 const READ_BLOCK_BYTES: usize = 16 << 10;
+/// Blocks from here on are used again: memory fresh from the system costs as
+/// much as the copy into it.
+const MIN_PARKED_BYTES: usize = 64 << 10;
+/// Blocks kept to be used again: what four chunks of 512 KiB on their way need.
+const MAX_PARKED: usize = 20;
 
 /// Why bytes are not a frame.
 #[derive(Debug, Error)]
@@ -117,6 +123,8 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(T, Bytes)>, D
 #[derive(Debug)]
 pub struct FrameBuffer {
     buffer: BytesMut,
+    /// Blocks whose frames may still be in use elsewhere, the oldest first.
+    parked: VecDeque<BytesMut>,
     max_body_bytes: usize,
     max_payload_bytes: usize,
 }
@@ -124,8 +132,8 @@ pub struct FrameBuffer {
 impl FrameBuffer {
     /// For a peer that has said nothing yet: only short frames.
     pub fn new() -> FrameBuffer {
-        let buffer = BytesMut::new();
-        FrameBuffer { buffer, max_body_bytes: MAX_HELLO_BYTES, max_payload_bytes: 0 }
+        let (buffer, parked) = (BytesMut::new(), VecDeque::new());
+        FrameBuffer { buffer, parked, max_body_bytes: MAX_HELLO_BYTES, max_payload_bytes: 0 }
     }
 
     /// The peer belongs here: frames of any length that the protocol has.
@@ -144,9 +152,27 @@ impl FrameBuffer {
         };
         let free = self.buffer.capacity() - self.buffer.len();
         if free < wanted.max(1024) {
-            self.buffer.reserve(wanted.max(READ_BLOCK_BYTES));
+            if wanted >= MIN_PARKED_BYTES {
+                self.change_block(wanted);
+            } else {
+                self.buffer.reserve(wanted.max(READ_BLOCK_BYTES));
+            }
         }
         &mut self.buffer
+    }
+
+    /// Goes on in a block with room for what is here and `wanted` more bytes.
+    fn change_block(&mut self, wanted: usize) {
+        let room = self.buffer.len() + wanted;
+        let free = self.parked.front_mut().is_some_and(|oldest| oldest.try_reclaim(room));
+        let reused = if free { self.parked.pop_front() } else { None };
+        let mut block = reused.unwrap_or_else(|| BytesMut::with_capacity(room));
+        block.extend_from_slice(&self.buffer);
+        self.buffer.clear();
+        let old = std::mem::replace(&mut self.buffer, block);
+        if self.parked.len() < MAX_PARKED {
+            self.parked.push_back(old);
+        }
     }
 
     /// The next whole frame, if it is there.

@@ -172,8 +172,11 @@ pub struct View {
     pub len: u32,
     /// The positions that have a new holder, from the smallest.
     pub changes: Vec<(u32, Member)>,
-    /// Large transfers that are neither complete nor given up.
+    /// Large transfers on their way to their destinations.
     pub stages: Vec<StageId>,
+    /// Large transfers that all destinations hold and that have their place in
+    /// the order: who has not carried them out yet keeps them, nobody sends them.
+    pub committed: Vec<StageId>,
     /// Every transfer from here on is younger than this view.
     pub next_stage: StageId,
 }
@@ -360,6 +363,8 @@ pub struct Attach {
 /// Bulk lane, parent to child: the payload is a piece of a large transfer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
+    /// The view under which it travels.
+    pub epoch: Epoch,
     /// The transfer.
     pub stage: StageId,
     /// Who needs it; the others only pass it on.
