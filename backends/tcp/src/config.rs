@@ -25,7 +25,7 @@ pub struct RootConfig {
     /// Transfers up to this many bytes travel with their operation. Default
     /// 8 KiB: below the cost of a second sweep down the tree.
     pub inline_limit_bytes: u32,
-    /// Larger ones travel in chunks. Default 128 KiB: long enough for memory
+    /// Larger ones travel in chunks. Default 256 KiB: long enough for memory
     /// speed, short enough for a deep tree to be filled soon.
     pub chunk_bytes: u32,
     /// Bytes of large transfers on their way at a time: what a node may have to
@@ -53,7 +53,7 @@ impl RootConfig {
             cluster: String::from("storm"),
             fanout: 4,
             inline_limit_bytes: 8 << 10,
-            chunk_bytes: 128 << 10,
+            chunk_bytes: 256 << 10,
             stage_window_bytes: 8 << 20,
             operation_window: 1024,
             request_window: 256,

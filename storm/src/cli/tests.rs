@@ -1,7 +1,7 @@
 //! How command lines are understood.
 
 use super::*;
-use crate::cli::NodeAddress;
+use crate::cli::daemon_options::NodeAddress;
 use clap::CommandFactory;
 use std::ffi::OsString;
 use std::path::PathBuf;

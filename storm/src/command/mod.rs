@@ -82,4 +82,3 @@ fn print(text: &str) -> Result<(), Failure> {
 fn note(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
-

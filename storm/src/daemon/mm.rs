@@ -44,8 +44,7 @@ pub(crate) fn run_mm(options: MmOptions) -> Result<(), DaemonError> {
         Ok(settings) => settings,
         Err(error) => return Err(refuse(ready, error)),
     };
-    if let Err(refused) =
-        storm_pl::realtime::become_realtime(storm_pl::realtime::DEFAULT_PRIORITY)
+    if let Err(refused) = storm_pl::realtime::become_realtime(storm_pl::realtime::DEFAULT_PRIORITY)
     {
         tracing::warn!(%refused, "strobes are issued by an ordinary thread");
     }
@@ -145,8 +144,8 @@ impl Manager {
             .create(&settings.state_dir)
             .map_err(at(&settings.state_dir))?;
         let path = settings.state_dir.join("journal.redb");
-        let (journal, entries) = RedbJournal::open(&path)
-            .map_err(|source| DaemonError::Journal { path, source })?;
+        let (journal, entries) =
+            RedbJournal::open(&path).map_err(|source| DaemonError::Journal { path, source })?;
         let plan = GlobalPlan::new(settings.global_plan());
         let names = settings.plan.nodes.iter().map(|node| node.name.clone());
         let mut config =
@@ -288,11 +287,8 @@ async fn ask(
     calls: &async_channel::Sender<Call>,
     request: ManagerRequest,
 ) -> Option<storm_mm::api::Reply> {
-    let peer = Peer {
-        uid: geteuid().as_raw(),
-        gid: getegid().as_raw(),
-        pid: std::process::id() as i32,
-    };
+    let peer =
+        Peer { uid: geteuid().as_raw(), gid: getegid().as_raw(), pid: std::process::id() as i32 };
     let answers = reply_channel(OWN_REPLY_BYTES);
     let replies: ReplySink = answers.sink(1, false);
     calls.send(Call { peer, request, replies }).await.ok()?;

@@ -86,8 +86,7 @@ static ASKED_TO_END: AtomicBool = AtomicBool::new(false);
 
 /// Joins, and leaves when a signal asks for it.
 async fn join_cluster(config: NodeConfig) -> Result<TcpPrimitives, JoinError> {
-    let (mut term, mut int) =
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let joined = tokio::select! {
         joined = Node::join(config) => joined?,
         _ = term.recv() => return Err(interrupted()),
@@ -135,9 +134,7 @@ fn own_address(root: SocketAddr) -> io::Result<IpAddr> {
 }
 
 /// What must be the same as the manager's: the cluster's name and the sizes.
-fn shared_settings(
-    options: &NmOptions,
-) -> Result<(String, NetworkConfig, usize), DaemonError> {
+fn shared_settings(options: &NmOptions) -> Result<(String, NetworkConfig, usize), DaemonError> {
     match &options.config {
         Some(file) => {
             let config = MmConfig::read(file)?;

@@ -45,6 +45,7 @@ pub(crate) struct Core {
 }
 
 /// What is above a member in the tree.
+#[expect(clippy::large_enum_variant, reason = "there is one per process")]
 pub(crate) enum Role {
     Root(RootRole),
     Node(NodeRole),

@@ -457,10 +457,11 @@ impl Engine {
         }
         let Some(staging) = self.stagings.get_mut(&stage) else { return };
         let mut concerned = self.children.values().filter(|child| staging.goes_below(&child.below));
-        if staging.is_complete() && concerned.all(|child| child.holds.contains(&stage)) {
-            if staging.set_reported() {
-                self.output.push_back(Output::Parent(Up::Staged { epoch: self.epoch, stage }));
-            }
+        if staging.is_complete()
+            && concerned.all(|child| child.holds.contains(&stage))
+            && staging.set_reported()
+        {
+            self.output.push_back(Output::Parent(Up::Staged { epoch: self.epoch, stage }));
         }
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! A COMPARE-AND-WRITE that writes has two places in the order: its comparison
 //! and its write. What would change the compared variable, or be compared with
-//! what will be written, waits in between ([`conflict`]); everything else flows.
+//! what will be written, waits in between (module `conflict`); everything else flows.
 
 mod admission;
 mod conflict;

@@ -27,6 +27,8 @@ const READ_BLOCK_BYTES: usize = 16 << 10;
 /// Blocks from here on are used again: memory fresh from the system costs as
 /// much as the copy into it.
 const MIN_PARKED_BYTES: usize = 64 << 10;
+/// Read along with a long frame: what tells how long the next is.
+const NEXT_HEADER_BYTES: usize = 64;
 /// Blocks kept to be used again: what four chunks of 512 KiB on their way need.
 const MAX_PARKED: usize = 20;
 
@@ -125,6 +127,9 @@ pub struct FrameBuffer {
     buffer: BytesMut,
     /// Blocks whose frames may still be in use elsewhere, the oldest first.
     parked: VecDeque<BytesMut>,
+    /// Length of the last frame if it had a block of its own: the next will be
+    /// like it.
+    last_long_bytes: usize,
     max_body_bytes: usize,
     max_payload_bytes: usize,
 }
@@ -133,7 +138,13 @@ impl FrameBuffer {
     /// For a peer that has said nothing yet: only short frames.
     pub fn new() -> FrameBuffer {
         let (buffer, parked) = (BytesMut::new(), VecDeque::new());
-        FrameBuffer { buffer, parked, max_body_bytes: MAX_HELLO_BYTES, max_payload_bytes: 0 }
+        FrameBuffer {
+            buffer,
+            parked,
+            last_long_bytes: 0,
+            max_body_bytes: MAX_HELLO_BYTES,
+            max_payload_bytes: 0,
+        }
     }
 
     /// The peer belongs here: frames of any length that the protocol has.
@@ -147,8 +158,8 @@ impl FrameBuffer {
         // Room for the rest of a frame that has begun and the header of the
         // next: a chunk is then read by one call into a block of its own.
         let wanted = match self.announced() {
-            Ok(Some(len)) if len > self.buffer.len() => len - self.buffer.len() + 64,
-            _ => 0,
+            Ok(Some(len)) => (len + NEXT_HEADER_BYTES).saturating_sub(self.buffer.len()),
+            _ => self.last_long_bytes,
         };
         let free = self.buffer.capacity() - self.buffer.len();
         if free < wanted.max(1024) {
@@ -164,14 +175,15 @@ impl FrameBuffer {
     /// Goes on in a block with room for what is here and `wanted` more bytes.
     fn change_block(&mut self, wanted: usize) {
         let room = self.buffer.len() + wanted;
-        let free = self.parked.front_mut().is_some_and(|oldest| oldest.try_reclaim(room));
-        let reused = if free { self.parked.pop_front() } else { None };
+        let free = self.parked.iter_mut().position(|block| block.try_reclaim(room));
+        let reused = free.and_then(|at| self.parked.remove(at));
         let mut block = reused.unwrap_or_else(|| BytesMut::with_capacity(room));
         block.extend_from_slice(&self.buffer);
         self.buffer.clear();
         let old = std::mem::replace(&mut self.buffer, block);
-        if self.parked.len() < MAX_PARKED {
-            self.parked.push_back(old);
+        self.parked.push_back(old);
+        if self.parked.len() > MAX_PARKED {
+            self.parked.pop_front();
         }
     }
 
@@ -185,6 +197,7 @@ impl FrameBuffer {
             return Ok(None);
         }
         let payload_at = HEADER_BYTES + self.length_at(0);
+        self.last_long_bytes = if len >= MIN_PARKED_BYTES { len + NEXT_HEADER_BYTES } else { 0 };
         Ok(Some(Frame { raw: self.buffer.split_to(len).freeze(), payload_at }))
     }
 
