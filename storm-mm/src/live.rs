@@ -1,11 +1,14 @@
-//! The spool as the source of contents for the nodes: files read off the
-//! manager's thread, so that no disk delays a strobe.
+//! The spool as the source of contents for the nodes. What the page cache holds
+//! is read at once; what a disk must deliver is read off the manager's thread, so
+//! that no disk delays a strobe.
 
 use crate::api::Spool;
 use crate::driver::Contents;
 use bytes::Bytes;
+use rustix::io::ReadWriteFlags;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, IoSliceMut};
+use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::sync::Arc;
 use storm_rm::ContentHash;
@@ -27,21 +30,38 @@ impl Contents for SpoolContents {
     type Source = SpooledFile;
 
     async fn open(&self, uid: u32, hash: &ContentHash) -> io::Result<SpooledFile> {
-        Ok(SpooledFile { file: Arc::new(self.spool.open(uid, hash)?) })
+        Ok(SpooledFile { file: Arc::new(self.spool.open(uid, hash)?), offset: 0 })
     }
 }
 
 /// A file of the spool, read in order.
 pub struct SpooledFile {
     file: Arc<File>,
+    offset: u64,
+}
+
+impl SpooledFile {
+    /// Reads what is in the page cache; how much that was. A helper thread would
+    /// have to wait for a processor behind the daemons, which are real-time.
+    fn read_cached(&self, chunk: &mut [u8]) -> usize {
+        let mut slices = [IoSliceMut::new(chunk)];
+        // Where it is not supported, or nothing is cached, nothing was read.
+        rustix::io::preadv2(&self.file, &mut slices, self.offset, ReadWriteFlags::NOWAIT)
+            .unwrap_or(0)
+    }
 }
 
 impl ChunkSource for SpooledFile {
     async fn read(&mut self, len: usize) -> io::Result<Bytes> {
-        let file = self.file.clone();
+        let mut chunk = vec![0; len];
+        let cached = self.read_cached(&mut chunk);
+        let (file, start) = (self.file.clone(), self.offset + cached as u64);
+        self.offset += len as u64;
+        if cached == len {
+            return Ok(Bytes::from(chunk));
+        }
         let read = tokio::task::spawn_blocking(move || {
-            let mut chunk = vec![0; len];
-            (&*file).read_exact(&mut chunk)?;
+            file.read_exact_at(&mut chunk[cached..], start)?;
             Ok(Bytes::from(chunk))
         });
         read.await.map_err(io::Error::other)?
