@@ -26,6 +26,13 @@ use storm_primitives::{Instant, Runtime, Task};
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// Pauses double up to here.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
+/// How long the root is not told of the loss of a link that had lasted: its
+/// cause may be a death, which the root then knows by itself.
+const FIRST_LOSS_PAUSE: Duration = Duration::from_millis(5);
+/// A link that breaks again and again must not busy the cluster.
+const MAX_LOSS_PAUSE: Duration = Duration::from_millis(500);
+/// A link in use for so long was a good one.
+const LASTING: Duration = Duration::from_secs(5);
 /// How often a node looks whether the root is still there, per `root_timeout`.
 const LOOKS: u32 = 8;
 
@@ -38,7 +45,9 @@ pub(crate) struct NodeRole {
     parent: RefCell<Option<ParentLink>>,
     dialing: RefCell<Option<Task>>,
     /// When the link to the parent was last made.
-    attached_at: Cell<Instant>,
+    linked_at: Cell<Instant>,
+    /// How long to wait before the loss of a link is reported.
+    loss_pause: Cell<Duration>,
     heard: Cell<bool>,
 }
 
@@ -135,7 +144,8 @@ fn start(
         chunk_bytes: welcome.chunk_bytes.max(1) as usize,
         parent: RefCell::default(),
         dialing: RefCell::default(),
-        attached_at: Cell::default(),
+        linked_at: Cell::default(),
+        loss_pause: Cell::new(FIRST_LOSS_PAUSE),
         heard: Cell::new(true),
     };
     let control = role.control.clone();
@@ -224,13 +234,14 @@ impl NodeRole {
     }
 
     pub(crate) fn set_parent(&self, link: ParentLink) {
+        self.linked_at.set(TcpRuntime::clock());
         if let Some(old) = self.parent.borrow_mut().replace(link) {
             old.close();
         }
     }
 
-    /// The link over `express` has ended; for how long it was in use, if it was
-    /// the one in use.
+    /// The link over `express` has ended; how long to wait before the root is
+    /// told, if it was the one in use. Doubles while links do not last.
     pub(crate) fn forget_parent(&self, express: &Rc<Link>) -> Option<Duration> {
         let mut parent = self.parent.borrow_mut();
         let current = parent.as_ref().is_some_and(|link| Rc::ptr_eq(&link.express, express));
@@ -238,12 +249,14 @@ impl NodeRole {
             return None;
         }
         *parent = None;
-        Some(Duration::ZERO)
+        let lasted = TcpRuntime::clock() - self.linked_at.get() >= LASTING;
+        let pause = if lasted { FIRST_LOSS_PAUSE } else { self.loss_pause.get() };
+        self.loss_pause.set((pause * 2).min(MAX_LOSS_PAUSE));
+        Some(pause)
     }
 
     /// Tells the parent that this node has its view and what it holds.
     pub(crate) fn attach(&self, core: &Core, express: &Rc<Link>) {
-        self.attached_at.set(core.runtime.now());
         let mut engine = core.engine.borrow_mut();
         core.send(express, encode(&engine.attach_message(), &[]));
         engine.report_stages();

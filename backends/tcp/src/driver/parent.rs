@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Epoch, Incarnation, NodeId, Runtime};
 
-/// The first pause after the parent was not reached, or was lost at once.
+/// The first pause after the parent was not reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// Pauses double up to here: a parent that is dead is out of the tree by then.
 const MAX_PAUSE: Duration = Duration::from_millis(500);
@@ -134,11 +134,10 @@ async fn read_chunks(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadError> 
     Ok(())
 }
 
-/// Tells the root that a link in use broke, and is then given a new view. The
-/// pause keeps a link that breaks again and again from busying the cluster.
+/// Tells the root that a link in use broke, and is then given a new view.
 async fn lost(core: &Rc<Core>, role: &NodeRole, express: &Rc<Link>) {
     let Some(pause) = role.forget_parent(express) else { return };
-    core.runtime.sleep(pause.clamp(FIRST_PAUSE, MAX_PAUSE)).await;
+    core.runtime.sleep(pause).await;
     if role.has_parent() || core.has_ended() {
         return;
     }
