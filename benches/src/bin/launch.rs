@@ -1,0 +1,169 @@
+//! How long a launch takes and where the time goes (paper, section 4.4.1):
+//! do-nothing programs of 0, 4 and 12 MB on 1 to 64 nodes of 4 processes, beside
+//! what the machine itself takes to write as many copies and to spawn as many
+//! processes. Everything is on one host: it says nothing about a network.
+
+use anyhow::Result;
+use clap::Parser;
+use comfy_table::Table;
+use serde::Serialize;
+use storm_benches::cluster::{Breakdown, Cluster};
+use storm_benches::floor;
+use storm_benches::payload::Payloads;
+use storm_benches::spread::Spread;
+
+/// Processes of each node, as on the paper's machine.
+const PES: u32 = 4;
+
+/// Launch time of do-nothing programs, beside the machine's physical floor.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Numbers of nodes
+    #[arg(long, value_delimiter = ',', default_value = "1,4,16,64")]
+    nodes: Vec<u32>,
+    /// Sizes of the program in MB (10^6 bytes); 0 is the bare static program
+    #[arg(long, value_delimiter = ',', default_value = "0,4,12")]
+    sizes: Vec<usize>,
+    /// Fresh clusters to measure each case on
+    #[arg(long, default_value_t = 3)]
+    runs: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One case. Times are milliseconds.
+#[derive(Debug, Serialize)]
+struct Case {
+    nodes: u32,
+    processes: u32,
+    size_mb: usize,
+    /// No node has the program.
+    first: Launch,
+    /// Every node has it.
+    again: Launch,
+    /// Writing a copy for each node to tmpfs.
+    floor_write_ms: Spread,
+    /// Spawning and reaping as many processes.
+    floor_spawn_ms: Spread,
+    /// Median of the first launch over the sum of both floors.
+    ratio: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Launch {
+    read_ms: Spread,
+    send_ms: Spread,
+    write_ms: Spread,
+    exec_ms: Spread,
+    wait_for_slice_ms: Spread,
+    total_ms: Spread,
+    /// The whole `storm run`, with the end of the job.
+    command_ms: Spread,
+    sent_bytes: u64,
+}
+
+/// What one launch took: its breakdown, and the whole command in milliseconds.
+type Sample = (Breakdown, f64);
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    let mut cases = Vec::new();
+    for &nodes in &options.nodes {
+        for &size_mb in &options.sizes {
+            eprintln!("{nodes} nodes, {size_mb} MB ...");
+            cases.push(measure(nodes, size_mb, options.runs)?);
+        }
+    }
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&cases)?);
+    } else {
+        println!("Milliseconds: median [least..greatest] of {} runs.", options.runs);
+        println!("{}", table(&cases));
+    }
+    Ok(())
+}
+
+fn measure(nodes: u32, size_mb: usize, runs: u32) -> Result<Case> {
+    let dir = tempfile::tempdir()?;
+    let mut payloads = Payloads::new(dir.path())?;
+    let processes = nodes * PES;
+    let (mut first, mut again) = (Vec::new(), Vec::new());
+    let (mut write_ms, mut spawn_ms) = (Vec::new(), Vec::new());
+    for _ in 0..runs {
+        let program = payloads.make(size_mb * 1_000_000)?;
+        write_ms.push(floor::write_copies(&program, nodes)?.as_secs_f64() * 1e3);
+        spawn_ms.push(floor::spawn_and_reap(&program, processes)?.as_secs_f64() * 1e3);
+        // A cluster each, so that the copies of earlier runs are gone.
+        let mut cluster = Cluster::up(nodes, PES, None)?;
+        for samples in [&mut first, &mut again] {
+            let finished = cluster.run(processes, &[], &[&program])?;
+            let breakdown = cluster.breakdown(finished.job)?;
+            samples.push((breakdown, finished.wall.as_secs_f64() * 1e3));
+        }
+        cluster.down()?;
+    }
+    let (floor_write_ms, floor_spawn_ms) = (Spread::of(write_ms), Spread::of(spawn_ms));
+    let (first, again) = (Launch::of(&first), Launch::of(&again));
+    let ratio = first.total_ms.median / (floor_write_ms.median + floor_spawn_ms.median);
+    Ok(Case { nodes, processes, size_mb, first, again, floor_write_ms, floor_spawn_ms, ratio })
+}
+
+impl Launch {
+    fn of(samples: &[Sample]) -> Launch {
+        let part = |of: fn(&Breakdown) -> f64| Spread::of(samples.iter().map(|(b, _)| of(b)));
+        Launch {
+            read_ms: part(|b| b.read_ms),
+            send_ms: part(|b| b.send_ms),
+            write_ms: part(|b| b.write_ms),
+            exec_ms: part(|b| b.exec_ms),
+            wait_for_slice_ms: part(|b| b.wait_for_slice_ms),
+            total_ms: part(|b| b.total_ms),
+            command_ms: Spread::of(samples.iter().map(|&(_, command_ms)| command_ms)),
+            sent_bytes: samples.iter().map(|(b, _)| b.sent_bytes).max().unwrap_or(0),
+        }
+    }
+}
+
+fn table(cases: &[Case]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(comfy_table::presets::ASCII_MARKDOWN).set_header([
+        "nodes x procs",
+        "MB",
+        "launch",
+        "read",
+        "send",
+        "write",
+        "exec",
+        "slice",
+        "total",
+        "command",
+        "floor write",
+        "floor spawn",
+        "total/floor",
+    ]);
+    for case in cases {
+        let again_ratio = case.again.total_ms.median / case.floor_spawn_ms.median;
+        // What need not be written has no floor of writing.
+        let first = ("first", &case.first, case.floor_write_ms.to_string(), case.ratio);
+        let again = ("again", &case.again, "-".to_owned(), again_ratio);
+        for (name, launch, floor_write, ratio) in [first, again] {
+            table.add_row([
+                format!("{} x {PES}", case.nodes),
+                case.size_mb.to_string(),
+                name.to_owned(),
+                format!("{:.1}", launch.read_ms.median),
+                format!("{:.1}", launch.send_ms.median),
+                format!("{:.1}", launch.write_ms.median),
+                format!("{:.1}", launch.exec_ms.median),
+                format!("{:.1}", launch.wait_for_slice_ms.median),
+                launch.total_ms.to_string(),
+                launch.command_ms.to_string(),
+                floor_write,
+                case.floor_spawn_ms.to_string(),
+                format!("{ratio:.1}"),
+            ]);
+        }
+    }
+    table
+}

@@ -1,0 +1,209 @@
+//! A local cluster kept up by the real `storm` command, in a runtime directory
+//! of its own so that it never meets another cluster of the same user.
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A cluster between `storm up` and `storm down`.
+#[derive(Debug)]
+pub struct Cluster {
+    dir: TempDir,
+    storm: PathBuf,
+    down: bool,
+}
+
+/// Where the time of a launch went, as `storm show --json` tells it; in
+/// milliseconds. The parts overlap.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Breakdown {
+    /// Reading the file on the manager's host.
+    pub read_ms: f64,
+    /// Multicasting it.
+    pub send_ms: f64,
+    /// Until every node had written it, after the last chunk was sent.
+    pub write_ms: f64,
+    /// From LAUNCH-JOB until every rank was executing.
+    pub exec_ms: f64,
+    /// Waiting for a slice edge.
+    pub wait_for_slice_ms: f64,
+    /// From the decision to start the job until every rank was executing.
+    pub total_ms: f64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+}
+
+/// A job that ended well.
+#[derive(Clone, Copy, Debug)]
+pub struct Finished {
+    /// Its number.
+    pub job: u64,
+    /// What the user waited: the whole `storm run` command.
+    pub wall: Duration,
+}
+
+/// A `storm run` that is under way.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    since: Instant,
+}
+
+#[derive(Deserialize)]
+struct RunReport {
+    job: u64,
+    state: String,
+    exit_code: i64,
+}
+
+#[derive(Deserialize)]
+struct Shown {
+    breakdown: Option<Breakdown>,
+}
+
+impl Cluster {
+    /// Starts one. `quantum` is the time slice, such as `2ms`; without one it is
+    /// the command's default.
+    ///
+    /// # Errors
+    /// There is no `storm` command beside this program, or it failed.
+    pub fn up(nodes: u32, pes: u32, quantum: Option<&str>) -> Result<Cluster> {
+        let dir = tempfile::Builder::new().prefix("storm-bench-").tempdir()?;
+        std::fs::create_dir(dir.path().join("switches"))?;
+        let cluster = Cluster { dir, storm: program("storm")?, down: false };
+        let mut command = cluster.command();
+        command.args(["up", "--quiet", "--nodes"]).arg(nodes.to_string());
+        command.arg("--pes").arg(pes.to_string());
+        if let Some(quantum) = quantum {
+            command.args(["--quantum", quantum]);
+        }
+        // The daemons outlive the command and would keep a pipe of ours open.
+        let status = command.stdout(Stdio::null()).status().context("cannot start storm")?;
+        ensure!(status.success(), "storm up failed: {status}");
+        Ok(cluster)
+    }
+
+    /// Starts a job on `procs` processes; `options` are those of `storm run`.
+    ///
+    /// # Errors
+    /// The command cannot be started.
+    pub fn start<S: AsRef<OsStr>>(
+        &self,
+        procs: u32,
+        options: &[&str],
+        argv: &[S],
+    ) -> Result<Running> {
+        let mut command = self.command();
+        command.args(["run", "--json", "--input", "none", "-n"]).arg(procs.to_string());
+        command.args(options).args(argv).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let since = Instant::now();
+        Ok(Running { child: command.spawn().context("cannot start storm")?, since })
+    }
+
+    /// Runs a job to its end.
+    ///
+    /// # Errors
+    /// The command failed or the job did.
+    pub fn run<S: AsRef<OsStr>>(
+        &self,
+        procs: u32,
+        options: &[&str],
+        argv: &[S],
+    ) -> Result<Finished> {
+        self.start(procs, options, argv)?.finish()
+    }
+
+    /// Where the launch time of a job went.
+    ///
+    /// # Errors
+    /// The command failed, or the cluster has no breakdown of this job.
+    pub fn breakdown(&self, job: u64) -> Result<Breakdown> {
+        let output = self.command().args(["show", "--json"]).arg(job.to_string()).output()?;
+        ensure!(output.status.success(), "storm show failed: {}", tail(&output));
+        let shown: Shown = serde_json::from_slice(&output.stdout)?;
+        shown.breakdown.with_context(|| format!("job {job} has no launch breakdown"))
+    }
+
+    /// Ends the cluster and gives the directory of its switch logs, which lasts
+    /// as long as this value.
+    ///
+    /// # Errors
+    /// `storm down` failed.
+    pub fn down(&mut self) -> Result<PathBuf> {
+        self.down = true;
+        let output = self.command().args(["down", "--quiet"]).output()?;
+        ensure!(output.status.success(), "storm down failed: {}", tail(&output));
+        Ok(self.dir.path().join("switches"))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.storm);
+        command.env_remove("STORM_SOCKET").env("XDG_RUNTIME_DIR", self.dir.path());
+        command.env("STORM_SWITCH_LOG", self.dir.path().join("switches"));
+        command
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if !self.down
+            && let Err(error) = self.down()
+        {
+            eprintln!("the cluster may still be up: {error:#}");
+        }
+    }
+}
+
+impl Running {
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// The command failed or the job did.
+    pub fn finish(self) -> Result<Finished> {
+        let output = self.child.wait_with_output()?;
+        let wall = self.since.elapsed();
+        // Standard output is the job's; the report comes on standard error.
+        let text = String::from_utf8_lossy(&output.stderr);
+        let last = text.lines().rfind(|line| line.starts_with('{')).unwrap_or_default();
+        let report: RunReport = serde_json::from_str(last)
+            .with_context(|| format!("storm run reported no end: {}", tail(&output)))?;
+        ensure!(
+            report.state == "COMPLETED" && report.exit_code == 0,
+            "job {} ended {} with exit {}: {}",
+            report.job,
+            report.state,
+            report.exit_code,
+            tail(&output)
+        );
+        Ok(Finished { job: report.job, wall })
+    }
+}
+
+/// The program `name` beside this one; `STORM_BIN` names `storm` itself, or the
+/// directory's other programs with it.
+///
+/// # Errors
+/// It is not there.
+pub fn program(name: &str) -> Result<PathBuf> {
+    let own = std::env::current_exe()?.with_file_name(name);
+    if own.is_file() {
+        return Ok(own);
+    }
+    let named = std::env::var_os("STORM_BIN").map(PathBuf::from);
+    let other = named.map(|storm| storm.with_file_name(name)).filter(|path| path.is_file());
+    other.with_context(|| {
+        let dir = own.parent().unwrap_or(Path::new(".")).display();
+        format!("no {name} in {dir}: cargo build --release --workspace, or set STORM_BIN")
+    })
+}
+
+fn tail(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let last: Vec<&str> = text.lines().rev().take(3).collect();
+    format!("{} {}", output.status, last.into_iter().rev().collect::<Vec<_>>().join(" / "))
+}

@@ -1,0 +1,12 @@
+//! What the benchmarks share: a cluster driven through the `storm` command as a
+//! user would, the physical floor of the machine, programs to launch, and the
+//! median and spread of what was measured.
+//!
+//! Nothing here looks inside the daemons: what is not printed by a command or
+//! written to a log that anyone can ask for is not measured.
+
+pub mod cluster;
+pub mod floor;
+pub mod payload;
+pub mod spread;
+pub mod switches;

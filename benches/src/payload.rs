@@ -1,0 +1,75 @@
+//! Do-nothing static programs of a wanted size, made when they are needed.
+
+use anyhow::{Context, Result, ensure};
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Makes programs in one directory, each of other content than all before, so
+/// that no node can have it already.
+#[derive(Debug)]
+pub struct Payloads {
+    dir: PathBuf,
+    made: u64,
+}
+
+impl Payloads {
+    /// Compiles the program once, with `cc`.
+    ///
+    /// # Errors
+    /// There is no C compiler, or it cannot link statically.
+    pub fn new(dir: &Path) -> Result<Payloads> {
+        fs::write(dir.join("nothing.c"), "int main(void) { return 0; }\n")?;
+        let status = Command::new("cc")
+            .args(["-static", "-Os", "-s", "-o", "nothing", "nothing.c"])
+            .current_dir(dir)
+            .status()
+            .context("cannot start cc, which makes the programs to launch")?;
+        ensure!(status.success(), "cc -static failed: {status}");
+        Ok(Payloads { dir: dir.to_owned(), made: 0 })
+    }
+
+    /// A program of at least `size_bytes`. What follows the end of an ELF file's
+    /// segments is never loaded, but it is read, sent and written.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn make(&mut self, size_bytes: usize) -> Result<PathBuf> {
+        self.made += 1;
+        let path = self.dir.join(format!("nothing-{}", self.made));
+        let mut content = fs::read(self.dir.join("nothing"))?;
+        content.extend_from_slice(&noise(self.made, size_bytes.saturating_sub(content.len())));
+        content.extend_from_slice(&self.made.to_le_bytes());
+        let mut file = OpenOptions::new().create_new(true).write(true).open(&path)?;
+        file.write_all(&content)?;
+        file.set_permissions(fs::Permissions::from_mode(0o755))?;
+        Ok(path)
+    }
+}
+
+/// Bytes that no file system or wire can squeeze (xorshift64).
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut bytes = Vec::with_capacity(len + size_of::<u64>());
+    while bytes.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noise_has_its_length_and_differs_by_seed() {
+        assert_eq!(noise(1, 13).len(), 13);
+        assert_ne!(noise(1, 13), noise(2, 13));
+    }
+}
