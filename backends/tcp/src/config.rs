@@ -19,8 +19,9 @@ pub struct RootConfig {
     pub names: NameTable,
     /// Nodes of another cluster are refused.
     pub cluster: String,
-    /// Children per node of the tree. Default 4: of 2, 4, 8 and 16 the fastest
-    /// for a small transfer to 64 nodes on one host (`examples/latency.rs`).
+    /// Children per node of the tree. Default 4: on one busy host 2 to 16 are
+    /// alike within the noise (`examples/latency.rs`); over a network 4 keeps the
+    /// tree shallow and a parent's outgoing traffic at four times the file.
     pub fanout: u32,
     /// Transfers up to this many bytes travel with their operation. Default
     /// 8 KiB: below the cost of a second sweep down the tree.
