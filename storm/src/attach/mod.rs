@@ -56,6 +56,7 @@ pub(crate) async fn follow(client: Client, what: Follow) -> Result<Outcome, Fail
         requests,
         input: Input::start(what.input),
         awaiting_ok: None,
+        running: false,
         terminal: Terminal::new(what.label),
         node_list: None,
         interrupted: None,
@@ -71,6 +72,8 @@ struct Follower {
     input: Input,
     /// The request whose answer allows the next input.
     awaiting_ok: Option<u64>,
+    /// There is somebody to read it: what comes sooner would be lost.
+    running: bool,
     terminal: Terminal,
     node_list: Option<String>,
     interrupted: Option<u8>,
@@ -83,7 +86,7 @@ impl Follower {
         interrupts: &mut Interrupts,
     ) -> Result<Outcome, Failure> {
         loop {
-            let may_send = self.awaiting_ok.is_none();
+            let may_send = self.running && self.awaiting_ok.is_none();
             tokio::select! {
                 line = replies.next() => {
                     let line = line?.ok_or(ClientError::Closed)?;
@@ -119,7 +122,8 @@ impl Follower {
                 self.terminal.write(rank, stream, &data).await?;
                 Ok(None)
             }
-            Reply::State { node_list, .. } => {
+            Reply::State { node_list, state, .. } => {
+                self.running = state == JobState::Running;
                 self.node_list = node_list.or(self.node_list.take());
                 Ok(None)
             }

@@ -22,6 +22,9 @@ async fn take_job(calls: &Receiver<Call>) -> ReplySink {
     let call = call(calls).await;
     assert!(matches!(call.request, ManagerRequest::Submit { attach: true, .. }));
     call.replies.send(Reply::Submitted { job: JOB }).expect("it waits");
+    let state = JobState::Running;
+    let running = Reply::State { job: JOB, state, reason: None, node_list: Some("n1".to_owned()) };
+    call.replies.send(running).expect("it waits");
     call.replies
 }
 
