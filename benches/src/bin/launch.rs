@@ -42,6 +42,8 @@ struct Case {
     first: Launch,
     /// Every node has it.
     again: Launch,
+    /// Launches left out of both because the cluster could not tell their parts.
+    without_breakdown: u32,
     /// Writing a copy for each node to tmpfs.
     floor_write_ms: Spread,
     /// Spawning and reaping as many processes.
@@ -80,6 +82,10 @@ fn main() -> Result<()> {
     } else {
         println!("Milliseconds: median [least..greatest] of {} runs.", options.runs);
         println!("{}", table(&cases));
+        let missing: u32 = cases.iter().map(|case| case.without_breakdown).sum();
+        if missing > 0 {
+            println!("{missing} launches are left out: the cluster had no breakdown of them.");
+        }
     }
     Ok(())
 }
@@ -90,6 +96,7 @@ fn measure(nodes: u32, size_mb: usize, runs: u32) -> Result<Case> {
     let processes = nodes * PES;
     let (mut first, mut again) = (Vec::new(), Vec::new());
     let (mut write_ms, mut spawn_ms) = (Vec::new(), Vec::new());
+    let mut without_breakdown = 0;
     for _ in 0..runs {
         let program = payloads.make(size_mb * 1_000_000)?;
         write_ms.push(floor::write_copies(&program, nodes)?.as_secs_f64() * 1e3);
@@ -98,15 +105,27 @@ fn measure(nodes: u32, size_mb: usize, runs: u32) -> Result<Case> {
         let mut cluster = Cluster::up(nodes, PES, None)?;
         for samples in [&mut first, &mut again] {
             let finished = cluster.run(processes, &[], &[&program])?;
-            let breakdown = cluster.breakdown(finished.job)?;
-            samples.push((breakdown, finished.wall.as_secs_f64() * 1e3));
+            match cluster.breakdown(finished.job)? {
+                Some(breakdown) => samples.push((breakdown, finished.wall.as_secs_f64() * 1e3)),
+                None => without_breakdown += 1,
+            }
         }
         cluster.down()?;
     }
     let (floor_write_ms, floor_spawn_ms) = (Spread::of(write_ms), Spread::of(spawn_ms));
     let (first, again) = (Launch::of(&first), Launch::of(&again));
     let ratio = first.total_ms.median / (floor_write_ms.median + floor_spawn_ms.median);
-    Ok(Case { nodes, processes, size_mb, first, again, floor_write_ms, floor_spawn_ms, ratio })
+    Ok(Case {
+        nodes,
+        processes,
+        size_mb,
+        first,
+        again,
+        without_breakdown,
+        floor_write_ms,
+        floor_spawn_ms,
+        ratio,
+    })
 }
 
 impl Launch {
