@@ -136,6 +136,11 @@ fn input<P: Primitives, C: Contents + 'static>(
     shared.owned_by(peer, job)?;
     let core = shared.core.borrow();
     let record = core.job(job)?;
+    if record.state() == JobState::Pending {
+        let message = format!("job {job} has no processes yet that could read");
+        return Err(ApiError::new(ErrorCode::BadRequest, message)
+            .hint("send input after the event that says RUNNING"));
+    }
     let nodes: NodeSet = match record.spec.input {
         InputSpec::None => return Ok(Reply::Ok),
         InputSpec::All => record.ranks.iter().map(|share| share.node).collect(),

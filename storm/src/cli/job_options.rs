@@ -92,6 +92,25 @@ pub(crate) struct JobOptions {
     pub(crate) program: Vec<OsString>,
 }
 
+impl JobOptions {
+    /// Takes a `--sched NAME` that ends the command line as ours, where NAME is a
+    /// policy and no `--` keeps the program's arguments apart: people write it
+    /// there, and no program that was seen has such an option. The second value
+    /// says whether it was so.
+    pub(crate) fn with_trailing_sched(mut self) -> (JobOptions, bool) {
+        let [_, .., option, name] = self.program.as_slice() else { return (self, false) };
+        let policy =
+            name.to_str().filter(|name| storm_sched::registry::names().any(|n| n == *name));
+        let (Some(policy), None) = (policy, &self.sched) else { return (self, false) };
+        if option != "--sched" || self.program.iter().any(|argument| argument == "--") {
+            return (self, false);
+        }
+        self.sched = Some(policy.to_owned());
+        self.program.truncate(self.program.len() - 2);
+        (self, true)
+    }
+}
+
 /// Which processes read standard input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum InputArgument {

@@ -20,6 +20,23 @@ fn job(line: &str) -> JobOptions {
 }
 
 #[test]
+fn a_policy_at_the_end_is_ours_unless_kept_apart() {
+    let (options, taken) = job("storm submit -n 256 ./sweep3d --sched gang").with_trailing_sched();
+    assert!(taken);
+    assert_eq!((options.sched.as_deref(), options.program.len()), (Some("gang"), 1));
+    for kept in [
+        "storm submit ./prog -- --sched gang",
+        "storm submit ./prog --sched mine",
+        "storm submit --sched fcfs ./prog --sched gang",
+        "storm submit ./prog --sched gang more",
+    ] {
+        let before = job(kept).program;
+        let (options, taken) = job(kept).with_trailing_sched();
+        assert!(!taken && options.program == before, "{kept}");
+    }
+}
+
+#[test]
 fn the_definition_is_consistent() {
     Cli::command().debug_assert();
 }

@@ -5,7 +5,7 @@ mod job;
 mod listing;
 mod progress;
 
-use crate::cli::{Cli, ClusterOptions, Command};
+use crate::cli::{Cli, ClusterOptions, Command, JobOptions};
 use crate::daemon::{run_mm, run_nm};
 use crate::failure::Failure;
 use crate::local_cluster::StateDir;
@@ -40,8 +40,8 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
         .map_err(|error| Failure::of("runtime", &error))?;
     let result = runtime.block_on(async {
         match command {
-            Command::Submit(options) => job::submit(&options, output, silent).await,
-            Command::Run(options) => job::run(&options, output, silent).await,
+            Command::Submit(options) => job::submit(&own_options(*options), output, silent).await,
+            Command::Run(options) => job::run(&own_options(*options), output, silent).await,
             Command::Queue(options) => listing::queue(options, output).await,
             Command::Hist(options) => listing::hist(options, output).await,
             Command::Show(options) => listing::show(options, output).await,
@@ -56,6 +56,17 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
     // A read of our standard input that never returns must not keep us.
     runtime.shutdown_background();
     result
+}
+
+/// The options of a job, with what stands behind the program and is meant for us.
+fn own_options(options: JobOptions) -> JobOptions {
+    let (options, taken) = options.with_trailing_sched();
+    if taken {
+        note(
+            "storm: --sched at the end is taken as storm's option; `--` keeps it for the program\n",
+        );
+    }
+    options
 }
 
 /// Connects to the cluster that the options mean.
