@@ -6,6 +6,8 @@ use storm_mm::api::{ApiError, ClientError, ErrorCode};
 
 /// Refused, or failed.
 pub(crate) const EXIT_FAILED: u8 = 1;
+/// The command line cannot be understood.
+pub(crate) const EXIT_USAGE: u8 = 2;
 /// storm failed while it followed a job: the job's status is not known.
 pub(crate) const EXIT_STORM_FAILED: u8 = 125;
 /// The program cannot be executed, as a shell says it.

@@ -7,7 +7,7 @@ mod progress;
 
 use crate::cli::{Cli, ClusterOptions, Command, JobOptions};
 use crate::daemon::{run_mm, run_nm};
-use crate::failure::Failure;
+use crate::failure::{EXIT_USAGE, Failure};
 use crate::local_cluster::StateDir;
 use crate::output::{self, Output};
 use crate::target::Choices;
@@ -40,8 +40,8 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
         .map_err(|error| Failure::of("runtime", &error))?;
     let result = runtime.block_on(async {
         match command {
-            Command::Submit(options) => job::submit(&own_options(*options), output, silent).await,
-            Command::Run(options) => job::run(&own_options(*options), output, silent).await,
+            Command::Submit(options) => job::submit(&own_options(*options)?, output, silent).await,
+            Command::Run(options) => job::run(&own_options(*options)?, output, silent).await,
             Command::Queue(options) => listing::queue(options, output).await,
             Command::Hist(options) => listing::hist(options, output).await,
             Command::Show(options) => listing::show(options, output).await,
@@ -59,14 +59,22 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
 }
 
 /// The options of a job, with what stands behind the program and is meant for us.
-fn own_options(options: JobOptions) -> JobOptions {
+fn own_options(options: JobOptions) -> Result<JobOptions, Failure> {
     let (options, taken) = options.with_trailing_sched();
     if taken {
         note(
             "storm: --sched at the end is taken as storm's option; `--` keeps it for the program\n",
         );
     }
-    options
+    // Whatever follows the first unknown word is the program's, so an option of
+    // ours that is misspelt would be taken for a program.
+    let program = options.program.first().map(|name| name.to_string_lossy().into_owned());
+    match program.filter(|name| name.starts_with('-')) {
+        Some(name) => Err(Failure::new("usage", format!("there is no option {name}"))
+            .hint(format!("see --help; a program of that name is run as ./{name}"))
+            .exit(EXIT_USAGE)),
+        None => Ok(options),
+    }
 }
 
 /// Connects to the cluster that the options mean.

@@ -1,0 +1,111 @@
+//! A cluster that `storm up` keeps: two jobs that share it in turn, every
+//! listing as a script reads it, and its end.
+
+mod scratch;
+
+use jiff::Timestamp;
+use scratch::{STORM, Scratch, stderr, stdout, sweep3d, told};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+/// Long enough that the second job comes while the first one runs.
+const STEPS: &str = "8";
+
+fn submit(scratch: &Scratch, words: &str) -> u64 {
+    let id = scratch.prints(&format!("submit -q {words}"));
+    id.trim().parse().unwrap_or_else(|error| panic!("{id}: {error}"))
+}
+
+fn time(job: &Value, key: &str) -> Timestamp {
+    let text = job[key].as_str().unwrap_or_else(|| panic!("no {key} in {job}"));
+    text.parse().unwrap_or_else(|error| panic!("{key} is {text}: {error}"))
+}
+
+#[test]
+fn two_jobs_at_once_take_turns_and_both_are_right() {
+    let scratch = Scratch::make();
+    scratch.prints("up --nodes 2 --pes 1 --quantum 5ms");
+    let ids = [0, 1].map(|_| {
+        let mut command = scratch.storm(["submit", "-q", "-n", "2", "--sched", "gang"]);
+        let done = command.arg(sweep3d()).args(["--steps", STEPS]).output().expect("storm starts");
+        assert!(done.status.success(), "{}", told(&done));
+        let id = stdout(&done);
+        id.trim().parse::<u64>().unwrap_or_else(|error| panic!("{id}: {error}"))
+    });
+    let jobs = scratch.wait_for("hist", |ended| {
+        let find = |id| ended.as_array()?.iter().find(|job| job["id"] == id).cloned();
+        Some([find(ids[0])?, find(ids[1])?])
+    });
+    for (id, job) in ids.iter().zip(&jobs) {
+        assert_eq!(job["state"], "COMPLETED", "{job}");
+        assert_eq!(job["node_list"], "n[1-2]", "{job}");
+        let written = scratch.work().join(format!("storm-{id}.out"));
+        let written = fs::read_to_string(written).expect("the output is written");
+        assert!(written.contains("answer: OK"), "{written}");
+    }
+    assert_ne!(jobs[0]["row"], jobs[1]["row"], "they had a row each: {jobs:?}");
+    let [first, second] = &jobs;
+    assert!(time(first, "started") < time(second, "ended"), "{jobs:?}");
+    assert!(time(second, "started") < time(first, "ended"), "{jobs:?}");
+}
+
+#[test]
+fn every_listing_can_be_read_by_a_script() {
+    let scratch = Scratch::make();
+    scratch.prints("up --nodes 2 --pes 1 --sched gang,fcfs");
+    let runs = submit(&scratch, "--sched fcfs sleep 600");
+    let waits = submit(&scratch, "--sched fcfs sleep 600");
+    scratch.wait_for(&format!("show {runs}"), |job| (job["state"] == "RUNNING").then_some(()));
+    let queue = scratch.json("queue");
+    assert_eq!(queue.as_array().map(Vec::len), Some(2), "{queue}");
+    let why = scratch.json(&format!("explain {waits}"));
+    assert_eq!(why["state"], "PENDING", "{why}");
+    assert!(why["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{why}");
+    assert!(!scratch.prints(&format!("explain {waits}")).is_empty());
+    let nodes = scratch.json("nodes");
+    assert_eq!(nodes.as_array().map(Vec::len), Some(2), "{nodes}");
+    scratch.json(&format!("cancel {waits} {runs}"));
+    let ended = scratch.wait_for("hist", |ended| {
+        ended.as_array().filter(|jobs| jobs.len() == 2).cloned()
+    });
+    assert!(ended.iter().all(|job| job["state"] == "CANCELLED"), "{ended:?}");
+    assert_eq!(scratch.json("queue").as_array().map(Vec::len), Some(0));
+    assert_eq!(scratch.json("version")["version"], env!("CARGO_PKG_VERSION"));
+    for words in ["queue", "queue -a", "hist", "nodes", "nodes -l", "version"] {
+        scratch.prints(words);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_what_can() {
+    let scratch = Scratch::make();
+    scratch.prints("up --nodes 2 --pes 1");
+    let refused = scratch.does("submit --sched nosuch true");
+    assert_eq!(refused.status.code(), Some(1), "{}", told(&refused));
+    let said = stderr(&refused);
+    assert!(said.contains("nosuch") && said.contains("gang on n[1-2]"), "{said}");
+    let unknown = scratch.does("show 4711");
+    assert_eq!(unknown.status.code(), Some(1), "{}", told(&unknown));
+    assert!(stderr(&unknown).contains("4711"), "{}", told(&unknown));
+    let again = scratch.does("up --nodes 2");
+    assert_eq!(again.status.code(), Some(1), "a second cluster: {}", told(&again));
+}
+
+#[test]
+fn the_end_leaves_nothing() {
+    let scratch = Scratch::make();
+    let up = scratch.json("up --nodes 2 --pes 1");
+    let directory = up["runtime_dir"].as_str().expect("it tells where").to_owned();
+    assert!(Path::new(&directory).exists());
+    let job = submit(&scratch, "-n 2 sleep 600");
+    scratch.wait_for(&format!("show {job}"), |job| (job["state"] == "RUNNING").then_some(()));
+    let alive = scratch.processes();
+    assert!(alive.iter().any(|line| line.starts_with(STORM)), "the daemons are seen: {alive:?}");
+    assert!(alive.iter().any(|line| line.contains("sleep")), "the ranks are seen: {alive:?}");
+    scratch.prints("down");
+    assert!(!Path::new(&directory).exists(), "{directory} is left");
+    scratch.assert_nothing_runs();
+    let none = scratch.does("queue");
+    assert_eq!(none.status.code(), Some(1), "there is no cluster: {}", told(&none));
+}

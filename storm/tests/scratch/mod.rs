@@ -1,0 +1,140 @@
+//! A place of its own for a test of the program: a directory to work in, and a
+//! runtime directory, so that the cluster that `storm up` keeps there is this
+//! test's alone.
+//!
+//! It does not start clusters; it ends the one that a test has kept.
+
+#![allow(dead_code, reason = "each test program uses what it needs")]
+
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// Commands that a test gives while it waits for something: some seconds' worth.
+const MAX_POLLS: usize = 10_000;
+
+/// The `storm` of this build.
+pub(crate) const STORM: &str = env!("CARGO_BIN_EXE_storm");
+
+/// The `sweep3d` of this build.
+pub(crate) fn sweep3d() -> PathBuf {
+    let path = Path::new(STORM).with_file_name("sweep3d");
+    assert!(
+        path.exists(),
+        "{} is missing: build it with `cargo build -p sweep3d`",
+        path.display()
+    );
+    path
+}
+
+/// Directories of a test.
+pub(crate) struct Scratch {
+    runtime: TempDir,
+    work: TempDir,
+}
+
+impl Scratch {
+    /// Makes them.
+    pub(crate) fn make() -> Scratch {
+        let made = || tempfile::tempdir().expect("a directory can be made");
+        Scratch { runtime: made(), work: made() }
+    }
+
+    /// The directory in which commands run.
+    pub(crate) fn work(&self) -> &Path {
+        self.work.path()
+    }
+
+    /// A program that sees this test's cluster and no other.
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.work.path())
+            .env("XDG_RUNTIME_DIR", self.runtime.path())
+            .env_remove("STORM_SOCKET")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// `storm` with arguments.
+    pub(crate) fn storm<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Command {
+        let mut command = self.command(STORM);
+        command.args(arguments);
+        command
+    }
+
+    /// What `storm` does, to its end; the arguments are words.
+    pub(crate) fn does(&self, words: &str) -> Output {
+        self.storm(words.split_whitespace()).output().expect("storm starts")
+    }
+
+    /// What `storm` prints when it must succeed.
+    pub(crate) fn prints(&self, words: &str) -> String {
+        let done = self.does(words);
+        assert!(done.status.success(), "storm {words}: {}", told(&done));
+        String::from_utf8(done.stdout).expect("it is text")
+    }
+
+    /// What `storm` prints with `--json`.
+    pub(crate) fn json(&self, words: &str) -> Value {
+        let text = self.prints(&format!("{words} --json"));
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("storm {words}: {error}: {text}"))
+    }
+
+    /// Asks again and again until `found` is satisfied.
+    pub(crate) fn wait_for<T>(&self, words: &str, found: impl Fn(&Value) -> Option<T>) -> T {
+        let mut last = Value::Null;
+        for _ in 0..MAX_POLLS {
+            last = self.json(words);
+            if let Some(wanted) = found(&last) {
+                return wanted;
+            }
+        }
+        panic!("storm {words} does not come to it: {last}")
+    }
+
+    /// Processes with this test's runtime directory in their environment:
+    /// daemons and ranks alike, as both inherit it.
+    pub(crate) fn processes(&self) -> Vec<String> {
+        let marker = format!("XDG_RUNTIME_DIR={}", self.runtime.path().display());
+        let ours = |process: &Path| {
+            let environment = fs::read(process.join("environ")).ok()?;
+            let mut variables = environment.split(|&byte| byte == 0);
+            let is_ours = variables.any(|variable| variable == marker.as_bytes());
+            is_ours.then(|| fs::read_to_string(process.join("cmdline")).unwrap_or_default())
+        };
+        let all = fs::read_dir("/proc").expect("/proc is there");
+        all.flatten().filter_map(|entry| ours(&entry.path())).collect()
+    }
+
+    /// Fails if a process of this test is left.
+    pub(crate) fn assert_nothing_runs(&self) {
+        assert_eq!(self.processes(), Vec::<String>::new());
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Without a kept cluster it fails, which is as good.
+        let _ = self.storm(["down"]).output();
+    }
+}
+
+/// All that a command said.
+pub(crate) fn told(done: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!("{}\n{}\n{}", done.status, text(&done.stdout), text(&done.stderr))
+}
+
+/// Standard output as text.
+pub(crate) fn stdout(done: &Output) -> String {
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+/// Standard error as text.
+pub(crate) fn stderr(done: &Output) -> String {
+    String::from_utf8_lossy(&done.stderr).into_owned()
+}

@@ -1,0 +1,63 @@
+//! The README's tour: every command of it is run, in order.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Commands of the fenced `console` blocks: the lines that begin with `$ `.
+fn tour() -> Vec<String> {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    let text = fs::read_to_string(readme).expect("the README");
+    let mut commands = Vec::new();
+    let mut in_console = false;
+    for line in text.lines() {
+        match line.strip_prefix("```") {
+            Some(language) => in_console = language == "console",
+            None if in_console => commands.extend(line.strip_prefix("$ ").map(str::to_owned)),
+            None => {}
+        }
+    }
+    commands
+}
+
+fn binary(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_BIN_EXE_storm")).with_file_name(name);
+    assert!(path.exists(), "{} is missing: cargo build -p {name}", path.display());
+    path
+}
+
+#[test]
+fn every_command_of_the_tour_works() {
+    let commands = tour();
+    assert!(commands.len() >= 5, "the README has a tour: {commands:?}");
+    let place = tempfile::tempdir().expect("a directory");
+    fs::copy(binary("sweep3d"), place.path().join("sweep3d")).expect("copied");
+    let storm = binary("storm");
+    let path = format!(
+        "{}:{}",
+        storm.parent().expect("it is in a directory").display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let run = |command: &str| {
+        Command::new("sh")
+            .args(["-c", command])
+            .current_dir(place.path())
+            .env("PATH", &path)
+            .env("XDG_RUNTIME_DIR", place.path())
+            .env_remove("STORM_SOCKET")
+            .output()
+            .expect("a shell")
+    };
+    for command in &commands {
+        let done = run(command);
+        if !done.status.success() {
+            run("storm down");
+            panic!(
+                "`{command}` ended with {}\n{}{}",
+                done.status,
+                String::from_utf8_lossy(&done.stdout),
+                String::from_utf8_lossy(&done.stderr)
+            );
+        }
+    }
+}
