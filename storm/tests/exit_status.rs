@@ -78,8 +78,7 @@ fn a_rank_knows_its_place() {
     let done = shell(&scratch, "-n 4", script);
     assert!(done.status.success(), "{}", told(&done));
     let said = stdout(&done);
-    let expected =
-        ["0 4 0 1 n[1-2] 1", "1 4 1 1 n[1-2] 1", "2 4 0 2 n[1-2] 1", "3 4 1 2 n[1-2] 1"];
+    let expected = ["0 4 0 1 n[1-2] 1", "1 4 1 1 n[1-2] 1", "2 4 0 2 n[1-2] 1", "3 4 1 2 n[1-2] 1"];
     assert_eq!(sorted(&said), expected);
 }
 

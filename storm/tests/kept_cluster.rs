@@ -66,9 +66,8 @@ fn every_listing_can_be_read_by_a_script() {
     let nodes = scratch.json("nodes");
     assert_eq!(nodes.as_array().map(Vec::len), Some(2), "{nodes}");
     scratch.json(&format!("cancel {waits} {runs}"));
-    let ended = scratch.wait_for("hist", |ended| {
-        ended.as_array().filter(|jobs| jobs.len() == 2).cloned()
-    });
+    let ended =
+        scratch.wait_for("hist", |ended| ended.as_array().filter(|jobs| jobs.len() == 2).cloned());
     assert!(ended.iter().all(|job| job["state"] == "CANCELLED"), "{ended:?}");
     assert_eq!(scratch.json("queue").as_array().map(Vec::len), Some(0));
     assert_eq!(scratch.json("version")["version"], env!("CARGO_PKG_VERSION"));

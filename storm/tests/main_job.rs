@@ -51,7 +51,8 @@ fn a_small_one_is_what_one_process_computes_bit_for_bit() {
 #[test]
 fn an_embedded_cluster_leaves_nothing_behind() {
     let scratch = Scratch::make();
-    let mut command = scratch.storm(["submit", "-n", "4", "--nodes", "2", "--pes", "2", "sh", "-c"]);
+    let mut command =
+        scratch.storm(["submit", "-n", "4", "--nodes", "2", "--pes", "2", "sh", "-c"]);
     let done = command.arg("echo $STORM_JOB_DIR").output().expect("storm starts");
     assert!(done.status.success(), "{}", told(&done));
     let directories = stdout(&done);

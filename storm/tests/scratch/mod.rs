@@ -22,11 +22,7 @@ pub(crate) const STORM: &str = env!("CARGO_BIN_EXE_storm");
 /// The `sweep3d` of this build.
 pub(crate) fn sweep3d() -> PathBuf {
     let path = Path::new(STORM).with_file_name("sweep3d");
-    assert!(
-        path.exists(),
-        "{} is missing: build it with `cargo build -p sweep3d`",
-        path.display()
-    );
+    assert!(path.exists(), "{} is missing: build it with `cargo build -p sweep3d`", path.display());
     path
 }
 
