@@ -217,6 +217,12 @@ impl Core {
                 None
             }
         };
+        if cause.is_none()
+            && let Some(incarnation) = self.live.get(&job).map(|live| live.incarnation)
+        {
+            // Ranks that ended before anyone looked did execute all the same.
+            self.started(now, job, incarnation);
+        }
         self.finish(now, job, cause);
     }
 }
