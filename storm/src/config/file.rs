@@ -113,9 +113,12 @@ impl Default for NetworkConfig {
 pub(crate) struct TimeoutConfig {
     /// Between two heartbeats when nothing else is sent.
     pub(super) heartbeat: WrittenTime,
-    /// A node that has not answered for so long is dead: two heartbeats, so
-    /// that one that is late is not the end of a job.
+    /// A node whose host has not answered for so long is dead: more than two
+    /// heartbeats, so that one that is late is not the end of a job.
     pub(super) node_dead: WrittenTime,
+    /// A node that has not answered for so long is dead, although its host
+    /// answers: it is stopped, and not merely slow.
+    pub(super) node_hung: WrittenTime,
     /// Between the request to end and the kill.
     pub(super) kill_grace: WrittenTime,
 }
@@ -124,7 +127,8 @@ impl Default for TimeoutConfig {
     fn default() -> TimeoutConfig {
         TimeoutConfig {
             heartbeat: WrittenTime(Duration::from_millis(250)),
-            node_dead: WrittenTime(Duration::from_millis(500)),
+            node_dead: WrittenTime(Duration::from_millis(800)),
+            node_hung: WrittenTime(Duration::from_secs(3)),
             kill_grace: WrittenTime(storm_mm::DEFAULT_KILL_GRACE),
         }
     }
@@ -136,9 +140,14 @@ impl TimeoutConfig {
         self.heartbeat.0
     }
 
-    /// Silence that means death.
+    /// Silence of a host that means death.
     pub(crate) fn node_dead(&self) -> Duration {
         self.node_dead.0
+    }
+
+    /// Silence of a node on a host that answers that means death.
+    pub(crate) fn node_hung(&self) -> Duration {
+        self.node_hung.0
     }
 
     /// Between the request to end and the kill.

@@ -154,6 +154,7 @@ impl Manager {
         config.fanout = settings.network.fan_out;
         config.patience.stall_timeout = settings.node_dead / 2;
         config.patience.ping_timeout = settings.node_dead / 2;
+        config.patience.hang_timeout = settings.node_hung;
         let listen = settings.listen;
         let root = Root::bind(config).map_err(|source| DaemonError::Listen { listen, source })?;
         let now = root.handle().runtime().now();

@@ -19,6 +19,10 @@ use storm_sched::{PolicyParams, Quantum};
 /// up to here without a change to its nodes.
 const PLANNED_NODES: u32 = 1024;
 
+/// A Node Manager of this machine that says nothing for so long is stopped. One
+/// that died is known at once, and all of them share the machine with their jobs.
+const LOCAL_NODE_HUNG: Duration = Duration::from_secs(10);
+
 /// Everything that `storm mm` was told.
 pub(super) struct Settings {
     pub(super) cluster: String,
@@ -29,6 +33,7 @@ pub(super) struct Settings {
     pub(super) network: NetworkConfig,
     pub(super) heartbeat: Duration,
     pub(super) node_dead: Duration,
+    pub(super) node_hung: Duration,
     pub(super) kill_grace: Duration,
     admins: Vec<u32>,
     /// Of a local cluster.
@@ -57,6 +62,7 @@ impl Settings {
             plan: config.plan()?,
             heartbeat: config.timeouts.heartbeat(),
             node_dead: config.timeouts.node_dead(),
+            node_hung: config.timeouts.node_hung(),
             kill_grace: config.timeouts.kill_grace(),
             cluster: config.cluster,
             listen: config.listen,
@@ -87,6 +93,7 @@ impl Settings {
             network: NetworkConfig::default(),
             heartbeat: timeouts.heartbeat(),
             node_dead: timeouts.node_dead(),
+            node_hung: LOCAL_NODE_HUNG,
             kill_grace: timeouts.kill_grace(),
             admins: Vec::new(),
             local: Some(LocalCluster { nodes, pes: options.pes, runtime_dir }),
