@@ -91,6 +91,7 @@ pub async fn run<P: Primitives, J: Journal + 'static, C: Contents + 'static>(
     let _liveness = runtime.spawn(heartbeats::watch_liveness(shared.clone()));
     let _nodes = runtime.spawn(nodes::run(shared.clone()));
     let _terminations = runtime.spawn(watches::run_terminations(shared.clone()));
+    let _tending = runtime.spawn(staging::tend(shared.clone()));
     let _clients = runtime.spawn(clients::run(shared.clone(), calls));
     let partitions = shared.core.borrow().partition_count();
     let _slices: Vec<Task> = (0..partitions)

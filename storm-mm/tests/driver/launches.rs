@@ -142,3 +142,23 @@ fn the_same_seed_gives_the_same_trace() {
     assert_eq!(first, trace(11));
     assert_ne!(first, trace(12));
 }
+
+#[test]
+fn the_manager_keeps_what_a_job_needs_and_no_longer() {
+    for_seeds(2, |seed| {
+        let cluster = Cluster::start(seed, Shape::fcfs(2, 1));
+        let [early, late] = [1, 2].map(|content| cluster.contents.add("program", 9_000, content));
+        let minute = Duration::from_secs(60);
+        cluster.clone().run(async move {
+            let busy = shipped(job(2, &["p", "compute-ms", "65000"]), early.clone());
+            let mut first = cluster.client.run(busy).await;
+            let mut second = cluster.client.run(shipped(job(2, &["p"]), late.clone())).await;
+            cluster.pause(minute).await;
+            assert!(cluster.contents.has(&late), "its job waits");
+            assert_eq!(first.end().await.state, JobState::Completed);
+            assert_eq!(second.end().await.state, JobState::Completed);
+            cluster.pause(minute).await;
+            assert!(!cluster.contents.has(&early) && !cluster.contents.has(&late));
+        });
+    });
+}

@@ -12,6 +12,9 @@ use storm_sched::PolicyParams;
 /// Largest file that is read: a line for each of 16,384 nodes is far less.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
+/// Room for the files of some thousand users; less than what a disk has.
+pub(crate) const DEFAULT_SPOOL_BYTES: u64 = 64 << 30;
+
 /// A cluster.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -29,6 +32,10 @@ pub(crate) struct MmConfig {
     /// Journal and spool.
     #[serde(default = "default_state_dir")]
     pub(crate) state_dir: PathBuf,
+    /// What the spool may take as long as the jobs that are not over do not need
+    /// more.
+    #[serde(default = "default_spool_bytes")]
+    pub(crate) spool_bytes: u64,
     /// Users who may end other users' jobs and the cluster, besides root.
     #[serde(default)]
     pub(crate) admins: Vec<u32>,
@@ -187,6 +194,10 @@ fn default_listen() -> SocketAddr {
 
 fn default_socket() -> PathBuf {
     PathBuf::from(crate::target::SYSTEM_SOCKET)
+}
+
+fn default_spool_bytes() -> u64 {
+    DEFAULT_SPOOL_BYTES
 }
 
 fn default_state_dir() -> PathBuf {

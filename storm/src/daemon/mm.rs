@@ -89,7 +89,7 @@ async fn serve(
     let Manager { root, plan, core, journal, spool, listener } = manager;
     let primitives = root.handle();
     let (calls, waiting) = async_channel::bounded(WAITING_CALLS);
-    let contents = SpoolContents::new(Rc::new(open_spool(settings)?));
+    let contents = SpoolContents::new(Rc::new(open_spool(settings)?), settings.spool_bytes);
     let server = Server::new(spool, ServerLimits::default(), calls.clone());
     let serving = spawn_local(server.serve(listener));
     let config = DriverConfig { heartbeat_interval: settings.heartbeat, ..DriverConfig::default() };

@@ -3,7 +3,9 @@
 
 use super::DaemonError;
 use crate::cli::MmOptions;
-use crate::config::{ClusterPlan, MmConfig, NetworkConfig, PlannedNode, PlannedPartition};
+use crate::config::{
+    ClusterPlan, DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PlannedNode, PlannedPartition,
+};
 use crate::local_cluster::SOCKET_NAME;
 use nix::unistd::{Uid, User, geteuid};
 use std::net::SocketAddr;
@@ -29,6 +31,7 @@ pub(super) struct Settings {
     pub(super) listen: SocketAddr,
     pub(super) socket: PathBuf,
     pub(super) state_dir: PathBuf,
+    pub(super) spool_bytes: u64,
     pub(super) plan: ClusterPlan,
     pub(super) network: NetworkConfig,
     pub(super) heartbeat: Duration,
@@ -68,6 +71,7 @@ impl Settings {
             listen: config.listen,
             socket: config.socket,
             state_dir: config.state_dir,
+            spool_bytes: config.spool_bytes,
             network: config.network,
             admins: config.admins,
             local: None,
@@ -86,6 +90,7 @@ impl Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             socket: runtime_dir.join(SOCKET_NAME),
             state_dir: runtime_dir.clone(),
+            spool_bytes: DEFAULT_SPOOL_BYTES,
             plan: ClusterPlan {
                 nodes: (1..=nodes).map(planned).collect(),
                 partitions: local_partitions(options, nodes as usize)?,
