@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
+use storm_mm::api::ServerLimits;
 use storm_mm::{CoreConfig, NodeConfig, PartitionConfig};
 use storm_primitives::Instant;
 use storm_rm::PlanConfig;
@@ -105,6 +106,18 @@ impl Settings {
         })
     }
 
+    /// Whoever may end the cluster gets in whoever else is there.
+    pub(super) fn server_limits(&self) -> ServerLimits {
+        ServerLimits { trusted: self.trusted_uids(), ..ServerLimits::default() }
+    }
+
+    /// Root, who runs the daemon, and the administrators.
+    fn trusted_uids(&self) -> Vec<u32> {
+        let mut uids = vec![0, geteuid().as_raw()];
+        uids.extend(&self.admins);
+        uids
+    }
+
     pub(super) fn global_plan(&self) -> PlanConfig {
         plan_config(&self.network, self.plan.nodes.len())
     }
@@ -113,8 +126,6 @@ impl Settings {
     pub(super) fn core_config(&self, now: Instant) -> CoreConfig {
         let node = |node: &PlannedNode| NodeConfig { name: node.name.clone(), pes: node.pes };
         let since = jiff::SignedDuration::try_from(now.since_origin()).unwrap_or_default();
-        let mut admin_uids = vec![geteuid().as_raw()];
-        admin_uids.extend(&self.admins);
         CoreConfig {
             cluster: self.cluster.clone(),
             nodes: self.plan.nodes.iter().map(node).collect(),
@@ -124,7 +135,7 @@ impl Settings {
             chunk_bytes: self.network.chunk_bytes,
             kill_grace: self.kill_grace,
             history_limit: storm_mm::DEFAULT_HISTORY_LIMIT,
-            admin_uids,
+            admin_uids: self.trusted_uids(),
             origin: jiff::Timestamp::now().saturating_sub(since).unwrap_or_default(),
             user_name: Rc::new(|uid| {
                 User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name)

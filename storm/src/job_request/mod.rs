@@ -9,7 +9,7 @@ mod shipped_files;
 mod surroundings;
 
 use crate::cli::{InputArgument, JobOptions};
-use crate::failure::Failure;
+use crate::failure::{EXIT_USAGE, Failure};
 use program::find_program;
 use shipped_files::ShippedFiles;
 use std::ffi::{OsStr, OsString};
@@ -17,6 +17,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use storm_mm::api::Submission;
+use storm_nm::check_pattern;
 use storm_rm::{InputSpec, JobSpec, OsBytes, OutputSpec, Owner, Program};
 
 /// Where output goes that nobody asked for elsewhere, as Slurm does it.
@@ -56,7 +57,7 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         umask: surroundings::umask()?,
         limits: surroundings::limits(),
         files: further,
-        output: output(options, attach),
+        output: output(options, attach)?,
         input: input(options.input, attach)?,
         requeue: options.requeue,
     };
@@ -101,15 +102,25 @@ fn working_directory(chosen: Option<&Path>) -> Result<PathBuf, Failure> {
     }
 }
 
-fn output(options: &JobOptions, attach: bool) -> OutputSpec {
-    match &options.output {
+fn output(options: &JobOptions, attach: bool) -> Result<OutputSpec, Failure> {
+    let checked = |option: &str, name: &OsString| {
+        let pattern = OsBytes::from(name.clone());
+        check_pattern(&pattern).map_err(|error| {
+            let message = format!("{option} {}: {error}", name.display());
+            Failure::new("usage", message)
+                .hint("%j is the job, %r the rank, %n the node, %% a percent sign")
+                .exit(EXIT_USAGE)
+        })?;
+        Ok::<_, Failure>(pattern)
+    };
+    Ok(match &options.output {
         Some(stdout) => OutputSpec::Files {
-            stdout: stdout.clone().into(),
-            stderr: options.error.clone().map(OsBytes::from),
+            stdout: checked("--output", stdout)?,
+            stderr: options.error.as_ref().map(|name| checked("--error", name)).transpose()?,
         },
         None if attach => OutputSpec::Client,
         None => OutputSpec::Files { stdout: DEFAULT_OUTPUT.into(), stderr: None },
-    }
+    })
 }
 
 fn input(chosen: Option<InputArgument>, attach: bool) -> Result<InputSpec, Failure> {
