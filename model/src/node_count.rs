@@ -16,6 +16,8 @@ pub struct NodeCount(u64);
 impl NodeCount {
     /// One node.
     pub const ONE: NodeCount = NodeCount(1);
+    /// The most that there can be.
+    pub const LARGEST: NodeCount = NodeCount(MAX_NODES);
 
     /// `nodes` nodes.
     ///
@@ -27,6 +29,22 @@ impl NodeCount {
             1..=MAX_NODES => Ok(NodeCount(nodes)),
             _ => Err(InputError::TooManyNodes { nodes, max: MAX_NODES }),
         }
+    }
+
+    /// 2 to the power of `exponent`, or the most that there can be.
+    pub fn power_of_2(exponent: u32) -> NodeCount {
+        NodeCount(1u64.checked_shl(exponent).unwrap_or(MAX_NODES).clamp(1, MAX_NODES))
+    }
+
+    /// Nodes of a quaternary fat tree of so many stages.
+    pub fn power_of_4(stages: u32) -> NodeCount {
+        NodeCount::power_of_2(stages.saturating_mul(2))
+    }
+
+    /// A number in the middle of both, if there is one between them.
+    pub fn between(self, above: NodeCount) -> Option<NodeCount> {
+        let middle = self.0.midpoint(above.0);
+        (self.0 < middle && middle < above.0).then_some(NodeCount(middle))
     }
 
     /// The number.
