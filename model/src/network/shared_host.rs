@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 pub struct SharedHost {
     /// Processors of the host, for which the other values hold.
     pub processors: Sourced,
-    /// Transfer of a file, whatever its size and the nodes, in ms.
+    /// Transfer of a file, or asking whether all nodes have it, whatever its size
+    /// and the nodes, in ms.
     pub transfer_ms: Sourced,
     /// Transfer: each MiB once, whatever the nodes, in ms.
     pub transfer_ms_per_mib: Sourced,
@@ -23,10 +24,10 @@ pub struct SharedHost {
     pub transfer_ms_per_node: Sourced,
     /// Transfer: each MiB on each node, in ms: received, checked, written, sent on.
     pub transfer_ms_per_node_mib: Sourced,
-    /// The part of the transfer that the manager counts as reading, from 0 to 1:
+    /// The part of a transfer that the manager counts as reading, from 0 to 1:
     /// it waits for free slots there.
     pub read_share: Sourced,
-    /// The part of the transfer after the last chunk was sent, from 0 to 1.
+    /// The part of a transfer after the last chunk was sent, from 0 to 1.
     pub write_share: Sourced,
     /// Execution, whatever the job, in ms.
     pub exec_ms: Sourced,

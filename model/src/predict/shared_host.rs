@@ -6,17 +6,14 @@ use crate::equations::eq1_launch_ms;
 use crate::{Limit, SharedHost};
 
 pub(super) fn launch(network: &SharedHost, question: &Question) -> Launch {
-    let sends = question.size.get() > 0.0;
-    let (manager_ms, nodes_ms) = if sends {
-        let nodes_ms = network.nodes_ms(question.nodes, question.size);
-        (network.manager_ms(question.size), nodes_ms)
-    } else {
-        (0.0, 0.0)
-    };
+    let manager_ms = network.manager_ms(question.size);
+    let nodes_ms = network.nodes_ms(question.nodes, question.size);
     let transfer_ms = manager_ms + nodes_ms;
     let exec_ms = network.exec_ms(question.processes());
-    let read_ms = transfer_ms * network.read_share.value;
-    let write_ms = transfer_ms * network.write_share.value;
+    // Asking whether the nodes have the program is neither read nor written.
+    let sent_ms = if question.size.get() > 0.0 { transfer_ms } else { 0.0 };
+    let read_ms = sent_ms * network.read_share.value;
+    let write_ms = sent_ms * network.write_share.value;
     Launch {
         read_ms,
         send_ms: transfer_ms - read_ms - write_ms,
