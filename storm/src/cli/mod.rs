@@ -17,7 +17,7 @@ pub(crate) use list_options::{
 };
 pub(crate) use model_options::{
     CalibrateOptions, CompareOptions, FanOutArgument, ModelCommand, ModelOptions, PredictOptions,
-    SizeOptions, TableArgument, TableOptions,
+    SizeOptions, TableArgument,
 };
 
 use clap::{Args, Parser, Subcommand};

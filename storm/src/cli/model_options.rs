@@ -173,6 +173,9 @@ pub(crate) struct CalibrateOptions {
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) runs: u32,
+    /// Launch this program, filled up to each size [default: the smallest that ends at once]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) program: Option<PathBuf>,
     /// Write the profile to this file
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -188,8 +191,12 @@ Example:
   storm model compare --nodes 64,1024,16384")]
 pub(crate) struct CompareOptions {
     /// Numbers of nodes
-    #[arg(long, value_name = "N,...", value_delimiter = ',',
-          default_value = "64,256,1024,4096,16384")]
+    #[arg(
+        long,
+        value_name = "N,...",
+        value_delimiter = ',',
+        default_value = "64,256,1024,4096,16384"
+    )]
     pub(crate) nodes: Vec<u64>,
 }
 

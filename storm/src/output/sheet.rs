@@ -17,6 +17,7 @@ enum Block {
     Pairs(Vec<(&'static str, String)>),
     Table { columns: Vec<String>, rows: Vec<Vec<String>> },
     Note(String),
+    Verbatim(String),
 }
 
 impl Sheet {
@@ -52,6 +53,13 @@ impl Sheet {
         self
     }
 
+    /// Adds text that is to be used as it is.
+    #[must_use]
+    pub(crate) fn verbatim(mut self, text: String) -> Sheet {
+        self.blocks.push(Block::Verbatim(text));
+        self
+    }
+
     /// For programs.
     pub(super) fn json(&self) -> &Value {
         &self.json
@@ -66,6 +74,7 @@ impl Sheet {
                 table(&columns, rows.iter().cloned())
             }
             Block::Note(note) => format!("{note}\n"),
+            Block::Verbatim(text) => text.clone(),
         };
         self.blocks.iter().map(block).collect::<Vec<_>>().join("\n")
     }
@@ -84,6 +93,7 @@ impl Sheet {
                     rows.iter().map(|row| line(row.iter().map(String::as_str).collect())).collect()
                 }
                 Block::Note(_) => String::new(),
+                Block::Verbatim(text) => text.clone(),
             }
         };
         self.blocks.iter().map(block).collect()

@@ -10,7 +10,7 @@ use storm_model::{Metres, Mib, NodeCount, Prediction, Profile, Question, predict
 pub(super) fn answer(options: &PredictOptions, output: &dyn Output) -> Result<String, Failure> {
     let profile = super::profile_source::profile(&options.profile)?;
     if options.show_profile {
-        return Ok(profile.to_toml()?);
+        return Ok(output.sheet(&Sheet::new(&profile).verbatim(profile.to_toml()?)));
     }
     let prediction = predict(&profile, &question(options)?)?;
     Ok(output.sheet(&sheet(&profile, &prediction)))

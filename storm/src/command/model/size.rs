@@ -19,8 +19,7 @@ pub(super) fn sheet(options: &SizeOptions) -> Result<Sheet, Failure> {
         .map(|name| Ok(size(&profile(name)?, &goal)?))
         .collect::<Result<Vec<Sizing>, Failure>>()?;
     let Goal { launch_ms, quantum_us, cost_percent, .. } = goal;
-    let columns =
-        ["MACHINE", ">NODES", ">FAN-OUT", ">CHUNK KiB", ">LAUNCH ms", ">COST %", "LIMIT"];
+    let columns = ["MACHINE", ">NODES", ">FAN-OUT", ">CHUNK KiB", ">LAUNCH ms", ">COST %", "LIMIT"];
     Ok(Sheet::new(&sizings).table(columns, sizings.iter().map(row)).note(format!(
         "Most nodes that launch {} MiB within {} ms while a time slice of {} ms costs at most {} %; \
          LIMIT is what one node more would break, and the most of that.",
