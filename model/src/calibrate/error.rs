@@ -32,7 +32,7 @@ impl CalibrationError {
     pub fn hint(&self) -> String {
         match self {
             CalibrationError::TooFew { .. } | CalibrationError::Alike { .. } => {
-                "measure at least three numbers of nodes and two sizes: --nodes 2,8,32 --sizes 2MB,8MB"
+                "measure at least three numbers of nodes and two sizes: --nodes 2,8,24,48 --sizes 1MB,12MB"
                     .to_owned()
             }
             CalibrationError::Sample(error) => error.hint(),

@@ -68,7 +68,12 @@ pub fn calibrate(
     let shapes = medians_by_shape(launches);
     let transfer = fit(
         "transfer",
-        [("", "ms"), ("per MiB", "ms"), ("per node", "ms"), ("per node and MiB", "ms")],
+        [
+            ("", "ms"),
+            ("per node", "ms"),
+            ("per node and MiB", "ms"),
+            ("per node, MiB and thousand nodes", "ms"),
+        ],
         shapes.iter().map(transfer_of).collect(),
     )?;
     let exec = fit(
@@ -87,7 +92,8 @@ pub fn calibrate(
 
 fn transfer_of(sample: &LaunchSample) -> Observation<TRANSFER_TERMS> {
     let (nodes, mib) = (f64::from(sample.nodes), sample.sent.get());
-    Observation { terms: [1.0, mib, nodes, nodes * mib], value: sample.transfer_ms() }
+    let bytes = nodes * mib;
+    Observation { terms: [1.0, nodes, bytes, bytes * nodes / 1e3], value: sample.transfer_ms() }
 }
 
 fn exec_of(sample: &LaunchSample) -> Observation<EXEC_TERMS> {
@@ -144,9 +150,9 @@ fn profile(
         network: Network::SharedHost(Box::new(SharedHost {
             processors: known(*processors, "counted"),
             transfer_ms: fitted(transfer, 0),
-            transfer_ms_per_mib: fitted(transfer, 1),
-            transfer_ms_per_node: fitted(transfer, 2),
-            transfer_ms_per_node_mib: fitted(transfer, 3),
+            transfer_ms_per_node: fitted(transfer, 1),
+            transfer_ms_per_node_mib: fitted(transfer, 2),
+            transfer_ms_per_node_mib_per_thousand: fitted(transfer, 3),
             read_share: middle(share(|shape| shape.read_ms), "launches"),
             write_share: middle(share(|shape| shape.write_ms), "launches"),
             exec_ms: fitted(exec, 0),

@@ -18,12 +18,13 @@ pub struct SharedHost {
     /// Transfer of a file, or asking whether all nodes have it, whatever its size
     /// and the nodes, in ms.
     pub transfer_ms: Sourced,
-    /// Transfer: each MiB once, whatever the nodes, in ms.
-    pub transfer_ms_per_mib: Sourced,
     /// Transfer: each node, whatever the size, in ms.
     pub transfer_ms_per_node: Sourced,
     /// Transfer: each MiB on each node, in ms: received, checked, written, sent on.
     pub transfer_ms_per_node_mib: Sourced,
+    /// Transfer: what each node adds to that for every thousand others, in ms:
+    /// they take processors and caches from each other.
+    pub transfer_ms_per_node_mib_per_thousand: Sourced,
     /// The part of a transfer that the manager counts as reading, from 0 to 1:
     /// it waits for free slots there.
     pub read_share: Sourced,
@@ -46,9 +47,13 @@ impl SharedHost {
         self.processors.check_positive("processors", "processors")?;
         for (name, unit, value) in [
             ("transfer-ms", "ms", &self.transfer_ms),
-            ("transfer-ms-per-mib", "ms/MiB", &self.transfer_ms_per_mib),
             ("transfer-ms-per-node", "ms/node", &self.transfer_ms_per_node),
             ("transfer-ms-per-node-mib", "ms/(node MiB)", &self.transfer_ms_per_node_mib),
+            (
+                "transfer-ms-per-node-mib-per-thousand",
+                "ms/(node MiB)/thousand",
+                &self.transfer_ms_per_node_mib_per_thousand,
+            ),
             ("read-share", "of 1", &self.read_share),
             ("write-share", "of 1", &self.write_share),
             ("exec-ms", "ms", &self.exec_ms),
@@ -66,16 +71,15 @@ impl SharedHost {
         Ok(())
     }
 
-    /// The transfer's work that there is whatever the nodes, in ms.
-    pub(crate) fn manager_ms(&self, size: Mib) -> f64 {
-        self.transfer_ms.value + self.transfer_ms_per_mib.value * size.get()
+    /// The part of a transfer that does not depend on the size, in ms.
+    pub(crate) fn messages_ms(&self, nodes: NodeCount) -> f64 {
+        self.transfer_ms.value + self.transfer_ms_per_node.value * nodes.as_f64()
     }
 
-    /// The transfer's work of all nodes together, in ms.
-    pub(crate) fn nodes_ms(&self, nodes: NodeCount, size: Mib) -> f64 {
-        let per_node =
-            self.transfer_ms_per_node.value + self.transfer_ms_per_node_mib.value * size.get();
-        nodes.as_f64() * per_node
+    /// The work that all nodes together have with so many bytes, in ms.
+    pub(crate) fn bytes_ms(&self, nodes: NodeCount, size: Mib) -> f64 {
+        let crowding = self.transfer_ms_per_node_mib_per_thousand.value * nodes.as_f64() / 1e3;
+        nodes.as_f64() * size.get() * (self.transfer_ms_per_node_mib.value + crowding)
     }
 
     /// From LAUNCH-JOB until so many processes execute, in ms.

@@ -158,7 +158,7 @@ Examples:
   storm model calibrate --nodes 1,4,8 --sizes 1MB,4MB --runs 5")]
 pub(crate) struct CalibrateOptions {
     /// Numbers of nodes to measure
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "2,8,32",
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "2,8,24,48",
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) nodes: Vec<u32>,
     /// Processes of each node
@@ -176,6 +176,9 @@ pub(crate) struct CalibrateOptions {
     /// Launch this program, filled up to each size [default: the smallest that ends at once]
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
+    /// Fit to the measurements of an earlier calibration too: what --json printed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) with: Option<PathBuf>,
     /// Write the profile to this file
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

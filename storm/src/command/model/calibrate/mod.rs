@@ -13,6 +13,7 @@ use super::number;
 use crate::cli::CalibrateOptions;
 use crate::failure::Failure;
 use crate::output::Sheet;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
@@ -26,7 +27,7 @@ use tempfile::NamedTempFile;
 const LEAST_NODE_COUNTS: usize = 3;
 
 /// Everything that was measured.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Measured {
     launches: Vec<LaunchSample>,
     strobes: Vec<StrobeSample>,
@@ -43,12 +44,22 @@ pub(super) async fn sheet(options: &CalibrateOptions, silent: bool) -> Result<Sh
     }
     // Whoever waits for a minute wants to know before that the file can be written.
     let file = options.output.as_deref().map(begin_file).transpose()?;
-    let measured = measure::all(options, &counts, silent).await?;
+    let earlier = options.with.as_deref().map(earlier).transpose()?.unwrap_or_default();
+    let measured = measure::all(options, &counts, silent).await?.and(earlier);
     let calibration = calibrate(&measured.launches, &measured.strobes, &surroundings())?;
     if let (Some(file), Some(path)) = (file, &options.output) {
         end_file(file, path, &calibration.profile.to_toml()?)?;
     }
     Ok(shown(options, &measured, &calibration))
+}
+
+/// What programs get: the fit and what it rests on.
+#[derive(Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    calibration: &'a Calibration,
+    #[serde(flatten)]
+    measured: &'a Measured,
 }
 
 fn surroundings() -> Surroundings {
@@ -65,7 +76,7 @@ fn surroundings() -> Surroundings {
 fn shown(options: &CalibrateOptions, measured: &Measured, calibration: &Calibration) -> Sheet {
     let fits = [&calibration.transfer, &calibration.exec, &calibration.strobe];
     let columns = ["OF", "TERM", ">VALUE", ">LOW", ">HIGH", "UNIT"];
-    let sheet = Sheet::new(calibration)
+    let sheet = Sheet::new(&Report { calibration, measured })
         .table(columns, fits.into_iter().flat_map(parameters))
         .table(
             ["OF", ">SHAPES", ">WORST %"],
@@ -103,6 +114,26 @@ fn parameters(fit: &Fit) -> Vec<Vec<String>> {
         ]
     };
     fit.parameters.iter().map(row).collect()
+}
+
+impl Measured {
+    fn and(mut self, other: Measured) -> Measured {
+        self.launches.extend(other.launches);
+        self.strobes.extend(other.strobes);
+        self.without_parts += other.without_parts;
+        self
+    }
+}
+
+/// What an earlier calibration printed.
+fn earlier(path: &Path) -> Result<Measured, Failure> {
+    let unreadable = |cause: String| {
+        let mut failure = Failure::new("file", format!("{} cannot be read", path.display()));
+        failure.causes.push(cause);
+        failure.hint("give --with what `storm model calibrate --json` printed")
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))
 }
 
 /// A file beside the one that is asked for: whoever reads that never sees half.
