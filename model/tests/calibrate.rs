@@ -21,7 +21,7 @@ fn launch(nodes: u32, mib: f64, noise: f64) -> LaunchSample {
     let processes = nodes * PROCESSES_PER_NODE;
     let (n, p) = (f64::from(nodes), f64::from(processes));
     let exec_ms = 3.0 + 0.8 * p + 1.5 * p * p / 1e3;
-    let transfer_ms = 5.0 + 0.3 * n + n * mib * (2.5 + 12.0 * n / 1e3);
+    let transfer_ms = 5.0 + 1.2 * mib + 0.3 * n + n * mib * (2.5 + 12.0 * n / 1e3);
     LaunchSample {
         nodes,
         processes,
@@ -55,7 +55,7 @@ fn known_parameters_come_back_and_predict_a_larger_machine() {
     let values = |fit: &storm_model::calibrate::Fit| {
         fit.parameters.iter().map(|one| (one.value * 1e6).round() / 1e6).collect::<Vec<_>>()
     };
-    assert_eq!(values(&calibration.transfer), [5.0, 0.3, 2.5, 12.0]);
+    assert_eq!(values(&calibration.transfer), [5.0, 1.2, 0.3, 2.5, 12.0]);
     assert_eq!(values(&calibration.exec), [3.0, 0.8, 1.5]);
     assert_eq!(values(&calibration.strobe), [60.0, 7.0]);
     assert!(calibration.transfer.worst_percent < 1e-6);

@@ -131,7 +131,7 @@ fn a_calibration_of_this_machine_can_be_predicted_with() {
     let calibration = scratch.json(&format!("model {options} --output here.toml"));
     assert_eq!(calibration["launches"].as_array().map(Vec::len), Some(12), "{calibration}");
     let transfer = &calibration["transfer"]["parameters"];
-    assert_eq!(transfer.as_array().map(Vec::len), Some(4), "{calibration}");
+    assert_eq!(transfer.as_array().map(Vec::len), Some(5), "{calibration}");
     let work = scratch.work().join("here.toml");
     assert!(Path::new(&work).exists());
     let predicted = scratch.json("model predict --profile here.toml --nodes 8 --bytes 1MB");

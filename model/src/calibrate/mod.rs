@@ -22,7 +22,7 @@ const PROFILE_NAME: &str = "calibrated";
 
 /// What the transfer of a file is made of: name, unit, and how much of it a
 /// launch has.
-const TRANSFER_TERMS: usize = 4;
+const TRANSFER_TERMS: usize = 5;
 /// The same of the execution.
 const EXEC_TERMS: usize = 3;
 /// The same of a strobe.
@@ -70,6 +70,7 @@ pub fn calibrate(
         "transfer",
         [
             ("", "ms"),
+            ("per MiB", "ms"),
             ("per node", "ms"),
             ("per node and MiB", "ms"),
             ("per node, MiB and thousand nodes", "ms"),
@@ -93,7 +94,10 @@ pub fn calibrate(
 fn transfer_of(sample: &LaunchSample) -> Observation<TRANSFER_TERMS> {
     let (nodes, mib) = (f64::from(sample.nodes), sample.sent.get());
     let bytes = nodes * mib;
-    Observation { terms: [1.0, nodes, bytes, bytes * nodes / 1e3], value: sample.transfer_ms() }
+    Observation {
+        terms: [1.0, mib, nodes, bytes, bytes * nodes / 1e3],
+        value: sample.transfer_ms(),
+    }
 }
 
 fn exec_of(sample: &LaunchSample) -> Observation<EXEC_TERMS> {
@@ -150,9 +154,10 @@ fn profile(
         network: Network::SharedHost(Box::new(SharedHost {
             processors: known(*processors, "counted"),
             transfer_ms: fitted(transfer, 0),
-            transfer_ms_per_node: fitted(transfer, 1),
-            transfer_ms_per_node_mib: fitted(transfer, 2),
-            transfer_ms_per_node_mib_per_thousand: fitted(transfer, 3),
+            transfer_ms_per_mib: fitted(transfer, 1),
+            transfer_ms_per_node: fitted(transfer, 2),
+            transfer_ms_per_node_mib: fitted(transfer, 3),
+            transfer_ms_per_node_mib_per_thousand: fitted(transfer, 4),
             read_share: middle(share(|shape| shape.read_ms), "launches"),
             write_share: middle(share(|shape| shape.write_ms), "launches"),
             exec_ms: fitted(exec, 0),

@@ -18,6 +18,8 @@ pub struct SharedHost {
     /// Transfer of a file, or asking whether all nodes have it, whatever its size
     /// and the nodes, in ms.
     pub transfer_ms: Sourced,
+    /// Transfer: each MiB once, by the manager, whatever the nodes, in ms.
+    pub transfer_ms_per_mib: Sourced,
     /// Transfer: each node, whatever the size, in ms.
     pub transfer_ms_per_node: Sourced,
     /// Transfer: each MiB on each node, in ms: received, checked, written, sent on.
@@ -47,6 +49,7 @@ impl SharedHost {
         self.processors.check_positive("processors", "processors")?;
         for (name, unit, value) in [
             ("transfer-ms", "ms", &self.transfer_ms),
+            ("transfer-ms-per-mib", "ms/MiB", &self.transfer_ms_per_mib),
             ("transfer-ms-per-node", "ms/node", &self.transfer_ms_per_node),
             ("transfer-ms-per-node-mib", "ms/(node MiB)", &self.transfer_ms_per_node_mib),
             (
@@ -74,6 +77,11 @@ impl SharedHost {
     /// The part of a transfer that does not depend on the size, in ms.
     pub(crate) fn messages_ms(&self, nodes: NodeCount) -> f64 {
         self.transfer_ms.value + self.transfer_ms_per_node.value * nodes.as_f64()
+    }
+
+    /// The manager's work with so many bytes, in ms.
+    pub(crate) fn manager_ms(&self, size: Mib) -> f64 {
+        self.transfer_ms_per_mib.value * size.get()
     }
 
     /// The work that all nodes together have with so many bytes, in ms.

@@ -8,7 +8,8 @@ use crate::{Limit, SharedHost};
 pub(super) fn launch(network: &SharedHost, question: &Question) -> Launch {
     let messages_ms = network.messages_ms(question.nodes);
     let bytes_ms = network.bytes_ms(question.nodes, question.size);
-    let transfer_ms = messages_ms + bytes_ms;
+    let manager_ms = network.manager_ms(question.size);
+    let transfer_ms = messages_ms + manager_ms + bytes_ms;
     let exec_ms = network.exec_ms(question.processes());
     // Asking whether the nodes have the program is neither read nor written.
     let sent_ms = if question.size.get() > 0.0 { transfer_ms } else { 0.0 };
@@ -25,6 +26,7 @@ pub(super) fn launch(network: &SharedHost, question: &Question) -> Launch {
         total_ms: eq1_launch_ms(transfer_ms, exec_ms, 0.0),
         parts: gathered([
             Part { limit: Limit::Latency, time_ms: messages_ms },
+            Part { limit: Limit::Read, time_ms: manager_ms },
             Part { limit: Limit::Processors, time_ms: bytes_ms },
             Part { limit: Limit::Exec, time_ms: exec_ms },
         ]),
