@@ -233,7 +233,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         if runtime.timeout(self.config.leave_timeout, idle).await.is_none() {
             tracing::error!("processes of jobs do not die; leaving without them");
         }
-        if *reason == ExitReason::Shutdown {
+        if matches!(reason, ExitReason::Shutdown | ExitReason::HostLost) {
             // A Machine Manager that is gone already does not miss it.
             let _ = runtime.timeout(self.config.leave_timeout, self.outbox.flushed()).await;
         }
@@ -317,9 +317,16 @@ impl<P: Primitives, H: Host> Node<P, H> {
         if let Report::Fence { job, .. } = &report
             && !self.outbox.try_post(&report, urgency)
         {
-            tracing::error!(%job, "the keys that the ranks put before a PMI barrier are too large");
+            let limit = self.plan.config.report_bytes;
+            let reason = format!(
+                "the keys that its ranks put before a PMI barrier do not fit a report of {limit} \
+                 bytes"
+            );
+            tracing::error!(%job, %reason, "a job is ended");
             let keys: Vec<_> = self.core.borrow().jobs().filter(|key| key.job == *job).collect();
-            keys.into_iter().for_each(|job| self.handle(Event::Unserviceable { job }));
+            for job in keys {
+                self.handle(Event::Unserviceable { job, reason: reason.clone() });
+            }
         } else if !matches!(report, Report::Fence { .. }) {
             self.outbox.clone().post(report, urgency);
         }

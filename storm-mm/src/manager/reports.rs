@@ -14,7 +14,8 @@ const HEADER_BYTES: usize = 16 * 1024;
 const PAIR_BYTES: usize = 6;
 
 impl Core {
-    /// A node was cut off, or a new life of it has replaced the old one.
+    /// A node was cut off, a new life of it has replaced the old one, or it lost all
+    /// its processes and leaves.
     pub fn node_lost(&mut self, now: Instant, node: NodeId) {
         if !self.nodes.set_up(node, false) {
             return;
@@ -122,6 +123,10 @@ impl Core {
             Report::Terminated { job, incarnation, ranks } => {
                 self.part_over(now, node, job, incarnation, ranks);
             }
+            Report::JobFailed { job, incarnation, reason } => {
+                self.fail(now, job, incarnation, EndCause::Unserviceable { reason });
+            }
+            Report::ProcessesLost => self.node_lost(now, node),
         }
     }
 

@@ -43,8 +43,9 @@ pub(super) struct LocalJob {
     pub(super) graces: u32,
     /// To be killed as soon as there is something to kill.
     pub(super) doomed: bool,
-    /// A later run of the job is here: nobody waits for news of this one.
-    pub(super) superseded: bool,
+    /// Nothing is said of it any more: a later run is here, or the node leaves
+    /// unasked, which says it all.
+    pub(super) silent: bool,
     /// To be forgotten as soon as it has ended.
     pub(super) released: bool,
     /// Some rank never executed.
@@ -81,7 +82,7 @@ impl LocalJob {
             stopped: false,
             graces: 0,
             doomed: false,
-            superseded: false,
+            silent: false,
             released: false,
             launch_failed: false,
             failed: false,
@@ -151,8 +152,8 @@ impl LocalJob {
             ExitStatus::Signal(_) => 1,
         };
         let alone = self.all_ended() && self.task.count == self.task.spec().procs;
-        let silent = alone || self.doomed || self.superseded;
-        !silent && !std::mem::replace(&mut self.reported[kind], true)
+        let unheard = alone || self.doomed || self.silent;
+        !unheard && !std::mem::replace(&mut self.reported[kind], true)
     }
 
     /// Ends every rank that never got to run.

@@ -108,7 +108,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             let queue = self.inputs.queue(job, *rank);
             if queue.bytes() + data.len() > self.config.input_backlog_bytes {
                 tracing::error!(%job, %rank, "the rank does not read its input: the job is ended");
-                self.handle(Event::Unserviceable { job });
+                self.handle(Event::Unserviceable { job, reason: "input".to_owned() });
                 return;
             }
             if !data.is_empty() {

@@ -200,6 +200,14 @@ impl World {
         self.act(|core, now| core.node_lost(now, node));
     }
 
+    /// The node manager is still there, its processes are not.
+    pub(super) fn processes_lost(&mut self, node: NodeId) {
+        if self.joined.remove(&node) {
+            self.parts.retain(|(at, _, _), _| *at != node);
+            self.report(node, Report::ProcessesLost);
+        }
+    }
+
     pub(super) fn report(&mut self, node: NodeId, report: Report) {
         self.act(|core, now| core.report(now, node, report));
     }
