@@ -1,6 +1,7 @@
 //! The loop of the node manager: the network on one side, the node on the other,
 //! the core between them.
 
+mod inputs;
 mod reception;
 mod streams;
 
@@ -11,6 +12,7 @@ use crate::switch_log::SwitchLog;
 use crate::task_set::TaskSet;
 use crate::{Host, NmConfig};
 use futures_util::future::{Either, select};
+use inputs::Inputs;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -21,7 +23,7 @@ use storm_rm::message::{Heartbeat, Report, Strobe};
 use storm_rm::remote_queue::{EnqueueError, Reader, Writer};
 use storm_rm::termination::{Outbox as _, Urgency, announce_termination};
 use storm_rm::{Channel, GlobalPlan};
-use streams::{HeldOutputs, Inputs};
+use streams::HeldOutputs;
 use thiserror::Error;
 
 /// The longest encoding of the end of one rank: four varints and two tags.
@@ -283,6 +285,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 self.host.forget(job);
             }
             Action::Input { job, ranks, data, eof } => self.input(job, &ranks, &data, eof),
+            Action::DropInput { job, rank } => self.drop_input(job, rank),
             Action::PmiReply { job, rank, line } => self.host.pmi_reply(job, rank, &line),
             Action::ClosePmi { job, rank } => self.host.close_pmi(job, rank),
             Action::MarkStarted { slot, incarnation } => {

@@ -241,6 +241,16 @@ pub enum Report {
         /// Why, for the user.
         reason: String,
     },
+    /// Every rank of the node that reads input has taken so much of it, or is gone and
+    /// takes whatever comes ([`input_flow`](crate::input_flow)).
+    InputTaken {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
+        /// Since the beginning.
+        taken_bytes: u64,
+    },
     /// The processes of all jobs on the node are dead, with what kept them: the node
     /// is about to leave, and reports no end of any of them.
     ProcessesLost,

@@ -104,6 +104,8 @@ impl Core {
             // The driver's transfer notices by COMPARE-AND-WRITE and takes the
             // reason from here.
             Report::FileFailed { .. } => {}
+            // The driver paces the input by it; nothing is decided.
+            Report::InputTaken { .. } => {}
             Report::Output { job, rank, stream, data } => {
                 self.effects.push(Effect::Notify(job, Notice::Output(rank, stream, data)));
             }

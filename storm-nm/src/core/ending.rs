@@ -47,12 +47,7 @@ impl NodeCore {
 
     /// A job cannot go on here. The Machine Manager hears why and ends it
     /// everywhere: its ranks on other nodes may wait for those of this one.
-    pub(super) fn unserviceable(
-        &mut self,
-        key: JobKey,
-        reason: String,
-        actions: &mut Vec<Action>,
-    ) {
+    pub(super) fn unserviceable(&mut self, key: JobKey, reason: String, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get(&key) else { return };
         if !job.doomed && !job.silent && job.phase != JobPhase::Ended {
             let (node, hostname) = (self.config.node, &self.config.hostname);

@@ -1,5 +1,6 @@
 //! One run of a job on this node: where its ranks stand.
 
+use super::Action;
 use crate::{JobKey, JobTask};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -154,6 +155,13 @@ impl LocalJob {
         let alone = self.all_ended() && self.task.count == self.task.spec().procs;
         let unheard = alone || self.doomed || self.silent;
         !unheard && !std::mem::replace(&mut self.reported[kind], true)
+    }
+
+    /// A rank is gone: whoever sends it input must not wait for it.
+    pub(super) fn drop_input(&self, rank: Rank, actions: &mut Vec<Action>) {
+        if self.task.reads_input(rank) {
+            actions.push(Action::DropInput { job: self.key(), rank });
+        }
     }
 
     /// Ends every rank that never got to run.

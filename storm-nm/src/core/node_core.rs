@@ -12,7 +12,7 @@ use std::rc::Rc;
 use storm_primitives::NodeId;
 use storm_rm::message::{Command, ExitStatus, LaunchJob, RankExit, ReceiveFile, Report, Strobe};
 use storm_rm::termination::Urgency;
-use storm_rm::{InputSpec, JobId, Owner, PartitionId, Rank, Row, RowSet};
+use storm_rm::{JobId, Owner, PartitionId, Rank, Row, RowSet};
 
 /// What the core must know of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -215,6 +215,7 @@ impl NodeCore {
                 let status = ExitStatus::Code(refused.exit_code);
                 let exit = RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 };
                 if state.ended(exit) {
+                    state.drop_input(rank, actions);
                     self.post_launch_failed(job, rank, refused, actions);
                 }
                 self.try_finish(job, actions);
@@ -243,6 +244,7 @@ impl NodeCore {
         if !job.ended(exit.clone()) {
             return;
         }
+        job.drop_input(exit.rank, actions);
         if job.is_news(&exit) {
             let JobKey { job, incarnation } = key;
             let report = Report::RankFailed { job, incarnation, exit };
@@ -347,11 +349,8 @@ impl NodeCore {
     fn input(&mut self, job: JobId, data: Bytes, eof: bool, actions: &mut Vec<Action>) {
         let Some(key) = self.current(job) else { return };
         let Some(state) = self.jobs.get(&key) else { return };
-        let ranks: Vec<Rank> = match state.task.spec().input {
-            InputSpec::None => Vec::new(),
-            InputSpec::RankZero => state.task.ranks().filter(|rank| rank.0 == 0).collect(),
-            InputSpec::All => state.task.ranks().collect(),
-        };
+        let reads = |rank: &Rank| state.task.reads_input(*rank);
+        let ranks: Vec<Rank> = state.task.ranks().filter(reads).collect();
         if !ranks.is_empty() {
             actions.push(Action::Input { job: key, ranks, data, eof });
         }

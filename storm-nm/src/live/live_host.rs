@@ -24,7 +24,7 @@ use storm_pl::{
     Freezer, Keeper, KeeperEvents, KeeperHandle, PadId, PlIndex, PlaceFailure, PlaceId,
 };
 use storm_primitives::NodeId;
-use storm_rm::{InputSpec, Rank};
+use storm_rm::Rank;
 use thiserror::Error;
 use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tokio::task::spawn_blocking;
@@ -178,12 +178,7 @@ impl LiveHost {
             .launch(job.pad, pl, &job.spec, &rank_spec)
             .map_err(|error| LaunchRefused::because(&error))?;
         job.ranks.borrow_mut().insert(pl, rank);
-        let reads = match job.task.spec().input {
-            InputSpec::None => false,
-            InputSpec::RankZero => rank.0 == 0,
-            InputSpec::All => true,
-        };
-        let use_of = (reads, job.task.output_to_client());
+        let use_of = (job.task.reads_input(rank), job.task.output_to_client());
         match RankStreams::open(launching.ends, use_of, (key, rank), &self.events) {
             Ok(streams) => {
                 job.streams.borrow_mut().insert(rank, Rc::new(streams));

@@ -41,6 +41,7 @@ const TESTS: &[(&str, Test)] = tests![
     input_comes_back_as_output,
     much_output_is_complete,
     output_goes_to_files_by_pattern,
+    input_to_a_rank_that_is_gone_is_discarded_though_a_child_keeps_the_pipe,
     files_are_placed_where_asked,
     rows_take_turns,
     a_stopped_job_acts_on_signals_and_dies,
@@ -272,6 +273,39 @@ async fn output_goes_to_files_by_pattern(cluster: Rc<Cluster>) {
 
 async fn files_are_placed_where_asked(cluster: Rc<Cluster>) {
     let dir = tempfile::tempdir().expect("a directory");
+/// The first rank leaves a child that holds the pipe and never reads; the others go on.
+async fn input_to_a_rank_that_is_gone_is_discarded_though_a_child_keeps_the_pipe(
+    cluster: Rc<Cluster>,
+) {
+    const PIECES: usize = 8;
+    let script = "if test $STORM_RANK = 0; then sleep 1000 <&0 >/dev/null 2>&1 & exit 0; fi; wc -c";
+    let mut spec = shell(script);
+    spec.input = InputSpec::All;
+    cluster.launch(1, 2, RowSet::ALL, spec).await;
+    let data = Bytes::from(vec![b'x'; 32 * 1024]);
+    for _ in 0..PIECES {
+        let data = data.clone();
+        cluster.say(vec![Command::Input { job: JobId(1), data, eof: false }]).await;
+    }
+    let all = (PIECES * data.len()) as u64;
+    for node in [NodeId(1), NodeId(2)] {
+        cluster
+            .until(|reports| {
+                let taken = |(from, report): &(NodeId, Report)| match report {
+                    Report::InputTaken { taken_bytes, .. } if *from == node => Some(*taken_bytes),
+                    _ => None,
+                };
+                reports.iter().any(|report| taken(report) == Some(all)).then_some(())
+            })
+            .await;
+    }
+    cluster.say(vec![Command::Input { job: JobId(1), data: Bytes::new(), eof: true }]).await;
+    cluster.exits_of(1).await;
+    for rank in 1..4 {
+        assert_eq!(cluster.output(1, rank, Stream::Stdout), format!("{all}\n"));
+    }
+}
+
     let path = dir.path().join("placed");
     let content = b"content".to_vec();
     let to = |path: &std::path::Path| Destination::Path(path.as_os_str().to_owned().into());
