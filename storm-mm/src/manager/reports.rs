@@ -171,9 +171,8 @@ impl Core {
         let first = live.over.is_empty();
         live.over.insert(node);
         live.exits.extend(ranks.into_iter().map(|exit| (exit.rank, exit)));
-        let watch =
-            super::effect::Watch { job, incarnation, slot: live.slot, nodes: live.nodes.clone() };
         if first && !live.is_over() {
+            let watch = live.watch(job);
             self.effects.push(Effect::AwaitTermination(watch));
         }
         self.finish_if_over(now, job);

@@ -228,6 +228,7 @@ fn core_config(shape: &Shape) -> CoreConfig {
         heartbeat_bytes: 64 * 1024,
         chunk_bytes: 4096,
         kill_grace: Duration::from_millis(100),
+        launch_timeout: Duration::from_secs(1),
         history_limit: shape.history_limit,
         admin_uids: Vec::new(),
         origin: Timestamp::UNIX_EPOCH,

@@ -30,6 +30,7 @@ enum Step {
         fails: bool,
     },
     Started(usize),
+    Unstarted(usize),
     PartOver {
         pick: usize,
         code: u8,
@@ -64,6 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (pick.clone(), prop::bool::weighted(0.1))
             .prop_map(|(pick, fails)| Step::Staged { pick, fails }),
         4 => pick.clone().prop_map(Step::Started),
+        2 => pick.clone().prop_map(Step::Unstarted),
         8 => (pick.clone(), 0..2_u8).prop_map(|(pick, code)| Step::PartOver { pick, code }),
         1 => pick.clone().prop_map(Step::RankKilled),
         1 => pick.clone().prop_map(Step::LaunchFailed),
@@ -113,7 +115,10 @@ impl World {
                     self.act(|core, now| core.terminated(now, watch.job, watch.incarnation));
                 }
             }
-            Step::Staged { .. } | Step::Started(_) | Step::Terminated(_) => {}
+            Step::Unstarted(pick) if !self.overdue.is_empty() => {
+                self.unstarted(pick % self.overdue.len());
+            }
+            Step::Staged { .. } | Step::Started(_) | Step::Unstarted(_) | Step::Terminated(_) => {}
             Step::PartOver { pick, code } => self.with_part(*pick, |world, part| {
                 world.part_over(part, ExitStatus::Code(*code));
             }),
