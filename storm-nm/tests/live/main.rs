@@ -13,7 +13,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use storm_nm::ExitReason;
 use storm_nm::live::{ServeError, serve, start_keeper};
 use storm_primitives::NodeId;
@@ -25,6 +25,8 @@ use storm_rm::{
 
 const NOBODY: Owner = Owner { uid: 65_534, gid: 65_534 };
 const SIGTERM: i32 = 15;
+/// Short, but long beside what an overrun test machine makes an answer wait.
+const KEEPER_TIMEOUT: Duration = Duration::from_secs(2);
 
 type Test = fn(Rc<Cluster>) -> Pin<Box<dyn Future<Output = ()>>>;
 
@@ -39,9 +41,9 @@ const TESTS: &[(&str, Test)] = tests![
     a_shipped_script_runs_from_the_jobs_directory,
     failures_to_start_name_the_cause,
     input_comes_back_as_output,
+    input_to_a_rank_that_is_gone_is_discarded_though_a_child_keeps_the_pipe,
     much_output_is_complete,
     output_goes_to_files_by_pattern,
-    input_to_a_rank_that_is_gone_is_discarded_though_a_child_keeps_the_pipe,
     files_are_placed_where_asked,
     rows_take_turns,
     a_stopped_job_acts_on_signals_and_dies,
@@ -66,15 +68,17 @@ fn main() -> ExitCode {
     for signals_only in [false, true] {
         for (name, test) in TESTS.iter().filter(|(name, _)| wanted(name)) {
             let begun = Instant::now();
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = runtime.expect("a runtime");
-            tokio::task::LocalSet::new().block_on(&runtime, async {
+            on_a_runtime(async {
                 let cluster = Cluster::start(2, signals_only);
                 test(cluster.clone()).await;
                 cluster.shut_down().await;
             });
             let how = if signals_only { "signals" } else { "default" };
             println!("test {name} ({how}) ... ok, {:?}", begun.elapsed());
+        }
+        if wanted("a_keeper_that_hangs_is_killed_and_its_node_is_lost") {
+            on_a_runtime(a_keeper_that_hangs_is_killed_and_its_node_is_lost(signals_only));
+            println!("test a_keeper_that_hangs_is_killed_and_its_node_is_lost ... ok");
         }
     }
     if wanted("the_daemon_serves_and_leaves_its_record") {
@@ -84,6 +88,30 @@ fn main() -> ExitCode {
         println!("test the_daemon_serves_and_leaves_its_record ... ok");
     }
     ExitCode::SUCCESS
+}
+
+fn on_a_runtime(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    tokio::task::LocalSet::new().block_on(&runtime.expect("a runtime"), test);
+}
+
+async fn a_keeper_that_hangs_is_killed_and_its_node_is_lost(signals_only: bool) {
+    let cluster = Cluster::without_managers(1);
+    let keeper = cluster.manage(cluster.nodes[0].clone(), |config| {
+        config.signals_only = signals_only;
+        config.keeper_timeout = KEEPER_TIMEOUT;
+    });
+    let mark = format!("76543{}", std::process::id());
+    cluster.launch(1, 2, RowSet::ALL, shell(&format!("echo up; exec sleep {mark}"))).await;
+    cluster.output_contains(1, 1, "up").await;
+    let keeper = nix::unistd::Pid::from_raw(keeper);
+    nix::sys::signal::kill(keeper, nix::sys::signal::Signal::SIGSTOP).expect("it is ours");
+    let lost = |reports: &[(NodeId, Report)]| {
+        reports.iter().any(|(_, report)| *report == Report::ProcessesLost).then_some(())
+    };
+    cluster.until(lost).await;
+    assert_eq!(processes_with(&format!("sleep\0{mark}")), 0);
+    assert_eq!(cluster.exits().await, [ExitReason::HostLost]);
 }
 
 fn the_daemon_serves_and_leaves_its_record() {
@@ -245,34 +273,6 @@ async fn input_comes_back_as_output(cluster: Rc<Cluster>) {
     }
 }
 
-async fn much_output_is_complete(cluster: Rc<Cluster>) {
-    cluster.launch(1, 2, RowSet::ALL, shell("seq 1 200000")).await;
-    cluster.say(vec![Command::HoldOutput { job: JobId(1), hold: true }]).await;
-    cluster.say(vec![Command::HoldOutput { job: JobId(1), hold: false }]).await;
-    cluster.exits_of(1).await;
-    let expected: String = (1..=200_000).map(|number| format!("{number}\n")).collect();
-    for rank in 0..4 {
-        assert!(cluster.output(1, rank, Stream::Stdout) == expected);
-    }
-}
-
-async fn output_goes_to_files_by_pattern(cluster: Rc<Cluster>) {
-    let dir = tempfile::tempdir().expect("a directory");
-    let mut spec = shell("echo $STORM_RANK; echo error >&2");
-    spec.cwd = dir.path().as_os_str().to_owned().into();
-    spec.output = OutputSpec::Files { stdout: "o-%j-%r-%n.txt".into(), stderr: Some("all".into()) };
-    cluster.launch(7, 2, RowSet::ALL, spec).await;
-    cluster.exits_of(7).await;
-    for rank in 0..4 {
-        let name = format!("o-7-{rank}-n{}.txt", rank / 2 + 1);
-        let text = std::fs::read_to_string(dir.path().join(name)).expect("written");
-        assert_eq!(text, format!("{rank}\n"));
-    }
-    assert_eq!(std::fs::read_to_string(dir.path().join("all")).unwrap(), "error\n".repeat(4));
-}
-
-async fn files_are_placed_where_asked(cluster: Rc<Cluster>) {
-    let dir = tempfile::tempdir().expect("a directory");
 /// The first rank leaves a child that holds the pipe and never reads; the others go on.
 async fn input_to_a_rank_that_is_gone_is_discarded_though_a_child_keeps_the_pipe(
     cluster: Rc<Cluster>,
@@ -306,6 +306,34 @@ async fn input_to_a_rank_that_is_gone_is_discarded_though_a_child_keeps_the_pipe
     }
 }
 
+async fn much_output_is_complete(cluster: Rc<Cluster>) {
+    cluster.launch(1, 2, RowSet::ALL, shell("seq 1 200000")).await;
+    cluster.say(vec![Command::HoldOutput { job: JobId(1), hold: true }]).await;
+    cluster.say(vec![Command::HoldOutput { job: JobId(1), hold: false }]).await;
+    cluster.exits_of(1).await;
+    let expected: String = (1..=200_000).map(|number| format!("{number}\n")).collect();
+    for rank in 0..4 {
+        assert!(cluster.output(1, rank, Stream::Stdout) == expected);
+    }
+}
+
+async fn output_goes_to_files_by_pattern(cluster: Rc<Cluster>) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut spec = shell("echo $STORM_RANK; echo error >&2");
+    spec.cwd = dir.path().as_os_str().to_owned().into();
+    spec.output = OutputSpec::Files { stdout: "o-%j-%r-%n.txt".into(), stderr: Some("all".into()) };
+    cluster.launch(7, 2, RowSet::ALL, spec).await;
+    cluster.exits_of(7).await;
+    for rank in 0..4 {
+        let name = format!("o-7-{rank}-n{}.txt", rank / 2 + 1);
+        let text = std::fs::read_to_string(dir.path().join(name)).expect("written");
+        assert_eq!(text, format!("{rank}\n"));
+    }
+    assert_eq!(std::fs::read_to_string(dir.path().join("all")).unwrap(), "error\n".repeat(4));
+}
+
+async fn files_are_placed_where_asked(cluster: Rc<Cluster>) {
+    let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("placed");
     let content = b"content".to_vec();
     let to = |path: &std::path::Path| Destination::Path(path.as_os_str().to_owned().into());
