@@ -12,6 +12,7 @@ mod bell;
 mod clients;
 mod effects;
 mod heartbeats;
+mod inputs;
 mod job_tasks;
 mod nodes;
 mod outbox;
@@ -26,6 +27,7 @@ use crate::api::Call;
 use crate::journal::{Journal, JournalError};
 use crate::{Core, Effect};
 use bell::Bell;
+use inputs::Inputs;
 use job_tasks::JobTasks;
 use outbox::Outbox;
 use std::cell::RefCell;
@@ -132,6 +134,8 @@ struct Shared<P, C> {
     subscribers: RefCell<BTreeMap<JobId, Vec<Rc<Subscriber>>>>,
     /// Jobs whose nodes were told to hold their output.
     held_output: RefCell<BTreeSet<JobId>>,
+    /// Input that waits for its readers.
+    inputs: Inputs,
     file_failures: staging::FileFailures,
     channels: staging::Channels,
     failure: RefCell<Option<DriverError>>,
@@ -169,6 +173,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
             job_tasks: JobTasks::default(),
             subscribers: RefCell::default(),
             held_output: RefCell::default(),
+            inputs: Inputs::default(),
             file_failures: staging::FileFailures::default(),
             failure: RefCell::default(),
         }

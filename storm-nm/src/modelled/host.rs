@@ -18,6 +18,8 @@ use storm_rm::{Destination, FileSpec, Owner, Program, Rank};
 
 const SIGKILL: i32 = 9;
 const MEMORY_MIB: u64 = 1024;
+/// Longer than any simulation.
+const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 
 /// A modelled node. Clones are the same node.
 #[derive(Debug)]
@@ -34,6 +36,7 @@ struct Inner<R: Runtime> {
     jobs: RefCell<BTreeMap<JobKey, Rc<Job<R>>>>,
     tasks: TaskSet,
     left: Cell<bool>,
+    stalled: Cell<bool>,
 }
 
 #[derive(Debug)]
@@ -61,6 +64,7 @@ impl<R: Runtime> ModelledHost<R> {
             jobs: RefCell::default(),
             tasks: TaskSet::default(),
             left: Cell::default(),
+            stalled: Cell::default(),
         };
         ModelledHost { inner: Rc::new(inner) }
     }
@@ -73,6 +77,12 @@ impl<R: Runtime> ModelledHost<R> {
     /// From now on writing a byte takes this long.
     pub fn slow_disk(&self, write_time_per_byte: Duration) {
         self.inner.disk.write_time_per_byte.set(write_time_per_byte);
+    }
+
+    /// From now on processes that are told to start hang before they execute, or no
+    /// longer.
+    pub fn stall_starts(&self, stalled: bool) {
+        self.inner.stalled.set(stalled);
     }
 
     /// The keeper of the processes dies, and they with it.
@@ -217,7 +227,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
                 Process::new(runtime.clone(), (key, rank), script, freezer.clone(), events.clone());
             let process = Rc::new(process);
             processes.insert(rank, process.clone());
-            let exec_time = model.exec_time;
+            let exec_time = if self.inner.stalled.get() { FOR_EVER } else { model.exec_time };
             tasks.spawn(runtime, async move { process.live(exec_time).await });
         }
         let job = Job { freezer, processes: RefCell::new(processes) };

@@ -13,7 +13,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use storm_nm::ExitReason;
 use storm_nm::live::{ServeError, serve, start_keeper};
 use storm_primitives::NodeId;
@@ -25,6 +25,8 @@ use storm_rm::{
 
 const NOBODY: Owner = Owner { uid: 65_534, gid: 65_534 };
 const SIGTERM: i32 = 15;
+/// Short, but long beside what an overrun test machine makes an answer wait.
+const KEEPER_TIMEOUT: Duration = Duration::from_secs(2);
 
 type Test = fn(Rc<Cluster>) -> Pin<Box<dyn Future<Output = ()>>>;
 
@@ -39,6 +41,7 @@ const TESTS: &[(&str, Test)] = tests![
     a_shipped_script_runs_from_the_jobs_directory,
     failures_to_start_name_the_cause,
     input_comes_back_as_output,
+    input_to_a_rank_that_is_gone_is_discarded_though_a_child_keeps_the_pipe,
     much_output_is_complete,
     output_goes_to_files_by_pattern,
     files_are_placed_where_asked,
@@ -65,15 +68,17 @@ fn main() -> ExitCode {
     for signals_only in [false, true] {
         for (name, test) in TESTS.iter().filter(|(name, _)| wanted(name)) {
             let begun = Instant::now();
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = runtime.expect("a runtime");
-            tokio::task::LocalSet::new().block_on(&runtime, async {
+            on_a_runtime(async {
                 let cluster = Cluster::start(2, signals_only);
                 test(cluster.clone()).await;
                 cluster.shut_down().await;
             });
             let how = if signals_only { "signals" } else { "default" };
             println!("test {name} ({how}) ... ok, {:?}", begun.elapsed());
+        }
+        if wanted("a_keeper_that_hangs_is_killed_and_its_node_is_lost") {
+            on_a_runtime(a_keeper_that_hangs_is_killed_and_its_node_is_lost(signals_only));
+            println!("test a_keeper_that_hangs_is_killed_and_its_node_is_lost ... ok");
         }
     }
     if wanted("the_daemon_serves_and_leaves_its_record") {
@@ -83,6 +88,30 @@ fn main() -> ExitCode {
         println!("test the_daemon_serves_and_leaves_its_record ... ok");
     }
     ExitCode::SUCCESS
+}
+
+fn on_a_runtime(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    tokio::task::LocalSet::new().block_on(&runtime.expect("a runtime"), test);
+}
+
+async fn a_keeper_that_hangs_is_killed_and_its_node_is_lost(signals_only: bool) {
+    let cluster = Cluster::without_managers(1);
+    let keeper = cluster.manage(cluster.nodes[0].clone(), |config| {
+        config.signals_only = signals_only;
+        config.keeper_timeout = KEEPER_TIMEOUT;
+    });
+    let mark = format!("76543{}", std::process::id());
+    cluster.launch(1, 2, RowSet::ALL, shell(&format!("echo up; exec sleep {mark}"))).await;
+    cluster.output_contains(1, 1, "up").await;
+    let keeper = nix::unistd::Pid::from_raw(keeper);
+    nix::sys::signal::kill(keeper, nix::sys::signal::Signal::SIGSTOP).expect("it is ours");
+    let lost = |reports: &[(NodeId, Report)]| {
+        reports.iter().any(|(_, report)| *report == Report::ProcessesLost).then_some(())
+    };
+    cluster.until(lost).await;
+    assert_eq!(processes_with(&format!("sleep\0{mark}")), 0);
+    assert_eq!(cluster.exits().await, [ExitReason::HostLost]);
 }
 
 fn the_daemon_serves_and_leaves_its_record() {
@@ -241,6 +270,39 @@ async fn input_comes_back_as_output(cluster: Rc<Cluster>) {
     assert!(cluster.output(1, 0, Stream::Stdout) == sent + "the end\n");
     for rank in 1..4 {
         assert_eq!(cluster.output(1, rank, Stream::Stdout), "the end\n");
+    }
+}
+
+/// The first rank leaves a child that holds the pipe and never reads; the others go on.
+async fn input_to_a_rank_that_is_gone_is_discarded_though_a_child_keeps_the_pipe(
+    cluster: Rc<Cluster>,
+) {
+    const PIECES: usize = 8;
+    let script = "if test $STORM_RANK = 0; then sleep 1000 <&0 >/dev/null 2>&1 & exit 0; fi; wc -c";
+    let mut spec = shell(script);
+    spec.input = InputSpec::All;
+    cluster.launch(1, 2, RowSet::ALL, spec).await;
+    let data = Bytes::from(vec![b'x'; 32 * 1024]);
+    for _ in 0..PIECES {
+        let data = data.clone();
+        cluster.say(vec![Command::Input { job: JobId(1), data, eof: false }]).await;
+    }
+    let all = (PIECES * data.len()) as u64;
+    for node in [NodeId(1), NodeId(2)] {
+        cluster
+            .until(|reports| {
+                let taken = |(from, report): &(NodeId, Report)| match report {
+                    Report::InputTaken { taken_bytes, .. } if *from == node => Some(*taken_bytes),
+                    _ => None,
+                };
+                reports.iter().any(|report| taken(report) == Some(all)).then_some(())
+            })
+            .await;
+    }
+    cluster.say(vec![Command::Input { job: JobId(1), data: Bytes::new(), eof: true }]).await;
+    cluster.exits_of(1).await;
+    for rank in 1..4 {
+        assert_eq!(cluster.output(1, rank, Stream::Stdout), format!("{all}\n"));
     }
 }
 

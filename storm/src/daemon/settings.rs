@@ -134,6 +134,7 @@ impl Settings {
             heartbeat_bytes: self.network.heartbeat_bytes as usize,
             chunk_bytes: self.network.chunk_bytes,
             kill_grace: self.kill_grace,
+            launch_timeout: storm_mm::DEFAULT_LAUNCH_TIMEOUT,
             history_limit: storm_mm::DEFAULT_HISTORY_LIMIT,
             admin_uids: self.trusted_uids(),
             origin: jiff::Timestamp::now().saturating_sub(since).unwrap_or_default(),
