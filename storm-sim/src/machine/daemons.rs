@@ -1,0 +1,134 @@
+//! The daemons of a machine between two starts of its manager.
+
+use super::{Machine, MachineError};
+use crate::client::CALLS;
+use crate::content::{EmptyContents, time_of};
+use crate::watched::Watched;
+use crate::{Client, Fact};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+use storm_mm::Core;
+use storm_mm::driver::{self, DriverConfig};
+use storm_nm::modelled::{Activity, Model, ModelledHost, RankContext, Script};
+use storm_nm::{ExitReason, NmConfig};
+use storm_primitives::sim::SimNetwork;
+use storm_primitives::{NodeId, Primitives, Runtime};
+
+/// Hundredths of a whole.
+const WHOLE_PERCENT: u32 = 100;
+
+/// The network, the nodes and the client of one life of the manager.
+pub(super) struct Life {
+    pub(super) network: SimNetwork,
+    pub(super) client: Client,
+    pub(super) paces: BTreeMap<NodeId, Rc<Pace>>,
+}
+
+/// How fast a node is.
+pub(super) struct Pace {
+    /// What everything takes, in hundredths of its time.
+    pub(super) percent: Cell<u32>,
+}
+
+impl Machine {
+    /// Starts a manager on the journal, and all nodes.
+    pub(super) fn start_daemons(&self) -> Result<(), MachineError> {
+        let inner = &self.inner;
+        let (config, plan) = (&inner.config, &inner.plan);
+        let network =
+            SimNetwork::new(&inner.simulation, config.nodes, &plan.layout, config.network.clone());
+        let (calls, requests) = async_channel::bounded(CALLS);
+        let client = Client { calls };
+        let mut life = Life { network, client, paces: BTreeMap::new() };
+        for node in (1..=config.nodes).map(NodeId) {
+            self.start_node(&mut life, node);
+        }
+        let own = life.network.node(NodeId::MM);
+        let runtime = own.runtime().clone();
+        let core = Core::new(config.core(), inner.journal.entries(), runtime.now())?;
+        let mm = Watched::new(own, life.network.clone(), plan, inner.record.clone());
+        let contents =
+            EmptyContents::new(runtime.clone(), config.chunk_bytes, config.costs.read_per_mib);
+        let (plan, journal, record) = (plan.clone(), inner.journal.clone(), inner.record.clone());
+        let settings = DriverConfig {
+            heartbeat_interval: config.heartbeat_interval,
+            act_every: config.act_every,
+            ..DriverConfig::default()
+        };
+        let task = runtime.spawn(async move {
+            let ended = driver::run(mm, plan, core, journal, contents, requests, settings).await;
+            // Nobody shuts a simulated cluster down.
+            record.fail("the manager runs", format!("it stopped: {ended:?}"));
+        });
+        task.detach();
+        *inner.life.borrow_mut() = Some(life);
+        inner.manager_up.set(true);
+        Ok(())
+    }
+
+    /// Starts the node manager of the present life of a node.
+    pub(super) fn start_node(&self, life: &mut Life, node: NodeId) {
+        let primitives = life.network.node(node);
+        let runtime = primitives.runtime().clone();
+        let pace = Rc::new(Pace { percent: Cell::new(WHOLE_PERCENT) });
+        let host = ModelledHost::new(runtime.clone(), self.model(node, &pace));
+        life.paces.insert(node, pace);
+        let (plan, record) = (self.inner.plan.clone(), self.inner.record.clone());
+        let task = runtime.spawn(async move {
+            let config = NmConfig { switch_records: 0, ..NmConfig::default() };
+            let exit = storm_nm::run(primitives, plan, host, config).await;
+            match exit.reason {
+                // It was cut off; what comes next is up to the faults.
+                ExitReason::Disconnected | ExitReason::Shutdown => {}
+                reason @ (ExitReason::Unreachable(_)
+                | ExitReason::Heartbeat(_)
+                | ExitReason::HostLost
+                | ExitReason::NoPlace { .. }) => {
+                    record.fail("a node manager runs", format!("that of {node} left: {reason}"));
+                }
+            }
+        });
+        task.detach();
+    }
+
+    fn model(&self, node: NodeId, pace: &Rc<Pace>) -> Model {
+        let config = &self.inner.config;
+        let (costs, pace, world) = (config.costs, pace.clone(), self.inner.simulation.clone());
+        let applications = self.inner.applications.clone();
+        let record = self.inner.record.clone();
+        Model {
+            hostname: format!("n{}", node.0),
+            pes: config.pes,
+            prepare_time: costs.prepare,
+            exec_time: costs.exec,
+            write_time_per_byte: Duration::ZERO,
+            check_content: false,
+            program: Rc::new(move |context| script(&applications.borrow(), context)),
+            extra: Rc::new(move |activity| {
+                let draw = |longest: Duration| {
+                    Duration::from_nanos(world.random_below(longest.as_nanos() as u64 + 1))
+                };
+                let base = match activity {
+                    Activity::Attend => costs.attend + draw(costs.attend_noise),
+                    Activity::Switch => costs.switch,
+                    Activity::Write { bytes } => time_of(costs.write_per_mib, bytes),
+                    Activity::Exec => draw(costs.exec_noise),
+                    Activity::Exit => costs.exit + draw(costs.exit_noise),
+                };
+                base.saturating_mul(pace.percent.get()) / WHOLE_PERCENT
+            }),
+            exchange: Rc::new(self.inner.interconnect.clone()),
+            observer: Rc::new(move |act| record.note(Fact::Host(node, act))),
+            ..Model::default()
+        }
+    }
+}
+
+/// What a rank does: the application whose number its arguments name.
+fn script(applications: &[crate::Application], context: &RankContext<'_>) -> Script {
+    let number = context.argv.get(1).and_then(|arg| arg.to_string_lossy().parse::<usize>().ok());
+    let application = number.and_then(|number| applications.get(number));
+    application.map_or_else(|| Script::of(Vec::new()), |application| application.script(context))
+}

@@ -1,0 +1,15 @@
+//! Scenarios: a machine, a workload and its faults, read from TOML and run under
+//! one seed.
+
+mod error;
+mod fault;
+mod file;
+mod random_faults;
+mod run;
+pub(crate) mod written_time;
+
+pub use error::ScenarioError;
+pub use fault::{Fault, FaultKind};
+pub use file::{GeneratedJobs, JobEntry, MachineEntry, Scenario};
+pub use random_faults::RandomFaults;
+pub use run::{Outcome, RunOptions, ScenarioFailure, run};
