@@ -22,8 +22,11 @@ pub struct EventTable {
 }
 
 struct Inner {
-    symmetric: Vec<Event>,
-    local: HashMap<u32, Event>,
+    /// How many symmetric events there are.
+    symmetric: u32,
+    /// The local events, and the symmetric ones that were ever touched: on a
+    /// large machine a node uses few of those that the layout has.
+    events: HashMap<u32, Event>,
     next_local: u32,
 }
 
@@ -43,8 +46,8 @@ enum Pending {
 impl EventTable {
     /// The symmetric events of `layout`, none signalled.
     pub fn new(layout: &Layout) -> EventTable {
-        let symmetric = (0..layout.events()).map(|_| Event::default()).collect();
-        let inner = Inner { symmetric, local: HashMap::new(), next_local: EventId::FIRST_LOCAL };
+        let (symmetric, next_local) = (layout.events(), EventId::FIRST_LOCAL);
+        let inner = Inner { symmetric, events: HashMap::new(), next_local };
         EventTable { inner: Rc::new(RefCell::new(inner)) }
     }
 
@@ -54,7 +57,7 @@ impl EventTable {
         let mut inner = self.inner.borrow_mut();
         let id = inner.next_local;
         inner.next_local = id.checked_add(1).unwrap_or(EventId::FIRST_LOCAL);
-        inner.local.insert(id, Event::default());
+        inner.events.insert(id, Event::default());
         LocalEvent { id: EventId(id), table: self.clone() }
     }
 
@@ -83,11 +86,10 @@ impl EventTable {
 
 impl Inner {
     fn find(&mut self, event: EventId) -> Option<&mut Event> {
-        if event.is_local() {
-            self.local.get_mut(&event.0)
-        } else {
-            self.symmetric.get_mut(event.0 as usize)
+        if event.0 < self.symmetric {
+            return Some(self.events.entry(event.0).or_default());
         }
+        self.events.get_mut(&event.0)
     }
 }
 
@@ -160,7 +162,7 @@ impl LocalEvent {
 
 impl Drop for LocalEvent {
     fn drop(&mut self) {
-        self.table.inner.borrow_mut().local.remove(&self.id.0);
+        self.table.inner.borrow_mut().events.remove(&self.id.0);
     }
 }
 

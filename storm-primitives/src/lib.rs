@@ -31,6 +31,7 @@ mod node_set;
 mod primitives;
 mod runtime;
 pub mod sim;
+mod sparse_memory;
 mod time;
 
 pub use error::{NodeSetParseError, OutOfBounds, PrimitiveError};

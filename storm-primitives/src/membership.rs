@@ -3,12 +3,19 @@
 //! Section 2.4.3 of the paper isolates failed nodes with the primitives; where
 //! the network itself notices that a node is gone, it says so here. Knowledge
 //! is local and may lag; the order of operations does not depend on it.
+//!
+//! A view is a roster that many views may share, and the changes since: the
+//! views of a machine of many thousand nodes in one process take no more room
+//! than one roster and what changed.
 
 use crate::{Epoch, Incarnation, NodeId, NodeSet};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
+
+/// Fewer changes than this stay beside the roster, however short it is.
+const MIN_CHANGES_TO_FOLD: usize = 64;
 
 /// The nodes that are alive and joined. Clones share the view.
 #[derive(Clone, Default)]
@@ -19,8 +26,69 @@ pub struct Membership {
 #[derive(Default)]
 struct Inner {
     epoch: Epoch,
-    alive: BTreeMap<NodeId, Incarnation>,
+    roster: Rc<Roster>,
+    /// What differs from the roster: a life, or none.
+    changes: BTreeMap<NodeId, Option<Incarnation>>,
     waiters: Vec<Waker>,
+}
+
+/// Who is alive at one moment.
+#[derive(Default)]
+pub(crate) struct Roster {
+    alive: NodeSet,
+    /// By node; of a node that is not alive it means nothing.
+    lives: Vec<Incarnation>,
+}
+
+impl FromIterator<(NodeId, Incarnation)> for Roster {
+    fn from_iter<I: IntoIterator<Item = (NodeId, Incarnation)>>(lives: I) -> Roster {
+        let mut roster = Roster::default();
+        for (node, life) in lives {
+            roster.alive.insert(node);
+            if roster.lives.len() <= node.index() {
+                roster.lives.resize(node.index() + 1, Incarnation::default());
+            }
+            roster.lives[node.index()] = life;
+        }
+        roster
+    }
+}
+
+impl Inner {
+    fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
+        match self.changes.get(&node) {
+            Some(change) => *change,
+            None if self.roster.alive.contains(node) => {
+                self.roster.lives.get(node.index()).copied()
+            }
+            None => None,
+        }
+    }
+
+    fn alive(&self) -> NodeSet {
+        let mut alive = self.roster.alive.clone();
+        for (node, life) in &self.changes {
+            match life {
+                Some(_) => alive.insert(*node),
+                None => alive.remove(*node),
+            };
+        }
+        alive
+    }
+
+    fn incarnations(&self) -> impl Iterator<Item = (NodeId, Incarnation)> + '_ {
+        let alive: Vec<NodeId> = self.alive().iter().collect();
+        alive.into_iter().filter_map(|node| Some((node, self.incarnation(node)?)))
+    }
+
+    /// Makes the changes part of an own roster when they are more than it: each
+    /// change is copied a constant number of times.
+    fn fold(&mut self) {
+        if self.changes.len() > MIN_CHANGES_TO_FOLD.max(self.roster.lives.len()) {
+            self.roster = Rc::new(self.incarnations().collect());
+            self.changes.clear();
+        }
+    }
 }
 
 impl Membership {
@@ -31,17 +99,17 @@ impl Membership {
 
     /// The nodes alive now.
     pub fn alive(&self) -> NodeSet {
-        self.inner.borrow().alive.keys().copied().collect()
+        self.inner.borrow().alive()
     }
 
     /// Which life of `node` is alive now, if any.
     pub fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
-        self.inner.borrow().alive.get(&node).copied()
+        self.inner.borrow().incarnation(node)
     }
 
     /// All living nodes with their incarnations.
     pub fn incarnations(&self) -> BTreeMap<NodeId, Incarnation> {
-        self.inner.borrow().alive.clone()
+        self.inner.borrow().incarnations().collect()
     }
 
     /// The version of this view.
@@ -66,20 +134,43 @@ impl Membership {
 
     /// Records that `node` is alive. For backends.
     pub fn joined(&self, node: NodeId, incarnation: Incarnation) {
-        self.update(|alive| alive.insert(node, incarnation) != Some(incarnation));
+        self.change(node, Some(incarnation));
     }
 
     /// Records that `node` is gone. For backends.
     pub fn lost(&self, node: NodeId) {
-        self.update(|alive| alive.remove(&node).is_some());
+        self.change(node, None);
     }
 
-    fn update(&self, change: impl FnOnce(&mut BTreeMap<NodeId, Incarnation>) -> bool) {
+    /// Records that every node is gone. For backends.
+    pub fn lost_everyone(&self) {
+        if !self.inner.borrow().alive().is_empty() {
+            self.adopt(&Rc::default());
+        }
+    }
+
+    /// Makes the view that of a roster that others may share.
+    pub(crate) fn adopt(&self, roster: &Rc<Roster>) {
+        self.update(|inner| {
+            inner.roster = roster.clone();
+            inner.changes.clear();
+        });
+    }
+
+    fn change(&self, node: NodeId, life: Option<Incarnation>) {
+        if self.incarnation(node) == life {
+            return;
+        }
+        self.update(|inner| {
+            inner.changes.insert(node, life);
+            inner.fold();
+        });
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Inner)) {
         let waiters = {
             let mut inner = self.inner.borrow_mut();
-            if !change(&mut inner.alive) {
-                return;
-            }
+            change(&mut inner);
             inner.epoch.0 += 1;
             std::mem::take(&mut inner.waiters)
         };
@@ -90,5 +181,37 @@ impl Membership {
 impl std::fmt::Debug for Membership {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Membership({:?}, {})", self.epoch(), self.alive())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_tree_map(
+            start in prop::collection::btree_map(0u32..300, 1u64..4, 0..100),
+            changes in prop::collection::vec((0u32..300, prop::option::of(1u64..4)), 0..400),
+        ) {
+            let mut model: BTreeMap<NodeId, Incarnation> =
+                start.into_iter().map(|(node, life)| (NodeId(node), Incarnation(life))).collect();
+            let view = Membership::new();
+            view.adopt(&Rc::new(model.iter().map(|(node, life)| (*node, *life)).collect()));
+            for (node, life) in changes {
+                let (node, life, before) = (NodeId(node), life.map(Incarnation), view.epoch());
+                let old = match life {
+                    Some(life) => { view.joined(node, life); model.insert(node, life) }
+                    None => { view.lost(node); model.remove(&node) }
+                };
+                prop_assert_eq!(view.epoch() != before, old != life);
+                prop_assert_eq!(view.incarnation(node), life);
+            }
+            prop_assert_eq!(view.alive(), model.keys().copied().collect::<NodeSet>());
+            prop_assert_eq!(view.incarnations(), model);
+            view.lost_everyone();
+            prop_assert!(view.alive().is_empty());
+        }
     }
 }

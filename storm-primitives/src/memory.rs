@@ -4,16 +4,28 @@
 //! a writer thread may touch it without `unsafe`. What is atomic is one
 //! aligned word; a larger range is made consistent by the event that announces
 //! it (paper, section 2.4.1: no cache coherency is assumed).
+//!
+//! A simulated node's memory is sparse instead: it behaves the same, holds only
+//! what was written, and shares the bytes of a transfer with its other receivers.
 
 use crate::layout::WORD_BYTES;
+use crate::sparse_memory::SparseMemory;
 use crate::{GlobalAddr, Layout, OutOfBounds, Var, Word};
-use std::sync::Arc;
+use bytes::Bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The symmetric heap of one node. Clones share the same bytes.
 #[derive(Clone)]
 pub struct GlobalMemory {
-    words: Arc<Box<[AtomicU64]>>,
+    storage: Storage,
+    size: u64,
+}
+
+#[derive(Clone)]
+enum Storage {
+    Flat(Arc<Box<[AtomicU64]>>),
+    Sparse(Arc<Mutex<SparseMemory>>),
 }
 
 impl GlobalMemory {
@@ -21,12 +33,19 @@ impl GlobalMemory {
     /// they are first written.
     pub fn new(layout: &Layout) -> GlobalMemory {
         let words = usize::try_from(layout.size() / WORD_BYTES).unwrap_or(usize::MAX);
-        GlobalMemory { words: Arc::new(bytemuck::zeroed_slice_box(words)) }
+        let storage = Storage::Flat(Arc::new(bytemuck::zeroed_slice_box(words)));
+        GlobalMemory { storage, size: layout.size() }
+    }
+
+    /// Zeroed memory for `layout` that holds only what is written, for one of
+    /// very many nodes in one process.
+    pub fn sparse(layout: &Layout) -> GlobalMemory {
+        GlobalMemory { storage: Storage::Sparse(Arc::default()), size: layout.size() }
     }
 
     /// Size in bytes.
     pub fn size(&self) -> u64 {
-        self.words.len() as u64 * WORD_BYTES
+        self.size
     }
 
     /// Checks that `len` bytes at `addr` lie in this memory.
@@ -39,57 +58,69 @@ impl GlobalMemory {
 
     /// The value of a variable (acquire).
     pub fn load<T: Word>(&self, var: Var<T>) -> T {
-        T::from_word(self.word(var.addr()).load(Ordering::Acquire))
+        T::from_word(self.load_at(var.addr()))
     }
 
     /// Sets a variable on this node only (release).
     pub fn store<T: Word>(&self, var: Var<T>, value: T) {
-        self.word(var.addr()).store(value.to_word(), Ordering::Release);
+        self.store_at(var.addr(), value.to_word());
     }
 
     /// The word at an address that came over the network.
     pub fn load_word(&self, addr: GlobalAddr) -> Result<u64, OutOfBounds> {
         self.check(addr, WORD_BYTES)?;
-        Ok(self.word(addr).load(Ordering::Acquire))
+        Ok(self.load_at(addr))
     }
 
     /// Sets the word at an address that came over the network.
     pub fn store_word(&self, addr: GlobalAddr, value: u64) -> Result<(), OutOfBounds> {
         self.check(addr, WORD_BYTES)?;
-        self.word(addr).store(value, Ordering::Release);
+        self.store_at(addr, value);
         Ok(())
     }
 
     /// Copies `data` to `addr` on this node.
     pub fn write(&self, addr: GlobalAddr, data: &[u8]) -> Result<(), OutOfBounds> {
         self.check(addr, data.len() as u64)?;
-        let (head, rest) = data.split_at(head_len(addr, data.len()));
-        self.write_within_word(addr, head);
-        let mut index = word_index(addr.offset(head.len() as u64));
-        let (whole, tail) = rest.as_chunks::<{ WORD_BYTES as usize }>();
-        for (word, bytes) in self.words[index..].iter().zip(whole) {
-            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        match &self.storage {
+            Storage::Flat(words) => write_flat(words, addr, data),
+            Storage::Sparse(sparse) => lock(sparse).write(addr.0, &Bytes::copy_from_slice(data)),
         }
-        index += whole.len();
-        self.write_within_word(GlobalAddr(index as u64 * WORD_BYTES), tail);
-        std::sync::atomic::fence(Ordering::Release);
         Ok(())
+    }
+
+    /// The same for bytes that may be shared: sparse memory keeps a reference.
+    pub fn write_shared(&self, addr: GlobalAddr, data: &Bytes) -> Result<(), OutOfBounds> {
+        match &self.storage {
+            Storage::Flat(_) => self.write(addr, data),
+            Storage::Sparse(sparse) => {
+                self.check(addr, data.len() as u64)?;
+                lock(sparse).write(addr.0, data);
+                Ok(())
+            }
+        }
     }
 
     /// Copies bytes from `addr` on this node into `out`.
     pub fn read(&self, addr: GlobalAddr, out: &mut [u8]) -> Result<(), OutOfBounds> {
         self.check(addr, out.len() as u64)?;
-        std::sync::atomic::fence(Ordering::Acquire);
-        let (head, rest) = out.split_at_mut(head_len(addr, out.len()));
-        self.read_within_word(addr, head);
-        let mut index = word_index(addr.offset(head.len() as u64));
-        let (whole, tail) = rest.as_chunks_mut::<{ WORD_BYTES as usize }>();
-        for (word, bytes) in self.words[index..].iter().zip(whole.iter_mut()) {
-            *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+        match &self.storage {
+            Storage::Flat(words) => read_flat(words, addr, out),
+            Storage::Sparse(sparse) => lock(sparse).read(addr.0, out),
         }
-        index += whole.len();
-        self.read_within_word(GlobalAddr(index as u64 * WORD_BYTES), tail);
         Ok(())
+    }
+
+    /// `len` bytes at `addr`, by reference where sparse memory has them as one
+    /// block.
+    pub fn read_bytes(&self, addr: GlobalAddr, len: usize) -> Result<Bytes, OutOfBounds> {
+        self.check(addr, len as u64)?;
+        if let Storage::Sparse(sparse) = &self.storage
+            && let Some(shared) = lock(sparse).shared(addr.0, len)
+        {
+            return Ok(shared);
+        }
+        self.read_vec(addr, len).map(Bytes::from)
     }
 
     /// `len` bytes at `addr` as a vector.
@@ -100,34 +131,76 @@ impl GlobalMemory {
         Ok(out)
     }
 
-    fn word(&self, addr: GlobalAddr) -> &AtomicU64 {
-        &self.words[word_index(addr)]
+    fn load_at(&self, addr: GlobalAddr) -> u64 {
+        match &self.storage {
+            Storage::Flat(words) => words[word_index(addr)].load(Ordering::Acquire),
+            Storage::Sparse(sparse) => lock(sparse).load(addr.0 / WORD_BYTES),
+        }
     }
 
-    /// Writes bytes that all lie in the word that holds `addr`.
-    fn write_within_word(&self, addr: GlobalAddr, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
+    fn store_at(&self, addr: GlobalAddr, value: u64) {
+        match &self.storage {
+            Storage::Flat(words) => words[word_index(addr)].store(value, Ordering::Release),
+            Storage::Sparse(sparse) => lock(sparse).store(addr.0 / WORD_BYTES, value),
         }
-        let start = (addr.0 % WORD_BYTES) as usize;
-        let update = |old: u64| {
-            let mut word = old.to_ne_bytes();
-            word[start..start + bytes.len()].copy_from_slice(bytes);
-            Some(u64::from_ne_bytes(word))
-        };
-        // Neighbouring bytes may be written by others at the same time: the
-        // update must not lose theirs. It never fails, the closure being total.
-        let _ = self.word(addr).fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
     }
+}
 
-    fn read_within_word(&self, addr: GlobalAddr, out: &mut [u8]) {
-        if out.is_empty() {
-            return;
-        }
-        let start = (addr.0 % WORD_BYTES) as usize;
-        let word = self.word(addr).load(Ordering::Acquire).to_ne_bytes();
-        out.copy_from_slice(&word[start..start + out.len()]);
+fn write_flat(words: &[AtomicU64], addr: GlobalAddr, data: &[u8]) {
+    let (head, rest) = data.split_at(head_len(addr, data.len()));
+    write_within_word(words, addr, head);
+    let mut index = word_index(addr.offset(head.len() as u64));
+    let (whole, tail) = rest.as_chunks::<{ WORD_BYTES as usize }>();
+    for (word, bytes) in words[index..].iter().zip(whole) {
+        word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
     }
+    index += whole.len();
+    write_within_word(words, GlobalAddr(index as u64 * WORD_BYTES), tail);
+    std::sync::atomic::fence(Ordering::Release);
+}
+
+fn read_flat(words: &[AtomicU64], addr: GlobalAddr, out: &mut [u8]) {
+    std::sync::atomic::fence(Ordering::Acquire);
+    let (head, rest) = out.split_at_mut(head_len(addr, out.len()));
+    read_within_word(words, addr, head);
+    let mut index = word_index(addr.offset(head.len() as u64));
+    let (whole, tail) = rest.as_chunks_mut::<{ WORD_BYTES as usize }>();
+    for (word, bytes) in words[index..].iter().zip(whole.iter_mut()) {
+        *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+    }
+    index += whole.len();
+    read_within_word(words, GlobalAddr(index as u64 * WORD_BYTES), tail);
+}
+
+/// Writes bytes that all lie in the word that holds `addr`.
+fn write_within_word(words: &[AtomicU64], addr: GlobalAddr, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    let start = (addr.0 % WORD_BYTES) as usize;
+    let update = |old: u64| {
+        let mut word = old.to_ne_bytes();
+        word[start..start + bytes.len()].copy_from_slice(bytes);
+        Some(u64::from_ne_bytes(word))
+    };
+    // Neighbouring bytes may be written by others at the same time: the
+    // update must not lose theirs. It never fails, the closure being total.
+    let _ = words[word_index(addr)].fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
+}
+
+fn read_within_word(words: &[AtomicU64], addr: GlobalAddr, out: &mut [u8]) {
+    if out.is_empty() {
+        return;
+    }
+    let start = (addr.0 % WORD_BYTES) as usize;
+    let word = words[word_index(addr)].load(Ordering::Acquire).to_ne_bytes();
+    out.copy_from_slice(&word[start..start + out.len()]);
+}
+
+fn lock(sparse: &Mutex<SparseMemory>) -> MutexGuard<'_, SparseMemory> {
+    // Every change of the maps is one insertion or removal: a panic in between
+    // leaves them usable.
+    sparse.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for GlobalMemory {
@@ -151,34 +224,68 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn memory(size: u64) -> GlobalMemory {
+    fn layout(size: u64) -> Layout {
         let mut builder = Layout::builder();
         builder.region("bytes", size);
-        GlobalMemory::new(&builder.build())
+        builder.build()
+    }
+
+    /// Both kinds.
+    fn memories(size: u64) -> [GlobalMemory; 2] {
+        [GlobalMemory::new(&layout(size)), GlobalMemory::sparse(&layout(size))]
     }
 
     proptest! {
         #[test]
         fn behaves_as_an_array_of_bytes(
-            writes in prop::collection::vec((0u64..190, prop::collection::vec(any::<u8>(), 0..60)), 0..20)
+            writes in prop::collection::vec((0u64..700, prop::collection::vec(any::<u8>(), 0..300)), 0..20),
+            stores in prop::collection::vec((0u64..128, any::<u64>()), 20),
         ) {
-            let memory = memory(256);
-            let mut model = vec![0u8; 256];
-            for (at, data) in writes {
-                memory.write(GlobalAddr(at), &data).expect("within 256 bytes");
-                model[at as usize..at as usize + data.len()].copy_from_slice(&data);
+            for memory in memories(1024) {
+                let mut model = vec![0u8; 1024];
+                for ((at, data), (word, value)) in writes.iter().zip(&stores) {
+                    let shared = Bytes::copy_from_slice(data);
+                    memory.write_shared(GlobalAddr(*at), &shared).expect("within 1024 bytes");
+                    model[*at as usize..*at as usize + data.len()].copy_from_slice(data);
+                    let whole = memory.read_bytes(GlobalAddr(*at), data.len()).expect("within");
+                    prop_assert_eq!(&whole[..], &data[..]);
+                    memory.store_word(GlobalAddr(word * 8), *value).expect("within");
+                    model[*word as usize * 8..][..8].copy_from_slice(&value.to_ne_bytes());
+                    prop_assert_eq!(memory.load_word(GlobalAddr(word * 8)), Ok(*value));
+                }
+                prop_assert_eq!(memory.read_vec(GlobalAddr(0), 1024).expect("whole"), model.clone());
+                prop_assert_eq!(memory.read_vec(GlobalAddr(3), 100).expect("part"), model[3..103].to_vec());
+                prop_assert_eq!(memory.read_bytes(GlobalAddr(3), 100).expect("part"), model[3..103].to_vec());
+                let words = model.as_chunks::<8>().0;
+                for (index, word) in words.iter().enumerate() {
+                    let found = memory.load_word(GlobalAddr(index as u64 * 8)).expect("within");
+                    prop_assert_eq!(found.to_ne_bytes(), *word);
+                }
             }
-            prop_assert_eq!(memory.read_vec(GlobalAddr(0), 256).expect("whole"), model.clone());
-            prop_assert_eq!(memory.read_vec(GlobalAddr(3), 100).expect("part"), model[3..103].to_vec());
         }
     }
 
     #[test]
+    fn sparse_memory_shares_what_was_transferred() {
+        let [flat, sparse] = memories(4096);
+        let data = Bytes::from(vec![7; 2000]);
+        for memory in [&flat, &sparse] {
+            memory.write_shared(GlobalAddr(16), &data).expect("within");
+        }
+        let inner = |memory: &GlobalMemory| memory.read_bytes(GlobalAddr(32), 1000).expect("there");
+        assert_eq!(inner(&sparse).as_ptr(), data[16..].as_ptr());
+        assert_ne!(inner(&flat).as_ptr(), data[16..].as_ptr());
+    }
+
+    #[test]
     fn a_range_that_overflows_is_refused() {
-        let memory = memory(64);
-        assert!(memory.write(GlobalAddr(u64::MAX), &[1, 2]).is_err());
-        assert!(memory.write(GlobalAddr(60), &[0; 5]).is_err());
-        assert!(memory.read_vec(GlobalAddr(0), usize::MAX).is_err());
-        assert!(memory.load_word(GlobalAddr(57)).is_err());
+        for memory in memories(64) {
+            assert!(memory.write(GlobalAddr(u64::MAX), &[1, 2]).is_err());
+            assert!(memory.write(GlobalAddr(60), &[0; 5]).is_err());
+            assert!(memory.write_shared(GlobalAddr(60), &Bytes::from_static(&[0; 5])).is_err());
+            assert!(memory.read_vec(GlobalAddr(0), usize::MAX).is_err());
+            assert!(memory.read_bytes(GlobalAddr(0), usize::MAX).is_err());
+            assert!(memory.load_word(GlobalAddr(57)).is_err());
+        }
     }
 }

@@ -33,7 +33,12 @@ impl NodeSet {
 
     /// All ids from `first` to `last`, both included; empty when `last < first`.
     pub fn range(first: NodeId, last: NodeId) -> NodeSet {
-        (first.0..=last.0).map(NodeId).collect()
+        let mut bits = FixedBitSet::new();
+        if first <= last {
+            bits.grow(last.index() + 1);
+            bits.insert_range(first.index()..last.index() + 1);
+        }
+        NodeSet { bits }
     }
 
     /// The compute nodes of a cluster of `count`: `n[1-count]`.

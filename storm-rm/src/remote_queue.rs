@@ -319,8 +319,8 @@ impl<P: Primitives> Reader<P> {
             return Err(DequeueError::Corrupt { sequence, len, limit: self.plan.slot_bytes });
         }
         let data = memory
-            .read_vec(slot.offset(HEADER_BYTES), len as usize)
+            .read_bytes(slot.offset(HEADER_BYTES), len as usize)
             .map_err(PrimitiveError::from)?;
-        Ok(Item { sequence, data: data.into() })
+        Ok(Item { sequence, data })
     }
 }

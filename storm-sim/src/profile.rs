@@ -3,6 +3,7 @@
 use crate::interconnect::MessageCosts;
 use crate::scenario::ScenarioError;
 use crate::{HostCosts, MachineConfig};
+use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::sim::NetworkConfig;
 
@@ -38,7 +39,7 @@ impl Profile {
             heartbeat_interval: Duration::from_millis(400),
             chunk_bytes: 512 * 1024,
             chunk_slots: 2,
-            network: NetworkConfig::default(),
+            fabric: Rc::new(NetworkConfig::default()),
             messages: MessageCosts {
                 overhead: Duration::from_micros(1),
                 latency: Duration::from_micros(5),

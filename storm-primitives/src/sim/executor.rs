@@ -1,20 +1,22 @@
 //! The executor: tasks, virtual time, and one seed that decides their order.
 //!
-//! Time stands still while any task is ready and jumps to the next timer when
+//! Time stands still while any task is ready and jumps to the next timers when
 //! none is. Which of several ready tasks runs next is drawn from the seed, so
-//! that no test passes by the luck of a fixed order.
+//! that no test passes by the luck of a fixed order. What it does not do: keep
+//! the tasks ([`super::tasks`]) and the timers ([`super::timers`]) themselves.
 
+use crate::sim::tasks::{ReadyQueue, TaskId, Tasks};
+use crate::sim::timers::{Due, TimerKey, Timers};
 use crate::sim::{SimRuntime, Trace};
 use crate::{Instant, NodeId};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use thiserror::Error;
 
 /// Polls in one simulation after which a test is considered to have run away.
@@ -45,6 +47,16 @@ pub enum SimError {
 #[derive(Clone)]
 pub struct Simulation {
     pub(super) core: Rc<Core>,
+    _world: Rc<World>,
+}
+
+/// How much a simulation did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Times that a task was polled.
+    pub polls: u64,
+    /// Network events: groups of equal messages count as one.
+    pub calls: u64,
 }
 
 /// Tasks of one group die and freeze together: a group is one life of one node.
@@ -58,87 +70,49 @@ pub(super) struct Core {
     seed: u64,
     now: Cell<Instant>,
     rng: RefCell<StdRng>,
-    tasks: RefCell<BTreeMap<u64, TaskSlot>>,
-    next_task: Cell<u64>,
+    tasks: RefCell<Tasks>,
     ready: Arc<ReadyQueue>,
-    timers: RefCell<BTreeMap<(Instant, u64), Waker>>,
-    next_timer: Cell<u64>,
+    timers: RefCell<Timers>,
+    /// Where the timers of one instant are collected; kept for its room.
+    due: RefCell<Vec<Due>>,
     frozen: RefCell<BTreeSet<Group>>,
+    polls: Cell<u64>,
+    calls: Cell<u64>,
     trace: Trace,
 }
 
-struct TaskSlot {
-    group: Option<Group>,
-    /// Taken out while it is being polled.
-    future: Option<Pin<Box<dyn Future<Output = ()>>>>,
-    waker: Waker,
+/// Ends the world with the last [`Simulation`]: tasks hold the network, and the
+/// network holds the world, so that neither would ever go by itself.
+struct World {
+    core: Rc<Core>,
 }
 
-#[derive(Default)]
-struct ReadyQueue {
-    tasks: Mutex<ReadyTasks>,
-}
-
-/// The ready tasks, each once. The set is only asked for membership, so its
-/// order never shows.
-#[derive(Default)]
-struct ReadyTasks {
-    ids: Vec<u64>,
-    queued: HashSet<u64>,
-}
-
-struct TaskWaker {
-    id: u64,
-    ready: Arc<ReadyQueue>,
-}
-
-impl ReadyQueue {
-    fn lock(&self) -> MutexGuard<'_, ReadyTasks> {
-        // A waker that panicked while holding the lock leaves a whole value.
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn push(&self, id: u64) {
-        let mut tasks = self.lock();
-        if tasks.queued.insert(id) {
-            tasks.ids.push(id);
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.lock().ids.len()
-    }
-
-    fn take(&self, index: usize) -> u64 {
-        let mut tasks = self.lock();
-        let id = tasks.ids.swap_remove(index);
-        tasks.queued.remove(&id);
-        id
-    }
-}
-
-impl Wake for TaskWaker {
-    fn wake(self: Arc<Self>) {
-        self.ready.push(self.id);
+impl Drop for World {
+    fn drop(&mut self) {
+        // Taken out before they are dropped: their drops may cancel others.
+        let tasks = self.core.tasks.take();
+        let timers = self.core.timers.take();
+        drop((tasks, timers));
     }
 }
 
 impl Simulation {
     /// A world at time zero, with everything random drawn from `seed`.
     pub fn new(seed: u64) -> Simulation {
-        let core = Core {
+        let core = Rc::new(Core {
             seed,
             now: Cell::new(Instant::ORIGIN),
             rng: RefCell::new(StdRng::seed_from_u64(seed)),
             tasks: RefCell::default(),
-            next_task: Cell::new(0),
             ready: Arc::default(),
             timers: RefCell::default(),
-            next_timer: Cell::new(0),
+            due: RefCell::default(),
             frozen: RefCell::default(),
+            polls: Cell::new(0),
+            calls: Cell::new(0),
             trace: Trace::default(),
-        };
-        Simulation { core: Rc::new(core) }
+        });
+        Simulation { _world: Rc::new(World { core: core.clone() }), core }
     }
 
     /// The seed of this world.
@@ -149,6 +123,16 @@ impl Simulation {
     /// What happened so far.
     pub fn trace(&self) -> &Trace {
         &self.core.trace
+    }
+
+    /// How much was done so far.
+    pub fn effort(&self) -> Effort {
+        Effort { polls: self.core.polls.get(), calls: self.core.calls.get() }
+    }
+
+    /// The virtual time.
+    pub fn now(&self) -> Instant {
+        self.core.now()
     }
 
     /// A clock and executor that belongs to no node: it is never killed.
@@ -203,32 +187,19 @@ impl Core {
         &self,
         group: Option<Group>,
         future: impl Future<Output = ()> + 'static,
-    ) -> u64 {
-        let id = self.next_task.get();
-        self.next_task.set(id + 1);
-        let waker = Waker::from(Arc::new(TaskWaker { id, ready: self.ready.clone() }));
-        let slot = TaskSlot { group, future: Some(Box::pin(future)), waker };
-        self.tasks.borrow_mut().insert(id, slot);
-        self.ready.push(id);
-        id
+    ) -> TaskId {
+        self.tasks.borrow_mut().add(group, Box::pin(future), &self.ready)
     }
 
-    pub(super) fn cancel(&self, id: u64) {
+    pub(super) fn cancel(&self, id: TaskId) {
         // The future is dropped outside the borrow: its drop may cancel others.
-        let slot = self.tasks.borrow_mut().remove(&id);
-        drop(slot);
+        let task = self.tasks.borrow_mut().remove(id);
+        drop(task);
     }
 
     /// Drops every task of a node's life.
     pub(super) fn kill_group(&self, group: Group) {
-        let mut dead = Vec::new();
-        self.tasks.borrow_mut().retain(|_, slot| {
-            let keep = slot.group != Some(group);
-            if !keep {
-                dead.push(slot.future.take());
-            }
-            keep
-        });
+        let dead = self.tasks.borrow_mut().remove_group(group);
         self.frozen.borrow_mut().remove(&group);
         drop(dead);
     }
@@ -240,52 +211,60 @@ impl Core {
             return;
         }
         self.frozen.borrow_mut().remove(&group);
-        for (id, slot) in self.tasks.borrow().iter() {
-            if slot.group == Some(group) {
-                self.ready.push(*id);
-            }
-        }
+        self.tasks.borrow().wake_group(group);
     }
 
-    pub(super) fn add_timer(&self, deadline: Instant, waker: Waker) -> (Instant, u64) {
-        let key = (deadline, self.next_timer.get());
-        self.next_timer.set(key.1 + 1);
-        self.timers.borrow_mut().insert(key, waker);
-        key
+    /// Wakes a task at `deadline`.
+    pub(super) fn wake_at(&self, deadline: Instant, waker: &Waker) -> TimerKey {
+        self.timers.borrow_mut().set(deadline, Due::Wake(waker.clone()))
     }
 
-    pub(super) fn remove_timer(&self, key: (Instant, u64)) {
-        self.timers.borrow_mut().remove(&key);
+    /// Has a timer that is still set wake another task; false when it is not.
+    pub(super) fn rewake(&self, key: TimerKey, waker: &Waker) -> bool {
+        self.timers.borrow_mut().rewake(key, waker)
+    }
+
+    /// Does something at `deadline`, for no task.
+    pub(super) fn call_at(&self, deadline: Instant, call: impl FnOnce() + 'static) {
+        self.timers.borrow_mut().set(deadline, Due::Call(Box::new(call)));
+    }
+
+    pub(super) fn cancel_timer(&self, key: TimerKey) {
+        let due = self.timers.borrow_mut().cancel(key);
+        drop(due);
     }
 
     /// Polls one task or advances the clock; false when neither is possible.
     fn step(&self) -> bool {
         match self.ready.len() {
-            0 => self.advance_clock(),
-            count => {
-                let pick = self.random_below(count as u64) as usize;
-                self.poll_task(self.ready.take(pick));
-                true
-            }
+            0 => return self.advance_clock(),
+            1 => self.poll_task(self.ready.take(0)),
+            count => self.poll_task(self.ready.take(self.random_below(count as u64) as usize)),
         }
+        true
     }
 
-    fn poll_task(&self, id: u64) {
+    fn poll_task(&self, id: TaskId) {
         let (mut future, waker) = {
             let mut tasks = self.tasks.borrow_mut();
-            let Some(slot) = tasks.get_mut(&id) else { return };
-            if slot.group.is_some_and(|group| self.frozen.borrow().contains(&group)) {
+            let Some(task) = tasks.get_mut(id) else { return };
+            let waker = task.take_turn();
+            let frozen = self.frozen.borrow();
+            if !frozen.is_empty() && task.group.is_some_and(|group| frozen.contains(&group)) {
                 return;
             }
-            let Some(future) = slot.future.take() else { return };
-            (future, slot.waker.clone())
+            let Some(future) = task.future.take() else { return };
+            (future, waker)
         };
+        self.polls.set(self.polls.get() + 1);
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
         let mut tasks = self.tasks.borrow_mut();
-        match (polled, tasks.get_mut(&id)) {
-            (Poll::Pending, Some(slot)) => slot.future = Some(future),
+        match (polled, tasks.get_mut(id)) {
+            (Poll::Pending, Some(task)) => task.future = Some(future),
             (Poll::Ready(()), Some(_)) => {
-                tasks.remove(&id);
+                let task = tasks.remove(id);
+                drop(tasks);
+                drop((task, future));
             }
             // Cancelled by itself or by another task while it was polled.
             (_, None) => {
@@ -295,12 +274,23 @@ impl Core {
         }
     }
 
+    /// Goes to the next instant at which something is due and does all of it.
     fn advance_clock(&self) -> bool {
-        let Some(((deadline, _), waker)) = self.timers.borrow_mut().pop_first() else {
-            return false;
-        };
-        self.now.set(self.now.get().max(deadline));
-        waker.wake();
-        true
+        let mut due = self.due.take();
+        let earliest = self.timers.borrow_mut().take_earliest(&mut due);
+        if let Some(deadline) = earliest {
+            self.now.set(self.now.get().max(deadline));
+        }
+        for action in due.drain(..) {
+            match action {
+                Due::Wake(waker) => waker.wake(),
+                Due::Call(call) => {
+                    self.calls.set(self.calls.get() + 1);
+                    call();
+                }
+            }
+        }
+        self.due.replace(due);
+        earliest.is_some()
     }
 }

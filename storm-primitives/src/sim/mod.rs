@@ -6,8 +6,9 @@
 //! here from the first day, so that none can come to depend on a socket, a
 //! runtime or the wall clock.
 //!
-//! What it does not do: model a particular network. Delays are random within
-//! bounds; the timing of a real QsNet is another backend's business.
+//! What it does not do: model a particular network. [`NetworkConfig`] draws
+//! random delays within bounds; the timing of a real QsNet is another
+//! [`Fabric`], in another crate.
 //!
 //! ```
 //! use storm_primitives::{sim, Layout, NodeId, NodeSet, Primitives, Xfer};
@@ -28,14 +29,23 @@
 //! ```
 
 mod executor;
+mod fabric;
+mod link;
 mod network;
+mod network_config;
 mod node;
+mod node_fault;
 mod operation;
 mod runtime;
+mod tasks;
+mod timers;
 mod trace;
 
-pub use executor::{SimError, Simulation};
-pub use network::{NetworkConfig, SimNetwork};
+pub use executor::{Effort, SimError, Simulation};
+pub use fabric::{Fabric, Operation, OperationKind, Random, Spread};
+pub use network::SimNetwork;
+pub use network_config::NetworkConfig;
 pub use node::SimPrimitives;
+pub use node_fault::{NodeFault, ScriptedFault};
 pub use runtime::SimRuntime;
 pub use trace::{Trace, TraceEntry};

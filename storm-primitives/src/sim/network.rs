@@ -1,45 +1,30 @@
-//! The in-memory network: a sequencer at the management node that gives every
-//! operation its place in the total order, and links with random delays that
-//! deliver to each node in that order.
+//! The in-memory network: a sequencer that gives every operation its place in
+//! the total order, and links that deliver to each node in that order, at the
+//! times that a [`Fabric`] says.
 //!
-//! Nodes can be killed, frozen, cut off and brought back, also at the n-th step
-//! that they take part in, so that a test can try every point of an operation.
+//! Nodes can be killed, frozen, slowed, cut off and brought back, also at the
+//! n-th step that they take part in, so that a test can try every point of an
+//! operation. Messages that reach many nodes at one instant are one event, and
+//! what all nodes know is kept once, so that machines of many thousand nodes fit
+//! a laptop.
+//!
+//! What it does not do: decide how long anything takes, or run a daemon.
 
-mod faults;
+mod delivery;
+mod links;
+mod lives;
+mod operations;
 
 use crate::sim::executor::{Core, Simulation};
+use crate::sim::fabric::{Fabric, Random};
+use crate::sim::link::Link;
 use crate::sim::node::SimPrimitives;
-use crate::sim::operation::{Message, OpId, Pending, Phase, Request};
-use crate::{GlobalAddr, Instant, Layout, NodeId, NodeSet, OutOfBounds, PrimitiveError};
+use crate::sim::operation::{Message, OpId, Pending, Request};
+use crate::sim::{NetworkConfig, NodeFault, ScriptedFault};
+use crate::{Instant, Layout, NodeId, NodeSet};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
-use std::time::Duration;
-
-/// Delays of the simulated network.
-#[derive(Clone, Debug)]
-pub struct NetworkConfig {
-    /// Shortest time a message takes.
-    pub min_delay: Duration,
-    /// Longest time a message takes.
-    pub max_delay: Duration,
-    /// Time for the data of a transfer, per byte.
-    pub per_byte: Duration,
-    /// Time after which a dead or frozen node is known to be dead.
-    pub detection: Duration,
-}
-
-impl Default for NetworkConfig {
-    /// Delays of a local network; deaths are noticed after 5 ms.
-    fn default() -> NetworkConfig {
-        NetworkConfig {
-            min_delay: Duration::from_micros(5),
-            max_delay: Duration::from_micros(50),
-            per_byte: Duration::from_nanos(1),
-            detection: Duration::from_millis(5),
-        }
-    }
-}
 
 /// A cluster in memory: the management node and `n` compute nodes.
 #[derive(Clone)]
@@ -49,7 +34,7 @@ pub struct SimNetwork {
 
 pub(super) struct Network {
     core: Rc<Core>,
-    config: NetworkConfig,
+    fabric: Rc<dyn Fabric>,
     layout: Layout,
     state: RefCell<State>,
 }
@@ -61,6 +46,9 @@ struct State {
     /// Operations that reached the sequencer and have not started.
     queue: VecDeque<(NodeId, u64, Request)>,
 }
+
+/// What happens when a message is across a link.
+type Held = Box<dyn FnOnce(&Rc<Network>)>;
 
 /// One node as the network sees it.
 struct Node {
@@ -74,7 +62,12 @@ struct Node {
     last_issue: Instant,
     /// When the last message reaches it.
     last_arrival: Instant,
+    /// When the last signal is noticed on it.
+    last_wake: Instant,
     inbox: VecDeque<(OpId, Message)>,
+    link: Link,
+    /// What waits on either side of its cut link.
+    held: VecDeque<Held>,
     /// It dies when this many more steps have been taken.
     steps_left: Option<u64>,
 }
@@ -88,9 +81,19 @@ impl SimNetwork {
         layout: &Layout,
         config: NetworkConfig,
     ) -> SimNetwork {
+        SimNetwork::with_fabric(simulation, nodes, layout, Rc::new(config))
+    }
+
+    /// The same on a network with the timing of `fabric`.
+    pub fn with_fabric(
+        simulation: &Simulation,
+        nodes: u32,
+        layout: &Layout,
+        fabric: Rc<dyn Fabric>,
+    ) -> SimNetwork {
         let network = Rc::new(Network {
             core: simulation.core.clone(),
-            config,
+            fabric,
             layout: layout.clone(),
             state: RefCell::new(State {
                 nodes: (0..=nodes).map(|_| Node::absent()).collect(),
@@ -117,8 +120,8 @@ impl SimNetwork {
 
     /// All nodes, the management node included.
     pub fn nodes(&self) -> NodeSet {
-        let count = self.network.state.borrow().nodes.len() as u32;
-        (0..count).map(NodeId).collect()
+        let last = self.network.state.borrow().nodes.len() as u32 - 1;
+        NodeSet::range(NodeId::MM, NodeId(last))
     }
 
     /// Stops a node for ever, in the middle of whatever it does.
@@ -143,12 +146,46 @@ impl SimNetwork {
         self.network.thaw(node);
     }
 
+    /// Does `fault` to `node`, now.
+    pub fn inflict(&self, node: NodeId, fault: NodeFault) {
+        self.network.inflict(node, fault);
+    }
+
+    /// Does each fault of a script at its time, counted from now.
+    pub fn play(&self, script: &[ScriptedFault]) {
+        for ScriptedFault { after, node, fault } in script.iter().copied() {
+            let due = self.network.core.now() + after;
+            self.network.at(due, move |network| network.inflict(node, fault));
+        }
+    }
+
+    /// By how many hundredths of its time a node takes longer for what it does:
+    /// 100 unless it was [slowed](NodeFault::Slow). For models of its host.
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn slow_percent(&self, node: NodeId) -> u32 {
+        self.network.state.borrow().nodes[node.index()].link.slow_percent
+    }
+
     /// Brings a dead node back with fresh memory, as a new incarnation.
     pub fn rejoin(&self, node: NodeId) -> SimPrimitives {
         self.network.kill_tasks(node);
         self.network.join(node);
         self.network.announce_join(node);
         self.node(node)
+    }
+}
+
+impl Network {
+    fn random(&self) -> Random<'_> {
+        Random::new(&self.core)
+    }
+
+    /// Does something at a time, whatever becomes of the node that asked.
+    fn at(self: &Rc<Self>, when: Instant, action: impl FnOnce(&Rc<Network>) + 'static) {
+        let network = self.clone();
+        self.core.call_at(when, move || action(&network));
     }
 }
 
@@ -162,276 +199,19 @@ impl Node {
             handle: None,
             last_issue: Instant::ORIGIN,
             last_arrival: Instant::ORIGIN,
+            last_wake: Instant::ORIGIN,
             inbox: VecDeque::new(),
+            link: Link::SOUND,
+            held: VecDeque::new(),
             steps_left: None,
         }
     }
 }
 
-// Operations.
-impl Network {
-    /// Takes an operation from a node; it reaches the sequencer after those that
-    /// the node issued before.
-    pub(super) fn issue(
-        self: &Rc<Self>,
-        initiator: NodeId,
-        life: u64,
-        request: Request,
-    ) -> Result<(), PrimitiveError> {
-        self.check(&request)?;
-        if !self.is_connected(initiator, life) {
-            return Err(PrimitiveError::Disconnected);
-        }
-        if !self.step(initiator, life) {
-            return Ok(());
-        }
-        let bytes = match &request {
-            Request::Put(xfer) => xfer.data.len() as u32,
-            Request::Compare(..) => 0,
-        };
-        let due = self.core.now() + self.delay() + self.config.per_byte * bytes;
-        let arrival = {
-            let node = &mut self.state.borrow_mut().nodes[initiator.index()];
-            node.last_issue = due.max(node.last_issue + Duration::from_nanos(1));
-            node.last_issue
-        };
-        self.at(arrival, move |network| {
-            if network.is_connected(initiator, life) {
-                network.state.borrow_mut().queue.push_back((initiator, life, request));
-                network.start_queued();
-            }
-        });
-        Ok(())
-    }
-
-    fn check(&self, request: &Request) -> Result<(), PrimitiveError> {
-        let word = |addr: GlobalAddr| {
-            if !addr.0.is_multiple_of(8) {
-                return Err(PrimitiveError::Misaligned { addr });
-            }
-            self.in_bounds(addr, 8)
-        };
-        match request {
-            Request::Put(xfer) => {
-                self.in_bounds(xfer.addr, xfer.data.len() as u64)?;
-                match xfer.remote_event {
-                    Some(event) if event.0 >= self.layout.events() => {
-                        Err(PrimitiveError::UnknownEvent { event })
-                    }
-                    Some(_) | None => Ok(()),
-                }
-            }
-            Request::Compare(caw, _) => {
-                word(caw.var)?;
-                caw.write.map_or(Ok(()), |(addr, _)| word(addr))
-            }
-        }
-    }
-
-    fn in_bounds(&self, addr: GlobalAddr, len: u64) -> Result<(), PrimitiveError> {
-        let size = self.layout.size();
-        match addr.0.checked_add(len) {
-            Some(end) if end <= size => Ok(()),
-            _ => Err(OutOfBounds { addr, len, size }.into()),
-        }
-    }
-
-    /// Starts operations in order until one must wait for a COMPARE-AND-WRITE.
-    fn start_queued(self: &Rc<Self>) {
-        loop {
-            let next = {
-                let mut state = self.state.borrow_mut();
-                let Some((_, _, request)) = state.queue.front() else { return };
-                if state.pending.values().any(|earlier| earlier.request.blocks(request)) {
-                    return;
-                }
-                state.queue.pop_front()
-            };
-            if let Some((initiator, life, request)) = next {
-                self.start(initiator, life, request);
-            }
-        }
-    }
-
-    fn start(self: &Rc<Self>, initiator: NodeId, life: u64, request: Request) {
-        let set = request.set().clone();
-        let message = request.first_message();
-        let phase = match request {
-            Request::Put(_) => Phase::Put,
-            Request::Compare(..) => Phase::Compare,
-        };
-        let op = {
-            let mut state = self.state.borrow_mut();
-            let op = OpId(state.next_op);
-            state.next_op += 1;
-            let dead = set.iter().filter(|node| state.is_known_dead(*node)).collect::<NodeSet>();
-            let waiting = if dead.is_empty() { set.clone() } else { NodeSet::new() };
-            let pending = Pending { initiator, life, request, phase, waiting, verdict: true, dead };
-            state.pending.insert(op, pending);
-            op
-        };
-        let refused = !self.state.borrow().pending[&op].dead.is_empty();
-        if !refused {
-            self.tell_all(op, &set, &message);
-        }
-        self.finish_phase_if_complete(op);
-    }
-
-    fn tell_all(self: &Rc<Self>, op: OpId, set: &NodeSet, message: &Message) {
-        for node in set.iter() {
-            let message = message.clone();
-            let due = self.core.now() + self.delay();
-            let (arrival, life) = {
-                let node = &mut self.state.borrow_mut().nodes[node.index()];
-                node.last_arrival = due.max(node.last_arrival + Duration::from_nanos(1));
-                (node.last_arrival, node.life)
-            };
-            self.at(arrival, move |network| network.arrive(node, life, op, message));
-        }
-    }
-
-    fn arrive(self: &Rc<Self>, node: NodeId, life: u64, op: OpId, message: Message) {
-        if !self.step(node, life) {
-            return;
-        }
-        self.state.borrow_mut().nodes[node.index()].inbox.push_back((op, message));
-        self.work_off_inbox(node);
-    }
-
-    fn work_off_inbox(self: &Rc<Self>, node: NodeId) {
-        loop {
-            let (op, message, handle) = {
-                let mut state = self.state.borrow_mut();
-                let node = &mut state.nodes[node.index()];
-                if node.frozen || !node.up {
-                    return;
-                }
-                let Some((op, message)) = node.inbox.pop_front() else { return };
-                let Some(handle) = node.handle.clone() else { return };
-                (op, message, handle)
-            };
-            let verdict = self.apply(&handle, op, message);
-            self.answer(node, handle.life, op, verdict);
-        }
-    }
-
-    /// Carries out a message on a node; the answer of a compare.
-    fn apply(&self, handle: &SimPrimitives, op: OpId, message: Message) -> bool {
-        let what = match &message {
-            Message::Put { addr, data, .. } => format!("op {} put {} at {addr}", op.0, data.len()),
-            Message::Compare { var, relation, value } => {
-                format!("op {} compare {var} {relation:?} {value}", op.0)
-            }
-            Message::Write { addr, value } => format!("op {} write {value} at {addr}", op.0),
-        };
-        self.core.trace().record(self.core.now(), handle.node, what);
-        // Bounds were checked when the operation was issued.
-        match message {
-            Message::Put { addr, data, event } => {
-                let _ = handle.memory.write(addr, &data);
-                if let Some(event) = event {
-                    handle.events.signal(event, Ok(()));
-                }
-                true
-            }
-            Message::Compare { var, relation, value } => {
-                handle.memory.load_word(var).is_ok_and(|word| relation.holds(word, value))
-            }
-            Message::Write { addr, value } => handle.memory.store_word(addr, value).is_ok(),
-        }
-    }
-
-    fn answer(self: &Rc<Self>, node: NodeId, life: u64, op: OpId, verdict: bool) {
-        if !self.step(node, life) {
-            return;
-        }
-        self.at(self.core.now() + self.delay(), move |network| {
-            if !network.is_known(node, life) {
-                return;
-            }
-            if let Some(pending) = network.state.borrow_mut().pending.get_mut(&op) {
-                pending.waiting.remove(node);
-                pending.verdict &= verdict;
-            }
-            network.finish_phase_if_complete(op);
-        });
-    }
-
-    fn finish_phase_if_complete(self: &Rc<Self>, op: OpId) {
-        let write = {
-            let mut state = self.state.borrow_mut();
-            let Some(pending) = state.pending.get_mut(&op) else { return };
-            if !pending.waiting.is_empty() {
-                return;
-            }
-            match (&pending.request, pending.phase) {
-                (Request::Compare(caw, _), Phase::Compare)
-                    if pending.verdict && pending.dead.is_empty() && !caw.set.is_empty() =>
-                {
-                    let set = caw.set.clone();
-                    let write = caw.write.map(|write| (set.clone(), write));
-                    if write.is_some() {
-                        pending.phase = Phase::Write;
-                        pending.waiting = set;
-                    }
-                    write
-                }
-                (_, Phase::Put | Phase::Compare | Phase::Write) => None,
-            }
-        };
-        match write {
-            Some((set, (addr, value))) => {
-                self.tell_all(op, &set, &Message::Write { addr, value });
-                self.forget_dead_of(op);
-            }
-            None => self.complete(op),
-        }
-    }
-
-    /// Nodes may have died between compare and write: the survivors suffice.
-    fn forget_dead_of(self: &Rc<Self>, op: OpId) {
-        let state = &mut *self.state.borrow_mut();
-        if let Some(pending) = state.pending.get_mut(&op) {
-            let nodes = &state.nodes;
-            pending.waiting =
-                pending.waiting.iter().filter(|node| !nodes[node.index()].known_dead).collect();
-        }
-    }
-
-    fn complete(self: &Rc<Self>, op: OpId) {
-        let Some(pending) = self.state.borrow_mut().pending.remove(&op) else { return };
-        let answer = match pending.phase {
-            Phase::Put | Phase::Compare if !pending.dead.is_empty() => {
-                Err(PrimitiveError::NodesDead { nodes: pending.dead })
-            }
-            Phase::Put | Phase::Compare | Phase::Write => Ok(pending.verdict),
-        };
-        let (initiator, life, request) = (pending.initiator, pending.life, pending.request);
-        self.at(self.core.now() + self.delay(), move |network| {
-            network.tell_initiator(initiator, life, &request, answer);
-        });
-        self.start_queued();
-    }
-
-    fn tell_initiator(
-        &self,
-        initiator: NodeId,
-        life: u64,
-        request: &Request,
-        answer: Result<bool, PrimitiveError>,
-    ) {
-        if !self.is_known(initiator, life) {
-            return;
-        }
-        match request {
-            Request::Compare(_, slot) => slot.put(answer),
-            Request::Put(xfer) => {
-                let handle = self.state.borrow().nodes[initiator.index()].handle.clone();
-                if let (Some(handle), Some(event)) = (handle, xfer.local_event) {
-                    handle.events.signal(event, answer.map(|_| ()));
-                }
-            }
-        }
+impl Node {
+    /// It neither takes nor sends anything.
+    fn is_silent(&self) -> bool {
+        self.frozen || self.link.cut
     }
 }
 

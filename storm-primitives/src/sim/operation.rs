@@ -1,8 +1,10 @@
 //! One primitive on its way through the simulated network: what it asks of the
 //! nodes, whom it still waits for, and which other operations it must not pass.
 
+use crate::sim::fabric::{Operation, OperationKind};
 use crate::{
-    CompareAndWrite, EventId, GlobalAddr, NodeId, NodeSet, PrimitiveError, Relation, Xfer,
+    CompareAndWrite, EventId, EventTable, GlobalAddr, Instant, NodeId, NodeSet, PrimitiveError,
+    Relation, Xfer,
 };
 use bytes::Bytes;
 use std::cell::RefCell;
@@ -26,6 +28,27 @@ impl Request {
             Request::Put(xfer) => &xfer.dest,
             Request::Compare(caw, _) => &caw.set,
         }
+    }
+
+    /// Leaves the outcome where the issuer looks for it.
+    pub(super) fn conclude(&self, events: &EventTable, answer: Answer) {
+        match self {
+            Request::Compare(_, slot) => slot.put(answer),
+            Request::Put(xfer) => {
+                if let Some(event) = xfer.local_event {
+                    events.signal(event, answer.map(drop));
+                }
+            }
+        }
+    }
+
+    /// This request on its way to its place in the order, for a fabric.
+    pub(super) fn operation(&self, initiator: NodeId, now: Instant) -> Operation<'_> {
+        let (kind, bytes) = match self {
+            Request::Put(xfer) => (OperationKind::Put, xfer.data.len() as u64),
+            Request::Compare(..) => (OperationKind::Compare, 0),
+        };
+        Operation { kind, initiator, set: self.set(), bytes, now }
     }
 
     /// Whether `self`, a COMPARE-AND-WRITE between its compare and its write,
@@ -84,9 +107,48 @@ pub(super) struct Pending {
     pub(super) life: u64,
     pub(super) request: Request,
     pub(super) phase: Phase,
-    pub(super) waiting: NodeSet,
+    pub(super) waiting: Waiting,
     pub(super) verdict: bool,
     pub(super) dead: NodeSet,
+}
+
+impl Pending {
+    /// The present round of this operation, for a fabric.
+    pub(super) fn operation(&self, now: Instant) -> Operation<'_> {
+        let operation = self.request.operation(self.initiator, now);
+        match self.phase {
+            Phase::Put | Phase::Compare => operation,
+            Phase::Write => Operation { kind: OperationKind::Write, ..operation },
+        }
+    }
+}
+
+/// The nodes whose answers are missing, and how many they are: asked after every
+/// answer.
+pub(super) struct Waiting {
+    nodes: NodeSet,
+    left: usize,
+}
+
+impl Waiting {
+    pub(super) fn new(nodes: NodeSet) -> Waiting {
+        Waiting { left: nodes.len(), nodes }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
+    /// The node answered, or never will; false when nobody waited for it.
+    pub(super) fn remove(&mut self, node: NodeId) -> bool {
+        let waited = self.nodes.remove(node);
+        self.left -= usize::from(waited);
+        waited
+    }
+
+    pub(super) fn retain(&mut self, keep: impl Fn(NodeId) -> bool) {
+        *self = Waiting::new(self.nodes.iter().filter(|node| keep(*node)).collect());
+    }
 }
 
 /// Where the answer of a COMPARE-AND-WRITE is left for who awaits it.

@@ -1,6 +1,7 @@
 //! Virtual time behind the [`Runtime`] trait.
 
 use crate::sim::executor::{Core, Group};
+use crate::sim::timers::TimerKey;
 use crate::{Instant, Runtime, Task};
 use std::future::Future;
 use std::pin::Pin;
@@ -44,13 +45,13 @@ impl Runtime for SimRuntime {
 struct Sleep {
     core: Weak<Core>,
     deadline: Instant,
-    timer: Option<(Instant, u64)>,
+    timer: Option<TimerKey>,
 }
 
 impl Sleep {
     fn forget_timer(&mut self, core: &Core) {
         if let Some(timer) = self.timer.take() {
-            core.remove_timer(timer);
+            core.cancel_timer(timer);
         }
     }
 }
@@ -60,11 +61,13 @@ impl Future for Sleep {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Some(core) = self.core.upgrade() else { return Poll::Pending };
-        self.forget_timer(&core);
         if core.now() >= self.deadline {
+            self.forget_timer(&core);
             return Poll::Ready(());
         }
-        self.timer = Some(core.add_timer(self.deadline, cx.waker().clone()));
+        if !self.timer.is_some_and(|timer| core.rewake(timer, cx.waker())) {
+            self.timer = Some(core.wake_at(self.deadline, cx.waker()));
+        }
         Poll::Pending
     }
 }

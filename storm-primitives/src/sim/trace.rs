@@ -1,8 +1,11 @@
 //! What happened in a simulation, in order: the same seed gives the same trace,
 //! byte for byte.
+//!
+//! A machine of many thousand nodes says more than fits: its trace can be
+//! silenced.
 
 use crate::{Instant, NodeId};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 
@@ -27,12 +30,25 @@ impl fmt::Display for TraceEntry {
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     entries: Rc<RefCell<Vec<TraceEntry>>>,
+    silent: Rc<Cell<bool>>,
 }
 
 impl Trace {
     /// Adds an entry.
     pub fn record(&self, at: Instant, node: NodeId, what: impl Into<String>) {
-        self.entries.borrow_mut().push(TraceEntry { at, node, what: what.into() });
+        self.record_with(at, node, || what.into());
+    }
+
+    /// Adds an entry that is only made if someone will read it.
+    pub fn record_with(&self, at: Instant, node: NodeId, what: impl FnOnce() -> String) {
+        if !self.silent.get() {
+            self.entries.borrow_mut().push(TraceEntry { at, node, what: what() });
+        }
+    }
+
+    /// Records nothing from now on, or goes on recording.
+    pub fn silence(&self, silent: bool) {
+        self.silent.set(silent);
     }
 
     /// Everything so far.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_mm::{CoreConfig, NodeConfig, PartitionConfig, PartitionError};
-use storm_primitives::sim::NetworkConfig;
+use storm_primitives::sim::Fabric;
 use storm_rm::{GlobalPlan, InputSpec, JobSpec, OutputSpec, Owner, PlanConfig, Program};
 use storm_sched::{MplLimit, ParamError, PolicyParams, Quantum};
 use thiserror::Error;
@@ -82,7 +82,7 @@ pub struct HostCosts {
 }
 
 /// What a machine is made of.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct MachineConfig {
     /// Everything random comes from it.
     pub seed: u64,
@@ -105,7 +105,7 @@ pub struct MachineConfig {
     /// Chunks under way.
     pub chunk_slots: u32,
     /// The network between the daemons.
-    pub network: NetworkConfig,
+    pub fabric: Rc<dyn Fabric>,
     /// The network between the ranks.
     pub messages: MessageCosts,
     /// The hosts.
@@ -130,6 +130,13 @@ pub struct JobRequest {
     pub application: Application,
     /// Run it again when its node dies.
     pub requeue: bool,
+}
+
+impl std::fmt::Debug for MachineConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let MachineConfig { seed, nodes, pes, .. } = self;
+        write!(f, "MachineConfig({nodes} nodes of {pes} elements, seed {seed})")
+    }
 }
 
 impl MachineConfig {

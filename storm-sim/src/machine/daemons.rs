@@ -5,8 +5,6 @@ use crate::client::CALLS;
 use crate::content::{EmptyContents, time_of};
 use crate::watched::Watched;
 use crate::{Client, Fact};
-use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_mm::Core;
@@ -23,13 +21,6 @@ const WHOLE_PERCENT: u32 = 100;
 pub(super) struct Life {
     pub(super) network: SimNetwork,
     pub(super) client: Client,
-    pub(super) paces: BTreeMap<NodeId, Rc<Pace>>,
-}
-
-/// How fast a node is.
-pub(super) struct Pace {
-    /// What everything takes, in hundredths of its time.
-    pub(super) percent: Cell<u32>,
 }
 
 impl Machine {
@@ -37,13 +28,17 @@ impl Machine {
     pub(super) fn start_daemons(&self) -> Result<(), MachineError> {
         let inner = &self.inner;
         let (config, plan) = (&inner.config, &inner.plan);
-        let network =
-            SimNetwork::new(&inner.simulation, config.nodes, &plan.layout, config.network.clone());
+        let network = SimNetwork::with_fabric(
+            &inner.simulation,
+            config.nodes,
+            &plan.layout,
+            config.fabric.clone(),
+        );
         let (calls, requests) = async_channel::bounded(CALLS);
         let client = Client { calls };
-        let mut life = Life { network, client, paces: BTreeMap::new() };
+        let life = Life { network, client };
         for node in (1..=config.nodes).map(NodeId) {
-            self.start_node(&mut life, node);
+            self.start_node(&life, node);
         }
         let own = life.network.node(NodeId::MM);
         let runtime = own.runtime().clone();
@@ -69,12 +64,10 @@ impl Machine {
     }
 
     /// Starts the node manager of the present life of a node.
-    pub(super) fn start_node(&self, life: &mut Life, node: NodeId) {
+    pub(super) fn start_node(&self, life: &Life, node: NodeId) {
         let primitives = life.network.node(node);
         let runtime = primitives.runtime().clone();
-        let pace = Rc::new(Pace { percent: Cell::new(WHOLE_PERCENT) });
-        let host = ModelledHost::new(runtime.clone(), self.model(node, &pace));
-        life.paces.insert(node, pace);
+        let host = ModelledHost::new(runtime.clone(), self.model(node, &life.network));
         let (plan, record) = (self.inner.plan.clone(), self.inner.record.clone());
         let task = runtime.spawn(async move {
             let config = NmConfig { switch_records: 0, ..NmConfig::default() };
@@ -93,9 +86,10 @@ impl Machine {
         task.detach();
     }
 
-    fn model(&self, node: NodeId, pace: &Rc<Pace>) -> Model {
+    fn model(&self, node: NodeId, network: &SimNetwork) -> Model {
         let config = &self.inner.config;
-        let (costs, pace, world) = (config.costs, pace.clone(), self.inner.simulation.clone());
+        let (costs, network, world) =
+            (config.costs, network.clone(), self.inner.simulation.clone());
         let applications = self.inner.applications.clone();
         let record = self.inner.record.clone();
         Model {
@@ -117,7 +111,7 @@ impl Machine {
                     Activity::Exec => draw(costs.exec_noise),
                     Activity::Exit => costs.exit + draw(costs.exit_noise),
                 };
-                base.saturating_mul(pace.percent.get()) / WHOLE_PERCENT
+                base.saturating_mul(network.slow_percent(node)) / WHOLE_PERCENT
             }),
             exchange: Rc::new(self.inner.interconnect.clone()),
             observer: Rc::new(move |act| record.note(Fact::Host(node, act))),

@@ -24,7 +24,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_mm::api::{ManagerRequest, Reply};
-use storm_primitives::sim::{SimError, SimRuntime, Simulation};
+use storm_primitives::sim::{NodeFault, SimError, SimRuntime, Simulation};
 use storm_primitives::{Instant, NodeId, Runtime};
 use storm_rm::{GlobalPlan, JobId};
 use thiserror::Error;
@@ -267,9 +267,10 @@ impl Machine {
         self.inner.record.skew_ns()
     }
 
-    /// Events of the simulation so far.
+    /// Events of the simulation so far: tasks polled and network events.
     pub fn events(&self) -> u64 {
-        self.inner.simulation.trace().entries().len() as u64
+        let effort = self.inner.simulation.effort();
+        effort.polls + effort.calls
     }
 
     /// Facts noted so far.
@@ -295,33 +296,17 @@ impl Machine {
         self.inner.record.note(Fact::NodeDown(node));
     }
 
-    /// Stops a node as SIGSTOP or a cut cable would; cut off when its silence is
-    /// noticed.
-    pub fn freeze(&self, node: NodeId) {
+    /// Does something to a node or its link. A node that is killed must be killed
+    /// with [`kill`](Self::kill), which takes note of it.
+    pub fn inflict(&self, node: NodeId, fault: NodeFault) {
         if let Some(life) = &*self.inner.life.borrow() {
-            life.network.freeze(node);
-        }
-    }
-
-    /// Lets a frozen node go on.
-    pub fn thaw(&self, node: NodeId) {
-        if let Some(life) = &*self.inner.life.borrow() {
-            life.network.thaw(node);
-        }
-    }
-
-    /// Makes everything on a node take so many hundredths of its time.
-    pub fn slow(&self, node: NodeId, percent: u32) {
-        if let Some(life) = &*self.inner.life.borrow()
-            && let Some(pace) = life.paces.get(&node)
-        {
-            pace.percent.set(percent);
+            life.network.inflict(node, fault);
         }
     }
 
     /// Brings a node back with a fresh memory, whatever became of its last life.
     pub fn rejoin(&self, node: NodeId) {
-        if let Some(life) = &mut *self.inner.life.borrow_mut() {
+        if let Some(life) = &*self.inner.life.borrow() {
             life.network.rejoin(node);
             self.inner.record.note(Fact::NodeUp(node));
             self.start_node(life, node);

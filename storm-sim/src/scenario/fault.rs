@@ -5,6 +5,7 @@ use crate::{Machine, MachineError};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use storm_primitives::NodeId;
+use storm_primitives::sim::NodeFault;
 
 /// One fault of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +33,26 @@ pub enum FaultKind {
     Thaw,
     /// The node comes back with a fresh memory.
     Rejoin,
+    /// The node's link is cut: it goes on alone; cut off when its silence is
+    /// noticed.
+    Cut,
+    /// The node's link is whole and even again.
+    Mend,
+    /// Everything to and from the node takes this much longer.
+    Delay {
+        /// How much.
+        #[serde(with = "super::written_time")]
+        by: Duration,
+    },
+    /// Messages to and from the node get lost and are sent again.
+    #[serde(rename_all = "kebab-case")]
+    Lossy {
+        /// Of a thousand messages this many.
+        per_mille: u32,
+        /// Time until a lost one is sent again.
+        #[serde(with = "super::written_time")]
+        resend: Duration,
+    },
     /// Everything on the node takes so many hundredths of its time.
     Slow {
         /// Hundredths: 300 is three times slower, 100 heals.
@@ -59,10 +80,16 @@ impl Fault {
         let node = NodeId(self.node.unwrap_or_default());
         match self.kind {
             FaultKind::Kill => machine.kill(node),
-            FaultKind::Freeze => machine.freeze(node),
-            FaultKind::Thaw => machine.thaw(node),
+            FaultKind::Freeze => machine.inflict(node, NodeFault::Freeze),
+            FaultKind::Thaw => machine.inflict(node, NodeFault::Thaw),
+            FaultKind::Cut => machine.inflict(node, NodeFault::Cut),
+            FaultKind::Mend => machine.inflict(node, NodeFault::Mend),
+            FaultKind::Delay { by } => machine.inflict(node, NodeFault::Delay(by)),
+            FaultKind::Lossy { per_mille, resend } => {
+                machine.inflict(node, NodeFault::Lossy { per_mille, resend });
+            }
             FaultKind::Rejoin => machine.rejoin(node),
-            FaultKind::Slow { percent } => machine.slow(node, percent),
+            FaultKind::Slow { percent } => machine.inflict(node, NodeFault::Slow { percent }),
             FaultKind::KillManager => machine.kill_manager(),
             FaultKind::RestartManager => machine.restart_manager()?,
         }

@@ -4,12 +4,16 @@ use super::{Fault, FaultKind, ScenarioError};
 use crate::{Machine, RunError};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use storm_primitives::sim::NodeFault;
 use storm_primitives::{NodeId, Runtime};
 
 /// Largest rate of all faults together, per second of virtual time.
 const MOST_PER_S: f64 = 10_000.0;
 /// Hundredths that a slow node may take.
 const SLOWEST_PERCENT: u64 = 1_000;
+
+/// What a link may add to a message.
+const LONGEST_DELAY: Duration = Duration::from_millis(2);
 
 /// Rates of faults, per second of virtual time over the whole machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,12 +28,16 @@ pub struct RandomFaults {
     pub freezes_per_s: f64,
     /// Nodes that become slow.
     pub slow_per_s: f64,
+    /// Links that are cut and may be mended in time, or not.
+    pub cuts_per_s: f64,
+    /// Links that delay everything.
+    pub delays_per_s: f64,
     /// Kills of the Machine Manager.
     pub manager_kills_per_s: f64,
     /// A dead node or manager is back after at most so long.
     #[serde(with = "super::written_time")]
     pub repair: Duration,
-    /// A frozen node goes on after at most so long.
+    /// A frozen node goes on, and a cut link is mended, after at most so long.
     #[serde(with = "super::written_time")]
     pub freeze: Duration,
 }
@@ -41,6 +49,8 @@ impl Default for RandomFaults {
             kills_per_s: 0.0,
             freezes_per_s: 0.0,
             slow_per_s: 0.0,
+            cuts_per_s: 0.0,
+            delays_per_s: 0.0,
             manager_kills_per_s: 0.0,
             repair: Duration::from_millis(50),
             freeze: Duration::from_millis(10),
@@ -58,11 +68,13 @@ impl RandomFaults {
         Ok(())
     }
 
-    fn rates(&self) -> [(&'static str, f64); 4] {
+    fn rates(&self) -> [(&'static str, f64); 6] {
         [
             ("kills-per-s", self.kills_per_s),
             ("freezes-per-s", self.freezes_per_s),
             ("slow-per-s", self.slow_per_s),
+            ("cuts-per-s", self.cuts_per_s),
+            ("delays-per-s", self.delays_per_s),
             ("manager-kills-per-s", self.manager_kills_per_s),
         ]
     }
@@ -90,7 +102,7 @@ impl RandomFaults {
         const STEPS: u64 = 1 << 32;
         let mut drawn = machine.random_below(STEPS) as f64 / STEPS as f64 * total;
         let node = NodeId(1 + machine.random_below(machine.config().nodes.into()) as u32);
-        let [kills, freezes, slow, _] = self.rates().map(|(_, rate)| rate);
+        let [kills, freezes, slow, cuts, delays, _] = self.rates().map(|(_, rate)| rate);
         let mut falls_in = |rate: f64| {
             drawn -= rate;
             drawn < 0.0
@@ -99,12 +111,18 @@ impl RandomFaults {
             machine.kill(node);
             self.later(machine, self.repair, node, FaultKind::Rejoin);
         } else if falls_in(freezes) {
-            machine.freeze(node);
+            machine.inflict(node, NodeFault::Freeze);
             self.later(machine, self.freeze, node, FaultKind::Thaw);
         } else if falls_in(slow) {
             let percent = 100 + machine.random_below(SLOWEST_PERCENT - 100) as u32;
-            machine.slow(node, percent);
+            machine.inflict(node, NodeFault::Slow { percent });
             self.later(machine, self.repair, node, FaultKind::Slow { percent: 100 });
+        } else if falls_in(cuts) {
+            machine.inflict(node, NodeFault::Cut);
+            self.later(machine, self.freeze, node, FaultKind::Mend);
+        } else if falls_in(delays) {
+            machine.inflict(node, NodeFault::Delay(random(machine, LONGEST_DELAY)));
+            self.later(machine, self.repair, node, FaultKind::Mend);
         } else if machine.manager_is_up() {
             machine.kill_manager();
             self.later(machine, self.repair, node, FaultKind::RestartManager);

@@ -7,6 +7,7 @@ use crate::{Application, ChromeTrace, JobRequest, Machine, Report, RunError};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_mm::api::{JobState, ManagerRequest, NodeState, Reply};
+use storm_primitives::sim::NodeFault;
 use storm_primitives::{NodeId, Runtime};
 use thiserror::Error;
 
@@ -131,8 +132,9 @@ async fn heal(machine: &Machine) {
     loop {
         let _ = machine.restart_manager();
         for node in (1..=nodes).map(NodeId) {
-            machine.thaw(node);
-            machine.slow(node, 100);
+            for fault in [NodeFault::Thaw, NodeFault::Mend, NodeFault::Slow { percent: 100 }] {
+                machine.inflict(node, fault);
+            }
         }
         machine.runtime().sleep(HEAL_PAUSE).await;
         let down = nodes_down(machine).await;

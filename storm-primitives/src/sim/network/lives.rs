@@ -1,15 +1,15 @@
-//! Deaths, freezes and rejoins in the in-memory network, and who is told.
+//! Lives of nodes: deaths, freezes and rejoins, and who is told.
 
+use super::delivery::{by_instant, times_of};
 use super::{Network, Node, State};
+use crate::membership::Roster;
 use crate::sim::executor::Group;
+use crate::sim::link::Link;
 use crate::sim::node::SimPrimitives;
 use crate::sim::operation::{OpId, Phase, Request};
 use crate::sim::runtime::SimRuntime;
-use crate::{
-    EventTable, GlobalMemory, Incarnation, Instant, Membership, NodeId, PrimitiveError, Runtime,
-};
+use crate::{EventTable, GlobalMemory, Incarnation, Membership, NodeId, NodeSet, PrimitiveError};
 use std::rc::Rc;
-use std::time::Duration;
 
 impl Network {
     /// Counts a step of a node's life; false when the node is dead, or dies by it.
@@ -60,11 +60,12 @@ impl Network {
             }
             state.up = false;
             state.inbox.clear();
+            state.held.clear();
             state.life
         };
         self.core.trace().record(self.core.now(), node, "killed");
         self.core.kill_group(Group { node, life });
-        let noticed = self.core.now() + self.config.detection;
+        let noticed = self.core.now() + self.fabric.detection();
         self.at(noticed, move |network| network.declare_dead(node, life));
     }
 
@@ -81,9 +82,14 @@ impl Network {
         };
         self.core.trace().record(self.core.now(), node, "frozen");
         self.core.set_frozen(Group { node, life }, true);
-        let noticed = self.core.now() + self.config.detection;
+        self.notice_silence(node, life);
+    }
+
+    /// A node that is still silent after the time for that is taken for dead.
+    pub(super) fn notice_silence(self: &Rc<Self>, node: NodeId, life: u64) {
+        let noticed = self.core.now() + self.fabric.detection();
         self.at(noticed, move |network| {
-            let silent = network.state.borrow().nodes[node.index()].frozen;
+            let silent = network.state.borrow().nodes[node.index()].is_silent();
             if silent {
                 network.declare_dead(node, life);
             }
@@ -112,7 +118,8 @@ impl Network {
             dying.known_dead = true;
             dying.inbox.clear();
             for pending in state.pending.values_mut() {
-                if pending.waiting.remove(node) && pending.phase == Phase::Compare {
+                let waited = pending.waiting.remove(node);
+                if waited && pending.phase == Phase::Compare {
                     pending.dead.insert(node);
                 }
             }
@@ -127,7 +134,7 @@ impl Network {
         for op in ops {
             self.finish_phase_if_complete(op);
         }
-        self.tell_memberships(move |membership| membership.lost(node));
+        self.tell_memberships(Change::Lost(node));
     }
 
     /// Without the management node there is no cluster.
@@ -143,8 +150,8 @@ impl Network {
     }
 
     /// A node finds itself alone: its operations fail, and it sees nobody.
-    fn disconnect(&self, node: NodeId) {
-        let (handle, requests) = {
+    fn disconnect(self: &Rc<Self>, node: NodeId) {
+        let (handle, requests, held) = {
             let mut state = self.state.borrow_mut();
             let handle = state.nodes[node.index()].handle.clone();
             let life = state.nodes[node.index()].life;
@@ -160,20 +167,15 @@ impl Network {
             let queued = state.queue.iter().filter(|(by, l, _)| *by == node && *l == life);
             requests.extend(queued.map(|(_, _, request)| request.clone()));
             state.queue.retain(|(by, l, _)| *by != node || *l != life);
-            (handle, requests)
+            // It will find that it is cut off, and fail.
+            (handle, requests, std::mem::take(&mut state.nodes[node.index()].held))
         };
         let Some(handle) = handle else { return };
         for request in requests {
-            match request {
-                Request::Compare(_, slot) => slot.put(Err(PrimitiveError::Disconnected)),
-                Request::Put(xfer) => {
-                    if let Some(event) = xfer.local_event {
-                        handle.events.signal(event, Err(PrimitiveError::Disconnected));
-                    }
-                }
-            }
+            request.conclude(&handle.events, Err(PrimitiveError::Disconnected));
         }
-        handle.membership.alive().iter().for_each(|other| handle.membership.lost(other));
+        held.into_iter().for_each(|action| action(self));
+        handle.membership.lost_everyone();
     }
 
     pub(super) fn join(self: &Rc<Self>, node: NodeId) {
@@ -181,7 +183,9 @@ impl Network {
             let mut state = self.state.borrow_mut();
             let entry = &mut state.nodes[node.index()];
             let life = entry.life + 1;
-            *entry = Node { life, up: true, known_dead: false, ..Node::absent() };
+            // The machine behind a new life is as slow as before; its link is whole.
+            let link = Link { slow_percent: entry.link.slow_percent, ..Link::SOUND };
+            *entry = Node { life, up: true, known_dead: false, link, ..Node::absent() };
             (life, Membership::new())
         };
         let group = Group { node, life };
@@ -190,7 +194,7 @@ impl Network {
             runtime: SimRuntime::new(self.core.clone(), Some(group)),
             node,
             life,
-            memory: GlobalMemory::new(&self.layout),
+            memory: GlobalMemory::sparse(&self.layout),
             events: EventTable::new(&self.layout),
             membership,
         };
@@ -199,10 +203,9 @@ impl Network {
 
     pub(super) fn everyone_knows_everyone(&self) {
         let state = self.state.borrow();
+        let roster = roster_of(&state, |node| node.up);
         for handle in state.nodes.iter().filter_map(|node| node.handle.as_ref()) {
-            for (index, other) in state.nodes.iter().enumerate().filter(|(_, node)| node.up) {
-                handle.membership.joined(NodeId(index as u32), Incarnation(other.life));
-            }
+            handle.membership.adopt(&roster);
         }
     }
 
@@ -211,51 +214,74 @@ impl Network {
         let life = {
             let state = self.state.borrow();
             let newcomer = &state.nodes[node.index()];
-            for (index, other) in state.nodes.iter().enumerate().filter(|(_, n)| !n.known_dead) {
-                if let Some(handle) = &newcomer.handle {
-                    handle.membership.joined(NodeId(index as u32), Incarnation(other.life));
-                }
+            if let Some(handle) = &newcomer.handle {
+                handle.membership.adopt(&roster_of(&state, |node| !node.known_dead));
             }
             newcomer.life
         };
         self.core.trace().record(self.core.now(), node, "joined");
-        self.tell_memberships(move |membership| membership.joined(node, Incarnation(life)));
+        self.tell_memberships(Change::Joined(node, Incarnation(life)));
     }
 
-    /// Applies a change of membership on every node, each after its own delay.
-    fn tell_memberships(self: &Rc<Self>, change: impl Fn(&Membership) + Clone + 'static) {
-        let handles: Vec<SimPrimitives> = {
+    /// Applies a change of membership on every node, when each hears of it.
+    fn tell_memberships(self: &Rc<Self>, change: Change) {
+        let now = self.core.now();
+        // The sequencer is told first.
+        self.at(now, move |network| network.change_membership(NodeId::MM, change));
+        let groups = {
             let state = self.state.borrow();
-            let alive = state.nodes.iter().filter(|node| node.up && !node.known_dead);
-            alive.filter_map(|node| node.handle.clone()).collect()
+            let alive = |node: &NodeId| {
+                state.nodes[node.index()].up && !state.nodes[node.index()].known_dead
+            };
+            let others = (1..state.nodes.len() as u32).map(NodeId).filter(alive);
+            let others: NodeSet = others.collect();
+            if others.is_empty() {
+                return;
+            }
+            let random = self.random();
+            let spread = self.fabric.news(&others, &random);
+            let dues = times_of(&spread, &others).map(|(node, time)| {
+                let link = state.nodes[node.index()].link;
+                (now + link.over(time, &random), node)
+            });
+            by_instant(dues.collect())
         };
-        for handle in handles {
-            let change = change.clone();
-            // The sequencer runs on the management node: it knows first.
-            let delay = if handle.node == NodeId::MM { Duration::ZERO } else { self.delay() };
-            self.at(self.core.now() + delay, move |network| {
-                if network.is_known(handle.node, handle.life) {
-                    change(&handle.membership);
-                }
+        for (due, nodes) in groups {
+            self.at(due, move |network| {
+                nodes.iter().for_each(|node| network.change_membership(*node, change));
             });
         }
     }
 
-    pub(super) fn delay(&self) -> Duration {
-        let spread = self.config.max_delay.saturating_sub(self.config.min_delay);
-        let extra = self.core.random_below(spread.as_nanos() as u64 + 1);
-        self.config.min_delay + Duration::from_nanos(extra)
-    }
-
-    /// Runs `action` at a time, whatever becomes of the node that asked.
-    pub(super) fn at(self: &Rc<Self>, when: Instant, action: impl FnOnce(&Rc<Network>) + 'static) {
-        let network = self.clone();
-        let runtime = SimRuntime::new(self.core.clone(), None);
-        let timer = runtime.sleep_until(when);
-        let task = runtime.spawn(async move {
-            timer.await;
-            action(&network);
+    fn change_membership(self: &Rc<Self>, node: NodeId, change: Change) {
+        let life = self.state.borrow().nodes[node.index()].life;
+        self.across(node, life, move |network| {
+            let handle = {
+                let state = network.state.borrow();
+                let known = network.is_known_in(&state, node, life);
+                state.nodes[node.index()].handle.clone().filter(|_| known)
+            };
+            match (handle, change) {
+                (Some(handle), Change::Joined(other, life)) => {
+                    handle.membership.joined(other, life);
+                }
+                (Some(handle), Change::Lost(other)) => handle.membership.lost(other),
+                (None, _) => {}
+            }
         });
-        task.detach();
     }
+}
+
+/// A change of the membership.
+#[derive(Clone, Copy)]
+enum Change {
+    Joined(NodeId, Incarnation),
+    Lost(NodeId),
+}
+
+/// The nodes that `is_there`, with their lives.
+fn roster_of(state: &State, is_there: impl Fn(&Node) -> bool) -> Rc<Roster> {
+    let nodes = state.nodes.iter().enumerate().filter(|(_, node)| is_there(node));
+    let lives = nodes.map(|(index, node)| (NodeId(index as u32), Incarnation(node.life)));
+    Rc::new(lives.collect())
 }

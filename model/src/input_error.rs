@@ -1,0 +1,115 @@
+//! Input that makes no sense: what is wrong, why, and what to try.
+
+use thiserror::Error;
+
+/// A value that the model refuses.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum InputError {
+    /// No machine.
+    #[error("a machine of 0 nodes launches nothing")]
+    NoNodes,
+    /// More nodes than the model is meant for.
+    #[error("{nodes} nodes are more than the {max} up to which the model counts exactly")]
+    TooManyNodes {
+        /// As asked for.
+        nodes: u64,
+        /// The bound.
+        max: u64,
+    },
+    /// A tree without children.
+    #[error("a tree of fan-out 0 reaches no node")]
+    NoFanOut,
+    /// More children than a node can have.
+    #[error("a fan-out of {fan_out} is more than the {max} children that a node can have")]
+    FanOutTooLarge {
+        /// As asked for.
+        fan_out: u32,
+        /// The bound.
+        max: u32,
+    },
+    /// The next strobe would leave before the nodes have done with this one.
+    #[error(
+        "a time slice of {quantum_us} us is over before the nodes have switched: the strobe takes \
+         {strobe_us:.1} us and the switch {switch_us:.1} us"
+    )]
+    QuantumUnderStrobe {
+        /// As asked for, in us.
+        quantum_us: f64,
+        /// The strobe, in us.
+        strobe_us: f64,
+        /// The switch, in us.
+        switch_us: f64,
+    },
+    /// The Node Managers of this machine cannot keep up.
+    #[error("a time slice of {quantum_us} us is shorter than this machine handles ({known_from})")]
+    QuantumUnderShortest {
+        /// As asked for, in us.
+        quantum_us: f64,
+        /// The shortest, in us.
+        shortest_us: f64,
+        /// How that is known.
+        known_from: String,
+    },
+    /// A number that is not finite, or outside of what it can be.
+    #[error("{name} is {value} {unit}: it must be {wanted}")]
+    OutOfRange {
+        /// What it is.
+        name: &'static str,
+        /// As given.
+        value: f64,
+        /// Its unit.
+        unit: &'static str,
+        /// What it can be.
+        wanted: &'static str,
+    },
+}
+
+impl InputError {
+    /// What to try instead.
+    pub fn hint(&self) -> String {
+        match self {
+            InputError::NoNodes => "give at least 1 node".to_owned(),
+            InputError::TooManyNodes { max, .. } => format!("give at most {max} nodes"),
+            InputError::NoFanOut => "give a fan-out of at least 1, or `auto`".to_owned(),
+            InputError::FanOutTooLarge { max, .. } => {
+                format!("give a fan-out of at most {max}, or `auto`")
+            }
+            InputError::QuantumUnderStrobe { strobe_us, switch_us, .. } => {
+                let least_us = strobe_us + switch_us;
+                format!("give at least {least_us:.0} us; 50 times that costs at most 2 %")
+            }
+            InputError::QuantumUnderShortest { shortest_us, .. } => {
+                format!("give at least {shortest_us:.0} us")
+            }
+            InputError::OutOfRange { name, unit, wanted, .. } => {
+                format!("give {name} in {unit}, {wanted}")
+            }
+        }
+    }
+}
+
+/// `value` if it is finite and not negative.
+pub(crate) fn not_negative(
+    name: &'static str,
+    unit: &'static str,
+    value: f64,
+) -> Result<f64, InputError> {
+    if value.is_finite() && value >= 0.0 {
+        Ok(value)
+    } else {
+        Err(InputError::OutOfRange { name, value, unit, wanted: "finite and not negative" })
+    }
+}
+
+/// `value` if it is finite and more than zero.
+pub(crate) fn positive(
+    name: &'static str,
+    unit: &'static str,
+    value: f64,
+) -> Result<f64, InputError> {
+    if value.is_finite() && value > 0.0 {
+        Ok(value)
+    } else {
+        Err(InputError::OutOfRange { name, value, unit, wanted: "finite and more than 0" })
+    }
+}

@@ -1,0 +1,54 @@
+//! The analytic model of STORM: what a launch, a strobe and a
+//! COMPARE-AND-WRITE cost on a machine that need not exist (paper, section 4.4).
+//!
+//! Pure: no file, clock, network or process, and no other crate of STORM.
+//!
+//! * [`equations`]: the paper's Equations 1 to 9, one function each.
+//! * [`QsNet`], [`Es40`]: the constants that they take, each with its source.
+//! * [`table_2`], [`table_3`], [`table_5`], [`fig_8`], [`fig_9`], [`crossovers`]:
+//!   what the paper makes of them, and of its [`Rival`]s.
+//! * [`Profile`]: a machine, the paper's or another; [`predict`] and [`size`]
+//!   answer questions about it.
+//!
+//! **Units.** The paper writes MB and MB/s for 2^20 bytes: only so do all cells
+//! of its Table 3 come out, and only so does one timeslice overhead explain both
+//! launch times that it prints. Here a name ends in its unit, and [`MibPerS`]
+//! is the one type of a bandwidth.
+#![forbid(unsafe_code)]
+
+pub mod equations;
+mod es40;
+mod input_error;
+mod limit;
+mod network;
+mod node_count;
+mod paper_figures;
+mod paper_launch;
+mod paper_tables;
+mod predict;
+mod profile;
+mod qsnet;
+mod quantity;
+mod rival;
+mod size;
+mod sourced;
+
+pub use es40::{Es40, SourceFile};
+pub use input_error::InputError;
+pub use limit::Limit;
+pub use network::{FanOut, MAX_FAN_OUT, Multicast, Network, SharedHost, Tree, tree_depth};
+pub use node_count::{MAX_NODES, NodeCount};
+pub use paper_figures::{
+    Crossover, Fig8Row, Fig9Row, RivalLaunch, crossovers, fig_8, fig_9, fig_9_row, figure_nodes,
+};
+pub use paper_launch::{PaperMachine, paper_launch_ms, paper_transfer};
+pub use paper_tables::{
+    TABLE_3_CABLES_M, TABLE_3_STAGES, Table2Row, Table3Row, Table5Row, table_2, table_3, table_5,
+};
+pub use predict::{Launch, Part, Prediction, QuantumCost, Question, Strobe, predict};
+pub use profile::{BUILTIN_NAMES, Host, Profile, ProfileError, Protocol, builtin};
+pub use qsnet::QsNet;
+pub use quantity::{Metres, Mib, MibPerS, Switches};
+pub use rival::{GrowthLaw, PublishedLaunch, Rival};
+pub use size::{CHUNK_CHOICES, Goal, Setting, SizeLimit, Sizing, size};
+pub use sourced::Sourced;

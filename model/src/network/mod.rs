@@ -1,0 +1,40 @@
+//! The networks that the model knows, each with its parameters and its own way
+//! to move a binary and a message.
+
+mod multicast;
+mod shared_host;
+mod tree;
+
+pub use multicast::Multicast;
+pub use shared_host::SharedHost;
+pub use tree::{FanOut, MAX_FAN_OUT, Tree, tree_depth};
+
+use crate::InputError;
+use serde::{Deserialize, Serialize};
+
+/// What carries the primitives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Network {
+    /// Multicast and network conditionals in hardware, as QsNet has them.
+    Multicast(Multicast),
+    /// Messages along a k-ary tree: TCP or verbs.
+    Tree(Tree),
+    /// A tree whose nodes are all processes of one host, as `storm up` makes it:
+    /// the work of all nodes adds up.
+    SharedHost(Box<SharedHost>),
+}
+
+impl Network {
+    /// Refuses values that make no sense.
+    ///
+    /// # Errors
+    /// A value is negative or not finite, or zero where it divides.
+    pub fn check(&self) -> Result<(), InputError> {
+        match self {
+            Network::Multicast(network) => network.check(),
+            Network::Tree(network) => network.check(),
+            Network::SharedHost(network) => network.check(),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The parts of a launch (paper, section 4.4.1).
+
+use crate::Limit;
+use serde::Serialize;
+
+/// How long a launch takes, and where the time goes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Launch {
+    /// Reading, in ms. Overlaps with the next two.
+    pub read_ms: f64,
+    /// Sending, in ms.
+    pub send_ms: f64,
+    /// Writing, in ms: all of it on one node, or after the last chunk where
+    /// that is what was measured.
+    pub write_ms: f64,
+    /// T_transfer, the three together, in ms.
+    pub transfer_ms: f64,
+    /// T_exec, in ms.
+    pub exec_ms: f64,
+    /// T_timeslice, in ms.
+    pub slice_ms: f64,
+    /// T_launch, in ms.
+    pub total_ms: f64,
+    /// The same time by what bounds it, longest first; adds up to the total.
+    pub parts: Vec<Part>,
+}
+
+/// Time that one thing takes while all else waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Part {
+    /// The thing.
+    pub limit: Limit,
+    /// The time in ms.
+    pub time_ms: f64,
+}
+
+impl Launch {
+    /// What takes most of it.
+    pub fn limit(&self) -> Limit {
+        self.parts.first().map_or(Limit::Exec, |part| part.limit)
+    }
+}
+
+/// Adds up parts of the same limit, drops empty ones, and sorts them.
+pub(super) fn gathered(parts: impl IntoIterator<Item = Part>) -> Vec<Part> {
+    let mut gathered: Vec<Part> = Vec::new();
+    for part in parts {
+        match gathered.iter_mut().find(|known| known.limit == part.limit) {
+            Some(known) => known.time_ms += part.time_ms,
+            None => gathered.push(part),
+        }
+    }
+    gathered.retain(|part| part.time_ms > 0.0);
+    gathered.sort_by(|a, b| b.time_ms.total_cmp(&a.time_ms));
+    gathered
+}

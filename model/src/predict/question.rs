@@ -1,0 +1,56 @@
+//! What is to be predicted.
+
+use crate::input_error::positive;
+use crate::{FanOut, InputError, Mib, NodeCount, Profile};
+
+/// A job on a machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Question {
+    /// Nodes of the machine, all of which the job has.
+    pub nodes: NodeCount,
+    /// Processes of each.
+    pub processes_per_node: u32,
+    /// Size of the program; nothing is sent if it is 0.
+    pub size: Mib,
+    /// Children of each node of a tree; chosen if none.
+    pub fan_out: Option<FanOut>,
+    /// Bytes of a chunk; the profile's if none.
+    pub chunk_bytes: Option<u32>,
+    /// Length of a time slice whose cost is asked for, in us.
+    pub quantum_us: Option<f64>,
+}
+
+impl Question {
+    /// One process on each of so many nodes, for the rest the paper's binary
+    /// and what the profile says.
+    pub fn of(nodes: NodeCount) -> Question {
+        Question {
+            nodes,
+            processes_per_node: 1,
+            size: Mib::PAPER_BINARY,
+            fan_out: None,
+            chunk_bytes: None,
+            quantum_us: None,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), InputError> {
+        positive("the processes of a node", "processes", f64::from(self.processes_per_node))?;
+        if let Some(bytes) = self.chunk_bytes {
+            positive("the chunk", "bytes", f64::from(bytes))?;
+        }
+        if let Some(quantum_us) = self.quantum_us {
+            positive("the time slice", "us", quantum_us)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn chunk_bytes_on(&self, profile: &Profile) -> f64 {
+        self.chunk_bytes.map_or(profile.protocol.chunk_bytes.value, f64::from)
+    }
+
+    /// All processes.
+    pub(crate) fn processes(&self) -> f64 {
+        self.nodes.as_f64() * f64::from(self.processes_per_node)
+    }
+}

@@ -1,0 +1,214 @@
+//! How large a machine can be that still launches fast enough and switches
+//! cheaply enough, and what keeps it from being larger.
+
+use crate::input_error::positive;
+use crate::predict::{launch_on, strobe_on};
+use crate::{
+    FanOut, InputError, Launch, Limit, Mib, Network, NodeCount, Profile, Question, Strobe,
+};
+use serde::Serialize;
+use std::fmt;
+
+/// Chunks that are tried on a tree, in bytes: powers of 2 from 16 KiB to 4 MiB.
+pub const CHUNK_CHOICES: [u32; 9] =
+    [1 << 14, 1 << 15, 1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21, 1 << 22];
+
+/// What a machine must do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Goal {
+    /// Launch a program of this size,
+    pub size: Mib,
+    /// with so many processes on each node,
+    pub processes_per_node: u32,
+    /// within so many milliseconds,
+    pub launch_ms: f64,
+    /// while a time slice of this length in us
+    pub quantum_us: f64,
+    /// costs at most so many percent of it.
+    pub cost_percent: f64,
+    /// The machine need not be larger than this.
+    pub most_nodes: NodeCount,
+    /// Children of each node; all are tried if none.
+    pub fan_out: Option<FanOut>,
+    /// Bytes of a chunk; [`CHUNK_CHOICES`] are tried if none.
+    pub chunk_bytes: Option<u32>,
+}
+
+/// The largest machine of one kind that meets a [`Goal`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sizing {
+    /// Which kind.
+    pub profile: String,
+    /// How many nodes it has, and how it is set; none if not even one node
+    /// meets the goal.
+    pub largest: Option<Setting>,
+    /// What one node more would break.
+    pub limit: SizeLimit,
+}
+
+/// A machine that meets a goal.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Setting {
+    /// Its nodes.
+    pub nodes: NodeCount,
+    /// Children of each node of its tree, if it has one.
+    pub fan_out: Option<FanOut>,
+    /// Bytes of a chunk, where that matters.
+    pub chunk_bytes: Option<u32>,
+    /// Its launch, in ms.
+    pub launch_ms: f64,
+    /// What a time slice costs, in percent.
+    pub cost_percent: f64,
+}
+
+/// Why a machine cannot be larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "bound", content = "term", rename_all = "kebab-case")]
+pub enum SizeLimit {
+    /// The launch would take too long, most of it for this.
+    Launch(Limit),
+    /// The time slice would cost too much, most of it for this.
+    Quantum(Limit),
+    /// It could: the goal asks for no more nodes.
+    Goal,
+}
+
+/// A tree or none, with what it makes of launch and time slice.
+struct Candidate {
+    fan_out: Option<FanOut>,
+    chunk_bytes: Option<u32>,
+    launch: Launch,
+    strobe: Strobe,
+}
+
+/// Answers for one kind of machine.
+///
+/// # Errors
+/// The profile or the goal makes no sense, or the time slice is too short for
+/// even one node of this kind.
+pub fn size(profile: &Profile, goal: &Goal) -> Result<Sizing, InputError> {
+    profile.check()?;
+    goal.check()?;
+    for candidate in candidates(profile, goal, NodeCount::ONE) {
+        candidate.strobe.cost_of(profile, goal.quantum_us)?;
+    }
+    let fits = |nodes| best(profile, goal, nodes).is_ok();
+    let sizing = |largest: Option<NodeCount>, limit| {
+        let largest = largest.and_then(|nodes| setting(profile, goal, nodes));
+        Sizing { profile: profile.name.clone(), largest, limit }
+    };
+    if fits(goal.most_nodes) {
+        return Ok(sizing(Some(goal.most_nodes), SizeLimit::Goal));
+    }
+    if let Err(limit) = best(profile, goal, NodeCount::ONE) {
+        return Ok(sizing(None, limit));
+    }
+    // Whatever tree a larger machine has, a smaller one does better with it: the
+    // machines that fit are those up to some size.
+    let (mut fitting, mut failing) = (NodeCount::ONE, goal.most_nodes);
+    while let Some(middle) = fitting.between(failing) {
+        if fits(middle) {
+            fitting = middle;
+        } else {
+            failing = middle;
+        }
+    }
+    let limit = best(profile, goal, failing).err().unwrap_or(SizeLimit::Goal);
+    Ok(sizing(Some(fitting), limit))
+}
+
+/// The candidate with the shortest launch of those that meet the goal, or what
+/// keeps all of them from it.
+fn best(profile: &Profile, goal: &Goal, nodes: NodeCount) -> Result<Candidate, SizeLimit> {
+    let all = candidates(profile, goal, nodes);
+    let dearest = |candidate: &Candidate| candidate.strobe.lost_us();
+    let cheapest = all.iter().min_by(|a, b| dearest(a).total_cmp(&dearest(b)));
+    // There is one fan-out and one chunk at least.
+    let quantum = SizeLimit::Quantum(cheapest.map_or(Limit::Switch, |one| one.strobe.limit()));
+    let affordable =
+        all.into_iter().filter(|one| goal.cost_percent_of(&one.strobe) <= goal.cost_percent);
+    let fastest = affordable.min_by(|a, b| a.launch.total_ms.total_cmp(&b.launch.total_ms));
+    match fastest {
+        None => Err(quantum),
+        Some(one) if one.launch.total_ms > goal.launch_ms => {
+            Err(SizeLimit::Launch(one.launch.limit()))
+        }
+        Some(one) => Ok(one),
+    }
+}
+
+fn setting(profile: &Profile, goal: &Goal, nodes: NodeCount) -> Option<Setting> {
+    let Candidate { fan_out, chunk_bytes, launch, strobe } = best(profile, goal, nodes).ok()?;
+    let cost_percent = goal.cost_percent_of(&strobe);
+    Some(Setting { nodes, fan_out, chunk_bytes, launch_ms: launch.total_ms, cost_percent })
+}
+
+/// All trees and chunks that may be chosen.
+fn candidates(profile: &Profile, goal: &Goal, nodes: NodeCount) -> Vec<Candidate> {
+    let candidate = |fan_out, chunk_bytes| {
+        let question = goal.question(nodes, fan_out, chunk_bytes);
+        Candidate {
+            fan_out,
+            chunk_bytes,
+            launch: launch_on(profile, &question, fan_out),
+            strobe: strobe_on(profile, nodes, fan_out),
+        }
+    };
+    match &profile.network {
+        Network::Multicast(_) | Network::SharedHost(_) => vec![candidate(None, None)],
+        Network::Tree(_) => {
+            let fan_outs: Vec<FanOut> = match goal.fan_out {
+                Some(fan_out) => vec![fan_out],
+                None => FanOut::candidates(nodes).collect(),
+            };
+            let chunks = match goal.chunk_bytes {
+                Some(bytes) => vec![bytes],
+                None => CHUNK_CHOICES.to_vec(),
+            };
+            let pairs = fan_outs
+                .into_iter()
+                .flat_map(|fan_out| chunks.iter().map(move |&chunk| (fan_out, chunk)));
+            pairs.map(|(fan_out, chunk)| candidate(Some(fan_out), Some(chunk))).collect()
+        }
+    }
+}
+
+impl Goal {
+    fn check(&self) -> Result<(), InputError> {
+        positive("the time for a launch", "ms", self.launch_ms)?;
+        positive("the time slice", "us", self.quantum_us)?;
+        positive("the cost of a time slice", "%", self.cost_percent)?;
+        self.question(NodeCount::ONE, self.fan_out, self.chunk_bytes).check()
+    }
+
+    /// The launch that has to be fast enough, on so many nodes.
+    pub fn question(
+        &self,
+        nodes: NodeCount,
+        fan_out: Option<FanOut>,
+        chunk_bytes: Option<u32>,
+    ) -> Question {
+        Question {
+            nodes,
+            processes_per_node: self.processes_per_node,
+            size: self.size,
+            fan_out,
+            chunk_bytes,
+            quantum_us: None,
+        }
+    }
+
+    fn cost_percent_of(&self, strobe: &Strobe) -> f64 {
+        strobe.lost_us() / self.quantum_us * 100.0
+    }
+}
+
+impl fmt::Display for SizeLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SizeLimit::Launch(limit) => write!(f, "launch: {limit}"),
+            SizeLimit::Quantum(limit) => write!(f, "time slice: {limit}"),
+            SizeLimit::Goal => f.write_str("none up to the size asked for"),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! A parameter of a machine with where it comes from.
+
+use crate::InputError;
+use crate::input_error::{not_negative, positive};
+use serde::{Deserialize, Serialize};
+
+/// A value, whose unit ends the name under which it is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sourced {
+    /// The value.
+    pub value: f64,
+    /// Lower end of its 95 % confidence interval, if it was fitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Upper end of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// Section or table of the paper, standard, measurement, or assumption.
+    pub source: String,
+}
+
+impl Sourced {
+    /// A value that was not fitted.
+    pub fn new(value: f64, source: &str) -> Sourced {
+        Sourced { value, low: None, high: None, source: source.to_owned() }
+    }
+
+    /// Refuses what cannot be less than nothing.
+    pub(crate) fn check_not_negative(
+        &self,
+        name: &'static str,
+        unit: &'static str,
+    ) -> Result<(), InputError> {
+        not_negative(name, unit, self.value).map(drop)
+    }
+
+    /// Refuses what has to be something.
+    pub(crate) fn check_positive(
+        &self,
+        name: &'static str,
+        unit: &'static str,
+    ) -> Result<(), InputError> {
+        positive(name, unit, self.value).map(drop)
+    }
+}

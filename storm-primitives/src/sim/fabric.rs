@@ -1,0 +1,120 @@
+//! The timing of a simulated network, apart from what it carries.
+//!
+//! [`SimNetwork`](super::SimNetwork) keeps the contract of the primitives: the
+//! one order, all or nothing, who is dead. *When* each step of an operation
+//! happens is a [`Fabric`]'s to say: [`NetworkConfig`](super::NetworkConfig)
+//! draws random delays, another fabric models a real network. A fabric cannot
+//! break the contract: what it delivers to one node too early is held back until
+//! that node has had all that comes before in the order.
+
+use crate::sim::executor::Core;
+use crate::{Instant, NodeId, NodeSet};
+use std::time::Duration;
+
+/// When the steps of each operation happen.
+///
+/// An operation goes from its initiator to the place where operations get their
+/// order ([`to_sequencer`](Fabric::to_sequencer)), from there to every node of
+/// its set ([`to_nodes`](Fabric::to_nodes)), the nodes answer
+/// ([`answer`](Fabric::answer)), and the initiator hears the outcome
+/// ([`outcome`](Fabric::outcome)). The write of a COMPARE-AND-WRITE is a second
+/// round of the middle two. All methods are called once per operation or per
+/// group of nodes, never in another order for the same seed; a fabric may keep
+/// state, such as until when a link is busy.
+pub trait Fabric {
+    /// From the issue of an operation to its place in the order; for a transfer
+    /// that includes the time to inject its data.
+    fn to_sequencer(&self, operation: &Operation<'_>, random: &Random<'_>) -> Duration;
+
+    /// From its place in the order to each node of its set.
+    fn to_nodes(&self, operation: &Operation<'_>, random: &Random<'_>) -> Spread;
+
+    /// From the arrival at `nodes`, which it reached at the same instant, to
+    /// their answer or acknowledgement at the sequencer. Never empty.
+    fn answer(&self, operation: &Operation<'_>, nodes: &[NodeId], random: &Random<'_>) -> Duration;
+
+    /// From the last answer to the outcome at the initiator.
+    fn outcome(&self, operation: &Operation<'_>, random: &Random<'_>) -> Duration;
+
+    /// From a change of the membership to each of `nodes` knowing it.
+    fn news(&self, nodes: &NodeSet, random: &Random<'_>) -> Spread;
+
+    /// From the signal of an event on `node` to the moment at which whoever waits
+    /// for it can run: what the node's operating system takes. None by default.
+    fn wake(&self, _node: NodeId, _now: Instant, _random: &Random<'_>) -> Duration {
+        Duration::ZERO
+    }
+
+    /// For how long a node must be silent to be known dead.
+    fn detection(&self) -> Duration;
+}
+
+/// What a fabric is told of one operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation<'a> {
+    /// What is carried.
+    pub kind: OperationKind,
+    /// The node that issued it.
+    pub initiator: NodeId,
+    /// The nodes that it acts on. Never empty where nodes are to be reached.
+    pub set: &'a NodeSet,
+    /// Bytes of data: none but for a transfer.
+    pub bytes: u64,
+    /// The time of this step.
+    pub now: Instant,
+}
+
+/// What an operation carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationKind {
+    /// The data and the signal of an XFER-AND-SIGNAL.
+    Put,
+    /// The question of a COMPARE-AND-WRITE.
+    Compare,
+    /// Its write.
+    Write,
+}
+
+/// When something reaches each node of a set, from now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// All at the same time: one event for the simulation.
+    Together(Duration),
+    /// Each at its own, in increasing order of node id. Nodes with equal times
+    /// are one event.
+    Each(Vec<Duration>),
+}
+
+/// The world's random numbers, for a fabric.
+pub struct Random<'a> {
+    core: &'a Core,
+}
+
+impl<'a> Random<'a> {
+    pub(super) fn new(core: &'a Core) -> Random<'a> {
+        Random { core }
+    }
+
+    /// A number below `bound`; 0 when `bound` is 0.
+    pub fn below(&self, bound: u64) -> u64 {
+        self.core.random_below(bound)
+    }
+
+    /// A time between two, both included.
+    pub fn between(&self, shortest: Duration, longest: Duration) -> Duration {
+        let spread_ns = longest.saturating_sub(shortest).as_nanos() as u64;
+        shortest + Duration::from_nanos(self.below(spread_ns + 1))
+    }
+
+    /// A number from 0 to just below 1.
+    pub fn unit(&self) -> f64 {
+        const STEPS: u64 = 1 << 53;
+        self.below(STEPS) as f64 / STEPS as f64
+    }
+}
+
+impl std::fmt::Debug for Random<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Random").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,50 @@
+//! The link of one simulated node: what it adds to every message, and what it
+//! holds back while it is cut.
+
+use crate::sim::fabric::Random;
+use std::time::Duration;
+
+/// Hundredths of a whole.
+const WHOLE_PERCENT: u32 = 100;
+
+/// A message is sent again at most so often; a link that loses more is cut, not
+/// lossy.
+const MAX_RESENDS: u32 = 64;
+
+/// How one node's link treats what crosses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) delay: Duration,
+    pub(super) slow_percent: u32,
+    pub(super) lost_per_mille: u32,
+    pub(super) resend: Duration,
+    pub(super) cut: bool,
+}
+
+impl Link {
+    /// A link without fault.
+    pub(super) const SOUND: Link = Link {
+        delay: Duration::ZERO,
+        slow_percent: WHOLE_PERCENT,
+        lost_per_mille: 0,
+        resend: Duration::ZERO,
+        cut: false,
+    };
+
+    /// What the node itself takes for something that takes `time` elsewhere.
+    pub(super) fn slowed(&self, time: Duration) -> Duration {
+        time.saturating_mul(self.slow_percent) / WHOLE_PERCENT
+    }
+
+    /// What a message takes that takes `time` over a link without fault.
+    pub(super) fn over(&self, time: Duration, random: &Random<'_>) -> Duration {
+        let mut total = self.slowed(time) + self.delay;
+        for _ in 0..MAX_RESENDS {
+            if self.lost_per_mille == 0 || random.below(1000) >= u64::from(self.lost_per_mille) {
+                break;
+            }
+            total += self.resend;
+        }
+        total
+    }
+}

@@ -1,0 +1,238 @@
+//! What happens at the nodes of an operation: its arrival in the order, what it
+//! does there, and the answers.
+//!
+//! Nodes that an operation reaches at one instant are one event, and so are
+//! their answers.
+
+use super::Network;
+use super::operations::ONE_AFTER_THE_OTHER;
+use crate::sim::fabric::Spread;
+use crate::sim::node::SimPrimitives;
+use crate::sim::operation::{Message, OpId};
+use crate::{EventId, Instant, NodeId, NodeSet};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A life of a node.
+type Life = (NodeId, u64);
+
+/// What one node said to one operation.
+struct Answer {
+    op: OpId,
+    by: Life,
+    verdict: bool,
+}
+
+impl Network {
+    /// Sends a message to every node of an operation's set.
+    pub(super) fn tell_all(self: &Rc<Self>, op: OpId, message: &Message) {
+        let groups = {
+            let state = &mut *self.state.borrow_mut();
+            let Some(pending) = state.pending.get(&op) else { return };
+            let (operation, random) = (pending.operation(self.core.now()), self.random());
+            if operation.set.is_empty() {
+                return;
+            }
+            let spread = self.fabric.to_nodes(&operation, &random);
+            let dues = times_of(&spread, operation.set).map(|(node, time)| {
+                let entry = &mut state.nodes[node.index()];
+                let due = operation.now + entry.link.over(time, &random);
+                entry.last_arrival = due.max(entry.last_arrival + ONE_AFTER_THE_OTHER);
+                (entry.last_arrival, (node, entry.life))
+            });
+            by_instant(dues.collect())
+        };
+        for (due, lives) in groups {
+            let message = message.clone();
+            self.at(due, move |network| network.arrive(&lives, op, &message));
+        }
+    }
+
+    fn arrive(self: &Rc<Self>, lives: &[Life], op: OpId, message: &Message) {
+        let mut answers = Vec::with_capacity(lives.len());
+        for (node, life) in lives.iter().copied() {
+            if !self.step(node, life) {
+                continue;
+            }
+            let handle = {
+                let mut state = self.state.borrow_mut();
+                let entry = &mut state.nodes[node.index()];
+                if entry.is_silent() || !entry.inbox.is_empty() {
+                    entry.inbox.push_back((op, message.clone()));
+                    None
+                } else {
+                    entry.handle.clone()
+                }
+            };
+            match handle {
+                Some(handle) => {
+                    let verdict = self.apply(&handle, op, message);
+                    answers.push(Answer { op, by: (node, life), verdict });
+                }
+                None => self.work_off(node, &mut answers),
+            }
+        }
+        self.answer(&answers);
+    }
+
+    /// Carries out what waits at a node that can be reached again.
+    pub(super) fn work_off_inbox(self: &Rc<Self>, node: NodeId) {
+        let mut answers = Vec::new();
+        self.work_off(node, &mut answers);
+        self.answer(&answers);
+    }
+
+    fn work_off(self: &Rc<Self>, node: NodeId, answers: &mut Vec<Answer>) {
+        loop {
+            let (op, message, handle) = {
+                let mut state = self.state.borrow_mut();
+                let entry = &mut state.nodes[node.index()];
+                if entry.is_silent() || !entry.up {
+                    return;
+                }
+                let Some((op, message)) = entry.inbox.pop_front() else { return };
+                let Some(handle) = entry.handle.clone() else { return };
+                (op, message, handle)
+            };
+            let verdict = self.apply(&handle, op, &message);
+            answers.push(Answer { op, by: (node, handle.life), verdict });
+        }
+    }
+
+    /// Carries out a message on a node; the answer of a compare.
+    fn apply(self: &Rc<Self>, handle: &SimPrimitives, op: OpId, message: &Message) -> bool {
+        let trace = self.core.trace();
+        trace.record_with(self.core.now(), handle.node, || describe(op, message));
+        // Bounds were checked when the operation was issued.
+        match message {
+            Message::Put { addr, data, event } => {
+                let _ = handle.memory.write_shared(*addr, data);
+                if let Some(event) = event {
+                    self.signal(handle, *event);
+                }
+                true
+            }
+            Message::Compare { var, relation, value } => {
+                handle.memory.load_word(*var).is_ok_and(|word| relation.holds(word, *value))
+            }
+            Message::Write { addr, value } => handle.memory.store_word(*addr, *value).is_ok(),
+        }
+    }
+
+    /// Signals an event once the node's system lets anybody notice.
+    fn signal(self: &Rc<Self>, handle: &SimPrimitives, event: EventId) {
+        let (now, node, life) = (self.core.now(), handle.node, handle.life);
+        let time = self.fabric.wake(node, now, &self.random());
+        let due = {
+            let entry = &mut self.state.borrow_mut().nodes[node.index()];
+            entry.last_wake = entry.last_wake.max(now + entry.link.slowed(time));
+            entry.last_wake
+        };
+        if due <= now {
+            handle.events.signal(event, Ok(()));
+            return;
+        }
+        self.at(due, move |network| {
+            let handle = {
+                let state = network.state.borrow();
+                let entry = &state.nodes[node.index()];
+                entry.handle.clone().filter(|_| entry.up && entry.life == life)
+            };
+            if let Some(handle) = handle {
+                handle.events.signal(event, Ok(()));
+            }
+        });
+    }
+
+    /// Sends answers that were given at one instant to the sequencer.
+    fn answer(self: &Rc<Self>, answers: &[Answer]) {
+        for of_one in answers.chunk_by(|a, b| a.op == b.op) {
+            let op = of_one[0].op;
+            let sent = of_one.iter().filter(|answer| self.step(answer.by.0, answer.by.1));
+            let sent: Vec<(Life, bool)> = sent.map(|answer| (answer.by, answer.verdict)).collect();
+            for (due, group) in self.answer_times(op, sent) {
+                self.at(due, move |network| network.take_answers(op, group));
+            }
+        }
+    }
+
+    /// When answers of one operation arrive: together, but for those that have a
+    /// bad link.
+    fn answer_times(
+        &self,
+        op: OpId,
+        answers: Vec<(Life, bool)>,
+    ) -> Vec<(Instant, Vec<(Life, bool)>)> {
+        let state = self.state.borrow();
+        let Some(pending) = state.pending.get(&op) else { return Vec::new() };
+        if answers.is_empty() {
+            return Vec::new();
+        }
+        let (operation, random) = (pending.operation(self.core.now()), self.random());
+        let nodes: Vec<NodeId> = answers.iter().map(|((node, _), _)| *node).collect();
+        let time = self.fabric.answer(&operation, &nodes, &random);
+        let dues = answers.into_iter().map(|answer| {
+            let link = state.nodes[answer.0.0.index()].link;
+            (operation.now + link.over(time, &random), answer)
+        });
+        by_instant(dues.collect())
+    }
+
+    fn take_answers(self: &Rc<Self>, op: OpId, answers: Vec<(Life, bool)>) {
+        {
+            let state = &mut *self.state.borrow_mut();
+            for ((node, life), verdict) in answers {
+                let entry = &mut state.nodes[node.index()];
+                if entry.life != life || entry.known_dead {
+                    continue;
+                }
+                if entry.link.cut {
+                    let late = vec![((node, life), verdict)];
+                    entry.held.push_back(Box::new(move |network| network.take_answers(op, late)));
+                    continue;
+                }
+                if let Some(pending) = state.pending.get_mut(&op) {
+                    pending.waiting.remove(node);
+                    pending.verdict &= verdict;
+                }
+            }
+        }
+        self.finish_phase_if_complete(op);
+    }
+}
+
+/// The nodes of a set with the time of each.
+pub(super) fn times_of(spread: &Spread, set: &NodeSet) -> impl Iterator<Item = (NodeId, Duration)> {
+    set.iter().enumerate().map(move |(index, node)| match spread {
+        Spread::Together(time) => (node, *time),
+        // A fabric that names too few times leaves the last for the others.
+        Spread::Each(times) => {
+            let time = times.get(index).or(times.last());
+            (node, time.copied().unwrap_or_default())
+        }
+    })
+}
+
+/// Groups what is due at the same instant, the earliest first; in a group the
+/// order is kept.
+pub(super) fn by_instant<T>(mut dues: Vec<(Instant, T)>) -> Vec<(Instant, Vec<T>)> {
+    dues.sort_by_key(|(due, _)| *due);
+    let mut groups: Vec<(Instant, Vec<T>)> = Vec::new();
+    for (due, item) in dues {
+        match groups.last_mut() {
+            Some((last, group)) if *last == due => group.push(item),
+            _ => groups.push((due, vec![item])),
+        }
+    }
+    groups
+}
+
+fn describe(op: OpId, message: &Message) -> String {
+    match message {
+        Message::Put { addr, data, .. } => format!("op {} put {} at {addr}", op.0, data.len()),
+        Message::Compare { var, relation, value } => {
+            format!("op {} compare {var} {relation:?} {value}", op.0)
+        }
+        Message::Write { addr, value } => format!("op {} write {value} at {addr}", op.0),
+    }
+}

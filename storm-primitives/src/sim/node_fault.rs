@@ -1,0 +1,47 @@
+//! What can be done to a simulated node and its link, and scripts of it.
+
+use crate::NodeId;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// A misfortune of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeFault {
+    /// It stops for ever, in the middle of whatever it does.
+    Kill,
+    /// It stops as by SIGSTOP; cut off when its silence is noticed.
+    Freeze,
+    /// A frozen node goes on.
+    Thaw,
+    /// Everything to and from it takes this much longer.
+    Delay(Duration),
+    /// Everything to, from and on it takes this many hundredths of its time:
+    /// 300 is three times slower, 100 heals.
+    Slow {
+        /// Hundredths; at least 1.
+        percent: u32,
+    },
+    /// Messages to and from it get lost, and are sent again until one arrives.
+    Lossy {
+        /// Of a thousand messages this many are lost; below 1000.
+        per_mille: u32,
+        /// Time until a lost message is sent again.
+        resend: Duration,
+    },
+    /// Its link is cut: it goes on alone. Cut off when its silence is noticed.
+    Cut,
+    /// Its link is whole and even again: ends `Delay`, `Lossy` and `Cut`.
+    Mend,
+}
+
+/// A misfortune of one node at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScriptedFault {
+    /// When, from the start of the script.
+    pub after: Duration,
+    /// Where.
+    pub node: NodeId,
+    /// What.
+    pub fault: NodeFault,
+}

@@ -1,0 +1,46 @@
+//! Random faults on 64 nodes, many seeds: every invariant at every step, then all
+//! healed and a fresh job. `STORM_SEEDS` sets how many; `STORM_SEED` runs one.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use storm_sim::scenario::{self, RunOptions, Scenario};
+
+/// Seeds where nobody says how many: for a quick look; CI asks for 1,000.
+const SEEDS: u64 = 100;
+/// The scenario, as the command that repeats a failure names it.
+const SCENARIO: &str = "storm-sim/scenarios/random-faults.toml";
+
+#[test]
+fn every_seed_of_random_faults_keeps_every_promise_and_heals() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/random-faults.toml");
+    let scenario = Scenario::read(&path).expect("the scenario is sound");
+    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let seeds = match number("STORM_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("STORM_SEEDS").unwrap_or(SEEDS),
+    };
+    let next = AtomicU64::new(seeds.start);
+    let failures = Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if !seeds.contains(&seed) {
+                        return;
+                    }
+                    let options = RunOptions { seed: Some(seed), traces: false };
+                    if let Err(failure) = scenario::run(&scenario, options) {
+                        println!("storm sim {SCENARIO} --seed {seed}\n  {failure:?}");
+                        failures.lock().expect("no panic in a thread").push(seed);
+                    }
+                }
+            });
+        }
+    });
+    let mut failures = failures.into_inner().expect("no panic in a thread");
+    failures.sort_unstable();
+    assert!(failures.is_empty(), "seeds that fail: {failures:?}; repeat with the commands above");
+}
