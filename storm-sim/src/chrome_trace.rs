@@ -63,6 +63,7 @@ impl ChromeTrace {
             Fact::NodeDown(node) => self.instant(now, *node, "down"),
             Fact::NodeUp(node) => self.instant(now, *node, "up"),
             Fact::ManagerDown => self.instant(now, NodeId::MM, "manager down"),
+            Fact::ManagerUp => self.instant(now, NodeId::MM, "manager up"),
             Fact::Over => self.close(now),
             Fact::Acknowledged(_) | Fact::Host(..) | Fact::Terminated(_) | Fact::Compared(_) => {}
         }

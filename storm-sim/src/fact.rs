@@ -26,6 +26,8 @@ pub enum Fact<'a> {
     NodeUp(NodeId),
     /// The Machine Manager was killed, and every node with it.
     ManagerDown,
+    /// A Machine Manager starts on the journal, with all nodes anew.
+    ManagerUp,
     /// Nothing more will happen: nothing may be left.
     Over,
 }

@@ -121,6 +121,7 @@ impl Record {
                 true
             }
             Fact::Acknowledged(_)
+            | Fact::ManagerUp
             | Fact::Compared(_)
             | Fact::NodeDown(_)
             | Fact::NodeUp(_)

@@ -75,7 +75,7 @@ impl Invariant for ColumnsFreed {
             }
             Fact::Host(node, act) => self.act(*node, act),
             Fact::NodeDown(node) | Fact::NodeUp(node) => self.clear(*node),
-            Fact::ManagerDown => self.on_nodes.clear(),
+            Fact::ManagerDown | Fact::ManagerUp => self.on_nodes.clear(),
             Fact::Over => return self.nothing_left(),
             Fact::Journal(..) | Fact::Acknowledged(_) | Fact::Terminated(_) | Fact::Compared(_) => {
             }

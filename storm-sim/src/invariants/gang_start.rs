@@ -92,7 +92,8 @@ impl Invariant for GangStart {
             | Fact::Compared(_)
             | Fact::NodeDown(_)
             | Fact::NodeUp(_)
-            | Fact::ManagerDown => Ok(()),
+            | Fact::ManagerDown
+            | Fact::ManagerUp => Ok(()),
         }
     }
 }

@@ -73,7 +73,8 @@ impl Invariant for NoLostJob {
             | Fact::Compared(_)
             | Fact::NodeDown(_)
             | Fact::NodeUp(_)
-            | Fact::ManagerDown => Ok(()),
+            | Fact::ManagerDown
+            | Fact::ManagerUp => Ok(()),
         }
     }
 }

@@ -50,8 +50,9 @@ impl Invariant for StrobeOrder {
                 Some(strobe) => self.obeyed(*node, strobe),
                 None => Ok(()),
             },
-            // A new manager counts from the start, and so does a new life.
-            Fact::ManagerDown => {
+            // A new manager counts from the start. The nodes of a dead one may still
+            // obey what was under way, in order.
+            Fact::ManagerUp => {
                 *self = StrobeOrder::default();
                 Ok(())
             }
@@ -64,6 +65,7 @@ impl Invariant for StrobeOrder {
             | Fact::Terminated(_)
             | Fact::Compared(_)
             | Fact::NodeDown(_)
+            | Fact::ManagerDown
             | Fact::Over => Ok(()),
         }
     }

@@ -12,7 +12,8 @@ use storm_mm::driver::{self, DriverConfig};
 use storm_nm::modelled::{Activity, Model, ModelledHost, RankContext, Script};
 use storm_nm::{ExitReason, NmConfig};
 use storm_primitives::sim::SimNetwork;
-use storm_primitives::{NodeId, Primitives, Runtime};
+use storm_primitives::{NodeId, PrimitiveError, Primitives, Runtime};
+use storm_rm::remote_queue::EnqueueError;
 
 /// Hundredths of a whole.
 const WHOLE_PERCENT: u32 = 100;
@@ -28,6 +29,8 @@ impl Machine {
     pub(super) fn start_daemons(&self) -> Result<(), MachineError> {
         let inner = &self.inner;
         let (config, plan) = (&inner.config, &inner.plan);
+        self.end_nodes();
+        inner.record.note(Fact::ManagerUp);
         let network = SimNetwork::with_fabric(
             &inner.simulation,
             config.nodes,
@@ -63,6 +66,15 @@ impl Machine {
         Ok(())
     }
 
+    /// Ends the nodes of the former manager, if there was one: new ones come.
+    fn end_nodes(&self) {
+        let Some(life) = self.inner.life.borrow_mut().take() else { return };
+        for node in (1..=self.inner.config.nodes).map(NodeId) {
+            life.network.kill(node);
+            self.inner.record.note(Fact::NodeUp(node));
+        }
+    }
+
     /// Starts the node manager of the present life of a node.
     pub(super) fn start_node(&self, life: &Life, node: NodeId) {
         let primitives = life.network.node(node);
@@ -74,7 +86,11 @@ impl Machine {
             let exit = storm_nm::run(primitives, plan, host, config).await;
             match exit.reason {
                 // It was cut off; what comes next is up to the faults.
-                ExitReason::Disconnected | ExitReason::Shutdown => {}
+                ExitReason::Disconnected
+                | ExitReason::Shutdown
+                | ExitReason::Unreachable(EnqueueError::Network(
+                    PrimitiveError::Disconnected | PrimitiveError::NodesDead { .. },
+                )) => {}
                 reason @ (ExitReason::Unreachable(_)
                 | ExitReason::Heartbeat(_)
                 | ExitReason::HostLost

@@ -95,6 +95,8 @@ impl Machine {
     pub fn start(config: MachineConfig) -> Result<Machine, MachineError> {
         config.check()?;
         let simulation = Simulation::new(config.seed);
+        // What the network says of every operation is not the machine's trace.
+        simulation.trace().silence(true);
         let runtime = simulation.runtime();
         let record = RecordConfig {
             nodes: config.nodes,
