@@ -64,13 +64,15 @@ impl EventTable {
     /// Adds a signal and wakes those who wait. For backends; an event that does
     /// not exist (any more) is ignored.
     pub fn signal(&self, event: EventId, signal: Signal) {
-        let waiters = {
-            let mut inner = self.inner.borrow_mut();
-            let Some(event) = inner.find(event) else { return };
-            event.push(signal);
-            std::mem::take(&mut event.waiters)
-        };
-        waiters.into_iter().for_each(Waker::wake);
+        self.signal_quietly(event, signal).into_iter().for_each(Waker::wake);
+    }
+
+    /// Adds a signal; those who wait for it are for the caller to wake.
+    pub(crate) fn signal_quietly(&self, event: EventId, signal: Signal) -> Vec<Waker> {
+        let mut inner = self.inner.borrow_mut();
+        let Some(event) = inner.find(event) else { return Vec::new() };
+        event.push(signal);
+        std::mem::take(&mut event.waiters)
     }
 
     /// Takes one signal if there is one (TEST-EVENT, not blocking).

@@ -1,7 +1,5 @@
 //! The simulator keeps the contract: the whole conformance suite.
 
-mod sim_cluster;
+use storm_primitives::conformance::SimFactory;
 
-use sim_cluster::SimFactory;
-
-storm_primitives::conformance_tests!(SimFactory { wrap: () });
+storm_primitives::conformance_tests!(SimFactory::around(()));

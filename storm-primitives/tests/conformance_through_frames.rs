@@ -1,6 +1,5 @@
 //! The suite says the same when it reaches its nodes through frames of bytes.
 
-mod sim_cluster;
 mod wire_cluster;
 
 use wire_cluster::WireFactory;

@@ -1,10 +1,8 @@
 //! The contract holds through tracing, delays and an injector without faults:
 //! the whole suite again.
 
-mod sim_cluster;
-
-use sim_cluster::{SimFactory, Wrap};
 use std::time::Duration;
+use storm_primitives::conformance::{SimFactory, Wrap};
 use storm_primitives::middleware::{Delay, DelayRange, FaultInjector, FaultPlan, Tracer};
 use storm_primitives::sim::SimPrimitives;
 
@@ -44,15 +42,15 @@ impl Wrap for Late {
 
 mod traced {
     use super::*;
-    storm_primitives::conformance_tests!(SimFactory { wrap: Traced });
+    storm_primitives::conformance_tests!(SimFactory::around(Traced));
 }
 
 mod delayed {
     use super::*;
-    storm_primitives::conformance_tests!(SimFactory { wrap: Delayed });
+    storm_primitives::conformance_tests!(SimFactory::around(Delayed));
 }
 
 mod late {
     use super::*;
-    storm_primitives::conformance_tests!(SimFactory { wrap: Late });
+    storm_primitives::conformance_tests!(SimFactory::around(Late));
 }

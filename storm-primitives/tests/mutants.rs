@@ -2,10 +2,8 @@
 //! and the same case passes without the bug.
 
 mod mutant;
-mod sim_cluster;
-
 use mutant::Bug;
-use sim_cluster::SimFactory;
+use storm_primitives::conformance::SimFactory;
 use storm_primitives::conformance::suite::{Verdict, run_case};
 
 const SEED: u64 = 1;
@@ -16,9 +14,9 @@ macro_rules! caught {
             #[test]
             fn $test() {
                 for case in [$($case),+] {
-                    let verdict = run_case(&SimFactory { wrap: Bug::$bug }, SEED, case);
+                    let verdict = run_case(&SimFactory::around(Bug::$bug), SEED, case);
                     assert!(matches!(verdict, Verdict::Failed(_)), "{case} on {:?}: {verdict:?}", Bug::$bug);
-                    let sound = run_case(&SimFactory { wrap: () }, SEED, case);
+                    let sound = run_case(&SimFactory::around(()), SEED, case);
                     assert!(matches!(sound, Verdict::Passed), "{case} without a bug: {sound:?}");
                 }
             }

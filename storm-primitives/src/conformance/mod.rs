@@ -11,7 +11,7 @@
 //! Nodes may be tasks of one simulation, threads, processes or machines: the
 //! suite speaks to them by [`Command`]s, executed by the [`Agent`] that runs
 //! beside each `Primitives` handle. In-process backends wrap their handles in a
-//! [`LocalCluster`]; others carry [`wire`] frames between [`Agent::spawn`] and a
+//! [`LocalCluster`], fabrics of the simulator in a [`SimFactory`]; others carry [`wire`] frames between [`Agent::spawn`] and a
 //! [`RemoteAgent`].
 //!
 //! The suite asserts nothing about speed. It waits for what must happen with a
@@ -30,6 +30,7 @@ mod local_cluster;
 mod pattern;
 mod plan;
 mod remote_agent;
+mod sim_factory;
 pub mod suite;
 mod trial;
 pub mod wire;
@@ -46,4 +47,5 @@ pub use local_cluster::{LocalCluster, NodeControl};
 pub use pattern::Pattern;
 pub use plan::Plan;
 pub use remote_agent::RemoteAgent;
+pub use sim_factory::{SimControl, SimFactory, Wrap};
 pub(crate) use trial::Trial;

@@ -1,11 +1,11 @@
 //! Primitives with one bug each, over the simulator's.
 
-use crate::sim_cluster::Wrap;
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
+use storm_primitives::conformance::Wrap;
 use storm_primitives::sim::{SimPrimitives, SimRuntime};
 use storm_primitives::{
     CompareAndWrite, EventId, EventTable, GlobalAddr, GlobalMemory, Membership, NodeId, NodeSet,

@@ -1,7 +1,6 @@
 //! Simulated clusters that the suite reaches through frames of bytes only, as
 //! it reaches nodes in other processes.
 
-use crate::sim_cluster::{SimControl, SimFactory};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -12,6 +11,7 @@ use storm_primitives::conformance::{
     Agent, Capabilities, Cluster, ClusterSpec, Command, Factory, NodeControl, NodeGone,
     RemoteAgent, Reply, RunError, Unsupported,
 };
+use storm_primitives::conformance::{SimControl, SimFactory};
 use storm_primitives::sim::{SimPrimitives, SimRuntime};
 use storm_primitives::{NodeId, Primitives};
 
@@ -49,7 +49,7 @@ impl Factory for WireFactory {
         Fut: Future<Output = R> + 'static,
         R: 'static,
     {
-        SimFactory { wrap: () }.run_with(spec, |runtime, handles, control| {
+        SimFactory::around(()).run_with(spec, |runtime, handles, control| {
             let streams = handles.into_iter().map(|node| (node.node(), Stream::open(node)));
             let streams = RefCell::new(streams.collect());
             body(WireCluster { runtime, control, streams })

@@ -9,8 +9,9 @@ use super::operations::ONE_AFTER_THE_OTHER;
 use crate::sim::fabric::Spread;
 use crate::sim::node::SimPrimitives;
 use crate::sim::operation::{Message, OpId};
-use crate::{EventId, Instant, NodeId, NodeSet};
+use crate::{Instant, NodeId, NodeSet};
 use std::rc::Rc;
+use std::task::Waker;
 use std::time::Duration;
 
 /// A life of a node.
@@ -21,6 +22,14 @@ struct Answer {
     op: OpId,
     by: Life,
     verdict: bool,
+}
+
+/// What nodes did at one instant, and what follows from it.
+#[derive(Default)]
+struct Done {
+    answers: Vec<Answer>,
+    /// Who waited for an event that was signalled, and when it notices.
+    woken: Vec<(Instant, Waker)>,
 }
 
 impl Network {
@@ -49,7 +58,7 @@ impl Network {
     }
 
     fn arrive(self: &Rc<Self>, lives: &[Life], op: OpId, message: &Message) {
-        let mut answers = Vec::with_capacity(lives.len());
+        let mut done = Done::default();
         for (node, life) in lives.iter().copied() {
             if !self.step(node, life) {
                 continue;
@@ -66,23 +75,22 @@ impl Network {
             };
             match handle {
                 Some(handle) => {
-                    let verdict = self.apply(&handle, op, message);
-                    answers.push(Answer { op, by: (node, life), verdict });
+                    self.apply(&handle, op, message, &mut done);
                 }
-                None => self.work_off(node, &mut answers),
+                None => self.work_off(node, &mut done),
             }
         }
-        self.answer(&answers);
+        self.follow_up(done);
     }
 
     /// Carries out what waits at a node that can be reached again.
     pub(super) fn work_off_inbox(self: &Rc<Self>, node: NodeId) {
-        let mut answers = Vec::new();
-        self.work_off(node, &mut answers);
-        self.answer(&answers);
+        let mut done = Done::default();
+        self.work_off(node, &mut done);
+        self.follow_up(done);
     }
 
-    fn work_off(self: &Rc<Self>, node: NodeId, answers: &mut Vec<Answer>) {
+    fn work_off(&self, node: NodeId, done: &mut Done) {
         loop {
             let (op, message, handle) = {
                 let mut state = self.state.borrow_mut();
@@ -94,21 +102,22 @@ impl Network {
                 let Some(handle) = entry.handle.clone() else { return };
                 (op, message, handle)
             };
-            let verdict = self.apply(&handle, op, &message);
-            answers.push(Answer { op, by: (node, handle.life), verdict });
+            self.apply(&handle, op, &message, done);
         }
     }
 
-    /// Carries out a message on a node; the answer of a compare.
-    fn apply(self: &Rc<Self>, handle: &SimPrimitives, op: OpId, message: &Message) -> bool {
+    /// Carries out a message on a node.
+    fn apply(&self, handle: &SimPrimitives, op: OpId, message: &Message, done: &mut Done) {
         let trace = self.core.trace();
         trace.record_with(self.core.now(), handle.node, || describe(op, message));
         // Bounds were checked when the operation was issued.
-        match message {
+        let verdict = match message {
             Message::Put { addr, data, event } => {
                 let _ = handle.memory.write_shared(*addr, data);
                 if let Some(event) = event {
-                    self.signal(handle, *event);
+                    for waiter in handle.events.signal_quietly(*event, Ok(())) {
+                        done.woken.push((self.wake_time(handle.node), waiter));
+                    }
                 }
                 true
             }
@@ -116,32 +125,32 @@ impl Network {
                 handle.memory.load_word(*var).is_ok_and(|word| relation.holds(word, *value))
             }
             Message::Write { addr, value } => handle.memory.store_word(*addr, *value).is_ok(),
-        }
+        };
+        done.answers.push(Answer { op, by: (handle.node, handle.life), verdict });
     }
 
-    /// Signals an event once the node's system lets anybody notice.
-    fn signal(self: &Rc<Self>, handle: &SimPrimitives, event: EventId) {
-        let (now, node, life) = (self.core.now(), handle.node, handle.life);
+    /// When a signal that arrives now is noticed by who waits for it: once the
+    /// node's system lets it run. Who asks without waiting sees it at once.
+    fn wake_time(&self, node: NodeId) -> Instant {
+        let now = self.core.now();
         let time = self.fabric.wake(node, now, &self.random());
-        let due = {
-            let entry = &mut self.state.borrow_mut().nodes[node.index()];
-            entry.last_wake = entry.last_wake.max(now + entry.link.slowed(time));
-            entry.last_wake
-        };
-        if due <= now {
-            handle.events.signal(event, Ok(()));
-            return;
-        }
-        self.at(due, move |network| {
-            let handle = {
-                let state = network.state.borrow();
-                let entry = &state.nodes[node.index()];
-                entry.handle.clone().filter(|_| entry.up && entry.life == life)
-            };
-            if let Some(handle) = handle {
-                handle.events.signal(event, Ok(()));
+        let entry = &mut self.state.borrow_mut().nodes[node.index()];
+        entry.last_wake = entry.last_wake.max(now + entry.link.slowed(time));
+        entry.last_wake
+    }
+
+    /// Wakes and answers for what was done at one instant.
+    fn follow_up(self: &Rc<Self>, done: Done) {
+        let now = self.core.now();
+        for (due, waiters) in by_instant(done.woken) {
+            let wake = move || waiters.into_iter().for_each(Waker::wake);
+            if due <= now {
+                wake();
+            } else {
+                self.core.call_at(due, wake);
             }
-        });
+        }
+        self.answer(&done.answers);
     }
 
     /// Sends answers that were given at one instant to the sequencer.

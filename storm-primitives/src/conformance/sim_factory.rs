@@ -1,16 +1,15 @@
-//! Clusters of the simulator for the conformance suite, with or without a
+//! Clusters of the simulator for the suite, on any fabric, with or without a
 //! wrapper around each node's primitives.
 
+use super::{Capabilities, ClusterSpec, Factory, LocalCluster, NodeControl, RunError, Unsupported};
+use crate::sim::{Fabric, NetworkConfig, SimNetwork, SimPrimitives, SimRuntime, Simulation};
+use crate::{NodeId, Primitives, Runtime};
 use std::future::Future;
+use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::conformance::{
-    Capabilities, ClusterSpec, Factory, LocalCluster, NodeControl, RunError, Unsupported,
-};
-use storm_primitives::sim::{NetworkConfig, SimNetwork, SimPrimitives, SimRuntime, Simulation};
-use storm_primitives::{NodeId, Primitives, Runtime};
 
 /// Something around the primitives of each node.
-pub(crate) trait Wrap: Clone + 'static {
+pub trait Wrap: Clone + 'static {
     /// The primitives that the suite sees.
     type Wrapped: Primitives<Runtime = SimRuntime>;
 
@@ -28,12 +27,36 @@ impl Wrap for () {
 }
 
 /// Starts simulated clusters.
-pub(crate) struct SimFactory<W> {
-    pub(crate) wrap: W,
+pub struct SimFactory<W> {
+    wrap: W,
+    /// The fabric for so many compute nodes.
+    fabric: Rc<dyn Fn(u32) -> Rc<dyn Fabric>>,
+    traced: Rc<dyn Fn(&str)>,
+}
+
+impl SimFactory<()> {
+    /// Clusters on the fabrics that `fabric` makes for so many compute nodes.
+    pub fn on(fabric: impl Fn(u32) -> Rc<dyn Fabric> + 'static) -> SimFactory<()> {
+        SimFactory { wrap: (), fabric: Rc::new(fabric), traced: Rc::new(|_| {}) }
+    }
+}
+
+impl<W: Wrap> SimFactory<W> {
+    /// Clusters with random delays, each node's primitives in `wrap`.
+    pub fn around(wrap: W) -> SimFactory<W> {
+        let fabric = |_| -> Rc<dyn Fabric> { Rc::new(NetworkConfig::default()) };
+        SimFactory { wrap, fabric: Rc::new(fabric), traced: Rc::new(|_| {}) }
+    }
+
+    /// Also gives the trace of each cluster, as text, to `traced` at its end.
+    #[must_use]
+    pub fn tracing(self, traced: impl Fn(&str) + 'static) -> SimFactory<W> {
+        SimFactory { traced: Rc::new(traced), ..self }
+    }
 }
 
 /// Hurts simulated nodes.
-pub(crate) struct SimControl<W> {
+pub struct SimControl<W> {
     network: SimNetwork,
     wrap: W,
     seed: u64,
@@ -64,19 +87,24 @@ impl<W: Wrap> Factory for SimFactory<W> {
 
 impl<W: Wrap> SimFactory<W> {
     /// Runs `body` with the parts of a cluster.
-    pub(crate) fn run_with<R, B, Fut>(&self, spec: &ClusterSpec, body: B) -> Result<R, RunError>
+    ///
+    /// # Errors
+    /// As [`Factory::run`].
+    pub fn run_with<R, B, Fut>(&self, spec: &ClusterSpec, body: B) -> Result<R, RunError>
     where
         B: FnOnce(SimRuntime, Vec<W::Wrapped>, SimControl<W>) -> Fut,
         Fut: Future<Output = R> + 'static,
         R: 'static,
     {
         let simulation = Simulation::new(spec.seed);
-        let (layout, config) = (ClusterSpec::layout(), NetworkConfig::default());
-        let network = SimNetwork::new(&simulation, spec.compute_nodes, &layout, config);
+        let (layout, fabric) = (ClusterSpec::layout(), (self.fabric)(spec.compute_nodes));
+        let network = SimNetwork::with_fabric(&simulation, spec.compute_nodes, &layout, fabric);
         let (wrap, seed) = (self.wrap.clone(), spec.seed);
         let handles = spec.nodes().iter().map(|node| wrap.wrap(network.node(node), seed)).collect();
         let control = SimControl { network, wrap, seed };
-        simulation.run(body(simulation.runtime(), handles, control)).map_err(RunError::new)
+        let result = simulation.run(body(simulation.runtime(), handles, control));
+        (self.traced)(&simulation.trace().to_text());
+        result.map_err(RunError::new)
     }
 }
 

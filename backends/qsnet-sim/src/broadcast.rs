@@ -1,0 +1,50 @@
+//! The time of a transfer on QsNet as a formula: what the walk of its packets
+//! ([`PacketLevel`](crate::PacketLevel)) comes to.
+//!
+//! Every packet of a transfer goes the same way and none waits for another
+//! transfer's, so the time between two packets is always the same: Equation 3's
+//! denominator.
+
+use crate::{Delivery, FatTree};
+
+/// The aggregate of the packets of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broadcast {
+    tree: FatTree,
+}
+
+impl Broadcast {
+    /// Transfers on this tree.
+    pub fn new(tree: FatTree) -> Broadcast {
+        Broadcast { tree }
+    }
+
+    /// Packets that carry so many bytes; a signal without data is one.
+    pub fn packets(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(self.tree.packet_bytes()).max(1)
+    }
+
+    /// Between the starts of two packets, in ps: the next one leaves when this
+    /// one has, and when its acknowledgement is back (Equation 3).
+    pub fn gap_ps(&self) -> u64 {
+        self.tree.packet_ps().max(self.tree.round_ps())
+    }
+
+    /// When a transfer that starts at 0 is where.
+    pub fn delivery(&self, bytes: u64) -> Delivery {
+        let packets = self.packets(bytes);
+        let last_leaves_ps = (packets - 1) * self.gap_ps();
+        Delivery {
+            packets,
+            source_free_ps: last_leaves_ps + self.gap_ps(),
+            last_arrival_ps: last_leaves_ps + self.tree.forward_ps() + self.tree.packet_ps(),
+        }
+    }
+
+    /// The asymptotic bandwidth in MiB/s (Equation 3).
+    pub fn bandwidth_mib_s(&self) -> f64 {
+        const PS_PER_S: f64 = 1e12;
+        const BYTES_PER_MIB: f64 = 1_048_576.0;
+        self.tree.packet_bytes() as f64 / self.gap_ps() as f64 * PS_PER_S / BYTES_PER_MIB
+    }
+}

@@ -1,0 +1,22 @@
+//! The programs that burden a machine in section 4.2.2 of the paper.
+
+use serde::{Deserialize, Serialize};
+
+/// What runs beside the jobs that are watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Load {
+    /// A tight loop on every processor.
+    pub cpu: bool,
+    /// Messages between pairs of processes, without pause.
+    pub network: bool,
+}
+
+impl Load {
+    /// Nothing else runs.
+    pub const NONE: Load = Load { cpu: false, network: false };
+    /// The loop: Fig. 2b.
+    pub const CPU: Load = Load { cpu: true, network: false };
+    /// The messages: Fig. 2c.
+    pub const NETWORK: Load = Load { cpu: false, network: true };
+}

@@ -1,0 +1,168 @@
+//! A network without multicast as a fabric: a k-ary tree of messages with LogGP
+//! costs, the management node at its root (paper, section 3: collectives in
+//! logarithmic time).
+//!
+//! Every node has a block completely before it sends it on, once to each of its
+//! children, as the analytic model has it: the nodes of one level have it at the
+//! same time, that of the last child. A node's links are busy for as long as it
+//! sends. What a node other than the root issues climbs to the root first; every
+//! level combines the answers of its children.
+
+use crate::host_model::{micros, millis, time_at};
+use crate::qsnet_fabric::exponential;
+use crate::{HostModel, Machine, MachineError};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::time::Duration;
+use storm_model::Tree;
+use storm_primitives::sim::{Fabric, Operation, OperationKind, Random, Spread};
+use storm_primitives::{Instant, NodeId, NodeSet};
+
+/// The timing of a tree of messages.
+#[derive(Debug)]
+pub struct TreeFabric {
+    fan_out: u32,
+    /// Level of each node; the root's is 0.
+    depths: Vec<u32>,
+    hop: Duration,
+    overhead: Duration,
+    /// Between the first and the last of a node's messages to its children.
+    fan: Duration,
+    children: u32,
+    /// Less under network load.
+    link_mib_s: f64,
+    source_mib_s: Option<f64>,
+    put_start: Duration,
+    message_wait: Duration,
+    detection: Duration,
+    host: HostModel,
+    /// Until when the links of each node are busy.
+    busy: RefCell<HashMap<NodeId, Instant>>,
+}
+
+impl TreeFabric {
+    pub(crate) fn new(machine: &Machine, network: &Tree) -> Result<TreeFabric, MachineError> {
+        let fan_out = machine.fan_out()?.get();
+        let children = fan_out.min(machine.nodes());
+        let between = network.gap_us.value.max(network.overhead_us.value);
+        let (wire, load) = (&machine.profile().wire, &machine.profile().load);
+        let (share, wait_ms) = if machine.load().network {
+            (load.network_bandwidth_share.value, load.network_message_wait_ms.value)
+        } else {
+            (1.0, 0.0)
+        };
+        Ok(TreeFabric {
+            fan_out,
+            depths: depths(machine.nodes(), fan_out),
+            hop: micros(network.latency_us.value + 2.0 * network.overhead_us.value),
+            overhead: micros(network.overhead_us.value),
+            fan: micros(f64::from(children - 1) * between),
+            children,
+            link_mib_s: network.bandwidth_mib_s.value * share,
+            source_mib_s: machine.source_mib_s(),
+            put_start: micros(wire.put_start_us.value),
+            message_wait: millis(wait_ms),
+            detection: millis(wire.detection_ms.value),
+            host: machine.host(),
+            busy: RefCell::default(),
+        })
+    }
+
+    /// Children of each node.
+    pub fn fan_out(&self) -> u32 {
+        self.fan_out
+    }
+
+    /// Levels below the root.
+    pub fn depth(&self) -> u32 {
+        self.depths.last().copied().unwrap_or_default()
+    }
+
+    /// From a node's start of sending so many bytes to its children until all of
+    /// them have them.
+    pub fn level(&self, bytes: u64) -> Duration {
+        match bytes {
+            0 => self.hop + self.fan,
+            _ => self.hop + self.sending(bytes),
+        }
+    }
+
+    /// How long the links of a node are busy with so many bytes.
+    fn sending(&self, bytes: u64) -> Duration {
+        self.fan + self.overhead + time_at(Some(self.link_mib_s), bytes) * self.children
+    }
+
+    fn depth_of(&self, node: NodeId) -> u32 {
+        self.depths.get(node.index()).copied().unwrap_or_default()
+    }
+
+    fn put_to_sequencer(&self, operation: &Operation<'_>, random: &Random<'_>) -> Duration {
+        let bytes = operation.bytes;
+        let mut busy = self.busy.borrow_mut();
+        let links = busy.entry(operation.initiator).or_insert(Instant::ORIGIN);
+        let start = (*links).max(operation.now + self.put_start);
+        let fed = time_at(self.source_mib_s, bytes);
+        let climb = self.depth_of(operation.initiator);
+        let way_up = if climb == 0 {
+            *links = start + self.sending(bytes).max(fed);
+            Duration::ZERO
+        } else {
+            let wire = time_at(Some(self.link_mib_s), bytes);
+            *links = start + wire.max(fed) + self.overhead;
+            (self.hop + wire) * climb
+        };
+        start - operation.now + way_up + exponential(self.message_wait, random)
+    }
+}
+
+impl Fabric for TreeFabric {
+    fn to_sequencer(&self, operation: &Operation<'_>, random: &Random<'_>) -> Duration {
+        match operation.kind {
+            OperationKind::Put => self.put_to_sequencer(operation, random),
+            OperationKind::Compare | OperationKind::Write => {
+                self.hop * self.depth_of(operation.initiator)
+            }
+        }
+    }
+
+    fn to_nodes(&self, operation: &Operation<'_>, _random: &Random<'_>) -> Spread {
+        let level = self.level(operation.bytes);
+        Spread::Each(operation.set.iter().map(|node| level * self.depth_of(node)).collect())
+    }
+
+    fn answer(
+        &self,
+        _operation: &Operation<'_>,
+        nodes: &[NodeId],
+        _random: &Random<'_>,
+    ) -> Duration {
+        let deepest = nodes.iter().map(|node| self.depth_of(*node)).max();
+        self.level(0) * deepest.unwrap_or_default()
+    }
+
+    fn outcome(&self, operation: &Operation<'_>, _random: &Random<'_>) -> Duration {
+        self.hop * self.depth_of(operation.initiator)
+    }
+
+    fn news(&self, nodes: &NodeSet, _random: &Random<'_>) -> Spread {
+        Spread::Each(nodes.iter().map(|node| self.level(0) * self.depth_of(node)).collect())
+    }
+
+    fn wake(&self, _node: NodeId, _now: Instant, random: &Random<'_>) -> Duration {
+        self.host.wake(random)
+    }
+
+    fn detection(&self) -> Duration {
+        self.detection
+    }
+}
+
+/// The level of each node, the root and `nodes` others, filled level by level.
+fn depths(nodes: u32, fan_out: u32) -> Vec<u32> {
+    let mut depths = vec![0];
+    for node in 1..=nodes {
+        let parent = (node - 1) / fan_out;
+        depths.push(depths[parent as usize] + 1);
+    }
+    depths
+}
