@@ -1,8 +1,10 @@
 //! The manager's spool of a simulated machine: files that have a length and a
 //! name but no content of their own, read at the speed of the manager's disk.
 
+use crate::hosts::Hosts;
 use bytes::Bytes;
 use std::io;
+use std::rc::Rc;
 use std::time::Duration;
 use storm_mm::driver::Contents;
 use storm_primitives::Runtime;
@@ -10,18 +12,18 @@ use storm_rm::file_transfer::ChunkSource;
 use storm_rm::{ContentHash, Destination, FileSpec};
 
 /// Files of nothing but zeros. Clones share one chunk of them.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct EmptyContents<R> {
     runtime: R,
     zeros: Bytes,
-    read_time_per_mib: Duration,
+    hosts: Rc<dyn Hosts>,
 }
 
 impl<R: Runtime> EmptyContents<R> {
-    /// Chunks of at most `chunk_bytes`, read at this speed.
-    pub(crate) fn new(runtime: R, chunk_bytes: u32, read_time_per_mib: Duration) -> Self {
+    /// Chunks of at most `chunk_bytes`, read by these hosts.
+    pub(crate) fn new(runtime: R, chunk_bytes: u32, hosts: Rc<dyn Hosts>) -> Self {
         let zeros = Bytes::from(vec![0; chunk_bytes as usize]);
-        EmptyContents { runtime, zeros, read_time_per_mib }
+        EmptyContents { runtime, zeros, hosts }
     }
 }
 
@@ -45,7 +47,7 @@ impl<R: Runtime> ChunkSource for EmptyContents<R> {
         if len > self.zeros.len() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        self.runtime.sleep(time_of(self.read_time_per_mib, len as u64)).await;
+        self.runtime.sleep(self.hosts.read(len as u64)).await;
         Ok(self.zeros.slice(..len))
     }
 }

@@ -23,9 +23,7 @@ use crate::content::time_of;
 /// What messages between ranks take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageCosts {
-    /// CPU time of the sender per message.
-    pub overhead: Duration,
-    /// From the end of that to the arrival of an empty message.
+    /// From the sending to the arrival of an empty message.
     pub latency: Duration,
     /// More for each MiB.
     pub per_mib: Duration,
@@ -88,14 +86,14 @@ impl Interconnect {
 
 impl Exchange for Interconnect {
     fn send(&self, from: Endpoint, to: Rank, bytes: u64) -> Duration {
-        let MessageCosts { overhead, latency, per_mib, .. } = self.costs;
+        let MessageCosts { latency, per_mib, .. } = self.costs;
         let address = (from.job, from.rank, to);
-        self.after(overhead + latency + time_of(per_mib, bytes), move |state| {
+        self.after(latency + time_of(per_mib, bytes), move |state| {
             let mailbox = state.boxes.entry(address).or_default();
             mailbox.arrived += 1;
             mailbox.waiter.take().into_iter().collect()
         });
-        overhead
+        Duration::ZERO
     }
 
     fn receive(&self, at: Endpoint, from: Rank) -> LocalBoxFuture<'static, ()> {

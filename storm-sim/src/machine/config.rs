@@ -1,6 +1,7 @@
 //! What a simulated machine is made of, and what it is asked to run.
 
 use crate::content;
+use crate::hosts::Hosts;
 use crate::interconnect::MessageCosts;
 use jiff::Timestamp;
 use std::rc::Rc;
@@ -56,31 +57,6 @@ pub enum MachineError {
     Policy(#[from] ParamError),
 }
 
-/// What the hosts of a machine take for what they do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostCosts {
-    /// Reading a MiB of a file on the manager's host.
-    pub read_per_mib: Duration,
-    /// Writing a MiB of it on a node.
-    pub write_per_mib: Duration,
-    /// Making a job's directory.
-    pub prepare: Duration,
-    /// From the order to start a rank to its first instruction.
-    pub exec: Duration,
-    /// That takes up to so much longer, each time at random.
-    pub exec_noise: Duration,
-    /// From the end of a process to its manager's knowing it.
-    pub exit: Duration,
-    /// That takes up to so much longer.
-    pub exit_noise: Duration,
-    /// A node manager's taking up a heartbeat.
-    pub attend: Duration,
-    /// That takes up to so much longer.
-    pub attend_noise: Duration,
-    /// From the stop of one row to the start of the next.
-    pub switch: Duration,
-}
-
 /// What a machine is made of.
 #[derive(Clone)]
 pub struct MachineConfig {
@@ -109,7 +85,7 @@ pub struct MachineConfig {
     /// The network between the ranks.
     pub messages: MessageCosts,
     /// The hosts.
-    pub costs: HostCosts,
+    pub hosts: Rc<dyn Hosts>,
     /// Check the invariants at every step.
     pub checks: bool,
     /// Keep a trace.

@@ -2,14 +2,14 @@
 
 use super::{Machine, MachineError};
 use crate::client::CALLS;
-use crate::content::{EmptyContents, time_of};
+use crate::content::EmptyContents;
 use crate::watched::Watched;
 use crate::{Client, Fact};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_mm::Core;
 use storm_mm::driver::{self, DriverConfig};
-use storm_nm::modelled::{Activity, Model, ModelledHost, RankContext, Script};
+use storm_nm::modelled::{Model, ModelledHost, RankContext, Script};
 use storm_nm::{ExitReason, NmConfig};
 use storm_primitives::sim::SimNetwork;
 use storm_primitives::{NodeId, PrimitiveError, Primitives, Runtime};
@@ -48,7 +48,7 @@ impl Machine {
         let core = Core::new(config.core(), inner.journal.entries(), runtime.now())?;
         let mm = Watched::new(own, life.network.clone(), plan, inner.record.clone());
         let contents =
-            EmptyContents::new(runtime.clone(), config.chunk_bytes, config.costs.read_per_mib);
+            EmptyContents::new(runtime.clone(), config.chunk_bytes, config.hosts.clone());
         let (plan, journal, record) = (plan.clone(), inner.journal.clone(), inner.record.clone());
         let settings = DriverConfig {
             heartbeat_interval: config.heartbeat_interval,
@@ -104,30 +104,21 @@ impl Machine {
 
     fn model(&self, node: NodeId, network: &SimNetwork) -> Model {
         let config = &self.inner.config;
-        let (costs, network, world) =
-            (config.costs, network.clone(), self.inner.simulation.clone());
+        let (hosts, network) = (config.hosts.clone(), network.clone());
+        let world = self.inner.simulation.clone();
         let applications = self.inner.applications.clone();
         let record = self.inner.record.clone();
         Model {
             hostname: format!("n{}", node.0),
             pes: config.pes,
-            prepare_time: costs.prepare,
-            exec_time: costs.exec,
+            prepare_time: Duration::ZERO,
+            exec_time: Duration::ZERO,
             write_time_per_byte: Duration::ZERO,
             check_content: false,
             program: Rc::new(move |context| script(&applications.borrow(), context)),
             extra: Rc::new(move |activity| {
-                let draw = |longest: Duration| {
-                    Duration::from_nanos(world.random_below(longest.as_nanos() as u64 + 1))
-                };
-                let base = match activity {
-                    Activity::Attend => costs.attend + draw(costs.attend_noise),
-                    Activity::Switch => costs.switch,
-                    Activity::Write { bytes } => time_of(costs.write_per_mib, bytes),
-                    Activity::Exec => draw(costs.exec_noise),
-                    Activity::Exit => costs.exit + draw(costs.exit_noise),
-                };
-                base.saturating_mul(network.slow_percent(node)) / WHOLE_PERCENT
+                let takes = hosts.takes(activity, &world.random());
+                takes.saturating_mul(network.slow_percent(node)) / WHOLE_PERCENT
             }),
             exchange: Rc::new(self.inner.interconnect.clone()),
             observer: Rc::new(move |act| record.note(Fact::Host(node, act))),

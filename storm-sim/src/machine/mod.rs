@@ -7,7 +7,7 @@ mod config;
 mod daemons;
 mod journal;
 
-pub use config::{HostCosts, JobRequest, MachineConfig, MachineError};
+pub use config::{JobRequest, MachineConfig, MachineError};
 
 use crate::interconnect::Interconnect;
 use crate::invariants::Violation;
@@ -236,6 +236,17 @@ impl Machine {
     pub async fn ended(&self, job: JobId) -> JobTimes {
         loop {
             if let Some(times) = self.job(job).filter(|times| times.ended.is_some()) {
+                return times;
+            }
+            self.inner.record.changed().await;
+        }
+    }
+
+    /// Waits until the manager knows that a job is over, though how each of its
+    /// ranks ended may still be on its way; its times.
+    pub async fn over_first(&self, job: JobId) -> JobTimes {
+        loop {
+            if let Some(times) = self.job(job).filter(|times| times.over().is_some()) {
                 return times;
             }
             self.inner.record.changed().await;

@@ -22,6 +22,12 @@ pub enum ScenarioError {
     /// The machine makes no sense.
     #[error("there can be no such machine")]
     Machine(#[from] MachineError),
+    /// The profile makes no such machine.
+    #[error("the profile makes no such machine")]
+    Profile(#[from] storm_qsnet_sim::MachineError),
+    /// The simulated network failed an operation that nothing disturbed.
+    #[error("the simulated network failed")]
+    Network(#[from] storm_primitives::PrimitiveError),
     /// A job does not fit.
     #[error(
         "job {name:?} has {procs} ranks; the machine has {elements} processing elements: \

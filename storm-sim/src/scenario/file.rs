@@ -6,6 +6,7 @@ use crate::{Application, JobRequest, MachineConfig};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
+use storm_qsnet_sim::Load;
 
 /// Bytes of a MiB.
 const MIB: u64 = 1 << 20;
@@ -43,6 +44,9 @@ pub struct Scenario {
 pub struct MachineEntry {
     /// The profile that says how fast everything is.
     pub profile: String,
+    /// What burdens it beside its jobs (section 4.2.2).
+    #[serde(default)]
+    pub load: Load,
     /// Nodes.
     pub nodes: u32,
     /// Processing elements of each; those of the profile when left out.
@@ -195,8 +199,10 @@ impl Scenario {
     /// [`ScenarioError::UnknownProfile`].
     pub fn config(&self, seed: u64) -> Result<MachineConfig, ScenarioError> {
         let entry = &self.machine;
-        let profile = profile::by_name(&entry.profile)?;
-        let base = profile.machine(seed, entry.nodes);
+        if entry.nodes == 0 {
+            return Err(crate::MachineError::Nodes { nodes: 0 }.into());
+        }
+        let base = profile::machine(&entry.profile, seed, entry.nodes, entry.load)?;
         Ok(MachineConfig {
             pes: entry.pes.unwrap_or(base.pes),
             sched: entry.sched.clone(),
