@@ -7,6 +7,7 @@ mod cluster_options;
 mod daemon_options;
 mod job_options;
 mod list_options;
+mod sim_options;
 
 pub(crate) use cluster_options::{ClusterOptions, EmbeddedOptions, UpOptions};
 pub(crate) use daemon_options::{MmOptions, NmOptions};
@@ -14,6 +15,8 @@ pub(crate) use job_options::{BcastArgument, InputArgument, JobOptions};
 pub(crate) use list_options::{
     CancelOptions, HistOptions, JobArgument, NodesOptions, QueueOptions,
 };
+
+pub(crate) use sim_options::SimOptions;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -83,6 +86,8 @@ pub(crate) enum Command {
     Mm(MmOptions),
     /// Run a Node Manager: the daemon of a node
     Nm(NmOptions),
+    /// Run a scenario on a simulated machine, under one seed or many
+    Sim(SimOptions),
     /// Print the version
     Version,
 }

@@ -4,12 +4,14 @@
 mod folded_nodes;
 mod json;
 mod quiet;
+mod simulation;
 mod table;
 mod table_form;
 mod written;
 
 pub(crate) use json::JsonOutput;
 pub(crate) use quiet::QuietOutput;
+pub(crate) use simulation::{RealCost, simulation};
 pub(crate) use table::TableOutput;
 
 use crate::attach::Outcome;
