@@ -24,6 +24,9 @@ pub enum FigureError {
     /// The run failed.
     #[error("the experiment failed")]
     Run(#[from] RunError),
+    /// The job ended without having been launched.
+    #[error("the job was never launched: it ended {0}")]
+    NeverLaunched(String),
 }
 
 impl From<crate::MachineError> for FigureError {

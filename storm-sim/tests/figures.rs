@@ -88,3 +88,22 @@ fn gang_scheduling_is_flat_from_2_ms_and_breaks_down_below_300_us() {
     let broken = at(150);
     assert!(broken.strobes * 100 < broken.strobes_due * 80, "{broken:?}");
 }
+
+#[test]
+fn runtime_is_flat_over_nodes_and_multiprogramming_level() {
+    let application =
+        Application::BulkSynchronous { iterations: 200, compute: Duration::from_millis(5) };
+    let runtime = |mpl, nodes| {
+        let setup = GangSetup {
+            application: application.clone(),
+            ..setup(Duration::from_millis(50), mpl, nodes)
+        };
+        ms(gang(&setup).expect("a run").runtime)
+    };
+    let alone = runtime(1, 32);
+    for (mpl, nodes) in [(1, 1), (1, 64), (2, 1), (2, 8), (2, 64), (4, 32), (8, 32)] {
+        let taken = runtime(mpl, nodes);
+        let error = taken / alone - 1.0;
+        assert!(error.abs() <= 0.02, "{mpl} jobs on {nodes} nodes: {taken:.1} ms, {alone:.1} alone");
+    }
+}
