@@ -10,7 +10,7 @@ use std::io;
 use std::rc::Rc;
 use storm_primitives::NodeId;
 use storm_rm::file_transfer::ChunkSink;
-use storm_rm::message::{NodeInfo, NodeStatus, RankExit, Stream};
+use storm_rm::message::{NodeInfo, NodeStatus, RankExit, Stream, Strobe};
 use storm_rm::{FileSpec, Owner, Rank};
 use thiserror::Error;
 
@@ -58,9 +58,16 @@ pub trait Host: 'static {
     /// went. With `stopped`, they execute nothing before the job is resumed.
     fn launch(&self, task: &Rc<JobTask>, stopped: bool);
 
+    /// What a modelled node takes to take up a heartbeat. A live one does it in
+    /// the time that it takes anyway.
+    fn attend(&self) -> impl Future<Output = ()> {
+        std::future::ready(())
+    }
+
     /// The context switch: stops, then resumes. Returns at once; jobs that are
-    /// not known, or over, are skipped. Problems are logged.
-    fn switch(&self, stop: &[JobKey], resume: &[JobKey]);
+    /// not known, or over, are skipped. Problems are logged. `strobe` is what
+    /// ordered it, when a strobe did.
+    fn switch(&self, strobe: Option<&Strobe>, stop: &[JobKey], resume: &[JobKey]);
 
     /// Sends a signal to every rank of a job; one that is stopped acts on it when
     /// it is resumed (SIGKILL: at once).

@@ -3,7 +3,7 @@
 use crate::JobKey;
 use std::rc::Rc;
 use storm_mpi::pmi::ProcessMapping;
-use storm_mpi::pmi::mapping::NodeIndex;
+use storm_mpi::pmi::mapping::{Block, NodeIndex};
 use storm_mpi::pmi::node_server::NodeServerConfig;
 use storm_primitives::NodeId;
 use storm_rm::message::LaunchJob;
@@ -23,7 +23,7 @@ pub struct JobTask {
 impl JobTask {
     /// The part of `node`; `None` when the job has no rank there.
     pub fn of_node(launch: Rc<LaunchJob>, node: NodeId) -> Option<JobTask> {
-        let own = launch.ranks.iter().find(|ranks| ranks.node == node && ranks.count > 0)?;
+        let own = launch.ranks.of_node(node)?;
         let (first, count) = (own.first, own.count);
         // Ranks past the job's size, or past what a rank can number, are nonsense.
         let end = first.0.checked_add(count)?;
@@ -63,22 +63,26 @@ impl JobTask {
     /// differs for every run, so that none can see the keys of an earlier one.
     pub(crate) fn pmi_config(&self) -> NodeServerConfig {
         let launch = &self.launch;
-        let nodes: Vec<NodeIndex> = (0u32..)
-            .zip(&launch.ranks)
-            .flat_map(|(index, ranks)| {
-                // Bounded by the job's size whatever the message says.
-                let count = ranks.count.min(launch.spec.procs);
-                std::iter::repeat_n(NodeIndex(index), count as usize)
-            })
-            .take(launch.spec.procs as usize)
-            .collect();
+        let mut blocks: Vec<Block> = Vec::new();
+        let mut index = 0;
+        for run in launch.ranks.runs() {
+            match blocks.last_mut() {
+                Some(last) if last.ranks_per_node == run.count => last.nodes += run.nodes,
+                _ => blocks.push(Block {
+                    first_node: NodeIndex(index),
+                    nodes: run.nodes,
+                    ranks_per_node: run.count,
+                }),
+            }
+            index += run.nodes;
+        }
         NodeServerConfig {
             kvsname: format!("storm-{}-{}", launch.job, launch.incarnation.0),
             size: launch.spec.procs,
             universe_size: launch.spec.procs,
             appnum: 0,
             local_ranks: self.ranks().map(|rank| storm_mpi::Rank(rank.0)).collect(),
-            process_mapping: ProcessMapping::from_nodes(&nodes).to_string(),
+            process_mapping: ProcessMapping::new(blocks).to_string(),
         }
     }
 }

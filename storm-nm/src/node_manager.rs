@@ -202,6 +202,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             };
             match received {
                 Ok((heartbeat, item)) => {
+                    self.host.attend().await;
                     self.obey(&heartbeat);
                     heartbeat_handled(&self.primitives, &self.plan, &heartbeat);
                     reader.release(item);
@@ -255,7 +256,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         match action {
             Action::Switch { strobe, stop, resume } => {
                 let before = self.primitives.runtime().now();
-                self.host.switch(&stop, &resume);
+                self.host.switch(strobe.as_ref(), &stop, &resume);
                 self.record_switch(strobe, before, (stop.len(), resume.len()));
             }
             Action::Receive(info) => self.receive(info),

@@ -95,7 +95,7 @@ fn launch(job: u64, incarnation: u32, rows: u64, active: u32) -> LaunchJob {
         incarnation: JobIncarnation(incarnation),
         slot: JobSlot(job as u32),
         spec: Rc::new(spec),
-        ranks: vec![NodeRanks { node: NodeId(1), first: Rank(0), count: RANKS }],
+        ranks: [NodeRanks { node: NodeId(1), first: Rank(0), count: RANKS }].into_iter().collect(),
         partition: PartitionId(0),
         rows: RowSet(rows),
         active_row: Row(active),

@@ -12,7 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// No cluster has more nodes than this; a larger id in a message is hostile.
-pub(crate) const MAX_NODES: u32 = 1 << 17;
+pub const MAX_NODES: u32 = 1 << 17;
 
 /// A set of node ids.
 #[derive(Clone, Default)]

@@ -3,6 +3,7 @@
 
 use crate::remote_queue::QueuePlan;
 use crate::{Channel, JobSlot};
+use std::sync::Arc;
 use storm_primitives::{Layout, NodeId, Var, VarArray};
 
 /// Sizes of the plan. Daemons whose sizes differ have different layouts and
@@ -63,7 +64,8 @@ pub struct GlobalPlan {
     pub terminated: VarArray<u64>,
     chunks: Vec<QueuePlan>,
     file_states: VarArray<u64>,
-    reports: Vec<QueuePlan>,
+    /// Shared: a simulated machine has a plan for each of thousands of nodes.
+    reports: Arc<[QueuePlan]>,
 }
 
 impl GlobalPlan {

@@ -28,6 +28,7 @@ mod job_spec;
 pub mod message;
 mod os_bytes;
 mod poll;
+mod rank_map;
 pub mod remote_queue;
 pub mod termination;
 
@@ -40,3 +41,4 @@ pub use job_spec::{
     Destination, FileSpec, InputSpec, JobSpec, OutputSpec, Owner, Program, ResourceLimit,
 };
 pub use os_bytes::OsBytes;
+pub use rank_map::{RankMap, RankRun, RankRunError};

@@ -5,7 +5,7 @@
 
 use crate::{
     Channel, FileSpec, Generation, JobId, JobIncarnation, JobSlot, JobSpec, Owner, PartitionId,
-    Rank, Row, RowSet,
+    Rank, RankMap, Row, RowSet,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -115,8 +115,8 @@ pub struct LaunchJob {
     pub slot: JobSlot,
     /// What to run.
     pub spec: Rc<JobSpec>,
-    /// The ranks of every node, in order of rank, consecutive.
-    pub ranks: Vec<NodeRanks>,
+    /// The ranks of every node.
+    pub ranks: RankMap,
     /// The partition whose strobes schedule it.
     pub partition: PartitionId,
     /// The rows it runs in.

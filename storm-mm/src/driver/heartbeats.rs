@@ -21,6 +21,8 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<
     let limit_bytes = shared.plan.config.heartbeat_bytes as usize;
     let mut number = 0;
     loop {
+        shared.outbox.news().await;
+        shared.time_to_act().await;
         let mut batch = shared.outbox.next_batch(limit_bytes).await;
         number += 1;
         name_active_rows(&shared, &mut batch);

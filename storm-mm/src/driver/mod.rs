@@ -48,6 +48,11 @@ pub struct DriverConfig {
     pub heartbeat_interval: Duration,
     /// How long nodes may take to say good-bye at the end.
     pub farewell: Duration,
+    /// Issue commands, and look for the ends of jobs, at multiples of this time
+    /// only, as the paper's MM does at the beginning of each timeslice (section
+    /// 4.2.1); at once when there is none, so that nobody waits for a slice of an
+    /// idle machine.
+    pub act_every: Option<Duration>,
 }
 
 impl Default for DriverConfig {
@@ -56,6 +61,7 @@ impl Default for DriverConfig {
             // A dead node is to be noticed within a second, at two heartbeats.
             heartbeat_interval: Duration::from_millis(400),
             farewell: Duration::from_secs(2),
+            act_every: None,
         }
     }
 }
@@ -208,6 +214,17 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     fn defer(&self, action: impl FnOnce() + 'static) {
         self.pending.borrow_mut().push_back(Pending::Action(Box::new(action)));
         self.pending_bell.ring();
+    }
+
+    /// Waits for the instant at which the manager may act.
+    async fn time_to_act(&self) {
+        let Some(every) = self.config.act_every else { return };
+        let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let past_ns = self.now().as_nanos() % every_ns;
+        if past_ns > 0 {
+            let left = Duration::from_nanos(every_ns - past_ns);
+            self.primitives.runtime().sleep(left).await;
+        }
     }
 
     fn say(&self, nodes: NodeSet, command: Command) {

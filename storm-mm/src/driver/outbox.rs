@@ -93,6 +93,13 @@ impl Outbox {
         self.last_probe.get()
     }
 
+    /// Waits until there is something to say.
+    pub(super) async fn news(&self) {
+        while self.commands.borrow().is_empty() && self.probed.borrow().is_empty() {
+            self.bell.heard().await;
+        }
+    }
+
     /// Waits for something to say; as much of it as fits a heartbeat of
     /// `limit_bytes`, in order, strobes first.
     pub(super) async fn next_batch(&self, limit_bytes: usize) -> Batch {

@@ -68,6 +68,7 @@ pub(super) async fn run_terminations<P: Primitives, C: Contents + 'static>(
             shared.terminating_bell.heard().await;
             pause = FIRST_PAUSE;
         }
+        shared.time_to_act().await;
         // Jobs may be added or removed while the network answers.
         let mut asked = shared.terminating.borrow().clone();
         match detect_termination(&shared.primitives, &shared.plan, &mut asked).await {

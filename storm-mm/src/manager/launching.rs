@@ -70,7 +70,7 @@ impl Core {
             incarnation: live.incarnation,
             slot: live.slot,
             spec: record.spec.clone(),
-            ranks: record.ranks.clone(),
+            ranks: record.ranks.iter().cloned().collect(),
             partition: live.partition,
             rows: if shares_space { RowSet::ALL } else { RowSet::single(live.row) },
             active_row,

@@ -142,7 +142,7 @@ impl Cluster {
             hostname: format!("host{}", node.0),
             pes: self.shape.pes,
             program: Rc::new(program),
-            observer: Rc::new(move |what| trace.record(clock.now(), node, what)),
+            observer: Rc::new(move |act| trace.record(clock.now(), node, act.to_string())),
             ..Model::default()
         };
         let host = ModelledHost::new(runtime.clone(), model);

@@ -3,7 +3,7 @@
 
 use super::disk::Disk;
 use super::process::{Events, Freezer, Process};
-use super::{Model, ModelledSink, RankContext};
+use super::{Activity, HostAct, Model, ModelledSink, RankContext};
 use crate::task_set::TaskSet;
 use crate::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused};
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{NodeId, Runtime};
-use storm_rm::message::{NodeInfo, NodeStatus, Stream};
+use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
 use storm_rm::{Destination, FileSpec, Owner, Program, Rank};
 
 const SIGKILL: i32 = 9;
@@ -30,7 +30,7 @@ pub struct ModelledHost<R: Runtime> {
 #[derive(Debug)]
 struct Inner<R: Runtime> {
     runtime: R,
-    model: Model,
+    model: Rc<Model>,
     disk: Rc<Disk>,
     events: Rc<Events>,
     jobs: RefCell<BTreeMap<JobKey, Rc<Job<R>>>>,
@@ -42,6 +42,8 @@ struct Inner<R: Runtime> {
 #[derive(Debug)]
 struct Job<R: Runtime> {
     freezer: Rc<Freezer>,
+    /// Counts its stops and resumes: one that is late is void.
+    switches: Cell<u64>,
     processes: RefCell<BTreeMap<Rank, Rc<Process<R>>>>,
 }
 
@@ -58,7 +60,7 @@ impl<R: Runtime> ModelledHost<R> {
         let disk = Disk::new(model.cache_bytes, time, model.check_content);
         let inner = Inner {
             runtime,
-            model,
+            model: Rc::new(model),
             disk: Rc::new(disk),
             events: Rc::default(),
             jobs: RefCell::default(),
@@ -119,8 +121,31 @@ impl<R: Runtime> ModelledHost<R> {
         self.job(key)?.processes.borrow().get(&rank).cloned()
     }
 
-    fn observe(&self, what: impl FnOnce() -> String) {
-        (self.inner.model.observer)(&what());
+    fn observe(&self, act: HostAct) {
+        (self.inner.model.observer)(&act);
+    }
+
+    fn set_stopped(&self, key: JobKey, stopped: bool) {
+        if let Some(job) = self.job(key) {
+            job.switches.set(job.switches.get() + 1);
+            job.freezer.set(stopped);
+        }
+    }
+
+    /// Resumes a job, unless it is switched again before that.
+    fn resume_after(&self, key: JobKey, delay: Duration) {
+        let Some(job) = self.job(key).filter(|_| !delay.is_zero()) else {
+            return self.set_stopped(key, false);
+        };
+        let switch = job.switches.get() + 1;
+        job.switches.set(switch);
+        let timer = self.inner.runtime.sleep(delay);
+        self.inner.tasks.spawn(&self.inner.runtime, async move {
+            timer.await;
+            if job.switches.get() == switch {
+                job.freezer.set(false);
+            }
+        });
     }
 
     fn signal_all(&self, key: JobKey, signal: i32) {
@@ -186,7 +211,8 @@ impl<R: Runtime> Host for ModelledHost<R> {
             disk: disk.clone(),
             owner,
             file: file.clone(),
-            hasher: blake3::Hasher::new(),
+            extra: self.inner.model.extra.clone(),
+            hasher: disk.check_content.then(Box::default),
         }))
     }
 
@@ -197,7 +223,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
         if disk.full.get() || !disk.has(owner, file.hash, runtime.now()) {
             return Err(LaunchRefused::because(&io::Error::from(io::ErrorKind::StorageFull)));
         }
-        self.observe(|| format!("placed {:?}", file.destination));
+        self.observe(HostAct::Place(file.destination.clone()));
         Ok(())
     }
 
@@ -215,7 +241,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
     fn launch(&self, task: &Rc<JobTask>, stopped: bool) {
         let Inner { runtime, model, events, jobs, tasks, .. } = &*self.inner;
         let key = task.key();
-        self.observe(|| format!("launch {key} stopped={stopped}"));
+        self.observe(HostAct::Launch { job: key, ranks: task.count, stopped });
         let freezer = Rc::new(Freezer::default());
         freezer.set(stopped);
         let mut processes = BTreeMap::new();
@@ -223,46 +249,66 @@ impl<R: Runtime> Host for ModelledHost<R> {
             let spec = task.spec();
             let context = RankContext { job: key, rank, size: spec.procs, argv: &spec.argv };
             let script = (model.program)(&context);
-            let process =
-                Process::new(runtime.clone(), (key, rank), script, freezer.clone(), events.clone());
-            let process = Rc::new(process);
+            let process = Rc::new(Process::new(
+                runtime.clone(),
+                model.clone(),
+                (key, rank, spec.procs),
+                script,
+                freezer.clone(),
+                events.clone(),
+            ));
             processes.insert(rank, process.clone());
-            let exec_time = if self.inner.stalled.get() { FOR_EVER } else { model.exec_time };
-            tasks.spawn(runtime, async move { process.live(exec_time).await });
+            let stall = if self.inner.stalled.get() { FOR_EVER } else { Duration::ZERO };
+            tasks.spawn(runtime, async move { process.live(stall).await });
         }
-        let job = Job { freezer, processes: RefCell::new(processes) };
+        let job = Job { freezer, switches: Cell::new(0), processes: RefCell::new(processes) };
         jobs.borrow_mut().insert(key, Rc::new(job));
     }
 
-    fn switch(&self, stop: &[JobKey], resume: &[JobKey]) {
-        for (keys, frozen, word) in [(stop, true, "stop"), (resume, false, "resume")] {
-            for key in keys {
-                self.observe(|| format!("{word} {key}"));
-                if let Some(job) = self.job(*key) {
-                    job.freezer.set(frozen);
-                }
-            }
+    async fn attend(&self) {
+        let extra = (self.inner.model.extra)(Activity::Attend);
+        if !extra.is_zero() {
+            self.inner.runtime.sleep(extra).await;
+        }
+    }
+
+    fn switch(&self, strobe: Option<&Strobe>, stop: &[JobKey], resume: &[JobKey]) {
+        if let Some(strobe) = strobe {
+            self.observe(HostAct::Strobe(*strobe));
+        }
+        for key in stop {
+            self.observe(HostAct::Stop(*key));
+            self.set_stopped(*key, true);
+        }
+        if resume.is_empty() {
+            return;
+        }
+        // What the change of hands takes, only who is to run next loses.
+        let takes = (self.inner.model.extra)(Activity::Switch);
+        for key in resume {
+            self.observe(HostAct::Resume(*key));
+            self.resume_after(*key, takes);
         }
     }
 
     fn signal(&self, job: JobKey, signal: i32) {
-        self.observe(|| format!("signal {job} {signal}"));
+        self.observe(HostAct::Signal { job, signal });
         self.signal_all(job, signal);
     }
 
     fn destroy(&self, job: JobKey) {
-        self.observe(|| format!("destroy {job}"));
+        self.observe(HostAct::Destroy(job));
         self.signal_all(job, SIGKILL);
         self.close_outputs(job);
     }
 
     fn end(&self, job: JobKey) {
-        self.observe(|| format!("end {job}"));
+        self.observe(HostAct::End(job));
         self.close_outputs(job);
     }
 
     fn forget(&self, job: JobKey) {
-        self.observe(|| format!("forget {job}"));
+        self.observe(HostAct::Forget(job));
         self.inner.jobs.borrow_mut().remove(&job);
     }
 
@@ -295,7 +341,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
     }
 
     fn close_pmi(&self, job: JobKey, rank: Rank) {
-        self.observe(|| format!("close PMI {job} {rank}"));
+        self.observe(HostAct::ClosePmi { job, rank });
     }
 
     async fn next_event(&self) -> HostEvent {
@@ -306,6 +352,6 @@ impl<R: Runtime> Host for ModelledHost<R> {
         self.inner.jobs.borrow_mut().clear();
         self.inner.tasks.cancel();
         self.inner.left.set(true);
-        self.observe(|| "left".to_owned());
+        self.observe(HostAct::Left);
     }
 }

@@ -6,14 +6,20 @@
 //! checked to the nanosecond. Not modelled: contention for CPUs, which gang
 //! scheduling excludes, and anything that a process does besides its script.
 
+mod activity;
 mod disk;
+mod exchange;
 mod host;
+mod host_act;
 mod model;
 mod pipe;
 mod process;
 mod script;
 
+pub use activity::Activity;
 pub use disk::ModelledSink;
+pub use exchange::{Endpoint, Exchange, NoExchange};
 pub use host::ModelledHost;
+pub use host_act::HostAct;
 pub use model::Model;
 pub use script::{RankContext, Script, Step};

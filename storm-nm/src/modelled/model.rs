@@ -1,6 +1,6 @@
 //! The properties of a modelled node.
 
-use super::{RankContext, Script};
+use super::{Activity, Exchange, HostAct, NoExchange, RankContext, Script};
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
@@ -30,8 +30,12 @@ pub struct Model {
     pub check_content: bool,
     /// What each process does.
     pub program: Rc<dyn Fn(&RankContext<'_>) -> Script>,
-    /// Told what happens, in words: the trace of a simulation.
-    pub observer: Rc<dyn Fn(&str)>,
+    /// What activities take beyond the fixed times: noise, load, contention.
+    pub extra: Rc<dyn Fn(Activity) -> Duration>,
+    /// The network between the processes.
+    pub exchange: Rc<dyn Exchange>,
+    /// Told what happens: the trace of a simulation.
+    pub observer: Rc<dyn Fn(&HostAct)>,
 }
 
 impl Default for Model {
@@ -48,6 +52,8 @@ impl Default for Model {
             cache_bytes: 1 << 30,
             check_content: true,
             program: Rc::new(|_| Script::of(Vec::new())),
+            extra: Rc::new(|_| Duration::ZERO),
+            exchange: Rc::new(NoExchange),
             observer: Rc::new(|_| {}),
         }
     }

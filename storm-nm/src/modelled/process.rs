@@ -1,11 +1,12 @@
 //! One modelled process, and the job that stops and resumes it.
 
 use super::pipe::Pipe;
-use super::{Script, Step};
+use super::{Activity, Endpoint, HostAct, Model, Script, Step};
 use crate::bell::Bell;
 use crate::{HostEvent, JobKey};
 use bytes::Bytes;
-use futures_util::future::{Either, select};
+use futures_util::FutureExt;
+use futures_util::future::{Either, LocalBoxFuture, select};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -55,11 +56,13 @@ impl Freezer {
     }
 }
 
-#[derive(Debug)]
 pub(super) struct Process<R> {
     pub(super) runtime: R,
+    model: Rc<Model>,
     pub(super) job: JobKey,
     pub(super) rank: Rank,
+    /// Ranks of the job.
+    size: u32,
     pub(super) script: Script,
     pub(super) freezer: Rc<Freezer>,
     pub(super) events: Rc<Events>,
@@ -77,18 +80,30 @@ pub(super) struct Process<R> {
     replied: Bell,
 }
 
+impl<R> std::fmt::Debug for Process<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Process")
+            .field("job", &self.job)
+            .field("rank", &self.rank)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<R: Runtime> Process<R> {
     pub(super) fn new(
         runtime: R,
-        (job, rank): (JobKey, Rank),
+        model: Rc<Model>,
+        (job, rank, size): (JobKey, Rank, u32),
         script: Script,
         freezer: Rc<Freezer>,
         events: Rc<Events>,
     ) -> Process<R> {
         Process {
             runtime,
+            model,
             job,
             rank,
+            size,
             script,
             freezer,
             events,
@@ -129,10 +144,10 @@ impl<R: Runtime> Process<R> {
         }
     }
 
-    /// From the order to start it to its end.
-    pub(super) async fn live(&self, exec_time: Duration) {
+    /// From the order to start it to its end; it hangs for `stall` before it executes.
+    pub(super) async fn live(&self, stall: Duration) {
         let status = {
-            let life = pin!(self.follow_script(exec_time));
+            let life = pin!(self.follow_script(stall));
             let death = pin!(self.fatal_signal());
             // Death first: a process that is killed does nothing any more.
             match select(death, life).await {
@@ -140,9 +155,14 @@ impl<R: Runtime> Process<R> {
                 Either::Right((status, _)) => status,
             }
         };
-        // A signal ends it also in the midst of computing.
+        // A signal ends it also in the midst of computing. How long its parent
+        // takes to notice is no CPU time of its own.
         self.cpu.set(self.cpu_time());
         self.computing_since.set(None);
+        let reaped_after = (self.model.extra)(Activity::Exit);
+        if !reaped_after.is_zero() {
+            self.runtime.sleep(reaped_after).await;
+        }
         self.ended.set(true);
         self.stdin.close();
         if !self.script.leaves_child {
@@ -152,30 +172,56 @@ impl<R: Runtime> Process<R> {
         // A process that never executed has said so already.
         let Some(status) = status else { return };
         let user_us = u64::try_from(self.cpu.get().as_micros()).unwrap_or(u64::MAX);
+        (self.model.observer)(&HostAct::Exit { job: self.job, rank: self.rank });
         let exit = RankExit { rank: self.rank, status, user_us, system_us: 0, max_rss_kib: 1024 };
         self.events.push(HostEvent::Exited { job: self.job, exit });
     }
 
-    async fn follow_script(&self, exec_time: Duration) -> Option<ExitStatus> {
+    async fn follow_script(&self, stall: Duration) -> Option<ExitStatus> {
         let (job, rank) = (self.job, self.rank);
-        self.use_cpu(exec_time).await;
+        self.use_cpu(stall + self.model.exec_time + (self.model.extra)(Activity::Exec)).await;
         self.cpu.set(Duration::ZERO);
         if let Some(refused) = self.script.exec_failure.clone() {
             self.events.push(HostEvent::LaunchFailed { job, rank, refused });
             return None;
         }
         self.events.push(HostEvent::Launched { job, rank });
-        for step in &self.script.steps {
-            self.freezer.resumed().await;
-            self.take(step).await;
-        }
+        self.take_all(&self.script.steps).await;
         self.freezer.resumed().await;
         Some(self.script.status)
     }
 
+    async fn take_all(&self, steps: &[Step]) {
+        for step in steps {
+            self.freezer.resumed().await;
+            match step {
+                Step::Repeat { times, steps } => self.repeat(*times, steps).await,
+                step => self.take(step).await,
+            }
+        }
+    }
+
+    fn repeat<'a>(&'a self, times: u32, steps: &'a [Step]) -> LocalBoxFuture<'a, ()> {
+        async move {
+            for _ in 0..times {
+                self.take_all(steps).await;
+            }
+        }
+        .boxed_local()
+    }
+
     async fn take(&self, step: &Step) {
+        let here = Endpoint { job: self.job, rank: self.rank };
         match step {
+            // Taken by `take_all`, which can call itself.
+            Step::Repeat { .. } => {}
             Step::Compute(time) => self.use_cpu(*time).await,
+            Step::Send { to, bytes } => {
+                let overhead = self.model.exchange.send(here, *to, *bytes);
+                self.use_cpu(overhead).await;
+            }
+            Step::Receive { from } => self.model.exchange.receive(here, *from).await,
+            Step::Barrier => self.model.exchange.barrier(here, self.size).await,
             Step::Write(stream, data) => self.output(*stream).write(data.clone()).await,
             Step::Echo => {
                 while let Some(data) = self.stdin.read(COPY_BYTES).await {

@@ -40,6 +40,27 @@ pub struct Script {
 pub enum Step {
     /// Uses this much CPU time.
     Compute(Duration),
+    /// Takes these steps so many times.
+    Repeat {
+        /// How many times.
+        times: u32,
+        /// The steps.
+        steps: Vec<Step>,
+    },
+    /// Sends a message to a rank of the job.
+    Send {
+        /// The rank.
+        to: Rank,
+        /// Its length.
+        bytes: u64,
+    },
+    /// Waits for the next message from a rank of the job.
+    Receive {
+        /// The rank.
+        from: Rank,
+    },
+    /// Waits until every rank of the job has come here.
+    Barrier,
     /// Writes; waits while the pipe is full.
     Write(Stream, Bytes),
     /// Copies its standard input to its standard output up to the end.

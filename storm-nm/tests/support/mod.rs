@@ -10,7 +10,7 @@ use std::future::Future;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_nm::modelled::{Model, ModelledHost};
+use storm_nm::modelled::{HostAct, Model, ModelledHost};
 use storm_nm::{JobKey, NmConfig, NmExit, run};
 use storm_primitives::sim::{NetworkConfig, SimNetwork, SimPrimitives, SimRuntime, Simulation};
 use storm_primitives::{NodeId, NodeSet, Primitives, Runtime};
@@ -100,7 +100,7 @@ fn run_once<T: 'static, F: Future<Output = T> + 'static>(
         let (trace, runtime) = (simulation.trace().clone(), primitives.runtime().clone());
         let observer = {
             let runtime = runtime.clone();
-            Rc::new(move |what: &str| trace.record(runtime.now(), node, what))
+            Rc::new(move |act: &HostAct| trace.record(runtime.now(), node, act.to_string()))
         };
         let model = Model { hostname: format!("host{}", node.0), observer, ..model.clone() };
         let host = ModelledHost::new(runtime.clone(), model);

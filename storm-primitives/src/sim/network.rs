@@ -170,7 +170,7 @@ impl SimNetwork {
 
     /// Brings a dead node back with fresh memory, as a new incarnation.
     pub fn rejoin(&self, node: NodeId) -> SimPrimitives {
-        self.network.kill_tasks(node);
+        self.network.end_life(node);
         self.network.join(node);
         self.network.announce_join(node);
         self.node(node)

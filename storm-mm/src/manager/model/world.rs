@@ -164,7 +164,7 @@ impl World {
     fn tell(&mut self, node: NodeId, command: &Command) {
         match command {
             Command::LaunchJob(launch) if self.joined.contains(&node) => {
-                let share = launch.ranks.iter().find(|share| share.node == node).unwrap();
+                let share = launch.ranks.of_node(node).unwrap();
                 let ranks = (0..share.count).map(|index| Rank(share.first.0 + index)).collect();
                 self.parts.insert((node, launch.job, launch.incarnation), (ranks, false));
             }

@@ -11,7 +11,7 @@ use std::io;
 use std::rc::Rc;
 use storm_pl::{Freezer, PlaceSpec};
 use storm_primitives::NodeId;
-use storm_rm::message::{NodeInfo, NodeStatus, Stream};
+use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
 use storm_rm::{Destination, FileSpec, Owner, Rank};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
@@ -89,7 +89,7 @@ impl Host for LiveHost {
         let key = task.key();
         let Some(job) = self.job(key) else { return };
         if stopped {
-            self.switch(&[key], &[]);
+            self.switch(None, &[key], &[]);
         }
         let waiting = self.keeper.waiting(job.pad);
         let mut pls = waiting.into_iter();
@@ -107,7 +107,7 @@ impl Host for LiveHost {
         }
     }
 
-    fn switch(&self, stop: &[JobKey], resume: &[JobKey]) {
+    fn switch(&self, _strobe: Option<&Strobe>, stop: &[JobKey], resume: &[JobKey]) {
         let (stop, resume) = (self.freezers(stop), self.freezers(resume));
         let from: Vec<&Freezer> = stop.iter().map(AsRef::as_ref).collect();
         let to: Vec<&Freezer> = resume.iter().map(AsRef::as_ref).collect();

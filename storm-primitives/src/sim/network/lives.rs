@@ -69,9 +69,12 @@ impl Network {
         self.at(noticed, move |network| network.declare_dead(node, life));
     }
 
-    pub(super) fn kill_tasks(&self, node: NodeId) {
+    /// Ends the present life of a node for a next one: whoever still waits for
+    /// the old one must not wait for ever, however soon the new one comes.
+    pub(super) fn end_life(self: &Rc<Self>, node: NodeId) {
         let life = self.state.borrow().nodes[node.index()].life;
         self.core.kill_group(Group { node, life });
+        self.declare_dead(node, life);
     }
 
     pub(super) fn freeze(self: &Rc<Self>, node: NodeId) {

@@ -1,0 +1,46 @@
+//! Messages between modelled ranks: what they cost is the business of whoever
+//! models the network.
+
+use crate::JobKey;
+use futures_util::future::LocalBoxFuture;
+use std::time::Duration;
+use storm_rm::Rank;
+
+/// One rank of one run of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// The run of the job.
+    pub job: JobKey,
+    /// The rank.
+    pub rank: Rank,
+}
+
+/// The network as the ranks of modelled jobs use it.
+pub trait Exchange {
+    /// A message leaves; the CPU time that this costs the sender.
+    fn send(&self, from: Endpoint, to: Rank, bytes: u64) -> Duration;
+
+    /// Waits for the next message from a rank, and takes it.
+    fn receive(&self, at: Endpoint, from: Rank) -> LocalBoxFuture<'static, ()>;
+
+    /// Enters a barrier of all `size` ranks of the job and waits for its end.
+    fn barrier(&self, at: Endpoint, size: u32) -> LocalBoxFuture<'static, ()>;
+}
+
+/// No network: sending is free, and whoever waits for a message waits for ever.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoExchange;
+
+impl Exchange for NoExchange {
+    fn send(&self, _from: Endpoint, _to: Rank, _bytes: u64) -> Duration {
+        Duration::ZERO
+    }
+
+    fn receive(&self, _at: Endpoint, _from: Rank) -> LocalBoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn barrier(&self, _at: Endpoint, _size: u32) -> LocalBoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}

@@ -1,0 +1,78 @@
+//! What a modelled node does, as whoever watches a simulation is told it.
+
+use crate::JobKey;
+use std::fmt;
+use storm_rm::message::Strobe;
+use storm_rm::{Destination, Rank};
+
+/// One thing that a modelled node did, in the words of the trace when printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostAct {
+    /// A strobe was obeyed: the stops and resumes that follow are its own.
+    Strobe(Strobe),
+    /// The ranks of a job here were told to start; with `stopped`, to wait.
+    Launch {
+        /// The job.
+        job: JobKey,
+        /// Ranks here.
+        ranks: u32,
+        /// They execute nothing before the job is resumed.
+        stopped: bool,
+    },
+    /// A process has ended.
+    Exit {
+        /// The job.
+        job: JobKey,
+        /// The rank.
+        rank: Rank,
+    },
+    /// The context switch stopped a job.
+    Stop(JobKey),
+    /// The context switch resumed a job.
+    Resume(JobKey),
+    /// A signal was sent to every rank of a job.
+    Signal {
+        /// The job.
+        job: JobKey,
+        /// Signal number.
+        signal: i32,
+    },
+    /// Every process of a job was killed.
+    Destroy(JobKey),
+    /// What the ranks of a job left running was killed.
+    End(JobKey),
+    /// A job was forgotten.
+    Forget(JobKey),
+    /// Content was copied to its place.
+    Place(Destination),
+    /// The PMI connection of a rank was closed.
+    ClosePmi {
+        /// The job.
+        job: JobKey,
+        /// The rank.
+        rank: Rank,
+    },
+    /// The node manager has left.
+    Left,
+}
+
+impl fmt::Display for HostAct {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostAct::Strobe(Strobe { partition, row, number, .. }) => {
+                write!(f, "strobe {number} of partition {} to row {}", partition.0, row.0)
+            }
+            HostAct::Launch { job, stopped, .. } => write!(f, "launch {job} stopped={stopped}"),
+            HostAct::Exit { job, rank } => write!(f, "exit {job} {rank}"),
+            HostAct::Stop(job) => write!(f, "stop {job}"),
+            HostAct::Resume(job) => write!(f, "resume {job}"),
+            HostAct::Signal { job, signal } => write!(f, "signal {job} {signal}"),
+            HostAct::Destroy(job) => write!(f, "destroy {job}"),
+            HostAct::End(job) => write!(f, "end {job}"),
+            HostAct::Forget(job) => write!(f, "forget {job}"),
+            HostAct::Place(destination) => write!(f, "placed {destination:?}"),
+            HostAct::ClosePmi { job, rank } => write!(f, "close PMI {job} {rank}"),
+            HostAct::Left => f.write_str("left"),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Where the ranks of a job run, as it travels: runs of consecutive nodes with
+//! equally many ranks each, so that a launch over ten thousand nodes takes a few
+//! bytes.
+
+use crate::Rank;
+use crate::message::NodeRanks;
+use serde::{Deserialize, Serialize};
+use storm_primitives::{MAX_NODES, NodeId};
+use thiserror::Error;
+
+/// The ranks of every node, in order of rank, consecutive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<RankRun>", into = "Vec<RankRun>")]
+pub struct RankMap {
+    runs: Vec<RankRun>,
+}
+
+/// Nodes with consecutive ids and equally many ranks each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankRun {
+    /// The first node.
+    pub node: NodeId,
+    /// How many nodes.
+    pub nodes: u32,
+    /// The first rank of the first node.
+    pub first: Rank,
+    /// How many ranks each node has.
+    pub count: u32,
+}
+
+/// A run that names no ranks, or nodes or ranks that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{} nodes from {} with {} ranks each from {} make no sense", .0.nodes, .0.node, .0.count, .0.first)]
+pub struct RankRunError(RankRun);
+
+impl RankMap {
+    /// The share of each node, in order of rank.
+    pub fn iter(&self) -> impl Iterator<Item = NodeRanks> + '_ {
+        self.runs.iter().flat_map(|run| (0..run.nodes).map(|index| run.share(index)))
+    }
+
+    /// The share of a node, if it has one.
+    pub fn of_node(&self, node: NodeId) -> Option<NodeRanks> {
+        self.runs.iter().find_map(|run| {
+            let index = node.0.checked_sub(run.node.0).filter(|index| *index < run.nodes)?;
+            Some(run.share(index))
+        })
+    }
+
+    /// The runs, in order of rank.
+    pub fn runs(&self) -> &[RankRun] {
+        &self.runs
+    }
+}
+
+impl RankRun {
+    fn share(&self, index: u32) -> NodeRanks {
+        let first = Rank(self.first.0 + index * self.count);
+        NodeRanks { node: NodeId(self.node.0 + index), first, count: self.count }
+    }
+
+    /// Whether the share goes on with this run.
+    fn is_continued_by(&self, share: &NodeRanks) -> bool {
+        share.count == self.count
+            && share.node.0 == self.node.0 + self.nodes
+            && share.first.0 == self.first.0 + self.nodes * self.count
+    }
+
+    fn is_sound(&self) -> bool {
+        let nodes = self.node.0.checked_add(self.nodes);
+        let ranks = self.nodes.checked_mul(self.count);
+        let end = ranks.and_then(|ranks| self.first.0.checked_add(ranks));
+        self.nodes > 0
+            && self.count > 0
+            && nodes.is_some_and(|end| end <= MAX_NODES)
+            && end.is_some()
+    }
+}
+
+impl FromIterator<NodeRanks> for RankMap {
+    fn from_iter<I: IntoIterator<Item = NodeRanks>>(shares: I) -> RankMap {
+        let mut runs: Vec<RankRun> = Vec::new();
+        for share in shares.into_iter().filter(|share| share.count > 0) {
+            match runs.last_mut() {
+                Some(run) if run.is_continued_by(&share) => run.nodes += 1,
+                _ => {
+                    let NodeRanks { node, first, count } = share;
+                    runs.push(RankRun { node, nodes: 1, first, count });
+                }
+            }
+        }
+        RankMap { runs }
+    }
+}
+
+impl TryFrom<Vec<RankRun>> for RankMap {
+    type Error = RankRunError;
+
+    fn try_from(runs: Vec<RankRun>) -> Result<RankMap, RankRunError> {
+        match runs.iter().find(|run| !run.is_sound()) {
+            Some(run) => Err(RankRunError(*run)),
+            None => Ok(RankMap { runs }),
+        }
+    }
+}
+
+impl From<RankMap> for Vec<RankRun> {
+    fn from(map: RankMap) -> Vec<RankRun> {
+        map.runs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(node: u32, first: u32, count: u32) -> NodeRanks {
+        NodeRanks { node: NodeId(node), first: Rank(first), count }
+    }
+
+    #[test]
+    fn equal_shares_of_neighbours_are_one_run_and_come_back() {
+        let shares =
+            [share(1, 0, 2), share(2, 2, 2), share(3, 4, 1), share(5, 5, 1), share(6, 6, 1)];
+        let map: RankMap = shares.iter().cloned().collect();
+        assert_eq!(map.runs().len(), 3);
+        assert_eq!(map.iter().collect::<Vec<_>>(), shares);
+        assert_eq!(map.of_node(NodeId(6)), Some(share(6, 6, 1)));
+        assert_eq!(map.of_node(NodeId(4)), None);
+        let bytes = postcard::to_stdvec(&map).expect("encodes");
+        assert_eq!(postcard::from_bytes::<RankMap>(&bytes), Ok(map));
+    }
+
+    #[test]
+    fn a_large_machine_takes_a_few_bytes() {
+        let map: RankMap = (0..16_384).map(|node| share(node + 1, node * 4, 4)).collect();
+        assert!(postcard::to_stdvec(&map).expect("encodes").len() < 16);
+    }
+
+    #[test]
+    fn hostile_runs_are_refused() {
+        let run = |node, nodes, first, count| RankRun {
+            node: NodeId(node),
+            nodes,
+            first: Rank(first),
+            count,
+        };
+        for bad in [
+            run(1, 0, 0, 1),
+            run(1, 1, 0, 0),
+            run(1, u32::MAX, 0, 1),
+            run(1, 2, u32::MAX - 1, 1),
+            run(1, 60_000, 0, 90_000),
+        ] {
+            let bytes = postcard::to_stdvec(&vec![bad]).expect("encodes");
+            assert!(postcard::from_bytes::<RankMap>(&bytes).is_err(), "{bad:?}");
+        }
+    }
+}

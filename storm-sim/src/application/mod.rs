@@ -1,0 +1,144 @@
+//! What modelled jobs do: applications that compute, exchange messages and wait
+//! for each other, as scripts for the ranks of a modelled node.
+
+mod wavefront;
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use storm_nm::modelled::{RankContext, Script, Step};
+use storm_rm::Rank;
+use wavefront::Grid;
+
+/// Blocks of cells that a wavefront sends on one after the other, unless the
+/// scenario says otherwise: as sweep3d's `mk` and angle blocks in this repository.
+const DEFAULT_BLOCKS: u32 = 10;
+/// Length of a wavefront's boundary message in bytes, unless said otherwise.
+const DEFAULT_MESSAGE_BYTES: u64 = 4096;
+
+fn default_blocks() -> u32 {
+    DEFAULT_BLOCKS
+}
+
+fn default_message_bytes() -> u64 {
+    DEFAULT_MESSAGE_BYTES
+}
+
+/// A modelled application.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Application {
+    /// Every rank computes for so long; zero is the do-nothing program of the
+    /// paper's section 4.2.
+    Compute {
+        /// CPU time of each rank.
+        #[serde(with = "crate::scenario::written_time")]
+        time: Duration,
+    },
+    /// SWEEP3D's pattern: a sweep from one corner of the grid of ranks to the
+    /// other, pipelined in blocks, then one back.
+    #[serde(rename_all = "kebab-case")]
+    Wavefront {
+        /// Sweeps there and back.
+        iterations: u32,
+        /// Blocks of a sweep.
+        #[serde(default = "default_blocks")]
+        blocks: u32,
+        /// CPU time of a rank for one block.
+        #[serde(with = "crate::scenario::written_time")]
+        block_time: Duration,
+        /// Length of a message to a neighbour.
+        #[serde(default = "default_message_bytes")]
+        message_bytes: u64,
+    },
+    /// Compute, then a barrier, again and again.
+    BulkSynchronous {
+        /// How often.
+        iterations: u32,
+        /// CPU time between two barriers.
+        #[serde(with = "crate::scenario::written_time")]
+        compute: Duration,
+    },
+    /// Pairs of ranks send one message to and fro.
+    #[serde(rename_all = "kebab-case")]
+    PingPong {
+        /// How often.
+        iterations: u32,
+        /// Length of the message.
+        message_bytes: u64,
+    },
+}
+
+impl Application {
+    /// The life of one rank.
+    pub(crate) fn script(&self, context: &RankContext<'_>) -> Script {
+        match self {
+            Application::Compute { time } if time.is_zero() => Script::of(Vec::new()),
+            Application::Compute { time } => Script::compute(*time),
+            Application::Wavefront { iterations, blocks, block_time, message_bytes } => {
+                let grid = Grid::of(context.size);
+                let sweep =
+                    |forth| grid.sweep(context.rank, forth, *blocks, *block_time, *message_bytes);
+                repeat(*iterations, vec![sweep(true), sweep(false)])
+            }
+            Application::BulkSynchronous { iterations, compute } => {
+                repeat(*iterations, vec![Step::Compute(*compute), Step::Barrier])
+            }
+            Application::PingPong { iterations, message_bytes } => {
+                repeat(*iterations, ping_pong(context.rank, context.size, *message_bytes))
+            }
+        }
+    }
+
+    /// CPU time of each rank.
+    pub fn work(&self) -> Duration {
+        match self {
+            Application::Compute { time } => *time,
+            Application::Wavefront { iterations, blocks, block_time, .. } => {
+                block_time.saturating_mul(blocks.saturating_mul(2)).saturating_mul(*iterations)
+            }
+            Application::BulkSynchronous { iterations, compute } => {
+                compute.saturating_mul(*iterations)
+            }
+            Application::PingPong { .. } => Duration::ZERO,
+        }
+    }
+}
+
+fn repeat(times: u32, steps: Vec<Step>) -> Script {
+    Script::of(vec![Step::Repeat { times, steps }])
+}
+
+/// The even rank of each pair begins; one without a partner does nothing.
+fn ping_pong(rank: Rank, size: u32, bytes: u64) -> Vec<Step> {
+    let partner = Rank(rank.0 ^ 1);
+    if partner.0 >= size {
+        return Vec::new();
+    }
+    let (send, receive) = (Step::Send { to: partner, bytes }, Step::Receive { from: partner });
+    if rank.0.is_multiple_of(2) { vec![send, receive] } else { vec![receive, send] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_alternate_and_a_lone_rank_does_nothing() {
+        let send = |to| Step::Send { to: Rank(to), bytes: 8 };
+        let receive = |from| Step::Receive { from: Rank(from) };
+        assert_eq!(ping_pong(Rank(0), 3, 8), [send(1), receive(1)]);
+        assert_eq!(ping_pong(Rank(1), 3, 8), [receive(0), send(0)]);
+        assert!(ping_pong(Rank(2), 3, 8).is_empty());
+    }
+
+    #[test]
+    fn the_work_of_a_wavefront_is_that_of_all_its_blocks() {
+        let application = Application::Wavefront {
+            iterations: 3,
+            blocks: 10,
+            block_time: Duration::from_micros(50),
+            message_bytes: 4096,
+        };
+        assert_eq!(application.work(), Duration::from_millis(3));
+    }
+}

@@ -1,0 +1,38 @@
+//! A client of a simulated Machine Manager: its calls, without a socket.
+
+use storm_mm::api::{Call, ManagerRequest, Peer, Reply, reply_channel};
+use storm_rm::{JobId, JobSpec};
+
+/// Room for replies.
+const BUFFER_BYTES: usize = 1 << 20;
+/// Calls that may wait for the manager.
+pub(crate) const CALLS: usize = 64;
+/// Who asks. Simulated jobs belong to one user.
+const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1 };
+
+/// Asks the Machine Manager of one life of a machine.
+#[derive(Clone, Debug)]
+pub struct Client {
+    pub(crate) calls: async_channel::Sender<Call>,
+}
+
+impl Client {
+    /// The only reply to a request; `None` when the manager is gone before it
+    /// answers.
+    pub async fn ask(&self, request: ManagerRequest) -> Option<Reply> {
+        let replies = reply_channel(BUFFER_BYTES);
+        let call = Call { peer: USER, request, replies: replies.sink(1, false) };
+        self.calls.send(call).await.ok()?;
+        replies.next().await.map(|line| line.reply)
+    }
+
+    /// Submits a job: its number, or why it was refused.
+    pub async fn submit(&self, spec: JobSpec) -> Option<Result<JobId, storm_mm::api::ApiError>> {
+        let request = ManagerRequest::Submit { spec: Box::new(spec), attach: false };
+        match self.ask(request).await? {
+            Reply::Submitted { job } => Some(Ok(job)),
+            Reply::Error { error } => Some(Err(error)),
+            _ => None,
+        }
+    }
+}

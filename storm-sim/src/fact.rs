@@ -1,0 +1,70 @@
+//! What happened on the simulated machine, as those who watch it are told.
+
+use storm_mm::job::JobEventKind;
+use storm_nm::modelled::HostAct;
+use storm_primitives::{NodeId, NodeSet};
+use storm_rm::message::Strobe;
+use storm_rm::{JobId, JobIncarnation};
+
+/// One thing that happened.
+#[derive(Clone, Debug)]
+pub enum Fact<'a> {
+    /// The Machine Manager acknowledged a job.
+    Acknowledged(JobId),
+    /// An event of a job became durable.
+    Journal(JobId, &'a JobEventKind),
+    /// A node did something.
+    Host(NodeId, &'a HostAct),
+    /// COMPARE-AND-WRITE found that a run has ended on all its nodes (Algorithm
+    /// 8): its processing elements are free.
+    Terminated(JobIncarnation),
+    /// A COMPARE-AND-WRITE that would write is over.
+    Compared(&'a Compared),
+    /// A node stopped, or was cut off.
+    NodeDown(NodeId),
+    /// A new life of a node began.
+    NodeUp(NodeId),
+    /// The Machine Manager was killed, and every node with it.
+    ManagerDown,
+    /// A Machine Manager starts on the journal, with all nodes anew.
+    ManagerUp,
+    /// Nothing more will happen: nothing may be left.
+    Over,
+}
+
+/// How a COMPARE-AND-WRITE with a write ended, as seen in the memory of the nodes
+/// that live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compared {
+    /// Where it was to write.
+    pub addr: storm_primitives::GlobalAddr,
+    /// What it answered; `None` for a failure.
+    pub answer: Option<bool>,
+    /// The nodes asked.
+    pub asked: NodeSet,
+    /// Of those, the nodes that live and hold the value that was to be written.
+    pub written: NodeSet,
+    /// Of those, the nodes that live and held another value when it was asked and
+    /// hold the value to be written now.
+    pub changed: NodeSet,
+    /// Of those, the nodes that live.
+    pub living: NodeSet,
+}
+
+/// A strobe as a node obeyed it; for checks that compare nodes.
+pub(crate) fn strobe_of(act: &HostAct) -> Option<&Strobe> {
+    match act {
+        HostAct::Strobe(strobe) => Some(strobe),
+        HostAct::Launch { .. }
+        | HostAct::Exit { .. }
+        | HostAct::Stop(_)
+        | HostAct::Resume(_)
+        | HostAct::Signal { .. }
+        | HostAct::Destroy(_)
+        | HostAct::End(_)
+        | HostAct::Forget(_)
+        | HostAct::Place(_)
+        | HostAct::ClosePmi { .. }
+        | HostAct::Left => None,
+    }
+}

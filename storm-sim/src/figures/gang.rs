@@ -1,0 +1,88 @@
+//! Figures 3, 4 and 5: what gang scheduling costs a wavefront application.
+
+use super::FigureError;
+use crate::{Application, HistogramSummary, JobRequest, Machine, profile};
+use std::time::Duration;
+use storm_primitives::Instant;
+use storm_qsnet_sim::Load;
+
+/// Virtual time in which the jobs must be over.
+const LIMIT: Duration = Duration::from_secs(3600);
+
+/// An experiment of several equal jobs at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GangSetup {
+    /// The machine's profile.
+    pub profile: String,
+    /// Nodes.
+    pub nodes: u32,
+    /// Processes of a job on each.
+    pub pes: u32,
+    /// Jobs, all on the same elements: the multiprogramming level.
+    pub mpl: u32,
+    /// The quantum.
+    pub quantum: Duration,
+    /// What each job does.
+    pub application: Application,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// What the jobs took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GangPoint {
+    /// From the order to start the first job to the end of the last, divided by
+    /// the number of jobs: the runtime of Figures 3 to 5.
+    pub runtime: Duration,
+    /// Strobes that the manager issued and at least one node obeyed.
+    pub strobes: u64,
+    /// Strobes that the quantum asks for in that time.
+    pub strobes_due: u64,
+    /// From the issue of a strobe to its switch on each node.
+    pub strobe_to_switch: HistogramSummary,
+    /// From the first to the last node that obeyed each strobe.
+    pub skew: HistogramSummary,
+    /// Events of the simulation.
+    pub events: u64,
+}
+
+/// Runs the jobs.
+///
+/// # Errors
+/// [`FigureError`].
+pub fn gang(setup: &GangSetup) -> Result<GangPoint, FigureError> {
+    let mut config = profile::machine(&setup.profile, setup.seed, setup.nodes, Load::NONE)?;
+    config.pes = setup.pes;
+    config.quantum = setup.quantum;
+    config.mpl = setup.mpl;
+    config.checks = false;
+    let machine = Machine::start(config)?;
+    let request = JobRequest {
+        name: "application".to_owned(),
+        procs: setup.nodes.saturating_mul(setup.pes),
+        binary_bytes: 0,
+        application: setup.application.clone(),
+        requeue: false,
+    };
+    let (this, mpl) = (machine.clone(), setup.mpl);
+    machine.run(LIMIT, async move {
+        this.joined(this.config().nodes).await;
+        for _ in 0..mpl {
+            this.submit(&request).await?;
+        }
+        this.all_ended().await;
+        Ok(())
+    })?;
+    let jobs = machine.jobs();
+    let first = jobs.values().filter_map(|times| times.launched).min().unwrap_or(Instant::ORIGIN);
+    let last = jobs.values().filter_map(|times| times.over()).max().unwrap_or(first);
+    let (together, skew_ns) = (last - first, machine.skew_ns());
+    Ok(GangPoint {
+        runtime: together / mpl.max(1),
+        strobes: skew_ns.len(),
+        strobes_due: (together.as_nanos() / setup.quantum.as_nanos().max(1)) as u64,
+        strobe_to_switch: HistogramSummary::of(&machine.switch_ns()),
+        skew: HistogramSummary::of(&skew_ns),
+        events: machine.events(),
+    })
+}

@@ -1,0 +1,75 @@
+//! What the hosts of a machine take for what they do.
+
+use crate::content::time_of;
+use std::time::Duration;
+use storm_nm::modelled::Activity;
+use storm_primitives::sim::Random;
+use storm_qsnet_sim::HostModel;
+
+/// The times of a machine's hosts. Those of a node that is slowed by a fault are
+/// multiplied by the caller.
+pub trait Hosts {
+    /// The manager's host reads so many bytes of a file.
+    fn read(&self, bytes: u64) -> Duration;
+
+    /// What an activity takes on a node.
+    fn takes(&self, activity: Activity, random: &Random<'_>) -> Duration;
+}
+
+/// Hosts of no particular kind, for tests: each time is drawn evenly up to its
+/// bound, so that there are as many interleavings as there are seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlainHosts {
+    /// Reading or writing a MiB.
+    pub per_mib: Duration,
+    /// From the order to start a rank to its first instruction, at most.
+    pub exec: Duration,
+    /// From the end of a process to its manager's knowing it, at most.
+    pub exit: Duration,
+    /// A node manager's taking up a heartbeat, at most.
+    pub attend: Duration,
+    /// From the stop of one row to the start of the next.
+    pub switch: Duration,
+}
+
+impl Hosts for PlainHosts {
+    fn read(&self, bytes: u64) -> Duration {
+        time_of(self.per_mib, bytes)
+    }
+
+    fn takes(&self, activity: Activity, random: &Random<'_>) -> Duration {
+        let upto = |longest| random.between(Duration::ZERO, longest);
+        match activity {
+            Activity::Attend => upto(self.attend),
+            Activity::Switch => self.switch,
+            Activity::Write { bytes } => time_of(self.per_mib, bytes),
+            Activity::Exec => upto(self.exec),
+            Activity::Exit => upto(self.exit),
+        }
+    }
+}
+
+/// Hosts as a machine profile describes them.
+#[derive(Clone, Debug)]
+pub(crate) struct ProfiledHosts {
+    pub(crate) model: HostModel,
+    /// What a node manager takes for a heartbeat: it keeps up with no shorter
+    /// quantum (section 4.3.1).
+    pub(crate) attend: Duration,
+}
+
+impl Hosts for ProfiledHosts {
+    fn read(&self, bytes: u64) -> Duration {
+        self.model.read(bytes)
+    }
+
+    fn takes(&self, activity: Activity, random: &Random<'_>) -> Duration {
+        match activity {
+            Activity::Attend => self.attend,
+            Activity::Switch => self.model.switch(),
+            Activity::Write { bytes } => self.model.write(bytes, random),
+            Activity::Exec => self.model.fork_exec(random),
+            Activity::Exit => self.model.exit(random),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What must hold at every instant of a simulated machine, one file each. Each
+//! is told every [`Fact`] in order and says when one breaks it.
+
+mod caw_whole;
+mod columns_disjoint;
+mod columns_freed;
+mod gang_start;
+mod no_lost_job;
+mod strobe_order;
+#[cfg(test)]
+mod testing;
+
+pub use caw_whole::CawWhole;
+pub use columns_disjoint::ColumnsDisjoint;
+pub use columns_freed::ColumnsFreed;
+pub use gang_start::GangStart;
+pub use no_lost_job::NoLostJob;
+pub use strobe_order::StrobeOrder;
+
+use crate::Fact;
+use storm_primitives::Instant;
+use thiserror::Error;
+
+/// One thing that must hold.
+pub trait Invariant {
+    /// Its name, for people.
+    fn name(&self) -> &'static str;
+
+    /// Takes note of a fact.
+    ///
+    /// # Errors
+    /// What is wrong, when the fact breaks the invariant.
+    fn note(&mut self, fact: &Fact<'_>) -> Result<(), Broken>;
+}
+
+/// How an invariant was broken, in words.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct Broken(pub String);
+
+/// An invariant that was broken.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("at {at}: {invariant} does not hold")]
+pub struct Violation {
+    /// Which.
+    pub invariant: &'static str,
+    /// When, in virtual time.
+    pub at: Instant,
+    /// How.
+    #[source]
+    pub how: Broken,
+}
+
+/// All of them, for a machine of nodes with `pes` processing elements.
+pub fn all(pes: u32) -> Vec<Box<dyn Invariant>> {
+    vec![
+        Box::new(ColumnsDisjoint::new(pes)),
+        Box::new(GangStart::default()),
+        Box::new(NoLostJob::default()),
+        Box::new(CawWhole),
+        Box::new(StrobeOrder::default()),
+        Box::new(ColumnsFreed::default()),
+    ]
+}
+
+/// Fails with these words.
+fn broken<T>(how: impl Into<String>) -> Result<T, Broken> {
+    Err(Broken(how.into()))
+}

@@ -1,0 +1,108 @@
+//! No job is lost: what was acknowledged is in the journal, a job's life is a
+//! legal one, and when nothing more happens every job has ended.
+
+use super::{Broken, Invariant, broken};
+use crate::Fact;
+use std::collections::BTreeMap;
+use storm_mm::job::JobEventKind;
+use storm_rm::JobId;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct NoLostJob {
+    jobs: BTreeMap<JobId, Stage>,
+}
+
+/// How far the life of a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Waits,
+    Holds,
+    Runs,
+    Ends,
+    Ended,
+}
+
+impl NoLostJob {
+    fn step(&mut self, job: JobId, kind: &JobEventKind) -> Result<(), Broken> {
+        let before = self.jobs.get(&job).copied();
+        let after = match (before, kind) {
+            (None, JobEventKind::Submitted { .. }) => Stage::Waits,
+            (Some(Stage::Waits), JobEventKind::Placed { .. }) => Stage::Holds,
+            (Some(Stage::Holds), JobEventKind::Started { .. }) => Stage::Runs,
+            (Some(Stage::Holds | Stage::Runs | Stage::Ends), JobEventKind::Ending { .. }) => {
+                Stage::Ends
+            }
+            (Some(Stage::Holds | Stage::Runs | Stage::Ends), JobEventKind::Requeued { .. }) => {
+                Stage::Waits
+            }
+            (
+                Some(Stage::Waits | Stage::Holds | Stage::Runs | Stage::Ends),
+                JobEventKind::Ended { .. },
+            ) => Stage::Ended,
+            (before, kind) => {
+                return broken(format!("job {job}, {before:?}, is told {kind:?}"));
+            }
+        };
+        self.jobs.insert(job, after);
+        Ok(())
+    }
+}
+
+impl Invariant for NoLostJob {
+    fn name(&self) -> &'static str {
+        "no job is lost"
+    }
+
+    fn note(&mut self, fact: &Fact<'_>) -> Result<(), Broken> {
+        match fact {
+            Fact::Journal(job, kind) => self.step(*job, kind),
+            Fact::Acknowledged(job) if !self.jobs.contains_key(job) => {
+                broken(format!("job {job} was acknowledged and is not in the journal"))
+            }
+            Fact::Over => {
+                let left = self.jobs.iter().find(|(_, stage)| **stage != Stage::Ended);
+                match left {
+                    Some((job, stage)) => broken(format!("job {job} never ended: {stage:?}")),
+                    None => Ok(()),
+                }
+            }
+            Fact::Acknowledged(_)
+            | Fact::Host(..)
+            | Fact::Terminated(_)
+            | Fact::Compared(_)
+            | Fact::NodeDown(_)
+            | Fact::NodeUp(_)
+            | Fact::ManagerDown
+            | Fact::ManagerUp => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{ended, placed};
+    use super::*;
+
+    #[test]
+    fn an_acknowledgement_without_an_entry_is_found() {
+        assert!(NoLostJob::default().note(&Fact::Acknowledged(JobId(1))).is_err());
+    }
+
+    #[test]
+    fn a_life_out_of_order_is_found() {
+        let mut invariant = NoLostJob::default();
+        assert!(invariant.note(&Fact::Journal(JobId(1), &placed(1, 0, &[1]))).is_err());
+        assert!(invariant.note(&Fact::Journal(JobId(1), &ended())).is_err());
+    }
+
+    #[test]
+    fn a_job_that_never_ends_is_found() {
+        let mut invariant = NoLostJob::default();
+        invariant.jobs.insert(JobId(1), Stage::Waits);
+        let found = invariant.note(&Fact::Over).unwrap_err();
+        assert_eq!(found.0, "job 1 never ended: Waits");
+        invariant.note(&Fact::Journal(JobId(1), &ended())).unwrap();
+        invariant.note(&Fact::Over).unwrap();
+    }
+}

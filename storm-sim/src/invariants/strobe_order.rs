@@ -1,0 +1,108 @@
+//! Strobes have one order everywhere: a node obeys them in the order of their
+//! numbers, each once, and a number means the same row on every node.
+
+use super::{Broken, Invariant, broken};
+use crate::Fact;
+use crate::fact::strobe_of;
+use std::collections::BTreeMap;
+use storm_primitives::NodeId;
+use storm_rm::message::Strobe;
+use storm_rm::{PartitionId, Row};
+
+/// Numbers whose row is remembered: far more than can be under way.
+const REMEMBERED: usize = 1024;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct StrobeOrder {
+    latest: BTreeMap<(NodeId, PartitionId), u64>,
+    rows: BTreeMap<(PartitionId, u64), Row>,
+}
+
+impl StrobeOrder {
+    fn obeyed(&mut self, node: NodeId, strobe: &Strobe) -> Result<(), Broken> {
+        let Strobe { partition, row, number, .. } = *strobe;
+        let latest = self.latest.entry((node, partition)).or_default();
+        if number <= *latest {
+            return broken(format!("{node} obeys strobe {number} after {latest}"));
+        }
+        *latest = number;
+        let known = *self.rows.entry((partition, number)).or_insert(row);
+        if known != row {
+            let (row, known) = (row.0, known.0);
+            return broken(format!("strobe {number} is row {row} on {node}, {known} elsewhere"));
+        }
+        if self.rows.len() > REMEMBERED {
+            self.rows.pop_first();
+        }
+        Ok(())
+    }
+}
+
+impl Invariant for StrobeOrder {
+    fn name(&self) -> &'static str {
+        "strobes have one order everywhere"
+    }
+
+    fn note(&mut self, fact: &Fact<'_>) -> Result<(), Broken> {
+        match fact {
+            Fact::Host(node, act) => match strobe_of(act) {
+                Some(strobe) => self.obeyed(*node, strobe),
+                None => Ok(()),
+            },
+            // A new manager counts from the start. The nodes of a dead one may still
+            // obey what was under way, in order.
+            Fact::ManagerUp => {
+                *self = StrobeOrder::default();
+                Ok(())
+            }
+            Fact::NodeUp(node) => {
+                self.latest.retain(|(other, _), _| other != node);
+                Ok(())
+            }
+            Fact::Acknowledged(_)
+            | Fact::Journal(..)
+            | Fact::Terminated(_)
+            | Fact::Compared(_)
+            | Fact::NodeDown(_)
+            | Fact::ManagerDown
+            | Fact::Over => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use storm_nm::modelled::HostAct;
+
+    fn strobe(number: u64, row: u32) -> HostAct {
+        let partition = PartitionId(0);
+        HostAct::Strobe(Strobe { partition, row: Row(row), number, issued_ns: 0 })
+    }
+
+    #[test]
+    fn a_strobe_that_comes_late_or_twice_is_found() {
+        let mut invariant = StrobeOrder::default();
+        invariant.note(&Fact::Host(NodeId(1), &strobe(3, 0))).unwrap();
+        for number in [2, 3] {
+            assert!(invariant.note(&Fact::Host(NodeId(1), &strobe(number, 0))).is_err());
+        }
+    }
+
+    #[test]
+    fn a_number_with_two_rows_is_found() {
+        let mut invariant = StrobeOrder::default();
+        invariant.note(&Fact::Host(NodeId(1), &strobe(3, 0))).unwrap();
+        let found = invariant.note(&Fact::Host(NodeId(2), &strobe(3, 1))).unwrap_err();
+        assert_eq!(found.0, "strobe 3 is row 1 on n2, 0 elsewhere");
+    }
+
+    #[test]
+    fn a_new_life_may_begin_where_it_likes() {
+        let mut invariant = StrobeOrder::default();
+        invariant.note(&Fact::Host(NodeId(1), &strobe(3, 0))).unwrap();
+        invariant.note(&Fact::NodeUp(NodeId(1))).unwrap();
+        invariant.note(&Fact::Host(NodeId(1), &strobe(3, 0))).unwrap();
+    }
+}

@@ -1,0 +1,37 @@
+//! Facts for the tests of the invariants.
+
+use storm_mm::api::JobState;
+use storm_mm::job::{JobEventKind, Outcome};
+use storm_nm::JobKey;
+use storm_nm::modelled::HostAct;
+use storm_primitives::NodeId;
+use storm_rm::message::NodeRanks;
+use storm_rm::{JobId, JobIncarnation, Rank, Row};
+
+/// A run with two ranks on each of these nodes.
+pub(super) fn placed(incarnation: u32, row: u32, nodes: &[u32]) -> JobEventKind {
+    let share = |(index, node): (usize, &u32)| NodeRanks {
+        node: NodeId(*node),
+        first: Rank(index as u32 * 2),
+        count: 2,
+    };
+    JobEventKind::Placed {
+        incarnation: JobIncarnation(incarnation),
+        ranks: nodes.iter().enumerate().map(share).collect(),
+        row: Row(row),
+        node_list: String::new(),
+    }
+}
+
+pub(super) fn ended() -> JobEventKind {
+    let outcome = Outcome { state: JobState::Completed, exit_code: 0, reason: None };
+    JobEventKind::Ended { outcome, exits: Vec::new() }
+}
+
+pub(super) fn key(job: u64, incarnation: u32) -> JobKey {
+    JobKey { job: JobId(job), incarnation: JobIncarnation(incarnation) }
+}
+
+pub(super) fn launch(job: u64, incarnation: u32) -> HostAct {
+    HostAct::Launch { job: key(job, incarnation), ranks: 2, stopped: false }
+}

@@ -1,0 +1,38 @@
+//! The whole machine in virtual time: the Machine Manager's driver and the Node
+//! Managers as they run live, on modelled hosts and a simulated network, with
+//! modelled applications, under one seed.
+//!
+//! * [`Machine`] is a cluster in one thread; its daemons know no difference.
+//! * [`Application`] is what modelled jobs do.
+//! * [`scenario`] reads a workload with its faults from TOML and runs it.
+//! * [`invariants`] are checked at every step; [`Report`] is what came of a run.
+//!
+//! What this crate does not do: model a network (that is a fabric of
+//! `storm-primitives`), decide about jobs (that is the MM), or print anything.
+
+mod application;
+mod chrome_trace;
+mod client;
+mod content;
+mod fact;
+pub mod figures;
+mod hosts;
+mod interconnect;
+pub mod invariants;
+mod job_record;
+mod machine;
+pub mod profile;
+mod record;
+mod report;
+pub mod scenario;
+mod watched;
+
+pub use application::Application;
+pub use chrome_trace::ChromeTrace;
+pub use client::Client;
+pub use fact::{Compared, Fact};
+pub use hosts::{Hosts, PlainHosts};
+pub use interconnect::MessageCosts;
+pub use job_record::JobTimes;
+pub use machine::{JobRequest, Machine, MachineConfig, MachineError, RunError};
+pub use report::{HistogramSummary, JobReport, Report};

@@ -1,0 +1,205 @@
+//! What a simulated machine is made of, and what it is asked to run.
+
+use crate::content;
+use crate::hosts::Hosts;
+use crate::interconnect::MessageCosts;
+use jiff::Timestamp;
+use std::rc::Rc;
+use std::time::Duration;
+use storm_mm::{CoreConfig, NodeConfig, PartitionConfig, PartitionError};
+use storm_primitives::sim::Fabric;
+use storm_rm::{GlobalPlan, InputSpec, JobSpec, OutputSpec, Owner, PlanConfig, Program};
+use storm_sched::{MplLimit, ParamError, PolicyParams, Quantum};
+use thiserror::Error;
+
+use crate::Application;
+
+/// Nodes at most: four times the paper's largest estimate.
+const NODES_MAX: u32 = 65_536;
+/// Processing elements of a node at most.
+const PES_MAX: u32 = 1024;
+/// Most jobs on the machine at once.
+const JOB_SLOTS: u32 = 256;
+/// Heartbeats that may be under way.
+const HEARTBEAT_SLOTS: u32 = 4;
+/// Largest heartbeat: the ranks of a launch over many nodes must fit.
+const HEARTBEAT_BYTES: u32 = 64 * 1024;
+/// Items that may be under way from one node.
+const REPORT_SLOTS: u32 = 4;
+/// Least length of an item from a node; the ends of all its ranks must fit.
+const REPORT_BYTES: u32 = 4 * 1024;
+const REPORT_BYTES_PER_PE: u32 = 64;
+/// Files that can be transferred at once.
+const CHANNELS: u32 = 2;
+/// Ended jobs that the manager keeps in memory.
+const HISTORY: usize = 10_000;
+
+/// A machine that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MachineError {
+    /// Too few or too many nodes.
+    #[error("a machine of {nodes} nodes is out of range: use 1 to {NODES_MAX}")]
+    Nodes {
+        /// How many were asked for.
+        nodes: u32,
+    },
+    /// Too few or too many processing elements.
+    #[error("nodes of {pes} processing elements are out of range: use 1 to {PES_MAX}")]
+    Pes {
+        /// How many were asked for.
+        pes: u32,
+    },
+    /// The partition makes no sense.
+    #[error("the partition makes no sense")]
+    Partition(#[from] PartitionError),
+    /// The quantum or the multiprogramming limit makes no sense.
+    #[error("the policy cannot work so")]
+    Policy(#[from] ParamError),
+}
+
+/// What a machine is made of.
+#[derive(Clone)]
+pub struct MachineConfig {
+    /// Everything random comes from it.
+    pub seed: u64,
+    /// Compute nodes.
+    pub nodes: u32,
+    /// Processing elements of each.
+    pub pes: u32,
+    /// The policy of its one partition.
+    pub sched: String,
+    /// The quantum.
+    pub quantum: Duration,
+    /// Most rows of the matrix.
+    pub mpl: u32,
+    /// The manager acts at multiples of this only; at once when there is none.
+    pub act_every: Option<Duration>,
+    /// Every node must handle a heartbeat at least this often.
+    pub heartbeat_interval: Duration,
+    /// Bytes of a chunk of a file.
+    pub chunk_bytes: u32,
+    /// Chunks under way.
+    pub chunk_slots: u32,
+    /// The network between the daemons.
+    pub fabric: Rc<dyn Fabric>,
+    /// The network between the ranks.
+    pub messages: MessageCosts,
+    /// The hosts.
+    pub hosts: Rc<dyn Hosts>,
+    /// Check the invariants at every step.
+    pub checks: bool,
+    /// Keep a trace.
+    pub traces: bool,
+}
+
+/// What a machine is asked to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobRequest {
+    /// Its name.
+    pub name: String,
+    /// Ranks.
+    pub procs: u32,
+    /// Length of its program, which is sent to its nodes; 0 where it is on the
+    /// nodes already.
+    pub binary_bytes: u64,
+    /// What it does.
+    pub application: Application,
+    /// Run it again when its node dies.
+    pub requeue: bool,
+}
+
+impl std::fmt::Debug for MachineConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let MachineConfig { seed, nodes, pes, .. } = self;
+        write!(f, "MachineConfig({nodes} nodes of {pes} elements, seed {seed})")
+    }
+}
+
+impl MachineConfig {
+    pub(crate) fn check(&self) -> Result<(), MachineError> {
+        if !(1..=NODES_MAX).contains(&self.nodes) {
+            return Err(MachineError::Nodes { nodes: self.nodes });
+        }
+        if !(1..=PES_MAX).contains(&self.pes) {
+            return Err(MachineError::Pes { pes: self.pes });
+        }
+        self.params().map(|_| ())
+    }
+
+    fn params(&self) -> Result<PolicyParams, MachineError> {
+        Ok(PolicyParams {
+            quantum_us: Quantum::try_from(self.quantum)?,
+            mpl_limit: MplLimit::try_from(self.mpl)?,
+        })
+    }
+
+    pub(super) fn plan(&self) -> GlobalPlan {
+        GlobalPlan::new(PlanConfig {
+            max_nodes: self.nodes,
+            job_slots: JOB_SLOTS,
+            heartbeat_slots: HEARTBEAT_SLOTS,
+            heartbeat_bytes: HEARTBEAT_BYTES,
+            report_slots: REPORT_SLOTS,
+            report_bytes: REPORT_BYTES + REPORT_BYTES_PER_PE * self.pes,
+            channels: CHANNELS,
+            chunk_slots: self.chunk_slots,
+            chunk_bytes: self.chunk_bytes,
+        })
+    }
+
+    pub(crate) fn core(&self) -> CoreConfig {
+        let node = |number| NodeConfig { name: format!("n{number}"), pes: self.pes };
+        CoreConfig {
+            cluster: "simulated".to_owned(),
+            nodes: (1..=self.nodes).map(node).collect(),
+            partitions: vec![PartitionConfig {
+                name: "all".to_owned(),
+                nodes: (0..self.nodes as usize).collect(),
+                sched: self.sched.clone(),
+                // They were checked before the machine was started.
+                params: self.params().unwrap_or_default(),
+                default: true,
+            }],
+            job_slots: JOB_SLOTS,
+            heartbeat_bytes: HEARTBEAT_BYTES as usize,
+            chunk_bytes: self.chunk_bytes,
+            launch_timeout: storm_mm::DEFAULT_LAUNCH_TIMEOUT,
+            kill_grace: Duration::from_millis(100),
+            history_limit: HISTORY,
+            admin_uids: Vec::new(),
+            origin: Timestamp::UNIX_EPOCH,
+            user_name: Rc::new(|_| None),
+        }
+    }
+}
+
+impl JobRequest {
+    /// The job as a client submits it; `application` is its number in the
+    /// machine's table.
+    pub(super) fn spec(&self, application: usize) -> JobSpec {
+        let program = match self.binary_bytes {
+            0 => Program::OnNodes(format!("/bin/{}", self.name).as_str().into()),
+            bytes => Program::Shipped(content::file(&self.name, bytes)),
+        };
+        JobSpec {
+            name: self.name.clone(),
+            owner: Owner { uid: 0, gid: 0 },
+            procs: self.procs,
+            nodes: None,
+            partition: None,
+            sched: None,
+            time_limit: None,
+            program,
+            argv: vec![self.name.as_str().into(), application.to_string().as_str().into()],
+            env: Vec::new(),
+            cwd: "/".into(),
+            umask: 0o022,
+            limits: Vec::new(),
+            files: Vec::new(),
+            // Nobody looks at it: the streams of 65,536 ranks cost memory.
+            output: OutputSpec::Files { stdout: "/dev/null".into(), stderr: None },
+            input: InputSpec::None,
+            requeue: self.requeue,
+        }
+    }
+}

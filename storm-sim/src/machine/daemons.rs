@@ -1,0 +1,135 @@
+//! The daemons of a machine between two starts of its manager.
+
+use super::{Machine, MachineError};
+use crate::client::CALLS;
+use crate::content::EmptyContents;
+use crate::watched::Watched;
+use crate::{Client, Fact};
+use std::rc::Rc;
+use std::time::Duration;
+use storm_mm::Core;
+use storm_mm::driver::{self, DriverConfig};
+use storm_nm::modelled::{Model, ModelledHost, RankContext, Script};
+use storm_nm::{ExitReason, NmConfig};
+use storm_primitives::sim::SimNetwork;
+use storm_primitives::{NodeId, PrimitiveError, Primitives, Runtime};
+use storm_rm::remote_queue::EnqueueError;
+
+/// Hundredths of a whole.
+const WHOLE_PERCENT: u32 = 100;
+
+/// The network, the nodes and the client of one life of the manager.
+pub(super) struct Life {
+    pub(super) network: SimNetwork,
+    pub(super) client: Client,
+}
+
+impl Machine {
+    /// Starts a manager on the journal, and all nodes.
+    pub(super) fn start_daemons(&self) -> Result<(), MachineError> {
+        let inner = &self.inner;
+        let (config, plan) = (&inner.config, &inner.plan);
+        self.end_nodes();
+        inner.record.note(Fact::ManagerUp);
+        let network = SimNetwork::with_fabric(
+            &inner.simulation,
+            config.nodes,
+            &plan.layout,
+            config.fabric.clone(),
+        );
+        let (calls, requests) = async_channel::bounded(CALLS);
+        let client = Client { calls };
+        let life = Life { network, client };
+        for node in (1..=config.nodes).map(NodeId) {
+            self.start_node(&life, node);
+        }
+        let own = life.network.node(NodeId::MM);
+        let runtime = own.runtime().clone();
+        let core = Core::new(config.core(), inner.journal.entries(), runtime.now())?;
+        let mm = Watched::new(own, life.network.clone(), plan, inner.record.clone());
+        let contents =
+            EmptyContents::new(runtime.clone(), config.chunk_bytes, config.hosts.clone());
+        let (plan, journal, record) = (plan.clone(), inner.journal.clone(), inner.record.clone());
+        let settings = DriverConfig {
+            heartbeat_interval: config.heartbeat_interval,
+            act_every: config.act_every,
+            ..DriverConfig::default()
+        };
+        let task = runtime.spawn(async move {
+            let ended = driver::run(mm, plan, core, journal, contents, requests, settings).await;
+            // Nobody shuts a simulated cluster down.
+            record.fail("the manager runs", format!("it stopped: {ended:?}"));
+        });
+        task.detach();
+        *inner.life.borrow_mut() = Some(life);
+        inner.manager_up.set(true);
+        Ok(())
+    }
+
+    /// Ends the nodes of the former manager, if there was one: new ones come.
+    fn end_nodes(&self) {
+        let Some(life) = self.inner.life.borrow_mut().take() else { return };
+        for node in (1..=self.inner.config.nodes).map(NodeId) {
+            life.network.kill(node);
+            self.inner.record.note(Fact::NodeUp(node));
+        }
+    }
+
+    /// Starts the node manager of the present life of a node.
+    pub(super) fn start_node(&self, life: &Life, node: NodeId) {
+        let primitives = life.network.node(node);
+        let runtime = primitives.runtime().clone();
+        let host = ModelledHost::new(runtime.clone(), self.model(node, &life.network));
+        let (plan, record) = (self.inner.plan.clone(), self.inner.record.clone());
+        let task = runtime.spawn(async move {
+            let config = NmConfig { switch_records: 0, ..NmConfig::default() };
+            let exit = storm_nm::run(primitives, plan, host, config).await;
+            match exit.reason {
+                // It was cut off; what comes next is up to the faults.
+                ExitReason::Disconnected
+                | ExitReason::Shutdown
+                | ExitReason::Unreachable(EnqueueError::Network(
+                    PrimitiveError::Disconnected | PrimitiveError::NodesDead { .. },
+                )) => {}
+                reason @ (ExitReason::Unreachable(_)
+                | ExitReason::Heartbeat(_)
+                | ExitReason::HostLost
+                | ExitReason::NoPlace { .. }) => {
+                    record.fail("a node manager runs", format!("that of {node} left: {reason}"));
+                }
+            }
+        });
+        task.detach();
+    }
+
+    fn model(&self, node: NodeId, network: &SimNetwork) -> Model {
+        let config = &self.inner.config;
+        let (hosts, network) = (config.hosts.clone(), network.clone());
+        let world = self.runtime();
+        let applications = self.inner.applications.clone();
+        let record = self.inner.record.clone();
+        Model {
+            hostname: format!("n{}", node.0),
+            pes: config.pes,
+            prepare_time: Duration::ZERO,
+            exec_time: Duration::ZERO,
+            write_time_per_byte: Duration::ZERO,
+            check_content: false,
+            program: Rc::new(move |context| script(&applications.borrow(), context)),
+            extra: Rc::new(move |activity| {
+                let takes = hosts.takes(activity, &world.random());
+                takes.saturating_mul(network.slow_percent(node)) / WHOLE_PERCENT
+            }),
+            exchange: Rc::new(self.inner.interconnect.clone()),
+            observer: Rc::new(move |act| record.note(Fact::Host(node, act))),
+            ..Model::default()
+        }
+    }
+}
+
+/// What a rank does: the application whose number its arguments name.
+fn script(applications: &[crate::Application], context: &RankContext<'_>) -> Script {
+    let number = context.argv.get(1).and_then(|arg| arg.to_string_lossy().parse::<usize>().ok());
+    let application = number.and_then(|number| applications.get(number));
+    application.map_or_else(|| Script::of(Vec::new()), |application| application.script(context))
+}

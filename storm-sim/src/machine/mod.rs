@@ -1,0 +1,353 @@
+//! A cluster in one thread: the real Machine Manager and the real Node Managers,
+//! on a simulated network and modelled hosts.
+//!
+//! Nodes and the manager can be killed, frozen and brought back while it runs.
+
+mod config;
+mod daemons;
+mod journal;
+
+pub use config::{JobRequest, MachineConfig, MachineError};
+
+use crate::interconnect::Interconnect;
+use crate::invariants::Violation;
+use crate::record::{Record, RecordConfig};
+use crate::{Application, ChromeTrace, Client, Fact, JobTimes};
+use daemons::Life;
+use futures_util::future::{Either, select};
+use hdrhistogram::Histogram;
+use journal::RecordedJournal;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+use storm_mm::api::{ManagerRequest, Reply};
+use storm_primitives::sim::{NodeFault, SimError, SimRuntime, Simulation};
+use storm_primitives::{Instant, NodeId, Runtime};
+use storm_rm::{GlobalPlan, JobId};
+use thiserror::Error;
+
+/// Between two looks at whether the nodes have joined.
+const JOIN_PAUSE: Duration = Duration::from_millis(1);
+/// How long a submission may wait for an acknowledgement before it is made again:
+/// the manager may have died over it.
+const ACKNOWLEDGED: Duration = Duration::from_secs(1);
+
+/// Why a run came to no good end.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RunError {
+    /// An invariant does not hold.
+    #[error("the machine broke a promise")]
+    Violation(#[from] Violation),
+    /// Nothing can happen any more, or too much does.
+    #[error("the simulation cannot go on")]
+    Simulation(#[from] SimError),
+    /// It did not end in the virtual time it was given.
+    #[error("not over after {limit:?} of virtual time: {left} jobs have not ended")]
+    Hangs {
+        /// The time it was given.
+        limit: Duration,
+        /// Jobs left.
+        left: usize,
+    },
+    /// A job of the workload was refused.
+    #[error("job {name} was refused: {why}")]
+    Refused {
+        /// Its name.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// The machine healed, and could not run a job.
+    #[error("after all faults were healed, a fresh job over the whole machine ended {how}")]
+    NotHealed {
+        /// How it ended.
+        how: String,
+    },
+}
+
+/// A running cluster. Clones are the same machine.
+#[derive(Clone)]
+pub struct Machine {
+    inner: Rc<Inner>,
+}
+
+struct Inner {
+    config: MachineConfig,
+    simulation: Simulation,
+    plan: GlobalPlan,
+    record: Rc<Record>,
+    journal: RecordedJournal,
+    applications: Rc<RefCell<Vec<Application>>>,
+    interconnect: Interconnect,
+    /// The daemons and the network since the last start of the manager.
+    life: RefCell<Option<Life>>,
+    manager_up: Cell<bool>,
+}
+
+impl Machine {
+    /// Starts all daemons; nodes join while it runs.
+    ///
+    /// # Errors
+    /// [`MachineError`] when the configuration makes no sense.
+    pub fn start(config: MachineConfig) -> Result<Machine, MachineError> {
+        config.check()?;
+        let simulation = Simulation::new(config.seed);
+        // What the network says of every operation is not the machine's trace.
+        simulation.trace().silence(true);
+        let runtime = simulation.runtime();
+        let record = RecordConfig {
+            nodes: config.nodes,
+            pes: config.pes,
+            checks: config.checks,
+            traces: config.traces,
+        };
+        let record = Rc::new(Record::new(runtime.clone(), record));
+        let interconnect = Interconnect::new(runtime, config.messages);
+        let inner = Inner {
+            plan: config.plan(),
+            journal: RecordedJournal::new(record.clone(), interconnect.clone()),
+            interconnect,
+            record,
+            applications: Rc::default(),
+            life: RefCell::new(None),
+            manager_up: Cell::new(false),
+            simulation,
+            config,
+        };
+        let machine = Machine { inner: Rc::new(inner) };
+        machine.start_daemons()?;
+        Ok(machine)
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> &MachineConfig {
+        &self.inner.config
+    }
+
+    /// The virtual time.
+    pub fn now(&self) -> Instant {
+        self.runtime().now()
+    }
+
+    /// The clock and executor of what happens outside the machine.
+    pub fn runtime(&self) -> SimRuntime {
+        self.inner.simulation.runtime()
+    }
+
+    /// A random number below `bound`, from the seed.
+    pub fn random_below(&self, bound: u64) -> u64 {
+        self.inner.simulation.random_below(bound)
+    }
+
+    /// Runs the world until `scenario` is over.
+    ///
+    /// # Errors
+    /// [`RunError`]: also that of the scenario itself.
+    pub fn run<T: 'static>(
+        &self,
+        limit: Duration,
+        scenario: impl Future<Output = Result<T, RunError>> + 'static,
+    ) -> Result<T, RunError> {
+        let (record, runtime) = (self.inner.record.clone(), self.runtime());
+        let watched = async move {
+            let violated = pin!(async {
+                while record.violation().is_none() {
+                    record.changed().await;
+                }
+            });
+            let timed = pin!(runtime.timeout(limit, scenario));
+            match select(timed, violated).await {
+                Either::Left((Some(result), _)) => result,
+                Either::Left((None, _)) => {
+                    Err(RunError::Hangs { limit, left: record.unfinished() })
+                }
+                Either::Right(..) => Err(RunError::Hangs { limit, left: record.unfinished() }),
+            }
+        };
+        let result = self.inner.simulation.run(watched)?;
+        match self.inner.record.violation() {
+            Some(violation) => Err(violation.into()),
+            None => result,
+        }
+    }
+
+    /// Waits until so many nodes have joined.
+    pub async fn joined(&self, nodes: u32) {
+        loop {
+            if self.nodes_up().await.is_some_and(|up| up >= nodes) {
+                return;
+            }
+            self.runtime().sleep(JOIN_PAUSE).await;
+        }
+    }
+
+    /// How many nodes the manager knows to be up; `None` while there is none.
+    pub async fn nodes_up(&self) -> Option<u32> {
+        let client = self.client()?;
+        let asked = pin!(client.ask(ManagerRequest::Status));
+        match self.runtime().timeout(ACKNOWLEDGED, asked).await?? {
+            Reply::Status { status } => Some(status.nodes_up),
+            _ => None,
+        }
+    }
+
+    /// The client of the present life of the manager.
+    pub fn client(&self) -> Option<Client> {
+        let life = self.inner.life.borrow();
+        life.as_ref().filter(|_| self.inner.manager_up.get()).map(|life| life.client.clone())
+    }
+
+    /// Submits a job, again and again until some manager acknowledges it.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`].
+    pub async fn submit(&self, request: &JobRequest) -> Result<JobId, RunError> {
+        let application = {
+            let mut all = self.inner.applications.borrow_mut();
+            all.push(request.application.clone());
+            all.len() - 1
+        };
+        let spec = request.spec(application);
+        loop {
+            let Some(client) = self.client() else {
+                self.runtime().sleep(JOIN_PAUSE).await;
+                continue;
+            };
+            let asked = pin!(client.submit(spec.clone()));
+            match self.runtime().timeout(ACKNOWLEDGED, asked).await.flatten() {
+                Some(Ok(job)) => {
+                    self.inner.record.note(Fact::Acknowledged(job));
+                    return Ok(job);
+                }
+                Some(Err(error)) => {
+                    let why = error.why.map(|why| format!(": {why}")).unwrap_or_default();
+                    let why = format!("{}{why}", error.message);
+                    return Err(RunError::Refused { name: request.name.clone(), why });
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Waits until a job is over; its times.
+    pub async fn ended(&self, job: JobId) -> JobTimes {
+        loop {
+            if let Some(times) = self.job(job).filter(|times| times.ended.is_some()) {
+                return times;
+            }
+            self.inner.record.changed().await;
+        }
+    }
+
+    /// Waits until the manager knows that a job is over, though how each of its
+    /// ranks ended may still be on its way; its times.
+    pub async fn over_first(&self, job: JobId) -> JobTimes {
+        loop {
+            if let Some(times) = self.job(job).filter(|times| times.over().is_some()) {
+                return times;
+            }
+            self.inner.record.changed().await;
+        }
+    }
+
+    /// Waits until every job that the manager knows is over.
+    pub async fn all_ended(&self) {
+        while self.inner.record.unfinished() > 0 {
+            self.inner.record.changed().await;
+        }
+    }
+
+    /// The times of a job so far.
+    pub fn job(&self, job: JobId) -> Option<JobTimes> {
+        self.inner.record.job(job)
+    }
+
+    /// The times of all jobs so far.
+    pub fn jobs(&self) -> BTreeMap<JobId, JobTimes> {
+        self.inner.record.jobs()
+    }
+
+    /// Nanoseconds from the issue of a strobe to its switch on each node.
+    pub fn switch_ns(&self) -> Histogram<u64> {
+        self.inner.record.switch_ns()
+    }
+
+    /// Nanoseconds from the first to the last node that obeyed each strobe.
+    pub fn skew_ns(&self) -> Histogram<u64> {
+        self.inner.record.skew_ns()
+    }
+
+    /// Events of the simulation so far: tasks polled and network events.
+    pub fn events(&self) -> u64 {
+        let effort = self.inner.simulation.effort();
+        effort.polls + effort.calls
+    }
+
+    /// Facts noted so far.
+    pub fn facts(&self) -> u64 {
+        self.inner.record.facts()
+    }
+
+    /// Nothing more will happen: what must not be left is looked for.
+    pub fn over(&self) {
+        self.inner.record.note(Fact::Over);
+    }
+
+    /// The trace, if one was asked for.
+    pub fn take_trace(&self) -> Option<ChromeTrace> {
+        self.inner.record.take_trace()
+    }
+
+    /// Stops a node for ever.
+    pub fn kill(&self, node: NodeId) {
+        if let Some(life) = &*self.inner.life.borrow() {
+            life.network.kill(node);
+        }
+        self.inner.record.note(Fact::NodeDown(node));
+    }
+
+    /// Does something to a node or its link. A node that is killed must be killed
+    /// with [`kill`](Self::kill), which takes note of it.
+    pub fn inflict(&self, node: NodeId, fault: NodeFault) {
+        if let Some(life) = &*self.inner.life.borrow() {
+            life.network.inflict(node, fault);
+        }
+    }
+
+    /// Brings a node back with a fresh memory, whatever became of its last life.
+    pub fn rejoin(&self, node: NodeId) {
+        if let Some(life) = &*self.inner.life.borrow() {
+            life.network.rejoin(node);
+            self.inner.record.note(Fact::NodeUp(node));
+            self.start_node(life, node);
+        }
+    }
+
+    /// Kills the Machine Manager; the cluster is gone with it.
+    pub fn kill_manager(&self) {
+        self.inner.manager_up.set(false);
+        if let Some(life) = &*self.inner.life.borrow() {
+            life.network.kill(NodeId::MM);
+        }
+        self.inner.record.note(Fact::ManagerDown);
+    }
+
+    /// Starts a manager on the journal of the former one, and all nodes anew.
+    ///
+    /// # Errors
+    /// None for a configuration that the machine was started with.
+    pub fn restart_manager(&self) -> Result<(), MachineError> {
+        if !self.inner.manager_up.get() {
+            self.start_daemons()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the manager runs.
+    pub fn manager_is_up(&self) -> bool {
+        self.inner.manager_up.get()
+    }
+}

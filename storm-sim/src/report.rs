@@ -1,0 +1,149 @@
+//! What came of a run: the times of its jobs, of its strobes, and what it took to
+//! simulate them.
+
+use crate::{JobTimes, Machine};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::time::Duration;
+use storm_mm::api::LaunchBreakdown;
+use storm_rm::JobId;
+
+/// What came of a run. The same for the same scenario and seed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// Nodes.
+    pub nodes: u32,
+    /// Processing elements of each.
+    pub pes: u32,
+    /// Virtual time in milliseconds.
+    pub virtual_ms: f64,
+    /// Things that happened, as the invariants were told.
+    pub facts: u64,
+    /// Events of the simulation: tasks polled and network events.
+    pub events: u64,
+    /// The jobs, in order of their number.
+    pub jobs: Vec<JobReport>,
+    /// From the issue of a strobe to its switch on each node.
+    pub strobe_to_switch: HistogramSummary,
+    /// From the first to the last node that obeyed each strobe.
+    pub skew: HistogramSummary,
+}
+
+/// One job. Times are in milliseconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JobReport {
+    /// Its number.
+    pub job: u64,
+    /// Its name.
+    pub name: String,
+    /// Its ranks.
+    pub procs: u32,
+    /// Its nodes.
+    pub nodes: usize,
+    /// How it ended.
+    pub state: String,
+    /// Why, where that needs saying.
+    pub reason: Option<String>,
+    /// When it was submitted.
+    pub submitted_ms: f64,
+    /// From its submission to its place in the matrix.
+    pub wait_ms: Option<f64>,
+    /// From its place in the matrix to the order to start its ranks: the send time
+    /// of the paper's Fig. 2.
+    pub send_ms: Option<f64>,
+    /// From then to the manager's knowing its end: the execution time of Fig. 2.
+    pub exec_ms: Option<f64>,
+    /// From its submission to its end as the manager first knew it.
+    pub response_ms: Option<f64>,
+    /// The response divided by the CPU time of a rank.
+    pub slowdown: Option<f64>,
+    /// How often it was put back in the queue.
+    pub requeued: u32,
+    /// Where the time of the launch went, as the manager measured it.
+    pub breakdown: Option<LaunchBreakdown>,
+}
+
+/// A histogram in brief. Times are in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct HistogramSummary {
+    /// Samples.
+    pub count: u64,
+    /// Smallest.
+    pub min_us: f64,
+    /// Median.
+    pub p50_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// 99.9th percentile.
+    pub p999_us: f64,
+    /// Largest.
+    pub max_us: f64,
+}
+
+impl Report {
+    /// What came of a machine's run so far. `work` gives the CPU time of a rank of
+    /// a job by its name.
+    pub fn of(machine: &Machine, work: impl Fn(&str) -> Option<Duration>) -> Report {
+        let config = machine.config();
+        let jobs = machine.jobs();
+        Report {
+            seed: config.seed,
+            nodes: config.nodes,
+            pes: config.pes,
+            virtual_ms: milliseconds(machine.now().since_origin()),
+            facts: machine.facts(),
+            events: machine.events(),
+            jobs: jobs.iter().map(|(id, times)| job(*id, times, work(&times.name))).collect(),
+            strobe_to_switch: HistogramSummary::of(&machine.switch_ns()),
+            skew: HistogramSummary::of(&machine.skew_ns()),
+        }
+    }
+}
+
+impl HistogramSummary {
+    /// Of a histogram of nanoseconds.
+    pub fn of(histogram: &Histogram<u64>) -> HistogramSummary {
+        if histogram.is_empty() {
+            return HistogramSummary::default();
+        }
+        let us = |ns: u64| ns as f64 / 1e3;
+        HistogramSummary {
+            count: histogram.len(),
+            min_us: us(histogram.min()),
+            p50_us: us(histogram.value_at_quantile(0.5)),
+            p99_us: us(histogram.value_at_quantile(0.99)),
+            p999_us: us(histogram.value_at_quantile(0.999)),
+            max_us: us(histogram.max()),
+        }
+    }
+}
+
+fn job(id: JobId, times: &JobTimes, work: Option<Duration>) -> JobReport {
+    let response = times.over().map(|over| over - times.submitted);
+    let slowdown = |response: Duration| {
+        let work = work.filter(|work| !work.is_zero())?;
+        Some(response.as_secs_f64() / work.as_secs_f64())
+    };
+    JobReport {
+        job: id.0,
+        name: times.name.clone(),
+        procs: times.procs,
+        nodes: times.nodes,
+        state: times.state.map_or_else(|| "UNFINISHED".to_owned(), |state| state.to_string()),
+        reason: times.reason.clone(),
+        submitted_ms: milliseconds(times.submitted.since_origin()),
+        wait_ms: times.placed.map(|placed| milliseconds(placed - times.submitted)),
+        send_ms: times.send().map(milliseconds),
+        exec_ms: times.exec().map(milliseconds),
+        response_ms: response.map(milliseconds),
+        slowdown: response.and_then(slowdown),
+        requeued: times.requeued,
+        breakdown: times.breakdown,
+    }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e6
+}

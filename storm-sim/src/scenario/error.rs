@@ -1,0 +1,89 @@
+//! Why a scenario cannot be run, for its author.
+
+use crate::MachineError;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// A scenario that makes no sense.
+#[derive(Debug, Error)]
+pub enum ScenarioError {
+    /// It cannot be read.
+    #[error("the scenario {path} cannot be read")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It is not what a scenario looks like.
+    #[error("the scenario cannot be understood")]
+    Parse(#[from] toml::de::Error),
+    /// The machine makes no sense.
+    #[error("there can be no such machine")]
+    Machine(#[from] MachineError),
+    /// The profile makes no such machine.
+    #[error("the profile makes no such machine")]
+    Profile(#[from] storm_qsnet_sim::MachineError),
+    /// The simulated network failed an operation that nothing disturbed.
+    #[error("the simulated network failed")]
+    Network(#[from] storm_primitives::PrimitiveError),
+    /// A job does not fit.
+    #[error(
+        "job {name:?} has {procs} ranks; the machine has {elements} processing elements: \
+         make the job smaller or the machine larger"
+    )]
+    JobTooLarge {
+        /// Its name.
+        name: String,
+        /// Its ranks.
+        procs: u32,
+        /// Nodes times processing elements.
+        elements: u64,
+    },
+    /// A job without ranks.
+    #[error("job {name:?} has no ranks: `procs` counts from 1")]
+    EmptyJob {
+        /// Its name.
+        name: String,
+    },
+    /// A workload without jobs.
+    #[error("the scenario has no job: add a [[job]] or [generated-jobs]")]
+    NoJob,
+    /// A fault of a node that is not there.
+    #[error("a fault at {at:?} names node {node}; the machine has nodes 1 to {nodes}")]
+    NoSuchNode {
+        /// When.
+        at: std::time::Duration,
+        /// The node.
+        node: u32,
+        /// Nodes of the machine.
+        nodes: u32,
+    },
+    /// A fault that needs a node and names none.
+    #[error("a fault {kind:?} at {at:?} needs a node: add `node = N`")]
+    NodeMissing {
+        /// When.
+        at: std::time::Duration,
+        /// What.
+        kind: super::FaultKind,
+    },
+    /// A rate that is none.
+    #[error("{name} = {rate}: a rate is a number from 0 to {most} per second")]
+    Rate {
+        /// Which.
+        name: &'static str,
+        /// As given.
+        rate: f64,
+        /// Largest.
+        most: f64,
+    },
+    /// A profile that does not exist.
+    #[error("there is no machine profile {name:?}: use one of {known}")]
+    UnknownProfile {
+        /// The name.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+}

@@ -1,0 +1,295 @@
+//! A scenario as it is written.
+
+use super::{Fault, RandomFaults, ScenarioError};
+use crate::profile;
+use crate::{Application, JobRequest, MachineConfig};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::time::Duration;
+use storm_qsnet_sim::Load;
+
+/// Bytes of a MiB.
+const MIB: u64 = 1 << 20;
+
+/// A machine, what it is to run, and what is to go wrong.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Scenario {
+    /// For people.
+    #[serde(default)]
+    pub title: String,
+    /// The seed, unless the command names another.
+    #[serde(default)]
+    pub seed: u64,
+    /// Virtual time in which everything must be over.
+    #[serde(default = "an_hour", with = "super::written_time")]
+    pub limit: Duration,
+    /// The machine.
+    pub machine: MachineEntry,
+    /// Jobs one by one.
+    #[serde(default, rename = "job")]
+    pub jobs: Vec<JobEntry>,
+    /// Jobs from the seed.
+    pub generated_jobs: Option<GeneratedJobs>,
+    /// Faults one by one.
+    #[serde(default, rename = "fault")]
+    pub faults: Vec<Fault>,
+    /// Faults from the seed.
+    pub random_faults: Option<RandomFaults>,
+}
+
+/// The machine of a scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct MachineEntry {
+    /// The profile that says how fast everything is.
+    pub profile: String,
+    /// What burdens it beside its jobs (section 4.2.2).
+    #[serde(default)]
+    pub load: Load,
+    /// Nodes.
+    pub nodes: u32,
+    /// Processing elements of each; those of the profile when left out.
+    pub pes: Option<u32>,
+    /// The policy.
+    #[serde(default = "gang")]
+    pub sched: String,
+    /// The quantum.
+    #[serde(default = "fifty_ms", with = "super::written_time")]
+    pub quantum: Duration,
+    /// Most rows of the matrix.
+    #[serde(default = "two")]
+    pub mpl: u32,
+    /// The manager acts at multiples of this only, as the paper's does; at once
+    /// when left out.
+    #[serde(default, with = "super::written_time::optional")]
+    pub act_every: Option<Duration>,
+    /// KiB of a chunk of a file.
+    pub chunk_kib: Option<u32>,
+    /// Check the invariants at every step.
+    #[serde(default = "yes")]
+    pub checks: bool,
+}
+
+/// A job of a scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct JobEntry {
+    /// Its name.
+    pub name: String,
+    /// When it is submitted, after the nodes have joined.
+    #[serde(default, with = "super::written_time")]
+    pub at: Duration,
+    /// How many of it.
+    #[serde(default = "one")]
+    pub copies: u32,
+    /// Its ranks; all elements of the machine when left out.
+    pub procs: Option<u32>,
+    /// MiB of its program; 0 where it is on the nodes.
+    #[serde(default)]
+    pub binary_mib: f64,
+    /// Run it again when its node dies.
+    #[serde(default)]
+    pub requeue: bool,
+    /// What it does.
+    pub application: Application,
+}
+
+/// Jobs drawn from the seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct GeneratedJobs {
+    /// How many.
+    pub count: u32,
+    /// Mean time between two submissions.
+    #[serde(with = "super::written_time")]
+    pub mean_interarrival: Duration,
+    /// Most ranks; all elements of the machine when left out.
+    pub max_procs: Option<u32>,
+    /// Longest computation.
+    #[serde(with = "super::written_time")]
+    pub max_work: Duration,
+    /// MiB of the largest program.
+    #[serde(default)]
+    pub max_binary_mib: f64,
+}
+
+/// A job and when it is submitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Arrival {
+    pub(super) at: Duration,
+    pub(super) request: JobRequest,
+}
+
+fn an_hour() -> Duration {
+    Duration::from_secs(3600)
+}
+
+fn gang() -> String {
+    "gang".to_owned()
+}
+
+fn fifty_ms() -> Duration {
+    Duration::from_millis(50)
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn two() -> u32 {
+    2
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Scenario {
+    /// Reads a scenario.
+    ///
+    /// # Errors
+    /// [`ScenarioError`]: it cannot be read, understood, or run.
+    pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ScenarioError::Read { path: path.to_owned(), source })?;
+        Scenario::parse(&text)
+    }
+
+    /// Reads a scenario from its text.
+    ///
+    /// # Errors
+    /// [`ScenarioError`].
+    pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+        let scenario: Scenario = toml::from_str(text)?;
+        scenario.check()?;
+        Ok(scenario)
+    }
+
+    /// Whether it can be run.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] says why not.
+    pub fn check(&self) -> Result<(), ScenarioError> {
+        let config = self.config(self.seed)?;
+        config.check()?;
+        storm_mm_check(&config)?;
+        if self.jobs.is_empty() && self.generated_jobs.is_none() {
+            return Err(ScenarioError::NoJob);
+        }
+        let elements = u64::from(config.nodes) * u64::from(config.pes);
+        let largest = self.generated_jobs.as_ref().and_then(|jobs| jobs.max_procs);
+        let named = self.jobs.iter().filter_map(|job| Some((job.name.as_str(), job.procs?)));
+        for (name, procs) in named.chain(largest.map(|procs| ("generated", procs))) {
+            let name = name.to_owned();
+            if procs == 0 {
+                return Err(ScenarioError::EmptyJob { name });
+            }
+            if u64::from(procs) > elements {
+                return Err(ScenarioError::JobTooLarge { name, procs, elements });
+            }
+        }
+        self.faults.iter().try_for_each(|fault| fault.check(config.nodes))?;
+        self.random_faults.iter().try_for_each(RandomFaults::check)
+    }
+
+    /// The machine under a seed.
+    ///
+    /// # Errors
+    /// [`ScenarioError::UnknownProfile`].
+    pub fn config(&self, seed: u64) -> Result<MachineConfig, ScenarioError> {
+        let entry = &self.machine;
+        if entry.nodes == 0 {
+            return Err(crate::MachineError::Nodes { nodes: 0 }.into());
+        }
+        let base = profile::machine(&entry.profile, seed, entry.nodes, entry.load)?;
+        Ok(MachineConfig {
+            pes: entry.pes.unwrap_or(base.pes),
+            sched: entry.sched.clone(),
+            quantum: entry.quantum,
+            mpl: entry.mpl,
+            act_every: entry.act_every,
+            chunk_bytes: entry.chunk_kib.map_or(base.chunk_bytes, |kib| kib.saturating_mul(1024)),
+            checks: entry.checks,
+            ..base
+        })
+    }
+
+    /// Whether anything is to go wrong.
+    pub fn has_faults(&self) -> bool {
+        !self.faults.is_empty() || self.random_faults.is_some()
+    }
+
+    /// All jobs in order of their submission; `random` gives a number below its
+    /// argument.
+    pub(super) fn arrivals(&self, elements: u32, random: impl Fn(u64) -> u64) -> Vec<Arrival> {
+        let mut arrivals: Vec<Arrival> = Vec::new();
+        for job in &self.jobs {
+            let request = JobRequest {
+                name: job.name.clone(),
+                procs: job.procs.unwrap_or(elements),
+                binary_bytes: mib(job.binary_mib),
+                application: job.application.clone(),
+                requeue: job.requeue,
+            };
+            let arrival = Arrival { at: job.at, request };
+            arrivals.extend(std::iter::repeat_n(arrival, job.copies as usize));
+        }
+        if let Some(generated) = &self.generated_jobs {
+            arrivals.extend(generated.draw(elements, random));
+        }
+        arrivals.sort_by_key(|arrival| arrival.at);
+        arrivals
+    }
+}
+
+impl GeneratedJobs {
+    fn draw(&self, elements: u32, random: impl Fn(u64) -> u64) -> Vec<Arrival> {
+        let upto = |longest: Duration| Duration::from_nanos(random(longest.as_nanos() as u64 + 1));
+        let most = self.max_procs.unwrap_or(elements);
+        let mut at = Duration::ZERO;
+        let mut arrivals = Vec::new();
+        for number in 0..self.count {
+            at += upto(self.mean_interarrival * 2);
+            let request = JobRequest {
+                name: format!("job-{number}"),
+                procs: 1 + random(u64::from(most)) as u32,
+                binary_bytes: random(mib(self.max_binary_mib) + 1),
+                application: self.application(random(4), upto(self.max_work)),
+                requeue: random(2) == 0,
+            };
+            arrivals.push(Arrival { at, request });
+        }
+        arrivals
+    }
+
+    /// One of the applications, of about so much work.
+    fn application(&self, kind: u64, work: Duration) -> Application {
+        const ITERATIONS: u32 = 5;
+        match kind {
+            0 => Application::Compute { time: work },
+            1 => {
+                Application::BulkSynchronous { iterations: ITERATIONS, compute: work / ITERATIONS }
+            }
+            2 => Application::PingPong { iterations: ITERATIONS, message_bytes: 64 },
+            _ => Application::Wavefront {
+                iterations: 1,
+                blocks: ITERATIONS,
+                block_time: work / (2 * ITERATIONS),
+                message_bytes: 1024,
+            },
+        }
+    }
+}
+
+fn mib(count: f64) -> u64 {
+    // Negative and absurd lengths end at the limits.
+    (count * MIB as f64) as u64
+}
+
+/// The policy must exist and take the partition.
+fn storm_mm_check(config: &MachineConfig) -> Result<(), ScenarioError> {
+    storm_mm::Core::new(config.core(), [], storm_primitives::Instant::ORIGIN)
+        .map(|_| ())
+        .map_err(|error| ScenarioError::Machine(error.into()))
+}

@@ -1,0 +1,151 @@
+//! Misfortunes by seed: random faults at given rates for a while.
+
+use super::{Fault, FaultKind, ScenarioError};
+use crate::{Machine, RunError};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use storm_primitives::sim::NodeFault;
+use storm_primitives::{NodeId, Runtime};
+
+/// Largest rate of all faults together, per second of virtual time.
+const MOST_PER_S: f64 = 10_000.0;
+/// Hundredths that a slow node may take.
+const SLOWEST_PERCENT: u64 = 1_000;
+
+/// What a link may add to a message.
+const LONGEST_DELAY: Duration = Duration::from_millis(2);
+
+/// Rates of faults, per second of virtual time over the whole machine.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct RandomFaults {
+    /// For so long, after the nodes have joined.
+    #[serde(with = "super::written_time")]
+    pub lasting: Duration,
+    /// Nodes that stop for ever.
+    pub kills_per_s: f64,
+    /// Nodes that stop and may go on in time, or not.
+    pub freezes_per_s: f64,
+    /// Nodes that become slow.
+    pub slow_per_s: f64,
+    /// Links that are cut and may be mended in time, or not.
+    pub cuts_per_s: f64,
+    /// Links that delay everything.
+    pub delays_per_s: f64,
+    /// Kills of the Machine Manager.
+    pub manager_kills_per_s: f64,
+    /// A dead node or manager is back after at most so long.
+    #[serde(with = "super::written_time")]
+    pub repair: Duration,
+    /// A frozen node goes on, and a cut link is mended, after at most so long.
+    #[serde(with = "super::written_time")]
+    pub freeze: Duration,
+}
+
+impl Default for RandomFaults {
+    fn default() -> RandomFaults {
+        RandomFaults {
+            lasting: Duration::from_millis(500),
+            kills_per_s: 0.0,
+            freezes_per_s: 0.0,
+            slow_per_s: 0.0,
+            cuts_per_s: 0.0,
+            delays_per_s: 0.0,
+            manager_kills_per_s: 0.0,
+            repair: Duration::from_millis(50),
+            freeze: Duration::from_millis(10),
+        }
+    }
+}
+
+impl RandomFaults {
+    pub(super) fn check(&self) -> Result<(), ScenarioError> {
+        for (name, rate) in self.rates() {
+            if !(0.0..=MOST_PER_S).contains(&rate) {
+                return Err(ScenarioError::Rate { name, rate, most: MOST_PER_S });
+            }
+        }
+        Ok(())
+    }
+
+    fn rates(&self) -> [(&'static str, f64); 6] {
+        [
+            ("kills-per-s", self.kills_per_s),
+            ("freezes-per-s", self.freezes_per_s),
+            ("slow-per-s", self.slow_per_s),
+            ("cuts-per-s", self.cuts_per_s),
+            ("delays-per-s", self.delays_per_s),
+            ("manager-kills-per-s", self.manager_kills_per_s),
+        ]
+    }
+
+    /// Lets faults happen until their time is over.
+    pub(super) async fn happen(self, machine: Machine) -> Result<(), RunError> {
+        let runtime = machine.runtime();
+        let end = machine.now() + self.lasting;
+        let total: f64 = self.rates().iter().map(|(_, rate)| rate).sum();
+        if total <= 0.0 {
+            return Ok(());
+        }
+        let mean = Duration::from_secs_f64(1.0 / total);
+        loop {
+            runtime.sleep(random(&machine, mean * 2)).await;
+            if machine.now() >= end {
+                return Ok(());
+            }
+            self.one(&machine, total);
+        }
+    }
+
+    /// One fault, and what ends it.
+    fn one(&self, machine: &Machine, total: f64) {
+        const STEPS: u64 = 1 << 32;
+        let mut drawn = machine.random_below(STEPS) as f64 / STEPS as f64 * total;
+        let node = NodeId(1 + machine.random_below(machine.config().nodes.into()) as u32);
+        let [kills, freezes, slow, cuts, delays, _] = self.rates().map(|(_, rate)| rate);
+        let mut falls_in = |rate: f64| {
+            drawn -= rate;
+            drawn < 0.0
+        };
+        if falls_in(kills) {
+            machine.kill(node);
+            self.later(machine, self.repair, node, FaultKind::Rejoin);
+        } else if falls_in(freezes) {
+            machine.inflict(node, NodeFault::Freeze);
+            self.later(machine, self.freeze, node, FaultKind::Thaw);
+        } else if falls_in(slow) {
+            let percent = 100 + machine.random_below(SLOWEST_PERCENT - 100) as u32;
+            machine.inflict(node, NodeFault::Slow { percent });
+            self.later(machine, self.repair, node, FaultKind::Slow { percent: 100 });
+        } else if falls_in(cuts) {
+            machine.inflict(node, NodeFault::Cut);
+            self.later(machine, self.freeze, node, FaultKind::Mend);
+        } else if falls_in(delays) {
+            machine.inflict(node, NodeFault::Delay(random(machine, LONGEST_DELAY)));
+            self.later(machine, self.repair, node, FaultKind::Mend);
+        } else if machine.manager_is_up() {
+            machine.kill_manager();
+            self.later(machine, self.repair, node, FaultKind::RestartManager);
+        }
+    }
+
+    /// Has something happen to a node within `longest`.
+    fn later(&self, machine: &Machine, longest: Duration, node: NodeId, kind: FaultKind) {
+        let (at, this) = (random(machine, longest), machine.clone());
+        let timer = machine.runtime().sleep(at);
+        let task = machine.runtime().spawn(async move {
+            timer.await;
+            let fault = Fault { at, node: Some(node.0), kind };
+            if this.manager_is_up() || kind == FaultKind::RestartManager {
+                // Fails for no configuration that the machine was started with.
+                let _ = fault.happen(&this);
+            }
+        });
+        task.detach();
+    }
+}
+
+/// A random time up to `longest`.
+pub(super) fn random(machine: &Machine, longest: Duration) -> Duration {
+    Duration::from_nanos(machine.random_below(longest.as_nanos() as u64 + 1))
+}

@@ -1,0 +1,129 @@
+//! The primitives of the simulated Machine Manager, watched: what becomes of each
+//! COMPARE-AND-WRITE that writes is told to the record, with what the memory of
+//! the nodes looks like at that instant.
+
+use crate::record::Record;
+use crate::{Compared, Fact};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::ops::Range;
+use std::rc::Rc;
+use storm_primitives::sim::{SimNetwork, SimPrimitives, SimRuntime};
+use storm_primitives::{
+    CompareAndWrite, EventTable, GlobalAddr, GlobalMemory, Incarnation, Membership, NodeId,
+    NodeSet, PrimitiveError, Primitives, Xfer,
+};
+use storm_rm::{GlobalPlan, JobIncarnation};
+
+/// The manager's primitives.
+#[derive(Clone)]
+pub(crate) struct Watched {
+    inner: SimPrimitives,
+    network: SimNetwork,
+    record: Rc<Record>,
+    /// Where the flags of ended jobs lie.
+    flags: Range<u64>,
+}
+
+impl Watched {
+    pub(crate) fn new(
+        inner: SimPrimitives,
+        network: SimNetwork,
+        plan: &GlobalPlan,
+        record: Rc<Record>,
+    ) -> Watched {
+        let flags = plan.terminated;
+        let first = if flags.is_empty() { 0 } else { flags.get(0).addr().0 };
+        let end = if flags.is_empty() { 0 } else { flags.get(flags.len() - 1).addr().0 + 1 };
+        Watched { inner, network, record, flags: first..end }
+    }
+
+    /// The nodes of `set` that hold `value` at `addr`, of those that live.
+    fn look(&self, set: &NodeSet, addr: GlobalAddr, value: u64) -> Sight {
+        let lives = self.inner.membership().incarnations();
+        let lives: BTreeMap<NodeId, Incarnation> =
+            lives.into_iter().filter(|(node, _)| set.contains(*node)).collect();
+        let holds = |node: &NodeId| {
+            let node = self.network.node(*node);
+            node.memory().load_word(addr).is_ok_and(|word| word == value)
+        };
+        let holders = lives.keys().copied().filter(holds).collect();
+        Sight { lives, holders }
+    }
+
+    fn over(
+        &self,
+        caw: &CompareAndWrite,
+        (addr, value): (GlobalAddr, u64),
+        before: Option<Sight>,
+        answer: &Result<bool, PrimitiveError>,
+    ) {
+        if *answer == Ok(true) && self.flags.contains(&caw.var.0) {
+            let incarnation = u32::try_from(caw.value).unwrap_or(u32::MAX);
+            self.record.note(Fact::Terminated(JobIncarnation(incarnation)));
+        }
+        let Some(before) = before else { return };
+        let after = self.look(&caw.set, addr, value);
+        // A new life begins with memory that nobody has written.
+        let same_life = |node: &NodeId| before.lives.get(node) == after.lives.get(node);
+        let changed = after.holders.difference(&before.holders);
+        let compared = Compared {
+            addr,
+            answer: answer.as_ref().ok().copied(),
+            asked: caw.set.clone(),
+            changed: changed.iter().filter(same_life).collect(),
+            living: after.lives.keys().copied().filter(same_life).collect(),
+            written: after.holders,
+        };
+        self.record.note(Fact::Compared(&compared));
+    }
+}
+
+/// The memory of some nodes at one instant.
+struct Sight {
+    lives: BTreeMap<NodeId, Incarnation>,
+    holders: NodeSet,
+}
+
+impl Primitives for Watched {
+    type Runtime = SimRuntime;
+
+    fn runtime(&self) -> &SimRuntime {
+        self.inner.runtime()
+    }
+
+    fn node(&self) -> NodeId {
+        self.inner.node()
+    }
+
+    fn memory(&self) -> &GlobalMemory {
+        self.inner.memory()
+    }
+
+    fn events(&self) -> &EventTable {
+        self.inner.events()
+    }
+
+    fn membership(&self) -> &Membership {
+        self.inner.membership()
+    }
+
+    fn xfer_and_signal(&self, xfer: Xfer) {
+        self.inner.xfer_and_signal(xfer);
+    }
+
+    fn compare_and_write(
+        &self,
+        caw: CompareAndWrite,
+    ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static {
+        let this = self.clone();
+        async move {
+            let Some(write) = caw.write else { return this.inner.compare_and_write(caw).await };
+            let checks = this.record.is_checking();
+            let before = checks.then(|| this.look(&caw.set, write.0, write.1));
+            let answer = this.inner.compare_and_write(caw.clone()).await;
+            this.over(&caw, write, before, &answer);
+            answer
+        }
+    }
+}
