@@ -79,7 +79,8 @@ impl RandomFaults {
         ]
     }
 
-    /// Lets faults happen until their time is over.
+    /// Lets faults happen until their time is over, and waits for what ends the
+    /// last of them: a node that came back later would end a job of a healed machine.
     pub(super) async fn happen(self, machine: Machine) -> Result<(), RunError> {
         let runtime = machine.runtime();
         let end = machine.now() + self.lasting;
@@ -91,6 +92,7 @@ impl RandomFaults {
         loop {
             runtime.sleep(random(&machine, mean * 2)).await;
             if machine.now() >= end {
+                runtime.sleep(self.repair.max(self.freeze)).await;
                 return Ok(());
             }
             self.one(&machine, total);
