@@ -1,11 +1,11 @@
 //! The median of a few measurements and how far they lie apart. No mean: one
 //! disturbed run of three would move it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Median, least and greatest of some measurements of one thing.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// The middle one, or the mean of the middle two.
     pub median: f64,

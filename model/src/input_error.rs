@@ -50,6 +50,14 @@ pub enum InputError {
         /// How that is known.
         known_from: String,
     },
+    /// A setting that the machine does not have.
+    #[error("a {setting} has no meaning in the model of {profile}")]
+    WithoutMeaning {
+        /// What was given.
+        setting: &'static str,
+        /// The machine.
+        profile: String,
+    },
     /// A number that is not finite, or outside of what it can be.
     #[error("{name} is {value} {unit}: it must be {wanted}")]
     OutOfRange {
@@ -80,6 +88,9 @@ impl InputError {
             }
             InputError::QuantumUnderShortest { shortest_us, .. } => {
                 format!("give at least {shortest_us:.0} us")
+            }
+            InputError::WithoutMeaning { setting, .. } => {
+                format!("leave the {setting} out, or take another machine profile")
             }
             InputError::OutOfRange { name, unit, wanted, .. } => {
                 format!("give {name} in {unit}, {wanted}")

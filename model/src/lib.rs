@@ -9,6 +9,7 @@
 //!   what the paper makes of them, and of its [`Rival`]s.
 //! * [`Profile`]: a machine, the paper's or another; [`predict`] and [`size`]
 //!   answer questions about it.
+//! * [`calibrate`]: the parameters of a real cluster, fitted to measurements.
 //!
 //! **Units.** The paper writes MB and MB/s for 2^20 bytes: only so do all cells
 //! of its Table 3 come out, and only so does one timeslice overhead explain both
@@ -16,6 +17,7 @@
 //! is the one type of a bandwidth.
 #![forbid(unsafe_code)]
 
+pub mod calibrate;
 pub mod equations;
 mod es40;
 mod input_error;

@@ -88,7 +88,7 @@ struct Candidate {
 /// even one node of this kind.
 pub fn size(profile: &Profile, goal: &Goal) -> Result<Sizing, InputError> {
     profile.check()?;
-    goal.check()?;
+    goal.check(profile)?;
     for candidate in candidates(profile, goal, NodeCount::ONE) {
         candidate.strobe.cost_of(profile, goal.quantum_us)?;
     }
@@ -174,11 +174,11 @@ fn candidates(profile: &Profile, goal: &Goal, nodes: NodeCount) -> Vec<Candidate
 }
 
 impl Goal {
-    fn check(&self) -> Result<(), InputError> {
+    fn check(&self, profile: &Profile) -> Result<(), InputError> {
         positive("the time for a launch", "ms", self.launch_ms)?;
         positive("the time slice", "us", self.quantum_us)?;
         positive("the cost of a time slice", "%", self.cost_percent)?;
-        self.question(NodeCount::ONE, self.fan_out, self.chunk_bytes).check()
+        self.question(NodeCount::ONE, self.fan_out, self.chunk_bytes).check(profile)
     }
 
     /// The launch that has to be fast enough, on so many nodes.
@@ -194,6 +194,7 @@ impl Goal {
             size: self.size,
             fan_out,
             chunk_bytes,
+            cable: None,
             quantum_us: None,
         }
     }

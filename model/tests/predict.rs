@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use storm_model::{
-    BUILTIN_NAMES, FanOut, InputError, Launch, Mib, NodeCount, Profile, Question, builtin, fig_8,
-    predict,
+    BUILTIN_NAMES, FanOut, InputError, Launch, Metres, Mib, Network, NodeCount, Profile, Question,
+    builtin, fig_8, predict,
 };
 
 fn nodes(count: u64) -> NodeCount {
@@ -19,8 +19,13 @@ fn launch(profile: &Profile, question: &Question) -> Launch {
     predict(profile, question).unwrap().launch
 }
 
-fn fixed(count: u64, fan_out: u32) -> Question {
-    Question { fan_out: Some(FanOut::new(fan_out).unwrap()), ..Question::of(nodes(count)) }
+/// A question with this fan-out, where the machine has a tree.
+fn fixed(profile: &Profile, count: u64, fan_out: u32) -> Question {
+    let fan_out = match profile.network {
+        Network::Tree(_) => Some(FanOut::new(fan_out).unwrap()),
+        Network::Multicast(_) | Network::SharedHost(_) => None,
+    };
+    Question { fan_out, ..Question::of(nodes(count)) }
 }
 
 #[test]
@@ -79,6 +84,28 @@ fn no_processes_and_no_chunk_are_refused() {
     assert!(predict(&profile, &none).unwrap_err().to_string().contains("chunk"));
 }
 
+#[test]
+fn a_setting_that_the_machine_does_not_have_is_refused() {
+    let question = Question::of(nodes(4));
+    let cable = Question { cable: Some(Metres::new(10.0).unwrap()), ..question };
+    let tree = Question { fan_out: Some(FanOut::ONE), ..question };
+    for (name, wrong) in [("gigabit-ethernet", cable), ("es40-qsnet", tree)] {
+        let error = predict(&builtin(name).unwrap(), &wrong).unwrap_err();
+        assert!(error.to_string().contains(name), "{error}");
+        assert!(error.hint().contains("leave"), "{}", error.hint());
+    }
+}
+
+#[test]
+fn a_known_cable_takes_the_place_of_the_floor_plan() {
+    let ideal = builtin("ideal").unwrap();
+    let question =
+        Question { cable: Some(Metres::new(90.0).unwrap()), ..Question::of(nodes(4_096)) };
+    // Table 3, the last cell: 146.
+    let rate = 12.0 / launch(&ideal, &question).transfer_ms * 1e3;
+    assert_eq!(rate.round(), 146.0);
+}
+
 proptest! {
     #[test]
     fn a_launch_is_no_shorter_on_more_nodes(
@@ -89,7 +116,7 @@ proptest! {
     ) {
         let size = Mib::new(mib).unwrap();
         let at = |count| {
-            let question = Question { size, processes_per_node: 4, ..fixed(count, fan_out) };
+            let question = Question { size, processes_per_node: 4, ..fixed(&profile, count, fan_out) };
             predict(&profile, &question).unwrap()
         };
         let (few, many) = (at(fewer), at(more));
@@ -108,7 +135,7 @@ proptest! {
     ) {
         let at = |mib| {
             let size = Mib::new(mib).unwrap();
-            launch(&profile, &Question { size, ..fixed(count, fan_out) }).total_ms
+            launch(&profile, &Question { size, ..fixed(&profile, count, fan_out) }).total_ms
         };
         prop_assert!(at(less) <= at(more) + 1e-9);
     }
@@ -121,7 +148,7 @@ proptest! {
         mib in 0.0..64.0,
     ) {
         let size = Mib::new(mib).unwrap();
-        let launch = launch(&profile, &Question { size, ..fixed(count, fan_out) });
+        let launch = launch(&profile, &Question { size, ..fixed(&profile, count, fan_out) });
         let sum: f64 = launch.parts.iter().map(|part| part.time_ms).sum();
         prop_assert!((sum - launch.total_ms).abs() <= 1e-9 * launch.total_ms);
         let sorted = launch.parts.windows(2).all(|pair| pair[0].time_ms >= pair[1].time_ms);
@@ -140,7 +167,7 @@ proptest! {
         let size = Mib::new(mib).unwrap();
         let chosen = predict(&profile, &Question { size, ..Question::of(nodes(count)) }).unwrap();
         let total_ms = |fan_out| {
-            launch(&profile, &Question { size, ..fixed(count, fan_out) }).total_ms
+            launch(&profile, &Question { size, ..fixed(&profile, count, fan_out) }).total_ms
         };
         let least = (1..=200).map(total_ms).fold(f64::INFINITY, f64::min);
         prop_assert_eq!(chosen.launch.total_ms, least);

@@ -118,7 +118,7 @@ proptest! {
             quantum_us,
             cost_percent,
             most_nodes: nodes(MOST),
-            chunk_bytes: Some(512 << 10),
+            chunk_bytes: (name != "es40-qsnet").then_some(512 << 10),
             ..example()
         };
         let sizing = size(&profile, &goal).unwrap();

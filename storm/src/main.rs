@@ -15,6 +15,7 @@ mod failure;
 mod job_request;
 mod local_cluster;
 mod output;
+mod size;
 mod target;
 
 use clap::Parser;

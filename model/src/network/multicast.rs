@@ -1,8 +1,8 @@
 //! Hardware multicast and network conditionals on a quaternary fat tree
 //! (paper, section 4.4.2).
 
-use crate::equations::{eq4_diameter, eq5_switches, eq6_bandwidth_of_nodes};
-use crate::{InputError, MibPerS, NodeCount, QsNet, Sourced};
+use crate::equations::{eq3_bandwidth, eq4_diameter, eq5_switches, eq6_bandwidth_of_nodes};
+use crate::{InputError, Metres, MibPerS, NodeCount, QsNet, Sourced};
 use serde::{Deserialize, Serialize};
 
 /// Parameters of such a network.
@@ -44,9 +44,12 @@ impl Multicast {
         }
     }
 
-    /// BW_broadcast (Equation 6).
-    pub(crate) fn bandwidth(&self, nodes: NodeCount) -> MibPerS {
-        eq6_bandwidth_of_nodes(&self.delays(), nodes)
+    /// BW_broadcast: Equation 6, or Equation 3 where the longest cable is known.
+    pub(crate) fn bandwidth(&self, nodes: NodeCount, cable: Option<Metres>) -> MibPerS {
+        match cable {
+            Some(cable) => eq3_bandwidth(&self.delays(), cable, eq5_switches(nodes)),
+            None => eq6_bandwidth_of_nodes(&self.delays(), nodes),
+        }
     }
 
     /// From the start of a packet until its header is at the far end, in us.

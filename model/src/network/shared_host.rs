@@ -15,18 +15,22 @@ use serde::{Deserialize, Serialize};
 pub struct SharedHost {
     /// Processors of the host, for which the other values hold.
     pub processors: Sourced,
-    /// Transfer of a file, whatever its size and the nodes, in ms.
+    /// Transfer of a file, or asking whether all nodes have it, whatever its size
+    /// and the nodes, in ms.
     pub transfer_ms: Sourced,
-    /// Transfer: each MiB once, whatever the nodes, in ms.
+    /// Transfer: each MiB once, by the manager, whatever the nodes, in ms.
     pub transfer_ms_per_mib: Sourced,
     /// Transfer: each node, whatever the size, in ms.
     pub transfer_ms_per_node: Sourced,
     /// Transfer: each MiB on each node, in ms: received, checked, written, sent on.
     pub transfer_ms_per_node_mib: Sourced,
-    /// The part of the transfer that the manager counts as reading, from 0 to 1:
+    /// Transfer: what each node adds to that for every thousand others, in ms:
+    /// they take processors and caches from each other.
+    pub transfer_ms_per_node_mib_per_thousand: Sourced,
+    /// The part of a transfer that the manager counts as reading, from 0 to 1:
     /// it waits for free slots there.
     pub read_share: Sourced,
-    /// The part of the transfer after the last chunk was sent, from 0 to 1.
+    /// The part of a transfer after the last chunk was sent, from 0 to 1.
     pub write_share: Sourced,
     /// Execution, whatever the job, in ms.
     pub exec_ms: Sourced,
@@ -48,6 +52,11 @@ impl SharedHost {
             ("transfer-ms-per-mib", "ms/MiB", &self.transfer_ms_per_mib),
             ("transfer-ms-per-node", "ms/node", &self.transfer_ms_per_node),
             ("transfer-ms-per-node-mib", "ms/(node MiB)", &self.transfer_ms_per_node_mib),
+            (
+                "transfer-ms-per-node-mib-per-thousand",
+                "ms/(node MiB)/thousand",
+                &self.transfer_ms_per_node_mib_per_thousand,
+            ),
             ("read-share", "of 1", &self.read_share),
             ("write-share", "of 1", &self.write_share),
             ("exec-ms", "ms", &self.exec_ms),
@@ -65,16 +74,20 @@ impl SharedHost {
         Ok(())
     }
 
-    /// The transfer's work that there is whatever the nodes, in ms.
-    pub(crate) fn manager_ms(&self, size: Mib) -> f64 {
-        self.transfer_ms.value + self.transfer_ms_per_mib.value * size.get()
+    /// The part of a transfer that does not depend on the size, in ms.
+    pub(crate) fn messages_ms(&self, nodes: NodeCount) -> f64 {
+        self.transfer_ms.value + self.transfer_ms_per_node.value * nodes.as_f64()
     }
 
-    /// The transfer's work of all nodes together, in ms.
-    pub(crate) fn nodes_ms(&self, nodes: NodeCount, size: Mib) -> f64 {
-        let per_node =
-            self.transfer_ms_per_node.value + self.transfer_ms_per_node_mib.value * size.get();
-        nodes.as_f64() * per_node
+    /// The manager's work with so many bytes, in ms.
+    pub(crate) fn manager_ms(&self, size: Mib) -> f64 {
+        self.transfer_ms_per_mib.value * size.get()
+    }
+
+    /// The work that all nodes together have with so many bytes, in ms.
+    pub(crate) fn bytes_ms(&self, nodes: NodeCount, size: Mib) -> f64 {
+        let crowding = self.transfer_ms_per_node_mib_per_thousand.value * nodes.as_f64() / 1e3;
+        nodes.as_f64() * size.get() * (self.transfer_ms_per_node_mib.value + crowding)
     }
 
     /// From LAUNCH-JOB until so many processes execute, in ms.

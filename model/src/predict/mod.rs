@@ -48,7 +48,7 @@ pub struct Prediction {
 /// that strobe and switch do not fit in it.
 pub fn predict(profile: &Profile, question: &Question) -> Result<Prediction, InputError> {
     profile.check()?;
-    question.check()?;
+    question.check(profile)?;
     let nodes = question.nodes;
     let fan_out = match &profile.network {
         Network::Tree(_) => {

@@ -9,7 +9,7 @@ use crate::{Limit, MibPerS, Multicast, Profile};
 
 pub(super) fn launch(profile: &Profile, network: &Multicast, question: &Question) -> Launch {
     let host = &profile.host;
-    let broadcast = (Limit::Bandwidth, network.bandwidth(question.nodes));
+    let broadcast = (Limit::Bandwidth, network.bandwidth(question.nodes, question.cable));
     let stages = [
         (Limit::Read, &host.read_mib_s),
         (Limit::Bus, &host.bus_mib_s),

@@ -1,7 +1,7 @@
 //! What is to be predicted.
 
 use crate::input_error::positive;
-use crate::{FanOut, InputError, Mib, NodeCount, Profile};
+use crate::{FanOut, InputError, Metres, Mib, Network, NodeCount, Profile};
 
 /// A job on a machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,6 +16,8 @@ pub struct Question {
     pub fan_out: Option<FanOut>,
     /// Bytes of a chunk; the profile's if none.
     pub chunk_bytes: Option<u32>,
+    /// Longest cable of a machine with hardware multicast; Equation 4 if none.
+    pub cable: Option<Metres>,
     /// Length of a time slice whose cost is asked for, in us.
     pub quantum_us: Option<f64>,
 }
@@ -30,11 +32,13 @@ impl Question {
             size: Mib::PAPER_BINARY,
             fan_out: None,
             chunk_bytes: None,
+            cable: None,
             quantum_us: None,
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), InputError> {
+    /// Refuses what makes no sense, or has no meaning on this machine.
+    pub(crate) fn check(&self, profile: &Profile) -> Result<(), InputError> {
         positive("the processes of a node", "processes", f64::from(self.processes_per_node))?;
         if let Some(bytes) = self.chunk_bytes {
             positive("the chunk", "bytes", f64::from(bytes))?;
@@ -42,7 +46,23 @@ impl Question {
         if let Some(quantum_us) = self.quantum_us {
             positive("the time slice", "us", quantum_us)?;
         }
-        Ok(())
+        let setting = match &profile.network {
+            Network::Tree(_) => self.cable.map(|_| "length of cable"),
+            Network::Multicast(_) => {
+                self.fan_out.map(|_| "fan-out").or(self.chunk_bytes.map(|_| "chunk"))
+            }
+            Network::SharedHost(_) => self
+                .fan_out
+                .map(|_| "fan-out")
+                .or(self.chunk_bytes.map(|_| "chunk"))
+                .or(self.cable.map(|_| "length of cable")),
+        };
+        match setting {
+            Some(setting) => {
+                Err(InputError::WithoutMeaning { setting, profile: profile.name.clone() })
+            }
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn chunk_bytes_on(&self, profile: &Profile) -> f64 {

@@ -6,17 +6,15 @@ use crate::equations::eq1_launch_ms;
 use crate::{Limit, SharedHost};
 
 pub(super) fn launch(network: &SharedHost, question: &Question) -> Launch {
-    let sends = question.size.get() > 0.0;
-    let (manager_ms, nodes_ms) = if sends {
-        let nodes_ms = network.nodes_ms(question.nodes, question.size);
-        (network.manager_ms(question.size), nodes_ms)
-    } else {
-        (0.0, 0.0)
-    };
-    let transfer_ms = manager_ms + nodes_ms;
+    let messages_ms = network.messages_ms(question.nodes);
+    let bytes_ms = network.bytes_ms(question.nodes, question.size);
+    let manager_ms = network.manager_ms(question.size);
+    let transfer_ms = messages_ms + manager_ms + bytes_ms;
     let exec_ms = network.exec_ms(question.processes());
-    let read_ms = transfer_ms * network.read_share.value;
-    let write_ms = transfer_ms * network.write_share.value;
+    // Asking whether the nodes have the program is neither read nor written.
+    let sent_ms = if question.size.get() > 0.0 { transfer_ms } else { 0.0 };
+    let read_ms = sent_ms * network.read_share.value;
+    let write_ms = sent_ms * network.write_share.value;
     Launch {
         read_ms,
         send_ms: transfer_ms - read_ms - write_ms,
@@ -27,8 +25,9 @@ pub(super) fn launch(network: &SharedHost, question: &Question) -> Launch {
         slice_ms: 0.0,
         total_ms: eq1_launch_ms(transfer_ms, exec_ms, 0.0),
         parts: gathered([
+            Part { limit: Limit::Latency, time_ms: messages_ms },
             Part { limit: Limit::Read, time_ms: manager_ms },
-            Part { limit: Limit::Processors, time_ms: nodes_ms },
+            Part { limit: Limit::Processors, time_ms: bytes_ms },
             Part { limit: Limit::Exec, time_ms: exec_ms },
         ]),
     }

@@ -8,7 +8,7 @@ mod terminal;
 
 use crate::failure::{EXIT_INTERRUPTED, Failure};
 use input::Input;
-use signals::Interrupts;
+pub(crate) use signals::Interrupts;
 use storm_mm::api::{
     Client, ClientError, ClientReplies, ClientRequests, JobState, LaunchBreakdown, ManagerRequest,
     Reply, ReplyLine,

@@ -5,7 +5,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// SIGINT, SIGTERM and SIGHUP.
 #[derive(Debug)]
-pub(super) struct Interrupts {
+pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
@@ -13,7 +13,7 @@ pub(super) struct Interrupts {
 
 impl Interrupts {
     /// From now on they no longer end this process.
-    pub(super) fn listen() -> Result<Interrupts, Failure> {
+    pub(crate) fn listen() -> Result<Interrupts, Failure> {
         let listen = |kind| signal(kind).map_err(|error| Failure::of("signals", &error));
         Ok(Interrupts {
             interrupt: listen(SignalKind::interrupt())?,
@@ -23,7 +23,7 @@ impl Interrupts {
     }
 
     /// Waits for one; the exit status that it stands for.
-    pub(super) async fn next(&mut self) -> u8 {
+    pub(crate) async fn next(&mut self) -> u8 {
         tokio::select! {
             _ = self.interrupt.recv() => 130,
             _ = self.terminate.recv() => 143,

@@ -28,7 +28,7 @@ Examples:
 Exit status: that of the job when it is followed (`storm help`).";
 
 /// What to run, and how.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(
     after_help = AFTER_HELP,
     override_usage = "storm submit|run [OPTIONS] PROGRAM [ARGS]..."

@@ -7,12 +7,17 @@ mod cluster_options;
 mod daemon_options;
 mod job_options;
 mod list_options;
+mod model_options;
 
 pub(crate) use cluster_options::{ClusterOptions, EmbeddedOptions, UpOptions};
 pub(crate) use daemon_options::{MmOptions, NmOptions};
 pub(crate) use job_options::{BcastArgument, InputArgument, JobOptions};
 pub(crate) use list_options::{
     CancelOptions, HistOptions, JobArgument, NodesOptions, QueueOptions,
+};
+pub(crate) use model_options::{
+    CalibrateOptions, CompareOptions, FanOutArgument, ModelCommand, ModelOptions, PredictOptions,
+    SizeOptions, TableArgument,
 };
 
 use clap::{Args, Parser, Subcommand};
@@ -79,6 +84,8 @@ pub(crate) enum Command {
     Up(UpOptions),
     /// End the cluster that `up` keeps, and all of its jobs
     Down,
+    /// Ask the analytic model: predict, size and compare machines
+    Model(Box<ModelOptions>),
     /// Run a Machine Manager: the daemon of a cluster
     Mm(MmOptions),
     /// Run a Node Manager: the daemon of a node

@@ -83,6 +83,7 @@ fn shape(options: &JobOptions) -> LocalClusterShape {
         pes: options.embedded.pes.unwrap_or(EMBEDDED_PES),
         sched: vec![options.sched.clone().unwrap_or_else(|| EMBEDDED_SCHED.to_owned())],
         quantum: options.embedded.quantum.unwrap_or(EMBEDDED_QUANTUM),
+        switch_log: None,
     }
 }
 
@@ -107,7 +108,8 @@ async fn send(
     Ok((client, job, request))
 }
 
-async fn submit_and_follow(
+/// Submits a job and follows it to its end.
+pub(super) async fn submit_and_follow(
     socket: &Path,
     submission: Submission,
     options: &JobOptions,

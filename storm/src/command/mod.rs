@@ -3,6 +3,7 @@
 mod cluster;
 mod job;
 mod listing;
+mod model;
 mod progress;
 
 use crate::cli::{Cli, ClusterOptions, Command, JobOptions};
@@ -50,6 +51,7 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             Command::Cancel(options) => listing::cancel(options, output).await,
             Command::Up(options) => cluster::up(options, output, silent).await,
             Command::Down => cluster::down(output).await,
+            Command::Model(options) => model::run(options.command, output, silent).await,
             Command::Mm(_) | Command::Nm(_) | Command::Version => Ok(0),
         }
     });

@@ -71,3 +71,37 @@ impl Drop for Spinner {
         self.0.finish_and_clear();
     }
 }
+
+/// A number of steps, of which each takes some time.
+pub(super) struct Steps(ProgressBar);
+
+impl Steps {
+    /// Shows nothing if `silent`, or nobody looks.
+    pub(super) fn new(silent: bool, count: usize) -> Steps {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        if !silent && stderr().is_terminal() {
+            bar.set_length(count as u64);
+            // The template is constant and right; without it the bar is plain.
+            if let Ok(style) = ProgressStyle::with_template("{msg:28} {bar:30} {pos}/{len}") {
+                bar.set_style(style);
+            }
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        Steps(bar)
+    }
+
+    /// The next step begins.
+    pub(super) fn next(&mut self, what: &str) {
+        // The first one has no step before it that is done.
+        if !self.0.message().is_empty() {
+            self.0.inc(1);
+        }
+        self.0.set_message(what.to_owned());
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

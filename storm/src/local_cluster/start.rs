@@ -44,6 +44,9 @@ pub(crate) struct LocalClusterShape {
     pub(crate) sched: Vec<String>,
     /// Time slice.
     pub(crate) quantum: Duration,
+    /// Where the Node Managers write their switches at the end; none if that is
+    /// for the environment to say.
+    pub(crate) switch_log: Option<PathBuf>,
 }
 
 /// A cluster that lives as long as this value.
@@ -184,6 +187,9 @@ fn spawn(
         .stdin(Stdio::null())
         .stdout(log)
         .stderr(log_too);
+    if let Some(directory) = &shape.switch_log {
+        command.env("STORM_SWITCH_LOG", directory);
+    }
     if let Some(lifeline) = lifeline {
         inherit(lifeline).map_err(spawn_error)?;
         command.args(["--lifeline-fd", &lifeline.as_raw_fd().to_string()]);

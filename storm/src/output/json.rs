@@ -1,6 +1,6 @@
 //! For programs: one JSON value per result, on one line.
 
-use super::Output;
+use super::{Output, Sheet};
 use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
@@ -44,6 +44,10 @@ impl Output for JsonOutput {
 
     fn down(&self, ended: bool) -> String {
         line(&json!({ "ended": ended }))
+    }
+
+    fn sheet(&self, sheet: &Sheet) -> String {
+        line(sheet.json())
     }
 
     fn version(&self) -> String {

@@ -4,12 +4,14 @@
 mod folded_nodes;
 mod json;
 mod quiet;
+mod sheet;
 mod table;
 mod table_form;
 mod written;
 
 pub(crate) use json::JsonOutput;
 pub(crate) use quiet::QuietOutput;
+pub(crate) use sheet::Sheet;
 pub(crate) use table::TableOutput;
 
 use crate::attach::Outcome;
@@ -37,6 +39,8 @@ pub(crate) trait Output {
     fn up(&self, kept: &KeptCluster) -> String;
     /// A cluster was ended; `false` when there was none.
     fn down(&self, ended: bool) -> String;
+    /// Values and tables.
+    fn sheet(&self, sheet: &Sheet) -> String;
     /// The version.
     fn version(&self) -> String;
     /// How a job ended that was followed: for standard error.

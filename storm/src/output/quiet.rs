@@ -1,7 +1,7 @@
 //! For shell scripts: only ids and states, nothing where the status says it all.
 
-use super::Output;
 use super::table::failure_text;
+use super::{Output, Sheet};
 use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
@@ -56,6 +56,10 @@ impl Output for QuietOutput {
 
     fn down(&self, _ended: bool) -> String {
         String::new()
+    }
+
+    fn sheet(&self, sheet: &Sheet) -> String {
+        sheet.bare()
     }
 
     fn version(&self) -> String {

@@ -2,7 +2,7 @@
 
 use super::folded_nodes::{Alike, fold};
 use super::table_form::{pairs, table};
-use super::{Output, written};
+use super::{Output, Sheet, written};
 use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
@@ -129,6 +129,10 @@ impl Output for TableOutput {
     fn down(&self, ended: bool) -> String {
         let text = if ended { "The cluster is down\n" } else { "No cluster is kept up\n" };
         text.to_owned()
+    }
+
+    fn sheet(&self, sheet: &Sheet) -> String {
+        sheet.text()
     }
 
     fn version(&self) -> String {

@@ -1,0 +1,161 @@
+//! The measurements: which clusters, in which order, and what runs on them.
+
+use super::do_nothing::DoNothing;
+use super::{Measured, strobe_log};
+use crate::attach::{Interrupts, Outcome};
+use crate::cli::{CalibrateOptions, JobOptions};
+use crate::command::job::submit_and_follow;
+use crate::command::progress::Steps;
+use crate::failure::Failure;
+use crate::job_request::job_request;
+use crate::local_cluster::{LocalClusterShape, start_embedded};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use storm_mm::api::JobState;
+use storm_model::Mib;
+use storm_model::calibrate::{LaunchSample, StrobeSample};
+
+/// Time slice of the clusters that launch: the usual one.
+const LAUNCH_QUANTUM: Duration = Duration::from_millis(50);
+/// Time slice of the clusters whose strobes are measured: short, for many strobes.
+const STROBE_QUANTUM: Duration = Duration::from_millis(5);
+/// How long the two jobs that take turns last, for `sleep`.
+const STROBE_SECONDS: &str = "1";
+const SCHED: &str = "gang";
+
+/// Measures all shapes, `runs` times in turn, then the strobes.
+pub(super) async fn all(
+    options: &CalibrateOptions,
+    node_counts: &BTreeSet<u32>,
+    silent: bool,
+) -> Result<Measured, Failure> {
+    let directory = tempfile::tempdir().map_err(|error| Failure::of("file", &error))?;
+    let mut programs = DoNothing::new(directory.path(), options.program.as_deref())?;
+    let mut interrupts = Interrupts::listen()?;
+    let mut measured = Measured::default();
+    let launches = options.runs as usize * options.sizes.len() * node_counts.len();
+    let mut steps = Steps::new(silent, launches + node_counts.len());
+    for _ in 0..options.runs {
+        for &size_bytes in &options.sizes {
+            for &nodes in node_counts {
+                steps.next(&format!("launching on {nodes} nodes"));
+                let shape = shape(nodes, options.pes, LAUNCH_QUANTUM);
+                let program = programs.make(size_bytes)?;
+                let launched = on_cluster(&shape, size_bytes, &mut interrupts, async |socket| {
+                    twice(socket, &shape, &program, silent).await
+                });
+                measured.add(&shape, &launched.await?);
+                // A program that stays would only take room.
+                let _ = std::fs::remove_file(&program);
+            }
+        }
+    }
+    for &nodes in node_counts {
+        steps.next(&format!("strobes on {nodes} nodes"));
+        measured.strobes.extend(strobe(nodes, &mut interrupts, silent).await?);
+    }
+    Ok(measured)
+}
+
+fn shape(nodes: u32, pes: u32, quantum: Duration) -> LocalClusterShape {
+    LocalClusterShape { nodes, pes, sched: vec![SCHED.to_owned()], quantum, switch_log: None }
+}
+
+/// Does something with a cluster that is made for it; an interruption ends both.
+async fn on_cluster<T>(
+    shape: &LocalClusterShape,
+    job_bytes: u64,
+    interrupts: &mut Interrupts,
+    work: impl AsyncFnOnce(&Path) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let cluster = tokio::select! {
+        cluster = start_embedded(shape, job_bytes) => cluster?,
+        status = interrupts.next() => return Err(interrupted(status)),
+    };
+    let done = tokio::select! {
+        done = work(cluster.socket()) => done,
+        status = interrupts.next() => Err(interrupted(status)),
+    };
+    cluster.end().await;
+    done
+}
+
+fn interrupted(status: u8) -> Failure {
+    Failure::new("interrupted", "the calibration was interrupted: nothing was kept").exit(status)
+}
+
+/// Launches a program that no node has, and again when all have it.
+async fn twice(
+    socket: &Path,
+    shape: &LocalClusterShape,
+    program: &Path,
+    silent: bool,
+) -> Result<[Outcome; 2], Failure> {
+    let procs = shape.nodes * shape.pes;
+    let job = JobOptions {
+        procs: Some(procs),
+        program: vec![program.as_os_str().to_owned()],
+        ..JobOptions::default()
+    };
+    Ok([run(socket, &job, silent).await?, run(socket, &job, silent).await?])
+}
+
+/// Runs a job to its end, which has to be a good one.
+async fn run(socket: &Path, job: &JobOptions, silent: bool) -> Result<Outcome, Failure> {
+    let outcome = submit_and_follow(socket, job_request(job, true)?, job, silent).await?;
+    if outcome.state == JobState::Completed {
+        return Ok(outcome);
+    }
+    let why = outcome.reason.unwrap_or_else(|| format!("exit status {}", outcome.exit_code));
+    Err(Failure::new("calibration", format!("a launch ended {}: {why}", outcome.state))
+        .hint("is the machine too small for it? fewer nodes: --nodes 1,2,4"))
+}
+
+/// Two jobs that take turns on all nodes, and what the strobes between took.
+async fn strobe(
+    nodes: u32,
+    interrupts: &mut Interrupts,
+    silent: bool,
+) -> Result<Option<StrobeSample>, Failure> {
+    let unreadable = |error| Failure::of("calibration", &error);
+    let log: PathBuf = tempfile::tempdir().map_err(unreadable)?.keep();
+    let shape =
+        LocalClusterShape { switch_log: Some(log.clone()), ..shape(nodes, 1, STROBE_QUANTUM) };
+    let job = JobOptions {
+        procs: Some(nodes),
+        no_bcast: true,
+        program: vec!["sleep".into(), STROBE_SECONDS.into()],
+        ..JobOptions::default()
+    };
+    let done = on_cluster(&shape, 0, interrupts, async |socket| {
+        tokio::try_join!(run(socket, &job, silent), run(socket, &job, silent))
+    })
+    .await;
+    let sample = strobe_log::read(&log, nodes).map_err(unreadable);
+    // It is ours, in a directory for such things.
+    let _ = std::fs::remove_dir_all(&log);
+    done.and(sample)
+}
+
+impl Measured {
+    /// Takes the launches of one cluster.
+    fn add(&mut self, shape: &LocalClusterShape, outcomes: &[Outcome]) {
+        for outcome in outcomes {
+            let Some(parts) = outcome.breakdown else {
+                self.without_parts += 1;
+                continue;
+            };
+            self.launches.push(LaunchSample {
+                nodes: shape.nodes,
+                processes: shape.nodes * shape.pes,
+                sent: Mib::from_bytes(parts.sent_bytes),
+                read_ms: parts.read_ms,
+                write_ms: parts.write_ms,
+                exec_ms: parts.exec_ms,
+                slice_ms: parts.wait_for_slice_ms,
+                total_ms: parts.total_ms,
+            });
+        }
+    }
+}
