@@ -2,9 +2,7 @@
 //! healed and a fresh job. `STORM_SEEDS` sets how many; `STORM_SEED` runs one.
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use storm_sim::scenario::{self, RunOptions, Scenario};
+use storm_sim::scenario::{self, Scenario};
 
 /// Seeds where nobody says how many: for a quick look; CI asks for 1,000.
 const SEEDS: u64 = 100;
@@ -20,27 +18,9 @@ fn every_seed_of_random_faults_keeps_every_promise_and_heals() {
         Some(seed) => seed..seed + 1,
         None => 0..number("STORM_SEEDS").unwrap_or(SEEDS),
     };
-    let next = AtomicU64::new(seeds.start);
-    let failures = Mutex::new(Vec::new());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if !seeds.contains(&seed) {
-                        return;
-                    }
-                    let options = RunOptions { seed: Some(seed), traces: false };
-                    if let Err(failure) = scenario::run(&scenario, options) {
-                        println!("storm sim {SCENARIO} --seed {seed}\n  {failure:?}");
-                        failures.lock().expect("no panic in a thread").push(seed);
-                    }
-                }
-            });
-        }
-    });
-    let mut failures = failures.into_inner().expect("no panic in a thread");
-    failures.sort_unstable();
-    assert!(failures.is_empty(), "seeds that fail: {failures:?}; repeat with the commands above");
+    let failures = scenario::run_seeds(&scenario, seeds, &|| ());
+    for (seed, failure) in &failures {
+        println!("storm sim {SCENARIO} --seed {seed}\n  {failure:?}");
+    }
+    assert!(failures.is_empty(), "{} seeds fail; repeat as above", failures.len());
 }

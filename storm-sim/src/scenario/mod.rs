@@ -6,6 +6,7 @@ mod fault;
 mod file;
 mod random_faults;
 mod run;
+mod seeds;
 pub(crate) mod written_time;
 
 pub use error::ScenarioError;
@@ -13,3 +14,4 @@ pub use fault::{Fault, FaultKind};
 pub use file::{GeneratedJobs, JobEntry, MachineEntry, Scenario};
 pub use random_faults::RandomFaults;
 pub use run::{Outcome, RunOptions, ScenarioFailure, run};
+pub use seeds::run_seeds;

@@ -8,6 +8,7 @@ mod daemon_options;
 mod job_options;
 mod list_options;
 mod model_options;
+mod sim_options;
 
 pub(crate) use cluster_options::{ClusterOptions, EmbeddedOptions, UpOptions};
 pub(crate) use daemon_options::{MmOptions, NmOptions};
@@ -19,6 +20,7 @@ pub(crate) use model_options::{
     CalibrateOptions, CompareOptions, FanOutArgument, ModelCommand, ModelOptions, PredictOptions,
     SizeOptions, TableArgument,
 };
+pub(crate) use sim_options::SimOptions;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -90,6 +92,8 @@ pub(crate) enum Command {
     Mm(MmOptions),
     /// Run a Node Manager: the daemon of a node
     Nm(NmOptions),
+    /// Run a scenario on a simulated machine, under one seed or many
+    Sim(SimOptions),
     /// Print the version
     Version,
 }

@@ -5,6 +5,7 @@ mod job;
 mod listing;
 mod model;
 mod progress;
+mod sim;
 
 use crate::cli::{Cli, ClusterOptions, Command, JobOptions};
 use crate::daemon::{run_mm, run_nm};
@@ -22,6 +23,7 @@ pub(crate) fn run(cli: Cli) -> u8 {
         Command::Mm(options) => run_mm(options).map(|()| 0).map_err(Failure::from),
         Command::Nm(options) => run_nm(options).map(|()| 0).map_err(Failure::from),
         Command::Version => print(&output.version()).map(|()| 0),
+        Command::Sim(options) => sim::run(&options, cli.display),
         command => client_command(command, output.as_ref(), cli.display.quiet || cli.display.json),
     };
     match result {
@@ -52,7 +54,7 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             Command::Up(options) => cluster::up(options, output, silent).await,
             Command::Down => cluster::down(output).await,
             Command::Model(options) => model::run(options.command, output, silent).await,
-            Command::Mm(_) | Command::Nm(_) | Command::Version => Ok(0),
+            Command::Mm(_) | Command::Nm(_) | Command::Sim(_) | Command::Version => Ok(0),
         }
     });
     // A read of our standard input that never returns must not keep us.

@@ -52,6 +52,36 @@ impl Drop for Upload {
     }
 }
 
+/// Counts what is done of many, on a terminal.
+pub(super) struct Counter(ProgressBar);
+
+impl Counter {
+    /// Of so many `things`; shows nothing if `silent`, or nobody looks.
+    pub(super) fn new(silent: bool, things: &'static str, total: u64) -> Counter {
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        if !silent && stderr().is_terminal() {
+            // The template is constant and right; without it the bar is plain.
+            if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} ({eta})") {
+                bar.set_style(style);
+            }
+            bar.set_message(things);
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        Counter(bar)
+    }
+
+    /// One more is done.
+    pub(super) fn one_more(&self) {
+        self.0.inc(1);
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
 /// A spinner that goes when dropped.
 pub(super) struct Spinner(ProgressBar);
 

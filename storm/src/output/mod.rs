@@ -5,6 +5,7 @@ mod folded_nodes;
 mod json;
 mod quiet;
 mod sheet;
+mod simulation;
 mod table;
 mod table_form;
 mod written;
@@ -12,6 +13,7 @@ mod written;
 pub(crate) use json::JsonOutput;
 pub(crate) use quiet::QuietOutput;
 pub(crate) use sheet::Sheet;
+pub(crate) use simulation::{RealCost, simulation};
 pub(crate) use table::TableOutput;
 
 use crate::attach::Outcome;

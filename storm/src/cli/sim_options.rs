@@ -1,0 +1,50 @@
+//! The options of `storm sim`.
+
+use clap::Args;
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// A simulated machine.
+#[derive(Debug, Args)]
+pub(crate) struct SimOptions {
+    /// The scenario: a machine, its jobs and its faults, in TOML
+    #[arg(value_name = "FILE.toml")]
+    pub(crate) scenario: PathBuf,
+    /// Use this seed instead of the scenario's
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Run every seed from A to B-1 and name those that fail
+    #[arg(long, value_name = "A..B", value_parser = seeds, conflicts_with_all = ["seed", "trace"])]
+    pub(crate) seeds: Option<Range<u64>>,
+    /// Use so many nodes instead of the scenario's
+    #[arg(long, value_name = "N")]
+    pub(crate) nodes: Option<u32>,
+    /// Write a trace for Perfetto or Chrome
+    #[arg(long, value_name = "OUT.json")]
+    pub(crate) trace: Option<PathBuf>,
+}
+
+/// `A..B`.
+fn seeds(text: &str) -> Result<Range<u64>, String> {
+    let parsed = text
+        .split_once("..")
+        .and_then(|(first, end)| Some(first.parse::<u64>().ok()?..end.parse::<u64>().ok()?));
+    match parsed {
+        Some(seeds) if !seeds.is_empty() => Ok(seeds),
+        Some(_) => Err("there is no seed from A to B-1: write the smaller number first".to_owned()),
+        None => Err("write two numbers, for example 0..1000".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_two_numbers_the_smaller_first() {
+        assert_eq!(seeds("3..7"), Ok(3..7));
+        for text in ["7", "7..3", "a..b", "3-7", ".."] {
+            assert!(seeds(text).is_err(), "{text}");
+        }
+    }
+}
