@@ -24,6 +24,9 @@ pub enum FigureError {
     /// The run failed.
     #[error("the experiment failed")]
     Run(#[from] RunError),
+    /// The model refuses the machine.
+    #[error("the model refuses the machine of the experiment")]
+    Model(#[from] storm_model::InputError),
 }
 
 impl From<crate::MachineError> for FigureError {
