@@ -64,7 +64,7 @@ fn profiled(seed: u64, machine: &Machine) -> Result<MachineConfig, ScenarioError
     let protocol = &machine.profile().machine.protocol;
     let attend_us = host.shortest_quantum_us.as_ref().map_or(0.0, |shortest| shortest.value);
     let attend = Duration::from_secs_f64(attend_us.max(0.0) / 1e6);
-    let messages = message_costs(&*machine.fabric()?, &Simulation::new(seed).random());
+    let messages = message_costs(&*machine.fabric()?, &Simulation::new(seed).runtime().random());
     Ok(MachineConfig {
         chunk_bytes: protocol.chunk_bytes.value as u32,
         chunk_slots: protocol.chunk_slots.value as u32,

@@ -7,6 +7,8 @@ use crate::{ChromeTrace, Fact, JobTimes};
 use hdrhistogram::Histogram;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
 use storm_mm::job::JobEventKind;
 use storm_nm::modelled::HostAct;
 use storm_primitives::sim::SimRuntime;
@@ -26,7 +28,9 @@ pub(crate) struct Record {
     checks: bool,
     nodes: u32,
     state: RefCell<State>,
-    news: (async_channel::Sender<()>, async_channel::Receiver<()>),
+    /// Counts the news, and who waits for the next.
+    news: Cell<u64>,
+    waiting: RefCell<Vec<Waker>>,
     facts: Cell<u64>,
 }
 
@@ -74,8 +78,15 @@ impl Record {
             skew_ns: histogram(),
             trace: traces.then(|| ChromeTrace::new(nodes)),
         };
-        let news = async_channel::bounded(1);
-        Record { runtime, checks, nodes, state: RefCell::new(state), news, facts: Cell::new(0) }
+        Record {
+            runtime,
+            checks,
+            nodes,
+            state: RefCell::new(state),
+            news: Cell::new(0),
+            waiting: RefCell::default(),
+            facts: Cell::new(0),
+        }
     }
 
     /// Whether the invariants are checked.
@@ -140,14 +151,21 @@ impl Record {
     }
 
     fn ring(&self) {
-        // A ring that nobody has heard yet is as good as two.
-        let _ = self.news.0.try_send(());
+        self.news.set(self.news.get() + 1);
+        self.waiting.take().into_iter().for_each(Waker::wake);
     }
 
     /// Waits until the state of a job changed, or something was violated.
     pub(crate) async fn changed(&self) {
-        // The sender lives as long as this record.
-        let _ = self.news.1.recv().await;
+        let seen = self.news.get();
+        poll_fn(|cx| {
+            if self.news.get() != seen {
+                return Poll::Ready(());
+            }
+            self.waiting.borrow_mut().push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
     }
 
     /// The first violation.

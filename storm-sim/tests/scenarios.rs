@@ -1,5 +1,7 @@
-//! The scenarios of this crate run to their ends, the same way every time.
+//! The scenarios of this crate run to their ends, the same way every time; those
+//! that make no sense are refused with the reason.
 
+use std::error::Error;
 use std::path::Path;
 use storm_sim::scenario::{self, RunOptions, Scenario};
 
@@ -8,16 +10,87 @@ fn read(name: &str) -> Scenario {
     Scenario::read(&path).unwrap_or_else(|error| panic!("{name}: {error:?}"))
 }
 
+fn traced(seed: u64) -> RunOptions {
+    RunOptions { seed: Some(seed), traces: true }
+}
+
 #[test]
-fn the_same_seed_gives_the_same_bytes() {
+fn the_same_seed_gives_the_same_bytes_and_another_gives_others() {
     let scenario = read("random-faults.toml");
-    let run = || {
-        let options = RunOptions { seed: Some(7), traces: true };
-        let outcome = scenario::run(&scenario, options).expect("the seed passes");
+    let run = |seed| {
+        let outcome = scenario::run(&scenario, traced(seed)).expect("the seed passes");
         let report = serde_json::to_string(&outcome.report).expect("a report is JSON");
         (report, outcome.trace.expect("a trace was asked for").to_json())
     };
-    let (first, second) = (run(), run());
+    let first = run(7);
     assert!(first.1.len() > 10_000, "the trace is too short to tell anything");
-    assert_eq!(first, second);
+    assert_eq!(first, run(7));
+    assert_ne!(first, run(8));
+}
+
+#[test]
+fn every_scenario_can_be_read() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let mut count = 0;
+    for entry in std::fs::read_dir(directory).expect("scenarios are there") {
+        read(&entry.expect("an entry").file_name().to_string_lossy());
+        count += 1;
+    }
+    assert!(count >= 8, "only {count} scenarios");
+}
+
+#[test]
+fn a_script_of_misfortunes_ends_well_under_every_seed() {
+    let scenario = read("misfortunes.toml");
+    for seed in 0..20 {
+        let outcome = scenario::run(&scenario, traced(seed)).expect("the seed passes");
+        let jobs = &outcome.report.jobs;
+        let survivors = jobs.iter().filter(|job| job.name == "survivor");
+        assert!(survivors.clone().all(|job| job.state == "COMPLETED"), "seed {seed}: {jobs:?}");
+        assert_eq!(survivors.count(), 3);
+        assert_eq!(jobs.last().map(|job| job.name.as_str()), Some("fresh"));
+    }
+}
+
+#[test]
+fn a_node_that_is_back_before_its_death_was_noticed_holds_nobody_up() {
+    let scenario = read("misfortunes.toml");
+    let faults = scenario.faults.iter().take(2).copied().collect();
+    let scenario = Scenario { faults, ..scenario };
+    scenario::run(&scenario, traced(1)).expect("it ends");
+}
+
+/// Why a text is no scenario, with the reasons behind it.
+fn refusal(text: &str) -> String {
+    let error = Scenario::parse(text).expect_err("a refusal");
+    let first: Option<&dyn Error> = Some(&error);
+    let sources = std::iter::successors(first, |error| (*error).source());
+    sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_the_reason() {
+    let job = "[[job]]\nname = \"a\"\napplication = { kind = \"compute\", time = \"1ms\" }\n";
+    let machine = |rest: &str| format!("[machine]\nprofile = \"plain\"\n{rest}\n{job}");
+    let cases = [
+        (machine("nodes = 0"), "of 0 nodes is out of range"),
+        (machine("nodes = 4\npes = 0"), "of 0 processing elements are out of range"),
+        (machine("nodes = 4\nsched = \"gnag\""), "use one of fcfs, gang"),
+        (machine("nodes = 4\nquantum = \"1us\""), "use 100 to"),
+        (machine("nodes = 4\nquantum = \"soon\""), "write it as"),
+        (machine("nodes = 2") + "procs = 9\n", "9 ranks; the machine has 8"),
+        (machine("nodes = 2") + "procs = 0\n", "has no ranks"),
+        ("[machine]\nprofile = \"plain\"\nnodes = 2\n".to_owned(), "has no job"),
+        (machine("nodes = 2").replace("plain", "cray"), "es40-qsnet, ideal"),
+        (
+            machine("nodes = 2") + "[[fault]]\nat = \"1ms\"\nkind = \"kill\"\nnode = 3\n",
+            "nodes 1 to 2",
+        ),
+        (machine("nodes = 2") + "[[fault]]\nat = \"1ms\"\nkind = \"kill\"\n", "needs a node"),
+        (machine("nodes = 2") + "[random-faults]\nkills-per-s = -1.0\n", "a rate is"),
+    ];
+    for (text, why) in cases {
+        let said = refusal(&text);
+        assert!(said.contains(why), "{said:?} does not say {why:?}, for\n{text}");
+    }
 }

@@ -89,6 +89,14 @@ impl QsNetFabric {
         picos(self.tree.forward_ps()) / 2
     }
 
+    /// Between the top of the tree and the nodes, either way.
+    fn leg(&self, kind: OperationKind) -> Duration {
+        match kind {
+            OperationKind::Put => self.half_path(),
+            OperationKind::Compare | OperationKind::Write => self.conditional_leg,
+        }
+    }
+
     fn put_to_sequencer(&self, operation: &Operation<'_>, random: &Random<'_>) -> Duration {
         let (mut free, mut arrival) = self.transfer(operation.bytes);
         let mut wait = Duration::ZERO;
@@ -123,10 +131,7 @@ impl Fabric for QsNetFabric {
     }
 
     fn to_nodes(&self, operation: &Operation<'_>, _random: &Random<'_>) -> Spread {
-        Spread::Together(match operation.kind {
-            OperationKind::Put => self.half_path(),
-            OperationKind::Compare | OperationKind::Write => self.conditional_leg,
-        })
+        Spread::Together(self.leg(operation.kind))
     }
 
     fn answer(
@@ -135,17 +140,11 @@ impl Fabric for QsNetFabric {
         _nodes: &[NodeId],
         _random: &Random<'_>,
     ) -> Duration {
-        match operation.kind {
-            OperationKind::Put => self.half_path(),
-            OperationKind::Compare | OperationKind::Write => self.conditional_leg,
-        }
+        self.leg(operation.kind)
     }
 
     fn outcome(&self, operation: &Operation<'_>, _random: &Random<'_>) -> Duration {
-        match operation.kind {
-            OperationKind::Put => self.half_path(),
-            OperationKind::Compare | OperationKind::Write => self.conditional_leg,
-        }
+        self.leg(operation.kind)
     }
 
     fn news(&self, _nodes: &NodeSet, _random: &Random<'_>) -> Spread {

@@ -7,7 +7,7 @@
 
 use crate::sim::tasks::{ReadyQueue, TaskId, Tasks};
 use crate::sim::timers::{Due, TimerKey, Timers};
-use crate::sim::{Random, SimRuntime, Trace};
+use crate::sim::{SimRuntime, Trace};
 use crate::{Instant, NodeId};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -138,11 +138,6 @@ impl Simulation {
     /// A clock and executor that belongs to no node: it is never killed.
     pub fn runtime(&self) -> SimRuntime {
         SimRuntime::new(self.core.clone(), None)
-    }
-
-    /// The world's random numbers, for models of what is not the network.
-    pub fn random(&self) -> Random<'_> {
-        Random::new(&self.core)
     }
 
     /// A random number below `bound`, from the world's seed; 0 when `bound` is 0.

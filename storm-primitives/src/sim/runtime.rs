@@ -1,6 +1,7 @@
 //! Virtual time behind the [`Runtime`] trait.
 
 use crate::sim::executor::{Core, Group};
+use crate::sim::fabric::Random;
 use crate::sim::timers::TimerKey;
 use crate::{Instant, Runtime, Task};
 use std::future::Future;
@@ -18,6 +19,11 @@ pub struct SimRuntime {
 impl SimRuntime {
     pub(super) fn new(core: Rc<Core>, group: Option<Group>) -> SimRuntime {
         SimRuntime { core, group }
+    }
+
+    /// The world's random numbers, for models of what happens on a node.
+    pub fn random(&self) -> Random<'_> {
+        Random::new(&self.core)
     }
 }
 

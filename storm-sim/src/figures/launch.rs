@@ -1,7 +1,7 @@
 //! Figures 2 and 8: how long it takes to launch a do-nothing program.
 
 use super::FigureError;
-use crate::{Application, JobRequest, Machine, RunError, profile};
+use crate::{Application, JobRequest, Machine, profile};
 use std::time::Duration;
 use storm_primitives::Runtime;
 use storm_qsnet_sim::Load;
@@ -89,7 +89,7 @@ pub fn launch(setup: &LaunchSetup) -> Result<LaunchPoint, FigureError> {
         let job = this.submit(&request).await?;
         Ok(this.over_first(job).await)
     })?;
-    let incomplete = || RunError::NotHealed { how: format!("without its times: {times:?}") };
+    let incomplete = || FigureError::NeverLaunched(times.reason.clone().unwrap_or_default());
     let launched = times.launched.ok_or_else(incomplete)?;
     let over = times.over().ok_or_else(incomplete)?;
     Ok(LaunchPoint {

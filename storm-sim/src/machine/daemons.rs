@@ -105,7 +105,7 @@ impl Machine {
     fn model(&self, node: NodeId, network: &SimNetwork) -> Model {
         let config = &self.inner.config;
         let (hosts, network) = (config.hosts.clone(), network.clone());
-        let world = self.inner.simulation.clone();
+        let world = self.runtime();
         let applications = self.inner.applications.clone();
         let record = self.inner.record.clone();
         Model {

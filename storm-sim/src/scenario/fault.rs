@@ -9,7 +9,7 @@ use storm_primitives::sim::NodeFault;
 
 /// One fault of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(rename_all = "kebab-case")]
 pub struct Fault {
     /// When, after the nodes have joined.
     #[serde(with = "super::written_time")]
@@ -23,7 +23,7 @@ pub struct Fault {
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FaultKind {
     /// The node stops for ever.
     Kill,

@@ -1,0 +1,204 @@
+//! Misfortunes of simulated nodes and links: what each does to an operation, and
+//! that none breaks the contract.
+
+use std::time::Duration;
+use storm_primitives::sim::{NetworkConfig, NodeFault, ScriptedFault, SimNetwork, Simulation};
+use storm_primitives::{
+    CompareAndWrite, EventId, Layout, NodeId, NodeSet, PrimitiveError, Primitives, Relation,
+    Runtime, Var, Xfer,
+};
+
+const NODES: u32 = 4;
+const HOP: Duration = Duration::from_micros(10);
+const DETECTION: Duration = Duration::from_millis(5);
+const VICTIM: NodeId = NodeId(3);
+
+struct World {
+    simulation: Simulation,
+    network: SimNetwork,
+    word: Var<u64>,
+    event: EventId,
+}
+
+fn world(seed: u64) -> World {
+    let mut layout = Layout::builder();
+    let (word, event) = (layout.var("word"), layout.event("event"));
+    let simulation = Simulation::new(seed);
+    let config = NetworkConfig {
+        min_delay: HOP,
+        max_delay: HOP,
+        per_byte: Duration::ZERO,
+        detection: DETECTION,
+    };
+    let network = SimNetwork::new(&simulation, NODES, &layout.build(), config);
+    World { simulation, network, word, event }
+}
+
+impl World {
+    /// How long a transfer to all nodes takes, and how it ended.
+    fn transfer(&self) -> (Duration, Result<(), PrimitiveError>) {
+        let (mm, word, event) = (self.network.node(NodeId::MM), self.word, self.event);
+        let begun = self.simulation.now();
+        let sent = self.simulation.run(async move {
+            let xfer = Xfer::new(NodeSet::compute(NODES), word.addr(), vec![1; 8]);
+            mm.xfer_and_wait(xfer.signal_remote(event)).await
+        });
+        (self.simulation.now() - begun, sent.expect("no deadlock"))
+    }
+
+    /// Lets time pass.
+    fn pass(&self, time: Duration) {
+        let runtime = self.simulation.runtime();
+        self.simulation.run(async move { runtime.sleep(time).await }).expect("a timer fires");
+    }
+
+    fn written(&self) -> Vec<u64> {
+        let nodes = NodeSet::compute(NODES);
+        nodes.iter().map(|node| self.network.node(node).memory().load(self.word)).collect()
+    }
+}
+
+/// To the sequencer, to the nodes, back, and to the initiator.
+const SOUND: Duration = Duration::from_micros(40);
+
+#[test]
+fn a_delayed_node_delays_the_answer_of_all_and_a_mended_one_does_not() {
+    let world = world(1);
+    assert_eq!(world.transfer(), (SOUND, Ok(())));
+    world.network.inflict(VICTIM, NodeFault::Delay(Duration::from_millis(1)));
+    assert_eq!(world.transfer(), (SOUND + Duration::from_millis(2), Ok(())));
+    world.network.inflict(VICTIM, NodeFault::Mend);
+    assert_eq!(world.transfer(), (SOUND, Ok(())));
+}
+
+#[test]
+fn a_slow_node_takes_its_factor_and_says_so() {
+    let world = world(1);
+    world.network.inflict(VICTIM, NodeFault::Slow { percent: 300 });
+    assert_eq!(world.transfer(), (SOUND + 4 * HOP, Ok(())));
+    assert_eq!(world.network.slow_percent(VICTIM), 300);
+    assert_eq!(world.network.slow_percent(NodeId(1)), 100);
+    world.network.inflict(VICTIM, NodeFault::Mend);
+    assert_eq!(world.network.slow_percent(VICTIM), 300, "a mended link is not a faster machine");
+    world.network.inflict(VICTIM, NodeFault::Slow { percent: 100 });
+    assert_eq!(world.transfer(), (SOUND, Ok(())));
+}
+
+#[test]
+fn messages_that_get_lost_come_later_and_once() {
+    let resend = Duration::from_micros(500);
+    let world = world(3);
+    world.network.inflict(VICTIM, NodeFault::Lossy { per_mille: 500, resend });
+    let mut late = 0;
+    for _ in 0..100 {
+        let (time, status) = world.transfer();
+        assert_eq!(status, Ok(()));
+        let resends = (time - SOUND).as_nanos() / resend.as_nanos();
+        assert_eq!(time, SOUND + resend * resends as u32);
+        late += usize::from(resends > 0);
+    }
+    assert!((50..95).contains(&late), "3 of 4 are expected to be late, {late} of 100 are");
+    let victim = world.network.node(VICTIM);
+    let signals = std::iter::from_fn(|| victim.test_event(world.event)).count();
+    assert_eq!(signals, 100);
+}
+
+#[test]
+fn a_link_that_is_mended_in_time_loses_nothing() {
+    let world = world(1);
+    world.network.play(&[
+        ScriptedFault { after: Duration::ZERO, node: VICTIM, fault: NodeFault::Cut },
+        ScriptedFault { after: DETECTION / 2, node: VICTIM, fault: NodeFault::Mend },
+    ]);
+    let (victim, word) = (world.network.node(VICTIM), world.word);
+    world.pass(Duration::from_nanos(1));
+    // Both what comes and what goes waits, and the node itself goes on.
+    let own = world.simulation.run(async move {
+        let one = CompareAndWrite::new(NodeSet::single(NodeId(1)), word, Relation::Equal, 0);
+        victim.compare_and_write(one.then_write(word, 7)).await
+    });
+    assert_eq!(own, Ok(Ok(true)));
+    assert!(world.simulation.now().since_origin() > DETECTION / 2);
+    let (_, status) = world.transfer();
+    assert_eq!(status, Ok(()));
+    world.pass(2 * DETECTION);
+    assert!(world.network.node(NodeId(1)).membership().incarnation(VICTIM).is_some());
+    assert_eq!(world.written(), vec![u64::from_ne_bytes([1; 8]); NODES as usize]);
+}
+
+#[test]
+fn a_link_that_stays_cut_ends_that_life_of_its_node() {
+    let world = world(1);
+    world.network.inflict(VICTIM, NodeFault::Cut);
+    let (time, status) = world.transfer();
+    assert_eq!(status, Ok(()), "it died after the operation took its place");
+    assert!(time >= DETECTION, "{time:?}");
+    let (_, status) = world.transfer();
+    assert_eq!(status, Err(PrimitiveError::NodesDead { nodes: NodeSet::single(VICTIM) }));
+    // The node itself learns that it is alone, also for what it had on the way.
+    let (victim, word) = (world.network.node(VICTIM), world.word);
+    let alone = world.simulation.run(async move {
+        let one = CompareAndWrite::new(NodeSet::single(NodeId(1)), word, Relation::Equal, 0);
+        victim.compare_and_write(one).await
+    });
+    assert_eq!(alone, Ok(Err(PrimitiveError::Disconnected)));
+    let reborn = world.network.rejoin(VICTIM);
+    assert_eq!(reborn.memory().load(world.word), 0);
+    assert_eq!(world.transfer().1, Ok(()));
+}
+
+#[test]
+fn what_a_cut_node_had_on_the_way_fails_and_does_not_hang() {
+    let world = world(1);
+    let (victim, word) = (world.network.node(VICTIM), world.word);
+    world.network.inflict(VICTIM, NodeFault::Cut);
+    let answer = world.simulation.run(async move {
+        let one = CompareAndWrite::new(NodeSet::single(NodeId(1)), word, Relation::Equal, 0);
+        victim.compare_and_write(one.then_write(word, 7)).await
+    });
+    assert_eq!(answer, Ok(Err(PrimitiveError::Disconnected)));
+    assert_eq!(world.written()[0], 0);
+}
+
+#[test]
+fn what_was_on_the_way_when_the_manager_died_fails_and_does_not_hang() {
+    let world = world(1);
+    let (node, word, network) = (world.network.node(VICTIM), world.word, world.network.clone());
+    let answer = world.simulation.run(async move {
+        let one = CompareAndWrite::new(NodeSet::single(NodeId(1)), word, Relation::Equal, 0);
+        let asked = node.compare_and_write(one);
+        let killer = async move { network.kill(NodeId::MM) };
+        futures_util::future::join(asked, killer).await.0
+    });
+    assert_eq!(answer, Ok(Err(PrimitiveError::Disconnected)));
+}
+
+#[test]
+fn a_script_kills_and_freezes() {
+    let world = world(1);
+    let at = Duration::from_millis;
+    world.network.play(&[
+        ScriptedFault { after: at(1), node: NodeId(1), fault: NodeFault::Kill },
+        ScriptedFault { after: at(2), node: NodeId(2), fault: NodeFault::Freeze },
+        ScriptedFault { after: at(3), node: NodeId(2), fault: NodeFault::Thaw },
+        ScriptedFault { after: at(4), node: VICTIM, fault: NodeFault::Freeze },
+    ]);
+    world.pass(at(20));
+    let alive = world.network.node(NodeId::MM).membership().alive();
+    assert_eq!(alive, [0, 2, 4].into_iter().map(NodeId).collect());
+}
+
+#[test]
+fn a_world_that_is_gone_frees_what_its_tasks_hold() {
+    let held = std::rc::Rc::new(());
+    let world = world(1);
+    let (task_holds, node) = (held.clone(), world.network.node(VICTIM));
+    let never = async move {
+        let _held = task_holds;
+        std::future::pending::<()>().await;
+    };
+    node.runtime().spawn(never).detach();
+    world.pass(HOP);
+    drop((world, node));
+    assert_eq!(std::rc::Rc::strong_count(&held), 1);
+}

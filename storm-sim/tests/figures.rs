@@ -1,0 +1,109 @@
+//! The paper's experiments on the simulated machine, within the bounds that are
+//! claimed for them. Larger machines than here: `--example scale`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+use storm_qsnet_sim::Load;
+use storm_sim::Application;
+use storm_sim::figures::{GangSetup, LaunchSetup, barrier, gang, launch};
+
+/// Nodes of Fig. 8 that a test can afford.
+const SIZES: [u32; 6] = [1, 4, 16, 64, 256, 1024];
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// `t_launch_es40_ms` of the expected curve; `None` where the files are not there.
+fn expected_launch_ms(nodes: u32) -> Option<f64> {
+    let shared = std::env::var("STORM_SHARED").map_or_else(
+        |_| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared")),
+        PathBuf::from,
+    );
+    let text = std::fs::read_to_string(shared.join("expected/fig8.csv")).ok()?;
+    let mut lines = text.lines();
+    let column = lines.next()?.split(',').position(|name| name == "t_launch_es40_ms")?;
+    let row = lines.find(|line| line.split(',').next() == Some(&nodes.to_string()))?;
+    row.split(',').nth(column)?.parse().ok()
+}
+
+#[test]
+fn a_simulated_launch_is_within_5_percent_of_fig_8() {
+    for nodes in SIZES {
+        let Some(expected) = expected_launch_ms(nodes) else {
+            println!("SKIPPED: no expected/fig8.csv in STORM_SHARED");
+            return;
+        };
+        let total = ms(launch(&LaunchSetup::of_paper(nodes)).expect("a launch").total);
+        let error = total / expected - 1.0;
+        assert!(error.abs() <= 0.05, "{nodes} nodes: {total:.1} ms, expected {expected:.1}");
+    }
+}
+
+#[test]
+fn launches_under_load_are_within_25_percent_of_fig_2() {
+    for (load, total_ms) in [(Load::CPU, 1000.0), (Load::NETWORK, 1500.0)] {
+        let setup = LaunchSetup { load, ..LaunchSetup::of_paper(64) };
+        let total = ms(launch(&setup).expect("a launch").total);
+        println!("{load:?}: {total:.0} ms");
+        assert!((total / total_ms - 1.0).abs() <= 0.25, "{load:?}: {total:.0} ms");
+    }
+}
+
+#[test]
+fn a_barrier_grows_by_6_us_over_1024_nodes() {
+    let us = |nodes| {
+        let point = barrier("es40-qsnet", nodes, 1).expect("a barrier");
+        point.latency.as_secs_f64() * 1e6
+    };
+    let growth = us(1024) - us(1);
+    assert!((5.0..=7.0).contains(&growth), "{growth:.1} us");
+}
+
+fn setup(quantum: Duration, mpl: u32, nodes: u32) -> GangSetup {
+    GangSetup {
+        profile: "es40-qsnet".to_owned(),
+        nodes,
+        pes: 2,
+        mpl,
+        quantum,
+        application: Application::Wavefront {
+            iterations: 10,
+            blocks: 10,
+            block_time: Duration::from_millis(1),
+            message_bytes: 4096,
+        },
+        seed: 1,
+    }
+}
+
+#[test]
+fn gang_scheduling_is_flat_from_2_ms_and_breaks_down_below_300_us() {
+    let at = |us| gang(&setup(Duration::from_micros(us), 2, 32)).expect("a run");
+    let long = ms(at(50_000).runtime);
+    let short = at(2_000);
+    let slower = ms(short.runtime) / long - 1.0;
+    assert!(slower <= 0.02, "2 ms: {:.1} ms, 50 ms: {long:.1} ms", ms(short.runtime));
+    assert!(short.strobes * 100 >= short.strobes_due * 95, "{short:?}");
+    let broken = at(150);
+    assert!(broken.strobes * 100 < broken.strobes_due * 80, "{broken:?}");
+}
+
+#[test]
+fn runtime_is_flat_over_nodes_and_multiprogramming_level() {
+    let application =
+        Application::BulkSynchronous { iterations: 200, compute: Duration::from_millis(5) };
+    let runtime = |mpl, nodes| {
+        let setup = GangSetup {
+            application: application.clone(),
+            ..setup(Duration::from_millis(50), mpl, nodes)
+        };
+        ms(gang(&setup).expect("a run").runtime)
+    };
+    let alone = runtime(1, 32);
+    for (mpl, nodes) in [(1, 1), (1, 64), (2, 1), (2, 8), (2, 64), (4, 32), (8, 32)] {
+        let taken = runtime(mpl, nodes);
+        let error = taken / alone - 1.0;
+        assert!(error.abs() <= 0.02, "{mpl} jobs on {nodes} nodes: {taken:.1} ms, {alone:.1} alone");
+    }
+}
