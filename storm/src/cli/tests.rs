@@ -125,3 +125,31 @@ fn the_help_says_enough_to_work_with() {
         insta::assert_snapshot!(format!("help_{name}"), verb.render_help().to_string());
     }
 }
+
+#[test]
+fn questions_to_the_model_are_understood() {
+    let line = "storm model predict --nodes 64 --profile x.toml --bytes 12MB --fan-out 8 \
+                --chunk 256KiB --quantum 2ms --pes 4";
+    let Ok(Command::Model(options)) = parse(line) else { panic!("it is right") };
+    let ModelCommand::Predict(options) = options.command else { panic!("it is a prediction") };
+    assert_eq!((options.nodes, options.bytes), (Some(64), 12_000_000));
+    assert_eq!((options.fan_out, options.chunk), (FanOutArgument::Fixed(8), Some(256 << 10)));
+    for wrong in [
+        "storm model",
+        "storm model predict",
+        "storm model predict --nodes 4 --fan-out x",
+        "storm model table",
+        "storm model calibrate --nodes 0,1,2",
+    ] {
+        assert!(parse(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn the_help_of_the_model_says_enough_to_work_with() {
+    let mut command = Cli::command().term_width(100);
+    let model = command.find_subcommand_mut("model").expect("it is a verb");
+    insta::assert_snapshot!("help_model", model.render_help().to_string());
+    let predict = model.find_subcommand_mut("predict").expect("it is a question");
+    insta::assert_snapshot!("help_model_predict", predict.render_help().to_string());
+}

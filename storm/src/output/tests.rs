@@ -240,3 +240,12 @@ fn of_many_ranks_only_the_failed_ones_are_shown() {
     assert!(text.contains("SIGSEGV"));
     assert_eq!(text.lines().filter(|line| line.contains("5.0 MiB")).count(), 1, "{text}");
 }
+
+#[test]
+fn values_and_tables_have_a_form_for_each_reader() {
+    let sheet = Sheet::new(&serde_json::json!({ "launch_ms": 110.0 }))
+        .pairs(vec![("Launch", "110.0 ms".to_owned()), ("Tree", String::new())])
+        .table([">NODES", "LIMIT"], [vec!["64".to_owned(), "the I/O bus".to_owned()]])
+        .note("Of 12 MB.");
+    insta::assert_snapshot!(all(|output| output.sheet(&sheet)));
+}

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::job_request::job_request;
 use crate::local_cluster::{LocalClusterShape, start_embedded};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use storm_mm::api::JobState;
 use storm_model::Mib;
@@ -119,9 +119,9 @@ async fn strobe(
     silent: bool,
 ) -> Result<Option<StrobeSample>, Failure> {
     let unreadable = |error| Failure::of("calibration", &error);
-    let log: PathBuf = tempfile::tempdir().map_err(unreadable)?.keep();
-    let shape =
-        LocalClusterShape { switch_log: Some(log.clone()), ..shape(nodes, 1, STROBE_QUANTUM) };
+    let log = tempfile::tempdir().map_err(unreadable)?;
+    let switch_log = Some(log.path().to_owned());
+    let shape = LocalClusterShape { switch_log, ..shape(nodes, 1, STROBE_QUANTUM) };
     let job = JobOptions {
         procs: Some(nodes),
         no_bcast: true,
@@ -132,10 +132,7 @@ async fn strobe(
         tokio::try_join!(run(socket, &job, silent), run(socket, &job, silent))
     })
     .await;
-    let sample = strobe_log::read(&log, nodes).map_err(unreadable);
-    // It is ours, in a directory for such things.
-    let _ = std::fs::remove_dir_all(&log);
-    done.and(sample)
+    done.and(strobe_log::read(log.path(), nodes).map_err(unreadable))
 }
 
 impl Measured {
