@@ -104,6 +104,9 @@ fn runtime_is_flat_over_nodes_and_multiprogramming_level() {
     for (mpl, nodes) in [(1, 1), (1, 64), (2, 1), (2, 8), (2, 64), (4, 32), (8, 32)] {
         let taken = runtime(mpl, nodes);
         let error = taken / alone - 1.0;
-        assert!(error.abs() <= 0.02, "{mpl} jobs on {nodes} nodes: {taken:.1} ms, {alone:.1} alone");
+        assert!(
+            error.abs() <= 0.02,
+            "{mpl} jobs on {nodes} nodes: {taken:.1} ms, {alone:.1} alone"
+        );
     }
 }

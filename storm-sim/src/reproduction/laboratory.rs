@@ -1,24 +1,27 @@
 //! Experiments that the exhibits share: each is carried out once.
 
 use super::paper::GANG_PES;
+use crate::Application;
 use crate::figures::{
     BarrierPoint, FigureError, GangPoint, GangSetup, LaunchPoint, LaunchSetup, barrier, gang,
     launch,
 };
-use crate::Application;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_qsnet_sim::Load;
 
 /// The machine of all experiments.
 const PROFILE: &str = "es40-qsnet";
-/// Sweeps of the wavefront application, there and back; with 10 blocks of 1 ms
-/// and its grid of 64 ranks it runs for about a second alone, as long as hundreds of the
-/// slices that matter.
-const ITERATIONS: u32 = 20;
+/// The wavefront: sweeps there and back, each in blocks; on 64 ranks it runs for
+/// about a second, as long as hundreds of the slices that matter.
+const SWEEPS: u32 = 20;
 const BLOCKS: u32 = 10;
 const BLOCK_TIME: Duration = Duration::from_millis(1);
 const MESSAGE_BYTES: u64 = 4096;
+/// The bulk-synchronous one: barriers, and what is computed before each; it runs
+/// for a second on machines of any size.
+const BARRIERS: u32 = 200;
+const COMPUTE: Duration = Duration::from_millis(5);
 
 /// How much is simulated, and with which random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +32,22 @@ pub struct Effort {
     pub seed: u64,
 }
 
+/// What the jobs that share processors do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Pattern {
+    /// SWEEP3D's: ranks depend on their neighbours, in a pipeline across all of
+    /// them that takes the longer the more there are.
+    Wavefront,
+    /// Everybody waits for everybody: the same on machines of any size.
+    BulkSynchronous,
+}
+
 /// Carries out experiments and remembers what came of them.
 pub struct Laboratory<'a> {
     effort: Effort,
     watch: &'a mut dyn FnMut(&str),
     launches: BTreeMap<(u32, u64, bool, bool), LaunchPoint>,
-    gangs: BTreeMap<(u32, u32, u64), GangPoint>,
+    gangs: BTreeMap<(Pattern, u32, u32, u64), GangPoint>,
 }
 
 impl<'a> Laboratory<'a> {
@@ -60,21 +73,26 @@ impl<'a> Laboratory<'a> {
             return Ok(known.clone());
         }
         (self.watch)(&format!("launch on {nodes} nodes"));
-        let setup =
-            LaunchSetup { binary_mib, load, seed: self.effort.seed, ..LaunchSetup::of_paper(nodes) };
+        let setup = LaunchSetup {
+            binary_mib,
+            load,
+            seed: self.effort.seed,
+            ..LaunchSetup::of_paper(nodes)
+        };
         let point = launch(&setup)?;
         self.launches.insert(key, point.clone());
         Ok(point)
     }
 
-    /// So many wavefront jobs at once.
+    /// So many equal jobs at once.
     pub(super) fn gang(
         &mut self,
+        pattern: Pattern,
         nodes: u32,
         mpl: u32,
         slice_us: u64,
     ) -> Result<GangPoint, FigureError> {
-        let key = (nodes, mpl, slice_us);
+        let key = (pattern, nodes, mpl, slice_us);
         if let Some(known) = self.gangs.get(&key) {
             return Ok(known.clone());
         }
@@ -85,12 +103,7 @@ impl<'a> Laboratory<'a> {
             pes: GANG_PES,
             mpl,
             quantum: Duration::from_micros(slice_us),
-            application: Application::Wavefront {
-                iterations: ITERATIONS,
-                blocks: BLOCKS,
-                block_time: BLOCK_TIME,
-                message_bytes: MESSAGE_BYTES,
-            },
+            application: pattern.application(),
             seed: self.effort.seed,
         })?;
         self.gangs.insert(key, point.clone());
@@ -101,5 +114,21 @@ impl<'a> Laboratory<'a> {
     pub(super) fn barrier(&mut self, nodes: u32) -> Result<BarrierPoint, FigureError> {
         (self.watch)(&format!("barrier on {nodes} nodes"));
         barrier(PROFILE, nodes, self.effort.seed)
+    }
+}
+
+impl Pattern {
+    fn application(self) -> Application {
+        match self {
+            Pattern::Wavefront => Application::Wavefront {
+                iterations: SWEEPS,
+                blocks: BLOCKS,
+                block_time: BLOCK_TIME,
+                message_bytes: MESSAGE_BYTES,
+            },
+            Pattern::BulkSynchronous => {
+                Application::BulkSynchronous { iterations: BARRIERS, compute: COMPUTE }
+            }
+        }
     }
 }

@@ -1,8 +1,6 @@
 //! Tables 4 and 5 and Fig. 9: launch times of other systems, and STORM's.
 
-use super::paper::{
-    ALL_NODES, CROSSOVER, LARGEST_MIB, STORM_LAUNCH_S, TABLE_4, TABLE_5,
-};
+use super::paper::{ALL_NODES, CROSSOVER, LARGEST_MIB, STORM_LAUNCH_S, TABLE_4, TABLE_5};
 use super::{Axis, Bound, Chart, Exhibit, Laboratory, Reproduction, Row};
 use crate::figures::FigureError;
 use storm_model::{

@@ -1,5 +1,6 @@
-//! Figs. 3, 4, 5 and Table 6: what time-sharing costs a wavefront application.
+//! Figs. 3, 4, 5 and Table 6: what time-sharing costs an application.
 
+use super::laboratory::Pattern;
 use super::paper::{
     ALL_NODES, FEASIBLE_SLOWDOWN_PERCENT, FLAT_FROM_US, GANG_NODES, LAUNCH_NODES, LEVELS,
     RMS_SLICE_MS, SCORE_D_SLICE_MS, SHORTEST_US, STORM_SLICE_MS, TABLE_6, TIME_SLICES,
@@ -26,10 +27,10 @@ const OBEYED_PERCENT: f64 = 90.0;
 pub(super) fn fig3(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, FigureError> {
     let (mut rows, mut runtimes, mut obeyed) = (Vec::new(), Vec::new(), Vec::new());
     for nodes in laboratory.sizes(&[GANG_NODES]) {
-        let alone_ms = ms(laboratory.gang(nodes, 1, USUAL_SLICE_US)?.runtime);
+        let alone_ms = ms(laboratory.gang(Pattern::Wavefront, nodes, 1, USUAL_SLICE_US)?.runtime);
         rows.push(Row::simulated("one job alone", alone_ms, "ms"));
         for slice_us in SLICES_US {
-            let point = laboratory.gang(nodes, SHARED, slice_us)?;
+            let point = laboratory.gang(Pattern::Wavefront, nodes, SHARED, slice_us)?;
             let runtime_ms = ms(point.runtime);
             let slice = written(slice_us);
             rows.push(Row::simulated(format!("slice {slice}"), runtime_ms, "ms").calibrated());
@@ -80,27 +81,35 @@ fn slice_bounds(runtimes: &[(f64, f64)], obeyed: &[(u64, f64)]) -> Vec<Bound> {
 
 pub(super) fn fig4(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, FigureError> {
     let (mut rows, mut bounds) = (Vec::new(), Vec::new());
-    let chart = Chart::new(Axis::linear("nodes"), Axis::linear("runtime / jobs, ms"));
-    let mut chart = chart;
+    let mut chart = Chart::new(Axis::linear("nodes"), Axis::linear("runtime / jobs, ms"));
     for jobs in [1, SHARED] {
         let mut points = Vec::new();
         for nodes in laboratory.sizes(&LAUNCH_NODES) {
-            let runtime_ms = ms(laboratory.gang(nodes, jobs, USUAL_SLICE_US)?.runtime);
+            let runtime_ms =
+                ms(laboratory.gang(Pattern::BulkSynchronous, nodes, jobs, USUAL_SLICE_US)?.runtime);
             let quantity = format!("{nodes} nodes, jobs at once: {jobs}");
             rows.push(Row::simulated(quantity, runtime_ms, "ms"));
             points.push((f64::from(nodes), runtime_ms));
         }
-        bounds.push(flat(format!("runtimes with {jobs} at once differ by"), &points, &LAUNCH_NODES));
+        bounds.push(flat(
+            format!("runtimes with {jobs} at once differ by"),
+            &points,
+            &LAUNCH_NODES,
+        ));
         chart = chart.curve(format!("jobs at once: {jobs}"), points);
     }
-    Ok(Reproduction::new(Exhibit::Fig4, rows).bounded(bounds).drawn(chart))
+    Ok(Reproduction::new(Exhibit::Fig4, rows).bounded(bounds).drawn(chart).note(
+        "The jobs are bulk-synchronous: the pipeline of a modelled wavefront takes longer the more \
+         ranks it crosses, whatever the scheduler does.",
+    ))
 }
 
 pub(super) fn fig5(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, FigureError> {
     let (mut rows, mut points) = (Vec::new(), Vec::new());
     for nodes in laboratory.sizes(&[GANG_NODES]) {
         for jobs in LEVELS {
-            let runtime_ms = ms(laboratory.gang(nodes, jobs, USUAL_SLICE_US)?.runtime);
+            let runtime_ms =
+                ms(laboratory.gang(Pattern::BulkSynchronous, nodes, jobs, USUAL_SLICE_US)?.runtime);
             rows.push(Row::simulated(format!("jobs at once: {jobs}"), runtime_ms, "ms"));
             points.push((f64::from(jobs), runtime_ms));
         }
@@ -109,7 +118,7 @@ pub(super) fn fig5(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, Figu
     let chart = Chart::new(Axis::linear("jobs at once"), Axis::linear("runtime / jobs, ms"));
     Ok(Reproduction::new(Exhibit::Fig5, rows)
         .bounded([bound])
-        .drawn(chart.curve("wavefront jobs", points))
+        .drawn(chart.curve("bulk-synchronous jobs", points))
         .note("Caches are not modelled: that a job finds them cold costs nothing here."))
 }
 
@@ -119,10 +128,11 @@ pub(super) fn table6(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, Fi
         Row::quoted("SCore-D, 64 nodes", "ms").beside(SCORE_D_SLICE_MS, TABLE_6),
     ];
     for nodes in laboratory.sizes(&[ALL_NODES]) {
-        let alone_ms = ms(laboratory.gang(nodes, 1, USUAL_SLICE_US)?.runtime);
+        let alone_ms = ms(laboratory.gang(Pattern::Wavefront, nodes, 1, USUAL_SLICE_US)?.runtime);
         let mut shortest_us = None;
         for slice_us in FEASIBLE_US {
-            let shared_ms = ms(laboratory.gang(nodes, SHARED, slice_us)?.runtime);
+            let shared_ms =
+                ms(laboratory.gang(Pattern::Wavefront, nodes, SHARED, slice_us)?.runtime);
             let slowdown_percent = (shared_ms / alone_ms - 1.0) * 100.0;
             let quantity = format!("STORM, {nodes} nodes, slowdown at {}", written(slice_us));
             rows.push(Row::simulated(quantity, slowdown_percent, "%").calibrated());
