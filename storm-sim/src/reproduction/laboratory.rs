@@ -12,16 +12,19 @@ use storm_qsnet_sim::Load;
 
 /// The machine of all experiments.
 const PROFILE: &str = "es40-qsnet";
-/// The wavefront: sweeps there and back, each in blocks; on 64 ranks it runs for
-/// about a second, as long as hundreds of the slices that matter.
+/// Slices that a job lasts at least: what it leaves of its last one is lost to all,
+/// and is to be a small part.
+const LEAST_SLICES: u64 = 100;
+/// The wavefront: sweeps there and back, each in blocks.
 const SWEEPS: u32 = 20;
 const BLOCKS: u32 = 10;
-const BLOCK_TIME: Duration = Duration::from_millis(1);
+const LEAST_BLOCK_US: u64 = 1_000;
 const MESSAGE_BYTES: u64 = 4096;
-/// The bulk-synchronous one: barriers, and what is computed before each; it runs
-/// for a second on machines of any size.
-const BARRIERS: u32 = 200;
-const COMPUTE: Duration = Duration::from_millis(5);
+/// What it takes on 64 ranks, in times of a block: computing and waiting for others.
+const WAVEFRONT_BLOCKS: u64 = 1_000;
+/// The bulk-synchronous one: what is computed before each barrier.
+const COMPUTE_US: u64 = 5_000;
+const LEAST_BARRIERS: u64 = 200;
 
 /// How much is simulated, and with which random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +106,7 @@ impl<'a> Laboratory<'a> {
             pes: GANG_PES,
             mpl,
             quantum: Duration::from_micros(slice_us),
-            application: pattern.application(),
+            application: pattern.application(slice_us),
             seed: self.effort.seed,
         })?;
         self.gangs.insert(key, point.clone());
@@ -118,16 +121,25 @@ impl<'a> Laboratory<'a> {
 }
 
 impl Pattern {
-    fn application(self) -> Application {
+    /// A job of this kind that lasts long enough for the slice.
+    fn application(self, slice_us: u64) -> Application {
+        let least_us = slice_us * LEAST_SLICES;
         match self {
-            Pattern::Wavefront => Application::Wavefront {
-                iterations: SWEEPS,
-                blocks: BLOCKS,
-                block_time: BLOCK_TIME,
-                message_bytes: MESSAGE_BYTES,
-            },
+            Pattern::Wavefront => {
+                let block_us = least_us.div_ceil(WAVEFRONT_BLOCKS).max(LEAST_BLOCK_US);
+                Application::Wavefront {
+                    iterations: SWEEPS,
+                    blocks: BLOCKS,
+                    block_time: Duration::from_micros(block_us),
+                    message_bytes: MESSAGE_BYTES,
+                }
+            }
             Pattern::BulkSynchronous => {
-                Application::BulkSynchronous { iterations: BARRIERS, compute: COMPUTE }
+                let barriers = least_us.div_ceil(COMPUTE_US).max(LEAST_BARRIERS);
+                Application::BulkSynchronous {
+                    iterations: u32::try_from(barriers).unwrap_or(u32::MAX),
+                    compute: Duration::from_micros(COMPUTE_US),
+                }
             }
         }
     }
