@@ -2,9 +2,14 @@
 
 use super::{Reproduced, comma_separated, plot, report};
 use crate::failure::Failure;
+use std::fs::Permissions;
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
+use tempfile::Builder;
+
+/// What the umask takes from: everybody reads and writes.
+const FILE_MODE: u32 = 0o666;
 
 /// A directory that can be written to.
 #[derive(Debug)]
@@ -23,7 +28,9 @@ impl Directory {
     fn put(&self, name: &str, content: &[u8]) -> Result<(), Failure> {
         let path = self.0.join(name);
         let put = || -> io::Result<()> {
-            let mut file = NamedTempFile::new_in(&self.0)?;
+            // For whoever the umask says, not for the user alone.
+            let readable = Permissions::from_mode(FILE_MODE);
+            let mut file = Builder::new().permissions(readable).tempfile_in(&self.0)?;
             file.write_all(content)?;
             file.persist(&path).map(drop).map_err(|error| error.error)
         };
