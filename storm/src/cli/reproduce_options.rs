@@ -56,10 +56,11 @@ pub(crate) enum WhichArgument {
     One(Exhibit),
 }
 
-fn which(text: &str) -> Result<WhichArgument, UnknownExhibit> {
+fn which(text: &str) -> Result<WhichArgument, String> {
+    let unknown = |error: UnknownExhibit| format!("{error}, and `all` for all of them");
     match text {
         "all" => Ok(WhichArgument::All),
-        name => name.parse().map(WhichArgument::One),
+        name => name.parse().map(WhichArgument::One).map_err(unknown),
     }
 }
 
