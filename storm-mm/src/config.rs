@@ -23,6 +23,9 @@ pub struct CoreConfig {
     pub chunk_bytes: u32,
     /// Time between the request to end and the kill.
     pub kill_grace: Duration,
+    /// How long a launch may take, from LAUNCH-JOB until all ranks execute; the time
+    /// in which the job's row is not active does not count.
+    pub launch_timeout: Duration,
     /// Ended jobs kept in memory for `history`.
     pub history_limit: usize,
     /// Users who may cancel other users' jobs and shut the cluster down.
@@ -64,3 +67,7 @@ pub const DEFAULT_HISTORY_LIMIT: usize = 20_000;
 /// Default of [`CoreConfig::kill_grace`]: long enough for a checkpoint of a
 /// small program, short enough for a person who waits.
 pub const DEFAULT_KILL_GRACE: Duration = Duration::from_secs(2);
+
+/// Default of [`CoreConfig::launch_timeout`]: a hundred times what a launch takes on an
+/// overrun node, and time to copy large files where the node's disk cannot link them.
+pub const DEFAULT_LAUNCH_TIMEOUT: Duration = Duration::from_secs(30);

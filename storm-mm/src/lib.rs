@@ -20,7 +20,8 @@ mod live;
 mod manager;
 
 pub use config::{
-    CoreConfig, DEFAULT_HISTORY_LIMIT, DEFAULT_KILL_GRACE, NodeConfig, PartitionConfig,
+    CoreConfig, DEFAULT_HISTORY_LIMIT, DEFAULT_KILL_GRACE, DEFAULT_LAUNCH_TIMEOUT, NodeConfig,
+    PartitionConfig,
 };
 pub use live::{SpoolContents, SpooledFile};
 pub use manager::{Core, Effect, Notice, PartitionError, StageJob, StageOutcome, TimerKind, Watch};

@@ -6,6 +6,7 @@ use crate::api::Spool;
 use crate::driver::Contents;
 use bytes::Bytes;
 use rustix::io::ReadWriteFlags;
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt;
@@ -17,12 +18,14 @@ use storm_rm::file_transfer::ChunkSource;
 /// The contents that clients uploaded.
 pub struct SpoolContents {
     spool: Rc<Spool>,
+    limit_bytes: u64,
 }
 
 impl SpoolContents {
-    /// Serves what is in `spool`.
-    pub fn new(spool: Rc<Spool>) -> SpoolContents {
-        SpoolContents { spool }
+    /// Serves what is in `spool`, which is kept within `limit_bytes` as long as
+    /// the jobs that wait or run do not need more.
+    pub fn new(spool: Rc<Spool>, limit_bytes: u64) -> SpoolContents {
+        SpoolContents { spool, limit_bytes }
     }
 }
 
@@ -31,6 +34,10 @@ impl Contents for SpoolContents {
 
     async fn open(&self, uid: u32, hash: &ContentHash) -> io::Result<SpooledFile> {
         Ok(SpooledFile { file: Arc::new(self.spool.open(uid, hash)?), offset: 0 })
+    }
+
+    fn make_room(&self, needed: &HashSet<(u32, ContentHash)>) -> io::Result<()> {
+        self.spool.make_room(self.limit_bytes, needed).map(|_| ())
     }
 }
 

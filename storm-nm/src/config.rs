@@ -15,9 +15,6 @@ pub struct NmConfig {
     /// full the ranks' pipes are not read, so that the ranks wait, not the node.
     /// Two items of the report queue are enough to keep it busy.
     pub output_backlog_bytes: usize,
-    /// Standard input held for one rank that does not read it, in bytes. The
-    /// protocol has no way to stop the sender; a job that exceeds it is ended.
-    pub input_backlog_bytes: usize,
     /// How long a stopped job is resumed to act on a signal: its handlers need a
     /// few milliseconds, its rivals should not notice.
     pub signal_grace: Duration,
@@ -34,7 +31,6 @@ impl Default for NmConfig {
             status_interval: Duration::from_secs(10),
             coalesce: Duration::from_millis(1),
             output_backlog_bytes: 32 * 1024,
-            input_backlog_bytes: 4 * 1024 * 1024,
             signal_grace: Duration::from_millis(10),
             leave_timeout: Duration::from_secs(5),
             switch_records: 4096,

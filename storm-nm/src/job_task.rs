@@ -7,7 +7,7 @@ use storm_mpi::pmi::mapping::{Block, NodeIndex};
 use storm_mpi::pmi::node_server::NodeServerConfig;
 use storm_primitives::NodeId;
 use storm_rm::message::LaunchJob;
-use storm_rm::{JobSpec, OutputSpec, Rank};
+use storm_rm::{InputSpec, JobSpec, OutputSpec, Rank};
 
 /// What a host is asked to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +48,15 @@ impl JobTask {
     /// Whether the output of the ranks goes up to the attached client.
     pub fn output_to_client(&self) -> bool {
         matches!(self.launch.spec.output, OutputSpec::Client)
+    }
+
+    /// Whether a rank of this node reads the input of the job.
+    pub fn reads_input(&self, rank: Rank) -> bool {
+        match self.launch.spec.input {
+            InputSpec::None => false,
+            InputSpec::RankZero => rank.0 == 0,
+            InputSpec::All => true,
+        }
     }
 
     /// What the PMI server of this node is told. The name of the key-value space

@@ -41,5 +41,5 @@ pub use host::{Content, Host, HostEvent, LaunchRefused};
 pub use job_key::JobKey;
 pub use job_task::JobTask;
 pub use node_manager::{ExitReason, NmExit, run};
-pub use output_pattern::expand_pattern;
+pub use output_pattern::{PatternError, check_pattern, expand_pattern};
 pub use switch_log::{SwitchLog, SwitchRecord};

@@ -1,6 +1,7 @@
 //! The loop of the node manager: the network on one side, the node on the other,
 //! the core between them.
 
+mod inputs;
 mod reception;
 mod streams;
 
@@ -11,6 +12,7 @@ use crate::switch_log::SwitchLog;
 use crate::task_set::TaskSet;
 use crate::{Host, NmConfig};
 use futures_util::future::{Either, select};
+use inputs::Inputs;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -21,7 +23,7 @@ use storm_rm::message::{Heartbeat, Report, Strobe};
 use storm_rm::remote_queue::{EnqueueError, Reader, Writer};
 use storm_rm::termination::{Outbox as _, Urgency, announce_termination};
 use storm_rm::{Channel, GlobalPlan};
-use streams::{HeldOutputs, Inputs};
+use streams::HeldOutputs;
 use thiserror::Error;
 
 /// The longest encoding of the end of one rank: four varints and two tags.
@@ -234,7 +236,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         if runtime.timeout(self.config.leave_timeout, idle).await.is_none() {
             tracing::error!("processes of jobs do not die; leaving without them");
         }
-        if *reason == ExitReason::Shutdown {
+        if matches!(reason, ExitReason::Shutdown | ExitReason::HostLost) {
             // A Machine Manager that is gone already does not miss it.
             let _ = runtime.timeout(self.config.leave_timeout, self.outbox.flushed()).await;
         }
@@ -284,6 +286,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 self.host.forget(job);
             }
             Action::Input { job, ranks, data, eof } => self.input(job, &ranks, &data, eof),
+            Action::DropInput { job, rank } => self.drop_input(job, rank),
             Action::PmiReply { job, rank, line } => self.host.pmi_reply(job, rank, &line),
             Action::ClosePmi { job, rank } => self.host.close_pmi(job, rank),
             Action::MarkStarted { slot, incarnation } => {
@@ -318,9 +321,16 @@ impl<P: Primitives, H: Host> Node<P, H> {
         if let Report::Fence { job, .. } = &report
             && !self.outbox.try_post(&report, urgency)
         {
-            tracing::error!(%job, "the keys that the ranks put before a PMI barrier are too large");
+            let limit = self.plan.config.report_bytes;
+            let reason = format!(
+                "the keys that its ranks put before a PMI barrier do not fit a report of {limit} \
+                 bytes"
+            );
+            tracing::error!(%job, %reason, "a job is ended");
             let keys: Vec<_> = self.core.borrow().jobs().filter(|key| key.job == *job).collect();
-            keys.into_iter().for_each(|job| self.handle(Event::Unserviceable { job }));
+            for job in keys {
+                self.handle(Event::Unserviceable { job, reason: reason.clone() });
+            }
         } else if !matches!(report, Report::Fence { .. }) {
             self.outbox.clone().post(report, urgency);
         }

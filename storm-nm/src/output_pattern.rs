@@ -1,6 +1,7 @@
 //! File names with `%j`, `%r`, `%n` and `%%`, as `--output` takes them.
 
 use storm_rm::{JobId, OsBytes, Rank};
+use thiserror::Error;
 
 /// Expands the pattern of an output file: `%j` is the job, `%r` the rank, `%n`
 /// the node's name, `%%` a percent sign. Anything else stays as it is.
@@ -24,6 +25,38 @@ pub fn expand_pattern(pattern: &OsBytes, job: JobId, rank: Rank, node_name: &str
     OsBytes::from(name)
 }
 
+/// Why a name is no pattern of output files.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PatternError {
+    /// There is nothing.
+    #[error("it is empty")]
+    Empty,
+    /// A percent sign and something else than one of the letters.
+    #[error("it contains {0}")]
+    Unknown(String),
+}
+
+/// Whether every percent sign of the pattern means something.
+///
+/// # Errors
+/// [`PatternError`] with the first that does not.
+pub fn check_pattern(pattern: &OsBytes) -> Result<(), PatternError> {
+    if pattern.as_bytes().is_empty() {
+        return Err(PatternError::Empty);
+    }
+    let mut bytes = pattern.as_bytes().iter();
+    while bytes.any(|byte| *byte == b'%') {
+        match bytes.next() {
+            Some(b'j' | b'r' | b'n' | b'%') => {}
+            Some(other) => {
+                return Err(PatternError::Unknown(format!("%{}", other.escape_ascii())));
+            }
+            None => return Err(PatternError::Unknown("% at its end".to_owned())),
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,5 +72,19 @@ mod tests {
         assert_eq!(expand("%n/%j.%%r"), "n3/7.%r");
         assert_eq!(expand("%%%j%"), "%7%");
         assert_eq!(expand("50%x"), "50%x");
+    }
+
+    #[test]
+    fn what_means_nothing_is_found() {
+        let unknown = |text: &str| Err(PatternError::Unknown(text.to_owned()));
+        for (pattern, verdict) in [
+            ("%n/%j.%%r", Ok(())),
+            ("", Err(PatternError::Empty)),
+            ("a%", unknown("% at its end")),
+            ("a%%%q", unknown("%q")),
+            ("%é", unknown("%\\xc3")),
+        ] {
+            assert_eq!(check_pattern(&pattern.into()), verdict, "{pattern}");
+        }
     }
 }

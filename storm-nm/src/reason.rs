@@ -1,10 +1,14 @@
-//! An error as a user reads it: what failed and why, in one line.
+//! An error as a user reads it: what failed and why, in one line that a report can
+//! carry.
 
 use std::error::Error;
 use std::fmt::Write;
 
 /// Causes that are followed; no error here has more.
 const DEPTH_MAX: usize = 8;
+/// The longest reason: far more than anyone reads, and little enough that a report
+/// with it fits an item of the queue of reports. Paths in it come from users.
+const REASON_BYTES_MAX: usize = 1024;
 
 /// The error and its causes, joined by colons.
 pub(crate) fn explain(error: &dyn Error) -> String {
@@ -17,4 +21,27 @@ pub(crate) fn explain(error: &dyn Error) -> String {
         cause = error.source();
     }
     text
+}
+
+/// The reason, cut where it is too long for a report.
+pub(crate) fn bounded(mut reason: String) -> String {
+    if reason.len() > REASON_BYTES_MAX {
+        let end = (0..=REASON_BYTES_MAX).rev().find(|at| reason.is_char_boundary(*at));
+        reason.truncate(end.unwrap_or_default());
+        reason.push_str("...");
+    }
+    reason
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_reason_is_cut_between_characters() {
+        let long = bounded(format!("a{}", "ö".repeat(REASON_BYTES_MAX)));
+        assert_eq!(long.len(), REASON_BYTES_MAX - 1 + 3);
+        assert!(long.ends_with("ö..."), "{long}");
+        assert_eq!(bounded("short".to_owned()), "short");
+    }
 }

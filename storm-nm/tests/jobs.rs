@@ -280,6 +280,12 @@ fn a_node_that_lost_its_processes_says_so_and_leaves() {
         world.host(1).lose_processes();
         world.when(|| world.exits.borrow().contains_key(&NodeId(1))).await;
         assert_eq!(world.exits.borrow()[&NodeId(1)].reason, ExitReason::HostLost);
+        let lost = |node, report: &Report| match report {
+            Report::ProcessesLost => Some(node),
+            Report::Terminated { .. } => panic!("the end of a part that was lost: {report:?}"),
+            _ => None,
+        };
+        assert_eq!(world.until(lost).await, NodeId(1));
     };
     scenario(12, 2, compute(ms(60_000)), body);
 }
@@ -335,15 +341,27 @@ fn an_abort_is_told_with_its_code() {
 }
 
 #[test]
-fn keys_too_large_for_a_report_end_the_job_instead_of_hanging_it() {
-    let model = programs(|_| {
+fn keys_too_large_for_a_report_end_the_whole_job_with_that_reason() {
+    let model = programs(|context| {
         let put = |key| Step::Put { key: format!("key-{key}"), value: "v".repeat(1000) };
-        Script::of((0..8).map(put).chain([Step::Fence]).collect())
+        let keys = if context.rank == Rank(0) { 8 } else { 0 };
+        Script::of((0..keys).map(put).chain([Step::Fence]).collect())
     });
     let body = |world: Rc<World>| async move {
         world.launch(world.job(1, RowSet::ALL)).await;
+        let failed = |node, report: &Report| match report {
+            Report::JobFailed { reason, .. } => Some((node, reason.clone())),
+            _ => None,
+        };
+        let (node, reason) = world.until(failed).await;
+        assert_eq!(node, NodeId(1));
+        let expected = "n1 (host1) cannot go on with it: the keys that its ranks put before a PMI \
+                        barrier do not fit a report of 4096 bytes";
+        assert_eq!(reason, expected);
+        // Which is for the ranks of the other node, in the barrier for ever else.
+        world.say(vec![Command::DestroyJob { job: JobId(1) }]).await;
         let ends = killed(&world, 1).await;
-        assert_eq!(ends, vec![ExitStatus::Signal(SIGKILL); 2]);
+        assert_eq!(ends, vec![ExitStatus::Signal(SIGKILL); 4]);
     };
-    scenario(15, 1, model, body);
+    scenario(15, 2, model, body);
 }

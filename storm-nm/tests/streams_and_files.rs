@@ -110,24 +110,73 @@ fn input_reaches_the_ranks_that_read_it() {
     scenario(43, 2, echoes(), body);
 }
 
+/// A job of one node that reads input, all ranks or the first.
+async fn launch_reader(world: &World, input: InputSpec) {
+    let mut launch = world.job(1, RowSet::ALL);
+    launch.spec = Rc::new(storm_rm::JobSpec { input, ..support::spec(2) });
+    world.launch(launch).await;
+}
+
+async fn send(world: &World, pieces: usize) {
+    for _ in 0..pieces {
+        let data = Bytes::from(vec![0; PIECE]);
+        world.say(vec![Command::Input { job: JobId(1), data, eof: false }]).await;
+    }
+}
+
+const PIECE: usize = 32 * 1024;
+
+fn taken(world: &World) -> u64 {
+    let taken = |(_, report): &(_, Report)| match report {
+        Report::InputTaken { taken_bytes, .. } => Some(*taken_bytes),
+        _ => None,
+    };
+    world.reports().iter().filter_map(taken).next_back().unwrap_or(0)
+}
+
 #[test]
-fn a_job_that_does_not_read_its_input_is_ended_before_memory_is() {
-    let model = Model { program: Rc::new(|_| Script::compute(ms(60_000))), ..Model::default() };
+fn input_that_is_not_read_is_not_reported_as_taken_and_kills_nobody() {
+    let program = |context: &storm_nm::modelled::RankContext<'_>| match context.rank {
+        Rank(0) => Script::of(vec![Step::Compute(ms(2_000)), Step::Echo]),
+        _ => Script::of(vec![Step::Echo]),
+    };
+    let model = Model { program: Rc::new(program), ..Model::default() };
     let body = |world: Rc<World>| async move {
-        let mut launch = world.job(1, RowSet::ALL);
-        let mut spec = support::spec(2);
-        spec.input = InputSpec::RankZero;
-        launch.spec = Rc::new(spec);
-        world.launch(launch).await;
-        let data = Bytes::from(vec![0; 200_000]);
-        for _ in 0..25 {
-            let data = data.clone();
-            world.say(vec![Command::Input { job: JobId(1), data, eof: false }]).await;
-        }
+        launch_reader(&world, InputSpec::All).await;
+        send(&world, 32).await;
+        world.sleep(ms(1_000)).await;
+        assert!(taken(&world) <= 2 * PIECE as u64, "no more than a pipe holds");
+        let end = Command::Input { job: JobId(1), data: Bytes::new(), eof: true };
+        world.say(vec![end]).await;
         let exits = world.exits_of(1).await;
-        assert_eq!(exits[&Rank(0)].status, ExitStatus::Signal(9));
+        assert!(exits.values().all(|exit| exit.status == ExitStatus::Code(0)), "{exits:?}");
+        for rank in 0..2 {
+            assert_eq!(world.output_of(rank, Stream::Stdout).len(), 32 * PIECE);
+        }
+        assert_eq!(taken(&world), 32 * PIECE as u64);
     };
     scenario(44, 1, model, body);
+}
+
+#[test]
+fn input_to_a_rank_that_is_gone_counts_as_taken() {
+    let program = |context: &storm_nm::modelled::RankContext<'_>| match context.rank {
+        Rank(0) => Script::compute(ms(100)),
+        _ => Script::of(vec![Step::Echo]),
+    };
+    let model = Model { program: Rc::new(program), ..Model::default() };
+    let body = |world: Rc<World>| async move {
+        launch_reader(&world, InputSpec::All).await;
+        send(&world, 8).await;
+        world.when(|| taken(&world) == 8 * PIECE as u64).await;
+        send(&world, 8).await;
+        world.when(|| taken(&world) == 16 * PIECE as u64).await;
+        let end = Command::Input { job: JobId(1), data: Bytes::new(), eof: true };
+        world.say(vec![end]).await;
+        world.exits_of(1).await;
+        assert_eq!(world.output_of(1, Stream::Stdout).len(), 16 * PIECE, "the other reads on");
+    };
+    scenario(53, 1, model, body);
 }
 
 #[test]

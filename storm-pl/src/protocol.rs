@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Kill { pad: PadId, pls: Vec<PlIndex>, signal: i32 },
     /// Copy a file as a user.
     Place { id: PlaceId, spec: PlaceSpec },
+    /// Show that you live.
+    Ping,
 }
 
 /// Keeper to NM.
@@ -72,6 +74,8 @@ pub(crate) enum Report {
     PadStuck { pad: PadId, processes: Vec<ProcessId> },
     /// A placement ended.
     Placed { id: PlaceId, result: Result<(), PlaceFailure> },
+    /// Answer to `Ping`.
+    Pong,
 }
 
 /// Why a keeper gave up at its start.

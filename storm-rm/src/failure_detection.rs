@@ -4,15 +4,15 @@
 //! `f * log2(n / f)` questions that do not hold, and at most as many that do; on
 //! a backend that names the dead itself, two for any number of dead.
 
-use crate::GlobalPlan;
+use crate::{GlobalPlan, JobIncarnation, JobSlot};
 use storm_primitives::{CompareAndWrite, NodeSet, PrimitiveError, Primitives, Relation};
 
-/// Nodes that did not confirm a heartbeat.
+/// Nodes that did not confirm what was asked: a heartbeat, or a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Isolated {
     /// The network cannot reach them.
     pub dead: NodeSet,
-    /// They answer, but have not handled the heartbeat.
+    /// They answer, but have not handled the heartbeat or started their ranks.
     pub late: NodeSet,
 }
 
@@ -28,16 +28,38 @@ pub async fn isolate_failed<P: Primitives>(
     set: &NodeSet,
     number: u64,
 ) -> Result<Isolated, PrimitiveError> {
+    let handled = Relation::GreaterOrEqual;
+    let ask = |part| CompareAndWrite::new(part, plan.heartbeat_seen, handled, number);
+    isolate(primitives, set, ask).await
+}
+
+/// Names the nodes of `set` that do not run all their ranks of a job, in the same way.
+///
+/// # Errors
+/// As [`isolate_failed`].
+pub async fn isolate_unstarted<P: Primitives>(
+    primitives: &P,
+    plan: &GlobalPlan,
+    set: &NodeSet,
+    slot: JobSlot,
+    incarnation: JobIncarnation,
+) -> Result<Isolated, PrimitiveError> {
+    let Some(flag) = plan.started(slot) else { return Ok(Isolated::default()) };
+    let run = u64::from(incarnation.0);
+    let ask = |part| CompareAndWrite::new(part, flag, Relation::Equal, run);
+    isolate(primitives, set, ask).await
+}
+
+/// Bisects `set` until those are named for which the question does not hold.
+async fn isolate<P: Primitives>(
+    primitives: &P,
+    set: &NodeSet,
+    ask: impl Fn(NodeSet) -> CompareAndWrite,
+) -> Result<Isolated, PrimitiveError> {
     let mut isolated = Isolated::default();
     let mut suspects = vec![set.clone()];
     while let Some(part) = suspects.pop() {
-        let question = CompareAndWrite::new(
-            part.clone(),
-            plan.heartbeat_seen,
-            Relation::GreaterOrEqual,
-            number,
-        );
-        match primitives.compare_and_write(question).await {
+        match primitives.compare_and_write(ask(part.clone())).await {
             Ok(true) => {}
             Err(PrimitiveError::NodesDead { nodes }) => {
                 isolated.dead = isolated.dead.union(&nodes);

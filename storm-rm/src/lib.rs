@@ -13,7 +13,7 @@
 //! [`Primitives`](storm_primitives::Primitives): it runs the same in real and in
 //! virtual time. The plan of global memory that these functions share is
 //! [`GlobalPlan`]; what the daemons say to each other through them is in
-//! [`message`].
+//! [`message`], how far input may run ahead of its readers in [`input_flow`].
 //!
 //! What this crate does not do: open a socket or a file, start a process,
 //! decide what runs where, or know the wall clock.
@@ -23,6 +23,7 @@ pub mod file_transfer;
 mod global_plan;
 pub mod heartbeat;
 mod ids;
+pub mod input_flow;
 mod job_spec;
 pub mod message;
 mod os_bytes;

@@ -231,6 +231,29 @@ pub enum Report {
     },
     /// How the node is doing, now and then.
     Status(NodeStatus),
+    /// The node cannot go on with its part of the job, and kills it: the ranks of
+    /// other nodes would wait for it.
+    JobFailed {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
+        /// Why, for the user.
+        reason: String,
+    },
+    /// Every rank of the node that reads input has taken so much of it, or is gone and
+    /// takes whatever comes ([`input_flow`](crate::input_flow)).
+    InputTaken {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
+        /// Since the beginning.
+        taken_bytes: u64,
+    },
+    /// The processes of all jobs on the node are dead, with what kept them: the node
+    /// is about to leave, and reports no end of any of them.
+    ProcessesLost,
 }
 
 /// What a node says of itself when it joins.

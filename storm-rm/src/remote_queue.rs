@@ -169,6 +169,16 @@ impl<P: Primitives> Writer<P> {
         self.enqueue_and_signal(set, &data, None).await
     }
 
+    /// Waits until [`enqueue_and_signal`](Self::enqueue_and_signal) need not wait.
+    /// It may be dropped to tell of [deaths](Self::nodes_died) meanwhile: a node
+    /// that died and is back already will never release what its last life had.
+    ///
+    /// # Errors
+    /// [`EnqueueError::Network`].
+    pub async fn space(&mut self) -> Result<(), EnqueueError> {
+        Ok(self.await_space().await?)
+    }
+
     /// The transfer of `sequence` failed: it reached nobody, so nobody will
     /// release it.
     pub fn forget(&mut self, sequence: Sequence) {

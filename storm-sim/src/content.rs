@@ -3,6 +3,7 @@
 
 use crate::hosts::Hosts;
 use bytes::Bytes;
+use std::collections::HashSet;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -39,6 +40,11 @@ impl<R: Runtime> Contents for EmptyContents<R> {
 
     async fn open(&self, _uid: u32, _hash: &ContentHash) -> io::Result<EmptyContents<R>> {
         Ok(self.clone())
+    }
+
+    /// They take no room.
+    fn make_room(&self, _needed: &HashSet<(u32, ContentHash)>) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -92,7 +92,7 @@ fn gang_scheduling_is_flat_from_2_ms_and_breaks_down_below_300_us() {
 #[test]
 fn runtime_is_flat_over_nodes_and_multiprogramming_level() {
     let application =
-        Application::BulkSynchronous { iterations: 200, compute: Duration::from_millis(5) };
+        Application::BulkSynchronous { iterations: 1_000, compute: Duration::from_millis(5) };
     let runtime = |mpl, nodes| {
         let setup = GangSetup {
             application: application.clone(),

@@ -17,6 +17,9 @@ pub(crate) const EXIT_NOT_FOUND: u8 = 127;
 /// Interrupted: 128 + SIGINT.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
+/// The reader of the job's output has left: 128 + SIGPIPE.
+pub(crate) const EXIT_BROKEN_PIPE: u8 = 141;
+
 /// The end of a command that did not do what was asked.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {

@@ -22,5 +22,8 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(command::run(cli::Cli::parse()))
+    ExitCode::from(match cli::Cli::try_parse() {
+        Ok(cli) => command::run(cli),
+        Err(error) => command::refuse(&error),
+    })
 }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use scratch::{STORM, Scratch, stderr, stdout, sweep3d, told};
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Long enough that the second job comes while the first one runs.
@@ -97,6 +98,8 @@ fn the_end_leaves_nothing() {
     let up = scratch.json("up --nodes 2 --pes 1");
     let directory = up["runtime_dir"].as_str().expect("it tells where").to_owned();
     assert!(Path::new(&directory).exists());
+    let journal = fs::metadata(Path::new(&directory).join("journal.redb")).expect("it is kept");
+    assert_eq!(journal.mode() & 0o777, 0o600, "users' environments are in it");
     let job = submit(&scratch, "-n 2 sleep 600");
     scratch.wait_for(&format!("show {job}"), |job| (job["state"] == "RUNNING").then_some(()));
     let alive = scratch.processes();
@@ -107,4 +110,21 @@ fn the_end_leaves_nothing() {
     scratch.assert_nothing_runs();
     let none = scratch.does("queue");
     assert_eq!(none.status.code(), Some(1), "there is no cluster: {}", told(&none));
+}
+
+#[test]
+fn a_file_where_the_socket_should_be_is_left_alone() {
+    let scratch = Scratch::make();
+    let file = scratch.work().join("precious");
+    fs::write(&file, "data").expect("written");
+    let config = format!(
+        "listen = \"127.0.0.1:0\"\nsocket = \"{0}/precious\"\nstate-dir = \"{0}/state\"\n\
+         [[nodes]]\nnames = \"n1\"\npes = 1\n",
+        scratch.work().display()
+    );
+    fs::write(scratch.work().join("storm.toml"), config).expect("written");
+    let refused = scratch.does("mm --config storm.toml");
+    assert_eq!(refused.status.code(), Some(1), "{}", told(&refused));
+    assert!(stderr(&refused).contains("no socket"), "{}", told(&refused));
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), "data");
 }

@@ -38,7 +38,7 @@ pub struct RootConfig {
     /// Unanswered requests per node. Default 256.
     pub request_window: u32,
     /// When to ask a node whether it is there: see [`Patience`]. Defaults 400 ms,
-    /// 400 ms, 1 s: a dead node is known within a second.
+    /// 400 ms, 3 s, 1 s: a node that is cut off is known within a second.
     pub patience: Patience,
     /// Sees every frame.
     pub observer: Observer,
@@ -61,6 +61,7 @@ impl RootConfig {
             patience: Patience {
                 stall_timeout: Duration::from_millis(400),
                 ping_timeout: Duration::from_millis(400),
+                hang_timeout: Duration::from_secs(3),
                 keepalive: Duration::from_secs(1),
             },
             observer: Observer::default(),

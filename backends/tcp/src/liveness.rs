@@ -4,6 +4,11 @@
 //! tree, and otherwise now and then. Asking each directly is what keeps the
 //! children of a frozen node from being blamed for it.
 //!
+//! Two silences differ. When the node's host does not even acknowledge the
+//! question, the host or the way to it is lost, and that is soon certain. When it
+//! does, the node's process is stopped, or merely not getting its turn on a host
+//! that is overrun: it is given longer.
+//!
 //! Time is counted only while this process runs: after the root itself was
 //! stopped for a while, all nodes still have their full time to answer.
 
@@ -16,8 +21,12 @@ use storm_primitives::{Instant, NodeId, NodeSet};
 pub struct Patience {
     /// An operation that waits so long makes the root ask.
     pub stall_timeout: Duration,
-    /// A node that does not answer for so long is dead.
+    /// A node that does not answer for so long, and whose host does not
+    /// acknowledge the question either, is cut off: it is dead.
     pub ping_timeout: Duration,
+    /// A node that does not answer for so long is dead, although its host is well.
+    /// At least `ping_timeout`, or else that counts.
+    pub hang_timeout: Duration,
     /// A node that nobody waits for is asked so often.
     pub keepalive: Duration,
 }
@@ -77,8 +86,14 @@ impl Liveness {
         }
     }
 
-    /// A look at all nodes; operations wait for `suspects`.
-    pub(crate) fn look(&mut self, now: Instant, suspects: &NodeSet) -> Findings {
+    /// A look at all nodes; operations wait for `suspects`, and `reached` tells of
+    /// which hosts have acknowledged all that was sent to their nodes.
+    pub(crate) fn look(
+        &mut self,
+        now: Instant,
+        suspects: &NodeSet,
+        reached: impl Fn(NodeId) -> bool,
+    ) -> Findings {
         let passed = self.last_look.map_or(Duration::ZERO, |last| now - last);
         self.last_look = Some(now);
         self.awake += passed.min(self.patience.tick() * 2);
@@ -86,7 +101,8 @@ impl Liveness {
         for (node, asked) in &mut self.nodes {
             let since = self.awake.saturating_sub(asked.at);
             if !asked.answered {
-                if since >= self.patience.ping_timeout {
+                let hung = since >= self.patience.hang_timeout;
+                if since >= self.patience.ping_timeout && (hung || !reached(*node)) {
                     findings.dead.insert(*node);
                 }
             } else if since >= self.patience.keepalive
@@ -107,14 +123,23 @@ mod tests {
     const PATIENCE: Patience = Patience {
         stall_timeout: Duration::from_millis(400),
         ping_timeout: Duration::from_millis(400),
+        hang_timeout: Duration::from_secs(3),
         keepalive: Duration::from_secs(1),
     };
 
-    fn look_until(liveness: &mut Liveness, from: u64, to: u64, answering: u32) -> NodeSet {
+    /// Looks every 50 ms; the nodes up to `answering` answer, and the hosts of
+    /// those from `unreached` on do not acknowledge.
+    fn look_until(
+        liveness: &mut Liveness,
+        from: u64,
+        to: u64,
+        answering: u32,
+        unreached: u32,
+    ) -> NodeSet {
         let mut dead = NodeSet::new();
         for ms in (from..to).step_by(50) {
             let now = Instant::ORIGIN + Duration::from_millis(ms);
-            let findings = liveness.look(now, &NodeSet::new());
+            let findings = liveness.look(now, &NodeSet::new(), |node| node.0 < unreached);
             dead = dead.union(&findings.dead);
             for node in findings.ping.into_iter().filter(|node| node.0 <= answering) {
                 liveness.heard(node);
@@ -127,18 +152,26 @@ mod tests {
     fn who_does_not_answer_is_dead_and_no_one_else() {
         let mut liveness = Liveness::new(PATIENCE);
         (1..=3).for_each(|id| liveness.joined(NodeId(id)));
-        assert_eq!(look_until(&mut liveness, 0, 1400, 2), NodeSet::new());
-        assert_eq!(look_until(&mut liveness, 1400, 1600, 2), NodeSet::single(NodeId(3)));
+        assert_eq!(look_until(&mut liveness, 0, 1400, 2, 3), NodeSet::new());
+        assert_eq!(look_until(&mut liveness, 1400, 1600, 2, 3), NodeSet::single(NodeId(3)));
+    }
+
+    #[test]
+    fn a_silent_node_on_a_host_that_is_well_is_given_longer() {
+        let mut liveness = Liveness::new(PATIENCE);
+        (1..=2).for_each(|id| liveness.joined(NodeId(id)));
+        assert_eq!(look_until(&mut liveness, 0, 3900, 1, 3), NodeSet::new());
+        assert_eq!(look_until(&mut liveness, 3900, 4200, 1, 3), NodeSet::single(NodeId(2)));
     }
 
     #[test]
     fn a_root_that_was_stopped_blames_nobody() {
         let mut liveness = Liveness::new(PATIENCE);
         liveness.joined(NodeId(1));
-        assert_eq!(look_until(&mut liveness, 0, 1100, 0), NodeSet::new());
+        assert_eq!(look_until(&mut liveness, 0, 1100, 0, 0), NodeSet::new());
         // Pinged at one second; then the root sleeps for an hour.
         let later = 3_600_000;
-        assert_eq!(look_until(&mut liveness, later, later + 150, 0), NodeSet::new());
-        assert_eq!(look_until(&mut liveness, later + 150, later + 600, 0).len(), 1);
+        assert_eq!(look_until(&mut liveness, later, later + 150, 0, 0), NodeSet::new());
+        assert_eq!(look_until(&mut liveness, later + 150, later + 600, 0, 0).len(), 1);
     }
 }

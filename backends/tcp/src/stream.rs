@@ -2,10 +2,12 @@
 //! configured here: an authenticated session has this one place to go.
 
 use bytes::{Bytes, BytesMut};
+use nix::libc;
 use socket2::{SockRef, TcpKeepalive};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -17,6 +19,13 @@ const MAX_SLICES: usize = 32;
 /// Connections that wait to be accepted: all children of a node and all nodes
 /// of a cluster may come at once.
 const BACKLOG: u32 = 4096;
+
+nix::ioctl_read_bad!(
+    /// tcp(7), SIOCOUTQ: bytes that the peer's host has not acknowledged.
+    siocoutq,
+    libc::TIOCOUTQ,
+    libc::c_int
+);
 
 /// One connection.
 #[derive(Debug)]
@@ -93,6 +102,17 @@ impl Stream {
     /// Waits until something can be written.
     pub(crate) async fn writable(&self) -> io::Result<()> {
         self.tcp.writable().await
+    }
+
+    /// Whether the peer's host has acknowledged every byte that was written.
+    /// That says that the host and the way to it are well, and nothing of the
+    /// process that is to read them.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        let mut bytes = 0;
+        // SAFETY: the descriptor is open as long as `self`, and the kernel writes
+        // one integer to where `bytes` is.
+        let result = unsafe { siocoutq(self.tcp.as_raw_fd(), &raw mut bytes) };
+        result.is_ok() && bytes == 0
     }
 
     /// Ends the stream in both directions, so that whoever reads or writes it

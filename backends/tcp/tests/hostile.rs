@@ -172,7 +172,7 @@ fn a_slow_reader_holds_up_the_others_but_does_not_fill_them() {
     run(async {
         let mut config = RootConfig::new(loopback(0), plan.layout.clone(), NameTable::open(9));
         config.fanout = 1;
-        config.patience.ping_timeout = Duration::from_secs(60);
+        config.patience.hang_timeout = Duration::from_secs(60);
         let window = config.stage_window_bytes;
         let root = Root::bind(config).expect("a port");
         let mm = root.handle();

@@ -1,6 +1,7 @@
 //! Clients: each request is answered from the core; attached clients get the
 //! events and the output of their job.
 
+use super::inputs::InputRequest;
 use super::subscriber::Subscriber;
 use super::{Contents, Shared};
 use crate::Notice;
@@ -9,11 +10,8 @@ use crate::api::{
 };
 use std::rc::Rc;
 use storm_primitives::{NodeSet, Primitives, Runtime};
-use storm_rm::message::Command;
-use storm_rm::{InputSpec, JobId, JobSpec, Rank};
-
-/// Largest piece of standard input in one heartbeat.
-const INPUT_BYTES: usize = 32 * 1024;
+use storm_rm::message::{Command, NodeRanks};
+use storm_rm::{InputSpec, JobId, JobIncarnation, JobSpec, Rank};
 
 /// Answers calls for as long as the manager runs.
 pub(super) async fn run<P: Primitives, C: Contents + 'static>(
@@ -38,7 +36,9 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             return submit(shared, peer, *spec, attach, replies);
         }
         ManagerRequest::Attach { job } => return attach(shared, peer, job, replies),
-        ManagerRequest::Input { job, data, eof } => input(shared, peer, job, &data, eof),
+        ManagerRequest::Input { job, data, eof } => {
+            return input(shared, peer, job, InputRequest { data, eof, replies });
+        }
         ManagerRequest::Cancel { jobs, signal } => Ok(cancel(shared, peer, &jobs, signal)),
         ManagerRequest::Shutdown => shut_down(shared, peer),
         ManagerRequest::Jobs(filter) => {
@@ -126,40 +126,49 @@ fn attach<P: Primitives, C: Contents + 'static>(
     shared.subscribe(job, replies);
 }
 
+/// Input is answered when all of it is on its way.
 fn input<P: Primitives, C: Contents + 'static>(
     shared: &Rc<Shared<P, C>>,
     peer: Peer,
     job: JobId,
-    data: &bytes::Bytes,
-    eof: bool,
-) -> Result<Reply, ApiError> {
-    shared.owned_by(peer, job)?;
+    request: InputRequest,
+) {
+    match input_nodes(shared, peer, job) {
+        Ok((incarnation, nodes)) if !nodes.is_empty() => {
+            shared.take_input(job, incarnation, &nodes, request);
+        }
+        answer => {
+            let reply = match answer {
+                // Nobody reads it.
+                Ok(_) => Reply::Ok,
+                Err(error) => Reply::Error { error },
+            };
+            shared.answer(request.replies, reply);
+        }
+    }
+}
+
+/// Where the ranks are that read the input of a job: nowhere once it has ended.
+fn input_nodes<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    peer: Peer,
+    job: JobId,
+) -> Result<(JobIncarnation, NodeSet), ApiError> {
+    let state = shared.owned_by(peer, job)?;
     let core = shared.core.borrow();
     let record = core.job(job)?;
-    if record.state() == JobState::Pending {
+    if state == JobState::Pending {
         let message = format!("job {job} has no processes yet that could read");
         return Err(ApiError::new(ErrorCode::BadRequest, message)
             .hint("send input after the event that says RUNNING"));
     }
-    let nodes: NodeSet = match record.spec.input {
-        InputSpec::None => return Ok(Reply::Ok),
-        InputSpec::All => record.ranks.iter().map(|share| share.node).collect(),
-        InputSpec::RankZero => record
-            .ranks
-            .iter()
-            .filter(|share| share.first == Rank(0))
-            .map(|share| share.node)
-            .collect(),
+    let reads = |share: &&NodeRanks| match record.spec.input {
+        InputSpec::None => false,
+        InputSpec::RankZero => share.first == Rank(0),
+        InputSpec::All => true,
     };
-    let mut rest = data.clone();
-    while !rest.is_empty() {
-        let piece = rest.split_to(rest.len().min(INPUT_BYTES));
-        shared.say(nodes.clone(), Command::Input { job, data: piece, eof: false });
-    }
-    if eof {
-        shared.say(nodes, Command::Input { job, data: bytes::Bytes::new(), eof: true });
-    }
-    Ok(Reply::Ok)
+    let shares = record.ranks.iter().filter(|_| !state.is_final()).filter(reads);
+    Ok((record.incarnation, shares.map(|share| share.node).collect()))
 }
 
 fn cancel<P: Primitives, C: Contents + 'static>(
@@ -189,6 +198,14 @@ fn shut_down<P: Primitives, C: Contents + 'static>(
 }
 
 impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
+    /// Answers behind everything that the core wanted so far.
+    pub(super) fn answer(&self, replies: ReplySink, reply: Reply) {
+        self.defer(move || {
+            // A client that is gone needs no answer.
+            let _ = replies.send(reply);
+        });
+    }
+
     fn owned_by(&self, peer: Peer, job: JobId) -> Result<JobState, ApiError> {
         let core = self.core.borrow();
         let record = core.job(job)?;
@@ -235,9 +252,10 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         self.adjust_flow(job);
     }
 
-    /// The run of a job is over: its nodes hold no output any more.
+    /// The run of a job is over: its nodes hold no output any more and take no input.
     pub(super) fn forget_flow(&self, job: JobId) {
         self.held_output.borrow_mut().remove(&job);
+        self.forget_input(job);
     }
 
     /// Has the nodes hold the job's output while some client is behind.

@@ -62,6 +62,12 @@ fn perform<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, effe
             let task = shared.primitives.runtime().spawn(started);
             shared.job_tasks.set(job, Duty::Start, task);
         }
+        Effect::NameUnstarted(watch) => {
+            let job = watch.job;
+            let asking = watches::name_unstarted(shared.clone(), watch);
+            let task = shared.primitives.runtime().spawn(asking);
+            shared.job_tasks.set(job, Duty::Launch, task);
+        }
         Effect::AwaitTermination(watch) => {
             let mut terminating = shared.terminating.borrow_mut();
             terminating.announced(watch.job, watch.slot, watch.incarnation, watch.nodes);

@@ -3,6 +3,8 @@
 
 use super::outbox::Batch;
 use super::{Contents, Shared};
+use futures_util::future::{Either, select};
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{NodeId, NodeSet, PrimitiveError, Primitives, Runtime};
@@ -61,7 +63,7 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
 ) -> Result<(), PrimitiveError> {
     let mut timeouts = 0;
     loop {
-        queue.nodes_died(&shared.outbox.take_died());
+        await_space(shared, queue).await?;
         batch.keep(&shared.primitives.membership().alive());
         let to = batch.nodes();
         if to.is_empty() {
@@ -94,6 +96,37 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
             PrimitiveError::NodesDead { nodes } => batch.keep(&to.difference(&nodes)),
             PrimitiveError::TimedOut { .. } if timeouts < TIMEOUTS_MAX => timeouts += 1,
             error => return Err(error),
+        }
+    }
+}
+
+/// Waits for room in the queue of heartbeats, and tells it of deaths meanwhile: a
+/// node that died and came back at once answers, but releases nothing.
+async fn await_space<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    queue: &mut Writer<P>,
+) -> Result<(), PrimitiveError> {
+    let mut timeouts = 0;
+    loop {
+        queue.nodes_died(&shared.outbox.take_died());
+        let waited = {
+            let space = pin!(queue.space());
+            let death = pin!(shared.outbox.death());
+            match select(space, death).await {
+                Either::Left((space, _)) => Some(space),
+                Either::Right(_) => None,
+            }
+        };
+        match waited {
+            Some(Err(EnqueueError::Network(PrimitiveError::TimedOut { .. })))
+                if timeouts < TIMEOUTS_MAX =>
+            {
+                timeouts += 1;
+            }
+            Some(Err(EnqueueError::Network(error))) => return Err(error),
+            // Nothing is sent yet that could be too large.
+            Some(Ok(()) | Err(EnqueueError::TooLarge { .. })) => return Ok(()),
+            None => {}
         }
     }
 }

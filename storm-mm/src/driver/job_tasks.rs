@@ -11,6 +11,7 @@ use storm_rm::JobId;
 pub(super) enum Duty {
     Staging,
     Start,
+    Launch,
     TimeLimit,
     Kill,
 }
@@ -18,6 +19,7 @@ pub(super) enum Duty {
 impl From<TimerKind> for Duty {
     fn from(kind: TimerKind) -> Duty {
         match kind {
+            TimerKind::Launch => Duty::Launch,
             TimerKind::TimeLimit => Duty::TimeLimit,
             TimerKind::Kill => Duty::Kill,
         }

@@ -12,6 +12,7 @@ mod bell;
 mod clients;
 mod effects;
 mod heartbeats;
+mod inputs;
 mod job_tasks;
 mod nodes;
 mod outbox;
@@ -26,6 +27,7 @@ use crate::api::Call;
 use crate::journal::{Journal, JournalError};
 use crate::{Core, Effect};
 use bell::Bell;
+use inputs::Inputs;
 use job_tasks::JobTasks;
 use outbox::Outbox;
 use std::cell::RefCell;
@@ -97,6 +99,7 @@ pub async fn run<P: Primitives, J: Journal + 'static, C: Contents + 'static>(
     let _liveness = runtime.spawn(heartbeats::watch_liveness(shared.clone()));
     let _nodes = runtime.spawn(nodes::run(shared.clone()));
     let _terminations = runtime.spawn(watches::run_terminations(shared.clone()));
+    let _tending = runtime.spawn(staging::tend(shared.clone()));
     let _clients = runtime.spawn(clients::run(shared.clone(), calls));
     let partitions = shared.core.borrow().partition_count();
     let _slices: Vec<Task> = (0..partitions)
@@ -137,6 +140,8 @@ struct Shared<P, C> {
     subscribers: RefCell<BTreeMap<JobId, Vec<Rc<Subscriber>>>>,
     /// Jobs whose nodes were told to hold their output.
     held_output: RefCell<BTreeSet<JobId>>,
+    /// Input that waits for its readers.
+    inputs: Inputs,
     file_failures: staging::FileFailures,
     channels: staging::Channels,
     failure: RefCell<Option<DriverError>>,
@@ -174,6 +179,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
             job_tasks: JobTasks::default(),
             subscribers: RefCell::default(),
             held_output: RefCell::default(),
+            inputs: Inputs::default(),
             file_failures: staging::FileFailures::default(),
             failure: RefCell::default(),
         }

@@ -38,6 +38,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<
             shared.drive(|core, now| core.node_lost(now, node));
             shared.terminating.borrow_mut().nodes_died(&dead);
             shared.terminating_bell.ring();
+            shared.input_of_dead(node);
             // The next life of the node starts its queue anew.
             let queue = shared.plan.reports(node);
             let queue = queue.map(|plan| Reader::reset(shared.primitives.clone(), plan));
@@ -85,6 +86,9 @@ fn take<P: Primitives, C: Contents + 'static>(
 ) {
     if let Report::FileFailed { channel, generation, reason } = &report {
         shared.file_failures.note(*channel, *generation, reason.clone());
+    }
+    if let Report::InputTaken { job, incarnation, taken_bytes } = report {
+        return shared.input_taken(node, job, incarnation, taken_bytes);
     }
     shared.drive(|core, now| core.report(now, node, report));
 }

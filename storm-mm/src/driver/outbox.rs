@@ -15,6 +15,8 @@ pub(super) struct Outbox {
     probed: RefCell<NodeSet>,
     /// Nodes that died since the queue of heartbeats was told.
     died: RefCell<NodeSet>,
+    /// Rung after each of those deaths.
+    deaths: Bell,
     /// Highest number of a delivered heartbeat that probed.
     last_probe: Cell<u64>,
     bell: Bell,
@@ -76,6 +78,12 @@ impl Outbox {
     pub(super) fn nodes_died(&self, dead: &NodeSet) {
         let mut died = self.died.borrow_mut();
         *died = died.union(dead);
+        self.deaths.ring();
+    }
+
+    /// Waits for a death since the last one heard of.
+    pub(super) async fn death(&self) {
+        self.deaths.heard().await;
     }
 
     /// The deaths since the last call.

@@ -3,7 +3,7 @@
 use super::Shared;
 use crate::{StageJob, StageOutcome};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::future::Future;
 use std::io;
 use std::rc::Rc;
@@ -22,6 +22,28 @@ pub trait Contents {
 
     /// Opens a content that user `uid` sent.
     fn open(&self, uid: u32, hash: &ContentHash) -> impl Future<Output = io::Result<Self::Source>>;
+
+    /// Called now and then: what `needed` does not name, by user and content, may
+    /// be removed where room is short.
+    ///
+    /// # Errors
+    /// The storage failed.
+    fn make_room(&self, needed: &HashSet<(u32, ContentHash)>) -> io::Result<()>;
+}
+
+/// Between two looks at the room that contents take.
+const TENDING_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Removes what no job needs any more, for as long as the manager runs.
+pub(super) async fn tend<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
+    let runtime = shared.primitives.runtime().clone();
+    loop {
+        runtime.sleep(TENDING_INTERVAL).await;
+        let needed = shared.core.borrow().needed_contents();
+        if let Err(error) = shared.contents.make_room(&needed) {
+            tracing::warn!(%error, "files that no job needs are not removed");
+        }
+    }
 }
 
 /// The channels of the plan, each used by one transfer at a time, and the count

@@ -5,6 +5,7 @@ use crate::manager::Watch;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{PrimitiveError, Primitives, Runtime};
+use storm_rm::failure_detection::isolate_unstarted;
 use storm_rm::termination::detect_termination;
 
 /// First pause between two looks at jobs that are ending; it doubles.
@@ -37,6 +38,22 @@ pub(super) async fn await_started<P: Primitives, C: Contents + 'static>(
             Err(PrimitiveError::TimedOut { .. }) => {}
             Err(error) => return shared.fail(error),
         }
+    }
+}
+
+/// Finds out who has not started its ranks of a job.
+pub(super) async fn name_unstarted<P: Primitives, C: Contents + 'static>(
+    shared: Rc<Shared<P, C>>,
+    watch: Watch,
+) {
+    let Watch { job, incarnation, slot, nodes } = watch;
+    let asked = isolate_unstarted(&shared.primitives, &shared.plan, &nodes, slot, incarnation);
+    match asked.await {
+        Ok(isolated) => {
+            let unstarted = isolated.late.union(&isolated.dead);
+            shared.drive(|core, now| core.unstarted(now, job, incarnation, &unstarted));
+        }
+        Err(error) => shared.fail(error),
     }
 }
 

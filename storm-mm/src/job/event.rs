@@ -114,6 +114,11 @@ pub enum EndCause {
         /// Why not.
         reason: String,
     },
+    /// A node could not go on with its part of it.
+    Unserviceable {
+        /// Which node and why.
+        reason: String,
+    },
 }
 
 impl EndCause {
@@ -128,7 +133,8 @@ impl EndCause {
             | EndCause::LaunchFailed { .. }
             | EndCause::StagingFailed { .. }
             | EndCause::ManagerRestarted
-            | EndCause::Unplaceable { .. } => JobState::Failed,
+            | EndCause::Unplaceable { .. }
+            | EndCause::Unserviceable { .. } => JobState::Failed,
         }
     }
 
@@ -149,7 +155,8 @@ impl EndCause {
             EndCause::NodeLost { .. }
             | EndCause::StagingFailed { .. }
             | EndCause::ManagerRestarted
-            | EndCause::Unplaceable { .. } => Some(1),
+            | EndCause::Unplaceable { .. }
+            | EndCause::Unserviceable { .. } => Some(1),
         }
     }
 }
@@ -167,7 +174,8 @@ impl std::fmt::Display for EndCause {
             }
             EndCause::LaunchFailed { reason, .. }
             | EndCause::StagingFailed { reason }
-            | EndCause::Unplaceable { reason } => f.write_str(reason),
+            | EndCause::Unplaceable { reason }
+            | EndCause::Unserviceable { reason } => f.write_str(reason),
             EndCause::TimeLimit => f.write_str("its time limit was reached"),
             EndCause::ManagerRestarted => {
                 f.write_str("the Machine Manager was restarted while it ran")

@@ -9,6 +9,9 @@
 use super::{Entry, Journal};
 use crate::job::JobEvent;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use std::fs::{File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use storm_rm::JobId;
@@ -27,6 +30,9 @@ pub enum JournalError {
     /// The store cannot be opened or written.
     #[error("the journal cannot be used")]
     Store(#[source] Box<redb::Error>),
+    /// The file cannot be opened or made.
+    #[error("the journal's file cannot be opened")]
+    File(#[source] io::Error),
     /// Another process has it open.
     #[error("the journal {} is in use: another Machine Manager runs on it", .0.display())]
     InUse(PathBuf),
@@ -47,7 +53,7 @@ pub enum JournalError {
     WriterGone,
     /// The writer's thread cannot be started.
     #[error("the journal's writer cannot be started")]
-    Thread(#[source] std::io::Error),
+    Thread(#[source] io::Error),
 }
 
 impl<E: Into<redb::Error>> From<E> for JournalError {
@@ -76,7 +82,8 @@ impl RedbJournal {
     /// [`JournalError`] when the file is not a journal of this version, is held
     /// by another process, or cannot be read.
     pub fn open(path: &Path) -> Result<(RedbJournal, Vec<Entry>), JournalError> {
-        let database = Database::create(path).map_err(|error| match error {
+        let file = open_private(path).map_err(JournalError::File)?;
+        let database = Database::builder().create_file(file).map_err(|error| match error {
             redb::DatabaseError::DatabaseAlreadyOpen => JournalError::InUse(path.to_owned()),
             error => error.into(),
         })?;
@@ -115,6 +122,15 @@ impl Drop for RedbJournal {
             let _ = writer.join();
         }
     }
+}
+
+/// Opens or makes the file, for its owner only: a job's environment is in it.
+fn open_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file =
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(file)
 }
 
 fn read_all(database: &Database) -> Result<Vec<(u64, Entry)>, JournalError> {

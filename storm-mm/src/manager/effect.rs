@@ -24,6 +24,9 @@ pub enum Effect {
     /// Watch for the start on all nodes; answer with
     /// [`Core::started`](super::Core::started).
     AwaitStarted(Watch),
+    /// Find out on which nodes the start was not seen; answer with
+    /// [`Core::unstarted`](super::Core::unstarted).
+    NameUnstarted(Watch),
     /// Watch for the end on all nodes (Algorithm 8); answer with
     /// [`Core::terminated`](super::Core::terminated).
     AwaitTermination(Watch),
@@ -90,6 +93,8 @@ pub struct StageOutcome {
 /// What a timer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerKind {
+    /// The launch may have taken as long as it may.
+    Launch,
     /// The job may have reached its time limit.
     TimeLimit,
     /// The job was asked to end and may not have done so.

@@ -1,20 +1,19 @@
 //! From placed to running: files are brought to the nodes, the launch goes out
 //! on a slice edge, and all ranks are seen to execute.
 
-use super::effect::Watch;
 use super::live_job::Launch;
 use super::{Core, Effect, StageOutcome, TimerKind};
 use crate::api::{JobState, LaunchBreakdown};
 use crate::job::{EndCause, JobEventKind, Phase};
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::Instant;
+use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::{Command, LaunchJob};
 use storm_rm::{JobId, JobIncarnation, PartitionId, RowSet};
 
-/// Least time between two looks at the limit of a job that is stopped: by so
-/// much it may run longer than its limit.
-const STOPPED_TIMER: Duration = Duration::from_millis(10);
+/// Exit status of a job whose ranks did not start in time, as a shell gives it for
+/// what cannot be executed.
+const NOT_STARTED: u8 = 126;
 
 impl Core {
     /// The files of a job are on its nodes, or cannot be brought there.
@@ -82,16 +81,13 @@ impl Core {
         live.launch = Launch::Launched;
         live.launched_at = now;
         live.set_active(now, active);
-        let watch = Watch {
-            job,
-            incarnation: live.incarnation,
-            slot: live.slot,
-            nodes: live.nodes.clone(),
-        };
+        let (watch, incarnation) = (live.watch(job), live.incarnation);
         let nodes = live.nodes.clone();
         self.counters.launches += 1;
         self.effects.push(Effect::Command(nodes, Command::LaunchJob(Rc::new(launch))));
         self.effects.push(Effect::AwaitStarted(watch));
+        let at = now + self.config.launch_timeout;
+        self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Launch });
     }
 
     /// All ranks of a job execute.
@@ -124,17 +120,50 @@ impl Core {
     pub(super) fn arm_time_limit(&mut self, now: Instant, job: JobId) {
         let (Some(live), Some(record)) = (self.live.get(&job), self.jobs.get(&job)) else { return };
         if let Some(limit) = record.spec.time_limit {
-            let left = limit.saturating_sub(live.run_time(now));
-            // While it is stopped its time stands still.
-            let stopped = live.active_since.is_none();
-            let left = if stopped { left.max(STOPPED_TIMER) } else { left };
-            self.effects.push(Effect::Timer {
-                at: now + left,
-                job,
-                incarnation: live.incarnation,
-                kind: TimerKind::TimeLimit,
-            });
+            let (at, incarnation) = (live.earliest(now, limit), live.incarnation);
+            self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::TimeLimit });
         }
+    }
+
+    /// The timer of a launch has fired: asks who has not started, unless the job was
+    /// stopped for some of the time.
+    fn launch_timer(&mut self, now: Instant, job: JobId) {
+        let Some(live) = self.live.get(&job) else { return };
+        if live.launch != Launch::Launched {
+            return;
+        }
+        let limit = self.config.launch_timeout;
+        let effect = if live.run_time(now) >= limit {
+            Effect::NameUnstarted(live.watch(job))
+        } else {
+            let (at, incarnation) = (live.earliest(now, limit), live.incarnation);
+            Effect::Timer { at, job, incarnation, kind: TimerKind::Launch }
+        };
+        self.effects.push(effect);
+    }
+
+    /// A launch has taken as long as it may, and these nodes have not started their
+    /// ranks. None: then the news that they have is on its way, or that of a death.
+    pub fn unstarted(
+        &mut self,
+        now: Instant,
+        job: JobId,
+        incarnation: JobIncarnation,
+        nodes: &NodeSet,
+    ) {
+        let Some(live) = self.live.get(&job) else { return };
+        let waits = live.incarnation == incarnation && live.launch == Launch::Launched;
+        if !waits || nodes.is_empty() || self.jobs[&job].phase != Phase::Starting {
+            return;
+        }
+        self.counters.launch_failures += 1;
+        let reason = format!(
+            "its ranks did not start on {} within {:?}",
+            self.nodes.fold(nodes),
+            self.config.launch_timeout
+        );
+        let cause = EndCause::LaunchFailed { reason, exit_code: NOT_STARTED };
+        self.end_job(now, job, cause);
     }
 
     /// A timer that was asked for has fired.
@@ -154,6 +183,7 @@ impl Core {
                 let nodes = live.nodes.difference(&live.over);
                 self.effects.push(Effect::Command(nodes, Command::DestroyJob { job }));
             }
+            TimerKind::Launch => self.launch_timer(now, job),
             TimerKind::TimeLimit => {
                 let limit = self.jobs[&job].spec.time_limit;
                 if limit.is_some_and(|limit| live.run_time(now) >= limit) {

@@ -1,11 +1,16 @@
 //! A job that holds processing elements: what is known only while it lasts.
 
+use super::effect::Watch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::RankExit;
 use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row};
 use storm_sched::{Placement, Slot};
+
+/// Least time between two looks at the limit of a job that is stopped: by so
+/// much it may run longer than its limit.
+const STOPPED_TIMER: Duration = Duration::from_millis(10);
 
 /// How far the launch of a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,10 +56,24 @@ impl LiveJob {
         self.ran + self.active_since.map_or(Duration::ZERO, |since| now - since)
     }
 
+    /// The earliest instant at which it can have run for so long. While it is stopped
+    /// its time stands still, and this is when to look again.
+    pub(super) fn earliest(&self, now: Instant, limit: Duration) -> Instant {
+        let left = limit.saturating_sub(self.run_time(now));
+        let stopped = self.active_since.is_none();
+        now + if stopped { left.max(STOPPED_TIMER) } else { left }
+    }
+
     /// Notes that its processes run, or do not, from now on.
     pub(super) fn set_active(&mut self, now: Instant, active: bool) {
         self.ran = self.run_time(now);
         self.active_since = active.then_some(now);
+    }
+
+    /// What the driver has to know to watch its flags.
+    pub(super) fn watch(&self, job: JobId) -> Watch {
+        let (incarnation, slot, nodes) = (self.incarnation, self.slot, self.nodes.clone());
+        Watch { job, incarnation, slot, nodes }
     }
 
     /// Whether every node's part is over.

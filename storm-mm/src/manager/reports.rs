@@ -14,7 +14,8 @@ const HEADER_BYTES: usize = 16 * 1024;
 const PAIR_BYTES: usize = 6;
 
 impl Core {
-    /// A node was cut off, or a new life of it has replaced the old one.
+    /// A node was cut off, a new life of it has replaced the old one, or it lost all
+    /// its processes and leaves.
     pub fn node_lost(&mut self, now: Instant, node: NodeId) {
         if !self.nodes.set_up(node, false) {
             return;
@@ -103,6 +104,8 @@ impl Core {
             // The driver's transfer notices by COMPARE-AND-WRITE and takes the
             // reason from here.
             Report::FileFailed { .. } => {}
+            // The driver paces the input by it; nothing is decided.
+            Report::InputTaken { .. } => {}
             Report::Output { job, rank, stream, data } => {
                 self.effects.push(Effect::Notify(job, Notice::Output(rank, stream, data)));
             }
@@ -122,6 +125,10 @@ impl Core {
             Report::Terminated { job, incarnation, ranks } => {
                 self.part_over(now, node, job, incarnation, ranks);
             }
+            Report::JobFailed { job, incarnation, reason } => {
+                self.fail(now, job, incarnation, EndCause::Unserviceable { reason });
+            }
+            Report::ProcessesLost => self.node_lost(now, node),
         }
     }
 
@@ -164,9 +171,8 @@ impl Core {
         let first = live.over.is_empty();
         live.over.insert(node);
         live.exits.extend(ranks.into_iter().map(|exit| (exit.rank, exit)));
-        let watch =
-            super::effect::Watch { job, incarnation, slot: live.slot, nodes: live.nodes.clone() };
         if first && !live.is_over() {
+            let watch = live.watch(job);
             self.effects.push(Effect::AwaitTermination(watch));
         }
         self.finish_if_over(now, job);

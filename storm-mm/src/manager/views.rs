@@ -2,17 +2,29 @@
 
 use super::ending::no_such_job;
 use super::live_job::Launch;
-use super::scheduling::sched_time;
+use super::scheduling::{files_of, sched_time};
 use super::{Core, Partition};
 use crate::api::{
     ApiError, ClusterStatus, Explanation, HistoryQuery, JobDetail, JobFilter, JobState, JobView,
     NodeState, NodeView, PartitionView, RankView, SpecSummary, UserView,
 };
 use crate::job::{JobRecord, Phase};
+use std::collections::HashSet;
 use storm_primitives::{Instant, NodeId};
-use storm_rm::{JobId, Rank};
+use storm_rm::{ContentHash, JobId, Rank};
 
 impl Core {
+    /// What the jobs that are not over may still have to be sent, by user and
+    /// content.
+    pub fn needed_contents(&self) -> HashSet<(u32, ContentHash)> {
+        let waiting_or_running =
+            self.jobs.values().filter(|job| !matches!(job.phase, Phase::Ended(_)));
+        waiting_or_running
+            .map(|job| &job.spec)
+            .flat_map(|spec| files_of(spec).into_iter().map(|file| (spec.owner.uid, file.hash)))
+            .collect()
+    }
+
     /// The jobs that pass `filter`, in order of their number.
     pub fn list_jobs(&self, now: Instant, filter: &JobFilter) -> Vec<JobView> {
         let wanted = |record: &&JobRecord| {

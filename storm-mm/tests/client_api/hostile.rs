@@ -1,8 +1,11 @@
 //! Clients that do not keep to the protocol.
 
 use crate::served::{Served, on_runtime};
+use crate::uploads::our_uid;
 use std::time::Duration;
-use storm_mm::api::{Client, ClientError, ErrorCode, MAX_REQUEST_LINE_BYTES, Reply, ServerLimits};
+use storm_mm::api::{
+    Client, ClientError, ErrorCode, MAX_REQUEST_LINE_BYTES, ManagerRequest, Reply, ServerLimits,
+};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixListener;
 
@@ -110,7 +113,8 @@ fn bytes_that_nobody_asked_for_end_the_connection() {
 #[test]
 fn one_client_too_many_is_turned_away_and_the_place_is_free_again() {
     on_runtime(async {
-        let served = Served::with(ServerLimits { clients: 1, ..ServerLimits::default() }, 0);
+        let limits = ServerLimits { clients: 1, trusted: vec![], ..ServerLimits::default() };
+        let served = Served::with(limits, 0);
         served.answer_with(|_| Reply::Ok);
         let mut first = served.raw().await;
         first.hello().await;
@@ -124,5 +128,29 @@ fn one_client_too_many_is_turned_away_and_the_place_is_free_again() {
         third.hello().await;
         third.send("{\"id\":1,\"request\":\"nodes\"}\n").await;
         assert_eq!(third.reply().await.map(|line| line.reply), Some(Reply::Ok));
+    });
+}
+
+#[test]
+fn one_user_does_not_take_the_places_of_all_and_none_is_taken_from_the_trusted() {
+    on_runtime(async {
+        let ours = our_uid();
+        for (trusted, admitted) in [(vec![], 2), (vec![ours], 5)] {
+            let limits = ServerLimits { clients_per_user: 2, trusted, ..ServerLimits::default() };
+            let served = Served::with(limits, 0);
+            served.answer_with(|_| Reply::Ok);
+            let mut clients = Vec::new();
+            for number in 0..5 {
+                let mut client = served.client().await;
+                match client.call(ManagerRequest::Nodes).await {
+                    Ok(_) => assert!(number < admitted),
+                    Err(error) => {
+                        assert!(number >= admitted);
+                        assert_eq!(error.code(), Some(ErrorCode::TooManyClients), "{error:?}");
+                    }
+                }
+                clients.push(client);
+            }
+        }
     });
 }

@@ -45,7 +45,7 @@ fn a_file_is_sent_once() {
 }
 
 /// Who we are, as the kernel tells the server.
-fn our_uid() -> u32 {
+pub(crate) fn our_uid() -> u32 {
     use std::os::unix::fs::MetadataExt;
     fs::metadata("/proc/self").map(|found| found.uid()).expect("/proc is mounted")
 }

@@ -3,8 +3,10 @@
 use crate::client::{input, job};
 use crate::cluster::{Cluster, Shape};
 use crate::seeds::for_seeds;
+use futures_util::FutureExt;
 use std::time::Duration;
-use storm_mm::api::{JobState, Reply};
+use storm_mm::api::{ErrorCode, JobState, Reply};
+use storm_primitives::NodeId;
 use storm_rm::{InputSpec, JobSpec};
 
 #[test]
@@ -84,6 +86,95 @@ fn what_a_client_types_reaches_the_ranks_that_read() {
             assert_eq!(following.end().await.state, JobState::Completed);
             assert_eq!(following.stdout(0), b"hello world");
             assert_eq!(following.stdout(1), b"hello world");
+        });
+    });
+}
+
+/// More than every buffer on the way holds.
+const LONG_INPUT: &[u8] = &[b'i'; 3 << 20];
+
+#[test]
+fn input_waits_for_a_job_that_does_not_read_and_arrives_whole() {
+    for_seeds(2, |seed| {
+        let shape = if seed % 2 == 0 { Shape::fcfs(2, 1) } else { Shape::gang(2, 1) };
+        let cluster = Cluster::start(seed, shape);
+        cluster.clone().run(async move {
+            // Under gang scheduling it also has to wait for its turns.
+            let rival = cluster.client.submit(job(2, &["p", "compute-ms", "3000"])).await;
+            let spec = job(2, &["p", "compute-ms", "2000", "echo"]);
+            let mut following = cluster.client.run(JobSpec { input: InputSpec::All, ..spec }).await;
+            following.until(JobState::Running).await;
+            let sent = cluster.client.send(input(following.job, LONG_INPUT, true)).await;
+            cluster.pause(Duration::from_secs(1)).await;
+            assert!(sent.next().now_or_never().is_none(), "not before there is room for more");
+            assert_eq!(following.end().await.state, JobState::Completed);
+            assert_eq!(sent.next().await.expect("an answer").reply, Reply::Ok);
+            for rank in 0..2 {
+                assert!(following.stdout(rank) == LONG_INPUT);
+            }
+            assert!(cluster.client.attach(rival).await.end().await.state == JobState::Completed);
+        });
+    });
+}
+
+#[test]
+fn input_that_a_job_never_reads_is_answered_when_the_job_ends() {
+    for_seeds(2, |seed| {
+        let cluster = Cluster::start(seed, Shape::fcfs(2, 1));
+        cluster.clone().run(async move {
+            let spec = job(2, &["p", "compute-ms", "1000"]);
+            let spec = JobSpec { input: InputSpec::RankZero, ..spec };
+            let mut following = cluster.client.run(spec).await;
+            following.until(JobState::Running).await;
+            let job = following.job;
+            let sent = cluster.client.send(input(job, LONG_INPUT, false)).await;
+            let end = following.end().await;
+            assert_eq!((end.state, end.exit_code), (JobState::Completed, 0), "{end:?}");
+            assert_eq!(sent.next().await.expect("an answer").reply, Reply::Ok);
+            assert_eq!(cluster.client.ask(input(job, b"late", true)).await, Reply::Ok);
+        });
+    });
+}
+
+#[test]
+fn more_input_than_the_manager_holds_is_refused_and_the_job_goes_on() {
+    let cluster = Cluster::start(1, Shape::fcfs(1, 1));
+    cluster.clone().run(async move {
+        let spec = job(1, &["p", "compute-ms", "1000"]);
+        let spec = JobSpec { input: InputSpec::RankZero, ..spec };
+        let mut following = cluster.client.run(spec).await;
+        following.until(JobState::Running).await;
+        let job = following.job;
+        let mut waiting = Vec::new();
+        let refusal = loop {
+            let sent = cluster.client.send(input(job, LONG_INPUT, false)).await;
+            cluster.pause(Duration::from_millis(1)).await;
+            match sent.next().now_or_never() {
+                Some(answer) => break answer.expect("an answer").reply,
+                None => waiting.push(sent),
+            }
+        };
+        let Reply::Error { error } = refusal else { panic!("{refusal:?}") };
+        assert_eq!(error.code, ErrorCode::TooLarge);
+        assert!(waiting.len() < 6, "{} wait", waiting.len());
+        assert_eq!(following.end().await.state, JobState::Completed);
+    });
+}
+
+#[test]
+fn a_dead_node_does_not_hold_input_back() {
+    for_seeds(6, |seed| {
+        let cluster = Cluster::start(seed, Shape::fcfs(2, 1));
+        cluster.clone().run(async move {
+            cluster.joined().await;
+            let spec = job(2, &["p", "compute-ms", "100000"]);
+            let mut following = cluster.client.run(JobSpec { input: InputSpec::All, ..spec }).await;
+            following.until(JobState::Running).await;
+            let sent = cluster.client.send(input(following.job, LONG_INPUT, true)).await;
+            cluster.pause(cluster.random(Duration::from_millis(20))).await;
+            cluster.network.kill(NodeId(2));
+            assert_eq!(following.end().await.state, JobState::NodeFail);
+            assert_eq!(sent.next().await.expect("an answer").reply, Reply::Ok);
         });
     });
 }

@@ -24,6 +24,9 @@ use storm_sched::{MplLimit, PolicyParams, Quantum};
 /// Virtual time after which a scenario is considered to hang.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// What a rank puts at once.
+const PUT_BYTES: u64 = 1000;
+
 /// The cluster of a scenario.
 #[derive(Clone)]
 pub(crate) struct Shape {
@@ -158,6 +161,11 @@ impl Cluster {
         self.start_node(node);
     }
 
+    /// What a node runs on, to do harm to it.
+    pub(crate) fn host(&self, node: NodeId) -> ModelledHost<SimRuntime> {
+        self.hosts.borrow()[&node].clone()
+    }
+
     pub(crate) fn admin(&self) -> Client {
         Client { peer: ROOT, ..self.client.clone() }
     }
@@ -220,6 +228,7 @@ fn core_config(shape: &Shape) -> CoreConfig {
         heartbeat_bytes: 64 * 1024,
         chunk_bytes: 4096,
         kill_grace: Duration::from_millis(100),
+        launch_timeout: Duration::from_secs(1),
         history_limit: shape.history_limit,
         admin_uids: Vec::new(),
         origin: Timestamp::UNIX_EPOCH,
@@ -248,6 +257,15 @@ fn program(context: &RankContext<'_>) -> Script {
                 script.steps.push(Step::Write(Stream::Stdout, line.into()));
             }
             "echo" => script.steps.push(Step::Echo),
+            "put-bytes" if context.rank.0 == 0 => {
+                // In pieces that the key-value space takes.
+                let piece = |piece| Step::Put {
+                    key: format!("key-{piece}"),
+                    value: "v".repeat(PUT_BYTES as usize),
+                };
+                script.steps.extend((0..number() / PUT_BYTES).map(piece));
+            }
+            "put-bytes" => {}
             "fence" => script.steps.push(Step::Fence),
             "ignore" => script.ignores.push(number() as i32),
             "exit" => script.status = ExitStatus::Code(number() as u8),

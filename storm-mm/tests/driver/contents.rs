@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::rc::Rc;
 use storm_mm::driver::Contents;
@@ -31,12 +31,26 @@ impl MemoryContents {
     }
 }
 
+impl MemoryContents {
+    /// Whether a content is still there.
+    pub(crate) fn has(&self, file: &FileSpec) -> bool {
+        self.files.borrow().contains_key(&file.hash)
+    }
+}
+
+/// There is never room for what is not needed.
 impl Contents for MemoryContents {
     type Source = FileInMemory;
 
     async fn open(&self, _uid: u32, hash: &ContentHash) -> io::Result<FileInMemory> {
         let rest = self.files.borrow().get(hash).cloned();
         Ok(FileInMemory { rest: rest.ok_or(io::ErrorKind::NotFound)? })
+    }
+
+    fn make_room(&self, needed: &HashSet<(u32, ContentHash)>) -> io::Result<()> {
+        let is_needed = |hash: &ContentHash| needed.iter().any(|(_, needed)| needed == hash);
+        self.files.borrow_mut().retain(|hash, _| is_needed(hash));
+        Ok(())
     }
 }
 

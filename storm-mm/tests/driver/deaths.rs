@@ -63,6 +63,47 @@ fn a_job_that_wants_it_runs_again_when_its_node_is_back() {
 }
 
 #[test]
+fn a_node_that_loses_its_processes_at_any_instant_ends_its_job_and_is_named() {
+    for_seeds(40, |seed| {
+        let shape = if seed % 2 == 0 { Shape::fcfs(3, 2) } else { Shape::gang(3, 2) };
+        let cluster = Cluster::start(seed, shape);
+        cluster.clone().run(async move {
+            cluster.joined().await;
+            // The others never end by themselves.
+            let spec = job(6, &["p", "compute-ms", "100000000"]);
+            let mut following = cluster.client.run(spec).await;
+            cluster.pause(cluster.random(Duration::from_millis(20))).await;
+            cluster.host(NodeId(1)).lose_processes();
+            let end = following.end().await;
+            assert_eq!(end.state, JobState::NodeFail, "{end:?}");
+            assert_eq!(end.reason.as_deref(), Some("node n1 died or was cut off"));
+            cluster.until_node(NodeId(1), NodeState::Down).await;
+            let next = cluster.client.run(job(4, &["p", "compute-ms", "10"])).await.end().await;
+            assert_eq!(next.state, JobState::Completed, "{next:?}");
+        });
+    });
+}
+
+#[test]
+fn a_job_that_wants_it_runs_again_when_a_node_lost_its_processes() {
+    for_seeds(10, |seed| {
+        let cluster = Cluster::start(seed, Shape::fcfs(3, 1));
+        cluster.clone().run(async move {
+            cluster.joined().await;
+            let spec = job(2, &["p", "compute-ms", "50"]);
+            let mut following = cluster.client.run(JobSpec { requeue: true, ..spec }).await;
+            following.until(JobState::Running).await;
+            cluster.host(NodeId(1)).lose_processes();
+            following.until(JobState::Pending).await;
+            let end = following.end().await;
+            assert_eq!(end.state, JobState::Completed, "{end:?}");
+            let detail = cluster.client.show(following.job).await;
+            assert!(detail.log.iter().any(|entry| entry.event == "requeued"));
+        });
+    });
+}
+
+#[test]
 fn a_cancelled_job_does_not_run_again_when_its_node_dies() {
     for_seeds(10, |seed| {
         let cluster = Cluster::start(seed, Shape::fcfs(3, 1));

@@ -115,3 +115,19 @@ fn a_cluster_with_jobs_in_every_phase_shuts_down_and_leaves_nothing() {
         });
     });
 }
+
+#[test]
+fn a_job_whose_keys_no_report_can_carry_ends_on_all_nodes_with_that_reason() {
+    for_seeds(3, |seed| {
+        let cluster = Cluster::start(seed, Shape::fcfs(3, 1));
+        cluster.clone().run(async move {
+            let spec = job(3, &["p", "put-bytes", "10000", "fence"]);
+            let end = cluster.client.run(spec).await.end().await;
+            assert_eq!((end.state, end.exit_code), (JobState::Failed, 1));
+            let reason = end.reason.expect("a reason");
+            assert!(reason.starts_with("n1 (host1) cannot go on with it: the keys"), "{reason}");
+            let next = cluster.client.run(job(3, &["p"])).await.end().await;
+            assert_eq!(next.state, JobState::Completed);
+        });
+    });
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use storm_mm::api::JobState;
 use storm_nm::JobKey;
 use storm_primitives::NodeId;
-use storm_rm::{JobIncarnation, Rank};
+use storm_rm::{JobIncarnation, JobSpec, Rank};
 
 #[test]
 fn a_job_with_files_runs_on_all_its_nodes_and_a_relaunch_ships_nothing() {
@@ -141,4 +141,62 @@ fn the_same_seed_gives_the_same_trace() {
     assert!(first.lines().count() > 20, "{first}");
     assert_eq!(first, trace(11));
     assert_ne!(first, trace(12));
+}
+
+#[test]
+fn the_manager_keeps_what_a_job_needs_and_no_longer() {
+    for_seeds(2, |seed| {
+        let cluster = Cluster::start(seed, Shape::fcfs(2, 1));
+        let [early, late] = [1, 2].map(|content| cluster.contents.add("program", 9_000, content));
+        let minute = Duration::from_secs(60);
+        cluster.clone().run(async move {
+            let busy = shipped(job(2, &["p", "compute-ms", "65000"]), early.clone());
+            let mut first = cluster.client.run(busy).await;
+            let mut second = cluster.client.run(shipped(job(2, &["p"]), late.clone())).await;
+            cluster.pause(minute).await;
+            assert!(cluster.contents.has(&late), "its job waits");
+            assert_eq!(first.end().await.state, JobState::Completed);
+            assert_eq!(second.end().await.state, JobState::Completed);
+            cluster.pause(minute).await;
+            assert!(!cluster.contents.has(&early) && !cluster.contents.has(&late));
+        });
+    });
+}
+
+#[test]
+fn a_launch_that_hangs_on_a_node_fails_naming_it_and_the_elements_are_free() {
+    for_seeds(6, |seed| {
+        let shape = if seed % 2 == 0 { Shape::fcfs(3, 2) } else { Shape::gang(3, 2) };
+        let cluster = Cluster::start(seed, shape);
+        cluster.clone().run(async move {
+            cluster.joined().await;
+            cluster.host(NodeId(2)).stall_starts(true);
+            let limited = JobSpec {
+                time_limit: Some(Duration::from_secs(100)),
+                ..job(6, &["p", "compute-ms", "100000000"])
+            };
+            let end = cluster.client.run(limited).await.end().await;
+            assert_eq!((end.state, end.exit_code), (JobState::Failed, 126));
+            let reason = end.reason.expect("a reason");
+            assert_eq!(reason, "its ranks did not start on n2 within 1s");
+            cluster.host(NodeId(2)).stall_starts(false);
+            let next = cluster.client.run(job(6, &["p"])).await.end().await;
+            assert_eq!(next.state, JobState::Completed, "{next:?}");
+        });
+    });
+}
+
+#[test]
+fn a_job_that_waits_for_its_turn_is_not_taken_for_a_launch_that_hangs() {
+    let shape = Shape { quantum: Duration::from_secs(10), ..Shape::gang(1, 1) };
+    let cluster = Cluster::start(1, shape);
+    cluster.clone().run(async move {
+        cluster.joined().await;
+        let first = cluster.client.submit(job(1, &["p", "compute-ms", "40000"])).await;
+        let spec = job(1, &["p", "compute-ms", "15000"]);
+        let end = cluster.client.run(spec).await.end().await;
+        assert_eq!(end.state, JobState::Completed, "{end:?}");
+        let end = cluster.client.attach(first).await.end().await;
+        assert_eq!(end.state, JobState::Completed, "{end:?}");
+    });
 }

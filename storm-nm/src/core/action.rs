@@ -76,6 +76,13 @@ pub enum Action {
         /// Nothing follows.
         eof: bool,
     },
+    /// The rank is gone: discard its input, what is here and what comes.
+    DropInput {
+        /// The job.
+        job: JobKey,
+        /// The rank.
+        rank: Rank,
+    },
     /// Stop reading the output of the ranks, or go on. The end of a job goes on
     /// without being told.
     HoldOutput {

@@ -36,7 +36,9 @@ pub enum Event {
     Unserviceable {
         /// The job.
         job: JobKey,
+        /// Why, for the user.
+        reason: String,
     },
-    /// The cluster is lost: all jobs end.
+    /// The cluster is lost, or this node is of no more use to it: all jobs end.
     Leave,
 }

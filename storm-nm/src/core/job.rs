@@ -1,5 +1,6 @@
 //! One run of a job on this node: where its ranks stand.
 
+use super::Action;
 use crate::{JobKey, JobTask};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -43,8 +44,9 @@ pub(super) struct LocalJob {
     pub(super) graces: u32,
     /// To be killed as soon as there is something to kill.
     pub(super) doomed: bool,
-    /// A later run of the job is here: nobody waits for news of this one.
-    pub(super) superseded: bool,
+    /// Nothing is said of it any more: a later run is here, or the node leaves
+    /// unasked, which says it all.
+    pub(super) silent: bool,
     /// To be forgotten as soon as it has ended.
     pub(super) released: bool,
     /// Some rank never executed.
@@ -81,7 +83,7 @@ impl LocalJob {
             stopped: false,
             graces: 0,
             doomed: false,
-            superseded: false,
+            silent: false,
             released: false,
             launch_failed: false,
             failed: false,
@@ -151,8 +153,15 @@ impl LocalJob {
             ExitStatus::Signal(_) => 1,
         };
         let alone = self.all_ended() && self.task.count == self.task.spec().procs;
-        let silent = alone || self.doomed || self.superseded;
-        !silent && !std::mem::replace(&mut self.reported[kind], true)
+        let unheard = alone || self.doomed || self.silent;
+        !unheard && !std::mem::replace(&mut self.reported[kind], true)
+    }
+
+    /// A rank is gone: whoever sends it input must not wait for it.
+    pub(super) fn drop_input(&self, rank: Rank, actions: &mut Vec<Action>) {
+        if self.task.reads_input(rank) {
+            actions.push(Action::DropInput { job: self.key(), rank });
+        }
     }
 
     /// Ends every rank that never got to run.

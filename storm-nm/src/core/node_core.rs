@@ -1,8 +1,10 @@
 //! The state of one node: its jobs, and the active row of each partition.
 
+use super::ending::SIGKILL;
 use super::job::{JobPhase, LocalJob};
 use super::pmi::pmi_actions;
 use super::{Action, Event};
+use crate::reason::bounded;
 use crate::{HostEvent, JobKey, JobTask, LaunchRefused};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -10,10 +12,7 @@ use std::rc::Rc;
 use storm_primitives::NodeId;
 use storm_rm::message::{Command, ExitStatus, LaunchJob, RankExit, ReceiveFile, Report, Strobe};
 use storm_rm::termination::Urgency;
-use storm_rm::{InputSpec, JobId, Owner, PartitionId, Rank, Row, RowSet};
-
-/// SIGKILL: the one signal that a stopped process does not have to be resumed for.
-const SIGKILL: i32 = 9;
+use storm_rm::{JobId, Owner, PartitionId, Rank, Row, RowSet};
 
 /// What the core must know of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,10 +30,10 @@ pub struct CoreConfig {
 /// The pure core of a node manager.
 #[derive(Debug)]
 pub struct NodeCore {
-    config: CoreConfig,
-    jobs: BTreeMap<JobKey, LocalJob>,
+    pub(super) config: CoreConfig,
+    pub(super) jobs: BTreeMap<JobKey, LocalJob>,
     partitions: BTreeMap<PartitionId, ActiveRow>,
-    leaving: bool,
+    pub(super) leaving: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,8 +68,10 @@ impl NodeCore {
                 }
                 self.reschedule(None, None, &mut actions);
             }
-            Event::Unserviceable { job } => self.doom(job, &mut actions),
-            Event::Leave => self.leave(&mut actions),
+            Event::Unserviceable { job, reason } => {
+                self.unserviceable(job, reason, &mut actions);
+            }
+            Event::Leave => self.leave_unasked(&mut actions),
         }
         actions
     }
@@ -214,6 +215,7 @@ impl NodeCore {
                 let status = ExitStatus::Code(refused.exit_code);
                 let exit = RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 };
                 if state.ended(exit) {
+                    state.drop_input(rank, actions);
                     self.post_launch_failed(job, rank, refused, actions);
                 }
                 self.try_finish(job, actions);
@@ -225,16 +227,13 @@ impl NodeCore {
                     pmi_actions(state, outputs, actions);
                 }
             }
-            HostEvent::Lost => {
-                tracing::error!("this node can run no process any more");
-                self.lose_processes(actions);
-            }
+            HostEvent::Lost => self.lose_processes(actions),
         }
     }
 
     fn executes(&mut self, key: JobKey, rank: Rank, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&key) else { return };
-        if job.executes(rank) && !job.superseded {
+        if job.executes(rank) && !job.silent {
             let (slot, incarnation) = (job.task.launch.slot, key.incarnation);
             actions.push(Action::MarkStarted { slot, incarnation });
         }
@@ -245,6 +244,7 @@ impl NodeCore {
         if !job.ended(exit.clone()) {
             return;
         }
+        job.drop_input(exit.rank, actions);
         if job.is_news(&exit) {
             let JobKey { job, incarnation } = key;
             let report = Report::RankFailed { job, incarnation, exit };
@@ -260,44 +260,16 @@ impl NodeCore {
         refused: LaunchRefused,
         actions: &mut Vec<Action>,
     ) {
-        if self.jobs.get(&key).is_none_or(|job| job.superseded) {
+        if self.jobs.get(&key).is_none_or(|job| job.silent) {
             return;
         }
         let CoreConfig { node, hostname, .. } = &self.config;
         let LaunchRefused { reason, exit_code } = refused;
         let reason = format!("rank {rank} cannot start on {node} ({hostname}): {reason}");
+        let reason = bounded(reason);
         let JobKey { job, incarnation } = key;
         let report = Report::LaunchFailed { job, incarnation, rank, reason, exit_code };
         actions.push(Action::Post { report, urgency: Urgency::AtOnce });
-    }
-
-    /// The end of a job on this node, in two steps: when the last rank has ended,
-    /// what they left is killed; when their output is out, the end is announced.
-    fn try_finish(&mut self, key: JobKey, actions: &mut Vec<Action>) {
-        let Some(job) = self.jobs.get_mut(&key) else { return };
-        if !job.all_ended() {
-            return;
-        }
-        match job.phase {
-            JobPhase::Preparing | JobPhase::Launching | JobPhase::Running => {
-                job.phase = JobPhase::Ending;
-                actions.push(Action::End { job: key });
-            }
-            JobPhase::Ending | JobPhase::Ended => {}
-        }
-        if job.phase == JobPhase::Ended || !job.open_streams.is_empty() {
-            return;
-        }
-        job.phase = JobPhase::Ended;
-        if !job.superseded {
-            let announcer = job.task.launch.announcer == self.config.node;
-            let part = storm_rm::termination::LocalPart { announcer, ..job.part() };
-            actions.push(Action::Announce { part, report: job.terminated_report() });
-        }
-        if job.released {
-            self.jobs.remove(&key);
-            actions.push(Action::Forget { job: key });
-        }
     }
 
     /// SCHEDULE-PROCESS (paper, Algorithm 5): the row's jobs run, others stop.
@@ -374,48 +346,11 @@ impl NodeCore {
         }
     }
 
-    /// Kills a job, now or as soon as it has processes.
-    fn doom(&mut self, key: JobKey, actions: &mut Vec<Action>) {
-        let Some(job) = self.jobs.get_mut(&key) else { return };
-        job.doomed = true;
-        if job.is_live() {
-            actions.push(Action::Destroy { job: key });
-        }
-    }
-
-    /// Whoever asks for a later run has no use for this one.
-    fn supersede(&mut self, key: JobKey, actions: &mut Vec<Action>) {
-        if let Some(job) = self.jobs.get_mut(&key) {
-            job.superseded = true;
-        }
-        self.release_run(key, actions);
-    }
-
-    fn release(&mut self, job: JobId, actions: &mut Vec<Action>) {
-        if let Some(key) = self.current(job) {
-            self.release_run(key, actions);
-        }
-    }
-
-    fn release_run(&mut self, key: JobKey, actions: &mut Vec<Action>) {
-        let Some(job) = self.jobs.get_mut(&key) else { return };
-        if job.phase == JobPhase::Ended {
-            self.jobs.remove(&key);
-            actions.push(Action::Forget { job: key });
-            return;
-        }
-        job.released = true;
-        self.doom(key, actions);
-    }
-
     fn input(&mut self, job: JobId, data: Bytes, eof: bool, actions: &mut Vec<Action>) {
         let Some(key) = self.current(job) else { return };
         let Some(state) = self.jobs.get(&key) else { return };
-        let ranks: Vec<Rank> = match state.task.spec().input {
-            InputSpec::None => Vec::new(),
-            InputSpec::RankZero => state.task.ranks().filter(|rank| rank.0 == 0).collect(),
-            InputSpec::All => state.task.ranks().collect(),
-        };
+        let reads = |rank: &Rank| state.task.reads_input(*rank);
+        let ranks: Vec<Rank> = state.task.ranks().filter(reads).collect();
         if !ranks.is_empty() {
             actions.push(Action::Input { job: key, ranks, data, eof });
         }
@@ -438,33 +373,8 @@ impl NodeCore {
         pmi_actions(state, outputs, actions);
     }
 
-    /// All jobs end, and then the node manager.
-    fn leave(&mut self, actions: &mut Vec<Action>) {
-        if self.leaving {
-            return;
-        }
-        self.leaving = true;
-        let keys: Vec<JobKey> = self.jobs.keys().copied().collect();
-        for key in keys {
-            self.doom(key, actions);
-        }
-        actions.push(Action::Leave);
-    }
-
-    /// The processes of all jobs died with whatever kept them.
-    fn lose_processes(&mut self, actions: &mut Vec<Action>) {
-        let keys: Vec<JobKey> = self.jobs.keys().copied().collect();
-        for key in keys {
-            if let Some(job) = self.jobs.get_mut(&key) {
-                job.end_all(ExitStatus::Signal(SIGKILL));
-            }
-            self.try_finish(key, actions);
-        }
-        self.leave(actions);
-    }
-
     /// The latest run of a job that is known here.
-    fn current(&self, job: JobId) -> Option<JobKey> {
+    pub(super) fn current(&self, job: JobId) -> Option<JobKey> {
         self.jobs.keys().rev().find(|key| key.job == job).copied()
     }
 }

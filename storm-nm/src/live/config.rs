@@ -2,6 +2,7 @@
 
 use crate::NmConfig;
 use std::path::PathBuf;
+use std::time::Duration;
 use storm_pl::{KeeperConfig, StartMethod};
 
 /// What a node manager on a real node must be told.
@@ -34,6 +35,10 @@ pub struct LiveConfig {
     pub signals_only: bool,
     /// How to start the keeper.
     pub start: StartMethod,
+    /// How long the keeper may leave questions unanswered before it counts as hanging
+    /// and is killed, and the node with it: it answers within a millisecond, but on an
+    /// overrun host an ordinary process may wait for seconds.
+    pub keeper_timeout: Duration,
     /// SCHED_FIFO priority of the node manager's thread; `None` leaves it as it is.
     pub realtime_priority: Option<u8>,
     /// Where to write the last switches at the end, as comma-separated values.
@@ -59,6 +64,7 @@ impl LiveConfig {
             cgroup_parent: None,
             signals_only: false,
             start: StartMethod::Fork,
+            keeper_timeout: Duration::from_secs(10),
             realtime_priority: Some(storm_pl::realtime::DEFAULT_PRIORITY),
             switch_log: None,
             nm: NmConfig::default(),

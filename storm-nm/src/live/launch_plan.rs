@@ -11,7 +11,7 @@ use storm_pl::{
     Credentials, Errno, Input, LaunchFailure, LaunchSpec, LaunchStep, Output, RankSpec,
     ResourceLimit,
 };
-use storm_rm::{Destination, FileSpec, InputSpec, OsBytes, OutputSpec, Owner, Program, Rank};
+use storm_rm::{Destination, FileSpec, OsBytes, OutputSpec, Owner, Program, Rank};
 
 /// "No such file or directory".
 const ENOENT: i32 = nix::errno::Errno::ENOENT as i32;
@@ -82,11 +82,6 @@ pub(super) fn rank_spec(
     directory: &Path,
 ) -> RankSpec {
     let spec = task.spec();
-    let reads = match spec.input {
-        InputSpec::None => false,
-        InputSpec::RankZero => rank.0 == 0,
-        InputSpec::All => true,
-    };
     let (stdout, stderr) = match &spec.output {
         OutputSpec::Client => (Output::Pipe, Output::Pipe),
         OutputSpec::Files { stdout, stderr } => {
@@ -95,7 +90,7 @@ pub(super) fn rank_spec(
         }
     };
     let env: Vec<(OsString, OsString)> = rank_environment(task, rank, names, directory.as_os_str());
-    let stdin = if reads { Input::Pipe } else { Input::Null };
+    let stdin = if task.reads_input(rank) { Input::Pipe } else { Input::Null };
     RankSpec { env, stdin, stdout, stderr, cpus: Vec::new() }
 }
 

@@ -10,7 +10,7 @@ use super::pad_pool::PadPool;
 use super::rank_streams::RankStreams;
 use super::{LiveConfig, job_directory};
 use crate::environment::NodeNames;
-use crate::{HostEvent, JobKey, JobTask, LaunchRefused};
+use crate::{Host, HostEvent, JobKey, JobTask, LaunchRefused};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,15 +24,19 @@ use storm_pl::{
     Freezer, Keeper, KeeperEvents, KeeperHandle, PadId, PlIndex, PlaceFailure, PlaceId,
 };
 use storm_primitives::NodeId;
-use storm_rm::{InputSpec, Rank};
+use storm_rm::Rank;
 use thiserror::Error;
 use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tokio::task::spawn_blocking;
+use tokio::time::{Interval, MissedTickBehavior};
 
 /// PMI lines and refusals that wait for the node manager; ranks wait behind them.
 const EVENTS_MAX: usize = 256;
 /// How long the keeper is given to end everything that it keeps.
 const KEEPER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Questions in a row that the keeper may leave unanswered. One alone proves nothing:
+/// its answer may be here and not yet read.
+const PINGS_UNANSWERED_MAX: u32 = 4;
 const SIGKILL: i32 = 9;
 
 /// Why a node cannot serve.
@@ -76,6 +80,8 @@ struct Sources {
     keeper: KeeperEvents,
     local: mpsc::Receiver<HostEvent>,
     keeper_ended: bool,
+    /// When the keeper is asked for a sign of life.
+    pings: Interval,
 }
 
 impl LiveHost {
@@ -84,6 +90,9 @@ impl LiveHost {
     ///
     /// # Errors
     /// [`AttachError`].
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with I/O and time enabled.
     pub fn attach(keeper: Keeper, config: LiveConfig) -> Result<LiveHost, AttachError> {
         let capabilities = vec![keeper.capabilities().to_string()];
         prepare_directory(&config.dir)?;
@@ -95,12 +104,18 @@ impl LiveHost {
         let (keeper, keeper_events) = keeper.into_async().map_err(AttachError::Keeper)?;
         let pads = PadPool::new(keeper.clone(), config.pads, config.pads_max);
         let (events, local) = mpsc::channel(EVENTS_MAX);
+        let pings = pings(config.keeper_timeout);
         Ok(LiveHost {
             capabilities,
             node: Cell::new(NodeId::MM),
             pads: pads.map_err(AttachError::Keeper)?,
             keeper,
-            sources: Mutex::new(Sources { keeper: keeper_events, local, keeper_ended: false }),
+            sources: Mutex::new(Sources {
+                keeper: keeper_events,
+                local,
+                keeper_ended: false,
+                pings,
+            }),
             events,
             cache,
             jobs: RefCell::default(),
@@ -178,12 +193,7 @@ impl LiveHost {
             .launch(job.pad, pl, &job.spec, &rank_spec)
             .map_err(|error| LaunchRefused::because(&error))?;
         job.ranks.borrow_mut().insert(pl, rank);
-        let reads = match job.task.spec().input {
-            InputSpec::None => false,
-            InputSpec::RankZero => rank.0 == 0,
-            InputSpec::All => true,
-        };
-        let use_of = (reads, job.task.output_to_client());
+        let use_of = (job.task.reads_input(rank), job.task.output_to_client());
         match RankStreams::open(launching.ends, use_of, (key, rank), &self.events) {
             Ok(streams) => {
                 job.streams.borrow_mut().insert(rank, Rc::new(streams));
@@ -206,6 +216,25 @@ impl LiveHost {
         }
     }
 
+    /// Waits until the keeper is gone, or for as long as it may take.
+    async fn await_keeper(&self) {
+        let gone = self.keeper_left.notified();
+        // Somebody has to read what the keeper says: if nobody does, we do.
+        let events = async {
+            loop {
+                self.next_event().await;
+            }
+        };
+        let wait = async {
+            tokio::select! {
+                () = gone => {}
+                () = events => {}
+            }
+        };
+        // Past the limit its caller sees that the keeper is still there.
+        let _ = tokio::time::timeout(KEEPER_TIMEOUT, wait).await;
+    }
+
     fn freezers(&self, keys: &[JobKey]) -> Vec<Arc<Freezer>> {
         let jobs = self.jobs.borrow();
         let live = keys.iter().filter_map(|key| jobs.get(key)).filter(|job| !job.over.get());
@@ -224,6 +253,15 @@ impl LiveHost {
             tracing::error!(job = %key, %error, "the keeper does not end the job");
         }
     }
+}
+
+/// So often that as many questions as may find no answer take the timeout together.
+fn pings(keeper_timeout: Duration) -> Interval {
+    let period = (keeper_timeout / PINGS_UNANSWERED_MAX).max(Duration::from_millis(1));
+    let mut pings = tokio::time::interval(period);
+    // Of a host that stood still nothing can be asked in arrears.
+    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    pings
 }
 
 /// `dir` and `dir/jobs`, through which users pass to their own; what a crashed

@@ -18,6 +18,8 @@ use storm_rm::{Destination, FileSpec, Owner, Program, Rank};
 
 const SIGKILL: i32 = 9;
 const MEMORY_MIB: u64 = 1024;
+/// Longer than any simulation.
+const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 
 /// A modelled node. Clones are the same node.
 #[derive(Debug)]
@@ -34,6 +36,7 @@ struct Inner<R: Runtime> {
     jobs: RefCell<BTreeMap<JobKey, Rc<Job<R>>>>,
     tasks: TaskSet,
     left: Cell<bool>,
+    stalled: Cell<bool>,
 }
 
 #[derive(Debug)]
@@ -63,6 +66,7 @@ impl<R: Runtime> ModelledHost<R> {
             jobs: RefCell::default(),
             tasks: TaskSet::default(),
             left: Cell::default(),
+            stalled: Cell::default(),
         };
         ModelledHost { inner: Rc::new(inner) }
     }
@@ -75,6 +79,12 @@ impl<R: Runtime> ModelledHost<R> {
     /// From now on writing a byte takes this long.
     pub fn slow_disk(&self, write_time_per_byte: Duration) {
         self.inner.disk.write_time_per_byte.set(write_time_per_byte);
+    }
+
+    /// From now on processes that are told to start hang before they execute, or no
+    /// longer.
+    pub fn stall_starts(&self, stalled: bool) {
+        self.inner.stalled.set(stalled);
     }
 
     /// The keeper of the processes dies, and they with it.
@@ -248,7 +258,8 @@ impl<R: Runtime> Host for ModelledHost<R> {
                 events.clone(),
             ));
             processes.insert(rank, process.clone());
-            tasks.spawn(runtime, async move { process.live().await });
+            let stall = if self.inner.stalled.get() { FOR_EVER } else { Duration::ZERO };
+            tasks.spawn(runtime, async move { process.live(stall).await });
         }
         let job = Job { freezer, switches: Cell::new(0), processes: RefCell::new(processes) };
         jobs.borrow_mut().insert(key, Rc::new(job));

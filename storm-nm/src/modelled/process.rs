@@ -144,10 +144,10 @@ impl<R: Runtime> Process<R> {
         }
     }
 
-    /// From the order to start it to its end.
-    pub(super) async fn live(&self) {
+    /// From the order to start it to its end; it hangs for `stall` before it executes.
+    pub(super) async fn live(&self, stall: Duration) {
         let status = {
-            let life = pin!(self.follow_script());
+            let life = pin!(self.follow_script(stall));
             let death = pin!(self.fatal_signal());
             // Death first: a process that is killed does nothing any more.
             match select(death, life).await {
@@ -177,9 +177,9 @@ impl<R: Runtime> Process<R> {
         self.events.push(HostEvent::Exited { job: self.job, exit });
     }
 
-    async fn follow_script(&self) -> Option<ExitStatus> {
+    async fn follow_script(&self, stall: Duration) -> Option<ExitStatus> {
         let (job, rank) = (self.job, self.rank);
-        self.use_cpu(self.model.exec_time + (self.model.extra)(Activity::Exec)).await;
+        self.use_cpu(stall + self.model.exec_time + (self.model.extra)(Activity::Exec)).await;
         self.cpu.set(Duration::ZERO);
         if let Some(refused) = self.script.exec_failure.clone() {
             self.events.push(HostEvent::LaunchFailed { job, rank, refused });

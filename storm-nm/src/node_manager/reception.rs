@@ -2,7 +2,7 @@
 //! place where the user wants it.
 
 use super::Node;
-use crate::reason::explain;
+use crate::reason::{bounded, explain};
 use crate::{Content, Host};
 use std::rc::Rc;
 use storm_primitives::{Primitives, Runtime};
@@ -36,7 +36,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             self.primitives.node(),
             info.file.name.to_string_lossy()
         );
-        let (channel, generation) = (info.channel, info.generation);
+        let (channel, generation, reason) = (info.channel, info.generation, bounded(reason));
         self.post(Report::FileFailed { channel, generation, reason }, Urgency::AtOnce);
         mark_failed(&self.primitives, &self.plan, info);
     }

@@ -63,7 +63,9 @@ impl Cluster {
     /// `count` nodes of two PEs.
     pub(crate) fn start(count: u32, signals_only: bool) -> Rc<Cluster> {
         let this = Cluster::without_managers(count);
-        this.nodes.iter().for_each(|node| this.manage(node.clone(), signals_only));
+        for node in &this.nodes {
+            this.manage(node.clone(), |config| config.signals_only = signals_only);
+        }
         this
     }
 
@@ -92,15 +94,18 @@ impl Cluster {
         this
     }
 
-    fn manage(&self, node: Loopback, signals_only: bool) {
+    /// Starts the manager of a node; the process of its keeper.
+    pub(crate) fn manage(&self, node: Loopback, adjust: impl FnOnce(&mut LiveConfig)) -> i32 {
         let id = node.node();
         let mut config = node_config(id, self.node_dir(id.0));
-        config.signals_only = signals_only;
+        adjust(&mut config);
         let keeper = start_keeper(&config).expect("a keeper");
+        let pid = keeper.pid().0;
         let host = LiveHost::attach(keeper, config.clone()).expect("a node");
         host.joined_as(id);
         let manager = run(node, self.plan.clone(), host, config.nm);
         self.managers.borrow_mut().push(spawn_local(manager));
+        pid
     }
 
     fn listen(&self, node: NodeId) {
@@ -233,14 +238,21 @@ impl Cluster {
         self.say(vec![Command::LaunchJob(Rc::new(launch))]).await;
     }
 
+    /// Waits until all managers have left; why they did.
+    pub(crate) async fn exits(&self) -> Vec<storm_nm::ExitReason> {
+        let mut reasons = Vec::new();
+        for manager in self.managers.take() {
+            let exit = tokio::time::timeout(HANG, manager).await.expect("an end");
+            reasons.push(exit.expect("no panic").reason);
+        }
+        reasons
+    }
+
     /// Ends the cluster and checks that it leaves nothing.
     pub(crate) async fn shut_down(&self) {
         self.say(vec![Command::Shutdown]).await;
-        for manager in self.managers.take() {
-            let exit = tokio::time::timeout(HANG, manager).await.expect("an end");
-            let exit = exit.expect("no panic");
-            assert_eq!(exit.reason, storm_nm::ExitReason::Shutdown);
-        }
+        let all = self.exits().await;
+        assert!(all.iter().all(|reason| *reason == storm_nm::ExitReason::Shutdown), "{all:?}");
         for node in &self.nodes {
             let dir = self.node_dir(node.node().0);
             assert!(!dir.exists(), "{} is still there", dir.display());

@@ -172,6 +172,7 @@ impl KeeperProcess {
             Ok(Command::Destroy { pad }) => self.drain(pad, Draining::of_everything()),
             Ok(Command::Kill { pad, pls, signal }) => self.kill(pad, &pls, signal),
             Ok(Command::Place { id, spec }) => self.place(id, &spec),
+            Ok(Command::Ping) => self.report(&Report::Pong, &[]),
             // The NM is this same program; what does not decode, or a second set-up, is a bug
             // there, and a keeper that guesses would make it worse.
             Ok(Command::Setup(_)) | Err(_) => self.ended = true,

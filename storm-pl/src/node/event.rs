@@ -129,7 +129,6 @@ pub enum Event {
 pub struct KeeperEvents {
     ready: AsyncFd<Watched>,
     pads: Arc<Mutex<Pads>>,
-    keeper: ProcessId,
     queue: VecDeque<Event>,
     buffer: Vec<u8>,
     gone: bool,
@@ -150,6 +149,9 @@ impl KeeperEvents {
         let epoll = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
         let pads = Pads {
             control,
+            keeper: pid,
+            gone: false,
+            unanswered: 0,
             epoll: Arc::clone(&epoll),
             capacity,
             cgroup: cgroup.ok(),
@@ -166,7 +168,6 @@ impl KeeperEvents {
         let events = Self {
             ready,
             pads: Arc::clone(&pads),
-            keeper: pid,
             queue: VecDeque::new(),
             buffer: vec![0; MESSAGE_MAX_BYTES],
             gone: false,
@@ -258,6 +259,7 @@ impl KeeperEvents {
         }
         self.gone = true;
         let mut pads = lock(&self.pads);
+        pads.gone = true;
         let expected = pads.ending;
         // Closing our ends makes a keeper that still lives (its message was bad) end as well.
         let _ = pads.control.finish();
@@ -268,7 +270,7 @@ impl KeeperEvents {
             }
         }
         if !expected {
-            tracing::error!(keeper = self.keeper.0, %why, "the keeper of this node is gone");
+            tracing::error!(keeper = pads.keeper.0, %why, "the keeper of this node is gone");
         }
         if let Some(path) = &pads.cgroup
             && let Err(error) = remove_remains(path)
@@ -278,7 +280,7 @@ impl KeeperEvents {
         }
         // It has closed its sockets, so it has ended or is about to; if somebody else has reaped
         // it already, that is as good.
-        let _ = waitpid(Pid::from_raw(self.keeper.0), None);
+        let _ = waitpid(Pid::from_raw(pads.keeper.0), None);
         self.queue.push_back(Event::KeeperGone { expected });
     }
 }

@@ -208,6 +208,26 @@ impl KeeperHandle {
             .map_or_else(Vec::new, |state| state.select(|pl| matches!(pl, Pl::Idle { .. })))
     }
 
+    /// Asks the keeper for a sign of life. One that has left the last `unanswered_max` questions
+    /// without an answer is stopped or hangs, and is killed with everything it keeps;
+    /// [`crate::Event::KeeperGone`] tells when. Answers are taken in with the events.
+    pub fn ping(&self, unanswered_max: u32) {
+        let mut pads = lock(&self.pads);
+        if pads.unanswered >= unanswered_max {
+            tracing::error!(keeper = pads.keeper.0, "the keeper of this node does not answer");
+            return pads.kill_keeper();
+        }
+        pads.unanswered += 1;
+        // A message that cannot even be sent finds no answer.
+        let _ = protocol::send(&pads.control, &Command::Ping, &[], Wait::No);
+    }
+
+    /// Kills the keeper, which takes everything it keeps along; for one that does not end by
+    /// [`shutdown`](Self::shutdown). [`crate::Event::KeeperGone`] tells when.
+    pub fn kill_keeper(&self) {
+        lock(&self.pads).kill_keeper();
+    }
+
     /// Ends the keeper and everything it keeps; [`crate::Event::KeeperGone`] tells when.
     ///
     /// # Errors

@@ -22,6 +22,11 @@ const FAILURE_MAX_BYTES: usize = 64;
 /// All pads of the node.
 pub(super) struct Pads {
     pub(super) control: Seqpacket,
+    pub(super) keeper: ProcessId,
+    /// The keeper is gone, and reaped or about to be.
+    pub(super) gone: bool,
+    /// Pings since the keeper's last answer to one.
+    pub(super) unanswered: u32,
     pub(super) epoll: Arc<Epoll>,
     pub(super) capacity: u16,
     pub(super) cgroup: Option<PathBuf>,
@@ -97,6 +102,15 @@ impl Pads {
         self.pads.get(&pad).and_then(|pad| pad.control.as_ref()).unwrap_or(&self.control)
     }
 
+    /// Kills the keeper, stopped or not.
+    pub(super) fn kill_keeper(&self) {
+        if !self.gone {
+            // SAFETY: kill takes two integers. The process is a child of this one, which reaps it
+            // only after `gone` was set under the same lock: the number names nothing else.
+            unsafe { libc::kill(self.keeper.0, libc::SIGKILL) };
+        }
+    }
+
     /// Watches a descriptor.
     pub(super) fn watch(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
         Ok(self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, source.token()))?)
@@ -135,6 +149,10 @@ impl Pads {
             }
             Report::Placed { id, result } => {
                 events.push_back(Event::Placed { id, result });
+                Ok(())
+            }
+            Report::Pong => {
+                self.unanswered = 0;
                 Ok(())
             }
             Report::Started { .. } | Report::Refused { .. } => Err(invalid()),

@@ -242,6 +242,15 @@ fn report() -> impl Strategy<Value = Report> {
         any::<(u32, u64)>().prop_map(|(load_percent, memory_available_mib)| {
             Report::Status(NodeStatus { load_percent, memory_available_mib })
         }),
+        (job(), run(), ".*").prop_map(|(job, incarnation, reason)| Report::JobFailed {
+            job,
+            incarnation,
+            reason
+        }),
+        (job(), run(), any::<u64>()).prop_map(|(job, incarnation, taken_bytes)| {
+            Report::InputTaken { job, incarnation, taken_bytes }
+        }),
+        Just(Report::ProcessesLost),
     ]
 }
 

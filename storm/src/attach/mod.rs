@@ -6,9 +6,10 @@ mod labeller;
 mod signals;
 mod terminal;
 
-use crate::failure::{EXIT_INTERRUPTED, Failure};
+use crate::failure::{EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, Failure};
 use input::Input;
 pub(crate) use signals::Interrupts;
+use std::time::{Duration, Instant};
 use storm_mm::api::{
     Client, ClientError, ClientReplies, ClientRequests, JobState, LaunchBreakdown, ManagerRequest,
     Reply, ReplyLine,
@@ -46,8 +47,13 @@ pub(crate) struct Follow {
     pub(crate) label: bool,
 }
 
+/// A second interruption within this time is the first one again: timeout(1) and
+/// a terminal that closes signal the process and its group.
+const SAME_INTERRUPTION: Duration = Duration::from_secs(1);
+
 /// Follows until the job has ended. The first interruption cancels it; after
-/// the second one the caller is to clean up and leave.
+/// the second one the caller is to clean up and leave. So does a reader that has
+/// left: whoever reads `storm run ... | head` wants no more.
 pub(crate) async fn follow(client: Client, what: Follow) -> Result<Outcome, Failure> {
     let (requests, mut replies) = client.split();
     let mut interrupts = Interrupts::listen()?;
@@ -76,7 +82,15 @@ struct Follower {
     running: bool,
     terminal: Terminal,
     node_list: Option<String>,
-    interrupted: Option<u8>,
+    interrupted: Option<Interruption>,
+}
+
+/// The job was cancelled from here.
+#[derive(Clone, Copy, Debug)]
+struct Interruption {
+    /// Our exit status.
+    status: u8,
+    at: Instant,
 }
 
 impl Follower {
@@ -120,6 +134,9 @@ impl Follower {
             }
             Reply::Output { rank, stream, data, .. } => {
                 self.terminal.write(rank, stream, &data).await?;
+                if self.terminal.reader_has_left() && self.interrupted.is_none() {
+                    self.cancel(EXIT_BROKEN_PIPE).await?;
+                }
                 Ok(None)
             }
             Reply::State { node_list, state, .. } => {
@@ -128,7 +145,8 @@ impl Follower {
                 Ok(None)
             }
             Reply::Ended { job, state, exit_code, reason, breakdown } => {
-                let exit_code = self.interrupted.unwrap_or(exit_code);
+                let exit_code =
+                    self.interrupted.map_or(exit_code, |interruption| interruption.status);
                 let node_list = self.node_list.take();
                 Ok(Some(Outcome { job, state, exit_code, reason, breakdown, node_list }))
             }
@@ -138,11 +156,16 @@ impl Follower {
     }
 
     async fn interrupt(&mut self, status: u8) -> Result<(), Failure> {
-        if self.interrupted.is_some() {
-            return Err(Failure::new("interrupted", "interrupted twice: storm leaves at once")
-                .exit(EXIT_INTERRUPTED));
+        match self.interrupted {
+            None => self.cancel(status).await,
+            Some(first) if first.at.elapsed() < SAME_INTERRUPTION => Ok(()),
+            Some(_) => Err(Failure::new("interrupted", "interrupted twice: storm leaves at once")
+                .exit(EXIT_INTERRUPTED)),
         }
-        self.interrupted = Some(status);
+    }
+
+    async fn cancel(&mut self, status: u8) -> Result<(), Failure> {
+        self.interrupted = Some(Interruption { status, at: Instant::now() });
         self.input.stop();
         let cancel = ManagerRequest::Cancel { jobs: vec![self.what.job], signal: None };
         self.requests.send(cancel).await?;

@@ -44,6 +44,11 @@ impl Terminal {
         Ok(())
     }
 
+    /// Nobody reads the job's standard output any more.
+    pub(super) fn reader_has_left(&self) -> bool {
+        self.stdout.is_none()
+    }
+
     async fn put(&mut self, stream: Stream, data: &[u8]) -> Result<(), Failure> {
         if data.is_empty() {
             return Ok(());
@@ -58,7 +63,7 @@ impl Terminal {
     }
 }
 
-/// A reader that has left (`storm run ... | head`) wants no more; the job goes on.
+/// A reader that has left (`storm run ... | head`) wants no more.
 async fn write<W: AsyncWriteExt + Unpin>(to: &mut Option<W>, data: &[u8]) -> io::Result<()> {
     let Some(open) = to else { return Ok(()) };
     let written = async {

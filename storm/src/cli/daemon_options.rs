@@ -103,7 +103,7 @@ pub(crate) struct NmOptions {
     #[arg(long)]
     pub(crate) once: bool,
     /// Write the times of the last switches to DIR/NAME.csv at the end
-    #[arg(long, value_name = "DIR", env = "STORM_SWITCH_LOG")]
+    #[arg(long, value_name = "DIR", env = "STORM_SWITCH_LOG", hide_env_values = true)]
     pub(crate) switch_log: Option<PathBuf>,
 }
 

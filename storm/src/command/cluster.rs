@@ -50,7 +50,7 @@ pub(super) async fn up(
 }
 
 /// `down`.
-pub(super) async fn down(output: &dyn Output) -> Result<u8, Failure> {
+pub(super) async fn down(output: &dyn Output, silent: bool) -> Result<u8, Failure> {
     let state = StateDir::of_user();
     let _lock = state.lock()?;
     let Some(kept) = state.read() else {
@@ -59,6 +59,7 @@ pub(super) async fn down(output: &dyn Output) -> Result<u8, Failure> {
     };
     let alive = kept.process.is_alive();
     if alive {
+        let _spinner = waiting(silent, "ending the cluster");
         end(&kept).await?;
     }
     clean(&kept, &state)?;
@@ -75,7 +76,10 @@ async fn end(kept: &KeptCluster) -> Result<(), Failure> {
         return Ok(());
     }
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
-        kept.process.signal(signal).map_err(|error| Failure::of("local-cluster", &error))?;
+        // One that was stopped must go on to end.
+        for signal in [signal, Signal::SIGCONT] {
+            kept.process.signal(signal).map_err(|error| Failure::of("local-cluster", &error))?;
+        }
         if has_ended(kept).await {
             return Ok(());
         }

@@ -49,7 +49,7 @@ pub(super) async fn run(
             let submission = job_request(options, true)?;
             let outcome = submit_and_follow(&socket, submission, options, silent).await?;
             // Who runs a job on a cluster wants its output, not our figures.
-            Ok(report(options, &Outcome { breakdown: None, ..outcome }, output))
+            Ok(report(options, &outcome, None, output))
         }
         Target::Embedded { asked_for } => embedded(options, asked_for, output, silent).await,
     }
@@ -74,7 +74,8 @@ async fn embedded(
     };
     let outcome = submit_and_follow(cluster.socket(), submission, options, silent).await;
     cluster.end().await;
-    Ok(report(options, &outcome?, output))
+    let procs = options.procs.or(options.on_nodes).unwrap_or(1);
+    Ok(report(options, &outcome?, Some(procs), output))
 }
 
 fn shape(options: &JobOptions) -> LocalClusterShape {
@@ -125,9 +126,13 @@ pub(super) async fn submit_and_follow(
 }
 
 /// Tells how the job ended; the exit status.
-fn report(options: &JobOptions, outcome: &Outcome, output: &dyn Output) -> u8 {
-    let procs = options.procs.or(options.on_nodes).unwrap_or(1);
-    note(&output.outcome(outcome, procs));
+fn report(
+    options: &JobOptions,
+    outcome: &Outcome,
+    launch_of: Option<u32>,
+    output: &dyn Output,
+) -> u8 {
+    note(&output.outcome(outcome, launch_of));
     if outcome.exit_code != 0
         && let Some(option) = misplaced_option(options)
     {

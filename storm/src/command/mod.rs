@@ -9,7 +9,7 @@ mod progress;
 mod reproduce;
 mod sim;
 
-use crate::cli::{Cli, ClusterOptions, Command, JobOptions};
+use crate::cli::{Cli, ClusterOptions, Command, DisplayOptions, JobOptions};
 use crate::daemon::{run_mm, run_nm};
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::local_cluster::StateDir;
@@ -37,6 +37,21 @@ pub(crate) fn run(cli: Cli) -> u8 {
     }
 }
 
+/// What the command line's parser has to say: help, or what is wrong, which a
+/// script that asks for JSON gets as JSON. The exit status.
+pub(crate) fn refuse(error: &clap::Error) -> u8 {
+    let asks_for_json =
+        std::env::args_os().take_while(|argument| argument != "--").any(|a| a == "--json");
+    if !error.use_stderr() || !asks_for_json {
+        error.exit();
+    }
+    let text = error.render().to_string();
+    let message = text.trim_start_matches("error: ").trim_end();
+    let failure = Failure::new("usage", message).exit(EXIT_USAGE);
+    note(&output::chosen(DisplayOptions { json: true, quiet: false }).failure(&failure));
+    failure.exit
+}
+
 /// The verbs that speak to a manager.
 fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -54,7 +69,7 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             Command::Nodes(options) => listing::nodes(options, output).await,
             Command::Cancel(options) => listing::cancel(options, output).await,
             Command::Up(options) => cluster::up(options, output, silent).await,
-            Command::Down => cluster::down(output).await,
+            Command::Down => cluster::down(output, silent).await,
             Command::Model(options) => model::run(options.command, output, silent).await,
             Command::Reproduce(options) => reproduce::run(&options, output, silent).await,
             Command::Mm(_) | Command::Nm(_) | Command::Sim(_) | Command::Version => Ok(0),

@@ -53,4 +53,6 @@ pub(crate) enum ConfigProblem {
     Network { key: &'static str, value: u32, least: u32, most: u32 },
     #[error("timeouts.node-dead: it must be at least twice timeouts.heartbeat")]
     NodeDead,
+    #[error("timeouts.node-hung: it must be at least timeouts.node-dead")]
+    NodeHung,
 }

@@ -12,6 +12,9 @@ use storm_sched::PolicyParams;
 /// Largest file that is read: a line for each of 16,384 nodes is far less.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
+/// Room for the files of some thousand users; less than what a disk has.
+pub(crate) const DEFAULT_SPOOL_BYTES: u64 = 64 << 30;
+
 /// A cluster.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -29,6 +32,10 @@ pub(crate) struct MmConfig {
     /// Journal and spool.
     #[serde(default = "default_state_dir")]
     pub(crate) state_dir: PathBuf,
+    /// What the spool may take as long as the jobs that are not over do not need
+    /// more.
+    #[serde(default = "default_spool_bytes")]
+    pub(crate) spool_bytes: u64,
     /// Users who may end other users' jobs and the cluster, besides root.
     #[serde(default)]
     pub(crate) admins: Vec<u32>,
@@ -113,9 +120,12 @@ impl Default for NetworkConfig {
 pub(crate) struct TimeoutConfig {
     /// Between two heartbeats when nothing else is sent.
     pub(super) heartbeat: WrittenTime,
-    /// A node that has not answered for so long is dead: two heartbeats, so
-    /// that one that is late is not the end of a job.
+    /// A node whose host has not answered for so long is dead: more than two
+    /// heartbeats, so that one that is late is not the end of a job.
     pub(super) node_dead: WrittenTime,
+    /// A node that has not answered for so long is dead, although its host
+    /// answers: it is stopped, and not merely slow.
+    pub(super) node_hung: WrittenTime,
     /// Between the request to end and the kill.
     pub(super) kill_grace: WrittenTime,
 }
@@ -124,7 +134,8 @@ impl Default for TimeoutConfig {
     fn default() -> TimeoutConfig {
         TimeoutConfig {
             heartbeat: WrittenTime(Duration::from_millis(250)),
-            node_dead: WrittenTime(Duration::from_millis(500)),
+            node_dead: WrittenTime(Duration::from_millis(800)),
+            node_hung: WrittenTime(Duration::from_secs(3)),
             kill_grace: WrittenTime(storm_mm::DEFAULT_KILL_GRACE),
         }
     }
@@ -136,9 +147,14 @@ impl TimeoutConfig {
         self.heartbeat.0
     }
 
-    /// Silence that means death.
+    /// Silence of a host that means death.
     pub(crate) fn node_dead(&self) -> Duration {
         self.node_dead.0
+    }
+
+    /// Silence of a node on a host that answers that means death.
+    pub(crate) fn node_hung(&self) -> Duration {
+        self.node_hung.0
     }
 
     /// Between the request to end and the kill.
@@ -178,6 +194,10 @@ fn default_listen() -> SocketAddr {
 
 fn default_socket() -> PathBuf {
     PathBuf::from(crate::target::SYSTEM_SOCKET)
+}
+
+fn default_spool_bytes() -> u64 {
+    DEFAULT_SPOOL_BYTES
 }
 
 fn default_state_dir() -> PathBuf {

@@ -25,7 +25,9 @@ mod resolve;
 mod written_time;
 
 pub(crate) use error::{ConfigError, ConfigProblem};
-pub(crate) use file::{MmConfig, NetworkConfig, PartitionEntry, TimeoutConfig};
+pub(crate) use file::{
+    DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PartitionEntry, TimeoutConfig,
+};
 pub(crate) use resolve::{ClusterPlan, PlannedNode, PlannedPartition};
 
 #[cfg(test)]

@@ -50,6 +50,9 @@ impl MmConfig {
         if self.timeouts.node_dead() < 2 * self.timeouts.heartbeat() {
             return Err(ConfigProblem::NodeDead);
         }
+        if self.timeouts.node_hung() < self.timeouts.node_dead() {
+            return Err(ConfigProblem::NodeHung);
+        }
         let nodes = self.planned_nodes()?;
         let mut partitions = if self.partitions.is_empty() {
             vec![whole_machine(nodes.len())]

@@ -65,6 +65,7 @@ fn each_mistake_names_its_key() {
         ("a quantum without unit", GOOD.replace("\"2ms\"", "\"2\"")),
         ("a setting out of range", format!("{GOOD}\n[network]\nfan-out = 0")),
         ("impatience", format!("{GOOD}\n[timeouts]\nnode-dead = \"300ms\"")),
+        ("haste", format!("{GOOD}\n[timeouts]\nnode-hung = \"500ms\"")),
     ];
     let said: Vec<String> = wrong
         .iter()

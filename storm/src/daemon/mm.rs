@@ -9,13 +9,12 @@ use nix::unistd::{getegid, geteuid};
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::rc::Rc;
 use storm_backend_tcp::{NameTable, Root, RootConfig, TcpPrimitives};
 use storm_mm::api::{
-    ApiError, Call, ErrorCode, ManagerRequest, Peer, ReplySink, Server, ServerLimits, Spool,
-    reply_channel,
+    ApiError, Call, ErrorCode, ManagerRequest, Peer, ReplySink, Server, Spool, reply_channel,
 };
 use storm_mm::driver::{self, DriverConfig};
 use storm_mm::journal::RedbJournal;
@@ -89,8 +88,8 @@ async fn serve(
     let Manager { root, plan, core, journal, spool, listener } = manager;
     let primitives = root.handle();
     let (calls, waiting) = async_channel::bounded(WAITING_CALLS);
-    let contents = SpoolContents::new(Rc::new(open_spool(settings)?));
-    let server = Server::new(spool, ServerLimits::default(), calls.clone());
+    let contents = SpoolContents::new(Rc::new(open_spool(settings)?), settings.spool_bytes);
+    let server = Server::new(spool, settings.server_limits(), calls.clone());
     let serving = spawn_local(server.serve(listener));
     let config = DriverConfig { heartbeat_interval: settings.heartbeat, ..DriverConfig::default() };
     let driver = driver::run(primitives.clone(), plan, core, journal, contents, waiting, config);
@@ -154,6 +153,7 @@ impl Manager {
         config.fanout = settings.network.fan_out;
         config.patience.stall_timeout = settings.node_dead / 2;
         config.patience.ping_timeout = settings.node_dead / 2;
+        config.patience.hang_timeout = settings.node_hung;
         let listen = settings.listen;
         let root = Root::bind(config).map_err(|source| DaemonError::Listen { listen, source })?;
         let now = root.handle().runtime().now();
@@ -180,9 +180,14 @@ fn listen_for_clients(settings: &Settings) -> io::Result<UnixListener> {
     if std::os::unix::net::UnixStream::connect(socket).is_ok() {
         return Err(io::Error::new(io::ErrorKind::AddrInUse, "another manager answers there"));
     }
-    match fs::remove_file(socket) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
+    match fs::symlink_metadata(socket) {
+        Ok(found) if found.file_type().is_socket() => fs::remove_file(socket)?,
+        Ok(_) => {
+            let why = "something that is no socket is there; it is left alone";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
     }
     let listener = UnixListener::bind(socket)?;
     fs::set_permissions(socket, Permissions::from_mode(0o666))?;

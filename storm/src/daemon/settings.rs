@@ -3,13 +3,16 @@
 
 use super::DaemonError;
 use crate::cli::MmOptions;
-use crate::config::{ClusterPlan, MmConfig, NetworkConfig, PlannedNode, PlannedPartition};
+use crate::config::{
+    ClusterPlan, DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PlannedNode, PlannedPartition,
+};
 use crate::local_cluster::SOCKET_NAME;
 use nix::unistd::{Uid, User, geteuid};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
+use storm_mm::api::ServerLimits;
 use storm_mm::{CoreConfig, NodeConfig, PartitionConfig};
 use storm_primitives::Instant;
 use storm_rm::PlanConfig;
@@ -19,16 +22,22 @@ use storm_sched::{PolicyParams, Quantum};
 /// up to here without a change to its nodes.
 const PLANNED_NODES: u32 = 1024;
 
+/// A Node Manager of this machine that says nothing for so long is stopped. One
+/// that died is known at once, and all of them share the machine with their jobs.
+const LOCAL_NODE_HUNG: Duration = Duration::from_secs(10);
+
 /// Everything that `storm mm` was told.
 pub(super) struct Settings {
     pub(super) cluster: String,
     pub(super) listen: SocketAddr,
     pub(super) socket: PathBuf,
     pub(super) state_dir: PathBuf,
+    pub(super) spool_bytes: u64,
     pub(super) plan: ClusterPlan,
     pub(super) network: NetworkConfig,
     pub(super) heartbeat: Duration,
     pub(super) node_dead: Duration,
+    pub(super) node_hung: Duration,
     pub(super) kill_grace: Duration,
     admins: Vec<u32>,
     /// Of a local cluster.
@@ -57,11 +66,13 @@ impl Settings {
             plan: config.plan()?,
             heartbeat: config.timeouts.heartbeat(),
             node_dead: config.timeouts.node_dead(),
+            node_hung: config.timeouts.node_hung(),
             kill_grace: config.timeouts.kill_grace(),
             cluster: config.cluster,
             listen: config.listen,
             socket: config.socket,
             state_dir: config.state_dir,
+            spool_bytes: config.spool_bytes,
             network: config.network,
             admins: config.admins,
             local: None,
@@ -80,6 +91,7 @@ impl Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             socket: runtime_dir.join(SOCKET_NAME),
             state_dir: runtime_dir.clone(),
+            spool_bytes: DEFAULT_SPOOL_BYTES,
             plan: ClusterPlan {
                 nodes: (1..=nodes).map(planned).collect(),
                 partitions: local_partitions(options, nodes as usize)?,
@@ -87,10 +99,23 @@ impl Settings {
             network: NetworkConfig::default(),
             heartbeat: timeouts.heartbeat(),
             node_dead: timeouts.node_dead(),
+            node_hung: LOCAL_NODE_HUNG,
             kill_grace: timeouts.kill_grace(),
             admins: Vec::new(),
             local: Some(LocalCluster { nodes, pes: options.pes, runtime_dir }),
         })
+    }
+
+    /// Whoever may end the cluster gets in whoever else is there.
+    pub(super) fn server_limits(&self) -> ServerLimits {
+        ServerLimits { trusted: self.trusted_uids(), ..ServerLimits::default() }
+    }
+
+    /// Root, who runs the daemon, and the administrators.
+    fn trusted_uids(&self) -> Vec<u32> {
+        let mut uids = vec![0, geteuid().as_raw()];
+        uids.extend(&self.admins);
+        uids
     }
 
     pub(super) fn global_plan(&self) -> PlanConfig {
@@ -101,8 +126,6 @@ impl Settings {
     pub(super) fn core_config(&self, now: Instant) -> CoreConfig {
         let node = |node: &PlannedNode| NodeConfig { name: node.name.clone(), pes: node.pes };
         let since = jiff::SignedDuration::try_from(now.since_origin()).unwrap_or_default();
-        let mut admin_uids = vec![geteuid().as_raw()];
-        admin_uids.extend(&self.admins);
         CoreConfig {
             cluster: self.cluster.clone(),
             nodes: self.plan.nodes.iter().map(node).collect(),
@@ -111,8 +134,9 @@ impl Settings {
             heartbeat_bytes: self.network.heartbeat_bytes as usize,
             chunk_bytes: self.network.chunk_bytes,
             kill_grace: self.kill_grace,
+            launch_timeout: storm_mm::DEFAULT_LAUNCH_TIMEOUT,
             history_limit: storm_mm::DEFAULT_HISTORY_LIMIT,
-            admin_uids,
+            admin_uids: self.trusted_uids(),
             origin: jiff::Timestamp::now().saturating_sub(since).unwrap_or_default(),
             user_name: Rc::new(|uid| {
                 User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name)

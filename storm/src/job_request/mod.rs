@@ -11,13 +11,14 @@ mod surroundings;
 pub(crate) use program::find_program;
 
 use crate::cli::{InputArgument, JobOptions};
-use crate::failure::Failure;
+use crate::failure::{EXIT_USAGE, Failure};
 use shipped_files::ShippedFiles;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use storm_mm::api::Submission;
+use storm_nm::check_pattern;
 use storm_rm::{InputSpec, JobSpec, OsBytes, OutputSpec, Owner, Program};
 
 /// Where output goes that nobody asked for elsewhere, as Slurm does it.
@@ -57,7 +58,7 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         umask: surroundings::umask()?,
         limits: surroundings::limits(),
         files: further,
-        output: output(options, attach),
+        output: output(options, attach)?,
         input: input(options.input, attach)?,
         requeue: options.requeue,
     };
@@ -102,15 +103,25 @@ fn working_directory(chosen: Option<&Path>) -> Result<PathBuf, Failure> {
     }
 }
 
-fn output(options: &JobOptions, attach: bool) -> OutputSpec {
-    match &options.output {
+fn output(options: &JobOptions, attach: bool) -> Result<OutputSpec, Failure> {
+    let checked = |option: &str, name: &OsString| {
+        let pattern = OsBytes::from(name.clone());
+        check_pattern(&pattern).map_err(|error| {
+            let message = format!("{option} {}: {error}", name.display());
+            Failure::new("usage", message)
+                .hint("%j is the job, %r the rank, %n the node, %% a percent sign")
+                .exit(EXIT_USAGE)
+        })?;
+        Ok::<_, Failure>(pattern)
+    };
+    Ok(match &options.output {
         Some(stdout) => OutputSpec::Files {
-            stdout: stdout.clone().into(),
-            stderr: options.error.clone().map(OsBytes::from),
+            stdout: checked("--output", stdout)?,
+            stderr: options.error.as_ref().map(|name| checked("--error", name)).transpose()?,
         },
         None if attach => OutputSpec::Client,
         None => OutputSpec::Files { stdout: DEFAULT_OUTPUT.into(), stderr: None },
-    }
+    })
 }
 
 fn input(chosen: Option<InputArgument>, attach: bool) -> Result<InputSpec, Failure> {

@@ -54,7 +54,7 @@ impl Output for JsonOutput {
         line(&json!({ "version": env!("CARGO_PKG_VERSION"), "api_version": API_VERSION }))
     }
 
-    fn outcome(&self, outcome: &Outcome, _procs: u32) -> String {
+    fn outcome(&self, outcome: &Outcome, _launch_of: Option<u32>) -> String {
         let Outcome { job, state, exit_code, reason, breakdown, node_list } = outcome;
         line(&json!({
             "job": job,

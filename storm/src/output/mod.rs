@@ -45,8 +45,9 @@ pub(crate) trait Output {
     fn sheet(&self, sheet: &Sheet) -> String;
     /// The version.
     fn version(&self) -> String;
-    /// How a job ended that was followed: for standard error.
-    fn outcome(&self, outcome: &Outcome, procs: u32) -> String;
+    /// How a job ended that was followed: for standard error. To people, how its
+    /// launch went is told only with the number of its processes.
+    fn outcome(&self, outcome: &Outcome, launch_of: Option<u32>) -> String;
     /// A line about what is being done: for standard error.
     fn note(&self, text: &str) -> String;
     /// A failure: for standard error.

@@ -66,7 +66,7 @@ impl Output for QuietOutput {
         format!("{}\n", env!("CARGO_PKG_VERSION"))
     }
 
-    fn outcome(&self, _outcome: &Outcome, _procs: u32) -> String {
+    fn outcome(&self, _outcome: &Outcome, _launch_of: Option<u32>) -> String {
         String::new()
     }
 

@@ -139,7 +139,7 @@ impl Output for TableOutput {
         format!("storm {} (client API {API_VERSION})\n", env!("CARGO_PKG_VERSION"))
     }
 
-    fn outcome(&self, outcome: &Outcome, procs: u32) -> String {
+    fn outcome(&self, outcome: &Outcome, launch_of: Option<u32>) -> String {
         let Outcome { job, state, exit_code, reason, breakdown, node_list } = outcome;
         let mut text = String::new();
         if *state != JobState::Completed {
@@ -147,7 +147,7 @@ impl Output for TableOutput {
             let why = written::safe(&why);
             let _ = writeln!(text, "storm: job {job} ended {state}, exit status {exit_code}{why}");
         }
-        if let Some(breakdown) = breakdown {
+        if let (Some(breakdown), Some(procs)) = (breakdown, launch_of) {
             let place =
                 node_list.as_deref().map(|nodes| format!(" on {nodes}")).unwrap_or_default();
             let unit = if procs == 1 { "process" } else { "processes" };

@@ -220,7 +220,7 @@ fn outcomes() {
         node_list: None,
         ..good.clone()
     };
-    insta::assert_snapshot!(all(|form| form.outcome(&good, 256) + &form.outcome(&bad, 1)));
+    insta::assert_snapshot!(all(|form| form.outcome(&good, Some(256)) + &form.outcome(&bad, None)));
 }
 
 #[test]

@@ -28,6 +28,14 @@ async fn take_job(calls: &Receiver<Call>) -> ReplySink {
     call.replies
 }
 
+/// The job is asked to end.
+async fn take_cancellation(calls: &Receiver<Call>) {
+    let cancel = call(calls).await;
+    assert_eq!(cancel.request, ManagerRequest::Cancel { jobs: vec![JOB], signal: None });
+    let jobs = vec![CancelOutcome { job: JOB, error: None }];
+    cancel.replies.send(Reply::Cancelled { jobs }).expect("it waits");
+}
+
 /// The next input is the end of it.
 async fn take_end_of_input(calls: &Receiver<Call>) {
     let call = call(calls).await;
@@ -122,10 +130,11 @@ fn an_interruption_cancels_the_job() {
         let events = take_job(&calls).await;
         take_end_of_input(&calls).await;
         write(&events, 0, Stream::Stdout, "up\n");
-        let cancel = call(&calls).await;
-        assert_eq!(cancel.request, ManagerRequest::Cancel { jobs: vec![JOB], signal: None });
-        let jobs = vec![CancelOutcome { job: JOB, error: None }];
-        cancel.replies.send(Reply::Cancelled { jobs }).expect("it waits");
+        take_cancellation(&calls).await;
+        write(&events, 0, Stream::Stdout, "!\n");
+        // The test interrupts once more, at once: that is the same interruption.
+        take_go_on(&calls).await;
+        write(&events, 0, Stream::Stdout, "saved\n");
         end(&events, JobState::Cancelled, 143);
     });
     let mut child = served
@@ -136,7 +145,15 @@ fn an_interruption_cancels_the_job() {
         .expect("it can be started");
     let mut up = [0; 3];
     child.stdout.as_mut().expect("piped").read_exact(&mut up).expect("it is up");
-    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).expect("it lives");
+    let pid = Pid::from_raw(child.id().cast_signed());
+    kill(pid, Signal::SIGINT).expect("it lives");
+    let mut out = child.stdout.take().expect("piped");
+    out.read_exact(&mut [0; 2]).expect("it has cancelled");
+    kill(pid, Signal::SIGTERM).expect("it lives");
+    assert_eq!(served.storm(&["nodes"]).status.code(), Some(0));
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).expect("it is text");
+    assert_eq!(rest, "saved\n");
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(130));
     served.end();
@@ -155,7 +172,7 @@ fn a_manager_that_dies_is_not_a_job_that_failed() {
 }
 
 #[test]
-fn a_reader_that_leaves_does_not_stop_the_job() {
+fn a_reader_that_leaves_wants_no_more_of_the_job() {
     let served = Served::start(async |calls| {
         let events = take_job(&calls).await;
         take_end_of_input(&calls).await;
@@ -163,7 +180,9 @@ fn a_reader_that_leaves_does_not_stop_the_job() {
         // The test asks for the nodes when the reader has left.
         take_go_on(&calls).await;
         write(&events, 0, Stream::Stdout, "more\n");
-        end(&events, JobState::Completed, 0);
+        take_cancellation(&calls).await;
+        write(&events, 0, Stream::Stdout, "the last\n");
+        end(&events, JobState::Cancelled, 143);
     });
     let mut child = served
         .command(&["run", "true"])
@@ -175,7 +194,7 @@ fn a_reader_that_leaves_does_not_stop_the_job() {
     out.read_exact(&mut [0; 3]).expect("it is up");
     drop(out);
     assert_eq!(served.storm(&["nodes"]).status.code(), Some(0));
-    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert_eq!(child.wait().expect("it ends").code(), Some(141));
     served.end();
 }
 

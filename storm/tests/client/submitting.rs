@@ -1,6 +1,7 @@
 //! `submit` to a cluster: what reaches the manager, what the user is told.
 
 use crate::served::{Served, stderr, stdout};
+use serde_json::Value;
 use std::fs;
 use std::process::Command;
 use std::sync::mpsc;
@@ -118,8 +119,29 @@ fn a_wrong_program_is_found_out_before_anything_starts() {
     };
     assert_eq!(storm("./nowhere").status.code(), Some(127));
     assert_eq!(storm("/").status.code(), Some(126));
+    for wrong in [&["-o", "a%q"][..], &["-o", ""], &["-o", "fine-%j", "-e", "%"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_storm"))
+            .args([&["submit", "--json"], wrong, &["true"]].concat())
+            .output()
+            .expect("it can be started");
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", stderr(&output));
+        let said: Value = serde_json::from_str(&stderr(&output)).expect("one error in JSON");
+        assert_eq!(said["error"]["code"], "usage", "{said}");
+    }
     let output = storm("true");
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("cannot connect to /nonexistent/mm.sock"));
     assert!(stderr(&output).contains("storm up"));
+}
+
+#[test]
+fn a_script_that_asks_for_json_is_refused_in_json() {
+    let output = Command::new(env!("CARGO_BIN_EXE_storm"))
+        .args(["queue", "--no-such-option", "--json"])
+        .output()
+        .expect("it can be started");
+    assert_eq!(output.status.code(), Some(2));
+    let said: Value = serde_json::from_str(&stderr(&output)).expect("one error in JSON");
+    assert_eq!(said["error"]["code"], "usage", "{said}");
+    assert!(said["error"]["message"].as_str().is_some_and(|text| text.contains("--no-such")));
 }

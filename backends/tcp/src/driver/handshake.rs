@@ -23,6 +23,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 /// Accepts connections as long as the member lives.
 pub(crate) async fn accept_all(core: Rc<Core>, listener: TcpListener) {
     let strangers = Rc::new(Cell::new(0));
+    let mut refusing = false;
     loop {
         let stream = match listener.accept().await {
             Ok((tcp, _)) => Stream::new(tcp),
@@ -30,6 +31,7 @@ pub(crate) async fn accept_all(core: Rc<Core>, listener: TcpListener) {
         };
         match stream {
             Ok(stream) if strangers.get() < MAX_STRANGERS => {
+                refusing = false;
                 strangers.set(strangers.get() + 1);
                 let (core, strangers) = (core.clone(), strangers.clone());
                 let runtime = core.runtime.clone();
@@ -42,7 +44,12 @@ pub(crate) async fn accept_all(core: Rc<Core>, listener: TcpListener) {
                 };
                 runtime.spawn(greet).detach();
             }
-            Ok(_) => tracing::warn!(node = %core.node, "too many connections say nothing"),
+            // Said once, not by each of them.
+            Ok(_) if refusing => {}
+            Ok(_) => {
+                refusing = true;
+                tracing::warn!(node = %core.node, "too many connections say nothing");
+            }
             Err(error) => {
                 tracing::warn!(node = %core.node, %error, "a connection was not accepted");
                 core.runtime.sleep(ACCEPT_PAUSE).await;

@@ -120,6 +120,12 @@ impl Link {
         }
     }
 
+    /// Whether the peer's host has received all that was sent: see
+    /// [`Stream::is_acknowledged`].
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        self.out.borrow().is_empty() && self.stream.is_acknowledged()
+    }
+
     /// Bulk lane: there is something to write.
     pub(crate) fn poke(&self) {
         self.wake.notify_one();

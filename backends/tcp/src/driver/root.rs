@@ -75,7 +75,9 @@ async fn watch(core: Rc<Core>, patience: Patience) {
         let Some(Role::Root(root)) = core.role.get() else { return };
         let now = core.runtime.now();
         let waited_for = root.waited_for(&core, now, patience);
-        let findings = root.liveness.borrow_mut().look(now, &waited_for);
+        let controls = root.controls.borrow().clone();
+        let reached = |node| controls.get(&node).is_some_and(|link| link.is_acknowledged());
+        let findings = root.liveness.borrow_mut().look(now, &waited_for, reached);
         for node in findings.ping {
             let number = root.pings.get();
             root.pings.set(number + 1);

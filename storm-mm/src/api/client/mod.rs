@@ -96,7 +96,13 @@ impl Client {
         let (read, mut write) = stream.into_split();
         let mut hello = serde_json::to_vec(&Hello::ours()).map_err(ClientError::Garbled)?;
         hello.push(b'\n');
-        write.write_all(&hello).await.map_err(connect_error)?;
+        // A manager with too many clients has said so and hung up: that is read below.
+        match write.write_all(&hello).await {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                return Err(connect_error(error));
+            }
+            Ok(()) | Err(_) => {}
+        }
         let mut reader = LineReader::new(read, MAX_REPLY_LINE_BYTES);
         let line = timeout(HELLO_TIMEOUT, reader.line())
             .await
@@ -121,8 +127,15 @@ impl Client {
     /// # Errors
     /// As [`ClientError`] says.
     pub async fn call(&mut self, request: ManagerRequest) -> Result<Reply, ClientError> {
-        let id = self.requests.send(request).await?;
-        self.answer(id).await
+        match self.requests.send(request).await {
+            Ok(id) => self.answer(id).await,
+            // It may have said why before it hung up.
+            Err(error @ ClientError::Connection(_)) => match self.replies.next().await {
+                Ok(Some(ReplyLine { reply: Reply::Error { error }, .. })) => Err(error.into()),
+                _ => Err(error),
+            },
+            Err(error) => Err(error),
+        }
     }
 
     /// The two directions, to follow a job and send requests meanwhile.

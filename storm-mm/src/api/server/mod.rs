@@ -5,16 +5,17 @@
 //! that no upload delays a strobe; the channel of calls crosses threads.
 
 mod connection;
+mod connections;
 mod upload;
 mod writer;
 
 use super::{ApiError, Call, ErrorCode, Hello, Peer, Reply, ReplyLine, Spool};
 use async_channel::Sender;
 use connection::Connection;
+use connections::Connections;
 use std::io;
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 /// Between two tries to accept when the process is out of descriptors.
@@ -23,8 +24,13 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// What a client may cost.
 #[derive(Clone, Debug)]
 pub struct ServerLimits {
-    /// Clients connected at once.
+    /// Clients connected at once, besides those of [`trusted`](Self::trusted).
     pub clients: usize,
+    /// Clients of one user connected at once.
+    pub clients_per_user: usize,
+    /// Users whom no limit on clients holds: whoever runs the cluster gets in
+    /// however many others are there.
+    pub trusted: Vec<u32>,
     /// Bytes of replies kept for a client that does not read; four times as
     /// much drops it.
     pub outgoing_bytes: usize,
@@ -44,7 +50,9 @@ impl Default for ServerLimits {
     /// sent before it waits for anything, so only a broken one is late.
     fn default() -> ServerLimits {
         ServerLimits {
-            clients: 512,
+            clients: 4096,
+            clients_per_user: 512,
+            trusted: vec![0],
             outgoing_bytes: 1 << 20,
             pending_requests: 256,
             hello_timeout: Duration::from_secs(10),
@@ -72,13 +80,13 @@ impl Server {
     /// Serves until the receiver of the calls is dropped; then delivers the
     /// replies that were given, and ends.
     pub async fn serve(self, listener: UnixListener) {
-        let mut connections = JoinSet::new();
+        let mut connections = Connections::default();
         let calls = self.calls.clone();
         let mut ending = std::pin::pin!(calls.closed());
         loop {
             tokio::select! {
                 () = &mut ending => break,
-                Some(_) = connections.join_next() => {}
+                () = connections.one_ends() => {}
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => self.welcome(stream, &mut connections),
                     Err(error) => {
@@ -89,13 +97,12 @@ impl Server {
             }
         }
         drop(listener);
-        let all = async { while connections.join_next().await.is_some() {} };
-        if timeout(self.limits.drain_timeout, all).await.is_err() {
+        if timeout(self.limits.drain_timeout, connections.all_end()).await.is_err() {
             tracing::info!("some clients did not read their last replies");
         }
     }
 
-    fn welcome(&self, stream: UnixStream, connections: &mut JoinSet<()>) {
+    fn welcome(&self, stream: UnixStream, connections: &mut Connections) {
         let peer = match peer_of(&stream) {
             Ok(peer) => peer,
             Err(error) => {
@@ -103,8 +110,10 @@ impl Server {
                 return;
             }
         };
-        if connections.len() >= self.limits.clients {
-            tracing::warn!(uid = peer.uid, pid = peer.pid, "too many clients");
+        if !connections.admits(peer.uid, &self.limits) {
+            if connections.refusals_begin() {
+                tracing::warn!(uid = peer.uid, pid = peer.pid, "too many clients");
+            }
             turn_away(&stream);
             return;
         }
@@ -114,7 +123,7 @@ impl Server {
             limits: self.limits.clone(),
             calls: self.calls.clone(),
         };
-        connections.spawn(connection.run(stream));
+        connections.spawn(peer.uid, connection.run(stream));
     }
 }
 

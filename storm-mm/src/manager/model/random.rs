@@ -23,17 +23,21 @@ enum Step {
     Cancel(usize),
     NodeDown(u32),
     NodeUp(u32),
+    /// The keeper of a node's processes dies; the node goes only later.
+    ProcessesLost(u32),
     Staged {
         pick: usize,
         fails: bool,
     },
     Started(usize),
+    Unstarted(usize),
     PartOver {
         pick: usize,
         code: u8,
     },
     RankKilled(usize),
     LaunchFailed(usize),
+    JobFailed(usize),
     Terminated(usize),
     Edge,
     Timer,
@@ -57,12 +61,15 @@ fn step() -> impl Strategy<Value = Step> {
         2 => pick.clone().prop_map(Step::Cancel),
         1 => node.clone().prop_map(Step::NodeDown),
         2 => node.clone().prop_map(Step::NodeUp),
+        1 => node.clone().prop_map(Step::ProcessesLost),
         4 => (pick.clone(), prop::bool::weighted(0.1))
             .prop_map(|(pick, fails)| Step::Staged { pick, fails }),
         4 => pick.clone().prop_map(Step::Started),
+        2 => pick.clone().prop_map(Step::Unstarted),
         8 => (pick.clone(), 0..2_u8).prop_map(|(pick, code)| Step::PartOver { pick, code }),
         1 => pick.clone().prop_map(Step::RankKilled),
         1 => pick.clone().prop_map(Step::LaunchFailed),
+        1 => pick.clone().prop_map(Step::JobFailed),
         2 => pick.prop_map(Step::Terminated),
         6 => Just(Step::Edge),
         2 => Just(Step::Timer),
@@ -93,6 +100,7 @@ impl World {
             }
             Step::NodeDown(node) => self.node_down(NodeId(*node)),
             Step::NodeUp(node) => self.node_up(NodeId(*node)),
+            Step::ProcessesLost(node) => self.processes_lost(NodeId(*node)),
             Step::Staged { pick, fails } if !self.stages.is_empty() => {
                 let reason = "no room".to_owned();
                 let outcome = if *fails { Err(reason) } else { Ok(StageOutcome::default()) };
@@ -107,7 +115,10 @@ impl World {
                     self.act(|core, now| core.terminated(now, watch.job, watch.incarnation));
                 }
             }
-            Step::Staged { .. } | Step::Started(_) | Step::Terminated(_) => {}
+            Step::Unstarted(pick) if !self.overdue.is_empty() => {
+                self.unstarted(pick % self.overdue.len());
+            }
+            Step::Staged { .. } | Step::Started(_) | Step::Unstarted(_) | Step::Terminated(_) => {}
             Step::PartOver { pick, code } => self.with_part(*pick, |world, part| {
                 world.part_over(part, ExitStatus::Code(*code));
             }),
@@ -121,6 +132,10 @@ impl World {
                 let failed =
                     Report::LaunchFailed { job, incarnation, rank, reason, exit_code: 127 };
                 world.report(node, failed);
+            }),
+            Step::JobFailed(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
+                let reason = "too many keys".to_owned();
+                world.report(node, Report::JobFailed { job, incarnation, reason });
             }),
             Step::Edge => self.edge(),
             Step::Timer => self.timer(),

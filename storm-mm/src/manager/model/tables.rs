@@ -99,11 +99,14 @@ fn a_job_cancelled_in_any_phase_ends_cancelled_unless_it_was_failing() {
     }
 }
 
+/// The ways in which a node is lost.
+const LOSSES: [fn(&mut World, NodeId); 2] = [World::node_down, World::processes_lost];
+
 #[test]
-fn the_death_of_a_node_in_any_phase_is_blamed_on_it() {
-    for phase in PHASES {
+fn the_loss_of_a_node_in_any_phase_is_blamed_on_it() {
+    for (phase, lose) in PHASES.iter().flat_map(|phase| LOSSES.map(|lose| (*phase, lose))) {
         let (mut world, job) = in_phase(phase, false);
-        world.node_down(NodeId(NODES));
+        lose(&mut world, NodeId(NODES));
         check_all(&world);
         world.finish();
         check_all(&world);
@@ -122,10 +125,10 @@ fn the_death_of_a_node_in_any_phase_is_blamed_on_it() {
 }
 
 #[test]
-fn a_job_that_wants_it_runs_again_whatever_phase_its_node_died_in() {
-    for phase in PHASES {
+fn a_job_that_wants_it_runs_again_whatever_phase_its_node_was_lost_in() {
+    for (phase, lose) in PHASES.iter().flat_map(|phase| LOSSES.map(|lose| (*phase, lose))) {
         let (mut world, job) = in_phase(phase, true);
-        world.node_down(NodeId(NODES));
+        lose(&mut world, NodeId(NODES));
         world.finish();
         check_all(&world);
         let expected = if phase == "ending" { JobState::Failed } else { JobState::Completed };
@@ -182,6 +185,20 @@ fn an_exchange_that_no_heartbeat_can_carry_fails_the_job_instead_of_hanging_it()
     let Phase::Ended(outcome) = &world.record(job).phase else { panic!("it goes on") };
     assert_eq!(outcome.state, JobState::Failed);
     assert!(outcome.reason.as_deref().unwrap().contains("PMI"), "{outcome:?}");
+}
+
+#[test]
+fn a_job_that_one_node_cannot_serve_ends_everywhere_with_that_nodes_reason() {
+    let (mut world, job) = in_phase("running", true);
+    let incarnation = world.record(job).incarnation;
+    let reason = "n2 (host) cannot go on with it: too many keys".to_owned();
+    world.report(NodeId(2), Report::JobFailed { job, incarnation, reason: reason.clone() });
+    let doomed = world.parts.values().filter(|(_, doomed)| *doomed).count();
+    assert_eq!(doomed, NODES as usize, "all its parts are told to end");
+    world.finish();
+    let Phase::Ended(outcome) = &world.record(job).phase else { panic!("it goes on") };
+    assert_eq!((outcome.state, outcome.exit_code), (JobState::Failed, 1));
+    assert_eq!(outcome.reason, Some(reason));
 }
 
 #[test]

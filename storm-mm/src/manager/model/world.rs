@@ -33,6 +33,7 @@ pub(super) struct World {
     pub(super) journal: Vec<(JobId, JobEvent)>,
     pub(super) stages: Vec<StageJob>,
     pub(super) starts: Vec<Watch>,
+    pub(super) overdue: Vec<Watch>,
     pub(super) terminations: Vec<Watch>,
     pub(super) timers: Vec<(Instant, JobId, JobIncarnation, TimerKind)>,
     /// The ranks that live, and whether they were told to die.
@@ -58,6 +59,7 @@ pub(super) fn config(sched: &str, job_slots: u32) -> CoreConfig {
         heartbeat_bytes: 64 * 1024,
         chunk_bytes: 4096,
         kill_grace: Duration::from_millis(50),
+        launch_timeout: Duration::from_millis(70),
         history_limit: 10_000,
         admin_uids: Vec::new(),
         origin: jiff::Timestamp::UNIX_EPOCH,
@@ -103,6 +105,7 @@ impl World {
             journal: Vec::new(),
             stages: Vec::new(),
             starts: Vec::new(),
+            overdue: Vec::new(),
             terminations: Vec::new(),
             timers: Vec::new(),
             parts: BTreeMap::new(),
@@ -137,6 +140,7 @@ impl World {
             Effect::Stage(stage) => self.stages.push(stage),
             Effect::AbandonStaging(job) => self.stages.retain(|stage| stage.job != job),
             Effect::AwaitStarted(watch) => self.starts.push(watch),
+            Effect::NameUnstarted(watch) => self.overdue.push(watch),
             Effect::AwaitTermination(watch) => self.terminations.push(watch),
             Effect::Timer { at, job, incarnation, kind } => {
                 self.timers.push((at, job, incarnation, kind));
@@ -200,6 +204,14 @@ impl World {
         self.act(|core, now| core.node_lost(now, node));
     }
 
+    /// The node manager is still there, its processes are not.
+    pub(super) fn processes_lost(&mut self, node: NodeId) {
+        if self.joined.remove(&node) {
+            self.parts.retain(|(at, _, _), _| *at != node);
+            self.report(node, Report::ProcessesLost);
+        }
+    }
+
     pub(super) fn report(&mut self, node: NodeId, report: Report) {
         self.act(|core, now| core.report(now, node, report));
     }
@@ -219,6 +231,16 @@ impl World {
     pub(super) fn started(&mut self, index: usize) {
         let watch = self.starts.remove(index);
         self.act(|core, now| core.started(now, watch.job, watch.incarnation));
+    }
+
+    /// It is said which nodes have not started their ranks: those with a part, if its
+    /// start was not seen.
+    pub(super) fn unstarted(&mut self, index: usize) {
+        let Watch { job, incarnation, .. } = self.overdue.remove(index);
+        let waits = self.starts.iter().any(|watch| watch.incarnation == incarnation);
+        let parts = self.parts.keys().filter(|(_, j, i)| (*j, *i) == (job, incarnation));
+        let late = parts.filter(|_| waits).map(|(node, _, _)| *node).collect();
+        self.act(|core, now| core.unstarted(now, job, incarnation, &late));
     }
 
     /// All ranks of a part have exited.

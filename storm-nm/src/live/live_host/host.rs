@@ -1,6 +1,6 @@
 //! The [`Host`] trait on a real node.
 
-use super::{KEEPER_TIMEOUT, LiveHost, Sources, remove_in_background};
+use super::{LiveHost, PINGS_UNANSWERED_MAX, Sources, remove_in_background};
 use crate::live::cache::CacheError;
 use crate::live::launch_plan::credentials;
 use crate::live::{CacheSink, node_facts};
@@ -176,7 +176,7 @@ impl Host for LiveHost {
 
     async fn next_event(&self) -> HostEvent {
         let mut sources = self.sources.lock().await;
-        let Sources { keeper, local, keeper_ended } = &mut *sources;
+        let Sources { keeper, local, keeper_ended, pings } = &mut *sources;
         loop {
             tokio::select! {
                 event = keeper.next_event(), if !*keeper_ended => match event {
@@ -188,6 +188,7 @@ impl Host for LiveHost {
                     }
                 },
                 Some(event) = local.recv() => return event,
+                _ = pings.tick(), if !*keeper_ended => self.keeper.ping(PINGS_UNANSWERED_MAX),
                 // `self` holds a sender: there is always something to wait for.
                 else => std::future::pending().await,
             }
@@ -195,22 +196,13 @@ impl Host for LiveHost {
     }
 
     async fn leave(&self) {
-        let gone = self.keeper_left.notified();
         if !self.keeper_gone.get() && self.keeper.shutdown().is_ok() {
-            // Somebody has to read what the keeper says: if nobody does, we do.
-            let events = async {
-                loop {
-                    self.next_event().await;
-                }
-            };
-            let wait = async {
-                tokio::select! {
-                    () = gone => {}
-                    () = events => {}
-                }
-            };
-            // Past the limit nothing is left to try: the kernel ends them with us.
-            let _ = tokio::time::timeout(KEEPER_TIMEOUT, wait).await;
+            self.await_keeper().await;
+        }
+        if !self.keeper_gone.get() {
+            tracing::error!("the keeper of this node does not end and is killed");
+            self.keeper.kill_keeper();
+            self.await_keeper().await;
         }
         let (dir, keep_cache, cache) =
             (self.config.dir.clone(), self.config.keep_cache, self.cache.clone());

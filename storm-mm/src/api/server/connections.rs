@@ -1,0 +1,67 @@
+//! Who is connected, and who may still be.
+
+use super::ServerLimits;
+use std::collections::HashMap;
+use std::future::Future;
+use tokio::task::{Id, JoinSet};
+
+/// The connections that are being served.
+#[derive(Debug, Default)]
+pub(super) struct Connections {
+    tasks: JoinSet<()>,
+    /// The user of each task.
+    users: HashMap<Id, u32>,
+    per_user: HashMap<u32, usize>,
+    /// Somebody was refused since the last connection ended: said once.
+    refusing: bool,
+}
+
+impl Connections {
+    /// Whether one more client of this user is served.
+    pub(super) fn admits(&self, uid: u32, limits: &ServerLimits) -> bool {
+        limits.trusted.contains(&uid)
+            || (self.tasks.len() < limits.clients
+                && self.per_user.get(&uid).is_none_or(|count| *count < limits.clients_per_user))
+    }
+
+    /// Whether this refusal is the first since a connection ended.
+    pub(super) fn refusals_begin(&mut self) -> bool {
+        !std::mem::replace(&mut self.refusing, true)
+    }
+
+    /// Serves a client of this user.
+    pub(super) fn spawn(&mut self, uid: u32, serving: impl Future<Output = ()> + Send + 'static) {
+        let task = self.tasks.spawn(serving);
+        self.users.insert(task.id(), uid);
+        *self.per_user.entry(uid).or_default() += 1;
+    }
+
+    /// Waits for the end of one; for ever while there is none.
+    pub(super) async fn one_ends(&mut self) {
+        match self.tasks.join_next_with_id().await {
+            None => std::future::pending().await,
+            Some(ended) => {
+                let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
+                self.forget(id);
+            }
+        }
+    }
+
+    /// Waits for the end of all.
+    pub(super) async fn all_end(&mut self) {
+        while !self.tasks.is_empty() {
+            self.one_ends().await;
+        }
+    }
+
+    fn forget(&mut self, task: Id) {
+        self.refusing = false;
+        let Some(uid) = self.users.remove(&task) else { return };
+        if let Some(count) = self.per_user.get_mut(&uid) {
+            *count -= 1;
+            if *count == 0 {
+                self.per_user.remove(&uid);
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Standard input on its way to the ranks of jobs: it leaves while no node is more
+//! than a window behind (`storm_rm::input_flow`), and its client hears `ok` when all
+//! of it has left. A job that does not read makes its client wait; nothing is lost.
+
+use super::{Contents, Shared};
+use crate::api::{ApiError, ErrorCode, Reply, ReplySink};
+use bytes::Bytes;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use storm_primitives::{NodeId, NodeSet, Primitives};
+use storm_rm::input_flow::{PIECE_BYTES, WINDOW_BYTES};
+use storm_rm::message::Command;
+use storm_rm::{JobId, JobIncarnation};
+
+/// Input of one job that waits for its ranks, over all clients: two of the longest
+/// requests. A client that waits for its `ok` has one under way.
+const WAITING_BYTES_MAX: usize = 8 << 20;
+/// Requests that wait, whatever their size.
+const WAITING_MAX: usize = 64;
+
+/// A client's request.
+pub(super) struct InputRequest {
+    pub(super) data: Bytes,
+    /// Nothing follows.
+    pub(super) eof: bool,
+    pub(super) replies: ReplySink,
+}
+
+/// The input of all jobs.
+#[derive(Default)]
+pub(super) struct Inputs {
+    flows: RefCell<BTreeMap<JobId, Flow>>,
+}
+
+/// The input of one run of a job.
+struct Flow {
+    incarnation: JobIncarnation,
+    sent_bytes: u64,
+    /// What all ranks of each living node have taken.
+    taken_bytes: BTreeMap<NodeId, u64>,
+    waiting: VecDeque<InputRequest>,
+}
+
+/// What is to be done next about a job's input.
+enum Next {
+    Say(NodeSet, Command),
+    Answer(ReplySink),
+}
+
+impl Flow {
+    fn new(incarnation: JobIncarnation, nodes: &NodeSet) -> Flow {
+        let taken_bytes = nodes.iter().map(|node| (node, 0)).collect();
+        Flow { incarnation, sent_bytes: 0, taken_bytes, waiting: VecDeque::new() }
+    }
+
+    /// Where no node is left, nothing is under way.
+    fn has_room(&self) -> bool {
+        let least = self.taken_bytes.values().min().copied().unwrap_or(self.sent_bytes);
+        self.sent_bytes.saturating_sub(least) < WINDOW_BYTES
+    }
+
+    fn is_full(&self) -> bool {
+        let bytes: usize = self.waiting.iter().map(|request| request.data.len()).sum();
+        bytes >= WAITING_BYTES_MAX || self.waiting.len() >= WAITING_MAX
+    }
+
+    fn next(&mut self, job: JobId) -> Option<Next> {
+        let room = self.has_room();
+        let request = self.waiting.front_mut()?;
+        let (piece, last) = match (request.data.is_empty(), request.eof) {
+            (true, false) => {
+                return self.waiting.pop_front().map(|request| Next::Answer(request.replies));
+            }
+            (true, true) => (Bytes::new(), true),
+            (false, _) if !room => return None,
+            (false, _) => {
+                let len = request.data.len().min(PIECE_BYTES);
+                (request.data.split_to(len), false)
+            }
+        };
+        request.eof &= !last;
+        self.sent_bytes += piece.len() as u64;
+        let nodes = self.taken_bytes.keys().copied().collect();
+        Some(Next::Say(nodes, Command::Input { job, data: piece, eof: last }))
+    }
+}
+
+impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
+    /// Takes input for the ranks of a run of a job on `nodes`; answers when all of it
+    /// is on its way.
+    pub(super) fn take_input(
+        &self,
+        job: JobId,
+        incarnation: JobIncarnation,
+        nodes: &NodeSet,
+        request: InputRequest,
+    ) {
+        let alive = nodes.intersection(&self.primitives.membership().alive());
+        let refused = {
+            let mut flows = self.inputs.flows.borrow_mut();
+            let flow = flows.entry(job).or_insert_with(|| Flow::new(incarnation, &alive));
+            if flow.is_full() {
+                Some(request.replies)
+            } else {
+                flow.waiting.push_back(request);
+                None
+            }
+        };
+        if let Some(replies) = refused {
+            let limit_mib = WAITING_BYTES_MAX >> 20;
+            let message = format!("job {job} has not read {limit_mib} MiB of its input yet");
+            let error = ApiError::new(ErrorCode::TooLarge, message)
+                .hint("send more when what was sent before is answered");
+            self.answer(replies, Reply::Error { error });
+        }
+        self.pass_input(job);
+    }
+
+    /// The ranks of a node have taken so much input.
+    pub(super) fn input_taken(
+        &self,
+        node: NodeId,
+        job: JobId,
+        incarnation: JobIncarnation,
+        taken_bytes: u64,
+    ) {
+        if let Some(flow) = self.inputs.flows.borrow_mut().get_mut(&job)
+            && flow.incarnation == incarnation
+            && let Some(known) = flow.taken_bytes.get_mut(&node)
+        {
+            *known = taken_bytes.max(*known);
+        }
+        self.pass_input(job);
+    }
+
+    /// A node that died takes no input, and nobody waits for it.
+    pub(super) fn input_of_dead(&self, node: NodeId) {
+        let jobs: Vec<JobId> = {
+            let mut flows = self.inputs.flows.borrow_mut();
+            let hit = flows
+                .iter_mut()
+                .filter_map(|(job, flow)| flow.taken_bytes.remove(&node).map(|_| *job));
+            hit.collect()
+        };
+        jobs.into_iter().for_each(|job| self.pass_input(job));
+    }
+
+    /// The run of a job is over: nobody reads what is left.
+    pub(super) fn forget_input(&self, job: JobId) {
+        let flow = self.inputs.flows.borrow_mut().remove(&job);
+        for request in flow.into_iter().flat_map(|flow| flow.waiting) {
+            self.answer(request.replies, Reply::Ok);
+        }
+    }
+
+    /// Sends what there is room for.
+    fn pass_input(&self, job: JobId) {
+        let next = || self.inputs.flows.borrow_mut().get_mut(&job).and_then(|flow| flow.next(job));
+        while let Some(next) = next() {
+            match next {
+                Next::Say(nodes, command) => self.say(nodes, command),
+                Next::Answer(replies) => self.answer(replies, Reply::Ok),
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The end of jobs on one node: reached, ordered, or forced upon it; and what the
+//! Machine Manager hears of it (paper, Algorithm 9).
+//!
+//! A part of a job that did not end by itself or by order is never announced as
+//! over: either the reason is reported first, or the node is blamed for it.
+
+use super::job::JobPhase;
+use super::{Action, NodeCore};
+use crate::JobKey;
+use crate::reason::bounded;
+use storm_rm::JobId;
+use storm_rm::message::{ExitStatus, Report};
+use storm_rm::termination::{LocalPart, Urgency};
+
+/// SIGKILL: the one signal that a stopped process does not have to be resumed for.
+pub(super) const SIGKILL: i32 = 9;
+
+impl NodeCore {
+    /// The end of a job on this node, in two steps: when the last rank has ended,
+    /// what they left is killed; when their output is out, the end is announced.
+    pub(super) fn try_finish(&mut self, key: JobKey, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get_mut(&key) else { return };
+        if !job.all_ended() {
+            return;
+        }
+        match job.phase {
+            JobPhase::Preparing | JobPhase::Launching | JobPhase::Running => {
+                job.phase = JobPhase::Ending;
+                actions.push(Action::End { job: key });
+            }
+            JobPhase::Ending | JobPhase::Ended => {}
+        }
+        if job.phase == JobPhase::Ended || !job.open_streams.is_empty() {
+            return;
+        }
+        job.phase = JobPhase::Ended;
+        if !job.silent {
+            let announcer = job.task.launch.announcer == self.config.node;
+            let part = LocalPart { announcer, ..job.part() };
+            actions.push(Action::Announce { part, report: job.terminated_report() });
+        }
+        if job.released {
+            self.jobs.remove(&key);
+            actions.push(Action::Forget { job: key });
+        }
+    }
+
+    /// A job cannot go on here. The Machine Manager hears why and ends it
+    /// everywhere: its ranks on other nodes may wait for those of this one.
+    pub(super) fn unserviceable(&mut self, key: JobKey, reason: String, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get(&key) else { return };
+        if !job.doomed && !job.silent && job.phase != JobPhase::Ended {
+            let (node, hostname) = (self.config.node, &self.config.hostname);
+            let reason = bounded(format!("{node} ({hostname}) cannot go on with it: {reason}"));
+            let report = Report::JobFailed { job: key.job, incarnation: key.incarnation, reason };
+            actions.push(Action::Post { report, urgency: Urgency::AtOnce });
+        }
+        self.doom(key, actions);
+    }
+
+    /// Kills a job, now or as soon as it has processes.
+    pub(super) fn doom(&mut self, key: JobKey, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get_mut(&key) else { return };
+        job.doomed = true;
+        if job.is_live() {
+            actions.push(Action::Destroy { job: key });
+        }
+    }
+
+    /// Whoever asks for a later run has no use for this one.
+    pub(super) fn supersede(&mut self, key: JobKey, actions: &mut Vec<Action>) {
+        if let Some(job) = self.jobs.get_mut(&key) {
+            job.silent = true;
+        }
+        self.release_run(key, actions);
+    }
+
+    /// The job is over on all nodes.
+    pub(super) fn release(&mut self, job: JobId, actions: &mut Vec<Action>) {
+        if let Some(key) = self.current(job) {
+            self.release_run(key, actions);
+        }
+    }
+
+    fn release_run(&mut self, key: JobKey, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get_mut(&key) else { return };
+        if job.phase == JobPhase::Ended {
+            self.jobs.remove(&key);
+            actions.push(Action::Forget { job: key });
+            return;
+        }
+        job.released = true;
+        self.doom(key, actions);
+    }
+
+    /// The Machine Manager ends all jobs and this node manager; it still hears how
+    /// the jobs ended.
+    pub(super) fn leave(&mut self, actions: &mut Vec<Action>) {
+        if self.leaving {
+            return;
+        }
+        self.leaving = true;
+        let keys: Vec<JobKey> = self.jobs().collect();
+        for key in keys {
+            self.doom(key, actions);
+        }
+        actions.push(Action::Leave);
+    }
+
+    /// This node leaves unasked. What it kills now did not end: nothing is said of
+    /// it, so that the loss of the node is what ends the jobs.
+    pub(super) fn leave_unasked(&mut self, actions: &mut Vec<Action>) {
+        if !self.leaving {
+            self.jobs.values_mut().for_each(|job| job.silent = true);
+        }
+        self.leave(actions);
+    }
+
+    /// The processes of all jobs died with whatever kept them: the node is of no
+    /// more use, which is said before anything else.
+    pub(super) fn lose_processes(&mut self, actions: &mut Vec<Action>) {
+        tracing::error!("this node can run no process any more");
+        actions.push(Action::Post { report: Report::ProcessesLost, urgency: Urgency::AtOnce });
+        let keys: Vec<JobKey> = self.jobs().collect();
+        for key in keys {
+            if let Some(job) = self.jobs.get_mut(&key) {
+                job.silent = true;
+                job.end_all(ExitStatus::Signal(SIGKILL));
+            }
+            self.try_finish(key, actions);
+        }
+        self.leave(actions);
+    }
+}

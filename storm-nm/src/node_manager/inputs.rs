@@ -1,0 +1,165 @@
+//! Standard input down to the ranks. What they have taken is told to the Machine
+//! Manager, which sends no more than a window ahead of them (`storm_rm::input_flow`):
+//! a job that does not read, for it is busy or stopped, makes its client wait.
+//!
+//! A rank that is gone or closed its input takes everything: it is discarded, so that
+//! the other ranks and the client go on.
+
+use super::Node;
+use crate::bell::Bell;
+use crate::{Host, JobKey};
+use bytes::Bytes;
+use futures_util::future::select;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::pin;
+use std::rc::Rc;
+use storm_primitives::Primitives;
+use storm_rm::Rank;
+use storm_rm::input_flow::REPORT_BYTES;
+use storm_rm::message::Report;
+use storm_rm::termination::Urgency;
+
+/// Input on its way to the ranks of all jobs.
+#[derive(Debug, Default)]
+pub(super) struct Inputs {
+    jobs: RefCell<BTreeMap<JobKey, Rc<JobInput>>>,
+}
+
+#[derive(Debug, Default)]
+struct JobInput {
+    readers: RefCell<BTreeMap<Rank, Rc<Reader>>>,
+    /// What the Machine Manager was told that all ranks have taken.
+    reported_bytes: Cell<u64>,
+}
+
+/// The input of one rank.
+#[derive(Debug, Default)]
+struct Reader {
+    pending: RefCell<VecDeque<Piece>>,
+    received_bytes: Cell<u64>,
+    taken_bytes: Cell<u64>,
+    /// It reads no more: what comes is discarded.
+    over: Cell<bool>,
+    changed: Bell,
+}
+
+#[derive(Debug)]
+enum Piece {
+    Data(Bytes),
+    End,
+}
+
+impl Inputs {
+    fn reader(&self, job: JobKey, rank: Rank) -> Rc<Reader> {
+        let input = self.jobs.borrow_mut().entry(job).or_default().clone();
+        let mut readers = input.readers.borrow_mut();
+        readers.entry(rank).or_default().clone()
+    }
+
+    /// Drops what a job has not read.
+    pub(super) fn forget(&self, job: JobKey) {
+        if let Some(input) = self.jobs.borrow_mut().remove(&job) {
+            input.readers.borrow().values().for_each(|reader| reader.end());
+        }
+    }
+
+    /// What all ranks of the job have taken, when it is worth a report.
+    fn progress(&self, job: JobKey) -> Option<u64> {
+        let input = self.jobs.borrow().get(&job)?.clone();
+        let taken = input.readers.borrow().values().map(|reader| reader.taken_bytes.get()).min()?;
+        (taken >= input.reported_bytes.get() + REPORT_BYTES).then(|| {
+            input.reported_bytes.set(taken);
+            taken
+        })
+    }
+}
+
+impl Reader {
+    fn push(&self, piece: Piece) {
+        if let Piece::Data(data) = &piece {
+            self.received_bytes.set(self.received_bytes.get() + data.len() as u64);
+        }
+        if self.over.get() {
+            self.taken_bytes.set(self.received_bytes.get());
+        } else {
+            self.pending.borrow_mut().push_back(piece);
+            self.changed.ring();
+        }
+    }
+
+    /// The next piece; `None` when nothing is read any more.
+    async fn next(&self) -> Option<Piece> {
+        let next = || match self.over.get() {
+            true => Some(None),
+            false => self.pending.borrow_mut().pop_front().map(Some),
+        };
+        self.changed.until(next).await
+    }
+
+    async fn ended(&self) {
+        self.changed.until(|| self.over.get().then_some(())).await;
+    }
+
+    fn took(&self, len: usize) {
+        if !self.over.get() {
+            self.taken_bytes.set(self.taken_bytes.get() + len as u64);
+        }
+    }
+
+    fn end(&self) {
+        self.over.set(true);
+        self.pending.borrow_mut().clear();
+        self.taken_bytes.set(self.received_bytes.get());
+        self.changed.ring();
+    }
+}
+
+impl<P: Primitives, H: Host> Node<P, H> {
+    /// Starts to hand input to a rank.
+    pub(super) fn open_input(self: &Rc<Self>, job: JobKey, rank: Rank) {
+        let reader = self.inputs.reader(job, rank);
+        self.spawn(|node| async move { node.pump_input(job, rank, &reader).await });
+    }
+
+    /// Queues input for ranks.
+    pub(super) fn input(self: &Rc<Self>, job: JobKey, ranks: &[Rank], data: &Bytes, eof: bool) {
+        for rank in ranks {
+            let reader = self.inputs.reader(job, *rank);
+            if !data.is_empty() {
+                reader.push(Piece::Data(data.clone()));
+            }
+            if eof {
+                reader.push(Piece::End);
+            }
+        }
+        self.report_input(job);
+    }
+
+    /// The rank is gone: discards its input, though a child of it keep the pipe.
+    pub(super) fn drop_input(self: &Rc<Self>, job: JobKey, rank: Rank) {
+        self.inputs.reader(job, rank).end();
+        self.report_input(job);
+    }
+
+    async fn pump_input(self: &Rc<Self>, job: JobKey, rank: Rank, reader: &Reader) {
+        while let Some(Piece::Data(data)) = reader.next().await {
+            let len = data.len();
+            let write = pin!(self.host.write_input(job, rank, data));
+            // Either way the rank will not be given this piece again.
+            let _ = select(write, pin!(reader.ended())).await;
+            reader.took(len);
+            self.report_input(job);
+        }
+        reader.end();
+        self.host.close_input(job, rank);
+        self.report_input(job);
+    }
+
+    fn report_input(self: &Rc<Self>, key: JobKey) {
+        if let Some(taken_bytes) = self.inputs.progress(key) {
+            let JobKey { job, incarnation } = key;
+            self.post(Report::InputTaken { job, incarnation, taken_bytes }, Urgency::AtOnce);
+        }
+    }
+}
