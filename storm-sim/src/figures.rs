@@ -24,6 +24,9 @@ pub enum FigureError {
     /// The run failed.
     #[error("the experiment failed")]
     Run(#[from] RunError),
+    /// The model refuses the machine.
+    #[error("the model refuses the machine of the experiment")]
+    Model(#[from] storm_model::InputError),
     /// The job ended without having been launched.
     #[error("the job was never launched: it ended {0}")]
     NeverLaunched(String),

@@ -5,6 +5,8 @@
 //! * [`Machine`] is a cluster in one thread; its daemons know no difference.
 //! * [`Application`] is what modelled jobs do.
 //! * [`scenario`] reads a workload with its faults from TOML and runs it.
+//! * [`figures`] are the paper's experiments; [`reproduction`] puts what comes of
+//!   them, and of `storm-model`, beside what the paper prints.
 //! * [`invariants`] are checked at every step; [`Report`] is what came of a run.
 //!
 //! What this crate does not do: model a network (that is a fabric of
@@ -24,6 +26,7 @@ mod machine;
 pub mod profile;
 mod record;
 mod report;
+pub mod reproduction;
 pub mod scenario;
 mod watched;
 

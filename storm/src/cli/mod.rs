@@ -8,6 +8,7 @@ mod daemon_options;
 mod job_options;
 mod list_options;
 mod model_options;
+mod reproduce_options;
 mod sim_options;
 
 pub(crate) use cluster_options::{ClusterOptions, EmbeddedOptions, UpOptions};
@@ -20,7 +21,7 @@ pub(crate) use model_options::{
     CalibrateOptions, CompareOptions, FanOutArgument, ModelCommand, ModelOptions, PredictOptions,
     SizeOptions, TableArgument,
 };
-
+pub(crate) use reproduce_options::ReproduceOptions;
 pub(crate) use sim_options::SimOptions;
 
 use clap::{Args, Parser, Subcommand};
@@ -89,12 +90,14 @@ pub(crate) enum Command {
     Down,
     /// Ask the analytic model: predict, size and compare machines
     Model(Box<ModelOptions>),
+    /// Run a scenario on a simulated machine, under one seed or many
+    Sim(SimOptions),
+    /// Reproduce the paper's tables and figures, beside what the paper prints
+    Reproduce(ReproduceOptions),
     /// Run a Machine Manager: the daemon of a cluster
     Mm(MmOptions),
     /// Run a Node Manager: the daemon of a node
     Nm(NmOptions),
-    /// Run a scenario on a simulated machine, under one seed or many
-    Sim(SimOptions),
     /// Print the version
     Version,
 }

@@ -4,7 +4,9 @@ mod cluster;
 mod job;
 mod listing;
 mod model;
+mod on_cluster;
 mod progress;
+mod reproduce;
 mod sim;
 
 use crate::cli::{Cli, ClusterOptions, Command, DisplayOptions, JobOptions};
@@ -69,6 +71,7 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             Command::Up(options) => cluster::up(options, output, silent).await,
             Command::Down => cluster::down(output, silent).await,
             Command::Model(options) => model::run(options.command, output, silent).await,
+            Command::Reproduce(options) => reproduce::run(&options, output, silent).await,
             Command::Mm(_) | Command::Nm(_) | Command::Sim(_) | Command::Version => Ok(0),
         }
     });

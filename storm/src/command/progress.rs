@@ -116,16 +116,23 @@ impl Steps {
                 bar.set_style(style);
             }
             bar.set_draw_target(ProgressDrawTarget::stderr());
+            // A step that computes for long draws nothing itself.
+            bar.enable_steady_tick(TURN);
         }
         Steps(bar)
     }
 
     /// The next step begins.
-    pub(super) fn next(&mut self, what: &str) {
+    pub(super) fn next(&self, what: &str) {
         // The first one has no step before it that is done.
         if !self.0.message().is_empty() {
             self.0.inc(1);
         }
+        self.0.set_message(what.to_owned());
+    }
+
+    /// What the step does now.
+    pub(super) fn now(&self, what: &str) {
         self.0.set_message(what.to_owned());
     }
 }

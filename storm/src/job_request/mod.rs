@@ -8,9 +8,10 @@ mod program;
 mod shipped_files;
 mod surroundings;
 
+pub(crate) use program::find_program;
+
 use crate::cli::{InputArgument, JobOptions};
 use crate::failure::{EXIT_USAGE, Failure};
-use program::find_program;
 use shipped_files::ShippedFiles;
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -4,15 +4,13 @@ use super::do_nothing::DoNothing;
 use super::{Measured, strobe_log};
 use crate::attach::{Interrupts, Outcome};
 use crate::cli::{CalibrateOptions, JobOptions};
-use crate::command::job::submit_and_follow;
+use crate::command::on_cluster::{on_cluster, run_well};
 use crate::command::progress::Steps;
 use crate::failure::Failure;
-use crate::job_request::job_request;
-use crate::local_cluster::{LocalClusterShape, start_embedded};
+use crate::local_cluster::LocalClusterShape;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
-use storm_mm::api::JobState;
 use storm_model::Mib;
 use storm_model::calibrate::{LaunchSample, StrobeSample};
 
@@ -35,7 +33,7 @@ pub(super) async fn all(
     let mut interrupts = Interrupts::listen()?;
     let mut measured = Measured::default();
     let launches = options.runs as usize * options.sizes.len() * node_counts.len();
-    let mut steps = Steps::new(silent, launches + node_counts.len());
+    let steps = Steps::new(silent, launches + node_counts.len());
     for _ in 0..options.runs {
         for &size_bytes in &options.sizes {
             for &nodes in node_counts {
@@ -62,29 +60,6 @@ fn shape(nodes: u32, pes: u32, quantum: Duration) -> LocalClusterShape {
     LocalClusterShape { nodes, pes, sched: vec![SCHED.to_owned()], quantum, switch_log: None }
 }
 
-/// Does something with a cluster that is made for it; an interruption ends both.
-async fn on_cluster<T>(
-    shape: &LocalClusterShape,
-    job_bytes: u64,
-    interrupts: &mut Interrupts,
-    work: impl AsyncFnOnce(&Path) -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    let cluster = tokio::select! {
-        cluster = start_embedded(shape, job_bytes) => cluster?,
-        status = interrupts.next() => return Err(interrupted(status)),
-    };
-    let done = tokio::select! {
-        done = work(cluster.socket()) => done,
-        status = interrupts.next() => Err(interrupted(status)),
-    };
-    cluster.end().await;
-    done
-}
-
-fn interrupted(status: u8) -> Failure {
-    Failure::new("interrupted", "the calibration was interrupted: nothing was kept").exit(status)
-}
-
 /// Launches a program that no node has, and again when all have it.
 async fn twice(
     socket: &Path,
@@ -98,18 +73,7 @@ async fn twice(
         program: vec![program.as_os_str().to_owned()],
         ..JobOptions::default()
     };
-    Ok([run(socket, &job, silent).await?, run(socket, &job, silent).await?])
-}
-
-/// Runs a job to its end, which has to be a good one.
-async fn run(socket: &Path, job: &JobOptions, silent: bool) -> Result<Outcome, Failure> {
-    let outcome = submit_and_follow(socket, job_request(job, true)?, job, silent).await?;
-    if outcome.state == JobState::Completed {
-        return Ok(outcome);
-    }
-    let why = outcome.reason.unwrap_or_else(|| format!("exit status {}", outcome.exit_code));
-    Err(Failure::new("calibration", format!("a launch ended {}: {why}", outcome.state))
-        .hint("is the machine too small for it? fewer nodes: --nodes 1,2,4"))
+    Ok([run_well(socket, &job, silent).await?, run_well(socket, &job, silent).await?])
 }
 
 /// Two jobs that take turns on all nodes, and what the strobes between took.
@@ -129,7 +93,7 @@ async fn strobe(
         ..JobOptions::default()
     };
     let done = on_cluster(&shape, 0, interrupts, async |socket| {
-        tokio::try_join!(run(socket, &job, silent), run(socket, &job, silent))
+        tokio::try_join!(run_well(socket, &job, silent), run_well(socket, &job, silent))
     })
     .await;
     done.and(strobe_log::read(log.path(), nodes).map_err(unreadable))

@@ -1,0 +1,146 @@
+//! Experiments that the exhibits share: each is carried out once.
+
+use super::paper::GANG_PES;
+use crate::Application;
+use crate::figures::{
+    BarrierPoint, FigureError, GangPoint, GangSetup, LaunchPoint, LaunchSetup, barrier, gang,
+    launch,
+};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use storm_qsnet_sim::Load;
+
+/// The machine of all experiments.
+const PROFILE: &str = "es40-qsnet";
+/// Slices that a job lasts at least: what it leaves of its last one is lost to all,
+/// and is to be a small part.
+const LEAST_SLICES: u64 = 100;
+/// The wavefront: sweeps there and back, each in blocks.
+const SWEEPS: u32 = 20;
+const BLOCKS: u32 = 10;
+const LEAST_BLOCK_US: u64 = 1_000;
+const MESSAGE_BYTES: u64 = 4096;
+/// What it takes on 64 ranks, in times of a block: computing and waiting for others.
+const WAVEFRONT_BLOCKS: u64 = 1_000;
+/// The bulk-synchronous one: what is computed before each barrier.
+const COMPUTE_US: u64 = 5_000;
+const LEAST_BARRIERS: u64 = 200;
+
+/// How much is simulated, and with which random numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// Larger machines than this are left out, and the bounds on them untested.
+    pub max_nodes: u32,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// What the jobs that share processors do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Pattern {
+    /// SWEEP3D's: ranks depend on their neighbours, in a pipeline across all of
+    /// them that takes the longer the more there are.
+    Wavefront,
+    /// Everybody waits for everybody: the same on machines of any size.
+    BulkSynchronous,
+}
+
+/// Carries out experiments and remembers what came of them.
+pub struct Laboratory<'a> {
+    effort: Effort,
+    watch: &'a mut dyn FnMut(&str),
+    launches: BTreeMap<(u32, u64, bool, bool), LaunchPoint>,
+    gangs: BTreeMap<(Pattern, u32, u32, u64), GangPoint>,
+}
+
+impl<'a> Laboratory<'a> {
+    /// A new one; `watch` is told of each experiment before it begins.
+    pub fn new(effort: Effort, watch: &'a mut dyn FnMut(&str)) -> Laboratory<'a> {
+        Laboratory { effort, watch, launches: BTreeMap::new(), gangs: BTreeMap::new() }
+    }
+
+    /// Those of these sizes that are simulated.
+    pub(super) fn sizes(&self, nodes: &[u32]) -> Vec<u32> {
+        nodes.iter().copied().filter(|&nodes| nodes <= self.effort.max_nodes).collect()
+    }
+
+    /// A launch of a program of so many MiB on the paper's machine.
+    pub(super) fn launch(
+        &mut self,
+        nodes: u32,
+        binary_mib: u64,
+        load: Load,
+    ) -> Result<LaunchPoint, FigureError> {
+        let key = (nodes, binary_mib, load.cpu, load.network);
+        if let Some(known) = self.launches.get(&key) {
+            return Ok(known.clone());
+        }
+        (self.watch)(&format!("launch on {nodes} nodes"));
+        let setup = LaunchSetup {
+            binary_mib,
+            load,
+            seed: self.effort.seed,
+            ..LaunchSetup::of_paper(nodes)
+        };
+        let point = launch(&setup)?;
+        self.launches.insert(key, point.clone());
+        Ok(point)
+    }
+
+    /// So many equal jobs at once.
+    pub(super) fn gang(
+        &mut self,
+        pattern: Pattern,
+        nodes: u32,
+        mpl: u32,
+        slice_us: u64,
+    ) -> Result<GangPoint, FigureError> {
+        let key = (pattern, nodes, mpl, slice_us);
+        if let Some(known) = self.gangs.get(&key) {
+            return Ok(known.clone());
+        }
+        (self.watch)(&format!("{mpl} jobs on {nodes} nodes"));
+        let point = gang(&GangSetup {
+            profile: PROFILE.to_owned(),
+            nodes,
+            pes: GANG_PES,
+            mpl,
+            quantum: Duration::from_micros(slice_us),
+            application: pattern.application(slice_us),
+            seed: self.effort.seed,
+        })?;
+        self.gangs.insert(key, point.clone());
+        Ok(point)
+    }
+
+    /// The latency of a barrier.
+    pub(super) fn barrier(&mut self, nodes: u32) -> Result<BarrierPoint, FigureError> {
+        (self.watch)(&format!("barrier on {nodes} nodes"));
+        barrier(PROFILE, nodes, self.effort.seed)
+    }
+}
+
+impl Pattern {
+    /// A job of this kind that lasts long enough for the slice.
+    fn application(self, slice_us: u64) -> Application {
+        let least_us = slice_us * LEAST_SLICES;
+        match self {
+            Pattern::Wavefront => {
+                let block_us = least_us.div_ceil(WAVEFRONT_BLOCKS).max(LEAST_BLOCK_US);
+                Application::Wavefront {
+                    iterations: SWEEPS,
+                    blocks: BLOCKS,
+                    block_time: Duration::from_micros(block_us),
+                    message_bytes: MESSAGE_BYTES,
+                }
+            }
+            Pattern::BulkSynchronous => {
+                let barriers = least_us.div_ceil(COMPUTE_US).max(LEAST_BARRIERS);
+                Application::BulkSynchronous {
+                    iterations: u32::try_from(barriers).unwrap_or(u32::MAX),
+                    compute: Duration::from_micros(COMPUTE_US),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The options of `storm reproduce`.
+
+use clap::Args;
+use std::path::PathBuf;
+use storm_sim::reproduction::{Exhibit, UnknownExhibit};
+
+/// The largest machine of the paper's figures.
+const MAX_NODES: u32 = 16_384;
+
+/// Which tables and figures, and what to do with them.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+WHICH is one of table3 table4 table5 table6 fig2a fig2b fig2c fig2d fig3 fig4 fig5 fig7
+fig8 fig9, several of them, or all.
+
+Each number stands beside the paper's. It is `predicted` if it follows from what the paper
+gives elsewhere, and `calibrated` if something was fitted to that very figure, so that
+agreement proves nothing.
+
+Examples:
+  storm reproduce table3
+  storm reproduce fig8 --max-nodes 1024
+  storm reproduce all --check --output report
+  storm reproduce fig3 fig5 --live              on this host, too")]
+pub(crate) struct ReproduceOptions {
+    /// Tables and figures of the paper, or `all`
+    #[arg(value_name = "WHICH", required = true, num_args = 1.., value_parser = which)]
+    pub(crate) which: Vec<WhichArgument>,
+    /// Fail, and name the bound, if one that must hold does not
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Write CSV files, plots in SVG and report.html to this directory
+    #[arg(long, short, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// Measure fig3 and fig5 on a cluster of this host, too
+    #[arg(long)]
+    pub(crate) live: bool,
+    /// What runs for --live [default: the sweep3d beside storm or in PATH]
+    #[arg(long, value_name = "PROGRAM", requires = "live")]
+    pub(crate) program: Option<PathBuf>,
+    /// Simulate no larger machine; bounds on those are not tested
+    #[arg(long, value_name = "N", default_value_t = MAX_NODES,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_nodes: u32,
+    /// Seed of the simulations
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+/// One, or all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhichArgument {
+    /// All of them.
+    All,
+    /// This one.
+    One(Exhibit),
+}
+
+fn which(text: &str) -> Result<WhichArgument, String> {
+    let unknown = |error: UnknownExhibit| format!("{error}, and `all` for all of them");
+    match text {
+        "all" => Ok(WhichArgument::All),
+        name => name.parse().map(WhichArgument::One).map_err(unknown),
+    }
+}
+
+impl ReproduceOptions {
+    /// Those that are asked for, each once, in the paper's order.
+    pub(crate) fn exhibits(&self) -> Vec<Exhibit> {
+        let asked = |exhibit: &Exhibit| {
+            self.which.contains(&WhichArgument::All)
+                || self.which.contains(&WhichArgument::One(*exhibit))
+        };
+        Exhibit::ALL.into_iter().filter(asked).collect()
+    }
+}
