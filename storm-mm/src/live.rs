@@ -36,8 +36,10 @@ impl Contents for SpoolContents {
         Ok(SpooledFile { file: Arc::new(self.spool.open(uid, hash)?), offset: 0 })
     }
 
-    fn make_room(&self, needed: &HashSet<(u32, ContentHash)>) -> io::Result<()> {
-        self.spool.make_room(self.limit_bytes, needed).map(|_| ())
+    async fn make_room(&self, needed: HashSet<(u32, ContentHash)>) -> io::Result<()> {
+        let (spool, limit_bytes) = (Spool::clone(&self.spool), self.limit_bytes);
+        let tidying = tokio::task::spawn_blocking(move || spool.make_room(limit_bytes, &needed));
+        tidying.await.map_err(io::Error::other)?.map(|_| ())
     }
 }
 

@@ -43,7 +43,7 @@ impl<R: Runtime> Contents for EmptyContents<R> {
     }
 
     /// They take no room.
-    fn make_room(&self, _needed: &HashSet<(u32, ContentHash)>) -> io::Result<()> {
+    async fn make_room(&self, _needed: HashSet<(u32, ContentHash)>) -> io::Result<()> {
         Ok(())
     }
 }

@@ -63,6 +63,8 @@ pub(crate) struct Liveness {
 #[derive(Debug)]
 struct Asked {
     at: Duration,
+    /// When its host was last known to be well, since it was asked.
+    host_at: Duration,
     answered: bool,
 }
 
@@ -72,7 +74,7 @@ impl Liveness {
     }
 
     pub(crate) fn joined(&mut self, node: NodeId) {
-        self.nodes.insert(node, Asked { at: self.awake, answered: true });
+        self.nodes.insert(node, Asked { at: self.awake, host_at: self.awake, answered: true });
     }
 
     pub(crate) fn lost(&mut self, node: NodeId) {
@@ -86,13 +88,14 @@ impl Liveness {
         }
     }
 
-    /// A look at all nodes; operations wait for `suspects`, and `reached` tells of
-    /// which hosts have acknowledged all that was sent to their nodes.
+    /// A look at all nodes; operations wait for `suspects`. `unacknowledged_for`
+    /// tells for how long a node's host has acknowledged nothing although something
+    /// waits for it.
     pub(crate) fn look(
         &mut self,
         now: Instant,
         suspects: &NodeSet,
-        reached: impl Fn(NodeId) -> bool,
+        unacknowledged_for: impl Fn(NodeId) -> Duration,
     ) -> Findings {
         let passed = self.last_look.map_or(Duration::ZERO, |last| now - last);
         self.last_look = Some(now);
@@ -101,14 +104,21 @@ impl Liveness {
         for (node, asked) in &mut self.nodes {
             let since = self.awake.saturating_sub(asked.at);
             if !asked.answered {
+                // What was sent just now waits for its acknowledgement, too: a host
+                // is silent when it was so at every look.
+                if unacknowledged_for(*node) <= passed {
+                    asked.host_at = self.awake;
+                }
+                let host_silent = self.awake.saturating_sub(asked.host_at);
+                let cut_off = host_silent >= self.patience.ping_timeout;
                 let hung = since >= self.patience.hang_timeout;
-                if since >= self.patience.ping_timeout && (hung || !reached(*node)) {
+                if since >= self.patience.ping_timeout && (hung || cut_off) {
                     findings.dead.insert(*node);
                 }
             } else if since >= self.patience.keepalive
                 || (suspects.contains(*node) && since >= self.patience.ping_timeout / 2)
             {
-                *asked = Asked { at: self.awake, answered: false };
+                *asked = Asked { at: self.awake, host_at: self.awake, answered: false };
                 findings.ping.push(*node);
             }
         }
@@ -139,7 +149,9 @@ mod tests {
         let mut dead = NodeSet::new();
         for ms in (from..to).step_by(50) {
             let now = Instant::ORIGIN + Duration::from_millis(ms);
-            let findings = liveness.look(now, &NodeSet::new(), |node| node.0 < unreached);
+            let findings = liveness.look(now, &NodeSet::new(), |node| {
+                if node.0 < unreached { Duration::ZERO } else { Duration::from_secs(1) }
+            });
             dead = dead.union(&findings.dead);
             for node in findings.ping.into_iter().filter(|node| node.0 <= answering) {
                 liveness.heard(node);
@@ -162,6 +174,21 @@ mod tests {
         (1..=2).for_each(|id| liveness.joined(NodeId(id)));
         assert_eq!(look_until(&mut liveness, 0, 3900, 1, 3), NodeSet::new());
         assert_eq!(look_until(&mut liveness, 3900, 4200, 1, 3), NodeSet::single(NodeId(2)));
+    }
+
+    #[test]
+    fn what_was_sent_last_is_no_evidence_against_a_host() {
+        let mut liveness = Liveness::new(PATIENCE);
+        liveness.joined(NodeId(1));
+        for ms in (0..2900).step_by(50) {
+            // At one look of three something is on its way, and the last
+            // acknowledgement was long ago.
+            let on_its_way = if ms % 150 == 0 { 900 } else { 0 };
+            let now = Instant::ORIGIN + Duration::from_millis(ms);
+            let findings =
+                liveness.look(now, &NodeSet::new(), |_| Duration::from_millis(on_its_way));
+            assert_eq!(findings.dead, NodeSet::new(), "at {ms} ms");
+        }
     }
 
     #[test]

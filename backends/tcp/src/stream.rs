@@ -20,13 +20,6 @@ const MAX_SLICES: usize = 32;
 /// of a cluster may come at once.
 const BACKLOG: u32 = 4096;
 
-nix::ioctl_read_bad!(
-    /// tcp(7), SIOCOUTQ: bytes that the peer's host has not acknowledged.
-    siocoutq,
-    libc::TIOCOUTQ,
-    libc::c_int
-);
-
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -104,15 +97,29 @@ impl Stream {
         self.tcp.writable().await
     }
 
-    /// Whether the peer's host has acknowledged every byte that was written.
-    /// That says that the host and the way to it are well, and nothing of the
-    /// process that is to read them.
-    pub(crate) fn is_acknowledged(&self) -> bool {
-        let mut bytes = 0;
-        // SAFETY: the descriptor is open as long as `self`, and the kernel writes
-        // one integer to where `bytes` is.
-        let result = unsafe { siocoutq(self.tcp.as_raw_fd(), &raw mut bytes) };
-        result.is_ok() && bytes == 0
+    /// For how long the peer's host has acknowledged nothing although something
+    /// waits for it; zero when nothing waits. A host that acknowledges is well, and
+    /// so is the way to it; of the process that is to read it says nothing.
+    pub(crate) fn unacknowledged_for(&self) -> Duration {
+        // SAFETY: all zeros is a value of this struct of integers.
+        let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+        let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+        // SAFETY: the descriptor is open as long as `self`; the kernel writes at
+        // most `length` bytes to `info`, which has them, and the length it wrote.
+        let result = unsafe {
+            libc::getsockopt(
+                self.tcp.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                (&raw mut info).cast(),
+                &raw mut length,
+            )
+        };
+        // A socket that cannot be asked has ended, which its reader finds out.
+        if result != 0 || info.tcpi_unacked == 0 {
+            return Duration::ZERO;
+        }
+        Duration::from_millis(info.tcpi_last_ack_recv.into())
     }
 
     /// Ends the stream in both directions, so that whoever reads or writes it

@@ -28,7 +28,10 @@ pub trait Contents {
     ///
     /// # Errors
     /// The storage failed.
-    fn make_room(&self, needed: &HashSet<(u32, ContentHash)>) -> io::Result<()>;
+    fn make_room(
+        &self,
+        needed: HashSet<(u32, ContentHash)>,
+    ) -> impl Future<Output = io::Result<()>>;
 }
 
 /// Between two looks at the room that contents take.
@@ -40,7 +43,7 @@ pub(super) async fn tend<P: Primitives, C: Contents + 'static>(shared: Rc<Shared
     loop {
         runtime.sleep(TENDING_INTERVAL).await;
         let needed = shared.core.borrow().needed_contents();
-        if let Err(error) = shared.contents.make_room(&needed) {
+        if let Err(error) = shared.contents.make_room(needed).await {
             tracing::warn!(%error, "files that no job needs are not removed");
         }
     }

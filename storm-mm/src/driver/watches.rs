@@ -50,8 +50,10 @@ pub(super) async fn name_unstarted<P: Primitives, C: Contents + 'static>(
     let asked = isolate_unstarted(&shared.primitives, &shared.plan, &nodes, slot, incarnation);
     match asked.await {
         Ok(isolated) => {
-            let unstarted = isolated.late.union(&isolated.dead);
-            shared.drive(|core, now| core.unstarted(now, job, incarnation, &unstarted));
+            // The dead are the membership's to tell: their jobs may be queued again.
+            if !isolated.late.is_empty() {
+                shared.drive(|core, now| core.unstarted(now, job, incarnation, &isolated.late));
+            }
         }
         Err(error) => shared.fail(error),
     }

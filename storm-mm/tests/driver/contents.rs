@@ -47,7 +47,7 @@ impl Contents for MemoryContents {
         Ok(FileInMemory { rest: rest.ok_or(io::ErrorKind::NotFound)? })
     }
 
-    fn make_room(&self, needed: &HashSet<(u32, ContentHash)>) -> io::Result<()> {
+    async fn make_room(&self, needed: HashSet<(u32, ContentHash)>) -> io::Result<()> {
         let is_needed = |hash: &ContentHash| needed.iter().any(|(_, needed)| needed == hash);
         self.files.borrow_mut().retain(|hash, _| is_needed(hash));
         Ok(())

@@ -5,6 +5,7 @@ use super::settings::Settings;
 use super::{DaemonError, descriptor, start_log};
 use crate::cli::MmOptions;
 use crate::local_cluster::Ready;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{getegid, geteuid};
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -39,6 +40,7 @@ pub(crate) fn run_mm(options: MmOptions) -> Result<(), DaemonError> {
     };
     let lifeline = options.lifeline_fd.map(adopt).transpose()?;
     let ready = options.ready_fd.map(adopt).transpose()?;
+    open_all_descriptors();
     let settings = match Settings::read(&options) {
         Ok(settings) => settings,
         Err(error) => return Err(refuse(ready, error)),
@@ -74,6 +76,15 @@ fn refuse(ready: Option<OwnedFd>, error: DaemonError) -> DaemonError {
         let _ = Ready::Failed { error: refusal }.tell(ready);
     }
     error
+}
+
+/// Each client and each node takes a descriptor: all that we may have.
+fn open_all_descriptors() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
 }
 
 async fn serve(

@@ -13,6 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// A connection whose frames are written by [`Link::flush`].
@@ -120,10 +121,9 @@ impl Link {
         }
     }
 
-    /// Whether the peer's host has received all that was sent: see
-    /// [`Stream::is_acknowledged`].
-    pub(crate) fn is_acknowledged(&self) -> bool {
-        self.out.borrow().is_empty() && self.stream.is_acknowledged()
+    /// See [`Stream::unacknowledged_for`].
+    pub(crate) fn unacknowledged_for(&self) -> Duration {
+        self.stream.unacknowledged_for()
     }
 
     /// Bulk lane: there is something to write.

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 use storm_primitives::{Incarnation, Instant, NodeId, NodeSet, Runtime};
 
 /// What the root has above its engine.
@@ -76,8 +77,9 @@ async fn watch(core: Rc<Core>, patience: Patience) {
         let now = core.runtime.now();
         let waited_for = root.waited_for(&core, now, patience);
         let controls = root.controls.borrow().clone();
-        let reached = |node| controls.get(&node).is_some_and(|link| link.is_acknowledged());
-        let findings = root.liveness.borrow_mut().look(now, &waited_for, reached);
+        let unacknowledged_for =
+            |node| controls.get(&node).map_or(Duration::MAX, |link| link.unacknowledged_for());
+        let findings = root.liveness.borrow_mut().look(now, &waited_for, unacknowledged_for);
         for node in findings.ping {
             let number = root.pings.get();
             root.pings.set(number + 1);
