@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::path::Path;
+use storm_sim::JobReport;
 use storm_sim::scenario::{self, RunOptions, Scenario};
 
 fn read(name: &str) -> Scenario {
@@ -92,5 +93,33 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
     for (text, why) in cases {
         let said = refusal(&text);
         assert!(said.contains(why), "{said:?} does not say {why:?}, for\n{text}");
+    }
+}
+
+/// One job, and after it has begun one fault with nothing behind it.
+fn with_one_fault(fault: &str) -> JobReport {
+    let text = format!(
+        "limit = \"60s\"\n[machine]\nprofile = \"es40-qsnet\"\nnodes = 4\npes = 2\n\
+         [[job]]\nname = \"a\"\n\
+         application = {{ kind = \"bulk-synchronous\", iterations = 50, compute = \"10ms\" }}\n{fault}"
+    );
+    let scenario = Scenario::parse(&text).expect("it makes sense");
+    let outcome = scenario::run(&scenario, RunOptions::default()).expect("it heals");
+    outcome.report.jobs.into_iter().next().expect("a job")
+}
+
+#[test]
+fn each_fault_of_a_script_has_its_effect_with_nothing_after_it() {
+    let undisturbed = with_one_fault("");
+    assert_eq!(undisturbed.state, "COMPLETED");
+    for kind in ["kill", "cut", "freeze"] {
+        let fault = format!("[[fault]]\nat = \"80ms\"\nnode = 3\nkind = \"{kind}\"\n");
+        assert_eq!(with_one_fault(&fault).state, "NODE_FAIL", "{kind}");
+    }
+    for kind in ["\"slow\"\npercent = 900", "\"delay\"\nby = \"5ms\""] {
+        let fault = format!("[[fault]]\nat = \"80ms\"\nnode = 3\nkind = {kind}\n");
+        let job = with_one_fault(&fault);
+        assert_eq!(job.state, "COMPLETED", "{kind}");
+        assert!(job.response_ms > undisturbed.response_ms, "{kind}: {:?}", job.response_ms);
     }
 }

@@ -31,6 +31,7 @@ pub(super) struct PadPool {
     waiting: Cell<u16>,
     attempts: RefCell<BTreeMap<PadId, u32>>,
     arrived: Notify,
+    closed: Cell<bool>,
 }
 
 impl PadPool {
@@ -44,6 +45,7 @@ impl PadPool {
             waiting: Cell::new(0),
             attempts: RefCell::default(),
             arrived: Notify::new(),
+            closed: Cell::new(false),
         })
     }
 
@@ -95,6 +97,16 @@ impl PadPool {
         }
     }
 
+    /// From now on nothing is filled again: the node is being left.
+    pub(super) fn close(&self) {
+        self.closed.set(true);
+    }
+
+    /// Whether the node is being left.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
     /// A process of a pad died while it waited: if no job has the pad, it is
     /// filled again.
     pub(super) fn refill_if_idle(&self, pad: PadId) {
@@ -116,6 +128,9 @@ impl PadPool {
     }
 
     fn refill(&self, pad: PadId) {
+        if self.is_closed() {
+            return self.lost(pad);
+        }
         if let Err(error) = self.keeper.release(pad) {
             tracing::error!(%pad, %error, "a place for jobs is lost");
             self.lost(pad);

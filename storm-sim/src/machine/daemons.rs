@@ -30,6 +30,7 @@ impl Machine {
         let inner = &self.inner;
         let (config, plan) = (&inner.config, &inner.plan);
         self.end_nodes();
+        inner.killed.borrow_mut().clear();
         inner.record.note(Fact::ManagerUp);
         let network = SimNetwork::with_fabric(
             &inner.simulation,

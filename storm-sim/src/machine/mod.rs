@@ -18,7 +18,7 @@ use futures_util::future::{Either, select};
 use hdrhistogram::Histogram;
 use journal::RecordedJournal;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
@@ -85,6 +85,7 @@ struct Inner {
     /// The daemons and the network since the last start of the manager.
     life: RefCell<Option<Life>>,
     manager_up: Cell<bool>,
+    killed: RefCell<BTreeSet<NodeId>>,
 }
 
 impl Machine {
@@ -114,6 +115,7 @@ impl Machine {
             applications: Rc::default(),
             life: RefCell::new(None),
             manager_up: Cell::new(false),
+            killed: RefCell::default(),
             simulation,
             config,
         };
@@ -306,7 +308,13 @@ impl Machine {
         if let Some(life) = &*self.inner.life.borrow() {
             life.network.kill(node);
         }
+        self.inner.killed.borrow_mut().insert(node);
         self.inner.record.note(Fact::NodeDown(node));
+    }
+
+    /// The nodes that were killed and have not come back.
+    pub fn killed(&self) -> BTreeSet<NodeId> {
+        self.inner.killed.borrow().clone()
     }
 
     /// Does something to a node or its link. A node that is killed must be killed
@@ -321,6 +329,7 @@ impl Machine {
     pub fn rejoin(&self, node: NodeId) {
         if let Some(life) = &*self.inner.life.borrow() {
             life.network.rejoin(node);
+            self.inner.killed.borrow_mut().remove(&node);
             self.inner.record.note(Fact::NodeUp(node));
             self.start_node(life, node);
         }

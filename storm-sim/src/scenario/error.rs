@@ -68,8 +68,20 @@ pub enum ScenarioError {
         /// What.
         kind: super::FaultKind,
     },
+    /// A number that makes no sense, or would never be over.
+    #[error("{name} = {value}: it must be from {least} to {most}")]
+    Bounds {
+        /// Which.
+        name: &'static str,
+        /// As given.
+        value: String,
+        /// Smallest.
+        least: String,
+        /// Largest.
+        most: String,
+    },
     /// A rate that is none.
-    #[error("{name} = {rate}: a rate is a number from 0 to {most} per second")]
+    #[error("{name} = {rate}: a rate is 0, or a number from 0.000001 to {most}, per second")]
     Rate {
         /// Which.
         name: &'static str,

@@ -171,6 +171,7 @@ impl Scenario {
     /// # Errors
     /// [`ScenarioError`] says why not.
     pub fn check(&self) -> Result<(), ScenarioError> {
+        self.check_bounds()?;
         let config = self.config(self.seed)?;
         config.check()?;
         storm_mm_check(&config)?;

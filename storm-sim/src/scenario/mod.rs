@@ -1,6 +1,7 @@
 //! Scenarios: a machine, a workload and its faults, read from TOML and run under
 //! one seed.
 
+mod bounds;
 mod error;
 mod fault;
 mod file;

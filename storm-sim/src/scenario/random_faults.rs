@@ -9,6 +9,8 @@ use storm_primitives::{NodeId, Runtime};
 
 /// Largest rate of all faults together, per second of virtual time.
 const MOST_PER_S: f64 = 10_000.0;
+/// Smallest rate: one fault in a hundred hours.
+const LEAST_PER_S: f64 = 1e-6;
 /// Hundredths that a slow node may take.
 const SLOWEST_PERCENT: u64 = 1_000;
 
@@ -61,7 +63,7 @@ impl Default for RandomFaults {
 impl RandomFaults {
     pub(super) fn check(&self) -> Result<(), ScenarioError> {
         for (name, rate) in self.rates() {
-            if !(0.0..=MOST_PER_S).contains(&rate) {
+            if rate != 0.0 && !(LEAST_PER_S..=MOST_PER_S).contains(&rate) {
                 return Err(ScenarioError::Rate { name, rate, most: MOST_PER_S });
             }
         }

@@ -94,6 +94,12 @@ async fn play(
     let submissions = submit_all(machine, arrivals);
     futures_util::try_join!(faults, random, submissions)?;
     if scenario.has_faults() {
+        // What a script broke stays broken while its jobs run: one that waits for
+        // it would wait for ever.
+        if !scenario.faults.is_empty() {
+            let patience = scenario.limit / 2;
+            let _ = machine.runtime().timeout(patience, machine.all_ended()).await;
+        }
         heal(machine).await;
     }
     machine.all_ended().await;
@@ -136,8 +142,9 @@ async fn heal(machine: &Machine) {
                 machine.inflict(node, fault);
             }
         }
+        machine.killed().into_iter().for_each(|node| machine.rejoin(node));
         machine.runtime().sleep(HEAL_PAUSE).await;
-        let down = nodes_down(machine).await;
+        let Some(down) = nodes_down(machine).await else { continue };
         if down.is_empty() {
             return;
         }
@@ -147,14 +154,15 @@ async fn heal(machine: &Machine) {
 }
 
 /// The nodes that the manager does not know to be up.
-async fn nodes_down(machine: &Machine) -> Vec<NodeId> {
-    let Some(client) = machine.client() else { return Vec::new() };
+/// `None` when it does not answer.
+async fn nodes_down(machine: &Machine) -> Option<Vec<NodeId>> {
+    let client = machine.client()?;
     let Some(Reply::Nodes { nodes }) = client.ask(ManagerRequest::Nodes).await else {
-        return Vec::new();
+        return None;
     };
     let numbered = (1..).map(NodeId).zip(nodes);
     let down = numbered.filter(|(_, view)| matches!(view.state, NodeState::Down));
-    down.map(|(node, _)| node).collect()
+    Some(down.map(|(node, _)| node).collect())
 }
 
 async fn fresh_job(machine: &Machine) -> Result<(), RunError> {
@@ -171,7 +179,8 @@ async fn fresh_job(machine: &Machine) -> Result<(), RunError> {
     match times.state {
         Some(JobState::Completed) => Ok(()),
         state => {
-            let how = format!("{state:?}: {}", times.reason.unwrap_or_default());
+            let state = state.map_or_else(|| "nowhere".to_owned(), |state| state.to_string());
+            let how = format!("{state}: {}", times.reason.unwrap_or_default());
             Err(RunError::NotHealed { how })
         }
     }

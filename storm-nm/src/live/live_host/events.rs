@@ -18,6 +18,7 @@ impl LiveHost {
                 self.by_pad.borrow_mut().remove(&pad);
                 self.pads.ready(pad);
             }
+            Event::PadFailed { pad, .. } if self.pads.is_closed() => self.pads.lost(pad),
             Event::PadFailed { pad, step, errno } => {
                 tracing::error!(%pad, %step, %errno, "a place for jobs was not made");
                 self.pads.fill_failed(pad);
@@ -36,6 +37,7 @@ impl LiveHost {
                 let exit = rank_exit(rank, status, usage);
                 return Some(HostEvent::Exited { job: job.task.key(), exit });
             }
+            Event::PlDied { pad, .. } if self.pads.is_closed() => self.pads.lost(pad),
             Event::PlDied { pad, pl, status } => {
                 tracing::warn!(%pad, %pl, %status, "a process that waited for a launch died");
                 self.pads.refill_if_idle(pad);

@@ -196,6 +196,7 @@ impl Host for LiveHost {
     }
 
     async fn leave(&self) {
+        self.pads.close();
         if !self.keeper_gone.get() && self.keeper.shutdown().is_ok() {
             self.await_keeper().await;
         }
