@@ -1,7 +1,7 @@
 //! Fig. 7: the latency of a barrier, which is that of COMPARE-AND-WRITE.
 
 use super::paper::{BARRIER, BARRIER_GROWTH_US, BARRIER_NODES};
-use super::{Axis, Bound, Chart, Exhibit, Laboratory, Reproduction, Row};
+use super::{Axis, Bound, Chart, Exhibit, Laboratory, Method, Reproduction, Row};
 use crate::figures::FigureError;
 
 /// The figure's nodes: powers of 4 up to those of ASCI Q.
@@ -26,6 +26,7 @@ pub(super) fn fig7(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, Figu
     }
     let chart = Chart::new(Axis::logarithmic("nodes"), Axis::linear("latency, us"));
     Ok(Reproduction::new(Exhibit::Fig7, rows)
+        .fitted(Method::Simulation)
         .bounded([Bound::rounds_to(quantity, growth_us, BARRIER_GROWTH_US, "us")])
         .drawn(chart.curve("simulated COMPARE-AND-WRITE", points))
         .note(

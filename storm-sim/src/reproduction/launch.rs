@@ -133,9 +133,9 @@ pub(super) fn fig8(laboratory: &mut Laboratory<'_>) -> Result<Reproduction, Figu
         .curve("ideal, Equation 9", points.1)
         .marks("simulated", points.2)
         .marks("the paper's measurement", measured);
-    Ok(figure.drawn(chart).note(
+    Ok(figure.fitted(Method::Model).drawn(chart).note(
         "The model's T_timeslice is not in the paper: it is inferred from the 110 ms on 64 nodes \
-         and the 135 ms on 16,384, which therefore prove nothing. The simulated launch is that of \
+         and the 135 ms on 16,384, so that no curve of the model proves anything here. The simulated launch is that of \
          all daemons with the full protocol; its fork is fitted to Fig. 2a on 64 nodes.",
     ))
 }
@@ -199,7 +199,7 @@ fn under_load(
             .curve(format!("send {mib} MB"), points.0)
             .curve(format!("execute {mib} MB"), points.1);
     }
-    Ok(Reproduction::new(exhibit, rows).drawn(chart))
+    Ok(Reproduction::new(exhibit, rows).fitted(Method::Simulation).drawn(chart))
 }
 
 fn total_bound(figure: &Reproduction, paper_ms: f64) -> Vec<Bound> {

@@ -81,6 +81,15 @@ impl Reproduction {
         self
     }
 
+    /// Something of this very table or figure was fitted for all that this method
+    /// gives of it, also beside the points that were fitted.
+    fn fitted(mut self, by: Method) -> Reproduction {
+        for row in self.rows.iter_mut().filter(|row| row.by == by) {
+            row.basis = Basis::Calibrated;
+        }
+        self
+    }
+
     fn drawn(mut self, chart: Chart) -> Reproduction {
         self.chart = Some(chart);
         self
