@@ -17,7 +17,7 @@
 //!   number, a slave releases in order the items that were sent to it, and before
 //!   a slot is reused the set that held it is asked, not the next one.
 
-use crate::poll::Backoff;
+use crate::poll::await_condition;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
@@ -253,15 +253,11 @@ impl<P: Primitives> Writer<P> {
             }
         }
         let fresh = self.plan.questions_apart();
-        let ripe = (self.outstanding.len() as u64).saturating_sub(fresh) as usize;
-        if !self.next.0.is_multiple_of(fresh) || ripe == 0 {
+        if !self.next.0.is_multiple_of(fresh) {
             return;
         }
-        // One comparison can only be about what all of the set had.
-        let set = self.outstanding[ripe - 1].clone();
-        if self.outstanding.range(..ripe).all(|older| older.is_subset(&set)) {
-            let before = Sequence(self.next.0 - fresh);
-            let question = self.question(set, before);
+        let ripe = self.outstanding.len().saturating_sub(fresh as usize);
+        if let Some((before, question)) = self.question_about(ripe) {
             let mut answer = self.primitives.compare_and_write(question).boxed_local();
             // It takes its place in the order when first polled.
             match (&mut answer).now_or_never() {
@@ -274,75 +270,54 @@ impl<P: Primitives> Writer<P> {
     /// AWAIT-SPACE (Algorithm 1): returns when a slot is free on all nodes that
     /// last used it. Dead nodes use nothing.
     async fn await_space(&mut self) -> Result<(), PrimitiveError> {
-        let mut backoff = Backoff::new();
         while self.outstanding.len() >= self.plan.slots as usize {
             if let Some(asked) = self.asked.front_mut() {
                 let (before, answer) = (asked.before, asked.answer.as_mut().await);
                 self.asked.pop_front();
                 self.answered(before, answer)?;
-            } else if self.all_released().await? {
-                self.outstanding.clear();
-            } else if self.oldest_released().await? {
-                self.outstanding.pop_front();
-            } else {
-                backoff.pause(self.primitives.runtime()).await;
+                continue;
             }
+            // The slaves are behind: half of the slots at once saves questions.
+            let half = self.outstanding.len().div_ceil(2);
+            let about = self.question_about(half).or_else(|| self.question_about(1));
+            let Some((before, question)) = about else { return Ok(()) };
+            let released = await_condition(&self.primitives, &question).await;
+            self.answered(before, released.map(|()| true))?;
         }
         Ok(())
     }
 
-    /// Takes the answer to whether all items before this one were released.
+    /// The paper's question, `enqueued - length < dequeued` on every node, about the
+    /// oldest `count` items, all of which come before the sequence number. One
+    /// comparison can only be about what all of its set had.
+    fn question_about(&self, count: usize) -> Option<(Sequence, CompareAndWrite)> {
+        let set = self.outstanding.get(count.checked_sub(1)?)?;
+        if !self.outstanding.range(..count).all(|older| older.is_subset(set)) {
+            return None;
+        }
+        let before = Sequence(self.oldest().0 + count as u64);
+        let relation = Relation::GreaterOrEqual;
+        let question = CompareAndWrite::new(set.clone(), self.plan.dequeued, relation, before.0);
+        Some((before, question))
+    }
+
+    /// Takes the answer to whether all items before this one were released. One
+    /// about a set with dead nodes is none, but tells of them.
     fn answered(
         &mut self,
         before: Sequence,
         answer: Result<bool, PrimitiveError>,
     ) -> Result<(), PrimitiveError> {
-        if self.released(answer)? {
-            let count = before.0.saturating_sub(self.oldest().0) as usize;
-            self.outstanding.drain(..count.min(self.outstanding.len()));
+        match answer {
+            Err(PrimitiveError::NodesDead { nodes }) => self.nodes_died(&nodes),
+            Err(error) => return Err(error),
+            Ok(false) => {}
+            Ok(true) => {
+                let count = before.0.saturating_sub(self.oldest().0) as usize;
+                self.outstanding.drain(..count.min(self.outstanding.len()));
+            }
         }
         Ok(())
-    }
-
-    /// One question for all slots at once, which saves most questions when the
-    /// slaves keep up. It can be put when the newest item went to everyone who
-    /// has an older one.
-    async fn all_released(&mut self) -> Result<bool, PrimitiveError> {
-        let Some(newest) = self.outstanding.back().cloned() else { return Ok(true) };
-        if !self.outstanding.iter().all(|set| set.is_subset(&newest)) {
-            return Ok(false);
-        }
-        self.has_released(newest, self.next).await
-    }
-
-    /// The paper's question: `enqueued - length < dequeued` on every node.
-    async fn oldest_released(&mut self) -> Result<bool, PrimitiveError> {
-        let Some(set) = self.outstanding.front().cloned() else { return Ok(true) };
-        self.has_released(set, Sequence(self.oldest().0 + 1)).await
-    }
-
-    async fn has_released(
-        &mut self,
-        set: NodeSet,
-        before: Sequence,
-    ) -> Result<bool, PrimitiveError> {
-        let answer = self.primitives.compare_and_write(self.question(set, before)).await;
-        self.released(answer)
-    }
-
-    fn question(&self, set: NodeSet, before: Sequence) -> CompareAndWrite {
-        CompareAndWrite::new(set, self.plan.dequeued, Relation::GreaterOrEqual, before.0)
-    }
-
-    /// An answer about a set with dead nodes is none, but tells of them.
-    fn released(&mut self, answer: Result<bool, PrimitiveError>) -> Result<bool, PrimitiveError> {
-        match answer {
-            Err(PrimitiveError::NodesDead { nodes }) => {
-                self.nodes_died(&nodes);
-                Ok(false)
-            }
-            answer => answer,
-        }
     }
 }
 
