@@ -148,13 +148,13 @@ pub const KEYS: [ProfileKey; 35] = [
     ),
     needed(
         "network.shared-host.read-share",
-        "of 1",
+        "parts of 1",
         "part of a transfer that counts as reading",
         SHARE,
     ),
     needed(
         "network.shared-host.write-share",
-        "of 1",
+        "parts of 1",
         "part of a transfer after the last chunk",
         SHARE,
     ),

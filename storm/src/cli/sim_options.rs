@@ -14,7 +14,8 @@ pub(crate) struct SimOptions {
     #[arg(long, value_name = "P")]
     pub(crate) profile: Option<String>,
     /// Print a machine profile, to be changed and given to --profile, and simulate nothing
-    #[arg(long, value_name = "P", exclusive = true)]
+    #[arg(long, value_name = "P",
+          conflicts_with_all = ["scenario", "seed", "seeds", "nodes", "trace", "profile"])]
     pub(crate) show_profile: Option<String>,
     /// Use this seed instead of the scenario's
     #[arg(long, value_name = "N")]

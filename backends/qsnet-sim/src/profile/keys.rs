@@ -144,7 +144,7 @@ pub const SIMULATION_KEYS: [ProfileKey; 20] = [
     ),
     key(
         "simulation.load.network-bandwidth-share",
-        "of 1",
+        "parts of 1",
         "under network load a multicast gets this share of its bandwidth",
         KeyRange::between(0.001, 1.0),
         Absent::Value(0.5),

@@ -42,7 +42,9 @@ pub(super) fn sheet(options: &SizeOptions) -> Result<Sheet, Failure> {
     let answers = named.iter().map(|name| answer(name, &goal)).collect::<Result<Vec<_>, _>>()?;
     refuse_if_all(&goal, &answers)?;
     let columns = ["MACHINE", ">NODES", ">FAN-OUT", ">CHUNK KiB", ">LAUNCH ms", ">COST %", "LIMIT"];
-    let sheet = Sheet::new(&answers).table(columns, answers.iter().map(row)).note(meaning(&goal));
+    let sheet = Sheet::new(&answers)
+        .table(columns, answers.iter().map(|answer| row(answer, &goal)))
+        .note(meaning(&goal));
     Ok(match conclusion(&goal, &answers) {
         Some(conclusion) => sheet.note(conclusion),
         None => sheet,
@@ -106,7 +108,7 @@ fn goal(options: &SizeOptions) -> Result<Goal, Failure> {
     })
 }
 
-fn row(answer: &Answer) -> Vec<String> {
+fn row(answer: &Answer, goal: &Goal) -> Vec<String> {
     let dash = || "-".to_owned();
     let sizing = match answer {
         Answer::Sized(sizing) => sizing,
@@ -130,37 +132,43 @@ fn row(answer: &Answer) -> Vec<String> {
         setting("chunk", chunk),
         largest.map_or_else(dash, |one| number(one.launch_ms)),
         largest.map_or_else(dash, |one| number(one.cost_percent)),
-        limit(sizing),
+        limit(sizing, goal),
     ]
 }
 
 /// What one node more would take, and the most of that.
-fn limit(sizing: &Sizing) -> String {
+fn limit(sizing: &Sizing, goal: &Goal) -> String {
     let Some(Setting { nodes, launch_ms, cost_percent, .. }) = sizing.beyond else {
         return sizing.limit.to_string();
     };
     let nodes = format!("{nodes} {}", if nodes == NodeCount::ONE { "node" } else { "nodes" });
     match sizing.limit {
         SizeLimit::Launch(limit) => {
-            format!("{nodes} launch in {} ms, most of it {limit}", precise(launch_ms))
+            let launch_ms = apart(launch_ms, goal.launch_ms);
+            format!("{nodes} launch in {launch_ms} ms, most of it {limit}")
         }
         SizeLimit::Quantum(limit) => {
-            format!("a slice of {nodes} costs {} %, most of it {limit}", precise(cost_percent))
+            let cost_percent = apart(cost_percent, goal.cost_percent);
+            format!("a slice of {nodes} costs {cost_percent} %, most of it {limit}")
         }
         SizeLimit::Goal => sizing.limit.to_string(),
     }
 }
 
-/// With digits enough to tell it from the goal that it just misses.
-fn precise(value: f64) -> String {
-    format!("{value:.3}")
+/// A number with as many digits as tell it from the goal that it just misses.
+fn apart(value: f64, goal: f64) -> String {
+    const MOST_DIGITS: usize = 9;
+    let with = |digits: usize| (format!("{value:.digits$}"), format!("{goal:.digits$}"));
+    let differing = (1..MOST_DIGITS).map(with).find(|(value, goal)| value != goal);
+    differing.unwrap_or_else(|| with(MOST_DIGITS)).0
 }
 
 fn meaning(goal: &Goal) -> String {
     format!(
         "NODES is the most that launch {} MiB within {} ms while a time slice of {} ms costs at \
          most {} %, with the FAN-OUT and CHUNK of the shortest launch of those that do. LIMIT is \
-         what one node more would break.",
+         what one node more would break; n/a: the machine has multicast in hardware, or one host, \
+         and no tree to set.",
         number(goal.size.get()),
         number(goal.launch_ms),
         number(goal.quantum_us / 1e3),
