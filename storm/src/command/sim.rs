@@ -20,6 +20,7 @@ pub(super) fn run(options: &SimOptions, display: DisplayOptions) -> Result<u8, F
         ScenarioError::NamedProfile(profile) => {
             Failure::of("scenario", &error).hint(profile.hint())
         }
+        ScenarioError::Profile(machine) => Failure::of("scenario", &error).hint(machine.hint()),
         _ => Failure::of("scenario", &error)
             .hint("the scenarios in storm-sim/scenarios are examples"),
     })?;
