@@ -38,7 +38,7 @@ impl HostModel {
                 millis(profile.host.noise_period_ms.value),
                 micros(profile.host.noise_us.value),
             ),
-            fork_exec: millis(profile.host.fork_exec_ms.value),
+            fork_exec: millis(profile.fork_exec_ms()),
             exec_skew: millis(profile.host.exec_skew_ms.value),
             exit: millis(profile.host.exit_ms.value),
             switch: micros(common.switch_us.value),

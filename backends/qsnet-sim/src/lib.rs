@@ -13,9 +13,8 @@
 //! | Ethernet, InfiniBand | a k-ary tree of messages with LogGP costs | [`TreeFabric`] |
 //! | hosts | file systems, PCI bus, the process that serves the NIC, fork and exit, noise, load | [`HostModel`], [`Load`] |
 //!
-//! Every parameter has a name, a unit and a source, in a TOML profile. What the
-//! analytic model knows too comes from its profile, so that there is one value
-//! of each.
+//! Every parameter has a name, a unit, a range and a source, in a TOML profile: the
+//! analytic model's, with a part of its own, so that there is one value of each.
 //!
 //! What this crate does not do: run a daemon, keep a clock, or carry a byte.
 #![forbid(unsafe_code)]
@@ -38,7 +37,7 @@ pub use load::Load;
 pub use machine::{BufferPlace, Machine, MachineError};
 pub use noise::Noise;
 pub use packet_level::{Delivery, PacketLevel};
-pub use profile::{HostProfile, LoadProfile, Profile, ProfileError, WireProfile};
+pub use profile::{HostProfile, LoadProfile, Profile, ProfileError, SIMULATION_KEYS, WireProfile};
 pub use qsnet_fabric::QsNetFabric;
 pub use storm_model::{BUILTIN_NAMES, SourceFile};
 pub use tree_fabric::TreeFabric;

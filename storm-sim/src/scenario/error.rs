@@ -1,6 +1,7 @@
 //! Why a scenario cannot be run, for its author.
 
 use crate::MachineError;
+use crate::profile::NamedProfileError;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -90,12 +91,7 @@ pub enum ScenarioError {
         /// Largest.
         most: f64,
     },
-    /// A profile that does not exist.
-    #[error("there is no machine profile {name:?}: use one of {known}")]
-    UnknownProfile {
-        /// The name.
-        name: String,
-        /// Those there are.
-        known: String,
-    },
+    /// The profile cannot be had.
+    #[error(transparent)]
+    NamedProfile(#[from] NamedProfileError),
 }

@@ -197,7 +197,7 @@ impl Scenario {
     /// The machine under a seed.
     ///
     /// # Errors
-    /// [`ScenarioError::UnknownProfile`].
+    /// [`ScenarioError`]: there is no such profile, or it makes no such machine.
     pub fn config(&self, seed: u64) -> Result<MachineConfig, ScenarioError> {
         let entry = &self.machine;
         if entry.nodes == 0 {

@@ -8,8 +8,15 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(crate) struct SimOptions {
     /// The scenario: a machine, its jobs and its faults, in TOML
-    #[arg(value_name = "FILE.toml")]
-    pub(crate) scenario: PathBuf,
+    #[arg(value_name = "FILE.toml", required_unless_present = "show_profile")]
+    pub(crate) scenario: Option<PathBuf>,
+    /// Use this machine profile, a name or a file, instead of the scenario's
+    #[arg(long, value_name = "P")]
+    pub(crate) profile: Option<String>,
+    /// Print a machine profile, to be changed and given to --profile, and simulate nothing
+    #[arg(long, value_name = "P",
+          conflicts_with_all = ["scenario", "seed", "seeds", "nodes", "trace", "profile"])]
+    pub(crate) show_profile: Option<String>,
     /// Use this seed instead of the scenario's
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,

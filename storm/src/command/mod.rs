@@ -3,6 +3,7 @@
 mod cluster;
 mod job;
 mod listing;
+mod machine_profile;
 mod model;
 mod on_cluster;
 mod progress;

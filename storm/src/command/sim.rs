@@ -1,18 +1,28 @@
 //! `sim`: runs a scenario on a simulated machine and says what came of it.
 
 use super::progress::{self, Counter};
-use super::{note, print};
+use super::{machine_profile, note, print};
 use crate::cli::{DisplayOptions, SimOptions};
 use crate::failure::{EXIT_FAILED, Failure};
-use crate::output::{RealCost, simulation};
+use crate::output::{self, RealCost, simulation};
 use std::ops::Range;
+use std::path::Path;
 use std::time::Instant;
 use storm_sim::scenario::{self, RunOptions, Scenario, ScenarioError, ScenarioFailure};
 
 /// `sim`.
 pub(super) fn run(options: &SimOptions, display: DisplayOptions) -> Result<u8, Failure> {
-    let scenario = read(options).map_err(|error| {
-        Failure::of("scenario", &error).hint("the scenarios in storm-sim/scenarios are examples")
+    if let Some(named) = &options.show_profile {
+        let shown = machine_profile::shown(&machine_profile::named(named)?)?;
+        return print(&output::chosen(display).sheet(&shown)).map(|()| 0);
+    }
+    let scenario = read(options).map_err(|error| match &error {
+        ScenarioError::NamedProfile(profile) => {
+            Failure::of("scenario", &error).hint(profile.hint())
+        }
+        ScenarioError::Profile(machine) => Failure::of("scenario", &error).hint(machine.hint()),
+        _ => Failure::of("scenario", &error)
+            .hint("the scenarios in storm-sim/scenarios are examples"),
     })?;
     let silent = display.quiet || display.json;
     match &options.seeds {
@@ -22,11 +32,15 @@ pub(super) fn run(options: &SimOptions, display: DisplayOptions) -> Result<u8, F
 }
 
 fn read(options: &SimOptions) -> Result<Scenario, ScenarioError> {
-    let mut scenario = Scenario::read(&options.scenario)?;
+    // Without a scenario only a profile can be shown.
+    let mut scenario = Scenario::read(options.scenario.as_deref().unwrap_or(Path::new("")))?;
     if let Some(nodes) = options.nodes {
         scenario.machine.nodes = nodes;
-        scenario.check()?;
     }
+    if let Some(profile) = &options.profile {
+        scenario.machine.profile.clone_from(profile);
+    }
+    scenario.check()?;
     Ok(scenario)
 }
 
@@ -84,5 +98,7 @@ fn explain(failure: &ScenarioFailure, options: &SimOptions) -> Failure {
 /// The command that runs this seed again.
 fn repeat(options: &SimOptions, seed: u64) -> String {
     let nodes = options.nodes.map(|nodes| format!(" --nodes {nodes}")).unwrap_or_default();
-    format!("storm sim {} --seed {seed}{nodes}", options.scenario.display())
+    let profile = options.profile.as_ref().map(|one| format!(" --profile {one}"));
+    let scenario = options.scenario.as_deref().unwrap_or(Path::new("")).display();
+    format!("storm sim {scenario} --seed {seed}{nodes}{}", profile.unwrap_or_default())
 }
