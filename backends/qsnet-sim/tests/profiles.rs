@@ -21,8 +21,9 @@ fn nonsense_is_refused_and_the_key_is_named() {
     for (from, to, named) in [
         ("value = 10.0", "value = -10.0", "put-start-us"),
         ("value = 100.0", "value = 0.0", "detection-ms"),
-        ("value = 0.07", "value = 0.0", "network-bandwidth-share"),
-        ("value = 0.07", "value = 1.5", "network-bandwidth-share"),
+        ("value = 1.0, source = \"not used", "value = 0.0, source = \"", "network-bandwidth-share"),
+        ("value = 1.0, source = \"not used", "value = 1.5, source = \"", "network-bandwidth-share"),
+        ("processors = { value = 4.0", "processors = { value = 4.5", "host.processors"),
         ("value = 240.0", "value = 0.0", "write-mib-s"),
         ("value = 20.0", "value = 20000.0", "noise-us"),
         ("value = 8.0", "value = inf", "fork-exec-ms"),

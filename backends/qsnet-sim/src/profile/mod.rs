@@ -64,6 +64,8 @@ pub struct HostProfile {
     /// Writing a chunk at a receiver, in MiB/s, where the analytic model has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_mib_s: Option<Sourced>,
+    /// Processors: what ranks leave of them is the daemons'.
+    pub processors: Sourced,
     /// From a signal until the daemon that waits for it runs, in us.
     pub wake_us: Sourced,
     /// Mean time between two interruptions by the operating system, in ms; 0 for
@@ -97,14 +99,16 @@ pub struct NicBuffers {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LoadProfile {
-    /// Under CPU load a daemon that is woken waits up to so long for a
-    /// processor, drawn evenly, in ms.
-    pub cpu_wait_ms: Sourced,
-    /// Under network load a multicast gets this share of its bandwidth, from 0
+    /// Longest that the system lets a process that computes have a processor while
+    /// others want it, in ms.
+    pub cpu_slice_ms: Sourced,
+    /// Length of a message of the program that loads a network with multicast, in MiB.
+    pub network_message_mib: Sourced,
+    /// Under network load a tree of messages gets this share of its bandwidth, from 0
     /// (not included) to 1.
     pub network_bandwidth_share: Sourced,
-    /// Under network load a message to one node waits so long on average
-    /// (exponentially distributed), in ms.
+    /// Under network load a message of a tree waits so long on average (exponentially
+    /// distributed), in ms.
     pub network_message_wait_ms: Sourced,
     /// Under network load a COMPARE-AND-WRITE waits so long on average
     /// (exponentially distributed), in us.
@@ -149,13 +153,15 @@ impl Profile {
         let mut values = vec![
             ("wire.put-start-us", &wire.put_start_us),
             ("wire.detection-ms", &wire.detection_ms),
+            ("host.processors", &host.processors),
             ("host.wake-us", &host.wake_us),
             ("host.noise-period-ms", &host.noise_period_ms),
             ("host.noise-us", &host.noise_us),
             ("host.fork-exec-ms", &host.fork_exec_ms),
             ("host.exec-skew-ms", &host.exec_skew_ms),
             ("host.exit-ms", &host.exit_ms),
-            ("load.cpu-wait-ms", &load.cpu_wait_ms),
+            ("load.cpu-slice-ms", &load.cpu_slice_ms),
+            ("load.network-message-mib", &load.network_message_mib),
             ("load.network-bandwidth-share", &load.network_bandwidth_share),
             ("load.network-message-wait-ms", &load.network_message_wait_ms),
             ("load.network-conditional-wait-us", &load.network_conditional_wait_us),
@@ -203,6 +209,8 @@ impl Profile {
 /// Longest time that a parameter may be, in its own unit: what is longer is a
 /// mistake in the unit.
 const MAX_VALUE: f64 = 1e6;
+/// Most processors of a node: beyond any that is built.
+const MAX_PROCESSORS: u32 = 4096;
 
 fn check_range(name: &'static str, value: f64) -> Result<(), ProfileError> {
     let divides = name.ends_with("-mib-s");
@@ -213,6 +221,10 @@ fn check_range(name: &'static str, value: f64) -> Result<(), ProfileError> {
         "wire.fan-out" => {
             let most = f64::from(storm_model::MAX_FAN_OUT);
             (value.fract() == 0.0 && (1.0..=most).contains(&value), "a whole number, 1 to 1024")
+        }
+        "host.processors" => {
+            let most = f64::from(MAX_PROCESSORS);
+            (value.fract() == 0.0 && (1.0..=most).contains(&value), "a whole number, 1 to 4096")
         }
         "wire.detection-ms" => (value > 0.0 && value <= MAX_VALUE, "more than 0, at most 1e6"),
         _ if divides => (value > 0.0 && value <= MAX_VALUE, "more than 0, at most 1e6"),
