@@ -37,7 +37,7 @@ const PROFILE_BYTES_MAX: u64 = 1 << 20;
 #[derive(Debug, Error)]
 pub enum NamedProfileError {
     /// It is neither built in nor the path of a file.
-    #[error("there is no machine profile {0:?}")]
+    #[error("there is no machine profile {0:?}; built in are {names}", names = BUILTIN_NAMES.join(", "))]
     Unknown(String),
     /// The file cannot be read.
     #[error("the machine profile {path} cannot be read")]
@@ -66,7 +66,10 @@ impl NamedProfileError {
     /// What to try.
     pub fn hint(&self) -> String {
         match self {
-            NamedProfileError::Unknown(_) | NamedProfileError::Read { .. } => {
+            NamedProfileError::Unknown(_) => {
+                "give one of these, or the path of a file, with a / or .toml in it".to_owned()
+            }
+            NamedProfileError::Read { .. } => {
                 format!("one of {}, or the path of a file", BUILTIN_NAMES.join(", "))
             }
             NamedProfileError::Wrong { source, .. } | NamedProfileError::BuiltIn(source) => {
