@@ -14,7 +14,7 @@ use storm_primitives::sim::{
     Fabric, NetworkConfig, Operation, OperationKind, Random, Simulation, Spread,
 };
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_qsnet_sim::{BUILTIN_NAMES, Load, Machine, Profile, ProfileError};
+use storm_qsnet_sim::{BUILTIN_NAMES, Fidelity, Load, Machine, Profile, ProfileError};
 use thiserror::Error;
 
 /// The machine of no particular kind: random delays, so that tests see as many
@@ -120,11 +120,25 @@ pub fn machine(
     nodes: u32,
     load: Load,
 ) -> Result<MachineConfig, ScenarioError> {
+    machine_simulated(name, seed, nodes, load, Fidelity::default())
+}
+
+/// The same with a network that is simulated so finely.
+///
+/// # Errors
+/// [`ScenarioError`]: there is none of that name, or it makes no sense.
+pub fn machine_simulated(
+    name: &str,
+    seed: u64,
+    nodes: u32,
+    load: Load,
+    fidelity: Fidelity,
+) -> Result<MachineConfig, ScenarioError> {
     if name == PLAIN {
         return Ok(plain(seed, nodes));
     }
     let machine = Machine::new(named(name)?, nodes)?;
-    profiled(seed, &machine.under(load))
+    profiled(seed, &machine.under(load).simulated(fidelity))
 }
 
 fn profiled(seed: u64, machine: &Machine) -> Result<MachineConfig, ScenarioError> {

@@ -61,6 +61,7 @@ fn nonsense_is_refused_and_the_key_is_named() {
         ("detection-ms", "0.0"),
         ("network-bandwidth-share", "0.0"),
         ("network-bandwidth-share", "1.5"),
+        ("processors", "4.5"),
         ("write-mib-s", "0.0"),
         ("noise-us", "20000.0"),
         ("fork-exec-ms", "inf"),

@@ -1,6 +1,7 @@
 //! The modelled node as the node manager sees it, with the faults that a test
 //! can inject.
 
+use super::daemon_time::DaemonTime;
 use super::disk::Disk;
 use super::process::{Events, Freezer, Process};
 use super::{Activity, HostAct, Model, ModelledSink, RankContext};
@@ -34,6 +35,7 @@ struct Inner<R: Runtime> {
     disk: Rc<Disk>,
     events: Rc<Events>,
     jobs: RefCell<BTreeMap<JobKey, Rc<Job<R>>>>,
+    daemon: Rc<DaemonTime>,
     tasks: TaskSet,
     left: Cell<bool>,
     stalled: Cell<bool>,
@@ -64,6 +66,7 @@ impl<R: Runtime> ModelledHost<R> {
             disk: Rc::new(disk),
             events: Rc::default(),
             jobs: RefCell::default(),
+            daemon: Rc::default(),
             tasks: TaskSet::default(),
             left: Cell::default(),
             stalled: Cell::default(),
@@ -249,9 +252,11 @@ impl<R: Runtime> Host for ModelledHost<R> {
             let spec = task.spec();
             let context = RankContext { job: key, rank, size: spec.procs, argv: &spec.argv };
             let script = (model.program)(&context);
+            // The daemon keeps to the last processor, where its cache is warm.
+            let shares = rank.0 - task.first.0 + 1 >= model.processors;
             let process = Rc::new(Process::new(
                 runtime.clone(),
-                model.clone(),
+                (model.clone(), shares.then(|| self.inner.daemon.clone())),
                 (key, rank, spec.procs),
                 script,
                 freezer.clone(),
@@ -268,6 +273,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
     async fn attend(&self) {
         let extra = (self.inner.model.extra)(Activity::Attend);
         if !extra.is_zero() {
+            self.inner.daemon.work(self.inner.runtime.now(), extra);
             self.inner.runtime.sleep(extra).await;
         }
     }

@@ -1,5 +1,6 @@
 //! One modelled process, and the job that stops and resumes it.
 
+use super::daemon_time::DaemonTime;
 use super::pipe::Pipe;
 use super::{Activity, Endpoint, HostAct, Model, Script, Step};
 use crate::bell::Bell;
@@ -59,6 +60,8 @@ impl Freezer {
 pub(super) struct Process<R> {
     pub(super) runtime: R,
     model: Rc<Model>,
+    /// The daemon's, where it shares the processor.
+    daemon: Option<Rc<DaemonTime>>,
     pub(super) job: JobKey,
     pub(super) rank: Rank,
     /// Ranks of the job.
@@ -71,8 +74,9 @@ pub(super) struct Process<R> {
     pub(super) stderr: Pipe,
     /// CPU time used, without what is being used now.
     cpu: Cell<Duration>,
-    /// Since when it has been using CPU time.
-    computing_since: Cell<Option<Instant>>,
+    /// Since when it has been using CPU time, and what the daemon had used then of the
+    /// same processor.
+    computing_since: Cell<Option<(Instant, Duration)>>,
     pub(super) ended: Cell<bool>,
     signals: RefCell<VecDeque<i32>>,
     signalled: Bell,
@@ -92,7 +96,7 @@ impl<R> std::fmt::Debug for Process<R> {
 impl<R: Runtime> Process<R> {
     pub(super) fn new(
         runtime: R,
-        model: Rc<Model>,
+        (model, daemon): (Rc<Model>, Option<Rc<DaemonTime>>),
         (job, rank, size): (JobKey, Rank, u32),
         script: Script,
         freezer: Rc<Freezer>,
@@ -101,6 +105,7 @@ impl<R: Runtime> Process<R> {
         Process {
             runtime,
             model,
+            daemon,
             job,
             rank,
             size,
@@ -122,9 +127,18 @@ impl<R: Runtime> Process<R> {
 
     /// CPU time used up to now.
     pub(super) fn cpu_time(&self) -> Duration {
-        let now = self.runtime.now();
-        let current = self.computing_since.get().map(|since| now - since);
+        let current = self.computing_since.get().map(|since| self.used_since(since));
         self.cpu.get() + current.unwrap_or_default()
+    }
+
+    /// CPU time since then if it has been computing: all but what the daemon took.
+    fn used_since(&self, (since, daemon): (Instant, Duration)) -> Duration {
+        let now = self.runtime.now();
+        (now - since).saturating_sub(self.daemon_until(now) - daemon)
+    }
+
+    fn daemon_until(&self, now: Instant) -> Duration {
+        self.daemon.as_ref().map_or(Duration::ZERO, |daemon| daemon.until(now))
     }
 
     pub(super) fn signal(&self, signal: i32) {
@@ -261,12 +275,13 @@ impl<R: Runtime> Process<R> {
     async fn use_cpu(&self, mut left: Duration) {
         while !left.is_zero() {
             self.freezer.resumed().await;
-            let begun = self.runtime.now();
+            let now = self.runtime.now();
+            let begun = (now, self.daemon_until(now));
             self.computing_since.set(Some(begun));
             let frozen = self.freezer.changed.until(|| self.freezer.frozen.get().then_some(()));
             // Either way the clock says how much was used.
             let _ = self.runtime.timeout(left, frozen).await;
-            let used = (self.runtime.now() - begun).min(left);
+            let used = self.used_since(begun).min(left);
             self.computing_since.set(None);
             self.cpu.set(self.cpu.get() + used);
             left -= used;

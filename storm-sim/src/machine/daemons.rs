@@ -112,6 +112,7 @@ impl Machine {
         Model {
             hostname: format!("n{}", node.0),
             pes: config.pes,
+            processors: config.hosts.processors(),
             prepare_time: Duration::ZERO,
             exec_time: Duration::ZERO,
             write_time_per_byte: Duration::ZERO,

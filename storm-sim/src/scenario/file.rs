@@ -6,7 +6,7 @@ use crate::{Application, JobRequest, MachineConfig};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
-use storm_qsnet_sim::Load;
+use storm_qsnet_sim::{Fidelity, Load};
 
 /// Bytes of a MiB.
 const MIB: u64 = 1 << 20;
@@ -47,6 +47,9 @@ pub struct MachineEntry {
     /// What burdens it beside its jobs (section 4.2.2).
     #[serde(default)]
     pub load: Load,
+    /// How finely its network is simulated.
+    #[serde(default)]
+    pub fidelity: Fidelity,
     /// Nodes.
     pub nodes: u32,
     /// Processing elements of each; those of the profile when left out.
@@ -203,7 +206,8 @@ impl Scenario {
         if entry.nodes == 0 {
             return Err(crate::MachineError::Nodes { nodes: 0 }.into());
         }
-        let base = profile::machine(&entry.profile, seed, entry.nodes, entry.load)?;
+        let MachineEntry { profile, nodes, load, fidelity, .. } = entry;
+        let base = profile::machine_simulated(profile, seed, *nodes, *load, *fidelity)?;
         Ok(MachineConfig {
             pes: entry.pes.unwrap_or(base.pes),
             sched: entry.sched.clone(),

@@ -20,6 +20,7 @@ impl Default for HostProfile {
             disk_read_mib_s: None,
             nic_buffers: None,
             write_mib_s: None,
+            processors: left_out("simulation.host.processors"),
             wake_us: left_out("simulation.host.wake-us"),
             noise_period_ms: left_out("simulation.host.noise-period-ms"),
             noise_us: left_out("simulation.host.noise-us"),
@@ -33,7 +34,8 @@ impl Default for HostProfile {
 impl Default for LoadProfile {
     fn default() -> LoadProfile {
         LoadProfile {
-            cpu_wait_ms: left_out("simulation.load.cpu-wait-ms"),
+            cpu_slice_ms: left_out("simulation.load.cpu-slice-ms"),
+            network_message_mib: left_out("simulation.load.network-message-mib"),
             network_bandwidth_share: left_out("simulation.load.network-bandwidth-share"),
             network_message_wait_ms: left_out("simulation.load.network-message-wait-ms"),
             network_conditional_wait_us: left_out("simulation.load.network-conditional-wait-us"),

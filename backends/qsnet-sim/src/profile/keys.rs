@@ -22,7 +22,7 @@ const fn key(
 }
 
 /// All of them, table by table.
-pub const SIMULATION_KEYS: [ProfileKey; 20] = [
+pub const SIMULATION_KEYS: [ProfileKey; 22] = [
     key(
         "simulation.wire.put-start-us",
         "us",
@@ -64,6 +64,13 @@ pub const SIMULATION_KEYS: [ProfileKey; 20] = [
         "writing a chunk at a receiver, where host.write-mib-s is left out",
         RATE,
         Absent::Means("host.write-mib-s; without that too, writing is free"),
+    ),
+    key(
+        "simulation.host.processors",
+        "processors",
+        "of a node: what ranks leave of them is the daemons'",
+        KeyRange::whole(1.0, 4096.0),
+        Absent::Value(8.0),
     ),
     key(
         "simulation.host.wake-us",
@@ -136,23 +143,30 @@ pub const SIMULATION_KEYS: [ProfileKey; 20] = [
         NO_BUFFERS,
     ),
     key(
-        "simulation.load.cpu-wait-ms",
+        "simulation.load.cpu-slice-ms",
         "ms",
-        "under CPU load a daemon that is woken waits up to so long, drawn evenly",
+        "longest that a process that computes keeps a processor while others want it",
         MS,
         Absent::Value(3.0),
     ),
     key(
+        "simulation.load.network-message-mib",
+        "MiB",
+        "a message of the program that loads a network with multicast",
+        KeyRange::between(0.0, 1024.0),
+        Absent::Value(1.0),
+    ),
+    key(
         "simulation.load.network-bandwidth-share",
         "parts of 1",
-        "under network load a multicast gets this share of its bandwidth",
+        "under network load a tree of messages gets this share of its bandwidth",
         KeyRange::between(0.001, 1.0),
         Absent::Value(0.5),
     ),
     key(
         "simulation.load.network-message-wait-ms",
         "ms",
-        "under network load the mean wait of a message to one node (exponential)",
+        "under network load the mean wait of a message of a tree (exponential)",
         MS,
         Absent::Value(0.0),
     ),

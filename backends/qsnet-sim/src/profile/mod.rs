@@ -74,6 +74,8 @@ pub struct HostProfile {
     /// Writing a chunk at a receiver, in MiB/s, where the analytic model has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_mib_s: Option<Sourced>,
+    /// Processors: what ranks leave of them is the daemons'.
+    pub processors: Sourced,
     /// From a signal until the daemon that waits for it runs, in us.
     pub wake_us: Sourced,
     /// Mean time between two interruptions by the operating system, in ms; 0 for
@@ -108,14 +110,16 @@ pub struct NicBuffers {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LoadProfile {
-    /// Under CPU load a daemon that is woken waits up to so long for a
-    /// processor, drawn evenly, in ms.
-    pub cpu_wait_ms: Sourced,
-    /// Under network load a multicast gets this share of its bandwidth, from 0
+    /// Longest that the system lets a process that computes have a processor while
+    /// others want it, in ms.
+    pub cpu_slice_ms: Sourced,
+    /// Length of a message of the program that loads a network with multicast, in MiB.
+    pub network_message_mib: Sourced,
+    /// Under network load a tree of messages gets this share of its bandwidth, from 0
     /// (not included) to 1.
     pub network_bandwidth_share: Sourced,
-    /// Under network load a message to one node waits so long on average
-    /// (exponentially distributed), in ms.
+    /// Under network load a message of a tree waits so long on average (exponentially
+    /// distributed), in ms.
     pub network_message_wait_ms: Sourced,
     /// Under network load a COMPARE-AND-WRITE waits so long on average
     /// (exponentially distributed), in us.
@@ -174,12 +178,14 @@ impl Profile {
         let mut values = vec![
             ("simulation.wire.put-start-us", &wire.put_start_us),
             ("simulation.wire.detection-ms", &wire.detection_ms),
+            ("simulation.host.processors", &host.processors),
             ("simulation.host.wake-us", &host.wake_us),
             ("simulation.host.noise-period-ms", &host.noise_period_ms),
             ("simulation.host.noise-us", &host.noise_us),
             ("simulation.host.exec-skew-ms", &host.exec_skew_ms),
             ("simulation.host.exit-ms", &host.exit_ms),
-            ("simulation.load.cpu-wait-ms", &load.cpu_wait_ms),
+            ("simulation.load.cpu-slice-ms", &load.cpu_slice_ms),
+            ("simulation.load.network-message-mib", &load.network_message_mib),
             ("simulation.load.network-bandwidth-share", &load.network_bandwidth_share),
             ("simulation.load.network-message-wait-ms", &load.network_message_wait_ms),
             ("simulation.load.network-conditional-wait-us", &load.network_conditional_wait_us),
