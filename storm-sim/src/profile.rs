@@ -43,7 +43,10 @@ pub fn machine(
     load: Load,
 ) -> Result<MachineConfig, ScenarioError> {
     if name == PLAIN {
-        return Ok(plain(seed, nodes));
+        return match load {
+            Load::NONE => Ok(plain(seed, nodes)),
+            _ => Err(ScenarioError::NoLoad { profile: PLAIN }),
+        };
     }
     let profile = if BUILTIN_NAMES.contains(&name) {
         Profile::builtin(name)
@@ -102,6 +105,7 @@ fn plain(seed: u64, nodes: u32) -> MachineConfig {
         }),
         checks: true,
         traces: false,
+        defect: None,
     }
 }
 
