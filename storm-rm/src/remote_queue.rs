@@ -9,19 +9,30 @@
 //! - Algorithm 3 released a slot before its content was read; here an item is
 //!   looked at ([`Reader::dequeue`]), used, and then released
 //!   ([`Reader::release`]).
+//! - Where all operations have one order, a question travels behind the items
+//!   that were sent before it: asked only when there is no space left, it would
+//!   let the line run empty each time. A master therefore asks about older items
+//!   while newer ones are under way.
 //! - Items may go to different subsets of the slaves: each carries its sequence
 //!   number, a slave releases in order the items that were sent to it, and before
 //!   a slot is reused the set that held it is asked, not the next one.
 
 use crate::poll::Backoff;
 use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::fmt;
 use storm_primitives::{
     CompareAndWrite, EventId, GlobalAddr, LayoutBuilder, NodeSet, PrimitiveError, Primitives,
     Region, Relation, Var, Xfer,
 };
 use thiserror::Error;
+
+/// A master asks ahead this often per round of its slots, each time about the items
+/// that have had that part of a round to be released.
+const QUESTIONS_PER_ROUND: u32 = 4;
 
 /// Bytes before an item: its sequence number and its length.
 const HEADER_BYTES: u64 = 16;
@@ -63,6 +74,11 @@ impl QueuePlan {
     /// Number of slots.
     pub fn slots(&self) -> u32 {
         self.slots
+    }
+
+    /// Items between two questions that are asked ahead.
+    fn questions_apart(&self) -> u64 {
+        u64::from(self.slots / QUESTIONS_PER_ROUND).max(1)
     }
 
     fn slot_addr(&self, sequence: Sequence) -> GlobalAddr {
@@ -118,12 +134,32 @@ pub struct Writer<P> {
     /// The sets of the items that may not have been released, the oldest first;
     /// the last one is of item `next - 1`.
     outstanding: VecDeque<NodeSet>,
+    /// Asked ahead of need, the oldest first.
+    asked: VecDeque<Asked>,
+}
+
+/// A question that is under way: have all items before this one been released?
+struct Asked {
+    before: Sequence,
+    answer: LocalBoxFuture<'static, Result<bool, PrimitiveError>>,
+}
+
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asked").field("before", &self.before).finish_non_exhaustive()
+    }
 }
 
 impl<P: Primitives> Writer<P> {
     /// The master's end of a queue whose slaves have seen no item yet.
     pub fn new(primitives: P, plan: &QueuePlan) -> Writer<P> {
-        Writer { primitives, plan: plan.clone(), next: Sequence(0), outstanding: VecDeque::new() }
+        Writer {
+            primitives,
+            plan: plan.clone(),
+            next: Sequence(0),
+            outstanding: VecDeque::new(),
+            asked: VecDeque::new(),
+        }
     }
 
     /// ENQUEUE (Algorithm 2): waits for space, then multicasts `data` to `set`
@@ -157,6 +193,7 @@ impl<P: Primitives> Writer<P> {
         });
         self.next.0 += 1;
         self.outstanding.push_back(set.clone());
+        self.ask_ahead();
         Ok(sequence)
     }
 
@@ -182,8 +219,7 @@ impl<P: Primitives> Writer<P> {
     /// The transfer of `sequence` failed: it reached nobody, so nobody will
     /// release it.
     pub fn forget(&mut self, sequence: Sequence) {
-        let oldest = self.next.0 - self.outstanding.len() as u64;
-        if let Some(index) = sequence.0.checked_sub(oldest)
+        if let Some(index) = sequence.0.checked_sub(self.oldest().0)
             && let Some(set) = self.outstanding.get_mut(index as usize)
         {
             *set = NodeSet::new();
@@ -198,18 +234,72 @@ impl<P: Primitives> Writer<P> {
         }
     }
 
+    /// The oldest item that may not have been released.
+    fn oldest(&self) -> Sequence {
+        Sequence(self.next.0 - self.outstanding.len() as u64)
+    }
+
+    /// Puts the next question while there still is space, behind an item that was
+    /// just sent; takes the answers that have come.
+    fn ask_ahead(&mut self) {
+        while let Some(mut asked) = self.asked.pop_front() {
+            match (&mut asked.answer).now_or_never() {
+                // What failed is asked again, and reported, when the space is needed.
+                Some(answer) => drop(self.answered(asked.before, answer)),
+                None => {
+                    self.asked.push_front(asked);
+                    break;
+                }
+            }
+        }
+        let fresh = self.plan.questions_apart();
+        let ripe = (self.outstanding.len() as u64).saturating_sub(fresh) as usize;
+        if !self.next.0.is_multiple_of(fresh) || ripe == 0 {
+            return;
+        }
+        // One comparison can only be about what all of the set had.
+        let set = self.outstanding[ripe - 1].clone();
+        if self.outstanding.range(..ripe).all(|older| older.is_subset(&set)) {
+            let before = Sequence(self.next.0 - fresh);
+            let question = self.question(set, before);
+            let mut answer = self.primitives.compare_and_write(question).boxed_local();
+            // It takes its place in the order when first polled.
+            match (&mut answer).now_or_never() {
+                None => self.asked.push_back(Asked { before, answer }),
+                Some(at_once) => drop(self.answered(before, at_once)),
+            }
+        }
+    }
+
     /// AWAIT-SPACE (Algorithm 1): returns when a slot is free on all nodes that
     /// last used it. Dead nodes use nothing.
     async fn await_space(&mut self) -> Result<(), PrimitiveError> {
         let mut backoff = Backoff::new();
         while self.outstanding.len() >= self.plan.slots as usize {
-            if self.all_released().await? {
+            if let Some(asked) = self.asked.front_mut() {
+                let (before, answer) = (asked.before, asked.answer.as_mut().await);
+                self.asked.pop_front();
+                self.answered(before, answer)?;
+            } else if self.all_released().await? {
                 self.outstanding.clear();
             } else if self.oldest_released().await? {
                 self.outstanding.pop_front();
             } else {
                 backoff.pause(self.primitives.runtime()).await;
             }
+        }
+        Ok(())
+    }
+
+    /// Takes the answer to whether all items before this one were released.
+    fn answered(
+        &mut self,
+        before: Sequence,
+        answer: Result<bool, PrimitiveError>,
+    ) -> Result<(), PrimitiveError> {
+        if self.released(answer)? {
+            let count = before.0.saturating_sub(self.oldest().0) as usize;
+            self.outstanding.drain(..count.min(self.outstanding.len()));
         }
         Ok(())
     }
@@ -228,8 +318,7 @@ impl<P: Primitives> Writer<P> {
     /// The paper's question: `enqueued - length < dequeued` on every node.
     async fn oldest_released(&mut self) -> Result<bool, PrimitiveError> {
         let Some(set) = self.outstanding.front().cloned() else { return Ok(true) };
-        let after_oldest = self.next.0 - self.outstanding.len() as u64 + 1;
-        self.has_released(set, Sequence(after_oldest)).await
+        self.has_released(set, Sequence(self.oldest().0 + 1)).await
     }
 
     async fn has_released(
@@ -237,9 +326,17 @@ impl<P: Primitives> Writer<P> {
         set: NodeSet,
         before: Sequence,
     ) -> Result<bool, PrimitiveError> {
-        let question =
-            CompareAndWrite::new(set, self.plan.dequeued, Relation::GreaterOrEqual, before.0);
-        match self.primitives.compare_and_write(question).await {
+        let answer = self.primitives.compare_and_write(self.question(set, before)).await;
+        self.released(answer)
+    }
+
+    fn question(&self, set: NodeSet, before: Sequence) -> CompareAndWrite {
+        CompareAndWrite::new(set, self.plan.dequeued, Relation::GreaterOrEqual, before.0)
+    }
+
+    /// An answer about a set with dead nodes is none, but tells of them.
+    fn released(&mut self, answer: Result<bool, PrimitiveError>) -> Result<bool, PrimitiveError> {
+        match answer {
             Err(PrimitiveError::NodesDead { nodes }) => {
                 self.nodes_died(&nodes);
                 Ok(false)
