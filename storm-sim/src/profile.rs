@@ -135,7 +135,10 @@ pub fn machine_simulated(
     fidelity: Fidelity,
 ) -> Result<MachineConfig, ScenarioError> {
     if name == PLAIN {
-        return Ok(plain(seed, nodes));
+        return match load {
+            Load::NONE => Ok(plain(seed, nodes)),
+            _ => Err(ScenarioError::NoLoad { profile: PLAIN }),
+        };
     }
     let machine = Machine::new(named(name)?, nodes)?;
     profiled(seed, &machine.under(load).simulated(fidelity))
@@ -184,6 +187,7 @@ fn plain(seed: u64, nodes: u32) -> MachineConfig {
         }),
         checks: true,
         traces: false,
+        defect: None,
     }
 }
 

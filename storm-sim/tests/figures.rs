@@ -1,7 +1,6 @@
 //! The paper's experiments on the simulated machine, within the bounds that are
 //! claimed for them. Larger machines than here: `--example scale`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 use storm_qsnet_sim::Load;
 use storm_sim::Application;
@@ -15,26 +14,20 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// `t_launch_es40_ms` of the expected curve; `None` where the files are not there.
-fn expected_launch_ms(nodes: u32) -> Option<f64> {
-    let shared = std::env::var("STORM_SHARED").map_or_else(
-        |_| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared")),
-        PathBuf::from,
-    );
-    let text = std::fs::read_to_string(shared.join("expected/fig8.csv")).ok()?;
-    let mut lines = text.lines();
-    let column = lines.next()?.split(',').position(|name| name == "t_launch_es40_ms")?;
-    let row = lines.find(|line| line.split(',').next() == Some(&nodes.to_string()))?;
-    row.split(',').nth(column)?.parse().ok()
+/// `t_launch_es40_ms` of the expected curve for a number of nodes.
+fn expected_launch_ms(text: &str, nodes: u32) -> f64 {
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let header = lines.next().expect("a header");
+    let column = header.iter().position(|name| *name == "t_launch_es40_ms").expect("the column");
+    let row = lines.find(|cells| cells[0] == nodes.to_string());
+    row.unwrap_or_else(|| panic!("no row of {nodes} nodes"))[column].parse().expect("a number")
 }
 
 #[test]
 fn a_simulated_launch_is_within_5_percent_of_fig_8() {
+    let Some(text) = storm_reference::read("expected/fig8.csv") else { return };
     for nodes in SIZES {
-        let Some(expected) = expected_launch_ms(nodes) else {
-            println!("SKIPPED: no expected/fig8.csv in STORM_SHARED");
-            return;
-        };
+        let expected = expected_launch_ms(&text, nodes);
         let total = ms(launch(&LaunchSetup::of_paper(nodes)).expect("a launch").total);
         let error = total / expected - 1.0;
         assert!(error.abs() <= 0.05, "{nodes} nodes: {total:.1} ms, expected {expected:.1}");

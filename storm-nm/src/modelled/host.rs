@@ -39,6 +39,8 @@ struct Inner<R: Runtime> {
     tasks: TaskSet,
     left: Cell<bool>,
     stalled: Cell<bool>,
+    /// Hundredths of its time that a computation takes.
+    percent: Cell<u32>,
 }
 
 #[derive(Debug)]
@@ -70,6 +72,7 @@ impl<R: Runtime> ModelledHost<R> {
             tasks: TaskSet::default(),
             left: Cell::default(),
             stalled: Cell::default(),
+            percent: Cell::new(100),
         };
         ModelledHost { inner: Rc::new(inner) }
     }
@@ -88,6 +91,13 @@ impl<R: Runtime> ModelledHost<R> {
     /// longer.
     pub fn stall_starts(&self, stalled: bool) {
         self.inner.stalled.set(stalled);
+    }
+
+    /// From now on processes take so many hundredths of their time to start and to
+    /// compute: 300 is three times slower, 100 is as fast as ever.
+    pub fn slow_processors(&self, percent: u32) {
+        self.inner.percent.set(percent.max(1));
+        self.inner.jobs.borrow().values().for_each(|job| job.freezer.slow(percent.max(1)));
     }
 
     /// The keeper of the processes dies, and they with it.
@@ -234,10 +244,13 @@ impl<R: Runtime> Host for ModelledHost<R> {
         self.inner.runtime.sleep(self.inner.model.prepare_time).await;
         match self.missing_file(task) {
             None => Ok(()),
-            Some(name) => Err(LaunchRefused {
-                reason: format!("the content of {name} is not in the cache"),
-                exit_code: LaunchRefused::NOT_FOUND,
-            }),
+            Some(name) => {
+                self.observe(HostAct::Refuse(task.key()));
+                Err(LaunchRefused {
+                    reason: format!("the content of {name} is not in the cache"),
+                    exit_code: LaunchRefused::NOT_FOUND,
+                })
+            }
         }
     }
 
@@ -245,8 +258,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
         let Inner { runtime, model, events, jobs, tasks, .. } = &*self.inner;
         let key = task.key();
         self.observe(HostAct::Launch { job: key, ranks: task.count, stopped });
-        let freezer = Rc::new(Freezer::default());
-        freezer.set(stopped);
+        let freezer = Rc::new(Freezer::new(stopped, self.inner.percent.get()));
         let mut processes = BTreeMap::new();
         for rank in task.ranks() {
             let spec = task.spec();

@@ -20,6 +20,11 @@ use storm_rm::message::{ExitStatus, RankExit, Stream};
 /// Most bytes moved at once by a process that copies.
 const COPY_BYTES: usize = 4096;
 const SIGKILL: i32 = 9;
+/// Hundredths of a whole.
+const WHOLE_PERCENT: u32 = 100;
+/// What a computation takes at most, however slow its node: longer than any
+/// simulation, and the clock's arithmetic has room for it.
+const LONGEST: Duration = Duration::from_secs(1 << 33);
 
 /// Where the news of all processes go.
 #[derive(Debug, Default)]
@@ -39,17 +44,35 @@ impl Events {
     }
 }
 
-/// Stops and resumes all processes of a job.
-#[derive(Debug, Default)]
+/// Stops and resumes all processes of a job, and says how fast they are.
+#[derive(Debug)]
 pub(super) struct Freezer {
-    pub(super) frozen: Cell<bool>,
+    frozen: Cell<bool>,
+    /// Hundredths of its time that a computation takes.
+    percent: Cell<u32>,
     changed: Bell,
 }
 
 impl Freezer {
+    pub(super) fn new(frozen: bool, percent: u32) -> Freezer {
+        let (frozen, percent) = (Cell::new(frozen), Cell::new(percent));
+        Freezer { frozen, percent, changed: Bell::default() }
+    }
+
     pub(super) fn set(&self, frozen: bool) {
         self.frozen.set(frozen);
         self.changed.ring();
+    }
+
+    pub(super) fn slow(&self, percent: u32) {
+        self.percent.set(percent);
+        self.changed.ring();
+    }
+
+    /// Waits until what runs at this pace is stopped, or runs at another.
+    async fn disturbed(&self, percent: u32) {
+        let sound = || !self.frozen.get() && self.percent.get() == percent;
+        self.changed.until(|| (!sound()).then_some(())).await;
     }
 
     async fn resumed(&self) {
@@ -271,20 +294,23 @@ impl<R: Runtime> Process<R> {
         self.replied.until(|| self.replies.borrow_mut().pop_front()).await
     }
 
-    /// Uses CPU time, which passes only while the job is not stopped.
+    /// Uses CPU time, which passes only while the job is not stopped; more of it
+    /// where the node is slow.
     async fn use_cpu(&self, mut left: Duration) {
         while !left.is_zero() {
             self.freezer.resumed().await;
+            let percent = self.freezer.percent.get();
+            let takes = at_pace(left, percent);
             let now = self.runtime.now();
             let begun = (now, self.daemon_until(now));
             self.computing_since.set(Some(begun));
-            let frozen = self.freezer.changed.until(|| self.freezer.frozen.get().then_some(()));
             // Either way the clock says how much was used.
-            let _ = self.runtime.timeout(left, frozen).await;
-            let used = self.used_since(begun).min(left);
+            let _ = self.runtime.timeout(takes, self.freezer.disturbed(percent)).await;
+            let used = self.used_since(begun).min(takes);
             self.computing_since.set(None);
             self.cpu.set(self.cpu.get() + used);
-            left -= used;
+            left =
+                if used == takes { Duration::ZERO } else { left - done(used, percent).min(left) };
         }
     }
 
@@ -306,4 +332,16 @@ impl<R: Runtime> Process<R> {
             }
         }
     }
+}
+
+/// What a computation of `time` takes at a pace.
+fn at_pace(time: Duration, percent: u32) -> Duration {
+    let ns = time.as_nanos() * u128::from(percent) / u128::from(WHOLE_PERCENT);
+    u64::try_from(ns).map_or(LONGEST, Duration::from_nanos).min(LONGEST)
+}
+
+/// What is done of a computation after `used` at a pace.
+fn done(used: Duration, percent: u32) -> Duration {
+    let ns = used.as_nanos() * u128::from(WHOLE_PERCENT) / u128::from(percent.max(1));
+    u64::try_from(ns).map_or(LONGEST, Duration::from_nanos)
 }

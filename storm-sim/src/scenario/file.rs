@@ -193,6 +193,7 @@ impl Scenario {
                 return Err(ScenarioError::JobTooLarge { name, procs, elements });
             }
         }
+        self.jobs.iter().try_for_each(|job| job.check_pairs(elements))?;
         self.faults.iter().try_for_each(|fault| fault.check(config.nodes))?;
         self.random_faults.iter().try_for_each(RandomFaults::check)
     }
@@ -245,6 +246,22 @@ impl Scenario {
         }
         arrivals.sort_by_key(|arrival| arrival.at);
         arrivals
+    }
+}
+
+impl JobEntry {
+    /// A rank without a partner would do nothing and look like one that did.
+    fn check_pairs(&self, elements: u64) -> Result<(), ScenarioError> {
+        let procs = self.procs.map_or(elements, u64::from);
+        match self.application {
+            Application::PingPong { .. } if !procs.is_multiple_of(2) => {
+                Err(ScenarioError::OddPingPong { name: self.name.clone(), procs })
+            }
+            Application::PingPong { .. }
+            | Application::Compute { .. }
+            | Application::Wavefront { .. }
+            | Application::BulkSynchronous { .. } => Ok(()),
+        }
     }
 }
 
