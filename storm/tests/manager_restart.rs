@@ -38,7 +38,7 @@ impl Cluster {
         let scratch = Scratch::make();
         let work = scratch.work().display().to_string();
         let config = format!(
-            "listen = \"127.0.0.1:{port}\"\nsocket = \"{work}/mm.sock\"\n\
+            "cluster = \"restart-{port}\"\nlisten = \"127.0.0.1:{port}\"\nsocket = \"{work}/mm.sock\"\n\
              state-dir = \"{work}/state\"\n[[nodes]]\nnames = \"n[1-{nodes}]\"\npes = 2\n"
         );
         fs::write(scratch.work().join("storm.toml"), config).expect("written");
@@ -75,8 +75,11 @@ impl Cluster {
 
     fn start_node(&self, node: u32) -> Child {
         let (port, work) = (self.port, self.scratch.work().display());
-        let words =
-            format!("nm --mm 127.0.0.1:{port} --name n{node} --pes 2 --work-dir {work}/n{node}");
+        // The cluster's name keeps the control groups of tests apart.
+        let words = format!(
+            "nm --mm 127.0.0.1:{port} --name n{node} --pes 2 --cluster restart-{port} \
+             --work-dir {work}/n{node}"
+        );
         self.daemon(&words, "nm.log")
     }
 
