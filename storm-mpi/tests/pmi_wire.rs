@@ -113,33 +113,31 @@ fn abort_has_no_answer_and_works_inside_a_barrier() {
 
 #[test]
 fn violations_are_typed() {
-    let mut server = server(&[0]);
-    let violation =
+    let refused =
         |server: &mut NodeServer, rank, line: &str| match &server.request(Rank(rank), line)[..] {
             [Output::Violation { error, .. }] => error.clone(),
             other => panic!("{other:?}"),
         };
+    let violation = |rank, line: &str| refused(&mut server(&[0]), rank, line);
+    assert_eq!(violation(9, "cmd=get_maxes"), RequestError::NotLocal { rank: Rank(9) });
     assert_eq!(
-        violation(&mut server, 9, "cmd=get_maxes"),
-        RequestError::NotLocal { rank: Rank(9) }
-    );
-    assert_eq!(
-        violation(&mut server, 0, "cmd=get kvsname=KVS"),
+        violation(0, "cmd=get kvsname=KVS"),
         WireError::MissingField { command: "get", field: "key" }.into()
     );
-    assert_eq!(violation(&mut server, 0, "hello"), WireError::MissingCommand.into());
+    assert_eq!(violation(0, "hello"), WireError::MissingCommand.into());
     let long = format!("cmd=put kvsname=KVS key={} value=1", "k".repeat(65));
     assert_eq!(
-        violation(&mut server, 0, &long),
+        violation(0, &long),
         WireError::FieldTooLong { field: "key", limit_bytes: 64 }.into()
     );
     assert_eq!(
-        violation(&mut server, 0, &"x".repeat(MAX_LINE_BYTES + 1)),
+        violation(0, &"x".repeat(MAX_LINE_BYTES + 1)),
         WireError::LineTooLong { bytes: MAX_LINE_BYTES + 1 }.into()
     );
+    let mut server = server(&[0]);
     server.request(Rank(0), "cmd=finalize");
     assert_eq!(
-        violation(&mut server, 0, "cmd=get_maxes"),
+        refused(&mut server, 0, "cmd=get_maxes"),
         RequestError::AfterFinalize { rank: Rank(0) }
     );
 }

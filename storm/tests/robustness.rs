@@ -71,6 +71,8 @@ fn what_cannot_be_executed_is_told_with_its_reason() {
     header.write_all(&E_MACHINE.1).expect("written");
     drop(header);
     ends(&run(&scratch, &[], &["./foreign"]), 126, &["cannot execute", "Exec format error"]);
+    executable(path("plain"), b"echo a script that names no interpreter\n");
+    ends(&run(&scratch, &[], &["./plain"]), 0, &[]);
     executable(path("script"), b"#!/no/such/interpreter\n");
     ends(&run(&scratch, &[], &["./script"]), 127, &["interpreter", "No such file"]);
     executable(path("empty"), b"");

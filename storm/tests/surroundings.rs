@@ -44,7 +44,7 @@ fn the_environment_that_is_asked_for_is_what_the_job_gets() {
         (Some("NONE"), "none none none 0"),
         (Some("HERE"), "mine none none 0"),
         (Some("HERE,NEW=1"), "mine none 1 0"),
-        (Some("ALL,NEW='a,b',OTHER="), "mine  a,b 0"),
+        (Some("ALL,NEW='a,b',OTHER="), "mine a,b 0"),
     ] {
         let options = export.map_or_else(Vec::new, |export| vec!["--export", export]);
         assert_eq!(lines(&scratch, &options, script)[0], expected, "{export:?}");

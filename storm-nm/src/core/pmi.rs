@@ -31,7 +31,9 @@ pub(super) fn pmi_actions(job: &mut LocalJob, outputs: Vec<Output>, actions: &mu
 pub(super) fn news_of_gone(job: &mut LocalJob, actions: &mut Vec<Action>) -> Option<String> {
     let gone = job.pmi.gone()?;
     if let Some(waiting) = job.pmi.waiting() {
-        return Some(format!("rank {gone} is gone and rank {waiting} waits for it in a PMI barrier"));
+        return Some(format!(
+            "rank {gone} is gone and rank {waiting} waits for it in a PMI barrier"
+        ));
     }
     let elsewhere = job.task.count < job.task.spec().procs;
     if elsewhere && !job.silent && !std::mem::replace(&mut job.left_told, true) {

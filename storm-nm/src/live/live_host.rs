@@ -4,8 +4,8 @@ mod events;
 mod host;
 
 use super::cache::{Cache, CacheError};
-use super::launch_plan::{credentials, job_files, launch_spec, program_path, rank_spec};
 use super::cores::Cores;
+use super::launch_plan::{credentials, job_files, launch_spec, program_path, rank_spec};
 use super::live_job::LiveJob;
 use super::pad_pool::PadPool;
 use super::rank_streams::RankStreams;

@@ -453,7 +453,8 @@ async fn hostile_pmi_clients_are_cut_off_and_no_other_job_suffers(cluster: Rc<Cl
     ];
     for (job, attack) in (1..).zip(hostile) {
         // Its answers, if any, and then the end of the connection.
-        let script = format!("trap '' PIPE; {attack} 2>/dev/null; cat <&$PMI_FD >/dev/null; echo cut");
+        let script =
+            format!("trap '' PIPE; {attack} 2>/dev/null; cat <&$PMI_FD >/dev/null; echo cut");
         cluster.launch(job, 1, RowSet::ALL, shell(&script)).await;
     }
     let last = hostile.len() as u64 + 1;

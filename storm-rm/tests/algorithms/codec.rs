@@ -12,9 +12,9 @@ use storm_rm::message::{
     ReceiveFile, Report, Stream, Strobe,
 };
 use storm_rm::{
-    Binding, Channel, ContentHash, Destination, FileSpec, Generation, InputSpec, JobId, JobIncarnation,
-    JobSlot, JobSpec, OsBytes, OutputSpec, Owner, PartitionId, Program, Rank, ResourceLimit, Row,
-    RowSet,
+    Binding, Channel, ContentHash, Destination, FileSpec, Generation, InputSpec, JobId,
+    JobIncarnation, JobSlot, JobSpec, OsBytes, OutputSpec, Owner, PartitionId, Program, Rank,
+    ResourceLimit, Row, RowSet,
 };
 
 fn os_bytes() -> impl Strategy<Value = OsBytes> {
@@ -252,8 +252,11 @@ fn report() -> impl Strategy<Value = Report> {
             Report::InputTaken { job, incarnation, taken_bytes }
         }),
         Just(Report::ProcessesLost),
-        (job(), run(), rank())
-            .prop_map(|(job, incarnation, rank)| Report::RankLeft { job, incarnation, rank }),
+        (job(), run(), rank()).prop_map(|(job, incarnation, rank)| Report::RankLeft {
+            job,
+            incarnation,
+            rank
+        }),
     ]
 }
 

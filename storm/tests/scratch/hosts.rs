@@ -52,7 +52,8 @@ impl Hosts {
     pub(crate) fn sent_bytes(&self, host: usize) -> u64 {
         // What comes out of the host comes in here.
         let counter = format!("/sys/class/net/{}/statistics/rx_bytes", self.port(host));
-        let text = fs::read_to_string(&counter).unwrap_or_else(|error| panic!("{counter}: {error}"));
+        let text =
+            fs::read_to_string(&counter).unwrap_or_else(|error| panic!("{counter}: {error}"));
         text.trim().parse().expect("a number")
     }
 
