@@ -91,6 +91,20 @@ fn what_cannot_be_executed_is_told_with_its_reason() {
 }
 
 #[test]
+fn a_barrier_that_a_rank_will_never_reach_ends_the_job() {
+    let scratch = cluster();
+    let script = "ask() { echo \"$1\" >&$PMI_FD; read -r answer <&$PMI_FD; }
+                  ask 'cmd=init pmi_version=1 pmi_subversion=1'
+                  test $STORM_RANK = 0 || exit 0
+                  ask cmd=barrier_in";
+    // On one node its manager sees it, on two the Machine Manager does.
+    for nodes in ["1", "2"] {
+        let done = run(&scratch, &["-n", "2", "-N", nodes], &["bash", "-c", script]);
+        ends(&done, 1, &["rank 1", "in a PMI barrier"]);
+    }
+}
+
+#[test]
 fn a_path_with_spaces_is_a_path() {
     let scratch = cluster();
     let directory = scratch.work().join("a directory");
