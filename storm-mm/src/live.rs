@@ -33,7 +33,10 @@ impl Contents for SpoolContents {
     type Source = SpooledFile;
 
     async fn open(&self, uid: u32, hash: &ContentHash) -> io::Result<SpooledFile> {
-        Ok(SpooledFile { file: Arc::new(self.spool.open(uid, hash)?), offset: 0 })
+        let file = self.spool.open(uid, hash)?;
+        // A file system that cannot say what it is reads like a disk.
+        let in_memory = rustix::fs::fstatfs(&file).is_ok_and(|fs| fs.f_type == TMPFS_MAGIC);
+        Ok(SpooledFile { file: Arc::new(file), offset: 0, in_memory })
     }
 
     async fn make_room(&self, needed: HashSet<(u32, ContentHash)>) -> io::Result<()> {
@@ -47,7 +50,12 @@ impl Contents for SpoolContents {
 pub struct SpooledFile {
     file: Arc<File>,
     offset: u64,
+    /// On tmpfs, which has all in memory and does not know RWF_NOWAIT.
+    in_memory: bool,
 }
+
+/// statfs(2).
+const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 
 impl SpooledFile {
     /// Reads what is in the page cache; how much that was. A helper thread would
@@ -55,8 +63,8 @@ impl SpooledFile {
     fn read_cached(&self, chunk: &mut [u8]) -> usize {
         let mut slices = [IoSliceMut::new(chunk)];
         // Where it is not supported, or nothing is cached, nothing was read.
-        rustix::io::preadv2(&self.file, &mut slices, self.offset, ReadWriteFlags::NOWAIT)
-            .unwrap_or(0)
+        let how = if self.in_memory { ReadWriteFlags::empty() } else { ReadWriteFlags::NOWAIT };
+        rustix::io::preadv2(&self.file, &mut slices, self.offset, how).unwrap_or(0)
     }
 }
 

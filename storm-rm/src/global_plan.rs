@@ -24,9 +24,10 @@ pub struct PlanConfig {
     pub report_bytes: u32,
     /// Files that can be transferred at once.
     pub channels: u32,
-    /// Chunks of a file under way: 2 in the paper (double buffering).
+    /// Chunks of a file under way. The paper has 2 (double buffering), on a network
+    /// whose conditionals overtake data; a tree needs more.
     pub chunk_slots: u32,
-    /// Bytes per chunk: 512 KiB in the paper.
+    /// Bytes per chunk; 512 KiB in the paper.
     pub chunk_bytes: u32,
 }
 
@@ -40,8 +41,8 @@ impl Default for PlanConfig {
             report_slots: 8,
             report_bytes: 16 * 1024,
             channels: 2,
-            chunk_slots: 2,
-            chunk_bytes: 512 * 1024,
+            chunk_slots: 8,
+            chunk_bytes: 128 * 1024,
         }
     }
 }

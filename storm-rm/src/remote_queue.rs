@@ -9,19 +9,30 @@
 //! - Algorithm 3 released a slot before its content was read; here an item is
 //!   looked at ([`Reader::dequeue`]), used, and then released
 //!   ([`Reader::release`]).
+//! - Where all operations have one order, a question travels behind the items
+//!   that were sent before it: asked only when there is no space left, it would
+//!   let the line run empty each time. A master therefore asks about older items
+//!   while newer ones are under way.
 //! - Items may go to different subsets of the slaves: each carries its sequence
 //!   number, a slave releases in order the items that were sent to it, and before
 //!   a slot is reused the set that held it is asked, not the next one.
 
-use crate::poll::Backoff;
+use crate::poll::await_condition;
 use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::fmt;
 use storm_primitives::{
     CompareAndWrite, EventId, GlobalAddr, LayoutBuilder, NodeSet, PrimitiveError, Primitives,
     Region, Relation, Var, Xfer,
 };
 use thiserror::Error;
+
+/// A master asks ahead this often per round of its slots, each time about the items
+/// that have had that part of a round to be released.
+const QUESTIONS_PER_ROUND: u32 = 4;
 
 /// Bytes before an item: its sequence number and its length.
 const HEADER_BYTES: u64 = 16;
@@ -63,6 +74,11 @@ impl QueuePlan {
     /// Number of slots.
     pub fn slots(&self) -> u32 {
         self.slots
+    }
+
+    /// Items between two questions that are asked ahead.
+    fn questions_apart(&self) -> u64 {
+        u64::from(self.slots / QUESTIONS_PER_ROUND).max(1)
     }
 
     fn slot_addr(&self, sequence: Sequence) -> GlobalAddr {
@@ -118,12 +134,32 @@ pub struct Writer<P> {
     /// The sets of the items that may not have been released, the oldest first;
     /// the last one is of item `next - 1`.
     outstanding: VecDeque<NodeSet>,
+    /// Asked ahead of need, the oldest first.
+    asked: VecDeque<Asked>,
+}
+
+/// A question that is under way: have all items before this one been released?
+struct Asked {
+    before: Sequence,
+    answer: LocalBoxFuture<'static, Result<bool, PrimitiveError>>,
+}
+
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asked").field("before", &self.before).finish_non_exhaustive()
+    }
 }
 
 impl<P: Primitives> Writer<P> {
     /// The master's end of a queue whose slaves have seen no item yet.
     pub fn new(primitives: P, plan: &QueuePlan) -> Writer<P> {
-        Writer { primitives, plan: plan.clone(), next: Sequence(0), outstanding: VecDeque::new() }
+        Writer {
+            primitives,
+            plan: plan.clone(),
+            next: Sequence(0),
+            outstanding: VecDeque::new(),
+            asked: VecDeque::new(),
+        }
     }
 
     /// ENQUEUE (Algorithm 2): waits for space, then multicasts `data` to `set`
@@ -157,6 +193,7 @@ impl<P: Primitives> Writer<P> {
         });
         self.next.0 += 1;
         self.outstanding.push_back(set.clone());
+        self.ask_ahead();
         Ok(sequence)
     }
 
@@ -182,8 +219,7 @@ impl<P: Primitives> Writer<P> {
     /// The transfer of `sequence` failed: it reached nobody, so nobody will
     /// release it.
     pub fn forget(&mut self, sequence: Sequence) {
-        let oldest = self.next.0 - self.outstanding.len() as u64;
-        if let Some(index) = sequence.0.checked_sub(oldest)
+        if let Some(index) = sequence.0.checked_sub(self.oldest().0)
             && let Some(set) = self.outstanding.get_mut(index as usize)
         {
             *set = NodeSet::new();
@@ -198,54 +234,90 @@ impl<P: Primitives> Writer<P> {
         }
     }
 
+    /// The oldest item that may not have been released.
+    fn oldest(&self) -> Sequence {
+        Sequence(self.next.0 - self.outstanding.len() as u64)
+    }
+
+    /// Puts the next question while there still is space, behind an item that was
+    /// just sent; takes the answers that have come.
+    fn ask_ahead(&mut self) {
+        while let Some(mut asked) = self.asked.pop_front() {
+            match (&mut asked.answer).now_or_never() {
+                // What failed is asked again, and reported, when the space is needed.
+                Some(answer) => drop(self.answered(asked.before, answer)),
+                None => {
+                    self.asked.push_front(asked);
+                    break;
+                }
+            }
+        }
+        let fresh = self.plan.questions_apart();
+        if !self.next.0.is_multiple_of(fresh) {
+            return;
+        }
+        let ripe = self.outstanding.len().saturating_sub(fresh as usize);
+        if let Some((before, question)) = self.question_about(ripe) {
+            let mut answer = self.primitives.compare_and_write(question).boxed_local();
+            // It takes its place in the order when first polled.
+            match (&mut answer).now_or_never() {
+                None => self.asked.push_back(Asked { before, answer }),
+                Some(at_once) => drop(self.answered(before, at_once)),
+            }
+        }
+    }
+
     /// AWAIT-SPACE (Algorithm 1): returns when a slot is free on all nodes that
     /// last used it. Dead nodes use nothing.
     async fn await_space(&mut self) -> Result<(), PrimitiveError> {
-        let mut backoff = Backoff::new();
         while self.outstanding.len() >= self.plan.slots as usize {
-            if self.all_released().await? {
-                self.outstanding.clear();
-            } else if self.oldest_released().await? {
-                self.outstanding.pop_front();
-            } else {
-                backoff.pause(self.primitives.runtime()).await;
+            if let Some(asked) = self.asked.front_mut() {
+                let (before, answer) = (asked.before, asked.answer.as_mut().await);
+                self.asked.pop_front();
+                self.answered(before, answer)?;
+                continue;
             }
+            // The slaves are behind: half of the slots at once saves questions.
+            let half = self.outstanding.len().div_ceil(2);
+            let about = self.question_about(half).or_else(|| self.question_about(1));
+            let Some((before, question)) = about else { return Ok(()) };
+            let released = await_condition(&self.primitives, &question).await;
+            self.answered(before, released.map(|()| true))?;
         }
         Ok(())
     }
 
-    /// One question for all slots at once, which saves most questions when the
-    /// slaves keep up. It can be put when the newest item went to everyone who
-    /// has an older one.
-    async fn all_released(&mut self) -> Result<bool, PrimitiveError> {
-        let Some(newest) = self.outstanding.back().cloned() else { return Ok(true) };
-        if !self.outstanding.iter().all(|set| set.is_subset(&newest)) {
-            return Ok(false);
+    /// The paper's question, `enqueued - length < dequeued` on every node, about the
+    /// oldest `count` items, all of which come before the sequence number. One
+    /// comparison can only be about what all of its set had.
+    fn question_about(&self, count: usize) -> Option<(Sequence, CompareAndWrite)> {
+        let set = self.outstanding.get(count.checked_sub(1)?)?;
+        if !self.outstanding.range(..count).all(|older| older.is_subset(set)) {
+            return None;
         }
-        self.has_released(newest, self.next).await
+        let before = Sequence(self.oldest().0 + count as u64);
+        let relation = Relation::GreaterOrEqual;
+        let question = CompareAndWrite::new(set.clone(), self.plan.dequeued, relation, before.0);
+        Some((before, question))
     }
 
-    /// The paper's question: `enqueued - length < dequeued` on every node.
-    async fn oldest_released(&mut self) -> Result<bool, PrimitiveError> {
-        let Some(set) = self.outstanding.front().cloned() else { return Ok(true) };
-        let after_oldest = self.next.0 - self.outstanding.len() as u64 + 1;
-        self.has_released(set, Sequence(after_oldest)).await
-    }
-
-    async fn has_released(
+    /// Takes the answer to whether all items before this one were released. One
+    /// about a set with dead nodes is none, but tells of them.
+    fn answered(
         &mut self,
-        set: NodeSet,
         before: Sequence,
-    ) -> Result<bool, PrimitiveError> {
-        let question =
-            CompareAndWrite::new(set, self.plan.dequeued, Relation::GreaterOrEqual, before.0);
-        match self.primitives.compare_and_write(question).await {
-            Err(PrimitiveError::NodesDead { nodes }) => {
-                self.nodes_died(&nodes);
-                Ok(false)
+        answer: Result<bool, PrimitiveError>,
+    ) -> Result<(), PrimitiveError> {
+        match answer {
+            Err(PrimitiveError::NodesDead { nodes }) => self.nodes_died(&nodes),
+            Err(error) => return Err(error),
+            Ok(false) => {}
+            Ok(true) => {
+                let count = before.0.saturating_sub(self.oldest().0) as usize;
+                self.outstanding.drain(..count.min(self.outstanding.len()));
             }
-            answer => answer,
         }
+        Ok(())
     }
 }
 

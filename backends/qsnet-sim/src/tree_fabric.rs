@@ -104,12 +104,13 @@ impl TreeFabric {
         let fed = time_at(self.source_mib_s, bytes);
         let climb = self.depth_of(operation.initiator);
         let way_up = if climb == 0 {
-            *links = start + self.sending(bytes).max(fed);
-            Duration::ZERO
+            let sending = self.sending(bytes);
+            *links = start + sending.max(fed);
+            fed.saturating_sub(sending)
         } else {
             let wire = time_at(Some(self.link_mib_s), bytes);
             *links = start + wire.max(fed) + self.overhead;
-            (self.hop + wire) * climb
+            (self.hop + wire) * climb + fed.saturating_sub(wire)
         };
         start - operation.now + way_up + exponential(self.message_wait, random)
     }

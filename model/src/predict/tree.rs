@@ -10,6 +10,10 @@ use crate::equations::eq1_launch_ms;
 use crate::profile::bandwidth;
 use crate::{FanOut, Limit, Mib, Profile, Sourced, Tree, tree_depth};
 
+/// How often the master asks for free slots, per round of them
+/// (`docs/decisions/0002-remote-queue.md`).
+const QUESTIONS_PER_ROUND: f64 = 4.0;
+
 /// What one chunk costs, in ms.
 struct ChunkTimes {
     read: f64,
@@ -18,7 +22,7 @@ struct ChunkTimes {
     /// The part of it that does not depend on the length.
     messages: f64,
     write: f64,
-    /// Until a slot is free again.
+    /// Until the master knows that all nodes have it.
     round: f64,
 }
 
@@ -95,7 +99,7 @@ impl ChunkTimes {
             forward,
             messages,
             write,
-            round: levels * forward + write + conditional_ms,
+            round: levels * forward + conditional_ms,
         }
     }
 
@@ -106,7 +110,11 @@ impl ChunkTimes {
         } else {
             Limit::Bandwidth
         };
-        let slots = self.round / profile.protocol.chunk_slots.value;
+        // The master asks four times per round of its slots, behind chunks that go
+        // out one after the other, and never about the newest of them.
+        let all = profile.protocol.chunk_slots.value;
+        let fresh = (all / QUESTIONS_PER_ROUND).floor().max(1.0);
+        let slots = (self.round + (fresh - 1.0) * self.forward) / (all - fresh).max(1.0);
         let others = [(Limit::Read, self.read), (Limit::Write, self.write), (Limit::Slots, slots)];
         others.into_iter().fold((send, self.forward), |slowest, stage| {
             if stage.1 > slowest.1 { stage } else { slowest }

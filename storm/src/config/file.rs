@@ -89,9 +89,9 @@ pub(crate) struct PartitionEntry {
 pub(crate) struct NetworkConfig {
     /// Children of each node in the tree.
     pub(crate) fan_out: u32,
-    /// Bytes per chunk of a file: 512 KiB in the paper (section 3.3).
+    /// Bytes per chunk of a file; 512 KiB in the paper (section 3.3), with two slots.
     pub(crate) chunk_bytes: u32,
-    /// Chunks of a file under way: 2 in the paper.
+    /// Chunks of a file under way: what fills a tree (`docs/decisions/0002`).
     pub(crate) chunk_slots: u32,
     /// Files transferred at once.
     pub(crate) channels: u32,
@@ -105,8 +105,8 @@ impl Default for NetworkConfig {
     fn default() -> NetworkConfig {
         NetworkConfig {
             fan_out: 4,
-            chunk_bytes: 512 << 10,
-            chunk_slots: 2,
+            chunk_bytes: 128 << 10,
+            chunk_slots: 8,
             channels: 2,
             job_slots: 4096,
             heartbeat_bytes: 256 << 10,

@@ -1,0 +1,46 @@
+//! The analytic model and the simulated machine are made from one profile: on
+//! trees of messages, where every daemon and every question is simulated, they
+//! tell the same launch times.
+
+use std::time::Duration;
+use storm_model::{Mib, NodeCount, Question, builtin, predict};
+use storm_sim::figures::{LaunchSetup, launch};
+
+/// Of the program: that of the paper.
+const BINARY_BYTES: u64 = 12 << 20;
+/// What only the machine has: noise, wake-ups, pauses between questions.
+const TOLERANCE: f64 = 0.12;
+
+fn predicted_ms(profile: &str, nodes: u32) -> f64 {
+    let profile = builtin(profile).expect("a profile");
+    let nodes = NodeCount::new(nodes.into()).expect("nodes");
+    let size = Mib::from_bytes(BINARY_BYTES);
+    let question = Question { processes_per_node: 4, size, ..Question::of(nodes) };
+    predict(&profile, &question).expect("a prediction").launch.total_ms
+}
+
+fn simulated_ms(profile: &str, nodes: u32) -> f64 {
+    let setup = LaunchSetup {
+        profile: profile.to_owned(),
+        // The manager of these networks acts at once while no row is shared.
+        act_every: Duration::from_micros(10),
+        ..LaunchSetup::of_paper(nodes)
+    };
+    launch(&setup).expect("a launch").total.as_secs_f64() * 1e3
+}
+
+#[test]
+fn a_launch_over_a_tree_takes_what_the_model_says() {
+    for profile in ["gigabit-ethernet", "infiniband", "ethernet-100g"] {
+        for nodes in [1, 4, 16, 64, 256] {
+            let (predicted, simulated) =
+                (predicted_ms(profile, nodes), simulated_ms(profile, nodes));
+            let error = simulated / predicted - 1.0;
+            println!("{profile}, {nodes} nodes: {simulated:.2} ms, model {predicted:.2} ms");
+            assert!(
+                error.abs() <= TOLERANCE,
+                "{profile}, {nodes} nodes: simulated {simulated:.2} ms, predicted {predicted:.2} ms"
+            );
+        }
+    }
+}
