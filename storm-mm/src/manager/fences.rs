@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use storm_primitives::{NodeId, NodeSet};
+use storm_rm::Rank;
 
 /// The fence under way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fences {
     done: u64,
     arrived: BTreeMap<NodeId, Vec<(String, String)>>,
+    /// A rank that will be in no fence any more.
+    left: Option<Rank>,
 }
 
 impl Fences {
@@ -31,6 +34,16 @@ impl Fences {
         self.done = sequence;
         Some(std::mem::take(&mut self.arrived).into_values().flatten().collect())
     }
+
+    /// A rank has ended without having finalized.
+    pub(super) fn left(&mut self, rank: Rank) {
+        self.left.get_or_insert(rank);
+    }
+
+    /// The rank that nodes wait for in vain, if they do.
+    pub(super) fn missing(&self) -> Option<Rank> {
+        self.left.filter(|_| !self.arrived.is_empty())
+    }
 }
 
 #[cfg(test)]
@@ -51,5 +64,15 @@ mod tests {
         assert_eq!(fences.arrived(1, NodeId(1), put("a"), &nodes), None);
         assert_eq!(fences.arrived(2, NodeId(1), vec![], &nodes), None);
         assert_eq!(fences.arrived(2, NodeId(2), vec![], &nodes), Some(vec![]));
+    }
+
+    #[test]
+    fn a_rank_that_left_is_missed_by_those_who_wait_and_by_nobody_else() {
+        let nodes = NodeSet::compute(2);
+        let mut fences = Fences::default();
+        fences.left(Rank(3));
+        assert_eq!(fences.missing(), None);
+        assert_eq!(fences.arrived(1, NodeId(1), vec![], &nodes), None);
+        assert_eq!(fences.missing(), Some(Rank(3)));
     }
 }

@@ -60,6 +60,8 @@ pub(super) struct LocalJob {
     pub(super) pmi: NodeServer,
     /// Fences begun so far.
     pub(super) fences: u64,
+    /// That a rank is gone that others may wait for has been reported.
+    pub(super) left_told: bool,
 }
 
 /// [`Stream`] with an order.
@@ -92,6 +94,7 @@ impl LocalJob {
             open_streams: BTreeSet::new(),
             pmi: NodeServer::new(task.pmi_config()),
             fences: 0,
+            left_told: false,
             task,
         }
     }

@@ -5,6 +5,7 @@
 
 mod cluster_options;
 mod daemon_options;
+mod export_argument;
 mod job_options;
 mod list_options;
 mod model_options;
@@ -13,7 +14,8 @@ mod sim_options;
 
 pub(crate) use cluster_options::{ClusterOptions, EmbeddedOptions, UpOptions};
 pub(crate) use daemon_options::{MmOptions, NmOptions};
-pub(crate) use job_options::{BcastArgument, InputArgument, JobOptions};
+pub(crate) use export_argument::ExportArgument;
+pub(crate) use job_options::{BcastArgument, BindArgument, InputArgument, JobOptions};
 pub(crate) use list_options::{
     CancelOptions, HistOptions, JobArgument, NodesOptions, QueueOptions,
 };

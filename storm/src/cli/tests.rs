@@ -56,12 +56,14 @@ fn every_scripted_option_is_understood() {
     let options =
         job("storm run -n 4 -N 2 --sched fcfs --partition batch --nodes 8 --pes 2 --time 1:30 \
          --output o-%j --error e-%j --input all --no-bcast --bcast a.dat --bcast b:/tmp/c \
-         --name x --requeue --chdir /tmp --quantum 2ms --json ./a.out");
+         --name x --requeue --chdir /tmp --export NONE --bind core --quantum 2ms --json ./a.out");
     assert_eq!((options.procs, options.on_nodes), (Some(4), Some(2)));
     assert_eq!((options.embedded.nodes, options.embedded.pes), (Some(8), Some(2)));
     assert_eq!(options.time, Some(Duration::from_secs(90)));
     assert_eq!(options.embedded.quantum, Some(Duration::from_millis(2)));
     assert_eq!(options.input, Some(InputArgument::All));
+    assert_eq!(options.bind, Some(BindArgument::Core));
+    assert_eq!(options.export, ExportArgument::parse("NONE".into()).ok());
     assert!(options.no_bcast && options.requeue);
     let bcast = |file: &str, destination: Option<&str>| BcastArgument {
         file: PathBuf::from(file),
