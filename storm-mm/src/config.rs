@@ -26,6 +26,9 @@ pub struct CoreConfig {
     /// How long a launch may take, from LAUNCH-JOB until all ranks execute; the time
     /// in which the job's row is not active does not count.
     pub launch_timeout: Duration,
+    /// How long a restarted manager waits for the nodes of the jobs that were on the
+    /// machine; a node that is not back by then has lost its jobs.
+    pub recovery_timeout: Duration,
     /// Ended jobs kept in memory for `history`.
     pub history_limit: usize,
     /// Users who may cancel other users' jobs and shut the cluster down.
@@ -67,6 +70,10 @@ pub const DEFAULT_HISTORY_LIMIT: usize = 20_000;
 /// Default of [`CoreConfig::kill_grace`]: long enough for a checkpoint of a
 /// small program, short enough for a person who waits.
 pub const DEFAULT_KILL_GRACE: Duration = Duration::from_secs(2);
+
+/// Default of [`CoreConfig::recovery_timeout`]: a node that lives is back within a
+/// tenth of a second, one behind a switch that restarts too within ten.
+pub const DEFAULT_RECOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Default of [`CoreConfig::launch_timeout`]: a hundred times what a launch takes on an
 /// overrun node, and time to copy large files where the node's disk cannot link them.

@@ -4,12 +4,15 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use storm_mm::job::{EndCause, JobEvent, JobEventKind};
+use storm_mm::api::JobState;
+use storm_mm::job::{EndCause, JobEvent, JobEventKind, Outcome};
 use storm_mm::journal::{Entry, Journal, JournalError, RedbJournal};
 use storm_rm::JobId;
 
 /// Tells the writing process where the journal is.
 const PATH_VARIABLE: &str = "STORM_TEST_JOURNAL";
+/// Ended jobs that are kept.
+const RETAINED: usize = 10;
 /// Acknowledgements after which the writer is killed.
 const ACKNOWLEDGED: u64 = 40;
 
@@ -19,24 +22,31 @@ fn entry(number: u64) -> Entry {
     (JobId(number), JobEvent { at, kind: JobEventKind::Ending { cause } })
 }
 
+fn ended(number: u64) -> Entry {
+    let (job, mut event) = entry(number);
+    let outcome = Outcome { state: JobState::Completed, exit_code: 0, reason: None };
+    event.kind = JobEventKind::Ended { outcome, exits: Vec::new() };
+    (job, event)
+}
+
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
 fn reopen(path: &Path) -> Vec<Entry> {
-    RedbJournal::open(path).unwrap().1
+    RedbJournal::open(path, RETAINED).unwrap().1
 }
 
 #[test]
 fn a_new_journal_is_empty_and_a_reopened_one_has_everything_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
-    let (journal, before) = RedbJournal::open(&path).unwrap();
+    let (journal, before) = RedbJournal::open(&path, RETAINED).unwrap();
     assert_eq!(before, []);
     block_on(journal.append((0..3).map(entry).collect())).unwrap();
     block_on(journal.append(Vec::new())).unwrap();
     drop(journal);
-    let (journal, before) = RedbJournal::open(&path).unwrap();
+    let (journal, before) = RedbJournal::open(&path, RETAINED).unwrap();
     assert_eq!(before, (0..3).map(entry).collect::<Vec<_>>());
     block_on(journal.append((3..5).map(entry).collect())).unwrap();
     drop(journal);
@@ -47,10 +57,11 @@ fn a_new_journal_is_empty_and_a_reopened_one_has_everything_in_order() {
 fn appends_that_wait_together_are_written_in_the_order_in_which_they_were_issued() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
-    let (journal, _) = RedbJournal::open(&path).unwrap();
+    let (journal, _) = RedbJournal::open(&path, RETAINED).unwrap();
     let appends = (0..200).map(|number| journal.append(vec![entry(number)]));
     let done = block_on(futures_util::future::join_all(appends));
     assert!(done.iter().all(Result::is_ok));
+    assert!(journal.commits() < 200, "each was a commit of its own");
     drop(journal);
     assert_eq!(reopen(&path), (0..200).map(entry).collect::<Vec<_>>());
 }
@@ -59,8 +70,8 @@ fn appends_that_wait_together_are_written_in_the_order_in_which_they_were_issued
 fn a_second_manager_is_refused_and_told_why() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
-    let (journal, _) = RedbJournal::open(&path).unwrap();
-    let error = RedbJournal::open(&path).unwrap_err();
+    let (journal, _) = RedbJournal::open(&path, RETAINED).unwrap();
+    let error = RedbJournal::open(&path, RETAINED).unwrap_err();
     assert!(matches!(error, JournalError::InUse(_)), "{error:?}");
     assert!(error.to_string().contains("another Machine Manager"), "{error}");
     drop(journal);
@@ -72,8 +83,88 @@ fn a_file_that_is_no_journal_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
     std::fs::write(&path, b"a letter to a friend").unwrap();
-    assert!(matches!(RedbJournal::open(&path), Err(JournalError::Store(_))));
+    let refused = RedbJournal::open(&path, RETAINED).unwrap_err();
+    assert!(
+        matches!(refused, JournalError::Store(_) | JournalError::Damaged { .. }),
+        "{refused:?}"
+    );
     assert_eq!(std::fs::read(&path).unwrap(), b"a letter to a friend");
+}
+
+/// Jobs of the tests of room and damage.
+const JOBS: u64 = 700;
+
+/// Writes the lives of many jobs, all ended; a few at a time.
+fn write_lives(path: &Path) {
+    let (journal, _) = RedbJournal::open(path, RETAINED).unwrap();
+    for number in 0..JOBS {
+        block_on(journal.append(vec![entry(number), entry(number), ended(number)])).unwrap();
+    }
+}
+
+#[test]
+fn what_ended_long_ago_is_removed_and_the_file_does_not_grow_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    write_lives(&path);
+    let first = std::fs::metadata(&path).unwrap().len();
+    let kept = reopen(&path);
+    let jobs = RETAINED as u64;
+    let expected = (JOBS - jobs..JOBS).flat_map(|n| [entry(n), entry(n), ended(n)]);
+    assert_eq!(kept, expected.collect::<Vec<_>>());
+    write_lives(&path);
+    write_lives(&path);
+    let third = std::fs::metadata(&path).unwrap().len();
+    assert!(third < first * 2, "{first} bytes became {third}");
+    // The numbers go on.
+    let (journal, _) = RedbJournal::open(&path, RETAINED).unwrap();
+    block_on(journal.append(vec![entry(JOBS)])).unwrap();
+    drop(journal);
+    assert_eq!(reopen(&path).last(), Some(&entry(JOBS)));
+}
+
+/// What a damaged file may be: refused in words, or opened with a beginning of what was
+/// acknowledged and nothing else.
+fn assert_sound_or_refused(path: &Path, written: &[Entry], what: &str) -> bool {
+    match RedbJournal::open(path, usize::MAX) {
+        Ok((_, found)) => {
+            assert!(written.starts_with(&found), "{what}: {} strange entries", found.len());
+            false
+        }
+        Err(JournalError::Damaged { .. } | JournalError::Store(_) | JournalError::File(_)) => true,
+        Err(other) => panic!("{what}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_file_that_was_cut_or_altered_is_repaired_or_refused_and_never_believed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let written: Vec<Entry> = (0..60).map(entry).collect();
+    let (journal, _) = RedbJournal::open(&path, usize::MAX).unwrap();
+    for chunk in written.chunks(6) {
+        block_on(journal.append(chunk.to_vec())).unwrap();
+    }
+    drop(journal);
+    let whole = std::fs::read(&path).unwrap();
+    let damaged = dir.path().join("damaged");
+    let mut refused = 0;
+    for part in 0..40 {
+        let length = whole.len() * part / 40;
+        std::fs::write(&damaged, &whole[..length]).unwrap();
+        // An empty file is a new journal.
+        let cut = format!("cut to {length} of {} bytes", whole.len());
+        refused += u32::from(assert_sound_or_refused(&damaged, &written, &cut));
+    }
+    for step in 0..200 {
+        let (at, bit) = (whole.len() * step / 200 + step * 7 % 61, step % 8);
+        let mut altered = whole.clone();
+        altered[at] ^= 1 << bit;
+        std::fs::write(&damaged, &altered).unwrap();
+        let flipped = format!("bit {bit} of byte {at}");
+        refused += u32::from(assert_sound_or_refused(&damaged, &written, &flipped));
+    }
+    assert!(refused > 0, "no damage was ever noticed");
 }
 
 #[test]
@@ -108,7 +199,7 @@ fn a_killed_writer_loses_nothing_that_was_acknowledged() {
 
 /// The process that is killed.
 fn write_for_ever(path: &Path) {
-    let (journal, _) = RedbJournal::open(path).unwrap();
+    let (journal, _) = RedbJournal::open(path, RETAINED).unwrap();
     for number in 0.. {
         block_on(journal.append(vec![entry(number)])).unwrap();
         let mut out = std::io::stdout().lock();

@@ -21,6 +21,10 @@ pub struct NmConfig {
     /// How long the end of all processes is awaited before leaving. What is not
     /// dead by then hangs in the kernel and nothing would end it.
     pub leave_timeout: Duration,
+    /// How long the jobs are kept without a Machine Manager, and the way back to it is
+    /// looked for; zero: not at all. Longer than its restart or the repair of a switch
+    /// takes, shorter than an operator sleeps.
+    pub manager_lost: Duration,
     /// Switches remembered one by one; older ones live on in the histograms.
     pub switch_records: usize,
 }
@@ -33,6 +37,7 @@ impl Default for NmConfig {
             output_backlog_bytes: 32 * 1024,
             signal_grace: Duration::from_millis(10),
             leave_timeout: Duration::from_secs(5),
+            manager_lost: Duration::from_secs(600),
             switch_records: 4096,
         }
     }

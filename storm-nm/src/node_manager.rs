@@ -3,6 +3,7 @@
 
 mod inputs;
 mod reception;
+mod returning;
 mod streams;
 
 use crate::bell::Bell;
@@ -76,13 +77,35 @@ pub async fn run<P: Primitives, H: Host>(
     host: H,
     config: NmConfig,
 ) -> NmExit {
+    run_and_return(primitives, plan, host, config, async || None).await
+}
+
+/// As [`run`], but a node manager that is cut off, or whose Machine Manager is gone,
+/// keeps its jobs for [`NmConfig::manager_lost`], in which `way_back` may join the
+/// cluster again; it completes with `None` when there is no way.
+pub async fn run_and_return<P: Primitives, H: Host>(
+    primitives: P,
+    plan: GlobalPlan,
+    host: H,
+    config: NmConfig,
+    mut way_back: impl AsyncFnMut() -> Option<P>,
+) -> NmExit {
     let info = host.info(primitives.node());
     let node = Rc::new(Node::new(primitives, plan, host, config, &info));
     // Cancels the tasks, which hold the node, also when this future is dropped.
     let _guard = CancelOnDrop(node.clone());
-    let reason = match node.begin(info) {
-        Ok(()) => node.serve().await,
-        Err(reason) => reason,
+    node.watch_host();
+    let mut returns = false;
+    let reason = loop {
+        let reason = match node.begin(info.clone(), returns) {
+            Ok(()) => node.serve().await,
+            Err(reason) => reason,
+        };
+        match node.return_after(&reason, &mut way_back).await {
+            Some(primitives) => node.link.replace(primitives),
+            None => break reason,
+        };
+        returns = true;
     };
     node.leave(&reason).await;
     NmExit { reason, switches: node.switches.replace(SwitchLog::new(0)) }
@@ -93,14 +116,16 @@ struct CancelOnDrop<P: Primitives, H: Host>(Rc<Node<P, H>>);
 impl<P: Primitives, H: Host> Drop for CancelOnDrop<P, H> {
     fn drop(&mut self) {
         self.0.tasks.cancel();
-        let receptions = self.0.receptions.take();
-        drop(receptions);
+        self.0.end_life();
     }
 }
 
 /// Everything of one node manager.
 struct Node<P: Primitives, H: Host> {
-    primitives: P,
+    id: NodeId,
+    runtime: P::Runtime,
+    /// The present life in the cluster, or the last one.
+    link: RefCell<P>,
     plan: GlobalPlan,
     host: H,
     config: NmConfig,
@@ -110,6 +135,8 @@ struct Node<P: Primitives, H: Host> {
     held: HeldOutputs,
     switches: RefCell<SwitchLog>,
     tasks: TaskSet,
+    /// Those that end with a life in the cluster.
+    life_tasks: TaskSet,
     receptions: RefCell<BTreeMap<Channel, Task>>,
     /// Why to leave, once it is known.
     exit: RefCell<Option<ExitReason>>,
@@ -139,33 +166,63 @@ impl<P: Primitives, H: Host> Node<P, H> {
             held: HeldOutputs::default(),
             switches: RefCell::new(SwitchLog::new(config.switch_records)),
             tasks: TaskSet::default(),
+            life_tasks: TaskSet::default(),
             receptions: RefCell::default(),
             exit: RefCell::default(),
             asked_to_leave: Cell::new(false),
             changed: Bell::default(),
-            primitives,
+            id: primitives.node(),
+            runtime: primitives.runtime().clone(),
+            link: RefCell::new(primitives),
             plan,
             host,
             config,
         }
     }
 
-    /// Says that the node is here and starts everything that runs beside the
-    /// heartbeats.
-    fn begin(self: &Rc<Self>, info: storm_rm::message::NodeInfo) -> Result<(), ExitReason> {
-        let (id, pes) = (self.primitives.node(), info.pes);
+    /// The primitives of the present life.
+    fn primitives(&self) -> P {
+        self.link.borrow().clone()
+    }
+
+    /// Says that the node is here, with what it holds if it `returns`, and starts
+    /// everything that runs beside the heartbeats.
+    fn begin(
+        self: &Rc<Self>,
+        info: storm_rm::message::NodeInfo,
+        returns: bool,
+    ) -> Result<(), ExitReason> {
+        let (primitives, pes) = (self.primitives(), info.pes);
         let ends_bytes = pes.saturating_mul(RANK_EXIT_BYTES_MAX) + TERMINATED_BYTES_MAX;
-        let queue = self.plan.reports(id).filter(|queue| ends_bytes <= queue.item_bytes());
-        let queue = queue.ok_or(ExitReason::NoPlace { node: id, pes })?;
-        let writer = Writer::new(self.primitives.clone(), queue);
+        let queue = self.plan.reports(self.id).filter(|queue| ends_bytes <= queue.item_bytes());
+        let queue = queue.filter(|_| primitives.node() == self.id);
+        let queue = queue.ok_or(ExitReason::NoPlace { node: self.id, pes })?;
+        let writer = Writer::new(primitives, queue);
+        if returns {
+            self.say_what_is_held();
+        }
         self.post(Report::Joined(info), Urgency::AtOnce);
-        self.spawn(|node| async move {
-            let runtime = node.primitives.runtime().clone();
-            match node.outbox.send_all(&runtime, writer, node.config.coalesce).await {
+        self.spawn_in_life(|node| async move {
+            match node.outbox.send_all(&node.runtime, writer, node.config.coalesce).await {
                 Err(error) => node.give_up(error.into()),
                 Ok(never) => match never {},
             }
         });
+        self.spawn_in_life(|node| async move {
+            node.lost_cluster().await;
+            node.give_up(ExitReason::Disconnected);
+        });
+        self.spawn_in_life(|node| async move {
+            loop {
+                node.runtime.sleep(node.config.status_interval).await;
+                node.post(Report::Status(node.host.status()), Urgency::WhenConvenient);
+            }
+        });
+        Ok(())
+    }
+
+    /// Hears the host, from the beginning to the end.
+    fn watch_host(self: &Rc<Self>) {
         self.spawn(|node| async move {
             loop {
                 let event = node.host.next_event().await;
@@ -175,22 +232,12 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 node.handle(Event::Host(event));
             }
         });
-        self.spawn(|node| async move {
-            node.lost_cluster().await;
-            node.give_up(ExitReason::Disconnected);
-        });
-        self.spawn(|node| async move {
-            loop {
-                node.primitives.runtime().sleep(node.config.status_interval).await;
-                node.post(Report::Status(node.host.status()), Urgency::WhenConvenient);
-            }
-        });
-        Ok(())
     }
 
-    /// RECEIVE-HEARTBEAT (Algorithm 5), for ever.
+    /// RECEIVE-HEARTBEAT (Algorithm 5), for as long as this life in the cluster lasts.
     async fn serve(self: &Rc<Self>) -> ExitReason {
-        let mut reader = Reader::new(self.primitives.clone(), &self.plan.heartbeats);
+        let primitives = self.primitives();
+        let mut reader = Reader::new(primitives.clone(), &self.plan.heartbeats);
         loop {
             let received = {
                 let heartbeat = pin!(receive_heartbeat(&mut reader));
@@ -204,7 +251,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 Ok((heartbeat, item)) => {
                     self.host.attend().await;
                     self.obey(&heartbeat);
-                    heartbeat_handled(&self.primitives, &self.plan, &heartbeat);
+                    heartbeat_handled(&primitives, &self.plan, &heartbeat);
                     reader.release(item);
                 }
                 Err(error) => return error.into(),
@@ -218,9 +265,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
     /// Carries out the commands of a heartbeat that are for this node. Nothing
     /// here waits: a strobe switches before this returns.
     fn obey(self: &Rc<Self>, heartbeat: &Heartbeat) {
-        let id = self.primitives.node();
         for (set, command) in &heartbeat.commands {
-            if set.contains(id) {
+            if set.contains(self.id) {
                 self.handle(Event::Command(command.clone()));
             }
         }
@@ -229,9 +275,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
     /// Ends all jobs and what serves them. The Machine Manager that ordered it
     /// still hears how they ended.
     async fn leave(self: &Rc<Self>, reason: &ExitReason) {
-        tracing::info!(node = %self.primitives.node(), %reason, "leaving");
+        tracing::info!(node = %self.id, %reason, "leaving");
         self.handle(Event::Leave);
-        let runtime = self.primitives.runtime().clone();
+        let runtime = self.runtime.clone();
         let idle = self.changed.until(|| self.core.borrow().is_idle().then_some(()));
         if runtime.timeout(self.config.leave_timeout, idle).await.is_none() {
             tracing::error!("processes of jobs do not die; leaving without them");
@@ -255,7 +301,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
     fn perform(self: &Rc<Self>, action: Action) {
         match action {
             Action::Switch { strobe, stop, resume } => {
-                let before = self.primitives.runtime().now();
+                let before = self.runtime.now();
                 self.host.switch(strobe.as_ref(), &stop, &resume);
                 self.record_switch(strobe, before, (stop.len(), resume.len()));
             }
@@ -271,7 +317,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             }
             Action::Signal { job, signal } => self.host.signal(job, signal),
             Action::GrantSignalGrace { job } => self.spawn(|node| async move {
-                node.primitives.runtime().sleep(node.config.signal_grace).await;
+                node.runtime.sleep(node.config.signal_grace).await;
                 node.handle(Event::SignalGraceOver { job });
             }),
             Action::Destroy { job } => {
@@ -291,12 +337,12 @@ impl<P: Primitives, H: Host> Node<P, H> {
             Action::ClosePmi { job, rank } => self.host.close_pmi(job, rank),
             Action::MarkStarted { slot, incarnation } => {
                 if let Some(flag) = self.plan.started(slot) {
-                    self.primitives.memory().store(flag, u64::from(incarnation.0));
+                    self.link.borrow().memory().store(flag, u64::from(incarnation.0));
                 }
             }
             Action::Announce { part, report } => {
-                let mut outbox = self.outbox.clone();
-                announce_termination(&self.primitives, &self.plan, &part, || report, &mut outbox);
+                let (link, mut outbox) = (self.primitives(), self.outbox.clone());
+                announce_termination(&link, &self.plan, &part, || report, &mut outbox);
             }
             Action::Post { report, urgency } => self.post(report, urgency),
             Action::Leave => self.asked_to_leave.set(true),
@@ -310,7 +356,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         counts: (usize, usize),
     ) {
         if let Some(strobe) = strobe {
-            let after = self.primitives.runtime().now();
+            let after = self.runtime.now();
             self.switches.borrow_mut().record(strobe, (before, after), counts);
         }
     }
@@ -344,8 +390,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
     /// Returns when the Machine Manager, once seen, is not there any more, or
     /// this node is not.
     async fn lost_cluster(&self) {
-        let membership = self.primitives.membership();
-        let essential = [NodeId::MM, self.primitives.node()];
+        let membership = self.primitives().membership().clone();
+        let essential = [NodeId::MM, self.id];
         let mut seen = [false; 2];
         loop {
             let epoch = membership.epoch();
@@ -362,6 +408,14 @@ impl<P: Primitives, H: Host> Node<P, H> {
 
     /// Runs a future of this node beside everything else.
     fn spawn<F: Future<Output = ()> + 'static>(self: &Rc<Self>, make: impl FnOnce(Rc<Self>) -> F) {
-        self.tasks.spawn(self.primitives.runtime(), make(self.clone()));
+        self.tasks.spawn(&self.runtime, make(self.clone()));
+    }
+
+    /// The same, until this life in the cluster ends.
+    fn spawn_in_life<F: Future<Output = ()> + 'static>(
+        self: &Rc<Self>,
+        make: impl FnOnce(Rc<Self>) -> F,
+    ) {
+        self.life_tasks.spawn(&self.runtime, make(self.clone()));
     }
 }

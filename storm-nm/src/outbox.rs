@@ -79,6 +79,17 @@ impl Outbox {
         inner.sent.until(room).await;
     }
 
+    /// Takes out everything that has not left.
+    pub(crate) fn drain(&self) -> Vec<Report> {
+        let queue = self.inner.queue.take();
+        self.inner.output_bytes.set(0);
+        self.inner.urgent.set(false);
+        self.inner.sending.set(false);
+        self.inner.sent.ring();
+        // What was encoded here can be decoded.
+        queue.iter().filter_map(|(encoded, _)| postcard::from_bytes(encoded).ok()).collect()
+    }
+
     /// Waits until everything has left.
     pub(crate) async fn flushed(&self) {
         let inner = &self.inner;

@@ -87,6 +87,31 @@ pub enum Command {
     },
     /// The cluster is going down: end all jobs and leave.
     Shutdown,
+    /// The answer to [`Report::Joined`]: these jobs go on under this Machine Manager;
+    /// whatever else the node holds is killed and forgotten.
+    Resume {
+        /// The jobs.
+        jobs: Vec<ResumedJob>,
+        /// The next run of a job has this number or a higher one.
+        next_run: JobIncarnation,
+    },
+}
+
+/// A job that goes on under another Machine Manager than that which launched it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResumedJob {
+    /// The job.
+    pub job: JobId,
+    /// Which run of it.
+    pub incarnation: JobIncarnation,
+    /// Where its flags lie in global memory from now on.
+    pub slot: JobSlot,
+    /// The partition whose strobes schedule it.
+    pub partition: PartitionId,
+    /// The row active now.
+    pub active_row: Row,
+    /// Keep its output: its client may come back.
+    pub hold_output: bool,
 }
 
 /// The announcement of a file (paper, Algorithm 5, RECEIVE-FILE-INFO).
@@ -264,6 +289,24 @@ pub enum Report {
         /// The rank.
         rank: Rank,
     },
+    /// From a node that was cut off or lost its Machine Manager, and has kept its jobs:
+    /// what it holds, before [`Report::Joined`]. In pieces; an empty one where it
+    /// holds nothing. A node that says none of it has begun anew.
+    Holds {
+        /// Runs of jobs, with ranks that run here or whose end was not acknowledged.
+        jobs: Vec<HeldJob>,
+        /// The first run of a job that this node can have heard of, once it was told.
+        first_run: Option<JobIncarnation>,
+    },
+}
+
+/// A run of a job that a node holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldJob {
+    /// The job.
+    pub job: JobId,
+    /// Which run of it.
+    pub incarnation: JobIncarnation,
 }
 
 /// What a node says of itself when it joins.

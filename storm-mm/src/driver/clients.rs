@@ -220,6 +220,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     fn subscribe(self: &Rc<Self>, job: JobId, sink: ReplySink) {
         let subscriber = Rc::new(Subscriber::new(sink));
         self.subscribers.borrow_mut().entry(job).or_default().push(subscriber.clone());
+        self.drive(|core, _| core.release_output(job));
         let (this, own) = (self.clone(), subscriber.clone());
         let passing = self.primitives.runtime().spawn(async move {
             own.pass_on(|| this.adjust_flow(job)).await;

@@ -43,11 +43,19 @@ fn name_active_rows<P: Primitives, C: Contents + 'static>(
 ) {
     let core = shared.core.borrow();
     for (_, command) in &mut batch.commands {
-        if let Command::LaunchJob(launch) = command {
-            let row = core.active_row(launch.partition);
-            if launch.active_row != row {
-                Rc::make_mut(launch).active_row = row;
+        match command {
+            Command::LaunchJob(launch) => {
+                let row = core.active_row(launch.partition);
+                if launch.active_row != row {
+                    Rc::make_mut(launch).active_row = row;
+                }
             }
+            Command::Resume { jobs, .. } => {
+                for job in jobs {
+                    job.active_row = core.active_row(job.partition);
+                }
+            }
+            _ => {}
         }
     }
 }

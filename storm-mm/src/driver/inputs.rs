@@ -95,7 +95,12 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         nodes: &NodeSet,
         request: InputRequest,
     ) {
-        let alive = nodes.intersection(&self.primitives.membership().alive());
+        // Nodes that are on their way back will be there before anything is sent.
+        let alive = if self.core.borrow().is_recovering(job) {
+            nodes.clone()
+        } else {
+            nodes.intersection(&self.primitives.membership().alive())
+        };
         let refused = {
             let mut flows = self.inputs.flows.borrow_mut();
             let flow = flows.entry(job).or_insert_with(|| Flow::new(incarnation, &alive));
@@ -153,8 +158,17 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         }
     }
 
+    /// Nodes have come back: sends what waited for them.
+    pub(super) fn resume_inputs(&self) {
+        let jobs: Vec<JobId> = self.inputs.flows.borrow().keys().copied().collect();
+        jobs.into_iter().for_each(|job| self.pass_input(job));
+    }
+
     /// Sends what there is room for.
     fn pass_input(&self, job: JobId) {
+        if self.core.borrow().is_recovering(job) {
+            return;
+        }
         let next = || self.inputs.flows.borrow_mut().get_mut(&job).and_then(|flow| flow.next(job));
         while let Some(next) = next() {
             match next {

@@ -14,6 +14,8 @@ pub(super) enum Duty {
     Launch,
     TimeLimit,
     Kill,
+    Recovery,
+    Output,
 }
 
 impl From<TimerKind> for Duty {
@@ -22,6 +24,8 @@ impl From<TimerKind> for Duty {
             TimerKind::Launch => Duty::Launch,
             TimerKind::TimeLimit => Duty::TimeLimit,
             TimerKind::Kill => Duty::Kill,
+            TimerKind::Recovery => Duty::Recovery,
+            TimerKind::Output => Duty::Output,
         }
     }
 }

@@ -90,5 +90,9 @@ fn take<P: Primitives, C: Contents + 'static>(
     if let Report::InputTaken { job, incarnation, taken_bytes } = report {
         return shared.input_taken(node, job, incarnation, taken_bytes);
     }
+    let joined = matches!(report, Report::Joined(_));
     shared.drive(|core, now| core.report(now, node, report));
+    if joined {
+        shared.resume_inputs();
+    }
 }

@@ -5,6 +5,7 @@
 
 mod memory;
 mod redb_journal;
+mod retention;
 
 pub use memory::MemoryJournal;
 pub use redb_journal::{JournalError, RedbJournal};

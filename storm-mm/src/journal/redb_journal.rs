@@ -4,22 +4,30 @@
 //! redb was chosen because it is crash-safe by construction (copy-on-write,
 //! checksummed), pure Rust, and one file (`docs/decisions/0004-journal.md`). A
 //! thread of its own does the writing, so that no fsync delays a strobe; what
-//! arrives while it writes goes into the next transaction together.
+//! arrives while it writes goes into the next transaction together, and with it the
+//! removal of what nobody needs any more ([`Retention`]).
 
+use super::retention::{Mark, Retention};
 use super::{Entry, Journal};
 use crate::job::JobEvent;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use storm_rm::JobId;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-/// Sequence number to encoded (job, event).
+/// Sequence number to checksum and encoded (job, event).
 const EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("events");
+
+/// Bytes of an entry's checksum: it tells a damaged entry, not a forged one.
+const CHECKSUM_BYTES: usize = 8;
 
 /// Requests that may wait for the writer; the manager is throttled beyond.
 const WAITING_GROUPS: usize = 1024;
@@ -39,6 +47,12 @@ pub enum JournalError {
     /// An event cannot be encoded.
     #[error("an event cannot be encoded")]
     Encoding(#[source] postcard::Error),
+    /// Bytes of the file are not those that were written.
+    #[error("the journal is damaged: {what}")]
+    Damaged {
+        /// What shows it.
+        what: String,
+    },
     /// An event cannot be decoded.
     #[error("entry {sequence} of the journal is not of this version")]
     Entry {
@@ -64,7 +78,7 @@ impl<E: Into<redb::Error>> From<E> for JournalError {
 
 /// Encoded entries that become durable together.
 struct Group {
-    entries: Vec<Vec<u8>>,
+    entries: Vec<(Mark, Vec<u8>)>,
     done: oneshot::Sender<Result<(), JournalError>>,
 }
 
@@ -73,40 +87,47 @@ struct Group {
 pub struct RedbJournal {
     groups: crossbeam_channel::Sender<Group>,
     writer: Option<JoinHandle<()>>,
+    commits: Arc<AtomicU64>,
 }
 
 impl RedbJournal {
-    /// Opens or creates the journal and reads what it holds.
+    /// Opens or creates the journal, repairs what a crash left half written, and reads
+    /// what it holds. Of jobs that have ended the latest `retained` are kept.
     ///
     /// # Errors
     /// [`JournalError`] when the file is not a journal of this version, is held
-    /// by another process, or cannot be read.
-    pub fn open(path: &Path) -> Result<(RedbJournal, Vec<Entry>), JournalError> {
-        let file = open_private(path).map_err(JournalError::File)?;
-        let database = Database::builder().create_file(file).map_err(|error| match error {
-            redb::DatabaseError::DatabaseAlreadyOpen => JournalError::InUse(path.to_owned()),
-            error => error.into(),
+    /// by another process, is damaged, or cannot be read.
+    pub fn open(path: &Path, retained: usize) -> Result<(RedbJournal, Vec<Entry>), JournalError> {
+        // The store may panic over bytes that it never wrote.
+        let opened = catch_unwind(AssertUnwindSafe(|| open_checked(path, retained)));
+        let (database, entries, retention) = opened.unwrap_or_else(|_| {
+            Err(JournalError::Damaged { what: "the store cannot make sense of it".to_owned() })
         })?;
-        let create = database.begin_write()?;
-        create.open_table(EVENTS)?;
-        create.commit()?;
-        let entries = read_all(&database)?;
-        let next = entries.last().map_or(0, |(sequence, _)| sequence + 1);
+        let next = retention.next_sequence();
         let (groups, waiting) = crossbeam_channel::bounded(WAITING_GROUPS);
+        let commits = Arc::new(AtomicU64::new(0));
+        let mut writer = Writer { database, retention, next, commits: commits.clone() };
         let writer = std::thread::Builder::new()
             .name("storm-journal".to_owned())
-            .spawn(move || write_groups(&database, &waiting, next))
+            .spawn(move || writer.write_groups(&waiting))
             .map_err(JournalError::Thread)?;
-        let journal = RedbJournal { groups, writer: Some(writer) };
-        Ok((journal, entries.into_iter().map(|(_, entry)| entry).collect()))
+        Ok((RedbJournal { groups, writer: Some(writer), commits }, entries))
+    }
+
+    /// Transactions committed since it was opened.
+    pub fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
     }
 }
 
 impl Journal for RedbJournal {
     async fn append(&self, entries: Vec<Entry>) -> Result<(), JournalError> {
         let (done, outcome) = oneshot::channel();
-        let entries =
-            entries.iter().map(encode).collect::<Result<_, _>>().map_err(JournalError::Encoding)?;
+        let encoded = |entry: &Entry| {
+            let bytes = postcard::to_stdvec(entry).map_err(JournalError::Encoding)?;
+            Ok((Mark::from(entry), bytes))
+        };
+        let entries = entries.iter().map(encoded).collect::<Result<_, JournalError>>()?;
         self.groups.send(Group { entries, done }).map_err(|_| JournalError::WriterGone)?;
         outcome.await.map_err(|_| JournalError::WriterGone)?
     }
@@ -133,6 +154,47 @@ fn open_private(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+fn open_checked(
+    path: &Path,
+    retained: usize,
+) -> Result<(Database, Vec<Entry>, Retention), JournalError> {
+    let file = open_private(path).map_err(JournalError::File)?;
+    let mut database = Database::builder().create_file(file).map_err(|error| match error {
+        redb::DatabaseError::DatabaseAlreadyOpen => JournalError::InUse(path.to_owned()),
+        error => store_error(error.into()),
+    })?;
+    if !database.check_integrity().map_err(|error| store_error(error.into()))? {
+        tracing::error!(path = %path.display(), "the journal was damaged, and is repaired");
+    }
+    let create = database.begin_write()?;
+    create.open_table(EVENTS)?;
+    create.commit()?;
+    let mut entries = read_all(&database)?;
+    let mut retention = Retention::new(retained);
+    entries.iter().for_each(|(sequence, entry)| retention.note(*sequence, entry.into()));
+    let unneeded = retention.take_unneeded();
+    if !unneeded.is_empty() {
+        let removal = database.begin_write()?;
+        remove(&removal, &unneeded)?;
+        removal.commit()?;
+        // Gives the room back; a file that stays as it is serves as well.
+        if let Err(error) = database.compact() {
+            tracing::warn!(%error, "the journal's file is not made smaller");
+        }
+        let unneeded: std::collections::BTreeSet<u64> = unneeded.into_iter().collect();
+        entries.retain(|(sequence, _)| !unneeded.contains(sequence));
+    }
+    Ok((database, entries.into_iter().map(|(_, entry)| entry).collect(), retention))
+}
+
+/// An error of the store, with those of its own that mean damage told apart.
+fn store_error(error: redb::Error) -> JournalError {
+    match error {
+        redb::Error::Corrupted(what) => JournalError::Damaged { what },
+        error => JournalError::Store(Box::new(error)),
+    }
+}
+
 fn read_all(database: &Database) -> Result<Vec<(u64, Entry)>, JournalError> {
     let read = database.begin_read()?;
     let table = read.open_table(EVENTS)?;
@@ -140,55 +202,95 @@ fn read_all(database: &Database) -> Result<Vec<(u64, Entry)>, JournalError> {
     for row in table.iter()? {
         let (sequence, bytes) = row?;
         let sequence = sequence.value();
-        let entry: (JobId, JobEvent) = postcard::from_bytes(bytes.value())
+        let bytes = unseal(sequence, bytes.value()).ok_or_else(|| JournalError::Damaged {
+            what: format!("the checksum of entry {sequence} is wrong"),
+        })?;
+        let entry: (JobId, JobEvent) = postcard::from_bytes(bytes)
             .map_err(|source| JournalError::Entry { sequence, source })?;
         entries.push((sequence, entry));
     }
     Ok(entries)
 }
 
-fn encode(entry: &Entry) -> Result<Vec<u8>, postcard::Error> {
-    postcard::to_stdvec(entry)
+/// An entry as it is stored: its checksum, which is also that of its place, and itself.
+fn seal(sequence: u64, encoded: &[u8]) -> Vec<u8> {
+    let mut sealed = checksum(sequence, encoded).to_vec();
+    sealed.extend_from_slice(encoded);
+    sealed
 }
 
-/// The writer: takes all groups that wait, writes them in one transaction.
-fn write_groups(database: &Database, waiting: &crossbeam_channel::Receiver<Group>, mut next: u64) {
-    while let Ok(first) = waiting.recv() {
-        let mut groups = vec![first];
-        groups.extend(waiting.try_iter());
-        let entries = groups.iter().flat_map(|group| &group.entries);
-        match write(database, entries, next) {
-            Ok(after) => {
-                next = after;
-                for group in groups {
-                    // The manager may be ending and not listen any more.
-                    let _ = group.done.send(Ok(()));
+/// The entry in stored bytes, unless they are damaged.
+fn unseal(sequence: u64, sealed: &[u8]) -> Option<&[u8]> {
+    let (sum, encoded) = sealed.split_first_chunk::<CHECKSUM_BYTES>()?;
+    (*sum == checksum(sequence, encoded)).then_some(encoded)
+}
+
+fn checksum(sequence: u64, encoded: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&sequence.to_le_bytes()).update(encoded);
+    let mut sum = [0; CHECKSUM_BYTES];
+    hasher.finalize_xof().fill(&mut sum);
+    sum
+}
+
+fn remove(transaction: &redb::WriteTransaction, unneeded: &[u64]) -> Result<(), JournalError> {
+    let mut table = transaction.open_table(EVENTS)?;
+    for sequence in unneeded {
+        table.remove(sequence)?;
+    }
+    Ok(())
+}
+
+/// The thread that writes.
+struct Writer {
+    database: Database,
+    retention: Retention,
+    next: u64,
+    commits: Arc<AtomicU64>,
+}
+
+impl Writer {
+    /// Takes all groups that wait and writes them in one transaction, for as long as
+    /// somebody may append.
+    fn write_groups(&mut self, waiting: &crossbeam_channel::Receiver<Group>) {
+        while let Ok(first) = waiting.recv() {
+            let mut groups = vec![first];
+            groups.extend(waiting.try_iter());
+            match self.write(groups.iter().flat_map(|group| &group.entries)) {
+                Ok(()) => {
+                    self.commits.fetch_add(1, Ordering::Relaxed);
+                    for group in groups {
+                        // The manager may be ending and not listen any more.
+                        let _ = group.done.send(Ok(()));
+                    }
                 }
-            }
-            Err(error) => {
-                tracing::error!(%error, "the journal cannot be written; the manager stops");
-                for group in groups {
-                    let _ = group.done.send(Err(JournalError::WriterGone));
+                Err(error) => {
+                    tracing::error!(%error, "the journal cannot be written; the manager stops");
+                    for group in groups {
+                        let _ = group.done.send(Err(JournalError::WriterGone));
+                    }
+                    return;
                 }
-                return;
             }
         }
     }
-}
 
-fn write<'a>(
-    database: &Database,
-    entries: impl Iterator<Item = &'a Vec<u8>>,
-    mut next: u64,
-) -> Result<u64, JournalError> {
-    let transaction = database.begin_write()?;
-    {
-        let mut table = transaction.open_table(EVENTS)?;
-        for entry in entries {
-            table.insert(next, entry.as_slice())?;
-            next += 1;
+    fn write<'a>(
+        &mut self,
+        entries: impl Iterator<Item = &'a (Mark, Vec<u8>)>,
+    ) -> Result<(), JournalError> {
+        let transaction = self.database.begin_write()?;
+        {
+            let mut table = transaction.open_table(EVENTS)?;
+            for (mark, encoded) in entries {
+                table.insert(self.next, seal(self.next, encoded).as_slice())?;
+                self.retention.note(self.next, *mark);
+                self.next += 1;
+            }
         }
+        if self.retention.is_due() {
+            remove(&transaction, &self.retention.take_unneeded())?;
+        }
+        Ok(transaction.commit()?)
     }
-    transaction.commit()?;
-    Ok(next)
 }

@@ -99,6 +99,10 @@ pub enum TimerKind {
     TimeLimit,
     /// The job was asked to end and may not have done so.
     Kill,
+    /// Nodes of the job may not have come back after a restart of the manager.
+    Recovery,
+    /// The client of the job may not have come back after a restart of the manager.
+    Output,
 }
 
 /// News of a job for the clients attached to it.

@@ -4,7 +4,7 @@ use super::live_job::Launch;
 use super::{Core, Effect, Notice, TimerKind};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
 use crate::job::{EndCause, JobEventKind, Outcome, Phase};
-use storm_primitives::Instant;
+use storm_primitives::{Instant, NodeSet};
 use storm_rm::JobId;
 use storm_rm::message::{Command, ExitStatus, RankExit};
 use storm_sched::Event;
@@ -56,7 +56,12 @@ impl Core {
                 .hint(format!("use 1 to {MAX_SIGNAL}, for example 10 for SIGUSR1")));
         }
         match self.live.get(&job) {
-            Some(live) if matches!(live.launch, Launch::Launched | Launch::Started) => {
+            Some(live)
+                if matches!(
+                    live.launch,
+                    Launch::Launched | Launch::Started | Launch::Recovering
+                ) =>
+            {
                 let command = Command::SignalJob { job, signal };
                 self.effects.push(Effect::Command(live.nodes.clone(), command));
                 Ok(())
@@ -134,12 +139,20 @@ impl Core {
     }
 
     fn end_processes(&mut self, now: Instant, job: JobId, cause: EndCause) {
+        self.append(now, job, JobEventKind::Ending { cause: cause.clone() });
+        let Some(live) = self.live.get_mut(&job) else { return };
+        // Where it never began there is nothing to end.
+        live.over = live.over.union(&std::mem::take(&mut live.lacking));
+        let nodes = live.nodes.difference(&live.over).difference(&live.unheard);
+        self.order_end(now, job, nodes, &cause);
+    }
+
+    /// Tells nodes to end their part of a job.
+    pub(super) fn order_end(&mut self, now: Instant, job: JobId, nodes: NodeSet, cause: &EndCause) {
+        let Some(live) = self.live.get(&job) else { return };
+        let incarnation = live.incarnation;
         let polite =
             matches!(cause, EndCause::Cancelled { .. } | EndCause::TimeLimit | EndCause::Shutdown);
-        self.append(now, job, JobEventKind::Ending { cause });
-        let Some(live) = self.live.get(&job) else { return };
-        let nodes = live.nodes.difference(&live.over);
-        let incarnation = live.incarnation;
         if polite {
             let ask = Command::SignalJob { job, signal: SIGTERM };
             self.effects.push(Effect::Command(nodes, ask));

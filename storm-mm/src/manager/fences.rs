@@ -4,16 +4,34 @@ use std::collections::BTreeMap;
 use storm_primitives::{NodeId, NodeSet};
 use storm_rm::Rank;
 
-/// The fence under way.
-#[derive(Clone, Debug, Default)]
+/// Fences that the nodes of a job can tell of: two each, and they are at most one
+/// apart.
+const FENCES_TOLD: usize = 3;
+
+/// The fences under way.
+#[derive(Clone, Debug)]
 pub(super) struct Fences {
-    done: u64,
-    arrived: BTreeMap<NodeId, Vec<(String, String)>>,
+    /// The last that is done; `None` when a former manager knew.
+    done: Option<u64>,
+    arrived: BTreeMap<u64, BTreeMap<NodeId, Vec<(String, String)>>>,
     /// A rank that will be in no fence any more.
     left: Option<Rank>,
 }
 
+impl Default for Fences {
+    /// Of a job that has not had a fence.
+    fn default() -> Fences {
+        Fences { done: Some(0), arrived: BTreeMap::new(), left: None }
+    }
+}
+
 impl Fences {
+    /// Of a job that a former manager launched. Its nodes tell of their last two
+    /// fences: where one is done on a node, another may still be in it.
+    pub(super) fn resumed() -> Fences {
+        Fences { done: None, arrived: BTreeMap::new(), left: None }
+    }
+
     /// A node is in fence `sequence`; all pairs in order of node once every one
     /// of `nodes` is. What belongs to another fence is ignored: a node cannot be
     /// ahead of the others.
@@ -24,15 +42,25 @@ impl Fences {
         puts: Vec<(String, String)>,
         nodes: &NodeSet,
     ) -> Option<Vec<(String, String)>> {
-        if sequence != self.done + 1 || !nodes.contains(node) {
+        let expected = match self.done {
+            Some(done) => sequence == done + 1,
+            None => self.arrived.len() < FENCES_TOLD || self.arrived.contains_key(&sequence),
+        };
+        if !expected || !nodes.contains(node) {
             return None;
         }
-        self.arrived.insert(node, puts);
-        if self.arrived.len() < nodes.len() {
+        let arrived = self.arrived.entry(sequence).or_default();
+        arrived.insert(node, puts);
+        if arrived.len() < nodes.len() {
             return None;
         }
-        self.done = sequence;
-        Some(std::mem::take(&mut self.arrived).into_values().flatten().collect())
+        let complete = self.arrived.remove(&sequence)?;
+        // Nodes may be in the next one already; none is in an earlier one.
+        self.arrived.retain(|later, _| *later > sequence);
+        if self.arrived.is_empty() {
+            self.done = Some(sequence);
+        }
+        Some(complete.into_values().flatten().collect())
     }
 
     /// A rank has ended without having finalized.
@@ -40,8 +68,11 @@ impl Fences {
         self.left.get_or_insert(rank);
     }
 
-    /// The rank that nodes wait for in vain, if they do.
+    /// The rank that nodes wait for in vain, if they do. After a change of the
+    /// manager that cannot be told before a fence is done: until then what nodes
+    /// tell of may be done already.
     pub(super) fn missing(&self) -> Option<Rank> {
+        self.done?;
         self.left.filter(|_| !self.arrived.is_empty())
     }
 }
@@ -74,5 +105,26 @@ mod tests {
         assert_eq!(fences.missing(), None);
         assert_eq!(fences.arrived(1, NodeId(1), vec![], &nodes), None);
         assert_eq!(fences.missing(), Some(Rank(3)));
+    }
+
+    #[test]
+    fn a_node_that_is_one_fence_ahead_of_another_waits_for_it() {
+        let nodes = NodeSet::compute(2);
+        let mut fences = Fences::resumed();
+        let put = |key: &str| vec![(key.to_owned(), "v".to_owned())];
+        assert_eq!(fences.arrived(2, NodeId(2), put("old"), &nodes), None);
+        assert_eq!(fences.arrived(3, NodeId(2), put("b"), &nodes), None);
+        assert_eq!(
+            fences.arrived(3, NodeId(1), put("a"), &nodes),
+            Some([put("a"), put("b")].concat())
+        );
+        assert_eq!(fences.arrived(4, NodeId(1), put("c"), &nodes), None);
+        assert_eq!(
+            fences.arrived(4, NodeId(2), put("d"), &nodes),
+            Some([put("c"), put("d")].concat())
+        );
+        assert_eq!(fences.arrived(4, NodeId(2), put("d"), &nodes), None);
+        assert_eq!(fences.arrived(5, NodeId(1), vec![], &nodes), None);
+        assert_eq!(fences.arrived(5, NodeId(2), vec![], &nodes), Some(vec![]));
     }
 }

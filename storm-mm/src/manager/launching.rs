@@ -60,6 +60,14 @@ impl Core {
 
     fn launch(&mut self, now: Instant, job: JobId) {
         let Some(live) = self.live.get(&job) else { return };
+        let nodes = live.nodes.clone();
+        self.counters.launches += 1;
+        self.launch_on(now, job, nodes);
+    }
+
+    /// Issues the launch of a job to `nodes` of it, and watches for its start on all.
+    pub(super) fn launch_on(&mut self, now: Instant, job: JobId, nodes: NodeSet) {
+        let Some(live) = self.live.get(&job) else { return };
         let announcer = self.announcer(&live.nodes);
         let partition = &self.partitions[usize::from(live.partition.0)];
         let (active_row, shares_space) = (partition.active, partition.shares_space());
@@ -82,9 +90,9 @@ impl Core {
         live.launched_at = now;
         live.set_active(now, active);
         let (watch, incarnation) = (live.watch(job), live.incarnation);
-        let nodes = live.nodes.clone();
-        self.counters.launches += 1;
-        self.effects.push(Effect::Command(nodes, Command::LaunchJob(Rc::new(launch))));
+        if !nodes.is_empty() {
+            self.effects.push(Effect::Command(nodes, Command::LaunchJob(Rc::new(launch))));
+        }
         self.effects.push(Effect::AwaitStarted(watch));
         let at = now + self.config.launch_timeout;
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Launch });
@@ -184,6 +192,8 @@ impl Core {
                 self.effects.push(Effect::Command(nodes, Command::DestroyJob { job }));
             }
             TimerKind::Launch => self.launch_timer(now, job),
+            TimerKind::Recovery => self.recovery_timer(now, job),
+            TimerKind::Output => self.release_output(job),
             TimerKind::TimeLimit => {
                 let limit = self.jobs[&job].spec.time_limit;
                 if limit.is_some_and(|limit| live.run_time(now) >= limit) {

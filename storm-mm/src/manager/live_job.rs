@@ -15,6 +15,8 @@ const STOPPED_TIMER: Duration = Duration::from_millis(10);
 /// How far the launch of a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Launch {
+    /// A former manager placed it, and not all its nodes have come back.
+    Recovering,
     /// Its files are on their way.
     Staging,
     /// It waits for a slice edge.
@@ -36,6 +38,12 @@ pub(super) struct LiveJob {
     pub(super) launch: Launch,
     /// Nodes whose part is over: they reported its end, or died.
     pub(super) over: NodeSet,
+    /// Nodes that a former manager placed it on and that have not come back.
+    pub(super) unheard: NodeSet,
+    /// Nodes that came back and never heard of its launch.
+    pub(super) lacking: NodeSet,
+    /// Its nodes keep its output: its client may come back.
+    pub(super) hold_output: bool,
     pub(super) exits: BTreeMap<Rank, RankExit>,
     pub(super) fences: super::fences::Fences,
     /// The policy was told that its processing elements are free.

@@ -17,6 +17,7 @@ mod live_job;
 mod model;
 mod node_table;
 mod partition;
+mod recovery;
 mod reports;
 mod scheduling;
 mod views;
@@ -25,11 +26,12 @@ pub use effect::{Effect, Notice, StageJob, StageOutcome, TimerKind, Watch};
 pub use partition::PartitionError;
 
 use crate::CoreConfig;
-use crate::job::{JobEvent, JobEventKind, JobRecord, Phase};
+use crate::job::{JobEvent, JobEventKind, JobRecord};
 use jiff::{SignedDuration, Timestamp};
 use live_job::{LiveJob, Parked, SlotPool};
 use node_table::NodeTable;
 use partition::Partition;
+use recovery::Memory;
 use std::collections::{BTreeMap, VecDeque};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::{JobId, PartitionId};
@@ -47,6 +49,8 @@ pub struct Core {
     live: BTreeMap<JobId, LiveJob>,
     slots: SlotPool,
     parked: VecDeque<Parked>,
+    /// What nodes that come back say that they hold, until they have said all.
+    held: BTreeMap<NodeId, Memory>,
     next_job: u64,
     /// Numbers the runs of all jobs: what an earlier job left in a slot's flags
     /// must not be taken for this one's (`docs/decisions/0003-termination.md`).
@@ -86,6 +90,7 @@ impl Core {
             history: VecDeque::new(),
             live: BTreeMap::new(),
             parked: VecDeque::new(),
+            held: BTreeMap::new(),
             next_job: 1,
             next_incarnation: 1,
             shutting_down: false,
@@ -160,51 +165,5 @@ impl Core {
 
     fn node_name(&self, node: NodeId) -> String {
         self.nodes.name(node)
-    }
-
-    /// Rebuilds the job table; what ran under the former manager is ended or
-    /// queued again, for its processes ended with their Node Managers.
-    fn recover(&mut self, journal: impl IntoIterator<Item = (JobId, JobEvent)>, now: Instant) {
-        for (job, event) in journal {
-            self.next_job = self.next_job.max(job.0 + 1);
-            if let JobEventKind::Placed { incarnation, .. } = &event.kind {
-                self.next_incarnation = self.next_incarnation.max(incarnation.0 + 1);
-            }
-            self.apply(job, &event);
-        }
-        self.counters.submitted_before = self.next_job - 1;
-        let unfinished: Vec<(JobId, Phase)> = self
-            .jobs
-            .values()
-            .filter(|record| !matches!(record.phase, Phase::Ended(_)))
-            .map(|record| (record.id, record.phase.clone()))
-            .collect();
-        for (job, phase) in unfinished {
-            self.recover_job(now, job, phase);
-        }
-    }
-
-    fn recover_job(&mut self, now: Instant, job: JobId, phase: Phase) {
-        use crate::job::EndCause;
-        let cause = match phase {
-            Phase::Ended(_) => return,
-            Phase::Pending => return self.queue_again(now, job),
-            // Nothing was promised of a run that had not begun.
-            Phase::Starting => {
-                let cause = EndCause::ManagerRestarted;
-                self.append(now, job, JobEventKind::Requeued { cause });
-                return self.queue_again(now, job);
-            }
-            Phase::Running => EndCause::ManagerRestarted,
-            Phase::Ending(cause) => cause,
-        };
-        let requeue = self.jobs[&job].spec.requeue
-            && matches!(cause, EndCause::ManagerRestarted | EndCause::NodeLost { .. });
-        if requeue {
-            self.append(now, job, JobEventKind::Requeued { cause });
-            self.queue_again(now, job);
-        } else {
-            self.append_end(now, job, Some(cause), Vec::new());
-        }
     }
 }

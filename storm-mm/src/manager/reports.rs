@@ -1,5 +1,6 @@
 //! What the nodes say: joining, dying, and the reports of their ranks.
 
+use super::live_job::Launch;
 use super::{Core, Effect, Notice};
 use crate::job::{EndCause, Phase};
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -17,6 +18,7 @@ impl Core {
     /// A node was cut off, a new life of it has replaced the old one, or it lost all
     /// its processes and leaves.
     pub fn node_lost(&mut self, now: Instant, node: NodeId) {
+        self.held.remove(&node);
         if !self.nodes.set_up(node, false) {
             return;
         }
@@ -69,6 +71,7 @@ impl Core {
     /// A node said what it is.
     fn node_joined(&mut self, now: Instant, node: NodeId, info: NodeInfo) {
         let name = self.node_name(node);
+        let held = self.held.remove(&node);
         let Some(entry) = self.nodes.get_mut(node) else { return };
         if info.pes < entry.pes {
             let reason = format!("it offers {} PEs, {} are configured", info.pes, entry.pes);
@@ -84,6 +87,8 @@ impl Core {
         if !self.nodes.set_up(node, true) {
             return;
         }
+        // Before anything new is launched there.
+        self.node_back(now, node, held);
         for id in 0..self.partition_count() {
             let id = storm_rm::PartitionId(id);
             if let Some(index) = self.partition(id).index_of(node) {
@@ -136,6 +141,7 @@ impl Core {
                     self.end_if_in_vain(now, job);
                 }
             }
+            Report::Holds { jobs, first_run } => self.node_holds(node, jobs, first_run),
         }
     }
 
@@ -178,7 +184,7 @@ impl Core {
         let first = live.over.is_empty();
         live.over.insert(node);
         live.exits.extend(ranks.into_iter().map(|exit| (exit.rank, exit)));
-        if first && !live.is_over() {
+        if first && !live.is_over() && live.launch != Launch::Recovering {
             let watch = live.watch(job);
             self.effects.push(Effect::AwaitTermination(watch));
         }

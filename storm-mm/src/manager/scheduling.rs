@@ -142,19 +142,20 @@ impl Core {
             })
             .collect();
         let nodes: NodeSet = ranks.iter().map(|share| share.node).collect();
-        let record = &self.jobs[&job];
         let incarnation = JobIncarnation(self.next_incarnation);
         self.next_incarnation += 1;
-        let spec = record.spec.clone();
         let node_list = self.nodes.fold(&nodes);
         let live = LiveJob {
             incarnation,
             slot: flags,
             partition,
             row,
-            nodes: nodes.clone(),
+            nodes,
             launch: Launch::Staging,
             over: NodeSet::new(),
+            unheard: NodeSet::new(),
+            lacking: NodeSet::new(),
+            hold_output: false,
             exits: Default::default(),
             fences: Default::default(),
             released: false,
@@ -167,11 +168,17 @@ impl Core {
         };
         self.live.insert(job, live);
         self.append(now, job, JobEventKind::Placed { incarnation, ranks, row, node_list });
-        let files = files_of(&spec);
+        self.stage(now, job);
+    }
+
+    /// Brings the files of a job to its nodes.
+    pub(super) fn stage(&mut self, now: Instant, job: JobId) {
+        let (Some(live), Some(record)) = (self.live.get(&job), self.jobs.get(&job)) else { return };
+        let (incarnation, nodes) = (live.incarnation, live.nodes.clone());
+        let (files, owner) = (files_of(&record.spec), record.spec.owner);
         if files.is_empty() {
             self.staged(now, job, incarnation, Ok(StageOutcome::default()));
         } else {
-            let owner = spec.owner;
             self.effects.push(Effect::Stage(StageJob { job, incarnation, nodes, files, owner }));
         }
     }
@@ -188,7 +195,8 @@ impl Core {
         let up = self.up(&nodes);
         self.effects.push(Effect::Strobe(up, strobe));
         for live in self.live.values_mut().filter(|live| live.partition == partition) {
-            let started = matches!(live.launch, Launch::Launched | Launch::Started);
+            let started =
+                matches!(live.launch, Launch::Launched | Launch::Started | Launch::Recovering);
             live.set_active(now, started && live.row == row);
         }
     }

@@ -101,6 +101,7 @@ impl Core {
         match &record.phase {
             Phase::Pending => self.pending_reason(now, record),
             Phase::Starting => match self.live.get(&record.id).map(|live| live.launch) {
+                Some(Launch::Recovering) => self.recovery_reason(record.id),
                 Some(Launch::Staging) => {
                     format!("its files are being sent to {}", record.node_list)
                 }
@@ -110,6 +111,7 @@ impl Core {
                 }
             },
             Phase::Running => match self.live.get(&record.id) {
+                Some(live) if live.launch == Launch::Recovering => self.recovery_reason(record.id),
                 Some(live) if self.partitions[usize::from(live.partition.0)].is_slicing() => {
                     let partition = &self.partitions[usize::from(live.partition.0)];
                     let rows = partition.policy.rows().len();

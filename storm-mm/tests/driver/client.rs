@@ -52,6 +52,19 @@ impl Client {
         request: ManagerRequest,
         limit_bytes: usize,
     ) -> ReplyStream {
+        self.try_send_with(request, limit_bytes).await.expect("the manager takes calls")
+    }
+
+    /// Sends a request to a manager that may be dead.
+    pub(crate) async fn try_send(&self, request: ManagerRequest) -> Option<ReplyStream> {
+        self.try_send_with(request, BUFFER_BYTES).await
+    }
+
+    async fn try_send_with(
+        &self,
+        request: ManagerRequest,
+        limit_bytes: usize,
+    ) -> Option<ReplyStream> {
         let streaming = matches!(
             request,
             ManagerRequest::Attach { .. } | ManagerRequest::Submit { attach: true, .. }
@@ -59,8 +72,8 @@ impl Client {
         let replies = reply_channel(limit_bytes);
         let sink = replies.sink(1, streaming);
         let call = Call { peer: self.peer, request, replies: sink };
-        self.calls.send(call).await.expect("the manager takes calls");
-        replies
+        self.calls.send(call).await.ok()?;
+        Some(replies)
     }
 
     /// The only reply to a request.

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_mm::api::NodeState;
+use storm_mm::api::{Call, NodeState};
 use storm_mm::driver::{self, DriverConfig, DriverError};
 use storm_mm::journal::{Entry, Journal, MemoryJournal};
 use storm_mm::{Core, CoreConfig, NodeConfig, PartitionConfig};
-use storm_nm::modelled::{Model, ModelledHost, RankContext, Script, Step};
-use storm_nm::{NmConfig, NmExit};
-use storm_primitives::sim::{NetworkConfig, SimNetwork, SimRuntime, Simulation};
+use storm_nm::modelled::{HostAct, Model, ModelledHost, RankContext, Script, Step};
+use storm_nm::{JobKey, NmConfig, NmExit};
+use storm_primitives::sim::{NetworkConfig, SimNetwork, SimPrimitives, SimRuntime, Simulation};
 use storm_primitives::{NodeId, Primitives, Runtime};
 use storm_rm::message::{ExitStatus, Stream};
 use storm_rm::{GlobalPlan, PlanConfig};
@@ -23,6 +23,13 @@ use storm_sched::{MplLimit, PolicyParams, Quantum};
 
 /// Virtual time after which a scenario is considered to hang.
 const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How long a node keeps its jobs without a manager.
+const MANAGER_LOST: Duration = Duration::from_secs(60);
+/// Between two tries to join.
+const JOIN_PAUSE: Duration = Duration::from_millis(20);
+/// Calls that may wait for the manager.
+const CALLS: usize = 64;
 
 /// What a rank puts at once.
 const PUT_BYTES: u64 = 1000;
@@ -66,25 +73,19 @@ pub(crate) struct Cluster {
     pub(crate) hosts: Rc<RefCell<BTreeMap<NodeId, ModelledHost<SimRuntime>>>>,
     pub(crate) nm_exits: Rc<RefCell<BTreeMap<NodeId, NmExit>>>,
     pub(crate) mm_end: Rc<RefCell<Option<Result<(), DriverError>>>>,
-    plan: GlobalPlan,
+    /// Every start of a part of a job on a node.
+    pub(crate) launches: Rc<RefCell<Vec<(NodeId, JobKey)>>>,
+    pub(crate) plan: GlobalPlan,
 }
 
 impl Cluster {
     /// Starts all daemons.
     pub(crate) fn start(seed: u64, shape: Shape) -> Cluster {
-        Cluster::start_on(&Simulation::new(seed), shape, &MemoryJournal::default())
+        let (simulation, journal) = (Simulation::new(seed), MemoryJournal::default());
+        Cluster::start_with(&simulation, shape, journal, Vec::new())
     }
 
-    /// Starts all daemons in a world, with a manager that knows a journal.
-    pub(crate) fn start_on(
-        simulation: &Simulation,
-        shape: Shape,
-        journal: &MemoryJournal,
-    ) -> Cluster {
-        Cluster::start_with(simulation, shape, journal.clone(), journal.entries())
-    }
-
-    /// The same on a journal that holds `entries`.
+    /// Starts all daemons in a world, on a journal that holds `entries`.
     pub(crate) fn start_with(
         simulation: &Simulation,
         shape: Shape,
@@ -104,7 +105,7 @@ impl Cluster {
         });
         let config = NetworkConfig::default();
         let network = SimNetwork::new(simulation, shape.nodes, &plan.layout, config);
-        let (calls, requests) = async_channel::bounded(64);
+        let (calls, requests) = async_channel::bounded(CALLS);
         let cluster = Cluster {
             simulation: simulation.clone(),
             network,
@@ -113,6 +114,7 @@ impl Cluster {
             hosts: Rc::default(),
             nm_exits: Rc::default(),
             mm_end: Rc::default(),
+            launches: Rc::default(),
             plan,
             shape,
         };
@@ -120,17 +122,54 @@ impl Cluster {
             cluster.start_node(node);
         }
         let mm = cluster.network.node(NodeId::MM);
-        let core = Core::new(core_config(&cluster.shape), entries, mm.runtime().now());
+        cluster.run_manager(mm, journal, entries, requests);
+        cluster
+    }
+
+    fn run_manager(
+        &self,
+        mm: SimPrimitives,
+        journal: impl Journal + 'static,
+        entries: Vec<Entry>,
+        requests: async_channel::Receiver<Call>,
+    ) {
+        let core = Core::new(core_config(&self.shape), entries, mm.runtime().now());
         let core = core.expect("a sound configuration");
-        let (plan, contents) = (cluster.plan.clone(), cluster.contents.clone());
-        let end = cluster.mm_end.clone();
+        let (plan, contents) = (self.plan.clone(), self.contents.clone());
+        let end = self.mm_end.clone();
         let task = mm.runtime().clone().spawn(async move {
             let settings = DriverConfig::default();
             let ended = driver::run(mm, plan, core, journal, contents, requests, settings).await;
             *end.borrow_mut() = Some(ended);
         });
         task.detach();
-        cluster
+    }
+
+    /// Kills the manager; the nodes live.
+    pub(crate) fn kill_manager(&self) {
+        self.network.kill(NodeId::MM);
+    }
+
+    /// Starts the next manager, which knows `entries`; its client.
+    pub(crate) fn start_manager(
+        &self,
+        journal: impl Journal + 'static,
+        entries: Vec<Entry>,
+    ) -> Client {
+        let mm = self.network.restart_manager();
+        let (calls, requests) = async_channel::bounded(CALLS);
+        self.run_manager(mm, journal, entries, requests);
+        Client { calls, peer: USER }
+    }
+
+    /// Whether no process of any job is left on a node.
+    pub(crate) fn hosts_are_idle(&self) -> bool {
+        self.hosts.borrow().values().all(|host| host.live_processes() == 0)
+    }
+
+    /// A random number below `bound`, from the seed.
+    pub(crate) fn random_below(&self, bound: u64) -> u64 {
+        self.simulation.random_below(bound)
     }
 
     /// Starts the node manager of the present life of a node.
@@ -138,18 +177,32 @@ impl Cluster {
         let primitives = self.network.node(node);
         let runtime = primitives.runtime().clone();
         let (trace, clock) = (self.simulation.trace().clone(), self.simulation.runtime());
+        let launches = self.launches.clone();
         let model = Model {
             hostname: format!("host{}", node.0),
             pes: self.shape.pes,
             program: Rc::new(program),
-            observer: Rc::new(move |act| trace.record(clock.now(), node, act.to_string())),
+            observer: Rc::new(move |act| {
+                if let HostAct::Launch { job, .. } = act {
+                    launches.borrow_mut().push((node, *job));
+                }
+                trace.record_with(clock.now(), node, || act.to_string());
+            }),
             ..Model::default()
         };
         let host = ModelledHost::new(runtime.clone(), model);
         self.hosts.borrow_mut().insert(node, host.clone());
         let (plan, exits) = (self.plan.clone(), self.nm_exits.clone());
+        let (network, waiting) = (self.network.clone(), runtime.clone());
         let task = runtime.spawn(async move {
-            let exit = storm_nm::run(primitives, plan, host, NmConfig::default()).await;
+            let config = NmConfig { manager_lost: MANAGER_LOST, ..NmConfig::default() };
+            let way_back = async || loop {
+                waiting.sleep(JOIN_PAUSE).await;
+                if let Some(primitives) = network.join_again(node) {
+                    return Some(primitives);
+                }
+            };
+            let exit = storm_nm::run_and_return(primitives, plan, host, config, way_back).await;
             exits.borrow_mut().insert(node, exit);
         });
         task.detach();
@@ -229,6 +282,7 @@ fn core_config(shape: &Shape) -> CoreConfig {
         chunk_bytes: 4096,
         kill_grace: Duration::from_millis(100),
         launch_timeout: Duration::from_secs(1),
+        recovery_timeout: Duration::from_secs(1),
         history_limit: shape.history_limit,
         admin_uids: Vec::new(),
         origin: Timestamp::UNIX_EPOCH,

@@ -1,60 +1,217 @@
 //! A manager that is killed: the next one, on the same journal, knows every job
-//! that was acknowledged.
+//! that was acknowledged, and finds those again that run.
 
-use crate::client::job;
+use crate::client::{End, input, job};
 use crate::cluster::{Cluster, Shape};
 use crate::seeds::for_seeds;
-use std::collections::BTreeMap;
+use crate::workload::SlowJournal;
 use std::time::Duration;
-use storm_mm::api::JobState;
-use storm_mm::journal::MemoryJournal;
-use storm_primitives::NodeId;
+use storm_mm::api::{JobState, Reply};
 use storm_primitives::sim::Simulation;
-use storm_rm::JobSpec;
+use storm_primitives::{NodeId, Runtime};
+use storm_rm::{InputSpec, JobSpec};
+
+/// Longer than it takes the nodes to be back.
+const BACK: Duration = Duration::from_millis(300);
+
+fn start(seed: u64, shape: Shape) -> (Cluster, SlowJournal) {
+    let simulation = Simulation::new(seed);
+    let journal = SlowJournal::new(&simulation);
+    let cluster = Cluster::start_with(&simulation, shape, journal.clone(), Vec::new());
+    (cluster, journal)
+}
+
+/// Kills the manager, and starts another one on its journal.
+async fn restart(cluster: &Cluster, journal: &SlowJournal) -> Cluster {
+    cluster.kill_manager();
+    cluster.pause(cluster.random(Duration::from_millis(50))).await;
+    let client = cluster.start_manager(journal.clone(), journal.entries());
+    Cluster { client, ..cluster.clone() }
+}
 
 #[test]
-fn a_new_manager_knows_every_acknowledged_job_and_runs_what_waited() {
+fn jobs_run_on_without_a_manager_and_a_new_one_is_done_at_once() {
     for_seeds(20, |seed| {
-        let simulation = Simulation::new(seed);
-        let journal = MemoryJournal::default();
-        let shape = Shape::fcfs(2, 2);
-        let before = Cluster::start_on(&simulation, shape.clone(), &journal);
-        let first = before.clone();
-        let acknowledged = before.run(async move {
-            let mut jobs = Vec::new();
-            for index in 0..10_u64 {
-                let spec = job(2, &["p", "compute-ms", "10"]);
-                let spec = JobSpec { requeue: index % 2 == 0, ..spec };
-                jobs.push((first.client.submit(spec.clone()).await, spec.requeue));
-            }
-            first.pause(first.random(Duration::from_millis(40))).await;
-            let mut done = BTreeMap::new();
-            for view in first.client.history().await {
-                done.insert(view.id, view.state);
-            }
-            first.network.kill(NodeId::MM);
-            first.pause(Duration::from_millis(20)).await;
-            (jobs, done)
+        let shape = if seed % 2 == 0 { Shape::gang(2, 2) } else { Shape::fcfs(2, 2) };
+        let (cluster, journal) = start(seed, shape);
+        cluster.clone().run(async move {
+            cluster.joined().await;
+            let long = cluster.client.submit(job(2, &["p", "compute-ms", "2000"])).await;
+            let mut following = cluster.client.attach(long).await;
+            following.until(JobState::Running).await;
+            let cluster = restart(&cluster, &journal).await;
+            let began = cluster.simulation.now();
+            let next = cluster.client.submit(job(2, &["p", "compute-ms", "1"])).await;
+            let end = cluster.client.attach(next).await.end().await;
+            assert_eq!(end.state, JobState::Completed, "{end:?}");
+            assert!(cluster.simulation.now() - began < Duration::from_millis(500));
+            let found = cluster.client.show(long).await;
+            assert_eq!(found.view.state, JobState::Running, "{:?}", found.log);
+            let end = cluster.client.attach(long).await.end().await;
+            assert_eq!((end.state, end.exit_code), (JobState::Completed, 0), "{end:?}");
+            assert_eq!(cluster.client.show(long).await.runs, 1);
         });
-        let after = Cluster::start_on(&simulation, shape, &journal);
-        after.clone().run(async move {
-            let (jobs, done) = acknowledged;
-            for (job, requeue) in jobs {
-                let end = after.client.attach(job).await.end().await;
-                if let Some(state) = done.get(&job) {
-                    assert_eq!(end.state, *state);
-                }
-                match end.state {
-                    JobState::Completed => {}
-                    JobState::Failed if !requeue => {
-                        let reason = end.reason.expect("a reason");
-                        assert!(reason.contains("restarted while it ran"), "{reason}");
-                    }
-                    other => panic!("job {job} is {other}: {:?}", end.reason),
-                }
+    });
+}
+
+#[test]
+fn a_job_that_ends_while_there_is_no_manager_has_ended_as_it_did() {
+    for_seeds(10, |seed| {
+        let (cluster, journal) = start(seed, Shape::fcfs(2, 2));
+        cluster.clone().run(async move {
+            let words = ["p", "compute-ms", "30", "exit", "7"];
+            let mut seven = cluster.client.run(job(2, &words)).await;
+            let mut killed =
+                cluster.client.run(job(2, &["p", "compute-ms", "30", "die", "9"])).await;
+            seven.until(JobState::Running).await;
+            killed.until(JobState::Running).await;
+            cluster.kill_manager();
+            cluster.pause(Duration::from_millis(100)).await;
+            let client = cluster.start_manager(journal.clone(), journal.entries());
+            let End { state, exit_code, .. } = client.attach(seven.job).await.end().await;
+            assert_eq!((state, exit_code), (JobState::Failed, 7));
+            let End { state, exit_code, .. } = client.attach(killed.job).await.end().await;
+            assert_eq!((state, exit_code), (JobState::Failed, 128 + 9));
+        });
+    });
+}
+
+#[test]
+fn a_client_that_comes_back_misses_no_output_of_the_time_between() {
+    for_seeds(10, |seed| {
+        let (cluster, journal) = start(seed, Shape::fcfs(2, 1));
+        cluster.clone().run(async move {
+            let words = ["p", "compute-ms", "100", "print", "late", "compute-ms", "400"];
+            let mut before = cluster.client.run(job(2, &words)).await;
+            before.until(JobState::Running).await;
+            cluster.kill_manager();
+            cluster.pause(Duration::from_millis(200)).await;
+            let client = cluster.start_manager(journal.clone(), journal.entries());
+            cluster.pause(BACK).await;
+            let mut after = client.attach(before.job).await;
+            assert_eq!(after.end().await.state, JobState::Completed);
+            for rank in 0..2 {
+                assert_eq!(after.stdout(rank), format!("late {rank}\n").as_bytes());
             }
-            let next = after.client.submit(job(1, &["p"])).await;
-            assert_eq!(next.0, 11);
+        });
+    });
+}
+
+#[test]
+fn a_job_whose_client_does_not_come_back_is_not_held_up() {
+    let (cluster, journal) = start(1, Shape::fcfs(1, 1));
+    cluster.clone().run(async move {
+        let words = ["p", "compute-ms", "100", "write-bytes", "4000000"];
+        let mut before = cluster.client.run(job(1, &words)).await;
+        before.until(JobState::Running).await;
+        let cluster = restart(&cluster, &journal).await;
+        cluster.pause(Duration::from_secs(20)).await;
+        let end = cluster.client.attach(before.job).await.end().await;
+        assert_eq!(end.state, JobState::Completed, "{end:?}");
+    });
+}
+
+#[test]
+fn input_goes_on_where_the_next_manager_begins() {
+    for_seeds(5, |seed| {
+        let (cluster, journal) = start(seed, Shape::fcfs(1, 1));
+        cluster.clone().run(async move {
+            let spec = JobSpec { input: InputSpec::All, ..job(1, &["p", "echo"]) };
+            let mut before = cluster.client.run(spec).await;
+            before.until(JobState::Running).await;
+            let sent = input(before.job, b"before ", false);
+            assert_eq!(cluster.client.ask(sent).await, Reply::Ok);
+            cluster.pause(Duration::from_millis(20)).await;
+            let cluster = restart(&cluster, &journal).await;
+            let mut after = cluster.client.attach(before.job).await;
+            let sent = input(before.job, b"after", true);
+            assert_eq!(cluster.client.ask(sent).await, Reply::Ok);
+            assert_eq!(after.end().await.state, JobState::Completed);
+            // The first piece was written and read before.
+            assert_eq!(after.stdout(0), b"after");
+        });
+    });
+}
+
+#[test]
+fn a_node_that_dies_with_the_manager_ends_its_jobs_or_has_them_requeued() {
+    for_seeds(10, |seed| {
+        let (cluster, journal) = start(seed, Shape::fcfs(2, 1));
+        cluster.clone().run(async move {
+            cluster.joined().await;
+            let spec = job(1, &["p", "compute-ms", "500"]);
+            let plain = cluster.client.submit(JobSpec { nodes: Some(1), ..spec.clone() }).await;
+            let again = cluster.client.submit(JobSpec { requeue: true, ..spec }).await;
+            for job in [plain, again] {
+                cluster.client.attach(job).await.until(JobState::Running).await;
+            }
+            cluster.kill_manager();
+            for node in [1, 2].map(NodeId) {
+                cluster.network.kill(node);
+            }
+            let client = cluster.start_manager(journal.clone(), journal.entries());
+            for node in [1, 2].map(NodeId) {
+                cluster.rejoin(node);
+            }
+            let end = client.attach(plain).await.end().await;
+            assert_eq!(end.state, JobState::NodeFail, "{end:?}");
+            let end = client.attach(again).await.end().await;
+            assert_eq!(end.state, JobState::Completed, "{end:?}");
+            assert_eq!(client.show(again).await.runs, 2);
+        });
+    });
+}
+
+#[test]
+fn a_node_that_does_not_come_back_is_given_up_in_time() {
+    let (cluster, journal) = start(1, Shape::fcfs(2, 1));
+    cluster.clone().run(async move {
+        cluster.joined().await;
+        let long = cluster.client.submit(job(2, &["p", "compute-ms", "60000"])).await;
+        cluster.client.attach(long).await.until(JobState::Running).await;
+        cluster.kill_manager();
+        cluster.network.kill(NodeId(2));
+        let client = cluster.start_manager(journal.clone(), journal.entries());
+        let end = client.attach(long).await.end().await;
+        assert_eq!(end.state, JobState::NodeFail, "{end:?}");
+        assert!(end.reason.expect("a reason").contains("n2"));
+        let next = client.submit(job(1, &["p"])).await;
+        assert_eq!(client.attach(next).await.end().await.state, JobState::Completed);
+    });
+}
+
+#[test]
+fn a_job_that_no_manager_comes_back_for_is_ended() {
+    let (cluster, _) = start(1, Shape::fcfs(1, 1));
+    cluster.clone().run(async move {
+        let mut following = cluster.client.run(job(1, &["p", "compute-ms", "100000000"])).await;
+        following.until(JobState::Running).await;
+        cluster.kill_manager();
+        cluster.pause(Duration::from_secs(50)).await;
+        assert!(!cluster.hosts_are_idle(), "it is kept for a while");
+        while cluster.nm_exits.borrow().is_empty() {
+            cluster.simulation.runtime().sleep(Duration::from_secs(1)).await;
+        }
+        assert!(cluster.hosts_are_idle(), "and not for ever");
+    });
+}
+
+#[test]
+fn a_node_that_was_cut_off_is_told_to_end_what_is_lost() {
+    for_seeds(10, |seed| {
+        let (cluster, _) = start(seed, Shape::fcfs(2, 1));
+        cluster.clone().run(async move {
+            cluster.joined().await;
+            let lost = cluster.client.submit(job(2, &["p", "compute-ms", "100000"])).await;
+            cluster.client.attach(lost).await.until(JobState::Running).await;
+            cluster.network.freeze(NodeId(2));
+            let end = cluster.client.attach(lost).await.end().await;
+            assert_eq!(end.state, JobState::NodeFail, "{end:?}");
+            cluster.network.thaw(NodeId(2));
+            let next = cluster.client.submit(job(2, &["p"])).await;
+            assert_eq!(cluster.client.attach(next).await.end().await.state, JobState::Completed);
+            cluster.pause(BACK).await;
+            assert!(cluster.hosts_are_idle(), "the lost job is not left running");
         });
     });
 }

@@ -10,7 +10,7 @@ use crate::JobKey;
 use crate::reason::bounded;
 use storm_rm::JobId;
 use storm_rm::message::{ExitStatus, Report};
-use storm_rm::termination::{LocalPart, Urgency};
+use storm_rm::termination::Urgency;
 
 /// SIGKILL: the one signal that a stopped process does not have to be resumed for.
 pub(super) const SIGKILL: i32 = 9;
@@ -34,10 +34,8 @@ impl NodeCore {
             return;
         }
         job.phase = JobPhase::Ended;
-        if !job.silent {
-            let announcer = job.task.launch.announcer == self.config.node;
-            let part = LocalPart { announcer, ..job.part() };
-            actions.push(Action::Announce { part, report: job.terminated_report() });
+        if !job.is_unheard() {
+            actions.push(job.announcement(&self.config));
         }
         if job.released {
             self.jobs.remove(&key);
@@ -48,12 +46,12 @@ impl NodeCore {
     /// A job cannot go on here. The Machine Manager hears why and ends it
     /// everywhere: its ranks on other nodes may wait for those of this one.
     pub(super) fn unserviceable(&mut self, key: JobKey, reason: String, actions: &mut Vec<Action>) {
-        let Some(job) = self.jobs.get(&key) else { return };
+        let Some(job) = self.jobs.get_mut(&key) else { return };
         if !job.doomed && !job.silent && job.phase != JobPhase::Ended {
             let (node, hostname) = (self.config.node, &self.config.hostname);
             let reason = bounded(format!("{node} ({hostname}) cannot go on with it: {reason}"));
             let report = Report::JobFailed { job: key.job, incarnation: key.incarnation, reason };
-            actions.push(Action::Post { report, urgency: Urgency::AtOnce });
+            job.fails(report, actions);
         }
         self.doom(key, actions);
     }

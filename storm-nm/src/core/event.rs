@@ -39,6 +39,9 @@ pub enum Event {
         /// Why, for the user.
         reason: String,
     },
+    /// The Machine Manager is gone, or this node was cut off from it. What runs goes
+    /// on; what waits for a strobe waits.
+    ManagerLost,
     /// The cluster is lost, or this node is of no more use to it: all jobs end.
     Leave,
 }

@@ -1,13 +1,13 @@
 //! One run of a job on this node: where its ranks stand.
 
-use super::Action;
+use super::{Action, CoreConfig};
 use crate::{JobKey, JobTask};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use storm_mpi::pmi::NodeServer;
 use storm_rm::message::{ExitStatus, RankExit, Report, Stream};
-use storm_rm::termination::LocalPart;
-use storm_rm::{Rank, RowSet};
+use storm_rm::termination::{LocalPart, Urgency};
+use storm_rm::{JobSlot, Rank, RowSet};
 
 /// How far a job is on this node. A job that is launching or running may be
 /// stopped at any time: see [`NodeCore::is_stopped`](crate::NodeCore::is_stopped).
@@ -47,6 +47,13 @@ pub(super) struct LocalJob {
     /// Nothing is said of it any more: a later run is here, or the node leaves
     /// unasked, which says it all.
     pub(super) silent: bool,
+    /// Its Machine Manager is gone, or was for a while: nothing is said of it until
+    /// [`resume`](NodeCore::resume) tells all at once.
+    pub(super) orphaned: bool,
+    /// Where its flags lie.
+    pub(super) slot: JobSlot,
+    /// What ended the job or will, as it was reported or would have been.
+    pub(super) failure: Option<Report>,
     /// To be forgotten as soon as it has ended.
     pub(super) released: bool,
     /// Some rank never executed.
@@ -60,8 +67,12 @@ pub(super) struct LocalJob {
     pub(super) pmi: NodeServer,
     /// Fences begun so far.
     pub(super) fences: u64,
-    /// That a rank is gone that others may wait for has been reported.
-    pub(super) left_told: bool,
+    /// The report that a rank is gone that others may wait for, once there was one.
+    pub(super) left_told: Option<Report>,
+    /// Whether the last of them is under way.
+    pub(super) in_fence: bool,
+    /// The reports of the last two: another node may be one fence behind.
+    pub(super) last_fences: VecDeque<Report>,
 }
 
 /// [`Stream`] with an order.
@@ -86,6 +97,9 @@ impl LocalJob {
             graces: 0,
             doomed: false,
             silent: false,
+            orphaned: false,
+            slot: task.launch.slot,
+            failure: None,
             released: false,
             launch_failed: false,
             failed: false,
@@ -94,13 +108,20 @@ impl LocalJob {
             open_streams: BTreeSet::new(),
             pmi: NodeServer::new(task.pmi_config()),
             fences: 0,
-            left_told: false,
+            left_told: None,
+            in_fence: false,
+            last_fences: VecDeque::new(),
             task,
         }
     }
 
     pub(super) fn key(&self) -> JobKey {
         self.task.key()
+    }
+
+    /// Nothing is said of it now.
+    pub(super) fn is_unheard(&self) -> bool {
+        self.silent || self.orphaned
     }
 
     /// Whether it has processes that a switch concerns.
@@ -148,7 +169,7 @@ impl LocalJob {
 
     /// Whether the Machine Manager must hear of this end at once: ranks here or
     /// elsewhere may wait for this one. The first of each kind is enough, and
-    /// none is when the job is being killed anyway.
+    /// none is when the job is being killed anyway. A signal is kept in mind.
     pub(super) fn is_news(&mut self, exit: &RankExit) -> bool {
         let kind = match exit.status {
             ExitStatus::Code(0) => return false,
@@ -156,8 +177,15 @@ impl LocalJob {
             ExitStatus::Signal(_) => 1,
         };
         let alone = self.all_ended() && self.task.count == self.task.spec().procs;
-        let unheard = alone || self.doomed || self.silent;
-        !unheard && !std::mem::replace(&mut self.reported[kind], true)
+        if alone || self.doomed || self.silent {
+            return false;
+        }
+        if let ExitStatus::Signal(_) = exit.status {
+            let JobKey { job, incarnation } = self.key();
+            let report = Report::RankFailed { job, incarnation, exit: exit.clone() };
+            self.failure.get_or_insert(report);
+        }
+        !self.orphaned && !std::mem::replace(&mut self.reported[kind], true)
     }
 
     /// A rank is gone: whoever sends it input must not wait for it.
@@ -182,11 +210,10 @@ impl LocalJob {
         self.ranks_ended() == self.task.count
     }
 
-    pub(super) fn part(&self) -> LocalPart {
-        let launch = &self.task.launch;
+    fn part(&self) -> LocalPart {
         LocalPart {
-            slot: launch.slot,
-            incarnation: launch.incarnation,
+            slot: self.slot,
+            incarnation: self.task.launch.incarnation,
             ranks: self.task.count,
             ended: self.ranks_ended(),
             announcer: false,
@@ -194,7 +221,23 @@ impl LocalJob {
         }
     }
 
-    pub(super) fn terminated_report(&self) -> Report {
+    /// The end of this node's part, for the Machine Manager.
+    pub(super) fn announcement(&self, config: &CoreConfig) -> Action {
+        let announcer = self.task.launch.announcer == config.node;
+        let part = LocalPart { announcer, ..self.part() };
+        Action::Announce { part, report: self.terminated_report() }
+    }
+
+    /// Reports what ends the job, now or when there is somebody to hear it.
+    pub(super) fn fails(&mut self, report: Report, actions: &mut Vec<Action>) {
+        if !self.is_unheard() {
+            let report = report.clone();
+            actions.push(Action::Post { report, urgency: Urgency::AtOnce });
+        }
+        self.failure.get_or_insert(report);
+    }
+
+    fn terminated_report(&self) -> Report {
         let JobKey { job, incarnation } = self.key();
         Report::Terminated { job, incarnation, ranks: self.exits().cloned().collect() }
     }

@@ -6,6 +6,7 @@ mod event;
 mod job;
 mod node_core;
 mod pmi;
+mod resuming;
 
 pub use action::Action;
 pub use event::Event;

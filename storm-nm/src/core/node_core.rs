@@ -12,7 +12,7 @@ use std::rc::Rc;
 use storm_primitives::NodeId;
 use storm_rm::message::{Command, ExitStatus, LaunchJob, RankExit, ReceiveFile, Report, Strobe};
 use storm_rm::termination::Urgency;
-use storm_rm::{JobId, Owner, PartitionId, Rank, Row, RowSet};
+use storm_rm::{JobId, JobIncarnation, Owner, PartitionId, Rank, Row, RowSet};
 
 /// What the core must know of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,21 +32,29 @@ pub struct CoreConfig {
 pub struct NodeCore {
     pub(super) config: CoreConfig,
     pub(super) jobs: BTreeMap<JobKey, LocalJob>,
-    partitions: BTreeMap<PartitionId, ActiveRow>,
+    pub(super) partitions: BTreeMap<PartitionId, ActiveRow>,
     pub(super) leaving: bool,
+    /// The first run of a job that this node can have heard of.
+    pub(super) first_run: Option<JobIncarnation>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct ActiveRow {
-    row: Row,
+pub(super) struct ActiveRow {
+    pub(super) row: Row,
     /// Number of the last strobe.
-    strobe: u64,
+    pub(super) strobe: u64,
 }
 
 impl NodeCore {
     /// A node without jobs.
     pub fn new(config: CoreConfig) -> NodeCore {
-        NodeCore { config, jobs: BTreeMap::new(), partitions: BTreeMap::new(), leaving: false }
+        NodeCore {
+            config,
+            jobs: BTreeMap::new(),
+            partitions: BTreeMap::new(),
+            leaving: false,
+            first_run: None,
+        }
     }
 
     /// Takes one event in; what has to be done about it, in order.
@@ -71,6 +79,7 @@ impl NodeCore {
             Event::Unserviceable { job, reason } => {
                 self.unserviceable(job, reason, &mut actions);
             }
+            Event::ManagerLost => self.orphan(),
             Event::Leave => self.leave_unasked(&mut actions),
         }
         actions
@@ -120,6 +129,10 @@ impl NodeCore {
                 self.fence_done(job, sequence, puts, actions);
             }
             Command::Shutdown => self.leave(actions),
+            Command::Resume { jobs, next_run } => {
+                self.first_run.get_or_insert(next_run);
+                self.resume(jobs, actions);
+            }
         }
     }
 
@@ -234,8 +247,8 @@ impl NodeCore {
 
     fn executes(&mut self, key: JobKey, rank: Rank, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&key) else { return };
-        if job.executes(rank) && !job.silent {
-            let (slot, incarnation) = (job.task.launch.slot, key.incarnation);
+        if job.executes(rank) && !job.is_unheard() {
+            let (slot, incarnation) = (job.slot, key.incarnation);
             actions.push(Action::MarkStarted { slot, incarnation });
         }
     }
@@ -266,22 +279,19 @@ impl NodeCore {
     }
 
     fn post_launch_failed(
-        &self,
+        &mut self,
         key: JobKey,
         rank: Rank,
         refused: LaunchRefused,
         actions: &mut Vec<Action>,
     ) {
-        if self.jobs.get(&key).is_none_or(|job| job.silent) {
-            return;
-        }
+        let Some(state) = self.jobs.get_mut(&key).filter(|job| !job.silent) else { return };
         let CoreConfig { node, hostname, .. } = &self.config;
         let LaunchRefused { reason, exit_code } = refused;
         let reason = format!("rank {rank} cannot start on {node} ({hostname}): {reason}");
         let reason = bounded(reason);
         let JobKey { job, incarnation } = key;
-        let report = Report::LaunchFailed { job, incarnation, rank, reason, exit_code };
-        actions.push(Action::Post { report, urgency: Urgency::AtOnce });
+        state.fails(Report::LaunchFailed { job, incarnation, rank, reason, exit_code }, actions);
     }
 
     /// SCHEDULE-PROCESS (paper, Algorithm 5): the row's jobs run, others stop.
@@ -314,7 +324,7 @@ impl NodeCore {
     }
 
     /// Stops and resumes what has to be for the rows that are active.
-    fn reschedule(
+    pub(super) fn reschedule(
         &mut self,
         partition: Option<PartitionId>,
         strobe: Option<Strobe>,
@@ -377,10 +387,12 @@ impl NodeCore {
     ) {
         let Some(key) = self.current(job) else { return };
         let Some(state) = self.jobs.get_mut(&key) else { return };
-        if sequence != state.fences {
-            tracing::error!(job = %key, sequence, fences = state.fences, "the end of another fence");
+        if sequence != state.fences || !state.in_fence {
+            // A Machine Manager that came back may end a fence that is past here.
+            tracing::warn!(job = %key, sequence, fences = state.fences, "the end of another fence");
             return;
         }
+        state.in_fence = false;
         let outputs = state.pmi.fence_done(puts);
         pmi_actions(state, outputs, actions);
     }

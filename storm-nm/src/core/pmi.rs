@@ -8,6 +8,10 @@ use storm_rm::Rank;
 use storm_rm::message::Report;
 use storm_rm::termination::Urgency;
 
+/// Fences that a node can be asked for again: one that another node is still in, and
+/// the next one, which is as far as this node can be.
+const FENCES_KEPT: usize = 2;
+
 /// What to do about the outputs of a job's PMI server.
 pub(super) fn pmi_actions(job: &mut LocalJob, outputs: Vec<Output>, actions: &mut Vec<Action>) {
     let key = job.key();
@@ -16,9 +20,21 @@ pub(super) fn pmi_actions(job: &mut LocalJob, outputs: Vec<Output>, actions: &mu
             Output::Reply { rank, line } => Action::PmiReply { job: key, rank: Rank(rank.0), line },
             Output::FenceReady { puts } => {
                 job.fences += 1;
-                at_once(Report::Fence { job: key.job, sequence: job.fences, puts })
+                job.in_fence = true;
+                let report = Report::Fence { job: key.job, sequence: job.fences, puts };
+                job.last_fences.push_back(report.clone());
+                if job.last_fences.len() > FENCES_KEPT {
+                    job.last_fences.pop_front();
+                }
+                if job.is_unheard() {
+                    continue;
+                }
+                Action::Post { report, urgency: Urgency::AtOnce }
             }
-            Output::Abort { rank, exit_code } => at_once(aborted(key, Rank(rank.0), exit_code)),
+            Output::Abort { rank, exit_code } => {
+                job.fails(aborted(key, Rank(rank.0), exit_code), actions);
+                continue;
+            }
             Output::Violation { rank, error } => {
                 tracing::warn!(job = %key, rank = rank.0, %error, "PMI connection closed");
                 Action::ClosePmi { job: key, rank: Rank(rank.0) }
@@ -36,17 +52,17 @@ pub(super) fn news_of_gone(job: &mut LocalJob, actions: &mut Vec<Action>) -> Opt
         ));
     }
     let elsewhere = job.task.count < job.task.spec().procs;
-    if elsewhere && !job.silent && !std::mem::replace(&mut job.left_told, true) {
-        let JobKey { job, incarnation } = job.key();
-        actions.push(at_once(Report::RankLeft { job, incarnation, rank: Rank(gone.0) }));
+    if elsewhere && !job.silent && job.left_told.is_none() {
+        let (key, rank) = (job.key(), Rank(gone.0));
+        let report = Report::RankLeft { job: key.job, incarnation: key.incarnation, rank };
+        job.left_told = Some(report.clone());
+        if !job.is_unheard() {
+            actions.push(Action::Post { report, urgency: Urgency::AtOnce });
+        }
     }
     None
 }
 
 fn aborted(key: JobKey, rank: Rank, exit_code: i32) -> Report {
     Report::Aborted { job: key.job, incarnation: key.incarnation, rank, exit_code }
-}
-
-fn at_once(report: Report) -> Action {
-    Action::Post { report, urgency: Urgency::AtOnce }
 }

@@ -1,10 +1,10 @@
 //! The daemon: a keeper, a thread, a runtime, a network of the caller's choice.
 
 use super::{AttachError, LiveConfig, LiveHost};
-use crate::{Host, NmExit, SwitchLog, run};
+use crate::reason::explain;
+use crate::{Host, NmExit, SwitchLog, run_and_return};
 use std::error::Error;
 use std::fs::File;
-use std::future::Future;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use storm_pl::{Keeper, StartError};
@@ -48,19 +48,19 @@ pub fn start_keeper(config: &LiveConfig) -> Result<Keeper, StartError> {
 
 /// Runs a node manager on the calling thread until it is shut down or the cluster
 /// is lost. `join` is called inside of the runtime (one thread, tokio, in a
-/// `LocalSet`) and gives the node's end of the network.
+/// `LocalSet`) and gives the node's end of the network; it is called again when the
+/// link is lost and the jobs are kept ([`NmConfig::manager_lost`](crate::NmConfig)).
 ///
 /// # Errors
 /// [`ServeError`]; nothing of the node manager is left then.
-pub fn serve<P, F, E>(
+pub fn serve<P, E>(
     keeper: Keeper,
     config: LiveConfig,
     plan: GlobalPlan,
-    join: impl FnOnce() -> F,
+    mut join: impl AsyncFnMut() -> Result<P, E>,
 ) -> Result<NmExit, ServeError>
 where
     P: Primitives,
-    F: Future<Output = Result<P, E>>,
     E: Into<Box<dyn Error + Send + Sync>>,
 {
     tracing::info!(node = %config.name, "{}", keeper.capabilities());
@@ -81,7 +81,15 @@ where
         match join().await {
             Ok(primitives) => {
                 host.joined_as(primitives.node());
-                Ok(run(primitives, plan, host, nm).await)
+                let way_back = async || match join().await {
+                    Ok(primitives) => Some(primitives),
+                    Err(error) => {
+                        let error: Box<dyn Error + Send + Sync> = error.into();
+                        tracing::warn!(error = explain(&*error), "no way back to the cluster");
+                        None
+                    }
+                };
+                Ok(run_and_return(primitives, plan, host, nm, way_back).await)
             }
             Err(error) => {
                 host.leave().await;

@@ -64,6 +64,18 @@ impl Inputs {
         }
     }
 
+    /// The next Machine Manager knows nothing of what was sent before: what waits is
+    /// the beginning.
+    pub(super) fn count_anew(&self) {
+        for input in self.jobs.borrow().values() {
+            input.reported_bytes.set(0);
+            for reader in input.readers.borrow().values() {
+                reader.received_bytes.set(0);
+                reader.taken_bytes.set(0);
+            }
+        }
+    }
+
     /// What all ranks of the job have taken, when it is worth a report.
     fn progress(&self, job: JobKey) -> Option<u64> {
         let input = self.jobs.borrow().get(&job)?.clone();

@@ -6,7 +6,7 @@ use crate::bell::Bell;
 use crate::core::Event;
 use crate::{Host, JobKey, JobTask};
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use storm_primitives::Primitives;
 use storm_rm::Rank;
@@ -19,11 +19,30 @@ const READ_BYTES_MAX: usize = 4096;
 /// What a report of output holds beside the output.
 const OUTPUT_HEAD_BYTES: usize = 64;
 
-/// The jobs whose client does not keep up.
+/// The jobs whose client does not keep up, or may come back.
 #[derive(Debug, Default)]
 pub(super) struct HeldOutputs {
     jobs: RefCell<BTreeSet<JobKey>>,
+    /// Of jobs whose Machine Manager was lost: what was read and not sent.
+    cut: RefCell<BTreeMap<JobKey, Vec<Report>>>,
     changed: Bell,
+}
+
+impl HeldOutputs {
+    fn is_held(&self, job: JobKey) -> bool {
+        self.jobs.borrow().contains(&job) || self.cut.borrow().contains_key(&job)
+    }
+
+    /// Keeps a report of a job whose output is cut; gives back that of another job.
+    fn keep(&self, job: JobKey, report: Report) -> Option<Report> {
+        match self.cut.borrow_mut().get_mut(&job) {
+            Some(kept) => {
+                kept.push(report);
+                None
+            }
+            None => Some(report),
+        }
+    }
 }
 
 impl<P: Primitives, H: Host> Node<P, H> {
@@ -43,25 +62,51 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 
     /// Stops reading the output of a job, or goes on.
-    pub(super) fn hold_output(&self, job: JobKey, hold: bool) {
+    pub(super) fn hold_output(self: &Rc<Self>, job: JobKey, hold: bool) {
         if hold {
             self.held.jobs.borrow_mut().insert(job);
         } else {
             self.held.jobs.borrow_mut().remove(&job);
+            let kept = self.held.cut.borrow_mut().remove(&job);
+            for report in kept.into_iter().flatten() {
+                self.post(report, Urgency::AtOnce);
+            }
         }
         self.held.changed.ring();
+    }
+
+    /// There is nobody to send output to: what was not sent is kept, and no more is
+    /// read, until each job is told to go on. Other reports are of no use to the next
+    /// Machine Manager, who is told all anew.
+    pub(super) fn cut_outputs(&self) {
+        let mut cut = self.held.cut.borrow_mut();
+        for job in self.core.borrow().jobs() {
+            cut.entry(job).or_default();
+        }
+        self.held.jobs.borrow_mut().clear();
+        for report in self.outbox.drain() {
+            let of_job = match &report {
+                Report::Output { job, .. } => cut.iter_mut().rev().find(|(key, _)| key.job == *job),
+                _ => None,
+            };
+            if let Some((_, kept)) = of_job {
+                kept.push(report);
+            }
+        }
     }
 
     async fn pump_output(self: &Rc<Self>, key: JobKey, rank: Rank, stream: Stream) {
         let room = (self.plan.config.report_bytes as usize).saturating_sub(OUTPUT_HEAD_BYTES);
         let limit = READ_BYTES_MAX.min(room.max(1));
-        let may_read = || (!self.held.jobs.borrow().contains(&key)).then_some(());
+        let may_read = || (!self.held.is_held(key)).then_some(());
         loop {
             self.held.changed.until(may_read).await;
             self.outbox.room().await;
             let Some(data) = self.host.read_output(key, rank, stream, limit).await else { break };
             let report = Report::Output { job: key.job, rank, stream, data };
-            self.post(report, Urgency::AtOnce);
+            if let Some(report) = self.held.keep(key, report) {
+                self.post(report, Urgency::AtOnce);
+            }
         }
         self.handle(Event::StreamEnded { job: key, rank, stream });
     }

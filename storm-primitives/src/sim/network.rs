@@ -53,6 +53,8 @@ type Held = Box<dyn FnOnce(&Rc<Network>)>;
 /// One node as the network sees it.
 struct Node {
     life: u64,
+    /// The life that its tasks began with.
+    began: u64,
     up: bool,
     frozen: bool,
     /// The sequencer knows that it is dead.
@@ -168,6 +170,20 @@ impl SimNetwork {
         self.network.state.borrow().nodes[node.index()].link.slow_percent
     }
 
+    /// A new management node in the place of one that was killed. The other nodes
+    /// that live are no part of its cluster until they [join again](Self::join_again).
+    pub fn restart_manager(&self) -> SimPrimitives {
+        self.network.begin_anew();
+        self.node(NodeId::MM)
+    }
+
+    /// Has a node that lives, but was cut off or lost its management node, join as a
+    /// new incarnation with fresh memory; its tasks go on, unlike those of a node that
+    /// died and is [brought back](Self::rejoin). `None` while it cannot.
+    pub fn join_again(&self, node: NodeId) -> Option<SimPrimitives> {
+        self.network.join_again(node).then(|| self.node(node))
+    }
+
     /// Brings a dead node back with fresh memory, as a new incarnation.
     pub fn rejoin(&self, node: NodeId) -> SimPrimitives {
         self.network.end_life(node);
@@ -193,6 +209,7 @@ impl Node {
     fn absent() -> Node {
         Node {
             life: 0,
+            began: 0,
             up: false,
             frozen: false,
             known_dead: true,

@@ -167,6 +167,7 @@ impl MachineConfig {
             heartbeat_bytes: HEARTBEAT_BYTES as usize,
             chunk_bytes: self.chunk_bytes,
             launch_timeout: storm_mm::DEFAULT_LAUNCH_TIMEOUT,
+            recovery_timeout: storm_mm::DEFAULT_RECOVERY_TIMEOUT,
             kill_grace: Duration::from_millis(100),
             history_limit: HISTORY,
             admin_uids: Vec::new(),

@@ -3,12 +3,14 @@
 
 mod input;
 mod labeller;
+mod returning;
 mod signals;
 mod terminal;
 
 use crate::failure::{EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, Failure};
 use input::Input;
 pub(crate) use signals::Interrupts;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use storm_mm::api::{
     Client, ClientError, ClientReplies, ClientRequests, JobState, LaunchBreakdown, ManagerRequest,
@@ -45,6 +47,8 @@ pub(crate) struct Follow {
     pub(crate) input: InputSpec,
     /// Put the rank before each line.
     pub(crate) label: bool,
+    /// A manager that goes away may come back at the same place, with the job.
+    pub(crate) may_return: bool,
 }
 
 /// A second interruption within this time is the first one again: timeout(1) and
@@ -54,7 +58,12 @@ const SAME_INTERRUPTION: Duration = Duration::from_secs(1);
 /// Follows until the job has ended. The first interruption cancels it; after
 /// the second one the caller is to clean up and leave. So does a reader that has
 /// left: whoever reads `storm run ... | head` wants no more.
-pub(crate) async fn follow(client: Client, what: Follow) -> Result<Outcome, Failure> {
+/// When the manager is gone, its next life is waited for if it `may_return` at `socket`.
+pub(crate) async fn follow(
+    client: Client,
+    what: Follow,
+    socket: &Path,
+) -> Result<Outcome, Failure> {
     let (requests, mut replies) = client.split();
     let mut interrupts = Interrupts::listen()?;
     let mut follower = Follower {
@@ -66,8 +75,18 @@ pub(crate) async fn follow(client: Client, what: Follow) -> Result<Outcome, Fail
         terminal: Terminal::new(what.label),
         node_list: None,
         interrupted: None,
+        lost: false,
     };
-    let outcome = follower.run(&mut replies, &mut interrupts).await;
+    let outcome = loop {
+        let outcome = follower.run(&mut replies, &mut interrupts).await;
+        if !follower.lost || !what.may_return {
+            break outcome;
+        }
+        match follower.find_again(socket, &mut interrupts).await {
+            Ok(found) => replies = found,
+            Err(failure) => break Err(failure),
+        }
+    };
     follower.terminal.finish().await?;
     outcome
 }
@@ -83,6 +102,8 @@ struct Follower {
     terminal: Terminal,
     node_list: Option<String>,
     interrupted: Option<Interruption>,
+    /// The connection to the manager is gone.
+    lost: bool,
 }
 
 /// The job was cancelled from here.
@@ -103,7 +124,8 @@ impl Follower {
             let may_send = self.running && self.awaiting_ok.is_none();
             tokio::select! {
                 line = replies.next() => {
-                    let line = line?.ok_or(ClientError::Closed)?;
+                    let line = line.and_then(|line| line.ok_or(ClientError::Closed));
+                    let line = line.map_err(|error| self.lose(error))?;
                     if let Some(outcome) = self.take(line).await? {
                         return Ok(outcome);
                     }
@@ -112,7 +134,8 @@ impl Follower {
                 data = self.input.next(), if may_send => {
                     let eof = data.is_empty();
                     let input = ManagerRequest::Input { job: self.what.job, data, eof };
-                    self.awaiting_ok = Some(self.requests.send(input).await?);
+                    let sent = self.requests.send(input).await;
+                    self.awaiting_ok = Some(sent.map_err(|error| self.lose(error))?);
                 }
             }
         }
@@ -137,6 +160,10 @@ impl Follower {
                 if self.terminal.reader_has_left() && self.interrupted.is_none() {
                     self.cancel(EXIT_BROKEN_PIPE).await?;
                 }
+                Ok(None)
+            }
+            Reply::Attached { state, .. } => {
+                self.running = state == JobState::Running;
                 Ok(None)
             }
             Reply::State { node_list, state, .. } => {
@@ -168,7 +195,13 @@ impl Follower {
         self.interrupted = Some(Interruption { status, at: Instant::now() });
         self.input.stop();
         let cancel = ManagerRequest::Cancel { jobs: vec![self.what.job], signal: None };
-        self.requests.send(cancel).await?;
+        self.requests.send(cancel).await.map_err(|error| self.lose(error))?;
         Ok(())
+    }
+
+    /// An error of the connection; takes note when it is gone.
+    fn lose(&mut self, error: ClientError) -> Failure {
+        self.lost = matches!(error, ClientError::Closed | ClientError::Connection(_));
+        error.into()
     }
 }

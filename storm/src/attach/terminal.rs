@@ -35,6 +35,11 @@ impl Terminal {
         }
     }
 
+    /// Says something that is not the job's.
+    pub(super) async fn note(&mut self, text: &str) -> Result<(), Failure> {
+        self.put(Stream::Stderr, format!("storm: {text}\n").as_bytes()).await
+    }
+
     /// Writes the lines that were never ended.
     pub(super) async fn finish(&mut self) -> Result<(), Failure> {
         let rest = self.labeller.as_mut().map(Labeller::rest).unwrap_or_default();

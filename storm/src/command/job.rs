@@ -47,7 +47,7 @@ pub(super) async fn run(
     match choices(&options.cluster).for_job(&options.embedded)? {
         Target::Cluster(socket) => {
             let submission = job_request(options, true)?;
-            let outcome = submit_and_follow(&socket, submission, options, silent).await?;
+            let outcome = submit_and_follow(&socket, submission, options, silent, true).await?;
             // Who runs a job on a cluster wants its output, not our figures.
             Ok(report(options, &outcome, None, output))
         }
@@ -72,7 +72,7 @@ async fn embedded(
         let _spinner = waiting(silent, "starting the nodes");
         start_embedded(&shape, job_bytes(&submission)).await?
     };
-    let outcome = submit_and_follow(cluster.socket(), submission, options, silent).await;
+    let outcome = submit_and_follow(cluster.socket(), submission, options, silent, false).await;
     cluster.end().await;
     let procs = options.procs.or(options.on_nodes).unwrap_or(1);
     Ok(report(options, &outcome?, Some(procs), output))
@@ -109,17 +109,19 @@ async fn send(
     Ok((client, job, request))
 }
 
-/// Submits a job and follows it to its end.
+/// Submits a job and follows it to its end; over the death of a manager that
+/// `may_return`.
 pub(super) async fn submit_and_follow(
     socket: &Path,
     submission: Submission,
     options: &JobOptions,
     silent: bool,
+    may_return: bool,
 ) -> Result<Outcome, Failure> {
     let input = submission.spec.input;
     let (client, job, request) = send(socket, submission, silent).await?;
-    let what = Follow { job, request, input, label: options.label };
-    follow(client, what).await.map_err(|failure| match failure.exit {
+    let what = Follow { job, request, input, label: options.label, may_return };
+    follow(client, what, socket).await.map_err(|failure| match failure.exit {
         EXIT_FAILED => failure.exit(EXIT_STORM_FAILED),
         _ => failure,
     })

@@ -35,7 +35,7 @@ pub(super) async fn run_well(
     job: &JobOptions,
     silent: bool,
 ) -> Result<Outcome, Failure> {
-    let outcome = submit_and_follow(socket, job_request(job, true)?, job, silent).await?;
+    let outcome = submit_and_follow(socket, job_request(job, true)?, job, silent, false).await?;
     if outcome.state == JobState::Completed {
         return Ok(outcome);
     }

@@ -36,6 +36,10 @@ pub(crate) struct MmConfig {
     /// more.
     #[serde(default = "default_spool_bytes")]
     pub(crate) spool_bytes: u64,
+    /// Ended jobs that are remembered: in memory, and in the journal, which has room
+    /// for no more of them.
+    #[serde(default = "default_history")]
+    pub(crate) history: usize,
     /// Users who may end other users' jobs and the cluster, besides root.
     #[serde(default)]
     pub(crate) admins: Vec<u32>,
@@ -128,6 +132,10 @@ pub(crate) struct TimeoutConfig {
     pub(super) node_hung: WrittenTime,
     /// Between the request to end and the kill.
     pub(super) kill_grace: WrittenTime,
+    /// How long a node keeps its jobs without a manager, and looks for one.
+    pub(super) manager_lost: WrittenTime,
+    /// How long a restarted manager waits for the nodes of jobs that ran.
+    pub(super) recovery: WrittenTime,
 }
 
 impl Default for TimeoutConfig {
@@ -137,6 +145,8 @@ impl Default for TimeoutConfig {
             node_dead: WrittenTime(Duration::from_millis(800)),
             node_hung: WrittenTime(Duration::from_secs(3)),
             kill_grace: WrittenTime(storm_mm::DEFAULT_KILL_GRACE),
+            manager_lost: WrittenTime(storm_nm::NmConfig::default().manager_lost),
+            recovery: WrittenTime(storm_mm::DEFAULT_RECOVERY_TIMEOUT),
         }
     }
 }
@@ -160,6 +170,16 @@ impl TimeoutConfig {
     /// Between the request to end and the kill.
     pub(crate) fn kill_grace(&self) -> Duration {
         self.kill_grace.0
+    }
+
+    /// How long jobs outlive their manager.
+    pub(crate) fn manager_lost(&self) -> Duration {
+        self.manager_lost.0
+    }
+
+    /// How long a restarted manager waits for nodes.
+    pub(crate) fn recovery(&self) -> Duration {
+        self.recovery.0
     }
 }
 
@@ -198,6 +218,10 @@ fn default_socket() -> PathBuf {
 
 fn default_spool_bytes() -> u64 {
     DEFAULT_SPOOL_BYTES
+}
+
+fn default_history() -> usize {
+    storm_mm::DEFAULT_HISTORY_LIMIT
 }
 
 fn default_state_dir() -> PathBuf {

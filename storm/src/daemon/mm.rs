@@ -154,8 +154,8 @@ impl Manager {
             .create(&settings.state_dir)
             .map_err(at(&settings.state_dir))?;
         let path = settings.state_dir.join("journal.redb");
-        let (journal, entries) =
-            RedbJournal::open(&path).map_err(|source| DaemonError::Journal { path, source })?;
+        let (journal, entries) = RedbJournal::open(&path, settings.history)
+            .map_err(|source| DaemonError::Journal { path, source })?;
         let plan = GlobalPlan::new(settings.global_plan());
         let names = settings.plan.nodes.iter().map(|node| node.name.clone());
         let mut config =

@@ -61,9 +61,17 @@ impl DaemonError {
             DaemonError::Listen { .. } => {
                 Some("is another manager running? `listen` in the configuration names the address")
             }
-            DaemonError::Journal { .. } => {
-                Some("is another manager using this state-dir? else move the file away")
+            DaemonError::Journal { source: JournalError::InUse(_), .. } => {
+                Some("one manager per state-dir: end the other one first")
             }
+            DaemonError::Journal { source: JournalError::Damaged { .. }, .. } => Some(
+                "put back a copy of the file, or move it away to begin without the jobs in it; \
+                 Node Managers then end what they still run",
+            ),
+            DaemonError::Journal { .. } => Some(
+                "was it written by another version? start that one, or move the file away to \
+                 begin without the jobs in it",
+            ),
             DaemonError::Path { .. } => Some("check that it exists and who may write to it"),
             DaemonError::Keeper(_) => Some("is a Node Manager of this name running here already?"),
             DaemonError::Serve(_) | DaemonError::Resolve { .. } => {

@@ -3,7 +3,7 @@
 use super::settings::plan_config;
 use super::{DaemonError, start_log};
 use crate::cli::NmOptions;
-use crate::config::{MmConfig, NetworkConfig};
+use crate::config::{MmConfig, NetworkConfig, TimeoutConfig};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -38,7 +38,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     })?;
     let address = own_address(root)
         .map_err(|source| DaemonError::System { what: "a route to the manager", source })?;
-    let (cluster, network, nodes) = shared_settings(&options)?;
+    let SharedSettings { cluster, network, nodes, manager_lost } = shared_settings(&options)?;
     let dir = work_dir(&options)?;
     let pes = options.pes.unwrap_or_else(processors);
     let pes = u16::try_from(pes).unwrap_or(u16::MAX);
@@ -52,22 +52,29 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     config.switch_log =
         options.switch_log.as_ref().map(|dir| dir.join(format!("{}.csv", options.name)));
     let once = options.once;
+    config.nm.manager_lost = manager_lost;
     if once {
         // A cluster for one job needs one place for it per node at the start.
         config.pads = 1;
+        // Its owner is gone with its manager: nobody wants the job any more.
+        config.nm.manager_lost = Duration::ZERO;
     }
     let keeper = start_keeper(&config)?;
     let plan = GlobalPlan::new(plan_config(&network, nodes));
     let layout = plan.layout.clone();
-    let join = || async move {
+    let mut joins_again = std::env::var_os(REJOIN).is_some();
+    let join = async || {
         let listen = options.listen.as_ref().map_or_else(
             || Ok(SocketAddr::new(address, 0)),
             |listen| listen.resolve().map_err(JoinError::Io),
         )?;
-        let mut node = NodeConfig::new(root, options.name.clone(), listen, layout);
-        node.cluster = cluster;
-        let rejoins = std::env::var_os(REJOIN).is_some();
-        node.join_timeout = if rejoins { REJOIN_TIMEOUT } else { FIRST_JOIN_TIMEOUT };
+        let mut node = NodeConfig::new(root, options.name.clone(), listen, layout.clone());
+        node.cluster.clone_from(&cluster);
+        node.join_timeout = if joins_again { REJOIN_TIMEOUT } else { FIRST_JOIN_TIMEOUT };
+        joins_again = true;
+        if ASKED_TO_END.load(Ordering::Relaxed) {
+            return Err(interrupted());
+        }
         join_cluster(node).await
     };
     let exit = serve(keeper, config, plan, join)?;
@@ -133,16 +140,32 @@ fn own_address(root: SocketAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// What must be the same as the manager's: the cluster's name and the sizes.
-fn shared_settings(options: &NmOptions) -> Result<(String, NetworkConfig, usize), DaemonError> {
-    match &options.config {
-        Some(file) => {
-            let config = MmConfig::read(file)?;
-            let nodes = config.plan()?.nodes.len();
-            Ok((config.cluster, config.network, nodes))
-        }
-        None => Ok((options.cluster.clone(), NetworkConfig::default(), 0)),
-    }
+/// What the configuration file says to nodes.
+struct SharedSettings {
+    /// Must be the same as the manager's, as must the sizes.
+    cluster: String,
+    network: NetworkConfig,
+    nodes: usize,
+    /// How long jobs are kept without a manager.
+    manager_lost: Duration,
+}
+
+fn shared_settings(options: &NmOptions) -> Result<SharedSettings, DaemonError> {
+    let Some(file) = &options.config else {
+        return Ok(SharedSettings {
+            cluster: options.cluster.clone(),
+            network: NetworkConfig::default(),
+            nodes: 0,
+            manager_lost: TimeoutConfig::default().manager_lost(),
+        });
+    };
+    let config = MmConfig::read(file)?;
+    Ok(SharedSettings {
+        nodes: config.plan()?.nodes.len(),
+        cluster: config.cluster,
+        network: config.network,
+        manager_lost: config.timeouts.manager_lost(),
+    })
 }
 
 /// Where the jobs' files go: in memory, unless told otherwise.

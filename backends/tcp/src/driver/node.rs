@@ -24,8 +24,9 @@ use storm_primitives::{Instant, Runtime, Task};
 
 /// The first pause after the root was not reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// Pauses double up to here.
-const MAX_PAUSE: Duration = Duration::from_secs(1);
+/// Pauses double up to here: jobs wait for a root that was restarted, and a root that is
+/// not there costs its host nothing but the refusal.
+const MAX_PAUSE: Duration = Duration::from_millis(100);
 /// How long the root is not told of the loss of a link that had lasted: its
 /// cause may be a death, which the root then knows by itself.
 const FIRST_LOSS_PAUSE: Duration = Duration::from_millis(5);

@@ -11,7 +11,7 @@ use storm_primitives::{
 };
 
 /// Changes with every change of a message.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// The place of an operation in the order of all operations, counted from 1.
 #[derive(

@@ -41,6 +41,8 @@ enum Step {
     Terminated(usize),
     Edge,
     Timer,
+    /// The manager is killed and comes back, and the nodes of these bits die meanwhile.
+    Restart(u32),
     /// A report of a run that is not, or of a node that has no part in it.
     Stale {
         job: u64,
@@ -73,6 +75,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => pick.prop_map(Step::Terminated),
         6 => Just(Step::Edge),
         2 => Just(Step::Timer),
+        1 => prop::option::weighted(0.3, any::<u32>())
+            .prop_map(|dead| Step::Restart(dead.unwrap_or_default())),
         1 => (1..20_u64, 0..20_u32, node)
             .prop_map(|(job, incarnation, node)| Step::Stale { job, incarnation, node }),
     ]
@@ -139,6 +143,7 @@ impl World {
             }),
             Step::Edge => self.edge(),
             Step::Timer => self.timer(),
+            Step::Restart(dead) => self.restart(|node| dead & (1 << node.0) != 0),
             Step::Stale { job, incarnation, node } => {
                 let (job, incarnation) = (JobId(*job), JobIncarnation(*incarnation));
                 let lives = self.parts.keys().any(|(_, j, i)| (*j, *i) == (job, incarnation));

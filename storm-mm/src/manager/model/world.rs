@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
-use storm_rm::message::{Command, ExitStatus, NodeInfo, RankExit, Report};
+use storm_rm::message::{Command, ExitStatus, HeldJob, NodeInfo, RankExit, Report};
 use storm_rm::{
     ContentHash, Destination, FileSpec, InputSpec, JobId, JobIncarnation, JobSpec, OutputSpec,
     Owner, PartitionId, Program, Rank,
@@ -39,6 +39,14 @@ pub(super) struct World {
     /// The ranks that live, and whether they were told to die.
     pub(super) parts: BTreeMap<PartKey, (Vec<Rank>, bool)>,
     pub(super) joined: BTreeSet<NodeId>,
+    /// Parts that are over and were not released: what each node last said of them.
+    over: BTreeMap<PartKey, Report>,
+    /// What each node was told of runs when it was new.
+    first_runs: BTreeMap<NodeId, JobIncarnation>,
+    /// The core is not the first one on its journal.
+    pub(super) restarted: bool,
+    sched: String,
+    job_slots: u32,
     /// What an effect did that must not happen.
     pub(super) faults: Vec<String>,
 }
@@ -60,6 +68,7 @@ pub(super) fn config(sched: &str, job_slots: u32) -> CoreConfig {
         chunk_bytes: 4096,
         kill_grace: Duration::from_millis(50),
         launch_timeout: Duration::from_millis(70),
+        recovery_timeout: Duration::from_secs(1),
         history_limit: 10_000,
         admin_uids: Vec::new(),
         origin: jiff::Timestamp::UNIX_EPOCH,
@@ -111,6 +120,11 @@ impl World {
             timers: Vec::new(),
             parts: BTreeMap::new(),
             joined: BTreeSet::new(),
+            over: BTreeMap::new(),
+            first_runs: BTreeMap::new(),
+            restarted: false,
+            sched: sched.to_owned(),
+            job_slots,
             faults: Vec::new(),
         }
     }
@@ -173,7 +187,45 @@ impl World {
                 let of_job = self.parts.iter_mut().filter(|((n, j, _), _)| (n, j) == (&node, job));
                 of_job.for_each(|(_, (_, doomed))| *doomed = true);
             }
+            Command::ReleaseJob { job } => self.over.retain(|(n, j, _), _| (n, j) != (&node, job)),
+            Command::Resume { jobs, next_run } => {
+                self.first_runs.entry(node).or_insert(*next_run);
+                let kept: BTreeSet<_> = jobs.iter().map(|r| (node, r.job, r.incarnation)).collect();
+                self.parts.retain(|part, _| part.0 != node || kept.contains(part));
+                self.over.retain(|part, _| part.0 != node || kept.contains(part));
+                let again = self.over.iter().filter(|(part, _)| part.0 == node);
+                let again: Vec<Report> = again.map(|(_, report)| report.clone()).collect();
+                again.into_iter().for_each(|report| self.report(node, report));
+            }
             _ => {}
+        }
+    }
+
+    /// The manager is killed, and a new one begins on its journal. The nodes of `dead`
+    /// have died meanwhile; the others have kept their parts and come back.
+    pub(super) fn restart(&mut self, dead: impl Fn(NodeId) -> bool) {
+        self.stages.clear();
+        self.starts.clear();
+        self.overdue.clear();
+        self.terminations.clear();
+        self.timers.clear();
+        self.restarted = true;
+        self.parts.retain(|part, _| !dead(part.0));
+        self.over.retain(|part, _| !dead(part.0));
+        self.first_runs.retain(|node, _| !dead(*node));
+        let nodes = std::mem::take(&mut self.joined);
+        let config = config(&self.sched, self.job_slots);
+        self.core = Core::new(config, self.journal.clone(), self.now).unwrap();
+        self.act(|_, _| ());
+        for node in nodes.into_iter().filter(|node| !dead(*node)) {
+            let parts = self.parts.keys().chain(self.over.keys());
+            let held = parts.filter(|part| part.0 == node);
+            let held =
+                held.map(|(_, job, incarnation)| HeldJob { job: *job, incarnation: *incarnation });
+            let jobs = held.collect();
+            let first_run = self.first_runs.get(&node).copied();
+            self.report(node, Report::Holds { jobs, first_run });
+            self.node_up(node);
         }
     }
 
@@ -202,6 +254,8 @@ impl World {
     pub(super) fn node_down(&mut self, node: NodeId) {
         self.joined.remove(&node);
         self.parts.retain(|(at, _, _), _| *at != node);
+        self.over.retain(|(at, _, _), _| *at != node);
+        self.first_runs.remove(&node);
         self.act(|core, now| core.node_lost(now, node));
     }
 
@@ -209,6 +263,8 @@ impl World {
     pub(super) fn processes_lost(&mut self, node: NodeId) {
         if self.joined.remove(&node) {
             self.parts.retain(|(at, _, _), _| *at != node);
+            self.over.retain(|(at, _, _), _| *at != node);
+            self.first_runs.remove(&node);
             self.report(node, Report::ProcessesLost);
         }
     }
@@ -250,7 +306,9 @@ impl World {
         let exit = |rank| RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 };
         let ranks = ranks.into_iter().map(exit).collect();
         let (node, job, incarnation) = part;
-        self.report(node, Report::Terminated { job, incarnation, ranks });
+        let report = Report::Terminated { job, incarnation, ranks };
+        self.over.insert(part, report.clone());
+        self.report(node, report);
     }
 
     /// The timer that is due first fires.

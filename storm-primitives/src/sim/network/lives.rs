@@ -64,7 +64,7 @@ impl Network {
             state.life
         };
         self.core.trace().record(self.core.now(), node, "killed");
-        self.core.kill_group(Group { node, life });
+        self.core.kill_group(self.group_of(node));
         let noticed = self.core.now() + self.fabric.detection();
         self.at(noticed, move |network| network.declare_dead(node, life));
     }
@@ -73,8 +73,47 @@ impl Network {
     /// the old one must not wait for ever, however soon the new one comes.
     pub(super) fn end_life(self: &Rc<Self>, node: NodeId) {
         let life = self.state.borrow().nodes[node.index()].life;
-        self.core.kill_group(Group { node, life });
+        self.core.kill_group(self.group_of(node));
         self.declare_dead(node, life);
+    }
+
+    /// The tasks of a node: they live on when it joins again without having died.
+    fn group_of(&self, node: NodeId) -> Group {
+        Group { node, life: self.state.borrow().nodes[node.index()].began }
+    }
+
+    /// A new management node after the death of the former one: nobody else is there
+    /// yet, and nothing that was under way ever ends.
+    pub(super) fn begin_anew(self: &Rc<Self>) {
+        self.end_life(NodeId::MM);
+        {
+            let state = &mut *self.state.borrow_mut();
+            state.pending.clear();
+            state.queue.clear();
+            for node in &mut state.nodes {
+                node.inbox.clear();
+                node.held.clear();
+            }
+        }
+        self.join(NodeId::MM);
+        self.announce_join(NodeId::MM);
+    }
+
+    /// A node that was cut off, or whose management node died, joins (again) with fresh
+    /// memory; its tasks go on. False while there is no management node to join.
+    pub(super) fn join_again(self: &Rc<Self>, node: NodeId) -> bool {
+        let (life, began) = {
+            let state = self.state.borrow();
+            let (mm, entry) = (&state.nodes[NodeId::MM.index()], &state.nodes[node.index()]);
+            if !mm.up || mm.known_dead || !entry.up || entry.is_silent() {
+                return false;
+            }
+            (entry.life, entry.began)
+        };
+        self.declare_dead(node, life);
+        self.join_as(node, began);
+        self.announce_join(node);
+        true
     }
 
     pub(super) fn freeze(self: &Rc<Self>, node: NodeId) {
@@ -84,7 +123,7 @@ impl Network {
             state.life
         };
         self.core.trace().record(self.core.now(), node, "frozen");
-        self.core.set_frozen(Group { node, life }, true);
+        self.core.set_frozen(self.group_of(node), true);
         self.notice_silence(node, life);
     }
 
@@ -100,13 +139,9 @@ impl Network {
     }
 
     pub(super) fn thaw(self: &Rc<Self>, node: NodeId) {
-        let life = {
-            let state = &mut self.state.borrow_mut().nodes[node.index()];
-            state.frozen = false;
-            state.life
-        };
+        self.state.borrow_mut().nodes[node.index()].frozen = false;
         self.core.trace().record(self.core.now(), node, "thawed");
-        self.core.set_frozen(Group { node, life }, false);
+        self.core.set_frozen(self.group_of(node), false);
         self.work_off_inbox(node);
     }
 
@@ -182,16 +217,23 @@ impl Network {
     }
 
     pub(super) fn join(self: &Rc<Self>, node: NodeId) {
+        let life = self.state.borrow().nodes[node.index()].life + 1;
+        self.join_as(node, life);
+    }
+
+    /// Begins the next life of a node, whose tasks are those that `began` with that
+    /// life.
+    fn join_as(self: &Rc<Self>, node: NodeId, began: u64) {
         let (life, membership) = {
             let mut state = self.state.borrow_mut();
             let entry = &mut state.nodes[node.index()];
             let life = entry.life + 1;
             // The machine behind a new life is as slow as before; its link is whole.
             let link = Link { slow_percent: entry.link.slow_percent, ..Link::SOUND };
-            *entry = Node { life, up: true, known_dead: false, link, ..Node::absent() };
+            *entry = Node { life, began, up: true, known_dead: false, link, ..Node::absent() };
             (life, Membership::new())
         };
-        let group = Group { node, life };
+        let group = Group { node, life: began };
         let handle = SimPrimitives {
             network: self.clone(),
             runtime: SimRuntime::new(self.core.clone(), Some(group)),

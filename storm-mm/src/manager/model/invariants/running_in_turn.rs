@@ -3,16 +3,20 @@
 
 use crate::manager::live_job::Launch;
 use crate::manager::model::world::World;
+use storm_primitives::Instant;
 
 pub(super) fn check(world: &World) -> Result<(), String> {
     for (job, live) in &world.core.live {
         let partition = &world.core.partitions[usize::from(live.partition.0)];
-        let launched = matches!(live.launch, Launch::Launched | Launch::Started);
+        let launched =
+            matches!(live.launch, Launch::Launched | Launch::Started | Launch::Recovering);
         let runs = launched && partition.is_active(live.row);
         if live.active_since.is_some() != runs {
             return Err(format!("job {job} runs: {runs}, is charged: {:?}", live.active_since));
         }
-        if live.run_time(world.now) > world.now - live.placed_at {
+        // Of a job that a former manager placed, this one knows only when it came back.
+        let since = if world.restarted { Instant::ORIGIN } else { live.placed_at };
+        if live.run_time(world.now) > world.now - since {
             return Err(format!("job {job} is charged more time than there was"));
         }
     }

@@ -1,0 +1,345 @@
+//! A manager on the journal of a former one: what waited waits again, and what was on
+//! the machine keeps its place in the matrix until its nodes have come back and said
+//! what they hold (`docs/decisions/0006-jobs-survive-the-manager.md`).
+//!
+//! No rank of a run is ever started twice: a launch is repeated only to nodes that have
+//! kept their memory and never heard of it.
+
+use super::admission::request_of;
+use super::fences::Fences;
+use super::live_job::{Launch, LiveJob};
+use super::{Core, Effect, StageOutcome, TimerKind};
+use crate::job::{EndCause, JobEvent, JobEventKind, JobRecord, Phase};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use storm_primitives::{Instant, NodeId, NodeSet};
+use storm_rm::message::{Command, HeldJob, ResumedJob};
+use storm_rm::{JobId, JobIncarnation, JobSlot, OutputSpec, PartitionId, Row};
+use storm_sched::{Event, Pe, Placement, Slot};
+
+/// How long the client of a job that goes on has to come back before what the job
+/// writes is passed on to nobody.
+const CLIENT_GRACE: Duration = Duration::from_secs(2);
+/// Runs of jobs that a node is believed to hold: as many as it can have rows and
+/// processing elements for, with room to spare.
+const HELD_MAX: usize = 1 << 16;
+
+/// What a node that comes back remembers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Memory {
+    jobs: BTreeSet<(JobId, JobIncarnation)>,
+    /// It can have heard of this run of a job and of later ones; `None`: of no one's.
+    first_run: Option<JobIncarnation>,
+}
+
+impl Memory {
+    /// Whether it would hold this run if it had been told of it.
+    fn covers(&self, run: JobIncarnation) -> bool {
+        self.first_run.is_some_and(|first| first <= run)
+    }
+}
+
+/// Columns of each row that jobs have been given back.
+type Taken = BTreeMap<(PartitionId, Row), BTreeSet<u32>>;
+
+impl Core {
+    /// Rebuilds the job table from the journal.
+    pub(super) fn recover(
+        &mut self,
+        journal: impl IntoIterator<Item = (JobId, JobEvent)>,
+        now: Instant,
+    ) {
+        for (job, event) in journal {
+            self.next_job = self.next_job.max(job.0 + 1);
+            if let JobEventKind::Placed { incarnation, .. } = &event.kind {
+                self.next_incarnation = self.next_incarnation.max(incarnation.0 + 1);
+            }
+            self.apply(job, &event);
+        }
+        self.counters.submitted_before = self.next_job - 1;
+        let of_phase = |wanted: fn(&Phase) -> bool| {
+            let records = self.jobs.values().filter(|record| wanted(&record.phase));
+            records.map(|record| record.id).collect::<Vec<JobId>>()
+        };
+        let placed =
+            of_phase(|phase| matches!(phase, Phase::Starting | Phase::Running | Phase::Ending(_)));
+        let waiting = of_phase(|phase| *phase == Phase::Pending);
+        // The latest first: an element that two have was given up by the earlier one,
+        // whose ranks have ended (Algorithm 8) and were about to be told of.
+        let mut placed = placed;
+        placed.sort_by_key(|job| std::cmp::Reverse(self.jobs[job].incarnation));
+        // Those on the machine first: the others must not be given their elements.
+        let mut taken = Taken::new();
+        for job in placed {
+            if let Err(reason) = self.take_over(now, job, &mut taken) {
+                tracing::error!(%job, reason, "a job on the machine cannot be taken over");
+                let cause = EndCause::Unplaceable { reason };
+                self.append_end(now, job, Some(cause), Vec::new());
+            }
+        }
+        for job in waiting {
+            self.queue_again(now, job);
+        }
+        // No slice is under way yet that they would have to wait for.
+        for id in (0..self.partition_count()).map(PartitionId) {
+            for event in std::mem::take(&mut self.partition(id).held) {
+                self.handle_event(now, id, event);
+            }
+        }
+    }
+
+    /// Gives a job back its place in the matrix. Its nodes have to come back.
+    fn take_over(&mut self, now: Instant, job: JobId, taken: &mut Taken) -> Result<(), String> {
+        let record = self.jobs.get(&job).ok_or("it is not known")?;
+        let partition = self
+            .partition_named(&record.partition)
+            .ok_or_else(|| format!("partition {} does not exist any more", record.partition))?;
+        let row = record.row.ok_or("it has no row")?;
+        let members = &self.partitions[usize::from(partition.0)].nodes;
+        if !record.ranks.iter().all(|share| members.contains(share.node)) {
+            let (nodes, partition) = (&record.node_list, &record.partition);
+            return Err(format!("{nodes} is not in partition {partition} any more"));
+        }
+        let request = request_of(job, &record.spec);
+        let id = request.id;
+        let placement = self.placement_of(record, partition, row, taken);
+        let slot = self.slots.take().ok_or("there are fewer places for jobs than before")?;
+        let released = placement.is_none();
+        if let Some(placement) = placement {
+            let restore = Event::Restore { request, placement, slot: Slot(row.0) };
+            self.handle_event(now, partition, restore);
+            if !self.partition(partition).policy.running().contains(&id) {
+                self.slots.put_back(slot);
+                return Err(format!("its place in row {} is not there any more", row.0));
+            }
+        }
+        let live = self.live_again(now, &self.jobs[&job], partition, row, slot);
+        let live = LiveJob { released, ..live };
+        let incarnation = live.incarnation;
+        self.live.insert(job, live);
+        let at = now + self.config.recovery_timeout;
+        self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Recovery });
+        Ok(())
+    }
+
+    /// The elements of a job: those of its nodes in its row that no job before it has.
+    /// Which elements of a node they are makes no difference to its ranks.
+    fn placement_of(
+        &self,
+        record: &JobRecord,
+        partition: PartitionId,
+        row: Row,
+        taken: &mut Taken,
+    ) -> Option<Placement> {
+        let partition_of = &self.partitions[usize::from(partition.0)];
+        let machine = partition_of.policy.machine();
+        let taken = taken.entry((partition, row)).or_default();
+        let mut columns = Vec::new();
+        for share in &record.ranks {
+            let node = machine.node(partition_of.index_of(share.node)?)?;
+            let free = node.columns().filter(|column| !taken.contains(column));
+            let own: Vec<u32> = free.take(share.count as usize).collect();
+            if own.len() < share.count as usize {
+                return None;
+            }
+            columns.extend(own);
+        }
+        taken.extend(&columns);
+        Placement::new(machine, columns.into_iter().map(Pe).collect())
+    }
+
+    fn live_again(
+        &self,
+        now: Instant,
+        record: &JobRecord,
+        partition: PartitionId,
+        row: Row,
+        slot: JobSlot,
+    ) -> LiveJob {
+        let nodes: NodeSet = record.ranks.iter().map(|share| share.node).collect();
+        let shares_space = self.partitions[usize::from(partition.0)].shares_space();
+        // How much of it a job in a row of several has run, nobody knows: its limit
+        // counts anew.
+        let ran = record.started.filter(|_| shares_space).map(|started| {
+            let since = self.wall(now).duration_since(started);
+            Duration::try_from(since).unwrap_or_default()
+        });
+        let mut live = LiveJob {
+            incarnation: record.incarnation,
+            slot,
+            partition,
+            row,
+            launch: Launch::Recovering,
+            over: NodeSet::new(),
+            unheard: nodes.clone(),
+            nodes,
+            lacking: NodeSet::new(),
+            hold_output: record.spec.output == OutputSpec::Client,
+            exits: BTreeMap::new(),
+            fences: Fences::resumed(),
+            released: false,
+            placed_at: now,
+            staged_at: now,
+            launched_at: now,
+            stage: StageOutcome::default(),
+            ran: ran.unwrap_or_default(),
+            active_since: None,
+        };
+        live.set_active(now, self.partitions[usize::from(partition.0)].is_active(row));
+        live
+    }
+
+    /// A node that comes back says what it holds.
+    pub(super) fn node_holds(
+        &mut self,
+        node: NodeId,
+        jobs: Vec<HeldJob>,
+        first_run: Option<JobIncarnation>,
+    ) {
+        let memory = self.held.entry(node).or_default();
+        memory.first_run = first_run;
+        let room = HELD_MAX.saturating_sub(memory.jobs.len());
+        let runs = jobs.into_iter().map(|held| (held.job, held.incarnation));
+        memory.jobs.extend(runs.take(room));
+    }
+
+    /// A node has come back, or a new one in its place that remembers nothing. It hears
+    /// which of its jobs go on.
+    pub(super) fn node_back(&mut self, now: Instant, node: NodeId, memory: Option<Memory>) {
+        let memory = memory.unwrap_or_default();
+        let awaited: Vec<JobId> = self
+            .live
+            .iter()
+            .filter(|(_, live)| live.unheard.contains(node))
+            .map(|(job, _)| *job)
+            .collect();
+        let run_of = |core: &Core, job: &JobId| core.live[job].incarnation;
+        let (kept, lost): (Vec<JobId>, Vec<JobId>) =
+            awaited.iter().partition(|job| memory.jobs.contains(&(**job, run_of(self, job))));
+        let jobs = kept.iter().map(|job| self.resumed(*job)).collect();
+        let next_run = JobIncarnation(self.next_incarnation);
+        let answer = Command::Resume { jobs, next_run };
+        self.effects.push(Effect::Command(NodeSet::single(node), answer));
+        for job in &awaited {
+            if let Some(live) = self.live.get_mut(job) {
+                live.unheard.remove(node);
+            }
+        }
+        for job in kept {
+            if let Some(Phase::Ending(cause)) = self.jobs.get(&job).map(|record| &record.phase) {
+                let cause = cause.clone();
+                self.order_end(now, job, NodeSet::single(node), &cause);
+            }
+        }
+        for job in lost {
+            let never_heard = memory.covers(run_of(self, &job));
+            self.part_lost(now, job, node, never_heard);
+        }
+        for job in awaited {
+            self.go_on_if_all_heard(now, job);
+        }
+    }
+
+    /// A node that came back does not hold its part of a job.
+    fn part_lost(&mut self, now: Instant, job: JobId, node: NodeId, never_heard: bool) {
+        let starting = self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Starting);
+        let Some(live) = self.live.get_mut(&job) else { return };
+        if starting && never_heard {
+            live.lacking.insert(node);
+            return;
+        }
+        live.over.insert(node);
+        let node = self.node_name(node);
+        self.end_job(now, job, EndCause::NodeLost { node });
+    }
+
+    fn resumed(&self, job: JobId) -> ResumedJob {
+        let live = &self.live[&job];
+        ResumedJob {
+            job,
+            incarnation: live.incarnation,
+            slot: live.slot,
+            partition: live.partition,
+            active_row: self.active_row(live.partition),
+            hold_output: live.hold_output,
+        }
+    }
+
+    /// All nodes of a job have come back, or are not waited for any more: it goes on
+    /// where it was.
+    fn go_on_if_all_heard(&mut self, now: Instant, job: JobId) {
+        let Some(phase) = self.jobs.get(&job).map(|record| record.phase.clone()) else { return };
+        let Some(live) = self.live.get_mut(&job) else { return };
+        if live.launch != Launch::Recovering || !live.unheard.is_empty() {
+            return;
+        }
+        let lacking = std::mem::take(&mut live.lacking);
+        let incarnation = live.incarnation;
+        match phase {
+            Phase::Starting if lacking == live.nodes => {
+                // Nobody was told to launch it.
+                live.launch = Launch::Staging;
+                live.placed_at = now;
+                live.hold_output = false;
+                (live.ran, live.active_since) = (Duration::ZERO, None);
+                return self.stage(now, job);
+            }
+            Phase::Starting => self.launch_on(now, job, lacking),
+            Phase::Running | Phase::Ending(_) => {
+                live.launch = Launch::Started;
+                live.over = live.over.union(&lacking);
+                self.arm_time_limit(now, job);
+            }
+            Phase::Pending | Phase::Ended(_) => return,
+        }
+        tracing::info!(%job, "all its nodes are back after the restart of the manager");
+        let Some(live) = self.live.get(&job) else { return };
+        if live.hold_output {
+            let at = now + CLIENT_GRACE;
+            self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Output });
+        }
+        if !live.over.is_empty() && !live.is_over() {
+            self.effects.push(Effect::AwaitTermination(live.watch(job)));
+        }
+        self.finish_if_over(now, job);
+    }
+
+    /// Nodes have been waited for long enough: those that are not back have lost their
+    /// part of the job.
+    pub(super) fn recovery_timer(&mut self, now: Instant, job: JobId) {
+        let Some(live) = self.live.get_mut(&job) else { return };
+        if live.launch != Launch::Recovering {
+            return;
+        }
+        let missing = std::mem::take(&mut live.unheard);
+        live.over = live.over.union(&missing);
+        let node = self.nodes.fold(&missing);
+        self.end_job(now, job, EndCause::NodeLost { node });
+        self.go_on_if_all_heard(now, job);
+    }
+
+    /// The client of a job has come back, or has had its time to: what the job writes
+    /// is passed on.
+    pub fn release_output(&mut self, job: JobId) {
+        let Some(live) = self.live.get_mut(&job) else { return };
+        if std::mem::take(&mut live.hold_output) {
+            let nodes = live.nodes.difference(&live.over).difference(&live.unheard);
+            let command = Command::HoldOutput { job, hold: false };
+            self.effects.push(Effect::Command(nodes, command));
+        }
+    }
+
+    /// Whether nodes of the job have not come back yet.
+    pub fn is_recovering(&self, job: JobId) -> bool {
+        self.live.get(&job).is_some_and(|live| live.launch == Launch::Recovering)
+    }
+
+    /// Why a job is where a former manager left it.
+    pub(super) fn recovery_reason(&self, job: JobId) -> String {
+        let unheard = self.live.get(&job).map(|live| self.nodes.fold(&live.unheard));
+        format!(
+            "the Machine Manager was restarted and waits for {} to come back",
+            unheard.unwrap_or_default()
+        )
+    }
+}

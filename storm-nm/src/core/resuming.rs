@@ -1,0 +1,81 @@
+//! Jobs that outlive their Machine Manager: nothing is said of them while it is gone;
+//! the next one hears which there are, says which go on, and is then told where each
+//! stands (`docs/decisions/0006-jobs-survive-the-manager.md`).
+
+use super::job::{JobPhase, LocalJob};
+use super::node_core::ActiveRow;
+use super::{Action, NodeCore};
+use crate::JobKey;
+use storm_rm::JobIncarnation;
+use storm_rm::message::{HeldJob, ResumedJob};
+use storm_rm::termination::Urgency;
+
+impl NodeCore {
+    /// The runs of jobs that another Machine Manager must know of.
+    pub fn held(&self) -> Vec<HeldJob> {
+        let orphans = self.jobs.iter().filter(|(_, job)| job.orphaned);
+        let held = |key: &JobKey| HeldJob { job: key.job, incarnation: key.incarnation };
+        orphans.map(|(key, _)| held(key)).collect()
+    }
+
+    /// The first run of a job that this node can have heard of, if it was told.
+    pub fn first_run(&self) -> Option<JobIncarnation> {
+        self.first_run
+    }
+
+    /// The Machine Manager is gone. The next one counts its strobes anew.
+    pub(super) fn orphan(&mut self) {
+        for job in self.jobs.values_mut() {
+            job.orphaned = !job.silent && !job.released;
+        }
+        self.partitions.values_mut().for_each(|active| active.strobe = 0);
+    }
+
+    /// A Machine Manager says which of the orphans go on; the others die unheard.
+    pub(super) fn resume(&mut self, jobs: Vec<ResumedJob>, actions: &mut Vec<Action>) {
+        for resumed in jobs {
+            let key = JobKey { job: resumed.job, incarnation: resumed.incarnation };
+            let Some(job) = self.jobs.get_mut(&key).filter(|job| job.orphaned) else {
+                tracing::error!(job = %key, "told to go on with a job that is not here");
+                continue;
+            };
+            job.orphaned = false;
+            job.slot = resumed.slot;
+            let row = resumed.active_row;
+            let active = ActiveRow { row, strobe: 0 };
+            let known = self.partitions.entry(resumed.partition).or_insert(active);
+            known.row = row;
+            job.tell_all(&mut *actions);
+            if job.phase == JobPhase::Ended {
+                actions.push(job.announcement(&self.config));
+            }
+            actions.push(Action::HoldOutput { job: key, hold: resumed.hold_output });
+        }
+        let unknown = self.jobs.iter().filter(|(_, job)| job.orphaned);
+        let unknown: Vec<JobKey> = unknown.map(|(key, _)| *key).collect();
+        for key in unknown {
+            tracing::warn!(job = %key, "the Machine Manager does not want this job: it is ended");
+            self.supersede(key, actions);
+        }
+        self.reschedule(None, None, actions);
+    }
+}
+
+impl LocalJob {
+    /// Says what was said already or would have been: that its ranks run, what ended
+    /// it, the barriers that it is in, who will be in none.
+    fn tell_all(&self, actions: &mut Vec<Action>) {
+        let started = match self.phase {
+            JobPhase::Preparing | JobPhase::Launching => false,
+            JobPhase::Running | JobPhase::Ending | JobPhase::Ended => !self.launch_failed,
+        };
+        if started {
+            let (slot, incarnation) = (self.slot, self.key().incarnation);
+            actions.push(Action::MarkStarted { slot, incarnation });
+        }
+        let told = self.failure.iter().chain(&self.last_fences).chain(&self.left_told);
+        for report in told.cloned() {
+            actions.push(Action::Post { report, urgency: Urgency::AtOnce });
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The way back: a node that is cut off, or whose Machine Manager is gone, keeps its
+//! jobs and joins again (`docs/decisions/0006-jobs-survive-the-manager.md`).
+
+use super::{ExitReason, Node};
+use crate::Host;
+use crate::core::Event;
+use futures_util::future::{Either, select};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+use storm_primitives::{Primitives, Runtime};
+use storm_rm::heartbeat::ReceiveHeartbeatError;
+use storm_rm::message::Report;
+use storm_rm::remote_queue::{DequeueError, EnqueueError};
+use storm_rm::termination::Urgency;
+
+/// Runs of jobs per report: they fit the smallest report queue that has room for the
+/// ends of as many ranks.
+const HELD_PER_REPORT: usize = 64;
+
+impl<P: Primitives, H: Host> Node<P, H> {
+    /// After a life in the cluster that ended for `reason`: the next one, if there may
+    /// be one and `way_back` finds it in time.
+    pub(super) async fn return_after(
+        self: &Rc<Self>,
+        reason: &ExitReason,
+        way_back: &mut impl AsyncFnMut() -> Option<P>,
+    ) -> Option<P> {
+        let limit = self.config.manager_lost;
+        if limit == Duration::ZERO || !is_lost_link(reason) || self.asked_to_leave.get() {
+            return None;
+        }
+        self.end_life();
+        self.cut_outputs();
+        self.inputs.count_anew();
+        self.handle(Event::ManagerLost);
+        tracing::warn!(node = %self.id, %reason, ?limit, "keeping the jobs; joining again");
+        // What else ends it is said from now on.
+        self.exit.take();
+        let returning = pin!(self.runtime.timeout(limit, way_back()));
+        let leave = pin!(self.changed.until(|| self.exit.borrow().clone()));
+        match select(returning, leave).await {
+            Either::Left((primitives, _)) => primitives.flatten(),
+            Either::Right(_) => None,
+        }
+    }
+
+    /// Ends what belongs to a life in the cluster.
+    pub(super) fn end_life(&self) {
+        self.life_tasks.cancel();
+        let receptions = self.receptions.take();
+        drop(receptions);
+    }
+
+    /// Tells the next Machine Manager what was kept for it.
+    pub(super) fn say_what_is_held(self: &Rc<Self>) {
+        // Nobody else is to hear what was said meanwhile.
+        drop(self.outbox.drain());
+        let (held, first_run) = {
+            let core = self.core.borrow();
+            (core.held(), core.first_run())
+        };
+        let pieces = held.chunks(HELD_PER_REPORT).map(<[_]>::to_vec);
+        let none = held.is_empty().then(Vec::new);
+        for jobs in pieces.chain(none) {
+            self.post(Report::Holds { jobs, first_run }, Urgency::AtOnce);
+        }
+    }
+}
+
+/// Whether it is the link to the Machine Manager that was lost, and nothing else.
+fn is_lost_link(reason: &ExitReason) -> bool {
+    match reason {
+        ExitReason::Disconnected
+        | ExitReason::Unreachable(EnqueueError::Network(_))
+        | ExitReason::Heartbeat(ReceiveHeartbeatError::Dequeue(DequeueError::Network(_))) => true,
+        ExitReason::Shutdown
+        | ExitReason::Unreachable(EnqueueError::TooLarge { .. })
+        | ExitReason::Heartbeat(_)
+        | ExitReason::HostLost
+        | ExitReason::NoPlace { .. } => false,
+    }
+}

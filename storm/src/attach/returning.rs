@@ -1,0 +1,70 @@
+//! A manager that went away: the job goes on, and so does whoever follows it as soon as
+//! there is a manager again.
+
+use super::{Follower, Interrupts};
+use crate::failure::{EXIT_FAILED, Failure};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use storm_mm::api::{Client, ClientError, ClientReplies, ManagerRequest};
+
+/// How long its return is waited for: a restart takes a second, and whoever waits at a
+/// terminal should be told before long.
+const RETURN_LIMIT: Duration = Duration::from_secs(60);
+/// Between two looks at whether it is there.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Follower {
+    /// Waits for the manager and follows the job again.
+    pub(super) async fn find_again(
+        &mut self,
+        socket: &Path,
+        interrupts: &mut Interrupts,
+    ) -> Result<ClientReplies, Failure> {
+        let job = self.what.job;
+        self.terminal
+            .note(&format!("the manager is gone; job {job} goes on, waiting for its return"))
+            .await?;
+        let began = Instant::now();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                status = interrupts.next() => return Err(self.not_found().exit(status)),
+            }
+            match self.attach_again(socket).await {
+                Ok(replies) => {
+                    self.lost = false;
+                    self.running = false;
+                    // What was on its way may have arrived: it is not sent twice.
+                    self.awaiting_ok = None;
+                    self.terminal.note("the manager is back").await?;
+                    return Ok(replies);
+                }
+                Err(
+                    ClientError::Connect { .. } | ClientError::Closed | ClientError::Connection(_),
+                ) if began.elapsed() < RETURN_LIMIT => {}
+                Err(ClientError::Connect { .. }) => return Err(self.not_found()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn attach_again(&mut self, socket: &Path) -> Result<ClientReplies, ClientError> {
+        let (requests, replies) = Client::connect(socket).await?.split();
+        self.requests = requests;
+        let job = self.what.job;
+        self.what.request = self.requests.send(ManagerRequest::Attach { job }).await?;
+        if self.interrupted.is_some() {
+            // It may not have heard.
+            let cancel = ManagerRequest::Cancel { jobs: vec![job], signal: None };
+            self.requests.send(cancel).await?;
+        }
+        Ok(replies)
+    }
+
+    fn not_found(&self) -> Failure {
+        let job = self.what.job;
+        Failure::new("connection", format!("the manager is gone, and job {job} goes on without it"))
+            .hint(format!("`storm show {job}` tells of the job when the manager is back"))
+            .exit(EXIT_FAILED)
+    }
+}
