@@ -108,7 +108,7 @@ fn spec(cluster: &Cluster, index: u64) -> JobSpec {
             shipped(job(procs as u32, &["p", "compute-ms", &time]), file)
         }
     };
-    JobSpec { requeue: index % 5 == 0, ..spec }
+    JobSpec { requeue: index.is_multiple_of(5), ..spec }
 }
 
 /// Submits `jobs` jobs over the kills of the manager; those that were acknowledged.

@@ -41,8 +41,12 @@ enum Step {
     Terminated(usize),
     Edge,
     Timer,
-    /// The manager is killed and comes back, and the nodes of these bits die meanwhile.
-    Restart(u32),
+    /// The manager is killed and comes back. Nodes of one set of bits die meanwhile;
+    /// those of the other had not heard of launches that were under way.
+    Restart {
+        dead: u32,
+        deaf: u32,
+    },
     /// A report of a run that is not, or of a node that has no part in it.
     Stale {
         job: u64,
@@ -75,8 +79,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => pick.prop_map(Step::Terminated),
         6 => Just(Step::Edge),
         2 => Just(Step::Timer),
-        1 => prop::option::weighted(0.3, any::<u32>())
-            .prop_map(|dead| Step::Restart(dead.unwrap_or_default())),
+        1 => (prop::option::weighted(0.3, any::<u32>()), any::<u32>())
+            .prop_map(|(dead, deaf)| Step::Restart { dead: dead.unwrap_or_default(), deaf }),
         1 => (1..20_u64, 0..20_u32, node)
             .prop_map(|(job, incarnation, node)| Step::Stale { job, incarnation, node }),
     ]
@@ -143,7 +147,9 @@ impl World {
             }),
             Step::Edge => self.edge(),
             Step::Timer => self.timer(),
-            Step::Restart(dead) => self.restart(|node| dead & (1 << node.0) != 0),
+            Step::Restart { dead, deaf } => {
+                self.restart(|node| dead & (1 << node.0) != 0, |node| deaf & (1 << node.0) != 0);
+            }
             Step::Stale { job, incarnation, node } => {
                 let (job, incarnation) = (JobId(*job), JobIncarnation(*incarnation));
                 let lives = self.parts.keys().any(|(_, j, i)| (*j, *i) == (job, incarnation));

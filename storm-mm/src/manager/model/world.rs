@@ -202,8 +202,12 @@ impl World {
     }
 
     /// The manager is killed, and a new one begins on its journal. The nodes of `dead`
-    /// have died meanwhile; the others have kept their parts and come back.
-    pub(super) fn restart(&mut self, dead: impl Fn(NodeId) -> bool) {
+    /// have died meanwhile; the others have kept their parts and come back. Those of
+    /// `deaf` had not heard of the launches that were under way.
+    pub(super) fn restart(&mut self, dead: impl Fn(NodeId) -> bool, deaf: impl Fn(NodeId) -> bool) {
+        let starting =
+            |job: &JobId| self.core.jobs.get(job).is_some_and(|job| job.phase == Phase::Starting);
+        self.parts.retain(|(node, job, _), _| !(deaf(*node) && starting(job)));
         self.stages.clear();
         self.starts.clear();
         self.overdue.clear();
