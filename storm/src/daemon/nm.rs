@@ -3,7 +3,7 @@
 use super::settings::plan_config;
 use super::{DaemonError, start_log};
 use crate::cli::NmOptions;
-use crate::config::{MmConfig, NetworkConfig};
+use crate::config::{MmConfig, NetworkConfig, SecurityConfig};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -39,6 +39,8 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     let address = own_address(root)
         .map_err(|source| DaemonError::System { what: "a route to the manager", source })?;
     let (cluster, network, nodes) = shared_settings(&options)?;
+    let security = security(&options)?;
+    check_reach(&options, root, &security)?;
     let dir = work_dir(&options)?;
     let pes = options.pes.unwrap_or_else(processors);
     let pes = u16::try_from(pes).unwrap_or(u16::MAX);
@@ -66,7 +68,10 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         )?;
         let mut node = NodeConfig::new(root, options.name.clone(), listen, layout);
         node.cluster = cluster;
+        // Read anew for each life: the key may have been replaced.
+        node.trust = security.trust().map_err(io::Error::other)?;
         let rejoins = std::env::var_os(REJOIN).is_some();
+        node.await_key = rejoins;
         node.join_timeout = if rejoins { REJOIN_TIMEOUT } else { FIRST_JOIN_TIMEOUT };
         join_cluster(node).await
     };
@@ -142,6 +147,34 @@ fn shared_settings(options: &NmOptions) -> Result<(String, NetworkConfig, usize)
             Ok((config.cluster, config.network, nodes))
         }
         None => Ok((options.cluster.clone(), NetworkConfig::default(), 0)),
+    }
+}
+
+/// Which keys this node holds: its own options count before the file.
+fn security(options: &NmOptions) -> Result<SecurityConfig, DaemonError> {
+    match (&options.key, &options.config) {
+        (None, Some(file)) => Ok(MmConfig::read(file)?.security),
+        (key_file, _) => Ok(SecurityConfig {
+            key_file: key_file.clone(),
+            previous_key_file: options.previous_key.clone(),
+        }),
+    }
+}
+
+/// Without a key nothing leaves this host; a key that is no use is told at once.
+fn check_reach(
+    options: &NmOptions,
+    root: SocketAddr,
+    security: &SecurityConfig,
+) -> Result<(), DaemonError> {
+    if security.trust()?.is_some() {
+        return Ok(());
+    }
+    let listen = options.listen.as_ref().and_then(|listen| listen.resolve().ok());
+    let beyond = |addr: &SocketAddr| !addr.ip().to_canonical().is_loopback();
+    match std::iter::once(root).chain(listen).find(beyond) {
+        Some(address) => Err(DaemonError::KeyNeeded { address }),
+        None => Ok(()),
     }
 }
 

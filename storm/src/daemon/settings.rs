@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
+use storm_backend_tcp::{ClusterKey, Trust};
 use storm_mm::api::ServerLimits;
 use storm_mm::{CoreConfig, NodeConfig, PartitionConfig};
 use storm_primitives::Instant;
@@ -30,6 +31,7 @@ const LOCAL_NODE_HUNG: Duration = Duration::from_secs(10);
 pub(super) struct Settings {
     pub(super) cluster: String,
     pub(super) listen: SocketAddr,
+    pub(super) trust: Option<Trust>,
     pub(super) socket: PathBuf,
     pub(super) state_dir: PathBuf,
     pub(super) spool_bytes: u64,
@@ -49,6 +51,8 @@ pub(super) struct LocalCluster {
     pub(super) nodes: u32,
     pub(super) pes: u32,
     pub(super) runtime_dir: PathBuf,
+    /// Its own, for as long as it lives.
+    pub(super) key: ClusterKey,
 }
 
 impl Settings {
@@ -70,6 +74,7 @@ impl Settings {
             kill_grace: config.timeouts.kill_grace(),
             cluster: config.cluster,
             listen: config.listen,
+            trust: config.security.trust()?,
             socket: config.socket,
             state_dir: config.state_dir,
             spool_bytes: config.spool_bytes,
@@ -86,9 +91,13 @@ impl Settings {
     ) -> Result<Settings, DaemonError> {
         let planned = |index| PlannedNode { name: format!("n{index}"), pes: options.pes };
         let timeouts = crate::config::TimeoutConfig::default();
+        // Any user of this machine can reach its loopback addresses.
+        let key = ClusterKey::generate()
+            .map_err(|source| DaemonError::System { what: "a key", source })?;
         Ok(Settings {
             cluster: format!("local-{}", std::process::id()),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            trust: Some(Trust::new(key.clone())),
             socket: runtime_dir.join(SOCKET_NAME),
             state_dir: runtime_dir.clone(),
             spool_bytes: DEFAULT_SPOOL_BYTES,
@@ -102,7 +111,7 @@ impl Settings {
             node_hung: LOCAL_NODE_HUNG,
             kill_grace: timeouts.kill_grace(),
             admins: Vec::new(),
-            local: Some(LocalCluster { nodes, pes: options.pes, runtime_dir }),
+            local: Some(LocalCluster { nodes, pes: options.pes, runtime_dir, key }),
         })
     }
 

@@ -11,7 +11,7 @@ use storm_primitives::{
 };
 
 /// Changes with every change of a message.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// The place of an operation in the order of all operations, counted from 1.
 #[derive(
@@ -91,6 +91,11 @@ pub enum Refusal {
         root: u32,
         /// The version of the node.
         node: u32,
+    },
+    /// The root speaks only to those who hold the cluster's key.
+    KeyNeeded {
+        /// The name of the key, which tells nothing of it.
+        key: String,
     },
     /// It has another plan of global memory.
     Layout {

@@ -1,0 +1,202 @@
+//! Records: what a sealed session carries, in pieces that are encrypted and
+//! authenticated, each bound to its place in the stream.
+//!
+//! ```text
+//! length 2, little-endian | ciphertext of length - 16 bytes | tag 16
+//! ```
+//!
+//! Which frames they carry is not known here, and no socket either: bytes in, bytes
+//! out. A stream that is cut off between two records ends as a TCP stream does;
+//! whoever relies on an end says so in a message.
+
+use super::handshake::broken;
+use bytes::{Buf, Bytes, BytesMut};
+use snow::TransportState;
+use std::cell::{Ref, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+
+/// Length of a record's head in bytes.
+const HEAD_BYTES: usize = 2;
+/// Length of a tag in bytes.
+const TAG_BYTES: usize = 16;
+/// Longest Noise message (section 3), and all that two bytes can say.
+const MAX_RECORD_BYTES: usize = u16::MAX as usize;
+/// What fits a record.
+const MAX_PLAIN_BYTES: usize = MAX_RECORD_BYTES - TAG_BYTES;
+/// Sealed at a time, for one write: two records or one more.
+const BATCH_BYTES: usize = 96 << 10;
+/// Shorter pieces are put together: a record for each would cost more.
+const MIN_OWN_RECORD_BYTES: usize = 8 << 10;
+/// Room made at once for whatever a peer has sent.
+const READ_BLOCK_BYTES: usize = 16 << 10;
+/// A key encrypts so many records, at most 64 GiB: 2^32 blocks, far below the
+/// birthday bound of AES-GCM (2^64). Then both ends go on with the next
+/// (Noise, section 11.3).
+const REKEY_RECORDS: u64 = 1 << 20;
+
+/// Both directions of a session.
+pub(crate) struct Sealed {
+    noise: RefCell<TransportState>,
+    out: RefCell<Outgoing>,
+    incoming: RefCell<Incoming>,
+}
+
+#[derive(Default)]
+struct Outgoing {
+    records: Vec<u8>,
+    /// How much of them is written.
+    at: usize,
+}
+
+#[derive(Default)]
+struct Incoming {
+    records: BytesMut,
+    /// Of a record for which the reader had no room.
+    plain: BytesMut,
+}
+
+impl Sealed {
+    pub(super) fn new(noise: TransportState) -> Sealed {
+        let noise = RefCell::new(noise);
+        Sealed { noise, out: RefCell::default(), incoming: RefCell::default() }
+    }
+
+    /// What is to be written next: the rest of what was sealed, or else new
+    /// records with what was taken from the front of `out`. Empty when there is
+    /// nothing left of either.
+    pub(crate) fn seal(&self, out: &mut VecDeque<Bytes>) -> io::Result<Ref<'_, [u8]>> {
+        let mut outgoing = self.out.borrow_mut();
+        if outgoing.at == outgoing.records.len() {
+            outgoing.at = 0;
+            outgoing.records.clear();
+            while outgoing.records.len() < BATCH_BYTES {
+                let Some(plain) = take_plain(out) else { break };
+                self.append(&mut outgoing.records, &plain)?;
+            }
+            if outgoing.records.is_empty() {
+                // Idle connections hold no memory.
+                outgoing.records = Vec::new();
+            }
+        }
+        drop(outgoing);
+        Ok(Ref::map(self.out.borrow(), |outgoing| &outgoing.records[outgoing.at..]))
+    }
+
+    /// So much of what [`seal`](Self::seal) gave is written.
+    pub(crate) fn written(&self, len: usize) {
+        self.out.borrow_mut().at += len;
+    }
+
+    fn append(&self, records: &mut Vec<u8>, plain: &[u8]) -> io::Result<()> {
+        let mut noise = self.noise.borrow_mut();
+        let (start, len) = (records.len(), plain.len() + TAG_BYTES);
+        records.resize(start + HEAD_BYTES + len, 0);
+        let (head, body) = records[start..].split_at_mut(HEAD_BYTES);
+        head.copy_from_slice(&(len as u16).to_le_bytes());
+        noise.write_message(plain, body).map_err(broken)?;
+        if noise.sending_nonce().is_multiple_of(REKEY_RECORDS) {
+            noise.rekey_outgoing();
+        }
+        Ok(())
+    }
+
+    /// Where `read` is to put what comes next from the peer; its result.
+    pub(crate) fn fill<T>(&self, read: impl FnOnce(&mut BytesMut) -> T) -> T {
+        let records = &mut self.incoming.borrow_mut().records;
+        let wanted = announced(records).map_or(0, |len| len + HEAD_BYTES);
+        records.reserve(wanted.saturating_sub(records.len()).max(READ_BLOCK_BYTES));
+        read(records)
+    }
+
+    /// Puts what has come into the spare room of `into`, which there is; 0 when
+    /// no record is whole.
+    ///
+    /// # Errors
+    /// When a record is not the next that the other end made.
+    pub(crate) fn open(&self, into: &mut BytesMut) -> io::Result<usize> {
+        let mut incoming = self.incoming.borrow_mut();
+        let Incoming { records, plain } = &mut *incoming;
+        let before = into.len();
+        loop {
+            let spare = into.capacity() - into.len();
+            let some = plain.len().min(spare);
+            into.extend_from_slice(&plain[..some]);
+            plain.advance(some);
+            let Some(len) = announced(records).filter(|len| records.len() >= *len) else { break };
+            if !plain.is_empty() || some == spare {
+                break;
+            }
+            let room = spare - some;
+            let record = records.split_to(len);
+            if room >= len {
+                self.open_record(&record, into)?;
+            } else {
+                self.open_record(&record, plain)?;
+            }
+        }
+        if records.is_empty() && plain.is_empty() {
+            // Idle connections hold no memory.
+            *incoming = Incoming::default();
+        }
+        Ok(into.len() - before)
+    }
+
+    fn open_record(&self, record: &[u8], into: &mut BytesMut) -> io::Result<()> {
+        let broken = |why| io::Error::new(io::ErrorKind::InvalidData, why);
+        let sealed = &record[HEAD_BYTES..];
+        let start = into.len();
+        let Some(len) = sealed.len().checked_sub(TAG_BYTES) else {
+            return Err(broken("a record is shorter than its tag"));
+        };
+        into.resize(start + len, 0);
+        let mut noise = self.noise.borrow_mut();
+        if noise.read_message(sealed, &mut into[start..]).is_err() {
+            into.truncate(start);
+            return Err(broken("a record is not the next of this session"));
+        }
+        if noise.receiving_nonce().is_multiple_of(REKEY_RECORDS) {
+            noise.rekey_incoming();
+        }
+        Ok(())
+    }
+
+    /// Whether the peer has begun a record without ending it.
+    pub(crate) fn is_within_record(&self) -> bool {
+        !self.incoming.borrow().records.is_empty()
+    }
+}
+
+impl fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sealed")
+    }
+}
+
+/// Length of the record that has begun, with its head.
+fn announced(records: &BytesMut) -> Option<usize> {
+    let head = records.first_chunk::<HEAD_BYTES>()?;
+    Some(HEAD_BYTES + usize::from(u16::from_le_bytes(*head)))
+}
+
+/// What the next record is to hold: a piece of a long one at the front, or several
+/// short ones.
+fn take_plain(out: &mut VecDeque<Bytes>) -> Option<Bytes> {
+    while out.front().is_some_and(Bytes::is_empty) {
+        out.pop_front();
+    }
+    let front = out.front_mut()?;
+    if front.len() >= MIN_OWN_RECORD_BYTES {
+        return Some(front.split_to(front.len().min(MAX_PLAIN_BYTES)));
+    }
+    let mut plain = BytesMut::new();
+    while let Some(next) = out.front().filter(|next| next.len() < MIN_OWN_RECORD_BYTES) {
+        if plain.len() + next.len() > MAX_PLAIN_BYTES {
+            break;
+        }
+        plain.extend_from_slice(next);
+        out.pop_front();
+    }
+    Some(plain.freeze())
+}
