@@ -6,6 +6,8 @@
 
 #![allow(dead_code, reason = "each test program uses what it needs")]
 
+pub(crate) mod daemons;
+
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;

@@ -54,6 +54,22 @@ enum Stranger {
     Crowded,
 }
 
+impl Stranger {
+    /// Refusals for the same reason are logged together.
+    fn reason(&self) -> &'static str {
+        match self {
+            Stranger::Session(SessionError::NoKey { .. }) => "no key",
+            Stranger::Session(SessionError::OtherKey { .. }) => "other key",
+            Stranger::Session(_) => "no session",
+            Stranger::Keyed => "keyed",
+            Stranger::Garbled(_) | Stranger::Broken => "garbled",
+            Stranger::Ended => "ended",
+            Stranger::Late => "late",
+            Stranger::Crowded => "crowded",
+        }
+    }
+}
+
 /// What greets the connections of one listener.
 #[derive(Default)]
 struct Greeter {
@@ -126,8 +142,8 @@ impl Greeter {
             tracing::debug!(node = %core.node, %from, %why, "a connection said nothing");
             return;
         }
-        let told = self.refusals.borrow_mut().note(from.ip().to_canonical(), core.runtime.now());
-        if let Some(unlogged) = told {
+        let (now, address) = (core.runtime.now(), from.ip().to_canonical());
+        if let Some(unlogged) = self.refusals.borrow_mut().note(address, why.reason(), now) {
             tracing::warn!(node = %core.node, %from, %why, unlogged, "a connection was refused");
         }
     }

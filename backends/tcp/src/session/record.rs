@@ -31,10 +31,10 @@ const BATCH_BYTES: usize = 96 << 10;
 const MIN_OWN_RECORD_BYTES: usize = 8 << 10;
 /// Room made at once for whatever a peer has sent.
 const READ_BLOCK_BYTES: usize = 16 << 10;
-/// A key encrypts so many records, at most 64 GiB: 2^32 blocks, far below the
+/// A key encrypts so many records, at most 4 GiB: 2^28 blocks, far below the
 /// birthday bound of AES-GCM (2^64). Then both ends go on with the next
 /// (Noise, section 11.3).
-const REKEY_RECORDS: u64 = 1 << 20;
+const REKEY_RECORDS: u64 = 1 << 16;
 
 /// Both directions of a session.
 pub(crate) struct Sealed {
@@ -199,4 +199,124 @@ fn take_plain(out: &mut VecDeque<Bytes>) -> Option<Bytes> {
         out.pop_front();
     }
     Some(plain.freeze())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use snow::Builder;
+
+    /// Both ends of a session.
+    fn pair() -> (Sealed, Sealed) {
+        let builder = || {
+            let params = "Noise_NNpsk0_25519_AESGCM_SHA256".parse().expect("a pattern");
+            Builder::new(params).psk(0, &[7; 32]).expect("a place for a key")
+        };
+        let mut initiator = builder().build_initiator().expect("an end");
+        let mut responder = builder().build_responder().expect("an end");
+        let (mut first, mut second) = ([0; 48], [0; 48]);
+        initiator.write_message(&[], &mut first).expect("first");
+        responder.read_message(&first, &mut []).expect("first");
+        responder.write_message(&[], &mut second).expect("second");
+        initiator.read_message(&second, &mut []).expect("second");
+        let sealed = |end: snow::HandshakeState| {
+            Sealed::new(end.into_transport_mode().expect("the handshake is over"))
+        };
+        (sealed(initiator), sealed(responder))
+    }
+
+    /// All records of `frames`.
+    fn seal(end: &Sealed, frames: &[Vec<u8>]) -> Vec<u8> {
+        let mut out = frames.iter().cloned().map(Bytes::from).collect();
+        let mut records = Vec::new();
+        loop {
+            let some = end.seal(&mut out).expect("it seals").to_vec();
+            if some.is_empty() {
+                return records;
+            }
+            end.written(some.len());
+            records.extend(some);
+        }
+    }
+
+    /// What `records` hold, read in pieces into little room.
+    fn open(end: &Sealed, records: &[u8], cut: usize, room: usize) -> io::Result<Vec<u8>> {
+        let mut plain = Vec::new();
+        for piece in records.chunks(cut) {
+            end.fill(|buffer| buffer.extend_from_slice(piece));
+            loop {
+                let mut into = BytesMut::with_capacity(room);
+                if end.open(&mut into)? == 0 {
+                    break;
+                }
+                plain.extend_from_slice(&into);
+            }
+        }
+        Ok(plain)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn what_is_sealed_is_opened_however_it_arrives(
+            lengths in prop::collection::vec(0usize..200_000, 0..6),
+            short in prop::collection::vec(0usize..300, 0..20),
+            cut in 1usize..100_000,
+            room in 1usize..100_000,
+        ) {
+            let (one, other) = pair();
+            let frame = |len: usize| (0..len).map(|at| (at * 7 % 251) as u8).collect();
+            let frames: Vec<Vec<u8>> = lengths.into_iter().chain(short).map(frame).collect();
+            let cut = cut.max(frames.concat().len() / 500 + 1);
+            let records = seal(&one, &frames);
+            let plain = open(&other, &records, cut, room.max(64)).expect("own records");
+            prop_assert!(plain == frames.concat());
+            prop_assert!(!other.is_within_record());
+        }
+
+        #[test]
+        fn any_bytes_are_refused_without_panic(
+            bytes in prop::collection::vec(any::<u8>(), 0..2000),
+        ) {
+            let (_, other) = pair();
+            let plain = open(&other, &bytes, 100, 4096).unwrap_or_default();
+            prop_assert!(plain.is_empty());
+        }
+    }
+
+    #[test]
+    fn records_are_bound_to_their_place() {
+        let records = |end: &Sealed| [b"one", b"two"].map(|text| seal(end, &[text.to_vec()]));
+        let (one, other) = pair();
+        let [first, second] = records(&one);
+        assert!(open(&other, &second, 9, 64).is_err(), "left out");
+        let (one, other) = pair();
+        let [first_again, _] = records(&one);
+        assert_ne!(first, first_again, "another session");
+        assert_eq!(open(&other, &first_again, 9, 64).expect("in its place"), b"one");
+        assert!(open(&other, &first_again, 9, 64).is_err(), "played again");
+        assert!(open(&one, &first_again, 9, 64).is_err(), "sent back");
+    }
+
+    #[test]
+    fn both_ends_change_keys_at_the_same_record() {
+        let (one, other) = pair();
+        for number in 0..2 * REKEY_RECORDS + 2 {
+            let frame = number.to_le_bytes().to_vec();
+            let records = seal(&one, std::slice::from_ref(&frame));
+            assert_eq!(open(&other, &records, 64, 64).expect("the next"), frame);
+        }
+    }
+
+    #[test]
+    fn an_idle_session_holds_no_memory() {
+        let (one, other) = pair();
+        let records = seal(&one, &[vec![1; 1 << 20]]);
+        assert_eq!(open(&other, &records, 1 << 16, 1 << 14).expect("own").len(), 1 << 20);
+        assert_eq!(one.out.borrow().records.capacity(), 0);
+        let incoming = other.incoming.borrow();
+        assert_eq!((incoming.records.capacity(), incoming.plain.capacity()), (0, 0));
+    }
 }

@@ -1,8 +1,8 @@
 //! The suite's end of one node's process.
 
 use super::node_process::{
-    ARMED, FRAME_HEAD_BYTES, JOINED, KEY_VARIABLE, NODE_VARIABLE, ROOT_VARIABLE, SUITE_VARIABLE, TO_AGENT,
-    TO_ARM, frame,
+    ARMED, FRAME_HEAD_BYTES, JOINED, KEY_VARIABLE, NODE_VARIABLE, ROOT_VARIABLE, SUITE_VARIABLE,
+    TO_AGENT, TO_ARM, frame,
 };
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
