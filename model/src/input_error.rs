@@ -1,5 +1,6 @@
 //! Input that makes no sense: what is wrong, why, and what to try.
 
+use crate::KeyRange;
 use thiserror::Error;
 
 /// A value that the model refuses.
@@ -58,8 +59,28 @@ pub enum InputError {
         /// The machine.
         profile: String,
     },
+    /// A value of a profile that is out of the range of its key.
+    #[error("{key} is {} {unit}: it must be {range}", short(*value))]
+    OutsideKey {
+        /// The key.
+        key: &'static str,
+        /// As given.
+        value: f64,
+        /// Its unit.
+        unit: &'static str,
+        /// What it can be.
+        range: KeyRange,
+    },
+    /// A fitted value of a profile that is not where it is said to be.
+    #[error("{key} is {}, outside of its own confidence interval", short(*value))]
+    OutsideInterval {
+        /// The key.
+        key: &'static str,
+        /// As given.
+        value: f64,
+    },
     /// A number that is not finite, or outside of what it can be.
-    #[error("{name} is {value} {unit}: it must be {wanted}")]
+    #[error("{name} is {} {unit}: it must be {wanted}", short(*value))]
     OutOfRange {
         /// What it is.
         name: &'static str,
@@ -73,6 +94,23 @@ pub enum InputError {
 }
 
 impl InputError {
+    /// The key of a profile that it is about, if it is about one.
+    pub fn key(&self) -> Option<&'static str> {
+        match self {
+            InputError::OutsideKey { key, .. } | InputError::OutsideInterval { key, .. } => {
+                Some(key)
+            }
+            InputError::NoNodes
+            | InputError::TooManyNodes { .. }
+            | InputError::NoFanOut
+            | InputError::FanOutTooLarge { .. }
+            | InputError::QuantumUnderStrobe { .. }
+            | InputError::QuantumUnderShortest { .. }
+            | InputError::WithoutMeaning { .. }
+            | InputError::OutOfRange { .. } => None,
+        }
+    }
+
     /// What to try instead.
     pub fn hint(&self) -> String {
         match self {
@@ -92,11 +130,23 @@ impl InputError {
             InputError::WithoutMeaning { setting, .. } => {
                 format!("leave the {setting} out, or take another machine profile")
             }
+            InputError::OutsideKey { key, unit, range, .. } => {
+                format!("give {key} in {unit}, {range}; the key ends in the unit")
+            }
+            InputError::OutsideInterval { key, .. } => {
+                format!("give {key} a value from low to high, or leave low and high out")
+            }
             InputError::OutOfRange { name, unit, wanted, .. } => {
                 format!("give {name} in {unit}, {wanted}")
             }
         }
     }
+}
+
+/// A number as short as it can be written.
+fn short(value: f64) -> String {
+    let usual = value == 0.0 || !value.is_finite() || (1e-6..1e15).contains(&value.abs());
+    if usual { value.to_string() } else { format!("{value:e}") }
 }
 
 /// `value` if it is finite and not negative.

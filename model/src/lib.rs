@@ -48,7 +48,10 @@ pub use paper_tables::{
     TABLE_3_CABLES_M, TABLE_3_STAGES, Table2Row, Table3Row, Table5Row, table_2, table_3, table_5,
 };
 pub use predict::{Launch, Part, Prediction, QuantumCost, Question, Strobe, predict};
-pub use profile::{BUILTIN_NAMES, Host, Profile, ProfileError, Protocol, builtin};
+pub use profile::{
+    Absent, BUILTIN_NAMES, Host, KEYS, KeyRange, Profile, ProfileError, ProfileKey, Protocol,
+    builtin, builtin_text, check_values, commented_tables,
+};
 pub use qsnet::QsNet;
 pub use quantity::{Metres, Mib, MibPerS, Switches};
 pub use rival::{GrowthLaw, PublishedLaunch, Rival};

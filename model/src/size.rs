@@ -13,6 +13,9 @@ use std::fmt;
 pub const CHUNK_CHOICES: [u32; 9] =
     [1 << 14, 1 << 15, 1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21, 1 << 22];
 
+/// All of a time slice.
+const WHOLE_PERCENT: f64 = 100.0;
+
 /// What a machine must do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Goal {
@@ -44,6 +47,12 @@ pub struct Sizing {
     pub largest: Option<Setting>,
     /// What one node more would break.
     pub limit: SizeLimit,
+    /// The machine with one node more, set as well as can be; none if the goal
+    /// asks for no more.
+    pub beyond: Option<Setting>,
+    /// Settings of the goal that this kind of machine does not have: it is
+    /// answered for without them.
+    pub not_applicable: Vec<&'static str>,
 }
 
 /// A machine that meets a goal.
@@ -73,6 +82,12 @@ pub enum SizeLimit {
     Goal,
 }
 
+/// What keeps a machine from the goal, and the setting that comes nearest to it.
+struct Miss {
+    limit: SizeLimit,
+    nearest: Option<Setting>,
+}
+
 /// A tree or none, with what it makes of launch and time slice.
 struct Candidate {
     fan_out: Option<FanOut>,
@@ -88,20 +103,24 @@ struct Candidate {
 /// even one node of this kind.
 pub fn size(profile: &Profile, goal: &Goal) -> Result<Sizing, InputError> {
     profile.check()?;
+    let (goal, not_applicable) = &goal.on(profile);
     goal.check(profile)?;
     for candidate in candidates(profile, goal, NodeCount::ONE) {
         candidate.strobe.cost_of(profile, goal.quantum_us)?;
     }
     let fits = |nodes| best(profile, goal, nodes).is_ok();
-    let sizing = |largest: Option<NodeCount>, limit| {
-        let largest = largest.and_then(|nodes| setting(profile, goal, nodes));
-        Sizing { profile: profile.name.clone(), largest, limit }
+    let sizing = |largest: Option<NodeCount>, Miss { limit, nearest }| {
+        let best = |nodes| best(profile, goal, nodes).ok();
+        let largest = largest.and_then(|nodes| Some(best(nodes)?.setting(goal, nodes)));
+        let (profile, not_applicable) = (profile.name.clone(), not_applicable.clone());
+        Sizing { profile, largest, limit, beyond: nearest, not_applicable }
     };
+    let no_more = Miss { limit: SizeLimit::Goal, nearest: None };
     if fits(goal.most_nodes) {
-        return Ok(sizing(Some(goal.most_nodes), SizeLimit::Goal));
+        return Ok(sizing(Some(goal.most_nodes), no_more));
     }
-    if let Err(limit) = best(profile, goal, NodeCount::ONE) {
-        return Ok(sizing(None, limit));
+    if let Err(miss) = best(profile, goal, NodeCount::ONE) {
+        return Ok(sizing(None, miss));
     }
     // Whatever tree a larger machine has, a smaller one does better with it: the
     // machines that fit are those up to some size.
@@ -113,34 +132,41 @@ pub fn size(profile: &Profile, goal: &Goal) -> Result<Sizing, InputError> {
             failing = middle;
         }
     }
-    let limit = best(profile, goal, failing).err().unwrap_or(SizeLimit::Goal);
-    Ok(sizing(Some(fitting), limit))
+    let miss = best(profile, goal, failing).err().unwrap_or(no_more);
+    Ok(sizing(Some(fitting), miss))
 }
 
 /// The candidate with the shortest launch of those that meet the goal, or what
 /// keeps all of them from it.
-fn best(profile: &Profile, goal: &Goal, nodes: NodeCount) -> Result<Candidate, SizeLimit> {
+fn best(profile: &Profile, goal: &Goal, nodes: NodeCount) -> Result<Candidate, Miss> {
     let all = candidates(profile, goal, nodes);
-    let dearest = |candidate: &Candidate| candidate.strobe.lost_us();
-    let cheapest = all.iter().min_by(|a, b| dearest(a).total_cmp(&dearest(b)));
+    let lost = |candidate: &Candidate| candidate.strobe.lost_us();
+    let cheapest = all.iter().min_by(|a, b| lost(a).total_cmp(&lost(b)));
     // There is one fan-out and one chunk at least.
-    let quantum = SizeLimit::Quantum(cheapest.map_or(Limit::Switch, |one| one.strobe.limit()));
+    let quantum = Miss {
+        limit: SizeLimit::Quantum(cheapest.map_or(Limit::Switch, |one| one.strobe.limit())),
+        nearest: cheapest.map(|one| one.setting(goal, nodes)),
+    };
     let affordable =
         all.into_iter().filter(|one| goal.cost_percent_of(&one.strobe) <= goal.cost_percent);
     let fastest = affordable.min_by(|a, b| a.launch.total_ms.total_cmp(&b.launch.total_ms));
     match fastest {
         None => Err(quantum),
-        Some(one) if one.launch.total_ms > goal.launch_ms => {
-            Err(SizeLimit::Launch(one.launch.limit()))
-        }
+        Some(one) if one.launch.total_ms > goal.launch_ms => Err(Miss {
+            limit: SizeLimit::Launch(one.launch.limit()),
+            nearest: Some(one.setting(goal, nodes)),
+        }),
         Some(one) => Ok(one),
     }
 }
 
-fn setting(profile: &Profile, goal: &Goal, nodes: NodeCount) -> Option<Setting> {
-    let Candidate { fan_out, chunk_bytes, launch, strobe } = best(profile, goal, nodes).ok()?;
-    let cost_percent = goal.cost_percent_of(&strobe);
-    Some(Setting { nodes, fan_out, chunk_bytes, launch_ms: launch.total_ms, cost_percent })
+impl Candidate {
+    fn setting(&self, goal: &Goal, nodes: NodeCount) -> Setting {
+        let Candidate { fan_out, chunk_bytes, launch, strobe } = self;
+        let cost_percent = goal.cost_percent_of(strobe);
+        let (fan_out, chunk_bytes, launch_ms) = (*fan_out, *chunk_bytes, launch.total_ms);
+        Setting { nodes, fan_out, chunk_bytes, launch_ms, cost_percent }
+    }
 }
 
 /// All trees and chunks that may be chosen.
@@ -174,10 +200,31 @@ fn candidates(profile: &Profile, goal: &Goal, nodes: NodeCount) -> Vec<Candidate
 }
 
 impl Goal {
+    /// The same goal for a machine of this kind, and the settings left out because
+    /// it has nothing to set there.
+    fn on(&self, profile: &Profile) -> (Goal, Vec<&'static str>) {
+        match &profile.network {
+            Network::Tree(_) => (*self, Vec::new()),
+            Network::Multicast(_) | Network::SharedHost(_) => {
+                let given = [self.fan_out.map(|_| "fan-out"), self.chunk_bytes.map(|_| "chunk")];
+                let goal = Goal { fan_out: None, chunk_bytes: None, ..*self };
+                (goal, given.into_iter().flatten().collect())
+            }
+        }
+    }
+
     fn check(&self, profile: &Profile) -> Result<(), InputError> {
         positive("the time for a launch", "ms", self.launch_ms)?;
         positive("the time slice", "us", self.quantum_us)?;
-        positive("the cost of a time slice", "%", self.cost_percent)?;
+        let cost_percent = positive("the cost of a time slice", "%", self.cost_percent)?;
+        if cost_percent > WHOLE_PERCENT {
+            return Err(InputError::OutOfRange {
+                name: "the cost of a time slice",
+                value: cost_percent,
+                unit: "%",
+                wanted: "at most 100: it is a part of the slice",
+            });
+        }
         self.question(NodeCount::ONE, self.fan_out, self.chunk_bytes).check(profile)
     }
 

@@ -74,7 +74,7 @@ fn known_parameters_come_back_and_predict_a_larger_machine() {
 #[test]
 fn a_calibrated_profile_survives_its_text() {
     let profile = calibrated(&launches(|at| 1.0 + 0.02 * at as f64)).profile;
-    assert_eq!(Profile::from_toml(&profile.to_toml().unwrap()).unwrap(), profile);
+    assert_eq!(Profile::from_toml(&profile.to_toml()).unwrap(), profile);
 }
 
 #[test]

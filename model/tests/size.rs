@@ -82,12 +82,25 @@ fn a_goal_that_makes_no_sense_is_refused() {
         Goal { launch_ms: f64::NAN, ..example() },
         Goal { quantum_us: -1.0, ..example() },
         Goal { cost_percent: 0.0, ..example() },
+        Goal { cost_percent: 100.5, ..example() },
         Goal { quantum_us: 10.0, ..example() },
         Goal { processes_per_node: 0, ..example() },
         Goal { chunk_bytes: Some(0), ..example() },
     ] {
         assert!(size(&profile, &wrong).is_err(), "{wrong:?}");
     }
+}
+
+#[test]
+fn a_machine_without_a_tree_is_answered_for_without_its_settings() {
+    let goal = Goal { fan_out: Some(FanOut::ONE), chunk_bytes: Some(1 << 16), ..example() };
+    let es40 = builtin("es40-qsnet").unwrap();
+    let sizing = size(&es40, &goal).unwrap();
+    assert_eq!(sizing.not_applicable, ["fan-out", "chunk"]);
+    assert_eq!(sizing.largest, size(&es40, &example()).unwrap().largest);
+    let sizing = size(&builtin("infiniband").unwrap(), &goal).unwrap();
+    assert!(sizing.not_applicable.is_empty(), "{sizing:?}");
+    assert_eq!(sizing.largest.unwrap().fan_out, goal.fan_out);
 }
 
 #[test]
@@ -129,6 +142,8 @@ proptest! {
             prop_assert_eq!(sizing.largest.unwrap().nodes.get(), MOST);
             return Ok(());
         }
+        let beyond = sizing.beyond.unwrap();
+        prop_assert!(beyond.launch_ms > launch_ms || beyond.cost_percent > cost_percent);
         // Every tree of the next larger machine, one by one.
         let next = sizing.largest.map_or(1, |setting| setting.nodes.get() + 1);
         let trees: Vec<Option<FanOut>> = match name {

@@ -5,8 +5,6 @@
 //! submissions come first, then the ends.
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::PathBuf;
 
 use storm_sched::policies::Fcfs;
 use storm_sched::{Action, Event, JobId, JobRequest, Machine, Policy, SchedTime};
@@ -27,19 +25,7 @@ struct Log {
 
 /// The text of a golden file, or `None`, loudly, when it is not there.
 fn golden(name: &str) -> Option<String> {
-    let beside_workspace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared");
-    let shared = std::env::var_os("STORM_SHARED").unwrap_or_else(|| beside_workspace.into());
-    let path = PathBuf::from(shared).join("golden").join(name);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Some(text),
-        Err(error) => {
-            // Written past the capture of the test harness, which would hide it.
-            let path = path.display();
-            let notice = format!("SKIPPED: no golden file {path}: {error}; set STORM_SHARED\n");
-            std::io::stderr().write_all(notice.as_bytes()).unwrap();
-            None
-        }
-    }
+    storm_reference::read(&format!("golden/{name}"))
 }
 
 fn parse(text: &str) -> Log {

@@ -62,6 +62,7 @@ impl ChromeTrace {
             Fact::Journal(job, kind) => self.job(now, *job, kind),
             Fact::NodeDown(node) => self.instant(now, *node, "down"),
             Fact::NodeUp(node) => self.instant(now, *node, "up"),
+            Fact::Inflicted(node, fault) => self.instant(now, *node, &format!("{fault:?}")),
             Fact::ManagerDown => self.instant(now, NodeId::MM, "manager down"),
             Fact::ManagerUp => self.instant(now, NodeId::MM, "manager up"),
             Fact::Over => self.close(now),
@@ -115,7 +116,11 @@ impl ChromeTrace {
         }
     }
 
-    fn close(&mut self, now: Instant) {
+    /// What is still under way is shown up to now.
+    pub(crate) fn close(&mut self, now: Instant) {
+        for (job, (stage, since)) in std::mem::take(&mut self.stages) {
+            self.slice(JOBS_PID, job.0, stage, since, now);
+        }
         for (group, (_, name, since)) in std::mem::take(&mut self.rows) {
             self.slice(NODES_PID, group.into(), &name, since, now);
         }

@@ -2,6 +2,7 @@
 
 use storm_mm::job::JobEventKind;
 use storm_nm::modelled::HostAct;
+use storm_primitives::sim::NodeFault;
 use storm_primitives::{NodeId, NodeSet};
 use storm_rm::message::Strobe;
 use storm_rm::{JobId, JobIncarnation};
@@ -24,6 +25,8 @@ pub enum Fact<'a> {
     NodeDown(NodeId),
     /// A new life of a node began.
     NodeUp(NodeId),
+    /// A fault befell a node or its link; or one ended.
+    Inflicted(NodeId, NodeFault),
     /// The Machine Manager was killed, and every node with it.
     ManagerDown,
     /// A Machine Manager starts on the journal, with all nodes anew.
@@ -56,6 +59,7 @@ pub(crate) fn strobe_of(act: &HostAct) -> Option<&Strobe> {
     match act {
         HostAct::Strobe(strobe) => Some(strobe),
         HostAct::Launch { .. }
+        | HostAct::Refuse(_)
         | HostAct::Exit { .. }
         | HostAct::Stop(_)
         | HostAct::Resume(_)

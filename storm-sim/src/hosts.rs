@@ -12,6 +12,11 @@ pub trait Hosts {
     /// The manager's host reads so many bytes of a file.
     fn read(&self, bytes: u64) -> Duration;
 
+    /// Processors of a node. Where ranks leave none, the daemon shares one of theirs.
+    fn processors(&self) -> u32 {
+        u32::MAX
+    }
+
     /// What an activity takes on a node.
     fn takes(&self, activity: Activity, random: &Random<'_>) -> Duration;
 }
@@ -63,9 +68,13 @@ impl Hosts for ProfiledHosts {
         self.model.read(bytes)
     }
 
+    fn processors(&self) -> u32 {
+        self.model.processors()
+    }
+
     fn takes(&self, activity: Activity, random: &Random<'_>) -> Duration {
         match activity {
-            Activity::Attend => self.attend,
+            Activity::Attend => self.model.interrupted(self.attend, random),
             Activity::Switch => self.model.switch(),
             Activity::Write { bytes } => self.model.write(bytes, random),
             Activity::Exec => self.model.fork_exec(random),

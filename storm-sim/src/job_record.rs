@@ -21,6 +21,8 @@ pub struct JobTimes {
     pub row: Option<Row>,
     /// Its nodes.
     pub nodes: usize,
+    /// Their names, folded.
+    pub node_list: String,
     /// The first node was told to start its ranks.
     pub launched: Option<Instant>,
     /// All its ranks were seen to execute.
@@ -29,6 +31,8 @@ pub struct JobTimes {
     pub breakdown: Option<LaunchBreakdown>,
     /// COMPARE-AND-WRITE found it ended on all nodes.
     pub terminated: Option<Instant>,
+    /// Why its processes are being ended, once they are.
+    pub ending: Option<String>,
     /// Its end was durable, with how each rank ended.
     pub ended: Option<Instant>,
     /// How it ended.
@@ -49,14 +53,45 @@ impl JobTimes {
             incarnation: None,
             row: None,
             nodes: 0,
+            node_list: String::new(),
             launched: None,
             started: None,
             breakdown: None,
             terminated: None,
+            ending: None,
             ended: None,
             state: None,
             reason: None,
             requeued: 0,
+        }
+    }
+
+    /// It waits for a run anew; nothing is left of the last one.
+    pub(crate) fn queued_again(&mut self) {
+        let JobTimes { name, procs, submitted, requeued, .. } = self;
+        let again = JobTimes::submitted(std::mem::take(name), *procs, *submitted);
+        *self = JobTimes { requeued: *requeued + 1, ..again };
+    }
+
+    /// How it ended; or the state that it is in.
+    pub fn last_state(&self) -> JobState {
+        match (self.state, self.started) {
+            (Some(state), _) => state,
+            (None, Some(_)) => JobState::Running,
+            (None, None) => JobState::Pending,
+        }
+    }
+
+    /// Where it is, in words, while it has not ended.
+    pub fn whereabouts(&self) -> String {
+        let JobTimes { node_list, placed, started, ending, .. } = self;
+        match (ending, started, placed) {
+            (Some(cause), ..) => format!("it is being ended on {node_list}: {cause}"),
+            (None, Some(at), _) => format!("it runs on {node_list} since {}", milliseconds(*at)),
+            (None, None, Some(at)) => {
+                format!("it is being started on {node_list} since {}", milliseconds(*at))
+            }
+            (None, None, None) => format!("it waits since {}", milliseconds(self.submitted)),
         }
     }
 
@@ -77,4 +112,8 @@ impl JobTimes {
             (terminated, ended) => terminated.or(ended),
         }
     }
+}
+
+fn milliseconds(at: Instant) -> String {
+    format!("{:.3} ms", at.since_origin().as_secs_f64() * 1e3)
 }

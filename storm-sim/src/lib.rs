@@ -8,6 +8,7 @@
 //! * [`figures`] are the paper's experiments; [`reproduction`] puts what comes of
 //!   them, and of `storm-model`, beside what the paper prints.
 //! * [`invariants`] are checked at every step; [`Report`] is what came of a run.
+//! * A [`Defect`] makes the daemons wrong, to show that the invariants find it.
 //!
 //! What this crate does not do: model a network (that is a fabric of
 //! `storm-primitives`), decide about jobs (that is the MM), or print anything.
@@ -16,8 +17,10 @@ mod application;
 mod chrome_trace;
 mod client;
 mod content;
+mod defect;
 mod fact;
 pub mod figures;
+mod flawed_host;
 mod hosts;
 mod interconnect;
 pub mod invariants;
@@ -33,9 +36,12 @@ mod watched;
 pub use application::Application;
 pub use chrome_trace::ChromeTrace;
 pub use client::Client;
+pub use defect::{Defect, Switch};
 pub use fact::{Compared, Fact};
 pub use hosts::{Hosts, PlainHosts};
 pub use interconnect::MessageCosts;
 pub use job_record::JobTimes;
-pub use machine::{JobRequest, Machine, MachineConfig, MachineError, RunError};
+pub use machine::{
+    JobRequest, Machine, MachineConfig, MachineError, RunError, UnfinishedJob, UnfinishedJobs,
+};
 pub use report::{HistogramSummary, JobReport, Report};

@@ -5,13 +5,17 @@ use crate::MachineConfig;
 use crate::hosts::{PlainHosts, ProfiledHosts};
 use crate::interconnect::MessageCosts;
 use crate::scenario::ScenarioError;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::sim::{
     Fabric, NetworkConfig, Operation, OperationKind, Random, Simulation, Spread,
 };
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_qsnet_sim::{BUILTIN_NAMES, Load, Machine, Profile};
+use storm_qsnet_sim::{BUILTIN_NAMES, Fidelity, Load, Machine, Profile, ProfileError};
+use thiserror::Error;
 
 /// The machine of no particular kind: random delays, so that tests see as many
 /// interleavings as there are seeds.
@@ -26,9 +30,83 @@ const CHUNK_SLOTS: u32 = 2;
 /// ES40 (section 4.1).
 const PES: u32 = 4;
 
-/// The names of all profiles.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    BUILTIN_NAMES.into_iter().chain([PLAIN])
+/// Longest profile in bytes: what is longer is something else, as /dev/zero.
+const PROFILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Why there is no profile of a name.
+#[derive(Debug, Error)]
+pub enum NamedProfileError {
+    /// It is neither built in nor the path of a file.
+    #[error("there is no machine profile {0:?}; built in are {names}", names = BUILTIN_NAMES.join(", "))]
+    Unknown(String),
+    /// The file cannot be read.
+    #[error("the machine profile {path} cannot be read")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// What is in the file makes no sense.
+    #[error("the machine profile {path} makes no sense")]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: ProfileError,
+    },
+    /// One that is built in makes no sense.
+    #[error(transparent)]
+    BuiltIn(#[from] ProfileError),
+}
+
+impl NamedProfileError {
+    /// What to try.
+    pub fn hint(&self) -> String {
+        match self {
+            NamedProfileError::Unknown(_) => {
+                "give one of these, or the path of a file, with a / or .toml in it".to_owned()
+            }
+            NamedProfileError::Read { .. } => {
+                format!("one of {}, or the path of a file", BUILTIN_NAMES.join(", "))
+            }
+            NamedProfileError::Wrong { source, .. } | NamedProfileError::BuiltIn(source) => {
+                source.hint()
+            }
+        }
+    }
+}
+
+/// The profile that is built in under this name, or that is in the file of this
+/// path.
+///
+/// # Errors
+/// There is none, or it makes no sense.
+pub fn named(name: &str) -> Result<Profile, NamedProfileError> {
+    if BUILTIN_NAMES.contains(&name) {
+        return Ok(Profile::builtin(name)?);
+    }
+    let path = Path::new(name);
+    if !(name.contains('/') || name.ends_with(".toml") || path.exists()) {
+        return Err(NamedProfileError::Unknown(name.to_owned()));
+    }
+    let text =
+        read(path).map_err(|source| NamedProfileError::Read { path: path.to_owned(), source })?;
+    Profile::from_toml(&text)
+        .map_err(|source| NamedProfileError::Wrong { path: path.to_owned(), source })
+}
+
+/// What is in a file that is no longer than a profile can be.
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let file = File::open(path)?;
+    let read_bytes = file.take(PROFILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if read_bytes as u64 > PROFILE_BYTES_MAX {
+        return Err(io::Error::other("it is longer than 1 MiB: that is no profile"));
+    }
+    Ok(text)
 }
 
 /// A machine of so many nodes of a profile: the name of one, or the path of a
@@ -42,21 +120,28 @@ pub fn machine(
     nodes: u32,
     load: Load,
 ) -> Result<MachineConfig, ScenarioError> {
+    machine_simulated(name, seed, nodes, load, Fidelity::default())
+}
+
+/// The same with a network that is simulated so finely.
+///
+/// # Errors
+/// [`ScenarioError`]: there is none of that name, or it makes no sense.
+pub fn machine_simulated(
+    name: &str,
+    seed: u64,
+    nodes: u32,
+    load: Load,
+    fidelity: Fidelity,
+) -> Result<MachineConfig, ScenarioError> {
     if name == PLAIN {
-        return Ok(plain(seed, nodes));
+        return match load {
+            Load::NONE => Ok(plain(seed, nodes)),
+            _ => Err(ScenarioError::NoLoad { profile: PLAIN }),
+        };
     }
-    let profile = if BUILTIN_NAMES.contains(&name) {
-        Profile::builtin(name)
-    } else if name.ends_with(".toml") {
-        let path = name.into();
-        let text = std::fs::read_to_string(name);
-        Profile::from_toml(&text.map_err(|source| ScenarioError::Read { path, source })?)
-    } else {
-        let known = names().collect::<Vec<_>>().join(", ");
-        return Err(ScenarioError::UnknownProfile { name: name.to_owned(), known });
-    };
-    let machine = Machine::new(profile.map_err(storm_qsnet_sim::MachineError::from)?, nodes)?;
-    profiled(seed, &machine.under(load))
+    let machine = Machine::new(named(name)?, nodes)?;
+    profiled(seed, &machine.under(load).simulated(fidelity))
 }
 
 fn profiled(seed: u64, machine: &Machine) -> Result<MachineConfig, ScenarioError> {
@@ -102,6 +187,7 @@ fn plain(seed: u64, nodes: u32) -> MachineConfig {
         }),
         checks: true,
         traces: false,
+        defect: None,
     }
 }
 

@@ -136,6 +136,7 @@ impl Record {
             | Fact::Compared(_)
             | Fact::NodeDown(_)
             | Fact::NodeUp(_)
+            | Fact::Inflicted(..)
             | Fact::Over => false,
         };
         if important || state.violation.is_some() {
@@ -209,7 +210,9 @@ impl Record {
 
     /// The trace, if one is kept.
     pub(crate) fn take_trace(&self) -> Option<ChromeTrace> {
-        self.state.borrow_mut().trace.take()
+        let mut trace = self.state.borrow_mut().trace.take()?;
+        trace.close(self.runtime.now());
+        Some(trace)
     }
 }
 
@@ -232,13 +235,14 @@ impl State {
         }
         let Some(times) = self.jobs.get_mut(&job) else { return };
         match kind {
-            JobEventKind::Submitted { .. } | JobEventKind::Ending { .. } => {}
-            JobEventKind::Placed { incarnation, ranks, row, .. } => {
+            JobEventKind::Submitted { .. } => {}
+            JobEventKind::Ending { cause } => times.ending = Some(cause.to_string()),
+            JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 self.runs.insert(*incarnation, job);
                 times.placed = Some(now);
                 times.incarnation = Some(*incarnation);
                 (times.row, times.nodes) = (Some(*row), ranks.len());
-                (times.launched, times.started, times.terminated) = (None, None, None);
+                times.node_list.clone_from(node_list);
             }
             JobEventKind::Started { breakdown } => {
                 times.started = Some(now);
@@ -250,7 +254,7 @@ impl State {
                 times.state = Some(outcome.state);
                 times.reason.clone_from(&outcome.reason);
             }
-            JobEventKind::Requeued { .. } => times.requeued += 1,
+            JobEventKind::Requeued { .. } => times.queued_again(),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::{JobTimes, Machine};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;
-use storm_mm::api::LaunchBreakdown;
+use storm_mm::api::{JobState, LaunchBreakdown};
 use storm_rm::JobId;
 
 /// What came of a run. The same for the same scenario and seed.
@@ -25,6 +25,8 @@ pub struct Report {
     pub events: u64,
     /// The jobs, in order of their number.
     pub jobs: Vec<JobReport>,
+    /// Jobs of the scenario that were not submitted in the time that there was.
+    pub not_submitted: usize,
     /// From the issue of a strobe to its switch on each node.
     pub strobe_to_switch: HistogramSummary,
     /// From the first to the last node that obeyed each strobe.
@@ -42,9 +44,9 @@ pub struct JobReport {
     pub procs: u32,
     /// Its nodes.
     pub nodes: usize,
-    /// How it ended.
+    /// How it ended, or the state that it is in.
     pub state: String,
-    /// Why, where that needs saying.
+    /// Why, where that needs saying; of a job that has not ended, where it is.
     pub reason: Option<String>,
     /// When it was submitted.
     pub submitted_ms: f64,
@@ -57,7 +59,8 @@ pub struct JobReport {
     pub exec_ms: Option<f64>,
     /// From its submission to its end as the manager first knew it.
     pub response_ms: Option<f64>,
-    /// The response divided by the CPU time of a rank.
+    /// The response divided by the CPU time of a rank: how many times longer it took
+    /// than on a machine of its own. Of jobs that completed and computed only.
     pub slowdown: Option<f64>,
     /// How often it was put back in the queue.
     pub requeued: u32,
@@ -83,9 +86,13 @@ pub struct HistogramSummary {
 }
 
 impl Report {
-    /// What came of a machine's run so far. `work` gives the CPU time of a rank of
-    /// a job by its name.
-    pub fn of(machine: &Machine, work: impl Fn(&str) -> Option<Duration>) -> Report {
+    /// What came of a machine's run so far, of a workload of so many jobs. `work`
+    /// gives the CPU time of a rank of a job by its name.
+    pub fn of(
+        machine: &Machine,
+        workload: usize,
+        work: impl Fn(&str) -> Option<Duration>,
+    ) -> Report {
         let config = machine.config();
         let jobs = machine.jobs();
         Report {
@@ -96,6 +103,7 @@ impl Report {
             facts: machine.facts(),
             events: machine.events(),
             jobs: jobs.iter().map(|(id, times)| job(*id, times, work(&times.name))).collect(),
+            not_submitted: workload.saturating_sub(jobs.len()),
             strobe_to_switch: HistogramSummary::of(&machine.switch_ns()),
             skew: HistogramSummary::of(&machine.skew_ns()),
         }
@@ -123,7 +131,8 @@ impl HistogramSummary {
 fn job(id: JobId, times: &JobTimes, work: Option<Duration>) -> JobReport {
     let response = times.over().map(|over| over - times.submitted);
     let slowdown = |response: Duration| {
-        let work = work.filter(|work| !work.is_zero())?;
+        let completed = times.state == Some(JobState::Completed);
+        let work = work.filter(|work| completed && !work.is_zero())?;
         Some(response.as_secs_f64() / work.as_secs_f64())
     };
     JobReport {
@@ -131,8 +140,11 @@ fn job(id: JobId, times: &JobTimes, work: Option<Duration>) -> JobReport {
         name: times.name.clone(),
         procs: times.procs,
         nodes: times.nodes,
-        state: times.state.map_or_else(|| "UNFINISHED".to_owned(), |state| state.to_string()),
-        reason: times.reason.clone(),
+        state: times.last_state().to_string(),
+        reason: match times.ended {
+            Some(_) => times.reason.clone(),
+            None => Some(times.whereabouts()),
+        },
         submitted_ms: milliseconds(times.submitted.since_origin()),
         wait_ms: times.placed.map(|placed| milliseconds(placed - times.submitted)),
         send_ms: times.send().map(milliseconds),

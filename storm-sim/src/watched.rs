@@ -3,7 +3,7 @@
 //! the nodes looks like at that instant.
 
 use crate::record::Record;
-use crate::{Compared, Fact};
+use crate::{Compared, Defect, Fact};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::Range;
@@ -23,6 +23,7 @@ pub(crate) struct Watched {
     record: Rc<Record>,
     /// Where the flags of ended jobs lie.
     flags: Range<u64>,
+    defect: Option<Rc<dyn Defect>>,
 }
 
 impl Watched {
@@ -31,11 +32,12 @@ impl Watched {
         network: SimNetwork,
         plan: &GlobalPlan,
         record: Rc<Record>,
+        defect: Option<Rc<dyn Defect>>,
     ) -> Watched {
         let flags = plan.terminated;
         let first = if flags.is_empty() { 0 } else { flags.get(0).addr().0 };
         let end = if flags.is_empty() { 0 } else { flags.get(flags.len() - 1).addr().0 + 1 };
-        Watched { inner, network, record, flags: first..end }
+        Watched { inner, network, record, flags: first..end, defect }
     }
 
     /// The nodes of `set` that hold `value` at `addr`, of those that live.
@@ -49,6 +51,28 @@ impl Watched {
         };
         let holders = lives.keys().copied().filter(holds).collect();
         Sight { lives, holders }
+    }
+
+    /// The node on which the defect, if there is one, leaves a COMPARE-AND-WRITE
+    /// unwritten, and what is written there now.
+    fn to_leave(&self, caw: &CompareAndWrite, addr: GlobalAddr) -> Option<(NodeId, u64)> {
+        let node = self.defect.as_ref()?.leaves_unwritten(caw)?;
+        let word = self.network.node(node).memory().load_word(addr).ok()?;
+        Some((node, word))
+    }
+
+    /// What the manager hears of an answer.
+    fn as_heard(
+        &self,
+        caw: &CompareAndWrite,
+        answer: Result<bool, PrimitiveError>,
+    ) -> Result<bool, PrimitiveError> {
+        match &self.defect {
+            Some(defect) if self.flags.contains(&caw.var.0) => {
+                answer.map(|truth| defect.hears_ended(truth))
+            }
+            Some(_) | None => answer,
+        }
     }
 
     fn over(
@@ -121,9 +145,13 @@ impl Primitives for Watched {
             let Some(write) = caw.write else { return this.inner.compare_and_write(caw).await };
             let checks = this.record.is_checking();
             let before = checks.then(|| this.look(&caw.set, write.0, write.1));
+            let left = this.to_leave(&caw, write.0);
             let answer = this.inner.compare_and_write(caw.clone()).await;
+            if let (Ok(true), Some((node, word))) = (&answer, left) {
+                this.network.node(node).memory().store_word(write.0, word)?;
+            }
             this.over(&caw, write, before, &answer);
-            answer
+            this.as_heard(&caw, answer)
         }
     }
 }

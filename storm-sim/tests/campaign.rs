@@ -1,7 +1,10 @@
 //! Random faults on 64 nodes, many seeds: every invariant at every step, then all
 //! healed and a fresh job. `STORM_SEEDS` sets how many; `STORM_SEED` runs one.
 
+use std::collections::BTreeMap;
+use std::error::Error;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use storm_sim::scenario::{self, Scenario};
 
 /// Seeds where nobody says how many: for a quick look; CI asks for 1,000.
@@ -18,9 +21,17 @@ fn every_seed_of_random_faults_keeps_every_promise_and_heals() {
         Some(seed) => seed..seed + 1,
         None => 0..number("STORM_SEEDS").unwrap_or(SEEDS),
     };
-    let failures = scenario::run_seeds(&scenario, seeds, &|| ());
+    let failures = Mutex::new(BTreeMap::new());
+    scenario::run_seeds(&scenario, seeds, &|seed, result| {
+        if let Err(failure) = result {
+            let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
+            failures.insert(seed, failure);
+        }
+    });
+    let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (seed, failure) in &failures {
-        println!("storm sim {SCENARIO} --seed {seed}\n  {failure:?}");
+        let how = failure.source().map(ToString::to_string).unwrap_or_default();
+        println!("storm sim {SCENARIO} --seed {seed}\n  {failure}: {how}");
     }
     assert!(failures.is_empty(), "{} seeds fail; repeat as above", failures.len());
 }

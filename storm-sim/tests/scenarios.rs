@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::path::Path;
 use storm_sim::JobReport;
-use storm_sim::scenario::{self, RunOptions, Scenario};
+use storm_sim::scenario::{self, RunOptions, Scenario, ScenarioFailure};
 
 fn read(name: &str) -> Scenario {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name);
@@ -73,6 +73,12 @@ fn refusal(text: &str) -> String {
 fn what_makes_no_sense_is_refused_with_the_reason() {
     let job = "[[job]]\nname = \"a\"\napplication = { kind = \"compute\", time = \"1ms\" }\n";
     let machine = |rest: &str| format!("[machine]\nprofile = \"plain\"\n{rest}\n{job}");
+    let pairs = |procs: &str| {
+        let ping_pong = "application = { kind = \"ping-pong\", iterations = 1, message-bytes = 8 }";
+        format!(
+            "[machine]\nprofile = \"plain\"\nnodes = 2\n[[job]]\nname = \"a\"\n{procs}\n{ping_pong}\n"
+        )
+    };
     let cases = [
         (machine("nodes = 0"), "of 0 nodes is out of range"),
         (machine("nodes = 4\npes = 0"), "of 0 processing elements are out of range"),
@@ -88,6 +94,19 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
             "nodes 1 to 2",
         ),
         (machine("nodes = 2") + "[[fault]]\nat = \"1ms\"\nkind = \"kill\"\n", "needs a node"),
+        (
+            machine("nodes = 2") + "[[fault]]\nat = \"1ms\"\nkind = \"kill-manager\"\nnode = 1\n",
+            "takes no `node`",
+        ),
+        (
+            machine("nodes = 2")
+                + "[[fault]]\nat = \"1ms\"\nkind = \"kill\"\nnode = 1\npercent = 300\n",
+            "percent",
+        ),
+        (machine("nodes = 2") + "[[fault]]\nat = \"1ms\"\nkind = \"slow\"\nnode = 1\n", "percent"),
+        (machine("nodes = 2\nload = { cpu = true }"), "leave `load` out"),
+        (pairs("procs = 3"), "one has no partner"),
+        (pairs("").replace("nodes = 2", "nodes = 3\npes = 1"), "one has no partner"),
         (machine("nodes = 2") + "[random-faults]\nkills-per-s = -1.0\n", "a rate is"),
     ];
     for (text, why) in cases {
@@ -122,4 +141,50 @@ fn each_fault_of_a_script_has_its_effect_with_nothing_after_it() {
         assert_eq!(job.state, "COMPLETED", "{kind}");
         assert!(job.response_ms > undisturbed.response_ms, "{kind}: {:?}", job.response_ms);
     }
+}
+
+/// A job that computes for so long, on one node whose processors are slow for a
+/// while; what it took.
+fn computed_under(compute: &str, faults: &str) -> f64 {
+    let text = format!(
+        "limit = \"60s\"\n[machine]\nprofile = \"ideal\"\nnodes = 1\npes = 1\n\
+         [[job]]\nname = \"a\"\napplication = {{ kind = \"compute\", time = \"{compute}\" }}\n{faults}"
+    );
+    let scenario = Scenario::parse(&text).expect("it makes sense");
+    let outcome = scenario::run(&scenario, RunOptions::default()).expect("it ends");
+    let job = outcome.report.jobs.into_iter().next().expect("a job");
+    assert_eq!(job.state, "COMPLETED");
+    job.response_ms.expect("it is over")
+}
+
+#[test]
+fn a_slow_node_computes_as_much_slower_as_it_is_and_only_while_it_is() {
+    let undisturbed = computed_under("500ms", "");
+    // Of 500 ms, 100 pass before; the next 300 ms bring 100 ms forward; 300 are left.
+    let slow = "[[fault]]\nat = \"100ms\"\nnode = 1\nkind = \"slow\"\npercent = 300\n";
+    let healed = "[[fault]]\nat = \"400ms\"\nnode = 1\nkind = \"slow\"\npercent = 100\n";
+    let disturbed = computed_under("500ms", &format!("{slow}{healed}"));
+    let more = disturbed - undisturbed;
+    assert!((more - 200.0).abs() < 2.0, "{disturbed} instead of {undisturbed} ms");
+}
+
+#[test]
+fn a_run_that_fails_names_the_jobs_that_have_not_ended_and_keeps_its_trace() {
+    let text = "limit = \"1s\"\n[machine]\nprofile = \"plain\"\nnodes = 2\npes = 1\nmpl = 1\n\
+        [[job]]\nname = \"long\"\napplication = { kind = \"compute\", time = \"5s\" }\n\
+        [[job]]\nname = \"behind\"\nat = \"10ms\"\n\
+        application = { kind = \"compute\", time = \"1ms\" }\n";
+    let scenario = Scenario::parse(text).expect("it makes sense");
+    let failure = scenario::run(&scenario, traced(3)).expect_err("it does not end");
+    let ScenarioFailure::Run { seed, source, so_far } = failure else { panic!("{failure:?}") };
+    assert_eq!(seed, 3);
+    let told = source.to_string();
+    for word in ["2 jobs have not ended", "job 1 (long), RUNNING: it runs on n[1-2]", "(behind)"] {
+        assert!(told.contains(word), "{told:?} does not say {word:?}");
+    }
+    let states: Vec<_> = so_far.report.jobs.iter().map(|job| job.state.as_str()).collect();
+    assert_eq!(states, ["RUNNING", "PENDING"]);
+    assert!(so_far.report.jobs[0].slowdown.is_none());
+    let trace = so_far.trace.expect("a trace was asked for").to_json();
+    assert!(trace.contains("\"name\":\"runs\""), "{trace}");
 }

@@ -34,7 +34,8 @@ fn what_makes_no_sense_is_refused_with_reason_and_remedy() {
         ("predict --nodes 4 --fan-out 2", "no meaning", "leave"),
         ("predict --nodes 4 --fan-out 0 --profile infiniband", "fan-out 0", "at least 1"),
         ("predict --nodes 4 --fan-out 9999 --profile infiniband", "1024", "at most"),
-        ("predict --nodes 4 --chunk 0 --profile infiniband", "chunk", "more than 0"),
+        ("predict --nodes 4 --chunk 0 --profile infiniband", "4 KiB to 64 MiB", "512KiB"),
+        ("predict --nodes 4 --chunk 5000MiB --profile infiniband", "4 KiB to 64 MiB", "512KiB"),
         ("predict --nodes 4 --profile myrinet", "myrinet", "es40-qsnet"),
         ("predict --nodes 4 --profile ./nothing.toml", "cannot be read", "es40-qsnet"),
         ("predict --nodes 99999999999999", "more than", "at most"),
@@ -43,6 +44,11 @@ fn what_makes_no_sense_is_refused_with_reason_and_remedy() {
         ("size --cost nan", "cost", "more than 0"),
         ("size --quantum 1us", "before the nodes have switched", "at least"),
         ("size --profile es40-qsnet --chunk 1MB", "no meaning", "leave"),
+        ("size --profile es40-qsnet,ideal --fan-out 4", "es40-qsnet, ideal", "leave"),
+        ("size --profile ideal,ideal", "named twice", "once"),
+        ("size --bytes 0 --chunk 1MiB", "nothing is sent", "leave one"),
+        ("size --cost 101", "at most 100", "at most 100"),
+        ("calibrate --program /no/such/program", "cannot be launched", "--program"),
         ("compare --nodes 4,0", "0 nodes", "at least 1"),
         ("calibrate --nodes 2,4", "cannot tell", "--nodes"),
         ("calibrate --with ./nothing.json", "cannot be read", "--json"),
@@ -63,6 +69,7 @@ fn what_makes_no_sense_is_refused_with_reason_and_remedy() {
 fn what_cannot_be_read_is_wrong_usage() {
     for words in [
         "predict",
+        "predict --show-profile --nodes 4",
         "predict --nodes -1",
         "predict --nodes 4 --bytes 12mb",
         "predict --nodes 4 --fan-out many",
@@ -106,6 +113,14 @@ fn sizes_meet_the_goal_and_name_the_limit() {
     }
     let text = stdout(&model("size --profile gigabit-ethernet --launch 1s"));
     assert!(text.contains("LIMIT"), "{text}");
+    let text = stdout(&model("size --fan-out 8"));
+    assert!(text.contains("n/a") && text.contains("The largest is of: es40-qsnet"), "{text}");
+    let text = stdout(&model("size --quantum 100us --cost 50"));
+    assert!(text.contains("shorter than this machine handles"), "{text}");
+    assert!(text.contains("gigabit-ethernet"), "{text}");
+    let text = stdout(&model("size --nodes 10000"));
+    let whom = "can be of: es40-qsnet, ideal, ethernet-100g";
+    assert!(text.contains(whom), "{text}");
 }
 
 #[test]
@@ -121,7 +136,46 @@ fn a_shown_profile_can_be_changed_and_used() {
     assert_eq!(predicted["launch"]["parts"][0]["limit"], "bus", "{predicted}");
     std::fs::write(&path, shown.replace("value = 3.94", "value = -3.94")).expect("written");
     let refused = model(&format!("predict --nodes 64 --profile {}", path.display()));
-    assert!(stderr(&refused).contains("cable"), "{}", told(&refused));
+    let said = stderr(&refused);
+    assert!(said.contains("cable") && said.contains("line "), "{}", told(&refused));
+    assert!(said.contains("mine.toml") && said.contains("0 to 1000"), "{}", told(&refused));
+    std::fs::write(&path, shown.replace("spawn-us", "spawn-ms")).expect("written");
+    let refused = stderr(&model(&format!("predict --nodes 64 --profile {}", path.display())));
+    assert_eq!(refused.matches("unknown field").count(), 1, "{refused}");
+}
+
+/// Two short jobs on four nodes of the machine in this file.
+const SCENARIO: &str = "limit = \"60s\"\n[machine]\nprofile = \"plain\"\nnodes = 4\n\
+    [[job]]\nname = \"a\"\nbinary-mib = 1.0\n\
+    application = { kind = \"compute\", time = \"1ms\" }\n";
+
+#[test]
+fn one_file_serves_the_model_and_the_simulator() {
+    let place = tempfile::tempdir().expect("a directory");
+    let (mine, scenario) = (place.path().join("mine.toml"), place.path().join("scenario.toml"));
+    std::fs::write(&scenario, SCENARIO).expect("written");
+    let storm = |words: &[&str]| Command::new(STORM).args(words).output().expect("storm starts");
+    let (file, run) = (mine.display().to_string(), scenario.display().to_string());
+    for name in ["es40-qsnet", "ideal", "gigabit-ethernet", "infiniband", "ethernet-100g"] {
+        let shown = storm(&["sim", "--show-profile", name]);
+        assert!(shown.status.success(), "{}", told(&shown));
+        let by_model = storm(&["model", "predict", "--show-profile", "--profile", name]);
+        assert_eq!(stdout(&shown), stdout(&by_model));
+        std::fs::write(&mine, stdout(&shown)).expect("written");
+        let again = storm(&["sim", "--show-profile", &file]);
+        assert_eq!(stdout(&again), stdout(&shown), "{name}");
+        let predict = |of| json(&format!("predict --nodes 64 --profile {of}"));
+        assert_eq!(predict(file.as_str()), predict(name));
+        let simulated = |of| {
+            let done = storm(&["sim", &run, "--profile", of, "--json"]);
+            assert!(done.status.success(), "{name}: {}", told(&done));
+            let report: Value = serde_json::from_str(&stdout(&done)).expect("JSON");
+            report["jobs"].clone()
+        };
+        assert_eq!(simulated(file.as_str()), simulated(name), "{name}");
+    }
+    let wrong = storm(&["sim", &run, "--profile", "myrinet"]);
+    assert!(stderr(&wrong).contains("es40-qsnet"), "{}", told(&wrong));
 }
 
 #[test]

@@ -6,7 +6,6 @@ mod scratch;
 use scratch::{STORM, Scratch, stderr, told};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -37,15 +36,7 @@ fn verdicts(exhibit: &Value) -> Vec<&str> {
 
 /// A file of expected values, or `None`, loudly, where there is none.
 fn expected(name: &str) -> Option<Vec<BTreeMap<String, String>>> {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared");
-    let shared = std::env::var_os("STORM_SHARED").unwrap_or_else(|| beside.into());
-    let path = PathBuf::from(shared).join("expected").join(name);
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        // Written past the capture of the test harness, which would hide it.
-        let notice = format!("SKIPPED: no {}; set STORM_SHARED\n", path.display());
-        std::io::stderr().write_all(notice.as_bytes()).expect("standard error is there");
-        return None;
-    };
+    let text = storm_reference::read(&format!("expected/{name}"))?;
     let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned));
     let columns: Vec<String> = lines.next().expect("a header").collect();
     Some(lines.map(|cells| columns.iter().cloned().zip(cells).collect()).collect())

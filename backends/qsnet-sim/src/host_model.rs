@@ -4,7 +4,7 @@
 //! All times are those of a node that is not slowed by a fault; the caller
 //! multiplies by `SimNetwork::slow_percent`.
 
-use crate::{Machine, Noise};
+use crate::{CpuLoader, Machine, Noise};
 use std::time::Duration;
 use storm_primitives::sim::Random;
 
@@ -16,7 +16,9 @@ pub struct HostModel {
     read_mib_s: Option<f64>,
     write_mib_s: Option<f64>,
     wake: Duration,
-    cpu_wait: Duration,
+    processors: u32,
+    /// Under CPU load only.
+    loader: Option<CpuLoader>,
     noise: Noise,
     fork_exec: Duration,
     exec_skew: Duration,
@@ -28,21 +30,28 @@ impl HostModel {
     pub(crate) fn new(machine: &Machine) -> HostModel {
         let (profile, common) = (machine.profile(), &machine.profile().machine.host);
         let write = common.write_mib_s.as_ref().or(profile.host.write_mib_s.as_ref());
-        let cpu_wait = if machine.load().cpu { profile.load.cpu_wait_ms.value } else { 0.0 };
+        let (processors, slice) = (machine.processors(), millis(profile.load.cpu_slice_ms.value));
+        let loader = machine.load().cpu.then(|| CpuLoader::new(processors, slice));
         HostModel {
             read_mib_s: machine.read_mib_s(),
             write_mib_s: write.map(|value| value.value),
             wake: micros(profile.host.wake_us.value),
-            cpu_wait: millis(cpu_wait),
+            processors,
+            loader,
             noise: Noise::new(
                 millis(profile.host.noise_period_ms.value),
                 micros(profile.host.noise_us.value),
             ),
-            fork_exec: millis(profile.host.fork_exec_ms.value),
+            fork_exec: millis(profile.fork_exec_ms()),
             exec_skew: millis(profile.host.exec_skew_ms.value),
             exit: millis(profile.host.exit_ms.value),
             switch: micros(common.switch_us.value),
         }
+    }
+
+    /// Processors of a node.
+    pub fn processors(&self) -> u32 {
+        self.processors
     }
 
     /// The management node reads so many bytes of a file.
@@ -52,14 +61,13 @@ impl HostModel {
 
     /// A node writes so many bytes of a file.
     pub fn write(&self, bytes: u64, random: &Random<'_>) -> Duration {
-        let time = time_at(self.write_mib_s, bytes);
-        time + self.noise.during(time, random)
+        self.interrupted(time_at(self.write_mib_s, bytes), random)
     }
 
     /// From a signal until the daemon that waits for it runs: the wake-up, what is
     /// left of an interruption, and under CPU load the wait for a processor.
     pub fn wake(&self, random: &Random<'_>) -> Duration {
-        self.wake + self.noise.residual(random) + random.between(Duration::ZERO, self.cpu_wait)
+        self.wake + self.noise.residual(random) + self.wait(random)
     }
 
     /// From the order to start a process to its first instruction.
@@ -69,7 +77,12 @@ impl HostModel {
 
     /// From the end of a process until its node's daemon knows.
     pub fn exit(&self, random: &Random<'_>) -> Duration {
-        self.exit + self.noise.residual(random) + random.between(Duration::ZERO, self.cpu_wait)
+        self.exit + self.noise.residual(random) + self.wait(random)
+    }
+
+    /// How long work of a daemon takes, with the interruptions that come meanwhile.
+    pub fn interrupted(&self, work: Duration, random: &Random<'_>) -> Duration {
+        work + self.noise.during(work, random)
     }
 
     /// Stopping one job's processes and resuming the next one's.
@@ -78,8 +91,12 @@ impl HostModel {
     }
 
     fn skewed(&self, random: &Random<'_>) -> Duration {
-        random.between(Duration::ZERO, self.exec_skew)
-            + random.between(Duration::ZERO, self.cpu_wait)
+        random.between(Duration::ZERO, self.exec_skew) + self.wait(random)
+    }
+
+    /// For a processor.
+    fn wait(&self, random: &Random<'_>) -> Duration {
+        self.loader.map_or(Duration::ZERO, |loader| loader.wait(random))
     }
 }
 

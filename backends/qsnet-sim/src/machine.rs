@@ -3,7 +3,8 @@
 
 use crate::profile::{node_count, rate};
 use crate::{
-    Broadcast, FatTree, HostModel, Load, Profile, ProfileError, QsNetFabric, SourceFile, TreeFabric,
+    Broadcast, FatTree, Fidelity, HostModel, Load, NetworkLoader, Profile, ProfileError,
+    QsNetFabric, SourceFile, TreeFabric,
 };
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
@@ -13,6 +14,7 @@ use thiserror::Error;
 
 /// Most nodes of a simulated machine: what a set of nodes can name.
 const MAX_SIMULATED_NODES: u32 = 1 << 16;
+const BYTES_PER_MIB: f64 = 1_048_576.0;
 
 /// Where the buffers of a file transfer lie (section 4.4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +83,7 @@ pub struct Machine {
     profile: Profile,
     nodes: u32,
     load: Load,
+    fidelity: Fidelity,
     buffers: BufferPlace,
     file: SourceFile,
 }
@@ -97,7 +100,14 @@ impl Machine {
             return Err(MachineError::TooManyNodes { nodes });
         }
         let (buffers, file) = (BufferPlace::Host, SourceFile::RamDisk);
-        Ok(Machine { profile, nodes, load: Load::NONE, buffers, file })
+        let (load, fidelity) = (Load::NONE, Fidelity::default());
+        Ok(Machine { profile, nodes, load, fidelity, buffers, file })
+    }
+
+    /// The same with transfers that are simulated so finely.
+    #[must_use]
+    pub fn simulated(self, fidelity: Fidelity) -> Machine {
+        Machine { fidelity, ..self }
     }
 
     /// The same under load.
@@ -132,6 +142,17 @@ impl Machine {
         self.nodes
     }
 
+    /// How finely its transfers are simulated.
+    pub fn fidelity(&self) -> Fidelity {
+        self.fidelity
+    }
+
+    /// Processors of a node.
+    pub fn processors(&self) -> u32 {
+        // Checked to be a small whole number.
+        self.profile.host.processors.value as u32
+    }
+
     /// What burdens it.
     pub fn load(&self) -> Load {
         self.load
@@ -163,6 +184,18 @@ impl Machine {
             (BufferPlace::Host, _) | (BufferPlace::Nic, None) => rate(&host.bus_mib_s),
         };
         [bus, rate(&host.service_mib_s)].into_iter().flatten().reduce(f64::min)
+    }
+
+    /// What sends on its QsNet beside the daemons, under network load. Where no bus
+    /// limits the hosts, the network's own bandwidth does.
+    pub(crate) fn network_loader(&self, tree: FatTree) -> Option<NetworkLoader> {
+        let message_bytes = self.profile.load.network_message_mib.value * BYTES_PER_MIB;
+        let bus = rate(&self.profile.machine.host.bus_mib_s);
+        let bus_mib_s = bus.unwrap_or_else(|| Broadcast::new(tree).bandwidth_mib_s());
+        let (processes, packet_bytes) = (self.processors(), tree.packet_bytes());
+        self.load
+            .network
+            .then(|| NetworkLoader::new(processes, message_bytes as u64, bus_mib_s, packet_bytes))
     }
 
     /// COMPARE-AND-WRITE over all nodes as the analytic model has it, in us.

@@ -9,11 +9,12 @@
 //! time each for the way up, down, up and down.
 //!
 //! A NIC sends one transfer after the other, so that the transfers of one node
-//! share its bandwidth.
+//! share its bandwidth. What others send meanwhile is `network_loader`'s.
 
+use crate::fidelity::Transfers;
 use crate::host_model::{micros, millis, time_at};
 use crate::profile::node_count;
-use crate::{Broadcast, FatTree, HostModel, Machine, MachineError};
+use crate::{FatTree, HostModel, Machine, MachineError, NetworkLoader};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use storm_primitives::{Instant, NodeId, NodeSet};
 /// The timing of a QsNet machine.
 #[derive(Debug)]
 pub struct QsNetFabric {
-    broadcast: Broadcast,
+    transfers: Transfers,
     tree: FatTree,
     source_mib_s: Option<f64>,
     put_start: Duration,
@@ -32,37 +33,29 @@ pub struct QsNetFabric {
     detection: Duration,
     host: HostModel,
     /// Under network load only.
-    congestion: Option<Congestion>,
+    loader: Option<NetworkLoader>,
+    /// Mean wait of a network conditional under that load.
+    conditional_wait: Duration,
     /// Until when each NIC is busy.
     busy: RefCell<HashMap<NodeId, Instant>>,
-}
-
-/// What a loaded network does.
-#[derive(Debug)]
-struct Congestion {
-    bandwidth_share: f64,
-    message_wait: Duration,
-    conditional_wait: Duration,
 }
 
 impl QsNetFabric {
     pub(crate) fn new(machine: &Machine, network: &Multicast) -> Result<Self, MachineError> {
         let tree = FatTree::new(network.delays(), node_count(machine.nodes())?)?;
         let (wire, load) = (&machine.profile().wire, &machine.profile().load);
-        let congestion = machine.load().network.then(|| Congestion {
-            bandwidth_share: load.network_bandwidth_share.value,
-            message_wait: millis(load.network_message_wait_ms.value),
-            conditional_wait: micros(load.network_conditional_wait_us.value),
-        });
+        let loader = machine.network_loader(tree);
+        let wait_us = if loader.is_some() { load.network_conditional_wait_us.value } else { 0.0 };
         Ok(QsNetFabric {
-            broadcast: Broadcast::new(tree),
+            transfers: Transfers::new(machine.fidelity(), tree),
             tree,
             source_mib_s: machine.source_mib_s(),
             put_start: micros(wire.put_start_us.value),
             conditional_leg: micros(machine.conditional_us()?) / CONDITIONAL_LEGS,
             detection: millis(wire.detection_ms.value),
             host: machine.host(),
-            congestion,
+            loader,
+            conditional_wait: micros(wait_us),
             busy: RefCell::default(),
         })
     }
@@ -70,7 +63,7 @@ impl QsNetFabric {
     /// From the start of a transfer until the NIC can start the next, and until
     /// its last byte is at the last node, on a network without load.
     pub fn transfer(&self, bytes: u64) -> (Duration, Duration) {
-        let delivery = self.broadcast.delivery(bytes);
+        let delivery = self.transfers.delivery(bytes);
         // The host feeds the NIC: where it is slower than the network, it is its
         // pace that the packets have.
         let fed = time_at(self.source_mib_s, bytes);
@@ -98,20 +91,21 @@ impl QsNetFabric {
     }
 
     fn put_to_sequencer(&self, operation: &Operation<'_>, random: &Random<'_>) -> Duration {
-        let (mut free, mut arrival) = self.transfer(operation.bytes);
-        let mut wait = Duration::ZERO;
-        if let Some(congestion) = &self.congestion {
-            let slower = free.mul_f64(1.0 / congestion.bandwidth_share) - free;
-            (free, arrival) = (free + slower, arrival + slower);
-            if operation.set.len() == 1 {
-                wait = exponential(congestion.message_wait, random);
-            }
+        let (free, arrival) = self.transfer(operation.bytes);
+        let from_start = arrival.saturating_sub(self.half_path());
+        let ready = operation.now + self.put_start;
+        if let Some(loader) = &self.loader {
+            let nodes = u32::try_from(operation.set.len()).unwrap_or(u32::MAX);
+            let packets = operation.bytes.div_ceil(self.tree.packet_bytes()).max(1);
+            let slower = loader.packet_gap(nodes).mul_f64(packets as f64).saturating_sub(free);
+            let start = loader.begins(operation.initiator, ready, free + slower, random);
+            return start - operation.now + from_start + slower;
         }
         let mut busy = self.busy.borrow_mut();
         let nic = busy.entry(operation.initiator).or_insert(Instant::ORIGIN);
-        let start = (*nic).max(operation.now + self.put_start);
+        let start = (*nic).max(ready);
         *nic = start + free;
-        start - operation.now + arrival.saturating_sub(self.half_path()) + wait
+        start - operation.now + from_start
     }
 }
 
@@ -124,8 +118,7 @@ impl Fabric for QsNetFabric {
         match operation.kind {
             OperationKind::Put => self.put_to_sequencer(operation, random),
             OperationKind::Compare | OperationKind::Write => {
-                let wait = self.congestion.as_ref().map(|c| c.conditional_wait);
-                self.conditional_leg + exponential(wait.unwrap_or_default(), random)
+                self.conditional_leg + exponential(self.conditional_wait, random)
             }
         }
     }

@@ -11,13 +11,20 @@ pub const BUILTIN_NAMES: [&str; 5] =
 /// # Errors
 /// There is none.
 pub fn builtin(name: &str) -> Result<Profile, ProfileError> {
-    let text = match name {
-        "es40-qsnet" => include_str!("../../profiles/es40-qsnet.toml"),
-        "ideal" => include_str!("../../profiles/ideal.toml"),
-        "gigabit-ethernet" => include_str!("../../profiles/gigabit-ethernet.toml"),
-        "infiniband" => include_str!("../../profiles/infiniband.toml"),
-        "ethernet-100g" => include_str!("../../profiles/ethernet-100g.toml"),
-        _ => return Err(ProfileError::Unknown(name.to_owned())),
-    };
-    Profile::from_toml(text)
+    Profile::from_toml(builtin_text(name)?)
+}
+
+/// Its text, without what only a simulator asks.
+///
+/// # Errors
+/// There is none of this name.
+pub fn builtin_text(name: &str) -> Result<&'static str, ProfileError> {
+    match name {
+        "es40-qsnet" => Ok(include_str!("../../profiles/es40-qsnet.toml")),
+        "ideal" => Ok(include_str!("../../profiles/ideal.toml")),
+        "gigabit-ethernet" => Ok(include_str!("../../profiles/gigabit-ethernet.toml")),
+        "infiniband" => Ok(include_str!("../../profiles/infiniband.toml")),
+        "ethernet-100g" => Ok(include_str!("../../profiles/ethernet-100g.toml")),
+        _ => Err(ProfileError::Unknown(name.to_owned())),
+    }
 }

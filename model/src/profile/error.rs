@@ -1,6 +1,7 @@
 //! What can be wrong with a profile.
 
 use super::BUILTIN_NAMES;
+use super::text::line_of;
 use crate::InputError;
 use thiserror::Error;
 
@@ -11,17 +12,25 @@ pub enum ProfileError {
     #[error("there is no machine profile {0:?}")]
     Unknown(String),
     /// Not TOML, or not with the keys of a profile.
-    #[error("not a machine profile: {0}")]
+    #[error("this is no machine profile")]
     Unreadable(#[from] Box<toml::de::Error>),
-    /// It cannot be written as TOML.
-    #[error("the profile cannot be written")]
-    Unwritable(#[source] Box<toml::ser::Error>),
     /// A value makes no sense.
-    #[error(transparent)]
-    Value(#[from] InputError),
+    #[error("{}{error}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
+    Value {
+        /// Where it stands, counted from 1, if it stands in a text.
+        line: Option<usize>,
+        /// What is wrong with it.
+        error: InputError,
+    },
 }
 
 impl ProfileError {
+    /// Of a value that was read from this text.
+    pub fn of_value(text: &str, error: InputError) -> ProfileError {
+        let line = error.key().and_then(|key| line_of(text, key));
+        ProfileError::Value { line, error }
+    }
+
     /// What to try.
     pub fn hint(&self) -> String {
         match self {
@@ -29,10 +38,11 @@ impl ProfileError {
                 format!("one of {}, or the path of a file", BUILTIN_NAMES.join(", "))
             }
             ProfileError::Unreadable(_) => {
-                "compare it with `storm model predict --show-profile`, which prints one".to_owned()
+                "compare it with `storm sim --show-profile es40-qsnet`; every value is \
+                 { value = NUMBER, source = \"where it comes from\" }"
+                    .to_owned()
             }
-            ProfileError::Unwritable(_) => "a value may not be a finite number".to_owned(),
-            ProfileError::Value(error) => error.hint(),
+            ProfileError::Value { error, .. } => error.hint(),
         }
     }
 }

@@ -2,20 +2,29 @@
 //! each value with its unit and its source.
 //!
 //! Profiles are TOML text. This reads and writes the text; files are the
-//! caller's.
+//! caller's. The same text can describe the machine to a simulator: what that
+//! asks beyond this stands under `simulation`, where this looks at nothing.
 
 mod builtin;
 mod error;
+mod key;
+mod keys;
+mod text;
+mod values;
 
-pub use builtin::{BUILTIN_NAMES, builtin};
+pub use builtin::{BUILTIN_NAMES, builtin, builtin_text};
 pub use error::ProfileError;
+pub use key::{Absent, KeyRange, ProfileKey, check_values};
+pub use keys::KEYS;
+pub use text::commented_tables;
 
 use crate::{InputError, MibPerS, Network, Sourced};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 /// A machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Profile {
     /// Its name.
     pub name: String,
@@ -27,6 +36,19 @@ pub struct Profile {
     pub protocol: Protocol,
     /// What connects the hosts.
     pub network: Network,
+}
+
+/// The text of a profile.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Text {
+    name: String,
+    about: String,
+    host: Host,
+    protocol: Protocol,
+    network: Network,
+    #[serde(rename = "simulation")]
+    _simulation: Option<IgnoredAny>,
 }
 
 /// What a host contributes.
@@ -74,54 +96,35 @@ impl Profile {
     /// # Errors
     /// It is not a profile, or a value makes no sense.
     pub fn from_toml(text: &str) -> Result<Profile, ProfileError> {
-        let profile: Profile = toml::from_str(text).map_err(Box::new)?;
-        profile.check()?;
+        let Text { name, about, host, protocol, network, .. } =
+            toml::from_str(text).map_err(Box::new)?;
+        let profile = Profile { name, about, host, protocol, network };
+        profile.check().map_err(|error| ProfileError::of_value(text, error))?;
         Ok(profile)
     }
 
-    /// Writes it as text that [`Self::from_toml`] reads.
-    ///
-    /// # Errors
-    /// A number has no form in TOML.
-    pub fn to_toml(&self) -> Result<String, ProfileError> {
-        toml::to_string_pretty(self).map_err(|error| ProfileError::Unwritable(Box::new(error)))
+    /// Writes it as text that [`Self::from_toml`] reads, with a comment on each
+    /// parameter.
+    pub fn to_toml(&self) -> String {
+        let kind = match self.network {
+            Network::Multicast(_) => "network.multicast.",
+            Network::Tree(_) => "network.tree.",
+            Network::SharedHost(_) => "network.shared-host.",
+        };
+        let of_this_kind =
+            |key: &ProfileKey| !key.key.starts_with("network.") || key.key.starts_with(kind);
+        let keys: Vec<ProfileKey> = KEYS.into_iter().filter(of_this_kind).collect();
+        let (name, about) = (text::quoted(&self.name), text::quoted(&self.about));
+        let tables = commented_tables(&keys, &self.values());
+        format!("name = {name}\nabout = {about}\n{tables}")
     }
 
     /// Refuses values that make no sense.
     ///
     /// # Errors
-    /// A value is negative or not finite, or zero where it divides.
+    /// A value is out of the range of its key.
     pub fn check(&self) -> Result<(), InputError> {
-        self.host.check()?;
-        self.protocol.check()?;
-        self.network.check()
-    }
-}
-
-impl Host {
-    fn check(&self) -> Result<(), InputError> {
-        let bandwidths = [
-            ("read-mib-s", &self.read_mib_s),
-            ("bus-mib-s", &self.bus_mib_s),
-            ("service-mib-s", &self.service_mib_s),
-            ("write-mib-s", &self.write_mib_s),
-        ];
-        for (name, bandwidth) in bandwidths {
-            bandwidth.iter().try_for_each(|value| value.check_positive(name, "MiB/s"))?;
-        }
-        self.exec_ms.check_not_negative("exec-ms", "ms")?;
-        self.spawn_us.check_not_negative("spawn-us", "us")?;
-        self.timeslice_ms.check_not_negative("timeslice-ms", "ms")?;
-        self.switch_us.check_not_negative("switch-us", "us")?;
-        let shortest = self.shortest_quantum_us.iter();
-        shortest.into_iter().try_for_each(|value| value.check_positive("shortest-quantum-us", "us"))
-    }
-}
-
-impl Protocol {
-    fn check(&self) -> Result<(), InputError> {
-        self.chunk_bytes.check_positive("chunk-bytes", "bytes")?;
-        self.chunk_slots.check_positive("chunk-slots", "slots")
+        check_values(&KEYS, &self.values())
     }
 }
 
@@ -134,16 +137,65 @@ pub(crate) fn bandwidth(value: &Sourced) -> MibPerS {
 mod tests {
     use super::*;
 
+    /// The keys of all values in a table of TOML.
+    fn keys_in(table: &toml::Table, prefix: &str, found: &mut Vec<String>) {
+        for (name, value) in table {
+            let key = format!("{prefix}{name}");
+            match value.as_table() {
+                Some(inner) if inner.contains_key("source") => found.push(key),
+                Some(inner) => keys_in(inner, &format!("{key}."), found),
+                None => {}
+            }
+        }
+    }
+
+    fn calibrated() -> Profile {
+        let values = KEYS.iter().filter(|key| key.key.starts_with("network.shared-host."));
+        let values = values.map(|key| {
+            format!("{} = {{ value = {:?}, source = \"x\" }}\n", key.parts().1, key.range.least)
+        });
+        let network: String = values.collect();
+        let ideal = builtin_text("ideal").unwrap();
+        let (before, _) = ideal.split_once("[network.multicast]").unwrap();
+        Profile::from_toml(&format!("{before}[network.shared-host]\n{network}")).unwrap()
+    }
+
     #[test]
-    fn every_built_in_profile_is_read_and_written_as_it_is() {
+    fn every_value_is_listed_and_has_its_key() {
+        let builtin = BUILTIN_NAMES.map(|name| builtin(name).unwrap());
+        for profile in builtin.into_iter().chain([calibrated()]) {
+            let mut there = Vec::new();
+            keys_in(&toml::Table::try_from(&profile).unwrap(), "", &mut there);
+            let mut listed: Vec<_> = profile.values().into_iter().map(|(key, _)| key).collect();
+            there.sort();
+            listed.sort_unstable();
+            assert_eq!(there, listed, "{}", profile.name);
+            for key in listed {
+                assert_eq!(KEYS.iter().filter(|one| one.key == key).count(), 1, "{key}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_profile_is_read_and_written_as_it_is() {
         for name in BUILTIN_NAMES {
             let profile = builtin(name).unwrap();
             assert_eq!(profile.name, name);
-            let text = profile.to_toml().unwrap();
-            assert_eq!(Profile::from_toml(&text).unwrap(), profile);
-            let without_source = text.lines().any(|line| line == "source = \"\"");
-            assert!(!without_source, "{name} has a value without a source");
+            let unsourced = profile.values().into_iter().find(|one| one.1.source.is_empty());
+            assert_eq!(unsourced, None, "{name}");
         }
+        let builtin = BUILTIN_NAMES.map(|name| builtin(name).unwrap());
+        for profile in builtin.into_iter().chain([calibrated()]) {
+            let text = profile.to_toml();
+            assert_eq!(Profile::from_toml(&text).unwrap(), profile, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_for_a_simulator_is_let_through() {
+        let text = builtin_text("ideal").unwrap();
+        let more = format!("{text}\n[simulation.anything]\nx = 1\n");
+        assert_eq!(Profile::from_toml(&more).unwrap(), builtin("ideal").unwrap());
     }
 
     #[test]
@@ -157,14 +209,18 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_profile_says_what_is_wrong() {
-        let text = builtin("es40-qsnet").unwrap().to_toml().unwrap();
+    fn a_wrong_profile_says_what_is_wrong_and_where() {
+        let text = builtin_text("es40-qsnet").unwrap();
         let cable = text.replace("value = 3.94", "value = -3.94");
-        let error = Profile::from_toml(&cable).unwrap_err();
-        assert!(error.to_string().contains("cable"), "{error}");
+        let error = Profile::from_toml(&cable).unwrap_err().to_string();
+        let line = cable.lines().position(|line| line.contains("-3.94")).unwrap() + 1;
+        let wanted = "network.multicast.cable-ns-per-m is -3.94 ns/m: it must be 0 to 1000";
+        assert_eq!(error, format!("line {line}: {wanted}"));
         let unknown = text.replace("spawn-us", "spawn-ms");
         let error = Profile::from_toml(&unknown).unwrap_err();
-        assert!(error.to_string().contains("spawn-ms"), "{error}");
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert!(source.contains("spawn-ms") && source.contains("line "), "{source}");
+        assert!(!error.to_string().contains("spawn-ms"), "its source says so: {error}");
         let error = builtin("myrinet").unwrap_err();
         assert!(error.hint().contains("es40-qsnet"), "{error}");
     }

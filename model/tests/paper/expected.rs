@@ -1,8 +1,5 @@
 //! Reading the expected values. Where they are not there, a test says so.
 
-use std::io::Write;
-use std::path::PathBuf;
-
 /// Rows of a file of comma-separated values, with the names of its columns.
 pub(crate) struct Expected {
     columns: Vec<String>,
@@ -19,19 +16,7 @@ pub(crate) struct Row<'a> {
 impl Expected {
     /// The file, or `None`, loudly, when it is not there.
     pub(crate) fn read(name: &str) -> Option<Expected> {
-        let beside_workspace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared");
-        let shared = std::env::var_os("STORM_SHARED").unwrap_or_else(|| beside_workspace.into());
-        let path = PathBuf::from(shared).join("expected").join(name);
-        match std::fs::read_to_string(&path) {
-            Ok(text) => Some(Expected::parse(&text)),
-            Err(error) => {
-                // Written past the capture of the test harness, which would hide it.
-                let path = path.display();
-                let notice = format!("SKIPPED: no {path}: {error}; set STORM_SHARED\n");
-                std::io::stderr().write_all(notice.as_bytes()).unwrap();
-                None
-            }
-        }
+        storm_reference::read(&format!("expected/{name}")).map(|text| Expected::parse(&text))
     }
 
     fn parse(text: &str) -> Expected {

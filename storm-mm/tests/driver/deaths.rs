@@ -148,3 +148,32 @@ fn a_node_that_comes_and_goes_keeps_working_heartbeats() {
         });
     });
 }
+
+/// The writer of heartbeats waited for a node to release what only the life before
+/// had been sent: all others heard nothing any more.
+#[test]
+fn a_node_that_died_and_is_back_at_once_does_not_hold_up_the_heartbeats() {
+    for_seeds(40, |seed| {
+        // Strobes fill the queue of a node that takes none before it counts as silent.
+        let shape = Shape { quantum: Duration::from_micros(300), ..Shape::gang(3, 1) };
+        let cluster = Cluster::start(seed, shape);
+        cluster.clone().run(async move {
+            cluster.joined().await;
+            let spec = JobSpec { requeue: true, ..job(3, &["p", "compute-ms", "20"]) };
+            let mut sharing =
+                [cluster.client.run(spec.clone()).await, cluster.client.run(spec).await];
+            for following in &mut sharing {
+                following.until(JobState::Running).await;
+            }
+            cluster.network.freeze(NodeId(2));
+            let frozen = Duration::from_millis(2) + cluster.random(Duration::from_millis(2));
+            cluster.pause(frozen).await;
+            cluster.network.kill(NodeId(2));
+            cluster.rejoin(NodeId(2));
+            for following in &mut sharing {
+                let end = following.end().await;
+                assert_eq!(end.state, JobState::Completed, "{end:?}");
+            }
+        });
+    });
+}

@@ -1,6 +1,7 @@
 //! The modelled node as the node manager sees it, with the faults that a test
 //! can inject.
 
+use super::daemon_time::DaemonTime;
 use super::disk::Disk;
 use super::process::{Events, Freezer, Process};
 use super::{Activity, HostAct, Model, ModelledSink, RankContext};
@@ -34,9 +35,12 @@ struct Inner<R: Runtime> {
     disk: Rc<Disk>,
     events: Rc<Events>,
     jobs: RefCell<BTreeMap<JobKey, Rc<Job<R>>>>,
+    daemon: Rc<DaemonTime>,
     tasks: TaskSet,
     left: Cell<bool>,
     stalled: Cell<bool>,
+    /// Hundredths of its time that a computation takes.
+    percent: Cell<u32>,
 }
 
 #[derive(Debug)]
@@ -64,9 +68,11 @@ impl<R: Runtime> ModelledHost<R> {
             disk: Rc::new(disk),
             events: Rc::default(),
             jobs: RefCell::default(),
+            daemon: Rc::default(),
             tasks: TaskSet::default(),
             left: Cell::default(),
             stalled: Cell::default(),
+            percent: Cell::new(100),
         };
         ModelledHost { inner: Rc::new(inner) }
     }
@@ -85,6 +91,13 @@ impl<R: Runtime> ModelledHost<R> {
     /// longer.
     pub fn stall_starts(&self, stalled: bool) {
         self.inner.stalled.set(stalled);
+    }
+
+    /// From now on processes take so many hundredths of their time to start and to
+    /// compute: 300 is three times slower, 100 is as fast as ever.
+    pub fn slow_processors(&self, percent: u32) {
+        self.inner.percent.set(percent.max(1));
+        self.inner.jobs.borrow().values().for_each(|job| job.freezer.slow(percent.max(1)));
     }
 
     /// The keeper of the processes dies, and they with it.
@@ -231,10 +244,13 @@ impl<R: Runtime> Host for ModelledHost<R> {
         self.inner.runtime.sleep(self.inner.model.prepare_time).await;
         match self.missing_file(task) {
             None => Ok(()),
-            Some(name) => Err(LaunchRefused {
-                reason: format!("the content of {name} is not in the cache"),
-                exit_code: LaunchRefused::NOT_FOUND,
-            }),
+            Some(name) => {
+                self.observe(HostAct::Refuse(task.key()));
+                Err(LaunchRefused {
+                    reason: format!("the content of {name} is not in the cache"),
+                    exit_code: LaunchRefused::NOT_FOUND,
+                })
+            }
         }
     }
 
@@ -242,16 +258,17 @@ impl<R: Runtime> Host for ModelledHost<R> {
         let Inner { runtime, model, events, jobs, tasks, .. } = &*self.inner;
         let key = task.key();
         self.observe(HostAct::Launch { job: key, ranks: task.count, stopped });
-        let freezer = Rc::new(Freezer::default());
-        freezer.set(stopped);
+        let freezer = Rc::new(Freezer::new(stopped, self.inner.percent.get()));
         let mut processes = BTreeMap::new();
         for rank in task.ranks() {
             let spec = task.spec();
             let context = RankContext { job: key, rank, size: spec.procs, argv: &spec.argv };
             let script = (model.program)(&context);
+            // The daemon keeps to the last processor, where its cache is warm.
+            let shares = rank.0 - task.first.0 + 1 >= model.processors;
             let process = Rc::new(Process::new(
                 runtime.clone(),
-                model.clone(),
+                (model.clone(), shares.then(|| self.inner.daemon.clone())),
                 (key, rank, spec.procs),
                 script,
                 freezer.clone(),
@@ -268,6 +285,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
     async fn attend(&self) {
         let extra = (self.inner.model.extra)(Activity::Attend);
         if !extra.is_zero() {
+            self.inner.daemon.work(self.inner.runtime.now(), extra);
             self.inner.runtime.sleep(extra).await;
         }
     }

@@ -19,6 +19,8 @@ pub enum HostAct {
         /// They execute nothing before the job is resumed.
         stopped: bool,
     },
+    /// The start of a job could not be prepared: none of its ranks is started here.
+    Refuse(JobKey),
     /// A process has ended.
     Exit {
         /// The job.
@@ -63,6 +65,7 @@ impl fmt::Display for HostAct {
                 write!(f, "strobe {number} of partition {} to row {}", partition.0, row.0)
             }
             HostAct::Launch { job, stopped, .. } => write!(f, "launch {job} stopped={stopped}"),
+            HostAct::Refuse(job) => write!(f, "refuse {job}"),
             HostAct::Exit { job, rank } => write!(f, "exit {job} {rank}"),
             HostAct::Stop(job) => write!(f, "stop {job}"),
             HostAct::Resume(job) => write!(f, "resume {job}"),

@@ -3,10 +3,13 @@
 //!
 //! The node manager's tests run on it, and so does a simulated machine. A process
 //! uses CPU time only while its job is not frozen, so that context switches can be
-//! checked to the nanosecond. Not modelled: contention for CPUs, which gang
-//! scheduling excludes, and anything that a process does besides its script.
+//! checked to the nanosecond. Ranks of one row do not contend for processors, gang
+//! scheduling sees to that; the node manager has a processor of its own where they
+//! leave one, and takes its time from the last of them where they do not. Not modelled:
+//! anything that a process does besides its script.
 
 mod activity;
+mod daemon_time;
 mod disk;
 mod exchange;
 mod host;

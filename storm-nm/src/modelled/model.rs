@@ -15,6 +15,8 @@ pub struct Model {
     pub address: String,
     /// Processing elements.
     pub pes: u32,
+    /// Processors: one more than the elements, or ranks share one with the daemon.
+    pub processors: u32,
     /// The only user that jobs can run as.
     pub only_uid: Option<u32>,
     /// Making a job's directory.
@@ -39,12 +41,13 @@ pub struct Model {
 }
 
 impl Default for Model {
-    /// A node of 4 PEs whose processes exit at once.
+    /// A node of 4 PEs and a processor for the daemon, whose processes exit at once.
     fn default() -> Model {
         Model {
             hostname: "modelled".to_owned(),
             address: "127.0.0.1".to_owned(),
             pes: 4,
+            processors: 5,
             only_uid: None,
             prepare_time: Duration::from_micros(60),
             exec_time: Duration::from_micros(190),

@@ -1,5 +1,6 @@
 //! One modelled process, and the job that stops and resumes it.
 
+use super::daemon_time::DaemonTime;
 use super::pipe::Pipe;
 use super::{Activity, Endpoint, HostAct, Model, Script, Step};
 use crate::bell::Bell;
@@ -19,6 +20,11 @@ use storm_rm::message::{ExitStatus, RankExit, Stream};
 /// Most bytes moved at once by a process that copies.
 const COPY_BYTES: usize = 4096;
 const SIGKILL: i32 = 9;
+/// Hundredths of a whole.
+const WHOLE_PERCENT: u32 = 100;
+/// What a computation takes at most, however slow its node: longer than any
+/// simulation, and the clock's arithmetic has room for it.
+const LONGEST: Duration = Duration::from_secs(1 << 33);
 
 /// Where the news of all processes go.
 #[derive(Debug, Default)]
@@ -38,17 +44,35 @@ impl Events {
     }
 }
 
-/// Stops and resumes all processes of a job.
-#[derive(Debug, Default)]
+/// Stops and resumes all processes of a job, and says how fast they are.
+#[derive(Debug)]
 pub(super) struct Freezer {
-    pub(super) frozen: Cell<bool>,
+    frozen: Cell<bool>,
+    /// Hundredths of its time that a computation takes.
+    percent: Cell<u32>,
     changed: Bell,
 }
 
 impl Freezer {
+    pub(super) fn new(frozen: bool, percent: u32) -> Freezer {
+        let (frozen, percent) = (Cell::new(frozen), Cell::new(percent));
+        Freezer { frozen, percent, changed: Bell::default() }
+    }
+
     pub(super) fn set(&self, frozen: bool) {
         self.frozen.set(frozen);
         self.changed.ring();
+    }
+
+    pub(super) fn slow(&self, percent: u32) {
+        self.percent.set(percent);
+        self.changed.ring();
+    }
+
+    /// Waits until what runs at this pace is stopped, or runs at another.
+    async fn disturbed(&self, percent: u32) {
+        let sound = || !self.frozen.get() && self.percent.get() == percent;
+        self.changed.until(|| (!sound()).then_some(())).await;
     }
 
     async fn resumed(&self) {
@@ -59,6 +83,8 @@ impl Freezer {
 pub(super) struct Process<R> {
     pub(super) runtime: R,
     model: Rc<Model>,
+    /// The daemon's, where it shares the processor.
+    daemon: Option<Rc<DaemonTime>>,
     pub(super) job: JobKey,
     pub(super) rank: Rank,
     /// Ranks of the job.
@@ -71,8 +97,9 @@ pub(super) struct Process<R> {
     pub(super) stderr: Pipe,
     /// CPU time used, without what is being used now.
     cpu: Cell<Duration>,
-    /// Since when it has been using CPU time.
-    computing_since: Cell<Option<Instant>>,
+    /// Since when it has been using CPU time, and what the daemon had used then of the
+    /// same processor.
+    computing_since: Cell<Option<(Instant, Duration)>>,
     pub(super) ended: Cell<bool>,
     signals: RefCell<VecDeque<i32>>,
     signalled: Bell,
@@ -92,7 +119,7 @@ impl<R> std::fmt::Debug for Process<R> {
 impl<R: Runtime> Process<R> {
     pub(super) fn new(
         runtime: R,
-        model: Rc<Model>,
+        (model, daemon): (Rc<Model>, Option<Rc<DaemonTime>>),
         (job, rank, size): (JobKey, Rank, u32),
         script: Script,
         freezer: Rc<Freezer>,
@@ -101,6 +128,7 @@ impl<R: Runtime> Process<R> {
         Process {
             runtime,
             model,
+            daemon,
             job,
             rank,
             size,
@@ -122,9 +150,18 @@ impl<R: Runtime> Process<R> {
 
     /// CPU time used up to now.
     pub(super) fn cpu_time(&self) -> Duration {
-        let now = self.runtime.now();
-        let current = self.computing_since.get().map(|since| now - since);
+        let current = self.computing_since.get().map(|since| self.used_since(since));
         self.cpu.get() + current.unwrap_or_default()
+    }
+
+    /// CPU time since then if it has been computing: all but what the daemon took.
+    fn used_since(&self, (since, daemon): (Instant, Duration)) -> Duration {
+        let now = self.runtime.now();
+        (now - since).saturating_sub(self.daemon_until(now) - daemon)
+    }
+
+    fn daemon_until(&self, now: Instant) -> Duration {
+        self.daemon.as_ref().map_or(Duration::ZERO, |daemon| daemon.until(now))
     }
 
     pub(super) fn signal(&self, signal: i32) {
@@ -257,19 +294,23 @@ impl<R: Runtime> Process<R> {
         self.replied.until(|| self.replies.borrow_mut().pop_front()).await
     }
 
-    /// Uses CPU time, which passes only while the job is not stopped.
+    /// Uses CPU time, which passes only while the job is not stopped; more of it
+    /// where the node is slow.
     async fn use_cpu(&self, mut left: Duration) {
         while !left.is_zero() {
             self.freezer.resumed().await;
-            let begun = self.runtime.now();
+            let percent = self.freezer.percent.get();
+            let takes = at_pace(left, percent);
+            let now = self.runtime.now();
+            let begun = (now, self.daemon_until(now));
             self.computing_since.set(Some(begun));
-            let frozen = self.freezer.changed.until(|| self.freezer.frozen.get().then_some(()));
             // Either way the clock says how much was used.
-            let _ = self.runtime.timeout(left, frozen).await;
-            let used = (self.runtime.now() - begun).min(left);
+            let _ = self.runtime.timeout(takes, self.freezer.disturbed(percent)).await;
+            let used = self.used_since(begun).min(takes);
             self.computing_since.set(None);
             self.cpu.set(self.cpu.get() + used);
-            left -= used;
+            left =
+                if used == takes { Duration::ZERO } else { left - done(used, percent).min(left) };
         }
     }
 
@@ -291,4 +332,16 @@ impl<R: Runtime> Process<R> {
             }
         }
     }
+}
+
+/// What a computation of `time` takes at a pace.
+fn at_pace(time: Duration, percent: u32) -> Duration {
+    let ns = time.as_nanos() * u128::from(percent) / u128::from(WHOLE_PERCENT);
+    u64::try_from(ns).map_or(LONGEST, Duration::from_nanos).min(LONGEST)
+}
+
+/// What is done of a computation after `used` at a pace.
+fn done(used: Duration, percent: u32) -> Duration {
+    let ns = used.as_nanos() * u128::from(WHOLE_PERCENT) / u128::from(percent.max(1));
+    u64::try_from(ns).map_or(LONGEST, Duration::from_nanos)
 }

@@ -1,13 +1,10 @@
 //! Figures 3, 4 and 5: what gang scheduling costs a wavefront application.
 
 use super::FigureError;
-use crate::{Application, HistogramSummary, JobRequest, Machine, profile};
+use crate::{Application, HistogramSummary, JobRequest, Machine, RunError, profile};
 use std::time::Duration;
 use storm_primitives::Instant;
 use storm_qsnet_sim::Load;
-
-/// Virtual time in which the jobs must be over.
-const LIMIT: Duration = Duration::from_secs(3600);
 
 /// An experiment of several equal jobs at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +21,8 @@ pub struct GangSetup {
     pub quantum: Duration,
     /// What each job does.
     pub application: Application,
+    /// Virtual time after which it is given up.
+    pub limit: Duration,
     /// The seed.
     pub seed: u64,
 }
@@ -32,11 +31,14 @@ pub struct GangSetup {
 #[derive(Clone, Debug, PartialEq)]
 pub struct GangPoint {
     /// From the order to start the first job to the end of the last, divided by
-    /// the number of jobs: the runtime of Figures 3 to 5.
+    /// the number of jobs: the runtime of Figures 3 to 5. At least that if they were
+    /// not over.
     pub runtime: Duration,
-    /// Strobes that the manager issued and at least one node obeyed.
+    /// Whether all jobs ended in the time that they were given.
+    pub over: bool,
+    /// Strobes that nodes obeyed, each counted on each node.
     pub strobes: u64,
-    /// Strobes that the quantum asks for in that time.
+    /// Strobes that the quantum asks of all nodes in that time.
     pub strobes_due: u64,
     /// From the issue of a strobe to its switch on each node.
     pub strobe_to_switch: HistogramSummary,
@@ -65,24 +67,34 @@ pub fn gang(setup: &GangSetup) -> Result<GangPoint, FigureError> {
         requeue: false,
     };
     let (this, mpl) = (machine.clone(), setup.mpl);
-    machine.run(LIMIT, async move {
+    let outcome = machine.run(setup.limit, async move {
         this.joined(this.config().nodes).await;
         for _ in 0..mpl {
             this.submit(&request).await?;
         }
         this.all_ended().await;
         Ok(())
-    })?;
+    });
+    let over = match outcome {
+        Ok(()) => true,
+        Err(RunError::Hangs { .. }) => false,
+        Err(error) => return Err(error.into()),
+    };
     let jobs = machine.jobs();
     let first = jobs.values().filter_map(|times| times.launched).min().unwrap_or(Instant::ORIGIN);
-    let last = jobs.values().filter_map(|times| times.over()).max().unwrap_or(first);
-    let (together, skew_ns) = (last - first, machine.skew_ns());
+    let last = match over {
+        true => jobs.values().filter_map(|times| times.over()).max().unwrap_or(first),
+        false => machine.now(),
+    };
+    let (together, switch_ns) = (last - first, machine.switch_ns());
+    let due = (together.as_nanos() / setup.quantum.as_nanos().max(1)) as u64;
     Ok(GangPoint {
         runtime: together / mpl.max(1),
-        strobes: skew_ns.len(),
-        strobes_due: (together.as_nanos() / setup.quantum.as_nanos().max(1)) as u64,
-        strobe_to_switch: HistogramSummary::of(&machine.switch_ns()),
-        skew: HistogramSummary::of(&skew_ns),
+        over,
+        strobes: switch_ns.len(),
+        strobes_due: due * u64::from(setup.nodes),
+        strobe_to_switch: HistogramSummary::of(&switch_ns),
+        skew: HistogramSummary::of(&machine.skew_ns()),
         events: machine.events(),
     })
 }

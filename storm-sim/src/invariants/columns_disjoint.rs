@@ -96,6 +96,7 @@ impl Invariant for ColumnsDisjoint {
             | Fact::Compared(_)
             | Fact::NodeDown(_)
             | Fact::NodeUp(_)
+            | Fact::Inflicted(..)
             | Fact::ManagerUp
             | Fact::Over => {}
         }

@@ -33,6 +33,7 @@ impl ColumnsFreed {
             }
             HostAct::Left => self.clear(node),
             HostAct::Strobe(_)
+            | HostAct::Refuse(_)
             | HostAct::Stop(_)
             | HostAct::Resume(_)
             | HostAct::Signal { .. }
@@ -77,8 +78,11 @@ impl Invariant for ColumnsFreed {
             Fact::NodeDown(node) | Fact::NodeUp(node) => self.clear(*node),
             Fact::ManagerDown | Fact::ManagerUp => self.on_nodes.clear(),
             Fact::Over => return self.nothing_left(),
-            Fact::Journal(..) | Fact::Acknowledged(_) | Fact::Terminated(_) | Fact::Compared(_) => {
-            }
+            Fact::Journal(..)
+            | Fact::Acknowledged(_)
+            | Fact::Terminated(_)
+            | Fact::Compared(_)
+            | Fact::Inflicted(..) => {}
         }
         Ok(())
     }

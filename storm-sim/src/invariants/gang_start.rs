@@ -1,33 +1,66 @@
-//! A gang starts whole or not at all: a job counts as started, or as completed,
-//! only when every one of its nodes was told to start its ranks; and when nothing
-//! more happens, no run was started on some of its living nodes only unless it
-//! was ended for it.
+//! A gang starts whole or not at all: of the nodes of a run, all start their ranks,
+//! each once, or none does. Some alone may have done so only where there was a
+//! reason: a node of the run died or was disturbed by a fault, or refused; or the run
+//! was ended, for another reason than that it did not start, before all had begun.
+//!
+//! It is asked when the run counts as started, is found terminated, is ended or
+//! queued again, and when nothing more happens. Started and completed admit no
+//! excuse.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
 use std::collections::BTreeMap;
 use storm_mm::api::JobState;
-use storm_mm::job::JobEventKind;
+use storm_mm::job::{EndCause, JobEventKind};
+use storm_nm::JobKey;
 use storm_nm::modelled::HostAct;
+use storm_primitives::sim::NodeFault;
 use storm_primitives::{NodeId, NodeSet};
-use storm_rm::JobId;
+use storm_rm::message::NodeRanks;
+use storm_rm::{JobId, JobIncarnation};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct GangStart {
     runs: BTreeMap<JobId, Run>,
+    /// Nodes that a fault has befallen since the manager began. Whether it is over
+    /// is not asked.
+    disturbed: NodeSet,
 }
 
 /// The latest run of a job.
 #[derive(Debug)]
 struct Run {
-    incarnation: storm_rm::JobIncarnation,
+    incarnation: JobIncarnation,
     nodes: NodeSet,
     launched: NodeSet,
+    /// There is a reason for which it may have started on some nodes only.
+    excused: bool,
+}
+
+impl Run {
+    fn whole(&self, job: JobId, what: &str) -> Result<(), Broken> {
+        let missing = self.nodes.difference(&self.launched);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        broken(format!("job {job} {what} and {missing} never started its ranks"))
+    }
+
+    fn whole_or_none(&self, job: JobId, what: &str) -> Result<(), Broken> {
+        if self.excused || self.launched.is_empty() { Ok(()) } else { self.whole(job, what) }
+    }
 }
 
 impl GangStart {
-    fn launched(&mut self, node: NodeId, job: storm_nm::JobKey) -> Result<(), Broken> {
+    fn placed(&mut self, job: JobId, incarnation: JobIncarnation, ranks: &[NodeRanks]) {
+        let nodes: NodeSet = ranks.iter().map(|share| share.node).collect();
+        let excused = !nodes.intersection(&self.disturbed).is_empty();
+        let run = Run { incarnation, nodes, launched: NodeSet::new(), excused };
+        self.runs.insert(job, run);
+    }
+
+    fn launched(&mut self, node: NodeId, job: JobKey) -> Result<(), Broken> {
         match self.runs.get_mut(&job.job) {
             Some(run) if run.incarnation == job.incarnation => {
                 if !run.nodes.contains(node) {
@@ -46,15 +79,54 @@ impl GangStart {
         }
     }
 
-    fn whole(&self, job: JobId, what: &str) -> Result<(), Broken> {
-        let Some(run) = self.runs.get(&job) else {
-            return broken(format!("job {job} {what} and was never placed"));
-        };
-        let missing = run.nodes.difference(&run.launched);
-        if missing.is_empty() {
-            return Ok(());
+    /// Something of a job became durable.
+    fn journal(&mut self, job: JobId, kind: &JobEventKind) -> Result<(), Broken> {
+        match kind {
+            JobEventKind::Submitted { .. } => Ok(()),
+            JobEventKind::Placed { incarnation, ranks, .. } => {
+                self.placed(job, *incarnation, ranks);
+                Ok(())
+            }
+            JobEventKind::Started { .. } => match self.runs.get(&job) {
+                Some(run) => run.whole(job, "has started"),
+                None => broken(format!("job {job} has started and was never placed")),
+            },
+            JobEventKind::Ending { cause } => self.ending(job, cause),
+            JobEventKind::Ended { outcome, .. } => match (self.runs.remove(&job), outcome.state) {
+                (Some(run), JobState::Completed) => run.whole(job, "has completed"),
+                (Some(run), _) => run.whole_or_none(job, "has ended"),
+                (None, JobState::Completed) => {
+                    broken(format!("job {job} has completed and was never placed"))
+                }
+                (None, _) => Ok(()),
+            },
+            JobEventKind::Requeued { .. } => match self.runs.remove(&job) {
+                Some(run) => run.whole_or_none(job, "waits again"),
+                None => Ok(()),
+            },
         }
-        broken(format!("job {job} {what} and {missing} never started its ranks"))
+    }
+
+    /// That it did not start is no reason for not having started.
+    fn ending(&mut self, job: JobId, cause: &EndCause) -> Result<(), Broken> {
+        let Some(run) = self.runs.get_mut(&job) else { return Ok(()) };
+        if matches!(cause, EndCause::LaunchFailed { .. }) {
+            return run.whole_or_none(job, "is ended");
+        }
+        run.excused = true;
+        Ok(())
+    }
+
+    /// A node may not have done its part, for a reason.
+    fn disturb(&mut self, node: NodeId) {
+        self.disturbed.insert(node);
+        let concerned = self.runs.values_mut().filter(|run| run.nodes.contains(node));
+        concerned.for_each(|run| run.excused = true);
+    }
+
+    fn terminated(&self, incarnation: JobIncarnation) -> Result<(), Broken> {
+        let ended = self.runs.iter().find(|(_, run)| run.incarnation == incarnation);
+        ended.map_or(Ok(()), |(job, run)| run.whole_or_none(*job, "is over everywhere"))
     }
 }
 
@@ -65,42 +137,46 @@ impl Invariant for GangStart {
 
     fn note(&mut self, fact: &Fact<'_>) -> Result<(), Broken> {
         match fact {
-            Fact::Journal(job, JobEventKind::Placed { incarnation, ranks, .. }) => {
-                let nodes = ranks.iter().map(|share| share.node).collect();
-                let run = Run { incarnation: *incarnation, nodes, launched: NodeSet::new() };
-                self.runs.insert(*job, run);
-                Ok(())
+            Fact::Journal(job, kind) => return self.journal(*job, kind),
+            Fact::Host(node, HostAct::Launch { job, .. }) => return self.launched(*node, *job),
+            Fact::Host(_, HostAct::Refuse(key)) => {
+                let run = self.runs.get_mut(&key.job);
+                let run = run.filter(|run| run.incarnation == key.incarnation);
+                if let Some(run) = run {
+                    run.excused = true;
+                }
             }
-            Fact::Host(node, HostAct::Launch { job, .. }) => self.launched(*node, *job),
-            Fact::Journal(job, JobEventKind::Started { .. }) => self.whole(*job, "has started"),
-            Fact::Journal(job, JobEventKind::Ended { outcome, .. }) => {
-                let whole = match outcome.state {
-                    JobState::Completed => self.whole(*job, "has completed"),
-                    _ => Ok(()),
-                };
-                self.runs.remove(job);
-                whole
-            }
-            Fact::Over => match self.runs.iter().find(|(_, run)| !run.launched.is_empty()) {
-                Some((job, _)) => broken(format!("job {job} was started and never ended")),
-                None => Ok(()),
+            Fact::Terminated(incarnation) => return self.terminated(*incarnation),
+            Fact::NodeDown(node) => self.disturb(*node),
+            Fact::Inflicted(node, fault) => match fault {
+                NodeFault::Thaw | NodeFault::Mend | NodeFault::Slow { percent: 100 } => {}
+                NodeFault::Kill
+                | NodeFault::Freeze
+                | NodeFault::Delay(_)
+                | NodeFault::Slow { .. }
+                | NodeFault::Lossy { .. }
+                | NodeFault::Cut => self.disturb(*node),
             },
-            Fact::Journal(..)
-            | Fact::Acknowledged(_)
-            | Fact::Host(..)
-            | Fact::Terminated(_)
-            | Fact::Compared(_)
-            | Fact::NodeDown(_)
-            | Fact::NodeUp(_)
-            | Fact::ManagerDown
-            | Fact::ManagerUp => Ok(()),
+            Fact::ManagerDown => self.runs.values_mut().for_each(|run| run.excused = true),
+            // All nodes begin anew. Faults of links and processors stay.
+            Fact::ManagerUp | Fact::NodeUp(_) => {}
+            Fact::Over => {
+                for (job, run) in &self.runs {
+                    run.whole_or_none(*job, "is left over")?;
+                    if !run.launched.is_empty() {
+                        return broken(format!("job {job} was started and never ended"));
+                    }
+                }
+            }
+            Fact::Acknowledged(_) | Fact::Host(..) | Fact::Compared(_) => {}
         }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{ended, launch, placed};
+    use super::super::testing::{ended, ending, key, launch, placed};
     use super::*;
 
     fn after(launches: &[u32]) -> GangStart {
@@ -110,6 +186,10 @@ mod tests {
             invariant.note(&Fact::Host(NodeId(*node), &launch(1, 7))).unwrap();
         }
         invariant
+    }
+
+    fn did_not_start() -> JobEventKind {
+        ending(EndCause::LaunchFailed { reason: "too late".to_owned(), exit_code: 126 })
     }
 
     #[test]
@@ -127,8 +207,41 @@ mod tests {
     }
 
     #[test]
+    fn half_a_gang_is_found_whenever_it_is_looked_for() {
+        let (end, terminated) = (did_not_start(), Fact::Terminated(JobIncarnation(7)));
+        for fact in [Fact::Journal(JobId(1), &end), terminated, Fact::Over] {
+            let found = after(&[1]).note(&fact).unwrap_err();
+            assert!(found.0.ends_with("n2 never started its ranks"), "{found}");
+            if !matches!(fact, Fact::Over) {
+                after(&[1, 2]).note(&fact).unwrap();
+            }
+            after(&[]).note(&fact).unwrap();
+        }
+    }
+
+    #[test]
+    fn half_a_gang_with_a_reason_is_right() {
+        let refusal = HostAct::Refuse(key(1, 7));
+        let lost = ending(EndCause::NodeLost { node: "n3".to_owned() });
+        let reasons = [
+            Fact::NodeDown(NodeId(2)),
+            Fact::Host(NodeId(2), &refusal),
+            Fact::Journal(JobId(1), &lost),
+            Fact::ManagerDown,
+        ];
+        for reason in reasons {
+            let mut invariant = after(&[1]);
+            invariant.note(&reason).unwrap();
+            invariant.note(&Fact::Journal(JobId(1), &did_not_start())).unwrap();
+        }
+        let mut elsewhere = after(&[1]);
+        elsewhere.note(&Fact::NodeDown(NodeId(5))).unwrap();
+        assert!(elsewhere.note(&Fact::Journal(JobId(1), &did_not_start())).is_err());
+    }
+
+    #[test]
     fn a_gang_that_is_left_over_is_found() {
-        assert!(after(&[1]).note(&Fact::Over).is_err());
+        assert!(after(&[1, 2]).note(&Fact::Over).is_err());
         after(&[]).note(&Fact::Over).unwrap();
     }
 }

@@ -6,6 +6,7 @@ mod columns_disjoint;
 mod columns_freed;
 mod gang_start;
 mod no_lost_job;
+mod own_row;
 mod strobe_order;
 #[cfg(test)]
 mod testing;
@@ -15,6 +16,7 @@ pub use columns_disjoint::ColumnsDisjoint;
 pub use columns_freed::ColumnsFreed;
 pub use gang_start::GangStart;
 pub use no_lost_job::NoLostJob;
+pub use own_row::OwnRow;
 pub use strobe_order::StrobeOrder;
 
 use crate::Fact;
@@ -59,6 +61,7 @@ pub fn all(pes: u32) -> Vec<Box<dyn Invariant>> {
         Box::new(NoLostJob::default()),
         Box::new(CawWhole),
         Box::new(StrobeOrder::default()),
+        Box::new(OwnRow::default()),
         Box::new(ColumnsFreed::default()),
     ]
 }

@@ -73,6 +73,7 @@ impl Invariant for NoLostJob {
             | Fact::Compared(_)
             | Fact::NodeDown(_)
             | Fact::NodeUp(_)
+            | Fact::Inflicted(..)
             | Fact::ManagerDown
             | Fact::ManagerUp => Ok(()),
         }

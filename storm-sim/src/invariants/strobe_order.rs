@@ -65,6 +65,7 @@ impl Invariant for StrobeOrder {
             | Fact::Terminated(_)
             | Fact::Compared(_)
             | Fact::NodeDown(_)
+            | Fact::Inflicted(..)
             | Fact::ManagerDown
             | Fact::Over => Ok(()),
         }
@@ -73,13 +74,8 @@ impl Invariant for StrobeOrder {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::strobe;
     use super::*;
-    use storm_nm::modelled::HostAct;
-
-    fn strobe(number: u64, row: u32) -> HostAct {
-        let partition = PartitionId(0);
-        HostAct::Strobe(Strobe { partition, row: Row(row), number, issued_ns: 0 })
-    }
 
     #[test]
     fn a_strobe_that_comes_late_or_twice_is_found() {

@@ -1,12 +1,12 @@
 //! Facts for the tests of the invariants.
 
 use storm_mm::api::JobState;
-use storm_mm::job::{JobEventKind, Outcome};
+use storm_mm::job::{EndCause, JobEventKind, Outcome};
 use storm_nm::JobKey;
 use storm_nm::modelled::HostAct;
 use storm_primitives::NodeId;
-use storm_rm::message::NodeRanks;
-use storm_rm::{JobId, JobIncarnation, Rank, Row};
+use storm_rm::message::{NodeRanks, Strobe};
+use storm_rm::{JobId, JobIncarnation, PartitionId, Rank, Row};
 
 /// A run with two ranks on each of these nodes.
 pub(super) fn placed(incarnation: u32, row: u32, nodes: &[u32]) -> JobEventKind {
@@ -34,4 +34,13 @@ pub(super) fn key(job: u64, incarnation: u32) -> JobKey {
 
 pub(super) fn launch(job: u64, incarnation: u32) -> HostAct {
     HostAct::Launch { job: key(job, incarnation), ranks: 2, stopped: false }
+}
+
+pub(super) fn ending(cause: EndCause) -> JobEventKind {
+    JobEventKind::Ending { cause }
+}
+
+pub(super) fn strobe(number: u64, row: u32) -> HostAct {
+    let partition = PartitionId(0);
+    HostAct::Strobe(Strobe { partition, row: Row(row), number, issued_ns: 0 })
 }

@@ -12,7 +12,7 @@ use storm_rm::{GlobalPlan, InputSpec, JobSpec, OutputSpec, Owner, PlanConfig, Pr
 use storm_sched::{MplLimit, ParamError, PolicyParams, Quantum};
 use thiserror::Error;
 
-use crate::Application;
+use crate::{Application, Defect};
 
 /// Nodes at most: four times the paper's largest estimate.
 const NODES_MAX: u32 = 65_536;
@@ -90,6 +90,9 @@ pub struct MachineConfig {
     pub checks: bool,
     /// Keep a trace.
     pub traces: bool,
+    /// What is wrong with its daemons: nothing, but for those who test the
+    /// invariants.
+    pub defect: Option<Rc<dyn Defect>>,
 }
 
 /// What a machine is asked to run.

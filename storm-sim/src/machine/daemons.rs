@@ -3,15 +3,18 @@
 use super::{Machine, MachineError};
 use crate::client::CALLS;
 use crate::content::EmptyContents;
+use crate::flawed_host::FlawedHost;
 use crate::watched::Watched;
 use crate::{Client, Fact};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_mm::Core;
 use storm_mm::driver::{self, DriverConfig};
-use storm_nm::modelled::{Model, ModelledHost, RankContext, Script};
+use storm_nm::modelled::{Activity, Model, ModelledHost, RankContext, Script};
 use storm_nm::{ExitReason, NmConfig};
-use storm_primitives::sim::SimNetwork;
+use storm_primitives::sim::{SimNetwork, SimRuntime};
 use storm_primitives::{NodeId, PrimitiveError, Primitives, Runtime};
 use storm_rm::remote_queue::EnqueueError;
 
@@ -22,6 +25,8 @@ const WHOLE_PERCENT: u32 = 100;
 pub(super) struct Life {
     pub(super) network: SimNetwork,
     pub(super) client: Client,
+    /// The hosts of the present lives of the nodes.
+    pub(super) hosts: RefCell<BTreeMap<NodeId, ModelledHost<SimRuntime>>>,
 }
 
 impl Machine {
@@ -40,14 +45,15 @@ impl Machine {
         );
         let (calls, requests) = async_channel::bounded(CALLS);
         let client = Client { calls };
-        let life = Life { network, client };
+        let life = Life { network, client, hosts: RefCell::default() };
         for node in (1..=config.nodes).map(NodeId) {
             self.start_node(&life, node);
         }
         let own = life.network.node(NodeId::MM);
         let runtime = own.runtime().clone();
         let core = Core::new(config.core(), inner.journal.entries(), runtime.now())?;
-        let mm = Watched::new(own, life.network.clone(), plan, inner.record.clone());
+        let (record, defect) = (inner.record.clone(), config.defect.clone());
+        let mm = Watched::new(own, life.network.clone(), plan, record, defect);
         let contents =
             EmptyContents::new(runtime.clone(), config.chunk_bytes, config.hosts.clone());
         let (plan, journal, record) = (plan.clone(), inner.journal.clone(), inner.record.clone());
@@ -80,7 +86,11 @@ impl Machine {
     pub(super) fn start_node(&self, life: &Life, node: NodeId) {
         let primitives = life.network.node(node);
         let runtime = primitives.runtime().clone();
-        let host = ModelledHost::new(runtime.clone(), self.model(node, &life.network));
+        let inner = ModelledHost::new(runtime.clone(), self.model(node, &life.network));
+        // A slow node is slow also in its next life.
+        inner.slow_processors(life.network.slow_percent(node));
+        life.hosts.borrow_mut().insert(node, inner.clone());
+        let host = FlawedHost { node, inner, defect: self.inner.config.defect.clone() };
         let (plan, record) = (self.inner.plan.clone(), self.inner.record.clone());
         let task = runtime.spawn(async move {
             let config = NmConfig { switch_records: 0, ..NmConfig::default() };
@@ -112,6 +122,7 @@ impl Machine {
         Model {
             hostname: format!("n{}", node.0),
             pes: config.pes,
+            processors: config.hosts.processors(),
             prepare_time: Duration::ZERO,
             exec_time: Duration::ZERO,
             write_time_per_byte: Duration::ZERO,
@@ -119,7 +130,16 @@ impl Machine {
             program: Rc::new(move |context| script(&applications.borrow(), context)),
             extra: Rc::new(move |activity| {
                 let takes = hosts.takes(activity, &world.random());
-                takes.saturating_mul(network.slow_percent(node)) / WHOLE_PERCENT
+                match activity {
+                    // The processors are slow themselves.
+                    Activity::Exec => takes,
+                    Activity::Attend
+                    | Activity::Switch
+                    | Activity::Write { .. }
+                    | Activity::Exit => {
+                        takes.saturating_mul(network.slow_percent(node)) / WHOLE_PERCENT
+                    }
+                }
             }),
             exchange: Rc::new(self.inner.interconnect.clone()),
             observer: Rc::new(move |act| record.note(Fact::Host(node, act))),

@@ -6,8 +6,10 @@
 mod config;
 mod daemons;
 mod journal;
+mod unfinished;
 
 pub use config::{JobRequest, MachineConfig, MachineError};
+pub use unfinished::{UnfinishedJob, UnfinishedJobs};
 
 use crate::interconnect::Interconnect;
 use crate::invariants::Violation;
@@ -45,12 +47,12 @@ pub enum RunError {
     #[error("the simulation cannot go on")]
     Simulation(#[from] SimError),
     /// It did not end in the virtual time it was given.
-    #[error("not over after {limit:?} of virtual time: {left} jobs have not ended")]
+    #[error("not over after {limit:?} of virtual time: {left}")]
     Hangs {
         /// The time it was given.
         limit: Duration,
         /// Jobs left.
-        left: usize,
+        left: UnfinishedJobs,
     },
     /// A job of the workload was refused.
     #[error("job {name} was refused: {why}")]
@@ -109,7 +111,11 @@ impl Machine {
         let interconnect = Interconnect::new(runtime, config.messages);
         let inner = Inner {
             plan: config.plan(),
-            journal: RecordedJournal::new(record.clone(), interconnect.clone()),
+            journal: RecordedJournal::new(
+                record.clone(),
+                interconnect.clone(),
+                config.defect.clone(),
+            ),
             interconnect,
             record,
             applications: Rc::default(),
@@ -153,20 +159,23 @@ impl Machine {
         limit: Duration,
         scenario: impl Future<Output = Result<T, RunError>> + 'static,
     ) -> Result<T, RunError> {
-        let (record, runtime) = (self.inner.record.clone(), self.runtime());
+        let (record, runtime, this) = (self.inner.record.clone(), self.runtime(), self.clone());
         let watched = async move {
-            let violated = pin!(async {
-                while record.violation().is_none() {
-                    record.changed().await;
+            let done = {
+                let violated = pin!(async {
+                    while record.violation().is_none() {
+                        record.changed().await;
+                    }
+                });
+                let timed = pin!(runtime.timeout(limit, scenario));
+                match select(timed, violated).await {
+                    Either::Left((result, _)) => result,
+                    Either::Right(..) => None,
                 }
-            });
-            let timed = pin!(runtime.timeout(limit, scenario));
-            match select(timed, violated).await {
-                Either::Left((Some(result), _)) => result,
-                Either::Left((None, _)) => {
-                    Err(RunError::Hangs { limit, left: record.unfinished() })
-                }
-                Either::Right(..) => Err(RunError::Hangs { limit, left: record.unfinished() }),
+            };
+            match done {
+                Some(result) => result,
+                None => Err(RunError::Hangs { limit, left: this.unfinished().await }),
             }
         };
         let result = self.inner.simulation.run(watched)?;
@@ -298,7 +307,7 @@ impl Machine {
         self.inner.record.note(Fact::Over);
     }
 
-    /// The trace, if one was asked for.
+    /// The trace up to now, if one was asked for.
     pub fn take_trace(&self) -> Option<ChromeTrace> {
         self.inner.record.take_trace()
     }
@@ -320,8 +329,23 @@ impl Machine {
     /// Does something to a node or its link. A node that is killed must be killed
     /// with [`kill`](Self::kill), which takes note of it.
     pub fn inflict(&self, node: NodeId, fault: NodeFault) {
-        if let Some(life) = &*self.inner.life.borrow() {
-            life.network.inflict(node, fault);
+        self.inner.record.note(Fact::Inflicted(node, fault));
+        self.alter(node, fault);
+    }
+
+    /// Ends whatever slows, stops or cuts off a node that lives.
+    pub fn heal(&self, node: NodeId) {
+        for fault in [NodeFault::Thaw, NodeFault::Mend, NodeFault::Slow { percent: 100 }] {
+            self.alter(node, fault);
+        }
+    }
+
+    fn alter(&self, node: NodeId, fault: NodeFault) {
+        let life = self.inner.life.borrow();
+        let Some(life) = &*life else { return };
+        life.network.inflict(node, fault);
+        if let (NodeFault::Slow { percent }, Some(host)) = (fault, life.hosts.borrow().get(&node)) {
+            host.slow_processors(percent);
         }
     }
 

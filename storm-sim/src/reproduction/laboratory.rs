@@ -1,6 +1,5 @@
 //! Experiments that the exhibits share: each is carried out once.
 
-use super::paper::GANG_PES;
 use crate::Application;
 use crate::figures::{
     BarrierPoint, FigureError, GangPoint, GangSetup, LaunchPoint, LaunchSetup, barrier, gang,
@@ -20,11 +19,18 @@ const SWEEPS: u32 = 20;
 const BLOCKS: u32 = 10;
 const LEAST_BLOCK_US: u64 = 1_000;
 const MESSAGE_BYTES: u64 = 4096;
-/// What it takes on 64 ranks, in times of a block: computing and waiting for others.
+/// What it takes on 64 or 128 ranks, at least, in times of a block: computing and waiting for others.
 const WAVEFRONT_BLOCKS: u64 = 1_000;
+/// The one that only computes.
+const LEAST_COMPUTE_US: u64 = 1_000_000;
 /// The bulk-synchronous one: what is computed before each barrier.
 const COMPUTE_US: u64 = 5_000;
 const LEAST_BARRIERS: u64 = 200;
+/// Virtual time in which one job alone must be over.
+const ALONE_LIMIT: Duration = Duration::from_secs(3600);
+/// Several at once are given up when they take so many times what they would one after
+/// the other.
+pub(super) const GIVEN_UP_TIMES: u32 = 3;
 
 /// How much is simulated, and with which random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +47,8 @@ pub(super) enum Pattern {
     /// SWEEP3D's: ranks depend on their neighbours, in a pipeline across all of
     /// them that takes the longer the more there are.
     Wavefront,
+    /// Each computes, and nobody waits for anybody.
+    Synthetic,
     /// Everybody waits for everybody: the same on machines of any size.
     BulkSynchronous,
 }
@@ -50,7 +58,7 @@ pub struct Laboratory<'a> {
     effort: Effort,
     watch: &'a mut dyn FnMut(&str),
     launches: BTreeMap<(u32, u64, bool, bool), LaunchPoint>,
-    gangs: BTreeMap<(Pattern, u32, u32, u64), GangPoint>,
+    gangs: BTreeMap<(Pattern, u32, u32, u32, u64), GangPoint>,
 }
 
 impl<'a> Laboratory<'a> {
@@ -87,26 +95,31 @@ impl<'a> Laboratory<'a> {
         Ok(point)
     }
 
-    /// So many equal jobs at once.
+    /// So many equal jobs at once, each with `pes` processes on each of so many nodes.
     pub(super) fn gang(
         &mut self,
         pattern: Pattern,
-        nodes: u32,
+        (nodes, pes): (u32, u32),
         mpl: u32,
         slice_us: u64,
     ) -> Result<GangPoint, FigureError> {
-        let key = (pattern, nodes, mpl, slice_us);
+        let key = (pattern, nodes, pes, mpl, slice_us);
         if let Some(known) = self.gangs.get(&key) {
             return Ok(known.clone());
         }
+        let limit = match mpl {
+            1 => ALONE_LIMIT,
+            _ => self.gang(pattern, (nodes, pes), 1, slice_us)?.runtime * mpl * GIVEN_UP_TIMES,
+        };
         (self.watch)(&format!("{mpl} jobs on {nodes} nodes"));
         let point = gang(&GangSetup {
             profile: PROFILE.to_owned(),
             nodes,
-            pes: GANG_PES,
+            pes,
             mpl,
             quantum: Duration::from_micros(slice_us),
             application: pattern.application(slice_us),
+            limit,
             seed: self.effort.seed,
         })?;
         self.gangs.insert(key, point.clone());
@@ -133,6 +146,10 @@ impl Pattern {
                     block_time: Duration::from_micros(block_us),
                     message_bytes: MESSAGE_BYTES,
                 }
+            }
+            Pattern::Synthetic => {
+                let compute_us = least_us.max(LEAST_COMPUTE_US);
+                Application::Compute { time: Duration::from_micros(compute_us) }
             }
             Pattern::BulkSynchronous => {
                 let barriers = least_us.div_ceil(COMPUTE_US).max(LEAST_BARRIERS);

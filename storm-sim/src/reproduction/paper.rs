@@ -39,6 +39,8 @@ pub(super) const NETWORK_LOADED_EXEC_MS: f64 = 160.0;
 /// Nodes and jobs of the gang scheduling experiments; 64 PEs on 32 nodes.
 pub(super) const GANG_NODES: u32 = 32;
 pub(super) const GANG_PES: u32 = 2;
+/// Processes of a job on each node that leave no processor to the daemons (section 4.1).
+pub(super) const ALL_PES: u32 = storm_model::Es40::PROCESSORS_PER_NODE;
 /// Time slices: no visible slowdown from here on, none handled well below there.
 pub(super) const TIME_SLICES: &str = "section 4.3.1";
 pub(super) const FLAT_FROM_US: u64 = 2_000;

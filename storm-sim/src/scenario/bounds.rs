@@ -17,6 +17,8 @@ const JOBS: RangeInclusive<u32> = 1..=100_000;
 const ROUNDS: RangeInclusive<u32> = 1..=1_000_000;
 /// MiB of a program.
 const BINARY_MIB: RangeInclusive<f64> = 0.0..=16_384.0;
+/// Hundredths of its time that a slow node takes; 100 heals it.
+const SLOWED_PERCENT: RangeInclusive<u32> = 100..=1_000_000;
 /// KiB of a chunk.
 const CHUNK_KIB: RangeInclusive<u32> = 1..=65_536;
 
@@ -69,7 +71,7 @@ impl Fault {
                 within("per-mille", per_mille, 0..=999)?;
                 within("resend", resend, Duration::ZERO..=LONGEST_DELAY)
             }
-            FaultKind::Slow { percent } => within("percent", percent, 1..=1_000_000),
+            FaultKind::Slow { percent } => within("percent", percent, SLOWED_PERCENT),
             _ => Ok(()),
         }
     }

@@ -1,6 +1,7 @@
 //! Why a scenario cannot be run, for its author.
 
 use crate::MachineError;
+use crate::profile::NamedProfileError;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -68,6 +69,50 @@ pub enum ScenarioError {
         /// What.
         kind: super::FaultKind,
     },
+    /// A fault of the manager that names a node.
+    #[error("a fault {kind:?} at {at:?} is the manager's: it takes no `node` ({node} is named)")]
+    NodeNotTaken {
+        /// When.
+        at: std::time::Duration,
+        /// What.
+        kind: super::FaultKind,
+        /// The node.
+        node: u32,
+    },
+    /// A field of a fault that another kind of fault has.
+    #[error("a fault {kind:?} takes no `{field}`: leave it out")]
+    FieldNotTaken {
+        /// What.
+        kind: super::FaultKind,
+        /// The field.
+        field: &'static str,
+    },
+    /// A field of a fault that is left out.
+    #[error("a fault of this kind needs `{field}`")]
+    FieldMissing {
+        /// The field.
+        field: &'static str,
+    },
+    /// Pairs that are not all pairs.
+    #[error(
+        "job {name:?} is a ping-pong of {procs} ranks, of which one has no partner: give it an \
+         even number of `procs`"
+    )]
+    OddPingPong {
+        /// Its name.
+        name: String,
+        /// Its ranks.
+        procs: u64,
+    },
+    /// A load on hosts that have no properties.
+    #[error(
+        "the profile {profile:?} has no hosts or network that a load could burden: leave `load` \
+         out, or use a profile of a machine"
+    )]
+    NoLoad {
+        /// The profile.
+        profile: &'static str,
+    },
     /// A number that makes no sense, or would never be over.
     #[error("{name} = {value}: it must be from {least} to {most}")]
     Bounds {
@@ -90,12 +135,7 @@ pub enum ScenarioError {
         /// Largest.
         most: f64,
     },
-    /// A profile that does not exist.
-    #[error("there is no machine profile {name:?}: use one of {known}")]
-    UnknownProfile {
-        /// The name.
-        name: String,
-        /// Those there are.
-        known: String,
-    },
+    /// The profile cannot be had.
+    #[error(transparent)]
+    NamedProfile(#[from] NamedProfileError),
 }

@@ -9,7 +9,7 @@ use storm_primitives::sim::NodeFault;
 
 /// One fault of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", try_from = "WrittenFault")]
 pub struct Fault {
     /// When, after the nodes have joined.
     #[serde(with = "super::written_time")]
@@ -22,8 +22,8 @@ pub struct Fault {
 }
 
 /// What happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum FaultKind {
     /// The node stops for ever.
     Kill,
@@ -53,7 +53,8 @@ pub enum FaultKind {
         #[serde(with = "super::written_time")]
         resend: Duration,
     },
-    /// Everything on the node takes so many hundredths of its time.
+    /// Everything to, from and on the node takes so many hundredths of its time: its
+    /// messages, its node manager, its disk, and what its ranks compute.
     Slow {
         /// Hundredths: 300 is three times slower, 100 heals.
         percent: u32,
@@ -64,11 +65,92 @@ pub enum FaultKind {
     RestartManager,
 }
 
+/// A fault as it is written, with the fields of all kinds.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct WrittenFault {
+    #[serde(with = "super::written_time")]
+    at: Duration,
+    node: Option<u32>,
+    kind: KindName,
+    #[serde(default, with = "super::written_time::optional")]
+    by: Option<Duration>,
+    per_mille: Option<u32>,
+    #[serde(default, with = "super::written_time::optional")]
+    resend: Option<Duration>,
+    percent: Option<u32>,
+}
+
+/// [`FaultKind`] by name.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum KindName {
+    Kill,
+    Freeze,
+    Thaw,
+    Rejoin,
+    Cut,
+    Mend,
+    Delay,
+    Lossy,
+    Slow,
+    KillManager,
+    RestartManager,
+}
+
+impl TryFrom<WrittenFault> for Fault {
+    type Error = ScenarioError;
+
+    fn try_from(mut written: WrittenFault) -> Result<Fault, ScenarioError> {
+        let kind = match written.kind {
+            KindName::Kill => FaultKind::Kill,
+            KindName::Freeze => FaultKind::Freeze,
+            KindName::Thaw => FaultKind::Thaw,
+            KindName::Rejoin => FaultKind::Rejoin,
+            KindName::Cut => FaultKind::Cut,
+            KindName::Mend => FaultKind::Mend,
+            KindName::Delay => FaultKind::Delay { by: needed(&mut written.by, "by")? },
+            KindName::Lossy => FaultKind::Lossy {
+                per_mille: needed(&mut written.per_mille, "per-mille")?,
+                resend: needed(&mut written.resend, "resend")?,
+            },
+            KindName::Slow => FaultKind::Slow { percent: needed(&mut written.percent, "percent")? },
+            KindName::KillManager => FaultKind::KillManager,
+            KindName::RestartManager => FaultKind::RestartManager,
+        };
+        match written.not_taken() {
+            Some(field) => Err(ScenarioError::FieldNotTaken { kind, field }),
+            None => Ok(Fault { at: written.at, node: written.node, kind }),
+        }
+    }
+}
+
+impl WrittenFault {
+    /// A field that the kind did not take.
+    fn not_taken(&self) -> Option<&'static str> {
+        let left = [
+            ("by", self.by.is_some()),
+            ("per-mille", self.per_mille.is_some()),
+            ("resend", self.resend.is_some()),
+            ("percent", self.percent.is_some()),
+        ];
+        left.into_iter().find(|(_, there)| *there).map(|(field, _)| field)
+    }
+}
+
+/// Takes a field that must be there.
+fn needed<T>(value: &mut Option<T>, field: &'static str) -> Result<T, ScenarioError> {
+    value.take().ok_or(ScenarioError::FieldMissing { field })
+}
+
 impl Fault {
     pub(super) fn check(&self, nodes: u32) -> Result<(), ScenarioError> {
         let Fault { at, node, kind } = *self;
         match (kind, node) {
-            (FaultKind::KillManager | FaultKind::RestartManager, _) => Ok(()),
+            (FaultKind::KillManager | FaultKind::RestartManager, None) => Ok(()),
+            (FaultKind::KillManager | FaultKind::RestartManager, Some(node)) => {
+                Err(ScenarioError::NodeNotTaken { at, kind, node })
+            }
             (_, None) => Err(ScenarioError::NodeMissing { at, kind }),
             (_, Some(node)) if (1..=nodes).contains(&node) => Ok(()),
             (_, Some(node)) => Err(ScenarioError::NoSuchNode { at, node, nodes }),

@@ -6,7 +6,7 @@ use crate::{Application, JobRequest, MachineConfig};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
-use storm_qsnet_sim::Load;
+use storm_qsnet_sim::{Fidelity, Load};
 
 /// Bytes of a MiB.
 const MIB: u64 = 1 << 20;
@@ -47,6 +47,9 @@ pub struct MachineEntry {
     /// What burdens it beside its jobs (section 4.2.2).
     #[serde(default)]
     pub load: Load,
+    /// How finely its network is simulated.
+    #[serde(default)]
+    pub fidelity: Fidelity,
     /// Nodes.
     pub nodes: u32,
     /// Processing elements of each; those of the profile when left out.
@@ -190,6 +193,7 @@ impl Scenario {
                 return Err(ScenarioError::JobTooLarge { name, procs, elements });
             }
         }
+        self.jobs.iter().try_for_each(|job| job.check_pairs(elements))?;
         self.faults.iter().try_for_each(|fault| fault.check(config.nodes))?;
         self.random_faults.iter().try_for_each(RandomFaults::check)
     }
@@ -197,13 +201,14 @@ impl Scenario {
     /// The machine under a seed.
     ///
     /// # Errors
-    /// [`ScenarioError::UnknownProfile`].
+    /// [`ScenarioError`]: there is no such profile, or it makes no such machine.
     pub fn config(&self, seed: u64) -> Result<MachineConfig, ScenarioError> {
         let entry = &self.machine;
         if entry.nodes == 0 {
             return Err(crate::MachineError::Nodes { nodes: 0 }.into());
         }
-        let base = profile::machine(&entry.profile, seed, entry.nodes, entry.load)?;
+        let MachineEntry { profile, nodes, load, fidelity, .. } = entry;
+        let base = profile::machine_simulated(profile, seed, *nodes, *load, *fidelity)?;
         Ok(MachineConfig {
             pes: entry.pes.unwrap_or(base.pes),
             sched: entry.sched.clone(),
@@ -241,6 +246,22 @@ impl Scenario {
         }
         arrivals.sort_by_key(|arrival| arrival.at);
         arrivals
+    }
+}
+
+impl JobEntry {
+    /// A rank without a partner would do nothing and look like one that did.
+    fn check_pairs(&self, elements: u64) -> Result<(), ScenarioError> {
+        let procs = self.procs.map_or(elements, u64::from);
+        match self.application {
+            Application::PingPong { .. } if !procs.is_multiple_of(2) => {
+                Err(ScenarioError::OddPingPong { name: self.name.clone(), procs })
+            }
+            Application::PingPong { .. }
+            | Application::Compute { .. }
+            | Application::Wavefront { .. }
+            | Application::BulkSynchronous { .. } => Ok(()),
+        }
     }
 }
 

@@ -7,7 +7,6 @@ use crate::{Application, ChromeTrace, JobRequest, Machine, Report, RunError};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_mm::api::{JobState, ManagerRequest, NodeState, Reply};
-use storm_primitives::sim::NodeFault;
 use storm_primitives::{NodeId, Runtime};
 use thiserror::Error;
 
@@ -50,6 +49,8 @@ pub enum ScenarioFailure {
         /// How.
         #[source]
         source: RunError,
+        /// What came of it up to then.
+        so_far: Box<Outcome>,
     },
 }
 
@@ -65,6 +66,7 @@ pub fn run(scenario: &Scenario, options: RunOptions) -> Result<Outcome, Scenario
     let machine = Machine::start(config).map_err(ScenarioError::from)?;
     let elements = machine.config().nodes.saturating_mul(machine.config().pes);
     let arrivals = scenario.arrivals(elements, |bound| machine.random_below(bound));
+    let workload = arrivals.len();
     let work: BTreeMap<String, Duration> = arrivals
         .iter()
         .map(|arrival| (arrival.request.name.clone(), arrival.request.application.work()))
@@ -74,9 +76,12 @@ pub fn run(scenario: &Scenario, options: RunOptions) -> Result<Outcome, Scenario
         this.joined(this.config().nodes).await;
         play(&this, &script, arrivals).await
     });
-    result.map_err(|source| ScenarioFailure::Run { seed, source })?;
-    let report = Report::of(&machine, |name| work.get(name).copied());
-    Ok(Outcome { report, trace: machine.take_trace() })
+    let report = Report::of(&machine, workload, |name| work.get(name).copied());
+    let outcome = Outcome { report, trace: machine.take_trace() };
+    match result {
+        Ok(()) => Ok(outcome),
+        Err(source) => Err(ScenarioFailure::Run { seed, source, so_far: Box::new(outcome) }),
+    }
 }
 
 async fn play(
@@ -138,9 +143,7 @@ async fn heal(machine: &Machine) {
     loop {
         let _ = machine.restart_manager();
         for node in (1..=nodes).map(NodeId) {
-            for fault in [NodeFault::Thaw, NodeFault::Mend, NodeFault::Slow { percent: 100 }] {
-                machine.inflict(node, fault);
-            }
+            machine.heal(node);
         }
         machine.killed().into_iter().for_each(|node| machine.rejoin(node));
         machine.runtime().sleep(HEAL_PAUSE).await;

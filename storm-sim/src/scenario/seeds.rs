@@ -3,17 +3,15 @@
 use super::{RunOptions, Scenario, ScenarioFailure, run};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-/// Runs every seed; those that fail, in order. `done` is told of each seed that is
-/// over.
+/// Runs every seed; `over` is told of each when it is over, from any thread and in
+/// any order.
 pub fn run_seeds(
     scenario: &Scenario,
     seeds: Range<u64>,
-    done: &(dyn Fn() + Sync),
-) -> Vec<(u64, ScenarioFailure)> {
+    over: &(dyn Fn(u64, Result<(), ScenarioFailure>) + Sync),
+) {
     let next = AtomicU64::new(seeds.start);
-    let failures = Mutex::new(Vec::new());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -24,17 +22,9 @@ pub fn run_seeds(
                         return;
                     }
                     let options = RunOptions { seed: Some(seed), traces: false };
-                    if let Err(failure) = run(scenario, options) {
-                        // A thread that panicked has added its failure or not.
-                        let mut all = failures.lock().unwrap_or_else(PoisonError::into_inner);
-                        all.push((seed, failure));
-                    }
-                    done();
+                    over(seed, run(scenario, options).map(|_| ()));
                 }
             });
         }
     });
-    let mut failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
-    failures.sort_by_key(|(seed, _)| *seed);
-    failures
 }

@@ -11,7 +11,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 A machine profile is one of es40-qsnet (the paper's), ideal, gigabit-ethernet,
-infiniband, ethernet-100g, or a file, as `storm model calibrate --output` writes it.
+infiniband, ethernet-100g, or a file, as `storm model predict --show-profile` and
+`storm model calibrate --output` write it.
 MB are 10^6 bytes and MiB 2^20; what the paper calls MB are MiB.
 
 Examples:
@@ -73,8 +74,8 @@ pub(crate) struct PredictOptions {
     /// Time slice whose cost is asked for
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) quantum: Option<Duration>,
-    /// Print the profile, with the source of each value, and no prediction
-    #[arg(long)]
+    /// Print the profile, to be changed and given to --profile, and no prediction
+    #[arg(long, conflicts_with_all = ["nodes", "bytes", "pes", "fan_out", "chunk", "cable", "quantum"])]
     pub(crate) show_profile: bool,
 }
 
@@ -110,7 +111,8 @@ pub(crate) enum TableArgument {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 For each profile: the most nodes that meet both wishes, with the fan-out and chunk
-that do, and what stands in the way of one more.
+that do, and what one more would break. --fan-out and --chunk are for trees: a machine
+with multicast in hardware has neither (n/a), and is answered for without them.
 
 Examples:
   storm model size --launch 150ms --quantum 2ms --cost 2

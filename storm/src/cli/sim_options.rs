@@ -4,22 +4,47 @@ use clap::Args;
 use std::ops::Range;
 use std::path::PathBuf;
 
+const SCENARIO: &str = "\
+A scenario, in TOML (docs/user-guide.md, Simulating a machine, has every field):
+  limit = \"60s\"                  virtual time in which everything must be over
+  [machine]                      profile, nodes, pes, sched, quantum, mpl, load, ...
+  [[job]]                        name, at, copies, procs, binary-mib, requeue, application
+    application.kind             compute, wavefront, bulk-synchronous, ping-pong
+  [generated-jobs]               jobs drawn from the seed
+  [[fault]]                      at, node, kind
+    kind                         kill, freeze, thaw, rejoin, cut, mend, delay, lossy, slow,
+                                 kill-manager, restart-manager
+  [random-faults]                faults drawn from the seed
+
+Exit status: 0 all is well; 1 the scenario is refused, a job has not ended, or an
+invariant does not hold; 130 interrupted.";
+
 /// A simulated machine.
 #[derive(Debug, Args)]
+#[command(after_help = SCENARIO)]
 pub(crate) struct SimOptions {
     /// The scenario: a machine, its jobs and its faults, in TOML
-    #[arg(value_name = "FILE.toml")]
-    pub(crate) scenario: PathBuf,
+    #[arg(value_name = "FILE.toml", required_unless_present = "show_profile")]
+    pub(crate) scenario: Option<PathBuf>,
+    /// Use this machine profile, a name or a file, instead of the scenario's
+    #[arg(long, value_name = "P")]
+    pub(crate) profile: Option<String>,
+    /// Print a machine profile, to be changed and given to --profile, and simulate nothing
+    #[arg(long, value_name = "P",
+          conflicts_with_all = ["scenario", "seed", "seeds", "nodes", "trace", "profile"])]
+    pub(crate) show_profile: Option<String>,
     /// Use this seed instead of the scenario's
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Run every seed from A to B-1 and name those that fail
+    /// Run every seed from A to B-1 and name those that fail; Ctrl-C ends it with what
+    /// there is so far
     #[arg(long, value_name = "A..B", value_parser = seeds, conflicts_with_all = ["seed", "trace"])]
     pub(crate) seeds: Option<Range<u64>>,
     /// Use so many nodes instead of the scenario's
     #[arg(long, value_name = "N")]
     pub(crate) nodes: Option<u32>,
-    /// Write a trace for Perfetto or Chrome
+    /// Write a trace for Perfetto or Chrome, also of a run that fails; `-` is standard
+    /// output, and the report then goes to standard error
     #[arg(long, value_name = "OUT.json")]
     pub(crate) trace: Option<PathBuf>,
 }

@@ -4,6 +4,7 @@ mod cluster;
 mod job;
 mod key;
 mod listing;
+mod machine_profile;
 mod model;
 mod on_cluster;
 mod progress;
@@ -27,7 +28,6 @@ pub(crate) fn run(cli: Cli) -> u8 {
         Command::Nm(options) => run_nm(options).map(|()| 0).map_err(Failure::from),
         Command::Version => print(&output.version()).map(|()| 0),
         Command::Key(options) => key::run(&options, output.as_ref()),
-        Command::Sim(options) => sim::run(&options, cli.display),
         command => client_command(command, output.as_ref(), cli.display.quiet || cli.display.json),
     };
     match result {
@@ -54,7 +54,7 @@ pub(crate) fn refuse(error: &clap::Error) -> u8 {
     failure.exit
 }
 
-/// The verbs that speak to a manager.
+/// The verbs that speak to a manager, or may be interrupted.
 fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -74,11 +74,8 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             Command::Down => cluster::down(output, silent).await,
             Command::Model(options) => model::run(options.command, output, silent).await,
             Command::Reproduce(options) => reproduce::run(&options, output, silent).await,
-            Command::Key(_)
-            | Command::Mm(_)
-            | Command::Nm(_)
-            | Command::Sim(_)
-            | Command::Version => Ok(0),
+            Command::Sim(options) => sim::run(&options, output, silent).await,
+            Command::Key(_) | Command::Mm(_) | Command::Nm(_) | Command::Version => Ok(0),
         }
     });
     // A read of our standard input that never returns must not keep us.

@@ -1,88 +1,185 @@
-//! `sim`: runs a scenario on a simulated machine and says what came of it.
+//! `sim`: runs a scenario on a simulated machine and says what came of it, also
+//! when it fails.
 
 use super::progress::{self, Counter};
-use super::{note, print};
-use crate::cli::{DisplayOptions, SimOptions};
+use super::{machine_profile, note, print};
+use crate::attach::Interrupts;
+use crate::cli::SimOptions;
 use crate::failure::{EXIT_FAILED, Failure};
-use crate::output::{RealCost, simulation};
+use crate::output::{Campaign, FailedSeed, Output, RealCost, Simulated};
 use std::ops::Range;
+use std::path::Path;
 use std::time::Instant;
+use storm_sim::ChromeTrace;
 use storm_sim::scenario::{self, RunOptions, Scenario, ScenarioError, ScenarioFailure};
+use tokio::sync::mpsc;
+
+/// Seeds that are over and not yet counted.
+const RESULTS: usize = 64;
+/// The name that stands for standard output.
+const STDOUT: &str = "-";
 
 /// `sim`.
-pub(super) fn run(options: &SimOptions, display: DisplayOptions) -> Result<u8, Failure> {
-    let scenario = read(options).map_err(|error| {
-        Failure::of("scenario", &error).hint("the scenarios in storm-sim/scenarios are examples")
+pub(super) async fn run(
+    options: &SimOptions,
+    output: &dyn Output,
+    silent: bool,
+) -> Result<u8, Failure> {
+    if let Some(named) = &options.show_profile {
+        let shown = machine_profile::shown(&machine_profile::named(named)?)?;
+        return print(&output.sheet(&shown)).map(|()| 0);
+    }
+    let scenario = read(options).map_err(|error| match &error {
+        ScenarioError::NamedProfile(profile) => {
+            Failure::of("scenario", &error).hint(profile.hint())
+        }
+        ScenarioError::Profile(machine) => Failure::of("scenario", &error).hint(machine.hint()),
+        _ => Failure::of("scenario", &error)
+            .hint("the scenarios in storm-sim/scenarios are examples"),
     })?;
-    let silent = display.quiet || display.json;
     match &options.seeds {
-        Some(seeds) => many(&scenario, seeds, options, silent),
-        None => one(&scenario, options, display, silent),
+        Some(seeds) => many(scenario, seeds, options, output, silent).await,
+        None => one(&scenario, options, output, silent),
     }
 }
 
 fn read(options: &SimOptions) -> Result<Scenario, ScenarioError> {
-    let mut scenario = Scenario::read(&options.scenario)?;
+    // Without a scenario only a profile can be shown.
+    let mut scenario = Scenario::read(options.scenario.as_deref().unwrap_or(Path::new("")))?;
     if let Some(nodes) = options.nodes {
         scenario.machine.nodes = nodes;
-        scenario.check()?;
     }
+    if let Some(profile) = &options.profile {
+        scenario.machine.profile.clone_from(profile);
+    }
+    scenario.check()?;
     Ok(scenario)
 }
 
 fn one(
     scenario: &Scenario,
     options: &SimOptions,
-    display: DisplayOptions,
+    output: &dyn Output,
     silent: bool,
 ) -> Result<u8, Failure> {
     let begun = Instant::now();
     let spinner = progress::waiting(silent, "simulating");
     let run = RunOptions { seed: options.seed, traces: options.trace.is_some() };
-    let outcome = scenario::run(scenario, run).map_err(|failure| explain(&failure, options))?;
+    let result = scenario::run(scenario, run);
     drop(spinner);
     let cost = RealCost::since(begun);
+    let (outcome, failure) = match result {
+        Ok(outcome) => (outcome, None),
+        Err(ScenarioFailure::Scenario(error)) => return Err(Failure::of("scenario", &error)),
+        Err(ScenarioFailure::Run { seed, source, so_far }) => {
+            let failure = Failure::of("run", &source);
+            let message = format!("seed {seed} fails: {}", failure.message);
+            let repeat = repeat(options, seed);
+            let Failure { causes, .. } = failure;
+            (*so_far, Some(FailedSeed { seed, message, causes, repeat }))
+        }
+    };
     if let (Some(path), Some(trace)) = (&options.trace, &outcome.trace) {
-        std::fs::write(path, trace.to_json()).map_err(|error| {
-            let message = format!("the trace {} cannot be written", path.display());
-            Failure { causes: vec![error.to_string()], ..Failure::new("trace", message) }
-                .hint("name a file in a directory that exists and is yours")
-        })?;
+        write_trace(path, trace)?;
     }
-    print(&simulation(&outcome.report, &cost, display.json)).map(|()| 0)
+    let report = output.simulation(&Simulated::new(&outcome.report, cost, failure.as_ref()));
+    if options.trace.as_deref() == Some(Path::new(STDOUT)) {
+        note(&report);
+    } else {
+        print(&report)?;
+    }
+    match failure {
+        None => Ok(0),
+        Some(FailedSeed { message, causes, repeat, .. }) => {
+            let failure = Failure { causes, ..Failure::new("run", message) };
+            Err(failure.hint(format!("repeat it: {repeat}")))
+        }
+    }
 }
 
-fn many(
-    scenario: &Scenario,
+fn write_trace(path: &Path, trace: &ChromeTrace) -> Result<(), Failure> {
+    if path == Path::new(STDOUT) {
+        return print(&trace.to_json());
+    }
+    std::fs::write(path, trace.to_json()).map_err(|error| {
+        let message = format!("the trace {} cannot be written", path.display());
+        Failure { causes: vec![error.to_string()], ..Failure::new("trace", message) }
+            .hint("name a file in a directory that exists and is yours")
+    })
+}
+
+async fn many(
+    scenario: Scenario,
     seeds: &Range<u64>,
     options: &SimOptions,
+    output: &dyn Output,
     silent: bool,
 ) -> Result<u8, Failure> {
     let begun = Instant::now();
+    let mut interrupts = Interrupts::listen()?;
     let counter = Counter::new(silent, "seeds", seeds.end - seeds.start);
-    let failures = scenario::run_seeds(scenario, seeds.clone(), &|| counter.one_more());
+    let (over, mut results) = mpsc::channel(RESULTS);
+    let range = seeds.clone();
+    // It ends with this process, in the midst of a seed if it must.
+    std::thread::spawn(move || {
+        scenario::run_seeds(&scenario, range, &|seed, result| {
+            // Nobody listens any more after an interruption.
+            let _ = over.blocking_send((seed, result));
+        });
+    });
+    let mut campaign = Campaign::of(seeds);
+    let interrupted = loop {
+        tokio::select! {
+            result = results.recv() => match result {
+                Some((seed, result)) => {
+                    campaign.run += 1;
+                    counter.one_more();
+                    campaign.failed.extend(result.err().map(|why| failed(options, seed, &why)));
+                }
+                None => break None,
+            },
+            status = interrupts.next() => break Some(status),
+        }
+    };
     drop(counter);
-    for (seed, failure) in &failures {
-        let Failure { message, causes, .. } = explain(failure, options);
-        let why = causes.join(": ");
-        note(&format!("{message}: {why}\n  repeat: {}\n", repeat(options, *seed)));
-    }
-    let (count, real_s) = (seeds.end - seeds.start, begun.elapsed().as_secs_f64());
-    print(&format!("{count} seeds in {real_s:.1} s, {} failed\n", failures.len()))?;
-    Ok(if failures.is_empty() { 0 } else { EXIT_FAILED })
+    campaign.failed.sort_by_key(|failed| failed.seed);
+    campaign.real_s = begun.elapsed().as_secs_f64();
+    campaign.interrupted = interrupted.is_some();
+    print(&output.campaign(&campaign))?;
+    Ok(interrupted.unwrap_or(if campaign.is_sound() { 0 } else { EXIT_FAILED }))
 }
 
-fn explain(failure: &ScenarioFailure, options: &SimOptions) -> Failure {
-    match failure {
-        ScenarioFailure::Scenario(error) => Failure::of("scenario", error),
-        ScenarioFailure::Run { seed, .. } => {
-            Failure::of("run", failure).hint(format!("repeat it: {}", repeat(options, *seed)))
-        }
-    }
+fn failed(options: &SimOptions, seed: u64, why: &ScenarioFailure) -> FailedSeed {
+    let Failure { message, causes, .. } = Failure::of("run", why);
+    FailedSeed { seed, message, causes, repeat: repeat(options, seed) }
 }
 
 /// The command that runs this seed again.
 fn repeat(options: &SimOptions, seed: u64) -> String {
     let nodes = options.nodes.map(|nodes| format!(" --nodes {nodes}")).unwrap_or_default();
-    format!("storm sim {} --seed {seed}{nodes}", options.scenario.display())
+    let profile = options.profile.as_ref().map(|one| format!(" --profile {}", quoted(one)));
+    let scenario = options.scenario.as_deref().unwrap_or(Path::new("")).to_string_lossy();
+    let profile = profile.unwrap_or_default();
+    format!("storm sim {} --seed {seed}{nodes}{profile}", quoted(&scenario))
+}
+
+/// As a shell takes it for one word.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@".contains(c);
+    if !path.is_empty() && path.chars().all(plain) {
+        return path.to_owned();
+    }
+    format!("'{}'", path.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_word_of_a_shell() {
+        assert_eq!(quoted("storm-sim/a.toml"), "storm-sim/a.toml");
+        assert_eq!(quoted("my file.toml"), "'my file.toml'");
+        assert_eq!(quoted("it's.toml"), "'it'\\''s.toml'");
+    }
 }

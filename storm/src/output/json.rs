@@ -1,6 +1,6 @@
 //! For programs: one JSON value per result, on one line.
 
-use super::{Output, Sheet};
+use super::{Campaign, Output, Sheet, Simulated};
 use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
@@ -53,6 +53,14 @@ impl Output for JsonOutput {
 
     fn sheet(&self, sheet: &Sheet) -> String {
         line(sheet.json())
+    }
+
+    fn simulation(&self, run: &Simulated<'_>) -> String {
+        line(run)
+    }
+
+    fn campaign(&self, campaign: &Campaign) -> String {
+        line(campaign)
     }
 
     fn version(&self) -> String {

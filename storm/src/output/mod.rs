@@ -1,6 +1,7 @@
 //! What commands print: one trait, a form each for people, for programs, and
 //! for scripts that want as little as possible.
 
+mod campaign;
 mod folded_nodes;
 mod json;
 mod quiet;
@@ -10,10 +11,11 @@ mod table;
 mod table_form;
 mod written;
 
+pub(crate) use campaign::{Campaign, FailedSeed};
 pub(crate) use json::JsonOutput;
 pub(crate) use quiet::QuietOutput;
 pub(crate) use sheet::Sheet;
-pub(crate) use simulation::{RealCost, simulation};
+pub(crate) use simulation::{RealCost, Simulated};
 pub(crate) use table::TableOutput;
 
 use crate::attach::Outcome;
@@ -46,6 +48,10 @@ pub(crate) trait Output {
     fn key(&self, file: &Path, id: &str) -> String;
     /// Values and tables.
     fn sheet(&self, sheet: &Sheet) -> String;
+    /// What came of a simulated machine.
+    fn simulation(&self, run: &Simulated<'_>) -> String;
+    /// What came of it under many seeds.
+    fn campaign(&self, campaign: &Campaign) -> String;
     /// The version.
     fn version(&self) -> String;
     /// How a job ended that was followed: for standard error. To people, how its

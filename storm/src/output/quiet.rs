@@ -1,7 +1,7 @@
 //! For shell scripts: only ids and states, nothing where the status says it all.
 
 use super::table::failure_text;
-use super::{Output, Sheet};
+use super::{Campaign, Output, Sheet, Simulated, campaign, simulation};
 use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
@@ -65,6 +65,14 @@ impl Output for QuietOutput {
 
     fn sheet(&self, sheet: &Sheet) -> String {
         sheet.bare()
+    }
+
+    fn simulation(&self, run: &Simulated<'_>) -> String {
+        simulation::bare(run)
+    }
+
+    fn campaign(&self, campaign: &Campaign) -> String {
+        campaign::bare(campaign)
     }
 
     fn version(&self) -> String {

@@ -1,5 +1,6 @@
 //! What came of a simulated machine, for people and for programs.
 
+use super::campaign::FailedSeed;
 use super::table_form::{pairs, table};
 use serde::Serialize;
 use std::time::Instant;
@@ -14,13 +15,31 @@ pub(crate) struct RealCost {
     pub(crate) peak_rss_kib: u64,
 }
 
-#[derive(Serialize)]
-struct Everything<'a> {
+/// A simulation that is over.
+#[derive(Debug, Serialize)]
+pub(crate) struct Simulated<'a> {
+    /// What came of it.
     #[serde(flatten)]
-    report: &'a Report,
-    events_per_s: f64,
+    pub(crate) report: &'a Report,
+    /// Events of the simulation in a second of real time.
+    pub(crate) events_per_s: f64,
+    /// What it took.
     #[serde(flatten)]
-    cost: &'a RealCost,
+    pub(crate) cost: RealCost,
+    /// How it failed, if it did.
+    pub(crate) failed: Option<&'a FailedSeed>,
+}
+
+impl<'a> Simulated<'a> {
+    /// Puts it together.
+    pub(crate) fn new(
+        report: &'a Report,
+        cost: RealCost,
+        failed: Option<&'a FailedSeed>,
+    ) -> Simulated<'a> {
+        let events_per_s = report.events as f64 / cost.real_s.max(f64::MIN_POSITIVE);
+        Simulated { report, events_per_s, cost, failed }
+    }
 }
 
 impl RealCost {
@@ -34,14 +53,9 @@ impl RealCost {
     }
 }
 
-/// The report as text, or as JSON.
-pub(crate) fn simulation(report: &Report, cost: &RealCost, json: bool) -> String {
-    let events_per_s = report.events as f64 / cost.real_s.max(f64::MIN_POSITIVE);
-    if json {
-        // Numbers, strings and lists: nothing that JSON lacks.
-        let text = serde_json::to_string(&Everything { report, events_per_s, cost });
-        return text.unwrap_or_default() + "\n";
-    }
+/// For people.
+pub(super) fn text(run: &Simulated<'_>) -> String {
+    let Simulated { report, events_per_s, cost, .. } = run;
     let columns = [
         ">JOB",
         "NAME",
@@ -53,6 +67,7 @@ pub(crate) fn simulation(report: &Report, cost: &RealCost, json: bool) -> String
         ">EXEC",
         ">RESPONSE",
         ">SLOWDOWN",
+        "REASON",
     ];
     let mut text = table(&columns, report.jobs.iter().map(job));
     text.push_str("times in ms\n\n");
@@ -61,6 +76,7 @@ pub(crate) fn simulation(report: &Report, cost: &RealCost, json: bool) -> String
             "machine",
             format!("{} nodes of {} elements, seed {}", report.nodes, report.pes, report.seed),
         ),
+        ("not submitted", not_submitted(report.not_submitted)),
         ("virtual time", format!("{:.3} ms", report.virtual_ms)),
         ("strobe to switch", histogram(&report.strobe_to_switch)),
         ("skew of a strobe", histogram(&report.skew)),
@@ -84,7 +100,17 @@ fn job(job: &JobReport) -> Vec<String> {
         ms(job.exec_ms),
         ms(job.response_ms),
         job.slowdown.map_or_else(|| "-".to_owned(), |slowdown| format!("{slowdown:.3}")),
+        job.reason.clone().unwrap_or_default(),
     ]
+}
+
+/// For scripts: ids and states.
+pub(super) fn bare(run: &Simulated<'_>) -> String {
+    run.report.jobs.iter().map(|job| format!("{} {}\n", job.job, job.state)).collect()
+}
+
+fn not_submitted(jobs: usize) -> String {
+    if jobs == 0 { String::new() } else { format!("{jobs} jobs of the scenario") }
 }
 
 fn histogram(summary: &HistogramSummary) -> String {

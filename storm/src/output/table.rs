@@ -2,7 +2,7 @@
 
 use super::folded_nodes::{Alike, fold};
 use super::table_form::{pairs, table};
-use super::{Output, Sheet, written};
+use super::{Campaign, Output, Sheet, Simulated, campaign, simulation, written};
 use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
@@ -138,6 +138,14 @@ impl Output for TableOutput {
 
     fn sheet(&self, sheet: &Sheet) -> String {
         sheet.text()
+    }
+
+    fn simulation(&self, run: &Simulated<'_>) -> String {
+        simulation::text(run)
+    }
+
+    fn campaign(&self, campaign: &Campaign) -> String {
+        campaign::text(campaign)
     }
 
     fn version(&self) -> String {

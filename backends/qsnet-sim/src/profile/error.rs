@@ -1,35 +1,24 @@
 //! What can be wrong with a profile.
 
-use storm_model::{BUILTIN_NAMES, InputError};
+use storm_model::BUILTIN_NAMES;
 use thiserror::Error;
 
 /// See the variants.
 #[derive(Debug, Error)]
 pub enum ProfileError {
-    /// No profile of this name is built in.
-    #[error("there is no machine profile {0:?}")]
-    Unknown(String),
-    /// Not TOML, or not with the keys of a profile.
-    #[error("not a profile of a simulated machine: {0}")]
-    Unreadable(#[from] Box<toml::de::Error>),
-    /// The part that it has in common with the analytic model is wrong.
-    #[error("the part of the analytic model is wrong")]
-    Model(#[from] storm_model::ProfileError),
-    /// Neither or both of `model` and `[machine]`.
-    #[error("a profile names a `model` or describes a `[machine]`, one of the two")]
-    OneMachine,
-    /// A value makes no sense.
+    /// The text, a name, or a value under its key.
     #[error(transparent)]
-    Value(#[from] InputError),
-    /// A value that is out of its range.
-    #[error("{name} is {value}: it must be {wanted}")]
-    OutOfRange {
-        /// The key.
-        name: &'static str,
+    Profile(#[from] storm_model::ProfileError),
+    /// The next interruption would come before this one is over.
+    #[error(
+        "simulation.host.noise-us is {noise_us} us: it must be less than \
+         simulation.host.noise-period-ms, {period_ms} ms"
+    )]
+    Noise {
         /// As given.
-        value: f64,
-        /// What it can be.
-        wanted: &'static str,
+        noise_us: f64,
+        /// As given.
+        period_ms: f64,
     },
     /// A cluster of one host has no network to simulate.
     #[error("the machine {name:?} is one host that its nodes share: it has no network")]
@@ -39,25 +28,22 @@ pub enum ProfileError {
     },
 }
 
+impl From<Box<toml::de::Error>> for ProfileError {
+    fn from(error: Box<toml::de::Error>) -> ProfileError {
+        storm_model::ProfileError::from(error).into()
+    }
+}
+
 impl ProfileError {
     /// What to try.
     pub fn hint(&self) -> String {
         match self {
-            ProfileError::Unknown(_) => {
-                format!("one of {}, or the path of a file", BUILTIN_NAMES.join(", "))
+            ProfileError::Profile(error) => error.hint(),
+            ProfileError::Noise { .. } => {
+                "give a shorter noise-us, or a period of 0 for no noise".to_owned()
             }
-            ProfileError::Unreadable(_) => {
-                "start from a profile that is built in; every value is { value, source }".to_owned()
-            }
-            ProfileError::Model(error) => error.hint(),
-            ProfileError::OneMachine => {
-                format!("write for example `model = {:?}`", BUILTIN_NAMES[0])
-            }
-            ProfileError::Value(error) => error.hint(),
-            ProfileError::OutOfRange { name, wanted, .. } => format!("give {name} {wanted}"),
             ProfileError::SharedHost { .. } => {
-                "give a machine with [machine.network.multicast] or [machine.network.tree]"
-                    .to_owned()
+                format!("give a machine with a network, as {} has one", BUILTIN_NAMES[0])
             }
         }
     }

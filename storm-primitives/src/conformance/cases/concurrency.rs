@@ -7,11 +7,17 @@ use crate::conformance::trial::put;
 use crate::conformance::{Failure, Op, Pace, Payload};
 use crate::{CompareAndWrite, NodeId, PrimitiveError, Relation};
 use futures_util::future::try_join_all;
+use std::time::Duration;
 
 /// How often nodes race for the same thing.
 const ROUNDS: u64 = 8;
 /// Attempts at a lock or counter before somebody is said to starve.
 const MAX_ATTEMPTS: usize = 10_000;
+/// Between two attempts at a lock, doubled each time: whoever holds it waits for
+/// data, which can take a network much longer than an answer.
+const FIRST_PAUSE: Duration = Duration::from_micros(10);
+/// Longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
 fn answered(node: NodeId, answer: Result<bool, PrimitiveError>) -> Result<bool, Failure> {
     match answer {
@@ -130,11 +136,14 @@ pub(crate) async fn makes_a_lock(t: Trial) -> Result<(), Failure> {
 
 async fn acquire(t: &Trial, node: NodeId, mine: u64) -> Result<(), Failure> {
     let lock = t.plan().word(0);
+    let mut pause = FIRST_PAUSE;
     for _ in 0..MAX_ATTEMPTS {
         let take = CompareAndWrite::new(t.all(), lock, Relation::Equal, 0);
         if answered(node, t.caw(node, take.then_write(lock, mine)).await?)? {
             return Ok(());
         }
+        t.cluster().sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
     Err(Failure::Endless { what: "the wait for a lock", limit: MAX_ATTEMPTS as u64 })
 }

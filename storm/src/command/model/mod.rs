@@ -3,15 +3,15 @@
 mod calibrate;
 mod compare;
 mod predict;
-mod profile_source;
 mod size;
 mod table;
 
 use crate::cli::{FanOutArgument, ModelCommand};
 use crate::failure::Failure;
 use crate::output::Output;
+use std::ops::RangeInclusive;
 use storm_model::calibrate::CalibrationError;
-use storm_model::{FanOut, InputError, NodeCount, ProfileError};
+use storm_model::{FanOut, InputError, NodeCount};
 
 /// For programs: the model refuses the question.
 const CODE: &str = "model";
@@ -46,13 +46,17 @@ fn node_counts(counts: &[u64]) -> Result<Vec<NodeCount>, Failure> {
     counts.iter().map(|&count| NodeCount::new(count).map_err(Failure::from)).collect()
 }
 
+/// Chunks that a cluster can be configured for, in bytes.
+const CHUNKS: RangeInclusive<u32> = 4 << 10..=64 << 20;
+
 /// A chunk that fits the plan of global memory.
 fn chunk_bytes(bytes: Option<u64>) -> Result<Option<u32>, Failure> {
-    let narrow = |bytes: u64| {
-        u32::try_from(bytes).map_err(|_| {
-            Failure::new(CODE, format!("a chunk of {bytes} bytes is more than 4 GiB"))
-                .hint("512KiB is the usual one")
-        })
+    let narrow = |bytes: u64| match u32::try_from(bytes) {
+        Ok(chunk) if CHUNKS.contains(&chunk) => Ok(chunk),
+        Ok(_) | Err(_) => {
+            let message = format!("a chunk of {bytes} bytes: it must be 4 KiB to 64 MiB");
+            Err(Failure::new(CODE, message).hint("512KiB is the usual one"))
+        }
     };
     bytes.map(narrow).transpose()
 }
@@ -69,13 +73,6 @@ fn number(value: f64) -> String {
 
 impl From<InputError> for Failure {
     fn from(error: InputError) -> Failure {
-        let hint = error.hint();
-        Failure::of(CODE, &error).hint(hint)
-    }
-}
-
-impl From<ProfileError> for Failure {
-    fn from(error: ProfileError) -> Failure {
         let hint = error.hint();
         Failure::of(CODE, &error).hint(hint)
     }

@@ -52,7 +52,9 @@ pub(super) async fn run(
     if let Some(directory) = &directory {
         files::write(directory, &reproduced)?;
     }
-    print(&output.sheet(&sheet(&reproduced)))?;
+    let shown = sheet(&reproduced);
+    let shown = if options.check { shown.note(Tally::of(&reproduced).to_string()) } else { shown };
+    print(&output.sheet(&shown))?;
     if options.check { verdict(&reproduced) } else { Ok(0) }
 }
 
@@ -72,6 +74,43 @@ fn simulate(options: &ReproduceOptions, silent: bool) -> Result<Vec<Reproduced>,
         reproduced.push(Reproduced { what, real_s: begun.elapsed().as_secs_f64() });
     }
     Ok(reproduced)
+}
+
+/// How many bounds there are of each verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tally {
+    held: usize,
+    missed: usize,
+    not_tested: usize,
+}
+
+impl Tally {
+    fn of(reproduced: &[Reproduced]) -> Tally {
+        let count = |wanted: Verdict| {
+            let bounds = reproduced.iter().flat_map(|one| &one.what.bounds);
+            bounds.filter(|bound| bound.verdict == wanted).count()
+        };
+        Tally {
+            held: count(Verdict::Kept),
+            missed: count(Verdict::Missed),
+            not_tested: count(Verdict::Untested),
+        }
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Tally { held, missed, not_tested } = self;
+        let tested = held + missed;
+        write!(
+            f,
+            "Bounds: {tested} tested, {held} hold, {missed} missed; {not_tested} not tested"
+        )?;
+        if *not_tested > 0 {
+            f.write_str(" (see their VERDICT; --max-nodes leaves larger machines out)")?;
+        }
+        if tested == 0 { f.write_str(": this check shows nothing") } else { Ok(()) }
+    }
 }
 
 /// Success, or the bounds that are missed.
@@ -154,6 +193,9 @@ mod tests {
         assert_eq!(verdict(&reproduced), Ok(0));
         reproduced[0].what.bounds.push(Bound::at_most("slowdown", Some(3.0), 2.0, "%"));
         reproduced[0].what.bounds.push(Bound::at_most("not simulated", None, 2.0, "%"));
+        let tally = Tally::of(&reproduced);
+        assert_eq!((tally.missed, tally.not_tested), (1, 1));
+        assert!(tally.to_string().contains("1 missed; 1 not tested"), "{tally}");
         let failure = verdict(&reproduced).expect_err("it is missed");
         assert_eq!(failure.message, "1 bound is missed");
         assert_eq!(failure.causes, ["table3: slowdown: 3 %, wanted at most 2 %"]);

@@ -7,7 +7,7 @@
 use crate::failure::Failure;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Where the segment is in memory.
@@ -28,7 +28,7 @@ impl DoNothing {
     /// Of the program that the user gives, or of the smallest that there is.
     pub(super) fn new(directory: &Path, given: Option<&Path>) -> Result<DoNothing, Failure> {
         let program = match given {
-            Some(path) => std::fs::read(path).map_err(|error| failure(path, &error))?,
+            Some(path) => given_program(path)?,
             None => smallest().ok_or_else(|| {
                 Failure::new("program", "storm knows no do-nothing program for this processor")
                     .hint("give one that ends at once, as --program /bin/true")
@@ -52,6 +52,20 @@ impl DoNothing {
         let rest = size_bytes.saturating_sub(self.program.len() as u64).max(16);
         io::copy(&mut File::open("/dev/urandom")?.take(rest), &mut file).map(drop)
     }
+}
+
+/// A program of the user's, which has to be one before clusters are started.
+fn given_program(path: &Path) -> Result<Vec<u8>, Failure> {
+    let refused = |why: String| {
+        let message = format!("the program {} cannot be launched", path.display());
+        Failure { causes: vec![why], ..Failure::new("program", message) }
+            .hint("give --program an executable file that ends at once, as /bin/true")
+    };
+    let metadata = std::fs::metadata(path).map_err(|error| refused(error.to_string()))?;
+    if !metadata.is_file() || metadata.permissions().mode() & 0o111 == 0 {
+        return Err(refused("it is not an executable file".to_owned()));
+    }
+    std::fs::read(path).map_err(|error| refused(error.to_string()))
 }
 
 fn failure(path: &Path, error: &io::Error) -> Failure {
@@ -125,7 +139,11 @@ mod tests {
         let made = programs.make(0).expect("made");
         let sizes = [given, &made].map(|path| std::fs::metadata(path).expect("a file").len());
         assert!(sizes[1] > sizes[0], "{sizes:?}");
-        let missing = Path::new("/no/such/program");
-        assert!(DoNothing::new(directory.path(), Some(missing)).is_err());
+        for wrong in ["/no/such/program", "/etc/passwd", "/"] {
+            let failure =
+                DoNothing::new(directory.path(), Some(Path::new(wrong))).expect_err(wrong);
+            assert!(failure.message.contains(wrong), "{failure:?}");
+            assert!(failure.hint.is_some_and(|hint| hint.contains("--program")), "{wrong}");
+        }
     }
 }

@@ -48,7 +48,7 @@ pub(super) async fn sheet(options: &CalibrateOptions, silent: bool) -> Result<Sh
     let measured = measure::all(options, &counts, silent).await?.and(earlier);
     let calibration = calibrate(&measured.launches, &measured.strobes, &surroundings())?;
     if let (Some(file), Some(path)) = (file, &options.output) {
-        end_file(file, path, &calibration.profile.to_toml()?)?;
+        end_file(file, path, &calibration.profile.to_toml())?;
     }
     Ok(shown(options, &measured, &calibration))
 }

@@ -1,0 +1,41 @@
+//! How finely transfers on QsNet are simulated.
+
+use crate::{Broadcast, Delivery, FatTree, PacketLevel};
+use serde::{Deserialize, Serialize};
+
+/// Packet by packet, or summed up. Both give the same times (tests compare them to the
+/// picosecond); only what they cost differs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fidelity {
+    /// The formula: a transfer of any size costs the same.
+    #[default]
+    Aggregated,
+    /// Every packet is walked through every switch. Networks without packets of their
+    /// own, which are trees of messages, are the same either way.
+    Packet,
+}
+
+/// The transfers of one tree.
+#[derive(Clone, Debug)]
+pub(crate) enum Transfers {
+    Aggregated(Broadcast),
+    Packet(PacketLevel),
+}
+
+impl Transfers {
+    pub(crate) fn new(fidelity: Fidelity, tree: FatTree) -> Transfers {
+        match fidelity {
+            Fidelity::Aggregated => Transfers::Aggregated(Broadcast::new(tree)),
+            Fidelity::Packet => Transfers::Packet(PacketLevel::new(tree)),
+        }
+    }
+
+    /// When a transfer that starts at 0 is where.
+    pub(crate) fn delivery(&self, bytes: u64) -> Delivery {
+        match self {
+            Transfers::Aggregated(broadcast) => broadcast.delivery(bytes),
+            Transfers::Packet(packets) => packets.send(bytes),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A parameter of a profile: its key, unit and meaning, the values that it can
+//! have, and what follows where it is left out.
+
+use crate::{InputError, Sourced};
+
+/// What a profile can say under one key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProfileKey {
+    /// Its tables and itself, dots between.
+    pub key: &'static str,
+    /// Unit of the value.
+    pub unit: &'static str,
+    /// What it is, in a phrase.
+    pub meaning: &'static str,
+    /// Which values make sense.
+    pub range: KeyRange,
+    /// What follows where it is left out.
+    pub absent: Absent,
+}
+
+/// The values that make sense under a key, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KeyRange {
+    /// The smallest.
+    pub least: f64,
+    /// The largest.
+    pub most: f64,
+    /// Whether there is nothing between whole numbers.
+    pub whole: bool,
+}
+
+/// What follows where a key is left out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Absent {
+    /// It has to be there.
+    Refused,
+    /// It is taken for this value.
+    Value(f64),
+    /// What is said here.
+    Means(&'static str),
+}
+
+impl KeyRange {
+    /// Any number between.
+    pub const fn between(least: f64, most: f64) -> KeyRange {
+        KeyRange { least, most, whole: false }
+    }
+
+    /// A whole number between.
+    pub const fn whole(least: f64, most: f64) -> KeyRange {
+        KeyRange { least, most, whole: true }
+    }
+
+    fn contains(&self, value: f64) -> bool {
+        // NaN lies in no range.
+        (self.least..=self.most).contains(&value) && (!self.whole || value.fract() == 0.0)
+    }
+}
+
+impl std::fmt::Display for KeyRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let whole = if self.whole { "whole, " } else { "" };
+        write!(f, "{whole}{} to {}", self.least, self.most)
+    }
+}
+
+impl std::fmt::Display for Absent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Absent::Refused => f.write_str("has to be there"),
+            Absent::Value(value) => value.fmt(f),
+            Absent::Means(what) => f.write_str(what),
+        }
+    }
+}
+
+impl ProfileKey {
+    /// The table that it is in, and its name there.
+    pub fn parts(&self) -> (&'static str, &'static str) {
+        self.key.rsplit_once('.').unwrap_or(("", self.key))
+    }
+
+    /// Refuses a value that makes no sense here.
+    ///
+    /// # Errors
+    /// It is out of range, or its confidence interval does not contain it.
+    pub fn check(&self, sourced: &Sourced) -> Result<(), InputError> {
+        let ProfileKey { key, unit, range, .. } = *self;
+        let Sourced { value, low, high, .. } = *sourced;
+        if !range.contains(value) {
+            return Err(InputError::OutsideKey { key, value, unit, range });
+        }
+        let inside = low.is_none_or(|low| low.is_finite() && low <= value)
+            && high.is_none_or(|high| high.is_finite() && value <= high);
+        if inside { Ok(()) } else { Err(InputError::OutsideInterval { key, value }) }
+    }
+}
+
+/// Checks values against what their keys say.
+///
+/// # Errors
+/// The first that makes no sense.
+pub fn check_values(
+    keys: &[ProfileKey],
+    values: &[(&'static str, &Sourced)],
+) -> Result<(), InputError> {
+    values.iter().try_for_each(|(name, value)| {
+        keys.iter().filter(|key| key.key == *name).try_for_each(|key| key.check(value))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: ProfileKey = ProfileKey {
+        key: "host.wake-us",
+        unit: "us",
+        meaning: "waking",
+        range: KeyRange::whole(1.0, 10.0),
+        absent: Absent::Value(2.0),
+    };
+
+    #[test]
+    fn a_range_has_both_its_ends_and_nothing_else() {
+        for sound in [1.0, 2.0, 10.0] {
+            assert_eq!(KEY.check(&Sourced::new(sound, "")), Ok(()));
+        }
+        for wrong in [0.0, -1.0, 1.5, 11.0, 1e300, f64::NAN, f64::INFINITY] {
+            let error = KEY.check(&Sourced::new(wrong, "")).unwrap_err().to_string();
+            assert!(error.starts_with("host.wake-us is "), "{error}");
+            assert!(error.contains("whole, 1 to 10") && error.len() < 100, "{error}");
+        }
+        assert_eq!(KEY.parts(), ("host", "wake-us"));
+    }
+
+    #[test]
+    fn a_confidence_interval_contains_its_value() {
+        let with = |low, high| Sourced { low, high, ..Sourced::new(5.0, "") };
+        assert_eq!(KEY.check(&with(Some(-1.0), Some(6.0))), Ok(()));
+        for wrong in [with(Some(6.0), None), with(None, Some(4.0)), with(Some(f64::NAN), None)] {
+            assert!(matches!(KEY.check(&wrong), Err(InputError::OutsideInterval { .. })));
+        }
+    }
+}

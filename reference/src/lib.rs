@@ -1,0 +1,74 @@
+//! The expected values and golden logs that tests compare with. They lie outside
+//! this repository: `STORM_SHARED` says where, else they are looked for in `shared`
+//! beside it.
+//!
+//! A test without them is skipped, and says so where everyone sees it. Whoever sets
+//! `STORM_SHARED`, as CI does, wants no test skipped: what is missing there is a
+//! failure.
+//!
+//! What it does not do: understand the files.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Says where the files are.
+const VARIABLE: &str = "STORM_SHARED";
+/// Where they are looked for when nobody says.
+const BESIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared");
+
+/// The text of a file, by its path below the directory; `None`, loudly, when it is not
+/// there.
+///
+/// # Panics
+/// When it cannot be read and `STORM_SHARED` says that it is there.
+pub fn read(name: &str) -> Option<String> {
+    let told = std::env::var_os(VARIABLE).filter(|path| !path.is_empty());
+    match look(name, told) {
+        Ok(text) => Some(text),
+        Err(notice) => {
+            // Written past the capture of the test harness, which would hide it. What
+            // cannot be written, nobody could read.
+            let _ = std::io::stderr().write_all(notice.as_bytes());
+            None
+        }
+    }
+}
+
+/// The text of a file; or the notice that the test is skipped.
+fn look(name: &str, told: Option<OsString>) -> Result<String, String> {
+    let insists = told.is_some();
+    let path = told.map_or_else(|| Path::new(BESIDE).to_owned(), PathBuf::from).join(name);
+    std::fs::read_to_string(&path).map_err(|error| {
+        let path = path.display();
+        assert!(
+            !insists,
+            "{path} cannot be read ({error}), and {VARIABLE} says that it is there: \
+             correct it, or unset it to skip the tests that need it"
+        );
+        format!("SKIPPED: no {path} ({error}): set {VARIABLE}\n")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_skipped_with_a_notice() {
+        let notice = look("no/such/file", None).expect_err("it is not there");
+        assert!(notice.starts_with("SKIPPED: ") && notice.contains("no/such/file"), "{notice}");
+    }
+
+    #[test]
+    #[should_panic(expected = "says that it is there")]
+    fn what_should_be_there_and_is_not_is_a_failure() {
+        let _ = look("no/such/file", Some("/no/such/directory".into()));
+    }
+
+    #[test]
+    fn what_is_there_is_read() {
+        let here = Some(env!("CARGO_MANIFEST_DIR").into());
+        assert!(look("Cargo.toml", here).is_ok_and(|text| text.contains("storm-reference")));
+    }
+}

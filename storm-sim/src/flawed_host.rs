@@ -1,0 +1,114 @@
+//! The host of a simulated node, with the [`Defect`] of its machine, if it has one,
+//! between it and the node manager.
+
+use crate::{Defect, Switch};
+use bytes::Bytes;
+use std::io;
+use std::rc::Rc;
+use storm_nm::modelled::{ModelledHost, ModelledSink};
+use storm_nm::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused};
+use storm_primitives::NodeId;
+use storm_primitives::sim::SimRuntime;
+use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
+use storm_rm::{FileSpec, Owner, Rank};
+
+/// See the module.
+pub(crate) struct FlawedHost {
+    pub(crate) node: NodeId,
+    pub(crate) inner: ModelledHost<SimRuntime>,
+    pub(crate) defect: Option<Rc<dyn Defect>>,
+}
+
+impl Host for FlawedHost {
+    type Sink = ModelledSink<SimRuntime>;
+
+    fn info(&self, node: NodeId) -> NodeInfo {
+        self.inner.info(node)
+    }
+
+    fn status(&self) -> NodeStatus {
+        self.inner.status()
+    }
+
+    async fn content(&self, owner: Owner, file: &FileSpec) -> io::Result<Content<Self::Sink>> {
+        self.inner.content(owner, file).await
+    }
+
+    async fn place(&self, owner: Owner, file: &FileSpec) -> Result<(), LaunchRefused> {
+        self.inner.place(owner, file).await
+    }
+
+    async fn prepare(&self, task: &Rc<JobTask>) -> Result<(), LaunchRefused> {
+        self.inner.prepare(task).await
+    }
+
+    fn launch(&self, task: &Rc<JobTask>, stopped: bool) {
+        let times = self.defect.as_ref().map_or(1, |it| it.launches(self.node, task.key()));
+        (0..times).for_each(|_| self.inner.launch(task, stopped));
+    }
+
+    async fn attend(&self) {
+        self.inner.attend().await;
+    }
+
+    fn switch(&self, strobe: Option<&Strobe>, stop: &[JobKey], resume: &[JobKey]) {
+        let Some(defect) = &self.defect else { return self.inner.switch(strobe, stop, resume) };
+        let ordered =
+            Switch { strobe: strobe.copied(), stop: stop.to_vec(), resume: resume.to_vec() };
+        for Switch { strobe, stop, resume } in defect.switches(self.node, ordered) {
+            self.inner.switch(strobe.as_ref(), &stop, &resume);
+        }
+    }
+
+    fn signal(&self, job: JobKey, signal: i32) {
+        self.inner.signal(job, signal);
+    }
+
+    fn destroy(&self, job: JobKey) {
+        self.inner.destroy(job);
+    }
+
+    fn end(&self, job: JobKey) {
+        self.inner.end(job);
+    }
+
+    fn forget(&self, job: JobKey) {
+        if self.defect.as_ref().is_none_or(|defect| defect.forgets(self.node, job)) {
+            self.inner.forget(job);
+        }
+    }
+
+    async fn read_output(
+        &self,
+        job: JobKey,
+        rank: Rank,
+        stream: Stream,
+        limit: usize,
+    ) -> Option<Bytes> {
+        self.inner.read_output(job, rank, stream, limit).await
+    }
+
+    async fn write_input(&self, job: JobKey, rank: Rank, data: Bytes) {
+        self.inner.write_input(job, rank, data).await;
+    }
+
+    fn close_input(&self, job: JobKey, rank: Rank) {
+        self.inner.close_input(job, rank);
+    }
+
+    fn pmi_reply(&self, job: JobKey, rank: Rank, line: &str) {
+        self.inner.pmi_reply(job, rank, line);
+    }
+
+    fn close_pmi(&self, job: JobKey, rank: Rank) {
+        self.inner.close_pmi(job, rank);
+    }
+
+    async fn next_event(&self) -> HostEvent {
+        self.inner.next_event().await
+    }
+
+    async fn leave(&self) {
+        self.inner.leave().await;
+    }
+}

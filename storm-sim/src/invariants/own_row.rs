@@ -1,0 +1,215 @@
+//! A rank runs only while its row is its node's, and then it runs: a strobe stops
+//! every run of another row and resumes those of the new one (paper, Algorithm 5,
+//! SCHEDULE-PROCESS), before the node does anything else.
+//!
+//! A node's row is that of the last strobe it obeyed; before the first one of its
+//! life, that of the first run that it started unstopped. A run that is being ended
+//! by a signal may run in any row, so that it can act on it.
+
+use super::{Broken, Invariant, broken};
+use crate::Fact;
+use std::collections::BTreeMap;
+use storm_mm::job::JobEventKind;
+use storm_nm::JobKey;
+use storm_nm::modelled::HostAct;
+use storm_primitives::NodeId;
+use storm_rm::{JobIncarnation, Row};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct OwnRow {
+    rows: BTreeMap<JobIncarnation, Row>,
+    nodes: BTreeMap<NodeId, Node>,
+    /// The node that is switching: what it does next may be a part of that.
+    switching: Option<NodeId>,
+}
+
+/// What runs on one node.
+#[derive(Debug, Default)]
+struct Node {
+    row: Option<Row>,
+    runs: BTreeMap<JobKey, Run>,
+}
+
+#[derive(Debug)]
+struct Run {
+    row: Row,
+    stopped: bool,
+    /// Ranks that have not ended.
+    left: u32,
+    signalled: bool,
+}
+
+impl Node {
+    fn launched(&mut self, job: JobKey, row: Row, stopped: bool, ranks: u32) {
+        if !stopped {
+            self.row.get_or_insert(row);
+        }
+        self.runs.insert(job, Run { row, stopped, left: ranks, signalled: false });
+    }
+
+    /// What is wrong once a switch is over.
+    fn check(&self, node: NodeId) -> Result<(), Broken> {
+        let Some(row) = self.row else { return Ok(()) };
+        let live = self.runs.iter().filter(|(_, run)| run.left > 0 && !run.signalled);
+        for (job, run) in live {
+            let (own, now) = (run.row.0, row.0);
+            match (run.stopped, run.row == row) {
+                (true, false) | (false, true) => {}
+                (false, false) => {
+                    return broken(format!("{job} of row {own} runs on {node} in row {now}"));
+                }
+                (true, true) => {
+                    return broken(format!("{job} is stopped on {node} in its own row {own}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl OwnRow {
+    fn act(&mut self, id: NodeId, act: &HostAct) -> Result<(), Broken> {
+        let node = self.nodes.entry(id).or_default();
+        match act {
+            HostAct::Strobe(strobe) => {
+                node.row = Some(strobe.row);
+                self.switching = Some(id);
+            }
+            HostAct::Stop(job) | HostAct::Resume(job) => {
+                if let Some(run) = node.runs.get_mut(job) {
+                    run.stopped = matches!(act, HostAct::Stop(_));
+                }
+                self.switching = Some(id);
+            }
+            HostAct::Launch { job, ranks, stopped } => {
+                // A run that was never placed is another invariant's.
+                let Some(row) = self.rows.get(&job.incarnation) else { return Ok(()) };
+                node.launched(*job, *row, *stopped, *ranks);
+                return node.check(id);
+            }
+            HostAct::Exit { job, .. } => {
+                if let Some(run) = node.runs.get_mut(job) {
+                    run.left = run.left.saturating_sub(1);
+                }
+            }
+            HostAct::Signal { job, .. } => {
+                if let Some(run) = node.runs.get_mut(job) {
+                    run.signalled = true;
+                }
+            }
+            HostAct::End(job) | HostAct::Forget(job) => {
+                node.runs.remove(job);
+            }
+            HostAct::Left => {
+                self.nodes.remove(&id);
+            }
+            HostAct::Refuse(_)
+            | HostAct::Destroy(_)
+            | HostAct::Place(_)
+            | HostAct::ClosePmi { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Everything but a stop or a resume of the same node ends its switch.
+    fn end_switch(&mut self, fact: &Fact<'_>) -> Result<(), Broken> {
+        let Some(node) = self.switching else { return Ok(()) };
+        if let Fact::Host(other, HostAct::Stop(_) | HostAct::Resume(_)) = fact
+            && *other == node
+        {
+            return Ok(());
+        }
+        self.switching = None;
+        self.nodes.get(&node).map_or(Ok(()), |switched| switched.check(node))
+    }
+}
+
+impl Invariant for OwnRow {
+    fn name(&self) -> &'static str {
+        "a rank runs in its own row only"
+    }
+
+    fn note(&mut self, fact: &Fact<'_>) -> Result<(), Broken> {
+        self.end_switch(fact)?;
+        match fact {
+            Fact::Journal(_, JobEventKind::Placed { incarnation, row, .. }) => {
+                self.rows.insert(*incarnation, *row);
+            }
+            Fact::Host(node, act) => return self.act(*node, act),
+            Fact::NodeDown(node) | Fact::NodeUp(node) => {
+                self.nodes.remove(node);
+            }
+            Fact::Journal(..)
+            | Fact::Acknowledged(_)
+            | Fact::Terminated(_)
+            | Fact::Compared(_)
+            | Fact::Inflicted(..)
+            | Fact::ManagerDown
+            | Fact::ManagerUp
+            | Fact::Over => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{key, placed, strobe};
+    use super::*;
+    use storm_rm::{JobId, Rank};
+
+    const NODE: NodeId = NodeId(1);
+
+    /// Two runs of two rows, the first of which runs.
+    fn sharing() -> OwnRow {
+        let mut invariant = OwnRow::default();
+        for (job, row) in [(1, 0), (2, 1)] {
+            let placed = placed(job as u32, row, &[1]);
+            invariant.note(&Fact::Journal(JobId(job), &placed)).unwrap();
+            let launch = HostAct::Launch { job: key(job, job as u32), ranks: 1, stopped: row != 0 };
+            invariant.note(&Fact::Host(NODE, &launch)).unwrap();
+        }
+        invariant
+    }
+
+    /// What comes of some acts, and of whatever happens next.
+    fn after(acts: &[HostAct]) -> Result<(), Broken> {
+        let mut invariant = sharing();
+        acts.iter().try_for_each(|act| invariant.note(&Fact::Host(NODE, act)))?;
+        invariant.note(&Fact::ManagerUp)
+    }
+
+    #[test]
+    fn a_strobe_that_switches_is_right() {
+        let (stop, resume) = (HostAct::Stop(key(1, 1)), HostAct::Resume(key(2, 2)));
+        after(&[strobe(1, 1), stop, resume]).unwrap();
+        after(&[strobe(1, 0)]).unwrap();
+    }
+
+    #[test]
+    fn an_old_row_that_runs_on_is_found() {
+        let found = after(&[strobe(1, 1), HostAct::Resume(key(2, 2))]).unwrap_err();
+        assert_eq!(found.0, "1.1 of row 0 runs on n1 in row 1");
+    }
+
+    #[test]
+    fn a_new_row_that_stays_stopped_is_found() {
+        let found = after(&[strobe(1, 1), HostAct::Stop(key(1, 1))]).unwrap_err();
+        assert_eq!(found.0, "2.2 is stopped on n1 in its own row 1");
+    }
+
+    #[test]
+    fn a_switch_that_nobody_ordered_is_found() {
+        let (stop, resume) = (HostAct::Stop(key(1, 1)), HostAct::Resume(key(2, 2)));
+        assert!(after(&[stop, resume]).is_err());
+    }
+
+    #[test]
+    fn what_has_ended_or_is_being_ended_runs_where_it_likes() {
+        let exit = HostAct::Exit { job: key(1, 1), rank: Rank(0) };
+        after(&[exit, strobe(1, 1), HostAct::Resume(key(2, 2))]).unwrap();
+        let signal = HostAct::Signal { job: key(2, 2), signal: 15 };
+        after(&[signal, HostAct::Resume(key(2, 2))]).unwrap();
+    }
+}
