@@ -35,10 +35,13 @@ pub(crate) enum Way {
     ToNode,
 }
 
+/// What has passed, in pieces.
+type Seen = Rc<RefCell<Vec<(Way, Vec<u8>)>>>;
+
 /// See the top. It works until the test is over.
 pub(crate) struct Relay {
     addr: SocketAddr,
-    seen: Rc<RefCell<Vec<(Way, Vec<u8>)>>>,
+    seen: Seen,
     tampering: Rc<Cell<(Way, Tampering)>>,
 }
 
@@ -88,7 +91,7 @@ async fn pass(
     way: Way,
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    seen: Rc<RefCell<Vec<(Way, Vec<u8>)>>>,
+    seen: Seen,
     tampering: Rc<Cell<(Way, Tampering)>>,
 ) {
     let mut block = vec![0; BLOCK_BYTES];
