@@ -207,6 +207,12 @@ fn listen_for_clients(settings: &Settings) -> io::Result<UnixListener> {
 }
 
 fn announce(settings: &Settings, root: &Root, ready: Option<OwnedFd>) {
+    if settings.trust.is_none() {
+        tracing::warn!(
+            "no cluster key: every user of this host can pose as a node; `storm key new`, and \
+             key-file in [security]"
+        );
+    }
     tracing::info!(
         cluster = %settings.cluster,
         nodes = settings.plan.nodes.len(),
