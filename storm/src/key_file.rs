@@ -10,6 +10,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use storm_backend_tcp::{ClusterKey, NotAKey};
 use thiserror::Error;
+use zeroize::Zeroizing;
 
 /// Longest file that is read: a key with some lines of comment.
 const MAX_FILE_BYTES: u64 = 64 << 10;
@@ -75,7 +76,9 @@ fn read_checked(path: &Path) -> Result<ClusterKey, KeyFileProblem> {
     if owner != us && owner != 0 {
         return Err(KeyFileProblem::Owner { owner, us });
     }
-    let mut text = String::new();
+    // Cleared when it is dropped, and of a size that leaves no copy behind.
+    let room = found.len().min(MAX_FILE_BYTES) as usize + 1;
+    let mut text = Zeroizing::new(String::with_capacity(room));
     let mut bounded = file.take(MAX_FILE_BYTES + 1);
     bounded.read_to_string(&mut text).map_err(KeyFileProblem::Read)?;
     if text.len() as u64 > MAX_FILE_BYTES {
