@@ -1,19 +1,86 @@
 //! A real cluster of five hosts, each a network namespace of this machine, runs the
-//! main job, and every rank is where it should be. Where the hosts cannot be made, the
-//! test says so.
+//! main job, every rank is where it should be, and nothing of a program can be read on
+//! the wire. Where the hosts cannot be made, the test says so.
 
 mod scratch;
 
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, setsockopt, socket, sockopt,
+};
 use scratch::hosts::Hosts;
 use scratch::{Scratch, sweep3d, told};
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 const NODES: usize = 4;
+
+/// All frames that pass the bridge.
+struct Wire {
+    socket: OwnedFd,
+}
+
+impl Wire {
+    /// Room for what a test sends, so that nothing has to be read meanwhile.
+    const ROOM_BYTES: usize = 256 << 20;
+
+    fn tap() -> Wire {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let all = SockProtocol::EthAll;
+        let socket = socket(AddressFamily::Packet, SockType::Raw, flags, all).expect("root may");
+        setsockopt(&socket, sockopt::RcvBufForce, &Wire::ROOM_BYTES).expect("root may");
+        Wire { socket }
+    }
+
+    /// What has passed since the last look.
+    fn seen(&self) -> Vec<Vec<u8>> {
+        let mut block = vec![0; 128 << 10];
+        let mut frames = Vec::new();
+        while let Ok(len) = recv(self.socket.as_raw_fd(), &mut block, MsgFlags::empty()) {
+            frames.push(block[..len].to_vec());
+        }
+        frames
+    }
+}
+
+/// A program that consists of little but this text.
+fn marked_program(scratch: &Scratch, marker: &str) -> PathBuf {
+    let path = scratch.work().join("marked");
+    fs::write(
+        &path,
+        format!("#!/bin/sh\necho ran\nexit 0\n{}", format!("# {marker}\n").repeat(9000)),
+    )
+    .expect("written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("ours");
+    path
+}
+
+/// A program is sent to all nodes, and nothing of it is seen on the way.
+fn nothing_is_shown(scratch: &Scratch, wire: &Wire, at: &str) {
+    let marker = format!("the marker of process {}", std::process::id());
+    let program = marked_program(scratch, &marker);
+    let len = fs::metadata(&program).expect("written").len() as usize;
+    wire.seen();
+    let said = scratch.prints(&format!("run {at} -n {NODES} -N {NODES} {}", program.display()));
+    assert_eq!(said, "ran\n".repeat(NODES));
+    let frames = wire.seen();
+    let from_mm = [10, 77, 0, 1];
+    // Source addresses of IPv4 behind the head of an Ethernet frame.
+    let ours = frames.iter().filter(|frame| frame.get(26..30) == Some(&from_mm));
+    let sent: usize = ours.map(Vec::len).sum();
+    assert!(sent > len, "{sent} bytes of the manager were seen, the program has {len}");
+    let shows =
+        |frame: &&Vec<u8>| frame.windows(marker.len()).any(|text| text == marker.as_bytes());
+    assert_eq!(frames.iter().filter(shows).count(), 0, "of {} frames", frames.len());
+}
 
 #[test]
 fn five_hosts_run_the_main_job() {
     let scratch = Scratch::make();
     let Some(hosts) = Hosts::cluster(&scratch, NODES, 2) else { return };
     let at = hosts.at();
+    nothing_is_shown(&scratch, &Wire::tap(), &at);
     let sweep = sweep3d();
     let done = scratch.does(&format!("run {at} -n 8 {} --verify", sweep.display()));
     assert!(done.status.success(), "{}", told(&done));

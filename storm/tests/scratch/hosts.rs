@@ -4,17 +4,18 @@
 //!
 //! The namespaces are removed with the value.
 
+use super::daemons::Daemons;
 use super::{STORM, Scratch};
 use std::fs;
 use std::io::Write;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Hosts on one bridge; the first, with the Machine Manager, is 10.77.0.1.
 pub(crate) struct Hosts {
     id: String,
     hosts: usize,
-    daemons: Vec<Child>,
+    daemons: Daemons,
     socket: String,
 }
 
@@ -30,14 +31,17 @@ impl Hosts {
         let work = scratch.work().display().to_string();
         let config = format!(
             "listen = \"10.77.0.1:7117\"\nsocket = \"{}\"\nstate-dir = \"{work}/state\"\n\
+             security = {{ key-file = \"{work}/cluster.key\" }}\n\
              [[nodes]]\nnames = \"n[1-{nodes}]\"\npes = {pes}\n",
             hosts.socket
         );
         fs::write(scratch.work().join("storm.toml"), config).expect("written");
+        scratch.prints("key new cluster.key");
         hosts.start(scratch, 0, &format!("mm --config {work}/storm.toml"));
         for node in 1..=nodes {
             let daemon = format!("nm --mm 10.77.0.1:7117 --name n{node} --pes {pes}");
-            hosts.start(scratch, node, &format!("{daemon} --work-dir {work}/n{node}"));
+            let files = format!("--work-dir {work}/n{node} --key {work}/cluster.key");
+            hosts.start(scratch, node, &format!("{daemon} {files}"));
         }
         hosts.await_idle(scratch, nodes);
         Some(hosts)
@@ -61,7 +65,7 @@ impl Hosts {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let id = format!("{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         let socket = scratch.work().join("mm.sock").display().to_string();
-        let hosts = Hosts { id, hosts: count, daemons: Vec::new(), socket };
+        let hosts = Hosts { id, hosts: count, daemons: Daemons::default(), socket };
         let bridge = hosts.bridge();
         ip(&format!("link add {bridge} type bridge"));
         ip(&format!("link set {bridge} up"));
@@ -89,27 +93,16 @@ impl Hosts {
         format!("storm-{}-{host}", self.id)
     }
 
-    /// Starts a daemon on a host; its log goes to a file.
+    /// Starts a daemon on a host. `ip netns exec` becomes the daemon.
     fn start(&mut self, scratch: &Scratch, host: usize, words: &str) {
-        let log = fs::File::create(scratch.work().join(format!("{host}.log"))).expect("a log");
-        let daemon = scratch
-            .command("ip")
-            .args(["netns", "exec", &self.name(host), STORM])
-            .args(words.split_whitespace())
-            .stderr(log)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("ip starts");
-        self.daemons.push(daemon);
+        let mut command = scratch.command("ip");
+        command.args(["netns", "exec", &self.name(host), STORM]).args(words.split_whitespace());
+        self.daemons.start(scratch, &host.to_string(), command);
     }
 
     fn await_idle(&mut self, scratch: &Scratch, nodes: usize) {
-        while !std::path::Path::new(&self.socket).exists() {
-            let alive = self.daemons[0].try_wait().expect("our child").is_none();
-            let log = scratch.work().join("0.log");
-            assert!(alive, "{}", fs::read_to_string(log).unwrap_or_default());
-            std::thread::yield_now();
-        }
+        let socket = std::path::Path::new(&self.socket);
+        self.daemons.wait_for(scratch, || socket.exists().then_some(()));
         scratch.wait_for(&format!("nodes {}", self.at()), |listed| {
             let idle = listed.to_string().matches("IDLE").count();
             (idle == nodes).then_some(())
@@ -119,12 +112,8 @@ impl Hosts {
 
 impl Drop for Hosts {
     fn drop(&mut self) {
-        // `ip netns exec` becomes the daemon, so these are the daemons' own numbers.
-        for daemon in &mut self.daemons {
-            let pid = nix::unistd::Pid::from_raw(daemon.id() as i32);
-            let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
-            let _ = daemon.wait();
-        }
+        // The daemons first: they hold the namespaces.
+        drop(std::mem::take(&mut self.daemons));
         for host in 0..self.hosts {
             quietly(&format!("netns del {}", self.name(host)));
         }
