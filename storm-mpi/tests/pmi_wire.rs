@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use storm_mpi::Rank;
-use storm_mpi::pmi::node_server::{NodeServer, NodeServerConfig, Output, RequestError};
+use storm_mpi::pmi::node_server::{
+    MAX_KEPT_BYTES, MAX_PUTS_PER_RANK, NodeServer, NodeServerConfig, Output, RequestError,
+};
 use storm_mpi::pmi::wire::{MAX_LINE_BYTES, Request, Response, WireError};
 
 fn server(local_ranks: &[u32]) -> NodeServer {
@@ -111,35 +113,79 @@ fn abort_has_no_answer_and_works_inside_a_barrier() {
 
 #[test]
 fn violations_are_typed() {
-    let mut server = server(&[0]);
-    let violation =
+    let refused =
         |server: &mut NodeServer, rank, line: &str| match &server.request(Rank(rank), line)[..] {
             [Output::Violation { error, .. }] => error.clone(),
             other => panic!("{other:?}"),
         };
+    let violation = |rank, line: &str| refused(&mut server(&[0]), rank, line);
+    assert_eq!(violation(9, "cmd=get_maxes"), RequestError::NotLocal { rank: Rank(9) });
     assert_eq!(
-        violation(&mut server, 9, "cmd=get_maxes"),
-        RequestError::NotLocal { rank: Rank(9) }
-    );
-    assert_eq!(
-        violation(&mut server, 0, "cmd=get kvsname=KVS"),
+        violation(0, "cmd=get kvsname=KVS"),
         WireError::MissingField { command: "get", field: "key" }.into()
     );
-    assert_eq!(violation(&mut server, 0, "hello"), WireError::MissingCommand.into());
+    assert_eq!(violation(0, "hello"), WireError::MissingCommand.into());
     let long = format!("cmd=put kvsname=KVS key={} value=1", "k".repeat(65));
     assert_eq!(
-        violation(&mut server, 0, &long),
+        violation(0, &long),
         WireError::FieldTooLong { field: "key", limit_bytes: 64 }.into()
     );
     assert_eq!(
-        violation(&mut server, 0, &"x".repeat(MAX_LINE_BYTES + 1)),
+        violation(0, &"x".repeat(MAX_LINE_BYTES + 1)),
         WireError::LineTooLong { bytes: MAX_LINE_BYTES + 1 }.into()
     );
+    let mut server = server(&[0]);
     server.request(Rank(0), "cmd=finalize");
     assert_eq!(
-        violation(&mut server, 0, "cmd=get_maxes"),
+        refused(&mut server, 0, "cmd=get_maxes"),
         RequestError::AfterFinalize { rank: Rank(0) }
     );
+}
+
+#[test]
+fn a_rank_that_broke_the_protocol_is_gone_and_not_served_again() {
+    let mut server = server(&[0, 1]);
+    assert_eq!(server.gone(), None);
+    server.request(Rank(0), "cmd=barrier_in");
+    server.request(Rank(1), "garbage");
+    assert_eq!((server.gone(), server.waiting()), (Some(Rank(1)), Some(Rank(0))));
+    let again = server.request(Rank(1), "cmd=barrier_in");
+    let error = RequestError::Gone { rank: Rank(1) };
+    assert_eq!(again, [Output::Violation { rank: Rank(1), error }]);
+}
+
+#[test]
+fn a_rank_that_ends_is_gone_unless_it_has_finalized_or_nobody_speaks_pmi() {
+    let mut silent = server(&[0, 1]);
+    silent.rank_ended(Rank(0));
+    assert_eq!(silent.gone(), None, "no program of this job knows of barriers");
+    let mut speaking = server(&[0, 1]);
+    speaking.request(Rank(0), "cmd=finalize");
+    speaking.rank_ended(Rank(0));
+    assert_eq!(speaking.gone(), None);
+    speaking.rank_ended(Rank(1));
+    assert_eq!(speaking.gone(), Some(Rank(1)));
+}
+
+#[test]
+fn a_key_value_space_has_an_end() {
+    let mut server = server(&[0]);
+    let value = "v".repeat(1000);
+    let mut refused = None;
+    for round in 0..100 {
+        for key in 0..MAX_PUTS_PER_RANK {
+            let put = format!("cmd=put kvsname=KVS key={round}-{key} value={value}");
+            let answer = &replies(server.request(Rank(0), &put))[0].1;
+            if !answer.starts_with("cmd=put_result rc=0") {
+                refused.get_or_insert((round * MAX_PUTS_PER_RANK + key, answer.clone()));
+            }
+        }
+        server.request(Rank(0), "cmd=barrier_in");
+        server.fence_done(Vec::new());
+    }
+    let (puts, answer) = refused.expect("it is not endless");
+    assert_eq!(answer, "cmd=put_result rc=-1 msg=key_value_space_full");
+    assert!(puts * value.len() <= MAX_KEPT_BYTES && puts * 1100 > MAX_KEPT_BYTES, "{puts} puts");
 }
 
 fn request() -> impl Strategy<Value = Request> {

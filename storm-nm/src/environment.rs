@@ -2,6 +2,7 @@
 
 use crate::JobTask;
 use std::ffi::{OsStr, OsString};
+use std::net::IpAddr;
 use storm_primitives::NodeId;
 use storm_rm::Rank;
 
@@ -16,29 +17,59 @@ pub struct NodeNames {
     pub address: String,
 }
 
-/// The variables of one rank, to be added to those of the job. A later entry
-/// wins over the submitter's variable of that name.
+/// What makes an MPI library give its core away while it waits, where it has such a
+/// switch: Open MPI, Intel MPI, MPICH from release 4.2 on.
+const YIELD_SWITCHES: [(&str, &str); 3] = [
+    ("OMPI_MCA_mpi_yield_when_idle", "1"),
+    ("I_MPI_WAIT_MODE", "1"),
+    ("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1"),
+];
+
+/// The variables of one rank, to be added to those of the job. An entry wins over the
+/// submitter's variable of that name; libraries are told to yield when the ranks on
+/// the host exceed its `cores`, unless the submitter said otherwise.
 pub fn rank_environment(
     task: &JobTask,
     rank: Rank,
     names: &NodeNames,
     job_directory: &OsStr,
+    cores: usize,
 ) -> Vec<(OsString, OsString)> {
     let launch = &task.launch;
     let number = |value: u64| OsString::from(value.to_string());
     let size = u64::from(launch.spec.procs);
     let rank_number = u64::from(rank.0);
+    let local_rank = u64::from(rank.0.saturating_sub(task.first.0));
     let variables = [
         ("STORM_JOB_ID", number(launch.job.0)),
         ("STORM_RANK", number(rank_number)),
         ("STORM_SIZE", number(size)),
-        ("STORM_LOCAL_RANK", number(u64::from(rank.0.saturating_sub(task.first.0)))),
+        ("STORM_LOCAL_RANK", number(local_rank)),
+        ("STORM_LOCAL_SIZE", number(u64::from(task.count))),
         ("STORM_NODE_ID", number(u64::from(names.node.0))),
         ("STORM_NODELIST", OsString::from(&launch.node_list)),
         ("STORM_NODE_ADDR", OsString::from(&names.address)),
         ("STORM_JOB_DIR", job_directory.to_owned()),
         ("PMI_RANK", number(rank_number)),
         ("PMI_SIZE", number(size)),
+        // As Hydra names them, which is where MPICH and Intel MPI look.
+        ("MPI_LOCALRANKID", number(local_rank)),
+        ("MPI_LOCALNRANKS", number(u64::from(task.count))),
     ];
-    variables.into_iter().map(|(name, value)| (OsString::from(name), value)).collect()
+    let yields = YIELD_SWITCHES.into_iter().filter(|(name, _)| {
+        ranks_on_host(task, names) as usize > cores
+            && !launch.spec.env.iter().any(|(known, _)| known.as_os_str() == *name)
+    });
+    let yields = yields.map(|(name, value)| (name, OsString::from(value)));
+    let all = variables.into_iter().chain(yields);
+    all.map(|(name, value)| (OsString::from(name), value)).collect()
+}
+
+/// Ranks of the job that share the cores of this host. Nodes that are reached by
+/// loopback are all on it.
+fn ranks_on_host(task: &JobTask, names: &NodeNames) -> u32 {
+    match names.address.parse::<IpAddr>() {
+        Ok(address) if address.is_loopback() => task.spec().procs,
+        Ok(_) | Err(_) => task.count,
+    }
 }

@@ -89,6 +89,7 @@ fn launch(job: u64, incarnation: u32, rows: u64, active: u32) -> LaunchJob {
         output: OutputSpec::Client,
         input: InputSpec::None,
         requeue: false,
+        bind: storm_rm::Binding::None,
     };
     LaunchJob {
         job: JobId(job),

@@ -365,3 +365,43 @@ fn keys_too_large_for_a_report_end_the_whole_job_with_that_reason() {
     };
     scenario(15, 2, model, body);
 }
+
+#[test]
+fn a_rank_that_leaves_ends_those_who_wait_for_it_in_a_barrier() {
+    let model = programs(|context| match context.rank {
+        Rank(1) => Script::of(Vec::new()),
+        _ => Script::of(vec![Step::Fence]),
+    });
+    let body = |world: Rc<World>| async move {
+        world.launch(world.job(1, RowSet::ALL)).await;
+        let failed = |_, report: &Report| match report {
+            Report::JobFailed { reason, .. } => Some(reason.clone()),
+            _ => None,
+        };
+        let reason = world.until(failed).await;
+        let expected = "n1 (host1) cannot go on with it: rank 1 is gone and rank 0 waits for it \
+                        in a PMI barrier";
+        assert_eq!(reason, expected);
+        let ends = world.exits_of(1).await;
+        assert_eq!(ends.len(), 2, "nobody waits for ever");
+    };
+    scenario(16, 1, model, body);
+}
+
+#[test]
+fn a_rank_that_leaves_is_told_for_those_who_wait_on_other_nodes() {
+    let model = programs(|context| match context.rank {
+        Rank(2) => Script::of(vec![Step::Put { key: "k".to_owned(), value: "v".to_owned() }]),
+        Rank(3) => Script::compute(ms(60_000)),
+        _ => Script::of(vec![Step::Fence]),
+    });
+    let body = |world: Rc<World>| async move {
+        world.launch(world.job(1, RowSet::ALL)).await;
+        let left = |node, report: &Report| match report {
+            Report::RankLeft { rank, .. } => Some((node, *rank)),
+            _ => None,
+        };
+        assert_eq!(world.until(left).await, (NodeId(2), Rank(2)));
+    };
+    scenario(17, 2, model, body);
+}

@@ -69,6 +69,11 @@ impl RowSet {
     pub fn contains(self, row: Row) -> bool {
         self.0 & RowSet::single(row).0 != 0
     }
+
+    /// Whether jobs of these rows and of those ever run at the same time.
+    pub fn meets(self, other: RowSet) -> bool {
+        self.0 & other.0 != 0
+    }
 }
 
 /// One of the few chunk queues through which files travel.

@@ -45,6 +45,19 @@ pub struct JobSpec {
     pub input: InputSpec,
     /// Put the job back in the queue, instead of ending it, when its node dies.
     pub requeue: bool,
+    /// Where on its node each rank may run.
+    pub bind: Binding,
+}
+
+/// Where on its node each rank may run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Binding {
+    /// Where the kernel likes.
+    #[default]
+    None,
+    /// On one core, another one for each rank as long as there are some.
+    Core,
 }
 
 /// The submitter.

@@ -38,7 +38,7 @@ pub use ids::{
     RowSet,
 };
 pub use job_spec::{
-    Destination, FileSpec, InputSpec, JobSpec, OutputSpec, Owner, Program, ResourceLimit,
+    Binding, Destination, FileSpec, InputSpec, JobSpec, OutputSpec, Owner, Program, ResourceLimit,
 };
 pub use os_bytes::OsBytes;
 pub use rank_map::{RankMap, RankRun, RankRunError};

@@ -279,6 +279,16 @@ pub enum Report {
     /// The processes of all jobs on the node are dead, with what kept them: the node
     /// is about to leave, and reports no end of any of them.
     ProcessesLost,
+    /// A rank of a node that speaks PMI ended without having finalized: no barrier of
+    /// the job can open any more. Said once per node.
+    RankLeft {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
+        /// The rank.
+        rank: Rank,
+    },
     /// From a node that was cut off or lost its Machine Manager, and has kept its jobs:
     /// what it holds, before [`Report::Joined`]. In pieces; an empty one where it
     /// holds nothing. A node that says none of it has begun anew.

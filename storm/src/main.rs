@@ -13,6 +13,7 @@ mod daemon;
 mod duration;
 mod failure;
 mod job_request;
+mod key_file;
 mod local_cluster;
 mod output;
 mod size;

@@ -2,10 +2,11 @@
 //! of its own.
 //!
 //! ```text
-//! cargo run --release -p storm-backend-tcp --example latency -- [NODES] [FANOUT] [CHUNK_KIB]
+//! cargo run --release -p storm-backend-tcp --example latency -- [NODES] [FANOUT] [CHUNK_KIB] [SESSIONS]
 //! ```
 //!
-//! Prints the median and the 99th percentile of a small XFER-AND-SIGNAL to 1, 8
+//! SESSIONS is `none`, `open` (authenticated, as on loopback) or `sealed` (encrypted
+//! as well, as between hosts). Prints the median and the 99th percentile of a small XFER-AND-SIGNAL to 1, 8
 //! and all nodes, of a COMPARE-AND-WRITE without and with a write, and the time
 //! of 12 MB in chunks of 512 KiB, four of them on their way at a time.
 
@@ -16,7 +17,9 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::process::{Child, Stdio};
 use std::time::Duration;
-use storm_backend_tcp::{NameTable, Node, NodeConfig, Root, RootConfig, TcpPrimitives};
+use storm_backend_tcp::{
+    ClusterKey, NameTable, Node, NodeConfig, Root, RootConfig, TcpPrimitives, Trust,
+};
 use storm_primitives::{
     CompareAndWrite, EventId, Layout, NodeSet, Primitives, Region, Relation, Runtime, Var, Xfer,
 };
@@ -33,6 +36,11 @@ const CHUNKS_IN_FLIGHT: usize = 4;
 const FILE_ROUNDS: u32 = 7;
 /// Where the root is, in the environment of a node's process.
 const ROOT_VARIABLE: &str = "STORM_TCP_LATENCY_ROOT";
+
+/// The key, in the environment of a node's process.
+const KEY_VARIABLE: &str = "STORM_TCP_LATENCY_KEY";
+/// Whether to encrypt: there too.
+const SEALED_VARIABLE: &str = "STORM_TCP_LATENCY_SEALED";
 
 struct Plan {
     layout: Layout,
@@ -59,7 +67,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let nodes = args.next().map_or(Ok(64), |text| text.parse())?;
                 let fanout = args.next().map(|text| text.parse()).transpose()?;
                 let chunk_kib = args.next().map(|text| text.parse()).transpose()?;
-                measure(nodes, fanout, chunk_kib).await
+                let sessions = args.next().unwrap_or_else(|| "none".to_owned());
+                measure(nodes, fanout, chunk_kib, &sessions).await
             }
         }
     };
@@ -68,25 +77,38 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 async fn node(root: SocketAddr) -> Result<(), Box<dyn Error>> {
     let name = format!("pid{}", std::process::id());
-    let handle = Node::join(NodeConfig::new(root, name, loopback(), plan().layout)).await?;
+    let mut config = NodeConfig::new(root, name, loopback(), plan().layout);
+    if let Ok(key) = std::env::var(KEY_VARIABLE) {
+        config.trust = Some(trust(key.parse()?, std::env::var_os(SEALED_VARIABLE).is_some()));
+    }
+    let handle = Node::join(config).await?;
     handle.closed().await;
     Ok(())
+}
+
+fn trust(key: ClusterKey, sealed: bool) -> Trust {
+    let trust = Trust::new(key);
+    if sealed { trust.encrypt_loopback() } else { trust }
 }
 
 async fn measure(
     nodes: u32,
     fanout: Option<u32>,
     chunk_kib: Option<u32>,
+    sessions: &str,
 ) -> Result<(), Box<dyn Error>> {
     let plan = plan();
     let mut config = RootConfig::new(loopback(), plan.layout.clone(), NameTable::open(nodes));
     config.fanout = fanout.unwrap_or(config.fanout);
     config.chunk_bytes = chunk_kib.map_or(config.chunk_bytes, |kib| kib << 10);
-    println!("{nodes} nodes, fan-out {}", config.fanout);
+    println!("{nodes} nodes, fan-out {}, sessions: {sessions}", config.fanout);
+    let sealed = sessions == "sealed";
+    let key = (sessions != "none").then(ClusterKey::generate).transpose()?;
+    config.trust = key.clone().map(|key| trust(key, sealed));
     let root = Root::bind(config)?;
     let mm = root.handle();
     let start = mm.runtime().now();
-    let processes = (0..nodes).map(|_| spawn(root.local_addr()));
+    let processes = (0..nodes).map(|_| spawn(root.local_addr(), key.as_ref(), sealed));
     let processes = Processes(processes.collect::<Result<_, _>>()?);
     while mm.membership().alive().len() <= nodes as usize {
         mm.membership().changed(mm.membership().epoch()).await;
@@ -187,8 +209,14 @@ impl Drop for Processes {
     }
 }
 
-fn spawn(root: SocketAddr) -> std::io::Result<Child> {
+fn spawn(root: SocketAddr, key: Option<&ClusterKey>, sealed: bool) -> std::io::Result<Child> {
     let mut command = std::process::Command::new(std::env::current_exe()?);
+    if let Some(key) = key {
+        command.env(KEY_VARIABLE, &*key.to_text());
+    }
+    if sealed {
+        command.env(SEALED_VARIABLE, "1");
+    }
     command.env(ROOT_VARIABLE, root.to_string()).stdin(Stdio::null()).spawn()
 }
 

@@ -4,6 +4,8 @@ use crate::liveness::Patience;
 use crate::names::NameTable;
 use crate::observer::Observer;
 use crate::sequencer::Limits;
+use crate::session::Trust;
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use storm_primitives::Layout;
@@ -19,6 +21,9 @@ pub struct RootConfig {
     pub names: NameTable,
     /// Nodes of another cluster are refused.
     pub cluster: String,
+    /// The keys of the cluster. Default none: then neither side of a connection is
+    /// authenticated, and `listen` must be a loopback address.
+    pub trust: Option<Trust>,
     /// Children per node of the tree. Default 4: on one busy host 2 to 16 are
     /// alike within the noise (`examples/latency.rs`); over a network 4 keeps the
     /// tree shallow and a parent's outgoing traffic at four times the file.
@@ -52,6 +57,7 @@ impl RootConfig {
             layout,
             names,
             cluster: String::from("storm"),
+            trust: None,
             fanout: 4,
             inline_limit_bytes: 8 << 10,
             chunk_bytes: 256 << 10,
@@ -79,6 +85,15 @@ impl RootConfig {
     }
 }
 
+/// Without a key nothing is done beyond this host.
+pub(crate) fn check_reach(trust: Option<&Trust>, addr: SocketAddr) -> io::Result<()> {
+    if trust.is_some() || addr.ip().to_canonical().is_loopback() {
+        return Ok(());
+    }
+    let why = format!("{addr} is not a loopback address, and there is no cluster key");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
 /// What fits a frame with room to spare.
 const MAX_INLINE_BYTES: u32 = 512 << 10;
 /// What fits a frame.
@@ -99,6 +114,13 @@ pub struct NodeConfig {
     pub layout: Layout,
     /// The cluster to join.
     pub cluster: String,
+    /// The keys of the cluster. Default none: then `root` and `listen` must be
+    /// loopback addresses.
+    pub trust: Option<Trust>,
+    /// Whether to go on trying when the root has another key: a node that was a
+    /// member may be ahead of a root that is about to get the new key. Default
+    /// false: a wrong key should be told soon.
+    pub await_key: bool,
     /// How long to try to reach the root. Default 30 s: it may be starting.
     pub join_timeout: Duration,
     /// A root that says nothing for so long is gone. Default 10 s: ten of its
@@ -122,6 +144,8 @@ impl NodeConfig {
             listen,
             layout,
             cluster: String::from("storm"),
+            trust: None,
+            await_key: false,
             join_timeout: Duration::from_secs(30),
             root_timeout: Duration::from_secs(10),
             observer: Observer::default(),

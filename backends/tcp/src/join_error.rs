@@ -1,5 +1,6 @@
 //! Why a node could not join.
 
+use crate::session::SessionError;
 use crate::wire::Refusal;
 use std::fmt;
 use std::io;
@@ -12,6 +13,9 @@ pub enum JoinError {
     /// left.
     #[error("the root cannot be reached")]
     Io(#[from] io::Error),
+    /// The root and this node do not trust each other.
+    #[error("there is no session with the root")]
+    Session(#[source] SessionError),
     /// What was reached does not answer as a root does.
     #[error("what was reached is not a root of this cluster, or it is going down")]
     NoAnswer,
@@ -20,11 +24,25 @@ pub enum JoinError {
     Refused(Refusal),
 }
 
+impl From<SessionError> for JoinError {
+    fn from(error: SessionError) -> JoinError {
+        match error {
+            SessionError::Io(error) => JoinError::Io(error),
+            // A root that goes down does so too.
+            SessionError::Closed => JoinError::NoAnswer,
+            error => JoinError::Session(error),
+        }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::Version { root, node } => {
                 write!(f, "the root speaks version {root} of the protocol, the node {node}")
+            }
+            Refusal::KeyNeeded { key } => {
+                write!(f, "the cluster has a key ({key}), and this node shows none")
             }
             Refusal::Layout { root, node } => {
                 write!(f, "the root's plan of global memory is {root}, the node's {node}")

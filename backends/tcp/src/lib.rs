@@ -12,12 +12,14 @@
 //! [`engine`] (one node of the tree) know no socket and no clock; the driver
 //! only carries frames between them.
 //!
-//! What it does not do: authenticate peers (every socket is opened in one
-//! place, where a session can be added), store anything, or know a daemon or a
-//! job.
+//! Members that hold a [`ClusterKey`] speak only to those that prove that they hold
+//! it too: [`session`].
+//!
+//! What it does not do: store anything, or know a daemon or a job.
 
 pub mod engine;
 pub mod sequencer;
+pub mod session;
 pub mod topology;
 pub mod wire;
 
@@ -39,4 +41,5 @@ pub use names::NameTable;
 pub use observer::{Direction, LinkKind, Observer};
 pub use primitives::{Node, Root, TcpPrimitives};
 pub use runtime::TcpRuntime;
+pub use session::{ClusterKey, KeyId, NotAKey, SessionError, Trust};
 pub use wire::Refusal;

@@ -1,6 +1,7 @@
 //! The byte stream under every link. All sockets are opened, accepted and
-//! configured here: an authenticated session has this one place to go.
+//! configured here, and become sessions where the member holds a key.
 
+use crate::session::{self, Sealed, SessionError, Trust};
 use bytes::{Bytes, BytesMut};
 use nix::libc;
 use socket2::{SockRef, TcpKeepalive};
@@ -16,6 +17,8 @@ use tokio::net::{TcpListener, TcpStream};
 const USER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Slices given to one write: more gain nothing.
 const MAX_SLICES: usize = 32;
+/// More than the hello of a node that shows no key.
+const MAX_DISCARDED_BYTES: usize = 4096;
 /// Connections that wait to be accepted: all children of a node and all nodes
 /// of a cluster may come at once.
 const BACKLOG: u32 = 4096;
@@ -24,12 +27,49 @@ const BACKLOG: u32 = 4096;
 #[derive(Debug)]
 pub(crate) struct Stream {
     tcp: TcpStream,
+    /// Beyond this host, what is sent is encrypted.
+    sealed: Option<Sealed>,
 }
 
 impl Stream {
-    /// Opens a connection to `addr`.
-    pub(crate) async fn connect(addr: SocketAddr) -> io::Result<Stream> {
-        Stream::new(TcpStream::connect(addr).await?)
+    /// Opens a connection to `addr`, and a session where there is a key; with the
+    /// previous key where the other side has no other yet.
+    pub(crate) async fn connect(
+        addr: SocketAddr,
+        trust: Option<&Trust>,
+    ) -> Result<Stream, SessionError> {
+        let mut stream = Stream::new(TcpStream::connect(addr).await?)?;
+        let Some(trust) = trust else { return Ok(stream) };
+        match session::initiate(&mut stream.tcp, trust, trust.key()).await {
+            Err(SessionError::RefusedKey { theirs, ours }) if theirs != ours => {
+                let Some(key) = trust.find(theirs) else {
+                    return Err(SessionError::RefusedKey { theirs, ours });
+                };
+                stream = Stream::new(TcpStream::connect(addr).await?)?;
+                stream.sealed = session::initiate(&mut stream.tcp, trust, key).await?;
+            }
+            answer => stream.sealed = answer?,
+        }
+        Ok(stream)
+    }
+
+    /// Makes a session of an accepted connection. Nothing that it carries counts
+    /// before.
+    pub(crate) async fn authenticate(&mut self, trust: &Trust) -> Result<(), SessionError> {
+        self.sealed = session::accept(&mut self.tcp, trust).await?;
+        Ok(())
+    }
+
+    /// Throws away what has come: closing before that could cut off what was said
+    /// to the other side.
+    pub(crate) fn discard_arrived(&self) {
+        // When there is nothing, there is nothing to throw away.
+        let _ = self.tcp.try_read(&mut [0; MAX_DISCARDED_BYTES]);
+    }
+
+    /// Whoever opened this with a key is told that there is none here.
+    pub(crate) async fn refuse_keyed(&mut self) -> io::Result<()> {
+        session::refuse_keyed(&mut self.tcp).await
     }
 
     /// Takes over an accepted connection.
@@ -38,7 +78,7 @@ impl Stream {
         let socket = SockRef::from(&tcp);
         socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
         socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(USER_TIMEOUT))?;
-        Ok(Stream { tcp })
+        Ok(Stream { tcp, sealed: None })
     }
 
     /// Listens at `addr`.
@@ -64,16 +104,34 @@ impl Stream {
     /// `into`; 0 at the end of the stream.
     pub(crate) async fn read(&self, into: &mut BytesMut) -> io::Result<usize> {
         loop {
+            if let Some(sealed) = &self.sealed {
+                match sealed.open(into)? {
+                    0 => {}
+                    len => return Ok(len),
+                }
+            }
             self.tcp.readable().await?;
-            match self.tcp.try_read_buf(into) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                result => return result,
+            let result = match &self.sealed {
+                Some(sealed) => sealed.fill(|records| self.tcp.try_read_buf(records)),
+                None => self.tcp.try_read_buf(into),
+            };
+            match (result, &self.sealed) {
+                (Err(error), _) if error.kind() == io::ErrorKind::WouldBlock => {}
+                (Ok(0), Some(sealed)) if sealed.is_within_record() => {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                (Ok(1..), Some(_)) => {}
+                (result, _) => return result,
             }
         }
     }
 
-    /// Writes from the front of `out` what fits now; whether all of it did.
+    /// Writes from the front of `out` what fits now; whether all of it did. If not,
+    /// `out` may be empty and this has to be called again all the same.
     pub(crate) fn write_some(&self, out: &mut VecDeque<Bytes>) -> io::Result<bool> {
+        if let Some(sealed) = &self.sealed {
+            return self.write_sealed(sealed, out);
+        }
         while !out.is_empty() {
             let written = {
                 let mut slices = [IoSlice::new(&[]); MAX_SLICES];
@@ -90,6 +148,23 @@ impl Stream {
             consume(out, written);
         }
         Ok(true)
+    }
+
+    fn write_sealed(&self, sealed: &Sealed, out: &mut VecDeque<Bytes>) -> io::Result<bool> {
+        loop {
+            let written = {
+                let records = sealed.seal(out)?;
+                if records.is_empty() {
+                    return Ok(true);
+                }
+                match self.tcp.try_write(&records) {
+                    Ok(written) => written,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                    Err(error) => return Err(error),
+                }
+            };
+            sealed.written(written);
+        }
     }
 
     /// Waits until something can be written.

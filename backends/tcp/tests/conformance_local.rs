@@ -5,4 +5,4 @@ mod local_cluster;
 
 use local_cluster::LocalFactory;
 
-storm_primitives::conformance_tests!(LocalFactory);
+storm_primitives::conformance_tests!(LocalFactory { trust: None });

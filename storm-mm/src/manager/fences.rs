@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use storm_primitives::{NodeId, NodeSet};
+use storm_rm::Rank;
 
 /// Fences that the nodes of a job can tell of: two each, and they are at most one
 /// apart.
@@ -13,12 +14,14 @@ pub(super) struct Fences {
     /// The last that is done; `None` when a former manager knew.
     done: Option<u64>,
     arrived: BTreeMap<u64, BTreeMap<NodeId, Vec<(String, String)>>>,
+    /// A rank that will be in no fence any more.
+    left: Option<Rank>,
 }
 
 impl Default for Fences {
     /// Of a job that has not had a fence.
     fn default() -> Fences {
-        Fences { done: Some(0), arrived: BTreeMap::new() }
+        Fences { done: Some(0), arrived: BTreeMap::new(), left: None }
     }
 }
 
@@ -26,7 +29,7 @@ impl Fences {
     /// Of a job that a former manager launched. Its nodes tell of their last two
     /// fences: where one is done on a node, another may still be in it.
     pub(super) fn resumed() -> Fences {
-        Fences { done: None, arrived: BTreeMap::new() }
+        Fences { done: None, arrived: BTreeMap::new(), left: None }
     }
 
     /// A node is in fence `sequence`; all pairs in order of node once every one
@@ -59,6 +62,19 @@ impl Fences {
         }
         Some(complete.into_values().flatten().collect())
     }
+
+    /// A rank has ended without having finalized.
+    pub(super) fn left(&mut self, rank: Rank) {
+        self.left.get_or_insert(rank);
+    }
+
+    /// The rank that nodes wait for in vain, if they do. After a change of the
+    /// manager that cannot be told before a fence is done: until then what nodes
+    /// tell of may be done already.
+    pub(super) fn missing(&self) -> Option<Rank> {
+        self.done?;
+        self.left.filter(|_| !self.arrived.is_empty())
+    }
 }
 
 #[cfg(test)]
@@ -79,6 +95,16 @@ mod tests {
         assert_eq!(fences.arrived(1, NodeId(1), put("a"), &nodes), None);
         assert_eq!(fences.arrived(2, NodeId(1), vec![], &nodes), None);
         assert_eq!(fences.arrived(2, NodeId(2), vec![], &nodes), Some(vec![]));
+    }
+
+    #[test]
+    fn a_rank_that_left_is_missed_by_those_who_wait_and_by_nobody_else() {
+        let nodes = NodeSet::compute(2);
+        let mut fences = Fences::default();
+        fences.left(Rank(3));
+        assert_eq!(fences.missing(), None);
+        assert_eq!(fences.arrived(1, NodeId(1), vec![], &nodes), None);
+        assert_eq!(fences.missing(), Some(Rank(3)));
     }
 
     #[test]

@@ -134,6 +134,13 @@ impl Core {
                 self.fail(now, job, incarnation, EndCause::Unserviceable { reason });
             }
             Report::ProcessesLost => self.node_lost(now, node),
+            Report::RankLeft { job, incarnation, rank } => {
+                let live = self.live.get_mut(&job).filter(|live| live.incarnation == incarnation);
+                if let Some(live) = live {
+                    live.fences.left(rank);
+                    self.end_if_in_vain(now, job);
+                }
+            }
             Report::Holds { jobs, first_run } => self.node_holds(node, jobs, first_run),
         }
     }
@@ -203,7 +210,9 @@ impl Core {
         puts: Vec<(String, String)>,
     ) {
         let Some(live) = self.live.get_mut(&job) else { return };
-        let Some(complete) = live.fences.arrived(sequence, node, puts, &live.nodes) else { return };
+        let Some(complete) = live.fences.arrived(sequence, node, puts, &live.nodes) else {
+            return self.end_if_in_vain(now, job);
+        };
         let nodes: NodeSet = live.nodes.clone();
         let bytes = complete.iter().map(|(key, value)| key.len() + value.len() + PAIR_BYTES).sum();
         if HEADER_BYTES.saturating_add(bytes) > self.config.heartbeat_bytes {
@@ -216,6 +225,14 @@ impl Core {
         }
         let done = Command::FenceDone { job, sequence, puts: complete };
         self.effects.push(Effect::Command(nodes, done));
+    }
+
+    /// Ends a job whose ranks wait in a barrier that will never open.
+    fn end_if_in_vain(&mut self, now: Instant, job: JobId) {
+        if let Some(rank) = self.live.get(&job).and_then(|live| live.fences.missing()) {
+            let reason = format!("rank {rank} has ended and others wait for it in a PMI barrier");
+            self.end_job(now, job, EndCause::Unserviceable { reason });
+        }
     }
 
     /// Whether the job is over on every node, and if so, its end.

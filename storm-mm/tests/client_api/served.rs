@@ -143,6 +143,7 @@ pub(crate) fn job(contents: &[&[u8]]) -> JobSpec {
         output: OutputSpec::Client,
         input: InputSpec::None,
         requeue: false,
+        bind: storm_rm::Binding::None,
     }
 }
 

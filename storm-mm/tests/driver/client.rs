@@ -217,6 +217,7 @@ pub(crate) fn job(procs: u32, argv: &[&str]) -> JobSpec {
         output: OutputSpec::Client,
         input: InputSpec::None,
         requeue: false,
+        bind: storm_rm::Binding::None,
     }
 }
 

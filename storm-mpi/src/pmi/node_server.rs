@@ -16,6 +16,9 @@ use thiserror::Error;
 
 /// Most values one rank may put between two barriers; clients put a handful each.
 pub const MAX_PUTS_PER_RANK: usize = 4096;
+/// Most bytes of keys and values that a node keeps for a job: the cards of 10,000 ranks,
+/// several times over.
+pub const MAX_KEPT_BYTES: usize = 16 << 20;
 /// Most lines of one spawn command.
 pub const MAX_SPAWN_LINES: usize = 1024;
 
@@ -93,6 +96,12 @@ pub enum RequestError {
         /// The rank.
         rank: Rank,
     },
+    /// A request of a rank that has ended, or that broke the protocol before.
+    #[error("rank {rank} is no longer served")]
+    Gone {
+        /// The rank.
+        rank: Rank,
+    },
     /// A spawn command of more than [`MAX_SPAWN_LINES`] lines.
     #[error("rank {rank} sent a spawn command of more than {MAX_SPAWN_LINES} lines")]
     SpawnTooLong {
@@ -112,6 +121,8 @@ enum RankState {
         processes: usize,
     },
     Finalized,
+    /// It ended without `finalize`, or broke the protocol.
+    Gone,
 }
 
 /// The per-node PMI server of one job.
@@ -123,6 +134,10 @@ pub struct NodeServer {
     values: HashMap<String, String>,
     /// This node's puts since the last fence, with who put them.
     staged: Vec<(Rank, String, String)>,
+    /// Of keys and values in `values`; those replaced count on.
+    kept_bytes: usize,
+    /// Some rank has said something.
+    spoken: bool,
 }
 
 impl NodeServer {
@@ -130,20 +145,26 @@ impl NodeServer {
     pub fn new(config: NodeServerConfig) -> Self {
         let ranks = config.local_ranks.iter().map(|&r| (r, RankState::Serving)).collect();
         let mapping = (PROCESS_MAPPING_KEY.to_owned(), config.process_mapping.clone());
-        NodeServer { config, ranks, values: HashMap::from([mapping]), staged: Vec::new() }
+        let values = HashMap::from([mapping]);
+        NodeServer { config, ranks, values, staged: Vec::new(), kept_bytes: 0, spoken: false }
     }
 
     /// Takes one line of a local rank, with or without its newline.
     pub fn request(&mut self, rank: Rank, line: &str) -> Vec<Output> {
         match self.accept(rank, line) {
             Ok(outputs) => outputs,
-            Err(error) => vec![Output::Violation { rank, error }],
+            Err(error) => {
+                self.rank_ended(rank);
+                vec![Output::Violation { rank, error }]
+            }
         }
     }
 
     /// Ends a fence: `merged` holds the puts of all nodes, this one's included. Releases the local
     /// ranks from their barrier.
     pub fn fence_done(&mut self, merged: Vec<(String, String)>) -> Vec<Output> {
+        // Those of this node are counted twice: the bound is one all the same.
+        self.kept_bytes += merged.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
         self.values.extend(merged);
         let mut outputs = Vec::new();
         for (&rank, state) in &mut self.ranks {
@@ -160,7 +181,30 @@ impl NodeServer {
         self.ranks.get(&rank) == Some(&RankState::Finalized)
     }
 
+    /// The rank's process has ended.
+    pub fn rank_ended(&mut self, rank: Rank) {
+        if let Some(state) = self.ranks.get_mut(&rank)
+            && *state != RankState::Finalized
+        {
+            *state = RankState::Gone;
+        }
+    }
+
+    /// A rank that ended without `finalize`, or that broke the protocol, where ranks of this
+    /// node speak PMI at all: no barrier of the job can open any more.
+    pub fn gone(&self) -> Option<Rank> {
+        let gone = self.ranks.iter().find(|(_, state)| **state == RankState::Gone);
+        gone.filter(|_| self.spoken).map(|(&rank, _)| rank)
+    }
+
+    /// A rank of this node that waits in a barrier.
+    pub fn waiting(&self) -> Option<Rank> {
+        let waits = |(_, state): &(&Rank, &RankState)| **state == RankState::InBarrier;
+        self.ranks.iter().find(waits).map(|(&rank, _)| rank)
+    }
+
     fn accept(&mut self, rank: Rank, line: &str) -> Result<Vec<Output>, RequestError> {
+        self.spoken = true;
         match *self.ranks.get(&rank).ok_or(RequestError::NotLocal { rank })? {
             RankState::Serving => self.serve(rank, Request::parse(line)?),
             RankState::InBarrier => match Request::parse(line)? {
@@ -171,6 +215,7 @@ impl NodeServer {
                 self.spawn_line(rank, line, lines, processes)
             }
             RankState::Finalized => Err(RequestError::AfterFinalize { rank }),
+            RankState::Gone => Err(RequestError::Gone { rank }),
         }
     }
 
@@ -227,12 +272,15 @@ impl NodeServer {
             Some("kvs_not_found")
         } else if self.staged.iter().filter(|(r, ..)| *r == rank).count() >= MAX_PUTS_PER_RANK {
             Some("too_many_puts_before_a_barrier")
+        } else if self.kept_bytes + key.len() + value.len() > MAX_KEPT_BYTES {
+            Some("key_value_space_full")
         } else {
             None
         };
         if let Some(msg) = refusal {
             return Response::PutResult { rc: -1, msg: msg.to_owned() };
         }
+        self.kept_bytes += key.len() + value.len();
         self.values.insert(key.clone(), value.clone());
         self.staged.push((rank, key, value));
         Response::PutResult { rc: 0, msg: "success".to_owned() }

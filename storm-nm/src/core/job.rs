@@ -67,6 +67,8 @@ pub(super) struct LocalJob {
     pub(super) pmi: NodeServer,
     /// Fences begun so far.
     pub(super) fences: u64,
+    /// The report that a rank is gone that others may wait for, once there was one.
+    pub(super) left_told: Option<Report>,
     /// Whether the last of them is under way.
     pub(super) in_fence: bool,
     /// The reports of the last two: another node may be one fence behind.
@@ -106,6 +108,7 @@ impl LocalJob {
             open_streams: BTreeSet::new(),
             pmi: NodeServer::new(task.pmi_config()),
             fences: 0,
+            left_told: None,
             in_fence: false,
             last_fences: VecDeque::new(),
             task,

@@ -2,7 +2,7 @@
 
 use super::ending::SIGKILL;
 use super::job::{JobPhase, LocalJob};
-use super::pmi::pmi_actions;
+use super::pmi::{news_of_gone, pmi_actions};
 use super::{Action, Event};
 use crate::reason::bounded;
 use crate::{HostEvent, JobKey, JobTask, LaunchRefused};
@@ -239,6 +239,7 @@ impl NodeCore {
                     let outputs = state.pmi.request(storm_mpi::Rank(rank.0), &line);
                     pmi_actions(state, outputs, actions);
                 }
+                self.end_if_in_vain(job, actions);
             }
             HostEvent::Lost => self.lose_processes(actions),
         }
@@ -258,12 +259,23 @@ impl NodeCore {
             return;
         }
         job.drop_input(exit.rank, actions);
+        job.pmi.rank_ended(storm_mpi::Rank(exit.rank.0));
         if job.is_news(&exit) {
             let JobKey { job, incarnation } = key;
             let report = Report::RankFailed { job, incarnation, exit };
             actions.push(Action::Post { report, urgency: Urgency::AtOnce });
         }
+        self.end_if_in_vain(key, actions);
         self.try_finish(key, actions);
+    }
+
+    /// Ends a job whose ranks wait here in a PMI barrier that can never open, and tells
+    /// the Machine Manager when those of other nodes may.
+    fn end_if_in_vain(&mut self, key: JobKey, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get_mut(&key).filter(|job| !job.doomed) else { return };
+        if let Some(reason) = news_of_gone(job, actions) {
+            self.unserviceable(key, reason, actions);
+        }
     }
 
     fn post_launch_failed(

@@ -43,6 +43,26 @@ pub(super) fn pmi_actions(job: &mut LocalJob, outputs: Vec<Output>, actions: &mu
     }
 }
 
+/// What there is to say once a rank is gone that can be in no barrier any more.
+pub(super) fn news_of_gone(job: &mut LocalJob, actions: &mut Vec<Action>) -> Option<String> {
+    let gone = job.pmi.gone()?;
+    if let Some(waiting) = job.pmi.waiting() {
+        return Some(format!(
+            "rank {gone} is gone and rank {waiting} waits for it in a PMI barrier"
+        ));
+    }
+    let elsewhere = job.task.count < job.task.spec().procs;
+    if elsewhere && !job.silent && job.left_told.is_none() {
+        let (key, rank) = (job.key(), Rank(gone.0));
+        let report = Report::RankLeft { job: key.job, incarnation: key.incarnation, rank };
+        job.left_told = Some(report.clone());
+        if !job.is_unheard() {
+            actions.push(Action::Post { report, urgency: Urgency::AtOnce });
+        }
+    }
+    None
+}
+
 fn aborted(key: JobKey, rank: Rank, exit_code: i32) -> Report {
     Report::Aborted { job: key.job, incarnation: key.incarnation, rank, exit_code }
 }

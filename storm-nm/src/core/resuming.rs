@@ -63,7 +63,7 @@ impl NodeCore {
 
 impl LocalJob {
     /// Says what was said already or would have been: that its ranks run, what ended
-    /// it, the barriers that it is in.
+    /// it, the barriers that it is in, who will be in none.
     fn tell_all(&self, actions: &mut Vec<Action>) {
         let started = match self.phase {
             JobPhase::Preparing | JobPhase::Launching => false,
@@ -73,7 +73,8 @@ impl LocalJob {
             let (slot, incarnation) = (self.slot, self.key().incarnation);
             actions.push(Action::MarkStarted { slot, incarnation });
         }
-        for report in self.failure.iter().chain(&self.last_fences).cloned() {
+        let told = self.failure.iter().chain(&self.last_fences).chain(&self.left_told);
+        for report in told.cloned() {
             actions.push(Action::Post { report, urgency: Urgency::AtOnce });
         }
     }

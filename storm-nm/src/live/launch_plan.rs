@@ -5,7 +5,6 @@ use crate::environment::{NodeNames, rank_environment};
 use crate::output_pattern::expand_pattern;
 use crate::{JobTask, LaunchRefused};
 use nix::sys::resource::{Resource, getrlimit};
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use storm_pl::{
     Credentials, Errno, Input, LaunchFailure, LaunchSpec, LaunchStep, Output, RankSpec,
@@ -74,12 +73,14 @@ pub(super) fn launch_spec(
     }
 }
 
-/// What one rank has of its own.
+/// What one rank has of its own. `cores` are those of the host, `cpus` what the rank is
+/// bound to, if to any.
 pub(super) fn rank_spec(
     task: &JobTask,
     rank: Rank,
     names: &NodeNames,
     directory: &Path,
+    (cores, cpus): (usize, Vec<u16>),
 ) -> RankSpec {
     let spec = task.spec();
     let (stdout, stderr) = match &spec.output {
@@ -89,9 +90,9 @@ pub(super) fn rank_spec(
             (file(stdout), stderr.as_ref().map_or(Output::SameAsStdout, file))
         }
     };
-    let env: Vec<(OsString, OsString)> = rank_environment(task, rank, names, directory.as_os_str());
+    let env = rank_environment(task, rank, names, directory.as_os_str(), cores);
     let stdin = if task.reads_input(rank) { Input::Pipe } else { Input::Null };
-    RankSpec { env, stdin, stdout, stderr, cpus: Vec::new() }
+    RankSpec { env, stdin, stdout, stderr, cpus }
 }
 
 /// A file of its own is emptied first; one that ranks share is appended to.

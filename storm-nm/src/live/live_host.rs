@@ -4,6 +4,7 @@ mod events;
 mod host;
 
 use super::cache::{Cache, CacheError};
+use super::cores::Cores;
 use super::launch_plan::{credentials, job_files, launch_spec, program_path, rank_spec};
 use super::live_job::LiveJob;
 use super::pad_pool::PadPool;
@@ -24,7 +25,7 @@ use storm_pl::{
     Freezer, Keeper, KeeperEvents, KeeperHandle, PadId, PlIndex, PlaceFailure, PlaceId,
 };
 use storm_primitives::NodeId;
-use storm_rm::Rank;
+use storm_rm::{Binding, Rank};
 use thiserror::Error;
 use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tokio::task::spawn_blocking;
@@ -53,6 +54,9 @@ pub enum AttachError {
         /// Why.
         source: io::Error,
     },
+    /// The kernel does not say where this process may run.
+    #[error("the cores of this node are not known")]
+    Cores(#[source] io::Error),
 }
 
 /// A real node.
@@ -67,6 +71,7 @@ pub struct LiveHost {
     events: mpsc::Sender<HostEvent>,
     pads: PadPool,
     cache: Cache,
+    cores: Cores,
     jobs: RefCell<BTreeMap<JobKey, Rc<LiveJob>>>,
     by_pad: RefCell<BTreeMap<PadId, JobKey>>,
     places: RefCell<BTreeMap<PlaceId, oneshot::Sender<Result<(), PlaceFailure>>>>,
@@ -118,6 +123,7 @@ impl LiveHost {
             }),
             events,
             cache,
+            cores: Cores::of_this_process().map_err(|error| AttachError::Cores(error.into()))?,
             jobs: RefCell::default(),
             by_pad: RefCell::default(),
             places: RefCell::default(),
@@ -176,8 +182,21 @@ impl LiveHost {
             directory,
             streams: RefCell::default(),
             ranks: RefCell::default(),
+            cpus: self.binding(task),
             over: Cell::new(false),
         })
+    }
+
+    /// What each rank of the job is bound to.
+    fn binding(&self, task: &JobTask) -> Vec<Vec<u16>> {
+        match task.spec().bind {
+            Binding::None => Vec::new(),
+            Binding::Core => {
+                let nodes_before = self.node.get().0.saturating_sub(1) as usize;
+                let start = nodes_before * usize::from(self.config.pes);
+                self.cores.bind(task.key(), task.launch.rows, task.count, start)
+            }
+        }
     }
 
     fn start_rank(&self, job: &LiveJob, rank: Rank, pl: PlIndex) -> Result<(), LaunchRefused> {
@@ -187,7 +206,8 @@ impl LiveHost {
             name: self.config.name.clone(),
             address: self.config.address.clone(),
         };
-        let rank_spec = rank_spec(&job.task, rank, &names, &job.directory);
+        let place = (self.cores.count(), job.cpus_of(rank));
+        let rank_spec = rank_spec(&job.task, rank, &names, &job.directory, place);
         let launching = self
             .keeper
             .launch(job.pad, pl, &job.spec, &rank_spec)

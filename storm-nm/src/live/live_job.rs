@@ -19,6 +19,8 @@ pub(super) struct LiveJob {
     pub(super) directory: PathBuf,
     pub(super) streams: RefCell<BTreeMap<Rank, Rc<RankStreams>>>,
     pub(super) ranks: RefCell<BTreeMap<PlIndex, Rank>>,
+    /// What each rank of this node is bound to, in order; empty when they are not.
+    pub(super) cpus: Vec<Vec<u16>>,
     /// The pad has been given back: it must not be stopped any more.
     pub(super) over: Cell<bool>,
 }
@@ -26,6 +28,12 @@ pub(super) struct LiveJob {
 impl LiveJob {
     pub(super) fn streams_of(&self, rank: Rank) -> Option<Rc<RankStreams>> {
         self.streams.borrow().get(&rank).cloned()
+    }
+
+    /// What the rank is bound to.
+    pub(super) fn cpus_of(&self, rank: Rank) -> Vec<u16> {
+        let index = rank.0.saturating_sub(self.task.first.0) as usize;
+        self.cpus.get(index).cloned().unwrap_or_default()
     }
 
     pub(super) fn rank_of(&self, pl: PlIndex) -> Option<Rank> {

@@ -8,6 +8,7 @@
 mod cache;
 mod cache_sink;
 mod config;
+mod cores;
 mod job_directory;
 mod launch_plan;
 mod live_host;

@@ -129,7 +129,7 @@ impl RankStreams {
     }
 }
 
-/// Reads lines until the rank closes the connection or sends one too long.
+/// Reads lines until the rank closes the connection; one too long is the last.
 async fn read_pmi(
     socket: Rc<UnixStream>,
     (job, rank): (JobKey, Rank),
@@ -151,7 +151,9 @@ async fn read_pmi(
             }
         }
         if pending.len() > MAX_LINE_BYTES {
-            tracing::warn!(%job, %rank, "a PMI line without end");
+            // No longer one can be right: it is refused like any other that is wrong.
+            let line = String::from_utf8_lossy(&pending).into_owned();
+            let _ = events.send(HostEvent::Pmi { job, rank, line }).await;
             return;
         }
     }

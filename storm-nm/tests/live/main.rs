@@ -49,6 +49,7 @@ const TESTS: &[(&str, Test)] = tests![
     a_stopped_job_acts_on_signals_and_dies,
     children_left_behind_do_not_hold_the_job,
     pmi_is_served,
+    hostile_pmi_clients_are_cut_off_and_no_other_job_suffers,
     limits_reach_the_ranks,
     jobs_of_other_users,
     many_short_jobs_follow_each_other,
@@ -437,6 +438,33 @@ async fn pmi_is_served(cluster: Rc<Cluster>) {
         assert!(lines[0].contains(&format!("value=v{}", (rank + 1) % 4)), "{said}");
         assert!(lines[1].contains("value=(vector,(0,2,2))"), "{said}");
         assert!(lines[2].starts_with("cmd=finalize_ack"), "{said}");
+    }
+}
+
+async fn hostile_pmi_clients_are_cut_off_and_no_other_job_suffers(cluster: Rc<Cluster>) {
+    let hostile = [
+        "head -c 100000 /dev/zero | tr '\\0' x >&$PMI_FD",
+        "head -c 100000 /dev/urandom >&$PMI_FD",
+        "printf '\\377\\000\\n' >&$PMI_FD",
+        "echo cmd=destroy_everything >&$PMI_FD",
+        "echo 'cmd=put kvsname=x' >&$PMI_FD",
+        "echo cmd=init pmi_version=99999999999999999999 >&$PMI_FD",
+        "yes cmd=get_maxes | head -c 1000000 >&$PMI_FD",
+    ];
+    for (job, attack) in (1..).zip(hostile) {
+        // Its answers, if any, and then the end of the connection.
+        let script =
+            format!("trap '' PIPE; {attack} 2>/dev/null; cat <&$PMI_FD >/dev/null; echo cut");
+        cluster.launch(job, 1, RowSet::ALL, shell(&script)).await;
+    }
+    let last = hostile.len() as u64 + 1;
+    let honest = "echo cmd=get_appnum >&$PMI_FD; read -r answer <&$PMI_FD; echo $answer";
+    cluster.launch(last, 1, RowSet::ALL, shell(honest)).await;
+    cluster.exits_of(last).await;
+    assert_eq!(cluster.output(last, 0, Stream::Stdout), "cmd=appnum appnum=0\n");
+    for job in 1..last {
+        cluster.exits_of(job).await;
+        assert_eq!(cluster.output(job, 0, Stream::Stdout), "cut\n", "job {job}");
     }
 }
 

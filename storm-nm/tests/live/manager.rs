@@ -288,6 +288,7 @@ pub(crate) fn shell(script: &str) -> JobSpec {
         output: OutputSpec::Client,
         input: InputSpec::None,
         requeue: false,
+        bind: storm_rm::Binding::None,
     }
 }
 

@@ -354,6 +354,7 @@ pub(crate) fn spec(procs: u32) -> JobSpec {
         output: OutputSpec::Client,
         input: InputSpec::None,
         requeue: false,
+        bind: storm_rm::Binding::None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The last step: `execve`, with the search in `PATH` and the script rule that shells apply.
 
 use std::ffi::{CStr, CString};
+use std::io::Read;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
@@ -14,6 +15,8 @@ use crate::launcher::wait_for_launch::PMI_DESCRIPTOR;
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 /// What runs a script that names no interpreter.
 const SHELL: &CStr = c"/bin/sh";
+/// How much of a file tells text from a program: every ELF header has a NUL in it.
+const HEAD_BYTES: usize = 64;
 
 /// Executes the program; returns only if that failed.
 pub(super) fn execute(request: &Request<'_>) -> LaunchFailure {
@@ -64,7 +67,7 @@ fn try_one(path: &CStr, args: &[&CStr], env: &[*const libc::c_char]) -> Errno {
     let mut argv: Vec<*const libc::c_char> = args.iter().map(|arg| arg.as_ptr()).collect();
     argv.push(ptr::null());
     let errno = raw_execve(path, &argv, env);
-    if errno.0 != libc::ENOEXEC {
+    if errno.0 != libc::ENOEXEC || is_binary(path) {
         return errno;
     }
     // A script without `#!`: the shell reads it, under its own name, with the same arguments.
@@ -72,6 +75,15 @@ fn try_one(path: &CStr, args: &[&CStr], env: &[*const libc::c_char]) -> Errno {
     argv.extend(args.iter().skip(1).map(|arg| arg.as_ptr()));
     argv.push(ptr::null());
     raw_execve(SHELL, &argv, env)
+}
+
+/// Whether it is no text: a program of another architecture, which the shell would take
+/// for a script full of mistakes.
+fn is_binary(path: &CStr) -> bool {
+    let mut head = [0; HEAD_BYTES];
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
+    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut head));
+    read.is_ok_and(|len| head[..len].contains(&0))
 }
 
 fn raw_execve(path: &CStr, argv: &[*const libc::c_char], env: &[*const libc::c_char]) -> Errno {

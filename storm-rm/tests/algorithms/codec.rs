@@ -12,9 +12,9 @@ use storm_rm::message::{
     ReceiveFile, Report, Stream, Strobe,
 };
 use storm_rm::{
-    Channel, ContentHash, Destination, FileSpec, Generation, InputSpec, JobId, JobIncarnation,
-    JobSlot, JobSpec, OsBytes, OutputSpec, Owner, PartitionId, Program, Rank, ResourceLimit, Row,
-    RowSet,
+    Binding, Channel, ContentHash, Destination, FileSpec, Generation, InputSpec, JobId,
+    JobIncarnation, JobSlot, JobSpec, OsBytes, OutputSpec, Owner, PartitionId, Program, Rank,
+    ResourceLimit, Row, RowSet,
 };
 
 fn os_bytes() -> impl Strategy<Value = OsBytes> {
@@ -90,11 +90,11 @@ fn spec() -> impl Strategy<Value = JobSpec> {
     (
         (any::<String>(), owner(), any::<Asked>(), program, vec(os_bytes(), 0..5)),
         (vec((os_bytes(), os_bytes()), 0..5), os_bytes(), vec(limit, 0..3), vec(file(), 0..3)),
-        (output(), input),
+        (output(), input, prop_oneof![Just(Binding::None), Just(Binding::Core)]),
     )
         .prop_map(|((name, owner, asked, program, argv), (env, cwd, limits, files), io)| {
             let (procs, nodes, partition, sched, time_limit, umask, requeue) = asked;
-            let (output, input) = io;
+            let (output, input, bind) = io;
             JobSpec {
                 name,
                 owner,
@@ -113,6 +113,7 @@ fn spec() -> impl Strategy<Value = JobSpec> {
                 output,
                 input,
                 requeue,
+                bind,
             }
         })
 }
@@ -251,6 +252,11 @@ fn report() -> impl Strategy<Value = Report> {
             Report::InputTaken { job, incarnation, taken_bytes }
         }),
         Just(Report::ProcessesLost),
+        (job(), run(), rank()).prop_map(|(job, incarnation, rank)| Report::RankLeft {
+            job,
+            incarnation,
+            rank
+        }),
     ]
 }
 

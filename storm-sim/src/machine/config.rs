@@ -204,6 +204,7 @@ impl JobRequest {
             output: OutputSpec::Files { stdout: "/dev/null".into(), stderr: None },
             input: InputSpec::None,
             requeue: self.requeue,
+            bind: storm_rm::Binding::None,
         }
     }
 }

@@ -76,7 +76,7 @@ pub(crate) struct MmOptions {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Example:
-  storm nm --mm head:7117 --name n1 --pes 16")]
+  storm nm --mm head:7117 --name n1 --pes 16 --key /etc/storm/cluster.key")]
 pub(crate) struct NmOptions {
     /// Address of the Machine Manager
     #[arg(long, value_name = "HOST:PORT")]
@@ -99,6 +99,12 @@ pub(crate) struct NmOptions {
     /// The cluster's configuration file: needed where it changes sizes of the network
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// File with the cluster's key; needed beyond this host
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    /// While the key is being replaced: the file with the former
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) previous_key: Option<PathBuf>,
     /// End when the Machine Manager is gone, instead of waiting for its return
     #[arg(long)]
     pub(crate) once: bool,

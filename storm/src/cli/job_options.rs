@@ -1,6 +1,6 @@
 //! Options of `submit` and `run`.
 
-use super::{ClusterOptions, EmbeddedOptions};
+use super::{ClusterOptions, EmbeddedOptions, ExportArgument};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::ffi::{OsStr, OsString};
@@ -19,6 +19,9 @@ cluster, follows the job: output comes here, interrupting (Ctrl-C) cancels it,
 a second time ends storm at once. How it ended is told on standard error.
 
 In output names %j is the job, %r the rank, %n the node, %% a percent sign.
+
+--export: with a list only what it names, besides variables of storm's own; a list
+that has ALL in it adds to the whole environment; 'a,b' in quotes is one value.
 
 Examples:
   storm submit -n 256 --sched gang ./sweep3d
@@ -59,6 +62,13 @@ pub(crate) struct JobOptions {
     /// Working directory of the processes [default: the current one]
     #[arg(long, value_name = "DIR")]
     pub(crate) chdir: Option<PathBuf>,
+    /// Variables the processes get: ALL, NONE, or a list of NAME and NAME=VALUE [default: ALL]
+    #[arg(long, value_name = "ALL|NONE|LIST",
+          value_parser = OsStringValueParser::new().try_map(ExportArgument::parse))]
+    pub(crate) export: Option<ExportArgument>,
+    /// Bind each process to a core of its own as long as there are some [default: none]
+    #[arg(long, value_name = "core|none", hide_possible_values = true)]
+    pub(crate) bind: Option<BindArgument>,
 
     /// Write standard output to files on the nodes
     #[arg(long, short, value_name = "F", help_heading = "Input and output")]
@@ -121,6 +131,15 @@ pub(crate) enum InputArgument {
     RankZero,
     /// All of them, each the whole input.
     All,
+}
+
+/// Where a process may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BindArgument {
+    /// On one core.
+    Core,
+    /// Where the kernel likes.
+    None,
 }
 
 /// A file to ship.

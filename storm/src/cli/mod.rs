@@ -5,7 +5,9 @@
 
 mod cluster_options;
 mod daemon_options;
+mod export_argument;
 mod job_options;
+mod key_options;
 mod list_options;
 mod model_options;
 mod reproduce_options;
@@ -13,7 +15,9 @@ mod sim_options;
 
 pub(crate) use cluster_options::{ClusterOptions, EmbeddedOptions, UpOptions};
 pub(crate) use daemon_options::{MmOptions, NmOptions};
-pub(crate) use job_options::{BcastArgument, InputArgument, JobOptions};
+pub(crate) use export_argument::ExportArgument;
+pub(crate) use job_options::{BcastArgument, BindArgument, InputArgument, JobOptions};
+pub(crate) use key_options::{KeyCommand, KeyOptions};
 pub(crate) use list_options::{
     CancelOptions, HistOptions, JobArgument, NodesOptions, QueueOptions,
 };
@@ -88,6 +92,8 @@ pub(crate) enum Command {
     Up(UpOptions),
     /// End the cluster that `up` keeps, and all of its jobs
     Down,
+    /// Make a cluster key, or tell which one a file holds
+    Key(KeyOptions),
     /// Ask the analytic model: predict, size and compare machines
     Model(Box<ModelOptions>),
     /// Run a scenario on a simulated machine, under one seed or many

@@ -56,12 +56,14 @@ fn every_scripted_option_is_understood() {
     let options =
         job("storm run -n 4 -N 2 --sched fcfs --partition batch --nodes 8 --pes 2 --time 1:30 \
          --output o-%j --error e-%j --input all --no-bcast --bcast a.dat --bcast b:/tmp/c \
-         --name x --requeue --chdir /tmp --quantum 2ms --json ./a.out");
+         --name x --requeue --chdir /tmp --export NONE --bind core --quantum 2ms --json ./a.out");
     assert_eq!((options.procs, options.on_nodes), (Some(4), Some(2)));
     assert_eq!((options.embedded.nodes, options.embedded.pes), (Some(8), Some(2)));
     assert_eq!(options.time, Some(Duration::from_secs(90)));
     assert_eq!(options.embedded.quantum, Some(Duration::from_millis(2)));
     assert_eq!(options.input, Some(InputArgument::All));
+    assert_eq!(options.bind, Some(BindArgument::Core));
+    assert_eq!(options.export, ExportArgument::parse("NONE".into()).ok());
     assert!(options.no_bcast && options.requeue);
     let bcast = |file: &str, destination: Option<&str>| BcastArgument {
         file: PathBuf::from(file),
@@ -97,6 +99,8 @@ fn contradictions_are_refused() {
         "storm mm --local-nodes 2",
         "storm nm --mm head --name n1",
         "storm queue --state DONE",
+        "storm key",
+        "storm nm --mm h:1 --name n1 --previous-key f",
     ] {
         assert!(parse(line).is_err(), "{line}");
     }
@@ -120,7 +124,7 @@ fn addresses_are_a_host_and_a_port() {
 fn the_help_says_enough_to_work_with() {
     let mut command = Cli::command().term_width(100);
     insta::assert_snapshot!("help", command.render_long_help().to_string());
-    for name in ["submit", "up", "cancel", "mm", "nm"] {
+    for name in ["submit", "up", "cancel", "mm", "nm", "key"] {
         let verb = command.find_subcommand_mut(name).expect("it is a verb");
         insta::assert_snapshot!(format!("help_{name}"), verb.render_help().to_string());
     }

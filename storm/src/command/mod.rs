@@ -2,6 +2,7 @@
 
 mod cluster;
 mod job;
+mod key;
 mod listing;
 mod machine_profile;
 mod model;
@@ -26,6 +27,7 @@ pub(crate) fn run(cli: Cli) -> u8 {
         Command::Mm(options) => run_mm(options).map(|()| 0).map_err(Failure::from),
         Command::Nm(options) => run_nm(options).map(|()| 0).map_err(Failure::from),
         Command::Version => print(&output.version()).map(|()| 0),
+        Command::Key(options) => key::run(&options, output.as_ref()),
         command => client_command(command, output.as_ref(), cli.display.quiet || cli.display.json),
     };
     match result {
@@ -73,7 +75,7 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             Command::Model(options) => model::run(options.command, output, silent).await,
             Command::Reproduce(options) => reproduce::run(&options, output, silent).await,
             Command::Sim(options) => sim::run(&options, output, silent).await,
-            Command::Mm(_) | Command::Nm(_) | Command::Version => Ok(0),
+            Command::Key(_) | Command::Mm(_) | Command::Nm(_) | Command::Version => Ok(0),
         }
     });
     // A read of our standard input that never returns must not keep us.

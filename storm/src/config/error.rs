@@ -1,6 +1,7 @@
 //! What is wrong with a configuration file, and where.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use storm_sched::ParamError;
 use thiserror::Error;
@@ -51,6 +52,13 @@ pub(crate) enum ConfigProblem {
     TwoDefaults { key: String },
     #[error("network.{key}: {value} is not from {least} to {most}")]
     Network { key: &'static str, value: u32, least: u32, most: u32 },
+    #[error(
+        "listen: {listen} is beyond this host, which needs a cluster key: `storm key new FILE`, then \
+         key-file in [security], and --key for every Node Manager"
+    )]
+    KeyNeeded { listen: SocketAddr },
+    #[error("security.previous-key-file: there is no key-file beside it")]
+    PreviousKeyAlone,
     #[error("timeouts.node-dead: it must be at least twice timeouts.heartbeat")]
     NodeDead,
     #[error("timeouts.node-hung: it must be at least timeouts.node-dead")]

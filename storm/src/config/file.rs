@@ -1,5 +1,6 @@
 //! The file as it is written.
 
+use super::security::SecurityConfig;
 use super::written_time::WrittenTime;
 use super::{ConfigError, ConfigProblem};
 use serde::Deserialize;
@@ -49,6 +50,9 @@ pub(crate) struct MmConfig {
     /// gang scheduling.
     #[serde(default)]
     pub(crate) partitions: Vec<PartitionEntry>,
+    /// Who may be a node.
+    #[serde(default)]
+    pub(crate) security: SecurityConfig,
     /// How the nodes are connected.
     #[serde(default)]
     pub(crate) network: NetworkConfig,

@@ -4,6 +4,9 @@
 //! cluster = "lab"
 //! listen = "10.0.0.1:7117"
 //!
+//! [security]
+//! key-file = "/etc/storm/cluster.key"
+//!
 //! [[nodes]]
 //! names = "n[1-4]"
 //! pes = 16
@@ -22,6 +25,7 @@
 mod error;
 mod file;
 mod resolve;
+mod security;
 mod written_time;
 
 pub(crate) use error::{ConfigError, ConfigProblem};
@@ -29,6 +33,7 @@ pub(crate) use file::{
     DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PartitionEntry, TimeoutConfig,
 };
 pub(crate) use resolve::{ClusterPlan, PlannedNode, PlannedPartition};
+pub(crate) use security::SecurityConfig;
 
 #[cfg(test)]
 mod tests;

@@ -47,6 +47,7 @@ impl MmConfig {
     /// Numbers the nodes and resolves the partitions.
     pub(crate) fn plan(&self) -> Result<ClusterPlan, ConfigProblem> {
         check_network(&self.network)?;
+        self.security.check(self.listen)?;
         if self.timeouts.node_dead() < 2 * self.timeouts.heartbeat() {
             return Err(ConfigProblem::NodeDead);
         }

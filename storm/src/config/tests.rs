@@ -6,6 +6,7 @@ use std::time::Duration;
 const GOOD: &str = r#"
 cluster = "lab"
 listen = "10.0.0.1:7117"
+security = { key-file = "/etc/storm/cluster.key" }
 
 [[nodes]]
 names = "n[1-4]"
@@ -65,6 +66,8 @@ fn each_mistake_names_its_key() {
         ("a quantum without unit", GOOD.replace("\"2ms\"", "\"2\"")),
         ("a setting out of range", format!("{GOOD}\n[network]\nfan-out = 0")),
         ("impatience", format!("{GOOD}\n[timeouts]\nnode-dead = \"300ms\"")),
+        ("no key", GOOD.replace("key-file =", "#").replace("security = {", "#")),
+        ("half a change of keys", GOOD.replace("key-file =", "previous-key-file =")),
         ("haste", format!("{GOOD}\n[timeouts]\nnode-hung = \"500ms\"")),
     ];
     let said: Vec<String> = wrong

@@ -2,6 +2,7 @@
 
 use super::DaemonError;
 use super::settings::LocalCluster;
+use crate::key_file;
 use std::io;
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -10,6 +11,8 @@ use storm_primitives::{Membership, NodeId};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
+/// Name of the key's file in the cluster's directory.
+const KEY_NAME: &str = "cluster.key";
 /// How long all nodes may take to join.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(50);
 /// How long all nodes may take to leave, before they are killed.
@@ -21,9 +24,18 @@ pub(super) struct LocalNodes {
 }
 
 impl LocalNodes {
-    /// Starts one process per node.
-    pub(super) fn start(local: &LocalCluster, root: SocketAddr, cluster: &str) -> io::Result<Self> {
-        let program = std::env::current_exe()?;
+    /// Starts one process per node. They find the cluster's key in a file that only
+    /// this user can read.
+    pub(super) fn start(
+        local: &LocalCluster,
+        root: SocketAddr,
+        cluster: &str,
+    ) -> Result<Self, DaemonError> {
+        let failed = |source| DaemonError::System { what: "a Node Manager", source };
+        let program = std::env::current_exe().map_err(failed)?;
+        let key_file = local.runtime_dir.join(KEY_NAME);
+        // One that is there is of a cluster that has ended.
+        key_file::write(&key_file, &local.key, true)?;
         let start = |index: u32| {
             let name = format!("n{index}");
             Command::new(&program)
@@ -32,12 +44,14 @@ impl LocalNodes {
                 .args(["--pes", &local.pes.to_string()])
                 .arg("--work-dir")
                 .arg(local.runtime_dir.join("nodes").join(&name))
+                .arg("--key")
+                .arg(&key_file)
                 .arg("--once")
                 .stdin(Stdio::null())
                 .kill_on_drop(true)
                 .spawn()
         };
-        let children = (1..=local.nodes).map(start).collect::<io::Result<_>>()?;
+        let children = (1..=local.nodes).map(start).collect::<io::Result<_>>().map_err(failed)?;
         Ok(LocalNodes { children })
     }
 

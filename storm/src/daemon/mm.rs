@@ -161,6 +161,7 @@ impl Manager {
         let mut config =
             RootConfig::new(settings.listen, plan.layout.clone(), NameTable::fixed(names));
         config.cluster.clone_from(&settings.cluster);
+        config.trust.clone_from(&settings.trust);
         config.fanout = settings.network.fan_out;
         config.patience.stall_timeout = settings.node_dead / 2;
         config.patience.ping_timeout = settings.node_dead / 2;
@@ -206,6 +207,12 @@ fn listen_for_clients(settings: &Settings) -> io::Result<UnixListener> {
 }
 
 fn announce(settings: &Settings, root: &Root, ready: Option<OwnedFd>) {
+    if settings.trust.is_none() {
+        tracing::warn!(
+            "no cluster key: every user of this host can pose as a node; `storm key new`, and \
+             key-file in [security]"
+        );
+    }
     tracing::info!(
         cluster = %settings.cluster,
         nodes = settings.plan.nodes.len(),
@@ -230,8 +237,7 @@ async fn start_local(
     calls: &async_channel::Sender<Call>,
     ready: Option<OwnedFd>,
 ) -> Result<LocalNodes, DaemonError> {
-    let started = LocalNodes::start(local, root.local_addr(), &settings.cluster)
-        .map_err(|source| DaemonError::System { what: "a Node Manager", source });
+    let started = LocalNodes::start(local, root.local_addr(), &settings.cluster);
     let joined = match started {
         Ok(mut nodes) => match nodes.joined(primitives.membership()).await {
             Ok(()) => all_up(calls, primitives, local.nodes).await.map(|()| nodes),

@@ -12,6 +12,7 @@ pub(crate) use nm::run_nm;
 
 use crate::config::{ConfigError, ConfigProblem};
 use crate::failure::Failure;
+use crate::key_file::KeyFileError;
 use std::io;
 use std::path::PathBuf;
 use storm_mm::driver::DriverError;
@@ -26,6 +27,10 @@ pub(crate) enum DaemonError {
     Config(#[from] ConfigError),
     #[error("the cluster cannot be planned")]
     Plan(#[from] ConfigProblem),
+    #[error(transparent)]
+    Key(#[from] KeyFileError),
+    #[error("{address} is beyond this host, and there is no cluster key")]
+    KeyNeeded { address: std::net::SocketAddr },
     #[error("the policies cannot be set up")]
     Partition(#[from] storm_mm::PartitionError),
     #[error("the journal {} cannot be used", path.display())]
@@ -73,9 +78,13 @@ impl DaemonError {
                  begin without the jobs in it",
             ),
             DaemonError::Path { .. } => Some("check that it exists and who may write to it"),
+            DaemonError::Key(_) => Some("every daemon of a cluster needs the same key file"),
+            DaemonError::KeyNeeded { .. } => {
+                Some("give the cluster's key with --key; `storm key new` makes one")
+            }
             DaemonError::Keeper(_) => Some("is a Node Manager of this name running here already?"),
             DaemonError::Serve(_) | DaemonError::Resolve { .. } => {
-                Some("check --mm and --name, and that the manager runs the same version")
+                Some("check --mm, --name and --key, and that the manager runs the same version")
             }
             DaemonError::System { .. }
             | DaemonError::NodeDied

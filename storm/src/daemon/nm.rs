@@ -3,7 +3,7 @@
 use super::settings::plan_config;
 use super::{DaemonError, start_log};
 use crate::cli::NmOptions;
-use crate::config::{MmConfig, NetworkConfig, TimeoutConfig};
+use crate::config::{MmConfig, NetworkConfig, SecurityConfig, TimeoutConfig};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -39,6 +39,8 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     let address = own_address(root)
         .map_err(|source| DaemonError::System { what: "a route to the manager", source })?;
     let SharedSettings { cluster, network, nodes, manager_lost } = shared_settings(&options)?;
+    let security = security(&options)?;
+    check_reach(&options, root, &security)?;
     let dir = work_dir(&options)?;
     let pes = options.pes.unwrap_or_else(processors);
     let pes = u16::try_from(pes).unwrap_or(u16::MAX);
@@ -70,6 +72,9 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         )?;
         let mut node = NodeConfig::new(root, options.name.clone(), listen, layout.clone());
         node.cluster.clone_from(&cluster);
+        // Read anew for each life: the key may have been replaced.
+        node.trust = security.trust().map_err(io::Error::other)?;
+        node.await_key = joins_again;
         node.join_timeout = if joins_again { REJOIN_TIMEOUT } else { FIRST_JOIN_TIMEOUT };
         joins_again = true;
         if ASKED_TO_END.load(Ordering::Relaxed) {
@@ -166,6 +171,34 @@ fn shared_settings(options: &NmOptions) -> Result<SharedSettings, DaemonError> {
         network: config.network,
         manager_lost: config.timeouts.manager_lost(),
     })
+}
+
+/// Which keys this node holds: its own options count before the file.
+fn security(options: &NmOptions) -> Result<SecurityConfig, DaemonError> {
+    match (&options.key, &options.config) {
+        (None, Some(file)) => Ok(MmConfig::read(file)?.security),
+        (key_file, _) => Ok(SecurityConfig {
+            key_file: key_file.clone(),
+            previous_key_file: options.previous_key.clone(),
+        }),
+    }
+}
+
+/// Without a key nothing leaves this host; a key that is no use is told at once.
+fn check_reach(
+    options: &NmOptions,
+    root: SocketAddr,
+    security: &SecurityConfig,
+) -> Result<(), DaemonError> {
+    if security.trust()?.is_some() {
+        return Ok(());
+    }
+    let listen = options.listen.as_ref().and_then(|listen| listen.resolve().ok());
+    let beyond = |addr: &SocketAddr| !addr.ip().to_canonical().is_loopback();
+    match std::iter::once(root).chain(listen).find(beyond) {
+        Some(address) => Err(DaemonError::KeyNeeded { address }),
+        None => Ok(()),
+    }
 }
 
 /// Where the jobs' files go: in memory, unless told otherwise.

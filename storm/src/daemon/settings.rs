@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
+use storm_backend_tcp::{ClusterKey, Trust};
 use storm_mm::api::ServerLimits;
 use storm_mm::{CoreConfig, NodeConfig, PartitionConfig};
 use storm_primitives::Instant;
@@ -30,6 +31,7 @@ const LOCAL_NODE_HUNG: Duration = Duration::from_secs(10);
 pub(super) struct Settings {
     pub(super) cluster: String,
     pub(super) listen: SocketAddr,
+    pub(super) trust: Option<Trust>,
     pub(super) socket: PathBuf,
     pub(super) state_dir: PathBuf,
     pub(super) spool_bytes: u64,
@@ -52,6 +54,8 @@ pub(super) struct LocalCluster {
     pub(super) nodes: u32,
     pub(super) pes: u32,
     pub(super) runtime_dir: PathBuf,
+    /// Its own, for as long as it lives.
+    pub(super) key: ClusterKey,
 }
 
 impl Settings {
@@ -74,6 +78,7 @@ impl Settings {
             recovery: config.timeouts.recovery(),
             cluster: config.cluster,
             listen: config.listen,
+            trust: config.security.trust()?,
             socket: config.socket,
             state_dir: config.state_dir,
             spool_bytes: config.spool_bytes,
@@ -91,9 +96,13 @@ impl Settings {
     ) -> Result<Settings, DaemonError> {
         let planned = |index| PlannedNode { name: format!("n{index}"), pes: options.pes };
         let timeouts = crate::config::TimeoutConfig::default();
+        // Any user of this machine can reach its loopback addresses.
+        let key = ClusterKey::generate()
+            .map_err(|source| DaemonError::System { what: "a key", source })?;
         Ok(Settings {
             cluster: format!("local-{}", std::process::id()),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            trust: Some(Trust::new(key.clone())),
             socket: runtime_dir.join(SOCKET_NAME),
             state_dir: runtime_dir.clone(),
             spool_bytes: DEFAULT_SPOOL_BYTES,
@@ -109,7 +118,7 @@ impl Settings {
             kill_grace: timeouts.kill_grace(),
             recovery: timeouts.recovery(),
             admins: Vec::new(),
-            local: Some(LocalCluster { nodes, pes: options.pes, runtime_dir }),
+            local: Some(LocalCluster { nodes, pes: options.pes, runtime_dir, key }),
         })
     }
 

@@ -10,7 +10,7 @@ mod surroundings;
 
 pub(crate) use program::find_program;
 
-use crate::cli::{InputArgument, JobOptions};
+use crate::cli::{BindArgument, InputArgument, JobOptions};
 use crate::failure::{EXIT_USAGE, Failure};
 use shipped_files::ShippedFiles;
 use std::ffi::{OsStr, OsString};
@@ -19,7 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use storm_mm::api::Submission;
 use storm_nm::check_pattern;
-use storm_rm::{InputSpec, JobSpec, OsBytes, OutputSpec, Owner, Program};
+use storm_rm::{Binding, InputSpec, JobSpec, OsBytes, OutputSpec, Owner, Program};
 
 /// Where output goes that nobody asked for elsewhere, as Slurm does it.
 const DEFAULT_OUTPUT: &str = "storm-%j.out";
@@ -53,7 +53,7 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         time_limit: options.time,
         program,
         argv: options.program.iter().cloned().map(OsBytes::from).collect(),
-        env: std::env::vars_os().map(|(name, value)| (name.into(), value.into())).collect(),
+        env: environment(options),
         cwd: working_directory(options.chdir.as_deref())?.into_os_string().into(),
         umask: surroundings::umask()?,
         limits: surroundings::limits(),
@@ -61,8 +61,17 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         output: output(options, attach)?,
         input: input(options.input, attach)?,
         requeue: options.requeue,
+        bind: match options.bind {
+            Some(BindArgument::Core) => Binding::Core,
+            Some(BindArgument::None) | None => Binding::None,
+        },
     };
     Ok(Submission { spec, attach, files: files.into_files() })
+}
+
+fn environment(options: &JobOptions) -> Vec<(OsBytes, OsBytes)> {
+    let exported = options.export.clone().unwrap_or_default().of(std::env::vars_os());
+    exported.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 fn no_program() -> Failure {

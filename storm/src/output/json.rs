@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
 use serde::Serialize;
 use serde_json::json;
+use std::path::Path;
 use storm_mm::api::{API_VERSION, CancelOutcome, Explanation, JobDetail, JobView, NodeView};
 use storm_rm::JobId;
 
@@ -44,6 +45,10 @@ impl Output for JsonOutput {
 
     fn down(&self, ended: bool) -> String {
         line(&json!({ "ended": ended }))
+    }
+
+    fn key(&self, file: &Path, id: &str) -> String {
+        line(&json!({ "key": id, "file": file }))
     }
 
     fn sheet(&self, sheet: &Sheet) -> String {

@@ -22,6 +22,7 @@ use crate::attach::Outcome;
 use crate::cli::DisplayOptions;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
+use std::path::Path;
 use storm_mm::api::{CancelOutcome, Explanation, JobDetail, JobView, NodeView};
 use storm_rm::JobId;
 
@@ -43,6 +44,8 @@ pub(crate) trait Output {
     fn up(&self, kept: &KeptCluster) -> String;
     /// A cluster was ended; `false` when there was none.
     fn down(&self, ended: bool) -> String;
+    /// A cluster key is in this file; the key's name.
+    fn key(&self, file: &Path, id: &str) -> String;
     /// Values and tables.
     fn sheet(&self, sheet: &Sheet) -> String;
     /// What came of a simulated machine.

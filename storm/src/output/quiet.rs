@@ -6,6 +6,7 @@ use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
 use std::fmt::Write;
+use std::path::Path;
 use storm_mm::api::{CancelOutcome, Explanation, JobDetail, JobView, NodeView};
 use storm_rm::JobId;
 
@@ -56,6 +57,10 @@ impl Output for QuietOutput {
 
     fn down(&self, _ended: bool) -> String {
         String::new()
+    }
+
+    fn key(&self, _file: &Path, id: &str) -> String {
+        format!("{id}\n")
     }
 
     fn sheet(&self, sheet: &Sheet) -> String {

@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
 use jiff::tz::TimeZone;
 use std::fmt::Write;
+use std::path::Path;
 use storm_mm::api::{
     API_VERSION, CancelOutcome, Explanation, JobDetail, JobState, JobView, LaunchBreakdown,
     NodeView, RankView,
@@ -129,6 +130,10 @@ impl Output for TableOutput {
     fn down(&self, ended: bool) -> String {
         let text = if ended { "The cluster is down\n" } else { "No cluster is kept up\n" };
         text.to_owned()
+    }
+
+    fn key(&self, file: &Path, id: &str) -> String {
+        format!("Key {id} is in {}\n", file.display())
     }
 
     fn sheet(&self, sheet: &Sheet) -> String {

@@ -6,6 +6,9 @@
 
 #![allow(dead_code, reason = "each test program uses what it needs")]
 
+pub(crate) mod daemons;
+pub(crate) mod hosts;
+
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;

@@ -9,6 +9,7 @@ use crate::engine::{Engine, Output};
 use crate::initiator::{Initiator, Waiter};
 use crate::runtime::TcpRuntime;
 use crate::sequencer::check;
+use crate::session::Trust;
 use crate::wire::{Primitive, Up, View};
 use bytes::Bytes;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -24,6 +25,7 @@ pub(crate) struct Core {
     pub(crate) node: NodeId,
     pub(crate) incarnation: Incarnation,
     pub(crate) cluster: String,
+    pub(crate) trust: Option<Trust>,
     pub(crate) layout: Layout,
     pub(crate) memory: GlobalMemory,
     pub(crate) events: EventTable,
@@ -56,6 +58,7 @@ pub(crate) struct Identity {
     pub(crate) node: NodeId,
     pub(crate) incarnation: Incarnation,
     pub(crate) cluster: String,
+    pub(crate) trust: Option<Trust>,
     pub(crate) layout: Layout,
     pub(crate) fanout: u32,
     pub(crate) request_window: usize,
@@ -65,7 +68,8 @@ pub(crate) struct Identity {
 
 impl Core {
     pub(crate) fn new(identity: Identity) -> Rc<Core> {
-        let Identity { node, incarnation, cluster, layout, runtime, observer, .. } = identity;
+        let Identity { node, incarnation, cluster, trust, layout, runtime, observer, .. } =
+            identity;
         let memory = GlobalMemory::new(&layout);
         let events = EventTable::new(&layout);
         let engine = Engine::new(node, identity.fanout, memory.clone(), events.clone());
@@ -74,6 +78,7 @@ impl Core {
             node,
             incarnation,
             cluster,
+            trust,
             layout,
             memory,
             events,

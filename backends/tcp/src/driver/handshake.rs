@@ -1,54 +1,96 @@
-//! The accepting side of a connection up to the point where it is known what it
-//! is for. Strangers get little attention: a short frame, a short time, and not
-//! too many at once.
+//! The accepting side of a connection up to the point where it is known who it is
+//! and what it is for. Strangers get little attention: messages of one length
+//! and then a short frame, a short time, and not too many at once.
 
 use super::core::{Core, Role};
+use super::refusal_log::RefusalLog;
 use super::{lanes, link::Link};
 use crate::observer::LinkKind;
+use crate::session::{self, SessionError};
 use crate::stream::Stream;
-use crate::wire::{FrameBuffer, Hello, Lane, PROTOCOL_VERSION, TreeHello};
-use std::cell::Cell;
+use crate::wire::{
+    DecodeError, FrameBuffer, Hello, JoinAnswer, Lane, PROTOCOL_VERSION, Refusal, TreeHello, encode,
+};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::Runtime;
-use tokio::net::TcpListener;
+use storm_primitives::{Runtime, Task};
+use tokio::net::{TcpListener, TcpStream};
 
-/// How long a connection may take to say what it is for.
+/// How long a connection may take to say who it is and what it is for.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
-/// How many connections may be about to say so.
+/// How many connections may be about to say so. Of more, the one that has taken
+/// longest gives way: a node needs milliseconds, and is not kept out by silent ones.
 const MAX_STRANGERS: usize = 1024;
 /// After an error of `accept`, such as no descriptor being left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
+/// Why a connection was given up before it was known what it is for.
+#[derive(Debug, thiserror::Error)]
+enum Stranger {
+    /// It does not become a session.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// It shows a key, and there is none here.
+    #[error("it shows a key, and this cluster has none")]
+    Keyed,
+    /// It said something else than what it is for.
+    #[error(transparent)]
+    Garbled(#[from] DecodeError),
+    /// After its handshake something came that its other end did not make.
+    #[error("what it sent was changed on the way")]
+    Broken,
+    /// It broke, or ended.
+    #[error("the connection ended")]
+    Ended,
+    /// It took too long.
+    #[error("it did not say within {HELLO_TIMEOUT:?} what it is for")]
+    Late,
+    /// Others wanted its place.
+    #[error("more than {MAX_STRANGERS} connections did not say what they are for")]
+    Crowded,
+}
+
+impl Stranger {
+    /// Refusals for the same reason are logged together.
+    fn reason(&self) -> &'static str {
+        match self {
+            Stranger::Session(SessionError::NoKey { .. }) => "no key",
+            Stranger::Session(SessionError::OtherKey { .. }) => "other key",
+            Stranger::Session(_) => "no session",
+            Stranger::Keyed => "keyed",
+            Stranger::Garbled(_) | Stranger::Broken => "garbled",
+            Stranger::Ended => "ended",
+            Stranger::Late => "late",
+            Stranger::Crowded => "crowded",
+        }
+    }
+}
+
+/// What greets the connections of one listener.
+#[derive(Default)]
+struct Greeter {
+    /// The connections of which nothing is known yet, in the order in which they
+    /// came.
+    strangers: RefCell<BTreeMap<u64, (SocketAddr, Task)>>,
+    refusals: RefCell<RefusalLog>,
+}
+
 /// Accepts connections as long as the member lives.
 pub(crate) async fn accept_all(core: Rc<Core>, listener: TcpListener) {
-    let strangers = Rc::new(Cell::new(0));
-    let mut refusing = false;
+    let greeter = Rc::new(Greeter::default());
+    let mut number = 0;
     loop {
-        let stream = match listener.accept().await {
-            Ok((tcp, _)) => Stream::new(tcp),
-            Err(error) => Err(error),
-        };
-        match stream {
-            Ok(stream) if strangers.get() < MAX_STRANGERS => {
-                refusing = false;
-                strangers.set(strangers.get() + 1);
-                let (core, strangers) = (core.clone(), strangers.clone());
-                let runtime = core.runtime.clone();
-                let greet = async move {
-                    let hello = hear(&core, &stream).await;
-                    strangers.set(strangers.get() - 1);
-                    if let Some((hello, buffer)) = hello {
-                        serve(core, hello, stream, buffer).await;
-                    }
-                };
-                runtime.spawn(greet).detach();
-            }
-            // Said once, not by each of them.
-            Ok(_) if refusing => {}
-            Ok(_) => {
-                refusing = true;
-                tracing::warn!(node = %core.node, "too many connections say nothing");
+        match listener.accept().await {
+            Ok((tcp, from)) => {
+                number += 1;
+                greeter.make_room(&core);
+                let greet = greet(core.clone(), greeter.clone(), number, tcp, from);
+                let task = core.runtime.spawn(greet);
+                greeter.strangers.borrow_mut().insert(number, (from, task));
             }
             Err(error) => {
                 tracing::warn!(node = %core.node, %error, "a connection was not accepted");
@@ -58,26 +100,90 @@ pub(crate) async fn accept_all(core: Rc<Core>, listener: TcpListener) {
     }
 }
 
-/// What the connection is for.
-async fn hear(core: &Core, stream: &Stream) -> Option<(Hello, FrameBuffer)> {
-    let mut buffer = FrameBuffer::new();
-    let hello = async {
-        loop {
-            match buffer.next_frame() {
-                Ok(Some(frame)) => return frame.message::<Hello>().ok(),
-                Ok(None) => {}
-                Err(_) => return None,
-            }
-            if !matches!(stream.read(buffer.spare()).await, Ok(1..)) {
-                return None;
-            }
+async fn greet(
+    core: Rc<Core>,
+    greeter: Rc<Greeter>,
+    number: u64,
+    tcp: TcpStream,
+    from: SocketAddr,
+) {
+    let heard = core.runtime.timeout(HELLO_TIMEOUT, hear(&core, tcp)).await;
+    match heard.unwrap_or(Err(Stranger::Late)) {
+        // On its own from here on: it does not have to give way any more.
+        Ok((hello, stream, buffer)) => {
+            core.runtime_spawn(serve(core.clone(), hello, stream, buffer));
         }
-    };
-    let hello = core.runtime.timeout(HELLO_TIMEOUT, hello).await.flatten();
-    if hello.is_none() {
-        tracing::debug!(node = %core.node, "a connection did not say what it is for");
+        Err(why) => greeter.refused(&core, from, &why),
     }
-    hello.map(|hello| (hello, buffer))
+    greeter.strangers.borrow_mut().remove(&number);
+}
+
+impl Greeter {
+    /// Sees to it that one more fits.
+    fn make_room(&self, core: &Core) {
+        let mut strangers = self.strangers.borrow_mut();
+        if strangers.len() < MAX_STRANGERS {
+            return;
+        }
+        let oldest = strangers.pop_first();
+        drop(strangers);
+        if let Some((_, (from, _))) = oldest {
+            self.refused(core, from, &Stranger::Crowded);
+        }
+    }
+
+    fn refused(&self, core: &Core, from: SocketAddr, why: &Stranger) {
+        let ended = matches!(
+            why,
+            Stranger::Ended | Stranger::Session(SessionError::Io(_) | SessionError::Closed)
+        );
+        if ended {
+            // Whoever looks whether a port is open does so.
+            tracing::debug!(node = %core.node, %from, %why, "a connection said nothing");
+            return;
+        }
+        let (now, address) = (core.runtime.now(), from.ip().to_canonical());
+        if let Some(unlogged) = self.refusals.borrow_mut().note(address, why.reason(), now) {
+            tracing::warn!(node = %core.node, %from, %why, unlogged, "a connection was refused");
+        }
+    }
+}
+
+/// Who it is, and what the connection is for.
+async fn hear(core: &Core, tcp: TcpStream) -> Result<(Hello, Stream, FrameBuffer), Stranger> {
+    let mut stream = Stream::new(tcp).map_err(SessionError::Io)?;
+    if let Some(trust) = &core.trust {
+        let result = stream.authenticate(trust).await;
+        if let Err(SessionError::NoKey { ours }) = &result {
+            // It may be a node whose key was forgotten, and which speaks plain text.
+            let refusal = Refusal::KeyNeeded { key: ours.to_string() };
+            stream.discard_arrived();
+            let answer = encode(&JoinAnswer::Refused(refusal), &[]);
+            // Whether it is heard is the other side's business.
+            let _ = stream.write_some(&mut [answer].into_iter().collect());
+        }
+        result?;
+    }
+    let mut buffer = FrameBuffer::new();
+    loop {
+        match buffer.next_frame() {
+            Ok(Some(frame)) => return Ok((frame.message()?, stream, buffer)),
+            Ok(None) => {}
+            Err(_) if core.trust.is_none() && buffer.begins_with(&session::MAGIC) => {
+                // Whether it is heard is the other side's business.
+                let _ = stream.refuse_keyed().await;
+                return Err(Stranger::Keyed);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        match stream.read(buffer.spare()).await {
+            Ok(1..) => {}
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(Stranger::Broken);
+            }
+            Ok(0) | Err(_) => return Err(Stranger::Ended),
+        }
+    }
 }
 
 async fn serve(core: Rc<Core>, hello: Hello, stream: Stream, mut buffer: FrameBuffer) {

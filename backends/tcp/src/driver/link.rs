@@ -99,8 +99,9 @@ impl Link {
         mut next: impl FnMut() -> Option<(Bytes, Bytes)>,
     ) {
         let mut out = VecDeque::new();
+        let mut blocked = false;
         while !self.closed.get() {
-            if out.is_empty() {
+            if out.is_empty() && !blocked {
                 let Some((head, payload)) = next() else {
                     self.wake.notified().await;
                     continue;
@@ -108,7 +109,9 @@ impl Link {
                 self.observer.note(Direction::Send, self.kind, &head);
                 out.extend([head, payload]);
             }
-            match self.stream.write_some(&mut out) {
+            let result = self.stream.write_some(&mut out);
+            blocked = matches!(result, Ok(false));
+            match result {
                 // Others have their turn between two chunks.
                 Ok(true) => tokio::task::yield_now().await,
                 Ok(false) => {

@@ -5,7 +5,7 @@ use super::core::{Core, Identity, Role};
 use super::handshake;
 use super::link::{Link, ReadError};
 use super::parent::{self, ParentLink};
-use crate::config::NodeConfig;
+use crate::config::{NodeConfig, check_reach};
 use crate::initiator::Issued;
 use crate::join_error::JoinError;
 use crate::observer::LinkKind;
@@ -56,9 +56,13 @@ pub(crate) struct NodeRole {
 /// in an earlier life of this node.
 pub(crate) async fn join(config: NodeConfig) -> Result<Rc<Core>, JoinError> {
     let runtime = TcpRuntime::new()?;
+    for addr in [config.listen, config.root] {
+        check_reach(config.trust.as_ref(), addr)?;
+    }
     let listener = Stream::listen(config.listen)?;
     let deadline = runtime.now() + config.join_timeout;
     let mut pause = FIRST_PAUSE;
+    let mut told = false;
     loop {
         let limit = deadline - runtime.now();
         let port = listener.local_addr()?.port();
@@ -72,10 +76,17 @@ pub(crate) async fn join(config: NodeConfig) -> Result<Rc<Core>, JoinError> {
         let again = match &error {
             JoinError::Io(_) | JoinError::NoAnswer => true,
             JoinError::Refused(Refusal::NameInUse { .. }) => true,
+            JoinError::Session(_) => config.await_key,
+            JoinError::Refused(Refusal::KeyNeeded { .. }) => config.await_key,
             JoinError::Refused(_) => false,
         };
         if !again || runtime.now() + pause >= deadline {
             return Err(error);
+        }
+        if let JoinError::Session(why) = &error
+            && !std::mem::replace(&mut told, true)
+        {
+            tracing::warn!(root = %config.root, %why, "not let in; trying again");
         }
         runtime.sleep(pause).await;
         pause = (pause * 2).min(MAX_PAUSE);
@@ -86,7 +97,7 @@ async fn attempt(
     config: &NodeConfig,
     port: u16,
 ) -> Result<(Stream, FrameBuffer, Welcome), JoinError> {
-    let stream = Stream::connect(config.root).await?;
+    let stream = Stream::connect(config.root, config.trust.as_ref()).await?;
     let mut listen = config.listen;
     if listen.ip().is_unspecified() {
         listen.set_ip(stream.local_addr()?.ip());
@@ -132,6 +143,7 @@ fn start(
         node: welcome.node,
         incarnation: welcome.incarnation,
         cluster: config.cluster.clone(),
+        trust: config.trust.clone(),
         layout: config.layout.clone(),
         fanout: welcome.fanout,
         request_window: welcome.request_window as usize,

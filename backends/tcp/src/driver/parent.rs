@@ -19,6 +19,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// Pauses double up to here: a parent that is dead is out of the tree by then.
 const MAX_PAUSE: Duration = Duration::from_millis(500);
 
+/// How long a parent may take to open a session.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Both lanes of a link that is in use.
 #[derive(Debug)]
 pub(crate) struct ParentLink {
@@ -68,7 +71,11 @@ async fn open_both(core: &Core, parent: &Member, epoch: Epoch) -> io::Result<(Rc
     let Some(Role::Node(role)) = core.role.get() else { return Err(io::ErrorKind::Other.into()) };
     let addr = if parent.node == NodeId::MM { role.root } else { parent.listen };
     let open = async |lane: Lane, kind: LinkKind| {
-        let stream = Stream::connect(addr).await?;
+        let connect = Stream::connect(addr, core.trust.as_ref());
+        let stream = match core.runtime.timeout(DIAL_TIMEOUT, connect).await {
+            Some(stream) => stream.map_err(io::Error::other)?,
+            None => return Err(io::ErrorKind::TimedOut.into()),
+        };
         let hello = Hello::Tree(TreeHello {
             version: PROTOCOL_VERSION,
             cluster: core.cluster.clone(),
@@ -82,7 +89,8 @@ async fn open_both(core: &Core, parent: &Member, epoch: Epoch) -> io::Result<(Rc
         link.flush();
         io::Result::Ok(link)
     };
-    Ok((open(Lane::Express, LinkKind::Up).await?, open(Lane::Bulk, LinkKind::Bulk).await?))
+    let lanes = (open(Lane::Express, LinkKind::Up), open(Lane::Bulk, LinkKind::Bulk));
+    futures_util::try_join!(lanes.0, lanes.1)
 }
 
 /// Reads one lane to its end; then the link as a whole has ended.

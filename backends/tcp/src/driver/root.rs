@@ -3,7 +3,7 @@
 use super::core::{Core, Identity, Role};
 use super::handshake;
 use super::link::{Link, ReadError};
-use crate::config::RootConfig;
+use crate::config::{RootConfig, check_reach};
 use crate::initiator::Issued;
 use crate::liveness::{Liveness, Patience};
 use crate::observer::LinkKind;
@@ -31,6 +31,7 @@ pub(crate) struct RootRole {
 /// Starts a root; also where it listens.
 pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
     let runtime = TcpRuntime::new()?;
+    check_reach(config.trust.as_ref(), config.listen)?;
     let listener = Stream::listen(config.listen)?;
     let listen = listener.local_addr()?;
     let incarnation = Incarnation(1);
@@ -38,6 +39,7 @@ pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
         node: NodeId::MM,
         incarnation,
         cluster: config.cluster.clone(),
+        trust: config.trust.clone(),
         layout: config.layout.clone(),
         fanout: config.fanout,
         request_window: usize::MAX,

@@ -153,6 +153,11 @@ impl FrameBuffer {
         self.max_payload_bytes = MAX_PAYLOAD_BYTES;
     }
 
+    /// Whether what has come and was not cut off yet begins so.
+    pub(crate) fn begins_with(&self, bytes: &[u8]) -> bool {
+        self.buffer.starts_with(bytes)
+    }
+
     /// Where to put what is read next; there is room.
     pub fn spare(&mut self) -> &mut BytesMut {
         // Room for the rest of a frame that has begun and the header of the

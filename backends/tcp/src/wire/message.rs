@@ -92,6 +92,11 @@ pub enum Refusal {
         /// The version of the node.
         node: u32,
     },
+    /// The root speaks only to those who hold the cluster's key.
+    KeyNeeded {
+        /// The name of the key, which tells nothing of it.
+        key: String,
+    },
     /// It has another plan of global memory.
     Layout {
         /// The hash of the root.

@@ -4,19 +4,23 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use storm_backend_tcp::{NameTable, Node, NodeConfig, Root, RootConfig, TcpPrimitives};
+use storm_backend_tcp::{NameTable, Node, NodeConfig, Root, RootConfig, TcpPrimitives, Trust};
 use storm_primitives::conformance::{
     Capabilities, ClusterSpec, Factory, LocalCluster, NodeControl, RunError, Unsupported,
 };
 use storm_primitives::{NodeId, Primitives};
 
 /// Starts them.
-pub(crate) struct LocalFactory;
+pub(crate) struct LocalFactory {
+    /// The key of all members.
+    pub(crate) trust: Option<Trust>,
+}
 
 /// Kills and restarts nodes of one cluster.
 #[derive(Clone)]
 pub(crate) struct Control {
     root: Rc<Root>,
+    trust: Option<Trust>,
     nodes: Rc<RefCell<BTreeMap<NodeId, TcpPrimitives>>>,
 }
 
@@ -36,13 +40,15 @@ impl Factory for LocalFactory {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(RunError::new)?;
         let compute_nodes = spec.compute_nodes;
+        let trust = self.trust.clone();
         tokio::task::LocalSet::new().block_on(&runtime, async move {
             let names = NameTable::fixed((1..=compute_nodes).map(name));
             let mut config = RootConfig::new(loopback(), ClusterSpec::layout(), names);
             // Deep enough to have inner nodes below inner nodes.
             config.fanout = 2;
+            config.trust.clone_from(&trust);
             let root = Root::bind(config).map_err(RunError::new)?;
-            let control = Control { root: Rc::new(root), nodes: Rc::default() };
+            let control = Control { root: Rc::new(root), trust, nodes: Rc::default() };
             for id in 1..=compute_nodes {
                 control.start(id).await.map_err(RunError::new)?;
             }
@@ -57,7 +63,8 @@ impl Factory for LocalFactory {
 impl Control {
     async fn start(&self, id: u32) -> Result<TcpPrimitives, storm_backend_tcp::JoinError> {
         let root = self.root.local_addr();
-        let config = NodeConfig::new(root, name(id), loopback(), ClusterSpec::layout());
+        let mut config = NodeConfig::new(root, name(id), loopback(), ClusterSpec::layout());
+        config.trust.clone_from(&self.trust);
         let handle = Node::join(config).await?;
         self.nodes.borrow_mut().insert(NodeId(id), handle.clone());
         Ok(handle)

@@ -1,4 +1,4 @@
-//! Clusters of processes on loopback. The suite's process is none of the nodes;
+//! Clusters of processes on loopback, with a key, as the local ones of the product. The suite's process is none of the nodes;
 //! each node is this test's own executable, started for one test: `node_process`.
 
 mod node_process;
@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use storm_backend_tcp::TcpRuntime;
+use storm_backend_tcp::{ClusterKey, TcpRuntime};
 use storm_primitives::NodeId;
 use storm_primitives::conformance::{
     Capabilities, Cluster, ClusterSpec, Command, Factory, NodeGone, Reply, RunError, Unsupported,
@@ -24,6 +24,7 @@ pub(crate) struct ProcessFactory;
 pub(crate) struct ProcessCluster {
     runtime: TcpRuntime,
     root: SocketAddr,
+    key: ClusterKey,
     nodes: RefCell<BTreeMap<NodeId, Rc<RemoteNode>>>,
 }
 
@@ -52,14 +53,15 @@ impl Factory for ProcessFactory {
 
 impl ProcessCluster {
     async fn start(compute_nodes: u32) -> std::io::Result<ProcessCluster> {
-        let mm = RemoteNode::start(NodeId::MM, None).await?;
+        let key = ClusterKey::generate()?;
+        let mm = RemoteNode::start(NodeId::MM, None, &key).await?;
         let root = mm.root_addr();
         // In the order of their ids, so that the tree is the same every time.
         let mut nodes = BTreeMap::from([(NodeId::MM, Rc::new(mm))]);
         for id in (1..=compute_nodes).map(NodeId) {
-            nodes.insert(id, Rc::new(RemoteNode::start(id, Some(root)).await?));
+            nodes.insert(id, Rc::new(RemoteNode::start(id, Some(root), &key).await?));
         }
-        Ok(ProcessCluster { runtime: TcpRuntime::new()?, root, nodes: RefCell::new(nodes) })
+        Ok(ProcessCluster { runtime: TcpRuntime::new()?, root, key, nodes: RefCell::new(nodes) })
     }
 
     fn node(&self, node: NodeId) -> Option<Rc<RemoteNode>> {
@@ -107,7 +109,7 @@ impl Cluster for ProcessCluster {
     }
 
     async fn rejoin(&self, node: NodeId) -> Result<(), Unsupported> {
-        let started = RemoteNode::start(node, Some(self.root)).await;
+        let started = RemoteNode::start(node, Some(self.root), &self.key).await;
         let started = started.map_err(|_| Unsupported { ability: "start a node again" })?;
         self.nodes.borrow_mut().insert(node, Rc::new(started));
         Ok(())

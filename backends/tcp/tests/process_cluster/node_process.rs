@@ -7,7 +7,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use storm_backend_tcp::{NameTable, Node, NodeConfig, Observer, Root, RootConfig, TcpPrimitives};
+use storm_backend_tcp::{
+    ClusterKey, NameTable, Node, NodeConfig, Observer, Root, RootConfig, TcpPrimitives, Trust,
+};
 use storm_primitives::conformance::wire::{Decoder, Request, encode};
 use storm_primitives::conformance::{Agent, ClusterSpec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,6 +20,8 @@ use tokio::sync::Notify;
 pub(crate) const SUITE_VARIABLE: &str = "STORM_TCP_TEST_SUITE";
 /// Which node it is.
 pub(crate) const NODE_VARIABLE: &str = "STORM_TCP_TEST_NODE";
+/// The key of the cluster.
+pub(crate) const KEY_VARIABLE: &str = "STORM_TCP_TEST_KEY";
 /// Where the root is; unset for the root itself.
 pub(crate) const ROOT_VARIABLE: &str = "STORM_TCP_TEST_ROOT";
 
@@ -42,6 +46,7 @@ pub(crate) struct NodeProcess {
     suite: SocketAddr,
     node: u32,
     root: Option<SocketAddr>,
+    key: ClusterKey,
 }
 
 /// Frames that may still pass before the process ends itself.
@@ -61,6 +66,7 @@ impl NodeProcess {
         Some(NodeProcess {
             suite: read(SUITE_VARIABLE)?.parse().expect("an address"),
             node: read(NODE_VARIABLE)?.parse().expect("a number"),
+            key: read(KEY_VARIABLE)?.parse().expect("a key"),
             root: read(ROOT_VARIABLE).map(|text| text.parse().expect("an address")),
         })
     }
@@ -86,6 +92,7 @@ impl NodeProcess {
                 // Deep enough to have inner nodes below inner nodes.
                 config.fanout = 2;
                 config.observer = observer;
+                config.trust = Some(Trust::new(self.key));
                 let root = Root::bind(config).expect("a port");
                 let (handle, port) = (root.handle(), root.local_addr().port());
                 (Some(root), handle, port)
@@ -93,6 +100,7 @@ impl NodeProcess {
             Some(root) => {
                 let mut config = NodeConfig::new(root, name(self.node), loopback, layout);
                 config.observer = observer;
+                config.trust = Some(Trust::new(self.key));
                 (None, Node::join(config).await.expect("joins"), 0)
             }
         };

@@ -1,8 +1,8 @@
 //! The suite's end of one node's process.
 
 use super::node_process::{
-    ARMED, FRAME_HEAD_BYTES, JOINED, NODE_VARIABLE, ROOT_VARIABLE, SUITE_VARIABLE, TO_AGENT,
-    TO_ARM, frame,
+    ARMED, FRAME_HEAD_BYTES, JOINED, KEY_VARIABLE, NODE_VARIABLE, ROOT_VARIABLE, SUITE_VARIABLE,
+    TO_AGENT, TO_ARM, frame,
 };
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -11,6 +11,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::process::{Child, Stdio};
 use std::rc::Rc;
+use storm_backend_tcp::ClusterKey;
 use storm_primitives::NodeId;
 use storm_primitives::conformance::{Command, NodeGone, RemoteAgent, Reply};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -37,12 +38,18 @@ struct Gone {
 
 impl RemoteNode {
     /// Starts the process of `node` and waits until it has joined.
-    pub(crate) async fn start(node: NodeId, root: Option<SocketAddr>) -> io::Result<RemoteNode> {
+    pub(crate) async fn start(
+        node: NodeId,
+        root: Option<SocketAddr>,
+        key: &ClusterKey,
+    ) -> io::Result<RemoteNode> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let mut command = std::process::Command::new(std::env::current_exe()?);
         command.args(["--exact", "node_process", "--nocapture", "--test-threads=1"]);
         command.env(SUITE_VARIABLE, listener.local_addr()?.to_string());
         command.env(NODE_VARIABLE, node.0.to_string());
+        // Of this test alone, and of no use after it.
+        command.env(KEY_VARIABLE, &*key.to_text());
         if let Some(root) = root {
             command.env(ROOT_VARIABLE, root.to_string());
         }

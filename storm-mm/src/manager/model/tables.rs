@@ -202,6 +202,26 @@ fn a_job_that_one_node_cannot_serve_ends_everywhere_with_that_nodes_reason() {
 }
 
 #[test]
+fn a_barrier_that_a_rank_has_left_for_ever_ends_the_job() {
+    for left_first in [true, false] {
+        let (mut world, job) = in_phase("running", true);
+        let incarnation = world.record(job).incarnation;
+        let left = Report::RankLeft { job, incarnation, rank: storm_rm::Rank(5) };
+        let fence = Report::Fence { job, sequence: 1, puts: Vec::new() };
+        let (first, second) = if left_first { (left, fence) } else { (fence, left) };
+        let node = |report: &Report| NodeId(1 + u32::from(matches!(report, Report::Fence { .. })));
+        world.report(node(&first), first);
+        assert!(world.parts.values().all(|(_, doomed)| !doomed), "nobody waits in vain yet");
+        world.report(node(&second), second);
+        world.finish();
+        let Phase::Ended(outcome) = &world.record(job).phase else { panic!("it goes on") };
+        assert_eq!((outcome.state, outcome.exit_code), (JobState::Failed, 1));
+        let reason = "rank 5 has ended and others wait for it in a PMI barrier";
+        assert_eq!(outcome.reason.as_deref(), Some(reason));
+    }
+}
+
+#[test]
 fn a_specification_that_no_heartbeat_can_carry_is_refused() {
     let mut world = World::joined("fcfs", 2);
     let mut large = spec(1, false, false);

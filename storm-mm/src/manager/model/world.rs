@@ -102,6 +102,7 @@ pub(super) fn spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         output: OutputSpec::Client,
         input: InputSpec::None,
         requeue,
+        bind: storm_rm::Binding::None,
     }
 }
 

@@ -133,6 +133,7 @@ impl Host for LiveHost {
 
     fn forget(&self, job: JobKey) {
         self.give_back(job, true);
+        self.cores.release(job);
         if self.jobs.borrow_mut().remove(&job).is_some() {
             remove_in_background(self.job_directory(job));
         }

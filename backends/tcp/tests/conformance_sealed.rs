@@ -1,0 +1,14 @@
+//! The conformance suite with a cluster key and everything encrypted, as between
+//! hosts.
+
+mod local_cluster;
+
+use local_cluster::LocalFactory;
+use storm_backend_tcp::{ClusterKey, Trust};
+
+fn sealed() -> LocalFactory {
+    let key = ClusterKey::generate().expect("random bytes");
+    LocalFactory { trust: Some(Trust::new(key).encrypt_loopback()) }
+}
+
+storm_primitives::conformance_tests!(sealed());

@@ -1,0 +1,121 @@
+//! Somebody on the way between a node and the root: passes on what both say, keeps
+//! a copy, and changes it when told to.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::spawn_local;
+
+/// Read at a time.
+const BLOCK_BYTES: usize = 64 << 10;
+
+/// What is done to the next bytes of each connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tampering {
+    /// Nothing.
+    Pass,
+    /// One bit is changed.
+    Flip,
+    /// The first byte is passed on, then the connection ends.
+    Cut,
+    /// Bytes that neither end made come first: a head that announces the longest
+    /// record, and more than that.
+    Inject,
+}
+
+/// Which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// From the node.
+    ToRoot,
+    /// To the node.
+    ToNode,
+}
+
+/// What has passed, in pieces.
+type Seen = Rc<RefCell<Vec<(Way, Vec<u8>)>>>;
+
+/// See the top. It works until the test is over.
+pub(crate) struct Relay {
+    addr: SocketAddr,
+    seen: Seen,
+    tampering: Rc<Cell<(Way, Tampering)>>,
+}
+
+impl Relay {
+    /// Starts one before `root`.
+    pub(crate) async fn start(root: SocketAddr) -> Relay {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let relay = Relay {
+            addr: listener.local_addr().expect("bound"),
+            seen: Rc::default(),
+            tampering: Rc::new(Cell::new((Way::ToRoot, Tampering::Pass))),
+        };
+        let (seen, tampering) = (relay.seen.clone(), relay.tampering.clone());
+        spawn_local(async move {
+            while let Ok((node, _)) = listener.accept().await {
+                let Ok(root) = TcpStream::connect(root).await else { return };
+                let (from_node, to_node) = node.into_split();
+                let (from_root, to_root) = root.into_split();
+                for (way, from, to) in
+                    [(Way::ToRoot, from_node, to_root), (Way::ToNode, from_root, to_node)]
+                {
+                    spawn_local(pass(way, from, to, seen.clone(), tampering.clone()));
+                }
+            }
+        });
+        relay
+    }
+
+    /// Where it listens.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// What comes next, this way, is changed.
+    pub(crate) fn tamper(&self, way: Way, tampering: Tampering) {
+        self.tampering.set((way, tampering));
+    }
+
+    /// What has passed this way, of all connections.
+    pub(crate) fn seen(&self, way: Way) -> Vec<u8> {
+        let seen = self.seen.borrow();
+        seen.iter().filter(|one| one.0 == way).flat_map(|one| one.1.clone()).collect()
+    }
+}
+
+async fn pass(
+    way: Way,
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    seen: Seen,
+    tampering: Rc<Cell<(Way, Tampering)>>,
+) {
+    let mut block = vec![0; BLOCK_BYTES];
+    while let Ok(len @ 1..) = from.read(&mut block).await {
+        let bytes = &mut block[..len];
+        seen.borrow_mut().push((way, bytes.to_vec()));
+        let (where_to, what) = tampering.get();
+        let sent = match what {
+            Tampering::Flip if where_to == way => {
+                bytes[len / 2] ^= 1;
+                to.write_all(bytes).await
+            }
+            Tampering::Cut if where_to == way => {
+                // It may be closed already.
+                let _ = to.write_all(&bytes[..1]).await;
+                return;
+            }
+            Tampering::Inject if where_to == way => to.write_all(&[0xff; 2 * BLOCK_BYTES]).await,
+            Tampering::Pass | Tampering::Flip | Tampering::Cut | Tampering::Inject => {
+                to.write_all(bytes).await
+            }
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The file of a cluster key: readable by its owner alone, and refused where it is
+//! not.
+//!
+//! What it does not do: know what a key is good for (`storm_backend_tcp::session`).
+
+use nix::unistd::geteuid;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use storm_backend_tcp::{ClusterKey, NotAKey};
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+/// Longest file that is read: a key with some lines of comment.
+const MAX_FILE_BYTES: u64 = 64 << 10;
+/// What a key file may allow nobody but its owner.
+const OTHERS_BITS: u32 = 0o077;
+
+/// A key file that cannot be used or made.
+#[derive(Debug, Error)]
+#[error("the key file {} cannot be used", file.display())]
+pub(crate) struct KeyFileError {
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// What is wrong with it.
+    #[source]
+    pub(crate) problem: KeyFileProblem,
+}
+
+/// What is wrong with it.
+#[derive(Debug, Error)]
+pub(crate) enum KeyFileProblem {
+    #[error("it cannot be read")]
+    Read(#[source] io::Error),
+    #[error("it is not a file")]
+    NotAFile,
+    #[error("others than its owner may use it (mode {mode:04o}); `chmod 600` keeps them out")]
+    Exposed { mode: u32 },
+    #[error("it belongs to user {owner}, neither to root nor to user {us}, who runs this")]
+    Owner { owner: u32, us: u32 },
+    #[error("it is longer than 64 KiB")]
+    TooLong,
+    #[error(transparent)]
+    NotAKey(#[from] NotAKey),
+    #[error("it exists; --force replaces it, and the old key is lost then")]
+    Exists,
+    #[error("it cannot be written")]
+    Write(#[source] io::Error),
+}
+
+/// Reads a key.
+///
+/// # Errors
+/// [`KeyFileError`], above all when others can read the file.
+pub(crate) fn read(path: &Path) -> Result<ClusterKey, KeyFileError> {
+    read_checked(path).map_err(|problem| KeyFileError { file: path.to_owned(), problem })
+}
+
+fn read_checked(path: &Path) -> Result<ClusterKey, KeyFileProblem> {
+    // A pipe that nobody writes to must not keep us.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK)
+        .open(path)
+        .map_err(KeyFileProblem::Read)?;
+    // Of what was opened, not of what the path may mean by then.
+    let found = file.metadata().map_err(KeyFileProblem::Read)?;
+    if !found.is_file() {
+        return Err(KeyFileProblem::NotAFile);
+    }
+    if found.mode() & OTHERS_BITS != 0 {
+        return Err(KeyFileProblem::Exposed { mode: found.mode() & 0o7777 });
+    }
+    let (owner, us) = (found.uid(), geteuid().as_raw());
+    if owner != us && owner != 0 {
+        return Err(KeyFileProblem::Owner { owner, us });
+    }
+    // Cleared when it is dropped, and of a size that leaves no copy behind.
+    let room = found.len().min(MAX_FILE_BYTES) as usize + 1;
+    let mut text = Zeroizing::new(String::with_capacity(room));
+    let mut bounded = file.take(MAX_FILE_BYTES + 1);
+    bounded.read_to_string(&mut text).map_err(KeyFileProblem::Read)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(KeyFileProblem::TooLong);
+    }
+    Ok(text.parse::<ClusterKey>()?)
+}
+
+/// Writes a key to a new file; with `force` in place of what is there, whole or not
+/// at all.
+///
+/// # Errors
+/// [`KeyFileError`].
+pub(crate) fn write(path: &Path, key: &ClusterKey, force: bool) -> Result<(), KeyFileError> {
+    let problem = |error: io::Error| match error.kind() {
+        io::ErrorKind::AlreadyExists => KeyFileProblem::Exists,
+        _ => KeyFileProblem::Write(error),
+    };
+    let written = if force { replace(path, key) } else { write_new(path, key) };
+    written.map_err(|error| KeyFileError { file: path.to_owned(), problem: problem(error) })
+}
+
+fn write_new(path: &Path, key: &ClusterKey) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let written = store(&mut file, key);
+    if written.is_err() {
+        // Half a key is none; what was here is ours.
+        let _ = fs::remove_file(path);
+    }
+    written
+}
+
+fn store(file: &mut File, key: &ClusterKey) -> io::Result<()> {
+    file.write_all(b"# The key of a STORM cluster. Whoever has it can command every node.\n")?;
+    file.write_all(key.to_text().as_bytes())?;
+    file.sync_all()
+}
+
+fn replace(path: &Path, key: &ClusterKey) -> io::Result<()> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) | None => Path::new("."),
+    };
+    // Of mode 0600 from the beginning.
+    let mut unfinished = tempfile::NamedTempFile::new_in(directory)?;
+    store(unfinished.as_file_mut(), key)?;
+    unfinished.persist(path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("it is there").mode() & 0o7777
+    }
+
+    fn new_key() -> ClusterKey {
+        ClusterKey::generate().expect("random bytes")
+    }
+
+    #[test]
+    fn a_key_is_read_as_it_was_written_and_nobody_else_may() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let path = scratch.path().join("cluster.key");
+        let (first, second) = (new_key(), new_key());
+        write(&path, &first, false).expect("written");
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(read(&path).expect("as written").id(), first.id());
+        let again = write(&path, &second, false).expect_err("never overwritten");
+        assert!(matches!(again.problem, KeyFileProblem::Exists));
+        assert_eq!(read(&path).expect("as it was").id(), first.id());
+        write(&path, &second, true).expect("replaced");
+        assert_eq!((mode(&path), read(&path).expect("new").id()), (0o600, second.id()));
+        assert_eq!(fs::read_dir(scratch.path()).expect("ours").count(), 1, "nothing is left");
+    }
+
+    #[test]
+    fn a_file_that_others_can_use_is_refused() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let path = scratch.path().join("cluster.key");
+        write(&path, &new_key(), false).expect("written");
+        for wrong in [0o640, 0o604, 0o620, 0o601, 0o644] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(wrong)).expect("ours");
+            let error = read(&path).expect_err("exposed");
+            assert!(
+                matches!(error.problem, KeyFileProblem::Exposed { mode } if mode == wrong),
+                "{error:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused_whatever_it_is() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let path = scratch.path().join("x");
+        let missing = read(&path).expect_err("missing");
+        assert!(matches!(missing.problem, KeyFileProblem::Read(_)));
+        let directory = read(scratch.path()).expect_err("a directory");
+        assert!(matches!(directory.problem, KeyFileProblem::NotAFile));
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRUSR).expect("made");
+        let pipe = read(&path).expect_err("a pipe");
+        assert!(matches!(pipe.problem, KeyFileProblem::NotAFile));
+        fs::remove_file(&path).expect("ours");
+        let long = "#\n".repeat(MAX_FILE_BYTES as usize);
+        fs::write(&path, long).expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("ours");
+        let long = read(&path).expect_err("too long");
+        assert!(matches!(long.problem, KeyFileProblem::TooLong));
+        fs::write(&path, "secret").expect("written");
+        let wrong = read(&path).expect_err("no key");
+        assert!(matches!(wrong.problem, KeyFileProblem::NotAKey(NotAKey::Format)));
+        assert!(!format!("{wrong:?} {}", wrong.problem).contains("secret"));
+    }
+}

@@ -1,0 +1,96 @@
+//! The MPICH libraries that programs are built with: Debian's, and the one on PyPI, which
+//! is fetched once per build directory.
+
+use crate::scratch::hosts::skipped;
+use crate::scratch::told;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Set where a library that is missing is a failure, not a reason to skip.
+const REQUIRED: &str = "STORM_TEST_MPI";
+
+/// What is asked of PyPI.
+const WHEEL: &str = "mpich>=5,<6";
+
+/// An MPICH to build programs with.
+pub(crate) struct Library {
+    /// How its version begins.
+    pub(crate) version: &'static str,
+    compiler: PathBuf,
+    flags: Vec<OsString>,
+}
+
+impl Library {
+    /// That of Debian's `mpich` and `libmpich-dev`.
+    pub(crate) fn of_debian() -> Option<Library> {
+        let compiler = PathBuf::from("mpicc.mpich");
+        let there = Command::new(&compiler).arg("-show").output();
+        if there.is_ok_and(|done| done.status.success()) {
+            return Some(Library { version: "4.", compiler, flags: Vec::new() });
+        }
+        missing("Debian's MPICH", "mpicc.mpich is missing: apt-get install libmpich-dev");
+        None
+    }
+
+    /// That of PyPI's `mpich`.
+    pub(crate) fn of_pypi() -> Option<Library> {
+        let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let unpacked = tmp.join("mpich-of-pypi");
+        if !unpacked.exists()
+            && let Err(why) = fetch(tmp, &unpacked)
+        {
+            missing("PyPI's MPICH", &why);
+            return None;
+        }
+        let entries = fs::read_dir(&unpacked).expect("it was unpacked").flatten();
+        let data = entries.map(|entry| entry.path().join("data")).find(|data| data.exists());
+        let data = data.expect("the wheel has data");
+        let option = |option: &str, part: &str| {
+            let mut flag = OsString::from(option);
+            flag.push(data.join(part));
+            flag
+        };
+        let flags = vec![
+            option("-I", "include"),
+            option("-L", "lib"),
+            option("-Wl,-rpath,", "lib"),
+            "-lmpi".into(),
+        ];
+        Some(Library { version: "5.", compiler: "cc".into(), flags })
+    }
+
+    /// Compiles the test's program.
+    pub(crate) fn compile(&self, into: &Path) {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpich/program.c");
+        let mut compiler = Command::new(&self.compiler);
+        compiler.args(["-O1", "-o"]).arg(into).arg(source).args(&self.flags);
+        let done = compiler.output().expect("the compiler starts");
+        assert!(done.status.success(), "{}", told(&done));
+    }
+}
+
+/// Downloads the wheel and unpacks it, both in a directory that nobody else sees.
+fn fetch(tmp: &Path, unpacked: &Path) -> Result<(), String> {
+    let own = tempfile::tempdir_in(tmp).expect("a directory can be made");
+    let python = |arguments: &[&str]| {
+        let mut python = Command::new("python3");
+        python.arg("-m").args(arguments).current_dir(own.path());
+        let done = python.output().map_err(|error| format!("python3: {error}"))?;
+        if done.status.success() { Ok(()) } else { Err(told(&done)) }
+    };
+    python(&["pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", ".", WHEEL])?;
+    let wheel = fs::read_dir(own.path()).expect("ours").flatten().next().ok_or("no wheel")?;
+    let wheel = wheel.file_name().into_string().map_err(|_| "not a wheel's name")?;
+    python(&["zipfile", "-e", &wheel, "unpacked"])?;
+    // Another test may have been faster: its copy is as good.
+    let _ = fs::rename(own.path().join("unpacked"), unpacked);
+    Ok(())
+}
+
+/// Fails where libraries must be there; else says loudly that the test is skipped.
+pub(crate) fn missing(what: &str, why: &str) {
+    assert!(std::env::var_os(REQUIRED).is_none(), "{what} is missing and {REQUIRED} is set: {why}");
+    skipped(what, why);
+}

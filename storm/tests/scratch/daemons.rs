@@ -1,0 +1,59 @@
+//! Daemons that a test starts, each with a log of its own. They are asked to end with
+//! the test, and waited for.
+
+use super::Scratch;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs::{self, File};
+use std::process::{Child, Command, Stdio};
+
+/// See the top.
+#[derive(Default)]
+pub(crate) struct Daemons {
+    started: Vec<(String, Child)>,
+}
+
+impl Daemons {
+    /// Starts one; its log goes to `NAME.log`.
+    pub(crate) fn start(&mut self, scratch: &Scratch, name: &str, mut command: Command) {
+        let log = File::create(scratch.work().join(format!("{name}.log"))).expect("a log");
+        let daemon = command.stderr(log).stdout(Stdio::null()).spawn().expect("it starts");
+        self.started.push((name.to_owned(), daemon));
+    }
+
+    /// The process of a daemon.
+    pub(crate) fn pid(&self, name: &str) -> u32 {
+        let found = self.started.iter().find(|one| one.0 == name);
+        found.map(|one| one.1.id()).expect("it was started")
+    }
+
+    /// What a daemon has logged.
+    pub(crate) fn log(scratch: &Scratch, name: &str) -> String {
+        fs::read_to_string(scratch.work().join(format!("{name}.log"))).unwrap_or_default()
+    }
+
+    /// Waits until `found` finds something; all daemons must live meanwhile.
+    pub(crate) fn wait_for<T>(&mut self, scratch: &Scratch, found: impl Fn() -> Option<T>) -> T {
+        loop {
+            if let Some(wanted) = found() {
+                return wanted;
+            }
+            for (name, daemon) in &mut self.started {
+                let alive = daemon.try_wait().expect("our child").is_none();
+                assert!(alive, "{name}: {}", Daemons::log(scratch, name));
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Daemons {
+    fn drop(&mut self) {
+        for (_, daemon) in &mut self.started {
+            let _ = kill(Pid::from_raw(daemon.id() as i32), Signal::SIGTERM);
+        }
+        for (_, daemon) in &mut self.started {
+            let _ = daemon.wait();
+        }
+    }
+}

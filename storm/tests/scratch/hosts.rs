@@ -1,0 +1,141 @@
+//! A real cluster of several hosts, each a network namespace of this machine: the
+//! Machine Manager in one, a Node Manager in each of the others, frames of 1500 bytes
+//! between them. It needs root and `ip`.
+//!
+//! The namespaces are removed with the value.
+
+use super::daemons::Daemons;
+use super::{STORM, Scratch};
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Hosts on one bridge; the first, with the Machine Manager, is 10.77.0.1.
+pub(crate) struct Hosts {
+    id: String,
+    hosts: usize,
+    daemons: Daemons,
+    socket: String,
+}
+
+impl Hosts {
+    /// A cluster of hosts `n1` to `n<nodes>`, once all of them are idle; `None`, said
+    /// loudly, where it cannot be made.
+    pub(crate) fn cluster(scratch: &Scratch, nodes: usize, pes: u32) -> Option<Hosts> {
+        if !nix::unistd::geteuid().is_root() || !quietly("netns list") {
+            skipped("a cluster of several hosts", "it needs root and ip (iproute2)");
+            return None;
+        }
+        let mut hosts = Hosts::make(nodes + 1, scratch);
+        let work = scratch.work().display().to_string();
+        let config = format!(
+            "listen = \"10.77.0.1:7117\"\nsocket = \"{}\"\nstate-dir = \"{work}/state\"\n\
+             security = {{ key-file = \"{work}/cluster.key\" }}\n\
+             [[nodes]]\nnames = \"n[1-{nodes}]\"\npes = {pes}\n",
+            hosts.socket
+        );
+        fs::write(scratch.work().join("storm.toml"), config).expect("written");
+        scratch.prints("key new cluster.key");
+        hosts.start(scratch, 0, &format!("mm --config {work}/storm.toml"));
+        for node in 1..=nodes {
+            let daemon = format!("nm --mm 10.77.0.1:7117 --name n{node} --pes {pes}");
+            let files = format!("--work-dir {work}/n{node} --key {work}/cluster.key");
+            hosts.start(scratch, node, &format!("{daemon} {files}"));
+        }
+        hosts.await_idle(scratch, nodes);
+        Some(hosts)
+    }
+
+    /// The options that name this cluster.
+    pub(crate) fn at(&self) -> String {
+        format!("--socket {}", self.socket)
+    }
+
+    /// Bytes that a host has sent so far.
+    pub(crate) fn sent_bytes(&self, host: usize) -> u64 {
+        // What comes out of the host comes in here.
+        let counter = format!("/sys/class/net/{}/statistics/rx_bytes", self.port(host));
+        let text =
+            fs::read_to_string(&counter).unwrap_or_else(|error| panic!("{counter}: {error}"));
+        text.trim().parse().expect("a number")
+    }
+
+    fn make(count: usize, scratch: &Scratch) -> Hosts {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let id = format!("{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let socket = scratch.work().join("mm.sock").display().to_string();
+        let hosts = Hosts { id, hosts: count, daemons: Daemons::default(), socket };
+        let bridge = hosts.bridge();
+        ip(&format!("link add {bridge} type bridge"));
+        ip(&format!("link set {bridge} up"));
+        for host in 0..count {
+            let (name, port) = (hosts.name(host), hosts.port(host));
+            ip(&format!("netns add {name}"));
+            ip(&format!("link add {port} type veth peer name eth0 netns {name}"));
+            ip(&format!("link set {port} mtu 1500 master {bridge} up"));
+            ip(&format!("-n {name} addr add 10.77.0.{}/24 dev eth0", host + 1));
+            ip(&format!("-n {name} link set lo up"));
+            ip(&format!("-n {name} link set eth0 mtu 1500 up"));
+        }
+        hosts
+    }
+
+    fn bridge(&self) -> String {
+        format!("sb{}", self.id)
+    }
+
+    fn port(&self, host: usize) -> String {
+        format!("sv{}-{host}", self.id)
+    }
+
+    fn name(&self, host: usize) -> String {
+        format!("storm-{}-{host}", self.id)
+    }
+
+    /// Starts a daemon on a host. `ip netns exec` becomes the daemon.
+    fn start(&mut self, scratch: &Scratch, host: usize, words: &str) {
+        let mut command = scratch.command("ip");
+        command.args(["netns", "exec", &self.name(host), STORM]).args(words.split_whitespace());
+        self.daemons.start(scratch, &host.to_string(), command);
+    }
+
+    fn await_idle(&mut self, scratch: &Scratch, nodes: usize) {
+        let socket = std::path::Path::new(&self.socket);
+        self.daemons.wait_for(scratch, || socket.exists().then_some(()));
+        scratch.wait_for(&format!("nodes {}", self.at()), |listed| {
+            let idle = listed.to_string().matches("IDLE").count();
+            (idle == nodes).then_some(())
+        });
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        // The daemons first: they hold the namespaces.
+        drop(std::mem::take(&mut self.daemons));
+        for host in 0..self.hosts {
+            quietly(&format!("netns del {}", self.name(host)));
+        }
+        quietly(&format!("link del {}", self.bridge()));
+    }
+}
+
+/// Says that something was not tested, past the test harness's capture.
+pub(crate) fn skipped(what: &str, why: &str) {
+    let said = format!("\nSKIPPED: {what} was NOT tested: {why}\n");
+    let _ = std::io::stderr().write_all(said.as_bytes());
+}
+
+fn ip(words: &str) {
+    assert!(quietly(words), "ip {words} failed");
+}
+
+fn quietly(words: &str) -> bool {
+    let ip = Command::new("ip")
+        .args(words.split_whitespace())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    ip.is_ok_and(|status| status.success())
+}
