@@ -186,23 +186,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sleepers_wake_in_order_and_not_early() {
+    fn every_sleeper_wakes_and_none_early() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
         tokio::task::LocalSet::new().block_on(&runtime, async {
             let clock = TcpRuntime::new().expect("a timer");
-            let start = clock.now();
-            let order = Rc::new(RefCell::new(Vec::new()));
-            let sleep = |ms: u64| {
-                let (clock, order) = (clock.clone(), order.clone());
-                async move {
-                    clock.sleep(Duration::from_millis(ms)).await;
-                    order.borrow_mut().push(ms);
-                }
+            // In which order they run says only how often this thread ran itself.
+            let sleep = async |ms: u64| {
+                let begun = clock.now();
+                clock.sleep(Duration::from_millis(ms)).await;
+                assert!(clock.now() - begun >= Duration::from_millis(ms), "{ms} ms");
             };
             futures_util::join!(sleep(6), sleep(2), sleep(4), sleep(0));
-            assert_eq!(*order.borrow(), [0, 2, 4, 6]);
-            assert!(clock.now() - start >= Duration::from_millis(6));
         });
     }
 }

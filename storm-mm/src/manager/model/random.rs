@@ -151,16 +151,20 @@ impl World {
                 self.restart(|node| dead & (1 << node.0) != 0, |node| deaf & (1 << node.0) != 0);
             }
             Step::Stale { job, incarnation, node } => {
-                let (job, incarnation) = (JobId(*job), JobIncarnation(*incarnation));
-                let lives = self.parts.keys().any(|(_, j, i)| (*j, *i) == (job, incarnation));
-                let current = self.core.live.get(&job).map(|live| live.incarnation);
-                if !lives && current != Some(incarnation) {
-                    let ranks = vec![exit(Rank(0), ExitStatus::Code(0))];
-                    self.report(NodeId(*node), Report::Terminated { job, incarnation, ranks });
-                    self.act(|core, now| core.terminated(now, job, incarnation));
-                    self.act(|core, now| core.started(now, job, incarnation));
-                }
+                self.stale(NodeId(*node), JobId(*job), JobIncarnation(*incarnation));
             }
+        }
+    }
+
+    /// News of a run that is over, if it is.
+    fn stale(&mut self, node: NodeId, job: JobId, incarnation: JobIncarnation) {
+        let lives = self.parts.keys().any(|(_, j, i)| (*j, *i) == (job, incarnation));
+        let current = self.core.live.get(&job).map(|live| live.incarnation);
+        if !lives && current != Some(incarnation) {
+            let ranks = vec![exit(Rank(0), ExitStatus::Code(0))];
+            self.report(node, Report::Terminated { job, incarnation, ranks });
+            self.act(|core, now| core.terminated(now, job, incarnation));
+            self.act(|core, now| core.started(now, job, incarnation));
         }
     }
 
