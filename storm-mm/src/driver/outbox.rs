@@ -50,12 +50,21 @@ impl Batch {
 }
 
 impl Outbox {
-    /// Says something with the next heartbeat, behind what waits already.
+    /// Says something with the next heartbeat, behind what waits already. What other
+    /// nodes are told just before is said once for all: every node reads all of a
+    /// heartbeat, and thousands may join at once.
     pub(super) fn say(&self, nodes: NodeSet, command: Command) {
-        if !nodes.is_empty() {
-            self.commands.borrow_mut().push((nodes, command));
-            self.bell.ring();
+        if nodes.is_empty() {
+            return;
         }
+        let mut commands = self.commands.borrow_mut();
+        match commands.last_mut() {
+            Some((others, last)) if *last == command && !others.intersects(&nodes) => {
+                *others = others.union(&nodes);
+            }
+            _ => commands.push((nodes, command)),
+        }
+        self.bell.ring();
     }
 
     /// Strobes with the next heartbeat. A strobe that could not leave yet is
@@ -160,6 +169,18 @@ mod tests {
 
     fn next(outbox: &Outbox) -> Option<Batch> {
         outbox.next_batch(LIMIT_BYTES).now_or_never()
+    }
+
+    #[test]
+    fn what_many_are_told_in_turn_is_said_once_and_what_one_is_told_twice_twice() {
+        let outbox = Outbox::default();
+        let node = |id| NodeSet::single(NodeId(id));
+        for id in 1..=3 {
+            outbox.say(node(id), destroy(1));
+        }
+        outbox.say(node(2), destroy(1));
+        let said = next(&outbox).unwrap().commands;
+        assert_eq!(said, [(NodeSet::compute(3), destroy(1)), (node(2), destroy(1))]);
     }
 
     #[test]
