@@ -32,7 +32,7 @@ impl CalibrationError {
     pub fn hint(&self) -> String {
         match self {
             CalibrationError::TooFew { .. } | CalibrationError::Alike { .. } => {
-                "measure at least three numbers of nodes and two sizes: --nodes 2,8,24,48 --sizes 1MB,12MB"
+                "measure at least three numbers of nodes and two sizes: --nodes 2,3,6,12,24,56 --sizes 1MB,12MB"
                     .to_owned()
             }
             CalibrationError::Sample(error) => error.hint(),

@@ -160,7 +160,7 @@ Examples:
   storm model calibrate --nodes 1,4,8 --sizes 1MB,4MB --runs 5")]
 pub(crate) struct CalibrateOptions {
     /// Numbers of nodes to measure
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "2,8,24,48",
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "2,3,6,12,24,56",
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) nodes: Vec<u32>,
     /// Processes of each node
