@@ -41,6 +41,13 @@ pub enum Absent {
 }
 
 impl KeyRange {
+    /// Of bandwidths, in MiB/s: a slow modem to 10 TiB/s.
+    pub const RATE: KeyRange = KeyRange::between(0.01, 1e7);
+    /// Of times in ms: up to 1,000 s.
+    pub const MS: KeyRange = KeyRange::between(0.0, 1e6);
+    /// Of times in us: up to 1 s.
+    pub const US: KeyRange = KeyRange::between(0.0, 1e6);
+
     /// Any number between.
     pub const fn between(least: f64, most: f64) -> KeyRange {
         KeyRange { least, most, whole: false }
@@ -75,6 +82,17 @@ impl std::fmt::Display for Absent {
 }
 
 impl ProfileKey {
+    /// A parameter.
+    pub const fn new(
+        key: &'static str,
+        unit: &'static str,
+        meaning: &'static str,
+        range: KeyRange,
+        absent: Absent,
+    ) -> ProfileKey {
+        ProfileKey { key, unit, meaning, range, absent }
+    }
+
     /// The table that it is in, and its name there.
     pub fn parts(&self) -> (&'static str, &'static str) {
         self.key.rsplit_once('.').unwrap_or(("", self.key))
