@@ -1,7 +1,5 @@
 //! A parameter of a machine with where it comes from.
 
-use crate::InputError;
-use crate::input_error::{not_negative, positive};
 use serde::{Deserialize, Serialize};
 
 /// A value, whose unit ends the name under which it is kept.
@@ -24,23 +22,5 @@ impl Sourced {
     /// A value that was not fitted.
     pub fn new(value: f64, source: &str) -> Sourced {
         Sourced { value, low: None, high: None, source: source.to_owned() }
-    }
-
-    /// Refuses what cannot be less than nothing.
-    pub(crate) fn check_not_negative(
-        &self,
-        name: &'static str,
-        unit: &'static str,
-    ) -> Result<(), InputError> {
-        not_negative(name, unit, self.value).map(drop)
-    }
-
-    /// Refuses what has to be something.
-    pub(crate) fn check_positive(
-        &self,
-        name: &'static str,
-        unit: &'static str,
-    ) -> Result<(), InputError> {
-        positive(name, unit, self.value).map(drop)
     }
 }

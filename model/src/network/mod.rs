@@ -9,7 +9,6 @@ pub use multicast::Multicast;
 pub use shared_host::SharedHost;
 pub use tree::{FanOut, MAX_FAN_OUT, Tree, tree_depth};
 
-use crate::InputError;
 use serde::{Deserialize, Serialize};
 
 /// What carries the primitives.
@@ -23,18 +22,4 @@ pub enum Network {
     /// A tree whose nodes are all processes of one host, as `storm up` makes it:
     /// the work of all nodes adds up.
     SharedHost(Box<SharedHost>),
-}
-
-impl Network {
-    /// Refuses values that make no sense.
-    ///
-    /// # Errors
-    /// A value is negative or not finite, or zero where it divides.
-    pub fn check(&self) -> Result<(), InputError> {
-        match self {
-            Network::Multicast(network) => network.check(),
-            Network::Tree(network) => network.check(),
-            Network::SharedHost(network) => network.check(),
-        }
-    }
 }

@@ -2,7 +2,7 @@
 //! (paper, section 4.4.2).
 
 use crate::equations::{eq3_bandwidth, eq4_diameter, eq5_switches, eq6_bandwidth_of_nodes};
-use crate::{InputError, Metres, MibPerS, NodeCount, QsNet, Sourced};
+use crate::{Metres, MibPerS, NodeCount, QsNet, Sourced};
 use serde::{Deserialize, Serialize};
 
 /// Parameters of such a network.
@@ -26,12 +26,6 @@ pub struct Multicast {
 }
 
 impl Multicast {
-    pub(super) fn check(&self) -> Result<(), InputError> {
-        self.delays().checked()?;
-        self.conditional_us.check_not_negative("conditional-us", "us")?;
-        self.conditional_per_doubling_us.check_not_negative("conditional-per-doubling-us", "us")
-    }
-
     /// The terms of Equation 3.
     pub fn delays(&self) -> QsNet {
         QsNet {

@@ -5,7 +5,7 @@
 //! matter. The parameters are therefore work, not delays; calibration fits them
 //! to measured launches, for the processors that the host has.
 
-use crate::{InputError, Mib, NodeCount, Sourced};
+use crate::{Mib, NodeCount, Sourced};
 use serde::{Deserialize, Serialize};
 
 /// Parameters of such a cluster: times per unit of work, on all of the host's
@@ -45,35 +45,6 @@ pub struct SharedHost {
 }
 
 impl SharedHost {
-    pub(super) fn check(&self) -> Result<(), InputError> {
-        self.processors.check_positive("processors", "processors")?;
-        for (name, unit, value) in [
-            ("transfer-ms", "ms", &self.transfer_ms),
-            ("transfer-ms-per-mib", "ms/MiB", &self.transfer_ms_per_mib),
-            ("transfer-ms-per-node", "ms/node", &self.transfer_ms_per_node),
-            ("transfer-ms-per-node-mib", "ms/(node MiB)", &self.transfer_ms_per_node_mib),
-            (
-                "transfer-ms-per-node-mib-per-thousand",
-                "ms/(node MiB)/thousand",
-                &self.transfer_ms_per_node_mib_per_thousand,
-            ),
-            ("read-share", "of 1", &self.read_share),
-            ("write-share", "of 1", &self.write_share),
-            ("exec-ms", "ms", &self.exec_ms),
-            ("exec-ms-per-process", "ms/process", &self.exec_ms_per_process),
-            (
-                "exec-ms-per-process-per-thousand",
-                "ms/process/thousand",
-                &self.exec_ms_per_process_per_thousand,
-            ),
-            ("message-us", "us", &self.message_us),
-            ("message-us-per-node", "us/node", &self.message_us_per_node),
-        ] {
-            value.check_not_negative(name, unit)?;
-        }
-        Ok(())
-    }
-
     /// The part of a transfer that does not depend on the size, in ms.
     pub(crate) fn messages_ms(&self, nodes: NodeCount) -> f64 {
         self.transfer_ms.value + self.transfer_ms_per_node.value * nodes.as_f64()

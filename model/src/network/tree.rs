@@ -83,13 +83,6 @@ pub struct Tree {
 }
 
 impl Tree {
-    pub(super) fn check(&self) -> Result<(), InputError> {
-        self.latency_us.check_not_negative("latency-us", "us")?;
-        self.overhead_us.check_not_negative("overhead-us", "us")?;
-        self.gap_us.check_not_negative("gap-us", "us")?;
-        self.bandwidth_mib_s.check_positive("bandwidth-mib-s", "MiB/s")
-    }
-
     pub(crate) fn bandwidth(&self) -> MibPerS {
         MibPerS(self.bandwidth_mib_s.value)
     }
