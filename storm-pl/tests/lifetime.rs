@@ -393,6 +393,45 @@ fn a_second_daemon_of_the_same_node_is_refused() {
     assert_eq!(sleepers(&manager.cluster), FUGITIVES_COUNT);
 }
 
+/// Its name was taken over before its manager noticed: what is there now is not the former's.
+#[tokio::test]
+async fn a_manager_that_lost_its_keeper_leaves_its_successor_alone() {
+    let config = config(Mechanism::Cgroup, 1);
+    let mut former = Node::attach(Keeper::start(&config).unwrap(), 1);
+    if former.cgroup.is_none() {
+        eprintln!("no cgroup v2 on this host: NOT tested");
+        return former.shut_down().await;
+    }
+    let killed = nix::unistd::Pid::from_raw(former.pid);
+    nix::sys::signal::kill(killed, nix::sys::signal::Signal::SIGKILL).unwrap();
+    let mut successor = Node::attach(Keeper::start(&config).unwrap(), 1);
+    assert_eq!(successor.cgroup, former.cgroup);
+    assert_eq!(former.next().await, Event::KeeperGone { expected: false });
+    successor.handle.make_pads(1).unwrap();
+    successor.until_ready(PAD).await;
+    assert!(successor.run(&shell("exit 0"), &RankSpec::default()).await.status().success());
+    successor.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_pad_that_could_not_be_made_can_be_tried_again() {
+    let mut node = Node::start(Mechanism::Cgroup, 1).await;
+    let Some(cgroup) = node.cgroup.clone() else {
+        eprintln!("no cgroup v2 on this host: NOT tested");
+        return node.shut_down().await;
+    };
+    // No second control group may be made.
+    let limit = cgroup.join("cgroup.max.descendants");
+    fs::write(&limit, "1").unwrap();
+    let pad = node.handle.make_pads(1).unwrap()[0];
+    let failed = node.next().await;
+    assert!(matches!(failed, Event::PadFailed { pad: same, .. } if same == pad), "{failed:?}");
+    fs::write(&limit, "max").unwrap();
+    node.handle.release(pad).unwrap();
+    node.until_ready(pad).await;
+    node.shut_down().await;
+}
+
 #[test]
 fn an_ordinary_user_runs_own_jobs_only_and_leaves_nothing() {
     if !is_root() {

@@ -26,9 +26,10 @@ impl KeyedCluster {
         let scratch = Scratch::make();
         let work = scratch.work().display().to_string();
         let config = format!(
-            "listen = \"127.0.0.1:0\"\nsocket = \"{work}/mm.sock\"\nstate-dir = \"{work}/state\"\n\
+            "cluster = \"{}\"\nlisten = \"127.0.0.1:0\"\nsocket = \"{work}/mm.sock\"\nstate-dir = \"{work}/state\"\n\
              security = {{ key-file = \"{work}/cluster.key\" }}\n\
              [[nodes]]\nnames = \"n[1-{}]\"\npes = 2\n",
+            scratch.cluster(),
             NODES + 1
         );
         fs::write(scratch.work().join("storm.toml"), config).expect("written");
@@ -57,7 +58,11 @@ impl KeyedCluster {
     /// A node of this cluster, but for its key.
     fn node(&self, name: &str) -> String {
         let work = self.scratch.work().display();
-        format!("nm --mm {} --name {name} --pes 2 --work-dir {work}/{name} --once", self.address)
+        let (cluster, address) = (self.scratch.cluster(), &self.address);
+        format!(
+            "nm --cluster {cluster} --mm {address} --name {name} --pes 2 \
+             --work-dir {work}/{name} --once"
+        )
     }
 
     fn manager_log(&self) -> String {

@@ -10,8 +10,12 @@ use tokio::sync::Notify;
 
 /// How long a job waits for a pad: far longer than making one takes.
 const PAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Attempts to fill one pad before it is given up.
+/// Attempts to fill one pad before it is given up, each after four times the wait of the
+/// one before: in all, a second.
 const FILL_ATTEMPTS_MAX: u32 = 5;
+const FIRST_WAIT: Duration = Duration::from_millis(10);
+/// Pads that may be lost while a job waits before the job is refused.
+const LOSSES_MAX: u32 = 2;
 
 #[derive(Debug, Error)]
 pub(super) enum PadError {
@@ -19,6 +23,8 @@ pub(super) enum PadError {
     TooMany(u16),
     #[error("no processes could be made ready for the job in time")]
     TimedOut,
+    #[error("no processes can be made ready for a job on this node: {0}")]
+    Unmade(String),
     #[error("the keeper of this node cannot be reached")]
     Keeper(#[source] io::Error),
 }
@@ -30,6 +36,9 @@ pub(super) struct PadPool {
     max: u16,
     waiting: Cell<u16>,
     attempts: RefCell<BTreeMap<PadId, u32>>,
+    /// Pads that were lost so far, and why the last one was.
+    losses: Cell<u32>,
+    why_lost: RefCell<String>,
     arrived: Notify,
     closed: Cell<bool>,
 }
@@ -44,6 +53,8 @@ impl PadPool {
             max: max.max(first),
             waiting: Cell::new(0),
             attempts: RefCell::default(),
+            losses: Cell::new(0),
+            why_lost: RefCell::default(),
             arrived: Notify::new(),
             closed: Cell::new(false),
         })
@@ -55,24 +66,41 @@ impl PadPool {
             return Ok(pad);
         }
         if self.made.get() < self.max {
-            self.keeper.make_pads(1).map_err(PadError::Keeper)?;
-            self.made.set(self.made.get() + 1);
+            self.make_another()?;
         } else if self.waiting.get() >= self.max {
             return Err(PadError::TooMany(self.max));
         }
         self.waiting.set(self.waiting.get() + 1);
-        let taken = tokio::time::timeout(PAD_TIMEOUT, async {
-            loop {
-                let arrived = self.arrived.notified();
-                if let Some(pad) = self.pop() {
-                    break pad;
-                }
-                arrived.await;
-            }
-        });
-        let taken = taken.await;
+        let taken = tokio::time::timeout(PAD_TIMEOUT, self.wait()).await;
         self.waiting.set(self.waiting.get() - 1);
-        taken.map_err(|_| PadError::TimedOut)
+        taken.map_err(|_| PadError::TimedOut)?
+    }
+
+    /// A pad that arrives; another is made for one that is lost meanwhile.
+    async fn wait(&self) -> Result<PadId, PadError> {
+        let before = self.losses.get();
+        let mut seen = before;
+        loop {
+            let arrived = self.arrived.notified();
+            if let Some(pad) = self.pop() {
+                return Ok(pad);
+            }
+            let losses = self.losses.get();
+            if losses.wrapping_sub(before) >= LOSSES_MAX {
+                return Err(PadError::Unmade(self.why_lost.borrow().clone()));
+            }
+            if losses != seen {
+                seen = losses;
+                self.make_another()?;
+            }
+            arrived.await;
+        }
+    }
+
+    fn make_another(&self) -> Result<(), PadError> {
+        self.keeper.make_pads(1).map_err(PadError::Keeper)?;
+        self.made.set(self.made.get() + 1);
+        Ok(())
     }
 
     /// The pad is ready for a job (again).
@@ -82,19 +110,29 @@ impl PadPool {
         self.arrived.notify_waiters();
     }
 
-    /// The pad was not filled: tries again a few times.
-    pub(super) fn fill_failed(&self, pad: PadId) {
+    /// The pad was not filled: tries again a few times, later and later.
+    pub(super) fn fill_failed(&self, pad: PadId, why: &str) {
         let attempt = {
             let mut attempts = self.attempts.borrow_mut();
             let attempt = attempts.entry(pad).or_default();
             *attempt += 1;
             *attempt
         };
-        if attempt < FILL_ATTEMPTS_MAX {
-            self.refill(pad);
-        } else {
-            self.lost(pad);
+        if attempt >= FILL_ATTEMPTS_MAX || self.is_closed() {
+            why.clone_into(&mut self.why_lost.borrow_mut());
+            return self.lost(pad);
         }
+        let keeper = self.keeper.clone();
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(FIRST_WAIT * 4u32.pow(attempt - 1)).await;
+            // It fails only when the keeper is gone, which its own event says.
+            let _ = keeper.release(pad);
+        });
+    }
+
+    /// Whether the node has no place for any job, now or to come.
+    pub(super) fn is_empty(&self) -> bool {
+        self.made.get() == 0
     }
 
     /// From now on nothing is filled again: the node is being left.
@@ -124,7 +162,10 @@ impl PadPool {
     /// The pad is gone for good; another may take its place.
     pub(super) fn lost(&self, pad: PadId) {
         self.ready.borrow_mut().retain(|other| *other != pad);
+        self.attempts.borrow_mut().remove(&pad);
         self.made.set(self.made.get().saturating_sub(1));
+        self.losses.set(self.losses.get().wrapping_add(1));
+        self.arrived.notify_waiters();
     }
 
     fn refill(&self, pad: PadId) {

@@ -9,6 +9,8 @@ mod pad_cgroup;
 mod unusable;
 
 pub(crate) use mount::own_directory;
-pub(crate) use node_cgroup::{NodeCgroup, NodeCgroupError, check_features, kill_and_remove};
+pub(crate) use node_cgroup::{
+    NodeCgroup, NodeCgroupError, check_features, kill_and_remove, remove_remains,
+};
 pub(crate) use pad_cgroup::PadCgroup;
 pub use unusable::CgroupUnusable;

@@ -24,6 +24,10 @@ const LOOK_AGAIN_MS: u16 = 2;
 /// much memory take their time.
 const LOOKS_MAX: u32 = 2_000;
 
+/// Looks (some 200 ms) at the lock of a directory whose keeper is dead: only children that it had
+/// just forked may still hold it, and they end by themselves.
+const LOOKS_FOR_ORPHAN_MAX: u32 = 100;
+
 /// The node's directory, locked.
 #[derive(Debug)]
 pub(crate) struct NodeCgroup {
@@ -101,6 +105,25 @@ impl NodeCgroup {
         }
         result
     }
+}
+
+/// What a dead keeper left in `path` goes, unless another keeper has taken the directory over and
+/// emptied it: its lock, and its processes, are not ours.
+pub(crate) fn remove_remains(path: &Path) -> io::Result<()> {
+    for _ in 0..LOOKS_FOR_ORPHAN_MAX {
+        let directory = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => other?,
+        };
+        match Flock::lock(directory, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) if still_there(&lock, path) => return kill_and_remove(path),
+            Ok(_) => return Ok(()),
+            Err((_, nix::errno::Errno::EWOULDBLOCK)) => pause(),
+            Err((_, errno)) => return Err(errno.into()),
+        }
+    }
+    tracing::info!(path = %path.display(), "another node of this name has taken over");
+    Ok(())
 }
 
 /// Kills everything inside `path`, waits until it is gone, removes `path` and all below it.

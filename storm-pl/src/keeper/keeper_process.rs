@@ -238,7 +238,10 @@ impl KeeperProcess {
     /// The job is over: what is left of it goes, then the pad is filled again.
     fn release(&mut self, id: PadId, running: &[PlIndex], failed: Vec<PlIndex>) {
         // Another try for a pad that could not be made.
-        let Some(pad) = self.pads.get(&id) else { return self.make_pad(id) };
+        let Some(pad) = self.pads.get(&id) else {
+            self.report(&Report::PadClean { pad: id }, &[]);
+            return self.make_pad(id);
+        };
         let draining = if running.iter().any(|&pl| pad.process(pl).is_some()) {
             Draining::of_everything()
         } else {
@@ -295,6 +298,8 @@ impl KeeperProcess {
         // SAFETY: the keeper has one thread.
         match unsafe { sys::fork_into(None) } {
             Ok(Forked::Child) => {
+                // With the lock of the node's cgroup, which must not outlive the keeper.
+                let _ = sys::close_from(CONTROL_DESCRIPTOR + 1);
                 let result = place(spec);
                 let orphan = nix::unistd::getppid().as_raw() != parent.0;
                 let report = Report::Placed { id, result };

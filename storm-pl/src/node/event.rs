@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use crate::cgroup::kill_and_remove;
+use crate::cgroup::remove_remains;
 use crate::exit::{ExitStatus, Usage};
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
 use crate::keeper::PlaceFailure;
@@ -272,15 +272,15 @@ impl KeeperEvents {
         if !expected {
             tracing::error!(keeper = pads.keeper.0, %why, "the keeper of this node is gone");
         }
+        // It has closed its sockets, so it has ended or is about to; if somebody else has reaped
+        // it already, that is as good.
+        let _ = waitpid(Pid::from_raw(pads.keeper.0), None);
         if let Some(path) = &pads.cgroup
             && let Err(error) = remove_remains(path)
         {
             let path = path.display();
             tracing::error!(%path, %error, "processes of former jobs cannot be removed");
         }
-        // It has closed its sockets, so it has ended or is about to; if somebody else has reaped
-        // it already, that is as good.
-        let _ = waitpid(Pid::from_raw(pads.keeper.0), None);
         self.queue.push_back(Event::KeeperGone { expected });
     }
 }
@@ -301,13 +301,6 @@ fn await_end(control: &Seqpacket) {
         if ended {
             return;
         }
-    }
-}
-
-fn remove_remains(path: &std::path::Path) -> io::Result<()> {
-    match kill_and_remove(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
     }
 }
 

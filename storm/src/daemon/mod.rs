@@ -83,9 +83,9 @@ impl DaemonError {
                 Some("give the cluster's key with --key; `storm key new` makes one")
             }
             DaemonError::Keeper(_) => Some("is a Node Manager of this name running here already?"),
-            DaemonError::Serve(_) | DaemonError::Resolve { .. } => {
-                Some("check --mm, --name and --key, and that the manager runs the same version")
-            }
+            DaemonError::Serve(_) | DaemonError::Resolve { .. } => Some(
+                "check --mm, --cluster, --name and --key, and that the manager runs the same version",
+            ),
             DaemonError::System { .. }
             | DaemonError::NodeDied
             | DaemonError::NodesLate { .. }

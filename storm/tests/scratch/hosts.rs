@@ -30,16 +30,18 @@ impl Hosts {
         let mut hosts = Hosts::make(nodes + 1, scratch);
         let work = scratch.work().display().to_string();
         let config = format!(
-            "listen = \"10.77.0.1:7117\"\nsocket = \"{}\"\nstate-dir = \"{work}/state\"\n\
+            "cluster = \"{}\"\nlisten = \"10.77.0.1:7117\"\nsocket = \"{}\"\nstate-dir = \"{work}/state\"\n\
              security = {{ key-file = \"{work}/cluster.key\" }}\n\
              [[nodes]]\nnames = \"n[1-{nodes}]\"\npes = {pes}\n",
+            scratch.cluster(),
             hosts.socket
         );
         fs::write(scratch.work().join("storm.toml"), config).expect("written");
         scratch.prints("key new cluster.key");
         hosts.start(scratch, 0, &format!("mm --config {work}/storm.toml"));
         for node in 1..=nodes {
-            let daemon = format!("nm --mm 10.77.0.1:7117 --name n{node} --pes {pes}");
+            let to = format!("--cluster {} --mm 10.77.0.1:7117", scratch.cluster());
+            let daemon = format!("nm {to} --name n{node} --pes {pes}");
             let files = format!("--work-dir {work}/n{node} --key {work}/cluster.key");
             hosts.start(scratch, node, &format!("{daemon} {files}"));
         }

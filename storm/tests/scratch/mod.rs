@@ -42,6 +42,13 @@ impl Scratch {
         Scratch { runtime: made(), work: made() }
     }
 
+    /// A name that no other cluster on this host has: nodes of the same name in clusters
+    /// of the same name are one.
+    pub(crate) fn cluster(&self) -> String {
+        let unique = self.work().file_name().and_then(OsStr::to_str).expect("text");
+        format!("test-{}", unique.trim_start_matches('.'))
+    }
+
     /// The directory in which commands run.
     pub(crate) fn work(&self) -> &Path {
         self.work.path()

@@ -21,7 +21,9 @@ impl LiveHost {
             Event::PadFailed { pad, .. } if self.pads.is_closed() => self.pads.lost(pad),
             Event::PadFailed { pad, step, errno } => {
                 tracing::error!(%pad, %step, %errno, "a place for jobs was not made");
-                self.pads.fill_failed(pad);
+                self.pads.fill_failed(pad, &format!("{step} ({errno})"));
+                // A node that can serve no job would fail every job that it is given.
+                return self.pads.is_empty().then_some(HostEvent::Lost);
             }
             Event::Launched { pad, pl } => {
                 let (job, rank) = self.find(pad, pl)?;
