@@ -4,6 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use tempfile::TempDir;
 pub struct Cluster {
     dir: TempDir,
     storm: PathBuf,
+    socket: PathBuf,
     down: bool,
 }
 
@@ -54,6 +56,11 @@ pub struct Running {
 }
 
 #[derive(Deserialize)]
+struct Up {
+    socket: PathBuf,
+}
+
+#[derive(Deserialize)]
 struct RunReport {
     job: u64,
     state: String,
@@ -73,18 +80,28 @@ impl Cluster {
     /// There is no `storm` command beside this program, or it failed.
     pub fn up(nodes: u32, pes: u32, quantum: Option<&str>) -> Result<Cluster> {
         let dir = tempfile::Builder::new().prefix("storm-bench-").tempdir()?;
-        std::fs::create_dir(dir.path().join("switches"))?;
-        let cluster = Cluster { dir, storm: program("storm")?, down: false };
+        fs::create_dir(dir.path().join("switches"))?;
+        let mut cluster =
+            Cluster { dir, storm: program("storm")?, socket: PathBuf::new(), down: false };
         let mut command = cluster.command();
-        command.args(["up", "--quiet", "--nodes"]).arg(nodes.to_string());
+        command.args(["up", "--json", "--nodes"]).arg(nodes.to_string());
         command.arg("--pes").arg(pes.to_string());
         if let Some(quantum) = quantum {
             command.args(["--quantum", quantum]);
         }
-        // The daemons outlive the command and would keep a pipe of ours open.
-        let status = command.stdout(Stdio::null()).status().context("cannot start storm")?;
+        // Into a file: the daemons outlive the command and would keep a pipe open.
+        let said = cluster.dir.path().join("up.json");
+        command.stdout(File::create(&said)?);
+        let status = command.status().context("cannot start storm")?;
         ensure!(status.success(), "storm up failed: {status}");
+        let up: Up = serde_json::from_slice(&fs::read(said)?)?;
+        cluster.socket = up.socket;
         Ok(cluster)
+    }
+
+    /// Where its Machine Manager takes clients.
+    pub fn socket(&self) -> &Path {
+        &self.socket
     }
 
     /// Starts a job on `procs` processes; `options` are those of `storm run`.
@@ -141,7 +158,8 @@ impl Cluster {
         Ok(self.dir.path().join("switches"))
     }
 
-    fn command(&self) -> Command {
+    /// The `storm` command for this cluster, to which a verb is to be given.
+    pub fn command(&self) -> Command {
         let mut command = Command::new(&self.storm);
         command.env_remove("STORM_SOCKET").env("XDG_RUNTIME_DIR", self.dir.path());
         command.env("STORM_SWITCH_LOG", self.dir.path().join("switches"));

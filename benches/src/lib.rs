@@ -9,5 +9,7 @@ pub mod cluster;
 pub mod configured_cluster;
 pub mod floor;
 pub mod payload;
+pub mod peers;
 pub mod spread;
 pub mod switches;
+pub mod throughput;

@@ -10,6 +10,7 @@ use serde::Serialize;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use storm_benches::cluster::{Cluster, program};
+use storm_benches::peers::{Absent, SlurmGang, gang_table, slurm_gang, spin_seconds};
 use storm_benches::spread::Spread;
 use storm_benches::switches::{Percentiles, Switches};
 
@@ -33,6 +34,9 @@ struct Options {
     /// Times that sweep3d solves its problem
     #[arg(long, default_value_t = 4)]
     sweep_steps: u32,
+    /// Measure Slurm's gang scheduling, too, at its smallest time slice
+    #[arg(long)]
+    peers: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -80,6 +84,13 @@ struct Measured {
     switch: Percentiles,
 }
 
+/// With `--peers`: the cases, and what the peer did.
+#[derive(Debug, Serialize)]
+struct Compared<'a, T> {
+    cases: &'a [Case],
+    slurm: T,
+}
+
 fn main() -> Result<()> {
     let options = Options::parse();
     if let Some(iterations) = options.spin {
@@ -98,14 +109,37 @@ fn main() -> Result<()> {
             cases.push(Case { workload: workload.name, quantum_ms, outcome });
         }
     }
-    if options.json {
-        println!("{}", serde_json::to_string_pretty(&cases)?);
-    } else {
-        println!("Median [least..greatest] of {} runs; p50/p99/max in us.", options.runs);
-        println!("{}", table(&cases));
-    }
+    // Two jobs of several of its time slices, with runs of their own afterwards: they
+    // take a hundred times as long as those above.
+    let peer = match options.peers {
+        true => Some(slurm_gang(NODES, &spinning(spin_seconds())?.argv, options.runs)),
+        false => None,
+    };
+    print(&options, &cases, peer)?;
     let failed = cases.iter().filter(|c| matches!(c.outcome, Outcome::Failed(_))).count();
     ensure!(failed == 0, "{failed} of {} cases failed", cases.len());
+    Ok(())
+}
+
+fn print(
+    options: &Options,
+    cases: &[Case],
+    peer: Option<Result<SlurmGang, Absent>>,
+) -> Result<()> {
+    if options.json {
+        let text = match peer {
+            None => serde_json::to_string_pretty(cases)?,
+            Some(Ok(slurm)) => serde_json::to_string_pretty(&Compared { cases, slurm })?,
+            Some(Err(slurm)) => serde_json::to_string_pretty(&Compared { cases, slurm })?,
+        };
+        println!("{text}");
+        return Ok(());
+    }
+    println!("Median [least..greatest] of {} runs; p50/p99/max in us.", options.runs);
+    println!("{}", table(cases));
+    if let Some(peer) = peer {
+        println!("{}", gang_table(&peer));
+    }
     Ok(())
 }
 

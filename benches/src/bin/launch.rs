@@ -1,7 +1,8 @@
 //! How long a launch takes and where the time goes (paper, section 4.4.1):
 //! do-nothing programs of 0, 4 and 12 MB on 1 to 64 nodes of 4 processes, beside
 //! what the machine itself takes to write as many copies and to spawn as many
-//! processes. Everything is on one host: it says nothing about a network.
+//! processes, and with `--peers` beside Slurm and Hydra. Everything is on one host:
+//! it says nothing about a network.
 
 use anyhow::Result;
 use clap::Parser;
@@ -10,6 +11,7 @@ use serde::Serialize;
 use storm_benches::cluster::{Breakdown, Cluster};
 use storm_benches::floor;
 use storm_benches::payload::Payloads;
+use storm_benches::peers::{Absent, LaunchPeer, PeerLaunches, launch_peers, launch_table};
 use storm_benches::spread::Spread;
 
 /// Processes of each node, as on the paper's machine.
@@ -27,6 +29,9 @@ struct Options {
     /// Fresh clusters to measure each case on
     #[arg(long, default_value_t = 3)]
     runs: u32,
+    /// Launch the same with Slurm and Hydra by turns, where they are installed
+    #[arg(long)]
+    peers: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -50,6 +55,16 @@ struct Case {
     floor_spawn_ms: Spread,
     /// Median of the first launch over the sum of both floors.
     ratio: f64,
+    /// The same launches by others, with `--peers`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    peers: Vec<PeerLaunches>,
+}
+
+/// With `--peers`: the cases, and which peers have no figures.
+#[derive(Debug, Serialize)]
+struct Compared {
+    cases: Vec<Case>,
+    absent: Vec<Absent>,
 }
 
 #[derive(Debug, Serialize)]
@@ -70,14 +85,19 @@ type Sample = (Breakdown, f64);
 
 fn main() -> Result<()> {
     let options = Options::parse();
+    let most = options.nodes.iter().copied().max().unwrap_or(1);
+    let (peers, absent) =
+        if options.peers { launch_peers(most, PES) } else { Default::default() };
     let mut cases = Vec::new();
     for &nodes in &options.nodes {
         for &size_mb in &options.sizes {
             eprintln!("{nodes} nodes, {size_mb} MB ...");
-            cases.push(measure(nodes, size_mb, options.runs)?);
+            cases.push(measure(nodes, size_mb, options.runs, &peers)?);
         }
     }
-    if options.json {
+    if options.json && options.peers {
+        println!("{}", serde_json::to_string_pretty(&Compared { cases, absent })?);
+    } else if options.json {
         println!("{}", serde_json::to_string_pretty(&cases)?);
     } else {
         println!("Milliseconds: median [least..greatest] of {} runs.", options.runs);
@@ -86,32 +106,52 @@ fn main() -> Result<()> {
         if missing > 0 {
             println!("{missing} launches are left out: the cluster had no breakdown of them.");
         }
+        if options.peers {
+            println!("{}", compared(&cases, &absent));
+        }
     }
     Ok(())
 }
 
-fn measure(nodes: u32, size_mb: usize, runs: u32) -> Result<Case> {
+fn measure(
+    nodes: u32,
+    size_mb: usize,
+    runs: u32,
+    peers: &[Box<dyn LaunchPeer>],
+) -> Result<Case> {
     let dir = tempfile::tempdir()?;
     let mut payloads = Payloads::new(dir.path())?;
     let processes = nodes * PES;
     let (mut first, mut again) = (Vec::new(), Vec::new());
     let (mut write_ms, mut spawn_ms) = (Vec::new(), Vec::new());
     let mut without_breakdown = 0;
+    let mut turns = vec![Vec::new(); peers.len()];
     for _ in 0..runs {
         let program = payloads.make(size_mb * 1_000_000)?;
         write_ms.push(floor::write_copies(&program, nodes)?.as_secs_f64() * 1e3);
         spawn_ms.push(floor::spawn_and_reap(&program, processes)?.as_secs_f64() * 1e3);
         // A cluster each, so that the copies of earlier runs are gone.
         let mut cluster = Cluster::up(nodes, PES, None)?;
-        for samples in [&mut first, &mut again] {
+        let mut commands_ms = [0.0; 2];
+        for (samples, command_ms) in [&mut first, &mut again].into_iter().zip(&mut commands_ms) {
             let finished = cluster.run(processes, &[], &[&program])?;
+            *command_ms = finished.wall.as_secs_f64() * 1e3;
             match cluster.breakdown(finished.job)? {
-                Some(breakdown) => samples.push((breakdown, finished.wall.as_secs_f64() * 1e3)),
+                Some(breakdown) => samples.push((breakdown, *command_ms)),
                 None => without_breakdown += 1,
             }
         }
         cluster.down()?;
+        let [storm_first_ms, storm_again_ms] = commands_ms;
+        for (peer, turns) in peers.iter().zip(&mut turns) {
+            let first_ms = peer.first(nodes, processes, &program)?.as_secs_f64() * 1e3;
+            let again_ms = peer.again(nodes, processes)?.as_secs_f64() * 1e3;
+            turns.push([first_ms, again_ms, storm_first_ms, storm_again_ms]);
+        }
+        // Up to 64 copies of each run are elsewhere: one less to keep.
+        std::fs::remove_file(program)?;
     }
+    let peers = peers.iter().zip(&turns).map(|(peer, turns)| PeerLaunches::of(peer.name(), turns));
     let (floor_write_ms, floor_spawn_ms) = (Spread::of(write_ms), Spread::of(spawn_ms));
     let (first, again) = (Launch::of(&first), Launch::of(&again));
     let ratio = first.total_ms.median / (floor_write_ms.median + floor_spawn_ms.median);
@@ -125,7 +165,17 @@ fn measure(nodes: u32, size_mb: usize, runs: u32) -> Result<Case> {
         floor_write_ms,
         floor_spawn_ms,
         ratio,
+        peers: peers.collect(),
     })
+}
+
+/// What users wait for, with storm and with the peers.
+fn compared(cases: &[Case], absent: &[Absent]) -> Table {
+    let rows = cases.iter().map(|case| {
+        let name = [format!("{} x {PES}", case.nodes), case.size_mb.to_string()];
+        (name, [case.first.command_ms, case.again.command_ms], case.peers.as_slice())
+    });
+    launch_table(rows, absent)
 }
 
 impl Launch {

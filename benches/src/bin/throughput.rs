@@ -1,0 +1,179 @@
+//! How many one-process jobs a second go from submission to their end, each way
+//! that there is to submit them, beside spawning and reaping as many processes.
+//! All nodes are on one host.
+
+use anyhow::Result;
+use clap::Parser;
+use comfy_table::Table;
+use serde::Serialize;
+use std::path::Path;
+use storm_benches::floor;
+use storm_benches::peers::{Absent, Hydra, Slurm, available};
+use storm_benches::spread::Spread;
+use storm_benches::switches::Percentiles;
+use storm_benches::throughput::{HydraJobs, JobSystem, Sample, SlurmJobs, StormJobs, Way};
+
+/// Gang scheduling does not matter here: Slurm's default slice, seconds.
+const SLICE_S: u32 = 30;
+
+/// Jobs per second, from submission to the end of the last.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Jobs of each measurement; those that are followed are a tenth of it
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    jobs: u32,
+    /// Nodes
+    #[arg(long, default_value_t = 64)]
+    nodes: u32,
+    /// Processing elements of each node
+    #[arg(long, default_value_t = 4)]
+    pes: u32,
+    /// Times to measure each case
+    #[arg(long, default_value_t = 3)]
+    runs: u32,
+    /// Measure Slurm and Hydra by turns with storm, where they are installed
+    #[arg(long)]
+    peers: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// All that was measured.
+#[derive(Debug, Serialize)]
+struct Report {
+    jobs: u32,
+    nodes: u32,
+    pes: u32,
+    /// Processes per second that the machine spawns and reaps in a loop.
+    floor_per_s: Spread,
+    cases: Vec<Case>,
+    absent: Vec<Absent>,
+}
+
+/// One way of one system.
+#[derive(Debug, Serialize)]
+struct Case {
+    system: String,
+    way: Way,
+    jobs_per_s: Spread,
+    /// Of each command that submits or runs a job.
+    latency: Option<Percentiles>,
+    /// storm's jobs per second over these, of each turn.
+    storm_over_this: Spread,
+}
+
+/// What a system did, turn by turn; a way that it lacks stays empty.
+#[derive(Default)]
+struct Turns {
+    name: String,
+    samples: [Vec<Sample>; Way::ALL.len()],
+}
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    let report = measure(&options)?;
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+        return Ok(());
+    }
+    println!(
+        "{} one-process jobs on {} nodes x {} PEs, jobs/s: median [least..greatest] of {} runs.",
+        options.jobs, options.nodes, options.pes, options.runs
+    );
+    println!("Spawned and reaped in a loop: {} processes/s.", report.floor_per_s);
+    println!("{}", table(&report));
+    Ok(())
+}
+
+fn measure(options: &Options) -> Result<Report> {
+    let (mut peers, absent) = if options.peers { peers(options) } else { Default::default() };
+    let mut turns: Vec<Turns> = (0..=peers.len()).map(|_| Turns::default()).collect();
+    let mut floor_per_s = Vec::new();
+    for run in 1..=options.runs {
+        eprintln!("run {run} ...");
+        let spawning = floor::spawn_and_reap(Path::new("/bin/true"), options.jobs)?;
+        floor_per_s.push(f64::from(options.jobs) / spawning.as_secs_f64());
+        {
+            let mut storm = StormJobs::up(options.nodes, options.pes)?;
+            turns[0].take(&mut storm, options.jobs)?;
+        }
+        for (peer, turns) in peers.iter_mut().zip(&mut turns[1..]) {
+            turns.take(&mut **peer, options.jobs)?;
+        }
+    }
+    let mut cases = Vec::new();
+    for (index, way) in Way::ALL.into_iter().enumerate() {
+        for system in &turns {
+            cases.extend(case(way, &system.name, &system.samples[index], &turns[0].samples[index])?);
+        }
+    }
+    let Options { jobs, nodes, pes, .. } = *options;
+    Ok(Report { jobs, nodes, pes, floor_per_s: Spread::of(floor_per_s), cases, absent })
+}
+
+fn case(way: Way, name: &str, samples: &[Sample], storm: &[Sample]) -> Result<Option<Case>> {
+    if samples.is_empty() {
+        return Ok(None);
+    }
+    let over = samples.iter().zip(storm).map(|(this, storm)| storm.jobs_per_s() / this.jobs_per_s());
+    Ok(Some(Case {
+        system: name.to_owned(),
+        way,
+        jobs_per_s: Spread::of(samples.iter().map(Sample::jobs_per_s)),
+        latency: Sample::latency(samples)?,
+        storm_over_this: Spread::of(over),
+    }))
+}
+
+fn peers(options: &Options) -> (Vec<Box<dyn JobSystem>>, Vec<Absent>) {
+    let mut systems: Vec<Box<dyn JobSystem>> = Vec::new();
+    let mut absent = Vec::new();
+    match available("Slurm", Slurm::up(options.nodes, options.pes, SLICE_S)) {
+        Ok(slurm) => systems.push(Box::new(SlurmJobs::new(slurm))),
+        Err(why) => absent.push(why),
+    }
+    match available("Hydra", Hydra::find()) {
+        Ok(hydra) => systems.push(Box::new(HydraJobs(hydra))),
+        Err(why) => absent.push(why),
+    }
+    (systems, absent)
+}
+
+impl Turns {
+    fn take(&mut self, system: &mut dyn JobSystem, jobs: u32) -> Result<()> {
+        self.name = system.name();
+        for (way, samples) in Way::ALL.into_iter().zip(&mut self.samples) {
+            samples.extend(way.measure(system, jobs)?);
+        }
+        Ok(())
+    }
+}
+
+fn table(report: &Report) -> Table {
+    let mut table = Table::new();
+    table.load_preset(comfy_table::presets::ASCII_MARKDOWN).set_header([
+        "jobs",
+        "with",
+        "jobs/s",
+        "command p50/p99/max ms",
+        "storm's / these",
+    ]);
+    for case in &report.cases {
+        let latency = case.latency.map_or("-".to_owned(), |latency| {
+            let [p50, p99, max] = [latency.p50_us, latency.p99_us, latency.max_us];
+            format!("{:.1}/{:.1}/{:.1}", p50 / 1e3, p99 / 1e3, max / 1e3)
+        });
+        table.add_row([
+            case.way.name().to_owned(),
+            case.system.clone(),
+            case.jobs_per_s.to_string(),
+            latency,
+            case.storm_over_this.to_string(),
+        ]);
+    }
+    for peer in &report.absent {
+        table.add_row(["all", peer.name, "NOT MEASURED", &peer.not_measured]);
+    }
+    table
+}

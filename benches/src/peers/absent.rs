@@ -1,0 +1,22 @@
+//! A peer that was to be measured and is not there.
+
+use anyhow::Result;
+use serde::Serialize;
+
+/// Why a peer has no figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct Absent {
+    /// Its name.
+    pub name: &'static str,
+    /// What was missing or failed.
+    pub not_measured: String,
+}
+
+/// The peer, or the reason why there is none, which is also said at once.
+pub fn available<T>(name: &'static str, started: Result<T>) -> Result<T, Absent> {
+    started.map_err(|error| {
+        let absent = Absent { name, not_measured: format!("{error:#}") };
+        eprintln!("{name} IS NOT MEASURED: {}", absent.not_measured);
+        absent
+    })
+}

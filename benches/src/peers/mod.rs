@@ -1,0 +1,18 @@
+//! Other resource managers, measured in the same run where they are installed:
+//! Slurm and MPICH's Hydra, set up on this host by the scripts of `peers/`.
+//!
+//! One that is not there is told of in every table, never left out in silence.
+//! Nothing here installs anything or touches what the host has configured.
+
+mod absent;
+mod hydra;
+mod launching;
+mod script;
+mod slurm;
+mod slurm_gang;
+
+pub use absent::{Absent, available};
+pub use hydra::Hydra;
+pub use launching::{LaunchPeer, PeerLaunches, launch_peers, launch_table};
+pub use slurm::Slurm;
+pub use slurm_gang::{SlurmGang, gang_table, slurm_gang, spin_seconds};

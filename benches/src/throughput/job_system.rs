@@ -1,0 +1,33 @@
+//! Something that takes jobs and runs them.
+
+use anyhow::Result;
+use std::process::Command;
+
+/// The job of all of them: it exists on every node, and does nothing.
+pub(super) const JOB: &str = "/bin/true";
+
+/// A resource manager, up and idle.
+pub trait JobSystem {
+    /// With its version.
+    fn name(&self) -> String;
+
+    /// Submits one job and returns; `None` if the system has no queue.
+    fn submit(&self) -> Option<Command>;
+
+    /// Runs one job to its end.
+    fn run(&self) -> Command;
+
+    /// Submits this many jobs in one process, in the system's own way; `None` if
+    /// it has none.
+    ///
+    /// # Errors
+    /// One was refused.
+    fn submit_all(&self, jobs: u32) -> Option<Result<()>>;
+
+    /// Waits until as many jobs as were submitted have ended well, since the
+    /// latest call.
+    ///
+    /// # Errors
+    /// One ended otherwise, or they do not end.
+    fn wait_ended(&mut self, jobs: u32) -> Result<()>;
+}

@@ -1,0 +1,14 @@
+//! How many one-process jobs a second go from submission to their end, each way
+//! that a system has to submit them.
+
+mod hydra_jobs;
+mod job_system;
+mod slurm_jobs;
+mod storm_jobs;
+mod way;
+
+pub use hydra_jobs::HydraJobs;
+pub use job_system::JobSystem;
+pub use slurm_jobs::SlurmJobs;
+pub use storm_jobs::StormJobs;
+pub use way::{CLIENTS, Sample, Way};

@@ -1,0 +1,131 @@
+//! STORM: `storm submit`, `storm run`, and many requests on one connection.
+
+use super::JobSystem;
+use super::job_system::JOB;
+use crate::cluster::Cluster;
+use anyhow::{Context, Result, bail, ensure};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use storm_mm::api::{Client, HistoryQuery, JobState, ManagerRequest, Reply};
+use storm_rm::{InputSpec, JobSpec, OutputSpec, Owner, Program};
+use tokio::runtime::{Builder, Runtime};
+
+/// Between two questions whether all have ended.
+const LOOK_PAUSE: Duration = Duration::from_millis(5);
+/// A cluster that takes longer does not do it any more.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Requests without an answer on the connection.
+const WINDOW: u32 = 128;
+
+/// A local cluster, and a connection to it.
+#[derive(Debug)]
+pub struct StormJobs {
+    client: Client,
+    runtime: Runtime,
+    cluster: Cluster,
+    ended: u64,
+}
+
+impl StormJobs {
+    /// Starts a cluster.
+    ///
+    /// # Errors
+    /// It did not start.
+    pub fn up(nodes: u32, pes: u32) -> Result<StormJobs> {
+        let cluster = Cluster::up(nodes, pes, None)?;
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let client = runtime.block_on(Client::connect(cluster.socket()))?;
+        Ok(StormJobs { client, runtime, cluster, ended: 0 })
+    }
+
+    fn job(&self) -> JobSpec {
+        JobSpec {
+            name: "true".to_owned(),
+            // The manager sets it from the socket's peer.
+            owner: Owner { uid: 0, gid: 0 },
+            procs: 1,
+            nodes: None,
+            partition: None,
+            sched: None,
+            time_limit: None,
+            program: Program::OnNodes(JOB.into()),
+            argv: vec![JOB.into()],
+            env: std::env::vars_os().map(|(name, value)| (name.into(), value.into())).collect(),
+            cwd: "/".into(),
+            umask: 0o022,
+            limits: Vec::new(),
+            files: Vec::new(),
+            output: OutputSpec::Files { stdout: "/dev/null".into(), stderr: None },
+            input: InputSpec::None,
+            requeue: false,
+            bind: Default::default(),
+        }
+    }
+}
+
+impl JobSystem for StormJobs {
+    fn name(&self) -> String {
+        format!("storm {}", self.client.server().version)
+    }
+
+    fn submit(&self) -> Option<Command> {
+        let mut command = self.cluster.command();
+        command.args(["submit", "--quiet", "--no-bcast", "--output", "/dev/null", JOB]);
+        command.stdin(Stdio::null());
+        Some(command)
+    }
+
+    fn run(&self) -> Command {
+        let mut command = self.cluster.command();
+        command.args(["run", "--quiet", "--no-bcast", "--input", "none", JOB]);
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn submit_all(&self, jobs: u32) -> Option<Result<()>> {
+        let spec = self.job();
+        Some(self.runtime.block_on(submit_all(self.cluster.socket(), &spec, jobs)))
+    }
+
+    fn wait_ended(&mut self, jobs: u32) -> Result<()> {
+        self.ended += u64::from(jobs);
+        let since = Instant::now();
+        loop {
+            let reply = self.runtime.block_on(self.client.call(ManagerRequest::Status))?;
+            let Reply::Status { status } = reply else { bail!("not a status: {reply:?}") };
+            let under_way = status.jobs_pending + status.jobs_running;
+            if status.jobs_submitted >= self.ended && under_way == 0 {
+                break;
+            }
+            ensure!(since.elapsed() < PATIENCE, "{under_way} jobs did not end");
+            thread::park_timeout(LOOK_PAUSE);
+        }
+        let latest = HistoryQuery { limit: jobs, ..HistoryQuery::default() };
+        let reply = self.runtime.block_on(self.client.call(ManagerRequest::History(latest)))?;
+        let Reply::Jobs { jobs: ended, .. } = reply else { bail!("not a history: {reply:?}") };
+        let bad = ended.iter().find(|job| job.state != JobState::Completed);
+        ensure!(bad.is_none(), "a job failed: {bad:?}");
+        ensure!(ended.len() == jobs as usize, "{} of {jobs} jobs are in history", ended.len());
+        Ok(())
+    }
+}
+
+/// Submits on one connection without waiting for each answer.
+async fn submit_all(socket: &Path, spec: &JobSpec, jobs: u32) -> Result<()> {
+    let (mut requests, mut replies) = Client::connect(socket).await?.split();
+    let (mut sent, mut answered) = (0, 0);
+    while answered < jobs {
+        while sent < jobs && sent - answered < WINDOW {
+            let spec = Box::new(spec.clone());
+            requests.send(ManagerRequest::Submit { spec, attach: false }).await?;
+            sent += 1;
+        }
+        match replies.next().await?.context("the manager closed the connection")?.reply {
+            Reply::Submitted { .. } => answered += 1,
+            other => bail!("a job was not taken: {other:?}"),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! The ways to submit, and the measurement of one.
+
+use super::JobSystem;
+use crate::switches::Percentiles;
+use anyhow::{Context, Result, ensure};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Clients at once.
+pub const CLIENTS: u32 = 4;
+/// Following a job takes a peer so long that one in this many must do.
+const FOLLOWED_SHARE: u32 = 10;
+/// Longest latency that is told apart, in nanoseconds: a minute.
+const LONGEST_NS: u64 = 60_000_000_000;
+/// Significant digits of the latencies.
+const DIGITS: u8 = 3;
+
+/// How jobs get in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// A command for each job, one after the other.
+    OneByOne,
+    /// The same by [`CLIENTS`] at once.
+    FourClients,
+    /// All in one process.
+    AtOnce,
+    /// A command for each job that waits for its end, one after the other.
+    Followed,
+}
+
+/// One measurement.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// From the first submission to the last end.
+    pub elapsed: Duration,
+    /// How many jobs that were.
+    pub jobs: u32,
+    /// Of each command in nanoseconds, where there is one for each job.
+    pub latency: Histogram<u64>,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Way; 4] = [Way::OneByOne, Way::FourClients, Way::AtOnce, Way::Followed];
+
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::OneByOne => "submitted one by one",
+            Way::FourClients => "by four clients",
+            Way::AtOnce => "in one process",
+            Way::Followed => "run one by one",
+        }
+    }
+
+    /// Measures it with `jobs` jobs at most; `None` if the system has no such way.
+    ///
+    /// # Errors
+    /// A job was refused, or did not end well.
+    pub fn measure(self, system: &mut dyn JobSystem, jobs: u32) -> Result<Option<Sample>> {
+        let mut latency = Histogram::new_with_max(LONGEST_NS, DIGITS)?;
+        let since = Instant::now();
+        let jobs = match self {
+            Way::OneByOne | Way::FourClients => {
+                let clients = if self == Way::OneByOne { 1 } else { CLIENTS };
+                let Some(commands) = shares(&*system, clients, jobs) else { return Ok(None) };
+                for client in by_clients(commands)? {
+                    latency.add(client)?;
+                }
+                system.wait_ended(jobs)?;
+                jobs
+            }
+            Way::AtOnce => {
+                let Some(submitted) = system.submit_all(jobs) else { return Ok(None) };
+                submitted?;
+                system.wait_ended(jobs)?;
+                jobs
+            }
+            Way::Followed => {
+                let jobs = jobs.div_ceil(FOLLOWED_SHARE);
+                for _ in 0..jobs {
+                    record(&mut latency, system.run())?;
+                }
+                jobs
+            }
+        };
+        let elapsed = since.elapsed();
+        if self == Way::Followed {
+            // The jobs are counted with those of the next measurement otherwise.
+            system.wait_ended(jobs)?;
+        }
+        Ok(Some(Sample { elapsed, jobs, latency }))
+    }
+}
+
+impl Sample {
+    /// Jobs in a second.
+    pub fn jobs_per_s(&self) -> f64 {
+        f64::from(self.jobs) / self.elapsed.as_secs_f64()
+    }
+
+    /// Percentiles of the commands, over several samples; `None` without any.
+    ///
+    /// # Errors
+    /// None that samples of one measurement cause.
+    pub fn latency(samples: &[Sample]) -> Result<Option<Percentiles>> {
+        let mut all = Histogram::new_with_max(LONGEST_NS, DIGITS)?;
+        for sample in samples {
+            all.add(&sample.latency)?;
+        }
+        Ok((!all.is_empty()).then(|| Percentiles::of(&all)))
+    }
+}
+
+/// The commands of each client; `None` if the system has no such command.
+fn shares(system: &dyn JobSystem, clients: u32, jobs: u32) -> Option<Vec<Vec<Command>>> {
+    let mut shares: Vec<Vec<Command>> = (0..clients).map(|_| Vec::new()).collect();
+    for (_, client) in (0..jobs).zip((0..clients as usize).cycle()) {
+        shares[client].push(system.submit()?);
+    }
+    Some(shares)
+}
+
+/// Each client gives its commands one after the other; the latencies of each.
+fn by_clients(shares: Vec<Vec<Command>>) -> Result<Vec<Histogram<u64>>> {
+    thread::scope(|scope| {
+        let client = |commands: Vec<Command>| {
+            move || {
+                let mut latency = Histogram::new_with_max(LONGEST_NS, DIGITS)?;
+                commands.into_iter().try_for_each(|command| record(&mut latency, command))?;
+                anyhow::Ok(latency)
+            }
+        };
+        let clients: Vec<_> = shares.into_iter().map(|share| scope.spawn(client(share))).collect();
+        clients
+            .into_iter()
+            .map(|client| client.join().unwrap_or_else(|_| anyhow::bail!("a client panicked")))
+            .collect()
+    })
+}
+
+fn record(latency: &mut Histogram<u64>, mut command: Command) -> Result<()> {
+    let since = Instant::now();
+    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
+    let elapsed_ns = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {}: {}", output.status, said.trim());
+    latency.saturating_record(elapsed_ns);
+    Ok(())
+}
