@@ -121,11 +121,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn print(
-    options: &Options,
-    cases: &[Case],
-    peer: Option<Result<SlurmGang, Absent>>,
-) -> Result<()> {
+fn print(options: &Options, cases: &[Case], peer: Option<Result<SlurmGang, Absent>>) -> Result<()> {
     if options.json {
         let text = match peer {
             None => serde_json::to_string_pretty(cases)?,

@@ -86,8 +86,7 @@ type Sample = (Breakdown, f64);
 fn main() -> Result<()> {
     let options = Options::parse();
     let most = options.nodes.iter().copied().max().unwrap_or(1);
-    let (peers, absent) =
-        if options.peers { launch_peers(most, PES) } else { Default::default() };
+    let (peers, absent) = if options.peers { launch_peers(most, PES) } else { Default::default() };
     let mut cases = Vec::new();
     for &nodes in &options.nodes {
         for &size_mb in &options.sizes {
@@ -113,12 +112,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn measure(
-    nodes: u32,
-    size_mb: usize,
-    runs: u32,
-    peers: &[Box<dyn LaunchPeer>],
-) -> Result<Case> {
+fn measure(nodes: u32, size_mb: usize, runs: u32, peers: &[Box<dyn LaunchPeer>]) -> Result<Case> {
     let dir = tempfile::tempdir()?;
     let mut payloads = Payloads::new(dir.path())?;
     let processes = nodes * PES;

@@ -2,7 +2,7 @@
 //! that there is to submit them, beside spawning and reaping as many processes.
 //! All nodes are on one host.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Parser;
 use comfy_table::Table;
 use serde::Serialize;
@@ -28,6 +28,14 @@ struct Options {
     /// Processing elements of each node
     #[arg(long, default_value_t = 4)]
     pes: u32,
+    /// Ways to submit
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "one-by-one,four-clients,at-once,followed"
+    )]
+    ways: Vec<Way>,
     /// Times to measure each case
     #[arg(long, default_value_t = 3)]
     runs: u32,
@@ -49,6 +57,8 @@ struct Report {
     floor_per_s: Spread,
     cases: Vec<Case>,
     absent: Vec<Absent>,
+    /// What went wrong in a run: its jobs are in no figure.
+    failures: Vec<String>,
 }
 
 /// One way of one system.
@@ -64,10 +74,11 @@ struct Case {
 }
 
 /// What a system did, turn by turn; a way that it lacks stays empty.
-#[derive(Default)]
 struct Turns {
     name: String,
-    samples: [Vec<Sample>; Way::ALL.len()],
+    /// In the order of the ways, one entry for each run.
+    samples: Vec<Vec<Option<Sample>>>,
+    failures: Vec<String>,
 }
 
 fn main() -> Result<()> {
@@ -75,20 +86,29 @@ fn main() -> Result<()> {
     let report = measure(&options)?;
     if options.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
-        return Ok(());
+    } else {
+        print(&options, &report);
     }
+    let failures = &report.failures;
+    ensure!(failures.is_empty(), "{} measurements failed: {failures:?}", failures.len());
+    Ok(())
+}
+
+fn print(options: &Options, report: &Report) {
     println!(
         "{} one-process jobs on {} nodes x {} PEs, jobs/s: median [least..greatest] of {} runs.",
         options.jobs, options.nodes, options.pes, options.runs
     );
     println!("Spawned and reaped in a loop: {} processes/s.", report.floor_per_s);
-    println!("{}", table(&report));
-    Ok(())
+    println!("{}", table(report));
+    for failure in &report.failures {
+        println!("FAILED, and in no figure: {failure}");
+    }
 }
 
 fn measure(options: &Options) -> Result<Report> {
     let (mut peers, absent) = if options.peers { peers(options) } else { Default::default() };
-    let mut turns: Vec<Turns> = (0..=peers.len()).map(|_| Turns::default()).collect();
+    let mut turns: Vec<Turns> = (0..=peers.len()).map(|_| Turns::of(&options.ways)).collect();
     let mut floor_per_s = Vec::new();
     for run in 1..=options.runs {
         eprintln!("run {run} ...");
@@ -96,32 +116,46 @@ fn measure(options: &Options) -> Result<Report> {
         floor_per_s.push(f64::from(options.jobs) / spawning.as_secs_f64());
         {
             let mut storm = StormJobs::up(options.nodes, options.pes)?;
-            turns[0].take(&mut storm, options.jobs)?;
+            turns[0].take(&mut storm, options);
         }
         for (peer, turns) in peers.iter_mut().zip(&mut turns[1..]) {
-            turns.take(&mut **peer, options.jobs)?;
+            turns.take(&mut **peer, options);
         }
     }
     let mut cases = Vec::new();
-    for (index, way) in Way::ALL.into_iter().enumerate() {
+    for (index, &way) in options.ways.iter().enumerate() {
         for system in &turns {
-            cases.extend(case(way, &system.name, &system.samples[index], &turns[0].samples[index])?);
+            cases.extend(case(
+                way,
+                &system.name,
+                &system.samples[index],
+                &turns[0].samples[index],
+            )?);
         }
     }
+    let failures = turns.into_iter().flat_map(|system| system.failures).collect();
     let Options { jobs, nodes, pes, .. } = *options;
-    Ok(Report { jobs, nodes, pes, floor_per_s: Spread::of(floor_per_s), cases, absent })
+    let floor_per_s = Spread::of(floor_per_s);
+    Ok(Report { jobs, nodes, pes, floor_per_s, cases, absent, failures })
 }
 
-fn case(way: Way, name: &str, samples: &[Sample], storm: &[Sample]) -> Result<Option<Case>> {
+fn case(
+    way: Way,
+    name: &str,
+    runs: &[Option<Sample>],
+    storm: &[Option<Sample>],
+) -> Result<Option<Case>> {
+    let samples: Vec<Sample> = runs.iter().flatten().cloned().collect();
     if samples.is_empty() {
         return Ok(None);
     }
-    let over = samples.iter().zip(storm).map(|(this, storm)| storm.jobs_per_s() / this.jobs_per_s());
+    let both = runs.iter().zip(storm).filter_map(|(this, storm)| this.as_ref().zip(storm.as_ref()));
+    let over = both.map(|(this, storm)| storm.jobs_per_s() / this.jobs_per_s());
     Ok(Some(Case {
         system: name.to_owned(),
         way,
         jobs_per_s: Spread::of(samples.iter().map(Sample::jobs_per_s)),
-        latency: Sample::latency(samples)?,
+        latency: Sample::latency(&samples)?,
         storm_over_this: Spread::of(over),
     }))
 }
@@ -141,12 +175,23 @@ fn peers(options: &Options) -> (Vec<Box<dyn JobSystem>>, Vec<Absent>) {
 }
 
 impl Turns {
-    fn take(&mut self, system: &mut dyn JobSystem, jobs: u32) -> Result<()> {
+    fn of(ways: &[Way]) -> Turns {
+        let samples = vec![Vec::new(); ways.len()];
+        Turns { name: String::new(), samples, failures: Vec::new() }
+    }
+
+    fn take(&mut self, system: &mut dyn JobSystem, options: &Options) {
         self.name = system.name();
-        for (way, samples) in Way::ALL.into_iter().zip(&mut self.samples) {
-            samples.extend(way.measure(system, jobs)?);
+        let mut failed = false;
+        for (&way, samples) in options.ways.iter().zip(&mut self.samples) {
+            // What is left of a failed one's jobs would count with the next way's.
+            let measured = if failed { Ok(None) } else { way.measure(system, options.jobs) };
+            if let Err(error) = &measured {
+                failed = true;
+                self.failures.push(format!("{}, {}: {error}", self.name, way.name()));
+            }
+            samples.push(measured.ok().flatten());
         }
-        Ok(())
     }
 }
 

@@ -51,7 +51,8 @@ impl Slurm {
         let said = fs::read_to_string(&log).unwrap_or_default();
         ensure!(status.success(), "{}", said.trim().replace('\n', " / "));
         let mut slurm = Slurm { scripts, dir, nodes, version: String::new() };
-        let version = slurm.command("sinfo").arg("--version").output()?.stdout;
+        let version =
+            slurm.command("sinfo").arg("--version").stdout(Stdio::piped()).output()?.stdout;
         String::from_utf8_lossy(&version).trim().clone_into(&mut slurm.version);
         Ok(slurm)
     }

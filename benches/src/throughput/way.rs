@@ -3,6 +3,7 @@
 use super::JobSystem;
 use crate::switches::Percentiles;
 use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::process::Command;
@@ -19,7 +20,7 @@ const LONGEST_NS: u64 = 60_000_000_000;
 const DIGITS: u8 = 3;
 
 /// How jobs get in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
     /// A command for each job, one after the other.
@@ -44,9 +45,6 @@ pub struct Sample {
 }
 
 impl Way {
-    /// All of them.
-    pub const ALL: [Way; 4] = [Way::OneByOne, Way::FourClients, Way::AtOnce, Way::Followed];
-
     /// For people.
     pub fn name(self) -> &'static str {
         match self {
