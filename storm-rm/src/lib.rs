@@ -27,7 +27,7 @@ pub mod input_flow;
 mod job_spec;
 pub mod message;
 mod os_bytes;
-mod poll;
+pub mod poll;
 mod rank_map;
 pub mod remote_queue;
 pub mod termination;

@@ -21,25 +21,43 @@ const PAUSE_PER_QUESTION: u32 = 2;
 /// noticed although the node that is asked otherwise lives.
 const ALL_EVERY: u32 = 16;
 
-/// Pauses that double, from [`FIRST_PAUSE`] (paper, Algorithm 1: SLEEP with
-/// exponential backoff).
+/// Pauses that double, from 20 us (paper, Algorithm 1: SLEEP with exponential
+/// backoff).
 #[derive(Debug)]
-struct Backoff {
+pub struct Backoff {
     pause: Duration,
 }
 
-impl Backoff {
-    fn new() -> Backoff {
+impl Default for Backoff {
+    fn default() -> Backoff {
         Backoff { pause: FIRST_PAUSE }
     }
+}
 
-    /// A pause after a question that took so long.
-    async fn pause(&mut self, runtime: &impl Runtime, question: Duration) {
+impl Backoff {
+    /// How long to pause after a question that took so long.
+    pub fn after(&mut self, question: Duration) -> Duration {
         let pause = self.pause;
         let longest = (question * PAUSE_PER_QUESTION).clamp(LONGEST_PAUSE, LONGEST_OF_ALL);
         self.pause = (pause * 2).min(longest);
-        runtime.sleep(pause).await;
+        pause
     }
+}
+
+/// Asks once, for the `round`th time since 1.
+pub(crate) async fn ask<P: Primitives>(
+    primitives: &P,
+    question: &CompareAndWrite,
+    round: u32,
+) -> Result<bool, PrimitiveError> {
+    let Some(last) = question.set.last() else { return Ok(true) };
+    if !round.is_multiple_of(ALL_EVERY) {
+        let of_last = CompareAndWrite { set: NodeSet::single(last), ..question.clone() };
+        if !primitives.compare_and_write(of_last).await? {
+            return Ok(false);
+        }
+    }
+    primitives.compare_and_write(question.clone()).await
 }
 
 /// Asks until the answer is TRUE. Cancel it by dropping it.
@@ -51,18 +69,15 @@ pub(crate) async fn await_condition<P: Primitives>(
     primitives: &P,
     question: &CompareAndWrite,
 ) -> Result<(), PrimitiveError> {
-    let mut backoff = Backoff::new();
-    let last = question.set.last().map_or_else(NodeSet::new, NodeSet::single);
-    let of_last = CompareAndWrite { set: last, ..question.clone() };
-    let mut asked = 0;
+    let mut backoff = Backoff::default();
+    let mut round = 0;
     loop {
         let since = primitives.runtime().now();
-        asked = (asked + 1) % ALL_EVERY;
-        let likely = asked == 0 || primitives.compare_and_write(of_last.clone()).await?;
-        if likely && primitives.compare_and_write(question.clone()).await? {
+        round += 1;
+        if ask(primitives, question, round).await? {
             return Ok(());
         }
         let took = primitives.runtime().now() - since;
-        backoff.pause(primitives.runtime(), took).await;
+        primitives.runtime().sleep(backoff.after(took)).await;
     }
 }

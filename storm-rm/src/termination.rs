@@ -74,11 +74,12 @@ pub fn announce_termination<P: Primitives>(
 /// The jobs that have begun to end.
 #[derive(Clone, Debug, Default)]
 pub struct TerminatingJobs {
-    jobs: BTreeMap<JobId, Terminating>,
+    jobs: BTreeMap<JobId, JobFlags>,
 }
 
+/// A run of a job, and where its flags lie.
 #[derive(Clone, Debug)]
-struct Terminating {
+struct JobFlags {
     slot: JobSlot,
     incarnation: JobIncarnation,
     nodes: NodeSet,
@@ -93,7 +94,7 @@ impl TerminatingJobs {
         incarnation: JobIncarnation,
         nodes: NodeSet,
     ) {
-        self.jobs.insert(job, Terminating { slot, incarnation, nodes });
+        self.jobs.insert(job, JobFlags { slot, incarnation, nodes });
     }
 
     /// Nodes that died hold no process any more.
@@ -147,19 +148,76 @@ pub async fn detect_termination<P: Primitives>(
     Ok(terminated)
 }
 
-/// Waits until every rank of a job runs on every node of `set`.
+/// The jobs whose launch was issued and whose ranks have not all been seen to
+/// execute.
+#[derive(Clone, Debug, Default)]
+pub struct StartingJobs {
+    jobs: BTreeMap<JobId, JobFlags>,
+}
+
+impl StartingJobs {
+    /// The launch of a job was issued.
+    pub fn launched(
+        &mut self,
+        job: JobId,
+        slot: JobSlot,
+        incarnation: JobIncarnation,
+        nodes: NodeSet,
+    ) {
+        self.jobs.insert(job, JobFlags { slot, incarnation, nodes });
+    }
+
+    /// Forgets a job.
+    pub fn remove(&mut self, job: JobId) {
+        self.jobs.remove(&job);
+    }
+
+    /// Forgets this run of a job, not a later one.
+    pub fn forget(&mut self, job: JobId, incarnation: JobIncarnation) {
+        self.jobs.retain(|id, flags| *id != job || flags.incarnation != incarnation);
+    }
+
+    /// Whether no job is starting.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+}
+
+/// What is known of a job that was starting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartNews {
+    /// Every rank runs on every node.
+    Started,
+    /// A node of it is dead: the membership tells of it as well.
+    NodeDead,
+}
+
+/// Asks for the `round`th time which jobs have started, for one after the other:
+/// however many there are, one question is on its way.
 ///
 /// # Errors
-/// [`PrimitiveError`], in particular when a node of the set is dead.
-pub async fn await_started<P: Primitives>(
+/// [`PrimitiveError`] when the network cannot answer and there is no news.
+pub async fn detect_started<P: Primitives>(
     primitives: &P,
     plan: &GlobalPlan,
-    slot: JobSlot,
-    incarnation: JobIncarnation,
-    set: &NodeSet,
-) -> Result<(), PrimitiveError> {
-    let Some(flag) = plan.started(slot) else { return Ok(()) };
-    let value = u64::from(incarnation.0);
-    let question = CompareAndWrite::new(set.clone(), flag, Relation::Equal, value);
-    crate::poll::await_condition(primitives, &question).await
+    starting: &StartingJobs,
+    round: u32,
+) -> Result<Vec<(JobId, JobIncarnation, StartNews)>, PrimitiveError> {
+    let mut news = Vec::new();
+    for (id, job) in &starting.jobs {
+        let Some(flag) = plan.started(job.slot) else { continue };
+        let value = u64::from(job.incarnation.0);
+        let question = CompareAndWrite::new(job.nodes.clone(), flag, Relation::Equal, value);
+        match crate::poll::ask(primitives, &question, round).await {
+            Ok(true) => news.push((*id, job.incarnation, StartNews::Started)),
+            Ok(false) => {}
+            Err(PrimitiveError::NodesDead { .. }) => {
+                news.push((*id, job.incarnation, StartNews::NodeDead));
+            }
+            // It comes back with the next question.
+            Err(_) if !news.is_empty() => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(news)
 }

@@ -57,10 +57,9 @@ fn perform<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, effe
         }
         Effect::AbandonStaging(job) => shared.job_tasks.end(job),
         Effect::AwaitStarted(watch) => {
-            let job = watch.job;
-            let started = watches::await_started(shared.clone(), watch);
-            let task = shared.primitives.runtime().spawn(started);
-            shared.job_tasks.set(job, Duty::Start, task);
+            let mut starting = shared.starting.borrow_mut();
+            starting.launched(watch.job, watch.slot, watch.incarnation, watch.nodes);
+            shared.starting_bell.ring();
         }
         Effect::NameUnstarted(watch) => {
             let job = watch.job;
@@ -97,6 +96,7 @@ fn notify<P: Primitives, C: Contents + 'static>(
     };
     if run_is_over {
         shared.job_tasks.end(job);
+        shared.starting.borrow_mut().remove(job);
         shared.terminating.borrow_mut().remove(job);
     }
     shared.publish(job, notice);

@@ -1,4 +1,4 @@
-//! What runs for a live job: its staging, the watch for its start, its timers.
+//! What runs for a live job: its staging and its timers.
 
 use crate::TimerKind;
 use std::cell::RefCell;
@@ -10,7 +10,6 @@ use storm_rm::JobId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Duty {
     Staging,
-    Start,
     Launch,
     TimeLimit,
     Kill,

@@ -37,7 +37,7 @@ use std::time::Duration;
 use storm_primitives::NodeSet;
 use storm_primitives::{Instant, NodeId, Primitives, Runtime, Task};
 use storm_rm::message::Command;
-use storm_rm::termination::TerminatingJobs;
+use storm_rm::termination::{StartingJobs, TerminatingJobs};
 use storm_rm::{GlobalPlan, JobId, PartitionId};
 use subscriber::Subscriber;
 
@@ -98,6 +98,7 @@ pub async fn run<P: Primitives, J: Journal + 'static, C: Contents + 'static>(
     let _heartbeats = runtime.spawn(heartbeats::run(shared.clone()));
     let _liveness = runtime.spawn(heartbeats::watch_liveness(shared.clone()));
     let _nodes = runtime.spawn(nodes::run(shared.clone()));
+    let _starts = runtime.spawn(watches::run_starts(shared.clone()));
     let _terminations = runtime.spawn(watches::run_terminations(shared.clone()));
     let _tending = runtime.spawn(staging::tend(shared.clone()));
     let _clients = runtime.spawn(clients::run(shared.clone(), calls));
@@ -134,6 +135,8 @@ struct Shared<P, C> {
     /// What goes out with the next heartbeat.
     outbox: Outbox,
     slice_bells: Vec<Bell>,
+    starting: RefCell<StartingJobs>,
+    starting_bell: Bell,
     terminating: RefCell<TerminatingJobs>,
     terminating_bell: Bell,
     job_tasks: JobTasks,
@@ -174,6 +177,8 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
             pending: RefCell::default(),
             pending_bell: Bell::default(),
             outbox: Outbox::default(),
+            starting: RefCell::default(),
+            starting_bell: Bell::default(),
             terminating: RefCell::default(),
             terminating_bell: Bell::default(),
             job_tasks: JobTasks::default(),

@@ -6,37 +6,49 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{PrimitiveError, Primitives, Runtime};
 use storm_rm::failure_detection::isolate_unstarted;
-use storm_rm::termination::detect_termination;
+use storm_rm::poll::Backoff;
+use storm_rm::termination::{StartNews, detect_started, detect_termination};
 
 /// First pause between two looks at jobs that are ending; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_micros(500);
 /// Longest pause: as long as a job may hold its elements after its end.
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
-/// Waits until all ranks of a job execute.
-pub(super) async fn await_started<P: Primitives, C: Contents + 'static>(
-    shared: Rc<Shared<P, C>>,
-    watch: Watch,
-) {
+/// Sees which launched jobs have all their ranks executing. One asks for all: a
+/// thousand that ask for a job each take the network from the heartbeats.
+pub(super) async fn run_starts<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
+    let runtime = shared.primitives.runtime().clone();
+    let (mut backoff, mut round) = (Backoff::default(), 0_u32);
     loop {
-        let started = storm_rm::termination::await_started(
-            &shared.primitives,
-            &shared.plan,
-            watch.slot,
-            watch.incarnation,
-            &watch.nodes,
-        );
-        match started.await {
-            Ok(()) => {
-                shared.drive(|core, now| core.started(now, watch.job, watch.incarnation));
+        if shared.starting.borrow().is_empty() {
+            shared.starting_bell.heard().await;
+            (backoff, round) = (Backoff::default(), 0);
+        }
+        let since = runtime.now();
+        round = round.wrapping_add(1);
+        // Jobs may be added or removed while the network answers.
+        let asked = shared.starting.borrow().clone();
+        match detect_started(&shared.primitives, &shared.plan, &asked, round).await {
+            Ok(news) => {
+                for (job, incarnation, news) in news {
+                    shared.starting.borrow_mut().forget(job, incarnation);
+                    // The membership tells of the death as well, and ends the job.
+                    if news == StartNews::Started {
+                        shared.drive(|core, now| core.started(now, job, incarnation));
+                    }
+                }
+            }
+            // Whoever does not answer is dealt with elsewhere: the job ends or goes on.
+            Err(PrimitiveError::TimedOut { .. }) => {}
+            Err(error) => {
+                shared.fail(error);
                 return;
             }
-            // The membership tells of the death as well, and ends the job.
-            Err(PrimitiveError::NodesDead { .. }) => return,
-            // Whoever does not answer is dealt with elsewhere: the job, and with
-            // it this task, ends or goes on.
-            Err(PrimitiveError::TimedOut { .. }) => {}
-            Err(error) => return shared.fail(error),
+        }
+        let pause = backoff.after(runtime.now() - since);
+        if runtime.timeout(pause, shared.starting_bell.heard()).await.is_some() {
+            // A job that was launched meanwhile is looked at soon.
+            backoff = Backoff::default();
         }
     }
 }
