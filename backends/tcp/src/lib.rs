@@ -20,6 +20,7 @@
 pub mod engine;
 pub mod sequencer;
 pub mod session;
+pub mod shared_memory;
 pub mod topology;
 pub mod wire;
 

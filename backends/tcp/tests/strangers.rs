@@ -220,7 +220,11 @@ fn an_encrypted_session_shows_nothing_of_what_it_carries() {
         for trust in [Some(Trust::new(key).encrypt_loopback()), None] {
             let root = root(trust.clone());
             let relay = Relay::start(root.local_addr()).await;
-            let node = join(relay.addr(), "n1", trust.clone()).await.expect("joins");
+            let mut config = NodeConfig::new(relay.addr(), "n1", loopback(), plan().0);
+            config.trust.clone_from(&trust);
+            // Not past the relay.
+            config.by_reference = false;
+            let node = Node::join(config).await.expect("joins");
             let xfer = Xfer::new(NodeSet::compute(1), plan().1.addr, data.clone());
             assert_eq!(root.handle().xfer_and_wait(xfer).await, Ok(()));
             assert!(node.memory().read_vec(plan().1.addr, data.len()).expect("in bounds") == data);

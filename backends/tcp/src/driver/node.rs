@@ -147,6 +147,7 @@ fn start(
         layout: config.layout.clone(),
         fanout: welcome.fanout,
         request_window: welcome.request_window as usize,
+        by_reference: config.by_reference,
         runtime,
         observer: config.observer.clone(),
     });

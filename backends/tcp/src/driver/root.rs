@@ -43,6 +43,7 @@ pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
         layout: config.layout.clone(),
         fanout: config.fanout,
         request_window: usize::MAX,
+        by_reference: false,
         runtime,
         observer: config.observer.clone(),
     });
