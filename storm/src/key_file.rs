@@ -192,7 +192,7 @@ mod tests {
         assert!(matches!(long.problem, KeyFileProblem::TooLong));
         fs::write(&path, "secret").expect("written");
         let wrong = read(&path).expect_err("no key");
-        assert!(matches!(wrong.problem, KeyFileProblem::NotAKey(NotAKey::Format)));
+        assert!(matches!(wrong.problem, KeyFileProblem::NotAKey(NotAKey::Format { .. })));
         assert!(!format!("{wrong:?} {}", wrong.problem).contains("secret"));
     }
 }
