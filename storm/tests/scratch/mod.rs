@@ -61,6 +61,8 @@ impl Scratch {
             .current_dir(self.work.path())
             .env("XDG_RUNTIME_DIR", self.runtime.path())
             .env_remove("STORM_SOCKET")
+            .env_remove("STORM_MANAGER")
+            .env_remove("STORM_CLIENT_KEY")
             .stdin(Stdio::null());
         command
     }
