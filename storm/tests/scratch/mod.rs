@@ -8,6 +8,7 @@
 
 pub(crate) mod daemons;
 pub(crate) mod hosts;
+pub(crate) mod keyed_cluster;
 
 use serde_json::Value;
 use std::ffi::OsStr;
