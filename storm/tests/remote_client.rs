@@ -80,7 +80,7 @@ impl Remote {
         run.stdout.as_mut().expect("a pipe").read_exact(&mut begun).expect("it runs");
         let listed = self.scratch().json(&format!("queue {} --user {user}", self.cluster.at));
         let job = listed.as_array().and_then(|jobs| jobs.last()).expect("it is listed");
-        (run, job["job"].as_u64().expect("a number"))
+        (run, job["id"].as_u64().expect("a number"))
     }
 
     fn state(&self, job: u64) -> String {
@@ -127,7 +127,7 @@ fn what_works_over_the_socket_works_with_a_key_as_the_keys_user() {
     assert_eq!(by_default(&format!("queue --json --user {BOB}")).trim(), "[]");
     assert!(by_default(&format!("show {job}")).contains("sleep"));
     assert!(by_default(&format!("explain {job}")).contains(job));
-    assert!(by_default("nodes").contains("n["));
+    assert!(by_default("nodes").contains("n2"));
     by_default(&format!("cancel {job}"));
     remote.scratch().wait_for(&format!("hist {}", remote.of("alice")), |jobs| {
         let jobs = jobs.as_array()?;
@@ -254,7 +254,7 @@ fn who_has_no_key_or_a_wrong_one_is_told_why_on_both_sides() {
     refused("mallory", &["does not count any more"]);
     let nodes = format!("nodes --manager {} --key alice.key", remote.cluster.address);
     let node_port = scratch.does(&nodes);
-    assert!(stderr(&node_port).contains("address for users"), "{}", told(&node_port));
+    assert!(stderr(&node_port).contains("listen there for users"), "{}", told(&node_port));
     let log = remote.cluster.manager_log();
     for said in ["made from cluster key", "does not prove that it is root", "does not count"] {
         assert!(log.contains(said), "no {said:?}: {log}");

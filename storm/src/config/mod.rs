@@ -32,7 +32,7 @@ mod resolve;
 mod security;
 mod written_time;
 
-pub(crate) use clients::{ClientsConfig, Revoked};
+pub(crate) use clients::Revoked;
 pub(crate) use error::{ConfigError, ConfigProblem};
 pub(crate) use file::{
     DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PartitionEntry, TimeoutConfig,
