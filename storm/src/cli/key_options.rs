@@ -14,13 +14,13 @@ Examples:
   storm key client --user alice --output alice.key
                                            a key for alice, to command the
                                            cluster from other hosts
-  storm key client --user alice --output - | ssh front \\
-      'umask 077; mkdir -p ~alice/.config/storm; cat > ~alice/.config/storm/client.key'
+  storm key client --user alice --output - | ssh alice@front \\
+      'umask 077; mkdir -p .config/storm; cat > .config/storm/client.key'
 
 Every daemon of the cluster needs the same key: the Machine Manager finds it by
 key-file in [security] of its configuration, a Node Manager by --key. Copy it as
-you would a password. A user needs only a key of client, made from it: the manager
-listens for users where `listen` in [clients] says.")]
+you would a password. Users on other hosts need only a client key, which is made from
+it; the manager listens for them where `listen` in [clients] says.")]
 pub(crate) struct KeyOptions {
     #[command(subcommand)]
     pub(crate) command: KeyCommand,

@@ -100,7 +100,7 @@ impl Stranger {
 type Greeted = (u64, Outcome);
 
 enum Outcome {
-    Known(RemoteUser, Result<Owner, ApiError>, SealedStream),
+    Known(RemoteUser, Result<Owner, ApiError>, Box<SealedStream>),
     Refused(Stranger),
     /// It has been told why it is not served.
     TurnedAway,
@@ -182,7 +182,9 @@ impl RemoteDoor {
             let outcome = match timeout(proof_timeout, proof).await {
                 Err(_) => Outcome::Refused(Stranger::Late),
                 Ok(Err(error)) => Outcome::Refused(Stranger::Session(error)),
-                Ok(Ok((user, Ok(admitted), stream))) => Outcome::Known(user, admitted, stream),
+                Ok(Ok((user, Ok(admitted), stream))) => {
+                    Outcome::Known(user, admitted, Box::new(stream))
+                }
                 // The process is about to end.
                 Ok(Ok((_, Err(_), _))) => Outcome::TurnedAway,
             };
@@ -222,7 +224,7 @@ impl RemoteDoor {
                 self.refused(from, &why);
                 None
             }
-            Outcome::Known(user, admitted, stream) => self.known(from, user, admitted, stream),
+            Outcome::Known(user, admitted, stream) => self.known(from, user, admitted, *stream),
         }
     }
 
