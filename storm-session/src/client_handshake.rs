@@ -13,6 +13,7 @@ use crate::socket;
 use crate::trust::Trust;
 use std::io;
 use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 /// Unlike a daemon's, so that neither is taken for the other.
@@ -149,8 +150,17 @@ pub async fn accept_client(
     trust: &Trust,
 ) -> Result<(RemoteUser, SealedStream), ClientSessionError> {
     socket::configure(&tcp)?;
+    let (user, sealed) = accept_client_over(&mut tcp, trust).await?;
+    Ok((user, SealedStream::new(tcp, sealed)))
+}
+
+/// As [`accept_client`], over any stream of bytes.
+pub(crate) async fn accept_client_over(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    trust: &Trust,
+) -> Result<(RemoteUser, Sealed), ClientSessionError> {
     let ours = trust.key().id();
-    let heard = hear::<NAME_BYTES, _>(&mut tcp, &PROTOCOL).await;
+    let heard = hear::<NAME_BYTES, _>(stream, &PROTOCOL).await;
     let opening = heard.map_err(|failed| match failed {
         Failed::Io(error) => ClientSessionError::Io(error),
         Failed::Closed => ClientSessionError::Closed,
@@ -158,15 +168,15 @@ pub async fn accept_client(
         Failed::Foreign | Failed::Refused(..) | Failed::Unproven => ClientSessionError::NoKey,
     })?;
     let Some((shown, serial, user)) = read_name(&opening.name) else {
-        handshake::refuse(&mut tcp, WRONG, &[]).await?;
+        handshake::refuse(stream, WRONG, &[]).await?;
         return Err(ClientSessionError::NoUser);
     };
     let Some(cluster) = trust.find(shown) else {
-        handshake::refuse(&mut tcp, OTHER_KEY, &ours.0).await?;
+        handshake::refuse(stream, OTHER_KEY, &ours.0).await?;
         return Err(ClientSessionError::OtherKey { user, theirs: shown, ours });
     };
     let key = ClientKey::again(cluster, user.clone(), serial);
-    let noise = answer(&mut tcp, &opening, key.secret(), &prologue(&opening.name)).await;
+    let noise = answer(stream, &opening, key.secret(), &prologue(&opening.name)).await;
     let noise = noise.map_err(|failed| match failed {
         Failed::Io(error) => ClientSessionError::Io(error),
         Failed::Closed => ClientSessionError::Closed,
@@ -174,7 +184,7 @@ pub async fn accept_client(
             ClientSessionError::UnprovenUser { user: user.clone() }
         }
     })?;
-    Ok((RemoteUser { name: user, serial }, SealedStream::new(tcp, Sealed::new(noise))))
+    Ok((RemoteUser { name: user, serial }, Sealed::new(noise)))
 }
 
 /// What both ends must see alike, or the handshake fails. Addresses are none of it: a

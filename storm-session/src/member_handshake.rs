@@ -9,6 +9,7 @@ use crate::record::Sealed;
 use crate::trust::{Sealing, Trust};
 use std::io;
 use std::net::SocketAddr;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 /// Begins an opening. As the length of a frame it is more than any hello's.
@@ -25,11 +26,21 @@ pub async fn initiate(
     trust: &Trust,
     key: &ClusterKey,
 ) -> Result<Option<Sealed>, SessionError> {
-    let (local, peer) = (tcp.local_addr()?, tcp.peer_addr()?);
+    let ends = (tcp.local_addr()?, tcp.peer_addr()?);
+    initiate_over(tcp, ends, trust, key).await
+}
+
+/// As [`initiate`], over any stream of bytes between these addresses, ours first.
+pub(crate) async fn initiate_over(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    (local, peer): (SocketAddr, SocketAddr),
+    trust: &Trust,
+    key: &ClusterKey,
+) -> Result<Option<Sealed>, SessionError> {
     let sealing = trust.sealing(local, peer);
     let prologue = prologue(sealing, local, peer);
     let ours = key.id();
-    match open(tcp, &PROTOCOL, &ours.0, key.secret(), &prologue).await {
+    match open(stream, &PROTOCOL, &ours.0, key.secret(), &prologue).await {
         Ok(noise) => Ok((sealing == Sealing::Sealed).then(|| Sealed::new(noise))),
         Err(Failed::Refused(code, detail)) => Err(refusal(code, &detail, ours)),
         Err(failed) => Err(failure(failed, ours)),
@@ -41,16 +52,25 @@ pub async fn initiate(
 /// # Errors
 /// [`SessionError`].
 pub async fn accept(tcp: &mut TcpStream, trust: &Trust) -> Result<Option<Sealed>, SessionError> {
-    let (local, peer) = (tcp.local_addr()?, tcp.peer_addr()?);
+    let ends = (tcp.local_addr()?, tcp.peer_addr()?);
+    accept_over(tcp, ends, trust).await
+}
+
+/// As [`accept`], over any stream of bytes between these addresses, ours first.
+pub(crate) async fn accept_over(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    (local, peer): (SocketAddr, SocketAddr),
+    trust: &Trust,
+) -> Result<Option<Sealed>, SessionError> {
     let sealing = trust.sealing(local, peer);
     let ours = trust.key().id();
-    let opening = hear(tcp, &PROTOCOL).await.map_err(|failed| failure(failed, ours))?;
+    let opening = hear(stream, &PROTOCOL).await.map_err(|failed| failure(failed, ours))?;
     let shown = KeyId(opening.name);
     let Some(key) = trust.find(shown) else {
-        handshake::refuse(tcp, OTHER_KEY, &ours.0).await?;
+        handshake::refuse(stream, OTHER_KEY, &ours.0).await?;
         return Err(SessionError::OtherKey { theirs: shown, ours });
     };
-    let noise = answer(tcp, &opening, key.secret(), &prologue(sealing, peer, local)).await;
+    let noise = answer(stream, &opening, key.secret(), &prologue(sealing, peer, local)).await;
     let noise = noise.map_err(|failed| failure(failed, shown))?;
     Ok((sealing == Sealing::Sealed).then(|| Sealed::new(noise)))
 }

@@ -59,12 +59,15 @@ impl Core {
         if uids.is_empty() && names.is_empty() {
             return None;
         }
-        let mut owners: HashSet<u32> =
-            self.jobs.values().map(|record| record.spec.owner.uid).collect();
+        // Sets: a client names as many as fit a line.
+        let (uids, names) =
+            (HashSet::<&u32>::from_iter(uids), HashSet::<&String>::from_iter(names));
         let is_named = |uid| {
             !names.is_empty()
                 && (self.config.user_name)(uid).is_some_and(|own| names.contains(&own))
         };
+        let mut owners: HashSet<u32> =
+            self.jobs.values().map(|record| record.spec.owner.uid).collect();
         owners.retain(|uid| uids.contains(uid) || is_named(*uid));
         Some(owners)
     }
