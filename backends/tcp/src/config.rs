@@ -4,11 +4,11 @@ use crate::liveness::Patience;
 use crate::names::NameTable;
 use crate::observer::Observer;
 use crate::sequencer::Limits;
-use crate::session::Trust;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use storm_primitives::Layout;
+use storm_session::Trust;
 
 /// Settings of the root. The nodes learn from it what concerns them.
 #[derive(Clone, Debug)]

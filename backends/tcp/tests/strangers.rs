@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const BLOCK_BYTES: u64 = 1 << 20;
-/// An opening begins so: magic and version of `session/handshake.rs`.
+/// An opening begins so: magic and version of `storm_session`.
 const OPENING_HEAD: [u8; 8] = *b"\xffSTORM\0\x01";
 /// Length of an opening and of an answer in bytes.
 const OPENING_BYTES: usize = 64;

@@ -9,7 +9,6 @@ use crate::engine::{Engine, Output};
 use crate::initiator::{Initiator, Waiter};
 use crate::runtime::TcpRuntime;
 use crate::sequencer::check;
-use crate::session::Trust;
 use crate::wire::{Primitive, Up, View};
 use bytes::Bytes;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -18,6 +17,7 @@ use storm_primitives::{
     EventTable, GlobalMemory, Incarnation, Layout, Membership, NodeId, PrimitiveError, Runtime,
     Task,
 };
+use storm_session::Trust;
 use tokio::sync::Notify;
 
 /// One member of the cluster: the state that its tasks share.

@@ -59,7 +59,7 @@ pub(crate) async fn join(config: NodeConfig) -> Result<Rc<Core>, JoinError> {
     for addr in [config.listen, config.root] {
         check_reach(config.trust.as_ref(), addr)?;
     }
-    let listener = Stream::listen(config.listen)?;
+    let listener = storm_session::listen(config.listen)?;
     let deadline = runtime.now() + config.join_timeout;
     let mut pause = FIRST_PAUSE;
     let mut told = false;
