@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use storm_mm::api::{ApiError, ClientError, ErrorCode};
+use storm_session::ClientSessionError;
 
 /// Refused, or failed.
 pub(crate) const EXIT_FAILED: u8 = 1;
@@ -74,12 +75,13 @@ impl From<ApiError> for Failure {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
-        let plain = |code| Failure::of(code, &error);
+        let plain = |code: &str| Failure::of(code, &error);
         match &error {
             ClientError::Refused(refusal) => refusal.clone().into(),
             ClientError::Connect { .. } => {
                 plain("no-manager").hint("is the cluster up? `storm up` starts one on this machine")
             }
+            ClientError::ConnectRemote { source, .. } => of_session(plain, source),
             ClientError::Version(_) => {
                 plain("version-mismatch").hint("use the storm command that belongs to this cluster")
             }
@@ -92,6 +94,30 @@ impl From<ClientError> for Failure {
                 plain("read-file").hint("it must not change while it is sent: submit again")
             }
         }
+    }
+}
+
+/// No session with a manager on another host.
+fn of_session(plain: impl Fn(&str) -> Failure, error: &ClientSessionError) -> Failure {
+    match error {
+        ClientSessionError::Io(_) | ClientSessionError::Closed => plain("no-manager").hint(
+            "is it up, does it listen there for users (`listen` in its [clients]), and can this \
+             host reach it?",
+        ),
+        ClientSessionError::Version { .. } => {
+            plain("version-mismatch").hint("use the storm command that belongs to this cluster")
+        }
+        ClientSessionError::UnprovenManager { .. } => plain("key").hint(
+            "is it the address for users (`listen` in [clients]) of the cluster that the key is of?",
+        ),
+        ClientSessionError::RefusedKey { .. }
+        | ClientSessionError::RefusedUser { .. }
+        | ClientSessionError::NoKey
+        | ClientSessionError::NoUser
+        | ClientSessionError::OtherKey { .. }
+        | ClientSessionError::UnprovenUser { .. } => plain("key").hint(
+            "ask the administrator of the cluster for a new key, which `storm key client` makes",
+        ),
     }
 }
 

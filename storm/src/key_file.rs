@@ -1,14 +1,15 @@
-//! The file of a cluster key: readable by its owner alone, and refused where it is
-//! not.
+//! The file of a key, of a cluster or of a user: readable by its owner alone, and
+//! refused where it is not.
 //!
-//! What it does not do: know what a key is good for (`storm_backend_tcp::session`).
+//! What it does not do: know what a key is good for (`storm_session`).
 
 use nix::unistd::geteuid;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use storm_backend_tcp::{ClusterKey, NotAKey};
+use std::str::FromStr;
+use storm_session::{ClientKey, ClusterKey, NotAKey};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -49,15 +50,38 @@ pub(crate) enum KeyFileProblem {
     Write(#[source] io::Error),
 }
 
+/// What is kept in such a file.
+pub(crate) trait Key: FromStr<Err = NotAKey> {
+    /// What a file of it says first, to whoever finds it.
+    const COMMENT: &str;
+    /// The key as it is written.
+    fn text(&self) -> Zeroizing<String>;
+}
+
+impl Key for ClusterKey {
+    const COMMENT: &str = "# The key of a STORM cluster. Whoever has it can command every node.\n";
+    fn text(&self) -> Zeroizing<String> {
+        self.to_text()
+    }
+}
+
+impl Key for ClientKey {
+    const COMMENT: &str =
+        "# A user's key for a STORM cluster. Whoever has it is that user there.\n";
+    fn text(&self) -> Zeroizing<String> {
+        self.to_text()
+    }
+}
+
 /// Reads a key.
 ///
 /// # Errors
 /// [`KeyFileError`], above all when others can read the file.
-pub(crate) fn read(path: &Path) -> Result<ClusterKey, KeyFileError> {
+pub(crate) fn read<K: Key>(path: &Path) -> Result<K, KeyFileError> {
     read_checked(path).map_err(|problem| KeyFileError { file: path.to_owned(), problem })
 }
 
-fn read_checked(path: &Path) -> Result<ClusterKey, KeyFileProblem> {
+fn read_checked<K: Key>(path: &Path) -> Result<K, KeyFileProblem> {
     // A pipe that nobody writes to must not keep us.
     let file = OpenOptions::new()
         .read(true)
@@ -84,7 +108,7 @@ fn read_checked(path: &Path) -> Result<ClusterKey, KeyFileProblem> {
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err(KeyFileProblem::TooLong);
     }
-    Ok(text.parse::<ClusterKey>()?)
+    Ok(text.parse::<K>()?)
 }
 
 /// Writes a key to a new file; with `force` in place of what is there, whole or not
@@ -92,7 +116,7 @@ fn read_checked(path: &Path) -> Result<ClusterKey, KeyFileProblem> {
 ///
 /// # Errors
 /// [`KeyFileError`].
-pub(crate) fn write(path: &Path, key: &ClusterKey, force: bool) -> Result<(), KeyFileError> {
+pub(crate) fn write(path: &Path, key: &impl Key, force: bool) -> Result<(), KeyFileError> {
     let problem = |error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => KeyFileProblem::Exists,
         _ => KeyFileProblem::Write(error),
@@ -101,7 +125,7 @@ pub(crate) fn write(path: &Path, key: &ClusterKey, force: bool) -> Result<(), Ke
     written.map_err(|error| KeyFileError { file: path.to_owned(), problem: problem(error) })
 }
 
-fn write_new(path: &Path, key: &ClusterKey) -> io::Result<()> {
+fn write_new(path: &Path, key: &impl Key) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let written = store(&mut file, key);
     if written.is_err() {
@@ -111,13 +135,13 @@ fn write_new(path: &Path, key: &ClusterKey) -> io::Result<()> {
     written
 }
 
-fn store(file: &mut File, key: &ClusterKey) -> io::Result<()> {
-    file.write_all(b"# The key of a STORM cluster. Whoever has it can command every node.\n")?;
-    file.write_all(key.to_text().as_bytes())?;
+fn store<K: Key>(file: &mut File, key: &K) -> io::Result<()> {
+    file.write_all(K::COMMENT.as_bytes())?;
+    file.write_all(key.text().as_bytes())?;
     file.sync_all()
 }
 
-fn replace(path: &Path, key: &ClusterKey) -> io::Result<()> {
+fn replace(path: &Path, key: &impl Key) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         Some(_) | None => Path::new("."),
@@ -149,12 +173,15 @@ mod tests {
         let (first, second) = (new_key(), new_key());
         write(&path, &first, false).expect("written");
         assert_eq!(mode(&path), 0o600);
-        assert_eq!(read(&path).expect("as written").id(), first.id());
+        assert_eq!(read::<ClusterKey>(&path).expect("as written").id(), first.id());
         let again = write(&path, &second, false).expect_err("never overwritten");
         assert!(matches!(again.problem, KeyFileProblem::Exists));
-        assert_eq!(read(&path).expect("as it was").id(), first.id());
+        assert_eq!(read::<ClusterKey>(&path).expect("as it was").id(), first.id());
         write(&path, &second, true).expect("replaced");
-        assert_eq!((mode(&path), read(&path).expect("new").id()), (0o600, second.id()));
+        assert_eq!(
+            (mode(&path), read::<ClusterKey>(&path).expect("new").id()),
+            (0o600, second.id())
+        );
         assert_eq!(fs::read_dir(scratch.path()).expect("ours").count(), 1, "nothing is left");
     }
 
@@ -165,7 +192,7 @@ mod tests {
         write(&path, &new_key(), false).expect("written");
         for wrong in [0o640, 0o604, 0o620, 0o601, 0o644] {
             fs::set_permissions(&path, fs::Permissions::from_mode(wrong)).expect("ours");
-            let error = read(&path).expect_err("exposed");
+            let error = read::<ClusterKey>(&path).expect_err("exposed");
             assert!(
                 matches!(error.problem, KeyFileProblem::Exposed { mode } if mode == wrong),
                 "{error:?}"
@@ -177,22 +204,22 @@ mod tests {
     fn what_is_no_key_is_refused_whatever_it_is() {
         let scratch = tempfile::tempdir().expect("a directory");
         let path = scratch.path().join("x");
-        let missing = read(&path).expect_err("missing");
+        let missing = read::<ClusterKey>(&path).expect_err("missing");
         assert!(matches!(missing.problem, KeyFileProblem::Read(_)));
-        let directory = read(scratch.path()).expect_err("a directory");
+        let directory = read::<ClusterKey>(scratch.path()).expect_err("a directory");
         assert!(matches!(directory.problem, KeyFileProblem::NotAFile));
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRUSR).expect("made");
-        let pipe = read(&path).expect_err("a pipe");
+        let pipe = read::<ClusterKey>(&path).expect_err("a pipe");
         assert!(matches!(pipe.problem, KeyFileProblem::NotAFile));
         fs::remove_file(&path).expect("ours");
         let long = "#\n".repeat(MAX_FILE_BYTES as usize);
         fs::write(&path, long).expect("written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("ours");
-        let long = read(&path).expect_err("too long");
+        let long = read::<ClusterKey>(&path).expect_err("too long");
         assert!(matches!(long.problem, KeyFileProblem::TooLong));
         fs::write(&path, "secret").expect("written");
-        let wrong = read(&path).expect_err("no key");
-        assert!(matches!(wrong.problem, KeyFileProblem::NotAKey(NotAKey::Format)));
+        let wrong = read::<ClusterKey>(&path).expect_err("no key");
+        assert!(matches!(wrong.problem, KeyFileProblem::NotAKey(NotAKey::Format { .. })));
         assert!(!format!("{wrong:?} {}", wrong.problem).contains("secret"));
     }
 }

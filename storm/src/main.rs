@@ -15,6 +15,7 @@ mod failure;
 mod job_request;
 mod key_file;
 mod local_cluster;
+mod manager;
 mod output;
 mod size;
 mod target;

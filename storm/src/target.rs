@@ -1,51 +1,129 @@
 //! Which cluster a command speaks to.
 
-use crate::cli::EmbeddedOptions;
-use crate::failure::Failure;
-use std::path::{Path, PathBuf};
+use crate::cli::{ClusterOptions, EmbeddedOptions, NodeAddress};
+use crate::failure::{EXIT_USAGE, Failure};
+use crate::key_file;
+use crate::manager::Manager;
+use std::env;
+use std::path::PathBuf;
 
 /// Where a system-wide Machine Manager listens.
 pub(crate) const SYSTEM_SOCKET: &str = "/run/storm/mm.sock";
 
 /// The variable that names a socket.
-pub(crate) const SOCKET_VARIABLE: &str = "STORM_SOCKET";
+const SOCKET_VARIABLE: &str = "STORM_SOCKET";
+/// The variable that names a manager on another host.
+const MANAGER_VARIABLE: &str = "STORM_MANAGER";
+/// The variable that names the file of the user's key for it.
+const KEY_VARIABLE: &str = "STORM_CLIENT_KEY";
+/// Where that file is unless told otherwise, in the user's directory of configuration.
+const KEY_FILE: &str = "storm/client.key";
+
+/// Where a Machine Manager is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A socket of this host.
+    Socket(PathBuf),
+    /// Another host.
+    Remote {
+        /// Its address for users.
+        address: NodeAddress,
+        /// The file of our key.
+        key: PathBuf,
+    },
+}
+
+impl Place {
+    /// With what opens it: the key is read here.
+    pub(crate) fn open(&self) -> Result<Manager, Failure> {
+        match self {
+            Place::Socket(path) => Ok(Manager::at(path)),
+            Place::Remote { address, key } => Ok(Manager::Remote {
+                address: address.as_str().to_owned(),
+                key: key_file::read(key).map_err(|error| {
+                    Failure::from(error).hint(
+                        "your key for the manager on another host: the administrator of the cluster \
+                         makes one with `storm key client`; --key names its file",
+                    )
+                })?,
+            }),
+        }
+    }
+}
 
 /// What there is to choose from, in order of precedence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choices {
-    /// `--socket`.
-    pub(crate) option: Option<PathBuf>,
-    /// `STORM_SOCKET`.
-    pub(crate) variable: Option<PathBuf>,
+    /// `--socket` or `--manager`.
+    pub(crate) option: Option<Place>,
+    /// `STORM_SOCKET`, or else `STORM_MANAGER`.
+    pub(crate) variable: Option<Place>,
     /// The cluster that `storm up` keeps for this user.
-    pub(crate) kept: Option<PathBuf>,
+    pub(crate) kept: Option<Place>,
     /// The system-wide socket, if it exists.
-    pub(crate) system: Option<PathBuf>,
+    pub(crate) system: Option<Place>,
+    /// `--key` was given, which means a manager on another host.
+    pub(crate) key: bool,
 }
 
 impl Choices {
     /// What this process finds. An empty variable counts as none.
-    pub(crate) fn find(option: Option<&Path>, kept: Option<PathBuf>) -> Choices {
-        let variable = std::env::var_os(SOCKET_VARIABLE).filter(|value| !value.is_empty());
+    pub(crate) fn find(
+        options: &ClusterOptions,
+        kept: Option<PathBuf>,
+    ) -> Result<Choices, Failure> {
+        let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
+        let remote = |address: NodeAddress| -> Result<Place, Failure> {
+            let given = options.key.clone().or_else(|| variable(KEY_VARIABLE).map(PathBuf::from));
+            let key = given.or_else(own_key_file).ok_or_else(no_key_file)?;
+            Ok(Place::Remote { address, key })
+        };
+        let option = match (&options.socket, &options.manager) {
+            (Some(path), _) => Some(Place::Socket(path.clone())),
+            (None, Some(address)) => Some(remote(address.clone())?),
+            (None, None) => None,
+        };
+        let variable = match (variable(SOCKET_VARIABLE), variable(MANAGER_VARIABLE)) {
+            // What is not needed need not be right.
+            _ if option.is_some() => None,
+            (Some(path), _) if options.key.is_none() => Some(Place::Socket(path.into())),
+            (_, Some(address)) => {
+                let address = address.to_string_lossy().parse().map_err(|error| {
+                    let failure = Failure::of("usage", &error).exit(EXIT_USAGE);
+                    failure.hint("that is the form of STORM_MANAGER")
+                })?;
+                Some(remote(address)?)
+            }
+            (_, None) => None,
+        };
         let system = PathBuf::from(SYSTEM_SOCKET);
-        Choices {
-            option: option.map(Path::to_owned),
-            variable: variable.map(PathBuf::from),
-            kept,
-            system: system.exists().then_some(system),
+        Ok(Choices {
+            option,
+            variable,
+            kept: kept.map(Place::Socket),
+            system: system.exists().then_some(Place::Socket(system)),
+            key: options.key.is_some(),
+        })
+    }
+
+    /// The cluster, if any is configured.
+    pub(crate) fn place(self) -> Result<Option<Place>, Failure> {
+        let place = self.option.or(self.variable).or(self.kept).or(self.system);
+        match place {
+            Some(Place::Remote { .. }) => Ok(place),
+            _ if self.key => Err(Failure::new("usage", "--key is for a manager on another host")
+                .hint("--manager or STORM_MANAGER names it")
+                .exit(EXIT_USAGE)),
+            _ => Ok(place),
         }
     }
 
-    /// The socket of the cluster, if any is configured.
-    pub(crate) fn socket(self) -> Option<PathBuf> {
-        self.option.or(self.variable).or(self.kept).or(self.system)
-    }
-
-    /// The socket, which a command that needs a cluster must have.
-    pub(crate) fn required(self) -> Result<PathBuf, Failure> {
-        self.socket().ok_or_else(|| {
+    /// The cluster, which a command that needs one must have.
+    pub(crate) fn required(self) -> Result<Place, Failure> {
+        self.place()?.ok_or_else(|| {
             Failure::new("no-cluster", "no cluster is configured").hint(
-                "`storm up` starts one on this machine; --socket or STORM_SOCKET names another",
+                "`storm up` starts one on this machine; --socket or STORM_SOCKET names another, \
+                 --manager or STORM_MANAGER one on another host",
             )
         })
     }
@@ -55,13 +133,13 @@ impl Choices {
         if embedded.nodes.is_some() || embedded.pes.is_some() {
             return Ok(Target::Embedded { asked_for: true });
         }
-        match self.socket() {
+        match self.place()? {
             Some(_) if embedded.quantum.is_some() => Err(Failure::new(
                 "usage",
                 "--quantum is of an embedded cluster, and this job goes to a configured one",
             )
             .hint("give --nodes as well for an embedded one")),
-            Some(socket) => Ok(Target::Cluster(socket)),
+            Some(place) => Ok(Target::Cluster(place)),
             None => Ok(Target::Embedded { asked_for: false }),
         }
     }
@@ -70,8 +148,8 @@ impl Choices {
 /// Where a job goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// To the cluster behind this socket.
-    Cluster(PathBuf),
+    /// To the cluster that is there.
+    Cluster(Place),
     /// To a cluster made for it.
     Embedded {
         /// By `--nodes` or `--pes`, not for lack of another.
@@ -79,18 +157,43 @@ pub(crate) enum Target {
     },
 }
 
+/// Where a user's key is unless told otherwise (XDG Base Directory Specification).
+fn own_key_file() -> Option<PathBuf> {
+    let configured = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+    let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".config"));
+    let directory = configured.filter(|path| path.is_absolute()).or_else(home)?;
+    Some(directory.join(KEY_FILE))
+}
+
+fn no_key_file() -> Failure {
+    Failure::new("key", "there is no home directory to look for a client key in")
+        .hint("--key or STORM_CLIENT_KEY names the file")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn choices(given: [bool; 4]) -> Choices {
-        let path = |given: bool, name: &str| given.then(|| PathBuf::from(name));
+        let path = |given: bool, name: &str| given.then(|| Place::Socket(PathBuf::from(name)));
         Choices {
             option: path(given[0], "option"),
             variable: path(given[1], "variable"),
             kept: path(given[2], "kept"),
             system: path(given[3], "system"),
+            key: false,
         }
+    }
+
+    #[test]
+    fn a_key_is_for_another_host() {
+        let mut local = choices([true; 4]);
+        local.key = true;
+        let refused = local.clone().required().expect_err("a socket needs no key");
+        assert_eq!((refused.exit, refused.code.as_str()), (EXIT_USAGE, "usage"));
+        let address = "head:7118".parse().expect("an address");
+        local.option = Some(Place::Remote { address, key: "k".into() });
+        assert!(matches!(local.required(), Ok(Place::Remote { .. })));
     }
 
     #[test]
@@ -98,9 +201,9 @@ mod tests {
         let order = ["option", "variable", "kept", "system"];
         for (first, name) in order.into_iter().enumerate() {
             let given = std::array::from_fn(|index| index >= first);
-            assert_eq!(choices(given).socket(), Some(PathBuf::from(name)));
+            assert_eq!(choices(given).required(), Ok(Place::Socket(PathBuf::from(name))));
         }
-        assert_eq!(choices([false; 4]).socket(), None);
+        assert_eq!(choices([false; 4]).place(), Ok(None));
         assert!(choices([false; 4]).required().is_err());
     }
 
@@ -116,7 +219,7 @@ mod tests {
         let none = EmbeddedOptions::default();
         assert_eq!(choices([false; 4]).for_job(&none), Ok(Target::Embedded { asked_for: false }));
         let cluster = choices([false, false, true, false]).for_job(&none);
-        assert_eq!(cluster, Ok(Target::Cluster(PathBuf::from("kept"))));
+        assert_eq!(cluster, Ok(Target::Cluster(Place::Socket(PathBuf::from("kept")))));
     }
 
     #[test]

@@ -7,12 +7,14 @@ mod scratch;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, setsockopt, socket, sockopt,
 };
-use scratch::hosts::Hosts;
-use scratch::{Scratch, sweep3d, told};
+use scratch::hosts::{Hosts, USERS_CONNECT};
+use scratch::{Scratch, stdout, sweep3d, told};
 use std::fs;
+use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 const NODES: usize = 4;
 
@@ -90,4 +92,34 @@ fn five_hosts_run_the_main_job() {
     let mut addresses: Vec<&str> = places.lines().collect();
     addresses.sort_unstable();
     assert_eq!(addresses, ["10.77.0.2", "10.77.0.3", "10.77.0.4", "10.77.0.5"]);
+}
+
+/// The marker in a program, its input and its output; a user on a node's host runs it.
+#[test]
+fn a_user_on_another_host_runs_a_program_and_nothing_of_it_is_shown() {
+    let scratch = Scratch::make();
+    let Some(hosts) = Hosts::cluster(&scratch, 2, 1) else { return };
+    scratch.prints("key client --user daemon --output daemon.key cluster.key");
+    let marker = format!("the marker of process {}", std::process::id());
+    let program = marked_program(&scratch, &marker);
+    fs::write(&program, format!("#!/bin/sh\nid -un\ncat\nexit 3\n# {marker}\n")).expect("ours");
+    let wire = Wire::tap();
+    wire.seen();
+    // The host of the second node, which is not where rank 0 runs.
+    let at = format!("--manager {USERS_CONNECT} --key daemon.key");
+    let words = format!("run {at} --chdir / {}", program.display());
+    let mut command = hosts.command(&scratch, 2, &words);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut run = command.spawn().expect("storm starts");
+    let mut input = run.stdin.take().expect("a pipe");
+    input.write_all(format!("{marker}\n").as_bytes()).expect("it reads");
+    drop(input);
+    let done = run.wait_with_output().expect("our child");
+    assert_eq!(done.status.code(), Some(3), "{}", told(&done));
+    assert_eq!(stdout(&done), format!("daemon\n{marker}\n"));
+    let frames = wire.seen();
+    let shows =
+        |frame: &&Vec<u8>| frame.windows(marker.len()).any(|text| text == marker.as_bytes());
+    assert!(frames.len() > 20, "only {} frames", frames.len());
+    assert_eq!(frames.iter().filter(shows).count(), 0, "of {} frames", frames.len());
 }

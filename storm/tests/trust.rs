@@ -3,7 +3,7 @@
 
 mod scratch;
 
-use scratch::daemons::Daemons;
+use scratch::keyed_cluster::KeyedCluster;
 use scratch::{STORM, Scratch, stderr, told};
 use std::fs;
 use std::io::{Read, Write};
@@ -11,68 +11,9 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
-const NODES: usize = 2;
-
-/// A manager and its nodes, on loopback.
-struct KeyedCluster {
-    scratch: Scratch,
-    daemons: Daemons,
-    address: String,
-    at: String,
-}
-
-impl KeyedCluster {
-    fn start() -> KeyedCluster {
-        let scratch = Scratch::make();
-        let work = scratch.work().display().to_string();
-        let config = format!(
-            "cluster = \"{}\"\nlisten = \"127.0.0.1:0\"\nsocket = \"{work}/mm.sock\"\nstate-dir = \"{work}/state\"\n\
-             security = {{ key-file = \"{work}/cluster.key\" }}\n\
-             [[nodes]]\nnames = \"n[1-{}]\"\npes = 2\n",
-            scratch.cluster(),
-            NODES + 1
-        );
-        fs::write(scratch.work().join("storm.toml"), config).expect("written");
-        scratch.prints("key new cluster.key");
-        let mut daemons = Daemons::default();
-        daemons.start(&scratch, "mm", scratch.storm(["mm", "--config", "storm.toml"]));
-        let address = daemons.wait_for(&scratch, || {
-            let log = Daemons::log(&scratch, "mm");
-            let (_, rest) = log.split_once(" listen=")?;
-            rest.split_once(' ').map(|(address, _)| address.to_owned())
-        });
-        let at = format!("--socket {work}/mm.sock");
-        let mut cluster = KeyedCluster { scratch, daemons, address, at };
-        for node in 1..=NODES {
-            let name = format!("n{node}");
-            let words = format!("{} --key cluster.key", cluster.node(&name));
-            let command = cluster.scratch.storm(words.split_whitespace());
-            cluster.daemons.start(&cluster.scratch, &name, command);
-        }
-        cluster.scratch.wait_for(&format!("nodes {}", cluster.at), |nodes| {
-            (nodes.to_string().matches("IDLE").count() == NODES).then_some(())
-        });
-        cluster
-    }
-
-    /// A node of this cluster, but for its key.
-    fn node(&self, name: &str) -> String {
-        let work = self.scratch.work().display();
-        let (cluster, address) = (self.scratch.cluster(), &self.address);
-        format!(
-            "nm --cluster {cluster} --mm {address} --name {name} --pes 2 \
-             --work-dir {work}/{name} --once"
-        )
-    }
-
-    fn manager_log(&self) -> String {
-        Daemons::log(&self.scratch, "mm")
-    }
-}
-
 #[test]
 fn only_who_holds_the_key_gets_in_and_both_sides_say_why() {
-    let cluster = KeyedCluster::start();
+    let cluster = KeyedCluster::start("");
     let scratch = &cluster.scratch;
     let ours = scratch.prints("--quiet key show cluster.key");
     let wrong = scratch.prints("--quiet key new wrong.key");
@@ -93,15 +34,9 @@ fn only_who_holds_the_key_gets_in_and_both_sides_say_why() {
     assert_eq!(done, "here\n".repeat(4));
 }
 
-/// Open files of a process.
-fn open_files(pid: u32) -> usize {
-    fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives").count()
-}
-
 #[test]
 fn a_thousand_strangers_are_no_burden_to_a_job() {
-    let mut cluster = KeyedCluster::start();
-    let mm = cluster.daemons.pid("mm");
+    let mut cluster = KeyedCluster::start("");
     let mut job = cluster
         .scratch
         .command(STORM)
@@ -114,7 +49,7 @@ fn a_thousand_strangers_are_no_burden_to_a_job() {
     let mut output = job.stdout.take().expect("a pipe");
     let mut begun = [0; 4 * 6];
     output.read_exact(&mut begun).expect("all ranks run");
-    let before = open_files(mm);
+    let before = cluster.open_files();
     for number in 0..1000_usize {
         let mut stranger = TcpStream::connect(&cluster.address).expect("it listens");
         let mut said = b"\xffSTORM\0\x01".to_vec();
@@ -126,7 +61,7 @@ fn a_thousand_strangers_are_no_burden_to_a_job() {
         let _ = stranger.write_all(&said);
         let _ = stranger.read_to_end(&mut Vec::new());
     }
-    cluster.daemons.wait_for(&cluster.scratch, || (open_files(mm) <= before).then_some(()));
+    cluster.await_open_files(before);
     let logged = cluster.manager_log().matches("a connection was refused").count();
     assert!((1..20).contains(&logged), "{logged} lines");
     job.stdin.take().expect("a pipe").write_all(b"the job goes on\n").expect("it reads");

@@ -4,11 +4,11 @@ use crate::liveness::Patience;
 use crate::names::NameTable;
 use crate::observer::Observer;
 use crate::sequencer::Limits;
-use crate::session::Trust;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use storm_primitives::Layout;
+use storm_session::Trust;
 
 /// Settings of the root. The nodes learn from it what concerns them.
 #[derive(Clone, Debug)]
@@ -31,8 +31,8 @@ pub struct RootConfig {
     /// Transfers up to this many bytes travel with their operation. Default
     /// 8 KiB: below the cost of a second sweep down the tree.
     pub inline_limit_bytes: u32,
-    /// Larger ones travel in chunks. Default 256 KiB: long enough for memory
-    /// speed, short enough for a deep tree to be filled soon.
+    /// Larger ones travel in chunks. Default 1 MiB, the most that fits a frame: a chunk of
+    /// a file is one piece then, and the pieces fill the tree.
     pub chunk_bytes: u32,
     /// Bytes of large transfers on their way at a time: what a node may have to
     /// hold. Default 8 MiB. One that is longer travels alone.
@@ -60,7 +60,7 @@ impl RootConfig {
             trust: None,
             fanout: 4,
             inline_limit_bytes: 8 << 10,
-            chunk_bytes: 256 << 10,
+            chunk_bytes: MAX_CHUNK_BYTES,
             stage_window_bytes: 8 << 20,
             operation_window: 1024,
             request_window: 256,
@@ -121,6 +121,9 @@ pub struct NodeConfig {
     /// member may be ahead of a root that is about to get the new key. Default
     /// false: a wrong key should be told soon.
     pub await_key: bool,
+    /// Whether pieces of large transfers may come as references to memory of a parent
+    /// on this host ([`shared_memory`](crate::shared_memory)). Default true.
+    pub by_reference: bool,
     /// How long to try to reach the root. Default 30 s: it may be starting.
     pub join_timeout: Duration,
     /// A root that says nothing for so long is gone. Default 10 s: ten of its
@@ -146,6 +149,7 @@ impl NodeConfig {
             cluster: String::from("storm"),
             trust: None,
             await_key: false,
+            by_reference: true,
             join_timeout: Duration::from_secs(30),
             root_timeout: Duration::from_secs(10),
             observer: Observer::default(),

@@ -1,9 +1,9 @@
 //! Why a node could not join.
 
-use crate::session::SessionError;
 use crate::wire::Refusal;
 use std::fmt;
 use std::io;
+use storm_session::SessionError;
 use thiserror::Error;
 
 /// Why a node could not join.

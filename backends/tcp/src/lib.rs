@@ -13,13 +13,13 @@
 //! only carries frames between them.
 //!
 //! Members that hold a [`ClusterKey`] speak only to those that prove that they hold
-//! it too: [`session`].
+//! it too: `storm_session`.
 //!
 //! What it does not do: store anything, or know a daemon or a job.
 
 pub mod engine;
 pub mod sequencer;
-pub mod session;
+pub mod shared_memory;
 pub mod topology;
 pub mod wire;
 
@@ -41,5 +41,5 @@ pub use names::NameTable;
 pub use observer::{Direction, LinkKind, Observer};
 pub use primitives::{Node, Root, TcpPrimitives};
 pub use runtime::TcpRuntime;
-pub use session::{ClusterKey, KeyId, NotAKey, SessionError, Trust};
+pub use storm_session::{ClusterKey, KeyId, NotAKey, SessionError, Trust};
 pub use wire::Refusal;

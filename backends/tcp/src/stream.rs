@@ -1,27 +1,21 @@
-//! The byte stream under every link. All sockets are opened, accepted and
-//! configured here, and become sessions where the member holds a key.
+//! The byte stream under every link. All sockets are opened and taken over here, and
+//! become sessions where the member holds a key.
 
-use crate::session::{self, Sealed, SessionError, Trust};
 use bytes::{Bytes, BytesMut};
 use nix::libc;
-use socket2::{SockRef, TcpKeepalive};
+use socket2::SockRef;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use storm_session::{self as session, Sealed, SessionError, Trust};
+use tokio::net::TcpStream;
 
-/// A peer that acknowledges nothing for this long is cut off even by a link
-/// that nobody waits on: the root's pings find it out much sooner.
-const USER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Slices given to one write: more gain nothing.
 const MAX_SLICES: usize = 32;
 /// More than the hello of a node that shows no key.
 const MAX_DISCARDED_BYTES: usize = 4096;
-/// Connections that wait to be accepted: all children of a node and all nodes
-/// of a cluster may come at once.
-const BACKLOG: u32 = 4096;
 
 /// One connection.
 #[derive(Debug)]
@@ -74,22 +68,8 @@ impl Stream {
 
     /// Takes over an accepted connection.
     pub(crate) fn new(tcp: TcpStream) -> io::Result<Stream> {
-        tcp.set_nodelay(true)?;
-        let socket = SockRef::from(&tcp);
-        socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
-        socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(USER_TIMEOUT))?;
+        session::configure(&tcp)?;
         Ok(Stream { tcp, sealed: None })
-    }
-
-    /// Listens at `addr`.
-    pub(crate) fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
-        let socket = match addr {
-            SocketAddr::V4(_) => tokio::net::TcpSocket::new_v4()?,
-            SocketAddr::V6(_) => tokio::net::TcpSocket::new_v6()?,
-        };
-        socket.set_reuseaddr(true)?;
-        socket.bind(addr)?;
-        socket.listen(BACKLOG)
     }
 
     pub(crate) fn peer_addr(&self) -> io::Result<SocketAddr> {

@@ -5,4 +5,4 @@ mod local_cluster;
 
 use local_cluster::LocalFactory;
 
-storm_primitives::conformance_tests!(LocalFactory { trust: None });
+storm_primitives::conformance_tests!(LocalFactory { trust: None, by_reference: true });

@@ -1,5 +1,5 @@
 //! The conformance suite with a cluster key and everything encrypted, as between
-//! hosts.
+//! hosts: large transfers too.
 
 mod local_cluster;
 
@@ -8,7 +8,7 @@ use storm_backend_tcp::{ClusterKey, Trust};
 
 fn sealed() -> LocalFactory {
     let key = ClusterKey::generate().expect("random bytes");
-    LocalFactory { trust: Some(Trust::new(key).encrypt_loopback()) }
+    LocalFactory { trust: Some(Trust::new(key).encrypt_loopback()), by_reference: false }
 }
 
 storm_primitives::conformance_tests!(sealed());

@@ -63,7 +63,7 @@ fn openings(plan: &Plan, number: usize) -> Vec<u8> {
     let tree = |node, epoch, lane| {
         let (version, cluster) = (PROTOCOL_VERSION, String::from("storm"));
         let incarnation = Incarnation(1);
-        Hello::Tree(TreeHello { version, cluster, node, incarnation, epoch, lane })
+        Hello::Tree(TreeHello { version, cluster, node, incarnation, epoch, lane, host: None })
     };
     let hello = match number % 5 {
         0 => return Vec::new(),
@@ -87,7 +87,7 @@ fn frames() -> Vec<Vec<u8>> {
     let epoch = Epoch(u64::MAX);
     let operation = Operation::Store { var: Default::default(), value: 1 };
     let down = Down { epoch, seq: Seq(1), done: Seq(0), dest: dest.clone(), operation };
-    let chunk = Chunk { epoch, stage: StageId(9), dest, total: u64::MAX, offset: 5 };
+    let chunk = Chunk { epoch, stage: StageId(9), dest, total: u64::MAX, offset: 5, shared: None };
     let acks = Up::Acks { epoch, acks: vec![(Seq(1), true), (Seq(u64::MAX), false)] };
     let data = FromNode::Data { request: RequestId(u64::MAX), offset: u64::MAX };
     [encode(&down, &[1; 9]), encode(&chunk, &[2; 99]), encode(&acks, &[]), encode(&data, &[3; 9])]

@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const BLOCK_BYTES: u64 = 1 << 20;
-/// An opening begins so: magic and version of `session/handshake.rs`.
+/// An opening begins so: magic and version of `storm_session`.
 const OPENING_HEAD: [u8; 8] = *b"\xffSTORM\0\x01";
 /// Length of an opening and of an answer in bytes.
 const OPENING_BYTES: usize = 64;
@@ -220,7 +220,11 @@ fn an_encrypted_session_shows_nothing_of_what_it_carries() {
         for trust in [Some(Trust::new(key).encrypt_loopback()), None] {
             let root = root(trust.clone());
             let relay = Relay::start(root.local_addr()).await;
-            let node = join(relay.addr(), "n1", trust.clone()).await.expect("joins");
+            let mut config = NodeConfig::new(relay.addr(), "n1", loopback(), plan().0);
+            config.trust.clone_from(&trust);
+            // Not past the relay.
+            config.by_reference = false;
+            let node = Node::join(config).await.expect("joins");
             let xfer = Xfer::new(NodeSet::compute(1), plan().1.addr, data.clone());
             assert_eq!(root.handle().xfer_and_wait(xfer).await, Ok(()));
             assert!(node.memory().read_vec(plan().1.addr, data.len()).expect("in bounds") == data);

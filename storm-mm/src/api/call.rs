@@ -15,13 +15,15 @@ pub struct Call {
     pub replies: ReplySink,
 }
 
-/// The process at the other end of the socket, as the kernel vouches for it.
+/// Who is at the other end: a process, as the kernel vouches for it, or a user on another
+/// host who has proved to hold a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Peer {
-    /// Effective user id when it connected.
+    /// Effective user id when it connected; that of the key's user in the manager's user
+    /// database.
     pub uid: u32,
-    /// Effective group id.
+    /// Effective group id; the user's primary group.
     pub gid: u32,
-    /// Process id; 0 when it lies outside of our pid namespace.
+    /// Process id; 0 when it lies outside of our pid namespace or on another host.
     pub pid: i32,
 }

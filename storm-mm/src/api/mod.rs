@@ -1,8 +1,11 @@
-//! The Machine Manager's client API: what any program on the same host may ask.
+//! The Machine Manager's client API: what any program on the same host may ask, and on
+//! another host whoever holds a user's client key.
 //!
 //! # The protocol
 //! A Unix stream socket; the kernel vouches for who is at the other end
-//! (`SO_PEERCRED`). Each side sends one JSON object per line, at most
+//! (`SO_PEERCRED`). Or, where that is configured, a TCP connection that begins with the
+//! handshake of `storm_session`: the client proves to hold the key of a user, and all
+//! that follows is encrypted. From there on both are the same. Each side sends one JSON object per line, at most
 //! [`MAX_REQUEST_LINE_BYTES`] from the client and [`MAX_REPLY_LINE_BYTES`] from
 //! the server. The first line of each side is a [`Hello`]:
 //! `{"storm_api":1,"version":"0.1.0"}`; neither waits for the other's.
@@ -32,6 +35,7 @@ mod base64_bytes;
 mod call;
 mod client;
 mod error;
+mod halves;
 mod hello;
 mod lines;
 mod outgoing;
@@ -53,7 +57,7 @@ pub use outgoing::TrySendError;
 pub use reply::{CancelOutcome, Reply, ReplyLine};
 pub use reply_sink::{Gone, ReplySink, ReplyStream, reply_channel};
 pub use request::{ContentHeader, HistoryQuery, JobFilter, ManagerRequest, RequestLine};
-pub use server::{Server, ServerLimits};
+pub use server::{AdmitUser, RemoteClients, Server, ServerLimits};
 pub use spool::{Spool, SpoolError};
 pub use view::{
     ClusterStatus, Explanation, JobDetail, JobState, JobView, LaunchBreakdown, LogEntry, NodeState,

@@ -92,8 +92,11 @@ impl ManagerRequest {
 pub struct JobFilter {
     /// Only in these states.
     pub states: Vec<JobState>,
-    /// Only of these users, by number.
+    /// Only of these users, by number; or of those of [`users`](Self::users).
     pub uids: Vec<u32>,
+    /// Only of these users, as the manager's host calls them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<String>,
     /// Only these jobs.
     pub jobs: Vec<JobId>,
     /// Also the jobs that have ended.
@@ -104,8 +107,12 @@ pub struct JobFilter {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HistoryQuery {
-    /// Only of these users; an empty list is no restriction.
+    /// Only of these users; an empty list is no restriction, as long as that of
+    /// [`users`](Self::users) is empty too.
     pub uids: Vec<u32>,
+    /// Only of these users, as the manager's host calls them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<String>,
     /// Only these jobs; an empty list is no restriction.
     pub jobs: Vec<JobId>,
     /// At most this many.
@@ -119,7 +126,12 @@ impl HistoryQuery {
 
 impl Default for HistoryQuery {
     fn default() -> HistoryQuery {
-        HistoryQuery { uids: Vec::new(), jobs: Vec::new(), limit: Self::DEFAULT_LIMIT }
+        HistoryQuery {
+            uids: Vec::new(),
+            users: Vec::new(),
+            jobs: Vec::new(),
+            limit: Self::DEFAULT_LIMIT,
+        }
     }
 }
 

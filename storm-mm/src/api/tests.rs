@@ -15,6 +15,7 @@ fn requests() -> Vec<ManagerRequest> {
         ManagerRequest::Jobs(JobFilter {
             states: vec![JobState::NodeFail],
             uids: vec![0, 1000],
+            users: vec!["alice".to_owned()],
             jobs: vec![job],
             history: true,
         }),

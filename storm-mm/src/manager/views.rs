@@ -27,11 +27,12 @@ impl Core {
 
     /// The jobs that pass `filter`, in order of their number.
     pub fn list_jobs(&self, now: Instant, filter: &JobFilter) -> Vec<JobView> {
+        let owners = self.owners(&filter.uids, &filter.users);
         let wanted = |record: &&JobRecord| {
             let ended = matches!(record.phase, Phase::Ended(_));
             (filter.history || !ended || !filter.jobs.is_empty() || !filter.states.is_empty())
                 && (filter.states.is_empty() || filter.states.contains(&record.state()))
-                && (filter.uids.is_empty() || filter.uids.contains(&record.spec.owner.uid))
+                && owners.as_ref().is_none_or(|uids| uids.contains(&record.spec.owner.uid))
                 && (filter.jobs.is_empty() || filter.jobs.contains(&record.id))
         };
         self.jobs.values().filter(wanted).map(|record| self.view(now, record)).collect()
@@ -39,17 +40,36 @@ impl Core {
 
     /// Ended jobs, the latest first.
     pub fn history(&self, now: Instant, query: &HistoryQuery) -> Vec<JobView> {
+        let owners = self.owners(&query.uids, &query.users);
         self.history
             .iter()
             .rev()
             .filter_map(|job| self.jobs.get(job))
             .filter(|record| {
-                (query.uids.is_empty() || query.uids.contains(&record.spec.owner.uid))
+                owners.as_ref().is_none_or(|uids| uids.contains(&record.spec.owner.uid))
                     && (query.jobs.is_empty() || query.jobs.contains(&record.id))
             })
             .take(query.limit as usize)
             .map(|record| self.view(now, record))
             .collect()
+    }
+
+    /// The users who are meant, of those who have jobs; `None` means all.
+    fn owners(&self, uids: &[u32], names: &[String]) -> Option<HashSet<u32>> {
+        if uids.is_empty() && names.is_empty() {
+            return None;
+        }
+        // Sets: a client names as many as fit a line.
+        let (uids, names) =
+            (HashSet::<&u32>::from_iter(uids), HashSet::<&String>::from_iter(names));
+        let is_named = |uid| {
+            !names.is_empty()
+                && (self.config.user_name)(uid).is_some_and(|own| names.contains(&own))
+        };
+        let mut owners: HashSet<u32> =
+            self.jobs.values().map(|record| record.spec.owner.uid).collect();
+        owners.retain(|uid| uids.contains(uid) || is_named(*uid));
+        Some(owners)
     }
 
     /// Everything about one job.

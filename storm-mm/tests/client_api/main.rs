@@ -3,6 +3,7 @@
 
 mod following;
 mod hostile;
+mod remote;
 mod requests;
 mod served;
 mod uploads;

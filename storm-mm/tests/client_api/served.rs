@@ -42,12 +42,22 @@ impl Served {
     }
 
     pub(crate) fn with(limits: ServerLimits, file_limit_bytes: u64) -> Served {
+        Served::extended(limits, file_limit_bytes, |server| server)
+    }
+
+    /// With a server that is more than others.
+    pub(crate) fn extended(
+        limits: ServerLimits,
+        file_limit_bytes: u64,
+        extend: impl FnOnce(Server) -> Server,
+    ) -> Served {
         let directory = tempfile::tempdir().expect("a directory");
         let spool = Spool::open_directory(directory.path().join("spool"), file_limit_bytes)
             .expect("a spool");
         let listener = UnixListener::bind(directory.path().join("mm.sock")).expect("a socket");
         let (sender, calls) = async_channel::bounded(8);
-        let server = tokio::spawn(Server::new(spool.clone(), limits, sender).serve(listener));
+        let server = extend(Server::new(spool.clone(), limits, sender));
+        let server = tokio::spawn(server.serve(listener));
         Served { directory, calls, server, spool }
     }
 

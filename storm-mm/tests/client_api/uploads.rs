@@ -16,7 +16,7 @@ fn file(content: &[u8]) -> File {
     File::open(path).expect("it is there")
 }
 
-fn submission(spec: JobSpec, contents: &[&[u8]]) -> Submission {
+pub(crate) fn submission(spec: JobSpec, contents: &[&[u8]]) -> Submission {
     let files = contents.iter().map(|content| (ContentHash::of(content), file(content))).collect();
     Submission { spec, attach: false, files }
 }

@@ -8,9 +8,9 @@ mod signals;
 mod terminal;
 
 use crate::failure::{EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, Failure};
+use crate::manager::Manager;
 use input::Input;
 pub(crate) use signals::Interrupts;
-use std::path::Path;
 use std::time::{Duration, Instant};
 use storm_mm::api::{
     Client, ClientError, ClientReplies, ClientRequests, JobState, LaunchBreakdown, ManagerRequest,
@@ -58,11 +58,11 @@ const SAME_INTERRUPTION: Duration = Duration::from_secs(1);
 /// Follows until the job has ended. The first interruption cancels it; after
 /// the second one the caller is to clean up and leave. So does a reader that has
 /// left: whoever reads `storm run ... | head` wants no more.
-/// When the manager is gone, its next life is waited for if it `may_return` at `socket`.
+/// When the manager is gone, its next life is waited for if it `may_return`.
 pub(crate) async fn follow(
     client: Client,
     what: Follow,
-    socket: &Path,
+    manager: &Manager,
 ) -> Result<Outcome, Failure> {
     let (requests, mut replies) = client.split();
     let mut interrupts = Interrupts::listen()?;
@@ -82,7 +82,7 @@ pub(crate) async fn follow(
         if !follower.lost || !what.may_return {
             break outcome;
         }
-        match follower.find_again(socket, &mut interrupts).await {
+        match follower.find_again(manager, &mut interrupts).await {
             Ok(found) => replies = found,
             Err(failure) => break Err(failure),
         }

@@ -3,9 +3,9 @@
 
 use super::{Follower, Interrupts};
 use crate::failure::{EXIT_FAILED, Failure};
-use std::path::Path;
+use crate::manager::Manager;
 use std::time::{Duration, Instant};
-use storm_mm::api::{Client, ClientError, ClientReplies, ManagerRequest};
+use storm_mm::api::{ClientError, ClientReplies, ManagerRequest};
 
 /// How long its return is waited for: a restart takes a second, and whoever waits at a
 /// terminal should be told before long.
@@ -17,7 +17,7 @@ impl Follower {
     /// Waits for the manager and follows the job again.
     pub(super) async fn find_again(
         &mut self,
-        socket: &Path,
+        manager: &Manager,
         interrupts: &mut Interrupts,
     ) -> Result<ClientReplies, Failure> {
         let job = self.what.job;
@@ -30,7 +30,7 @@ impl Follower {
                 () = tokio::time::sleep(LOOK) => {}
                 status = interrupts.next() => return Err(self.not_found().exit(status)),
             }
-            match self.attach_again(socket).await {
+            match self.attach_again(manager).await {
                 Ok(replies) => {
                     self.lost = false;
                     self.running = false;
@@ -39,17 +39,19 @@ impl Follower {
                     self.terminal.note("the manager is back").await?;
                     return Ok(replies);
                 }
-                Err(
-                    ClientError::Connect { .. } | ClientError::Closed | ClientError::Connection(_),
-                ) if began.elapsed() < RETURN_LIMIT => {}
-                Err(ClientError::Connect { .. }) => return Err(self.not_found()),
+                Err(error) if error.may_pass() && began.elapsed() < RETURN_LIMIT => {}
+                Err(error @ (ClientError::Connect { .. } | ClientError::ConnectRemote { .. }))
+                    if error.may_pass() =>
+                {
+                    return Err(self.not_found());
+                }
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    async fn attach_again(&mut self, socket: &Path) -> Result<ClientReplies, ClientError> {
-        let (requests, replies) = Client::connect(socket).await?.split();
+    async fn attach_again(&mut self, manager: &Manager) -> Result<ClientReplies, ClientError> {
+        let (requests, replies) = manager.connect().await?.split();
         self.requests = requests;
         let job = self.what.job;
         self.what.request = self.requests.send(ManagerRequest::Attach { job }).await?;

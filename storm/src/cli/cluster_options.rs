@@ -1,5 +1,6 @@
 //! Which cluster is meant, and the size of local ones.
 
+use super::NodeAddress;
 use crate::duration::parse_time;
 use clap::Args;
 use std::path::PathBuf;
@@ -11,6 +12,12 @@ pub(crate) struct ClusterOptions {
     /// Socket of the cluster's Machine Manager [env: STORM_SOCKET]
     #[arg(long, value_name = "PATH", help_heading = "Cluster")]
     pub(crate) socket: Option<PathBuf>,
+    /// Machine Manager on another host, as head:7118 [env: STORM_MANAGER]
+    #[arg(long, value_name = "HOST:PORT", help_heading = "Cluster", conflicts_with = "socket")]
+    pub(crate) manager: Option<NodeAddress>,
+    /// Your key for --manager [env: STORM_CLIENT_KEY] [default: ~/.config/storm/client.key]
+    #[arg(long, value_name = "FILE", help_heading = "Cluster", conflicts_with = "socket")]
+    pub(crate) key: Option<PathBuf>,
 }
 
 /// The embedded cluster of `submit` and `run`.
@@ -21,7 +28,7 @@ pub(crate) struct EmbeddedOptions {
         long,
         value_name = "N",
         help_heading = "Cluster",
-        conflicts_with = "socket",
+        conflicts_with_all = ["socket", "manager", "key"],
         value_parser = clap::value_parser!(u32).range(1..=4096)
     )]
     pub(crate) nodes: Option<u32>,
@@ -30,7 +37,7 @@ pub(crate) struct EmbeddedOptions {
         long,
         value_name = "P",
         help_heading = "Cluster",
-        conflicts_with = "socket",
+        conflicts_with_all = ["socket", "manager", "key"],
         value_parser = clap::value_parser!(u32).range(1..=1024)
     )]
     pub(crate) pes: Option<u32>,
@@ -39,7 +46,7 @@ pub(crate) struct EmbeddedOptions {
         long,
         value_name = "TIME",
         help_heading = "Cluster",
-        conflicts_with = "socket",
+        conflicts_with_all = ["socket", "manager", "key"],
         value_parser = parse_time
     )]
     pub(crate) quantum: Option<Duration>,

@@ -27,6 +27,7 @@ Examples:
   storm submit -n 256 --sched gang ./sweep3d
   storm run -n 4 --label --time 10m ./solver input.dat
   storm submit -n 64 --output 'out-%j-%r.txt' --bcast mesh.bin ./solver
+  storm run --manager head:7118 -n 4 --chdir /scratch ./solver    from another host
 
 Exit status: that of the job when it is followed (`storm help`).";
 

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
+use storm_session::UserName;
 
 /// Options of `key`.
 #[derive(Clone, Debug, Args)]
@@ -10,9 +11,16 @@ Examples:
   storm key new /etc/storm/cluster.key     make a key, readable by you alone
   storm key show /etc/storm/cluster.key    its name, by which logs call it
 
+  storm key client --user alice --output alice.key
+                                           a key for alice, to command the
+                                           cluster from other hosts
+  storm key client --user alice --output - | ssh alice@front \\
+      'umask 077; mkdir -p .config/storm; cat > .config/storm/client.key'
+
 Every daemon of the cluster needs the same key: the Machine Manager finds it by
 key-file in [security] of its configuration, a Node Manager by --key. Copy it as
-you would a password.")]
+you would a password. Users on other hosts need only a client key, which is made from
+it; the manager listens for them where `listen` in [clients] says.")]
 pub(crate) struct KeyOptions {
     #[command(subcommand)]
     pub(crate) command: KeyCommand,
@@ -29,6 +37,24 @@ pub(crate) enum KeyCommand {
         /// Replace a key that is there
         #[arg(long)]
         force: bool,
+    },
+    /// Make a key for a user of other hosts, from the cluster's key
+    Client {
+        /// The user, as the Machine Manager's host knows it
+        #[arg(long, value_name = "USER")]
+        user: UserName,
+        /// Where to write it, with mode 0600: a file that does not exist; `-` is standard output
+        #[arg(long, short, value_name = "FILE")]
+        output: PathBuf,
+        /// Replace a key that is there
+        #[arg(long)]
+        force: bool,
+        /// The user may be root, who commands all jobs
+        #[arg(long)]
+        allow_root: bool,
+        /// The cluster's key
+        #[arg(value_name = "CLUSTER_KEY", default_value = "/etc/storm/cluster.key")]
+        cluster_key: PathBuf,
     },
     /// Check a key file, and show the name of its key
     Show {

@@ -14,7 +14,7 @@ mod reproduce_options;
 mod sim_options;
 
 pub(crate) use cluster_options::{ClusterOptions, EmbeddedOptions, UpOptions};
-pub(crate) use daemon_options::{MmOptions, NmOptions};
+pub(crate) use daemon_options::{MmOptions, NmOptions, NodeAddress};
 pub(crate) use export_argument::ExportArgument;
 pub(crate) use job_options::{BcastArgument, BindArgument, InputArgument, JobOptions};
 pub(crate) use key_options::{KeyCommand, KeyOptions};
@@ -39,8 +39,10 @@ Examples:
   storm explain 7                    why job 7 does not run
   storm down                         end the kept cluster
 
-Which cluster: --socket, else STORM_SOCKET, else the one kept by `storm up`, else
-/run/storm/mm.sock; `submit` and `run` without any of them use an embedded one.
+Which cluster: --socket or --manager, else STORM_SOCKET, else STORM_MANAGER, else the
+one kept by `storm up`, else /run/storm/mm.sock; `submit` and `run` without any of them
+use an embedded one. From another host, with a key that `storm key client` made for you:
+  storm run --manager head:7118 -n 4 hostname
 
 Exit status:
   of a job that is followed: its highest, 128+N if signal N ended a process
@@ -92,7 +94,7 @@ pub(crate) enum Command {
     Up(UpOptions),
     /// End the cluster that `up` keeps, and all of its jobs
     Down,
-    /// Make a cluster key, or tell which one a file holds
+    /// Make the key of a cluster or of a user, or tell which one a file holds
     Key(KeyOptions),
     /// Ask the analytic model: predict, size and compare machines
     Model(Box<ModelOptions>),

@@ -7,9 +7,9 @@ use crate::cli::JobOptions;
 use crate::failure::{EXIT_FAILED, EXIT_STORM_FAILED, Failure};
 use crate::job_request::job_request;
 use crate::local_cluster::{LocalClusterShape, start_embedded};
+use crate::manager::Manager;
 use crate::output::Output;
 use crate::target::Target;
-use std::path::Path;
 use std::time::Duration;
 use storm_mm::api::{Client, Submission};
 use storm_rm::{JobId, Program};
@@ -27,10 +27,11 @@ pub(super) async fn submit(
     output: &dyn Output,
     silent: bool,
 ) -> Result<u8, Failure> {
-    match choices(&options.cluster).for_job(&options.embedded)? {
-        Target::Cluster(socket) => {
+    match choices(&options.cluster)?.for_job(&options.embedded)? {
+        Target::Cluster(place) => {
+            let manager = place.open()?;
             let submission = job_request(options, false)?;
-            let (_, job, _) = send(&socket, submission, silent).await?;
+            let (_, job, _) = send(&manager, submission, silent).await?;
             print(&output.submitted(job))?;
             Ok(0)
         }
@@ -44,10 +45,11 @@ pub(super) async fn run(
     output: &dyn Output,
     silent: bool,
 ) -> Result<u8, Failure> {
-    match choices(&options.cluster).for_job(&options.embedded)? {
-        Target::Cluster(socket) => {
+    match choices(&options.cluster)?.for_job(&options.embedded)? {
+        Target::Cluster(place) => {
+            let manager = place.open()?;
             let submission = job_request(options, true)?;
-            let outcome = submit_and_follow(&socket, submission, options, silent, true).await?;
+            let outcome = submit_and_follow(&manager, submission, options, silent, true).await?;
             // Who runs a job on a cluster wants its output, not our figures.
             Ok(report(options, &outcome, None, output))
         }
@@ -72,7 +74,8 @@ async fn embedded(
         let _spinner = waiting(silent, "starting the nodes");
         start_embedded(&shape, job_bytes(&submission)).await?
     };
-    let outcome = submit_and_follow(cluster.socket(), submission, options, silent, false).await;
+    let manager = Manager::at(cluster.socket());
+    let outcome = submit_and_follow(&manager, submission, options, silent, false).await;
     cluster.end().await;
     let procs = options.procs.or(options.on_nodes).unwrap_or(1);
     Ok(report(options, &outcome?, Some(procs), output))
@@ -99,11 +102,11 @@ fn job_bytes(submission: &Submission) -> u64 {
 
 /// Connects and submits; the client, the job and the number of the request.
 async fn send(
-    socket: &Path,
+    manager: &Manager,
     submission: Submission,
     silent: bool,
 ) -> Result<(Client, JobId, u64), Failure> {
-    let mut client = Client::connect(socket).await?;
+    let mut client = manager.connect().await?;
     let mut upload = Upload::new(silent);
     let (job, request) = client.submit(submission, |progress| upload.show(progress)).await?;
     Ok((client, job, request))
@@ -112,16 +115,16 @@ async fn send(
 /// Submits a job and follows it to its end; over the death of a manager that
 /// `may_return`.
 pub(super) async fn submit_and_follow(
-    socket: &Path,
+    manager: &Manager,
     submission: Submission,
     options: &JobOptions,
     silent: bool,
     may_return: bool,
 ) -> Result<Outcome, Failure> {
     let input = submission.spec.input;
-    let (client, job, request) = send(socket, submission, silent).await?;
+    let (client, job, request) = send(manager, submission, silent).await?;
     let what = Follow { job, request, input, label: options.label, may_return };
-    follow(client, what, socket).await.map_err(|failure| match failure.exit {
+    follow(client, what, manager).await.map_err(|failure| match failure.exit {
         EXIT_FAILED => failure.exit(EXIT_STORM_FAILED),
         _ => failure,
     })

@@ -1,25 +1,72 @@
-//! `key`: makes cluster keys and tells which is which. The key itself is never
-//! printed.
+//! `key`: makes the keys of clusters and of users, and tells which is which. A key
+//! itself is printed only where standard output is asked for.
 
-use super::print;
+use super::{note, print};
 use crate::cli::{KeyCommand, KeyOptions};
 use crate::failure::Failure;
 use crate::key_file::{self, KeyFileError, KeyFileProblem};
 use crate::output::Output;
-use storm_backend_tcp::ClusterKey;
+use nix::unistd::User;
+use std::path::Path;
+use storm_session::{ClientKey, ClusterKey, NotAKey, UserName};
 
 /// `key`.
 pub(super) fn run(options: &KeyOptions, output: &dyn Output) -> Result<u8, Failure> {
-    let (key, file) = match &options.command {
+    let failed = |error: std::io::Error| Failure::of("key", &error);
+    let told = match &options.command {
         KeyCommand::New { file, force } => {
-            let key = ClusterKey::generate().map_err(|error| Failure::of("key", &error))?;
+            let key = ClusterKey::generate().map_err(failed)?;
             key_file::write(file, &key, *force)?;
-            (key, file)
+            output.key(file, &key.id().to_string(), None)
         }
-        KeyCommand::Show { file } => (key_file::read(file)?, file),
+        KeyCommand::Show { file } => show(file, output)?,
+        KeyCommand::Client { user, output: file, force, allow_root, cluster_key } => {
+            check_user(user, *allow_root, output)?;
+            let cluster: ClusterKey = key_file::read(cluster_key)?;
+            let key = ClientKey::derive(&cluster, user.clone()).map_err(failed)?;
+            if file == Path::new("-") {
+                key.to_text().to_string()
+            } else {
+                key_file::write(file, &key, *force)?;
+                told_of(file, &key, output)
+            }
+        }
     };
-    print(&output.key(file, &key.id().to_string()))?;
+    print(&told)?;
     Ok(0)
+}
+
+/// Which key a file holds, of either kind.
+fn show(file: &Path, output: &dyn Output) -> Result<String, Failure> {
+    match key_file::read::<ClusterKey>(file) {
+        Ok(key) => Ok(output.key(file, &key.id().to_string(), None)),
+        Err(KeyFileError { problem: KeyFileProblem::NotAKey(NotAKey::Format { .. }), .. }) => {
+            Ok(told_of(file, &key_file::read(file)?, output))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn told_of(file: &Path, key: &ClientKey, output: &dyn Output) -> String {
+    output.key(file, &key.serial().to_string(), Some(key.user().as_str()))
+}
+
+/// Root is meant only when that is said; a user who is not known here may be known to
+/// the manager.
+fn check_user(user: &UserName, allow_root: bool, output: &dyn Output) -> Result<(), Failure> {
+    let found = User::from_name(user.as_str()).map_err(|error| Failure::of("user", &error))?;
+    let is_root = user.as_str() == "root" || found.as_ref().is_some_and(|user| user.uid.is_root());
+    if is_root && !allow_root {
+        return Err(Failure::new("key", format!("{user} is root, who commands all jobs"))
+            .hint("--allow-root makes such a key all the same"));
+    }
+    if found.is_none() {
+        note(
+            &output
+                .note(&format!("this host knows no user {user}; the Machine Manager's host must")),
+        );
+    }
+    Ok(())
 }
 
 impl From<KeyFileError> for Failure {
@@ -27,7 +74,9 @@ impl From<KeyFileError> for Failure {
         let failure = Failure::of("key", &error);
         match error.problem {
             KeyFileProblem::Write(_) => failure.hint("does its directory exist, and is it yours?"),
-            KeyFileProblem::Read(_) => failure.hint("`storm key new FILE` makes one"),
+            KeyFileProblem::Read(_) => failure.hint(
+                "`storm key new` makes the key of a cluster, `storm key client` that of a user",
+            ),
             KeyFileProblem::NotAFile
             | KeyFileProblem::Exposed { .. }
             | KeyFileProblem::Owner { .. }

@@ -1,22 +1,21 @@
 //! The verbs that ask one question: `queue`, `hist`, `show`, `explain`,
 //! `nodes`, `cancel`.
 
-use super::{connect, print};
+use super::{choices, connect, print};
 use crate::cli::{CancelOptions, HistOptions, JobArgument, NodesOptions, QueueOptions};
 use crate::failure::{EXIT_FAILED, Failure};
+use crate::manager::Manager;
 use crate::output::Output;
 use nix::unistd::User;
 use storm_mm::api::{HistoryQuery, JobFilter, ManagerRequest, Reply};
 
 /// `queue`.
 pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<u8, Failure> {
-    let filter = JobFilter {
-        states: options.state,
-        uids: uids(options.user.as_deref())?,
-        jobs: options.jobs,
-        history: options.all,
-    };
-    match connect(&options.cluster).await?.call(ManagerRequest::Jobs(filter)).await? {
+    let manager = choices(&options.cluster)?.required()?.open()?;
+    let (uids, users) = who(options.user, &manager)?;
+    let filter =
+        JobFilter { states: options.state, uids, users, jobs: options.jobs, history: options.all };
+    match manager.connect().await?.call(ManagerRequest::Jobs(filter)).await? {
         Reply::Jobs { jobs, .. } => print(&output.jobs(&jobs)).map(|()| 0),
         other => Err(misunderstood(&other)),
     }
@@ -24,12 +23,10 @@ pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<
 
 /// `hist`.
 pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8, Failure> {
-    let query = HistoryQuery {
-        uids: uids(options.user.as_deref())?,
-        jobs: options.jobs,
-        limit: options.limit,
-    };
-    match connect(&options.cluster).await?.call(ManagerRequest::History(query)).await? {
+    let manager = choices(&options.cluster)?.required()?.open()?;
+    let (uids, users) = who(options.user, &manager)?;
+    let query = HistoryQuery { uids, users, jobs: options.jobs, limit: options.limit };
+    match manager.connect().await?.call(ManagerRequest::History(query)).await? {
         Reply::Jobs { jobs, .. } => print(&output.jobs(&jobs)).map(|()| 0),
         other => Err(misunderstood(&other)),
     }
@@ -75,14 +72,18 @@ pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Resul
     }
 }
 
-/// A user by name or number, as a filter.
-fn uids(user: Option<&str>) -> Result<Vec<u32>, Failure> {
-    let Some(user) = user else { return Ok(Vec::new()) };
+/// A user by name or number, as a filter: numbers, and names that the manager's host
+/// knows better than this one.
+fn who(user: Option<String>, manager: &Manager) -> Result<(Vec<u32>, Vec<String>), Failure> {
+    let Some(user) = user else { return Ok((Vec::new(), Vec::new())) };
     if let Ok(uid) = user.parse() {
-        return Ok(vec![uid]);
+        return Ok((vec![uid], Vec::new()));
     }
-    match User::from_name(user) {
-        Ok(Some(found)) => Ok(vec![found.uid.as_raw()]),
+    if let Manager::Remote { .. } = manager {
+        return Ok((Vec::new(), vec![user]));
+    }
+    match User::from_name(&user) {
+        Ok(Some(found)) => Ok((vec![found.uid.as_raw()], Vec::new())),
         Ok(None) => Err(Failure::new("no-such-user", format!("there is no user {user}"))
             .hint("a user id works as well")),
         Err(error) => Err(Failure::of("no-such-user", &error)),

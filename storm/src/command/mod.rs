@@ -104,12 +104,11 @@ fn own_options(options: JobOptions) -> Result<JobOptions, Failure> {
 
 /// Connects to the cluster that the options mean.
 async fn connect(options: &ClusterOptions) -> Result<Client, Failure> {
-    let socket = choices(options).required()?;
-    Ok(Client::connect(&socket).await?)
+    Ok(choices(options)?.required()?.open()?.connect().await?)
 }
 
-fn choices(options: &ClusterOptions) -> Choices {
-    Choices::find(options.socket.as_deref(), StateDir::of_user().live_socket())
+fn choices(options: &ClusterOptions) -> Result<Choices, Failure> {
+    Choices::find(options, StateDir::of_user().live_socket())
 }
 
 /// Prints a result. A reader that has left wants no more.

@@ -7,6 +7,7 @@ use crate::cli::JobOptions;
 use crate::failure::Failure;
 use crate::job_request::job_request;
 use crate::local_cluster::{LocalClusterShape, start_embedded};
+use crate::manager::Manager;
 use std::path::Path;
 use storm_mm::api::JobState;
 
@@ -35,7 +36,8 @@ pub(super) async fn run_well(
     job: &JobOptions,
     silent: bool,
 ) -> Result<Outcome, Failure> {
-    let outcome = submit_and_follow(socket, job_request(job, true)?, job, silent, false).await?;
+    let (manager, request) = (Manager::at(socket), job_request(job, true)?);
+    let outcome = submit_and_follow(&manager, request, job, silent, false).await?;
     if outcome.state == JobState::Completed {
         return Ok(outcome);
     }

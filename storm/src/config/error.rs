@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use storm_sched::ParamError;
+use storm_session::{NotASerial, NotAUserName};
 use thiserror::Error;
 
 /// A file that cannot be used.
@@ -57,6 +58,15 @@ pub(crate) enum ConfigProblem {
          key-file in [security], and --key for every Node Manager"
     )]
     KeyNeeded { listen: SocketAddr },
+    #[error(
+        "clients.listen: users on {listen} need keys that are made from the cluster's: `storm key new \
+         FILE`, then key-file in [security]"
+    )]
+    ClientKeyNeeded { listen: SocketAddr },
+    #[error("clients.revoked: {name:?}: {why}")]
+    RevokedUser { name: String, why: NotAUserName },
+    #[error("clients.revoked-keys: {serial:?}: {why}")]
+    RevokedKey { serial: String, why: NotASerial },
     #[error("security.previous-key-file: there is no key-file beside it")]
     PreviousKeyAlone,
     #[error("timeouts.node-dead: it must be at least twice timeouts.heartbeat")]

@@ -1,5 +1,6 @@
 //! The file as it is written.
 
+use super::clients::ClientsConfig;
 use super::security::SecurityConfig;
 use super::written_time::WrittenTime;
 use super::{ConfigError, ConfigProblem};
@@ -53,6 +54,9 @@ pub(crate) struct MmConfig {
     /// Who may be a node.
     #[serde(default)]
     pub(crate) security: SecurityConfig,
+    /// Users on other hosts.
+    #[serde(default)]
+    pub(crate) clients: ClientsConfig,
     /// How the nodes are connected.
     #[serde(default)]
     pub(crate) network: NetworkConfig,
@@ -113,7 +117,7 @@ impl Default for NetworkConfig {
     fn default() -> NetworkConfig {
         NetworkConfig {
             fan_out: 4,
-            chunk_bytes: 128 << 10,
+            chunk_bytes: 256 << 10,
             chunk_slots: 8,
             channels: 2,
             job_slots: 4096,

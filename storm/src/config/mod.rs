@@ -7,6 +7,9 @@
 //! [security]
 //! key-file = "/etc/storm/cluster.key"
 //!
+//! [clients]
+//! listen = "10.0.0.1:7118"
+//!
 //! [[nodes]]
 //! names = "n[1-4]"
 //! pes = 16
@@ -22,12 +25,14 @@
 //! Names are in kebab-case; an unknown one is an error. What this does not do:
 //! start anything, or resolve host names.
 
+mod clients;
 mod error;
 mod file;
 mod resolve;
 mod security;
 mod written_time;
 
+pub(crate) use clients::Revoked;
 pub(crate) use error::{ConfigError, ConfigProblem};
 pub(crate) use file::{
     DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PartitionEntry, TimeoutConfig,

@@ -48,6 +48,7 @@ impl MmConfig {
     pub(crate) fn plan(&self) -> Result<ClusterPlan, ConfigProblem> {
         check_network(&self.network)?;
         self.security.check(self.listen)?;
+        self.clients.check(&self.security)?;
         if self.timeouts.node_dead() < 2 * self.timeouts.heartbeat() {
             return Err(ConfigProblem::NodeDead);
         }

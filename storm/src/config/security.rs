@@ -5,7 +5,7 @@ use crate::key_file::{self, KeyFileError};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use storm_backend_tcp::Trust;
+use storm_session::Trust;
 
 /// The `[security]` of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -29,6 +29,21 @@ sched = "fcfs"
 default = true
 "#;
 
+const GOOD_LOOPBACK: &str = "[[nodes]]\nnames = \"n1\"\npes = 1\n";
+
+#[test]
+fn users_on_other_hosts_are_let_in_where_it_says() {
+    let config = MmConfig::parse(&format!(
+        "{GOOD}\n[clients]\nlisten = \"10.0.0.1:7118\"\nrevoked = [\"mallory\"]\n\
+         revoked-keys = [\"00112233445566ff\"]\n"
+    ));
+    let clients = config.expect("it is right").clients;
+    assert_eq!(clients.listen, Some(([10, 0, 0, 1], 7118).into()));
+    let revoked = clients.revoked().expect("it is right");
+    assert_eq!((revoked.users.len(), revoked.keys.len()), (1, 1));
+    assert_eq!(MmConfig::parse(GOOD).expect("it is right").clients.listen, None);
+}
+
 #[test]
 fn nodes_are_numbered_and_partitions_resolved() {
     let plan = MmConfig::parse(GOOD).and_then(|config| config.plan()).expect("it is right");
@@ -68,6 +83,12 @@ fn each_mistake_names_its_key() {
         ("impatience", format!("{GOOD}\n[timeouts]\nnode-dead = \"300ms\"")),
         ("no key", GOOD.replace("key-file =", "#").replace("security = {", "#")),
         ("half a change of keys", GOOD.replace("key-file =", "previous-key-file =")),
+        (
+            "users without a key",
+            format!("{}\n[clients]\nlisten = \"127.0.0.1:7118\"", GOOD_LOOPBACK),
+        ),
+        ("nobody revoked", format!("{GOOD}\n[clients]\nrevoked = [\"a b\"]")),
+        ("no key revoked", format!("{GOOD}\n[clients]\nrevoked-keys = [\"alice\"]")),
         ("haste", format!("{GOOD}\n[timeouts]\nnode-hung = \"500ms\"")),
     ];
     let said: Vec<String> = wrong

@@ -1,6 +1,7 @@
 //! The Machine Manager's main.
 
 use super::local_nodes::LocalNodes;
+use super::remote_users::remote_clients;
 use super::settings::Settings;
 use super::{DaemonError, descriptor, start_log};
 use crate::cli::MmOptions;
@@ -15,14 +16,15 @@ use std::path::Path;
 use std::rc::Rc;
 use storm_backend_tcp::{NameTable, Root, RootConfig, TcpPrimitives};
 use storm_mm::api::{
-    ApiError, Call, ErrorCode, ManagerRequest, Peer, ReplySink, Server, Spool, reply_channel,
+    ApiError, Call, ErrorCode, ManagerRequest, Peer, RemoteClients, ReplySink, Server, Spool,
+    reply_channel,
 };
 use storm_mm::driver::{self, DriverConfig};
 use storm_mm::journal::RedbJournal;
 use storm_mm::{Core, SpoolContents};
 use storm_primitives::{Primitives, Runtime};
 use storm_rm::GlobalPlan;
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{LocalSet, spawn_local};
 
@@ -96,11 +98,15 @@ async fn serve(
         Ok(manager) => manager,
         Err(error) => return Err(refuse(ready, error)),
     };
-    let Manager { root, plan, core, journal, spool, listener } = manager;
+    let Manager { root, plan, core, journal, spool, listener, remote } = manager;
     let primitives = root.handle();
     let (calls, waiting) = async_channel::bounded(WAITING_CALLS);
     let contents = SpoolContents::new(Rc::new(open_spool(settings)?), settings.spool_bytes);
-    let server = Server::new(spool, settings.server_limits(), calls.clone());
+    let mut server = Server::new(spool, settings.server_limits(), calls.clone());
+    if let Some((listener, clients)) = remote {
+        announce_remote(&listener);
+        server = server.with_remote_clients(listener, clients);
+    }
     let serving = spawn_local(server.serve(listener));
     let config = DriverConfig { heartbeat_interval: settings.heartbeat, ..DriverConfig::default() };
     let driver = driver::run(primitives.clone(), plan, core, journal, contents, waiting, config);
@@ -140,6 +146,7 @@ struct Manager {
     journal: RedbJournal,
     spool: Spool,
     listener: UnixListener,
+    remote: Option<(TcpListener, RemoteClients)>,
 }
 
 impl Manager {
@@ -171,8 +178,9 @@ impl Manager {
         let now = root.handle().runtime().now();
         let core = Core::new(settings.core_config(now), entries, now)?;
         let spool = open_spool(settings)?;
+        let remote = remote_clients(settings)?;
         let listener = listen_for_clients(settings).map_err(at(&settings.socket))?;
-        Ok(Manager { root, plan, core, journal, spool, listener })
+        Ok(Manager { root, plan, core, journal, spool, listener, remote })
     }
 }
 
@@ -204,6 +212,13 @@ fn listen_for_clients(settings: &Settings) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(socket)?;
     fs::set_permissions(socket, Permissions::from_mode(0o666))?;
     Ok(listener)
+}
+
+fn announce_remote(listener: &TcpListener) {
+    match listener.local_addr() {
+        Ok(clients) => tracing::info!(%clients, "users of other hosts are let in"),
+        Err(error) => tracing::warn!(%error, "nobody of another host can connect"),
+    }
 }
 
 fn announce(settings: &Settings, root: &Root, ready: Option<OwnedFd>) {

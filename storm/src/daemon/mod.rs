@@ -5,6 +5,7 @@ mod descriptor;
 mod local_nodes;
 mod mm;
 mod nm;
+mod remote_users;
 mod settings;
 
 pub(crate) use mm::run_mm;
@@ -39,6 +40,8 @@ pub(crate) enum DaemonError {
     Path { path: PathBuf, source: io::Error },
     #[error("cannot listen for nodes on {listen}")]
     Listen { listen: std::net::SocketAddr, source: io::Error },
+    #[error("cannot listen for users of other hosts on {listen}")]
+    ListenClients { listen: std::net::SocketAddr, source: io::Error },
     #[error("{what} cannot be set up")]
     System { what: &'static str, source: io::Error },
     #[error("a Node Manager of the local cluster ended before it joined")]
@@ -65,6 +68,9 @@ impl DaemonError {
             }
             DaemonError::Listen { .. } => {
                 Some("is another manager running? `listen` in the configuration names the address")
+            }
+            DaemonError::ListenClients { .. } => {
+                Some("`listen` in [clients] names an address of this host, not that for nodes")
             }
             DaemonError::Journal { source: JournalError::InUse(_), .. } => {
                 Some("one manager per state-dir: end the other one first")

@@ -5,6 +5,7 @@ use super::DaemonError;
 use crate::cli::MmOptions;
 use crate::config::{
     ClusterPlan, DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PlannedNode, PlannedPartition,
+    Revoked,
 };
 use crate::local_cluster::SOCKET_NAME;
 use nix::unistd::{Uid, User, geteuid};
@@ -12,12 +13,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_backend_tcp::{ClusterKey, Trust};
 use storm_mm::api::ServerLimits;
 use storm_mm::{CoreConfig, NodeConfig, PartitionConfig};
 use storm_primitives::Instant;
 use storm_rm::PlanConfig;
 use storm_sched::{PolicyParams, Quantum};
+use storm_session::{ClusterKey, Trust};
 
 /// Nodes that a plan of global memory has room for at least: a cluster can grow
 /// up to here without a change to its nodes.
@@ -45,6 +46,8 @@ pub(super) struct Settings {
     pub(super) kill_grace: Duration,
     pub(super) recovery: Duration,
     admins: Vec<u32>,
+    /// Where users on other hosts connect, and who may not.
+    pub(super) clients: Option<(SocketAddr, Revoked)>,
     /// Of a local cluster.
     pub(super) local: Option<LocalCluster>,
 }
@@ -69,6 +72,8 @@ impl Settings {
     }
 
     fn configured(config: MmConfig) -> Result<Settings, DaemonError> {
+        let revoked = config.clients.revoked()?;
+        let clients = config.clients.listen.map(|listen| (listen, revoked));
         Ok(Settings {
             plan: config.plan()?,
             heartbeat: config.timeouts.heartbeat(),
@@ -85,6 +90,7 @@ impl Settings {
             history: config.history,
             network: config.network,
             admins: config.admins,
+            clients,
             local: None,
         })
     }
@@ -118,6 +124,7 @@ impl Settings {
             kill_grace: timeouts.kill_grace(),
             recovery: timeouts.recovery(),
             admins: Vec::new(),
+            clients: None,
             local: Some(LocalCluster { nodes, pes: options.pes, runtime_dir, key }),
         })
     }

@@ -47,8 +47,11 @@ impl Output for JsonOutput {
         line(&json!({ "ended": ended }))
     }
 
-    fn key(&self, file: &Path, id: &str) -> String {
-        line(&json!({ "key": id, "file": file }))
+    fn key(&self, file: &Path, id: &str, user: Option<&str>) -> String {
+        match user {
+            None => line(&json!({ "key": id, "file": file })),
+            Some(user) => line(&json!({ "key": id, "user": user, "file": file })),
+        }
     }
 
     fn sheet(&self, sheet: &Sheet) -> String {

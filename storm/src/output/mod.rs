@@ -44,8 +44,9 @@ pub(crate) trait Output {
     fn up(&self, kept: &KeptCluster) -> String;
     /// A cluster was ended; `false` when there was none.
     fn down(&self, ended: bool) -> String;
-    /// A cluster key is in this file; the key's name.
-    fn key(&self, file: &Path, id: &str) -> String;
+    /// A key is in this file: of a cluster, by its name, or of this user, by its serial
+    /// number.
+    fn key(&self, file: &Path, id: &str, user: Option<&str>) -> String;
     /// Values and tables.
     fn sheet(&self, sheet: &Sheet) -> String;
     /// What came of a simulated machine.

@@ -59,7 +59,7 @@ impl Output for QuietOutput {
         String::new()
     }
 
-    fn key(&self, _file: &Path, id: &str) -> String {
+    fn key(&self, _file: &Path, id: &str, _user: Option<&str>) -> String {
         format!("{id}\n")
     }
 

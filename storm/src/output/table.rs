@@ -132,8 +132,9 @@ impl Output for TableOutput {
         text.to_owned()
     }
 
-    fn key(&self, file: &Path, id: &str) -> String {
-        format!("Key {id} is in {}\n", file.display())
+    fn key(&self, file: &Path, id: &str, user: Option<&str>) -> String {
+        let of = user.map(|user| format!(" of {user}")).unwrap_or_default();
+        format!("Key {id}{of} is in {}\n", file.display())
     }
 
     fn sheet(&self, sheet: &Sheet) -> String {

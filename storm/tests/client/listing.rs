@@ -21,6 +21,7 @@ fn queue_asks_for_what_the_options_say() {
     let filter = JobFilter {
         states: vec![JobState::Pending, JobState::NodeFail],
         uids: vec![1000],
+        users: Vec::new(),
         jobs: vec![JobId(7)],
         history: true,
     };

@@ -11,6 +11,9 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// Where users of other hosts connect.
+pub(crate) const USERS_CONNECT: &str = "10.77.0.1:7118";
+
 /// Hosts on one bridge; the first, with the Machine Manager, is 10.77.0.1.
 pub(crate) struct Hosts {
     id: String,
@@ -32,6 +35,7 @@ impl Hosts {
         let config = format!(
             "cluster = \"{}\"\nlisten = \"10.77.0.1:7117\"\nsocket = \"{}\"\nstate-dir = \"{work}/state\"\n\
              security = {{ key-file = \"{work}/cluster.key\" }}\n\
+             clients = {{ listen = \"{USERS_CONNECT}\" }}\n\
              [[nodes]]\nnames = \"n[1-{nodes}]\"\npes = {pes}\n",
             scratch.cluster(),
             hosts.socket
@@ -95,10 +99,16 @@ impl Hosts {
         format!("storm-{}-{host}", self.id)
     }
 
-    /// Starts a daemon on a host. `ip netns exec` becomes the daemon.
-    fn start(&mut self, scratch: &Scratch, host: usize, words: &str) {
+    /// `storm` on a host, the first of which is 0. `ip netns exec` becomes it.
+    pub(crate) fn command(&self, scratch: &Scratch, host: usize, words: &str) -> Command {
         let mut command = scratch.command("ip");
         command.args(["netns", "exec", &self.name(host), STORM]).args(words.split_whitespace());
+        command
+    }
+
+    /// Starts a daemon on a host.
+    fn start(&mut self, scratch: &Scratch, host: usize, words: &str) {
+        let command = self.command(scratch, host, words);
         self.daemons.start(scratch, &host.to_string(), command);
     }
 

@@ -8,6 +8,7 @@
 
 pub(crate) mod daemons;
 pub(crate) mod hosts;
+pub(crate) mod keyed_cluster;
 
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -61,6 +62,8 @@ impl Scratch {
             .current_dir(self.work.path())
             .env("XDG_RUNTIME_DIR", self.runtime.path())
             .env_remove("STORM_SOCKET")
+            .env_remove("STORM_MANAGER")
+            .env_remove("STORM_CLIENT_KEY")
             .stdin(Stdio::null());
         command
     }

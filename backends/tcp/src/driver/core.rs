@@ -9,7 +9,6 @@ use crate::engine::{Engine, Output};
 use crate::initiator::{Initiator, Waiter};
 use crate::runtime::TcpRuntime;
 use crate::sequencer::check;
-use crate::session::Trust;
 use crate::wire::{Primitive, Up, View};
 use bytes::Bytes;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -18,6 +17,7 @@ use storm_primitives::{
     EventTable, GlobalMemory, Incarnation, Layout, Membership, NodeId, PrimitiveError, Runtime,
     Task,
 };
+use storm_session::Trust;
 use tokio::sync::Notify;
 
 /// One member of the cluster: the state that its tasks share.
@@ -42,6 +42,8 @@ pub(crate) struct Core {
     issued: Notify,
     /// The tasks that keep this alive; dropped when it ends.
     pub(crate) tasks: RefCell<Vec<Task>>,
+    /// Whether pieces of large transfers may come as references to memory of this host.
+    takes_references: Cell<bool>,
     ended: Cell<bool>,
     end: Notify,
 }
@@ -62,6 +64,7 @@ pub(crate) struct Identity {
     pub(crate) layout: Layout,
     pub(crate) fanout: u32,
     pub(crate) request_window: usize,
+    pub(crate) by_reference: bool,
     pub(crate) runtime: TcpRuntime,
     pub(crate) observer: crate::Observer,
 }
@@ -70,7 +73,8 @@ impl Core {
     pub(crate) fn new(identity: Identity) -> Rc<Core> {
         let Identity { node, incarnation, cluster, trust, layout, runtime, observer, .. } =
             identity;
-        let memory = GlobalMemory::new(&layout);
+        // By reference: a large transfer is not copied into it and out of it again.
+        let memory = GlobalMemory::sparse(&layout);
         let events = EventTable::new(&layout);
         let engine = Engine::new(node, identity.fanout, memory.clone(), events.clone());
         let initiator = Initiator::new(events.clone(), identity.request_window);
@@ -92,6 +96,7 @@ impl Core {
             dirty: RefCell::default(),
             issued: Notify::new(),
             tasks: RefCell::default(),
+            takes_references: Cell::new(identity.by_reference),
             ended: Cell::new(false),
             end: Notify::new(),
         })
@@ -230,6 +235,17 @@ impl Core {
         self.initiator.borrow_mut().fail_all();
         self.tasks.borrow_mut().clear();
         self.end.notify_waiters();
+    }
+
+    /// See [`refuse_references`](Self::refuse_references).
+    pub(crate) fn takes_references(&self) -> bool {
+        self.takes_references.get()
+    }
+
+    /// A reference led nowhere (another user's process, or no `/proc`): from the next
+    /// link on everything is sent.
+    pub(crate) fn refuse_references(&self) {
+        self.takes_references.set(false);
     }
 
     pub(crate) fn has_ended(&self) -> bool {

@@ -3,10 +3,8 @@
 //! and then a short frame, a short time, and not too many at once.
 
 use super::core::{Core, Role};
-use super::refusal_log::RefusalLog;
 use super::{lanes, link::Link};
 use crate::observer::LinkKind;
-use crate::session::{self, SessionError};
 use crate::stream::Stream;
 use crate::wire::{
     DecodeError, FrameBuffer, Hello, JoinAnswer, Lane, PROTOCOL_VERSION, Refusal, TreeHello, encode,
@@ -18,6 +16,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Runtime, Task};
+use storm_session::{MAGIC, RefusalLog, SessionError};
 use tokio::net::{TcpListener, TcpStream};
 
 /// How long a connection may take to say who it is and what it is for.
@@ -142,7 +141,7 @@ impl Greeter {
             tracing::debug!(node = %core.node, %from, %why, "a connection said nothing");
             return;
         }
-        let (now, address) = (core.runtime.now(), from.ip().to_canonical());
+        let (now, address) = (core.runtime.now().since_origin(), from.ip().to_canonical());
         if let Some(unlogged) = self.refusals.borrow_mut().note(address, why.reason(), now) {
             tracing::warn!(node = %core.node, %from, %why, unlogged, "a connection was refused");
         }
@@ -169,7 +168,7 @@ async fn hear(core: &Core, tcp: TcpStream) -> Result<(Hello, Stream, FrameBuffer
         match buffer.next_frame() {
             Ok(Some(frame)) => return Ok((frame.message()?, stream, buffer)),
             Ok(None) => {}
-            Err(_) if core.trust.is_none() && buffer.begins_with(&session::MAGIC) => {
+            Err(_) if core.trust.is_none() && buffer.begins_with(&MAGIC) => {
                 // Whether it is heard is the other side's business.
                 let _ = stream.refuse_keyed().await;
                 return Err(Stranger::Keyed);

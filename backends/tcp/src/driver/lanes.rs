@@ -3,6 +3,7 @@
 use super::core::Core;
 use super::link::Link;
 use crate::observer::LinkKind;
+use crate::shared_memory::HostId;
 use crate::wire::{FrameBuffer, Lane, TreeHello, Up, encode_head};
 use bytes::Bytes;
 use std::cell::RefCell;
@@ -98,7 +99,8 @@ pub(crate) async fn serve(core: Rc<Core>, hello: TreeHello, link: Rc<Link>, buff
             let reader = core.clone();
             let watched = link.clone();
             core.runtime_spawn(async move { watch(&reader, &watched, buffer).await });
-            link.write_from(|| next_chunk(&core, child)).await;
+            let is_here = hello.host.is_some() && hello.host == HostId::own();
+            link.write_from(|| next_chunk(&core, child, is_here)).await;
         }
     }
 }
@@ -137,7 +139,10 @@ async fn watch(core: &Core, link: &Rc<Link>, mut buffer: FrameBuffer) {
     link.close();
 }
 
-fn next_chunk(core: &Core, child: NodeId) -> Option<(Bytes, Bytes)> {
-    let (chunk, payload) = core.engine.borrow_mut().next_chunk(child)?;
+/// The next frame for `child`, which refers to memory where the child `is_here`.
+fn next_chunk(core: &Core, child: NodeId, is_here: bool) -> Option<(Bytes, Bytes)> {
+    let (mut chunk, piece) = core.engine.borrow_mut().next_chunk(child)?;
+    chunk.shared = is_here.then(|| piece.reference()).flatten();
+    let payload = if chunk.shared.is_some() { Bytes::new() } else { piece.bytes().clone() };
     Some((encode_head(&chunk, payload.len()), payload))
 }

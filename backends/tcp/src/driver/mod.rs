@@ -6,5 +6,4 @@ mod lanes;
 mod link;
 pub(crate) mod node;
 mod parent;
-mod refusal_log;
 pub(crate) mod root;

@@ -59,7 +59,7 @@ pub(crate) async fn join(config: NodeConfig) -> Result<Rc<Core>, JoinError> {
     for addr in [config.listen, config.root] {
         check_reach(config.trust.as_ref(), addr)?;
     }
-    let listener = Stream::listen(config.listen)?;
+    let listener = storm_session::listen(config.listen)?;
     let deadline = runtime.now() + config.join_timeout;
     let mut pause = FIRST_PAUSE;
     let mut told = false;
@@ -147,6 +147,7 @@ fn start(
         layout: config.layout.clone(),
         fanout: welcome.fanout,
         request_window: welcome.request_window as usize,
+        by_reference: config.by_reference,
         runtime,
         observer: config.observer.clone(),
     });

@@ -5,6 +5,7 @@ use super::core::{Core, Role};
 use super::link::{Link, ReadError};
 use super::node::NodeRole;
 use crate::observer::LinkKind;
+use crate::shared_memory::{HostId, Piece, Room};
 use crate::stream::Stream;
 use crate::wire::{
     Chunk, Down, FrameBuffer, FromNode, Hello, Lane, Member, PROTOCOL_VERSION, TreeHello, encode,
@@ -83,6 +84,7 @@ async fn open_both(core: &Core, parent: &Member, epoch: Epoch) -> io::Result<(Rc
             incarnation: core.incarnation,
             epoch,
             lane,
+            host: core.takes_references().then(HostId::own).flatten(),
         });
         let link = Link::new(stream, kind, core.observer.clone());
         link.send(encode(&hello, &[]));
@@ -126,7 +128,7 @@ async fn read_operations(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadErr
 }
 
 async fn read_chunks(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadError> {
-    let mut buffer = FrameBuffer::new();
+    let (mut buffer, room) = (FrameBuffer::new(), Room::default());
     buffer.admit();
     while let Some(frames) = link.read(&mut buffer, LinkKind::Bulk).await? {
         for frame in frames {
@@ -134,8 +136,14 @@ async fn read_chunks(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadError> 
                 return Ok(());
             }
             let chunk: Chunk = frame.message()?;
-            let result = core.engine.borrow_mut().on_chunk(&chunk, frame.payload());
-            result.map_err(io::Error::other)?;
+            let piece = match &chunk.shared {
+                None => frame.payload().into(),
+                Some(reference) => Piece::open(reference, &room).map_err(|error| {
+                    core.refuse_references();
+                    io::Error::other(error)
+                })?,
+            };
+            core.engine.borrow_mut().on_chunk(&chunk, piece).map_err(io::Error::other)?;
         }
         core.pump();
     }

@@ -32,7 +32,7 @@ pub(crate) struct RootRole {
 pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
     let runtime = TcpRuntime::new()?;
     check_reach(config.trust.as_ref(), config.listen)?;
-    let listener = Stream::listen(config.listen)?;
+    let listener = storm_session::listen(config.listen)?;
     let listen = listener.local_addr()?;
     let incarnation = Incarnation(1);
     let core = Core::new(Identity {
@@ -43,6 +43,7 @@ pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
         layout: config.layout.clone(),
         fanout: config.fanout,
         request_window: usize::MAX,
+        by_reference: false,
         runtime,
         observer: config.observer.clone(),
     });

@@ -13,6 +13,7 @@
 mod combine;
 mod staging;
 
+use crate::shared_memory::Piece;
 use crate::topology::Topology;
 use crate::wire::{Attach, Chunk, Down, Operation, Seq, StageId, Up, View};
 use bytes::Bytes;
@@ -336,8 +337,8 @@ impl Engine {
             tracing::error!(node = %self.node, ?stage, "a transfer is committed that is not here");
             return Ok(());
         };
-        for (offset, bytes) in staging.chunks() {
-            self.memory.write(addr.offset(*offset), bytes)?;
+        for (offset, piece) in staging.chunks() {
+            self.memory.write_shared(addr.offset(*offset), piece.bytes())?;
         }
         self.signal(event);
         Ok(())
@@ -376,8 +377,13 @@ impl Engine {
     ///
     /// # Errors
     /// [`ProtocolError`] when it does not continue what is here.
-    pub fn on_chunk(&mut self, chunk: &Chunk, payload: Bytes) -> Result<(), ProtocolError> {
+    pub fn on_chunk(
+        &mut self,
+        chunk: &Chunk,
+        piece: impl Into<Piece>,
+    ) -> Result<(), ProtocolError> {
         let Chunk { epoch, stage, total, offset, .. } = *chunk;
+        let piece = piece.into();
         // Of an older view: what the attach message said that is held counts,
         // and the parent sends again from there.
         if epoch != self.epoch {
@@ -386,7 +392,7 @@ impl Engine {
         if stage < self.next_stage && !self.live_stages.contains(&stage) {
             return Ok(());
         }
-        if total > self.memory.size() || payload.is_empty() {
+        if total > self.memory.size() || piece.bytes().is_empty() {
             return Err(ProtocolError::Oversized { stage, total });
         }
         let fresh = || Staging::new(chunk.dest.clone(), total);
@@ -398,7 +404,7 @@ impl Engine {
         if offset < expected {
             return Ok(());
         }
-        if !staging.push(payload) {
+        if !staging.push(piece) {
             return Err(ProtocolError::Oversized { stage, total });
         }
         for (id, child) in &self.children {
@@ -411,7 +417,7 @@ impl Engine {
     }
 
     /// What to send next on the bulk lane of `child`, the oldest transfer first.
-    pub fn next_chunk(&mut self, child: NodeId) -> Option<(Chunk, Bytes)> {
+    pub fn next_chunk(&mut self, child: NodeId) -> Option<(Chunk, Piece)> {
         let child = self.children.get_mut(&child)?;
         if !child.attached {
             return None;
@@ -422,11 +428,11 @@ impl Engine {
                 continue;
             }
             let cursor = child.cursors.entry(*id).or_default();
-            if let Some(bytes) = staging.from(*cursor) {
-                let offset = std::mem::replace(cursor, *cursor + bytes.len() as u64);
+            if let Some(piece) = staging.from(*cursor) {
+                let offset = std::mem::replace(cursor, *cursor + piece.bytes().len() as u64);
+                let (epoch, stage) = (self.epoch, *id);
                 let (dest, total) = (staging.dest().clone(), staging.total());
-                let chunk = Chunk { epoch: self.epoch, stage: *id, dest, total, offset };
-                return Some((chunk, bytes));
+                return Some((Chunk { epoch, stage, dest, total, offset, shared: None }, piece));
             }
         }
         None

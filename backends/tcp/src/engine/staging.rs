@@ -5,7 +5,7 @@
 //! that is not a destination keeps them too, so that the tree can be repaired
 //! below it without going back to the root.
 
-use bytes::Bytes;
+use crate::shared_memory::Piece;
 use storm_primitives::NodeSet;
 
 /// What a node holds of one transfer.
@@ -15,7 +15,7 @@ pub(super) struct Staging {
     total: u64,
     received: u64,
     /// Pieces with their offsets, without holes from 0.
-    chunks: Vec<(u64, Bytes)>,
+    chunks: Vec<(u64, Piece)>,
     reported: bool,
 }
 
@@ -38,7 +38,7 @@ impl Staging {
         self.received
     }
 
-    pub(super) fn chunks(&self) -> &[(u64, Bytes)] {
+    pub(super) fn chunks(&self) -> &[(u64, Piece)] {
         &self.chunks
     }
 
@@ -52,22 +52,27 @@ impl Staging {
     }
 
     /// Appends the next piece; false when it is longer than what is missing.
-    pub(super) fn push(&mut self, bytes: Bytes) -> bool {
-        let fits = bytes.len() as u64 <= self.total - self.received;
+    pub(super) fn push(&mut self, piece: Piece) -> bool {
+        let len = piece.bytes().len() as u64;
+        let fits = len <= self.total - self.received;
         if fits {
             let offset = self.received;
-            self.received += bytes.len() as u64;
-            self.chunks.push((offset, bytes));
+            self.received += len;
+            self.chunks.push((offset, piece));
         }
         fits
     }
 
     /// What is here from `offset` on, up to the end of its piece.
-    pub(super) fn from(&self, offset: u64) -> Option<Bytes> {
+    pub(super) fn from(&self, offset: u64) -> Option<Piece> {
         let at = self.chunks.partition_point(|(start, _)| *start <= offset).checked_sub(1)?;
-        let (start, bytes) = &self.chunks[at];
+        let (start, piece) = &self.chunks[at];
         let skip = (offset - start) as usize;
-        (skip < bytes.len()).then(|| bytes.slice(skip..))
+        match skip {
+            0 => Some(piece.clone()),
+            _ if skip < piece.bytes().len() => Some(piece.bytes().slice(skip..).into()),
+            _ => None,
+        }
     }
 
     /// The parent is being told; false when it was told before.

@@ -111,7 +111,7 @@ impl Sequencer {
             let payload = data.slice(start..(start + step).min(data.len()));
             let (dest, total, offset) = (stage.dest.clone(), stage.total, stage.received);
             stage.received += payload.len() as u64;
-            let chunk = Chunk { epoch: self.epoch, stage: id, dest, total, offset };
+            let chunk = Chunk { epoch: self.epoch, stage: id, dest, total, offset, shared: None };
             self.output.push_back(Output::Chunk(chunk, payload));
         }
         stage.since = self.now;

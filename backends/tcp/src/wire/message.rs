@@ -3,6 +3,7 @@
 //! Five links, five types: a message on the wrong link does not decode into
 //! something that its reader could mistake.
 
+use crate::shared_memory::{HostId, Reference};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use storm_primitives::{
@@ -11,7 +12,7 @@ use storm_primitives::{
 };
 
 /// Changes with every change of a message.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// The place of an operation in the order of all operations, counted from 1.
 #[derive(
@@ -145,6 +146,8 @@ pub struct TreeHello {
     pub epoch: Epoch,
     /// Which lane.
     pub lane: Lane,
+    /// Where it is, if it can take references to memory of its host; on the bulk lane.
+    pub host: Option<HostId>,
 }
 
 /// The two connections between a parent and a child: an operation never waits
@@ -365,7 +368,8 @@ pub struct Attach {
     pub held: Vec<(StageId, u64)>,
 }
 
-/// Bulk lane, parent to child: the payload is a piece of a large transfer.
+/// Bulk lane, parent to child: the payload is a piece of a large transfer, or, between
+/// members on one host, it is empty and a reference says where the piece is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
     /// The view under which it travels.
@@ -376,6 +380,8 @@ pub struct Chunk {
     pub dest: NodeSet,
     /// Length of the whole transfer in bytes.
     pub total: u64,
-    /// Where in it the payload belongs, in bytes.
+    /// Where in it the piece belongs, in bytes.
     pub offset: u64,
+    /// Where the piece is, if it is not the payload.
+    pub shared: Option<Reference>,
 }

@@ -312,7 +312,7 @@ impl World {
         while is_linked && self.lanes.get(&Lane::Bulk(from, to)).is_none_or(|lane| lane.len() < 2) {
             let Some(sender) = self.nodes.get_mut(&from) else { return };
             let Some((chunk, data)) = sender.engine.next_chunk(to) else { return };
-            self.push(Lane::Bulk(from, to), Message::Chunk(chunk, data));
+            self.push(Lane::Bulk(from, to), Message::Chunk(chunk, data.bytes().clone()));
         }
     }
 

@@ -14,6 +14,8 @@ use storm_primitives::{NodeId, Primitives};
 pub(crate) struct LocalFactory {
     /// The key of all members.
     pub(crate) trust: Option<Trust>,
+    /// See [`NodeConfig`].
+    pub(crate) by_reference: bool,
 }
 
 /// Kills and restarts nodes of one cluster.
@@ -21,6 +23,7 @@ pub(crate) struct LocalFactory {
 pub(crate) struct Control {
     root: Rc<Root>,
     trust: Option<Trust>,
+    by_reference: bool,
     nodes: Rc<RefCell<BTreeMap<NodeId, TcpPrimitives>>>,
 }
 
@@ -40,7 +43,7 @@ impl Factory for LocalFactory {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(RunError::new)?;
         let compute_nodes = spec.compute_nodes;
-        let trust = self.trust.clone();
+        let (trust, by_reference) = (self.trust.clone(), self.by_reference);
         tokio::task::LocalSet::new().block_on(&runtime, async move {
             let names = NameTable::fixed((1..=compute_nodes).map(name));
             let mut config = RootConfig::new(loopback(), ClusterSpec::layout(), names);
@@ -48,7 +51,8 @@ impl Factory for LocalFactory {
             config.fanout = 2;
             config.trust.clone_from(&trust);
             let root = Root::bind(config).map_err(RunError::new)?;
-            let control = Control { root: Rc::new(root), trust, nodes: Rc::default() };
+            let control =
+                Control { root: Rc::new(root), trust, by_reference, nodes: Rc::default() };
             for id in 1..=compute_nodes {
                 control.start(id).await.map_err(RunError::new)?;
             }
@@ -65,6 +69,7 @@ impl Control {
         let root = self.root.local_addr();
         let mut config = NodeConfig::new(root, name(id), loopback(), ClusterSpec::layout());
         config.trust.clone_from(&self.trust);
+        config.by_reference = self.by_reference;
         let handle = Node::join(config).await?;
         self.nodes.borrow_mut().insert(NodeId(id), handle.clone());
         Ok(handle)

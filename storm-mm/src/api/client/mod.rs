@@ -6,6 +6,7 @@ mod submission;
 pub use hashing::hash_file;
 pub use submission::{Progress, Submission};
 
+use super::halves::{ReadHalf, WriteHalf, local_halves, remote_halves};
 use super::{
     API_VERSION, ApiError, ErrorCode, Hello, LineError, LineReader, MAX_REPLY_LINE_BYTES,
     ManagerRequest, Reply, ReplyLine, RequestLine,
@@ -14,10 +15,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use storm_rm::ContentHash;
+use storm_session::{ClientKey, ClientSessionError, connect_client};
 use thiserror::Error;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 
 /// A manager that has not said its hello for so long is not one, or hangs.
@@ -34,6 +35,15 @@ pub enum ClientError {
         /// Why.
         #[source]
         source: io::Error,
+    },
+    /// No manager answers there, or it and the user do not trust each other.
+    #[error("cannot connect to {address}")]
+    ConnectRemote {
+        /// The address, as it was given.
+        address: String,
+        /// Why.
+        #[source]
+        source: ClientSessionError,
     },
     /// The manager speaks another version of the protocol.
     #[error("the manager speaks version {0} of the protocol, this program version {API_VERSION}")]
@@ -93,11 +103,36 @@ impl Client {
     pub async fn connect(path: &Path) -> Result<Client, ClientError> {
         let connect_error = |source| ClientError::Connect { path: path.to_owned(), source };
         let stream = UnixStream::connect(path).await.map_err(connect_error)?;
-        let (read, mut write) = stream.into_split();
+        Client::over(local_halves(stream), connect_error).await
+    }
+
+    /// Connects to a manager on another host, `HOST:PORT`, as the user of `key`.
+    ///
+    /// # Errors
+    /// As of [`connect`](Self::connect), or the key is refused.
+    pub async fn connect_remote(address: &str, key: &ClientKey) -> Result<Client, ClientError> {
+        let session_error =
+            |source| ClientError::ConnectRemote { address: address.to_owned(), source };
+        let session = timeout(HELLO_TIMEOUT, connect_client(address, key)).await;
+        let session =
+            session.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()));
+        let halves = remote_halves(session.map_err(session_error)?);
+        Client::over(halves, |error| session_error(error.into())).await
+    }
+
+    /// Over a connection that stands.
+    async fn over(
+        (read, mut write): (ReadHalf, WriteHalf),
+        connect_error: impl Fn(io::Error) -> ClientError,
+    ) -> Result<Client, ClientError> {
         let mut hello = serde_json::to_vec(&Hello::ours()).map_err(ClientError::Garbled)?;
         hello.push(b'\n');
         // A manager with too many clients has said so and hung up: that is read below.
-        match write.write_all(&hello).await {
+        let said = match write.write_all(&hello).await {
+            Ok(()) => write.flush().await,
+            Err(error) => Err(error),
+        };
+        match said {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 return Err(connect_error(error));
             }
@@ -163,7 +198,7 @@ impl Client {
 /// The direction to the manager.
 #[derive(Debug)]
 pub struct ClientRequests {
-    write: OwnedWriteHalf,
+    write: WriteHalf,
     next_id: u64,
 }
 
@@ -181,14 +216,15 @@ impl ClientRequests {
 
     async fn line(&mut self, line: &RequestLine) -> Result<(), ClientError> {
         let line = line.encode().map_err(ClientError::Garbled)?;
-        self.write.write_all(&line).await.map_err(ClientError::Connection)
+        self.write.write_all(&line).await.map_err(ClientError::Connection)?;
+        self.write.flush().await.map_err(ClientError::Connection)
     }
 }
 
 /// The direction from the manager.
 #[derive(Debug)]
 pub struct ClientReplies {
-    reader: LineReader<OwnedReadHalf>,
+    reader: LineReader<ReadHalf>,
 }
 
 impl ClientReplies {
@@ -217,6 +253,18 @@ impl ClientReplies {
 }
 
 impl ClientError {
+    /// Whether the manager may answer at another time: nobody did, or the connection
+    /// is gone.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            ClientError::Connect { .. } | ClientError::Closed | ClientError::Connection(_) => true,
+            ClientError::ConnectRemote { source, .. } => {
+                matches!(source, ClientSessionError::Io(_) | ClientSessionError::Closed)
+            }
+            _ => false,
+        }
+    }
+
     /// The code of a refusal.
     pub fn code(&self) -> Option<ErrorCode> {
         match self {

@@ -94,17 +94,14 @@ impl Client {
                         length => Ok(length),
                     })
                     .map_err(|source| ClientError::ReadFile { hash: *hash, source })?;
-                self.requests
-                    .write
-                    .write_all(&buffer[..length])
-                    .await
-                    .map_err(ClientError::Connection)?;
+                let block = self.requests.write.write_all(&buffer[..length]).await;
+                block.map_err(ClientError::Connection)?;
                 left -= length as u64;
                 state.sent_bytes += length as u64;
                 progress(state);
             }
         }
-        Ok(())
+        self.requests.write.flush().await.map_err(ClientError::Connection)
     }
 }
 

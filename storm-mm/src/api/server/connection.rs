@@ -3,6 +3,7 @@
 use super::ServerLimits;
 use super::upload::UploadError;
 use super::writer::write_replies;
+use crate::api::halves::{ReadHalf, WriteHalf};
 use crate::api::outgoing::Life;
 use crate::api::{
     API_VERSION, ApiError, Call, ErrorCode, Hello, LineError, LineReader, MAX_REQUEST_LINE_BYTES,
@@ -12,8 +13,6 @@ use async_channel::Sender;
 use std::future::poll_fn;
 use storm_rm::{JobSpec, Owner};
 use thiserror::Error;
-use tokio::net::UnixStream;
-use tokio::net::unix::OwnedReadHalf;
 use tokio::time::timeout;
 
 /// What a connection needs.
@@ -43,14 +42,12 @@ enum EndOfRequests {
 
 impl Connection {
     /// Serves the client until it leaves.
-    pub(super) async fn run(self, stream: UnixStream) {
-        let (uid, pid) = (self.peer.uid, self.peer.pid);
-        let (read, write) = stream.into_split();
+    pub(super) async fn run(self, read: ReadHalf, write: WriteHalf) {
         let replies = reply_channel(self.limits.outgoing_bytes);
         let reader = LineReader::new(read, MAX_REQUEST_LINE_BYTES);
         let requests = async {
             if let Err(why) = self.requests(reader, &replies).await {
-                tracing::info!(uid, pid, %why, "a client's requests end");
+                tracing::info!(%why, "a client's requests end");
             }
             replies.finish();
             std::future::pending::<()>().await;
@@ -59,18 +56,18 @@ impl Connection {
             () = requests => {}
             result = write_replies(&replies, write) => {
                 if let Err(error) = result {
-                    tracing::debug!(uid, pid, %error, "a client is gone");
+                    tracing::debug!(%error, "a client is gone");
                 }
             }
         }
         if replies.outgoing.life() == Life::TooSlow {
-            tracing::warn!(uid, pid, "a client was dropped: it does not read its replies");
+            tracing::warn!("a client was dropped: it does not read its replies");
         }
     }
 
     async fn requests(
         &self,
-        mut reader: LineReader<OwnedReadHalf>,
+        mut reader: LineReader<ReadHalf>,
         replies: &ReplyStream,
     ) -> Result<(), EndOfRequests> {
         self.hello(&mut reader, replies).await?;
@@ -104,7 +101,7 @@ impl Connection {
 
     async fn hello(
         &self,
-        reader: &mut LineReader<OwnedReadHalf>,
+        reader: &mut LineReader<ReadHalf>,
         replies: &ReplyStream,
     ) -> Result<(), EndOfRequests> {
         let refuse = |error| {
@@ -136,7 +133,7 @@ impl Connection {
 
     async fn request(
         &self,
-        reader: &mut LineReader<OwnedReadHalf>,
+        reader: &mut LineReader<ReadHalf>,
         replies: &ReplyStream,
         id: u64,
         mut request: ManagerRequest,
@@ -160,7 +157,7 @@ impl Connection {
     async fn prepare(
         &self,
         spec: &mut JobSpec,
-        reader: &mut LineReader<OwnedReadHalf>,
+        reader: &mut LineReader<ReadHalf>,
         sink: &ReplySink,
     ) -> Result<bool, EndOfRequests> {
         spec.owner = Owner { uid: self.peer.uid, gid: self.peer.gid };

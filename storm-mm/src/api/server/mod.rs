@@ -6,17 +6,23 @@
 
 mod connection;
 mod connections;
+mod remote_door;
 mod upload;
 mod writer;
 
+use super::halves::{ReadHalf, WriteHalf, local_halves};
 use super::{ApiError, Call, ErrorCode, Hello, Peer, Reply, ReplyLine, Spool};
 use async_channel::Sender;
 use connection::Connection;
 use connections::Connections;
+pub use remote_door::{AdmitUser, RemoteClients};
+use remote_door::{Arrival, RemoteDoor};
+use std::future::pending;
 use std::io;
 use std::time::Duration;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::time::{sleep, timeout};
+use tracing::Instrument;
 
 /// Between two tries to accept when the process is out of descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -68,18 +74,28 @@ pub struct Server {
     spool: Spool,
     limits: ServerLimits,
     calls: Sender<Call>,
+    remote: Option<(TcpListener, RemoteClients)>,
 }
 
 impl Server {
     /// Stores files in `spool` and sends requests to `calls`, whose bound is how
     /// many may wait for the core.
     pub fn new(spool: Spool, limits: ServerLimits, calls: Sender<Call>) -> Server {
-        Server { spool, limits, calls }
+        Server { spool, limits, calls, remote: None }
+    }
+
+    /// Serves users on other hosts as well, as far as they prove who they are.
+    #[must_use]
+    pub fn with_remote_clients(mut self, listener: TcpListener, clients: RemoteClients) -> Server {
+        self.remote = Some((listener, clients));
+        self
     }
 
     /// Serves until the receiver of the calls is dropped; then delivers the
     /// replies that were given, and ends.
-    pub async fn serve(self, listener: UnixListener) {
+    pub async fn serve(mut self, listener: UnixListener) {
+        let mut door =
+            self.remote.take().map(|(listener, clients)| RemoteDoor::new(listener, clients));
         let mut connections = Connections::default();
         let calls = self.calls.clone();
         let mut ending = std::pin::pin!(calls.closed());
@@ -88,21 +104,28 @@ impl Server {
                 () = &mut ending => break,
                 () = connections.one_ends() => {}
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => self.welcome(stream, &mut connections),
+                    Ok((stream, _)) => self.welcome_local(stream, &mut connections),
                     Err(error) => {
                         tracing::warn!(%error, "cannot accept a client");
                         sleep(ACCEPT_RETRY).await;
                     }
                 },
+                arrival = arrival(&mut door) => {
+                    if let Err(arrival) = self.welcome(arrival, &mut connections)
+                        && let Some(door) = &mut door
+                    {
+                        door.turn_away(arrival, too_many_clients());
+                    }
+                }
             }
         }
-        drop(listener);
+        drop((listener, door));
         if timeout(self.limits.drain_timeout, connections.all_end()).await.is_err() {
             tracing::info!("some clients did not read their last replies");
         }
     }
 
-    fn welcome(&self, stream: UnixStream, connections: &mut Connections) {
+    fn welcome_local(&self, stream: UnixStream, connections: &mut Connections) {
         let peer = match peer_of(&stream) {
             Ok(peer) => peer,
             Err(error) => {
@@ -110,20 +133,59 @@ impl Server {
                 return;
             }
         };
-        if !connections.admits(peer.uid, &self.limits) {
-            if connections.refusals_begin() {
-                tracing::warn!(uid = peer.uid, pid = peer.pid, "too many clients");
-            }
-            turn_away(&stream);
+        if !self.admits(peer, connections) {
+            // What a fresh socket's buffer does not take is lost: a client too many must
+            // not cost anything.
+            let _ = stream.try_write(&refusal_line(too_many_clients()));
             return;
         }
+        let client = tracing::info_span!("client", uid = peer.uid, pid = peer.pid);
+        let (read, write) = local_halves(stream);
+        self.serve_client(peer, (read, write), client, connections);
+    }
+
+    /// Serves a client of another host, if there is a place.
+    fn welcome(&self, arrival: Arrival, connections: &mut Connections) -> Result<(), Arrival> {
+        if !self.admits(arrival.peer, connections) {
+            return Err(arrival);
+        }
+        let Arrival { peer, from, read, write } = arrival;
+        let client = tracing::info_span!("client", uid = peer.uid, %from);
+        self.serve_client(peer, (read, write), client, connections);
+        Ok(())
+    }
+
+    /// Whether there is a place for one more client of this user; says once if not.
+    fn admits(&self, peer: Peer, connections: &mut Connections) -> bool {
+        let admitted = connections.admits(peer.uid, &self.limits);
+        if !admitted && connections.refusals_begin() {
+            tracing::warn!(uid = peer.uid, pid = peer.pid, "too many clients");
+        }
+        admitted
+    }
+
+    fn serve_client(
+        &self,
+        peer: Peer,
+        (read, write): (ReadHalf, WriteHalf),
+        client: tracing::Span,
+        connections: &mut Connections,
+    ) {
         let connection = Connection {
             peer,
             spool: self.spool.clone(),
             limits: self.limits.clone(),
             calls: self.calls.clone(),
         };
-        connections.spawn(peer.uid, connection.run(stream));
+        connections.spawn(peer.uid, connection.run(read, write).instrument(client));
+    }
+}
+
+/// The next client of another host; for ever where there is no door for them.
+async fn arrival(door: &mut Option<RemoteDoor>) -> Arrival {
+    match door {
+        Some(door) => door.next().await,
+        None => pending().await,
     }
 }
 
@@ -133,15 +195,17 @@ fn peer_of(stream: &UnixStream) -> io::Result<Peer> {
     Ok(Peer { uid: credentials.uid(), gid: credentials.gid(), pid })
 }
 
-/// Says why and hangs up. What a fresh socket's buffer does not take is lost:
-/// a client too many must not cost anything.
-fn turn_away(stream: &UnixStream) {
-    let error = ApiError::new(ErrorCode::TooManyClients, "the manager has too many clients")
-        .hint("try again later");
+fn too_many_clients() -> ApiError {
+    ApiError::new(ErrorCode::TooManyClients, "the manager has too many clients")
+        .hint("try again later")
+}
+
+/// All that a client hears that is not served.
+fn refusal_line(error: ApiError) -> Vec<u8> {
     let line = ReplyLine { id: 0, reply: Reply::Error { error } };
-    if let (Ok(hello), Ok(line)) =
-        (serde_json::to_string(&Hello::ours()), serde_json::to_string(&line))
-    {
-        let _ = stream.try_write(format!("{hello}\n{line}\n").as_bytes());
+    match (serde_json::to_string(&Hello::ours()), serde_json::to_string(&line)) {
+        (Ok(hello), Ok(line)) => format!("{hello}\n{line}\n").into_bytes(),
+        // Neither holds anything that JSON has no form for.
+        _ => Vec::new(),
     }
 }

@@ -1,6 +1,7 @@
 //! Receiving the files of a job before the core hears of the job.
 
 use super::connection::Connection;
+use crate::api::halves::ReadHalf;
 use crate::api::{
     ApiError, ContentHeader, ErrorCode, LineError, LineReader, Reply, ReplySink, RequestLine,
     SpoolError,
@@ -8,7 +9,6 @@ use crate::api::{
 use std::collections::BTreeMap;
 use storm_rm::{ContentHash, JobSpec, Program};
 use thiserror::Error;
-use tokio::net::unix::OwnedReadHalf;
 use tokio::time::timeout;
 
 /// Why the files of a job did not come.
@@ -75,7 +75,7 @@ impl Connection {
     pub(super) async fn receive_files(
         &self,
         spec: &JobSpec,
-        reader: &mut LineReader<OwnedReadHalf>,
+        reader: &mut LineReader<ReadHalf>,
         sink: &ReplySink,
     ) -> Result<(), UploadError> {
         let mut missing = self.missing(spec)?;
@@ -127,7 +127,7 @@ impl Connection {
     async fn receive_file(
         &self,
         header: ContentHeader,
-        reader: &mut LineReader<OwnedReadHalf>,
+        reader: &mut LineReader<ReadHalf>,
     ) -> Result<(), UploadError> {
         let mut incoming = self
             .spool

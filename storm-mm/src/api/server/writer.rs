@@ -1,5 +1,6 @@
 //! Writes a client's replies in order, several at a time where they wait.
 
+use crate::api::halves::WriteHalf;
 use crate::api::{
     Hello, JOBS_PER_LINE, MAX_OUTPUT_EVENT_BYTES, MAX_REPLY_LINE_BYTES, Reply, ReplyLine,
     ReplyStream,
@@ -7,7 +8,6 @@ use crate::api::{
 use std::future::poll_fn;
 use std::io;
 use tokio::io::AsyncWriteExt;
-use tokio::net::unix::OwnedWriteHalf;
 
 /// Lines that wait are written together up to about this many bytes.
 const BATCH_BYTES: usize = 64 << 10;
@@ -16,12 +16,16 @@ const BATCH_BYTES: usize = 64 << 10;
 ///
 /// # Errors
 /// The client is gone, or was dropped because it does not read.
-pub(super) async fn write_replies(replies: &ReplyStream, mut to: OwnedWriteHalf) -> io::Result<()> {
+pub(super) async fn write_replies(replies: &ReplyStream, mut to: WriteHalf) -> io::Result<()> {
     let mut batch = serde_json::to_vec(&Hello::ours())?;
     batch.push(b'\n');
     loop {
+        let write = async {
+            to.write_all(&batch).await?;
+            to.flush().await
+        };
         tokio::select! {
-            written = to.write_all(&batch) => written?,
+            written = write => written?,
             () = poll_fn(|context| replies.outgoing.poll_closed(context, false)) => {
                 return Err(io::ErrorKind::TimedOut.into());
             }

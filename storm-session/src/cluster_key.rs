@@ -3,17 +3,17 @@
 //! It is written as one line of text, `storm-key-1 ID HEX`, so that a key can be
 //! told from another without being shown. Files are not read here.
 
-use std::fmt::{self, Write as _};
+use crate::key_text::{self, NotAKey, Secret};
+use std::fmt;
 use std::io;
 use std::str::FromStr;
-use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// Length of a key in bytes: of a pre-shared key in Noise (section 9).
-const KEY_BYTES: usize = 32;
 /// Length of a key's name in bytes: enough that two keys never share it.
 pub(super) const ID_BYTES: usize = 8;
-/// First word of a written key.
+/// A written key.
+const LINE: &str = "storm-key-1 ID KEY";
+/// Its first word.
 const FORMAT: &str = "storm-key-1";
 /// What names are derived for, and nothing else (BLAKE3's context string).
 const ID_CONTEXT: &str = "storm 2026-11-21 name of a cluster key";
@@ -22,29 +22,12 @@ const ID_CONTEXT: &str = "storm 2026-11-21 name of a cluster key";
 /// never shown by `Debug`.
 #[derive(Clone)]
 pub struct ClusterKey {
-    bytes: Zeroizing<[u8; KEY_BYTES]>,
+    secret: Secret,
 }
 
 /// What a key is called in logs and on the wire: tells nothing of the key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyId(pub(super) [u8; ID_BYTES]);
-
-/// Why a text is not a key. It never repeats what the text says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum NotAKey {
-    /// There is no line that begins as a written key does.
-    #[error("it has no line `{FORMAT} ID KEY`")]
-    Format,
-    /// There is more than one key.
-    #[error("it has more than one key")]
-    Several,
-    /// The last word is not 64 hexadecimal digits.
-    #[error("the key is not {} hexadecimal digits", 2 * KEY_BYTES)]
-    Digits,
-    /// The name is not that of the key: a digit was lost or changed.
-    #[error("the key does not have the name beside it: a digit is wrong")]
-    Name,
-}
 
 impl ClusterKey {
     /// A new key.
@@ -52,14 +35,14 @@ impl ClusterKey {
     /// # Errors
     /// When the system gives no random bytes.
     pub fn generate() -> io::Result<ClusterKey> {
-        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
-        getrandom::fill(bytes.as_mut()).map_err(io::Error::other)?;
-        Ok(ClusterKey { bytes })
+        let mut secret = Secret::default();
+        getrandom::fill(secret.as_mut()).map_err(io::Error::other)?;
+        Ok(ClusterKey { secret })
     }
 
     /// Its name.
     pub fn id(&self) -> KeyId {
-        let derived = blake3::derive_key(ID_CONTEXT, self.bytes.as_ref());
+        let derived = blake3::derive_key(ID_CONTEXT, self.secret.as_ref());
         let mut id = [0; ID_BYTES];
         id.copy_from_slice(&derived[..ID_BYTES]);
         KeyId(id)
@@ -67,36 +50,21 @@ impl ClusterKey {
 
     /// As it is written, with its name; the only way to get at the secret.
     pub fn to_text(&self) -> Zeroizing<String> {
-        let mut text = Zeroizing::new(String::with_capacity(128));
-        // Writing to a string does not fail.
-        let _ = write!(text, "{FORMAT} {} ", self.id());
-        for byte in self.bytes.iter() {
-            let _ = write!(text, "{byte:02x}");
-        }
-        text.push('\n');
-        text
+        key_text::written(&[FORMAT, &self.id().to_string()], &self.secret)
     }
 
-    pub(super) fn secret(&self) -> &[u8; KEY_BYTES] {
-        &self.bytes
+    pub(super) fn secret(&self) -> &Secret {
+        &self.secret
     }
 }
 
 impl FromStr for ClusterKey {
     type Err = NotAKey;
 
-    /// Lines that are empty or begin with `#` are passed over.
     fn from_str(text: &str) -> Result<ClusterKey, NotAKey> {
-        let mut lines = text.lines().map(str::trim);
-        let mut next = || lines.find(|line| !line.is_empty() && !line.starts_with('#'));
-        let line = next().ok_or(NotAKey::Format)?;
-        if next().is_some() {
-            return Err(NotAKey::Several);
-        }
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [FORMAT, id, digits] = words[..] else { return Err(NotAKey::Format) };
-        let bytes = from_hex(digits).ok_or(NotAKey::Digits)?;
-        let key = ClusterKey { bytes };
+        let [_, id, digits] = key_text::words(text, LINE)?;
+        let secret = key_text::from_hex(digits).ok_or(NotAKey::Digits)?;
+        let key = ClusterKey { secret };
         if key.id().to_string() == id { Ok(key) } else { Err(NotAKey::Name) }
     }
 }
@@ -117,18 +85,6 @@ impl fmt::Debug for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "KeyId({self})")
     }
-}
-
-fn from_hex(digits: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
-    if digits.len() != 2 * KEY_BYTES {
-        return None;
-    }
-    let mut bytes = Zeroizing::new([0; KEY_BYTES]);
-    for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
-        let digit = |at: usize| char::from(pair[at]).to_digit(16);
-        *byte = (digit(0)? << 4 | digit(1)?) as u8;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]
@@ -160,9 +116,9 @@ mod tests {
         let text = key.to_text();
         let flipped = if text.ends_with("0\n") { "1" } else { "0" };
         for (wrong, why) in [
-            ("", NotAKey::Format),
-            ("hello", NotAKey::Format),
-            (&*text.replace(FORMAT, "storm-key-9"), NotAKey::Format),
+            ("", NotAKey::Format { line: LINE }),
+            ("hello", NotAKey::Format { line: LINE }),
+            (&*text.replace(FORMAT, "storm-key-9"), NotAKey::Format { line: LINE }),
             (&*text.repeat(2), NotAKey::Several),
             (&text[..text.len() - 3], NotAKey::Digits),
             (&*text.replace(&text[text.len() - 3..], "äx"), NotAKey::Digits),

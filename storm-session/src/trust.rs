@@ -45,12 +45,12 @@ impl Trust {
     }
 
     /// The key that is shown first.
-    pub(crate) fn key(&self) -> &ClusterKey {
+    pub fn key(&self) -> &ClusterKey {
         &self.key
     }
 
     /// The key of this name, if it is held.
-    pub(crate) fn find(&self, id: KeyId) -> Option<&ClusterKey> {
+    pub fn find(&self, id: KeyId) -> Option<&ClusterKey> {
         std::iter::once(&self.key).chain(&self.previous).find(|key| key.id() == id)
     }
 

@@ -1,10 +1,9 @@
 //! How often it is logged that connections are refused: once per address, reason and
-//! interval, however many there are, and with bounded memory.
+//! interval, however many there are, and with bounded memory. It has no clock.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
-use storm_primitives::Instant;
 
 /// Between two lines about one address for one reason.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -15,28 +14,29 @@ const OTHERS: (IpAddr, &str) = (IpAddr::V6(Ipv6Addr::UNSPECIFIED), "");
 
 /// What was said of whom.
 #[derive(Debug, Default)]
-pub(super) struct RefusalLog {
+pub struct RefusalLog {
     told: BTreeMap<(IpAddr, &'static str), Told>,
 }
 
 /// The last line about an address, for a reason.
 #[derive(Debug)]
 struct Told {
-    at: Instant,
+    at: Duration,
     /// Refusals since then that were not logged.
     since: u64,
 }
 
 impl RefusalLog {
-    /// A connection from `from` is refused, for a reason of this name. When that is to be logged, how many
-    /// before it were not.
-    pub(super) fn note(&mut self, from: IpAddr, reason: &'static str, now: Instant) -> Option<u64> {
+    /// A connection from `from` is refused, for a reason of this name; `now` is since
+    /// any moment, always the same. When that is to be logged, how many before it were
+    /// not.
+    pub fn note(&mut self, from: IpAddr, reason: &'static str, now: Duration) -> Option<u64> {
         let place = self.place((from, reason), now);
         let Some(told) = self.told.get_mut(&place) else {
             self.told.insert(place, Told { at: now, since: 0 });
             return Some(0);
         };
-        if now - told.at < INTERVAL {
+        if now.saturating_sub(told.at) < INTERVAL {
             told.since += 1;
             return None;
         }
@@ -45,11 +45,11 @@ impl RefusalLog {
     }
 
     /// Under what it is kept.
-    fn place(&mut self, wanted: (IpAddr, &'static str), now: Instant) -> (IpAddr, &'static str) {
+    fn place(&mut self, wanted: (IpAddr, &'static str), now: Duration) -> (IpAddr, &'static str) {
         if self.told.contains_key(&wanted) || self.told.len() < MAX_PLACES {
             return wanted;
         }
-        self.told.retain(|_, told| now - told.at < INTERVAL);
+        self.told.retain(|_, told| now.saturating_sub(told.at) < INTERVAL);
         if self.told.len() < MAX_PLACES { wanted } else { OTHERS }
     }
 }
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn an_address_is_told_once_per_interval_with_what_was_left_out() {
         let mut log = RefusalLog::default();
-        let start = Instant::ORIGIN;
+        let start = Duration::ZERO;
         assert_eq!(log.note(address(1), "x", start), Some(0));
         for _ in 0..999 {
             assert_eq!(log.note(address(1), "x", start + INTERVAL / 2), None);
@@ -79,10 +79,10 @@ mod tests {
     #[test]
     fn many_addresses_share_one_line() {
         let mut log = RefusalLog::default();
-        let told = |n: &u32| log.note(address(*n), "x", Instant::ORIGIN).is_some();
+        let told = |n: &u32| log.note(address(*n), "x", Duration::ZERO).is_some();
         assert_eq!((0..100_000).filter(told).count(), MAX_PLACES + 1);
         assert!(log.told.len() <= MAX_PLACES + 1);
-        let later = Instant::ORIGIN + INTERVAL;
+        let later = Duration::ZERO + INTERVAL;
         assert_eq!(log.note(address(200_000), "x", later), Some(0), "the others are forgotten");
         assert!(log.told.len() <= 2);
     }

@@ -24,7 +24,7 @@ const TAG_BYTES: usize = 16;
 /// Longest Noise message (section 3), and all that two bytes can say.
 const MAX_RECORD_BYTES: usize = u16::MAX as usize;
 /// What fits a record.
-const MAX_PLAIN_BYTES: usize = MAX_RECORD_BYTES - TAG_BYTES;
+pub(super) const MAX_PLAIN_BYTES: usize = MAX_RECORD_BYTES - TAG_BYTES;
 /// Sealed at a time, for one write: two records or one more.
 const BATCH_BYTES: usize = 96 << 10;
 /// Shorter pieces are put together: a record for each would cost more.
@@ -37,7 +37,7 @@ const READ_BLOCK_BYTES: usize = 16 << 10;
 const REKEY_RECORDS: u64 = 1 << 16;
 
 /// Both directions of a session.
-pub(crate) struct Sealed {
+pub struct Sealed {
     noise: RefCell<TransportState>,
     out: RefCell<Outgoing>,
     incoming: RefCell<Incoming>,
@@ -66,7 +66,10 @@ impl Sealed {
     /// What is to be written next: the rest of what was sealed, or else new
     /// records with what was taken from the front of `out`. Empty when there is
     /// nothing left of either.
-    pub(crate) fn seal(&self, out: &mut VecDeque<Bytes>) -> io::Result<Ref<'_, [u8]>> {
+    ///
+    /// # Errors
+    /// None with a session that was well made.
+    pub fn seal(&self, out: &mut VecDeque<Bytes>) -> io::Result<Ref<'_, [u8]>> {
         let mut outgoing = self.out.borrow_mut();
         if outgoing.at == outgoing.records.len() {
             outgoing.at = 0;
@@ -85,7 +88,7 @@ impl Sealed {
     }
 
     /// So much of what [`seal`](Self::seal) gave is written.
-    pub(crate) fn written(&self, len: usize) {
+    pub fn written(&self, len: usize) {
         self.out.borrow_mut().at += len;
     }
 
@@ -103,7 +106,7 @@ impl Sealed {
     }
 
     /// Where `read` is to put what comes next from the peer; its result.
-    pub(crate) fn fill<T>(&self, read: impl FnOnce(&mut BytesMut) -> T) -> T {
+    pub fn fill<T>(&self, read: impl FnOnce(&mut BytesMut) -> T) -> T {
         let records = &mut self.incoming.borrow_mut().records;
         let wanted = announced(records).map_or(0, |len| len + HEAD_BYTES);
         records.reserve(wanted.saturating_sub(records.len()).max(READ_BLOCK_BYTES));
@@ -115,7 +118,7 @@ impl Sealed {
     ///
     /// # Errors
     /// When a record is not the next that the other end made.
-    pub(crate) fn open(&self, into: &mut BytesMut) -> io::Result<usize> {
+    pub fn open(&self, into: &mut BytesMut) -> io::Result<usize> {
         let mut incoming = self.incoming.borrow_mut();
         let Incoming { records, plain } = &mut *incoming;
         let before = into.len();
@@ -163,7 +166,7 @@ impl Sealed {
     }
 
     /// Whether the peer has begun a record without ending it.
-    pub(crate) fn is_within_record(&self) -> bool {
+    pub fn is_within_record(&self) -> bool {
         !self.incoming.borrow().records.is_empty()
     }
 }

@@ -1,0 +1,298 @@
+//! Pieces of large transfers between members on one host: the bytes stay where they
+//! are, in sealed memory, and the frame says where to find them.
+//!
+//! Loopback sockets copy a piece twice for every child and wake it several times;
+//! a file in memory (`memfd_create(2)`) is written once, by the root, and read by
+//! every other member, which passes the reference on to its own children. Its seals
+//! (`F_SEAL_WRITE`, `F_SEAL_SHRINK`) promise that nobody can change or cut it off, the
+//! owner included: all members read the same.
+//!
+//! Nothing here is trusted for being local: a reference that does not lead to a
+//! sealed file of the announced identity and length is refused, and the link goes on
+//! without references ([`SharedMemoryError`]).
+
+use bytes::Bytes;
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use serde::{Deserialize, Serialize};
+use std::cell::OnceCell;
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use thiserror::Error;
+
+/// Shorter pieces cost less in their frame.
+const MIN_SHARED_BYTES: usize = 32 << 10;
+/// No piece is longer: what is announced is believed up to here.
+const MAX_SHARED_BYTES: u64 = 1 << 20;
+/// Blocks kept to be used again: as many pieces as are on their way at once.
+const MAX_BLOCKS: usize = 8;
+/// What may not be done to shared memory any more.
+const SEALS: SealFlag = SealFlag::F_SEAL_WRITE
+    .union(SealFlag::F_SEAL_SHRINK)
+    .union(SealFlag::F_SEAL_GROW)
+    .union(SealFlag::F_SEAL_SEAL);
+/// Without these, what one member passes on need not be what it read.
+const NEEDED_SEALS: SealFlag = SealFlag::F_SEAL_WRITE.union(SealFlag::F_SEAL_SHRINK);
+
+/// Which host, and which part of it: members for which it is equal can open each
+/// other's files. A network namespace is a host of its own, as it is to the network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostId {
+    boot: String,
+    pid_namespace: u64,
+    net_namespace: u64,
+}
+
+impl HostId {
+    /// That of this process; `None` where the system does not say.
+    pub fn own() -> Option<HostId> {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let namespace =
+            |name: &str| Some(fs::metadata(format!("/proc/self/ns/{name}")).ok()?.ino());
+        Some(HostId {
+            boot: boot.trim().to_owned(),
+            pid_namespace: namespace("pid")?,
+            net_namespace: namespace("net")?,
+        })
+    }
+}
+
+/// Where the bytes of a piece are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reference {
+    /// The process that has them open, in the namespace of [`HostId`].
+    pub process: u32,
+    /// Its descriptor.
+    pub descriptor: u32,
+    /// The file's number: a descriptor may have been closed and used again.
+    pub inode: u64,
+    /// How many bytes there are.
+    pub len: u64,
+}
+
+/// Why a reference leads nowhere.
+#[derive(Debug, Error)]
+pub enum SharedMemoryError {
+    /// It cannot be opened or read.
+    #[error("the memory of process {process} cannot be opened")]
+    Open {
+        /// The process.
+        process: u32,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It is not what was announced, or not sealed.
+    #[error("the memory of process {process} is not what was announced")]
+    Other {
+        /// The process.
+        process: u32,
+    },
+}
+
+/// A piece of a large transfer. Clones share the bytes.
+#[derive(Clone)]
+pub struct Piece {
+    bytes: Bytes,
+    /// The bytes once more as sealed memory, made for the first child on this host;
+    /// `None` when there is none to be had.
+    sealed: Rc<OnceCell<Option<Sealed>>>,
+}
+
+struct Sealed {
+    file: File,
+    inode: u64,
+}
+
+impl Piece {
+    /// Its content.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Where another process of this host finds the bytes, for as long as this piece
+    /// or a clone of it lives. `None` when they are better sent.
+    pub fn reference(&self) -> Option<Reference> {
+        if self.bytes.len() < MIN_SHARED_BYTES {
+            return None;
+        }
+        let sealed = self.sealed.get_or_init(|| {
+            // Too many descriptors are open: the bytes are sent.
+            seal(&self.bytes).inspect_err(|error| tracing::debug!(%error, "not shared")).ok()
+        });
+        let sealed = sealed.as_ref()?;
+        Some(Reference {
+            process: std::process::id(),
+            descriptor: u32::try_from(sealed.file.as_raw_fd()).ok()?,
+            inode: sealed.inode,
+            len: self.bytes.len() as u64,
+        })
+    }
+
+    /// The piece that another member of this host refers to, read into `room`.
+    ///
+    /// # Errors
+    /// [`SharedMemoryError`].
+    pub fn open(reference: &Reference, room: &Room) -> Result<Piece, SharedMemoryError> {
+        let Reference { process, descriptor, inode, len } = *reference;
+        let cannot = |source| SharedMemoryError::Open { process, source };
+        let other = || SharedMemoryError::Other { process };
+        // A descriptor that is something else by now must not hold up the opening.
+        let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
+        let path = format!("/proc/{process}/fd/{descriptor}");
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(cannot)?;
+        let metadata = file.metadata().map_err(cannot)?;
+        let is_it = metadata.is_file() && metadata.ino() == inode && metadata.len() == len;
+        if !is_it || len > MAX_SHARED_BYTES || !is_sealed(&file) {
+            return Err(other());
+        }
+        // Read, not mapped: to make and to take down a mapping costs more than the copy.
+        let bytes = room.read(&file, len as usize).map_err(cannot)?;
+        let sealed = Rc::new(OnceCell::from(Some(Sealed { file, inode })));
+        Ok(Piece { bytes, sealed })
+    }
+}
+
+/// Memory that is used again for piece after piece, once nobody holds the former
+/// one: fresh from the system it would cost as much as the copy into it.
+#[derive(Clone, Debug, Default)]
+pub struct Room {
+    blocks: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Room {
+    /// All of `file`, whose length is that of a piece.
+    fn read(&self, mut file: &File, len: usize) -> io::Result<Bytes> {
+        let mut block = self.blocks().pop().unwrap_or_default();
+        block.clear();
+        block.reserve(len);
+        file.read_to_end(&mut block)?;
+        let lent = Lent { block, room: self.clone() };
+        if lent.block.len() == len {
+            Ok(Bytes::from_owner(lent))
+        } else {
+            Err(io::ErrorKind::UnexpectedEof.into())
+        }
+    }
+
+    fn blocks(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        // A list of blocks is whole whenever it is not locked.
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A block in use, which goes back to where it came from.
+struct Lent {
+    block: Vec<u8>,
+    room: Room,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.block
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let mut blocks = self.room.blocks();
+        if blocks.len() < MAX_BLOCKS {
+            blocks.push(std::mem::take(&mut self.block));
+        }
+    }
+}
+
+fn is_sealed(file: &File) -> bool {
+    let seals = fcntl(file, FcntlArg::F_GET_SEALS).map(SealFlag::from_bits_truncate);
+    seals.is_ok_and(|seals| seals.contains(NEEDED_SEALS))
+}
+
+impl From<Bytes> for Piece {
+    fn from(bytes: Bytes) -> Piece {
+        Piece { bytes, sealed: Rc::default() }
+    }
+}
+
+impl fmt::Debug for Piece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Piece({} bytes)", self.bytes.len())
+    }
+}
+
+fn seal(bytes: &[u8]) -> io::Result<Sealed> {
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let mut file = File::from(memfd_create(c"storm-piece", flags)?);
+    file.write_all(bytes)?;
+    match fcntl(&file, FcntlArg::F_ADD_SEALS(SEALS)) {
+        Ok(_) => {}
+        Err(Errno::EINVAL) => return Err(io::ErrorKind::Unsupported.into()),
+        Err(errno) => return Err(errno.into()),
+    }
+    let inode = file.metadata()?.ino();
+    Ok(Sealed { file, inode })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(len: usize) -> Piece {
+        Piece::from(Bytes::from((0..len).map(|at| (at % 251) as u8).collect::<Vec<_>>()))
+    }
+
+    #[test]
+    fn what_is_referred_to_is_the_same_bytes() {
+        let original = piece(100_000);
+        let reference = original.reference().expect("memory");
+        let opened = Piece::open(&reference, &Room::default()).expect("it is there");
+        assert_eq!(opened.bytes(), original.bytes());
+        // And from the second to a third, when the first is gone.
+        drop(original);
+        let passed_on = Piece::open(&opened.reference().expect("memory"), &Room::default())
+            .expect("it is there");
+        assert_eq!(passed_on.bytes(), opened.bytes());
+    }
+
+    #[test]
+    fn short_pieces_are_sent() {
+        assert_eq!(piece(1000).reference(), None);
+    }
+
+    #[test]
+    fn a_reference_that_is_out_of_date_or_a_lie_is_refused() {
+        let original = piece(100_000);
+        let reference = original.reference().expect("memory");
+        let other = |change: fn(&mut Reference)| {
+            let mut reference = reference.clone();
+            change(&mut reference);
+            Piece::open(&reference, &Room::default())
+        };
+        assert!(matches!(other(|r| r.inode += 1), Err(SharedMemoryError::Other { .. })));
+        assert!(matches!(other(|r| r.len += 1), Err(SharedMemoryError::Other { .. })));
+        assert!(matches!(other(|r| r.descriptor = 9999), Err(SharedMemoryError::Open { .. })));
+        let mut plain = tempfile::tempfile().expect("a file");
+        plain.write_all(&[7; 100_000]).expect("written");
+        let lie = Reference {
+            descriptor: plain.as_raw_fd() as u32,
+            inode: plain.metadata().expect("it is open").ino(),
+            ..reference.clone()
+        };
+        assert!(matches!(
+            Piece::open(&lie, &Room::default()),
+            Err(SharedMemoryError::Other { .. })
+        ));
+        // A pipe whose other end nobody writes does not hold anybody up.
+        let (pipe, _writer) = nix::unistd::pipe().expect("a pipe");
+        let lie = Reference { descriptor: pipe.as_raw_fd() as u32, ..reference };
+        assert!(matches!(
+            Piece::open(&lie, &Room::default()),
+            Err(SharedMemoryError::Other { .. })
+        ));
+    }
+}

@@ -1,0 +1,267 @@
+//! Where clients of other hosts come in: whoever does not prove within a short time to
+//! hold the key of a user gets little attention, and not too many get it at once.
+
+use super::refusal_line;
+use crate::api::halves::{ReadHalf, WriteHalf, remote_halves};
+use crate::api::{ApiError, MAX_REQUEST_LINE_BYTES, Peer};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use storm_rm::Owner;
+use storm_session::{
+    ClientSessionError, RefusalLog, RemoteUser, SealedStream, Trust, accept_client,
+};
+use thiserror::Error;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::time::{sleep, timeout};
+
+/// Read of what a client sends that was turned away: a hello and a request.
+const DISCARDED_BYTES: u64 = 2 * MAX_REQUEST_LINE_BYTES as u64;
+
+/// Says who a user is on this host, or why the key of that user does not count. It may
+/// block.
+pub type AdmitUser = dyn Fn(&RemoteUser) -> Result<Owner, ApiError> + Send + Sync;
+
+/// Serves users on other hosts, who show a client key.
+#[derive(Clone)]
+pub struct RemoteClients {
+    /// The cluster keys that client keys may be derived from.
+    pub trust: Trust,
+    /// Who the users are.
+    pub admit: Arc<AdmitUser>,
+    /// Connections that may be about to prove who they are. Of more, the one that has
+    /// taken longest gives way: a client needs a few times its way here and back.
+    pub strangers: usize,
+    /// How long that may take.
+    pub proof_timeout: Duration,
+}
+
+impl RemoteClients {
+    /// With limits that let in hundreds at once, from the other end of the world.
+    pub fn new(trust: Trust, admit: Arc<AdmitUser>) -> RemoteClients {
+        RemoteClients { trust, admit, strangers: 256, proof_timeout: Duration::from_secs(5) }
+    }
+}
+
+impl fmt::Debug for RemoteClients {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RemoteClients { trust, strangers, proof_timeout, admit: _ } = self;
+        f.debug_struct("RemoteClients")
+            .field("trust", trust)
+            .field("strangers", strangers)
+            .field("proof_timeout", proof_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A client that is known.
+pub(super) struct Arrival {
+    pub(super) peer: Peer,
+    pub(super) from: SocketAddr,
+    pub(super) read: ReadHalf,
+    pub(super) write: WriteHalf,
+}
+
+/// Why there will be no client.
+#[derive(Debug, Error)]
+enum Stranger {
+    #[error(transparent)]
+    Session(#[from] ClientSessionError),
+    #[error("it did not prove in time who it is")]
+    Late,
+    #[error("too many connections did not prove who they are")]
+    Crowded,
+    #[error("the key of {} is good, and of no use: {error}", user.name)]
+    Unwanted { user: RemoteUser, error: ApiError },
+}
+
+impl Stranger {
+    /// Refusals for the same reason are logged together.
+    fn reason(&self) -> &'static str {
+        match self {
+            Stranger::Session(error) => error.kind(),
+            Stranger::Late => "late",
+            Stranger::Crowded => "crowded",
+            Stranger::Unwanted { .. } => "unwanted",
+        }
+    }
+
+    /// Whoever looks whether a port is open does no more.
+    fn said_nothing(&self) -> bool {
+        matches!(self, Stranger::Session(ClientSessionError::Io(_) | ClientSessionError::Closed))
+    }
+}
+
+/// How a connection was greeted: its number, and what came of it.
+type Greeted = (u64, Outcome);
+
+enum Outcome {
+    Known(RemoteUser, Result<Owner, ApiError>, Box<SealedStream>),
+    Refused(Stranger),
+    /// It has been told why it is not served.
+    TurnedAway,
+}
+
+/// The door.
+pub(super) struct RemoteDoor {
+    listener: TcpListener,
+    remote: RemoteClients,
+    greetings: JoinSet<Greeted>,
+    /// Those that are being greeted, in the order in which they came.
+    strangers: BTreeMap<u64, (SocketAddr, AbortHandle)>,
+    number: u64,
+    refusals: RefusalLog,
+    opened: Instant,
+}
+
+impl RemoteDoor {
+    pub(super) fn new(listener: TcpListener, remote: RemoteClients) -> RemoteDoor {
+        RemoteDoor {
+            listener,
+            remote,
+            greetings: JoinSet::new(),
+            strangers: BTreeMap::new(),
+            number: 0,
+            refusals: RefusalLog::default(),
+            opened: Instant::now(),
+        }
+    }
+
+    /// The next client that has proved who it is. Cancelling it loses nobody.
+    pub(super) async fn next(&mut self) -> Arrival {
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => match accepted {
+                    Ok((tcp, from)) => self.greet(tcp, from),
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept a client of another host");
+                        sleep(super::ACCEPT_RETRY).await;
+                    }
+                },
+                Some(greeted) = self.greetings.join_next() => {
+                    if let Some(arrival) = self.greeted(greeted) {
+                        return arrival;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tells a client why it is not served.
+    pub(super) fn turn_away(&mut self, arrival: Arrival, error: ApiError) {
+        let Arrival { from, read, mut write, .. } = arrival;
+        let patience = self.remote.proof_timeout;
+        self.attend(from, |number| async move {
+            let telling = async {
+                write.write_all(&refusal_line(error)).await?;
+                write.shutdown().await?;
+                // Closing before it has read that could keep it from reading it.
+                let mut first = read.take(DISCARDED_BYTES);
+                tokio::io::copy(&mut first, &mut tokio::io::sink()).await
+            };
+            // Whether it was heard is the client's business.
+            let _ = timeout(patience, telling).await;
+            (number, Outcome::TurnedAway)
+        });
+    }
+
+    fn greet(&mut self, tcp: TcpStream, from: SocketAddr) {
+        let RemoteClients { trust, admit, proof_timeout, .. } = self.remote.clone();
+        self.attend(from, |number| async move {
+            let proof = async {
+                let (user, stream) = accept_client(tcp, &trust).await?;
+                let asked = user.clone();
+                // Only now is a name service asked, which takes its time.
+                let admitted = tokio::task::spawn_blocking(move || admit(&asked)).await;
+                Ok((user, admitted, stream))
+            };
+            let outcome = match timeout(proof_timeout, proof).await {
+                Err(_) => Outcome::Refused(Stranger::Late),
+                Ok(Err(error)) => Outcome::Refused(Stranger::Session(error)),
+                Ok(Ok((user, Ok(admitted), stream))) => {
+                    Outcome::Known(user, admitted, Box::new(stream))
+                }
+                // The process is about to end.
+                Ok(Ok((_, Err(_), _))) => Outcome::TurnedAway,
+            };
+            (number, outcome)
+        });
+    }
+
+    /// Gives a connection its place among the strangers.
+    fn attend<F>(&mut self, from: SocketAddr, attention: impl FnOnce(u64) -> F)
+    where
+        F: Future<Output = Greeted> + Send + 'static,
+    {
+        if self.strangers.len() >= self.remote.strangers
+            && let Some((_, (oldest, greeting))) = self.strangers.pop_first()
+        {
+            greeting.abort();
+            self.refused(oldest, &Stranger::Crowded);
+        }
+        self.number += 1;
+        let greeting = self.greetings.spawn(attention(self.number));
+        self.strangers.insert(self.number, (from, greeting));
+    }
+
+    fn greeted(&mut self, greeted: Result<Greeted, JoinError>) -> Option<Arrival> {
+        let (number, outcome) = match greeted {
+            Ok(greeted) => greeted,
+            // It gave way, and has been forgotten already; or it failed, and is now.
+            Err(error) => {
+                self.strangers.retain(|_, (_, greeting)| greeting.id() != error.id());
+                return None;
+            }
+        };
+        let (from, _) = self.strangers.remove(&number)?;
+        match outcome {
+            Outcome::TurnedAway => None,
+            Outcome::Refused(why) => {
+                self.refused(from, &why);
+                None
+            }
+            Outcome::Known(user, admitted, stream) => self.known(from, user, admitted, *stream),
+        }
+    }
+
+    fn known(
+        &mut self,
+        from: SocketAddr,
+        user: RemoteUser,
+        admitted: Result<Owner, ApiError>,
+        stream: SealedStream,
+    ) -> Option<Arrival> {
+        let (read, write) = remote_halves(stream);
+        // No process of this host.
+        let peer = |owner: Owner| Peer { uid: owner.uid, gid: owner.gid, pid: 0 };
+        match admitted {
+            Ok(owner) => {
+                let (name, key) = (&user.name, user.serial);
+                tracing::info!(user = %name, %key, %from, "a client of another host connects");
+                Some(Arrival { peer: peer(owner), from, read, write })
+            }
+            Err(error) => {
+                self.refused(from, &Stranger::Unwanted { user, error: error.clone() });
+                // Nobody's: it is only told why.
+                let nobody = peer(Owner { uid: u32::MAX, gid: u32::MAX });
+                self.turn_away(Arrival { peer: nobody, from, read, write }, error);
+                None
+            }
+        }
+    }
+
+    fn refused(&mut self, from: SocketAddr, why: &Stranger) {
+        if why.said_nothing() {
+            tracing::debug!(%from, %why, "a connection said nothing");
+            return;
+        }
+        let (address, now) = (from.ip().to_canonical(), self.opened.elapsed());
+        if let Some(unlogged) = self.refusals.note(address, why.reason(), now) {
+            tracing::warn!(%from, %why, unlogged, "a client of another host was refused");
+        }
+    }
+}

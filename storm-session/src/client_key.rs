@@ -1,0 +1,271 @@
+//! The key of a user who commands a cluster from another host.
+//!
+//! It is derived from the cluster key, the user's name and a serial number drawn for
+//! it, so that the manager derives it again from what an opening says and keeps no
+//! table; and so that one key of a user can be taken back, and another given.
+//!
+//! Written it is one line, `storm-client-key-1 USER CLUSTER SERIAL HEX`.
+
+use crate::cluster_key::{ClusterKey, ID_BYTES, KeyId};
+use crate::key_text::{self, NotAKey, Secret};
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+/// A written key.
+const LINE: &str = "storm-client-key-1 USER CLUSTER SERIAL KEY";
+/// Its first word.
+const FORMAT: &str = "storm-client-key-1";
+/// What client keys are derived for, and nothing else (BLAKE3's context string).
+const CONTEXT: &str = "storm 2026-11-21 client key of a user";
+/// Length of a serial number in bytes: enough that two keys never share it.
+const SERIAL_BYTES: usize = 8;
+/// Longest name of a user in bytes: twice what Linux distributions allow, for
+/// directories that put a domain behind it.
+const MAX_NAME_BYTES: usize = 64;
+/// What tells the manager which key it is: the name of the cluster key, the serial
+/// number, the user's name filled up with zeros.
+pub(super) const NAME_BYTES: usize = ID_BYTES + SERIAL_BYTES + MAX_NAME_BYTES;
+
+/// A user's secret for one cluster. Cleared from memory when dropped; never shown by
+/// `Debug`.
+#[derive(Clone)]
+pub struct ClientKey {
+    user: UserName,
+    cluster: KeyId,
+    serial: ClientSerial,
+    secret: Secret,
+}
+
+/// A user as the Machine Manager's host calls it: 1 to 64 visible ASCII characters,
+/// no `:`, `/` or `#`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UserName(String);
+
+/// Which key of a user: drawn when it is made, no secret.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientSerial([u8; SERIAL_BYTES]);
+
+/// Not a user's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("a user's name is 1 to {MAX_NAME_BYTES} visible ASCII characters without ':', '/' and '#'")]
+pub struct NotAUserName;
+
+/// Not a serial number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the serial number of a client key is {} hexadecimal digits", 2 * SERIAL_BYTES)]
+pub struct NotASerial;
+
+impl ClientKey {
+    /// A new key for `user`, of the cluster that holds `cluster`.
+    ///
+    /// # Errors
+    /// When the system gives no random bytes.
+    pub fn derive(cluster: &ClusterKey, user: UserName) -> io::Result<ClientKey> {
+        let mut serial = [0; SERIAL_BYTES];
+        getrandom::fill(&mut serial).map_err(io::Error::other)?;
+        Ok(ClientKey::again(cluster, user, ClientSerial(serial)))
+    }
+
+    /// The key that was made for `user` with this serial number.
+    pub(super) fn again(cluster: &ClusterKey, user: UserName, serial: ClientSerial) -> ClientKey {
+        let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
+        // Both in front have one length: no two inputs are spelt alike.
+        hasher.update(cluster.secret().as_ref()).update(&serial.0).update(user.0.as_bytes());
+        let secret = Zeroizing::new(*hasher.finalize().as_bytes());
+        ClientKey { user, cluster: cluster.id(), serial, secret }
+    }
+
+    /// Whose it is.
+    pub fn user(&self) -> &UserName {
+        &self.user
+    }
+
+    /// The cluster key that it was derived from.
+    pub fn cluster(&self) -> KeyId {
+        self.cluster
+    }
+
+    /// Which of the user's it is.
+    pub fn serial(&self) -> ClientSerial {
+        self.serial
+    }
+
+    /// As it is written; the only way to get at the secret.
+    pub fn to_text(&self) -> Zeroizing<String> {
+        let (cluster, serial) = (self.cluster.to_string(), self.serial.to_string());
+        key_text::written(&[FORMAT, &self.user.0, &cluster, &serial], &self.secret)
+    }
+
+    pub(super) fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// What tells the manager which key it is.
+    pub(super) fn name(&self) -> [u8; NAME_BYTES] {
+        let mut name = [0; NAME_BYTES];
+        let (ids, user) = name.split_at_mut(ID_BYTES + SERIAL_BYTES);
+        ids[..ID_BYTES].copy_from_slice(&self.cluster.0);
+        ids[ID_BYTES..].copy_from_slice(&self.serial.0);
+        user[..self.user.0.len()].copy_from_slice(self.user.0.as_bytes());
+        name
+    }
+}
+
+/// What [`ClientKey::name`] says; `None` when it says nothing of sense.
+pub(super) fn read_name(name: &[u8; NAME_BYTES]) -> Option<(KeyId, ClientSerial, UserName)> {
+    let (ids, user) = name.split_at(ID_BYTES + SERIAL_BYTES);
+    let (id, serial) = ids.split_at(ID_BYTES);
+    let length = user.iter().position(|&byte| byte == 0).unwrap_or(user.len());
+    let (user, filling) = user.split_at(length);
+    let user = std::str::from_utf8(user).ok()?.parse().ok()?;
+    let is_filling = filling.iter().all(|&byte| byte == 0);
+    let (id, serial) = (id.try_into().ok()?, serial.try_into().ok()?);
+    is_filling.then_some((KeyId(id), ClientSerial(serial), user))
+}
+
+impl FromStr for ClientKey {
+    type Err = NotAKey;
+
+    fn from_str(text: &str) -> Result<ClientKey, NotAKey> {
+        let wrong = NotAKey::Format { line: LINE };
+        let [_, user, cluster, serial, digits] = key_text::words(text, LINE)?;
+        Ok(ClientKey {
+            user: user.parse().map_err(|_| wrong)?,
+            cluster: KeyId(*key_text::from_hex(cluster).ok_or(wrong)?),
+            serial: serial.parse().map_err(|_| wrong)?,
+            secret: key_text::from_hex(digits).ok_or(NotAKey::Digits)?,
+        })
+    }
+}
+
+impl UserName {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for UserName {
+    type Err = NotAUserName;
+
+    fn from_str(text: &str) -> Result<UserName, NotAUserName> {
+        let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b':' | b'/' | b'#');
+        let fits = (1..=MAX_NAME_BYTES).contains(&text.len());
+        if fits && text.bytes().all(plain) {
+            Ok(UserName(text.to_owned()))
+        } else {
+            Err(NotAUserName)
+        }
+    }
+}
+
+impl FromStr for ClientSerial {
+    type Err = NotASerial;
+
+    fn from_str(text: &str) -> Result<ClientSerial, NotASerial> {
+        key_text::from_hex(text).map(|bytes| ClientSerial(*bytes)).ok_or(NotASerial)
+    }
+}
+
+impl fmt::Display for UserName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for ClientSerial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ClientSerial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClientSerial({self})")
+    }
+}
+
+impl fmt::Debug for ClientKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClientKey({} of {}, cluster {})", self.serial, self.user, self.cluster)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster() -> ClusterKey {
+        ClusterKey::generate().expect("random bytes")
+    }
+
+    fn user(name: &str) -> UserName {
+        name.parse().expect("a name")
+    }
+
+    fn key(cluster: &ClusterKey, name: &str) -> ClientKey {
+        ClientKey::derive(cluster, user(name)).expect("random bytes")
+    }
+
+    #[test]
+    fn a_key_is_derived_again_from_what_its_name_says() {
+        let cluster = cluster();
+        let longest = "x".repeat(MAX_NAME_BYTES);
+        for name in ["alice", "a", "LAB\\alice", "alice@lab.example.org", &longest] {
+            let key = key(&cluster, name);
+            let (id, serial, user) = read_name(&key.name()).expect("our own");
+            assert!(id == cluster.id() && serial == key.serial && user == key.user);
+            let again = ClientKey::again(&cluster, user, serial);
+            assert!(again.secret == key.secret);
+            let read: ClientKey = key.to_text().parse().expect("as written");
+            assert!(read.secret == key.secret && read.name() == key.name());
+        }
+    }
+
+    #[test]
+    fn every_part_of_the_name_makes_another_key() {
+        let cluster = cluster();
+        let alice = key(&cluster, "alice");
+        let others = [
+            ClientKey::again(&cluster, user("alicf"), alice.serial),
+            ClientKey::again(&cluster, user("root"), alice.serial),
+            key(&cluster, "alice"),
+            ClientKey::again(&self::cluster(), user("alice"), alice.serial),
+        ];
+        assert!(others.iter().all(|other| other.secret != alice.secret));
+        assert!(alice.secret != *cluster.secret());
+    }
+
+    #[test]
+    fn what_names_nobody_is_not_a_name() {
+        let too_long = "x".repeat(MAX_NAME_BYTES + 1);
+        for wrong in ["", "two words", "root:0", "../etc", "tab\t", "nül", "a\nb", &too_long] {
+            assert_eq!(wrong.parse::<UserName>(), Err(NotAUserName), "{wrong:?}");
+        }
+        let mut name = key(&cluster(), "alice").name();
+        name[NAME_BYTES - 1] = b'x';
+        assert!(read_name(&name).is_none(), "what follows the name is zeros");
+        name[ID_BYTES + SERIAL_BYTES..].fill(0);
+        assert!(read_name(&name).is_none(), "no name");
+        name[ID_BYTES + SERIAL_BYTES..].fill(0xff);
+        assert!(read_name(&name).is_none(), "no text");
+    }
+
+    #[test]
+    fn a_key_is_not_shown_and_another_kind_is_told_apart() {
+        let cluster = cluster();
+        let key = key(&cluster, "alice");
+        let text = key.to_text();
+        let secret = text.split_whitespace().last().expect("five words");
+        let shown = format!("{key:?}");
+        assert!(shown.contains("alice") && !shown.contains(&secret[..8]), "{shown}");
+        let wrong = cluster.to_text().parse::<ClientKey>().map(|key| key.serial);
+        assert_eq!(wrong, Err(NotAKey::Format { line: LINE }));
+        assert!(text.parse::<ClusterKey>().is_err());
+        let short = text[..text.len() - 3].parse::<ClientKey>().map(|key| key.serial);
+        assert_eq!(short, Err(NotAKey::Digits));
+    }
+}

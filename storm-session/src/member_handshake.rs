@@ -1,0 +1,123 @@
+//! Between daemons: both hold the cluster key. An opening names it, 64 bytes in all.
+
+use crate::cluster_key::{ClusterKey, ID_BYTES, KeyId};
+use crate::error::SessionError;
+use crate::handshake::{
+    self, Failed, KEYLESS, OTHER_KEY, OTHER_VERSION, Protocol, WRONG, answer, hear, open,
+};
+use crate::record::Sealed;
+use crate::trust::{Sealing, Trust};
+use std::io;
+use std::net::SocketAddr;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+/// Begins an opening. As the length of a frame it is more than any hello's.
+pub const MAGIC: [u8; 7] = *b"\xffSTORM\0";
+const PROTOCOL: Protocol = Protocol { magic: MAGIC, version: 1 };
+
+/// Opens a session with `key`, from the side that connected; `None` between two
+/// loopback addresses, where the proof is all.
+///
+/// # Errors
+/// [`SessionError`].
+pub async fn initiate(
+    tcp: &mut TcpStream,
+    trust: &Trust,
+    key: &ClusterKey,
+) -> Result<Option<Sealed>, SessionError> {
+    let ends = (tcp.local_addr()?, tcp.peer_addr()?);
+    initiate_over(tcp, ends, trust, key).await
+}
+
+/// As [`initiate`], over any stream of bytes between these addresses, ours first.
+pub(crate) async fn initiate_over(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    (local, peer): (SocketAddr, SocketAddr),
+    trust: &Trust,
+    key: &ClusterKey,
+) -> Result<Option<Sealed>, SessionError> {
+    let sealing = trust.sealing(local, peer);
+    let prologue = prologue(sealing, local, peer);
+    let ours = key.id();
+    match open(stream, &PROTOCOL, &ours.0, key.secret(), &prologue).await {
+        Ok(noise) => Ok((sealing == Sealing::Sealed).then(|| Sealed::new(noise))),
+        Err(Failed::Refused(code, detail)) => Err(refusal(code, &detail, ours)),
+        Err(failed) => Err(failure(failed, ours)),
+    }
+}
+
+/// Answers who has connected. Until this succeeds nothing that it says counts.
+///
+/// # Errors
+/// [`SessionError`].
+pub async fn accept(tcp: &mut TcpStream, trust: &Trust) -> Result<Option<Sealed>, SessionError> {
+    let ends = (tcp.local_addr()?, tcp.peer_addr()?);
+    accept_over(tcp, ends, trust).await
+}
+
+/// As [`accept`], over any stream of bytes between these addresses, ours first.
+pub(crate) async fn accept_over(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    (local, peer): (SocketAddr, SocketAddr),
+    trust: &Trust,
+) -> Result<Option<Sealed>, SessionError> {
+    let sealing = trust.sealing(local, peer);
+    let ours = trust.key().id();
+    let opening = hear(stream, &PROTOCOL).await.map_err(|failed| failure(failed, ours))?;
+    let shown = KeyId(opening.name);
+    let Some(key) = trust.find(shown) else {
+        handshake::refuse(stream, OTHER_KEY, &ours.0).await?;
+        return Err(SessionError::OtherKey { theirs: shown, ours });
+    };
+    let noise = answer(stream, &opening, key.secret(), &prologue(sealing, peer, local)).await;
+    let noise = noise.map_err(|failed| failure(failed, shown))?;
+    Ok((sealing == Sealing::Sealed).then(|| Sealed::new(noise)))
+}
+
+/// Tells who opens with a key that there is none here.
+///
+/// # Errors
+/// The connection broke.
+pub async fn refuse_keyed(tcp: &mut TcpStream) -> io::Result<()> {
+    handshake::refuse(tcp, KEYLESS, &[]).await
+}
+
+fn failure(failed: Failed, key: KeyId) -> SessionError {
+    match failed {
+        Failed::Io(error) => SessionError::Io(error),
+        Failed::Closed => SessionError::Closed,
+        Failed::Foreign => SessionError::NoKey { ours: key },
+        Failed::Version(theirs) => SessionError::Version { theirs, ours: PROTOCOL.version },
+        Failed::Unproven | Failed::Refused(..) => SessionError::Unproven { key },
+    }
+}
+
+/// What an answer that does not go on means.
+fn refusal(code: u8, detail: &[u8], ours: KeyId) -> SessionError {
+    match code {
+        OTHER_KEY => {
+            let mut theirs = [0; ID_BYTES];
+            theirs.copy_from_slice(&detail[..ID_BYTES]);
+            SessionError::RefusedKey { theirs: KeyId(theirs), ours }
+        }
+        KEYLESS => SessionError::RefusedAsKeyed { ours },
+        OTHER_VERSION => SessionError::Version { theirs: detail[0], ours: PROTOCOL.version },
+        WRONG => SessionError::RefusedHandshake { key: ours },
+        _ => SessionError::Unproven { key: ours },
+    }
+}
+
+/// What both ends must see alike, or the handshake fails. An open session is bound
+/// to the addresses of its connection: on one host nothing translates them, and a
+/// relay has others.
+fn prologue(sealing: Sealing, initiator: SocketAddr, responder: SocketAddr) -> Vec<u8> {
+    let plain = |addr: SocketAddr| SocketAddr::new(addr.ip().to_canonical(), addr.port());
+    match sealing {
+        Sealing::Sealed => b"storm session, sealed".to_vec(),
+        Sealing::Open => {
+            let (initiator, responder) = (plain(initiator), plain(responder));
+            format!("storm session, open, {initiator} to {responder}").into_bytes()
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Users on other hosts: where they connect, and whose keys do not count any more.
+
+use super::{ConfigProblem, SecurityConfig};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use storm_session::{ClientSerial, UserName};
+
+/// The `[clients]` of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct ClientsConfig {
+    /// Where users on other hosts connect. Nothing listens for them without it.
+    pub(crate) listen: Option<SocketAddr>,
+    /// Users who may not connect any more from other hosts, with whatever key.
+    revoked: Vec<String>,
+    /// Keys that do not count any more, by their serial numbers.
+    revoked_keys: Vec<String>,
+}
+
+/// Whose keys do not count any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Revoked {
+    /// All keys of these users.
+    pub(crate) users: BTreeSet<UserName>,
+    /// These keys.
+    pub(crate) keys: BTreeSet<ClientSerial>,
+}
+
+impl ClientsConfig {
+    /// Checks what does not need the key files.
+    pub(super) fn check(&self, security: &SecurityConfig) -> Result<(), ConfigProblem> {
+        self.revoked()?;
+        match (self.listen, &security.key_file) {
+            (Some(listen), None) => Err(ConfigProblem::ClientKeyNeeded { listen }),
+            (_, _) => Ok(()),
+        }
+    }
+
+    /// Whose keys do not count any more.
+    pub(crate) fn revoked(&self) -> Result<Revoked, ConfigProblem> {
+        let user = |name: &String| {
+            name.parse().map_err(|why| ConfigProblem::RevokedUser { name: name.clone(), why })
+        };
+        let key = |serial: &String| {
+            serial.parse().map_err(|why| ConfigProblem::RevokedKey { serial: serial.clone(), why })
+        };
+        Ok(Revoked {
+            users: self.revoked.iter().map(user).collect::<Result<_, _>>()?,
+            keys: self.revoked_keys.iter().map(key).collect::<Result<_, _>>()?,
+        })
+    }
+}

@@ -1,0 +1,80 @@
+//! Users on other hosts: where they come in, and who they are on this one.
+//!
+//! Whether they are who they say is proved before (`storm_session`).
+
+use super::DaemonError;
+use super::settings::Settings;
+use crate::config::Revoked;
+use nix::unistd::User;
+use std::sync::Arc;
+use storm_mm::api::{ApiError, ErrorCode, RemoteClients};
+use storm_rm::Owner;
+use storm_session::{RemoteUser, UserName};
+use tokio::net::TcpListener;
+
+/// What the server of the client API needs to let them in; nothing where that is not
+/// configured.
+pub(super) fn remote_clients(
+    settings: &Settings,
+) -> Result<Option<(TcpListener, RemoteClients)>, DaemonError> {
+    let Some((listen, revoked)) = settings.clients.clone() else { return Ok(None) };
+    // The configuration is refused without a key.
+    let Some(trust) = settings.trust.clone() else {
+        return Err(DaemonError::KeyNeeded { address: listen });
+    };
+    let listener = storm_session::listen(listen)
+        .map_err(|source| DaemonError::ListenClients { listen, source })?;
+    let admit = Arc::new(move |user: &RemoteUser| admit(user, &revoked));
+    Ok(Some((listener, RemoteClients::new(trust, admit))))
+}
+
+/// Who the user is on this host. A name service may be asked.
+fn admit(user: &RemoteUser, revoked: &Revoked) -> Result<Owner, ApiError> {
+    let name = &user.name;
+    let refuse = |message| Err(ApiError::new(ErrorCode::NotPermitted, message));
+    let is_revoked = || {
+        let message = format!("key {} of user {name} does not count any more", user.serial);
+        refuse(message).map_err(|error| error.hint("ask the administrator of the cluster"))
+    };
+    if revoked.users.contains(name) || revoked.keys.contains(&user.serial) {
+        return is_revoked();
+    }
+    match User::from_name(name.as_str()) {
+        // Some directories know a user by several spellings.
+        Ok(Some(found))
+            if found.name.parse().is_ok_and(|own: UserName| revoked.users.contains(&own)) =>
+        {
+            is_revoked()
+        }
+        Ok(Some(found)) => Ok(Owner { uid: found.uid.as_raw(), gid: found.gid.as_raw() }),
+        Ok(None) => refuse(format!("the Machine Manager's host knows no user {name}")),
+        Err(error) => {
+            let message = format!("the Machine Manager's host cannot tell who {name} is");
+            Err(ApiError::new(ErrorCode::Internal, message).why(error.to_string()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key_of(name: &str) -> RemoteUser {
+        let serial = "00112233445566ff".parse().expect("a serial number");
+        RemoteUser { name: name.parse().expect("a name"), serial }
+    }
+
+    #[test]
+    fn a_user_is_who_the_host_says_unless_revoked() {
+        let root = key_of("root");
+        assert_eq!(admit(&root, &Revoked::default()), Ok(Owner { uid: 0, gid: 0 }));
+        let users = Revoked { users: [root.name.clone()].into(), ..Revoked::default() };
+        let keys = Revoked { keys: [root.serial].into(), ..Revoked::default() };
+        for revoked in [users, keys] {
+            let refused = admit(&root, &revoked).expect_err("revoked");
+            assert!(refused.message.contains("does not count any more"), "{refused}");
+        }
+        let refused = admit(&key_of("no-such-user"), &Revoked::default()).expect_err("unknown");
+        assert_eq!(refused.code, ErrorCode::NotPermitted);
+    }
+}
