@@ -106,6 +106,7 @@ impl ChromeTrace {
             JobEventKind::Ending { .. } => Some("is ended"),
             JobEventKind::Requeued { .. } => Some("waits"),
             JobEventKind::Ended { .. } => None,
+            JobEventKind::Ran { .. } => return,
         };
         let before = match next {
             Some(stage) => self.stages.insert(job, (stage, now)),

@@ -27,9 +27,9 @@ pub enum Fact<'a> {
     NodeUp(NodeId),
     /// A fault befell a node or its link; or one ended.
     Inflicted(NodeId, NodeFault),
-    /// The Machine Manager was killed, and every node with it.
+    /// The Machine Manager was killed.
     ManagerDown,
-    /// A Machine Manager starts on the journal, with all nodes anew.
+    /// A Machine Manager starts on the journal.
     ManagerUp,
     /// Nothing more will happen: nothing may be left.
     Over,

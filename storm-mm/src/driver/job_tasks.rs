@@ -15,6 +15,7 @@ pub(super) enum Duty {
     TimeLimit,
     Kill,
     Recovery,
+    Vacated,
     Output,
 }
 
@@ -25,6 +26,7 @@ impl From<TimerKind> for Duty {
             TimerKind::TimeLimit => Duty::TimeLimit,
             TimerKind::Kill => Duty::Kill,
             TimerKind::Recovery => Duty::Recovery,
+            TimerKind::Vacated => Duty::Vacated,
             TimerKind::Output => Duty::Output,
         }
     }

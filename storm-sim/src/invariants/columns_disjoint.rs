@@ -86,10 +86,6 @@ impl Invariant for ColumnsDisjoint {
                 self.free_job(*job);
             }
             Fact::Terminated(incarnation) => self.free(*incarnation),
-            Fact::ManagerDown => {
-                self.held.clear();
-                self.used.clear();
-            }
             Fact::Journal(..)
             | Fact::Acknowledged(_)
             | Fact::Host(..)
@@ -97,6 +93,7 @@ impl Invariant for ColumnsDisjoint {
             | Fact::NodeDown(_)
             | Fact::NodeUp(_)
             | Fact::Inflicted(..)
+            | Fact::ManagerDown
             | Fact::ManagerUp
             | Fact::Over => {}
         }

@@ -104,6 +104,7 @@ impl GangStart {
                 Some(run) => run.whole_or_none(job, "waits again"),
                 None => Ok(()),
             },
+            JobEventKind::Ran { .. } => Ok(()),
         }
     }
 

@@ -140,12 +140,13 @@ impl Invariant for OwnRow {
             Fact::NodeDown(node) | Fact::NodeUp(node) => {
                 self.nodes.remove(node);
             }
+            // The next one says which row is active before it sends a strobe.
+            Fact::ManagerDown => self.nodes.values_mut().for_each(|node| node.row = None),
             Fact::Journal(..)
             | Fact::Acknowledged(_)
             | Fact::Terminated(_)
             | Fact::Compared(_)
             | Fact::Inflicted(..)
-            | Fact::ManagerDown
             | Fact::ManagerUp
             | Fact::Over => {}
         }

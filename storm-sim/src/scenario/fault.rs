@@ -59,9 +59,9 @@ pub enum FaultKind {
         /// Hundredths: 300 is three times slower, 100 heals.
         percent: u32,
     },
-    /// The Machine Manager is killed, and the cluster with it.
+    /// The Machine Manager is killed. The nodes keep their jobs.
     KillManager,
-    /// A manager starts on the journal, and all nodes anew.
+    /// A manager starts on the journal; the nodes that live join it with their jobs.
     RestartManager,
 }
 

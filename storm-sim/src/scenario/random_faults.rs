@@ -140,10 +140,8 @@ impl RandomFaults {
         let task = machine.runtime().spawn(async move {
             timer.await;
             let fault = Fault { at, node: Some(node.0), kind };
-            if this.manager_is_up() || kind == FaultKind::RestartManager {
-                // Fails for no configuration that the machine was started with.
-                let _ = fault.happen(&this);
-            }
+            // Fails for no configuration that the machine was started with.
+            let _ = fault.happen(&this);
         });
         task.detach();
     }
