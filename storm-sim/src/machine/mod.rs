@@ -336,8 +336,17 @@ impl Machine {
         self.alter(node, fault);
     }
 
-    /// Ends whatever slows, stops or cuts off a node that lives.
+    /// From now on the disk of a node takes nothing more, or has room again.
+    pub fn fill_disk(&self, node: NodeId, full: bool) {
+        let life = self.inner.life.borrow();
+        if let Some(host) = life.as_ref().and_then(|life| life.hosts.borrow().get(&node).cloned()) {
+            host.fill_disk(full);
+        }
+    }
+
+    /// Ends whatever slows, stops or cuts off a node that lives, or fills its disk.
     pub fn heal(&self, node: NodeId) {
+        self.fill_disk(node, false);
         for fault in [NodeFault::Thaw, NodeFault::Mend, NodeFault::Slow { percent: 100 }] {
             self.alter(node, fault);
         }
