@@ -25,6 +25,8 @@ pub enum Fact<'a> {
     NodeDown(NodeId),
     /// A new life of a node began.
     NodeUp(NodeId),
+    /// A node that was cut off, or whose manager died, has joined again with its jobs.
+    NodeBack(NodeId),
     /// A fault befell a node or its link; or one ended.
     Inflicted(NodeId, NodeFault),
     /// The Machine Manager was killed.

@@ -132,6 +132,7 @@ impl Record {
                 true
             }
             Fact::Acknowledged(_)
+            | Fact::NodeBack(_)
             | Fact::ManagerUp
             | Fact::Compared(_)
             | Fact::NodeDown(_)

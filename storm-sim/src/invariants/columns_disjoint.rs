@@ -88,6 +88,7 @@ impl Invariant for ColumnsDisjoint {
             Fact::Terminated(incarnation) => self.free(*incarnation),
             Fact::Journal(..)
             | Fact::Acknowledged(_)
+            | Fact::NodeBack(_)
             | Fact::Host(..)
             | Fact::Compared(_)
             | Fact::NodeDown(_)

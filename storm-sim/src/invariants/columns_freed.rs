@@ -79,6 +79,7 @@ impl Invariant for ColumnsFreed {
             Fact::Over => return self.nothing_left(),
             Fact::Journal(..)
             | Fact::Acknowledged(_)
+            | Fact::NodeBack(_)
             | Fact::Terminated(_)
             | Fact::Compared(_)
             | Fact::ManagerDown

@@ -169,7 +169,7 @@ impl Invariant for GangStart {
                     }
                 }
             }
-            Fact::Acknowledged(_) | Fact::Host(..) | Fact::Compared(_) => {}
+            Fact::Acknowledged(_) | Fact::NodeBack(_) | Fact::Host(..) | Fact::Compared(_) => {}
         }
         Ok(())
     }

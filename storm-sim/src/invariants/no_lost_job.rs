@@ -69,6 +69,7 @@ impl Invariant for NoLostJob {
                 }
             }
             Fact::Acknowledged(_)
+            | Fact::NodeBack(_)
             | Fact::Host(..)
             | Fact::Terminated(_)
             | Fact::Compared(_)

@@ -71,6 +71,7 @@ impl Invariant for OneRun {
             | Fact::Inflicted(..)
             | Fact::Journal(..)
             | Fact::Acknowledged(_)
+            | Fact::NodeBack(_)
             | Fact::Terminated(_)
             | Fact::Compared(_)
             | Fact::ManagerDown

@@ -119,12 +119,14 @@ impl Machine {
         let host = FlawedHost { node, inner, defect: self.inner.config.defect.clone() };
         let (plan, record) = (self.inner.plan.clone(), self.inner.record.clone());
         let (network, waiting) = (life.network.clone(), runtime.clone());
+        let returns = record.clone();
         let task = runtime.spawn(async move {
             let config =
                 NmConfig { switch_records: 0, requeue_fence: NODE_FENCE, ..NmConfig::default() };
             let way_back = async || loop {
                 waiting.sleep(JOIN_PAUSE).await;
                 if let Some(primitives) = network.join_again(node) {
+                    returns.note(Fact::NodeBack(node));
                     return Some(primitives);
                 }
             };
