@@ -11,10 +11,10 @@ use std::fs;
 fn a_node_that_is_cut_off_ends_its_job_in_every_phase() {
     // It is the silence of the host that is noticed; where the node was stopped before,
     // and its host has acknowledged all that it was sent, that of the node.
-    let settings = "timeouts = { node-hung = \"10s\", kill-grace = \"5s\" }";
+    let settings = Phase::settings("10s");
     for phase in Phase::ALL {
         let scratch = Scratch::make();
-        let Some(hosts) = Hosts::cluster_with(&scratch, 2, 2, settings) else { return };
+        let Some(hosts) = Hosts::cluster_with(&scratch, 2, 2, &settings) else { return };
         let caller = hosts.caller(&scratch);
         let job = phase.enter(&caller, || hosts.signal(2, Signal::SIGSTOP));
         hosts.cut_off(2);

@@ -8,9 +8,9 @@ use std::fs;
 #[test]
 fn a_node_manager_that_is_killed_ends_its_job_in_every_phase() {
     // It is the death that is noticed, and not that it stood still before.
-    let settings = "timeouts = { node-hung = \"1h\", kill-grace = \"5s\" }";
+    let settings = Phase::settings("1h");
     for phase in Phase::ALL {
-        let mut cluster = RealCluster::start(2, settings);
+        let mut cluster = RealCluster::start(2, &settings);
         let job = phase.enter(&cluster.caller(), || cluster.signal_node(2, Signal::SIGSTOP));
         cluster.kill_node(2);
         phase.assert_end(&cluster.caller(), job);
@@ -22,9 +22,9 @@ fn a_node_manager_that_is_killed_ends_its_job_in_every_phase() {
 
 #[test]
 fn a_node_manager_that_is_frozen_ends_its_job_in_every_phase() {
-    let settings = "timeouts = { node-hung = \"5s\", kill-grace = \"5s\" }";
+    let settings = Phase::settings("10s");
     for phase in Phase::ALL {
-        let cluster = RealCluster::start(2, settings);
+        let cluster = RealCluster::start(2, &settings);
         let freeze = || cluster.signal_node(2, Signal::SIGSTOP);
         let job = phase.enter(&cluster.caller(), freeze);
         freeze();

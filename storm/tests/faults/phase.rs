@@ -29,18 +29,25 @@ impl Phase {
     /// In the order of a job's life.
     pub(crate) const ALL: [Phase; 3] = [Phase::Transfer, Phase::Run, Phase::Termination];
 
+    /// Lines of the configuration of a cluster for this.
+    pub(crate) fn settings(node_hung: &str) -> String {
+        format!(
+            "partitions = [{{ name = \"main\", sched = \"fcfs\" }}]\n\
+             timeouts = {{ node-hung = \"{node_hung}\", kill-grace = \"5s\" }}"
+        )
+    }
+
     /// Brings a job into this phase. `stop` makes the second node stand still: its
     /// transfer does not end then.
     pub(crate) fn enter(self, caller: &Caller<'_>, stop: impl FnOnce()) -> u64 {
         if self == Phase::Transfer {
-            stop();
-            return large_job(caller);
+            return large_job(caller, stop);
         }
         let job = caller.submit_script("", STUBBORN).expect("a manager");
         await_files(caller, &format!("runs-{job}"));
         caller.until(job, "RUNNING");
         if self == Phase::Termination {
-            caller.scratch.prints(&format!("cancel --socket {} {job}", caller.socket.display()));
+            caller.cancel(job);
             await_files(caller, &format!("told-{job}"));
         }
         job
@@ -68,14 +75,20 @@ pub(crate) fn assert_well(caller: &Caller<'_>) {
     assert_eq!(stdout(&done), "well\nwell\n", "{}", told(&done));
 }
 
-/// A job whose program is being sent.
-fn large_job(caller: &Caller<'_>) -> u64 {
+/// A job whose program is being sent. All that takes long is done before a node stands
+/// still: the job waits for another, which is then cancelled.
+fn large_job(caller: &Caller<'_>, stop: impl FnOnce()) -> u64 {
+    let first = caller.submit("-n 2 -N 1 --no-bcast", &["/bin/sleep", "600"]);
+    let first = first.expect("a manager");
+    assert_eq!(caller.until(first, "RUNNING")["node_list"], "n1");
     let program = caller.scratch.work().join("large");
     let mut content = b"#!/bin/sh\nexit\n".to_vec();
     content.resize(PROGRAM_BYTES, b'#');
     fs::write(&program, content).expect("written");
     fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("ours");
     let job = caller.submit("-n 2 -N 2", &["./large"]).expect("a manager");
+    stop();
+    caller.cancel(first);
     caller.until_because(job, "files are being sent");
     job
 }

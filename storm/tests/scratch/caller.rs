@@ -64,6 +64,12 @@ impl Caller<'_> {
         });
     }
 
+    /// Cancels a job.
+    pub(crate) fn cancel(&self, job: u64) {
+        let done = self.storm(&format!("cancel {job}")).output().expect("storm starts");
+        assert!(done.status.success(), "{}", told(&done));
+    }
+
     /// Submits a program; its number, unless the manager is away.
     pub(crate) fn submit(&self, options: &str, program: &[&str]) -> Option<u64> {
         let mut command = self.storm(&format!("submit -q {options}"));
