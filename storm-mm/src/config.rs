@@ -29,6 +29,10 @@ pub struct CoreConfig {
     /// How long a restarted manager waits for the nodes of the jobs that were on the
     /// machine; a node that is not back by then has lost its jobs.
     pub recovery_timeout: Duration,
+    /// How long a node that was lost can go on running a job that asked to be queued
+    /// again, at most; such a job waits so long, or until the node is back. Zero where
+    /// nodes end their jobs with the loss of the manager.
+    pub requeue_fence: Duration,
     /// Ended jobs kept in memory for `history`.
     pub history_limit: usize,
     /// Users who may cancel other users' jobs and shut the cluster down.

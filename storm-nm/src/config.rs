@@ -25,6 +25,10 @@ pub struct NmConfig {
     /// looked for; zero: not at all. Longer than its restart or the repair of a switch
     /// takes, shorter than an operator sleeps.
     pub manager_lost: Duration,
+    /// How long those of them are kept that asked to be queued again when their node is
+    /// lost: the Machine Manager runs them elsewhere soon after. Longer than it takes to
+    /// restart it.
+    pub requeue_fence: Duration,
     /// Switches remembered one by one; older ones live on in the histograms.
     pub switch_records: usize,
 }
@@ -38,6 +42,7 @@ impl Default for NmConfig {
             signal_grace: Duration::from_millis(10),
             leave_timeout: Duration::from_secs(5),
             manager_lost: Duration::from_secs(600),
+            requeue_fence: Duration::from_secs(5),
             switch_records: 4096,
         }
     }

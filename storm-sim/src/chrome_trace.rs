@@ -62,6 +62,7 @@ impl ChromeTrace {
             Fact::Journal(job, kind) => self.job(now, *job, kind),
             Fact::NodeDown(node) => self.instant(now, *node, "down"),
             Fact::NodeUp(node) => self.instant(now, *node, "up"),
+            Fact::NodeBack(node) => self.instant(now, *node, "back"),
             Fact::Inflicted(node, fault) => self.instant(now, *node, &format!("{fault:?}")),
             Fact::ManagerDown => self.instant(now, NodeId::MM, "manager down"),
             Fact::ManagerUp => self.instant(now, NodeId::MM, "manager up"),
@@ -106,6 +107,7 @@ impl ChromeTrace {
             JobEventKind::Ending { .. } => Some("is ended"),
             JobEventKind::Requeued { .. } => Some("waits"),
             JobEventKind::Ended { .. } => None,
+            JobEventKind::Ran { .. } => return,
         };
         let before = match next {
             Some(stage) => self.stages.insert(job, (stage, now)),

@@ -25,11 +25,13 @@ pub enum Fact<'a> {
     NodeDown(NodeId),
     /// A new life of a node began.
     NodeUp(NodeId),
+    /// A node that was cut off, or whose manager died, has joined again with its jobs.
+    NodeBack(NodeId),
     /// A fault befell a node or its link; or one ended.
     Inflicted(NodeId, NodeFault),
-    /// The Machine Manager was killed, and every node with it.
+    /// The Machine Manager was killed.
     ManagerDown,
-    /// A Machine Manager starts on the journal, with all nodes anew.
+    /// A Machine Manager starts on the journal.
     ManagerUp,
     /// Nothing more will happen: nothing may be left.
     Over,

@@ -132,6 +132,7 @@ impl Record {
                 true
             }
             Fact::Acknowledged(_)
+            | Fact::NodeBack(_)
             | Fact::ManagerUp
             | Fact::Compared(_)
             | Fact::NodeDown(_)
@@ -255,6 +256,7 @@ impl State {
                 times.reason.clone_from(&outcome.reason);
             }
             JobEventKind::Requeued { .. } => times.queued_again(),
+            JobEventKind::Ran { .. } => {}
         }
     }
 

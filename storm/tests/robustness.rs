@@ -16,6 +16,8 @@ const MANY_JOBS: usize = 1000;
 const CLIENTS: usize = 4;
 /// Size of the large program.
 const LARGE_BYTES: u64 = 1 << 30;
+/// Memory that no daemon needs, however large the program: a sixteenth of it.
+const DAEMON_KIB: u64 = 64 << 10;
 /// Offset of the machine's number in an ELF header, and the one of AArch64.
 const E_MACHINE: (u64, [u8; 2]) = (18, [183, 0]);
 
@@ -144,6 +146,9 @@ fn a_program_of_a_gibibyte_is_sent_and_runs() {
     let done = run(&scratch, &[], &["./large"]);
     assert!(done.status.success(), "{}", told(&done));
     assert_eq!(stdout(&done), format!("{LARGE_BYTES}\nend\n"));
+    let peaks = scratch.peak_memory_kib();
+    assert!(peaks.len() >= 3, "a manager, a node and its keeper: {peaks:?}");
+    assert!(peaks.iter().all(|(kib, _)| *kib < DAEMON_KIB), "it is kept in memory: {peaks:?}");
 }
 
 #[test]

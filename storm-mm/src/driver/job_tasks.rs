@@ -14,6 +14,7 @@ pub(super) enum Duty {
     TimeLimit,
     Kill,
     Recovery,
+    Vacated,
     Output,
 }
 
@@ -24,6 +25,7 @@ impl From<TimerKind> for Duty {
             TimerKind::TimeLimit => Duty::TimeLimit,
             TimerKind::Kill => Duty::Kill,
             TimerKind::Recovery => Duty::Recovery,
+            TimerKind::Vacated => Duty::Vacated,
             TimerKind::Output => Duty::Output,
         }
     }

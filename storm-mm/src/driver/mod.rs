@@ -18,6 +18,7 @@ mod nodes;
 mod outbox;
 mod slices;
 mod staging;
+mod stall;
 mod subscriber;
 mod watches;
 

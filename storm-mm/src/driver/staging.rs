@@ -1,11 +1,14 @@
 //! Bringing a job's files to its nodes (Algorithm 6), a few files at a time.
 
 use super::Shared;
+use super::stall::{Movement, MovingSource, STALL_LIMIT};
 use crate::{StageJob, StageOutcome};
+use futures_util::future::{Either, select};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::future::Future;
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -151,7 +154,7 @@ async fn stage_file<P: Primitives, C: super::Contents + 'static>(
 ) -> Result<(), String> {
     let name = file.name.to_string_lossy().into_owned();
     let asked = shared.now();
-    let mut source = shared
+    let source = shared
         .contents
         .open(stage.owner.uid, &file.hash)
         .await
@@ -166,9 +169,22 @@ async fn stage_file<P: Primitives, C: super::Contents + 'static>(
         chunk_bytes: shared.plan.config.chunk_bytes,
     };
     shared.say(stage.nodes.clone(), Command::ReceiveFile(info.clone()));
+    let runtime = shared.primitives.runtime().clone();
+    let movement = Movement::begin(shared.now());
+    let mut source = MovingSource { source, movement: &movement, runtime: runtime.clone() };
     let transfer =
         transfer_file(&shared.primitives, &shared.plan, &stage.nodes, &info, &mut source);
-    match transfer.await {
+    let moved = match select(pin!(transfer), pin!(movement.stalled(&runtime))).await {
+        Either::Left((moved, _)) => moved,
+        Either::Right(((), _)) => {
+            let seconds = STALL_LIMIT.as_secs();
+            return Err(format!(
+                "nothing of {name} has moved for {seconds} s, though its nodes answer: does a \
+                 disk of theirs hang?"
+            ));
+        }
+    };
+    match moved {
         Ok(times) => {
             outcome.read += times.read;
             outcome.send += times.send;

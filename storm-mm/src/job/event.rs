@@ -4,6 +4,7 @@ use crate::api::{JobState, LaunchBreakdown};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
+use std::time::Duration;
 use storm_rm::message::{NodeRanks, RankExit};
 use storm_rm::{JobIncarnation, JobSpec, Rank, Row};
 
@@ -58,6 +59,11 @@ pub enum JobEventKind {
     Requeued {
         /// Why.
         cause: EndCause,
+    },
+    /// It has used up some of its time limit.
+    Ran {
+        /// How long its row was active, up to now.
+        time: Duration,
     },
 }
 

@@ -4,6 +4,8 @@ use super::{EndCause, JobEvent, JobEventKind, Outcome};
 use crate::api::{JobState, LaunchBreakdown, LogEntry};
 use jiff::Timestamp;
 use std::rc::Rc;
+use std::time::Duration;
+use storm_primitives::NodeSet;
 use storm_rm::message::{NodeRanks, RankExit};
 use storm_rm::{JobId, JobIncarnation, JobSpec, Row};
 
@@ -44,10 +46,15 @@ pub struct JobRecord {
     pub row: Option<Row>,
     /// Its nodes by name, once placed.
     pub node_list: String,
+    /// Those of its last run, once it is to run again.
+    pub former_nodes: NodeSet,
     /// When it was submitted.
     pub submitted: Timestamp,
     /// When its ranks started.
     pub started: Option<Timestamp>,
+    /// How long it had run when the journal was told last; of a job with a time limit in
+    /// a partition whose time is shared.
+    pub ran: Duration,
     /// When it ended.
     pub ended: Option<Timestamp>,
     /// Where the time of its launch went.
@@ -72,8 +79,10 @@ impl JobRecord {
             ranks: Vec::new(),
             row: None,
             node_list: String::new(),
+            former_nodes: NodeSet::new(),
             submitted: event.at,
             started: None,
+            ran: Duration::ZERO,
             ended: None,
             breakdown: None,
             exits: Vec::new(),
@@ -94,6 +103,7 @@ impl JobRecord {
                 self.ranks.clone_from(ranks);
                 self.row = Some(*row);
                 self.node_list.clone_from(node_list);
+                self.former_nodes = NodeSet::new();
                 self.note(event, "placed", format!("on {node_list}, row {}", row.0));
             }
             JobEventKind::Started { breakdown } => {
@@ -116,13 +126,16 @@ impl JobRecord {
             }
             JobEventKind::Requeued { cause } => {
                 self.phase = Phase::Pending;
+                self.former_nodes = self.ranks.iter().map(|share| share.node).collect();
                 self.ranks.clear();
                 self.row = None;
                 self.node_list.clear();
                 self.started = None;
+                self.ran = Duration::ZERO;
                 self.breakdown = None;
                 self.note(event, "requeued", cause.to_string());
             }
+            JobEventKind::Ran { time } => self.ran = *time,
         }
     }
 

@@ -31,7 +31,8 @@ impl From<&Entry> for Mark {
             JobEventKind::Submitted { .. }
             | JobEventKind::Started { .. }
             | JobEventKind::Ending { .. }
-            | JobEventKind::Requeued { .. } => (None, false),
+            | JobEventKind::Requeued { .. }
+            | JobEventKind::Ran { .. } => (None, false),
         };
         Mark { job: *job, run, ends }
     }

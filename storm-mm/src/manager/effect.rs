@@ -101,6 +101,8 @@ pub enum TimerKind {
     Kill,
     /// Nodes of the job may not have come back after a restart of the manager.
     Recovery,
+    /// A node that was lost cannot run the job any more.
+    Vacated,
     /// The client of the job may not have come back after a restart of the manager.
     Output,
 }

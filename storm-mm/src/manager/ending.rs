@@ -125,7 +125,7 @@ impl Core {
         job: JobId,
         event: Event,
     ) {
-        if self.give_back(now, job) {
+        if self.forget_vacating(job) || self.give_back(now, job) {
             return;
         }
         let id = storm_sched::JobId(job.0);
@@ -181,7 +181,9 @@ impl Core {
             self.tell_policy(now, live.partition, finished);
         }
         if requeue {
-            self.queue_again(now, job);
+            let launched = !matches!(live.launch, Launch::Staging | Launch::Staged);
+            let lost = if launched { live.lost } else { NodeSet::new() };
+            self.queue_when_vacated(now, job, lost);
         }
     }
 

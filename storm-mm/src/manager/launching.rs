@@ -15,6 +15,10 @@ use storm_rm::{JobId, JobIncarnation, PartitionId, RowSet};
 /// what cannot be executed.
 const NOT_STARTED: u8 = 126;
 
+/// Parts of a time limit: after each of them the journal is told how long a job of a row of
+/// several has run. No more than one of them counts anew after a restart of the manager.
+const LIMIT_PARTS: u32 = 16;
+
 impl Core {
     /// The files of a job are on its nodes, or cannot be brought there.
     pub fn staged(
@@ -128,9 +132,29 @@ impl Core {
     pub(super) fn arm_time_limit(&mut self, now: Instant, job: JobId) {
         let (Some(live), Some(record)) = (self.live.get(&job), self.jobs.get(&job)) else { return };
         if let Some(limit) = record.spec.time_limit {
-            let (at, incarnation) = (live.earliest(now, limit), live.incarnation);
+            let next = limit.min(record.ran + limit / LIMIT_PARTS);
+            let shares_space = self.partitions[usize::from(live.partition.0)].shares_space();
+            let next = if shares_space { limit } else { next };
+            let (at, incarnation) = (live.earliest(now, next), live.incarnation);
             self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::TimeLimit });
         }
+    }
+
+    /// The job may have run as long as it may, or so long that the next manager should
+    /// know.
+    fn time_limit_timer(&mut self, now: Instant, job: JobId) {
+        let (Some(live), Some(record)) = (self.live.get(&job), self.jobs.get(&job)) else { return };
+        let Some(limit) = record.spec.time_limit else { return };
+        let time = live.run_time(now);
+        if time >= limit {
+            return self.end_job(now, job, EndCause::TimeLimit);
+        }
+        let shares_space = self.partitions[usize::from(live.partition.0)].shares_space();
+        let runs = record.phase == Phase::Running && !shares_space;
+        if runs && time >= record.ran + limit / LIMIT_PARTS {
+            self.append(now, job, JobEventKind::Ran { time });
+        }
+        self.arm_time_limit(now, job);
     }
 
     /// The timer of a launch has fired: asks who has not started, unless the job was
@@ -182,11 +206,15 @@ impl Core {
         incarnation: JobIncarnation,
         kind: TimerKind,
     ) {
+        if kind == TimerKind::Vacated {
+            return self.queue_if_vacated(now, job);
+        }
         let Some(live) = self.live.get(&job) else { return };
         if live.incarnation != incarnation {
             return;
         }
         match kind {
+            TimerKind::Vacated => {}
             TimerKind::Kill => {
                 let nodes = live.nodes.difference(&live.over);
                 self.effects.push(Effect::Command(nodes, Command::DestroyJob { job }));
@@ -194,14 +222,7 @@ impl Core {
             TimerKind::Launch => self.launch_timer(now, job),
             TimerKind::Recovery => self.recovery_timer(now, job),
             TimerKind::Output => self.release_output(job),
-            TimerKind::TimeLimit => {
-                let limit = self.jobs[&job].spec.time_limit;
-                if limit.is_some_and(|limit| live.run_time(now) >= limit) {
-                    self.end_job(now, job, EndCause::TimeLimit);
-                } else {
-                    self.arm_time_limit(now, job);
-                }
-            }
+            TimerKind::TimeLimit => self.time_limit_timer(now, job),
         }
     }
 }

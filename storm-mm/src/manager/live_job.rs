@@ -38,6 +38,8 @@ pub(super) struct LiveJob {
     pub(super) launch: Launch,
     /// Nodes whose part is over: they reported its end, or died.
     pub(super) over: NodeSet,
+    /// Those of them that were lost and may still run ranks of it.
+    pub(super) lost: NodeSet,
     /// Nodes that a former manager placed it on and that have not come back.
     pub(super) unheard: NodeSet,
     /// Nodes that came back and never heard of its launch.

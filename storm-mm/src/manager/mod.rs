@@ -20,6 +20,7 @@ mod partition;
 mod recovery;
 mod reports;
 mod scheduling;
+mod vacating;
 mod views;
 
 pub use effect::{Effect, Notice, StageJob, StageOutcome, TimerKind, Watch};
@@ -35,6 +36,7 @@ use recovery::Memory;
 use std::collections::{BTreeMap, VecDeque};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::{JobId, PartitionId};
+use vacating::Vacating;
 
 /// The Machine Manager's state.
 pub struct Core {
@@ -51,6 +53,8 @@ pub struct Core {
     parked: VecDeque<Parked>,
     /// What nodes that come back say that they hold, until they have said all.
     held: BTreeMap<NodeId, Memory>,
+    /// Jobs that are to run again, while a node may still run them.
+    vacating: BTreeMap<JobId, Vacating>,
     next_job: u64,
     /// Numbers the runs of all jobs: what an earlier job left in a slot's flags
     /// must not be taken for this one's (`docs/decisions/0003-termination.md`).
@@ -91,6 +95,7 @@ impl Core {
             live: BTreeMap::new(),
             parked: VecDeque::new(),
             held: BTreeMap::new(),
+            vacating: BTreeMap::new(),
             next_job: 1,
             next_incarnation: 1,
             shutting_down: false,

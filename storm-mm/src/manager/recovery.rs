@@ -33,6 +33,12 @@ pub(super) struct Memory {
 }
 
 impl Memory {
+    /// Whether it holds any run of a job.
+    pub(super) fn holds(&self, job: JobId) -> bool {
+        let runs = (job, JobIncarnation(0))..=(job, JobIncarnation(u32::MAX));
+        self.jobs.range(runs).next().is_some()
+    }
+
     /// Whether it would hold this run if it had been told of it.
     fn covers(&self, run: JobIncarnation) -> bool {
         self.first_run.is_some_and(|first| first <= run)
@@ -78,7 +84,8 @@ impl Core {
             }
         }
         for job in waiting {
-            self.queue_again(now, job);
+            let former = self.jobs[&job].former_nodes.clone();
+            self.queue_when_vacated(now, job, former);
         }
         // No slice is under way yet that they would have to wait for.
         for id in (0..self.partition_count()).map(PartitionId) {
@@ -158,8 +165,7 @@ impl Core {
     ) -> LiveJob {
         let nodes: NodeSet = record.ranks.iter().map(|share| share.node).collect();
         let shares_space = self.partitions[usize::from(partition.0)].shares_space();
-        // How much of it a job in a row of several has run, nobody knows: its limit
-        // counts anew.
+        // In a row of several only the journal knows how much of it a job has run.
         let ran = record.started.filter(|_| shares_space).map(|started| {
             let since = self.wall(now).duration_since(started);
             Duration::try_from(since).unwrap_or_default()
@@ -171,6 +177,7 @@ impl Core {
             row,
             launch: Launch::Recovering,
             over: NodeSet::new(),
+            lost: NodeSet::new(),
             unheard: nodes.clone(),
             nodes,
             lacking: NodeSet::new(),
@@ -182,7 +189,7 @@ impl Core {
             staged_at: now,
             launched_at: now,
             stage: StageOutcome::default(),
-            ran: ran.unwrap_or_default(),
+            ran: ran.unwrap_or(record.ran),
             active_since: None,
         };
         live.set_active(now, self.partitions[usize::from(partition.0)].is_active(row));
@@ -313,6 +320,7 @@ impl Core {
         }
         let missing = std::mem::take(&mut live.unheard);
         live.over = live.over.union(&missing);
+        live.lost = live.lost.union(&missing);
         let node = self.nodes.fold(&missing);
         self.end_job(now, job, EndCause::NodeLost { node });
         self.go_on_if_all_heard(now, job);

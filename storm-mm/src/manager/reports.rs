@@ -18,6 +18,11 @@ impl Core {
     /// A node was cut off, a new life of it has replaced the old one, or it lost all
     /// its processes and leaves.
     pub fn node_lost(&mut self, now: Instant, node: NodeId) {
+        self.node_gone(now, node, true);
+    }
+
+    /// The node is of no more use; whether its processes may go on.
+    fn node_gone(&mut self, now: Instant, node: NodeId, runs_on: bool) {
         self.held.remove(&node);
         if !self.nodes.set_up(node, false) {
             return;
@@ -43,6 +48,9 @@ impl Core {
         for job in hit {
             if let Some(live) = self.live.get_mut(&job) {
                 live.over.insert(node);
+                if runs_on {
+                    live.lost.insert(node);
+                }
             }
             self.end_job(now, job, EndCause::NodeLost { node: name.clone() });
             self.finish_if_over(now, job);
@@ -88,6 +96,7 @@ impl Core {
             return;
         }
         // Before anything new is launched there.
+        self.vacated_by(now, node, held.as_ref());
         self.node_back(now, node, held);
         for id in 0..self.partition_count() {
             let id = storm_rm::PartitionId(id);
@@ -133,7 +142,7 @@ impl Core {
             Report::JobFailed { job, incarnation, reason } => {
                 self.fail(now, job, incarnation, EndCause::Unserviceable { reason });
             }
-            Report::ProcessesLost => self.node_lost(now, node),
+            Report::ProcessesLost => self.node_gone(now, node, false),
             Report::RankLeft { job, incarnation, rank } => {
                 let live = self.live.get_mut(&job).filter(|live| live.incarnation == incarnation);
                 if let Some(live) = live {

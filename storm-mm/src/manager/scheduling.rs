@@ -153,6 +153,7 @@ impl Core {
             nodes,
             launch: Launch::Staging,
             over: NodeSet::new(),
+            lost: NodeSet::new(),
             unheard: NodeSet::new(),
             lacking: NodeSet::new(),
             hold_output: false,

@@ -151,6 +151,9 @@ impl Core {
     }
 
     fn pending_reason(&self, now: Instant, record: &JobRecord) -> String {
+        if let Some(reason) = self.vacating_reason(now, record.id) {
+            return reason;
+        }
         if let Some(parked) = self.parked.iter().find(|placed| placed.job == record.id) {
             let (slot, limit) = (parked.slot, self.config.job_slots);
             return format!(

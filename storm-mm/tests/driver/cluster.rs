@@ -16,7 +16,7 @@ use storm_mm::{Core, CoreConfig, NodeConfig, PartitionConfig};
 use storm_nm::modelled::{HostAct, Model, ModelledHost, RankContext, Script, Step};
 use storm_nm::{JobKey, NmConfig, NmExit};
 use storm_primitives::sim::{NetworkConfig, SimNetwork, SimPrimitives, SimRuntime, Simulation};
-use storm_primitives::{NodeId, Primitives, Runtime};
+use storm_primitives::{NodeId, NodeSet, Primitives, Runtime};
 use storm_rm::message::{ExitStatus, Stream};
 use storm_rm::{GlobalPlan, PlanConfig};
 use storm_sched::{MplLimit, PolicyParams, Quantum};
@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How long a node keeps its jobs without a manager.
 const MANAGER_LOST: Duration = Duration::from_secs(60);
+/// How long it keeps those that asked to be queued again.
+pub(crate) const NODE_FENCE: Duration = Duration::from_secs(10);
 /// Between two tries to join.
 const JOIN_PAUSE: Duration = Duration::from_millis(20);
 /// Calls that may wait for the manager.
@@ -43,6 +45,8 @@ pub(crate) struct Shape {
     pub(crate) quantum: Duration,
     pub(crate) job_slots: u32,
     pub(crate) history_limit: usize,
+    /// How long the manager waits for a node that was lost before it runs a job again.
+    pub(crate) requeue_fence: Duration,
 }
 
 impl Shape {
@@ -54,6 +58,7 @@ impl Shape {
             quantum: Duration::from_millis(10),
             job_slots: 16,
             history_limit: 5_000,
+            requeue_fence: Duration::ZERO,
         }
     }
 
@@ -73,6 +78,8 @@ pub(crate) struct Cluster {
     pub(crate) hosts: Rc<RefCell<BTreeMap<NodeId, ModelledHost<SimRuntime>>>>,
     pub(crate) nm_exits: Rc<RefCell<BTreeMap<NodeId, NmExit>>>,
     pub(crate) mm_end: Rc<RefCell<Option<Result<(), DriverError>>>>,
+    /// Nodes that find no way back to a manager.
+    pub(crate) shut_out: Rc<RefCell<NodeSet>>,
     /// Every start of a part of a job on a node.
     pub(crate) launches: Rc<RefCell<Vec<(NodeId, JobKey)>>>,
     pub(crate) plan: GlobalPlan,
@@ -114,6 +121,7 @@ impl Cluster {
             hosts: Rc::default(),
             nm_exits: Rc::default(),
             mm_end: Rc::default(),
+            shut_out: Rc::default(),
             launches: Rc::default(),
             plan,
             shape,
@@ -194,11 +202,18 @@ impl Cluster {
         self.hosts.borrow_mut().insert(node, host.clone());
         let (plan, exits) = (self.plan.clone(), self.nm_exits.clone());
         let (network, waiting) = (self.network.clone(), runtime.clone());
+        let shut_out = self.shut_out.clone();
         let task = runtime.spawn(async move {
-            let config = NmConfig { manager_lost: MANAGER_LOST, ..NmConfig::default() };
+            let config = NmConfig {
+                manager_lost: MANAGER_LOST,
+                requeue_fence: NODE_FENCE,
+                ..NmConfig::default()
+            };
             let way_back = async || loop {
                 waiting.sleep(JOIN_PAUSE).await;
-                if let Some(primitives) = network.join_again(node) {
+                if !shut_out.borrow().contains(node)
+                    && let Some(primitives) = network.join_again(node)
+                {
                     return Some(primitives);
                 }
             };
@@ -231,6 +246,13 @@ impl Cluster {
     /// Waits until the manager knows a node to be in a state.
     pub(crate) async fn until_node(&self, node: NodeId, state: NodeState) {
         while self.client.nodes().await[node.index() - 1].state != state {
+            self.pause(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Waits until parts of jobs have been started so often.
+    pub(crate) async fn until_launches(&self, parts: usize) {
+        while self.launches.borrow().len() < parts {
             self.pause(Duration::from_millis(1)).await;
         }
     }
@@ -283,6 +305,7 @@ fn core_config(shape: &Shape) -> CoreConfig {
         kill_grace: Duration::from_millis(100),
         launch_timeout: Duration::from_secs(1),
         recovery_timeout: Duration::from_secs(1),
+        requeue_fence: shape.requeue_fence,
         history_limit: shape.history_limit,
         admin_uids: Vec::new(),
         origin: Timestamp::UNIX_EPOCH,

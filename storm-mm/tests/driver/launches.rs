@@ -200,3 +200,25 @@ fn a_job_that_waits_for_its_turn_is_not_taken_for_a_launch_that_hangs() {
         assert_eq!(end.state, JobState::Completed, "{end:?}");
     });
 }
+
+#[test]
+fn a_disk_that_hangs_fails_the_job_and_one_that_is_slow_does_not() {
+    for (per_byte, ends) in [
+        (Duration::from_millis(1), JobState::Completed),
+        (Duration::from_millis(100), JobState::Failed),
+    ] {
+        let cluster = Cluster::start(1, Shape::fcfs(2, 1));
+        let program = cluster.contents.add("program", 40_000, 1);
+        cluster.clone().run(async move {
+            cluster.joined().await;
+            cluster.host(NodeId(2)).slow_disk(per_byte);
+            let spec = shipped(job(2, &["p", "compute-ms", "1"]), program);
+            let end = cluster.client.run(spec).await.end().await;
+            assert_eq!(end.state, ends, "{end:?}");
+            let reason = end.reason.unwrap_or_default();
+            assert_eq!(reason.contains("has moved for 60 s"), ends == JobState::Failed, "{reason}");
+            let next = cluster.client.run(job(2, &["p"])).await.end().await;
+            assert_eq!(next.state, JobState::Completed, "{next:?}");
+        });
+    }
+}

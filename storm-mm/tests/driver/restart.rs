@@ -2,13 +2,13 @@
 //! that was acknowledged, and finds those again that run.
 
 use crate::client::{End, input, job};
-use crate::cluster::{Cluster, Shape};
+use crate::cluster::{Cluster, NODE_FENCE, Shape};
 use crate::seeds::for_seeds;
 use crate::workload::SlowJournal;
 use std::time::Duration;
 use storm_mm::api::{JobState, Reply};
 use storm_primitives::sim::Simulation;
-use storm_primitives::{NodeId, Runtime};
+use storm_primitives::{NodeId, NodeSet, Runtime};
 use storm_rm::{InputSpec, JobSpec};
 
 /// Longer than it takes the nodes to be back.
@@ -212,6 +212,120 @@ fn a_node_that_was_cut_off_is_told_to_end_what_is_lost() {
             assert_eq!(cluster.client.attach(next).await.end().await.state, JobState::Completed);
             cluster.pause(BACK).await;
             assert!(cluster.hosts_are_idle(), "the lost job is not left running");
+        });
+    });
+}
+
+/// By when a node that was lost knows it.
+const NOTICED: Duration = Duration::from_secs(5);
+
+#[test]
+fn a_job_runs_again_only_when_a_node_that_was_cut_off_runs_it_no_more() {
+    for_seeds(20, |seed| {
+        let shape = Shape { requeue_fence: NODE_FENCE + NOTICED, ..Shape::fcfs(2, 1) };
+        let (cluster, journal) = start(seed, shape);
+        cluster.clone().run(async move {
+            cluster.joined().await;
+            let spec = job(1, &["p", "compute-ms", "60000"]);
+            let mut following = cluster.client.run(JobSpec { requeue: true, ..spec }).await;
+            following.until(JobState::Running).await;
+            let job = following.job;
+            let (first, _) = cluster.launches.borrow()[0];
+            *cluster.shut_out.borrow_mut() = NodeSet::single(first);
+            cluster.network.freeze(first);
+            following.until(JobState::Pending).await;
+            cluster.network.thaw(first);
+            assert_eq!(cluster.host(first).live_processes(), 1, "it runs on");
+            let restarts = seed % 2 == 0;
+            let cluster =
+                if restarts { restart(&cluster, &journal).await } else { cluster.clone() };
+            cluster.until_launches(2).await;
+            assert_eq!(cluster.host(first).live_processes(), 0, "it would run twice");
+            assert_ne!(cluster.launches.borrow()[1].0, first);
+            let end = cluster.client.attach(job).await.end().await;
+            assert_eq!(end.state, JobState::Completed, "{end:?}");
+        });
+    });
+}
+
+#[test]
+fn a_job_runs_again_at_once_when_its_node_is_back() {
+    for_seeds(10, |seed| {
+        let shape = Shape { requeue_fence: Duration::from_secs(200), ..Shape::fcfs(2, 1) };
+        let (cluster, journal) = start(seed, shape);
+        cluster.clone().run(async move {
+            cluster.joined().await;
+            let spec = job(1, &["p", "compute-ms", "1000"]);
+            let mut following = cluster.client.run(JobSpec { requeue: true, ..spec }).await;
+            following.until(JobState::Running).await;
+            let (first, _) = cluster.launches.borrow()[0];
+            cluster.network.kill(first);
+            following.until(JobState::Pending).await;
+            let waits = cluster.client.show(following.job).await.view.reason;
+            assert!(
+                waits.as_ref().is_some_and(|why| why.contains("may still run it")),
+                "{waits:?}"
+            );
+            let cluster = if seed % 2 == 0 { restart(&cluster, &journal).await } else { cluster };
+            cluster.pause(BACK).await;
+            assert_eq!(cluster.launches.borrow().len(), 1, "another node is free, and waits");
+            let began = cluster.simulation.now();
+            cluster.rejoin(first);
+            cluster.until_launches(2).await;
+            assert!(cluster.simulation.now() - began < Duration::from_secs(1));
+            let end = cluster.client.attach(following.job).await.end().await;
+            assert_eq!(end.state, JobState::Completed, "{end:?}");
+        });
+    });
+}
+
+#[test]
+fn a_job_that_waits_to_run_again_can_be_cancelled() {
+    let shape = Shape { requeue_fence: Duration::from_secs(200), ..Shape::fcfs(2, 1) };
+    let (cluster, _) = start(1, shape);
+    cluster.clone().run(async move {
+        cluster.joined().await;
+        let spec = JobSpec { requeue: true, ..job(1, &["p", "compute-ms", "1000"]) };
+        let mut following = cluster.client.run(spec).await;
+        following.until(JobState::Running).await;
+        let (first, _) = cluster.launches.borrow()[0];
+        cluster.network.kill(first);
+        following.until(JobState::Pending).await;
+        cluster.client.cancel(following.job).await;
+        assert_eq!(following.end().await.state, JobState::Cancelled);
+        cluster.rejoin(first);
+        cluster.joined().await;
+        assert_eq!(cluster.launches.borrow().len(), 1);
+    });
+}
+
+#[test]
+fn a_time_limit_goes_on_over_a_restart_whatever_the_policy() {
+    const LIMIT: Duration = Duration::from_millis(1600);
+    /// Before the restarts, each at most 50 ms without a manager.
+    const RESTARTS: u32 = 3;
+    for_seeds(10, |seed| {
+        let shape = if seed % 2 == 0 { Shape::gang(2, 1) } else { Shape::fcfs(2, 1) };
+        let (cluster, journal) = start(seed, shape);
+        cluster.clone().run(async move {
+            cluster.joined().await;
+            let spec = job(2, &["p", "compute-ms", "100000"]);
+            let spec = JobSpec { time_limit: Some(LIMIT), ..spec };
+            let mut following = cluster.client.run(spec).await;
+            following.until(JobState::Running).await;
+            let (job, began) = (following.job, cluster.simulation.now());
+            let mut cluster = cluster.clone();
+            for _ in 0..RESTARTS {
+                cluster.pause(LIMIT / 4).await;
+                cluster = restart(&cluster, &journal).await;
+            }
+            let end = cluster.client.attach(job).await.end().await;
+            let took = cluster.simulation.now() - began;
+            assert_eq!(end.state, JobState::Timeout, "{end:?}");
+            assert!(took >= LIMIT, "{took:?}");
+            // Of each restart: what the journal had not heard, and the time without.
+            let lost = (LIMIT / 16 + Duration::from_millis(300)) * RESTARTS;
+            assert!(took < LIMIT + lost, "{took:?}");
         });
     });
 }

@@ -42,6 +42,9 @@ pub enum Event {
     /// The Machine Manager is gone, or this node was cut off from it. What runs goes
     /// on; what waits for a strobe waits.
     ManagerLost,
+    /// There has been no Machine Manager for so long that the next one may have given up
+    /// this node, and may run elsewhere what asked for it.
+    GivenUp,
     /// The cluster is lost, or this node is of no more use to it: all jobs end.
     Leave,
 }

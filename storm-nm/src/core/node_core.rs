@@ -80,6 +80,7 @@ impl NodeCore {
                 self.unserviceable(job, reason, &mut actions);
             }
             Event::ManagerLost => self.orphan(),
+            Event::GivenUp => self.end_requeued(&mut actions),
             Event::Leave => self.leave_unasked(&mut actions),
         }
         actions

@@ -31,6 +31,21 @@ impl NodeCore {
         self.partitions.values_mut().for_each(|active| active.strobe = 0);
     }
 
+    /// Ends the orphans that the next Machine Manager may have queued again: they must
+    /// not run twice. They are not held any more.
+    pub(super) fn end_requeued(&mut self, actions: &mut Vec<Action>) {
+        let requeued = |job: &LocalJob| job.orphaned && job.task.launch.spec.requeue;
+        let given_up = self.jobs.iter().filter(|(_, job)| requeued(job));
+        let given_up: Vec<JobKey> = given_up.map(|(key, _)| *key).collect();
+        for key in given_up {
+            tracing::warn!(job = %key, "no manager came for this job, which may run elsewhere");
+            if let Some(job) = self.jobs.get_mut(&key) {
+                job.orphaned = false;
+            }
+            self.supersede(key, actions);
+        }
+    }
+
     /// A Machine Manager says which of the orphans go on; the others die unheard.
     pub(super) fn resume(&mut self, jobs: Vec<ResumedJob>, actions: &mut Vec<Action>) {
         for resumed in jobs {

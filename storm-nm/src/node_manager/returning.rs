@@ -5,6 +5,7 @@ use super::{ExitReason, Node};
 use crate::Host;
 use crate::core::Event;
 use futures_util::future::{Either, select};
+use std::convert::Infallible;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -37,12 +38,21 @@ impl<P: Primitives, H: Host> Node<P, H> {
         tracing::warn!(node = %self.id, %reason, ?limit, "keeping the jobs; joining again");
         // What else ends it is said from now on.
         self.exit.take();
-        let returning = pin!(self.runtime.timeout(limit, way_back()));
+        let (fence, way_back) = (pin!(self.keep_fence()), pin!(way_back()));
+        let returning = pin!(self.runtime.timeout(limit, select(fence, way_back)));
         let leave = pin!(self.changed.until(|| self.exit.borrow().clone()));
         match select(returning, leave).await {
-            Either::Left((primitives, _)) => primitives.flatten(),
-            Either::Right(_) => None,
+            Either::Left((Some(Either::Right((primitives, _))), _)) => primitives,
+            Either::Left((Some(Either::Left((never, _))), _)) => match never {},
+            Either::Left((None, _)) | Either::Right(_) => None,
         }
+    }
+
+    /// Ends in time what may be run elsewhere.
+    async fn keep_fence(self: &Rc<Self>) -> Infallible {
+        self.runtime.sleep(self.config.requeue_fence).await;
+        self.handle(Event::GivenUp);
+        std::future::pending().await
     }
 
     /// Ends what belongs to a life in the cluster.

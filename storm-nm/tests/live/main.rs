@@ -4,6 +4,7 @@
 //!
 //! The program is its own keeper: with the argument `keeper` it is nothing else.
 
+mod cgroups;
 mod loopback;
 mod manager;
 
@@ -82,6 +83,10 @@ fn main() -> ExitCode {
             println!("test a_keeper_that_hangs_is_killed_and_its_node_is_lost ... ok");
         }
     }
+    if wanted("a_node_whose_places_cannot_be_made_is_lost") {
+        on_a_runtime(a_node_whose_places_cannot_be_made_is_lost());
+        println!("test a_node_whose_places_cannot_be_made_is_lost ... ok");
+    }
     if wanted("the_daemon_serves_and_leaves_its_record") {
         // On a thread of its own, which becomes a real-time thread where it may.
         let daemon = std::thread::spawn(the_daemon_serves_and_leaves_its_record);
@@ -113,6 +118,24 @@ async fn a_keeper_that_hangs_is_killed_and_its_node_is_lost(signals_only: bool) 
     cluster.until(lost).await;
     assert_eq!(processes_with(&format!("sleep\0{mark}")), 0);
     assert_eq!(cluster.exits().await, [ExitReason::HostLost]);
+}
+
+/// The kernel allows no control groups for its places.
+async fn a_node_whose_places_cannot_be_made_is_lost() {
+    let cluster = Cluster::without_managers(1);
+    cluster.manage(cluster.nodes[0].clone(), |config| config.pads = 0);
+    let Some(groups) = cgroups::of_node(NodeId(1)) else {
+        println!("SKIPPED: places that cannot be made: this node has no cgroup v2 of its own");
+        return cluster.shut_down().await;
+    };
+    cgroups::forbid_more(&groups);
+    cluster.launch(1, 1, RowSet::ALL, shell("exit 0")).await;
+    let lost = |reports: &[(NodeId, Report)]| {
+        reports.iter().any(|(_, report)| *report == Report::ProcessesLost).then_some(())
+    };
+    cluster.until(lost).await;
+    assert_eq!(cluster.exits().await, [ExitReason::HostLost]);
+    assert!(!groups.exists(), "{} is left", groups.display());
 }
 
 fn the_daemon_serves_and_leaves_its_record() {

@@ -86,17 +86,15 @@ impl Invariant for ColumnsDisjoint {
                 self.free_job(*job);
             }
             Fact::Terminated(incarnation) => self.free(*incarnation),
-            Fact::ManagerDown => {
-                self.held.clear();
-                self.used.clear();
-            }
             Fact::Journal(..)
             | Fact::Acknowledged(_)
+            | Fact::NodeBack(_)
             | Fact::Host(..)
             | Fact::Compared(_)
             | Fact::NodeDown(_)
             | Fact::NodeUp(_)
             | Fact::Inflicted(..)
+            | Fact::ManagerDown
             | Fact::ManagerUp
             | Fact::Over => {}
         }

@@ -76,12 +76,14 @@ impl Invariant for ColumnsFreed {
             }
             Fact::Host(node, act) => self.act(*node, act),
             Fact::NodeDown(node) | Fact::NodeUp(node) => self.clear(*node),
-            Fact::ManagerDown | Fact::ManagerUp => self.on_nodes.clear(),
             Fact::Over => return self.nothing_left(),
             Fact::Journal(..)
             | Fact::Acknowledged(_)
+            | Fact::NodeBack(_)
             | Fact::Terminated(_)
             | Fact::Compared(_)
+            | Fact::ManagerDown
+            | Fact::ManagerUp
             | Fact::Inflicted(..) => {}
         }
         Ok(())

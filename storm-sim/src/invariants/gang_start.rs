@@ -104,6 +104,7 @@ impl GangStart {
                 Some(run) => run.whole_or_none(job, "waits again"),
                 None => Ok(()),
             },
+            JobEventKind::Ran { .. } => Ok(()),
         }
     }
 
@@ -168,7 +169,7 @@ impl Invariant for GangStart {
                     }
                 }
             }
-            Fact::Acknowledged(_) | Fact::Host(..) | Fact::Compared(_) => {}
+            Fact::Acknowledged(_) | Fact::NodeBack(_) | Fact::Host(..) | Fact::Compared(_) => {}
         }
         Ok(())
     }

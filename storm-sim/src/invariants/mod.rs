@@ -6,6 +6,7 @@ mod columns_disjoint;
 mod columns_freed;
 mod gang_start;
 mod no_lost_job;
+mod one_run;
 mod own_row;
 mod strobe_order;
 #[cfg(test)]
@@ -16,6 +17,7 @@ pub use columns_disjoint::ColumnsDisjoint;
 pub use columns_freed::ColumnsFreed;
 pub use gang_start::GangStart;
 pub use no_lost_job::NoLostJob;
+pub use one_run::OneRun;
 pub use own_row::OwnRow;
 pub use strobe_order::StrobeOrder;
 
@@ -59,6 +61,7 @@ pub fn all(pes: u32) -> Vec<Box<dyn Invariant>> {
         Box::new(ColumnsDisjoint::new(pes)),
         Box::new(GangStart::default()),
         Box::new(NoLostJob::default()),
+        Box::new(OneRun::default()),
         Box::new(CawWhole),
         Box::new(StrobeOrder::default()),
         Box::new(OwnRow::default()),

@@ -29,7 +29,8 @@ impl NoLostJob {
         let after = match (before, kind) {
             (None, JobEventKind::Submitted { .. }) => Stage::Waits,
             (Some(Stage::Waits), JobEventKind::Placed { .. }) => Stage::Holds,
-            (Some(Stage::Holds), JobEventKind::Started { .. }) => Stage::Runs,
+            (Some(Stage::Holds), JobEventKind::Started { .. })
+            | (Some(Stage::Runs), JobEventKind::Ran { .. }) => Stage::Runs,
             (Some(Stage::Holds | Stage::Runs | Stage::Ends), JobEventKind::Ending { .. }) => {
                 Stage::Ends
             }
@@ -68,6 +69,7 @@ impl Invariant for NoLostJob {
                 }
             }
             Fact::Acknowledged(_)
+            | Fact::NodeBack(_)
             | Fact::Host(..)
             | Fact::Terminated(_)
             | Fact::Compared(_)

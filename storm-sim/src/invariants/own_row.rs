@@ -140,12 +140,19 @@ impl Invariant for OwnRow {
             Fact::NodeDown(node) | Fact::NodeUp(node) => {
                 self.nodes.remove(node);
             }
+            // It missed strobes, and is told the row with the next or with a job.
+            Fact::NodeBack(node) => {
+                if let Some(node) = self.nodes.get_mut(node) {
+                    node.row = None;
+                }
+            }
+            // The next one says which row is active before it sends a strobe.
+            Fact::ManagerDown => self.nodes.values_mut().for_each(|node| node.row = None),
             Fact::Journal(..)
             | Fact::Acknowledged(_)
             | Fact::Terminated(_)
             | Fact::Compared(_)
             | Fact::Inflicted(..)
-            | Fact::ManagerDown
             | Fact::ManagerUp
             | Fact::Over => {}
         }

@@ -61,6 +61,7 @@ impl Invariant for StrobeOrder {
                 Ok(())
             }
             Fact::Acknowledged(_)
+            | Fact::NodeBack(_)
             | Fact::Journal(..)
             | Fact::Terminated(_)
             | Fact::Compared(_)

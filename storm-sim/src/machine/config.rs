@@ -1,5 +1,6 @@
 //! What a simulated machine is made of, and what it is asked to run.
 
+use super::daemons::REQUEUE_FENCE;
 use crate::content;
 use crate::hosts::Hosts;
 use crate::interconnect::MessageCosts;
@@ -168,6 +169,7 @@ impl MachineConfig {
             chunk_bytes: self.chunk_bytes,
             launch_timeout: storm_mm::DEFAULT_LAUNCH_TIMEOUT,
             recovery_timeout: storm_mm::DEFAULT_RECOVERY_TIMEOUT,
+            requeue_fence: REQUEUE_FENCE,
             kill_grace: Duration::from_millis(100),
             history_limit: HISTORY,
             admin_uids: Vec::new(),

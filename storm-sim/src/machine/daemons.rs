@@ -1,4 +1,4 @@
-//! The daemons of a machine between two starts of its manager.
+//! The daemons of a machine: nodes that outlive their manager, and the next manager.
 
 use super::{Machine, MachineError};
 use crate::client::CALLS;
@@ -11,17 +11,25 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_mm::Core;
+use storm_mm::api::Call;
 use storm_mm::driver::{self, DriverConfig};
 use storm_nm::modelled::{Activity, Model, ModelledHost, RankContext, Script};
 use storm_nm::{ExitReason, NmConfig};
-use storm_primitives::sim::{SimNetwork, SimRuntime};
+use storm_primitives::sim::{SimNetwork, SimPrimitives, SimRuntime};
 use storm_primitives::{NodeId, PrimitiveError, Primitives, Runtime};
 use storm_rm::remote_queue::EnqueueError;
 
 /// Hundredths of a whole.
 const WHOLE_PERCENT: u32 = 100;
 
-/// The network, the nodes and the client of one life of the manager.
+/// Between two tries of a node to find a manager.
+const JOIN_PAUSE: Duration = Duration::from_millis(5);
+/// How long a node without a manager keeps the jobs that asked to be queued again.
+const NODE_FENCE: Duration = Duration::from_millis(50);
+/// How long the manager waits for it: longer than the node takes to notice and to kill.
+pub(super) const REQUEUE_FENCE: Duration = Duration::from_millis(200);
+
+/// The network, the nodes, and the client of the present manager.
 pub(super) struct Life {
     pub(super) network: SimNetwork,
     pub(super) client: Client,
@@ -30,12 +38,10 @@ pub(super) struct Life {
 }
 
 impl Machine {
-    /// Starts a manager on the journal, and all nodes.
+    /// Starts a manager and all nodes.
     pub(super) fn start_daemons(&self) -> Result<(), MachineError> {
         let inner = &self.inner;
         let (config, plan) = (&inner.config, &inner.plan);
-        self.end_nodes();
-        inner.killed.borrow_mut().clear();
         inner.record.note(Fact::ManagerUp);
         let network = SimNetwork::with_fabric(
             &inner.simulation,
@@ -44,16 +50,46 @@ impl Machine {
             config.fabric.clone(),
         );
         let (calls, requests) = async_channel::bounded(CALLS);
-        let client = Client { calls };
-        let life = Life { network, client, hosts: RefCell::default() };
+        let life = Life { network, client: Client { calls }, hosts: RefCell::default() };
         for node in (1..=config.nodes).map(NodeId) {
             self.start_node(&life, node);
         }
         let own = life.network.node(NodeId::MM);
+        self.run_manager(own, &life.network, requests)?;
+        *inner.life.borrow_mut() = Some(life);
+        Ok(())
+    }
+
+    /// Starts the next manager on the journal of a dead one. The nodes that live find it,
+    /// with their jobs; those that were to come back meanwhile do so now.
+    pub(super) fn start_next_manager(&self) -> Result<(), MachineError> {
+        let inner = &self.inner;
+        inner.record.note(Fact::ManagerUp);
+        let (calls, requests) = async_channel::bounded(CALLS);
+        {
+            let mut life = inner.life.borrow_mut();
+            let Some(life) = &mut *life else { return Ok(()) };
+            life.client = Client { calls };
+            let own = life.network.restart_manager();
+            self.run_manager(own, &life.network, requests)?;
+        }
+        let waiting = inner.rejoining.take();
+        waiting.into_iter().for_each(|node| self.rejoin(node));
+        Ok(())
+    }
+
+    fn run_manager(
+        &self,
+        own: SimPrimitives,
+        network: &SimNetwork,
+        requests: async_channel::Receiver<Call>,
+    ) -> Result<(), MachineError> {
+        let inner = &self.inner;
+        let (config, plan) = (&inner.config, &inner.plan);
         let runtime = own.runtime().clone();
         let core = Core::new(config.core(), inner.journal.entries(), runtime.now())?;
         let (record, defect) = (inner.record.clone(), config.defect.clone());
-        let mm = Watched::new(own, life.network.clone(), plan, record, defect);
+        let mm = Watched::new(own, network.clone(), plan, record, defect);
         let contents =
             EmptyContents::new(runtime.clone(), config.chunk_bytes, config.hosts.clone());
         let (plan, journal, record) = (plan.clone(), inner.journal.clone(), inner.record.clone());
@@ -68,18 +104,8 @@ impl Machine {
             record.fail("the manager runs", format!("it stopped: {ended:?}"));
         });
         task.detach();
-        *inner.life.borrow_mut() = Some(life);
         inner.manager_up.set(true);
         Ok(())
-    }
-
-    /// Ends the nodes of the former manager, if there was one: new ones come.
-    fn end_nodes(&self) {
-        let Some(life) = self.inner.life.borrow_mut().take() else { return };
-        for node in (1..=self.inner.config.nodes).map(NodeId) {
-            life.network.kill(node);
-            self.inner.record.note(Fact::NodeUp(node));
-        }
     }
 
     /// Starts the node manager of the present life of a node.
@@ -92,9 +118,19 @@ impl Machine {
         life.hosts.borrow_mut().insert(node, inner.clone());
         let host = FlawedHost { node, inner, defect: self.inner.config.defect.clone() };
         let (plan, record) = (self.inner.plan.clone(), self.inner.record.clone());
+        let (network, waiting) = (life.network.clone(), runtime.clone());
+        let returns = record.clone();
         let task = runtime.spawn(async move {
-            let config = NmConfig { switch_records: 0, ..NmConfig::default() };
-            let exit = storm_nm::run(primitives, plan, host, config).await;
+            let config =
+                NmConfig { switch_records: 0, requeue_fence: NODE_FENCE, ..NmConfig::default() };
+            let way_back = async || loop {
+                waiting.sleep(JOIN_PAUSE).await;
+                if let Some(primitives) = network.join_again(node) {
+                    returns.note(Fact::NodeBack(node));
+                    return Some(primitives);
+                }
+            };
+            let exit = storm_nm::run_and_return(primitives, plan, host, config, way_back).await;
             match exit.reason {
                 // It was cut off; what comes next is up to the faults.
                 ExitReason::Disconnected

@@ -84,10 +84,12 @@ struct Inner {
     journal: RecordedJournal,
     applications: Rc<RefCell<Vec<Application>>>,
     interconnect: Interconnect,
-    /// The daemons and the network since the last start of the manager.
+    /// The daemons and the network.
     life: RefCell<Option<Life>>,
     manager_up: Cell<bool>,
     killed: RefCell<BTreeSet<NodeId>>,
+    /// Nodes that come back with the next manager.
+    rejoining: RefCell<BTreeSet<NodeId>>,
 }
 
 impl Machine {
@@ -122,6 +124,7 @@ impl Machine {
             life: RefCell::new(None),
             manager_up: Cell::new(false),
             killed: RefCell::default(),
+            rejoining: RefCell::default(),
             simulation,
             config,
         };
@@ -333,8 +336,17 @@ impl Machine {
         self.alter(node, fault);
     }
 
-    /// Ends whatever slows, stops or cuts off a node that lives.
+    /// From now on the disk of a node takes nothing more, or has room again.
+    pub fn fill_disk(&self, node: NodeId, full: bool) {
+        let life = self.inner.life.borrow();
+        if let Some(host) = life.as_ref().and_then(|life| life.hosts.borrow().get(&node).cloned()) {
+            host.fill_disk(full);
+        }
+    }
+
+    /// Ends whatever slows, stops or cuts off a node that lives, or fills its disk.
     pub fn heal(&self, node: NodeId) {
+        self.fill_disk(node, false);
         for fault in [NodeFault::Thaw, NodeFault::Mend, NodeFault::Slow { percent: 100 }] {
             self.alter(node, fault);
         }
@@ -349,8 +361,13 @@ impl Machine {
         }
     }
 
-    /// Brings a node back with a fresh memory, whatever became of its last life.
+    /// Brings a node back with a fresh memory, whatever became of its last life; while
+    /// there is no manager, as soon as there is one.
     pub fn rejoin(&self, node: NodeId) {
+        if !self.inner.manager_up.get() {
+            self.inner.rejoining.borrow_mut().insert(node);
+            return;
+        }
         if let Some(life) = &*self.inner.life.borrow() {
             life.network.rejoin(node);
             self.inner.killed.borrow_mut().remove(&node);
@@ -359,7 +376,7 @@ impl Machine {
         }
     }
 
-    /// Kills the Machine Manager; the cluster is gone with it.
+    /// Kills the Machine Manager. The nodes keep their jobs and look for the next one.
     pub fn kill_manager(&self) {
         self.inner.manager_up.set(false);
         if let Some(life) = &*self.inner.life.borrow() {
@@ -368,13 +385,13 @@ impl Machine {
         self.inner.record.note(Fact::ManagerDown);
     }
 
-    /// Starts a manager on the journal of the former one, and all nodes anew.
+    /// Starts a manager on the journal of the former one.
     ///
     /// # Errors
     /// None for a configuration that the machine was started with.
     pub fn restart_manager(&self) -> Result<(), MachineError> {
         if !self.inner.manager_up.get() {
-            self.start_daemons()?;
+            self.start_next_manager()?;
         }
         Ok(())
     }

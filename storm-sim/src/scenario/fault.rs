@@ -59,9 +59,13 @@ pub enum FaultKind {
         /// Hundredths: 300 is three times slower, 100 heals.
         percent: u32,
     },
-    /// The Machine Manager is killed, and the cluster with it.
+    /// The node's disk takes nothing more.
+    FillDisk,
+    /// It has room again.
+    FreeDisk,
+    /// The Machine Manager is killed. The nodes keep their jobs.
     KillManager,
-    /// A manager starts on the journal, and all nodes anew.
+    /// A manager starts on the journal; the nodes that live join it with their jobs.
     RestartManager,
 }
 
@@ -94,6 +98,8 @@ enum KindName {
     Delay,
     Lossy,
     Slow,
+    FillDisk,
+    FreeDisk,
     KillManager,
     RestartManager,
 }
@@ -115,6 +121,8 @@ impl TryFrom<WrittenFault> for Fault {
                 resend: needed(&mut written.resend, "resend")?,
             },
             KindName::Slow => FaultKind::Slow { percent: needed(&mut written.percent, "percent")? },
+            KindName::FillDisk => FaultKind::FillDisk,
+            KindName::FreeDisk => FaultKind::FreeDisk,
             KindName::KillManager => FaultKind::KillManager,
             KindName::RestartManager => FaultKind::RestartManager,
         };
@@ -172,6 +180,8 @@ impl Fault {
             }
             FaultKind::Rejoin => machine.rejoin(node),
             FaultKind::Slow { percent } => machine.inflict(node, NodeFault::Slow { percent }),
+            FaultKind::FillDisk => machine.fill_disk(node, true),
+            FaultKind::FreeDisk => machine.fill_disk(node, false),
             FaultKind::KillManager => machine.kill_manager(),
             FaultKind::RestartManager => machine.restart_manager()?,
         }

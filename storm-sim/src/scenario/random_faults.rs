@@ -34,6 +34,8 @@ pub struct RandomFaults {
     pub cuts_per_s: f64,
     /// Links that delay everything.
     pub delays_per_s: f64,
+    /// Disks that become full.
+    pub full_disks_per_s: f64,
     /// Kills of the Machine Manager.
     pub manager_kills_per_s: f64,
     /// A dead node or manager is back after at most so long.
@@ -53,6 +55,7 @@ impl Default for RandomFaults {
             slow_per_s: 0.0,
             cuts_per_s: 0.0,
             delays_per_s: 0.0,
+            full_disks_per_s: 0.0,
             manager_kills_per_s: 0.0,
             repair: Duration::from_millis(50),
             freeze: Duration::from_millis(10),
@@ -70,13 +73,14 @@ impl RandomFaults {
         Ok(())
     }
 
-    fn rates(&self) -> [(&'static str, f64); 6] {
+    fn rates(&self) -> [(&'static str, f64); 7] {
         [
             ("kills-per-s", self.kills_per_s),
             ("freezes-per-s", self.freezes_per_s),
             ("slow-per-s", self.slow_per_s),
             ("cuts-per-s", self.cuts_per_s),
             ("delays-per-s", self.delays_per_s),
+            ("full-disks-per-s", self.full_disks_per_s),
             ("manager-kills-per-s", self.manager_kills_per_s),
         ]
     }
@@ -106,7 +110,7 @@ impl RandomFaults {
         const STEPS: u64 = 1 << 32;
         let mut drawn = machine.random_below(STEPS) as f64 / STEPS as f64 * total;
         let node = NodeId(1 + machine.random_below(machine.config().nodes.into()) as u32);
-        let [kills, freezes, slow, cuts, delays, _] = self.rates().map(|(_, rate)| rate);
+        let [kills, freezes, slow, cuts, delays, full, _] = self.rates().map(|(_, rate)| rate);
         let mut falls_in = |rate: f64| {
             drawn -= rate;
             drawn < 0.0
@@ -127,6 +131,9 @@ impl RandomFaults {
         } else if falls_in(delays) {
             machine.inflict(node, NodeFault::Delay(random(machine, LONGEST_DELAY)));
             self.later(machine, self.repair, node, FaultKind::Mend);
+        } else if falls_in(full) {
+            machine.fill_disk(node, true);
+            self.later(machine, self.repair, node, FaultKind::FreeDisk);
         } else if machine.manager_is_up() {
             machine.kill_manager();
             self.later(machine, self.repair, node, FaultKind::RestartManager);
@@ -140,10 +147,8 @@ impl RandomFaults {
         let task = machine.runtime().spawn(async move {
             timer.await;
             let fault = Fault { at, node: Some(node.0), kind };
-            if this.manager_is_up() || kind == FaultKind::RestartManager {
-                // Fails for no configuration that the machine was started with.
-                let _ = fault.happen(&this);
-            }
+            // Fails for no configuration that the machine was started with.
+            let _ = fault.happen(&this);
         });
         task.detach();
     }

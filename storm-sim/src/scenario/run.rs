@@ -164,7 +164,8 @@ async fn nodes_down(machine: &Machine) -> Option<Vec<NodeId>> {
         return None;
     };
     let numbered = (1..).map(NodeId).zip(nodes);
-    let down = numbered.filter(|(_, view)| matches!(view.state, NodeState::Down));
+    let down =
+        numbered.filter(|(_, view)| matches!(view.state, NodeState::Down | NodeState::Unknown));
     Some(down.map(|(node, _)| node).collect())
 }
 

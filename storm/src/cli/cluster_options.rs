@@ -87,3 +87,18 @@ pub(crate) struct UpOptions {
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_time)]
     pub(crate) quantum: Duration,
 }
+
+/// Options of `down`.
+#[derive(Clone, Debug, Default, Args)]
+#[command(after_help = "\
+Ending a configured cluster is for its administrators. To stop or restart its Machine
+Manager alone, send it SIGTERM: the jobs go on.
+
+Examples:
+  storm down
+  storm down --socket /run/storm/mm.sock     all jobs and daemons of that cluster")]
+pub(crate) struct DownOptions {
+    /// End the cluster whose Machine Manager has this socket, not the one that `up` keeps
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+}

@@ -13,7 +13,7 @@ mod model_options;
 mod reproduce_options;
 mod sim_options;
 
-pub(crate) use cluster_options::{ClusterOptions, EmbeddedOptions, UpOptions};
+pub(crate) use cluster_options::{ClusterOptions, DownOptions, EmbeddedOptions, UpOptions};
 pub(crate) use daemon_options::{MmOptions, NmOptions, NodeAddress};
 pub(crate) use export_argument::ExportArgument;
 pub(crate) use job_options::{BcastArgument, BindArgument, InputArgument, JobOptions};
@@ -93,7 +93,7 @@ pub(crate) enum Command {
     /// Start a cluster on this machine and keep it
     Up(UpOptions),
     /// End the cluster that `up` keeps, and all of its jobs
-    Down,
+    Down(DownOptions),
     /// Make the key of a cluster or of a user, or tell which one a file holds
     Key(KeyOptions),
     /// Ask the analytic model: predict, size and compare machines

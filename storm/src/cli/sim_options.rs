@@ -13,7 +13,7 @@ A scenario, in TOML (docs/user-guide.md, Simulating a machine, has every field):
   [generated-jobs]               jobs drawn from the seed
   [[fault]]                      at, node, kind
     kind                         kill, freeze, thaw, rejoin, cut, mend, delay, lossy, slow,
-                                 kill-manager, restart-manager
+                                 fill-disk, free-disk, kill-manager, restart-manager
   [random-faults]                faults drawn from the seed
 
 Exit status: 0 all is well; 1 the scenario is refused, a job has not ended, or an

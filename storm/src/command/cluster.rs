@@ -2,13 +2,14 @@
 
 use super::print;
 use super::progress::waiting;
-use crate::cli::UpOptions;
+use crate::cli::{DownOptions, UpOptions};
 use crate::failure::Failure;
 use crate::local_cluster::{
     KeptCluster, LocalClusterError, LocalClusterShape, StateDir, start_kept,
 };
 use crate::output::Output;
 use nix::sys::signal::Signal;
+use std::path::Path;
 use std::time::Duration;
 use storm_mm::api::{Client, ManagerRequest};
 use tokio::time::{sleep, timeout};
@@ -50,7 +51,17 @@ pub(super) async fn up(
 }
 
 /// `down`.
-pub(super) async fn down(output: &dyn Output, silent: bool) -> Result<u8, Failure> {
+pub(super) async fn down(
+    options: DownOptions,
+    output: &dyn Output,
+    silent: bool,
+) -> Result<u8, Failure> {
+    if let Some(socket) = options.socket {
+        let _spinner = waiting(silent, "ending the cluster");
+        end_configured(&socket).await?;
+        print(&output.down(true))?;
+        return Ok(0);
+    }
     let state = StateDir::of_user();
     let _lock = state.lock()?;
     let Some(kept) = state.read() else {
@@ -65,6 +76,20 @@ pub(super) async fn down(output: &dyn Output, silent: bool) -> Result<u8, Failur
     clean(&kept, &state)?;
     print(&output.down(alive))?;
     Ok(0)
+}
+
+/// Ends a cluster that a configuration describes, and waits until its manager is gone.
+async fn end_configured(socket: &Path) -> Result<(), Failure> {
+    Client::connect(socket).await?.call(ManagerRequest::Shutdown).await?;
+    let gone = async {
+        while Client::connect(socket).await.is_ok() {
+            sleep(END_POLL).await;
+        }
+    };
+    timeout(END_TIMEOUT, gone).await.map_err(|_| {
+        Failure::new("cluster", "the cluster is ending and not yet down")
+            .hint("`storm queue` shows which jobs are left; they have until kill-grace to end")
+    })
 }
 
 /// Ends the cluster, the gentle way first.

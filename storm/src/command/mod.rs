@@ -71,7 +71,7 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             Command::Nodes(options) => listing::nodes(options, output).await,
             Command::Cancel(options) => listing::cancel(options, output).await,
             Command::Up(options) => cluster::up(options, output, silent).await,
-            Command::Down => cluster::down(output, silent).await,
+            Command::Down(options) => cluster::down(options, output, silent).await,
             Command::Model(options) => model::run(options.command, output, silent).await,
             Command::Reproduce(options) => reproduce::run(&options, output, silent).await,
             Command::Sim(options) => sim::run(&options, output, silent).await,

@@ -142,6 +142,8 @@ pub(crate) struct TimeoutConfig {
     pub(super) kill_grace: WrittenTime,
     /// How long a node keeps its jobs without a manager, and looks for one.
     pub(super) manager_lost: WrittenTime,
+    /// How long it keeps those of them that asked to be queued again.
+    pub(super) requeue_fence: WrittenTime,
     /// How long a restarted manager waits for the nodes of jobs that ran.
     pub(super) recovery: WrittenTime,
 }
@@ -154,6 +156,7 @@ impl Default for TimeoutConfig {
             node_hung: WrittenTime(Duration::from_secs(3)),
             kill_grace: WrittenTime(storm_mm::DEFAULT_KILL_GRACE),
             manager_lost: WrittenTime(storm_nm::NmConfig::default().manager_lost),
+            requeue_fence: WrittenTime(storm_nm::NmConfig::default().requeue_fence),
             recovery: WrittenTime(storm_mm::DEFAULT_RECOVERY_TIMEOUT),
         }
     }
@@ -183,6 +186,11 @@ impl TimeoutConfig {
     /// How long jobs outlive their manager.
     pub(crate) fn manager_lost(&self) -> Duration {
         self.manager_lost.0
+    }
+
+    /// How long jobs that asked to be queued again outlive their manager.
+    pub(crate) fn requeue_fence(&self) -> Duration {
+        self.requeue_fence.0
     }
 
     /// How long a restarted manager waits for nodes.

@@ -33,7 +33,8 @@ const WAITING_CALLS: usize = 1024;
 /// Bytes of replies to our own requests.
 const OWN_REPLY_BYTES: usize = 64 << 10;
 
-/// Runs a Machine Manager until it is told to end.
+/// Runs a Machine Manager until it is told to end. That of a configured cluster leaves the
+/// jobs running on SIGTERM and SIGINT; that of a local one ends its cluster.
 pub(crate) fn run_mm(options: MmOptions) -> Result<(), DaemonError> {
     start_log();
     let adopt = |number| {
@@ -110,20 +111,32 @@ async fn serve(
     let serving = spawn_local(server.serve(listener));
     let config = DriverConfig { heartbeat_interval: settings.heartbeat, ..DriverConfig::default() };
     let driver = driver::run(primitives.clone(), plan, core, journal, contents, waiting, config);
-    let ender = spawn_local(end_on_request(lifeline, calls.clone()));
-    let mut driver = std::pin::pin!(driver);
-    let nodes = match &settings.local {
-        None => {
-            announce(settings, &root, ready);
-            None
-        }
-        Some(local) => {
-            let start = start_local(settings, local, &root, &primitives, &calls, ready);
-            tokio::select! {
-                ended = &mut driver => return Ok(ended?),
-                started = start => Some(started?),
-            }
-        }
+    let mut driver = Box::pin(driver);
+    let Some(local) = &settings.local else {
+        announce(settings, &root, ready);
+        let ended = tokio::select! {
+            ended = &mut driver => Some(ended),
+            () = asked_to_end(lifeline) => None,
+        };
+        let Some(ended) = ended else {
+            tracing::info!("ending; the jobs go on, and the next manager finds them");
+            // Before the driver: no client is to hear that its job got no answer.
+            serving.abort();
+            let _ = serving.await;
+            let _ = fs::remove_file(&settings.socket);
+            return Ok(());
+        };
+        drop(calls);
+        // The last replies are on their way.
+        let _ = serving.await;
+        let _ = fs::remove_file(&settings.socket);
+        return Ok(ended?);
+    };
+    let ender = spawn_local(shut_down_when_asked(lifeline, calls.clone()));
+    let start = start_local(settings, local, &root, &primitives, &calls, ready);
+    let nodes = tokio::select! {
+        ended = &mut driver => return Ok(ended?),
+        started = start => started?,
     };
     let ended = driver.await;
     ender.abort();
@@ -131,9 +144,7 @@ async fn serve(
     // The last replies are on their way.
     let _ = serving.await;
     drop(root);
-    if let Some(nodes) = nodes {
-        nodes.leave().await;
-    }
+    nodes.leave().await;
     let _ = fs::remove_file(&settings.socket);
     Ok(ended?)
 }
@@ -294,13 +305,19 @@ async fn all_up(
     Err(DaemonError::NodesLate { joined: up as usize, nodes })
 }
 
-/// Ends the cluster on SIGTERM, SIGINT, or when the lifeline is cut.
-async fn end_on_request(lifeline: Option<OwnedFd>, calls: async_channel::Sender<Call>) {
+/// Ends the cluster when it is asked for.
+async fn shut_down_when_asked(lifeline: Option<OwnedFd>, calls: async_channel::Sender<Call>) {
+    asked_to_end(lifeline).await;
+    ask(&calls, ManagerRequest::Shutdown).await;
+}
+
+/// Waits for SIGTERM, SIGINT, or the end of the lifeline.
+async fn asked_to_end(lifeline: Option<OwnedFd>) {
     let (Ok(mut term), Ok(mut int)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         tracing::error!("signals cannot be received");
-        return;
+        return std::future::pending().await;
     };
     let cut = async {
         match lifeline {
@@ -316,7 +333,6 @@ async fn end_on_request(lifeline: Option<OwnedFd>, calls: async_channel::Sender<
         _ = int.recv() => tracing::info!("asked to end by SIGINT"),
         () = cut => tracing::info!("the owner of this cluster is gone"),
     }
-    ask(&calls, ManagerRequest::Shutdown).await;
 }
 
 /// Puts a request of our own to the core.

@@ -90,7 +90,8 @@ impl DaemonError {
             }
             DaemonError::Keeper(_) => Some("is a Node Manager of this name running here already?"),
             DaemonError::Serve(_) | DaemonError::Resolve { .. } => Some(
-                "check --mm, --cluster, --name and --key, and that the manager runs the same version",
+                "check --mm, --cluster, --name and --key, --config where the manager's file changes \
+                 [network], and that the manager runs the same version",
             ),
             DaemonError::System { .. }
             | DaemonError::NodeDied

@@ -1,6 +1,6 @@
 //! The Node Manager's main.
 
-use super::settings::plan_config;
+use super::settings::{ROOT_TIMEOUT, plan_config};
 use super::{DaemonError, start_log};
 use crate::cli::NmOptions;
 use crate::config::{MmConfig, NetworkConfig, SecurityConfig, TimeoutConfig};
@@ -38,7 +38,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     })?;
     let address = own_address(root)
         .map_err(|source| DaemonError::System { what: "a route to the manager", source })?;
-    let SharedSettings { cluster, network, nodes, manager_lost } = shared_settings(&options)?;
+    let SharedSettings { cluster, network, nodes, timeouts } = shared_settings(&options)?;
     let security = security(&options)?;
     check_reach(&options, root, &security)?;
     let dir = work_dir(&options)?;
@@ -54,7 +54,8 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     config.switch_log =
         options.switch_log.as_ref().map(|dir| dir.join(format!("{}.csv", options.name)));
     let once = options.once;
-    config.nm.manager_lost = manager_lost;
+    config.nm.manager_lost = timeouts.manager_lost();
+    config.nm.requeue_fence = timeouts.requeue_fence();
     if once {
         // A cluster for one job needs one place for it per node at the start.
         config.pads = 1;
@@ -75,6 +76,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         // Read anew for each life: the key may have been replaced.
         node.trust = security.trust().map_err(io::Error::other)?;
         node.await_key = joins_again;
+        node.root_timeout = ROOT_TIMEOUT;
         node.join_timeout = if joins_again { REJOIN_TIMEOUT } else { FIRST_JOIN_TIMEOUT };
         joins_again = true;
         if ASKED_TO_END.load(Ordering::Relaxed) {
@@ -82,10 +84,10 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         }
         join_cluster(node).await
     };
-    let exit = serve(keeper, config, plan, join)?;
+    let exit = serve(keeper, config, plan, join);
     // Empty by now; one that holds what is not ours stays.
     let _ = fs::remove_dir(&dir);
-    match exit.reason {
+    match exit?.reason {
         ExitReason::Shutdown => Ok(()),
         ExitReason::Disconnected if once || ASKED_TO_END.load(Ordering::Relaxed) => Ok(()),
         ExitReason::Disconnected => Err(start_again()),
@@ -152,7 +154,7 @@ struct SharedSettings {
     network: NetworkConfig,
     nodes: usize,
     /// How long jobs are kept without a manager.
-    manager_lost: Duration,
+    timeouts: TimeoutConfig,
 }
 
 fn shared_settings(options: &NmOptions) -> Result<SharedSettings, DaemonError> {
@@ -161,7 +163,7 @@ fn shared_settings(options: &NmOptions) -> Result<SharedSettings, DaemonError> {
             cluster: options.cluster.clone(),
             network: NetworkConfig::default(),
             nodes: 0,
-            manager_lost: TimeoutConfig::default().manager_lost(),
+            timeouts: TimeoutConfig::default(),
         });
     };
     let config = MmConfig::read(file)?;
@@ -169,7 +171,7 @@ fn shared_settings(options: &NmOptions) -> Result<SharedSettings, DaemonError> {
         nodes: config.plan()?.nodes.len(),
         cluster: config.cluster,
         network: config.network,
-        manager_lost: config.timeouts.manager_lost(),
+        timeouts: config.timeouts,
     })
 }
 

@@ -28,6 +28,14 @@ const PLANNED_NODES: u32 = 1024;
 /// that died is known at once, and all of them share the machine with their jobs.
 const LOCAL_NODE_HUNG: Duration = Duration::from_secs(10);
 
+/// A node that hears nothing of its manager for so long knows that it is cut off: ten of
+/// the manager's keepalives.
+pub(super) const ROOT_TIMEOUT: Duration = Duration::from_secs(10);
+/// By when a node that was lost knows it at the latest: it looks eight times in that time.
+const NODE_NOTICES: Duration = ROOT_TIMEOUT.saturating_add(Duration::from_millis(1250));
+/// How long it then takes to kill ranks, on an overrun host.
+const NODE_KILLS: Duration = Duration::from_secs(1);
+
 /// Everything that `storm mm` was told.
 pub(super) struct Settings {
     pub(super) cluster: String,
@@ -45,6 +53,8 @@ pub(super) struct Settings {
     pub(super) node_hung: Duration,
     pub(super) kill_grace: Duration,
     pub(super) recovery: Duration,
+    /// How long a job that is to run again waits for a node that was lost.
+    requeue_fence: Duration,
     admins: Vec<u32>,
     /// Where users on other hosts connect, and who may not.
     pub(super) clients: Option<(SocketAddr, Revoked)>,
@@ -81,6 +91,7 @@ impl Settings {
             node_hung: config.timeouts.node_hung(),
             kill_grace: config.timeouts.kill_grace(),
             recovery: config.timeouts.recovery(),
+            requeue_fence: NODE_NOTICES + config.timeouts.requeue_fence() + NODE_KILLS,
             cluster: config.cluster,
             listen: config.listen,
             trust: config.security.trust()?,
@@ -123,6 +134,8 @@ impl Settings {
             node_hung: LOCAL_NODE_HUNG,
             kill_grace: timeouts.kill_grace(),
             recovery: timeouts.recovery(),
+            // Their nodes end all jobs when they lose their manager.
+            requeue_fence: Duration::ZERO,
             admins: Vec::new(),
             clients: None,
             local: Some(LocalCluster { nodes, pes: options.pes, runtime_dir, key }),
@@ -159,6 +172,7 @@ impl Settings {
             kill_grace: self.kill_grace,
             launch_timeout: storm_mm::DEFAULT_LAUNCH_TIMEOUT,
             recovery_timeout: self.recovery,
+            requeue_fence: self.requeue_fence,
             history_limit: self.history,
             admin_uids: self.trusted_uids(),
             origin: jiff::Timestamp::now().saturating_sub(since).unwrap_or_default(),

@@ -50,7 +50,10 @@ impl Daemons {
 impl Drop for Daemons {
     fn drop(&mut self) {
         for (_, daemon) in &mut self.started {
-            let _ = kill(Pid::from_raw(daemon.id() as i32), Signal::SIGTERM);
+            let pid = Pid::from_raw(daemon.id().cast_signed());
+            let _ = kill(pid, Signal::SIGTERM);
+            // One that was stopped must go on to end.
+            let _ = kill(pid, Signal::SIGCONT);
         }
         for (_, daemon) in &mut self.started {
             let _ = daemon.wait();

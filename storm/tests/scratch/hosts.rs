@@ -4,8 +4,11 @@
 //!
 //! The namespaces are removed with the value.
 
+use super::caller::Caller;
 use super::daemons::Daemons;
 use super::{STORM, Scratch};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -26,6 +29,16 @@ impl Hosts {
     /// A cluster of hosts `n1` to `n<nodes>`, once all of them are idle; `None`, said
     /// loudly, where it cannot be made.
     pub(crate) fn cluster(scratch: &Scratch, nodes: usize, pes: u32) -> Option<Hosts> {
+        Hosts::cluster_with(scratch, nodes, pes, "")
+    }
+
+    /// The same with further lines of the configuration, before its tables.
+    pub(crate) fn cluster_with(
+        scratch: &Scratch,
+        nodes: usize,
+        pes: u32,
+        settings: &str,
+    ) -> Option<Hosts> {
         if !nix::unistd::geteuid().is_root() || !quietly("netns list") {
             skipped("a cluster of several hosts", "it needs root and ip (iproute2)");
             return None;
@@ -35,7 +48,7 @@ impl Hosts {
         let config = format!(
             "cluster = \"{}\"\nlisten = \"10.77.0.1:7117\"\nsocket = \"{}\"\nstate-dir = \"{work}/state\"\n\
              security = {{ key-file = \"{work}/cluster.key\" }}\n\
-             clients = {{ listen = \"{USERS_CONNECT}\" }}\n\
+             clients = {{ listen = \"{USERS_CONNECT}\" }}\n{settings}\n\
              [[nodes]]\nnames = \"n[1-{nodes}]\"\npes = {pes}\n",
             scratch.cluster(),
             hosts.socket
@@ -44,9 +57,8 @@ impl Hosts {
         scratch.prints("key new cluster.key");
         hosts.start(scratch, 0, &format!("mm --config {work}/storm.toml"));
         for node in 1..=nodes {
-            let to = format!("--cluster {} --mm 10.77.0.1:7117", scratch.cluster());
-            let daemon = format!("nm {to} --name n{node} --pes {pes}");
-            let files = format!("--work-dir {work}/n{node} --key {work}/cluster.key");
+            let daemon = format!("nm --mm 10.77.0.1:7117 --name n{node} --pes {pes}");
+            let files = format!("--work-dir {work}/n{node} --config {work}/storm.toml");
             hosts.start(scratch, node, &format!("{daemon} {files}"));
         }
         hosts.await_idle(scratch, nodes);
@@ -56,6 +68,27 @@ impl Hosts {
     /// The options that name this cluster.
     pub(crate) fn at(&self) -> String {
         format!("--socket {}", self.socket)
+    }
+
+    /// Speaks to this cluster.
+    pub(crate) fn caller<'a>(&self, scratch: &'a Scratch) -> Caller<'a> {
+        Caller { scratch, socket: self.socket.clone().into() }
+    }
+
+    /// Nothing comes to a host or from it any more, and it does not know.
+    pub(crate) fn cut_off(&self, host: usize) {
+        ip(&format!("link set {} nomaster", self.port(host)));
+    }
+
+    /// Undoes [`cut_off`](Self::cut_off).
+    pub(crate) fn reconnect(&self, host: usize) {
+        ip(&format!("link set {} master {}", self.port(host), self.bridge()));
+    }
+
+    /// Sends a signal to the daemon of a host.
+    pub(crate) fn signal(&self, host: usize, signal: Signal) {
+        let pid = self.daemons.pid(&host.to_string());
+        kill(Pid::from_raw(pid.cast_signed()), signal).expect("it lives");
     }
 
     /// Bytes that a host has sent so far.

@@ -6,9 +6,11 @@
 
 #![allow(dead_code, reason = "each test program uses what it needs")]
 
+pub(crate) mod caller;
 pub(crate) mod daemons;
 pub(crate) mod hosts;
 pub(crate) mod keyed_cluster;
+pub(crate) mod real_cluster;
 
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -105,15 +107,32 @@ impl Scratch {
         panic!("storm {words} does not come to it: {last}")
     }
 
-    /// Processes with this test's runtime directory in their environment:
-    /// daemons and ranks alike, as both inherit it.
+    /// The command lines of the [`own`](Self::own) processes.
     pub(crate) fn processes(&self) -> Vec<String> {
+        let line = |process: &PathBuf| fs::read_to_string(process.join("cmdline"));
+        self.own().iter().map(|process| line(process).unwrap_or_default()).collect()
+    }
+
+    /// The most memory that each of the [`own`](Self::own) processes has had, in KiB,
+    /// before its command line.
+    pub(crate) fn peak_memory_kib(&self) -> Vec<(u64, String)> {
+        let peak = |process: &PathBuf| {
+            let status = fs::read_to_string(process.join("status")).ok()?;
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+            let kib = line.trim().trim_end_matches(" kB").parse().ok()?;
+            Some((kib, fs::read_to_string(process.join("cmdline")).unwrap_or_default()))
+        };
+        self.own().iter().filter_map(peak).collect()
+    }
+
+    /// Processes with this test's runtime directory in their environment, as directories
+    /// of /proc: daemons and ranks alike, as both inherit it.
+    fn own(&self) -> Vec<PathBuf> {
         let marker = format!("XDG_RUNTIME_DIR={}", self.runtime.path().display());
         let ours = |process: &Path| {
             let environment = fs::read(process.join("environ")).ok()?;
             let mut variables = environment.split(|&byte| byte == 0);
-            let is_ours = variables.any(|variable| variable == marker.as_bytes());
-            is_ours.then(|| fs::read_to_string(process.join("cmdline")).unwrap_or_default())
+            variables.any(|variable| variable == marker.as_bytes()).then(|| process.to_owned())
         };
         let all = fs::read_dir("/proc").expect("/proc is there");
         all.flatten().filter_map(|entry| ours(&entry.path())).collect()

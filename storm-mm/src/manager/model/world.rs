@@ -69,6 +69,7 @@ pub(super) fn config(sched: &str, job_slots: u32) -> CoreConfig {
         kill_grace: Duration::from_millis(50),
         launch_timeout: Duration::from_millis(70),
         recovery_timeout: Duration::from_secs(1),
+        requeue_fence: Duration::ZERO,
         history_limit: 10_000,
         admin_uids: Vec::new(),
         origin: jiff::Timestamp::UNIX_EPOCH,

@@ -1,0 +1,46 @@
+//! Whether a transfer moves: a Node Manager that lives and answers may have a disk that
+//! does not, and the job would wait for it for ever.
+
+use bytes::Bytes;
+use std::cell::Cell;
+use std::io;
+use std::time::Duration;
+use storm_primitives::{Instant, Runtime};
+use storm_rm::file_transfer::ChunkSource;
+
+/// A transfer of which no chunk has left for so long hangs: chunks leave as nodes write
+/// them, and writing one takes milliseconds, on an overrun disk seconds.
+pub(super) const STALL_LIMIT: Duration = Duration::from_secs(60);
+
+/// When a transfer moved last.
+pub(super) struct Movement {
+    last: Cell<Instant>,
+}
+
+impl Movement {
+    pub(super) fn begin(now: Instant) -> Movement {
+        Movement { last: Cell::new(now) }
+    }
+
+    /// Returns when nothing has moved for [`STALL_LIMIT`].
+    pub(super) async fn stalled(&self, runtime: &impl Runtime) {
+        while runtime.now() - self.last.get() < STALL_LIMIT {
+            runtime.sleep_until(self.last.get() + STALL_LIMIT).await;
+        }
+    }
+}
+
+/// A source whose reads count as movement.
+pub(super) struct MovingSource<'a, S, R> {
+    pub(super) source: S,
+    pub(super) movement: &'a Movement,
+    pub(super) runtime: R,
+}
+
+impl<S: ChunkSource, R: Runtime> ChunkSource for MovingSource<'_, S, R> {
+    async fn read(&mut self, len: usize) -> io::Result<Bytes> {
+        let chunk = self.source.read(len).await;
+        self.movement.last.set(self.runtime.now());
+        chunk
+    }
+}

@@ -1,0 +1,88 @@
+//! Jobs that are to run again, while a node that was lost may still run ranks of their
+//! last run: they wait until the node is back and has ended them, or until it has ended
+//! them by itself (`docs/decisions/0007-no-run-twice.md`).
+//!
+//! What this does not do: know how a node was lost. One whose power failed is waited for
+//! as is one behind a broken switch.
+
+use super::recovery::Memory;
+use super::{Core, Effect, Notice, TimerKind};
+use crate::api::{JobState, Reply};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use storm_primitives::{Instant, NodeId, NodeSet};
+use storm_rm::JobId;
+
+/// How long a node that is back takes at most to kill what it is told not to go on with:
+/// its host may be overrun.
+const KILL_TIME: Duration = Duration::from_secs(1);
+
+/// What a job that is to run again waits for.
+#[derive(Clone, Debug)]
+pub(super) struct Vacating {
+    /// Nodes that may still run ranks of it, and when they certainly do not any more.
+    until: BTreeMap<NodeId, Instant>,
+}
+
+impl Core {
+    /// Queues a job again as soon as no node of `lost` can run ranks of it any more.
+    pub(super) fn queue_when_vacated(&mut self, now: Instant, job: JobId, lost: NodeSet) {
+        let fence = self.config.requeue_fence;
+        if fence == Duration::ZERO || lost.is_empty() {
+            return self.queue_again(now, job);
+        }
+        let until = lost.iter().map(|node| (node, now + fence)).collect();
+        self.vacating.insert(job, Vacating { until });
+        let reason = self.vacating_reason(now, job);
+        let state = Reply::State { job, state: JobState::Pending, reason, node_list: None };
+        self.effects.push(Effect::Notify(job, Notice::Event(state)));
+        self.queue_if_vacated(now, job);
+    }
+
+    /// A node is back, with what it remembers, and hears what it is to go on with: no run
+    /// of a job that is to run again.
+    pub(super) fn vacated_by(&mut self, now: Instant, node: NodeId, memory: Option<&Memory>) {
+        let holds = |job: &JobId| memory.is_some_and(|memory| memory.holds(*job));
+        for (_, live) in self.live.iter_mut().filter(|(job, _)| !holds(job)) {
+            live.lost.remove(node);
+        }
+        let waiting = self.vacating.iter_mut();
+        let mut hit: Vec<JobId> = Vec::new();
+        for (job, vacating) in waiting.filter(|(_, one)| one.until.contains_key(&node)) {
+            hit.push(*job);
+            if let Some(until) = vacating.until.get_mut(&node) {
+                *until = if holds(job) { (*until).min(now + KILL_TIME) } else { now };
+            }
+        }
+        hit.into_iter().for_each(|job| self.queue_if_vacated(now, job));
+    }
+
+    /// Queues a job again if no node can run ranks of it any more, or looks again when
+    /// the next of them cannot.
+    pub(super) fn queue_if_vacated(&mut self, now: Instant, job: JobId) {
+        let Some(vacating) = self.vacating.get_mut(&job) else { return };
+        vacating.until.retain(|_, until| *until > now);
+        let Some(at) = vacating.until.values().min().copied() else {
+            self.vacating.remove(&job);
+            return self.queue_again(now, job);
+        };
+        let incarnation = self.jobs[&job].incarnation;
+        self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Vacated });
+    }
+
+    /// The job is not to run again after all; whether it was waiting to.
+    pub(super) fn forget_vacating(&mut self, job: JobId) -> bool {
+        self.vacating.remove(&job).is_some()
+    }
+
+    /// Why a job that is to run again does not.
+    pub(super) fn vacating_reason(&self, now: Instant, job: JobId) -> Option<String> {
+        let until = &self.vacating.get(&job)?.until;
+        let nodes = self.nodes.fold(&until.keys().copied().collect());
+        let left = until.values().max()?.saturating_since(now).as_secs() + 1;
+        Some(format!(
+            "it is to run again, and {nodes} may still run it: it waits until {nodes} is back, \
+             {left} s at most"
+        ))
+    }
+}

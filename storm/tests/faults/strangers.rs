@@ -1,0 +1,94 @@
+//! Nodes that join late, and nodes that are not what the cluster expects: another
+//! layout of global memory, another version, fewer processing elements, an unknown name.
+
+use crate::scratch::real_cluster::RealCluster;
+use crate::scratch::{stderr, stdout, told};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use storm_backend_tcp::wire::{Hello, Join, JoinAnswer, PROTOCOL_VERSION, Refusal, decode, encode};
+use storm_primitives::Layout;
+
+/// A job on the first node does well.
+fn assert_works(cluster: &RealCluster) {
+    let done = cluster.caller().storm("run -n 2 -N 1 --no-bcast /bin/echo well").output();
+    let done = done.expect("storm starts");
+    assert_eq!(stdout(&done), "well\nwell\n", "{}", told(&done));
+}
+
+#[test]
+fn a_job_waits_for_the_node_that_joins_late() {
+    let mut cluster = RealCluster::without_nodes(2, "");
+    cluster.start_node(1);
+    cluster.caller().until_idle(1);
+    let job = cluster.caller().submit_script("", "exit 0").expect("a manager");
+    cluster.caller().until_because(job, "n2");
+    cluster.start_node(2);
+    cluster.caller().until(job, "COMPLETED");
+    cluster.end();
+}
+
+#[test]
+fn a_node_with_another_layout_is_refused_with_the_reason() {
+    let mut cluster = RealCluster::without_nodes(2, "");
+    cluster.start_node(1);
+    cluster.caller().until_idle(1);
+    let config = fs::read_to_string(cluster.scratch.work().join("storm.toml")).expect("ours");
+    let config = format!("{config}[network]\njob-slots = 8\n");
+    fs::write(cluster.scratch.work().join("other.toml"), config).expect("written");
+    let dir = cluster.node_dir(2).display().to_string();
+    let words = format!("{} --config other.toml --work-dir {dir}", cluster.node_words(2));
+    let refused = cluster.scratch.does(&words);
+    assert!(!refused.status.success(), "{}", told(&refused));
+    let said = stderr(&refused);
+    assert!(said.contains("plan of global memory"), "{said}");
+    assert!(said.contains("--config"), "what to try: {said}");
+    assert!(cluster.log("mm").contains("plan of global memory"), "{}", cluster.log("mm"));
+    assert_works(&cluster);
+    cluster.end();
+}
+
+#[test]
+fn a_node_of_another_version_is_refused_with_the_reason() {
+    let cluster = RealCluster::start(1, "");
+    let mut stranger = TcpStream::connect(cluster.manager_address()).expect("it listens");
+    let hello = Hello::Join(Join {
+        version: PROTOCOL_VERSION + 1,
+        cluster: cluster.scratch.cluster(),
+        name: "n1".to_owned(),
+        layout: Layout::builder().build().hash(),
+        listen: stranger.local_addr().expect("bound"),
+    });
+    stranger.write_all(&encode(&hello, &[])).expect("it listens");
+    let mut answer = Vec::new();
+    stranger.read_to_end(&mut answer).expect("an answer and an end");
+    let (answer, _) = decode::<JoinAnswer>(&answer).expect("a frame").expect("all of it");
+    let (root, node) = (PROTOCOL_VERSION, PROTOCOL_VERSION + 1);
+    let refused = JoinAnswer::Refused(Refusal::Version { root, node });
+    assert_eq!(format!("{answer:?}"), format!("{refused:?}"));
+    let why = format!("version {root} of the protocol, the node {node}");
+    assert!(cluster.log("mm").contains(&why), "{}", cluster.log("mm"));
+    assert_works(&cluster);
+    cluster.end();
+}
+
+#[test]
+fn a_node_that_offers_less_or_that_nobody_knows_is_refused_with_the_reason() {
+    let mut cluster = RealCluster::without_nodes(2, "");
+    cluster.start_node(1);
+    let unknown = cluster.node_words(9);
+    let at = format!("--cluster {} --work-dir n9", cluster.scratch.cluster());
+    let refused = cluster.scratch.does(&format!("{unknown} {at}"));
+    assert!(!refused.status.success(), "{}", told(&refused));
+    assert!(stderr(&refused).contains("\"n9\" is not in the root's table"), "{}", told(&refused));
+    let small = cluster.node_words(2).replace("--pes 2", "--pes 1");
+    let dir = cluster.node_dir(2).display().to_string();
+    cluster.start_node_as(2, &format!("{small} --config storm.toml --work-dir {dir}"));
+    let reason = cluster.caller().wait_for("nodes", |nodes| {
+        let reason = nodes.as_array()?.iter().find(|node| node["name"] == "n2")?["reason"].as_str();
+        reason.filter(|reason| reason.contains("PEs")).map(str::to_owned)
+    });
+    assert_eq!(reason, "it offers 1 PEs, 2 are configured");
+    assert_works(&cluster);
+    cluster.end();
+}

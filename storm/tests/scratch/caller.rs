@@ -1,0 +1,85 @@
+//! Commands to one cluster of a test, and waiting for what it says.
+
+use super::{Scratch, stdout, told};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Questions that a test puts while it waits for something: many seconds' worth.
+const MAX_QUESTIONS: usize = 10_000;
+
+/// Speaks to the manager behind a socket.
+pub(crate) struct Caller<'a> {
+    pub(crate) scratch: &'a Scratch,
+    pub(crate) socket: PathBuf,
+}
+
+impl Caller<'_> {
+    /// `storm` with these words.
+    pub(crate) fn storm(&self, words: &str) -> Command {
+        let mut command = self.scratch.storm(words.split_whitespace());
+        command.env("STORM_SOCKET", &self.socket);
+        command
+    }
+
+    /// Asks until `found` is satisfied. The manager may be away meanwhile.
+    pub(crate) fn wait_for<T>(&self, words: &str, found: impl Fn(&Value) -> Option<T>) -> T {
+        let mut last = String::new();
+        for _ in 0..MAX_QUESTIONS {
+            let done = self.storm(&format!("{words} --json")).output().expect("storm starts");
+            last = told(&done);
+            if let Ok(value) = serde_json::from_slice(&done.stdout)
+                && let Some(wanted) = found(&value)
+            {
+                return wanted;
+            }
+        }
+        panic!("storm {words} does not come to it: {last}")
+    }
+
+    /// Waits until a job is in a state.
+    pub(crate) fn until(&self, job: u64, state: &str) -> Value {
+        self.wait_for(&format!("show {job}"), |view| (view["state"] == state).then(|| view.clone()))
+    }
+
+    /// Waits until the reason of a job's state has this text.
+    pub(crate) fn until_because(&self, job: u64, text: &str) -> Value {
+        self.wait_for(&format!("show {job}"), |view| {
+            view["reason"].as_str()?.contains(text).then(|| view.clone())
+        })
+    }
+
+    /// Waits until so many nodes are idle.
+    pub(crate) fn until_idle(&self, nodes: usize) {
+        self.wait_for("nodes", |listed| {
+            (listed.to_string().matches("IDLE").count() == nodes).then_some(())
+        });
+    }
+
+    /// Waits until a node is down.
+    pub(crate) fn until_down(&self, node: &str) {
+        self.wait_for("nodes", |listed| {
+            let mut nodes = listed.as_array()?.iter();
+            nodes.any(|one| one["name"] == node && one["state"] == "DOWN").then_some(())
+        });
+    }
+
+    /// Cancels a job.
+    pub(crate) fn cancel(&self, job: u64) {
+        let done = self.storm(&format!("cancel {job}")).output().expect("storm starts");
+        assert!(done.status.success(), "{}", told(&done));
+    }
+
+    /// Submits a program; its number, unless the manager is away.
+    pub(crate) fn submit(&self, options: &str, program: &[&str]) -> Option<u64> {
+        let mut command = self.storm(&format!("submit -q {options}"));
+        let done = command.args(program).output().expect("storm starts");
+        done.status.success().then(|| stdout(&done).trim().parse().expect("a number"))
+    }
+
+    /// Submits a shell script to a rank on each of two nodes.
+    pub(crate) fn submit_script(&self, options: &str, script: &str) -> Option<u64> {
+        let options = format!("-n 2 -N 2 --no-bcast {options}");
+        self.submit(&options, &["/bin/sh", "-c", script])
+    }
+}

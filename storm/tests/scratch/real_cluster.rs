@@ -1,0 +1,205 @@
+//! A cluster of daemons that a configuration file describes, on this host's loopback
+//! addresses: each can be killed, stopped and started again.
+//!
+//! At its end it asserts that nothing is left of it: no process, no control group, no
+//! file of a job.
+
+use super::Scratch;
+use super::caller::Caller;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+/// Tries to reach a manager that is starting.
+const MAX_TRIES: usize = 10_000;
+
+/// See the top.
+pub(crate) struct RealCluster {
+    pub(crate) scratch: Scratch,
+    port: u16,
+    manager: Option<Child>,
+    nodes: BTreeMap<u32, Child>,
+}
+
+impl RealCluster {
+    /// A manager and nodes `n1` to `n<nodes>` of 2 processing elements, all idle;
+    /// `settings` are further lines of the configuration, before its tables.
+    pub(crate) fn start(nodes: u32, settings: &str) -> RealCluster {
+        let mut cluster = RealCluster::without_nodes(nodes, settings);
+        for node in 1..=nodes {
+            cluster.start_node(node);
+        }
+        cluster.caller().until_idle(nodes as usize);
+        cluster
+    }
+
+    /// The same before any node has joined.
+    pub(crate) fn without_nodes(nodes: u32, settings: &str) -> RealCluster {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = free.local_addr().expect("its number").port();
+        drop(free);
+        let scratch = Scratch::make();
+        let work = scratch.work().display().to_string();
+        let config = format!(
+            "cluster = \"{}\"\nlisten = \"127.0.0.1:{port}\"\nsocket = \"{work}/mm.sock\"\n\
+             state-dir = \"{work}/state\"\n{settings}\n\
+             [[nodes]]\nnames = \"n[1-{nodes}]\"\npes = 2\n",
+            scratch.cluster()
+        );
+        fs::write(scratch.work().join("storm.toml"), config).expect("written");
+        let mut cluster = RealCluster { scratch, port, manager: None, nodes: BTreeMap::new() };
+        cluster.start_manager();
+        cluster
+    }
+
+    /// Speaks to this cluster.
+    pub(crate) fn caller(&self) -> Caller<'_> {
+        Caller { scratch: &self.scratch, socket: self.scratch.work().join("mm.sock") }
+    }
+
+    /// Starts the manager and waits until it answers.
+    pub(crate) fn start_manager(&mut self) {
+        self.manager = Some(self.daemon("mm --config storm.toml", "mm"));
+        for _ in 0..MAX_TRIES {
+            let mut asked = self.caller().storm("queue");
+            if asked.output().expect("storm starts").status.success() {
+                return;
+            }
+        }
+        panic!("no manager: {}", self.log("mm"));
+    }
+
+    /// Ends the manager by a signal and waits until it has ended.
+    pub(crate) fn end_manager(&mut self, signal: Signal) {
+        let mut manager = self.manager.take().expect("a manager");
+        signal_to(&manager, signal);
+        manager.wait().expect("our child");
+    }
+
+    /// Where nodes join.
+    pub(crate) fn manager_address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
+    /// The words that start the Node Manager of a node.
+    pub(crate) fn node_words(&self, node: u32) -> String {
+        format!("nm --mm {} --name n{node} --pes 2", self.manager_address())
+    }
+
+    /// Starts a Node Manager.
+    pub(crate) fn start_node(&mut self, node: u32) {
+        let dir = self.node_dir(node).display().to_string();
+        let words = format!("{} --config storm.toml --work-dir {dir}", self.node_words(node));
+        self.start_node_as(node, &words);
+    }
+
+    /// Starts a Node Manager by these words.
+    pub(crate) fn start_node_as(&mut self, node: u32, words: &str) {
+        let daemon = self.daemon(words, &format!("n{node}"));
+        self.nodes.insert(node, daemon);
+    }
+
+    /// Where a node keeps the files of its jobs.
+    pub(crate) fn node_dir(&self, node: u32) -> PathBuf {
+        self.scratch.work().join(format!("n{node}"))
+    }
+
+    /// Sends a signal to a Node Manager.
+    pub(crate) fn signal_node(&self, node: u32, signal: Signal) {
+        signal_to(&self.nodes[&node], signal);
+    }
+
+    /// Kills a Node Manager.
+    pub(crate) fn kill_node(&mut self, node: u32) {
+        let mut daemon = self.nodes.remove(&node).expect("it was started");
+        daemon.kill().expect("it lives");
+        daemon.wait().expect("our child");
+    }
+
+    /// What a daemon, `mm` or a node, has logged.
+    pub(crate) fn log(&self, daemon: &str) -> String {
+        fs::read_to_string(self.scratch.work().join(format!("{daemon}.log"))).unwrap_or_default()
+    }
+
+    /// Ends all daemons as an operator would; fails if anything is left.
+    pub(crate) fn end(mut self) {
+        self.end_daemons();
+        self.assert_nothing_left();
+    }
+
+    /// Waits until all daemons have ended by themselves; fails if anything is left.
+    pub(crate) fn has_ended(mut self) {
+        for daemon in self.nodes.values_mut().chain(&mut self.manager) {
+            let status = daemon.wait().expect("our child");
+            assert!(status.success(), "{status}");
+        }
+        self.assert_nothing_left();
+    }
+
+    fn assert_nothing_left(&self) {
+        self.scratch.assert_nothing_runs();
+        assert_eq!(control_groups(&self.scratch.cluster()), Vec::<PathBuf>::new());
+        let left = |node: &u32| self.node_dir(*node).exists();
+        let left: Vec<u32> = (1..=MAX_NODES).filter(left).collect();
+        assert_eq!(left, Vec::<u32>::new(), "files of nodes");
+    }
+
+    fn end_daemons(&mut self) {
+        for daemon in self.nodes.values().chain(&self.manager) {
+            signal_to(daemon, Signal::SIGTERM);
+            // One that was stopped must go on to end.
+            signal_to(daemon, Signal::SIGCONT);
+        }
+        for daemon in self.nodes.values_mut().chain(&mut self.manager) {
+            let _ = daemon.wait();
+        }
+        self.nodes.clear();
+        self.manager = None;
+    }
+
+    fn daemon(&self, words: &str, log: &str) -> Child {
+        let open = fs::OpenOptions::new().create(true).append(true).clone();
+        let log = open.open(self.scratch.work().join(format!("{log}.log"))).expect("a log");
+        let mut command = self.scratch.storm(words.split_whitespace());
+        command.stderr(log).stdout(Stdio::null()).spawn().expect("storm starts")
+    }
+}
+
+/// More nodes than any cluster of a test has.
+const MAX_NODES: u32 = 16;
+
+impl Drop for RealCluster {
+    fn drop(&mut self) {
+        self.end_daemons();
+    }
+}
+
+fn signal_to(daemon: &Child, signal: Signal) {
+    // It may have ended.
+    let _ = kill(Pid::from_raw(daemon.id().cast_signed()), signal);
+}
+
+/// The control groups of a cluster's nodes, wherever they are mounted.
+pub(crate) fn control_groups(cluster: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut directories = vec![PathBuf::from("/sys/fs/cgroup")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_directory && is_of(&entry.path(), cluster) {
+                found.push(entry.path());
+            } else if is_directory {
+                directories.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+fn is_of(directory: &Path, cluster: &str) -> bool {
+    directory.file_name().is_some_and(|name| name.to_string_lossy().contains(cluster))
+}
