@@ -18,7 +18,7 @@ use snow::params::NoiseParams;
 use snow::{Builder, HandshakeState};
 use std::io;
 use std::net::SocketAddr;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Begins an opening. As the length of a frame it is more than any hello's.
@@ -53,7 +53,17 @@ pub(crate) async fn initiate(
     trust: &Trust,
     key: &ClusterKey,
 ) -> Result<Option<Sealed>, SessionError> {
-    let (local, peer) = (tcp.local_addr()?, tcp.peer_addr()?);
+    let ends = (tcp.local_addr()?, tcp.peer_addr()?);
+    initiate_over(tcp, ends, trust, key).await
+}
+
+/// As [`initiate`], over any stream of bytes between these addresses, ours first.
+pub(super) async fn initiate_over(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    (local, peer): (SocketAddr, SocketAddr),
+    trust: &Trust,
+    key: &ClusterKey,
+) -> Result<Option<Sealed>, SessionError> {
     let sealing = trust.sealing(local, peer);
     let unproven = || SessionError::Unproven { key: key.id() };
     let mut noise = noise(key, &prologue(sealing, local, peer), Builder::build_initiator)?;
@@ -62,9 +72,9 @@ pub(crate) async fn initiate(
     opening[MAGIC.len()] = VERSION;
     opening[HEAD_BYTES..][..ID_BYTES].copy_from_slice(&key.id().0);
     noise.write_message(&[], &mut opening[HEAD_BYTES + ID_BYTES..]).map_err(broken)?;
-    tcp.write_all(&opening).await?;
+    stream.write_all(&opening).await?;
     let mut answer = [0; ANSWER_BYTES];
-    read(tcp, &mut answer).await?;
+    read(stream, &mut answer).await?;
     match answer[0] {
         GO_ON => {}
         code => return Err(refusal(code, &answer[1..], key.id())),
@@ -73,7 +83,7 @@ pub(crate) async fn initiate(
     let mut noise = noise.into_transport_mode().map_err(broken)?;
     let mut proof = [0; PROOF_BYTES];
     noise.write_message(&[], &mut proof).map_err(broken)?;
-    tcp.write_all(&proof).await?;
+    stream.write_all(&proof).await?;
     Ok((sealing == Sealing::Sealed).then(|| Sealed::new(noise)))
 }
 
@@ -82,39 +92,48 @@ pub(crate) async fn accept(
     tcp: &mut TcpStream,
     trust: &Trust,
 ) -> Result<Option<Sealed>, SessionError> {
-    let (local, peer) = (tcp.local_addr()?, tcp.peer_addr()?);
+    let ends = (tcp.local_addr()?, tcp.peer_addr()?);
+    accept_over(tcp, ends, trust).await
+}
+
+/// As [`accept`], over any stream of bytes between these addresses, ours first.
+pub(super) async fn accept_over(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    (local, peer): (SocketAddr, SocketAddr),
+    trust: &Trust,
+) -> Result<Option<Sealed>, SessionError> {
     let sealing = trust.sealing(local, peer);
     let ours = trust.key().id();
     let mut opening = [0; OPENING_BYTES];
-    read(tcp, &mut opening[..HEAD_BYTES]).await?;
+    read(stream, &mut opening[..HEAD_BYTES]).await?;
     if opening[..MAGIC.len()] != MAGIC {
         return Err(SessionError::NoKey { ours });
     }
     let theirs = opening[MAGIC.len()];
     if theirs != VERSION {
-        refuse(tcp, OTHER_VERSION, &[VERSION]).await?;
+        refuse(stream, OTHER_VERSION, &[VERSION]).await?;
         return Err(SessionError::Version { theirs, ours: VERSION });
     }
-    read(tcp, &mut opening[HEAD_BYTES..]).await?;
+    read(stream, &mut opening[HEAD_BYTES..]).await?;
     let (id, message) = opening[HEAD_BYTES..].split_at(ID_BYTES);
     let mut shown = [0; ID_BYTES];
     shown.copy_from_slice(id);
     let Some(key) = trust.find(KeyId(shown)) else {
-        refuse(tcp, OTHER_KEY, &ours.0).await?;
+        refuse(stream, OTHER_KEY, &ours.0).await?;
         return Err(SessionError::OtherKey { theirs: KeyId(shown), ours });
     };
     let unproven = || SessionError::Unproven { key: key.id() };
     let mut noise = noise(key, &prologue(sealing, peer, local), Builder::build_responder)?;
     if noise.read_message(message, &mut []).is_err() {
-        refuse(tcp, WRONG, &[]).await?;
+        refuse(stream, WRONG, &[]).await?;
         return Err(unproven());
     }
     let mut answer = [GO_ON; ANSWER_BYTES];
     noise.write_message(&[], &mut answer[1..]).map_err(broken)?;
-    tcp.write_all(&answer).await?;
+    stream.write_all(&answer).await?;
     let mut noise = noise.into_transport_mode().map_err(broken)?;
     let mut proof = [0; PROOF_BYTES];
-    read(tcp, &mut proof).await?;
+    read(stream, &mut proof).await?;
     noise.read_message(&proof, &mut []).map_err(|_| unproven())?;
     Ok((sealing == Sealing::Sealed).then(|| Sealed::new(noise)))
 }
@@ -124,11 +143,15 @@ pub(crate) async fn refuse_keyed(tcp: &mut TcpStream) -> io::Result<()> {
     refuse(tcp, KEYLESS, &[]).await
 }
 
-async fn refuse(tcp: &mut TcpStream, code: u8, detail: &[u8]) -> io::Result<()> {
+async fn refuse(
+    stream: &mut (impl AsyncWrite + Unpin),
+    code: u8,
+    detail: &[u8],
+) -> io::Result<()> {
     let mut answer = [0; ANSWER_BYTES];
     answer[0] = code;
     answer[1..][..detail.len()].copy_from_slice(detail);
-    tcp.write_all(&answer).await
+    stream.write_all(&answer).await
 }
 
 /// What an answer that does not go on means. Nothing proves that it is true, so
@@ -147,8 +170,11 @@ fn refusal(code: u8, detail: &[u8], ours: KeyId) -> SessionError {
     }
 }
 
-async fn read(tcp: &mut TcpStream, into: &mut [u8]) -> Result<(), SessionError> {
-    match tcp.read_exact(into).await {
+async fn read(
+    stream: &mut (impl AsyncRead + Unpin),
+    into: &mut [u8],
+) -> Result<(), SessionError> {
+    match stream.read_exact(into).await {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(SessionError::Closed),
         Err(error) => Err(error.into()),

@@ -11,7 +11,11 @@
 
 mod cluster_key;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handshake;
+#[cfg(any(test, fuzzing))]
+mod in_memory;
 mod record;
 mod trust;
 
