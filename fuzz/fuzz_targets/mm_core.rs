@@ -17,7 +17,7 @@ use storm_rm::{JobId, JobIncarnation, JobSpec, PartitionId};
 /// The one partition.
 const PARTITION: PartitionId = PartitionId(0);
 /// What a heartbeat takes beside its commands.
-const ENVELOPE_BYTES: usize = 16 << 10;
+const ENVELOPE_BYTES: usize = 8 << 10;
 
 struct World {
     core: Core,
@@ -31,7 +31,8 @@ struct World {
 
 impl World {
     fn new(sched: &'static str) -> World {
-        let core = Core::new(manager_config(sched), [], Instant::ORIGIN).expect("own configuration");
+        let core =
+            Core::new(manager_config(sched), [], Instant::ORIGIN).expect("own configuration");
         let (journal, stages, watches, timers) = Default::default();
         let mut world =
             World { core, now: Instant::ORIGIN, sched, journal, stages, watches, timers };
@@ -104,7 +105,8 @@ impl World {
         serde_json::to_string(&history).expect("it can be shown");
         serde_json::to_string(&self.core.list_nodes()).expect("it can be shown");
         serde_json::to_string(&self.core.list_partitions()).expect("it can be shown");
-        serde_json::to_string(&self.core.status(self.now, Instant::ORIGIN)).expect("it can be shown");
+        serde_json::to_string(&self.core.status(self.now, Instant::ORIGIN))
+            .expect("it can be shown");
     }
 
     /// Another manager on the same journal.
@@ -126,7 +128,7 @@ impl World {
                 self.submit(spec);
             }
             2..=5 => {
-                let node = script.node(NODES + 1);
+                let node = script.node(NODES);
                 let report = script.message()?;
                 self.act(|core, now| core.report(now, node, report));
             }
@@ -141,8 +143,11 @@ impl World {
             8 => self.act(|core, now| core.slice_edge(now, PARTITION)),
             9 => {
                 let stage = self.stages.swap_remove(script.pick(self.stages.len())?);
-                let outcome =
-                    if script.byte() == 0 { Err("no".to_owned()) } else { Ok(StageOutcome::default()) };
+                let outcome = if script.byte() == 0 {
+                    Err("no".to_owned())
+                } else {
+                    Ok(StageOutcome::default())
+                };
                 self.act(|core, now| core.staged(now, stage.job, stage.incarnation, outcome));
             }
             10 => {
@@ -161,7 +166,8 @@ impl World {
                 self.act(|core, now| core.timer(now, job, run, kind));
             }
             12 => {
-                let (job, signal) = (JobId(u64::from(script.byte())), script.message::<Option<i32>>()?);
+                let (job, signal) =
+                    (JobId(u64::from(script.byte())), script.message::<Option<i32>>()?);
                 // What has ended cannot be cancelled.
                 let _ = self.act(|core, now| core.cancel(now, MM_USER, job, signal));
             }

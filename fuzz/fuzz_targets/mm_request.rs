@@ -8,9 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use storm_fuzz::{job_spec, plant};
-use storm_mm::api::{
-    HistoryQuery, JobFilter, LineError, LineReader, ManagerRequest, RequestLine,
-};
+use storm_mm::api::{HistoryQuery, JobFilter, LineError, LineReader, ManagerRequest, RequestLine};
 use storm_rm::JobId;
 use tokio::io::{AsyncRead, ReadBuf};
 

@@ -85,8 +85,7 @@ fn event(script: &mut Script<'_>, core: &NodeCore, unprepared: &mut Vec<JobKey>)
 
 fuzz_target!(|input: &[u8]| {
     let mut script = Script::new(input);
-    let config =
-        CoreConfig { node: NODE, hostname: "host".to_owned(), pes: PES, only_uid: None };
+    let config = CoreConfig { node: NODE, hostname: "host".to_owned(), pes: PES, only_uid: None };
     let mut core = NodeCore::new(config);
     let mut unprepared = Vec::new();
     while let Some(event) = event(&mut script, &core, &mut unprepared) {

@@ -57,7 +57,7 @@ fuzz_target!(|input: &[u8]| {
                 let rank = Rank(u32::from(script.byte()) % (RANKS + 1));
                 let line = request(&mut script);
                 asked = Request::parse(&line).ok();
-                if asked == Some(Request::BarrierIn) {
+                if asked == Some(Request::BarrierIn) && rank.0 < RANKS {
                     inside.insert(rank);
                 }
                 server.request(rank, &line)
@@ -69,10 +69,16 @@ fuzz_target!(|input: &[u8]| {
                     assert!(line.len() <= MAX_LINE_BYTES, "{} bytes", line.len());
                     let response = Response::parse(&line).expect("a line of PMI-1");
                     match (&asked, response) {
-                        (Some(Request::Put { key, value, .. }), Response::PutResult { rc: 0, .. }) => {
+                        (
+                            Some(Request::Put { key, value, .. }),
+                            Response::PutResult { rc: 0, .. },
+                        ) => {
                             known.insert(key.clone(), value.clone());
                         }
-                        (Some(Request::Get { key, .. }), Response::GetResult { rc: 0, value, .. }) => {
+                        (
+                            Some(Request::Get { key, .. }),
+                            Response::GetResult { rc: 0, value, .. },
+                        ) => {
                             assert!(known.get(key).is_none_or(|put| *put == value));
                         }
                         _ => {}

@@ -26,7 +26,8 @@ async fn play(mut script: Script<'_>, network: SimNetwork, queue: QueuePlan, mem
                 let addr = u64::from(script.byte()) % memory_bytes;
                 let data = script.bytes();
                 let len = (data.len() as u64).min(memory_bytes - addr) as usize;
-                let write = Xfer::new(dest.clone(), storm_primitives::GlobalAddr(addr), data.slice(..len));
+                let write =
+                    Xfer::new(dest.clone(), storm_primitives::GlobalAddr(addr), data.slice(..len));
                 assert_eq!(mm.xfer_and_wait(write).await, Ok(()));
             }
             1 => {

@@ -56,7 +56,11 @@ fuzz_target!(|input: &[u8]| {
             4 => {
                 let child = NodeId(u32::from(script.byte()) % NODES);
                 let sent: Option<(Chunk, Bytes)> = engine.next_chunk(child);
-                assert!(sent.is_none_or(|(chunk, bytes)| !bytes.is_empty() && chunk.total >= chunk.offset));
+                assert!(
+                    sent.is_none_or(
+                        |(chunk, bytes)| !bytes.is_empty() && chunk.total >= chunk.offset
+                    )
+                );
             }
             _ => {
                 engine.report_stages();

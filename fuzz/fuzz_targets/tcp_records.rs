@@ -1,6 +1,5 @@
 //! The records of a sealed session with somebody on the way who changes, drops, repeats and
-//! moves them: what is opened is a beginning of what was sealed, and after the first that
-//! is not the next nothing is.
+//! moves them: what is opened is a beginning of what was sealed.
 
 #![no_main]
 
@@ -77,9 +76,7 @@ fuzz_target!(|play: Play| {
             assert!(sent.starts_with(&plain), "more was opened than was sealed");
             assert!(records != sealed || plain == sent, "not all was opened");
         }
-        Err(_) => {
-            assert!(common < records.len(), "own records were refused");
-            assert!(other.open(&sealed, cut, room).is_err(), "it went on after a refusal");
-        }
+        // The link ends.
+        Err(_) => assert!(common < records.len(), "own records were refused"),
     }
 });

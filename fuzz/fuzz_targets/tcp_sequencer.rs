@@ -29,7 +29,8 @@ const LIMITS: Limits = Limits {
 
 /// Whether what a node would do with it lies in its memory.
 fn is_sound(down: &Down, payload_bytes: u64) -> bool {
-    let within = |addr: GlobalAddr, len: u64| addr.0.checked_add(len).is_some_and(|end| end <= MEMORY_BYTES);
+    let within =
+        |addr: GlobalAddr, len: u64| addr.0.checked_add(len).is_some_and(|end| end <= MEMORY_BYTES);
     match down.operation {
         Operation::Put { addr, event } => {
             within(addr, payload_bytes) && event.is_none_or(|event| event.0 < EVENTS)
@@ -90,7 +91,8 @@ fuzz_target!(|input: &[u8]| {
             5 => root.lost(&NodeSet::single(script.node(NODES))),
             6 => root.link_lost(script.message::<Epoch>().unwrap_or_default()),
             _ => {
-                let _ = (root.snapshot(), root.older_than(Instant::from_nanos(7)), root.low_water());
+                let _ =
+                    (root.snapshot(), root.older_than(Instant::from_nanos(7)), root.low_water());
             }
         }
         while let Some(output) = root.take_output() {

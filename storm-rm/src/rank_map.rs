@@ -12,6 +12,10 @@ use thiserror::Error;
 /// for as many. It bounds the work for a map that arrives, which may be a few bytes.
 pub const MAX_RANKS: u32 = 1 << 20;
 
+/// No node has more of them: what a node makes for each of its ranks is made before it can
+/// tell who is at fault.
+pub const MAX_RANKS_PER_NODE: u32 = 1 << 16;
+
 /// The ranks of every node, in order of rank, consecutive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<RankRun>", into = "Vec<RankRun>")]
@@ -75,8 +79,8 @@ impl RankRun {
         let nodes = self.node.0.checked_add(self.nodes)?;
         let end = self.nodes.checked_mul(self.count)?.checked_add(self.first.0)?;
         let follows = self.first >= next && end <= MAX_RANKS;
-        let sound = self.nodes > 0 && self.count > 0 && nodes <= MAX_NODES && follows;
-        sound.then_some(Rank(end))
+        let counts = (1..=MAX_RANKS_PER_NODE).contains(&self.count) && self.nodes > 0;
+        (counts && nodes <= MAX_NODES && follows).then_some(Rank(end))
     }
 }
 
@@ -157,6 +161,7 @@ mod tests {
             run(1, 60_000, 0, 90_000),
             run(1, 1, 0, u32::MAX),
             run(1, 1, MAX_RANKS, 1),
+            run(1, 1, 0, MAX_RANKS_PER_NODE + 1),
         ] {
             let bytes = postcard::to_stdvec(&vec![bad]).expect("encodes");
             assert!(postcard::from_bytes::<RankMap>(&bytes).is_err(), "{bad:?}");

@@ -88,8 +88,8 @@ pub fn named(name: &str) -> Result<Profile, NamedProfileError> {
     if !(name.contains('/') || name.ends_with(".toml") || path.exists()) {
         return Err(NamedProfileError::Unknown(name.to_owned()));
     }
-    let text =
-        bounded_file::read(path).map_err(|source| NamedProfileError::Read { path: path.to_owned(), source })?;
+    let text = bounded_file::read(path)
+        .map_err(|source| NamedProfileError::Read { path: path.to_owned(), source })?;
     Profile::from_toml(&text)
         .map_err(|source| NamedProfileError::Wrong { path: path.to_owned(), source })
 }

@@ -72,8 +72,9 @@ impl Core {
     fn check_size(&self, spec: &JobSpec) -> Result<(), ApiError> {
         if spec.procs > MAX_RANKS {
             let why = format!("it asks for {} processes; {MAX_RANKS} are possible", spec.procs);
-            return Err(ApiError::new(ErrorCode::Infeasible, "the job has too many processes")
-                .why(why));
+            return Err(
+                ApiError::new(ErrorCode::Infeasible, "the job has too many processes").why(why)
+            );
         }
         let limit = self.config.heartbeat_bytes * SPEC_SHARE_PERCENT / 100;
         // As it travels: also long lists of files or limits must fit.

@@ -143,11 +143,7 @@ pub(crate) async fn refuse_keyed(tcp: &mut TcpStream) -> io::Result<()> {
     refuse(tcp, KEYLESS, &[]).await
 }
 
-async fn refuse(
-    stream: &mut (impl AsyncWrite + Unpin),
-    code: u8,
-    detail: &[u8],
-) -> io::Result<()> {
+async fn refuse(stream: &mut (impl AsyncWrite + Unpin), code: u8, detail: &[u8]) -> io::Result<()> {
     let mut answer = [0; ANSWER_BYTES];
     answer[0] = code;
     answer[1..][..detail.len()].copy_from_slice(detail);
@@ -170,10 +166,7 @@ fn refusal(code: u8, detail: &[u8], ours: KeyId) -> SessionError {
     }
 }
 
-async fn read(
-    stream: &mut (impl AsyncRead + Unpin),
-    into: &mut [u8],
-) -> Result<(), SessionError> {
+async fn read(stream: &mut (impl AsyncRead + Unpin), into: &mut [u8]) -> Result<(), SessionError> {
     match stream.read_exact(into).await {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(SessionError::Closed),
