@@ -3,11 +3,7 @@
 //! The command has no library: its modules are compiled here as they are.
 
 #![no_main]
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "of the command's modules only the parser is called"
-)]
+#![allow(dead_code, unused_imports, reason = "of the command's modules only the parser is called")]
 
 use libfuzzer_sys::fuzz_target;
 
