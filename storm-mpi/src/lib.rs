@@ -15,6 +15,8 @@ mod datatype;
 mod engine;
 mod envelope;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod pmi;
 mod rank;
 mod scope;

@@ -50,6 +50,8 @@ mod capabilities;
 mod cgroup;
 mod credentials;
 mod exit;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod ids;
 mod keeper;
 mod launch_failure;

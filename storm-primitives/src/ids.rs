@@ -3,15 +3,34 @@
 //! Each is a newtype so that no two integers of different meaning can be
 //! exchanged by mistake. They carry no behaviour.
 
+use crate::MAX_NODES;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use thiserror::Error;
 
 /// A node of the cluster. `NodeId::MM` is the management node, the others are
 /// compute nodes, numbered from 1 without holes when the cluster is configured.
+///
+/// One that arrives is below [`MAX_NODES`]: tables and sets are as long as the largest id
+/// in them.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
+#[serde(try_from = "u32")]
 pub struct NodeId(pub u32);
+
+/// The id of no node that a cluster can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("there is no node {0}: a cluster has at most {MAX_NODES}")]
+pub struct NoSuchNodeId(u32);
+
+impl TryFrom<u32> for NodeId {
+    type Error = NoSuchNodeId;
+
+    fn try_from(id: u32) -> Result<NodeId, NoSuchNodeId> {
+        if id < MAX_NODES { Ok(NodeId(id)) } else { Err(NoSuchNodeId(id)) }
+    }
+}
 
 impl NodeId {
     /// The management node: it runs the Machine Manager (paper, Table 1).
@@ -80,3 +99,20 @@ pub struct Epoch(pub u64);
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
 pub struct Incarnation(pub u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_no_cluster_has_is_refused_before_a_table_is_made_for_it() {
+        for id in [0, 1, MAX_NODES - 1] {
+            let bytes = postcard::to_stdvec(&NodeId(id)).expect("encodes");
+            assert_eq!(postcard::from_bytes::<NodeId>(&bytes), Ok(NodeId(id)));
+        }
+        for id in [MAX_NODES, u32::MAX] {
+            let bytes = postcard::to_stdvec(&NodeId(id)).expect("encodes");
+            assert!(postcard::from_bytes::<NodeId>(&bytes).is_err(), "{id}");
+        }
+    }
+}

@@ -36,7 +36,7 @@ mod time;
 
 pub use error::{NodeSetParseError, OutOfBounds, PrimitiveError};
 pub use events::{AwaitEvent, EventTable, LocalEvent, Signal};
-pub use ids::{Epoch, EventId, GlobalAddr, Incarnation, NodeId};
+pub use ids::{Epoch, EventId, GlobalAddr, Incarnation, NoSuchNodeId, NodeId};
 pub use layout::{EventRange, Layout, LayoutBuilder, LayoutHash, Region, Var, VarArray, Word};
 pub use membership::Membership;
 pub use memory::GlobalMemory;

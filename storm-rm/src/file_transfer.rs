@@ -52,7 +52,8 @@ const STATES: u64 = 4;
 
 impl FileState {
     fn word(self, generation: Generation) -> u64 {
-        generation.0 * STATES + self as u64
+        // A generation that no cluster lives to see is nonsense, and stays it.
+        generation.0.wrapping_mul(STATES).wrapping_add(self as u64)
     }
 }
 

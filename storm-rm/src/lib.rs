@@ -41,4 +41,4 @@ pub use job_spec::{
     Binding, Destination, FileSpec, InputSpec, JobSpec, OutputSpec, Owner, Program, ResourceLimit,
 };
 pub use os_bytes::OsBytes;
-pub use rank_map::{RankMap, RankRun, RankRunError};
+pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError};

@@ -165,6 +165,13 @@ pub struct NodeRanks {
     pub count: u32,
 }
 
+impl NodeRanks {
+    /// Whether the rank is one of the node's.
+    pub fn has(&self, rank: Rank) -> bool {
+        rank.0.checked_sub(self.first.0).is_some_and(|index| index < self.count)
+    }
+}
+
 /// The strobe of one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Strobe {
@@ -378,7 +385,21 @@ impl ExitStatus {
     pub fn shell_code(self) -> u8 {
         match self {
             ExitStatus::Code(code) => code,
-            ExitStatus::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+            ExitStatus::Signal(signal) => {
+                u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_no_system_has_is_a_status_all_the_same() {
+        for (signal, code) in [(9, 137), (64, 192), (0, 128), (i32::MAX, 255), (i32::MIN, 255)] {
+            assert_eq!(ExitStatus::Signal(signal).shell_code(), code, "{signal}");
         }
     }
 }

@@ -8,6 +8,14 @@ use serde::{Deserialize, Serialize};
 use storm_primitives::{MAX_NODES, NodeId};
 use thiserror::Error;
 
+/// No job has more ranks; ten thousand nodes of a hundred processing elements have room
+/// for as many. It bounds the work for a map that arrives, which may be a few bytes.
+pub const MAX_RANKS: u32 = 1 << 20;
+
+/// No node has more of them: what a node makes for each of its ranks is made before it can
+/// tell who is at fault.
+pub const MAX_RANKS_PER_NODE: u32 = 1 << 16;
+
 /// The ranks of every node, in order of rank, consecutive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<RankRun>", into = "Vec<RankRun>")]
@@ -28,7 +36,7 @@ pub struct RankRun {
     pub count: u32,
 }
 
-/// A run that names no ranks, or nodes or ranks that cannot be.
+/// A run that names no ranks, or nodes or ranks that cannot be, or not those that follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{} nodes from {} with {} ranks each from {} make no sense", .0.nodes, .0.node, .0.count, .0.first)]
 pub struct RankRunError(RankRun);
@@ -66,14 +74,13 @@ impl RankRun {
             && share.first.0 == self.first.0 + self.nodes * self.count
     }
 
-    fn is_sound(&self) -> bool {
-        let nodes = self.node.0.checked_add(self.nodes);
-        let ranks = self.nodes.checked_mul(self.count);
-        let end = ranks.and_then(|ranks| self.first.0.checked_add(ranks));
-        self.nodes > 0
-            && self.count > 0
-            && nodes.is_some_and(|end| end <= MAX_NODES)
-            && end.is_some()
+    /// The rank behind its last, if it is a run that may follow all ranks before `next`.
+    fn end(&self, next: Rank) -> Option<Rank> {
+        let nodes = self.node.0.checked_add(self.nodes)?;
+        let end = self.nodes.checked_mul(self.count)?.checked_add(self.first.0)?;
+        let follows = self.first >= next && end <= MAX_RANKS;
+        let counts = (1..=MAX_RANKS_PER_NODE).contains(&self.count) && self.nodes > 0;
+        (counts && nodes <= MAX_NODES && follows).then_some(Rank(end))
     }
 }
 
@@ -97,10 +104,11 @@ impl TryFrom<Vec<RankRun>> for RankMap {
     type Error = RankRunError;
 
     fn try_from(runs: Vec<RankRun>) -> Result<RankMap, RankRunError> {
-        match runs.iter().find(|run| !run.is_sound()) {
-            Some(run) => Err(RankRunError(*run)),
-            None => Ok(RankMap { runs }),
+        let mut next = Rank(0);
+        for run in &runs {
+            next = run.end(next).ok_or(RankRunError(*run))?;
         }
+        Ok(RankMap { runs })
     }
 }
 
@@ -151,9 +159,19 @@ mod tests {
             run(1, u32::MAX, 0, 1),
             run(1, 2, u32::MAX - 1, 1),
             run(1, 60_000, 0, 90_000),
+            run(1, 1, 0, u32::MAX),
+            run(1, 1, MAX_RANKS, 1),
+            run(1, 1, 0, MAX_RANKS_PER_NODE + 1),
         ] {
             let bytes = postcard::to_stdvec(&vec![bad]).expect("encodes");
             assert!(postcard::from_bytes::<RankMap>(&bytes).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn runs_of_the_same_ranks_again_and_again_are_refused() {
+        let all = RankRun { node: NodeId(1), nodes: 100_000, first: Rank(0), count: 10 };
+        let bytes = postcard::to_stdvec(&vec![all; 10_000]).expect("encodes");
+        assert!(postcard::from_bytes::<RankMap>(&bytes).is_err());
     }
 }

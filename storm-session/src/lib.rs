@@ -18,7 +18,11 @@ mod client_handshake;
 mod client_key;
 mod cluster_key;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handshake;
+#[cfg(any(test, fuzzing))]
+mod in_memory;
 mod key_text;
 mod member_handshake;
 mod record;

@@ -14,6 +14,7 @@
 //! `storm-primitives`), decide about jobs (that is the MM), or print anything.
 
 mod application;
+mod bounded_file;
 mod chrome_trace;
 mod client;
 mod content;

@@ -2,11 +2,10 @@
 //! of `storm-qsnet-sim`, and one of no particular kind for tests.
 
 use crate::MachineConfig;
+use crate::bounded_file;
 use crate::hosts::{PlainHosts, ProfiledHosts};
 use crate::interconnect::MessageCosts;
 use crate::scenario::ScenarioError;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -29,9 +28,6 @@ const CHUNK_SLOTS: u32 = 2;
 /// Processing elements of a node unless the scenario says otherwise: those of an
 /// ES40 (section 4.1).
 const PES: u32 = 4;
-
-/// Longest profile in bytes: what is longer is something else, as /dev/zero.
-const PROFILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Why there is no profile of a name.
 #[derive(Debug, Error)]
@@ -92,21 +88,10 @@ pub fn named(name: &str) -> Result<Profile, NamedProfileError> {
     if !(name.contains('/') || name.ends_with(".toml") || path.exists()) {
         return Err(NamedProfileError::Unknown(name.to_owned()));
     }
-    let text =
-        read(path).map_err(|source| NamedProfileError::Read { path: path.to_owned(), source })?;
+    let text = bounded_file::read(path)
+        .map_err(|source| NamedProfileError::Read { path: path.to_owned(), source })?;
     Profile::from_toml(&text)
         .map_err(|source| NamedProfileError::Wrong { path: path.to_owned(), source })
-}
-
-/// What is in a file that is no longer than a profile can be.
-fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let file = File::open(path)?;
-    let read_bytes = file.take(PROFILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    if read_bytes as u64 > PROFILE_BYTES_MAX {
-        return Err(io::Error::other("it is longer than 1 MiB: that is no profile"));
-    }
-    Ok(text)
 }
 
 /// A machine of so many nodes of a profile: the name of one, or the path of a

@@ -56,7 +56,7 @@ pub use lines::{LineError, LineReader};
 pub use outgoing::TrySendError;
 pub use reply::{CancelOutcome, Reply, ReplyLine};
 pub use reply_sink::{Gone, ReplySink, ReplyStream, reply_channel};
-pub use request::{ContentHeader, HistoryQuery, JobFilter, ManagerRequest, RequestLine};
+pub use request::{ContentHeader, HistoryQuery, JobFilter, MAX_NAMED, ManagerRequest, RequestLine};
 pub use server::{AdmitUser, RemoteClients, Server, ServerLimits};
 pub use spool::{Spool, SpoolError};
 pub use view::{

@@ -124,6 +124,7 @@ impl Reply {
         match self {
             Reply::Output { data, .. } => LINE + data.len() * 4 / 3,
             Reply::Jobs { jobs, .. } => LINE * (1 + 2 * jobs.len()),
+            Reply::Cancelled { jobs } => LINE * (1 + jobs.len()),
             Reply::Nodes { nodes } => LINE * (1 + nodes.len()),
             Reply::Job { job } => LINE * (4 + job.ranks.len() + job.log.len()),
             Reply::Ok
@@ -132,7 +133,6 @@ impl Reply {
             | Reply::Submitted { .. }
             | Reply::Attached { .. }
             | Reply::Explanation { .. }
-            | Reply::Cancelled { .. }
             | Reply::Partitions { .. }
             | Reply::Status { .. }
             | Reply::State { .. }

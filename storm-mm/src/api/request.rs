@@ -84,7 +84,33 @@ impl ManagerRequest {
         "shutdown",
         ContentHeader::NAME,
     ];
+
+    /// How many jobs, users and states it names in lists.
+    fn named(&self) -> usize {
+        match self {
+            ManagerRequest::Jobs(filter) => {
+                filter.jobs.len() + filter.uids.len() + filter.users.len() + filter.states.len()
+            }
+            ManagerRequest::History(query) => {
+                query.jobs.len() + query.uids.len() + query.users.len()
+            }
+            ManagerRequest::Cancel { jobs, .. } => jobs.len(),
+            ManagerRequest::Submit { .. }
+            | ManagerRequest::Attach { .. }
+            | ManagerRequest::Input { .. }
+            | ManagerRequest::Show { .. }
+            | ManagerRequest::Explain { .. }
+            | ManagerRequest::Nodes
+            | ManagerRequest::Partitions
+            | ManagerRequest::Status
+            | ManagerRequest::Shutdown => 0,
+        }
+    }
 }
+
+/// Most jobs or users that one request may name: as many as a shell passes to a command.
+/// The answer about a job that does not exist is a hundred times its number.
+pub const MAX_NAMED: usize = 1 << 14;
 
 /// Which jobs to list; an empty list is no restriction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -187,7 +213,14 @@ impl RequestLine {
             let header = serde_json::from_value(object.into()).map_err(|why| bad(id, why))?;
             return Ok(RequestLine::Content(header));
         }
-        let request = serde_json::from_value(object.into()).map_err(|why| bad(id, why))?;
+        let request: ManagerRequest =
+            serde_json::from_value(object.into()).map_err(|why| bad(id, why))?;
+        let named = request.named();
+        if named > MAX_NAMED {
+            let message = format!("the request names {named} jobs and users");
+            let hint = format!("name at most {MAX_NAMED} in one request");
+            return Err((id, ApiError::new(ErrorCode::BadRequest, message).hint(hint)));
+        }
         Ok(RequestLine::Manager(id, request))
     }
 

@@ -76,6 +76,23 @@ fn what_is_wrong_with_a_request_is_said_under_its_number() {
 }
 
 #[test]
+fn a_request_that_names_more_than_can_be_answered_is_refused() {
+    let cancel = |count: usize| {
+        let jobs = vec![JobId(u64::MAX); count];
+        RequestLine::Manager(7, ManagerRequest::Cancel { jobs, signal: None })
+    };
+    let parse = |line: RequestLine| RequestLine::parse(&line.encode().expect("encodes"));
+    assert_eq!(parse(cancel(MAX_NAMED)), Ok(cancel(MAX_NAMED)));
+    let (id, error) = parse(cancel(MAX_NAMED + 1)).expect_err("too many");
+    assert_eq!((id, error.code), (7, ErrorCode::BadRequest));
+    let error = |job| ApiError::new(ErrorCode::NoSuchJob, format!("there is no job {job}"));
+    let outcome = |job| CancelOutcome { job, error: Some(error(job).hint("h".repeat(100))) };
+    let reply = Reply::Cancelled { jobs: vec![outcome(JobId(u64::MAX)); MAX_NAMED] };
+    let answer = serde_json::to_vec(&ReplyLine { id: 7, reply }).expect("encodes");
+    assert!(answer.len() < MAX_REPLY_LINE_BYTES);
+}
+
+#[test]
 fn replies_have_the_documented_form() {
     let data = Bytes::from_static(b"hello\n");
     let output = Reply::Output { job: JobId(7), rank: Rank(3), stream: Stream::Stdout, data };

@@ -3,6 +3,8 @@
 //! [`Journal`] is what the driver asks for; [`RedbJournal`] keeps it in an
 //! embedded store on disk, [`MemoryJournal`] in memory for tests and simulation.
 
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod memory;
 mod redb_journal;
 mod retention;

@@ -202,18 +202,22 @@ fn read_all(database: &Database) -> Result<Vec<(u64, Entry)>, JournalError> {
     for row in table.iter()? {
         let (sequence, bytes) = row?;
         let sequence = sequence.value();
-        let bytes = unseal(sequence, bytes.value()).ok_or_else(|| JournalError::Damaged {
-            what: format!("the checksum of entry {sequence} is wrong"),
-        })?;
-        let entry: (JobId, JobEvent) = postcard::from_bytes(bytes)
-            .map_err(|source| JournalError::Entry { sequence, source })?;
-        entries.push((sequence, entry));
+        entries.push((sequence, decode(sequence, bytes.value())?));
     }
     Ok(entries)
 }
 
+/// The entry in stored bytes.
+pub(super) fn decode(sequence: u64, sealed: &[u8]) -> Result<Entry, JournalError> {
+    let bytes = unseal(sequence, sealed).ok_or_else(|| JournalError::Damaged {
+        what: format!("the checksum of entry {sequence} is wrong"),
+    })?;
+    postcard::from_bytes::<(JobId, JobEvent)>(bytes)
+        .map_err(|source| JournalError::Entry { sequence, source })
+}
+
 /// An entry as it is stored: its checksum, which is also that of its place, and itself.
-fn seal(sequence: u64, encoded: &[u8]) -> Vec<u8> {
+pub(super) fn seal(sequence: u64, encoded: &[u8]) -> Vec<u8> {
     let mut sealed = checksum(sequence, encoded).to_vec();
     sealed.extend_from_slice(encoded);
     sealed

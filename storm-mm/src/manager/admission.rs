@@ -5,7 +5,7 @@ use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
 use crate::job::JobEventKind;
 use std::rc::Rc;
 use storm_primitives::Instant;
-use storm_rm::{JobId, JobSpec, Owner, PartitionId};
+use storm_rm::{JobId, JobSpec, MAX_RANKS, Owner, PartitionId};
 use storm_sched::{Event, JobRequest};
 
 /// Share of a heartbeat that a job's specification may take; the rest is for
@@ -70,6 +70,12 @@ impl Core {
     }
 
     fn check_size(&self, spec: &JobSpec) -> Result<(), ApiError> {
+        if spec.procs > MAX_RANKS {
+            let why = format!("it asks for {} processes; {MAX_RANKS} are possible", spec.procs);
+            return Err(
+                ApiError::new(ErrorCode::Infeasible, "the job has too many processes").why(why)
+            );
+        }
         let limit = self.config.heartbeat_bytes * SPEC_SHARE_PERCENT / 100;
         // As it travels: also long lists of files or limits must fit.
         let bytes = postcard::to_stdvec(spec).map_or(usize::MAX, |encoded| encoded.len());

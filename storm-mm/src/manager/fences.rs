@@ -43,7 +43,7 @@ impl Fences {
         nodes: &NodeSet,
     ) -> Option<Vec<(String, String)>> {
         let expected = match self.done {
-            Some(done) => sequence == done + 1,
+            Some(done) => done.checked_add(1) == Some(sequence),
             None => self.arrived.len() < FENCES_TOLD || self.arrived.contains_key(&sequence),
         };
         if !expected || !nodes.contains(node) {
@@ -95,6 +95,15 @@ mod tests {
         assert_eq!(fences.arrived(1, NodeId(1), put("a"), &nodes), None);
         assert_eq!(fences.arrived(2, NodeId(1), vec![], &nodes), None);
         assert_eq!(fences.arrived(2, NodeId(2), vec![], &nodes), Some(vec![]));
+    }
+
+    #[test]
+    fn a_fence_of_the_highest_number_is_the_last() {
+        let nodes = NodeSet::compute(1);
+        let mut fences = Fences::resumed();
+        assert_eq!(fences.arrived(u64::MAX, NodeId(1), vec![], &nodes), Some(vec![]));
+        assert_eq!(fences.arrived(u64::MAX, NodeId(1), vec![], &nodes), None);
+        assert_eq!(fences.arrived(0, NodeId(1), vec![], &nodes), None);
     }
 
     #[test]

@@ -56,9 +56,9 @@ impl Core {
         now: Instant,
     ) {
         for (job, event) in journal {
-            self.next_job = self.next_job.max(job.0 + 1);
+            self.next_job = self.next_job.max(job.0.saturating_add(1));
             if let JobEventKind::Placed { incarnation, .. } = &event.kind {
-                self.next_incarnation = self.next_incarnation.max(incarnation.0 + 1);
+                self.next_incarnation = self.next_incarnation.max(incarnation.0.saturating_add(1));
             }
             self.apply(job, &event);
         }

@@ -192,7 +192,11 @@ impl Core {
         }
         let first = live.over.is_empty();
         live.over.insert(node);
-        live.exits.extend(ranks.into_iter().map(|exit| (exit.rank, exit)));
+        // A node is believed what it says of its own ranks only.
+        let shares = self.jobs.get(&job).map_or(&[][..], |record| &record.ranks);
+        let share = shares.iter().find(|share| share.node == node);
+        let own = |exit: &RankExit| share.is_some_and(|share| share.has(exit.rank));
+        live.exits.extend(ranks.into_iter().filter(own).map(|exit| (exit.rank, exit)));
         if first && !live.is_over() && live.launch != Launch::Recovering {
             let watch = live.watch(job);
             self.effects.push(Effect::AwaitTermination(watch));

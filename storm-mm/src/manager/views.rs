@@ -11,6 +11,7 @@ use crate::api::{
 use crate::job::{JobRecord, Phase};
 use std::collections::HashSet;
 use storm_primitives::{Instant, NodeId};
+use storm_rm::message::RankExit;
 use storm_rm::{ContentHash, JobId, Rank};
 
 impl Core {
@@ -28,12 +29,13 @@ impl Core {
     /// The jobs that pass `filter`, in order of their number.
     pub fn list_jobs(&self, now: Instant, filter: &JobFilter) -> Vec<JobView> {
         let owners = self.owners(&filter.uids, &filter.users);
+        let jobs: HashSet<JobId> = filter.jobs.iter().copied().collect();
         let wanted = |record: &&JobRecord| {
             let ended = matches!(record.phase, Phase::Ended(_));
             (filter.history || !ended || !filter.jobs.is_empty() || !filter.states.is_empty())
                 && (filter.states.is_empty() || filter.states.contains(&record.state()))
                 && owners.as_ref().is_none_or(|uids| uids.contains(&record.spec.owner.uid))
-                && (filter.jobs.is_empty() || filter.jobs.contains(&record.id))
+                && (jobs.is_empty() || jobs.contains(&record.id))
         };
         self.jobs.values().filter(wanted).map(|record| self.view(now, record)).collect()
     }
@@ -41,13 +43,14 @@ impl Core {
     /// Ended jobs, the latest first.
     pub fn history(&self, now: Instant, query: &HistoryQuery) -> Vec<JobView> {
         let owners = self.owners(&query.uids, &query.users);
+        let jobs: HashSet<JobId> = query.jobs.iter().copied().collect();
         self.history
             .iter()
             .rev()
             .filter_map(|job| self.jobs.get(job))
             .filter(|record| {
                 owners.as_ref().is_none_or(|uids| uids.contains(&record.spec.owner.uid))
-                    && (query.jobs.is_empty() || query.jobs.contains(&record.id))
+                    && (jobs.is_empty() || jobs.contains(&record.id))
             })
             .take(query.limit as usize)
             .map(|record| self.view(now, record))
@@ -79,11 +82,14 @@ impl Core {
     pub fn show(&self, now: Instant, job: JobId) -> Result<JobDetail, ApiError> {
         let record = self.jobs.get(&job).ok_or_else(|| no_such_job(job))?;
         let ranks = self.rank_views(record);
-        let cpu = |rank: &RankView| rank.exit.as_ref().map_or(0, |e| e.user_us + e.system_us);
+        // As nodes reported it: a sum of nonsense is no reason to fall.
+        let cpu = |exit: &RankExit| exit.user_us.saturating_add(exit.system_us);
+        let exits = ranks.iter().filter_map(|rank| rank.exit.as_ref());
+        let cpu_us = exits.map(cpu).fold(0, u64::saturating_add);
         Ok(JobDetail {
             view: self.view(now, record),
             spec: SpecSummary::from(&*record.spec),
-            cpu_us: ranks.iter().map(cpu).sum(),
+            cpu_us,
             ranks,
             breakdown: record.breakdown,
             runs: record.runs,

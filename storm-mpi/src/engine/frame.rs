@@ -10,7 +10,7 @@ use crate::envelope::{Context, Envelope, Tag};
 use crate::error::Violation;
 
 /// Length of a frame's head.
-pub(super) const FRAME_BYTES: usize = 32;
+pub(crate) const FRAME_BYTES: usize = 32;
 
 const EAGER: u8 = 1;
 const RTS: u8 = 2;

@@ -7,6 +7,8 @@
 
 mod arrivals;
 mod frame;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod matching;
 mod peer;
 mod requests;

@@ -161,8 +161,9 @@ impl NodeServer {
     }
 
     /// Ends a fence: `merged` holds the puts of all nodes, this one's included. Releases the local
-    /// ranks from their barrier.
-    pub fn fence_done(&mut self, merged: Vec<(String, String)>) -> Vec<Output> {
+    /// ranks from their barrier. What no rank can have put is left out: it would break a line.
+    pub fn fence_done(&mut self, mut merged: Vec<(String, String)>) -> Vec<Output> {
+        merged.retain(|(key, value)| is_pair(key, value));
         // Those of this node are counted twice: the bound is one all the same.
         self.kept_bytes += merged.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
         self.values.extend(merged);
@@ -317,10 +318,49 @@ impl NodeServer {
     }
 }
 
+/// Whether a line of PMI-1 can put this.
+fn is_pair(key: &str, value: &str) -> bool {
+    let is_text =
+        |text: &str, limit_bytes| text.len() <= limit_bytes && !text.chars().any(char::is_control);
+    is_text(key, KEYLEN_MAX_BYTES) && !key.contains(' ') && is_text(value, VALLEN_MAX_BYTES)
+}
+
 fn reply(rank: Rank, response: &Response) -> Output {
     Output::Reply { rank, line: response.to_string() }
 }
 
 fn refuse_name(kind: NameResultKind) -> Response {
     Response::NameResult { kind, rc: -1, msg: "name_service_not_offered".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_node_says_cannot_break_a_line() {
+        let mut server = NodeServer::new(NodeServerConfig {
+            kvsname: "kvs".to_owned(),
+            size: 2,
+            universe_size: 2,
+            appnum: 0,
+            local_ranks: vec![Rank(0)],
+            process_mapping: String::new(),
+        });
+        let pairs = ["x\ncmd=barrier_out", &"x".repeat(VALLEN_MAX_BYTES + 1), "[x] = y"];
+        let pairs = ["a", "b", "c"].into_iter().zip(pairs);
+        server.fence_done(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect());
+        let mut value_of = |key: &str| {
+            let outputs = server.request(Rank(0), &format!("cmd=get kvsname=kvs key={key}"));
+            let [Output::Reply { line, .. }] = &outputs[..] else { panic!("{outputs:?}") };
+            match Response::parse(line) {
+                Ok(Response::GetResult { rc: 0, value, .. }) => Some(value),
+                Ok(Response::GetResult { .. }) => None,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(value_of("a"), None);
+        assert_eq!(value_of("b"), None);
+        assert_eq!(value_of("c").as_deref(), Some("[x] = y"));
+    }
 }

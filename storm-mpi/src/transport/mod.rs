@@ -6,6 +6,8 @@
 
 mod directory;
 mod doorbell;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod inbox;
 mod local;
 mod poller;

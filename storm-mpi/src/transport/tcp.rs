@@ -351,7 +351,7 @@ fn hello(token: Token, me: Rank) -> Vec<u8> {
 }
 
 /// The rank that says hello, if it knows the token.
-fn parse_hello(bytes: &[u8], token: Token) -> Option<Rank> {
+pub(super) fn parse_hello(bytes: &[u8], token: Token) -> Option<Rank> {
     let expected = hello(token, Rank(0));
     let (fixed, rank) = bytes.split_at_checked(HELLO_BYTES - 8)?;
     // Compared without an early end, so that its time tells nothing of the token.

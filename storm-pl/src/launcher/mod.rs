@@ -2,7 +2,7 @@
 
 mod become_application;
 mod execute;
-mod request;
+pub(crate) mod request;
 mod stdio;
 mod wait_for_launch;
 

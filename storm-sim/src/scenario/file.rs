@@ -154,7 +154,7 @@ impl Scenario {
     /// # Errors
     /// [`ScenarioError`]: it cannot be read, understood, or run.
     pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
-        let text = std::fs::read_to_string(path)
+        let text = crate::bounded_file::read(path)
             .map_err(|source| ScenarioError::Read { path: path.to_owned(), source })?;
         Scenario::parse(&text)
     }

@@ -6,8 +6,8 @@ use super::world::{NODES, World, spec};
 use crate::api::JobState;
 use crate::job::{EndCause, Phase};
 use storm_primitives::NodeId;
-use storm_rm::JobId;
-use storm_rm::message::{ExitStatus, Report};
+use storm_rm::message::{ExitStatus, RankExit, Report};
+use storm_rm::{JobId, Rank};
 
 /// The phases of a life, with all nodes the job's.
 const PHASES: [&str; 8] = [
@@ -257,4 +257,24 @@ fn partitions_that_make_no_sense_are_refused() {
     assert!(matches!(error, PartitionError::Policy { .. }), "{error}");
     let error = refused(|config| config.partitions.push(config.partitions[0].clone()));
     assert!(matches!(error, PartitionError::Duplicate(_)), "{error}");
+}
+
+#[test]
+fn a_node_says_nothing_of_the_ranks_of_others() {
+    let (mut world, job) = in_phase("running", false);
+    let (node, _, incarnation) = *world.parts.keys().next().expect("it runs");
+    let exit = |rank, user_us| RankExit {
+        rank: Rank(rank),
+        status: ExitStatus::Code(7),
+        user_us,
+        system_us: u64::MAX,
+        max_rss_kib: 0,
+    };
+    let ranks = (0..1000).map(|rank| exit(rank, u64::MAX)).collect();
+    world.report(node, Report::Terminated { job, incarnation, ranks });
+    let shown = world.core.show(world.now, job).expect("it was submitted");
+    assert_eq!(shown.cpu_us, u64::MAX);
+    let told = shown.ranks.iter().filter(|rank| rank.exit.is_some());
+    assert_eq!(told.count() as u32, super::world::PES);
+    assert_eq!(world.core.live[&job].exits.len() as u32, super::world::PES);
 }

@@ -1,0 +1,26 @@
+//! The text of a key's file: of a cluster's and of a user's.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use storm_fuzz::plant;
+use storm_session::{ClientKey, ClusterKey, UserName};
+
+fn written() -> [String; 3] {
+    let key = ClusterKey::generate().expect("random bytes");
+    let user: UserName = "alice".parse().expect("a name");
+    let client = ClientKey::derive(&key, user).expect("random bytes");
+    let text = key.to_text().to_string();
+    [format!("# of the lab\n\n{text}"), text, client.to_text().to_string()]
+}
+
+fuzz_target!(init: plant(written()), |text: &str| {
+    if let Ok(key) = text.parse::<ClusterKey>() {
+        let again: ClusterKey = key.to_text().parse().expect("its own text");
+        assert_eq!(again.id(), key.id());
+    }
+    if let Ok(key) = text.parse::<ClientKey>() {
+        let again: ClientKey = key.to_text().parse().expect("its own text");
+        assert_eq!((again.user(), again.serial()), (key.user(), key.serial()));
+    }
+});

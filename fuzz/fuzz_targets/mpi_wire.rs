@@ -1,0 +1,20 @@
+//! What the ranks of a job say to each other, as `storm-mpi` speaks it.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use storm_mpi::fuzzing::{FRAME_BYTES, card, frame, hello};
+
+/// The token of the job.
+const TOKEN: u128 = 7;
+
+fuzz_target!(|input: &[u8]| {
+    if let Some(head) = input.first_chunk::<FRAME_BYTES>() {
+        frame(head);
+    }
+    if let Ok(text) = std::str::from_utf8(input) {
+        card(text);
+    }
+    let known = input.len() == 32 && input.get(8..24) == Some(&TOKEN.to_le_bytes()[..]);
+    assert!(hello(input, TOKEN).is_none() || known, "a stranger was let in");
+});

@@ -1,0 +1,87 @@
+//! The input of a target as a script: single bytes that choose a step, and messages as
+//! they travel, one after the other.
+//!
+//! `arbitrary` takes lengths from the end of the input; a message that one is inserted
+//! before would then be read anew as another one. Here it stays what it was, and what
+//! libFuzzer has found out about a message holds wherever it stands.
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use storm_primitives::NodeId;
+
+/// Steps of one script: longer ones find nothing that shorter ones do not.
+const MAX_STEPS: usize = 256;
+
+/// Reads a script from its start.
+#[derive(Debug)]
+pub struct Script<'a> {
+    rest: &'a [u8],
+    steps: usize,
+}
+
+impl<'a> Script<'a> {
+    /// All of `input`.
+    pub fn new(input: &'a [u8]) -> Script<'a> {
+        Script { rest: input, steps: 0 }
+    }
+
+    /// Which of `count` steps comes next; `None` at the end.
+    pub fn step(&mut self, count: u8) -> Option<u8> {
+        self.steps += 1;
+        if self.steps > MAX_STEPS || self.rest.is_empty() {
+            return None;
+        }
+        Some(self.byte() % count)
+    }
+
+    /// The next byte; 0 behind the end.
+    pub fn byte(&mut self) -> u8 {
+        match self.rest.split_first() {
+            Some((first, rest)) => {
+                self.rest = rest;
+                *first
+            }
+            None => 0,
+        }
+    }
+
+    /// One of the first `count` compute nodes.
+    pub fn node(&mut self, count: u32) -> NodeId {
+        NodeId(1 + u32::from(self.byte()) % count)
+    }
+
+    /// One of the things in a list, if there are any.
+    pub fn pick(&mut self, count: usize) -> Option<usize> {
+        (count > 0).then(|| usize::from(self.byte()) % count)
+    }
+
+    /// A message as postcard encodes it. What is none uses the script up.
+    pub fn message<T: DeserializeOwned>(&mut self) -> Option<T> {
+        match postcard::take_from_bytes(self.rest) {
+            Ok((message, rest)) => {
+                self.rest = rest;
+                Some(message)
+            }
+            Err(_) => {
+                self.rest = &[];
+                None
+            }
+        }
+    }
+
+    /// Up to 255 bytes, as many as a byte before them says.
+    pub fn bytes(&mut self) -> Bytes {
+        let length = usize::from(self.byte()).min(self.rest.len());
+        let (bytes, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        Bytes::copy_from_slice(bytes)
+    }
+
+    /// What comes before the next line feed, which is taken too.
+    pub fn line(&mut self) -> &'a [u8] {
+        let end = self.rest.iter().position(|byte| *byte == b'\n').unwrap_or(self.rest.len());
+        let (line, rest) = self.rest.split_at(end);
+        self.rest = rest.get(1..).unwrap_or_default();
+        line
+    }
+}

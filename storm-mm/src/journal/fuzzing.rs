@@ -1,0 +1,17 @@
+//! What `fuzz/` reaches of the journal on disk, which is private: one entry as it is
+//! stored. Compiled by cargo-fuzz only.
+
+use super::{Entry, JournalError, redb_journal};
+
+/// Stored bytes with the right checksum over `encoded`.
+pub fn seal(sequence: u64, encoded: &[u8]) -> Vec<u8> {
+    redb_journal::seal(sequence, encoded)
+}
+
+/// The entry in stored bytes.
+///
+/// # Errors
+/// They are damaged, or of another version.
+pub fn decode(sequence: u64, sealed: &[u8]) -> Result<Entry, JournalError> {
+    redb_journal::decode(sequence, sealed)
+}

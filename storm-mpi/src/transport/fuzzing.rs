@@ -1,0 +1,13 @@
+//! Cards and hellos for [`crate::fuzzing`].
+
+use super::directory::{Card, Token};
+use super::tcp;
+
+pub(crate) fn card(text: &str) {
+    let Ok(card) = text.parse::<Card>() else { return };
+    assert_eq!(card.to_string().parse::<Card>().expect("its own text"), card);
+}
+
+pub(crate) fn hello(bytes: &[u8], token: u128) -> Option<u32> {
+    tcp::parse_hello(bytes, Token(token)).map(|rank| rank.0)
+}

@@ -1,0 +1,49 @@
+//! What `fuzz/` reaches of the messages between NM, keeper and PL, which are private.
+//! Compiled by cargo-fuzz only.
+
+use crate::launch_spec::SpecBody;
+use crate::launcher::request::Request;
+use crate::protocol::{self, Command, Report};
+use crate::{LaunchFailure, LaunchSpec, RankSpec};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A message to or from the keeper, or from a PL that failed: what decodes is encoded
+/// as it decodes.
+///
+/// # Panics
+/// It is not.
+pub fn message(kind: u8, bytes: &[u8]) {
+    match kind % 3 {
+        0 => survives::<Command>(bytes),
+        1 => survives::<Report>(bytes),
+        _ => survives::<LaunchFailure>(bytes),
+    }
+}
+
+/// A launch message; whether a PL would act on it. Looks at all that a PL looks at.
+pub fn launch(message: &[u8]) -> bool {
+    let decoded = Request::split(message).and_then(|(rank, shared)| Request::decode(rank, shared));
+    decoded.is_some_and(|request| {
+        let found = request.variable(b"PATH").is_some_and(|path| !path.is_empty());
+        found || request.env.len() + request.args.len() < message.len()
+    })
+}
+
+/// The launch message of a rank, as the NM sends it; `None` when it cannot be sent, or
+/// not in one message.
+pub fn launch_message(spec: &LaunchSpec, rank: &RankSpec) -> Option<Vec<u8>> {
+    let rank = rank.encode().ok()?;
+    let SpecBody::Inline(shared) = spec.encode().ok()?.body else { return None };
+    let mut message = (rank.len() as u32).to_le_bytes().to_vec();
+    message.extend(rank);
+    message.extend_from_slice(&shared);
+    Some(message)
+}
+
+fn survives<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
+    let Ok(decoded) = protocol::decode::<T>(bytes) else { return };
+    let encoded = postcard::to_stdvec(&decoded).expect("what was decoded is encoded");
+    let again = protocol::decode::<T>(&encoded).expect("what was encoded is decoded");
+    assert_eq!(postcard::to_stdvec(&again).expect("as before"), encoded);
+}

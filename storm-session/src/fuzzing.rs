@@ -1,0 +1,71 @@
+//! What `fuzz/` reaches of sessions, which are private: the handshake over any stream,
+//! and records without one. Compiled by cargo-fuzz only.
+
+use crate::client_handshake::accept_client_over;
+use crate::member_handshake::{accept_over, initiate_over};
+use crate::{ClientSessionError, ClusterKey, RemoteUser, Sealed, SessionError, Trust, in_memory};
+use std::io;
+use std::net::SocketAddr;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// One end of a session past its handshake.
+#[derive(Debug)]
+pub struct End(Sealed);
+
+impl End {
+    /// Both ends.
+    pub fn pair() -> (End, End) {
+        let (one, other) = in_memory::pair();
+        (End(one), End(other))
+    }
+
+    /// All records of `frames`.
+    pub fn seal(&self, frames: &[Vec<u8>]) -> Vec<u8> {
+        in_memory::seal(&self.0, frames)
+    }
+
+    /// What `records` hold, read in pieces of `cut` bytes into `room` bytes.
+    ///
+    /// # Errors
+    /// They are not the next that the other end made.
+    pub fn open(&self, records: &[u8], cut: usize, room: usize) -> io::Result<Vec<u8>> {
+        in_memory::open(&self.0, records, cut, room)
+    }
+}
+
+/// The accepting end of a handshake between these addresses, ours first; whether what
+/// follows is sealed.
+///
+/// # Errors
+/// [`SessionError`]: there is no session.
+pub async fn accept(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    ends: (SocketAddr, SocketAddr),
+    trust: &Trust,
+) -> Result<bool, SessionError> {
+    Ok(accept_over(stream, ends, trust).await?.is_some())
+}
+
+/// The accepting end of a handshake with the user of a client key.
+///
+/// # Errors
+/// [`ClientSessionError`]: there is no session.
+pub async fn accept_user(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    trust: &Trust,
+) -> Result<RemoteUser, ClientSessionError> {
+    Ok(accept_client_over(stream, trust).await?.0)
+}
+
+/// The connecting end.
+///
+/// # Errors
+/// [`SessionError`]: there is no session.
+pub async fn initiate(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    ends: (SocketAddr, SocketAddr),
+    trust: &Trust,
+    key: &ClusterKey,
+) -> Result<bool, SessionError> {
+    Ok(initiate_over(stream, ends, trust, key).await?.is_some())
+}
