@@ -35,6 +35,7 @@ pub fn manager_config(sched: &str) -> CoreConfig {
         kill_grace: Duration::from_millis(50),
         launch_timeout: Duration::from_millis(70),
         recovery_timeout: Duration::from_secs(1),
+        requeue_fence: Duration::from_millis(90),
         history_limit: 8,
         admin_uids: Vec::new(),
         origin: jiff::Timestamp::UNIX_EPOCH,
