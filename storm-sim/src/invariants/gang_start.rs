@@ -23,6 +23,8 @@ use storm_rm::{JobId, JobIncarnation};
 #[derive(Debug, Default)]
 pub struct GangStart {
     runs: BTreeMap<JobId, Run>,
+    /// The latest run of a job that the manager has ended, or taken back.
+    over: BTreeMap<JobId, JobIncarnation>,
     /// Nodes that a fault has befallen since the manager began. Whether it is over
     /// is not asked.
     disturbed: NodeSet,
@@ -61,6 +63,9 @@ impl GangStart {
     }
 
     fn launched(&mut self, node: NodeId, job: JobKey) -> Result<(), Broken> {
+        // A node that was frozen or cut off takes up what came before, until it hears
+        // that it is lost; then it ends all.
+        let may_be_late = self.is_over(job) && self.disturbed.contains(node);
         match self.runs.get_mut(&job.job) {
             Some(run) if run.incarnation == job.incarnation => {
                 if !run.nodes.contains(node) {
@@ -75,8 +80,20 @@ impl GangStart {
             }
             // An older run: its end is on its way to the node.
             Some(run) if run.incarnation > job.incarnation => Ok(()),
+            None if may_be_late => Ok(()),
             Some(_) | None => broken(format!("{node} starts ranks of {job}, which is not placed")),
         }
+    }
+
+    fn is_over(&self, job: JobKey) -> bool {
+        self.over.get(&job.job).is_some_and(|last| job.incarnation <= *last)
+    }
+
+    /// The job has no run any more; the one that it had.
+    fn end(&mut self, job: JobId) -> Option<Run> {
+        let run = self.runs.remove(&job)?;
+        self.over.insert(job, run.incarnation);
+        Some(run)
     }
 
     /// Something of a job became durable.
@@ -92,7 +109,7 @@ impl GangStart {
                 None => broken(format!("job {job} has started and was never placed")),
             },
             JobEventKind::Ending { cause } => self.ending(job, cause),
-            JobEventKind::Ended { outcome, .. } => match (self.runs.remove(&job), outcome.state) {
+            JobEventKind::Ended { outcome, .. } => match (self.end(job), outcome.state) {
                 (Some(run), JobState::Completed) => run.whole(job, "has completed"),
                 (Some(run), _) => run.whole_or_none(job, "has ended"),
                 (None, JobState::Completed) => {
@@ -100,7 +117,7 @@ impl GangStart {
                 }
                 (None, _) => Ok(()),
             },
-            JobEventKind::Requeued { .. } => match self.runs.remove(&job) {
+            JobEventKind::Requeued { .. } => match self.end(job) {
                 Some(run) => run.whole_or_none(job, "waits again"),
                 None => Ok(()),
             },
@@ -205,6 +222,22 @@ mod tests {
         assert!(after(&[]).note(&Fact::Host(NodeId(3), &launch(1, 7))).is_err());
         assert!(after(&[]).note(&Fact::Host(NodeId(1), &launch(2, 8))).is_err());
         assert!(after(&[1]).note(&Fact::Host(NodeId(1), &launch(1, 7))).is_err());
+    }
+
+    #[test]
+    fn a_node_that_was_frozen_may_take_up_a_run_that_is_over() {
+        for is_frozen in [true, false] {
+            let mut invariant = after(&[]);
+            if is_frozen {
+                invariant.note(&Fact::Inflicted(NodeId(2), NodeFault::Freeze)).unwrap();
+            }
+            let cause = EndCause::NodeLost { node: "n2".to_owned() };
+            invariant.note(&Fact::Journal(JobId(1), &JobEventKind::Requeued { cause })).unwrap();
+            let late = invariant.note(&Fact::Host(NodeId(2), &launch(1, 7)));
+            assert_eq!(late.is_ok(), is_frozen);
+            // Never placed.
+            assert!(invariant.note(&Fact::Host(NodeId(2), &launch(1, 8))).is_err());
+        }
     }
 
     #[test]
