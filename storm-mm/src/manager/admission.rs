@@ -40,6 +40,7 @@ impl Core {
             )
             .why(why.to_string())
         })?;
+        check_ranks(&spec)?;
         if policy.pending().len() >= storm_sched::MAX_PENDING_JOBS {
             let limit = storm_sched::MAX_PENDING_JOBS;
             return Err(ApiError::new(ErrorCode::QueueFull, format!("{limit} jobs are waiting"))
@@ -70,12 +71,6 @@ impl Core {
     }
 
     fn check_size(&self, spec: &JobSpec) -> Result<(), ApiError> {
-        if spec.procs > MAX_RANKS {
-            let why = format!("it asks for {} processes; {MAX_RANKS} are possible", spec.procs);
-            return Err(
-                ApiError::new(ErrorCode::Infeasible, "the job has too many processes").why(why)
-            );
-        }
         let limit = self.config.heartbeat_bytes * SPEC_SHARE_PERCENT / 100;
         // As it travels: also long lists of files or limits must fit.
         let bytes = postcard::to_stdvec(spec).map_or(usize::MAX, |encoded| encoded.len());
@@ -118,6 +113,16 @@ impl Core {
         };
         Err(error.hint(format!("there are: {}", offered())))
     }
+}
+
+/// Also of a machine that has room for them, no job has more ranks than a message can
+/// map.
+fn check_ranks(spec: &JobSpec) -> Result<(), ApiError> {
+    if spec.procs <= MAX_RANKS {
+        return Ok(());
+    }
+    let why = format!("it asks for {} processes; {MAX_RANKS} are possible", spec.procs);
+    Err(ApiError::new(ErrorCode::Infeasible, "the job has too many processes").why(why))
 }
 
 pub(super) fn request_of(job: JobId, spec: &JobSpec) -> JobRequest {

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::{NodeId, NodeSet};
+use storm_primitives::{MAX_NODES, NodeId, NodeSet};
 use storm_rm::message::{
     Command, ExitStatus, Heartbeat, LaunchJob, NodeInfo, NodeRanks, NodeStatus, RankExit,
     ReceiveFile, Report, Stream, Strobe,
@@ -136,7 +136,7 @@ fn launch() -> impl Strategy<Value = LaunchJob> {
             partition: PartitionId(numbers.1),
             rows: RowSet(numbers.2),
             active_row: Row(numbers.3),
-            announcer: NodeId(numbers.4),
+            announcer: NodeId(numbers.4 % MAX_NODES),
             node_list,
         },
     )
