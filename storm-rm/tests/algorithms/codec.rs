@@ -120,13 +120,17 @@ fn spec() -> impl Strategy<Value = JobSpec> {
 
 fn launch() -> impl Strategy<Value = LaunchJob> {
     // What makes no sense is refused, which the map's own tests show.
-    let ranks = (0..1000u32, 0..1000u32, 1..100u32).prop_map(|(node, first, count)| NodeRanks {
-        node: NodeId(node),
-        first: Rank(first),
-        count,
+    let shares = vec((0..1000u32, 0..1000u32, 1..100u32), 0..5).prop_map(|shares| {
+        let mut next = 0;
+        let share = |(node, gap, count): (u32, u32, u32)| {
+            let first = next + gap;
+            next = first + count;
+            NodeRanks { node: NodeId(node), first: Rank(first), count }
+        };
+        shares.into_iter().map(share).collect::<Vec<_>>()
     });
     let numbers = any::<(u32, u16, u64, u32, u32)>();
-    (job(), run(), spec(), vec(ranks, 0..5), numbers, any::<String>()).prop_map(
+    (job(), run(), spec(), shares, numbers, any::<String>()).prop_map(
         |(job, incarnation, spec, ranks, numbers, node_list)| LaunchJob {
             job,
             incarnation,
