@@ -17,6 +17,19 @@ pub trait Policy: Send {
     /// Takes an event and decides. `now` never goes back.
     fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action>;
 
+    /// Takes all events of one instant and decides once they are in. Unless a
+    /// policy does so, it decides after each of them.
+    fn handle_together(&mut self, now: SchedTime, events: Vec<Event>) -> Vec<Action> {
+        events.into_iter().flat_map(|event| self.handle(now, event)).collect()
+    }
+
+    /// When a job that waits is to start by the users' estimates, where the
+    /// policy can know it; `None` when it cannot, or the job does not wait.
+    fn estimate(&self, now: SchedTime, job: JobId) -> Option<SchedTime> {
+        let _ = (now, job);
+        None
+    }
+
     /// The jobs that wait, in queue order.
     fn pending(&self) -> Vec<JobId>;
 
