@@ -24,13 +24,18 @@ pub struct JobRequest {
     /// The longest run that the user expects (Slurm `-t`); the job is ended at
     /// it by the Machine Manager, and backfilling believes it.
     pub time_limit: Option<Duration>,
+    /// The memory of each process in bytes (Slurm `--mem-per-cpu`), counted on
+    /// its node as long as the job is in the matrix, whatever row runs; zero:
+    /// not counted.
+    #[serde(default)]
+    pub mem_per_pe_bytes: u64,
 }
 
 impl JobRequest {
     /// A request for `procs` PEs on whatever nodes.
     #[must_use]
     pub fn new(id: JobId, procs: u32) -> Self {
-        Self { id, procs, nodes: None, time_limit: None }
+        Self { id, procs, nodes: None, time_limit: None, mem_per_pe_bytes: 0 }
     }
 
     /// The same request on exactly `nodes` nodes.
@@ -43,5 +48,11 @@ impl JobRequest {
     #[must_use]
     pub fn with_time_limit(self, time_limit: Duration) -> Self {
         Self { time_limit: Some(time_limit), ..self }
+    }
+
+    /// The same request with this much memory for each process, in bytes.
+    #[must_use]
+    pub fn with_memory(self, mem_per_pe_bytes: u64) -> Self {
+        Self { mem_per_pe_bytes, ..self }
     }
 }

@@ -34,6 +34,7 @@ pub struct Node {
     name: String,
     first: Pe,
     pes: u32,
+    memory_bytes: Option<u64>,
     state: NodeState,
 }
 
@@ -48,6 +49,13 @@ impl Node {
     #[must_use]
     pub fn pes(&self) -> u32 {
         self.pes
+    }
+
+    /// The memory that jobs may have here in bytes; `None` when it is not
+    /// counted.
+    #[must_use]
+    pub fn memory_bytes(&self) -> Option<u64> {
+        self.memory_bytes
     }
 
     /// The columns of the node.
@@ -106,8 +114,9 @@ impl Machine {
             if pes > MAX_PES - first {
                 return Err(MachineError::TooManyPes);
             }
-            machine.nodes.push(Node { name, first: Pe(first), pes, state: NodeState::Up });
-            machine.node_of.resize((first + pes) as usize, index);
+            let (first, state) = (Pe(first), NodeState::Up);
+            machine.nodes.push(Node { name, first, pes, memory_bytes: None, state });
+            machine.node_of.resize((first.0 + pes) as usize, index);
             machine.usable_pes += pes;
         }
         if machine.nodes.is_empty() { Err(MachineError::NoNodes) } else { Ok(machine) }
@@ -158,6 +167,21 @@ impl Machine {
         self.node_of(pe)
             .and_then(|index| self.node(index))
             .is_some_and(|node| node.state == NodeState::Up)
+    }
+
+    /// Sets the memory of a node in bytes, or that it is not counted. There is
+    /// nothing to set when there is no such node.
+    pub fn set_memory(&mut self, index: NodeIndex, memory_bytes: Option<u64>) {
+        if let Some(node) = self.nodes.get_mut(index.0 as usize) {
+            node.memory_bytes = memory_bytes;
+        }
+    }
+
+    /// Keeps so many bytes of each node whose memory is counted from the jobs.
+    pub fn reserve_memory(&mut self, reserve_bytes: u64) {
+        for node in &mut self.nodes {
+            node.memory_bytes = node.memory_bytes.map(|all| all.saturating_sub(reserve_bytes));
+        }
     }
 
     /// Sets the state of a node and returns the one it had, or `None` when
