@@ -20,6 +20,7 @@
 
 mod action;
 mod buddy_tree;
+mod capability;
 mod column_set;
 mod event;
 mod feasible;
@@ -42,6 +43,7 @@ pub mod suite;
 
 pub use action::{Action, EventError};
 pub use buddy_tree::BuddyTree;
+pub use capability::{Capability, Unsupported};
 pub use column_set::ColumnSet;
 pub use event::Event;
 pub use feasible::{Infeasible, feasible};

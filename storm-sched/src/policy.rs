@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::{
-    Action, ColumnSet, Event, InvariantViolation, JobId, Machine, Matrix, PendingReason, SchedTime,
+    Action, Capability, ColumnSet, Event, InvariantViolation, JobId, Machine, Matrix, PendingReason, SchedTime,
     Slot,
 };
 
@@ -13,6 +13,12 @@ use crate::{
 pub trait Policy: Send {
     /// The name that the registry knows it by.
     fn name(&self) -> &'static str;
+
+    /// What the driver must be able to do beyond starting jobs and switching
+    /// rows; see [`Capability::check`].
+    fn requires(&self) -> &'static [Capability] {
+        &[]
+    }
 
     /// Takes an event and decides. `now` never goes back.
     fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action>;

@@ -65,6 +65,9 @@ impl Core {
                     self.place_or_park(now, Parked { job, partition, placement, slot });
                 }
                 Action::Activate { .. } => {}
+                Action::SetSlots { job, .. } | Action::Migrate { job, .. } => {
+                    tracing::error!(%job, "the policy changes the place of a running job");
+                }
                 Action::Refused(error) => self.refused(now, &error),
             }
         }
