@@ -12,6 +12,7 @@
 //!   (PEs) numbered node by node as the columns of the matrix.
 //! * [`BuddyTree`], [`Matrix`]: the Ousterhout matrix (a row is a time slot, a
 //!   column a PE) with buddy allocation inside each row.
+//! * [`packing`]: the schemes that choose the row and the columns of a job.
 //! * [`feasible`]: whether a [`JobRequest`] can ever run on a machine.
 //! * [`policies`]: one file each; [`registry::by_name`] finds them.
 //! * [`suite`]: the invariants that every policy holds, over generated
@@ -22,12 +23,18 @@ mod action;
 mod buddy_tree;
 mod capability;
 mod column_set;
+mod constraint;
 mod event;
 mod feasible;
+mod guests;
 mod ids;
 mod job_request;
 mod machine;
 mod matrix;
+mod memory;
+mod memory_account;
+mod node_needs;
+pub mod packing;
 mod params;
 mod partition;
 mod pending_queue;
@@ -37,23 +44,29 @@ pub mod policies;
 mod policy;
 pub mod registry;
 mod row;
+mod row_order;
 mod sched_time;
 mod shape;
 pub mod suite;
 
 pub use action::{Action, EventError};
-pub use buddy_tree::BuddyTree;
+pub use buddy_tree::{BuddyTree, Side};
 pub use capability::{Capability, Unsupported};
 pub use column_set::ColumnSet;
+pub use constraint::{Constraint, ConstraintError, MAX_CONSTRAINT_FEATURES, is_feature_name};
 pub use event::Event;
 pub use feasible::{Infeasible, feasible};
 pub use ids::{JobId, NodeIndex, Pe, Slot};
 pub use job_request::JobRequest;
-pub use machine::{MAX_PES, Machine, MachineError, Node, NodeState};
-pub use matrix::{Fit, InvariantViolation, Matrix, MatrixError};
+pub use machine::{MAX_PES, Machine, MachineError, Node, NodeSpec, NodeState};
+pub use matrix::{Fit, InvariantViolation, MAX_EXAMINED, Matrix, MatrixError, Move, SlotChange};
+pub use memory::{MemorySize, NodeMemory};
+pub use memory_account::MemoryAccount;
+pub use node_needs::NodeNeeds;
+pub use packing::Packing;
 pub use params::{
     DEFAULT_MPL_LIMIT, DEFAULT_QUANTUM_US, MAX_MPL_LIMIT, MAX_QUANTUM_US, MIN_QUANTUM_US, MplLimit,
-    ParamError, PolicyParams, Quantum,
+    MatrixQueue, ParamError, PolicyParams, Quantum,
 };
 pub use pending_queue::{MAX_PENDING_JOBS, PendingQueue};
 pub use pending_reason::{AbsentNode, Ahead, MAX_NAMED_NODES, PendingReason, Shortage};
@@ -62,4 +75,4 @@ pub use policy::{JobView, Policy, RowView};
 pub use registry::UnknownPolicy;
 pub use row::Row;
 pub use sched_time::SchedTime;
-pub use shape::{Room, Shape, Shortfall};
+pub use shape::{NodeRoom, Room, Shape, Shortfall};

@@ -38,7 +38,7 @@ pub trait Policy: Send {
     /// The row that runs now; `None` when no job holds PEs.
     fn active_slot(&self) -> Option<Slot>;
 
-    /// The live rows in cyclic order, for display.
+    /// The live rows by number, for display.
     fn rows(&self) -> Vec<RowView>;
 
     /// Whether slices must be cut: whether the next edge can change the active
@@ -69,6 +69,8 @@ pub struct RowView {
     pub free_pes: u32,
     /// The jobs in the row, by id.
     pub jobs: Vec<JobView>,
+    /// Jobs of other rows that run in this one too, by id.
+    pub guests: Vec<JobId>,
 }
 
 /// A job in a row, for display.
@@ -81,7 +83,7 @@ pub struct JobView {
 }
 
 impl Matrix {
-    /// The live rows in cyclic order, for display.
+    /// The live rows by number, for display.
     #[must_use]
     pub fn view(&self) -> Vec<RowView> {
         let job_view = |&job: &JobId| {
@@ -93,6 +95,7 @@ impl Matrix {
                 active: self.active() == Some(row.slot()),
                 free_pes: row.free_pes(),
                 jobs: row.jobs().iter().filter_map(job_view).collect(),
+                guests: row.guests.jobs().iter().copied().collect(),
             })
             .collect()
     }

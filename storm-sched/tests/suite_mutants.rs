@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use storm_sched::policies::{Fcfs, Gang};
 use storm_sched::suite::invariants::{
-    ColumnsDisjoint, ColumnsReturned, EveryRowInTurn, HeadStartsWhenItFits, Held, Invariant,
-    PlacementSound, QueueOrder, ReasonsTrue, RefusesWhatDoesNotFit, RowsWithinLimit, SameState,
+    ColumnsDisjoint, ColumnsReturned, EveryJobInTurn, EveryRowInTurn, HeadStartsWhenItFits, Held,
+    Invariant, MemoryWithin, PlacementSound, QueueOrder, ReasonsTrue, RefusesWhatDoesNotFit, RowsWithinLimit, SameState,
     SomebodyRuns,
 };
 use storm_sched::{
@@ -43,6 +43,12 @@ enum Bug {
     SwallowsErrors,
     /// It says that another row is active.
     LiesAboutActiveRow,
+    /// Guests are not told to leave, nor new ones to come.
+    ForgetsSlots,
+    /// Jobs run in all rows.
+    RunsEverywhere,
+    /// Memory is not asked for.
+    IgnoresMemory,
     /// A job for exact nodes gets what comes first.
     IgnoresNodeCount,
 }
@@ -65,6 +71,12 @@ impl Mutant {
                 request.nodes = None;
                 vec![Event::Submit(request)]
             }
+            (Bug::IgnoresMemory, Event::Submit(request)) => {
+                let mut request = request.clone();
+                request.mem_per_pe_bytes = 0;
+                request.mem_per_node = storm_sched::NodeMemory::Unstated;
+                vec![Event::Submit(request)]
+            }
             (Bug::LooksLate, _) => self.late.replace(event).into_iter().collect(),
             _ => vec![event],
         }
@@ -82,6 +94,16 @@ impl Mutant {
                 }
             }
             Bug::SwallowsErrors => actions.retain(|action| !matches!(action, Action::Refused(_))),
+            Bug::ForgetsSlots => {
+                actions.retain(|action| !matches!(action, Action::SetSlots { .. }));
+            }
+            Bug::RunsEverywhere => {
+                for action in &mut actions {
+                    if let Action::SetSlots { home, alternates, .. } = action {
+                        *alternates = (0..3).map(Slot).filter(|slot| slot != home).collect();
+                    }
+                }
+            }
             Bug::LeavesEmptyRowActive if matches!(event, Event::Finished(_)) => {
                 let activation = |action: &Action| matches!(action, Action::Activate { .. });
                 self.held_back = actions.iter().find(|action| activation(action)).cloned();
@@ -229,6 +251,26 @@ fn head_starts_when_it_fits_catches_late_starts() {
 #[test]
 fn every_row_in_turn_catches_a_stuck_row() {
     catches(Bug::NeverRotates, EveryRowInTurn::default);
+}
+
+#[test]
+fn every_job_in_turn_catches_a_stuck_row() {
+    catches(Bug::NeverRotates, EveryJobInTurn::default);
+}
+
+#[test]
+fn same_state_catches_forgotten_slots() {
+    catches(Bug::ForgetsSlots, || SameState);
+}
+
+#[test]
+fn columns_disjoint_catches_guests_where_others_run() {
+    catches(Bug::RunsEverywhere, || ColumnsDisjoint);
+}
+
+#[test]
+fn memory_within_catches_memory_that_nobody_counts() {
+    catches(Bug::IgnoresMemory, || MemoryWithin);
 }
 
 #[test]

@@ -25,7 +25,9 @@ mod world;
 use std::ops::Range;
 
 pub use failure::Failure;
-pub use invariants::{Invariant, any_policy, gang, space_sharing};
+pub use invariants::{
+    Invariant, any_policy, gang, gang_backfilling, gang_repacking, space_sharing,
+};
 pub use trace::{Coverage, Trace};
 pub use workload::Workload;
 pub use world::{Running, World};
