@@ -138,7 +138,11 @@ impl fmt::Display for Shortage {
                 match unit {
                     Room::Pes => write!(f, "{have} of the {needed} free PEs needed"),
                     Room::NodesOf { .. } | Room::NodesWith { .. } => {
-                        write!(f, "{have} of the {needed} nodes with {} needed", unit.of_each("free "))
+                        write!(
+                            f,
+                            "{have} of the {needed} nodes with {} needed",
+                            unit.of_each("free ")
+                        )
                     }
                     Room::ProcsWith { .. } => {
                         let each = unit.of_each("free ");
@@ -152,11 +156,18 @@ impl fmt::Display for Shortage {
                 match unit {
                     Room::Pes => write!(f, ": {have} of the {needed} PEs asked for are up"),
                     Room::NodesOf { .. } | Room::NodesWith { .. } => {
-                        write!(f, ": {have} of the {needed} nodes with {} needed are up", unit.of_each(""))
+                        write!(
+                            f,
+                            ": {have} of the {needed} nodes with {} needed are up",
+                            unit.of_each("")
+                        )
                     }
                     Room::ProcsWith { .. } => {
                         let each = unit.of_each("");
-                        write!(f, ": those with {each} that are up have room for {have} of {needed} processes")
+                        write!(
+                            f,
+                            ": those with {each} that are up have room for {have} of {needed} processes"
+                        )
                     }
                 }
             }
@@ -201,8 +212,11 @@ fn write_busy(f: &mut fmt::Formatter<'_>, shortfall: Shortfall, up_pes: u32) -> 
 fn write_absent(f: &mut fmt::Formatter<'_>, absent: &[AbsentNode], more: usize) -> fmt::Result {
     let mut groups = Vec::new();
     for (state, word) in [(NodeState::Down, "down"), (NodeState::Drained, "drained")] {
-        let names: Vec<String> =
-            absent.iter().filter(|node| node.state == state).map(|node| node.name.clone()).collect();
+        let names: Vec<String> = absent
+            .iter()
+            .filter(|node| node.state == state)
+            .map(|node| node.name.clone())
+            .collect();
         let verb = if names.len() == 1 { "is" } else { "are" };
         if !names.is_empty() {
             groups.push(format!("{} {verb} {word}", list(&names)));

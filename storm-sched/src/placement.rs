@@ -193,7 +193,10 @@ mod tests {
         let pes = |columns: &[u32]| columns.iter().map(|&column| Pe(column)).collect::<Vec<_>>();
         let of_two = |columns| Placement::with_pes_per_proc(&machine, pes(columns), 2);
         let placement = of_two(&[0, 2, 3, 4]).expect("two on each node");
-        assert_eq!((placement.procs(), placement.pes_per_proc(), placement.node_count()), (2, 2, 2));
+        assert_eq!(
+            (placement.procs(), placement.pes_per_proc(), placement.node_count()),
+            (2, 2, 2)
+        );
         assert_eq!([0, 1, 2].map(|rank| placement.pe_of(rank)), [Some(Pe(0)), Some(Pe(3)), None]);
         let ranks: Vec<_> = placement.ranks().map(|(node, own)| (node.0, own.to_vec())).collect();
         assert_eq!(ranks, [(0, pes(&[0, 2])), (1, pes(&[3, 4]))]);

@@ -85,7 +85,8 @@ mod tests {
     #[test]
     fn a_new_row_runs_after_those_that_wait_whatever_its_number() {
         let mut order = RowOrder::default();
-        [0, 2].map(|slot| order.insert(Slot(slot)));
+        order.insert(Slot(0));
+        order.insert(Slot(2));
         order.put_last(Slot(0));
         order.insert(Slot(1));
         assert!(order.in_turn().eq([Slot(2), Slot(0), Slot(1)]));

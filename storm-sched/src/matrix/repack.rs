@@ -54,6 +54,7 @@ impl Matrix {
         let held: u64 = self.jobs.values().map(|holding| u64::from(holding.columns.len())).sum();
         let (taken, freed) = (self.taken_ever_pes, self.freed_ever_pes + held);
         let (cursor, was_active) = (self.cursor, self.active);
+        let changed = std::mem::take(&mut self.changed);
         let mut live = std::mem::take(&mut self.live);
         live.replace(packed.live.slots());
         *self = packed;
@@ -62,6 +63,7 @@ impl Matrix {
         self.freed_ever_pes += freed;
         self.cursor = cursor;
         self.active = was_active && self.live.contains(cursor);
-        self.changed.clear();
+        // Changes that nobody was told of yet are still to be told.
+        self.changed = changed;
     }
 }

@@ -71,8 +71,7 @@ fn is_placement(
             continue;
         }
         let procs = pes / of_each;
-        let needed: Vec<u32> =
-            node.columns().filter(|pe| has(pe) || request.exclusive).collect();
+        let needed: Vec<u32> = node.columns().filter(|pe| has(pe) || request.exclusive).collect();
         let memory = held.saturating_add(request.memory_on_bytes(node, procs));
         let suits = pes % of_each == 0
             && needed.iter().all(|pe| free[*pe as usize])

@@ -51,12 +51,7 @@ impl Invariant for ColumnsReturned {
 }
 
 impl ColumnsReturned {
-    fn check_job(
-        &self,
-        machine: &Machine,
-        view: &JobView,
-        running: &Running,
-    ) -> Result<(), Lost> {
+    fn check_job(&self, machine: &Machine, view: &JobView, running: &Running) -> Result<(), Lost> {
         let (job, held) = (view.job, view.columns.len());
         let nodes = running.placement.nodes().filter_map(|node| machine.node(node));
         let pes = match running.request.exclusive {
