@@ -311,6 +311,7 @@ impl NodeCore {
         let Some(key) = self.current(job) else { return };
         if let Some(state) = self.jobs.get_mut(&key) {
             state.rows = rows;
+            actions.push(Action::Rows { job: key, rows });
         }
         self.reschedule(None, None, actions);
     }

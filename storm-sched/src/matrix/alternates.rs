@@ -90,7 +90,9 @@ impl Matrix {
         if let Some(holding) = self.jobs.get_mut(&job) {
             holding.alternates.insert(slot);
             self.rows[slot.0 as usize].guests.admit(job, &holding.busy);
-            self.note_change(job);
+            // After all that made room for it.
+            self.changed.retain(|changed| *changed != job);
+            self.changed.push(job);
         }
     }
 
