@@ -2,11 +2,11 @@
 //! strobe stops every run of another row and resumes those of the new one (paper,
 //! Algorithm 5, SCHEDULE-PROCESS), before the node does anything else.
 //!
-//! A run has the row that it was placed in, until its node is told of others.
+//! A run has the row that it was placed in, unless its node was told of others.
 //!
-//! A node's row is that of the last strobe it obeyed; before the first one of its
-//! life, that of the first run that it started unstopped. A run that is being ended
-//! by a signal may run in any row, so that it can act on it.
+//! A node's row is that of the last strobe it obeyed. Strobes pass over nodes without
+//! runs: what is launched on such a node says which row is active. A run that is being
+//! ended by a signal may run in any row, so that it can act on it.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
@@ -15,12 +15,14 @@ use storm_mm::job::JobEventKind;
 use storm_nm::JobKey;
 use storm_nm::modelled::HostAct;
 use storm_primitives::NodeId;
-use storm_rm::{JobIncarnation, Row, RowSet};
+use storm_rm::{JobId, JobIncarnation, Row, RowSet};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct OwnRow {
     rows: BTreeMap<JobIncarnation, RowSet>,
+    /// The latest run of each job.
+    runs: BTreeMap<JobId, JobIncarnation>,
     nodes: BTreeMap<NodeId, Node>,
     /// The node that is switching: what it does next may be a part of that.
     switching: Option<NodeId>,
@@ -31,6 +33,8 @@ pub struct OwnRow {
 struct Node {
     row: Option<Row>,
     runs: BTreeMap<JobKey, Run>,
+    /// Rows of runs that are not launched yet.
+    told: BTreeMap<JobKey, RowSet>,
 }
 
 #[derive(Debug)]
@@ -44,6 +48,11 @@ struct Run {
 
 impl Node {
     fn launched(&mut self, job: JobKey, rows: RowSet, stopped: bool, ranks: u32) {
+        if self.runs.values().all(|run| run.left == 0) {
+            // A stopped one says only that some other row is active.
+            self.row = None;
+        }
+        // One of several rows says only that it is one of them.
         if !stopped && rows.0.is_power_of_two() {
             self.row.get_or_insert(Row(rows.0.ilog2()));
         }
@@ -79,8 +88,9 @@ impl OwnRow {
                 self.switching = Some(id);
             }
             HostAct::Rows { job, rows } => {
-                if let Some(run) = node.runs.get_mut(job) {
-                    run.rows = *rows;
+                match node.runs.get_mut(job) {
+                    Some(run) => run.rows = *rows,
+                    None => drop(node.told.insert(*job, *rows)),
                 }
                 self.switching = Some(id);
             }
@@ -92,8 +102,9 @@ impl OwnRow {
             }
             HostAct::Launch { job, ranks, stopped } => {
                 // A run that was never placed is another invariant's.
-                let Some(rows) = self.rows.get(&job.incarnation) else { return Ok(()) };
-                node.launched(*job, *rows, *stopped, *ranks);
+                let Some(placed) = self.rows.get(&job.incarnation) else { return Ok(()) };
+                let rows = node.told.remove(job).unwrap_or(*placed);
+                node.launched(*job, rows, *stopped, *ranks);
                 return node.check(id);
             }
             HostAct::Exit { job, .. } => {
@@ -108,6 +119,7 @@ impl OwnRow {
             }
             HostAct::End(job) | HostAct::Forget(job) => {
                 node.runs.remove(job);
+                node.told.remove(job);
             }
             HostAct::Left => {
                 self.nodes.remove(&id);
@@ -150,8 +162,14 @@ impl Invariant for OwnRow {
     fn note(&mut self, fact: &Fact<'_>) -> Result<(), Broken> {
         self.end_switch(fact)?;
         match fact {
-            Fact::Journal(_, JobEventKind::Placed { incarnation, row, .. }) => {
+            Fact::Journal(job, JobEventKind::Placed { incarnation, row, .. }) => {
+                self.runs.insert(*job, *incarnation);
                 self.rows.insert(*incarnation, RowSet::single(*row));
+            }
+            Fact::Journal(job, JobEventKind::Moved { row }) => {
+                if let Some(run) = self.runs.get(job) {
+                    self.rows.insert(*run, RowSet::single(*row));
+                }
             }
             Fact::Host(node, act) => return self.act(*node, act),
             Fact::NodeDown(node) | Fact::NodeUp(node) => {
@@ -181,7 +199,7 @@ impl Invariant for OwnRow {
 mod tests {
     use super::super::testing::{key, placed, strobe};
     use super::*;
-    use storm_rm::{JobId, Rank};
+    use storm_rm::Rank;
 
     const NODE: NodeId = NodeId(1);
 
