@@ -14,6 +14,8 @@
 //!   column a PE) with buddy allocation inside each row.
 //! * [`feasible`]: whether a [`JobRequest`] can ever run on a machine.
 //! * [`policies`]: one file each; [`registry::by_name`] finds them.
+//! * [`swf`], [`metrics`]: logs of parallel machines, and how well a schedule
+//!   serves its jobs.
 //! * [`suite`]: the invariants that every policy holds, over generated
 //!   workloads.
 #![forbid(unsafe_code)]
@@ -27,6 +29,7 @@ mod ids;
 mod job_request;
 mod machine;
 mod matrix;
+pub mod metrics;
 mod params;
 mod partition;
 mod pending_queue;
@@ -39,6 +42,7 @@ mod row;
 mod sched_time;
 mod shape;
 pub mod suite;
+pub mod swf;
 
 pub use action::{Action, EventError};
 pub use buddy_tree::BuddyTree;

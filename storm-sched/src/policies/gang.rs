@@ -160,6 +160,11 @@ impl Policy for Gang {
         self.partition.matrix.view()
     }
 
+    fn rotation(&self) -> Option<Vec<u64>> {
+        // The cursor passes the rows in cyclic order; nothing else changes.
+        Some(self.partition.matrix.active().map(|slot| u64::from(slot.0)).into_iter().collect())
+    }
+
     fn next_edge_needed(&self) -> bool {
         self.partition.matrix.row_count() > 1
     }
