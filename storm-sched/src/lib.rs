@@ -15,6 +15,8 @@
 //! * [`packing`]: the schemes that choose the row and the columns of a job.
 //! * [`feasible`]: whether a [`JobRequest`] can ever run on a machine.
 //! * [`policies`]: one file each; [`registry::by_name`] finds them.
+//! * [`swf`], [`metrics`]: logs of parallel machines, and how well a schedule
+//!   serves its jobs.
 //! * [`suite`]: the invariants that every policy holds, over generated
 //!   workloads.
 #![forbid(unsafe_code)]
@@ -33,6 +35,7 @@ mod machine;
 mod matrix;
 mod memory;
 mod memory_account;
+pub mod metrics;
 mod node_needs;
 pub mod packing;
 mod params;
@@ -48,6 +51,7 @@ mod row_order;
 mod sched_time;
 mod shape;
 pub mod suite;
+pub mod swf;
 
 pub use action::{Action, EventError};
 pub use buddy_tree::{BuddyTree, Side};

@@ -414,6 +414,12 @@ impl Matrix {
         self.active.then_some(self.cursor)
     }
 
+    /// The jobs that run now: those of the active row and its guests.
+    pub fn running_now(&self) -> impl Iterator<Item = JobId> + '_ {
+        let row = self.active().and_then(|slot| self.row(slot));
+        row.into_iter().flat_map(|row| row.jobs().iter().chain(row.guests.jobs()).copied())
+    }
+
     /// Moves the cursor to the next live row in cyclic order, the present one
     /// when it is the only one, and returns it; `None` when no row is live.
     pub fn advance(&mut self) -> Option<Slot> {

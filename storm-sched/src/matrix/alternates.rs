@@ -76,6 +76,21 @@ impl Matrix {
         changed.into_iter().filter_map(of_job).collect()
     }
 
+    /// The place in the rotation: the rows in turn, and the guests of each with
+    /// whose turn it was. Slice edges change nothing else.
+    #[must_use]
+    pub fn rotation(&self) -> Vec<u64> {
+        let mut place: Vec<u64> = self.active().map(|slot| u64::from(slot.0)).into_iter().collect();
+        for slot in self.live.in_turn() {
+            let guests = &self.rows[slot.0 as usize].guests;
+            let head = [u64::from(slot.0), u64::from(guests.is_settled()), guests.turn().0];
+            place.extend(head);
+            place.push(guests.jobs().len() as u64);
+            place.extend(guests.jobs().iter().map(|job| job.0));
+        }
+        place
+    }
+
     /// The guests in the way of a job that could be a guest of a live row;
     /// `None` when it could not, or is one.
     fn rivals(&self, slot: Slot, job: JobId) -> Option<BTreeSet<JobId>> {

@@ -354,6 +354,14 @@ impl Policy for Gang {
         self.partition.matrix.view()
     }
 
+    fn running_now(&self) -> Vec<JobId> {
+        self.partition.matrix.running_now().collect()
+    }
+
+    fn rotation(&self) -> Option<Vec<u64>> {
+        Some(self.partition.matrix.rotation())
+    }
+
     fn next_edge_needed(&self) -> bool {
         self.partition.matrix.row_count() > 1
     }
