@@ -99,6 +99,11 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// Its runtime directory, which all its processes have in their environment.
+    pub fn runtime_dir(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// Where its Machine Manager takes clients.
     pub fn socket(&self) -> &Path {
         &self.socket

@@ -65,6 +65,11 @@ pub enum JobEventKind {
         /// How long its row was active, up to now.
         time: Duration,
     },
+    /// Its row became one with another.
+    Moved {
+        /// Its row of the matrix from now on.
+        row: Row,
+    },
 }
 
 /// Why a job is ended before its ranks have ended by themselves.

@@ -32,7 +32,8 @@ impl From<&Entry> for Mark {
             | JobEventKind::Started { .. }
             | JobEventKind::Ending { .. }
             | JobEventKind::Requeued { .. }
-            | JobEventKind::Ran { .. } => (None, false),
+            | JobEventKind::Ran { .. }
+            | JobEventKind::Moved { .. } => (None, false),
         };
         Mark { job: *job, run, ends }
     }

@@ -282,7 +282,7 @@ impl Reservations {
 /// What a job must find. More than a number of PEs is certain to be there when
 /// nothing else is.
 fn hole(job: &Candidate<'_>) -> Hole {
-    let pes = job.request().procs;
+    let pes = job.request().pes();
     let first_pes = if job.is_plain() { pes } else { job.usable_pes().max(pes) };
     Hole { first_pes, pes, length: job.estimate() }
 }

@@ -42,13 +42,11 @@ impl Space {
     /// What a job lacks to start at this moment.
     fn shortage(&self, request: &JobRequest) -> Option<Shortage> {
         let matrix = &self.partition().matrix;
-        let machine = matrix.machine();
-        let shape = Shape::of(request);
-        if let Some(shortfall) = matrix.empty_row_shortfall(shape) {
-            return Some(Shortage::unavailable(machine, shortfall));
+        if let Some(unavailable) = matrix.unavailable(request) {
+            return Some(unavailable);
         }
-        let shortfall = matrix.row(ROW)?.shortfall(machine, shape)?;
-        Some(Shortage::Busy { shortfall, up_pes: machine.usable_pes() })
+        let shortfall = matrix.row_shortfall(ROW, Shape::of(request))?;
+        Some(Shortage::Busy { shortfall, up_pes: matrix.machine().usable_pes() })
     }
 }
 

@@ -161,7 +161,11 @@ impl World {
             Effect::Timer { at, job, incarnation, kind } => {
                 self.timers.push((at, job, incarnation, kind));
             }
-            Effect::Strobe(..) | Effect::Notify(..) | Effect::SlicesChanged(_) => {}
+            Effect::Strobe(nodes, _) => {
+                let passed = self.parts.keys().find(|(node, ..)| !nodes.contains(*node));
+                self.faults.extend(passed.map(|part| format!("a strobe passed over {part:?}")));
+            }
+            Effect::Notify(..) | Effect::SlicesChanged(_) => {}
         }
     }
 

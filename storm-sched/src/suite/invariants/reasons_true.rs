@@ -99,7 +99,8 @@ fn check_room(step: &Step<'_>, job: JobId) -> Result<(), Untrue> {
     let machine = &step.after.machine;
     let taken = step.after.running.values().flat_map(|running| running.placement.pes().to_vec());
     let free = oracle::free_pes(machine, taken);
-    let fits = |request: &JobRequest| oracle::fits(machine, &free, request);
+    let held = oracle::held_bytes(step.after);
+    let fits = |request: &JobRequest| oracle::fits_beside(machine, &free, &held, request);
     let request = step.after.queue.iter().find(|request| request.id == job);
     if request.is_some_and(fits) { Ok(()) } else { Err(Untrue::NoRoom(job)) }
 }
