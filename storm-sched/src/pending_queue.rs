@@ -5,9 +5,10 @@
 //! queue; one that goes by the length of the jobs has a second order kept.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::job_map::JobMap;
 use crate::space::estimate;
 use crate::{Ahead, JobId, JobRequest, Priority};
 
@@ -27,7 +28,7 @@ struct Place {
 pub struct PendingQueue {
     waiting: BTreeMap<Place, JobRequest>,
     /// Looked up, never walked, so its order does not matter.
-    places: HashMap<JobId, Place>,
+    places: JobMap<Place>,
     entered: u64,
     shortest_first: Option<ShortestFirst>,
 }
