@@ -122,6 +122,7 @@ impl Policy for Gang {
                 Change::Queued { first: true }
                 | Change::Withdrawn { first: true }
                 | Change::Released
+                | Change::Reordered
                 | Change::ColumnsGained,
             ) => self.start_prefix(&mut actions),
             Ok(Change::Restored) => self.activate_if_idle(&mut actions),
