@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::JobId;
+use crate::{JobId, Priority};
 
 /// A job's request for PEs. Fields will be added: build it with
 /// [`JobRequest::new`] and the `with_` methods.
@@ -24,13 +24,16 @@ pub struct JobRequest {
     /// The longest run that the user expects (Slurm `-t`); the job is ended at
     /// it by the Machine Manager, and backfilling believes it.
     pub time_limit: Option<Duration>,
+    /// Jobs of a higher priority are ahead in the queue.
+    #[serde(default)]
+    pub priority: Priority,
 }
 
 impl JobRequest {
     /// A request for `procs` PEs on whatever nodes.
     #[must_use]
     pub fn new(id: JobId, procs: u32) -> Self {
-        Self { id, procs, nodes: None, time_limit: None }
+        Self { id, procs, nodes: None, time_limit: None, priority: Priority::default() }
     }
 
     /// The same request on exactly `nodes` nodes.
@@ -43,5 +46,11 @@ impl JobRequest {
     #[must_use]
     pub fn with_time_limit(self, time_limit: Duration) -> Self {
         Self { time_limit: Some(time_limit), ..self }
+    }
+
+    /// The same request with a priority.
+    #[must_use]
+    pub fn with_priority(self, priority: Priority) -> Self {
+        Self { priority, ..self }
     }
 }

@@ -89,8 +89,9 @@ impl Core {
             let list = list.map(|p| format!("{} ({} on {})", p.name, p.policy.name(), p.node_list));
             list.collect::<Vec<_>>().join(", ")
         };
+        let policy = |name| storm_sched::registry::canonical(name).unwrap_or(name);
         let matches = |partition: &&super::Partition| {
-            spec.sched.as_deref().is_none_or(|sched| partition.policy.name() == sched)
+            spec.sched.as_deref().is_none_or(|sched| partition.policy.name() == policy(sched))
                 && spec.partition.as_deref().is_none_or(|name| partition.name == name)
         };
         let candidates: Vec<_> = self.partitions.iter().filter(matches).collect();

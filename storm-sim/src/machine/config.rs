@@ -134,6 +134,7 @@ impl MachineConfig {
         Ok(PolicyParams {
             quantum_us: Quantum::try_from(self.quantum)?,
             mpl_limit: MplLimit::try_from(self.mpl)?,
+            ..PolicyParams::default()
         })
     }
 
