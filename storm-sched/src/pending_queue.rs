@@ -13,7 +13,7 @@ use crate::space::estimate;
 use crate::{Ahead, JobId, JobRequest, Priority};
 
 /// The most jobs that may wait: a million, ten times what large sites let into
-/// their queues; it bounds the memory (about 150 MB).
+/// their queues; it bounds the memory (about 250 MB).
 pub const MAX_PENDING_JOBS: usize = 1_000_000;
 
 /// A place in the queue; later places are larger.
