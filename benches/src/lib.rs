@@ -10,6 +10,7 @@ pub mod configured_cluster;
 pub mod floor;
 pub mod payload;
 pub mod peers;
+pub mod replay;
 pub mod spread;
 pub mod switches;
 pub mod throughput;
