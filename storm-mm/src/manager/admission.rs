@@ -46,6 +46,7 @@ impl Core {
             return Err(ApiError::new(ErrorCode::QueueFull, format!("{limit} jobs are waiting"))
                 .hint("wait for some to start, or submit to another partition"));
         }
+        spec.env = self.environments.shared(&spec.env);
         self.next_job += 1;
         self.append(now, job, JobEventKind::Submitted { spec: Rc::new(spec), partition: name });
         self.tell_policy(now, partition, Event::Submit(request));
