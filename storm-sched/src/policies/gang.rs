@@ -362,6 +362,10 @@ impl Policy for Gang {
         Some(self.partition.matrix.rotation())
     }
 
+    fn turns_passed(&mut self, now: SchedTime, ran: &[(Slot, Duration)]) {
+        self.run_time.turns_passed(now, ran);
+    }
+
     fn next_edge_needed(&self) -> bool {
         self.partition.matrix.row_count() > 1
     }

@@ -35,6 +35,14 @@ impl RunTime {
         }
     }
 
+    /// Up to now, each of these rows was active for so long.
+    pub(super) fn turns_passed(&mut self, now: SchedTime, ran: &[(Slot, Duration)]) {
+        self.now = self.now.max(now);
+        for (slot, time) in ran {
+            *self.active.entry(*slot).or_default() += *time;
+        }
+    }
+
     /// From now on a job runs in these rows; it may be a new one.
     pub(super) fn set_rows(&mut self, job: JobId, slots: impl Iterator<Item = Slot>) {
         let before = self.of(job);
