@@ -21,12 +21,16 @@
 mod action;
 mod buddy_tree;
 mod column_set;
+mod constraint;
 mod event;
 mod feasible;
 mod ids;
 mod job_request;
 mod machine;
 mod matrix;
+mod memory;
+mod memory_account;
+mod node_needs;
 mod params;
 mod partition;
 mod pending_queue;
@@ -43,12 +47,16 @@ pub mod suite;
 pub use action::{Action, EventError};
 pub use buddy_tree::BuddyTree;
 pub use column_set::ColumnSet;
+pub use constraint::{Constraint, ConstraintError, MAX_CONSTRAINT_FEATURES, is_feature_name};
 pub use event::Event;
 pub use feasible::{Infeasible, feasible};
 pub use ids::{JobId, NodeIndex, Pe, Slot};
 pub use job_request::JobRequest;
-pub use machine::{MAX_PES, Machine, MachineError, Node, NodeState};
+pub use machine::{MAX_PES, Machine, MachineError, Node, NodeSpec, NodeState};
 pub use matrix::{Fit, InvariantViolation, Matrix, MatrixError};
+pub use memory::{MemorySize, NodeMemory};
+pub use memory_account::MemoryAccount;
+pub use node_needs::NodeNeeds;
 pub use params::{
     DEFAULT_MPL_LIMIT, DEFAULT_QUANTUM_US, MAX_MPL_LIMIT, MAX_QUANTUM_US, MIN_QUANTUM_US, MplLimit,
     ParamError, PolicyParams, Quantum,
@@ -60,4 +68,4 @@ pub use policy::{JobView, Policy, RowView};
 pub use registry::UnknownPolicy;
 pub use row::Row;
 pub use sched_time::SchedTime;
-pub use shape::{Room, Shape, Shortfall};
+pub use shape::{NodeRoom, Room, Shape, Shortfall};

@@ -11,10 +11,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::shape::Shape;
+use crate::memory_account::{HeldMemory, MemoryAccount};
+use crate::row::Chosen;
+use crate::shape::{NodeRoom, Shape};
 use crate::{
     ColumnSet, JobId, JobRequest, Machine, MplLimit, NodeIndex, NodeState, Placement, Row,
-    Shortfall, Slot,
+    Shortage, Shortfall, Slot,
 };
 
 mod check;
@@ -67,6 +69,7 @@ pub enum MatrixError {
 pub(crate) struct Holding {
     pub(crate) columns: ColumnSet,
     pub(crate) rows: BTreeSet<Slot>,
+    memory: Vec<HeldMemory>,
     /// A node of the job stopped taking work while the job held it.
     pub(crate) on_hole: bool,
 }
@@ -80,6 +83,7 @@ pub struct Matrix {
     rows: Vec<Row>,
     live: BTreeSet<Slot>,
     jobs: BTreeMap<JobId, Holding>,
+    memory: MemoryAccount,
     cursor: Slot,
     active: bool,
     taken_ever_pes: u64,
@@ -91,6 +95,7 @@ impl Matrix {
     #[must_use]
     pub fn new(machine: Machine, limit: MplLimit) -> Self {
         Self {
+            memory: MemoryAccount::new(&machine),
             machine,
             limit,
             rows: Vec::new(),
@@ -107,6 +112,12 @@ impl Matrix {
     #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// The memory that jobs hold, over all rows.
+    #[must_use]
+    pub fn memory(&self) -> &MemoryAccount {
+        &self.memory
     }
 
     /// The most rows there may be.
@@ -168,29 +179,69 @@ impl Matrix {
             .map(|(slot, _)| slot)
     }
 
-    /// What an empty row lacks for a job of that shape, given the nodes that
-    /// take work now; `None` when it fits.
+    /// What an empty row of an empty machine lacks for a job of that shape,
+    /// given the nodes that take work now; `None` when it fits.
     #[must_use]
-    pub fn empty_row_shortfall(&self, shape: Shape) -> Option<Shortfall> {
-        if let Shape::Pes(_) = shape {
-            return shape.shortfall(std::iter::once(self.machine.usable_pes()));
+    pub fn empty_row_shortfall(&self, shape: Shape<'_>) -> Option<Shortfall> {
+        if let Shape::Pes(needed) = shape {
+            return Shape::shortfall_of_pes(needed, self.machine.usable_pes());
         }
-        let up = self.machine.nodes().iter().filter(|node| node.state() == NodeState::Up);
-        shape.shortfall(up.map(|node| node.pes()))
+        shape.shortfall(self.up_nodes().map(|(_, node)| NodeRoom::whole(node)))
+    }
+
+    /// Why a job could not start if nothing ran: nodes that it may have take
+    /// no work. `None` when it could.
+    #[must_use]
+    pub fn unavailable(&self, request: &JobRequest) -> Option<Shortage> {
+        let shortfall = self.empty_row_shortfall(Shape::of(request))?;
+        Some(Shortage::unavailable(&self.machine, request, shortfall))
+    }
+
+    /// What a new row lacks for a job of that shape: as
+    /// [`Matrix::empty_row_shortfall`], with the memory that jobs of other
+    /// rows hold.
+    #[must_use]
+    pub fn new_row_shortfall(&self, shape: Shape<'_>) -> Option<Shortfall> {
+        if let Shape::Pes(_) = shape {
+            return self.empty_row_shortfall(shape);
+        }
+        let room = |(index, node)| {
+            let free_memory_bytes = self.memory.free_bytes(index, node);
+            NodeRoom { free_memory_bytes, ..NodeRoom::whole(node) }
+        };
+        shape.shortfall(self.up_nodes().map(room))
+    }
+
+    /// What a live row lacks for a job of that shape; `None` when it fits, or
+    /// the row is not live.
+    #[must_use]
+    pub fn row_shortfall(&self, slot: Slot, shape: Shape<'_>) -> Option<Shortfall> {
+        self.row(slot)?.shortfall(&self.machine, &self.memory, shape)
+    }
+
+    fn up_nodes(&self) -> impl Iterator<Item = (NodeIndex, &crate::Node)> {
+        let nodes = (0..).map(NodeIndex).zip(self.machine.nodes());
+        nodes.filter(|(_, node)| node.state() == NodeState::Up)
     }
 
     /// Places a job in a row, which is opened if it is not live. `None`, and
     /// nothing changes, when it does not fit there, asks for nothing, is in
     /// the matrix already, or the slot is not below the limit.
     pub fn place(&mut self, request: &JobRequest, slot: Slot, fit: Fit) -> Option<Placement> {
-        if request.procs == 0 || self.contains(request.id) {
+        if request.pes() == 0 || self.contains(request.id) {
             return None;
         }
         self.ensure_row(slot)?;
         let row = self.rows.get_mut(slot.0 as usize)?;
-        let columns = row.place(&self.machine, request.id, Shape::of(request), fit)?;
-        let placement = Placement::on_columns(&self.machine, &columns, request.procs);
-        self.enter(request.id, columns, slot);
+        let shape = Shape::of(request);
+        let Chosen { columns, ranks } =
+            row.place(&self.machine, &self.memory, request.id, shape, fit)?;
+        let placement = match ranks {
+            Some(pes) => Placement::of_ranks(&self.machine, pes, request.pes_per_proc),
+            None => Placement::on_columns(&self.machine, &columns, request.procs),
+        };
+        let memory = self.memory.take(&self.machine, request, placement.shares());
+        self.enter(request.id, columns, slot, memory);
         Some(placement)
     }
 
@@ -214,7 +265,7 @@ impl Matrix {
         }
         let limit = self.limit.get();
         self.ensure_row(slot).ok_or(MatrixError::NoSuchSlot { slot, limit })?;
-        let row = &mut self.rows[slot.0 as usize];
+        let row = &self.rows[slot.0 as usize];
         let mut columns = ColumnSet::new();
         let mut on_hole = false;
         let mut next = 0;
@@ -228,8 +279,12 @@ impl Matrix {
             on_hole |= !self.machine.is_usable(*pe);
             columns.push(pe.0..next);
         }
-        row.hold(job, &columns);
-        self.enter(job, columns, slot);
+        if request.exclusive {
+            columns = self.whole_nodes(placement, slot)?;
+        }
+        self.rows[slot.0 as usize].hold(job, &columns);
+        let memory = self.memory.take(&self.machine, request, placement.shares());
+        self.enter(job, columns, slot, memory);
         if let Some(holding) = self.jobs.get_mut(&job) {
             holding.on_hole = on_hole;
         }
@@ -242,6 +297,7 @@ impl Matrix {
     /// when it is not in the matrix.
     pub fn release(&mut self, job: JobId) -> Option<ColumnSet> {
         let holding = self.jobs.remove(&job)?;
+        self.memory.give_back(&holding.memory);
         for slot in holding.rows {
             let row = &mut self.rows[slot.0 as usize];
             row.release(&self.machine, job, &holding.columns, holding.on_hole);
@@ -307,10 +363,26 @@ impl Matrix {
         Some(())
     }
 
-    fn enter(&mut self, job: JobId, columns: ColumnSet, slot: Slot) {
+    /// All columns of the nodes of a placement, unless another job of the row
+    /// has some.
+    fn whole_nodes(&self, placement: &Placement, slot: Slot) -> Result<ColumnSet, MatrixError> {
+        let row = &self.rows[slot.0 as usize];
+        let mut columns = ColumnSet::new();
+        for node in placement.nodes().filter_map(|index| self.machine.node(index)) {
+            let own = node.columns();
+            if row.taken().contains_any_in_range(own.start as usize..own.end as usize) {
+                return Err(MatrixError::ColumnsTaken(slot));
+            }
+            columns.push(own);
+        }
+        Ok(columns)
+    }
+
+    fn enter(&mut self, job: JobId, columns: ColumnSet, slot: Slot, memory: Vec<HeldMemory>) {
         self.live.insert(slot);
         self.taken_ever_pes += u64::from(columns.len());
-        let holding = Holding { columns, rows: BTreeSet::from([slot]), on_hole: false };
+        let rows = BTreeSet::from([slot]);
+        let holding = Holding { columns, rows, memory, on_hole: false };
         self.jobs.insert(job, holding);
     }
 }

@@ -8,8 +8,11 @@ use std::collections::BTreeSet;
 use fixedbitset::FixedBitSet;
 
 use crate::matrix::Fit;
-use crate::shape::Shape;
-use crate::{BuddyTree, ColumnSet, JobId, Machine, NodeState, Shortfall, Slot};
+use crate::memory_account::MemoryAccount;
+use crate::shape::{Dealing, NodeRoom, Shape};
+use crate::{
+    BuddyTree, ColumnSet, JobId, JobRequest, Machine, NodeIndex, NodeState, Pe, Shortfall, Slot,
+};
 
 /// A time slot with its columns.
 #[derive(Debug, Clone)]
@@ -68,22 +71,28 @@ impl Row {
 
     /// What this row lacks for a job of that shape; `None` when it fits.
     #[must_use]
-    pub fn shortfall(&self, machine: &Machine, shape: Shape) -> Option<Shortfall> {
+    pub fn shortfall(
+        &self,
+        machine: &Machine,
+        memory: &MemoryAccount,
+        shape: Shape<'_>,
+    ) -> Option<Shortfall> {
         match shape {
-            Shape::Pes(_) => shape.shortfall(std::iter::once(self.free_pes())),
-            Shape::Spread { .. } => shape.shortfall(self.rooms(machine).map(|room| room.free)),
+            Shape::Pes(needed) => Shape::shortfall_of_pes(needed, self.free_pes()),
+            Shape::OnNodes(_) => shape.shortfall(self.rooms(machine, memory)),
         }
     }
 
     /// Chooses and takes columns for a job; `None`, and nothing is taken, when
-    /// it does not fit. The first `procs` columns are those of its ranks.
+    /// it does not fit.
     pub(crate) fn place(
         &mut self,
         machine: &Machine,
+        memory: &MemoryAccount,
         job: JobId,
-        shape: Shape,
+        shape: Shape<'_>,
         fit: Fit,
-    ) -> Option<ColumnSet> {
+    ) -> Option<Chosen> {
         let columns = match (shape, fit) {
             (Shape::Pes(procs), Fit::Block) => {
                 let block = self.buddy.find_block(procs)?;
@@ -96,12 +105,14 @@ impl Row {
             (Shape::Pes(procs), Fit::Exact) => {
                 ColumnSet::from_ranges(self.buddy.take_pieces(procs, true)?)
             }
-            (Shape::Spread { nodes, ranks, longer }, _) => {
-                self.take_spread(machine, nodes, ranks, longer)?
+            (Shape::OnNodes(request), _) => {
+                let chosen = self.choose_on_nodes(machine, memory, request)?;
+                self.hold(job, &chosen.columns);
+                return Some(chosen);
             }
         };
         self.hold(job, &columns);
-        Some(columns)
+        Some(Chosen { columns, ranks: None })
     }
 
     /// Takes exactly these columns, which nobody holds, for a job.
@@ -142,47 +153,55 @@ impl Row {
         }
     }
 
-    /// The nodes that take work, in order, with their free columns.
-    fn rooms<'a>(&'a self, machine: &'a Machine) -> impl Iterator<Item = NodeRoom> + 'a {
-        machine.nodes().iter().filter(|node| node.state() == NodeState::Up).map(|node| {
+    /// The nodes that take work, in order, with what they have left.
+    fn rooms<'a>(
+        &'a self,
+        machine: &'a Machine,
+        memory: &'a MemoryAccount,
+    ) -> impl Iterator<Item = NodeRoom<'a>> + 'a {
+        let up = (0..).map(NodeIndex).zip(machine.nodes());
+        up.filter(|(_, node)| node.state() == NodeState::Up).map(|(index, node)| {
             let columns = node.columns();
             let taken = self.taken.count_ones(columns.start as usize..columns.end as usize);
-            NodeRoom { free: node.pes() - taken as u32, columns }
+            let free_pes = node.pes() - taken as u32;
+            NodeRoom { node, free_pes, free_memory_bytes: memory.free_bytes(index, node) }
         })
     }
 
-    /// Takes blocks of ranks on exactly `nodes` nodes: the first nodes with
-    /// room get them, and `longer` of those, the first that can, one more.
-    fn take_spread(
-        &mut self,
+    /// Deals the processes of a job out over the first nodes with room.
+    fn choose_on_nodes(
+        &self,
         machine: &Machine,
-        nodes: u32,
-        ranks: u32,
-        mut longer: u32,
-    ) -> Option<ColumnSet> {
-        let mut shorter = nodes - longer;
-        let mut columns = ColumnSet::new();
-        for room in self.rooms(machine) {
-            let take = if longer > 0 && room.free > ranks {
-                longer -= 1;
-                ranks + 1
-            } else if shorter > 0 && room.free >= ranks {
-                shorter -= 1;
-                ranks
-            } else {
+        memory: &MemoryAccount,
+        request: &JobRequest,
+    ) -> Option<Chosen> {
+        let mut dealing = Dealing::of(request);
+        let (mut columns, mut ranks) = (ColumnSet::new(), Vec::new());
+        for room in self.rooms(machine, memory) {
+            if dealing.is_done() {
+                break;
+            }
+            let procs = dealing.deal(room.procs_of(request));
+            let free = room.node.columns().filter(|&column| !self.taken.contains(column as usize));
+            let own = free.take((procs * request.pes_per_proc) as usize);
+            if request.exclusive && procs > 0 {
+                ranks.extend(own.map(Pe));
+                columns.push(room.node.columns());
                 continue;
-            };
-            let free = room.columns.filter(|&column| !self.taken.contains(column as usize));
-            for column in free.take(take as usize) {
+            }
+            for column in own {
+                ranks.push(Pe(column));
                 columns.push(column..column + 1);
             }
         }
-        (longer == 0 && shorter == 0).then_some(columns)
+        dealing.is_done().then_some(Chosen { columns, ranks: Some(ranks) })
     }
 }
 
-/// What a node has to give in a row.
-struct NodeRoom {
-    free: u32,
-    columns: std::ops::Range<u32>,
+/// Columns chosen for a job.
+pub(crate) struct Chosen {
+    /// All that it holds.
+    pub(crate) columns: ColumnSet,
+    /// Those of its ranks; the first `procs` of its columns when absent.
+    pub(crate) ranks: Option<Vec<Pe>>,
 }

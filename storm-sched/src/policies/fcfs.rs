@@ -62,11 +62,11 @@ impl Fcfs {
     fn shortage(&self, request: &JobRequest) -> Option<Shortage> {
         let matrix = &self.partition.matrix;
         let machine = matrix.machine();
-        let shape = Shape::of(request);
-        if let Some(shortfall) = matrix.empty_row_shortfall(shape) {
-            return Some(Shortage::unavailable(machine, shortfall));
+        if let Some(unavailable) = matrix.unavailable(request) {
+            return Some(unavailable);
         }
-        let shortfall = matrix.row(ROW)?.shortfall(machine, shape)?;
+        let shape = Shape::of(request);
+        let shortfall = matrix.row_shortfall(ROW, shape)?;
         Some(Shortage::Busy { shortfall, up_pes: machine.usable_pes() })
     }
 }

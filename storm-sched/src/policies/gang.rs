@@ -77,16 +77,18 @@ impl Gang {
     fn shortage(&self, request: &JobRequest) -> Option<Shortage> {
         let matrix = &self.partition.matrix;
         let machine = matrix.machine();
-        let shape = Shape::of(request);
-        if let Some(shortfall) = matrix.empty_row_shortfall(shape) {
-            return Some(Shortage::unavailable(machine, shortfall));
+        if let Some(unavailable) = matrix.unavailable(request) {
+            return Some(unavailable);
         }
+        let shape = Shape::of(request);
         if matrix.vacant_slot().is_some() {
-            return None;
+            // Jobs of other rows may hold the memory.
+            let shortfall = matrix.new_row_shortfall(shape)?;
+            return Some(Shortage::Busy { shortfall, up_pes: machine.usable_pes() });
         }
         let mut closest = None;
         for row in matrix.rows() {
-            let shortfall = row.shortfall(machine, shape)?;
+            let shortfall = matrix.row_shortfall(row.slot(), shape)?;
             let missing = shortfall.needed - shortfall.have;
             if closest.is_none_or(|(_, _, least)| missing < least) {
                 closest = Some((row.slot(), shortfall, missing));
