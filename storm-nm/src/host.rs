@@ -147,6 +147,16 @@ pub enum HostEvent {
         /// How it ended, and what it used.
         exit: RankExit,
     },
+    /// The kernel killed a process of the job for too much memory. The end of the rank is
+    /// told besides.
+    OverMemory {
+        /// The job.
+        job: JobKey,
+        /// The rank that ended.
+        rank: Rank,
+        /// What the job may have on this node, in bytes.
+        limit_bytes: u64,
+    },
     /// A line that the rank sent over PMI, without its newline.
     Pmi {
         /// The job.

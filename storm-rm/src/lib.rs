@@ -30,6 +30,7 @@ mod os_bytes;
 pub mod poll;
 mod rank_map;
 pub mod remote_queue;
+mod resources;
 pub mod termination;
 
 pub use global_plan::{GlobalPlan, PlanConfig};
@@ -42,3 +43,4 @@ pub use job_spec::{
 };
 pub use os_bytes::OsBytes;
 pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError};
+pub use resources::{Memory, Resources};

@@ -256,7 +256,7 @@ impl State {
                 times.reason.clone_from(&outcome.reason);
             }
             JobEventKind::Requeued { .. } => times.queued_again(),
-            JobEventKind::Ran { .. } => {}
+            JobEventKind::Ran { .. } | JobEventKind::NodesDrained { .. } => {}
         }
     }
 

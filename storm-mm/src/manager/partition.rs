@@ -125,7 +125,7 @@ impl Partition {
             return Err(PartitionError::TooManyRows { partition, rows: rows_max });
         }
         let nodes: Vec<_> = given.nodes.iter().map(|index| &config.nodes[*index]).collect();
-        let machine = Machine::new(nodes.iter().map(|node| (node.name.clone(), node.pes)))
+        let machine = Machine::of_nodes(nodes.iter().map(|&node| node.clone()))
             .map_err(|source| PartitionError::Machine { partition: partition.clone(), source })?;
         let mut policy = storm_sched::registry::by_name(&given.sched, machine, &given.params)
             .map_err(|source| PartitionError::Policy { partition, source })?;

@@ -235,6 +235,14 @@ impl NodeCore {
                 self.try_finish(job, actions);
             }
             HostEvent::Exited { job, exit } => self.exited(job, exit, actions),
+            HostEvent::OverMemory { job, rank, limit_bytes } => {
+                let reason = format!(
+                    "rank {rank} was killed, as the job took more than the {} MiB of memory \
+                     that it asked for on a node",
+                    limit_bytes >> 20
+                );
+                self.unserviceable(job, reason, actions);
+            }
             HostEvent::Pmi { job, rank, line } => {
                 if let Some(state) = self.jobs.get_mut(&job) {
                     let outputs = state.pmi.request(storm_mpi::Rank(rank.0), &line);

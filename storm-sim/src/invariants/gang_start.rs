@@ -121,7 +121,7 @@ impl GangStart {
                 Some(run) => run.whole_or_none(job, "waits again"),
                 None => Ok(()),
             },
-            JobEventKind::Ran { .. } => Ok(()),
+            JobEventKind::Ran { .. } | JobEventKind::NodesDrained { .. } => Ok(()),
         }
     }
 

@@ -36,8 +36,15 @@ impl LiveHost {
             }
             Event::Exited { pad, pl, status, usage, .. } => {
                 let (job, rank) = self.find(pad, pl)?;
-                let exit = rank_exit(rank, status, usage);
-                return Some(HostEvent::Exited { job: job.task.key(), exit });
+                let exited =
+                    HostEvent::Exited { job: job.task.key(), exit: rank_exit(rank, status, usage) };
+                return Some(match self.over_memory(&job, rank, status) {
+                    Some(over_memory) => {
+                        self.tell(exited);
+                        over_memory
+                    }
+                    None => exited,
+                });
             }
             Event::PlDied { pad, .. } if self.pads.is_closed() => self.pads.lost(pad),
             Event::PlDied { pad, pl, status } => {
@@ -64,6 +71,17 @@ impl LiveHost {
             }
         }
         None
+    }
+
+    /// Whether a rank ended because its job took more memory than it may.
+    fn over_memory(&self, job: &LiveJob, rank: Rank, status: ExitStatus) -> Option<HostEvent> {
+        let limit_bytes = job.memory_limit_bytes?;
+        let killed = matches!(status, ExitStatus::Signal { signal: SIGKILL, .. });
+        let kills = killed.then(|| self.keeper.memory_kills(job.pad))?;
+        (kills > job.memory_kills_before).then(|| {
+            let job = job.task.key();
+            HostEvent::OverMemory { job, rank, limit_bytes }
+        })
     }
 
     fn find(&self, pad: PadId, pl: PlIndex) -> Option<(Rc<LiveJob>, Rank)> {
