@@ -147,13 +147,11 @@ pub enum HostEvent {
         /// How it ended, and what it used.
         exit: RankExit,
     },
-    /// The kernel killed a process of the job for too much memory. The end of the rank is
-    /// told besides.
+    /// The kernel killed a process of the job, a rank or a child of one, for too much
+    /// memory. The ends of ranks are told besides.
     OverMemory {
         /// The job.
         job: JobKey,
-        /// The rank that ended.
-        rank: Rank,
         /// What the job may have on this node, in bytes.
         limit_bytes: u64,
     },

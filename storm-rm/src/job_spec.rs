@@ -4,7 +4,7 @@
 //! identity, and carried out by the Node Managers. It says nothing about where
 //! the job runs: that is the placement.
 
-use crate::{ContentHash, OsBytes, Resources};
+use crate::{ContentHash, Environment, OsBytes, Resources};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub struct JobSpec {
     /// The argument vector, `argv[0]` included.
     pub argv: Vec<OsBytes>,
     /// The whole environment, without what STORM adds.
-    pub env: Vec<(OsBytes, OsBytes)>,
+    pub env: Environment,
     /// Working directory on the nodes.
     pub cwd: OsBytes,
     /// File mode creation mask.

@@ -116,6 +116,16 @@ impl Placement {
         &self.pes
     }
 
+    /// The PEs as a set.
+    #[must_use]
+    pub fn columns(&self) -> ColumnSet {
+        let mut columns = ColumnSet::new();
+        for pe in &self.pes {
+            columns.push(pe.0..pe.0.saturating_add(1));
+        }
+        columns
+    }
+
     /// The first PE of a rank.
     #[must_use]
     pub fn pe_of(&self, rank: u32) -> Option<Pe> {

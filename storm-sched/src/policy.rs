@@ -17,6 +17,19 @@ pub trait Policy: Send {
     /// Takes an event and decides. `now` never goes back.
     fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action>;
 
+    /// Takes all events of one instant and decides once they are in. Unless a
+    /// policy does so, it decides after each of them.
+    fn handle_together(&mut self, now: SchedTime, events: Vec<Event>) -> Vec<Action> {
+        events.into_iter().flat_map(|event| self.handle(now, event)).collect()
+    }
+
+    /// When a job that waits is to start by the users' estimates, where the
+    /// policy can know it; `None` when it cannot, or the job does not wait.
+    fn estimate(&self, now: SchedTime, job: JobId) -> Option<SchedTime> {
+        let _ = (now, job);
+        None
+    }
+
     /// The jobs that wait, in queue order.
     fn pending(&self) -> Vec<JobId>;
 
@@ -34,6 +47,19 @@ pub trait Policy: Send {
 
     /// The live rows in cyclic order, for display.
     fn rows(&self) -> Vec<RowView>;
+
+    /// The jobs that run now, in whatever rows they live, in any order.
+    fn running_now(&self) -> Vec<JobId> {
+        let active = self.rows().into_iter().filter(|row| row.active);
+        active.flat_map(|row| row.jobs).map(|view| view.job).collect()
+    }
+
+    /// The place in the rotation of the rows: while nothing but slice edges
+    /// happens, what follows a place is always the same. `None` when the
+    /// policy does not know, or does not share time.
+    fn rotation(&self) -> Option<Vec<u64>> {
+        None
+    }
 
     /// Whether slices must be cut: whether the next edge can change the active
     /// row as things stand.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use storm_sched::policies::{Fcfs, Gang};
+use storm_sched::policies::{Conservative, Easy, EasySjbf, Fcfs, Gang, Sjf};
 use storm_sched::{Machine, MplLimit, Policy, PolicyParams, suite};
 
 /// Runs of each policy; a few seconds in all.
@@ -40,6 +40,37 @@ fn fcfs_holds_the_invariants_of_space_sharing() {
     let covered = covered.unwrap_or_else(|failure| report(failure));
     assert!(covered.starts > 20 * covered.runs, "{covered:?}");
     assert!(covered.longest_queue > 5 && covered.refusals > 0, "{covered:?}");
+}
+
+/// Runs a policy that shares space, and sees that something happened.
+fn holds(make: suite::Make<'_>, invariants: &dyn Fn() -> Vec<Box<dyn suite::Invariant>>) {
+    let covered = suite::run_seeds(seeds(), make, invariants);
+    let covered = covered.unwrap_or_else(|failure| report(failure));
+    assert!(covered.starts > 20 * covered.runs, "{covered:?}");
+}
+
+#[test]
+fn easy_holds_the_invariants_of_backfilling() {
+    let params = PolicyParams::default();
+    holds(&|machine| Box::new(Easy::new(machine, &params)), &suite::backfilling);
+}
+
+#[test]
+fn easy_sjbf_holds_the_invariants_of_backfilling() {
+    let params = PolicyParams::default();
+    holds(&|machine| Box::new(EasySjbf::new(machine, &params)), &suite::backfilling);
+}
+
+#[test]
+fn conservative_holds_the_invariants_of_space_sharing_in_any_order() {
+    let params = PolicyParams::default();
+    holds(&|machine| Box::new(Conservative::new(machine, &params)), &suite::any_space_sharing);
+}
+
+#[test]
+fn sjf_holds_the_invariants_of_shortest_first() {
+    let params = PolicyParams::default();
+    holds(&|machine| Box::new(Sjf::new(machine, &params)), &suite::shortest_first);
 }
 
 #[test]

@@ -47,6 +47,7 @@ impl Core {
             return Err(ApiError::new(ErrorCode::QueueFull, format!("{limit} jobs are waiting"))
                 .hint("wait for some to start, or submit to another partition"));
         }
+        spec.env = self.environments.shared(&spec.env);
         self.next_job += 1;
         self.append(now, job, JobEventKind::Submitted { spec: Rc::new(spec), partition: name });
         self.tell_policy(now, partition, Event::Submit(request));
@@ -89,8 +90,9 @@ impl Core {
             let list = list.map(|p| format!("{} ({} on {})", p.name, p.policy.name(), p.node_list));
             list.collect::<Vec<_>>().join(", ")
         };
+        let policy = |name| storm_sched::registry::canonical(name).unwrap_or(name);
         let matches = |partition: &&super::Partition| {
-            spec.sched.as_deref().is_none_or(|sched| partition.policy.name() == sched)
+            spec.sched.as_deref().is_none_or(|sched| partition.policy.name() == policy(sched))
                 && spec.partition.as_deref().is_none_or(|name| partition.name == name)
         };
         let candidates: Vec<_> = self.partitions.iter().filter(matches).collect();

@@ -184,21 +184,26 @@ impl Core {
         }
     }
 
-    /// Another row becomes active.
+    /// Another row becomes active. Only nodes that hold jobs of the partition are told:
+    /// to the others it makes no difference, and what is launched there later says
+    /// which row is active by then.
     fn activate(&mut self, now: Instant, partition: PartitionId, slot: Slot) {
         let row = Row(slot.0);
         let entry = self.partition(partition);
         entry.active = row;
         entry.strobes += 1;
         let strobe = Strobe { partition, row, number: entry.strobes, issued_ns: now.as_nanos() };
-        let nodes = entry.nodes.clone();
         self.counters.strobes += 1;
-        let up = self.up(&nodes);
-        self.effects.push(Effect::Strobe(up, strobe));
+        let mut nodes = NodeSet::new();
         for live in self.live.values_mut().filter(|live| live.partition == partition) {
             let started =
                 matches!(live.launch, Launch::Launched | Launch::Started | Launch::Recovering);
             live.set_active(now, started && live.row == row);
+            nodes = nodes.union(&live.nodes);
+        }
+        let up = self.up(&nodes);
+        if !up.is_empty() {
+            self.effects.push(Effect::Strobe(up, strobe));
         }
     }
 

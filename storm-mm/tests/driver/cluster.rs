@@ -296,6 +296,7 @@ fn core_config(shape: &Shape) -> CoreConfig {
             params: PolicyParams {
                 quantum_us: Quantum::try_from(shape.quantum).expect("a quantum in range"),
                 mpl_limit: MplLimit::try_from(4).expect("a limit in range"),
+                ..PolicyParams::default()
             },
             default: true,
         }],

@@ -235,11 +235,11 @@ impl NodeCore {
                 self.try_finish(job, actions);
             }
             HostEvent::Exited { job, exit } => self.exited(job, exit, actions),
-            HostEvent::OverMemory { job, rank, limit_bytes } => {
+            HostEvent::OverMemory { job, limit_bytes } => {
+                let mib = limit_bytes >> 20;
                 let reason = format!(
-                    "rank {rank} was killed, as the job took more than the {} MiB of memory \
-                     that it asked for on a node",
-                    limit_bytes >> 20
+                    "the kernel killed a process of it, as it took more than the {mib} MiB of \
+                     memory that it asked for on a node"
                 );
                 self.unserviceable(job, reason, actions);
             }

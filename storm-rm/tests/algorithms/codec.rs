@@ -119,7 +119,7 @@ fn spec() -> impl Strategy<Value = JobSpec> {
                 time_limit,
                 program,
                 argv,
-                env,
+                env: env.into(),
                 cwd,
                 umask,
                 limits,

@@ -124,6 +124,7 @@ impl Policy for Gang {
                 Change::Queued { first: true }
                 | Change::Withdrawn { first: true }
                 | Change::Released
+                | Change::Reordered
                 | Change::ColumnsGained,
             ) => self.start_prefix(&mut actions),
             Ok(Change::Restored) => self.activate_if_idle(&mut actions),
@@ -160,6 +161,11 @@ impl Policy for Gang {
 
     fn rows(&self) -> Vec<RowView> {
         self.partition.matrix.view()
+    }
+
+    fn rotation(&self) -> Option<Vec<u64>> {
+        // The cursor passes the rows in cyclic order; nothing else changes.
+        Some(self.partition.matrix.active().map(|slot| u64::from(slot.0)).into_iter().collect())
     }
 
     fn next_edge_needed(&self) -> bool {

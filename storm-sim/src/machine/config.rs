@@ -134,6 +134,7 @@ impl MachineConfig {
         Ok(PolicyParams {
             quantum_us: Quantum::try_from(self.quantum)?,
             mpl_limit: MplLimit::try_from(self.mpl)?,
+            ..PolicyParams::default()
         })
     }
 
@@ -198,7 +199,7 @@ impl JobRequest {
             time_limit: None,
             program,
             argv: vec![self.name.as_str().into(), application.to_string().as_str().into()],
-            env: Vec::new(),
+            env: Default::default(),
             cwd: "/".into(),
             umask: 0o022,
             limits: Vec::new(),

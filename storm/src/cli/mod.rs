@@ -10,8 +10,10 @@ mod job_options;
 mod key_options;
 mod list_options;
 mod model_options;
+mod replay_options;
 mod reproduce_options;
 mod sim_options;
+mod workload_options;
 
 pub(crate) use cluster_options::{ClusterOptions, DownOptions, EmbeddedOptions, UpOptions};
 pub(crate) use daemon_options::{MmOptions, NmOptions, NodeAddress};
@@ -26,8 +28,10 @@ pub(crate) use model_options::{
     CalibrateOptions, CompareOptions, FanOutArgument, ModelCommand, ModelOptions, PredictOptions,
     SizeOptions, TableArgument,
 };
+pub(crate) use replay_options::{EventOrderArgument, ReplayOptions};
 pub(crate) use reproduce_options::ReproduceOptions;
 pub(crate) use sim_options::SimOptions;
+pub(crate) use workload_options::{LublinArguments, WorkloadModel, WorkloadOptions};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -107,6 +111,10 @@ pub(crate) enum Command {
     Sim(SimOptions),
     /// Reproduce the paper's tables and figures, beside what the paper prints
     Reproduce(ReproduceOptions),
+    /// Replay a log of a parallel machine in virtual time, and measure how well it is served
+    Replay(Box<ReplayOptions>),
+    /// Generate a log out of a workload model
+    Workload(WorkloadOptions),
     /// Run a Machine Manager: the daemon of a cluster
     Mm(MmOptions),
     /// Run a Node Manager: the daemon of a node

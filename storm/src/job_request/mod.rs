@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 use storm_mm::api::Submission;
 use storm_nm::check_pattern;
 use storm_rm::{
-    Binding, InputSpec, JobSpec, Memory, OsBytes, OutputSpec, Owner, Program, Resources,
+    Binding, Environment, InputSpec, JobSpec, Memory, OsBytes, OutputSpec, Owner, Program,
+    Resources,
 };
 
 /// Where output goes that nobody asked for elsewhere, as Slurm does it.
@@ -89,7 +90,7 @@ fn resources(options: &JobOptions) -> Resources {
     }
 }
 
-fn environment(options: &JobOptions) -> Vec<(OsBytes, OsBytes)> {
+fn environment(options: &JobOptions) -> Environment {
     let exported = options.export.clone().unwrap_or_default().of(std::env::vars_os());
     exported.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }

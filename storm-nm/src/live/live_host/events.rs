@@ -38,7 +38,7 @@ impl LiveHost {
                 let (job, rank) = self.find(pad, pl)?;
                 let exited =
                     HostEvent::Exited { job: job.task.key(), exit: rank_exit(rank, status, usage) };
-                return Some(match self.over_memory(&job, rank, status) {
+                return Some(match self.over_memory(&job) {
                     Some(over_memory) => {
                         self.tell(exited);
                         over_memory
@@ -73,15 +73,11 @@ impl LiveHost {
         None
     }
 
-    /// Whether a rank ended because its job took more memory than it may.
-    fn over_memory(&self, job: &LiveJob, rank: Rank, status: ExitStatus) -> Option<HostEvent> {
+    /// Whether the job has taken more memory than it may, which the end of a rank shows.
+    fn over_memory(&self, job: &LiveJob) -> Option<HostEvent> {
         let limit_bytes = job.memory_limit_bytes?;
-        let killed = matches!(status, ExitStatus::Signal { signal: SIGKILL, .. });
-        let kills = killed.then(|| self.keeper.memory_kills(job.pad))?;
-        (kills > job.memory_kills_before).then(|| {
-            let job = job.task.key();
-            HostEvent::OverMemory { job, rank, limit_bytes }
-        })
+        let killed = self.keeper.memory_kills(job.pad) > job.memory_kills_before;
+        killed.then(|| HostEvent::OverMemory { job: job.task.key(), limit_bytes })
     }
 
     fn find(&self, pad: PadId, pl: PlIndex) -> Option<(Rc<LiveJob>, Rank)> {
