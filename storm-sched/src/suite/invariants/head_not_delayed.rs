@@ -51,7 +51,7 @@ impl Invariant for HeadNotDelayed {
         let order = step.queue_before_decisions();
         let ahead: Vec<JobId> = order.into_iter().take_while(|job| *job != head.id).collect();
         let passed: Vec<JobId> = started.into_iter().filter(|job| !ahead.contains(job)).collect();
-        if passed.is_empty() || head.nodes.is_some() {
+        if passed.is_empty() || !head.is_plain() {
             return Ok(());
         }
         let with = self.earliest(step.now, step.after, head, &[]);
@@ -81,7 +81,7 @@ impl HeadNotDelayed {
         times.into_iter().find(|time| {
             let holds = |job: &JobId| !but.contains(job) && self.ends.get(job) > Some(time);
             let running = world.running.iter().filter(|(job, _)| holds(job));
-            let taken = running.flat_map(|(_, running)| running.placement.pes().to_vec());
+            let taken = running.flat_map(|(_, running)| oracle::held_pes(&world.machine, running));
             let free = oracle::free_pes(&world.machine, taken.collect::<Vec<Pe>>().into_iter());
             free.into_iter().filter(|free| *free).count() as u32 >= request.procs
         })
