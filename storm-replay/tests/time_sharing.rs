@@ -72,6 +72,7 @@ fn gang(pes: u32, rows: u32, quantum: Duration) -> Box<dyn Policy> {
     let params = PolicyParams {
         quantum_us: Quantum::try_from(quantum).unwrap(),
         mpl_limit: MplLimit::try_from(rows).unwrap(),
+        ..PolicyParams::default()
     };
     registry::by_name("gang", Machine::uniform(1, pes).unwrap(), &params).unwrap()
 }
