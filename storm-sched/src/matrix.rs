@@ -294,23 +294,23 @@ impl Matrix {
         Some(placement)
     }
 
-    /// Places a plain job ([`JobRequest::is_plain`]) on exactly these columns
-    /// of a row, one for each process. `None`, and nothing changes, when one of
-    /// them is not free there, and where [`Matrix::place`] would place nothing.
+    /// Gives a plain job ([`JobRequest::is_plain`]) exactly these columns of a
+    /// row, the first of them for its processes. `None`, and nothing changes,
+    /// when they are too few or one of them is not free there, and where [`Matrix::place`] would place nothing.
     pub fn place_on(
         &mut self,
         request: &JobRequest,
         slot: Slot,
         columns: &ColumnSet,
     ) -> Option<Placement> {
-        let fits = request.is_plain() && request.procs > 0 && columns.len() == request.procs;
+        let fits = request.is_plain() && request.procs > 0 && columns.len() >= request.procs;
         if !fits || self.contains(request.id) {
             return None;
         }
         self.ensure_row(slot)?;
         let row = self.rows.get_mut(slot.0 as usize)?;
         columns.columns().all(|pe| row.is_free(pe.0)).then_some(())?;
-        row.hold(request.id, columns, columns);
+        row.hold(request.id, columns, &columns.first(request.procs));
         self.enter(request, columns.clone(), slot, Vec::new());
         Some(Placement::on_columns(&self.machine, columns, request.procs))
     }
