@@ -72,20 +72,26 @@ fn the_shadow_is_that_of_the_row_that_has_room_first() {
 
 #[test]
 fn time_that_a_job_has_run_brings_the_shadow_nearer_and_time_stopped_does_not() {
-    let mut gang = gang(2, MatrixQueue::Easy);
-    submit(&mut gang, 0, request(1, 8, Some(100)));
-    submit(&mut gang, 0, request(2, 7, Some(200)));
-    submit(&mut gang, 0, request(3, 8, Some(10)));
-    // Row 0 runs for 40 s, then row 1: at 60 s job 1 has run for 40 s, and the
-    // shadow is at 60 s + 2 * 61 s.
-    gang.handle(SchedTime::from_secs(40), Event::SliceEdge);
-    assert_eq!(submit(&mut gang, 60, request(4, 1, Some(61))), [(4, 1)], "not in the row");
-    gang.handle(SchedTime::from_secs(60), Event::Finished(JobId(4)));
-    let mut gang_of_one = gang.clone();
-    assert_eq!(submit(&mut gang, 60, request(5, 1, Some(500))), [(5, 1)]);
-    // Were the row the one with room first, only who ends in time would pass.
-    gang_of_one.handle(SchedTime::from_secs(61), Event::SliceEdge);
-    assert_eq!(gang_of_one.active_slot(), Some(Slot(0)));
+    // Both rows are full but for one PE, and the first of the queue needs all.
+    let waiting = || {
+        let mut gang = gang(2, MatrixQueue::Easy);
+        submit(&mut gang, 0, request(1, 7, Some(100)));
+        submit(&mut gang, 0, request(2, 7, Some(900)));
+        submit(&mut gang, 0, request(3, 8, Some(10)));
+        gang
+    };
+    // Row 0 has run for 40 s: job 1 has ended by 60 s + 2 * 61 s.
+    let mut ran = waiting();
+    ran.handle(SchedTime::from_secs(40), Event::SliceEdge);
+    submit(&mut ran, 60, request(4, 1, Some(9_999)));
+    assert_eq!(submit(&mut ran, 60, request(5, 1, Some(61))), [], "row 1 is taken by now");
+    assert_eq!(submit(&mut ran, 60, request(6, 1, Some(60))), [(6, 0)]);
+    // Row 0 has run for 20 s, and row 1 for another 40 s: by 60 s + 2 * 81 s.
+    let mut stopped = waiting();
+    stopped.handle(SchedTime::from_secs(20), Event::SliceEdge);
+    submit(&mut stopped, 60, request(4, 1, Some(9_999)));
+    assert_eq!(submit(&mut stopped, 60, request(5, 1, Some(81))), []);
+    assert_eq!(submit(&mut stopped, 60, request(6, 1, Some(80))), [(6, 0)]);
 }
 
 #[test]
