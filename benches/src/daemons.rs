@@ -6,7 +6,7 @@
 
 use crate::spread::Spread;
 use anyhow::{Context, Result};
-use procfs::process::{Process, all_processes};
+use procfs::process::{Process, Status, all_processes};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -27,6 +27,32 @@ pub enum Role {
     Launchers,
 }
 
+/// The resident memory of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct Resident {
+    /// All of it, KiB (`VmRSS`).
+    pub rss_kib: u64,
+    /// What has no file behind it, KiB (`RssAnon`).
+    pub anon_kib: u64,
+}
+
+impl Resident {
+    /// Of a process that runs.
+    ///
+    /// # Errors
+    /// There is none of that number, or it has ended.
+    pub fn of(pid: i32) -> Result<Resident> {
+        let status = Process::new(pid).and_then(|process| process.status());
+        let status = status.with_context(|| format!("process {pid}"))?;
+        Ok(Resident::told(&status))
+    }
+
+    fn told(status: &Status) -> Resident {
+        let Status { vmrss, rssanon, .. } = status;
+        Resident { rss_kib: vmrss.unwrap_or(0), anon_kib: rssanon.unwrap_or(0) }
+    }
+}
+
 /// One process.
 #[derive(Clone, Copy, Debug)]
 pub struct Daemon {
@@ -34,10 +60,8 @@ pub struct Daemon {
     pub pid: i32,
     /// What it is.
     pub role: Role,
-    /// Resident memory, KiB (`VmRSS`).
-    pub rss_kib: u64,
-    /// Resident memory of its own, no file behind it, KiB (`RssAnon`).
-    pub anon_kib: u64,
+    /// Its memory.
+    pub resident: Resident,
     /// Of its threads: processor time, milliseconds.
     pub cpu_ms: f64,
     /// Of its threads: how often one gave up or lost its processor.
@@ -145,14 +169,7 @@ fn daemon(process: &Process) -> procfs::ProcResult<Option<Daemon>> {
         let counted = [status.voluntary_ctxt_switches, status.nonvoluntary_ctxt_switches];
         switches += counted.into_iter().flatten().sum::<u64>();
     }
-    Ok(Some(Daemon {
-        pid: process.pid,
-        role,
-        rss_kib: status.vmrss.unwrap_or(0),
-        anon_kib: status.rssanon.unwrap_or(0),
-        cpu_ms,
-        switches,
-    }))
+    Ok(Some(Daemon { pid: process.pid, role, resident: Resident::told(&status), cpu_ms, switches }))
 }
 
 /// A Node Manager's keeper and launchers are forked from it and have its command

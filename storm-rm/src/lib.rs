@@ -18,6 +18,7 @@
 //! What this crate does not do: open a socket or a file, start a process,
 //! decide what runs where, or know the wall clock.
 
+mod environment;
 pub mod failure_detection;
 pub mod file_transfer;
 mod global_plan;
@@ -30,8 +31,10 @@ mod os_bytes;
 pub mod poll;
 mod rank_map;
 pub mod remote_queue;
+mod resources;
 pub mod termination;
 
+pub use environment::{Environment, RecentEnvironments};
 pub use global_plan::{GlobalPlan, PlanConfig};
 pub use ids::{
     Channel, ContentHash, Generation, JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row,
@@ -42,3 +45,4 @@ pub use job_spec::{
 };
 pub use os_bytes::OsBytes;
 pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError};
+pub use resources::{Memory, Resources};

@@ -89,8 +89,8 @@ pub enum EventError {
         /// The job.
         job: JobId,
     },
-    /// Withdrawn without having waited.
-    #[error("job {job} was withdrawn and does not wait")]
+    /// Withdrawn or given a priority without having waited.
+    #[error("job {job} was withdrawn or given a priority and does not wait")]
     NotPending {
         /// The job.
         job: JobId,

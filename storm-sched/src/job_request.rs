@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Constraint, JobId, Node, NodeMemory};
+use crate::{Constraint, JobId, Node, NodeMemory, Priority};
 
 /// A job's request for PEs. Fields will be added: build it with
 /// [`JobRequest::new`] and the `with_` methods.
@@ -40,6 +40,9 @@ pub struct JobRequest {
     /// The longest run that the user expects (Slurm `-t`); the job is ended at
     /// it by the Machine Manager, and backfilling believes it.
     pub time_limit: Option<Duration>,
+    /// Jobs of a higher priority are ahead in the queue.
+    #[serde(default)]
+    pub priority: Priority,
 }
 
 impl JobRequest {
@@ -57,6 +60,7 @@ impl JobRequest {
             exclusive: false,
             constraint: None,
             time_limit: None,
+            priority: Priority::default(),
         }
     }
 
@@ -70,6 +74,12 @@ impl JobRequest {
     #[must_use]
     pub fn with_time_limit(self, time_limit: Duration) -> Self {
         Self { time_limit: Some(time_limit), ..self }
+    }
+
+    /// The same request with a priority.
+    #[must_use]
+    pub fn with_priority(self, priority: Priority) -> Self {
+        Self { priority, ..self }
     }
 
     /// The same request with so many PEs for each process.

@@ -14,14 +14,22 @@
 //!   column a PE) with buddy allocation inside each row.
 //! * [`packing`]: the schemes that choose the row and the columns of a job.
 //! * [`feasible`]: whether a [`JobRequest`] can ever run on a machine.
-//! * [`policies`]: one file each; [`registry::by_name`] finds them.
+//! * [`space`]: what the policies that share space have in common.
+//! * [`policies`]: one file each; a [`Registry`] finds them by name.
+//! * [`priority`]: what decides the order of the queue.
 //! * [`swf`], [`metrics`]: logs of parallel machines, and how well a schedule
 //!   serves its jobs.
 //! * [`suite`]: the invariants that every policy holds, over generated
 //!   workloads.
 #![forbid(unsafe_code)]
 
+/// The worked example of the documentation, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/adding-a-policy.md")]
+struct AddingAPolicy;
+
 mod action;
+mod availability;
 mod buddy_tree;
 mod capability;
 mod column_set;
@@ -45,11 +53,13 @@ mod pending_reason;
 mod placement;
 pub mod policies;
 mod policy;
+pub mod priority;
 pub mod registry;
 mod row;
 mod row_order;
 mod sched_time;
 mod shape;
+pub mod space;
 pub mod suite;
 pub mod swf;
 
@@ -76,7 +86,8 @@ pub use pending_queue::{MAX_PENDING_JOBS, PendingQueue};
 pub use pending_reason::{AbsentNode, Ahead, MAX_NAMED_NODES, PendingReason, Shortage};
 pub use placement::{NodeShare, Placement};
 pub use policy::{JobView, Policy, RowView};
-pub use registry::UnknownPolicy;
+pub use priority::Priority;
+pub use registry::{Registry, UnknownPolicy};
 pub use row::Row;
 pub use sched_time::SchedTime;
 pub use shape::{NodeRoom, Room, Shape, Shortfall};

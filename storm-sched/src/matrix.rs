@@ -268,6 +268,22 @@ impl Matrix {
         self.rows().map(Row::free_pes).chain(new_row).max().unwrap_or(0)
     }
 
+    /// How many columns a job would hold in a row if it were placed there now;
+    /// `None` when it does not fit.
+    #[must_use]
+    pub fn would_hold(&self, request: &JobRequest, slot: Slot) -> Option<u32> {
+        let vacant;
+        let row = match self.row(slot) {
+            Some(row) => row,
+            None => {
+                vacant = Row::new(slot, &self.machine);
+                &vacant
+            }
+        };
+        let chosen = row.choose_on_nodes(&self.machine, &self.memory, request)?;
+        Some(chosen.columns.len())
+    }
+
     fn up_nodes(&self) -> impl Iterator<Item = (NodeIndex, &crate::Node)> {
         let nodes = (0..).map(NodeIndex).zip(self.machine.nodes());
         nodes.filter(|(_, node)| node.state() == NodeState::Up)

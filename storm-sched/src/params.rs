@@ -155,6 +155,11 @@ pub struct PolicyParams {
     pub quantum_us: Quantum,
     /// The most rows of the matrix. Default [`DEFAULT_MPL_LIMIT`].
     pub mpl_limit: MplLimit,
+    /// How long a job without a time limit is believed to run, in seconds, by
+    /// the policies that let jobs pass. By default longer than any
+    /// ([`crate::space::UNLIMITED_ESTIMATE`]): such a job never passes another
+    /// by its estimate.
+    pub default_estimate_s: Option<NonZeroU32>,
     /// How jobs are packed into the matrix. Default [`crate::Packing::Buddy`].
     pub packing: crate::Packing,
     /// How jobs leave the queue behind the matrix. Default
@@ -180,6 +185,7 @@ impl Default for PolicyParams {
         Self {
             quantum_us: Quantum::default(),
             mpl_limit: MplLimit::default(),
+            default_estimate_s: None,
             packing: crate::Packing::default(),
             queue: MatrixQueue::default(),
             alternative_scheduling: true,
@@ -207,9 +213,10 @@ mod tests {
 
     #[test]
     fn settings_are_read_and_written_back() {
-        let params = parse("quantum-us = 2000\nmpl-limit = 2").unwrap();
+        let params = parse("quantum-us = 2000\nmpl-limit = 2\ndefault-estimate-s = 60").unwrap();
         assert_eq!(params.quantum_us.duration(), Duration::from_millis(2));
         assert_eq!(params.mpl_limit.get(), 2);
+        assert_eq!(params.default_estimate_s, NonZeroU32::new(60));
         assert_eq!(parse(&toml::to_string(&params).unwrap()).unwrap(), params);
     }
 
@@ -243,6 +250,7 @@ mod tests {
         let short = parse("quantum-us = 99").unwrap_err();
         assert!(short.contains("use 100 to 3600000000 us"), "{short}");
         assert!(parse("quantum-us = 3600000001").is_err());
+        assert!(parse("default-estimate-s = 0").unwrap_err().contains("nonzero"));
         let zero = parse("mpl-limit = 0").unwrap_err();
         assert!(zero.contains("use 1 to 1024"), "{zero}");
         assert!(parse("mpl-limit = 1025").is_err());

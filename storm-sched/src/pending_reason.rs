@@ -16,14 +16,28 @@ pub const MAX_NAMED_NODES: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PendingReason {
-    /// It is the first in the queue and there is no room for it.
+    /// It is the next to start and there is no room for it.
     Resources(Shortage),
-    /// Jobs ahead of it wait too, and the policy lets no job pass them.
+    /// Jobs ahead of it wait too.
     Priority {
         /// Who is ahead.
         ahead: Ahead,
         /// What it would wait for if it were the first; `None` when there is
-        /// room for it now.
+        /// room for it now, which only happens where no job passes another.
+        shortage: Option<Shortage>,
+    },
+    /// There is room for it now, and its run by its estimate could delay a job
+    /// that has the next PEs: the policy lets only harmless jobs pass.
+    WouldDelay {
+        /// Who is ahead; `None` when nobody is, and jobs behind it have been
+        /// promised PEs.
+        ahead: Option<Ahead>,
+    },
+    /// Jobs with shorter estimates wait too, and start first.
+    Shorter {
+        /// Who is ahead by their estimates.
+        ahead: Ahead,
+        /// What it would wait for if it were the first.
         shortage: Option<Shortage>,
     },
 }
@@ -84,7 +98,7 @@ impl PendingReason {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Priority { .. } => "Priority",
+            Self::Priority { .. } | Self::WouldDelay { .. } | Self::Shorter { .. } => "Priority",
             Self::Resources(Shortage::Busy { .. } | Shortage::MatrixFull { .. }) => "Resources",
             Self::Resources(Shortage::Unavailable { .. }) => "ReqNodeNotAvail",
         }
@@ -111,6 +125,22 @@ impl fmt::Display for PendingReason {
             Self::Priority { ahead, shortage: Some(shortage) } => write!(f, "{shortage}; {ahead}"),
             Self::Priority { ahead, shortage: None } => {
                 write!(f, "there is room for it now, but {ahead}, and no job passes another")
+            }
+            Self::WouldDelay { ahead: Some(ahead) } => write!(
+                f,
+                "there is room for it now, but by its time limit it could delay a job that has \
+                 the next PEs; {ahead}"
+            ),
+            Self::WouldDelay { ahead: None } => write!(
+                f,
+                "there is room for it now, but by its time limit it would delay a job that has \
+                 been promised PEs"
+            ),
+            Self::Shorter { ahead, shortage: Some(shortage) } => {
+                write!(f, "{shortage}; {ahead} by shorter time limits")
+            }
+            Self::Shorter { ahead, shortage: None } => {
+                write!(f, "there is room for it now, but {ahead} by shorter time limits")
             }
         }
     }

@@ -29,6 +29,13 @@ pub trait Policy: Send {
         events.into_iter().flat_map(|event| self.handle(now, event)).collect()
     }
 
+    /// When a job that waits is to start by the users' estimates, where the
+    /// policy can know it; `None` when it cannot, or the job does not wait.
+    fn estimate(&self, now: SchedTime, job: JobId) -> Option<SchedTime> {
+        let _ = (now, job);
+        None
+    }
+
     /// The jobs that wait, in queue order.
     fn pending(&self) -> Vec<JobId>;
 

@@ -200,7 +200,7 @@ impl Row {
     }
 
     /// Deals the processes of a job out over the first nodes with room.
-    fn choose_on_nodes(
+    pub(crate) fn choose_on_nodes(
         &self,
         machine: &Machine,
         memory: &MemoryAccount,

@@ -136,7 +136,7 @@ fn measure(nodes: u32, size_mb: usize, runs: u32, peers: &[Box<dyn LaunchPeer>])
         write_ms.push(floor::write_copies(&program, nodes)?.as_secs_f64() * 1e3);
         spawn_ms.push(floor::spawn_and_reap(&program, processes)?.as_secs_f64() * 1e3);
         // A cluster each, so that the copies of earlier runs are gone.
-        let mut cluster = Cluster::up(nodes, PES, None)?;
+        let mut cluster = Cluster::up(nodes, PES, &[])?;
         let mut commands_ms = [0.0; 2];
         for (samples, command_ms) in [&mut first, &mut again].into_iter().zip(&mut commands_ms) {
             let before = of_cluster(cluster.runtime_dir())?;

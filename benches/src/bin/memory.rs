@@ -6,9 +6,13 @@ use clap::Parser;
 use comfy_table::Table;
 use serde::Serialize;
 use storm_benches::cluster::Cluster;
-use storm_benches::daemons::{Daemon, Role, of_cluster};
+use storm_benches::daemons::{Daemon, Resident, Role, of_cluster};
+use storm_benches::peers::{Absent, Slurm, available};
 use storm_benches::spread::Spread;
 use storm_benches::throughput::StormJobs;
+
+/// Nothing runs: Slurm's default slice, seconds.
+const SLICE_S: u32 = 30;
 
 /// Resident memory of the daemons.
 #[derive(Debug, Parser)]
@@ -25,6 +29,9 @@ struct Options {
     /// Fresh clusters to measure
     #[arg(long, default_value_t = 3)]
     runs: u32,
+    /// Measure Slurm's daemons as well, idle, where they are installed
+    #[arg(long)]
+    peers: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -41,6 +48,20 @@ struct Report {
     machine_manager_idle: Memory,
     /// Of the Machine Manager while the jobs wait.
     machine_manager_queued: Memory,
+    /// Slurm's, with `--peers`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slurm: Option<SlurmMemory>,
+    /// Peers that were to be measured and are not there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    absent: Vec<Absent>,
+}
+
+/// Of an idle Slurm.
+#[derive(Debug, Serialize)]
+struct SlurmMemory {
+    version: String,
+    slurmd: Memory,
+    slurmctld: Memory,
 }
 
 #[derive(Debug, Serialize)]
@@ -57,12 +78,22 @@ fn main() -> Result<()> {
     let (mut idle, mut queued) = (Vec::new(), Vec::new());
     for run in 1..=options.runs {
         eprintln!("run {run} ...");
-        let storm = StormJobs::up(nodes, options.pes)?;
+        let storm = StormJobs::up(nodes, options.pes, &["--sched", "fcfs"])?;
         idle.extend(daemons(storm.cluster())?);
         storm.queue_behind_a_job(nodes * options.pes, jobs)?;
         queued.extend(daemons(storm.cluster())?);
     }
+    let (mut slurm, mut absent) = (None, Vec::new());
+    if options.peers {
+        // Hydra has no daemons: it starts its proxies with each job.
+        match available("Slurm", Slurm::up(nodes, options.pes, SLICE_S)) {
+            Ok(cluster) => slurm = Some(slurm_memory(&cluster)?),
+            Err(why) => absent.push(why),
+        }
+    }
     let report = Report {
+        slurm,
+        absent,
         nodes,
         jobs,
         node_manager_idle: Memory::of(&idle, Role::NodeManager),
@@ -75,6 +106,20 @@ fn main() -> Result<()> {
         println!("MiB: median [least..greatest] of {} runs.\n{}", options.runs, table(&report));
     }
     Ok(())
+}
+
+fn slurm_memory(slurm: &Slurm) -> Result<SlurmMemory> {
+    slurm.wait_idle()?;
+    let of = |name: &str| -> Result<Memory> {
+        let daemons = slurm.daemons(name)?;
+        ensure!(!daemons.is_empty(), "no {name} runs");
+        Ok(Memory::spread(&daemons))
+    };
+    Ok(SlurmMemory {
+        version: slurm.version().to_owned(),
+        slurmd: of("slurmd")?,
+        slurmctld: of("slurmctld")?,
+    })
 }
 
 fn daemons(cluster: &Cluster) -> Result<Vec<Daemon>> {
@@ -90,9 +135,13 @@ fn daemons(cluster: &Cluster) -> Result<Vec<Daemon>> {
 
 impl Memory {
     fn of(daemons: &[Daemon], role: Role) -> Memory {
-        let of = |kib: fn(&Daemon) -> u64| {
-            let daemons = daemons.iter().filter(|daemon| daemon.role == role);
-            Spread::of(daemons.map(|daemon| kib(daemon) as f64 / 1024.0))
+        let ours = daemons.iter().filter(|daemon| daemon.role == role);
+        Memory::spread(&ours.map(|daemon| daemon.resident).collect::<Vec<_>>())
+    }
+
+    fn spread(daemons: &[Resident]) -> Memory {
+        let of = |kib: fn(&Resident) -> u64| {
+            Spread::of(daemons.iter().map(|daemon| kib(daemon) as f64 / 1024.0))
         };
         Memory { rss_mib: of(|daemon| daemon.rss_kib), anonymous_mib: of(|daemon| daemon.anon_kib) }
     }

@@ -31,12 +31,12 @@ pub struct StormJobs {
 }
 
 impl StormJobs {
-    /// Starts a cluster.
+    /// Starts a cluster; `options` are further ones of `storm up`.
     ///
     /// # Errors
     /// It did not start.
-    pub fn up(nodes: u32, pes: u32) -> Result<StormJobs> {
-        let cluster = Cluster::up(nodes, pes, None)?;
+    pub fn up(nodes: u32, pes: u32, options: &[&str]) -> Result<StormJobs> {
+        let cluster = Cluster::up(nodes, pes, options)?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let client = runtime.block_on(Client::connect(cluster.socket()))?;
         Ok(StormJobs { client, runtime, cluster, ended: 0 })
@@ -48,18 +48,16 @@ impl StormJobs {
     }
 
     /// Fills `pes` processing elements with a job that does not end and queues `jobs`
-    /// one-process jobs behind it.
+    /// one-process jobs behind it, which a policy that shares space must be there for.
     ///
     /// # Errors
     /// One was not taken.
     pub fn queue_behind_a_job(&self, pes: u32, jobs: u32) -> Result<()> {
-        let sched = Some("fcfs".to_owned());
         let argv = vec![SLEEP.into(), "86400".into()];
         let program = Program::OnNodes(SLEEP.into());
-        let blocker = JobSpec { procs: pes, sched, program, argv, ..self.job() };
-        let waiting = JobSpec { sched: blocker.sched.clone(), ..self.job() };
+        let blocker = JobSpec { procs: pes, program, argv, ..self.job() };
         self.runtime.block_on(submit_all(self.cluster.socket(), &blocker, 1))?;
-        self.runtime.block_on(submit_all(self.cluster.socket(), &waiting, jobs))
+        self.runtime.block_on(submit_all(self.cluster.socket(), &self.job(), jobs))
     }
 
     fn job(&self) -> JobSpec {
@@ -69,6 +67,7 @@ impl StormJobs {
             owner: Owner { uid: 0, gid: 0 },
             procs: 1,
             nodes: None,
+            resources: Default::default(),
             partition: None,
             sched: None,
             time_limit: None,

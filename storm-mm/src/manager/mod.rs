@@ -8,6 +8,7 @@
 //! `storm-sched`) or touch a node (that is the driver, through `storm-rm`).
 
 mod admission;
+mod draining;
 mod effect;
 mod ending;
 mod fences;
@@ -36,7 +37,7 @@ use partition::Partition;
 use recovery::Memory;
 use std::collections::{BTreeMap, VecDeque};
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::{JobId, PartitionId};
+use storm_rm::{JobId, PartitionId, RecentEnvironments};
 use vacating::Vacating;
 
 /// The Machine Manager's state.
@@ -56,6 +57,7 @@ pub struct Core {
     held: BTreeMap<NodeId, Memory>,
     /// Jobs that are to run again, while a node may still run them.
     vacating: BTreeMap<JobId, Vacating>,
+    environments: RecentEnvironments,
     next_job: u64,
     /// Numbers the runs of all jobs: what an earlier job left in a slot's flags
     /// must not be taken for this one's (`docs/decisions/0003-termination.md`).
@@ -97,6 +99,7 @@ impl Core {
             parked: VecDeque::new(),
             held: BTreeMap::new(),
             vacating: BTreeMap::new(),
+            environments: RecentEnvironments::default(),
             next_job: 1,
             next_incarnation: 1,
             shutting_down: false,
@@ -137,6 +140,9 @@ impl Core {
     }
 
     fn apply(&mut self, job: JobId, event: &JobEvent) {
+        if let JobEventKind::NodesDrained { drained } = &event.kind {
+            return self.apply_drained(drained);
+        }
         match self.jobs.get_mut(&job) {
             Some(record) => record.apply(event),
             None => {

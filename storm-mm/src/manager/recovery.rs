@@ -11,6 +11,7 @@ use super::live_job::{Launch, LiveJob};
 use super::{Core, Effect, StageOutcome, TimerKind};
 use crate::job::{EndCause, JobEvent, JobEventKind, JobRecord, Phase};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{Command, HeldJob, ResumedJob};
@@ -55,10 +56,14 @@ impl Core {
         journal: impl IntoIterator<Item = (JobId, JobEvent)>,
         now: Instant,
     ) {
-        for (job, event) in journal {
+        for (job, mut event) in journal {
             self.next_job = self.next_job.max(job.0.saturating_add(1));
             if let JobEventKind::Placed { incarnation, .. } = &event.kind {
                 self.next_incarnation = self.next_incarnation.max(incarnation.0.saturating_add(1));
+            }
+            if let JobEventKind::Submitted { spec, .. } = &mut event.kind {
+                let shared = self.environments.shared(&spec.env);
+                Rc::make_mut(spec).env = shared;
             }
             self.apply(job, &event);
         }
@@ -141,18 +146,22 @@ impl Core {
         let partition_of = &self.partitions[usize::from(partition.0)];
         let machine = partition_of.policy.machine();
         let taken = taken.entry((partition, row)).or_default();
-        let mut columns = Vec::new();
+        let asked = &record.spec.resources;
+        let (mut columns, mut held) = (Vec::new(), Vec::new());
         for share in &record.ranks {
             let node = machine.node(partition_of.index_of(share.node)?)?;
+            let wanted = share.count.saturating_mul(asked.cpus_per_task) as usize;
             let free = node.columns().filter(|column| !taken.contains(column));
-            let own: Vec<u32> = free.take(share.count as usize).collect();
-            if own.len() < share.count as usize {
+            let own: Vec<u32> = free.take(wanted).collect();
+            if own.len() < wanted {
                 return None;
             }
             columns.extend(own);
+            held.extend(node.columns().filter(|_| asked.exclusive));
         }
-        taken.extend(&columns);
-        Placement::new(machine, columns.into_iter().map(Pe).collect())
+        taken.extend(columns.iter().chain(&held));
+        let pes = columns.into_iter().map(Pe).collect();
+        Placement::with_pes_per_proc(machine, pes, asked.cpus_per_task)
     }
 
     fn live_again(

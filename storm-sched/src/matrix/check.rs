@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{JobId, Matrix, NodeIndex, Pe, Row, Slot};
+use crate::{JobId, Matrix, NodeIndex, Pe, Row, SchedTime, Slot};
 
 /// A broken invariant of [`Matrix`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -108,6 +108,24 @@ pub enum InvariantViolation {
     /// The active row is not live.
     #[error("slot {0} is active and has no jobs")]
     ActiveNotLive(Slot),
+    /// The books of a policy that counts PEs are not what the matrix says.
+    #[error("job {job} is booked with {booked_pes} PEs and holds {held_pes}")]
+    BooksWrong {
+        /// The job.
+        job: JobId,
+        /// PEs by the books.
+        booked_pes: u32,
+        /// PEs by the matrix.
+        held_pes: u32,
+    },
+    /// More PEs are promised than there are.
+    #[error("{missing} PEs more than there are were promised at {at}")]
+    Overbooked {
+        /// When.
+        at: SchedTime,
+        /// How many too many.
+        missing: u64,
+    },
     /// What was taken and not freed is not what jobs hold.
     #[error("{taken} columns were taken and {freed} freed, and jobs hold {held}")]
     Unbalanced {

@@ -301,6 +301,7 @@ impl Policy for Gang {
             | Event::NodeDown(_)
             | Event::NodeDrained(_)
             | Event::NodeUp(_)
+            | Event::Prioritise { .. }
             | Event::SliceEdge
             | Event::SetQuantum(_) => None,
         };
@@ -316,7 +317,7 @@ impl Policy for Gang {
                 self.tidy(&mut actions);
                 self.schedule(now, &mut actions);
             }
-            Ok(Change::ColumnsGained) => self.schedule(now, &mut actions),
+            Ok(Change::Reordered | Change::ColumnsGained) => self.schedule(now, &mut actions),
             Ok(Change::Restored) => {
                 if let Some(job) = of_job {
                     self.run_time.set_rows(job, self.partition.matrix.rows_of(job));

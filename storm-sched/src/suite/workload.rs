@@ -16,7 +16,7 @@ use crate::suite::oracle::MAX_ORACLE_PES;
 use crate::suite::{STEPS, World};
 use crate::{
     Constraint, Event, JobId, JobRequest, Machine, NodeIndex, NodeMemory, NodeSpec, NodeState,
-    Quantum, SchedTime,
+    Priority, Quantum, SchedTime,
 };
 
 /// The largest nodes of a generated machine.
@@ -119,7 +119,8 @@ impl Workload {
             0..40 => Event::Submit(self.request(world)),
             40..65 => self.finish(world),
             65..83 => Event::SliceEdge,
-            83..87 => self.cancel(world),
+            83..86 => self.cancel(world),
+            86 => self.prioritise(world),
             87..96 => self.node_event(world),
             96 => Event::SetQuantum(Quantum::default()),
             _ => self.stray(world),
@@ -137,6 +138,18 @@ impl Workload {
         if self.resources && self.random.below(2) == 0 {
             request = self.with_resources(request);
         }
+        // One in four has no time limit, and some limits are over before their
+        // jobs end, as if the Machine Manager were late.
+        let request = match self.random.below(4) {
+            0 => request,
+            kind => {
+                request.with_time_limit(Duration::from_millis(self.random.below(1 << (4 * kind))))
+            }
+        };
+        let request = match self.random.below(5) {
+            0 => request.with_priority(Priority(self.random.below(3) as u32)),
+            _ => request,
+        };
         if self.random.below(3) > 0 {
             return request;
         }
@@ -185,6 +198,12 @@ impl Workload {
         self.pick(&jobs).map_or(Event::SliceEdge, Event::Cancel)
     }
 
+    fn prioritise(&mut self, world: &World) -> Event {
+        let jobs: Vec<JobId> = world.queue.iter().map(|request| request.id).collect();
+        let priority = Priority(self.random.below(3) as u32);
+        self.pick(&jobs).map_or(Event::SliceEdge, |job| Event::Prioritise { job, priority })
+    }
+
     fn node_event(&mut self, world: &World) -> Event {
         let nodes = world.machine.nodes();
         let index = self.random.below(nodes.len() as u64);
@@ -202,7 +221,8 @@ impl Workload {
     /// An event that does not fit, most of the time.
     fn stray(&mut self, world: &World) -> Event {
         let job = JobId(1 + self.random.below(self.next_job));
-        match self.random.below(4) {
+        match self.random.below(5) {
+            4 => Event::Prioritise { job, priority: Priority::default() },
             0 => Event::Finished(job),
             1 => Event::Cancel(job),
             2 => Event::NodeDown(NodeIndex(world.machine.nodes().len() as u32)),

@@ -4,6 +4,7 @@
 //! It is tolerant: a wrong action is recorded as far as it makes sense, and
 //! the invariants say what is wrong with it.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
@@ -41,8 +42,10 @@ impl Running {
 pub struct World {
     /// The machine with the node states.
     pub machine: Machine,
-    /// The jobs that wait, in order of submission.
+    /// The jobs that wait, by priority, then in order of submission.
     pub queue: Vec<JobRequest>,
+    /// How many were submitted before each of them.
+    arrivals: BTreeMap<JobId, usize>,
     /// The jobs that hold PEs.
     pub running: BTreeMap<JobId, Running>,
     /// The row that runs.
@@ -53,7 +56,13 @@ impl World {
     /// An idle machine.
     #[must_use]
     pub fn new(machine: Machine) -> Self {
-        Self { machine, queue: Vec::new(), running: BTreeMap::new(), active: None }
+        Self {
+            machine,
+            queue: Vec::new(),
+            arrivals: BTreeMap::new(),
+            running: BTreeMap::new(),
+            active: None,
+        }
     }
 
     /// Whether an event fits this state; if not it must be refused.
@@ -66,7 +75,7 @@ impl World {
                     && feasible(&self.machine, request).is_ok()
             }
             Event::Finished(job) => self.running.contains_key(job),
-            Event::Cancel(job) => self.waits(*job),
+            Event::Cancel(job) | Event::Prioritise { job, .. } => self.waits(*job),
             Event::NodeDown(node) | Event::NodeDrained(node) | Event::NodeUp(node) => {
                 self.machine.node(*node).is_some()
             }
@@ -127,7 +136,18 @@ impl World {
 
     fn apply_event(&mut self, event: &Event) {
         match event {
-            Event::Submit(request) => self.queue.push(request.clone()),
+            Event::Submit(request) => {
+                let arrival = self.arrivals.values().max().map_or(0, |last| last + 1);
+                self.arrivals.insert(request.id, arrival);
+                self.queue.push(request.clone());
+                self.sort_queue();
+            }
+            Event::Prioritise { job, priority } => {
+                for request in self.queue.iter_mut().filter(|request| request.id == *job) {
+                    request.priority = *priority;
+                }
+                self.sort_queue();
+            }
             Event::Restore { request, placement, slot } => {
                 let (request, placement) = (request.clone(), placement.clone());
                 let alternates = BTreeSet::new();
@@ -145,6 +165,11 @@ impl World {
             Event::NodeUp(node) => self.set_node(*node, NodeState::Up),
             Event::SliceEdge | Event::SetQuantum(_) => {}
         }
+    }
+
+    fn sort_queue(&mut self) {
+        let Self { queue, arrivals, .. } = self;
+        queue.sort_by_key(|request| (Reverse(request.priority), arrivals[&request.id]));
     }
 
     fn set_node(&mut self, node: NodeIndex, state: NodeState) {

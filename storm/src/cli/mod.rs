@@ -10,8 +10,10 @@ mod job_options;
 mod key_options;
 mod list_options;
 mod model_options;
+mod replay_options;
 mod reproduce_options;
 mod sim_options;
+mod workload_options;
 
 pub(crate) use cluster_options::{ClusterOptions, DownOptions, EmbeddedOptions, UpOptions};
 pub(crate) use daemon_options::{MmOptions, NmOptions, NodeAddress};
@@ -19,14 +21,17 @@ pub(crate) use export_argument::ExportArgument;
 pub(crate) use job_options::{BcastArgument, BindArgument, InputArgument, JobOptions};
 pub(crate) use key_options::{KeyCommand, KeyOptions};
 pub(crate) use list_options::{
-    CancelOptions, HistOptions, JobArgument, NodesOptions, QueueOptions,
+    CancelOptions, DrainOptions, HistOptions, JobArgument, NodesOptions, QueueOptions,
+    ResumeOptions,
 };
 pub(crate) use model_options::{
     CalibrateOptions, CompareOptions, FanOutArgument, ModelCommand, ModelOptions, PredictOptions,
     SizeOptions, TableArgument,
 };
+pub(crate) use replay_options::{EventOrderArgument, ReplayOptions};
 pub(crate) use reproduce_options::ReproduceOptions;
 pub(crate) use sim_options::SimOptions;
+pub(crate) use workload_options::{LublinArguments, WorkloadModel, WorkloadOptions};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -88,6 +93,10 @@ pub(crate) enum Command {
     Cancel(CancelOptions),
     /// List the nodes
     Nodes(NodesOptions),
+    /// Have nodes take no further jobs
+    Drain(DrainOptions),
+    /// Have drained nodes take jobs again
+    Resume(ResumeOptions),
     /// List jobs that have ended
     Hist(HistOptions),
     /// Start a cluster on this machine and keep it
@@ -102,6 +111,10 @@ pub(crate) enum Command {
     Sim(SimOptions),
     /// Reproduce the paper's tables and figures, beside what the paper prints
     Reproduce(ReproduceOptions),
+    /// Replay a log of a parallel machine in virtual time, and measure how well it is served
+    Replay(Box<ReplayOptions>),
+    /// Generate a log out of a workload model
+    Workload(WorkloadOptions),
     /// Run a Machine Manager: the daemon of a cluster
     Mm(MmOptions),
     /// Run a Node Manager: the daemon of a node
