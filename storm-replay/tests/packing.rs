@@ -4,6 +4,7 @@
 //!
 //! `cargo test -p storm-replay --test packing -- --nocapture` prints the tables.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use storm_replay::lublin::{JobClasses, LublinOptions, generate};
@@ -11,11 +12,16 @@ use storm_replay::{Estimates, ReplayOptions, Schedule, Trace, replay};
 use storm_sched::metrics::Summary;
 use storm_sched::policies::Gang;
 use storm_sched::swf::LogJob;
-use storm_sched::{Machine, MplLimit, Packing, PolicyParams, Quantum, SchedTime};
+use storm_sched::{
+    Action, Event, InvariantViolation, JobId, Machine, MplLimit, Packing, PendingReason, Policy,
+    PolicyParams, Quantum, RowView, SchedTime, Slot,
+};
 
 const PES: u32 = 256;
 const JOBS: u32 = 1_000;
 const LOADS: [f64; 4] = [0.5, 0.7, 0.9, 0.95];
+/// From here on buddy packing with alternative scheduling is the best of all.
+const HIGH_LOAD: f64 = 0.9;
 /// Each mean is over these workloads.
 const SEEDS: [u64; 3] = [1, 2, 3];
 
@@ -74,6 +80,10 @@ fn the_good_schemes_are_buddy_with_alternative_scheduling_and_repacking() {
             assert!(!others || 1.5 * alone < harmful, "load {load}: {packing:?} {alone} {harmful}");
             let with = if packing == Packing::Buddy { good } else { of(packing, true) };
             assert!(with < alone, "load {load}: {packing:?} {with}, alone {alone}");
+            // Given to all of them, it makes buddy packing the best where it matters,
+            // and no other scheme better by more than an eighth.
+            let slack = if load < HIGH_LOAD { 1.125 } else { 1.0 };
+            assert!(good <= slack * with, "load {load}: buddy {good}, {packing:?} {with}");
         }
     }
 }
@@ -83,25 +93,94 @@ fn a_saturated_machine_is_used_for_more_than_nine_tenths() {
     for seed in SEEDS {
         let trace = trace(1.5, 2 * JOBS, seed);
         let mpl_limit = MplLimit::try_from(8).unwrap();
-        for unification in [false, true] {
-            let params =
-                PolicyParams { mpl_limit, unification, ..params(Packing::Buddy, true) };
-            // Up to the last submission somebody waits; then the machine runs empty.
-            let full = trace.jobs().last().unwrap().submit;
-            let schedule = run(&trace, &params);
-            let used = busy_until(&trace, &schedule, full);
-            println!("seed {seed}, unification {unification}: {used:.4} of the machine");
-            let whole = Summary::of(PES, &schedule.outcomes(&trace)).utilisation;
-            println!("  whole {whole:.4}");
-        }
+        let params = PolicyParams { mpl_limit, ..params(Packing::Buddy, true) };
+        let machine = Machine::uniform(PES, 1).unwrap();
+        let mut metered = Metered::new(Gang::new(machine, &params));
+        replay(&trace, &mut metered, ReplayOptions::default(), &mut |_| {}).unwrap();
+        let used = metered.busy_pe_s / (f64::from(PES) * metered.saturated_s);
+        let days = metered.saturated_s / 86_400.0;
+        println!("seed {seed}: {used:.4} of the machine in the {days:.1} days with a queue");
+        assert!(used > 0.9, "seed {seed}: {used}");
     }
 }
 
-/// The part of the machine that was used up to an instant by jobs that had ended
-/// by then: less than all that was used.
-fn busy_until(trace: &Trace, schedule: &Schedule, end: SchedTime) -> f64 {
-    let first = trace.jobs().first().unwrap().submit;
-    let ended = schedule.outcomes(trace).into_iter().filter(|job| job.end <= end);
-    let work: f64 = ended.map(|job| job.run.as_secs_f64() * f64::from(job.procs)).sum();
-    work / (f64::from(PES) * end.since(first).as_secs_f64())
+/// Measures how much of the machine is used while somebody waits.
+struct Metered {
+    inner: Gang,
+    procs: HashMap<JobId, u32>,
+    last: SchedTime,
+    busy_pe_s: f64,
+    saturated_s: f64,
+}
+
+impl Metered {
+    fn new(inner: Gang) -> Self {
+        let (procs, last) = (HashMap::new(), SchedTime::ZERO);
+        Self { inner, procs, last, busy_pe_s: 0.0, saturated_s: 0.0 }
+    }
+}
+
+/// It does not tell its place in the rotation: it has to see every edge.
+impl Policy for Metered {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action> {
+        let time_s = now.since(self.last).as_secs_f64();
+        self.last = now;
+        if !self.inner.pending().is_empty() {
+            let busy = self.inner.running_now().iter().map(|job| self.procs[job]).sum::<u32>();
+            self.busy_pe_s += f64::from(busy) * time_s;
+            self.saturated_s += time_s;
+        }
+        if let Event::Submit(request) = &event {
+            self.procs.insert(request.id, request.procs);
+        }
+        self.inner.handle(now, event)
+    }
+
+    fn pending(&self) -> Vec<JobId> {
+        self.inner.pending()
+    }
+
+    fn running(&self) -> Vec<JobId> {
+        self.inner.running()
+    }
+
+    fn explain(&self, now: SchedTime, job: JobId) -> Option<PendingReason> {
+        self.inner.explain(now, job)
+    }
+
+    fn explain_all(&self, now: SchedTime) -> Vec<(JobId, PendingReason)> {
+        self.inner.explain_all(now)
+    }
+
+    fn active_slot(&self) -> Option<Slot> {
+        self.inner.active_slot()
+    }
+
+    fn rows(&self) -> Vec<RowView> {
+        self.inner.rows()
+    }
+
+    fn running_now(&self) -> Vec<JobId> {
+        self.inner.running_now()
+    }
+
+    fn next_edge_needed(&self) -> bool {
+        self.inner.next_edge_needed()
+    }
+
+    fn quantum(&self) -> Option<Duration> {
+        self.inner.quantum()
+    }
+
+    fn machine(&self) -> &Machine {
+        self.inner.machine()
+    }
+
+    fn check(&self) -> Result<(), InvariantViolation> {
+        self.inner.check()
+    }
 }

@@ -43,7 +43,8 @@ impl Guests {
             // Ranges of guests are disjoint: only the last one that begins
             // before can reach into this one.
             let before = self.columns.range(..range.start).next_back();
-            found.extend(before.filter(|(_, (end, _))| *end > range.start).map(|(_, (_, job))| job));
+            found
+                .extend(before.filter(|(_, (end, _))| *end > range.start).map(|(_, (_, job))| job));
             found.extend(self.columns.range(range.clone()).map(|(_, (_, job))| job));
         }
         found

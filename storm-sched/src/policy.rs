@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use crate::{
-    Action, Capability, ColumnSet, Event, InvariantViolation, JobId, Machine, Matrix, PendingReason, SchedTime,
-    Slot,
+    Action, Capability, ColumnSet, Event, InvariantViolation, JobId, Machine, Matrix,
+    PendingReason, SchedTime, Slot,
 };
 
 /// A scheduling policy of one partition.

@@ -112,13 +112,8 @@ enum Op {
 }
 
 fn ops() -> impl Strategy<Value = Op> {
-    let fit = prop::sample::select(vec![
-        Fit::Block,
-        Fit::Pieces,
-        Fit::Exact,
-        Fit::Left,
-        Fit::Right,
-    ]);
+    let fit =
+        prop::sample::select(vec![Fit::Block, Fit::Pieces, Fit::Exact, Fit::Left, Fit::Right]);
     let up_or_not =
         prop_oneof![Just(NodeState::Up), Just(NodeState::Down), Just(NodeState::Drained)];
     prop_oneof![

@@ -102,9 +102,8 @@ fn gang_with_holds(
     let seeds = seeds();
     let seeds = seeds.start..seeds.end.min(seeds.start + SEEDS_OF_A_MODE);
     let covered = suite::run_seeds(seeds, &gang_with(params), &|| invariants(limit));
-    let covered = covered.unwrap_or_else(|failure| {
-        panic!("{params:?}: {failure}: {}", failure.why)
-    });
+    let covered =
+        covered.unwrap_or_else(|failure| panic!("{params:?}: {failure}: {}", failure.why));
     assert!(covered.starts > 20 * covered.runs, "{params:?}: {covered:?}");
     covered
 }
@@ -131,7 +130,10 @@ fn gang_holds_its_invariants_when_jobs_pass_the_first_of_the_queue() {
     for packing in Packing::ALL {
         let mpl_limit = MplLimit::try_from(2).unwrap();
         let params = PolicyParams { packing, mpl_limit, ..PolicyParams::default() };
-        gang_with_holds(PolicyParams { queue: MatrixQueue::Easy, ..params }, &suite::gang_backfilling);
+        gang_with_holds(
+            PolicyParams { queue: MatrixQueue::Easy, ..params },
+            &suite::gang_backfilling,
+        );
     }
 }
 

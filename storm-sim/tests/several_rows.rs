@@ -17,7 +17,8 @@ fn job(name: &str, procs: u32, compute_ms: u32) -> String {
 
 /// Time from the launch to the end of each job, under every seed.
 fn exec_ms(jobs: &[(&str, u32, u32)], check: impl Fn(&dyn Fn(&str) -> f64)) {
-    let machine = "[machine]\nprofile = \"plain\"\nnodes = 8\npes = 1\nquantum = \"2ms\"\nmpl = 4\n";
+    let machine =
+        "[machine]\nprofile = \"plain\"\nnodes = 8\npes = 1\nquantum = \"2ms\"\nmpl = 4\n";
     let jobs: String = jobs.iter().map(|(name, procs, ms)| job(name, *procs, *ms)).collect();
     let scenario = Scenario::parse(&format!("{machine}{jobs}")).expect("the scenario is sound");
     for seed in SEEDS {

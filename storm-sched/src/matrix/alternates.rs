@@ -95,9 +95,8 @@ impl Matrix {
     /// `None` when it could not, or is one.
     fn rivals(&self, slot: Slot, job: JobId) -> Option<BTreeSet<JobId>> {
         let (row, holding) = (self.row(slot)?, self.jobs.get(&job)?);
-        let may_come = holding.home != slot
-            && !row.guests.contains(job)
-            && row.is_idle(&holding.busy);
+        let may_come =
+            holding.home != slot && !row.guests.contains(job) && row.is_idle(&holding.busy);
         may_come.then(|| row.guests.overlapping(&holding.busy))
     }
 

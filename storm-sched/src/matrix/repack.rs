@@ -29,8 +29,7 @@ impl Matrix {
         let mut packed = Self::new(self.machine.clone(), self.limit);
         let mut moves = Vec::new();
         for request in order {
-            let slots: Vec<Slot> =
-                packed.live.slots().chain(packed.vacant_slot()).collect();
+            let slots: Vec<Slot> = packed.live.slots().chain(packed.vacant_slot()).collect();
             let place = |slot| Some((slot, packed.place(request, slot, Fit::Exact)?));
             let (slot, placement) = slots.into_iter().find_map(place)?;
             moves.push(Move { job: request.id, placement, slot });

@@ -65,7 +65,8 @@ fn least_loaded(matrix: &Matrix, size: u32) -> Vec<Range<u32>> {
     for (start, columns) in (0..).step_by(size as usize).zip(loads.chunks_exact(size as usize)) {
         let load: u64 = columns.iter().copied().map(u64::from).sum();
         let block = start..start + size;
-        if least.is_some_and(|least| load > least) || !block.clone().all(|c| machine.is_usable(Pe(c)))
+        if least.is_some_and(|least| load > least)
+            || !block.clone().all(|c| machine.is_usable(Pe(c)))
         {
             continue;
         }

@@ -21,8 +21,8 @@ use std::time::Duration;
 use crate::partition::{Change, Partition};
 use crate::shape::Shape;
 use crate::{
-    Action, Capability, Event, InvariantViolation, JobId, JobRequest, Machine, MatrixQueue, Packing,
-    PendingReason, Placement, Policy, PolicyParams, Quantum, RowView, SchedTime, Shortage,
+    Action, Capability, Event, InvariantViolation, JobId, JobRequest, Machine, MatrixQueue,
+    Packing, PendingReason, Placement, Policy, PolicyParams, Quantum, RowView, SchedTime, Shortage,
     Slot, SlotChange,
 };
 
@@ -89,13 +89,7 @@ impl Gang {
         }
     }
 
-    fn start(
-        &mut self,
-        job: JobId,
-        slot: Slot,
-        placement: Placement,
-        actions: &mut Vec<Action>,
-    ) {
+    fn start(&mut self, job: JobId, slot: Slot, placement: Placement, actions: &mut Vec<Action>) {
         self.run_time.set_rows(job, std::iter::once(slot));
         actions.push(Action::Start { job, placement, slot });
     }
@@ -142,8 +136,13 @@ impl Gang {
 
     /// Starts jobs that the head of the queue does not have to wait for.
     fn backfill(&mut self, now: SchedTime, actions: &mut Vec<Action>) {
-        let waiting: Vec<(JobId, u32)> =
-            self.partition.queue.iter().skip(1).map(|request| (request.id, request.pes())).collect();
+        let waiting: Vec<(JobId, u32)> = self
+            .partition
+            .queue
+            .iter()
+            .skip(1)
+            .map(|request| (request.id, request.pes()))
+            .collect();
         if waiting.is_empty() {
             return;
         }

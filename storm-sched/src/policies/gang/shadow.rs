@@ -48,7 +48,11 @@ impl Shadow {
         head: &JobRequest,
         end: impl Fn(JobId) -> Option<SchedTime>,
     ) -> Option<Self> {
-        if head.is_plain() { Self::of_plain(matrix, head, end) } else { Self::simulated(matrix, head, end) }
+        if head.is_plain() {
+            Self::of_plain(matrix, head, end)
+        } else {
+            Self::simulated(matrix, head, end)
+        }
     }
 
     /// For PEs it is enough to count columns.

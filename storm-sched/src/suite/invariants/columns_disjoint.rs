@@ -28,7 +28,8 @@ impl Invariant for ColumnsDisjoint {
         let mut holders: BTreeMap<(Slot, Pe), JobId> = BTreeMap::new();
         for (&second, running) in &step.after.running {
             let pes = running.placement.pes();
-            for (slot, &pe) in running.slots().flat_map(|slot| pes.iter().map(move |pe| (slot, pe))) {
+            for (slot, &pe) in running.slots().flat_map(|slot| pes.iter().map(move |pe| (slot, pe)))
+            {
                 if let Some(first) = holders.insert((slot, pe), second) {
                     return Err(Shared { slot, pe, first, second }.into());
                 }
