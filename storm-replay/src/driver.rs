@@ -161,7 +161,7 @@ impl<'a, R: Running> Driver<'a, R> {
                 return Err(self.stuck());
             }
             let next_submit = self.next_submit();
-            let policy = &*self.policy;
+            let policy = &mut *self.policy;
             let instant = Instant { now: next, edge, others, policy, next_submit };
             self.now = self.running.settle(instant, &mut self.capacity);
             if self.ended >= watched + WATCHED_EVENTS {

@@ -38,6 +38,7 @@ mod event;
 mod feasible;
 mod guests;
 mod ids;
+mod job_map;
 mod job_request;
 mod machine;
 mod matrix;

@@ -68,6 +68,13 @@ pub trait Policy: Send {
         None
     }
 
+    /// Whole turns of the rotation have passed up to `now` in which nothing but
+    /// slice edges happened, and the policy was not told of these: each of
+    /// these rows ran so long. The place in the rotation is the same as before.
+    fn turns_passed(&mut self, now: SchedTime, ran: &[(Slot, Duration)]) {
+        let _ = (now, ran);
+    }
+
     /// Whether slices must be cut: whether the next edge can change the active
     /// row as things stand.
     fn next_edge_needed(&self) -> bool;

@@ -46,7 +46,10 @@ fn fcfs_holds_the_invariants_of_space_sharing() {
 }
 
 /// Runs a policy that shares space, and sees that something happened.
-fn holds(make: suite::Make<'_>, invariants: &dyn Fn() -> Vec<Box<dyn suite::Invariant>>) {
+fn space_sharing_holds(
+    make: suite::Make<'_>,
+    invariants: &dyn Fn() -> Vec<Box<dyn suite::Invariant>>,
+) {
     let covered = suite::run_seeds(seeds(), make, invariants);
     let covered = covered.unwrap_or_else(|failure| report(failure));
     assert!(covered.starts > 20 * covered.runs, "{covered:?}");
@@ -55,25 +58,28 @@ fn holds(make: suite::Make<'_>, invariants: &dyn Fn() -> Vec<Box<dyn suite::Inva
 #[test]
 fn easy_holds_the_invariants_of_backfilling() {
     let params = PolicyParams::default();
-    holds(&|machine| Box::new(Easy::new(machine, &params)), &suite::backfilling);
+    space_sharing_holds(&|machine| Box::new(Easy::new(machine, &params)), &suite::backfilling);
 }
 
 #[test]
 fn easy_sjbf_holds_the_invariants_of_backfilling() {
     let params = PolicyParams::default();
-    holds(&|machine| Box::new(EasySjbf::new(machine, &params)), &suite::backfilling);
+    space_sharing_holds(&|machine| Box::new(EasySjbf::new(machine, &params)), &suite::backfilling);
 }
 
 #[test]
 fn conservative_holds_the_invariants_of_space_sharing_in_any_order() {
     let params = PolicyParams::default();
-    holds(&|machine| Box::new(Conservative::new(machine, &params)), &suite::any_space_sharing);
+    space_sharing_holds(
+        &|machine| Box::new(Conservative::new(machine, &params)),
+        &suite::any_space_sharing,
+    );
 }
 
 #[test]
 fn sjf_holds_the_invariants_of_shortest_first() {
     let params = PolicyParams::default();
-    holds(&|machine| Box::new(Sjf::new(machine, &params)), &suite::shortest_first);
+    space_sharing_holds(&|machine| Box::new(Sjf::new(machine, &params)), &suite::shortest_first);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Packing schemes: which row of the Ousterhout matrix a job goes to, and which
 //! columns it gets there (A3 of the policy reference; D. G. Feitelson, "Packing
-//! Schemes for Gang Scheduling", JSSPP 1996, the paper's reference [5]).
+//! Schemes for Gang Scheduling", JSSPP 1996, the paper's reference \[5\]).
 //!
 //! Each is one file behind [`Scheme`]. None moves a running job; that is
 //! [`crate::Matrix::repack`]. A job that names its nodes gets the first nodes
