@@ -161,7 +161,7 @@ impl<'a, R: Running> Driver<'a, R> {
                 return Err(self.stuck());
             }
             let next_submit = self.next_submit();
-            let policy = &*self.policy;
+            let policy = &mut *self.policy;
             let instant = Instant { now: next, edge, others, policy, next_submit };
             self.now = self.running.settle(instant, &mut self.capacity);
             if self.ended >= watched + WATCHED_EVENTS {
@@ -246,6 +246,8 @@ impl<'a, R: Running> Driver<'a, R> {
                     self.start(job, columns)?;
                 }
                 Action::Activate { .. } => self.running.activated(on_edge),
+                // Who runs is asked once the policy is done; a move takes no time.
+                Action::SetSlots { .. } | Action::Migrate { .. } => {}
                 Action::Refused(why) => {
                     let number =
                         of.and_then(|job| self.trace.job(job)).map_or(-1, |job| job.number);

@@ -6,6 +6,9 @@
 //! edges happened in between, all that follows is known.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use storm_sched::Slot;
 
 use crate::JobIndex;
 
@@ -16,6 +19,8 @@ const MAX_SLICES: usize = 4_096;
 /// One slice of a turn.
 #[derive(Debug, Clone)]
 pub(crate) struct Slice {
+    /// The row that was active.
+    pub(crate) slot: Option<Slot>,
     /// The jobs that ran.
     pub(crate) jobs: Vec<JobIndex>,
     /// Their processors.
@@ -78,6 +83,15 @@ impl Rotation {
         &self.slices
     }
 
+    /// How long each row is active in so many turns of slices of that length.
+    pub(crate) fn ran(&self, quantum: Duration, turns: u64) -> Vec<(Slot, Duration)> {
+        let mut ran = BTreeMap::new();
+        for slot in self.slices.iter().filter_map(|slice| slice.slot) {
+            *ran.entry(slot).or_insert(0_u128) += quantum.as_nanos() * u128::from(turns);
+        }
+        ran.into_iter().map(|(slot, ns)| (slot, from_nanos(ns))).collect()
+    }
+
     /// In how many of the slices each job ran.
     pub(crate) fn shares(&self) -> BTreeMap<JobIndex, u64> {
         let mut shares = BTreeMap::new();
@@ -88,12 +102,22 @@ impl Rotation {
     }
 }
 
+/// The longest time there is when the nanoseconds are more.
+pub(crate) fn from_nanos(nanos: u128) -> Duration {
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn slice(job: u32) -> Slice {
-        Slice { jobs: vec![JobIndex(job)], busy_pes: 1, switched_after: false }
+        Slice {
+            slot: Some(Slot(job)),
+            jobs: vec![JobIndex(job)],
+            busy_pes: 1,
+            switched_after: false,
+        }
     }
 
     #[test]
@@ -144,5 +168,8 @@ mod tests {
         }
         let shares: Vec<_> = rotation.shares().into_iter().collect();
         assert_eq!(shares, [(JobIndex(4), 2), (JobIndex(5), 1)]);
+        let ran = rotation.ran(Duration::from_secs(3), 10);
+        let seconds = |s| Duration::from_secs(s);
+        assert_eq!(ran, [(Slot(4), seconds(60)), (Slot(5), seconds(30))]);
     }
 }

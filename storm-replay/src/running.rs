@@ -56,6 +56,6 @@ pub(crate) struct Instant<'a> {
     pub(crate) edge: bool,
     /// Something else happened.
     pub(crate) others: bool,
-    pub(crate) policy: &'a dyn Policy,
+    pub(crate) policy: &'a mut dyn Policy,
     pub(crate) next_submit: Option<SchedTime>,
 }

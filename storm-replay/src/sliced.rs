@@ -14,7 +14,7 @@ use std::time::Duration;
 use storm_sched::metrics::Capacity;
 use storm_sched::{Policy, SchedTime};
 
-use crate::rotation::{Rotation, Slice};
+use crate::rotation::{Rotation, Slice, from_nanos};
 use crate::running::{Instant, Running, Started};
 use crate::{JobIndex, TimeSharing};
 
@@ -172,9 +172,13 @@ impl Running for Sliced {
             later = now + from_nanos(quantum.as_nanos() * u128::from(edges));
             self.passed = later;
             self.edge = Some(later + quantum);
+            if turns > 0 {
+                policy.turns_passed(later, &self.rotation.ran(quantum, turns));
+            }
             self.rotation.again();
         }
         self.rotation.push(Slice {
+            slot: policy.active_slot(),
             jobs: self.active.clone(),
             busy_pes: self.busy_pes,
             switched_after: false,
@@ -189,9 +193,4 @@ impl Running for Sliced {
     fn time_sharing(&self) -> Option<TimeSharing> {
         Some(self.sharing)
     }
-}
-
-/// The longest time there is when the nanoseconds are more.
-fn from_nanos(nanos: u128) -> Duration {
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }

@@ -5,14 +5,15 @@
 //! queue; one that goes by the length of the jobs has a second order kept.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::job_map::JobMap;
 use crate::space::estimate;
 use crate::{Ahead, JobId, JobRequest, Priority};
 
 /// The most jobs that may wait: a million, ten times what large sites let into
-/// their queues; it bounds the memory (about 150 MB).
+/// their queues; it bounds the memory (about 250 MB).
 pub const MAX_PENDING_JOBS: usize = 1_000_000;
 
 /// A place in the queue; later places are larger.
@@ -27,7 +28,7 @@ struct Place {
 pub struct PendingQueue {
     waiting: BTreeMap<Place, JobRequest>,
     /// Looked up, never walked, so its order does not matter.
-    places: HashMap<JobId, Place>,
+    places: JobMap<Place>,
     entered: u64,
     shortest_first: Option<ShortestFirst>,
 }

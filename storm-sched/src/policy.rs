@@ -5,14 +5,20 @@
 use std::time::Duration;
 
 use crate::{
-    Action, ColumnSet, Event, InvariantViolation, JobId, Machine, Matrix, PendingReason, SchedTime,
-    Slot,
+    Action, Capability, ColumnSet, Event, InvariantViolation, JobId, Machine, Matrix,
+    PendingReason, SchedTime, Slot,
 };
 
 /// A scheduling policy of one partition.
 pub trait Policy: Send {
     /// The name that the registry knows it by.
     fn name(&self) -> &'static str;
+
+    /// What the driver must be able to do beyond starting jobs and switching
+    /// rows; see [`Capability::check`].
+    fn requires(&self) -> &'static [Capability] {
+        &[]
+    }
 
     /// Takes an event and decides. `now` never goes back.
     fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action>;
@@ -45,13 +51,14 @@ pub trait Policy: Send {
     /// The row that runs now; `None` when no job holds PEs.
     fn active_slot(&self) -> Option<Slot>;
 
-    /// The live rows in cyclic order, for display.
+    /// The live rows by number, for display.
     fn rows(&self) -> Vec<RowView>;
 
     /// The jobs that run now, in whatever rows they live, in any order.
     fn running_now(&self) -> Vec<JobId> {
         let active = self.rows().into_iter().filter(|row| row.active);
-        active.flat_map(|row| row.jobs).map(|view| view.job).collect()
+        let jobs = |row: RowView| row.guests.into_iter().chain(row.jobs.into_iter().map(|v| v.job));
+        active.flat_map(jobs).collect()
     }
 
     /// The place in the rotation of the rows: while nothing but slice edges
@@ -59,6 +66,13 @@ pub trait Policy: Send {
     /// policy does not know, or does not share time.
     fn rotation(&self) -> Option<Vec<u64>> {
         None
+    }
+
+    /// Whole turns of the rotation have passed up to `now` in which nothing but
+    /// slice edges happened, and the policy was not told of these: each of
+    /// these rows ran so long. The place in the rotation is the same as before.
+    fn turns_passed(&mut self, now: SchedTime, ran: &[(Slot, Duration)]) {
+        let _ = (now, ran);
     }
 
     /// Whether slices must be cut: whether the next edge can change the active
@@ -89,6 +103,8 @@ pub struct RowView {
     pub free_pes: u32,
     /// The jobs in the row, by id.
     pub jobs: Vec<JobView>,
+    /// Jobs of other rows that run in this one too, by id.
+    pub guests: Vec<JobId>,
 }
 
 /// A job in a row, for display.
@@ -101,7 +117,7 @@ pub struct JobView {
 }
 
 impl Matrix {
-    /// The live rows in cyclic order, for display.
+    /// The live rows by number, for display.
     #[must_use]
     pub fn view(&self) -> Vec<RowView> {
         let job_view = |&job: &JobId| {
@@ -113,6 +129,7 @@ impl Matrix {
                 active: self.active() == Some(row.slot()),
                 free_pes: row.free_pes(),
                 jobs: row.jobs().iter().filter_map(job_view).collect(),
+                guests: row.guests.jobs().iter().copied().collect(),
             })
             .collect()
     }

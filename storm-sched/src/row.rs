@@ -1,12 +1,19 @@
 //! One row of the Ousterhout matrix: which columns are taken in a time slot,
 //! and the choice of columns for a job.
 //!
+//! A column is *taken* when a job of this row holds it, and *busy* when a rank
+//! of such a job runs on it: what rounding up to a power of two left over is
+//! taken and not busy. Guests, the jobs of other rows that run here too, need
+//! columns that are not busy, and count for nothing else.
+//!
 //! Holes: a column whose node takes no work is free in no row.
 
 use std::collections::BTreeSet;
 
 use fixedbitset::FixedBitSet;
 
+use crate::buddy_tree::Side;
+use crate::guests::Guests;
 use crate::matrix::Fit;
 use crate::memory_account::MemoryAccount;
 use crate::shape::{Dealing, NodeRoom, Shape};
@@ -19,8 +26,10 @@ use crate::{
 pub struct Row {
     slot: Slot,
     taken: FixedBitSet,
+    busy: FixedBitSet,
     buddy: BuddyTree,
     jobs: BTreeSet<JobId>,
+    pub(crate) guests: Guests,
 }
 
 impl Row {
@@ -30,7 +39,8 @@ impl Row {
             buddy.set(node.columns(), true);
         }
         let taken = FixedBitSet::with_capacity(machine.pes() as usize);
-        Self { slot, taken, buddy, jobs: BTreeSet::new() }
+        let (busy, jobs, guests) = (taken.clone(), BTreeSet::new(), Guests::default());
+        Self { slot, taken, busy, buddy, jobs, guests }
     }
 
     /// The slot of this row.
@@ -57,6 +67,21 @@ impl Row {
         &self.taken
     }
 
+    /// The columns that ranks of the jobs of this row run on.
+    #[must_use]
+    pub fn busy(&self) -> &FixedBitSet {
+        &self.busy
+    }
+
+    /// Whether none of these columns is busy.
+    #[must_use]
+    pub fn is_idle(&self, columns: &ColumnSet) -> bool {
+        let busy = |range: &std::ops::Range<u32>| {
+            self.busy.contains_any_in_range(range.start as usize..range.end as usize)
+        };
+        !columns.ranges().iter().any(busy)
+    }
+
     /// The number of columns that a job could get.
     #[must_use]
     pub fn free_pes(&self) -> u32 {
@@ -67,6 +92,12 @@ impl Row {
     #[must_use]
     pub fn is_free(&self, column: u32) -> bool {
         self.buddy.is_free(column)
+    }
+
+    /// Whether a job could get all columns of an aligned block of a power of two.
+    #[must_use]
+    pub fn is_block_free(&self, block: std::ops::Range<u32>) -> bool {
+        self.buddy.is_block_free(block)
     }
 
     /// What this row lacks for a job of that shape; `None` when it fits.
@@ -94,32 +125,31 @@ impl Row {
         fit: Fit,
     ) -> Option<Chosen> {
         let columns = match (shape, fit) {
-            (Shape::Pes(procs), Fit::Block) => {
-                let block = self.buddy.find_block(procs)?;
-                self.buddy.set(block.clone(), false);
-                ColumnSet::from_ranges(vec![block])
-            }
-            (Shape::Pes(procs), Fit::Pieces) => {
-                ColumnSet::from_ranges(self.buddy.take_pieces(procs, false)?)
-            }
-            (Shape::Pes(procs), Fit::Exact) => {
-                ColumnSet::from_ranges(self.buddy.take_pieces(procs, true)?)
-            }
+            (Shape::Pes(procs), Fit::Block) => vec![self.buddy.find_block(procs)?],
+            (Shape::Pes(procs), Fit::Pieces) => self.buddy.take_pieces(procs, false)?,
+            (Shape::Pes(procs), Fit::Exact) => self.buddy.take_pieces(procs, true)?,
+            (Shape::Pes(procs), Fit::Left) => self.buddy.outermost(procs, Side::Left)?,
+            (Shape::Pes(procs), Fit::Right) => self.buddy.outermost(procs, Side::Right)?,
             (Shape::OnNodes(request), _) => {
                 let chosen = self.choose_on_nodes(machine, memory, request)?;
-                self.hold(job, &chosen.columns);
+                self.hold(job, &chosen.columns, &chosen.columns);
                 return Some(chosen);
             }
         };
-        self.hold(job, &columns);
+        let columns = ColumnSet::from_ranges(columns);
+        self.hold(job, &columns, &shape.busy(&columns));
         Some(Chosen { columns, ranks: None })
     }
 
-    /// Takes exactly these columns, which nobody holds, for a job.
-    pub(crate) fn hold(&mut self, job: JobId, columns: &ColumnSet) {
+    /// Takes exactly these columns, which nobody holds, for a job, of which it
+    /// keeps some busy.
+    pub(crate) fn hold(&mut self, job: JobId, columns: &ColumnSet, busy: &ColumnSet) {
         for range in columns.ranges() {
             self.taken.insert_range(range.start as usize..range.end as usize);
             self.buddy.set(range.clone(), false);
+        }
+        for range in busy.ranges() {
+            self.busy.insert_range(range.start as usize..range.end as usize);
         }
         self.jobs.insert(job);
     }
@@ -135,6 +165,7 @@ impl Row {
         self.jobs.remove(&job);
         for range in columns.ranges() {
             self.taken.remove_range(range.start as usize..range.end as usize);
+            self.busy.remove_range(range.start as usize..range.end as usize);
             if !holes {
                 self.buddy.set(range.clone(), true);
                 continue;

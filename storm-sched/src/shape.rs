@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::node_needs::NodeNeeds;
-use crate::{JobRequest, Node};
+use crate::{ColumnSet, JobRequest, Node};
 
 /// A unit in which a request is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,6 +156,16 @@ impl<'a> Shape<'a> {
     #[must_use]
     pub fn of(request: &'a JobRequest) -> Self {
         if request.is_plain() { Self::Pes(request.procs) } else { Self::OnNodes(request) }
+    }
+
+    /// Which of the columns that a job holds it keeps busy: not those that
+    /// rounding up left over.
+    #[must_use]
+    pub fn busy(self, columns: &ColumnSet) -> ColumnSet {
+        match self {
+            Self::Pes(procs) => columns.first(procs),
+            Self::OnNodes(_) => columns.clone(),
+        }
     }
 
     /// What nodes with this much room lack to take the shape; `None` when they

@@ -6,9 +6,9 @@ use std::time::Duration;
 use storm_sched::policies::{Easy, Fcfs, Gang};
 use storm_sched::space::{Discipline, News, Order, Passing, Shadow, Space, SpaceSharing, Verdict};
 use storm_sched::suite::invariants::{
-    ColumnsDisjoint, ColumnsReturned, EveryRowInTurn, HeadNotDelayed, HeadStartsWhenItFits, Held,
-    Invariant, PlacementSound, QueueOrder, ReasonsTrue, RefusesWhatDoesNotFit, RowsWithinLimit,
-    SameState, ShortestFirst, SomebodyRuns,
+    ColumnsDisjoint, ColumnsReturned, EveryJobInTurn, EveryRowInTurn, HeadNotDelayed,
+    HeadStartsWhenItFits, Held, Invariant, MemoryWithin, PlacementSound, QueueOrder, ReasonsTrue,
+    RefusesWhatDoesNotFit, RowsWithinLimit, SameState, ShortestFirst, SomebodyRuns,
 };
 use storm_sched::{
     Action, Event, InvariantViolation, JobId, Machine, MplLimit, Pe, PendingReason, Placement,
@@ -44,6 +44,12 @@ enum Bug {
     SwallowsErrors,
     /// It says that another row is active.
     LiesAboutActiveRow,
+    /// Guests are not told to leave, nor new ones to come.
+    ForgetsSlots,
+    /// Jobs run in all rows.
+    RunsEverywhere,
+    /// Memory is not asked for.
+    IgnoresMemory,
     /// A job for exact nodes gets what comes first.
     IgnoresNodeCount,
 }
@@ -66,6 +72,12 @@ impl Mutant {
                 request.nodes = None;
                 vec![Event::Submit(request)]
             }
+            (Bug::IgnoresMemory, Event::Submit(request)) => {
+                let mut request = request.clone();
+                request.mem_per_pe_bytes = 0;
+                request.mem_per_node = storm_sched::NodeMemory::Unstated;
+                vec![Event::Submit(request)]
+            }
             (Bug::LooksLate, _) => self.late.replace(event).into_iter().collect(),
             _ => vec![event],
         }
@@ -83,6 +95,16 @@ impl Mutant {
                 }
             }
             Bug::SwallowsErrors => actions.retain(|action| !matches!(action, Action::Refused(_))),
+            Bug::ForgetsSlots => {
+                actions.retain(|action| !matches!(action, Action::SetSlots { .. }));
+            }
+            Bug::RunsEverywhere => {
+                for action in &mut actions {
+                    if let Action::SetSlots { home, alternates, .. } = action {
+                        *alternates = (0..3).map(Slot).filter(|slot| slot != home).collect();
+                    }
+                }
+            }
             Bug::LeavesEmptyRowActive if matches!(event, Event::Finished(_)) => {
                 let activation = |action: &Action| matches!(action, Action::Activate { .. });
                 self.held_back = actions.iter().find(|action| activation(action)).cloned();
@@ -230,6 +252,26 @@ fn head_starts_when_it_fits_catches_late_starts() {
 #[test]
 fn every_row_in_turn_catches_a_stuck_row() {
     catches(Bug::NeverRotates, EveryRowInTurn::default);
+}
+
+#[test]
+fn every_job_in_turn_catches_a_stuck_row() {
+    catches(Bug::NeverRotates, EveryJobInTurn::default);
+}
+
+#[test]
+fn same_state_catches_forgotten_slots() {
+    catches(Bug::ForgetsSlots, || SameState);
+}
+
+#[test]
+fn columns_disjoint_catches_guests_where_others_run() {
+    catches(Bug::RunsEverywhere, || ColumnsDisjoint);
+}
+
+#[test]
+fn memory_within_catches_memory_that_nobody_counts() {
+    catches(Bug::IgnoresMemory, || MemoryWithin);
 }
 
 #[test]

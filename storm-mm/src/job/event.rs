@@ -66,6 +66,11 @@ pub enum JobEventKind {
         /// How long its row was active, up to now.
         time: Duration,
     },
+    /// Its row became one with another.
+    Moved {
+        /// Its row of the matrix from now on.
+        row: Row,
+    },
     /// Nodes were taken out of service or given back. Not of a job: the entry has the
     /// number [`OF_NO_JOB`], and replaces the one before it.
     NodesDrained {

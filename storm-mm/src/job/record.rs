@@ -136,6 +136,7 @@ impl JobRecord {
                 self.note(event, "requeued", cause.to_string());
             }
             JobEventKind::Ran { time } => self.ran = *time,
+            JobEventKind::Moved { row } => self.row = Some(*row),
         }
     }
 

@@ -35,6 +35,7 @@ impl From<&Entry> for Mark {
             | JobEventKind::Ending { .. }
             | JobEventKind::Requeued { .. }
             | JobEventKind::Ran { .. }
+            | JobEventKind::Moved { .. }
             | JobEventKind::NodesDrained { .. } => (None, false),
         };
         let of_nodes = matches!(event.kind, JobEventKind::NodesDrained { .. });

@@ -21,6 +21,7 @@ mod partition;
 mod recovery;
 mod reports;
 mod scheduling;
+mod slots;
 mod vacating;
 mod views;
 

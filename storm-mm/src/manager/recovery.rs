@@ -184,6 +184,7 @@ impl Core {
             slot,
             partition,
             row,
+            rows: self.partitions[usize::from(partition.0)].rows_of_new(row),
             launch: Launch::Recovering,
             over: NodeSet::new(),
             lost: NodeSet::new(),
@@ -201,7 +202,7 @@ impl Core {
             ran: ran.unwrap_or(record.ran),
             active_since: None,
         };
-        live.set_active(now, self.partitions[usize::from(partition.0)].is_active(row));
+        live.set_active(now, self.partitions[usize::from(partition.0)].runs(live.rows));
         live
     }
 
@@ -276,6 +277,7 @@ impl Core {
             incarnation: live.incarnation,
             slot: live.slot,
             partition: live.partition,
+            rows: live.rows,
             active_row: self.active_row(live.partition),
             hold_output: live.hold_output,
         }

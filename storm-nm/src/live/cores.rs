@@ -2,7 +2,8 @@
 //! (`--bind core`).
 //!
 //! A job that is not bound counts for nothing here, and a job that changes its rows
-//! keeps the cores that it was given for those that it started in.
+//! keeps its cores: in the new ones another job may be bound to the same. Jobs that
+//! come later avoid them there.
 
 use crate::JobKey;
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -85,6 +86,13 @@ impl Cores {
         }
         bound.insert(job, Bound { rows, cores: all });
         cpus
+    }
+
+    /// The job runs in these rows from now on, on the cores that it has.
+    pub(super) fn set_rows(&self, job: JobKey, rows: RowSet) {
+        if let Some(bound) = self.bound.borrow_mut().get_mut(&job) {
+            bound.rows = rows;
+        }
     }
 
     /// The job is over.

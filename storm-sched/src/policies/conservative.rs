@@ -16,10 +16,11 @@
 //! A submission or an end costs a walk over the reservations: linear in the
 //! queue, unlike the other policies.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::availability::{Availability, Hole};
+use crate::job_map::JobMap;
 use crate::space::{Candidate, Discipline, News, Order, Passing, Space, SpaceSharing, Verdict};
 use crate::{InvariantViolation, JobId, Machine, Policy, PolicyParams, SchedTime};
 
@@ -55,9 +56,9 @@ struct Held {
 pub struct Reservations {
     profile: Availability,
     /// Looked up, never walked, so its order does not matter.
-    booked: HashMap<JobId, Booking>,
+    booked: JobMap<Booking>,
     upcoming: BTreeMap<(SchedTime, u64), JobId>,
-    held: HashMap<JobId, Held>,
+    held: JobMap<Held>,
     booked_ever: u64,
     /// The last compression moved nothing, and nothing was given back since.
     compressed: bool,
@@ -83,9 +84,9 @@ impl Default for Reservations {
     fn default() -> Self {
         Self {
             profile: Availability::new(SchedTime::ZERO, 0),
-            booked: HashMap::new(),
+            booked: JobMap::default(),
             upcoming: BTreeMap::new(),
-            held: HashMap::new(),
+            held: JobMap::default(),
             booked_ever: 0,
             compressed: false,
             // The first event brings the machine.

@@ -67,7 +67,7 @@ impl<'a> Candidate<'a> {
     /// enough to say when it fits.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        is_plain(self.request)
+        self.request.is_plain()
     }
 
     /// Whether it can be started now. A job that asks for more than a number
@@ -99,9 +99,4 @@ impl<'a> Candidate<'a> {
     pub fn shadow(&self) -> Option<Shadow> {
         Shadow::of(self.request, self.matrix, self.ledger)
     }
-}
-
-/// Whether a number of PEs is all that a job asks for.
-pub(crate) fn is_plain(request: &JobRequest) -> bool {
-    request.is_plain()
 }

@@ -1,9 +1,10 @@
 //! The jobs that hold PEs by their estimated ends: O(log n) to change, and the
 //! next ends are the first.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use crate::job_map::JobMap;
 use crate::{JobId, SchedTime};
 
 /// Estimated ends, with the PEs that come free at each.
@@ -11,7 +12,7 @@ use crate::{JobId, SchedTime};
 pub(crate) struct Ends {
     by_end: BTreeMap<(SchedTime, JobId), u32>,
     /// Looked up, never walked, so its order does not matter.
-    end_of: HashMap<JobId, SchedTime>,
+    end_of: JobMap<SchedTime>,
 }
 
 impl Ends {

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::shape::Shape;
-use crate::space::candidate::{Candidate, is_plain};
+use crate::space::Candidate;
 use crate::space::ends::Ends;
 use crate::space::{ROW, Verdict, estimate};
 use crate::{
@@ -186,7 +186,7 @@ impl Ledger {
     /// Starts a job or makes it due; true when it is to leave the queue.
     fn start(&mut self, matrix: &mut Matrix, request: &JobRequest) -> bool {
         let job = request.id;
-        let plain = is_plain(request);
+        let plain = request.is_plain();
         if plain && request.procs > self.free_pes {
             return false;
         }
@@ -223,10 +223,11 @@ impl Ledger {
 /// Whether a job fits what nobody holds.
 pub(crate) fn fits_row(matrix: &Matrix, request: &JobRequest) -> bool {
     let shape = Shape::of(request);
-    match matrix.row(ROW) {
-        Some(_) => matrix.row_shortfall(ROW, shape).is_none(),
-        None => matrix.empty_row_shortfall(shape).is_none(),
-    }
+    let lacking = match matrix.row(ROW) {
+        Some(_) => matrix.row_shortfall(ROW, shape),
+        None => matrix.new_row_shortfall(shape),
+    };
+    lacking.is_none()
 }
 
 /// The PEs of a running job that others can have after it.

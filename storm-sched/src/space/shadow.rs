@@ -2,7 +2,7 @@
 //! estimates of the running jobs, and the PEs that it leaves over then
 //! (Lifka 1995; Mu'alem and Feitelson 2001; A2a of the policy reference).
 
-use crate::space::candidate::{Candidate, is_plain};
+use crate::space::Candidate;
 use crate::space::ledger::{Ledger, fits_row};
 use crate::{JobRequest, Matrix, SchedTime};
 
@@ -15,7 +15,7 @@ pub struct Shadow {
 
 impl Shadow {
     pub(crate) fn of(request: &JobRequest, matrix: &Matrix, ledger: &Ledger) -> Option<Self> {
-        if is_plain(request) {
+        if request.is_plain() {
             Self::of_count(request.procs, ledger)
         } else {
             Self::of_nodes(request, matrix, ledger)

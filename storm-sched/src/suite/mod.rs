@@ -26,7 +26,8 @@ use std::ops::Range;
 
 pub use failure::Failure;
 pub use invariants::{
-    Invariant, any_policy, any_space_sharing, backfilling, gang, shortest_first, space_sharing,
+    Invariant, any_policy, any_space_sharing, backfilling, gang, gang_backfilling, gang_repacking,
+    shortest_first, space_sharing,
 };
 pub use trace::{Coverage, Trace};
 pub use workload::Workload;

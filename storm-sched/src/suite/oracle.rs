@@ -84,7 +84,7 @@ fn is_placement(
         let procs = pes / of_each;
         let needed: Vec<u32> = node.columns().filter(|pe| has(pe) || request.exclusive).collect();
         let memory = held.saturating_add(request.memory_on_bytes(node, procs));
-        let suits = pes % of_each == 0
+        let suits = pes.is_multiple_of(of_each)
             && needed.iter().all(|pe| free[*pe as usize])
             && request.may_have(node)
             && request.procs_per_node.is_none_or(|most| procs <= most)

@@ -135,21 +135,19 @@ impl Workload {
         let too_large = u64::from(self.random.below(20) == 0) * pes;
         let procs = 1 + self.random.below(largest) + too_large;
         let mut request = JobRequest::new(job, procs as u32);
+        // One in four has no time limit, and some limits are over before their
+        // jobs end, as if the Machine Manager were late.
+        let kind = self.random.below(4);
+        if kind > 0 {
+            let limit = Duration::from_millis(self.random.below(1 << (4 * kind)));
+            request = request.with_time_limit(limit);
+        }
+        if self.random.below(5) == 0 {
+            request = request.with_priority(Priority(self.random.below(3) as u32));
+        }
         if self.resources && self.random.below(2) == 0 {
             request = self.with_resources(request);
         }
-        // One in four has no time limit, and some limits are over before their
-        // jobs end, as if the Machine Manager were late.
-        let request = match self.random.below(4) {
-            0 => request,
-            kind => {
-                request.with_time_limit(Duration::from_millis(self.random.below(1 << (4 * kind))))
-            }
-        };
-        let request = match self.random.below(5) {
-            0 => request.with_priority(Priority(self.random.below(3) as u32)),
-            _ => request,
-        };
         if self.random.below(3) > 0 {
             return request;
         }

@@ -20,6 +20,21 @@ pub struct Running {
     pub placement: Placement,
     /// Its home row.
     pub slot: Slot,
+    /// The other rows that it runs in.
+    pub alternates: BTreeSet<Slot>,
+}
+
+impl Running {
+    /// Whether it runs while this row is active.
+    #[must_use]
+    pub fn runs_in(&self, slot: Slot) -> bool {
+        self.slot == slot || self.alternates.contains(&slot)
+    }
+
+    /// Its rows, the home row first.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        std::iter::once(self.slot).chain(self.alternates.iter().copied())
+    }
 }
 
 /// The state of the machine as the outside sees it.
@@ -76,6 +91,19 @@ impl World {
         for action in actions {
             match action {
                 Action::Start { job, placement, slot } => self.start(*job, placement, *slot),
+                Action::SetSlots { job, home, alternates } => {
+                    if let Some(running) = self.running.get_mut(job) {
+                        running.slot = *home;
+                        running.alternates = alternates.iter().copied().collect();
+                    }
+                }
+                Action::Migrate { job, placement, slot } => {
+                    if let Some(running) = self.running.get_mut(job) {
+                        running.placement = placement.clone();
+                        running.slot = *slot;
+                        running.alternates.clear();
+                    }
+                }
                 Action::Activate { slot } => self.active = Some(*slot),
                 Action::Refused(_) => {}
             }
@@ -122,7 +150,8 @@ impl World {
             }
             Event::Restore { request, placement, slot } => {
                 let (request, placement) = (request.clone(), placement.clone());
-                let running = Running { request, placement, slot: *slot };
+                let alternates = BTreeSet::new();
+                let running = Running { request, placement, slot: *slot, alternates };
                 self.running.insert(running.request.id, running);
             }
             Event::Finished(job) => {
@@ -150,6 +179,7 @@ impl World {
     fn start(&mut self, job: JobId, placement: &Placement, slot: Slot) {
         let Some(at) = self.queue.iter().position(|request| request.id == job) else { return };
         let request = self.queue.remove(at);
-        self.running.insert(job, Running { request, placement: placement.clone(), slot });
+        let (placement, alternates) = (placement.clone(), BTreeSet::new());
+        self.running.insert(job, Running { request, placement, slot, alternates });
     }
 }

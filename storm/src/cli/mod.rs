@@ -10,6 +10,7 @@ mod job_options;
 mod key_options;
 mod list_options;
 mod model_options;
+mod nap_options;
 mod replay_options;
 mod reproduce_options;
 mod sim_options;
@@ -28,6 +29,7 @@ pub(crate) use model_options::{
     CalibrateOptions, CompareOptions, FanOutArgument, ModelCommand, ModelOptions, PredictOptions,
     SizeOptions, TableArgument,
 };
+pub(crate) use nap_options::NapOptions;
 pub(crate) use replay_options::{EventOrderArgument, ReplayOptions};
 pub(crate) use reproduce_options::ReproduceOptions;
 pub(crate) use sim_options::SimOptions;
@@ -119,6 +121,9 @@ pub(crate) enum Command {
     Mm(MmOptions),
     /// Run a Node Manager: the daemon of a node
     Nm(NmOptions),
+    /// Do nothing, as a job of a live replay
+    #[command(hide = true)]
+    Nap(NapOptions),
     /// Print the version
     Version,
 }

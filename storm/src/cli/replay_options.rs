@@ -1,5 +1,6 @@
 //! The options of `storm replay`.
 
+use super::ClusterOptions;
 use crate::duration::parse_time;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ Examples:
   storm replay log.swf --sched gang --mpl-limit 4 --quantum 10s
   storm replay log.swf --sched fcfs --load 0.9 --csv starts.csv --plot fcfs.svg
   storm workload lublin --load 0.7 --pes 256 | storm replay - --sched easy
+  storm replay short.swf --sched gang --live --speedup 100 --nodes 2
 
 Exit status: 0 replayed; 1 the log cannot be used, or with --strict is damaged.")]
 pub(crate) struct ReplayOptions {
@@ -63,6 +65,20 @@ pub(crate) struct ReplayOptions {
     /// Draw utilisation, queue and, of a few thousand jobs at most, who ran where
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
+    /// Submit the jobs to a cluster, too, at their times divided by --speedup; each does
+    /// nothing for as long as it ran. Without a cluster, to an embedded one
+    #[arg(long, conflicts_with_all = ["csv", "plot", "mpl_limit", "event_order", "users"])]
+    pub(crate) live: bool,
+    /// How much faster than the log's time the cluster is to be
+    #[arg(long, value_name = "N", default_value_t = 1_000.0, requires = "live",
+          value_parser = speedup)]
+    pub(crate) speedup: f64,
+    /// Nodes of the embedded cluster, among which --pes are divided [default: 1]
+    #[arg(long, value_name = "N", requires = "live",
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) nodes: Option<u32>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
 }
 
 /// When a policy decides.
@@ -88,5 +104,12 @@ impl ReplayOptions {
     /// What is left out at either end; `None` when it is out of range.
     pub(crate) fn trim(&self) -> Option<TrimPercent> {
         TrimPercent::new(self.trim)
+    }
+}
+
+fn speedup(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speedup) if speedup.is_finite() && speedup > 0.0 => Ok(speedup),
+        Ok(_) | Err(_) => Err("a number above 0 is expected, for example 1000".to_owned()),
     }
 }

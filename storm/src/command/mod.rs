@@ -6,6 +6,7 @@ mod key;
 mod listing;
 mod machine_profile;
 mod model;
+mod nap;
 mod on_cluster;
 mod progress;
 mod replay;
@@ -32,7 +33,10 @@ pub(crate) fn run(cli: Cli) -> u8 {
         Command::Nm(options) => run_nm(options).map(|()| 0).map_err(Failure::from),
         Command::Version => print(&output.version()).map(|()| 0),
         Command::Key(options) => key::run(&options, output.as_ref()),
-        Command::Replay(options) => replay::run(&options, output.as_ref(), quiet, silent),
+        Command::Nap(options) => nap::run(&options),
+        Command::Replay(options) if !options.live => {
+            replay::run(&options, output.as_ref(), quiet, silent)
+        }
         Command::Workload(options) => workload::run(&options, output.as_ref()),
         command => client_command(command, output.as_ref(), silent),
     };
@@ -81,12 +85,13 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             Command::Up(options) => cluster::up(options, output, silent).await,
             Command::Down(options) => cluster::down(options, output, silent).await,
             Command::Model(options) => model::run(options.command, output, silent).await,
+            Command::Replay(options) => replay::live(&options, output, silent).await,
             Command::Reproduce(options) => reproduce::run(&options, output, silent).await,
             Command::Sim(options) => sim::run(&options, output, silent).await,
             Command::Key(_)
             | Command::Mm(_)
+            | Command::Nap(_)
             | Command::Nm(_)
-            | Command::Replay(_)
             | Command::Version
             | Command::Workload(_) => Ok(0),
         }

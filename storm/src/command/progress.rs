@@ -88,6 +88,11 @@ impl Counter {
     pub(super) fn one_more(&self) {
         self.0.inc(1);
     }
+
+    /// So many are done.
+    pub(super) fn reached(&self, done: u64) {
+        self.0.set_position(done);
+    }
 }
 
 impl Drop for Counter {

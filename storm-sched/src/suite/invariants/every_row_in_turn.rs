@@ -2,14 +2,14 @@
 //! (A3: each row is activated within rows * Q), and slices are cut as long as
 //! there is more than one.
 //!
-//! Rows that open while a row waits count, and so do those that are deleted:
-//! the bound is the number of rows that there have been since it ran last.
+//! Rows that open while a row waits run after it: the bound is the most rows
+//! there were since it ran last.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::{Invariant, Violation};
 use crate::suite::Step;
-use crate::{Event, Slot};
+use crate::{Action, Event, Slot};
 
 /// Every row runs in its turn.
 #[derive(Debug, Default)]
@@ -18,16 +18,16 @@ pub struct EveryRowInTurn {
 }
 
 /// How long a row has not run.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Wait {
     edges: usize,
-    rows: BTreeSet<Slot>,
+    most_rows: usize,
 }
 
 #[derive(Debug, thiserror::Error)]
 enum Starved {
-    #[error("slot {slot} has not run for {edges} slices, and there have been {rows} rows")]
-    Waited { slot: Slot, edges: usize, rows: usize },
+    #[error("slot {slot} has not run for {edges} slices, and there were {most_rows} rows at most")]
+    Waited { slot: Slot, edges: usize, most_rows: usize },
     #[error("{rows} rows are live, and the policy needs no slices")]
     NoSlices { rows: usize },
 }
@@ -43,23 +43,34 @@ impl Invariant for EveryRowInTurn {
         if rows > 1 && !step.policy.next_edge_needed() {
             return Err(Starved::NoSlices { rows }.into());
         }
-        let stays = |slot: &Slot| step.before.live_slots().contains(slot) && live.contains(slot);
+        // A row that lost its last job and got another one at once is a new one.
+        let stays = |slot: &Slot| {
+            let mut before = step.before.running.iter();
+            before.any(|(job, running)| {
+                let after = step.after.running.get(job);
+                running.slot == *slot && after.is_some_and(|after| after.slot == *slot)
+            })
+        };
         self.waits.retain(|slot, _| stays(slot));
+        // Rows that are packed anew are new ones.
+        if step.actions.iter().any(|action| matches!(action, Action::Migrate { .. })) {
+            self.waits.clear();
+        }
         let edge = usize::from(*step.event == Event::SliceEdge);
-        for &slot in &live {
+        for slot in live {
             let wait = self.waits.entry(slot).or_default();
             if step.after.active == Some(slot) {
                 *wait = Wait::default();
             }
-            wait.rows.extend(&live);
+            wait.most_rows = wait.most_rows.max(rows);
             if step.after.active != Some(slot) {
                 wait.edges += edge;
             }
-            let (edges, rows) = (wait.edges, wait.rows.len());
+            let Wait { edges, most_rows } = *wait;
             // Having run in slice s it runs again in slice s + rows at the
             // latest: rows - 1 edges pass it by.
-            if edges >= rows {
-                return Err(Starved::Waited { slot, edges, rows }.into());
+            if edges >= most_rows {
+                return Err(Starved::Waited { slot, edges, most_rows }.into());
             }
         }
         Ok(())

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use super::{Invariant, Violation};
-use crate::suite::{Step, World, oracle};
-use crate::{Action, Event, JobId, JobRequest, Pe, SchedTime};
+use crate::suite::{Step, oracle};
+use crate::{Action, Event, JobId, JobRequest, JobView, SchedTime};
 
 /// Passing jobs do not delay the head.
 #[derive(Debug, Default)]
@@ -54,8 +54,8 @@ impl Invariant for HeadNotDelayed {
         if passed.is_empty() || !head.is_plain() {
             return Ok(());
         }
-        let with = self.earliest(step.now, step.after, head, &[]);
-        let without = self.earliest(step.now, step.after, head, &passed);
+        let with = self.earliest(step, head, &[]);
+        let without = self.earliest(step, head, &passed);
         match (with, without) {
             (Some(with), Some(without)) if with > without => {
                 Err(Delayed { head: head.id, without, with, passed }.into())
@@ -68,21 +68,18 @@ impl Invariant for HeadNotDelayed {
 impl HeadNotDelayed {
     /// The first of the estimated ends at which as many PEs are free as the job
     /// asks for, if the jobs `but` did not run.
-    fn earliest(
-        &self,
-        now: SchedTime,
-        world: &World,
-        request: &JobRequest,
-        but: &[JobId],
-    ) -> Option<SchedTime> {
+    fn earliest(&self, step: &Step<'_>, request: &JobRequest, but: &[JobId]) -> Option<SchedTime> {
+        let (now, rows) = (step.now, step.policy.rows());
         let mut times: Vec<SchedTime> = self.ends.values().map(|end| (*end).max(now)).collect();
         times.push(now);
         times.sort_unstable();
         times.into_iter().find(|time| {
-            let holds = |job: &JobId| !but.contains(job) && self.ends.get(job) > Some(time);
-            let running = world.running.iter().filter(|(job, _)| holds(job));
-            let taken = running.flat_map(|(_, running)| oracle::held_pes(&world.machine, running));
-            let free = oracle::free_pes(&world.machine, taken.collect::<Vec<Pe>>().into_iter());
+            // What jobs hold, which may be more than their processes run on.
+            let holds =
+                |job: &&JobView| !but.contains(&job.job) && self.ends.get(&job.job) > Some(time);
+            let holders = rows.iter().flat_map(|row| &row.jobs).filter(holds);
+            let taken = holders.flat_map(|job| job.columns.columns());
+            let free = oracle::free_pes(&step.after.machine, taken);
             free.into_iter().filter(|free| *free).count() as u32 >= request.procs
         })
     }

@@ -3,9 +3,11 @@
 
 mod columns_disjoint;
 mod columns_returned;
+mod every_job_in_turn;
 mod every_row_in_turn;
 mod head_not_delayed;
 mod head_starts_when_it_fits;
+mod memory_within;
 mod placement_sound;
 mod queue_order;
 mod reasons_true;
@@ -19,9 +21,11 @@ use std::error::Error;
 
 pub use columns_disjoint::ColumnsDisjoint;
 pub use columns_returned::{ColumnsReturned, Held};
+pub use every_job_in_turn::EveryJobInTurn;
 pub use every_row_in_turn::EveryRowInTurn;
 pub use head_not_delayed::HeadNotDelayed;
 pub use head_starts_when_it_fits::HeadStartsWhenItFits;
+pub use memory_within::MemoryWithin;
 pub use placement_sound::PlacementSound;
 pub use queue_order::QueueOrder;
 pub use reasons_true::ReasonsTrue;
@@ -60,6 +64,7 @@ pub fn any_policy(limit: MplLimit, held: Held) -> Vec<Box<dyn Invariant>> {
         Box::new(SomebodyRuns),
         Box::new(SameState),
         Box::new(ColumnsReturned(held)),
+        Box::new(MemoryWithin),
         Box::new(ReasonsTrue),
         Box::new(EveryRowInTurn::default()),
     ]
@@ -100,8 +105,23 @@ pub fn shortest_first() -> Vec<Box<dyn Invariant>> {
 /// What gang scheduling with a queue in order holds (A3).
 #[must_use]
 pub fn gang(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
-    let mut invariants = any_policy(limit, Held::RoundedUp);
+    let mut invariants = gang_backfilling(limit);
     invariants.push(Box::new(QueueOrder));
+    invariants
+}
+
+/// What gang scheduling holds in which jobs may pass the first of the queue.
+#[must_use]
+pub fn gang_backfilling(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
+    let mut invariants = gang_repacking(limit);
+    invariants.push(Box::new(EveryJobInTurn::default()));
+    invariants
+}
+
+/// What gang scheduling holds that may move any job to any row.
+#[must_use]
+pub fn gang_repacking(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
+    let mut invariants = any_policy(limit, Held::RoundedUp);
     invariants.push(Box::new(HeadStartsWhenItFits(limit)));
     invariants
 }

@@ -53,6 +53,11 @@ impl Invariant for PlacementSound {
                 let request = waiting.remove(at.ok_or(Unsound::DidNotWait(*job))?);
                 check_start(step, &request, placement)?;
             }
+            if let Action::Migrate { job, placement, .. } = action
+                && let Some(running) = step.after.running.get(job)
+            {
+                check_start(step, &running.request, placement)?;
+            }
         }
         Ok(())
     }
@@ -99,6 +104,10 @@ fn check_nodes(
     placement: &Placement,
 ) -> Result<(), Unsound> {
     let job = request.id;
+    if step.after.running.get(&job).is_none_or(|running| running.placement != *placement) {
+        // It has been moved since.
+        return Ok(());
+    }
     let held = oracle::held_bytes(step.after);
     for share in placement.shares() {
         let (node, got) = (share.node, share.ranks);

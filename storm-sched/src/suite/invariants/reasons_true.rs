@@ -18,7 +18,7 @@ enum Untrue {
     #[error("job {0} runs and has a reason to wait")]
     Runs(JobId),
     #[error("job {job} has {place} jobs ahead and this reason: {reason}")]
-    Ahead { job: JobId, place: usize, reason: PendingReason },
+    Ahead { job: JobId, place: usize, reason: Box<PendingReason> },
     #[error("job {job}: {why}: there are {actual} in truth")]
     Count { job: JobId, why: Shortage, actual: u32 },
     #[error("job {job}: {why}: that is no shortage")]
@@ -70,7 +70,7 @@ fn check_reason(
         }
         PendingReason::Shorter { ahead, shortage } if ahead.others < step.after.queue.len() => {
             if !is_shortest(step, ahead.first) {
-                return Err(Untrue::Ahead { job, place, reason: reason.clone() });
+                return Err(Untrue::Ahead { job, place, reason: Box::new(reason.clone()) });
             }
             shortage
                 .as_ref()
@@ -78,11 +78,11 @@ fn check_reason(
         }
         PendingReason::Priority { ahead, shortage } if place == ahead.others + 1 => {
             if step.after.queue.first().map(|head| head.id) != Some(ahead.first) {
-                return Err(Untrue::Ahead { job, place, reason: reason.clone() });
+                return Err(Untrue::Ahead { job, place, reason: Box::new(reason.clone()) });
             }
             shortage.as_ref().map_or(Ok(()), |why| check_shortage(step, job, why))
         }
-        _ => Err(Untrue::Ahead { job, place, reason: reason.clone() }),
+        _ => Err(Untrue::Ahead { job, place, reason: Box::new(reason.clone()) }),
     }
 }
 

@@ -4,6 +4,8 @@
 //! The replay is `storm_replay`'s; here files are read and written, and the
 //! outcome is shown.
 
+mod live;
+mod live_report;
 mod log;
 mod plot;
 mod starts;
@@ -17,7 +19,7 @@ use log::Log;
 use serde::Serialize;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use storm_replay::{Estimates, Report, Schedule, Trace};
+use storm_replay::{Estimates, Report, Schedule, Trace, TrimPercent};
 use storm_sched::metrics::UserService;
 use storm_sched::swf::{DamagedLine, Drops};
 use storm_sched::{
@@ -63,19 +65,7 @@ pub(super) fn run(
     quiet: bool,
     silent: bool,
 ) -> Result<u8, Failure> {
-    let trim = options.trim().ok_or_else(|| {
-        Failure::new("usage", format!("{} percent cannot be left out at either end", options.trim))
-            .hint(format!("use 0 to {}", storm_replay::MAX_TRIM_PERCENT))
-            .exit(EXIT_USAGE)
-    })?;
-    plot::check(options.plot.as_deref())?;
-    // Whoever misspelt a policy wants to know before a long log is read.
-    policy(options, 1)?;
-    let log = log::read(options, silent)?;
-    if !quiet {
-        tell(&log, &options.log);
-    }
-    let trace = trace(options, &log)?;
+    let (log, trim, trace) = prepare(options, quiet, silent)?;
     let begun = Instant::now();
     let schedule = replay(options, &trace, silent)?;
     let real = begun.elapsed();
@@ -89,6 +79,41 @@ pub(super) fn run(
     }
     print(&output.sheet(&sheet(options, &log, &report, real)))?;
     Ok(0)
+}
+
+/// `replay --live`.
+pub(super) async fn live(
+    options: &ReplayOptions,
+    output: &dyn Output,
+    silent: bool,
+) -> Result<u8, Failure> {
+    let (log, _, trace) = prepare(options, silent, silent)?;
+    let planned = replay(options, &trace, silent)?.outcomes(&trace);
+    let happened = live::replay(options, &trace, silent).await?;
+    print(&output.sheet(&live_report::sheet(options, &log, &trace, &happened, &planned)))?;
+    Ok(0)
+}
+
+/// Reads what is to be replayed, and says what is wrong with it.
+fn prepare(
+    options: &ReplayOptions,
+    quiet: bool,
+    silent: bool,
+) -> Result<(Log, TrimPercent, Trace), Failure> {
+    let trim = options.trim().ok_or_else(|| {
+        Failure::new("usage", format!("{} percent cannot be left out at either end", options.trim))
+            .hint(format!("use 0 to {}", storm_replay::MAX_TRIM_PERCENT))
+            .exit(EXIT_USAGE)
+    })?;
+    plot::check(options.plot.as_deref())?;
+    // Whoever misspelt a policy wants to know before a long log is read.
+    policy(options, 1)?;
+    let log = log::read(options, silent)?;
+    if !quiet {
+        tell(&log, &options.log);
+    }
+    let trace = trace(options, &log)?;
+    Ok((log, trim, trace))
 }
 
 fn trace(options: &ReplayOptions, log: &Log) -> Result<Trace, Failure> {
