@@ -21,7 +21,8 @@ mod manager;
 
 pub use config::{
     CoreConfig, DEFAULT_HISTORY_LIMIT, DEFAULT_KILL_GRACE, DEFAULT_LAUNCH_TIMEOUT,
-    DEFAULT_RECOVERY_TIMEOUT, NodeConfig, PartitionConfig,
+    DEFAULT_RECOVERY_TIMEOUT, PartitionConfig,
 };
 pub use live::{SpoolContents, SpooledFile};
 pub use manager::{Core, Effect, Notice, PartitionError, StageJob, StageOutcome, TimerKind, Watch};
+pub use storm_sched::NodeSpec as NodeConfig;

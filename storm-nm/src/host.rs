@@ -150,6 +150,14 @@ pub enum HostEvent {
         /// How it ended, and what it used.
         exit: RankExit,
     },
+    /// The kernel killed a process of the job, a rank or a child of one, for too much
+    /// memory. The ends of ranks are told besides.
+    OverMemory {
+        /// The job.
+        job: JobKey,
+        /// What the job may have on this node, in bytes.
+        limit_bytes: u64,
+    },
     /// A line that the rank sent over PMI, without its newline.
     Pmi {
         /// The job.

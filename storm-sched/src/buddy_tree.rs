@@ -56,6 +56,18 @@ impl BuddyTree {
         self.leaf(column).is_some_and(|leaf| self.orders[leaf] != 0)
     }
 
+    /// Whether an aligned block of a power of two is free.
+    #[must_use]
+    pub fn is_block_free(&self, block: Range<u32>) -> bool {
+        let size = block.end.saturating_sub(block.start);
+        let aligned = size.is_power_of_two() && block.start.is_multiple_of(size);
+        if !aligned || block.end > 1 << self.height {
+            return false;
+        }
+        let vertex = ((1usize << self.height) + block.start as usize) >> size.ilog2();
+        self.orders[vertex] == size
+    }
+
     /// The free block of 2^order columns that a request gets, if there is one:
     /// the leftmost part of the smallest block that is large enough.
     #[must_use]

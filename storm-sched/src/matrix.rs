@@ -15,15 +15,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::memory_account::{HeldMemory, MemoryAccount};
 use crate::row::Chosen;
 use crate::row_order::RowOrder;
-use crate::shape::{NodeRoom, Shape};
+use crate::shape::Shape;
 use crate::{
-    ColumnSet, JobId, JobRequest, Machine, MplLimit, NodeIndex, NodeState, Placement, Row,
-    Shortage, Shortfall, Slot,
+    ColumnSet, JobId, JobRequest, Machine, MplLimit, NodeIndex, NodeState, Placement, Row, Slot,
 };
 
 mod alternates;
 mod check;
 mod repack;
+mod room;
 mod unify;
 
 pub use alternates::{MAX_EXAMINED, SlotChange};
@@ -213,66 +213,6 @@ impl Matrix {
             .map(|(slot, _)| slot)
     }
 
-    /// What an empty row of an empty machine lacks for a job of that shape,
-    /// given the nodes that take work now; `None` when it fits.
-    #[must_use]
-    pub fn empty_row_shortfall(&self, shape: Shape<'_>) -> Option<Shortfall> {
-        if let Shape::Pes(needed) = shape {
-            return Shape::shortfall_of_pes(needed, self.machine.usable_pes());
-        }
-        shape.shortfall(self.up_nodes().map(|(_, node)| NodeRoom::whole(node)))
-    }
-
-    /// Why a job could not start if nothing ran: nodes that it may have take
-    /// no work. `None` when it could.
-    #[must_use]
-    pub fn unavailable(&self, request: &JobRequest) -> Option<Shortage> {
-        let shortfall = self.empty_row_shortfall(Shape::of(request))?;
-        Some(Shortage::unavailable(&self.machine, request, shortfall))
-    }
-
-    /// What a new row lacks for a job of that shape: as
-    /// [`Matrix::empty_row_shortfall`], with the memory that jobs of other
-    /// rows hold.
-    #[must_use]
-    pub fn new_row_shortfall(&self, shape: Shape<'_>) -> Option<Shortfall> {
-        if let Shape::Pes(_) = shape {
-            return self.empty_row_shortfall(shape);
-        }
-        let room = |(index, node)| {
-            let free_memory_bytes = self.memory.free_bytes(index, node);
-            NodeRoom { free_memory_bytes, ..NodeRoom::whole(node) }
-        };
-        shape.shortfall(self.up_nodes().map(room))
-    }
-
-    /// What a live row lacks for a job of that shape; `None` when it fits, or
-    /// the row is not live.
-    #[must_use]
-    pub fn row_shortfall(&self, slot: Slot, shape: Shape<'_>) -> Option<Shortfall> {
-        self.row(slot)?.shortfall(&self.machine, &self.memory, shape)
-    }
-
-    /// Whether a job fits some row, or a new one.
-    #[must_use]
-    pub fn has_room(&self, request: &JobRequest) -> bool {
-        let shape = Shape::of(request);
-        let new_row = self.vacant_slot().is_some() && self.new_row_shortfall(shape).is_none();
-        new_row || self.live.slots().any(|slot| self.row_shortfall(slot, shape).is_none())
-    }
-
-    /// The most columns that are free in one row or would be in a new one.
-    #[must_use]
-    pub fn widest_room_pes(&self) -> u32 {
-        let new_row = self.vacant_slot().map(|_| self.machine.usable_pes());
-        self.rows().map(Row::free_pes).chain(new_row).max().unwrap_or(0)
-    }
-
-    fn up_nodes(&self) -> impl Iterator<Item = (NodeIndex, &crate::Node)> {
-        let nodes = (0..).map(NodeIndex).zip(self.machine.nodes());
-        nodes.filter(|(_, node)| node.state() == NodeState::Up)
-    }
-
     /// Places a job in a row, which is opened if it is not live. `None`, and
     /// nothing changes, when it does not fit there, asks for nothing, is in
     /// the matrix already, or the slot is not below the limit.
@@ -294,23 +234,23 @@ impl Matrix {
         Some(placement)
     }
 
-    /// Places a plain job ([`JobRequest::is_plain`]) on exactly these columns
-    /// of a row, one for each process. `None`, and nothing changes, when one of
-    /// them is not free there, and where [`Matrix::place`] would place nothing.
+    /// Gives a plain job ([`JobRequest::is_plain`]) exactly these columns of a
+    /// row, the first of them for its processes. `None`, and nothing changes,
+    /// when they are too few or one of them is not free there, and where [`Matrix::place`] would place nothing.
     pub fn place_on(
         &mut self,
         request: &JobRequest,
         slot: Slot,
         columns: &ColumnSet,
     ) -> Option<Placement> {
-        let fits = request.is_plain() && request.procs > 0 && columns.len() == request.procs;
+        let fits = request.is_plain() && request.procs > 0 && columns.len() >= request.procs;
         if !fits || self.contains(request.id) {
             return None;
         }
         self.ensure_row(slot)?;
         let row = self.rows.get_mut(slot.0 as usize)?;
         columns.columns().all(|pe| row.is_free(pe.0)).then_some(())?;
-        row.hold(request.id, columns, columns);
+        row.hold(request.id, columns, &columns.first(request.procs));
         self.enter(request, columns.clone(), slot, Vec::new());
         Some(Placement::on_columns(&self.machine, columns, request.procs))
     }

@@ -94,6 +94,12 @@ impl Row {
         self.buddy.is_free(column)
     }
 
+    /// Whether a job could get all columns of an aligned block of a power of two.
+    #[must_use]
+    pub fn is_block_free(&self, block: std::ops::Range<u32>) -> bool {
+        self.buddy.is_block_free(block)
+    }
+
     /// What this row lacks for a job of that shape; `None` when it fits.
     #[must_use]
     pub fn shortfall(
@@ -194,7 +200,7 @@ impl Row {
     }
 
     /// Deals the processes of a job out over the first nodes with room.
-    fn choose_on_nodes(
+    pub(crate) fn choose_on_nodes(
         &self,
         machine: &Machine,
         memory: &MemoryAccount,

@@ -100,7 +100,7 @@ fn gang_with(params: PolicyParams) -> impl Fn(Machine) -> Box<dyn Policy> {
 }
 
 /// Runs gang scheduling with these settings against these invariants.
-fn holds(
+fn gang_with_holds(
     params: PolicyParams,
     invariants: &dyn Fn(MplLimit) -> Vec<Box<dyn Invariant>>,
 ) -> suite::Coverage {
@@ -123,7 +123,7 @@ fn gang_holds_its_invariants_with_every_packing_scheme_and_mode() {
             let mpl_limit = MplLimit::try_from(4).unwrap();
             let modes = PolicyParams { alternative_scheduling, unification, ..Default::default() };
             let params = PolicyParams { packing, mpl_limit, ..modes };
-            let covered = holds(params, &suite::gang);
+            let covered = gang_with_holds(params, &suite::gang);
             let changes = alternative_scheduling || unification;
             assert_eq!(covered.slot_changes > 0, changes, "{params:?}: {covered:?}");
             assert_eq!(covered.migrations, 0);
@@ -136,7 +136,10 @@ fn gang_holds_its_invariants_when_jobs_pass_the_first_of_the_queue() {
     for packing in Packing::ALL {
         let mpl_limit = MplLimit::try_from(2).unwrap();
         let params = PolicyParams { packing, mpl_limit, ..PolicyParams::default() };
-        holds(PolicyParams { queue: MatrixQueue::Easy, ..params }, &suite::gang_backfilling);
+        gang_with_holds(
+            PolicyParams { queue: MatrixQueue::Easy, ..params },
+            &suite::gang_backfilling,
+        );
     }
 }
 
@@ -147,7 +150,7 @@ fn gang_holds_its_invariants_when_it_packs_anew() {
             let mpl_limit = MplLimit::try_from(3).unwrap();
             let modes = PolicyParams { alternative_scheduling, queue, ..Default::default() };
             let params = PolicyParams { mpl_limit, repack: true, ..modes };
-            let covered = holds(params, &suite::gang_repacking);
+            let covered = gang_with_holds(params, &suite::gang_repacking);
             assert!(covered.migrations > 0, "{covered:?}");
         }
     }

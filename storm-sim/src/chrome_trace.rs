@@ -107,7 +107,9 @@ impl ChromeTrace {
             JobEventKind::Ending { .. } => Some("is ended"),
             JobEventKind::Requeued { .. } => Some("waits"),
             JobEventKind::Ended { .. } => None,
-            JobEventKind::Ran { .. } | JobEventKind::Moved { .. } => return,
+            JobEventKind::Ran { .. }
+            | JobEventKind::Moved { .. }
+            | JobEventKind::NodesDrained { .. } => return,
         };
         let before = match next {
             Some(stage) => self.stages.insert(job, (stage, now)),

@@ -256,7 +256,9 @@ impl State {
                 times.reason.clone_from(&outcome.reason);
             }
             JobEventKind::Requeued { .. } => times.queued_again(),
-            JobEventKind::Ran { .. } | JobEventKind::Moved { .. } => {}
+            JobEventKind::Ran { .. }
+            | JobEventKind::Moved { .. }
+            | JobEventKind::NodesDrained { .. } => {}
         }
     }
 

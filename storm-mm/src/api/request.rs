@@ -57,6 +57,18 @@ pub enum ManagerRequest {
     },
     /// The nodes.
     Nodes,
+    /// Have nodes take no further jobs. For administrators.
+    Drain {
+        /// The nodes, folded: `n[1-4]`.
+        nodes: String,
+        /// Why, for people.
+        reason: String,
+    },
+    /// Have drained nodes take jobs again. For administrators.
+    Resume {
+        /// The nodes, folded.
+        nodes: String,
+    },
     /// The partitions.
     Partitions,
     /// Jobs that have ended, the latest first.
@@ -78,6 +90,8 @@ impl ManagerRequest {
         "explain",
         "cancel",
         "nodes",
+        "drain",
+        "resume",
         "partitions",
         "history",
         "status",
@@ -101,6 +115,8 @@ impl ManagerRequest {
             | ManagerRequest::Show { .. }
             | ManagerRequest::Explain { .. }
             | ManagerRequest::Nodes
+            | ManagerRequest::Drain { .. }
+            | ManagerRequest::Resume { .. }
             | ManagerRequest::Partitions
             | ManagerRequest::Status
             | ManagerRequest::Shutdown => 0,

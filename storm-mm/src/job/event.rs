@@ -3,10 +3,11 @@
 use crate::api::{JobState, LaunchBreakdown};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_rm::message::{NodeRanks, RankExit};
-use storm_rm::{JobIncarnation, JobSpec, Rank, Row};
+use storm_rm::{JobId, JobIncarnation, JobSpec, Rank, Row};
 
 /// Something that happened to a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,7 +71,16 @@ pub enum JobEventKind {
         /// Its row of the matrix from now on.
         row: Row,
     },
+    /// Nodes were taken out of service or given back. Not of a job: the entry has the
+    /// number [`OF_NO_JOB`], and replaces the one before it.
+    NodesDrained {
+        /// All that are out of service, by name, and why.
+        drained: BTreeMap<String, String>,
+    },
 }
+
+/// The number under which the journal has what is of no job.
+pub const OF_NO_JOB: JobId = JobId(0);
 
 /// Why a job is ended before its ranks have ended by themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -95,7 +95,7 @@ impl JobRecord {
     /// Applies a later event.
     pub fn apply(&mut self, event: &JobEvent) {
         match &event.kind {
-            JobEventKind::Submitted { .. } => {}
+            JobEventKind::Submitted { .. } | JobEventKind::NodesDrained { .. } => {}
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 self.phase = Phase::Starting;
                 self.incarnation = *incarnation;

@@ -21,6 +21,8 @@ pub(super) struct Mark {
     run: Option<JobIncarnation>,
     /// It is the last of its job.
     ends: bool,
+    /// It is of no job, and says what nodes are drained.
+    of_nodes: bool,
 }
 
 impl From<&Entry> for Mark {
@@ -33,9 +35,11 @@ impl From<&Entry> for Mark {
             | JobEventKind::Ending { .. }
             | JobEventKind::Requeued { .. }
             | JobEventKind::Ran { .. }
-            | JobEventKind::Moved { .. } => (None, false),
+            | JobEventKind::Moved { .. }
+            | JobEventKind::NodesDrained { .. } => (None, false),
         };
-        Mark { job: *job, run, ends }
+        let of_nodes = matches!(event.kind, JobEventKind::NodesDrained { .. });
+        Mark { job: *job, run, ends, of_nodes }
     }
 }
 
@@ -45,6 +49,9 @@ pub(super) struct Retention {
     retained: usize,
     entries: BTreeMap<JobId, Vec<u64>>,
     ended: VecDeque<JobId>,
+    /// The entry that says what nodes are drained, and those that it has replaced.
+    of_nodes: Option<u64>,
+    replaced: Vec<u64>,
     last_run: Option<(JobIncarnation, JobId)>,
     next: u64,
 }
@@ -56,6 +63,8 @@ impl Retention {
             retained,
             entries: BTreeMap::new(),
             ended: VecDeque::new(),
+            of_nodes: None,
+            replaced: Vec::new(),
             last_run: None,
             next: 0,
         }
@@ -63,8 +72,12 @@ impl Retention {
 
     /// An entry is in the journal.
     pub(super) fn note(&mut self, sequence: u64, mark: Mark) {
-        let Mark { job, run, ends } = mark;
+        let Mark { job, run, ends, of_nodes } = mark;
         self.next = sequence + 1;
+        if of_nodes {
+            self.replaced.extend(self.of_nodes.replace(sequence));
+            return;
+        }
         self.entries.entry(job).or_default().push(sequence);
         self.last_run = self.last_run.max(run.map(|run| (run, job)));
         if ends {
@@ -79,14 +92,14 @@ impl Retention {
 
     /// Whether enough is unneeded to be removed.
     pub(super) fn is_due(&self) -> bool {
-        self.ended.len() >= self.retained.saturating_add(SLACK)
+        self.ended.len() >= self.retained.saturating_add(SLACK) || self.replaced.len() >= SLACK
     }
 
     /// The entries that can be removed, which are forgotten here.
     pub(super) fn take_unneeded(&mut self) -> Vec<u64> {
         let last_job = self.entries.last_key_value().map(|(job, _)| *job);
         let last_run = self.last_run.map(|(_, job)| job);
-        let mut unneeded = Vec::new();
+        let mut unneeded = std::mem::take(&mut self.replaced);
         let mut stay = VecDeque::new();
         while self.ended.len() + stay.len() > self.retained
             && let Some(job) = self.ended.pop_front()
@@ -149,5 +162,16 @@ mod tests {
         assert_eq!(unneeded, [1, 2, 4, 5, 8, 9]);
         assert_eq!(retention.take_unneeded(), [] as [u64; 0]);
         assert_eq!(retention.next_sequence(), entries.len() as u64);
+    }
+
+    #[test]
+    fn what_nodes_are_drained_is_kept_in_its_latest_entry() {
+        let mut retention = Retention::new(2);
+        let drained = || JobEventKind::NodesDrained { drained: Default::default() };
+        let entries = [entry(0, drained()), placed(1, 1), entry(0, drained()), entry(0, drained())];
+        (0..).zip(&entries).for_each(|(sequence, entry)| retention.note(sequence, entry.into()));
+        assert_eq!(retention.take_unneeded(), [0, 2]);
+        assert_eq!(retention.take_unneeded(), [] as [u64; 0]);
+        assert_eq!(retention.next_sequence(), 4);
     }
 }

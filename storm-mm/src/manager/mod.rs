@@ -8,6 +8,7 @@
 //! `storm-sched`) or touch a node (that is the driver, through `storm-rm`).
 
 mod admission;
+mod draining;
 mod effect;
 mod ending;
 mod fences;
@@ -139,6 +140,9 @@ impl Core {
     }
 
     fn apply(&mut self, job: JobId, event: &JobEvent) {
+        if let JobEventKind::NodesDrained { drained } = &event.kind {
+            return self.apply_drained(drained);
+        }
         match self.jobs.get_mut(&job) {
             Some(record) => record.apply(event),
             None => {

@@ -143,7 +143,7 @@ impl Partition {
             return Err(PartitionError::TooManyRows { partition, rows: rows_max });
         }
         let nodes: Vec<_> = given.nodes.iter().map(|index| &config.nodes[*index]).collect();
-        let mut machine = Machine::new(nodes.iter().map(|node| (node.name.clone(), node.pes)))
+        let mut machine = Machine::of_nodes(nodes.iter().map(|&node| node.clone()))
             .map_err(|source| PartitionError::Machine { partition: partition.clone(), source })?;
         machine.reserve_memory(given.params.memory_reserve_mib.saturating_mul(MIB));
         let mut policy = storm_sched::registry::by_name(&given.sched, machine, &given.params)

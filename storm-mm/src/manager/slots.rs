@@ -16,13 +16,7 @@ use storm_sched::Slot;
 impl Core {
     /// A job runs in these rows from now on. A home row that is another one is
     /// journaled: there the next manager looks for the job.
-    pub(super) fn set_slots(
-        &mut self,
-        now: Instant,
-        job: JobId,
-        home: Slot,
-        alternates: &[Slot],
-    ) {
+    pub(super) fn set_slots(&mut self, now: Instant, job: JobId, home: Slot, alternates: &[Slot]) {
         let slots = alternates.iter().chain([&home]);
         let rows = slots.fold(RowSet::NONE, |rows, slot| rows.with(Row(slot.0)));
         let home = Row(home.0);

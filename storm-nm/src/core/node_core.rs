@@ -239,6 +239,14 @@ impl NodeCore {
                 self.try_finish(job, actions);
             }
             HostEvent::Exited { job, exit } => self.exited(job, exit, actions),
+            HostEvent::OverMemory { job, limit_bytes } => {
+                let mib = limit_bytes >> 20;
+                let reason = format!(
+                    "the kernel killed a process of it, as it took more than the {mib} MiB of \
+                     memory that it asked for on a node"
+                );
+                self.unserviceable(job, reason, actions);
+            }
             HostEvent::Pmi { job, rank, line } => {
                 if let Some(state) = self.jobs.get_mut(&job) {
                     let outputs = state.pmi.request(storm_mpi::Rank(rank.0), &line);

@@ -13,8 +13,8 @@ use storm_rm::message::{
 };
 use storm_rm::{
     Binding, Channel, ContentHash, Destination, FileSpec, Generation, InputSpec, JobId,
-    JobIncarnation, JobSlot, JobSpec, OsBytes, OutputSpec, Owner, PartitionId, Program, Rank,
-    ResourceLimit, Row, RowSet,
+    JobIncarnation, JobSlot, JobSpec, Memory, OsBytes, OutputSpec, Owner, PartitionId, Program,
+    Rank, ResourceLimit, Resources, Row, RowSet,
 };
 
 fn os_bytes() -> impl Strategy<Value = OsBytes> {
@@ -81,6 +81,19 @@ fn output() -> impl Strategy<Value = OutputSpec> {
     ]
 }
 
+fn resources() -> impl Strategy<Value = Resources> {
+    let memory = prop_oneof![
+        Just(Memory::Unstated),
+        Just(Memory::WholeNode),
+        any::<u64>().prop_map(Memory::PerNode),
+        any::<u64>().prop_map(Memory::PerCpu),
+    ];
+    let others = any::<(u32, Option<u32>, bool, Option<String>)>();
+    (others, memory).prop_map(|((cpus_per_task, tasks_per_node, exclusive, constraint), memory)| {
+        Resources { cpus_per_task, tasks_per_node, memory, exclusive, constraint }
+    })
+}
+
 fn spec() -> impl Strategy<Value = JobSpec> {
     type Asked = (u32, Option<u32>, Option<String>, Option<String>, Option<Duration>, u32, bool);
     let program =
@@ -90,16 +103,17 @@ fn spec() -> impl Strategy<Value = JobSpec> {
     (
         (any::<String>(), owner(), any::<Asked>(), program, vec(os_bytes(), 0..5)),
         (vec((os_bytes(), os_bytes()), 0..5), os_bytes(), vec(limit, 0..3), vec(file(), 0..3)),
-        (output(), input, prop_oneof![Just(Binding::None), Just(Binding::Core)]),
+        (output(), input, prop_oneof![Just(Binding::None), Just(Binding::Core)], resources()),
     )
         .prop_map(|((name, owner, asked, program, argv), (env, cwd, limits, files), io)| {
             let (procs, nodes, partition, sched, time_limit, umask, requeue) = asked;
-            let (output, input, bind) = io;
+            let (output, input, bind, resources) = io;
             JobSpec {
                 name,
                 owner,
                 procs,
                 nodes,
+                resources,
                 partition,
                 sched,
                 time_limit,

@@ -8,7 +8,7 @@
 //! A job that would have to wait for the multiprogramming limit takes the lowest
 //! free columns of any row instead.
 
-use super::{Scheme, first_row};
+use super::{Scheme, first_row, loads};
 use crate::shape::Shape;
 use crate::{ColumnSet, Fit, JobRequest, Machine, Matrix, Pe, Placement, Slot};
 
@@ -35,23 +35,6 @@ impl Scheme for LeastLoaded {
             .and_then(place)
             .or_else(|| first_row(matrix, request, slots.iter().copied(), Fit::Left))
     }
-}
-
-/// For each PE, the jobs of all rows that are mapped to it.
-fn loads(matrix: &Matrix) -> Vec<u32> {
-    // Where the load rises and falls, and then their running sum.
-    let mut changes = vec![0i64; matrix.machine().pes() as usize + 1];
-    for job in matrix.jobs() {
-        for range in matrix.columns(job).map_or(&[][..], ColumnSet::ranges) {
-            changes[range.start as usize] += 1;
-            changes[range.end as usize] -= 1;
-        }
-    }
-    let running = changes.iter().scan(0i64, |load, change| {
-        *load += change;
-        Some(*load as u32)
-    });
-    running.take(matrix.machine().pes() as usize).collect()
 }
 
 /// The least loaded PEs whose nodes take work, the lowest of equals; `None`

@@ -20,7 +20,7 @@ pub use first_fit::FirstFit;
 pub use least_loaded::LeastLoaded;
 pub use left_right::LeftRight;
 
-use crate::{Fit, JobRequest, Matrix, Placement, Slot};
+use crate::{ColumnSet, Fit, JobRequest, Matrix, Placement, Slot};
 
 /// A way of packing jobs into the matrix.
 pub trait Scheme: Sync {
@@ -84,4 +84,21 @@ fn first_row(
     fit: Fit,
 ) -> Option<(Slot, Placement)> {
     slots.into_iter().find_map(|slot| Some((slot, matrix.place(request, slot, fit)?)))
+}
+
+/// For each PE, the jobs of all rows that are mapped to it.
+fn loads(matrix: &Matrix) -> Vec<u32> {
+    // Where the load rises and falls, and then their running sum.
+    let mut changes = vec![0i64; matrix.machine().pes() as usize + 1];
+    for job in matrix.jobs() {
+        for range in matrix.columns(job).map_or(&[][..], ColumnSet::ranges) {
+            changes[range.start as usize] += 1;
+            changes[range.end as usize] -= 1;
+        }
+    }
+    let running = changes.iter().scan(0i64, |load, change| {
+        *load += change;
+        Some(*load as u32)
+    });
+    running.take(matrix.machine().pes() as usize).collect()
 }

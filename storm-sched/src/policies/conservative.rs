@@ -220,9 +220,12 @@ impl Reservations {
             return Verdict::Wait;
         }
         let hole = hole(job);
-        let narrow = Hole { first_pes: hole.pes, ..hole };
-        if !job.is_plain() && job.fits() && self.profile.has_now(narrow) {
-            return self.hold(job, narrow);
+        if !job.is_plain() && job.fits() {
+            let pes = job.pes_now();
+            let narrow = Hole { first_pes: pes, pes, ..hole };
+            if self.profile.has_now(narrow) {
+                return self.hold(job, narrow);
+            }
         }
         match self.profile.earliest(hole) {
             Some(start) => self.book_at(job, start, hole),
@@ -283,7 +286,10 @@ impl Reservations {
 /// What a job must find. More than a number of PEs is certain to be there when
 /// nothing else is.
 fn hole(job: &Candidate<'_>) -> Hole {
-    let pes = job.request().pes();
-    let first_pes = if job.is_plain() { pes } else { job.usable_pes().max(pes) };
+    let asked = job.request();
+    let all = job.usable_pes().max(asked.pes());
+    // How many PEs nodes of its own have is known when they are chosen.
+    let pes = if asked.exclusive { all } else { asked.pes() };
+    let first_pes = if job.is_plain() { pes } else { all };
     Hole { first_pes, pes, length: job.estimate() }
 }

@@ -90,7 +90,7 @@ impl Gang {
     }
 
     fn start(&mut self, job: JobId, slot: Slot, placement: Placement, actions: &mut Vec<Action>) {
-        self.run_time.set_rows(job, std::iter::once(slot));
+        self.run_time.set_row(job, slot);
         actions.push(Action::Start { job, placement, slot });
     }
 
@@ -129,7 +129,7 @@ impl Gang {
 
     fn announce(&mut self, moves: Vec<crate::Move>, actions: &mut Vec<Action>) {
         for crate::Move { job, placement, slot } in moves {
-            self.run_time.set_rows(job, std::iter::once(slot));
+            self.run_time.set_row(job, slot);
             actions.push(Action::Migrate { job, placement, slot });
         }
     }
@@ -247,7 +247,7 @@ impl Gang {
 
     fn tell_slots(&mut self, actions: &mut Vec<Action>) {
         for SlotChange { job, home, alternates } in self.partition.matrix.take_slot_changes() {
-            self.run_time.set_rows(job, self.partition.matrix.rows_of(job));
+            self.run_time.set_row(job, home);
             actions.push(Action::SetSlots { job, home, alternates });
         }
     }
@@ -318,9 +318,8 @@ impl Policy for Gang {
             }
             Ok(Change::ColumnsGained | Change::Reordered) => self.schedule(now, &mut actions),
             Ok(Change::Restored) => {
-                if let Some(job) = of_job {
-                    self.run_time.set_rows(job, self.partition.matrix.rows_of(job));
-                }
+                let restored = of_job.and_then(|job| Some((job, self.partition.matrix.home(job)?)));
+                restored.iter().for_each(|(job, home)| self.run_time.set_row(*job, *home));
                 self.run_somebody(&mut actions);
             }
             Ok(Change::SliceEdge) => self.rotate(&mut actions),
@@ -363,7 +362,7 @@ impl Policy for Gang {
     }
 
     fn turns_passed(&mut self, now: SchedTime, ran: &[(Slot, Duration)]) {
-        self.run_time.turns_passed(now, ran);
+        self.run_time.pass(now, ran);
     }
 
     fn next_edge_needed(&self) -> bool {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::shape::Shape;
+use crate::space::ROW;
 use crate::space::Shadow;
 use crate::space::ledger::{Ledger, fits_row};
 use crate::{JobId, JobRequest, Matrix, SchedTime};
@@ -77,6 +78,13 @@ impl<'a> Candidate<'a> {
             return self.request.procs <= self.ledger.free_pes();
         }
         !self.ledger.anybody_due() && fits_row(self.matrix, self.request)
+    }
+
+    /// The PEs that it would hold if it started now; those of its processes
+    /// where it does not fit.
+    #[must_use]
+    pub fn pes_now(&self) -> u32 {
+        self.matrix.would_hold(self.request, ROW).unwrap_or_else(|| self.request.pes())
     }
 
     /// Whether it fits the nodes that are up when nothing runs.

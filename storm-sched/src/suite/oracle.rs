@@ -6,8 +6,8 @@
 //! for with blocks that differ by one process at most, and every node as the
 //! job needs it.
 
-use crate::suite::World;
-use crate::{JobRequest, Machine, NodeIndex, Pe};
+use crate::suite::{Running, World};
+use crate::{JobRequest, Machine, Node, NodeIndex, Pe};
 
 /// The most PEs that the oracle takes: 2^10 sets to try.
 pub const MAX_ORACLE_PES: u32 = 10;
@@ -41,14 +41,25 @@ pub fn fits_beside(
 #[must_use]
 pub fn held_bytes(world: &World) -> Vec<u64> {
     let nodes = (0..).map(NodeIndex).zip(world.machine.nodes());
-    let held = |(index, node): (NodeIndex, &crate::Node)| {
-        let of_job = |running: &crate::suite::Running| {
+    let held = |(index, node): (NodeIndex, &Node)| {
+        let of_job = |running: &Running| {
             let share = running.placement.share_of(index)?;
             Some(running.request.memory_on_bytes(node, share.ranks))
         };
         world.running.values().filter_map(of_job).sum()
     };
     nodes.map(held).collect()
+}
+
+/// The PEs that nobody else of its row can have beside a job: of one alone on
+/// its nodes all of theirs.
+#[must_use]
+pub fn held_pes(machine: &Machine, running: &Running) -> Vec<Pe> {
+    if !running.request.exclusive {
+        return running.placement.pes().to_vec();
+    }
+    let nodes = running.placement.nodes().filter_map(|node| machine.node(node));
+    nodes.flat_map(Node::columns).map(Pe).collect()
 }
 
 /// Whether a set of PEs (bit n is PE n) is a placement of the job.

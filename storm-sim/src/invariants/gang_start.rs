@@ -121,7 +121,9 @@ impl GangStart {
                 Some(run) => run.whole_or_none(job, "waits again"),
                 None => Ok(()),
             },
-            JobEventKind::Ran { .. } | JobEventKind::Moved { .. } => Ok(()),
+            JobEventKind::Ran { .. }
+            | JobEventKind::Moved { .. }
+            | JobEventKind::NodesDrained { .. } => Ok(()),
         }
     }
 

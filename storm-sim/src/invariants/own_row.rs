@@ -135,7 +135,8 @@ impl OwnRow {
     /// Everything but a stop or a resume of the same node ends its switch.
     fn end_switch(&mut self, fact: &Fact<'_>) -> Result<(), Broken> {
         let Some(node) = self.switching else { return Ok(()) };
-        if let Fact::Host(other, HostAct::Stop(_) | HostAct::Resume(_) | HostAct::Rows { .. }) = fact
+        if let Fact::Host(other, HostAct::Stop(_) | HostAct::Resume(_) | HostAct::Rows { .. }) =
+            fact
             && *other == node
         {
             return Ok(());

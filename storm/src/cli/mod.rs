@@ -22,7 +22,8 @@ pub(crate) use export_argument::ExportArgument;
 pub(crate) use job_options::{BcastArgument, BindArgument, InputArgument, JobOptions};
 pub(crate) use key_options::{KeyCommand, KeyOptions};
 pub(crate) use list_options::{
-    CancelOptions, HistOptions, JobArgument, NodesOptions, QueueOptions,
+    CancelOptions, DrainOptions, HistOptions, JobArgument, NodesOptions, QueueOptions,
+    ResumeOptions,
 };
 pub(crate) use model_options::{
     CalibrateOptions, CompareOptions, FanOutArgument, ModelCommand, ModelOptions, PredictOptions,
@@ -94,6 +95,10 @@ pub(crate) enum Command {
     Cancel(CancelOptions),
     /// List the nodes
     Nodes(NodesOptions),
+    /// Have nodes take no further jobs
+    Drain(DrainOptions),
+    /// Have drained nodes take jobs again
+    Resume(ResumeOptions),
     /// List jobs that have ended
     Hist(HistOptions),
     /// Start a cluster on this machine and keep it

@@ -79,6 +79,8 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             Command::Show(options) => listing::show(options, output).await,
             Command::Explain(options) => listing::explain(options, output).await,
             Command::Nodes(options) => listing::nodes(options, output).await,
+            Command::Drain(options) => listing::drain(options, output).await,
+            Command::Resume(options) => listing::resume(options, output).await,
             Command::Cancel(options) => listing::cancel(options, output).await,
             Command::Up(options) => cluster::up(options, output, silent).await,
             Command::Down(options) => cluster::down(options, output, silent).await,

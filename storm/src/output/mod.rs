@@ -40,6 +40,8 @@ pub(crate) trait Output {
     fn submitted(&self, job: JobId) -> String;
     /// What became of the wish to end jobs.
     fn cancelled(&self, outcomes: &[CancelOutcome], signalled: bool) -> String;
+    /// These nodes take no further jobs, or take jobs again.
+    fn drained(&self, nodes: &str, drained: bool) -> String;
     /// A cluster is up.
     fn up(&self, kept: &KeptCluster) -> String;
     /// A cluster was ended; `false` when there was none.

@@ -3,5 +3,6 @@
 
 mod invariants;
 mod random;
+mod resources;
 mod tables;
 mod world;

@@ -97,10 +97,10 @@ fn is_shortest(step: &Step<'_>, job: JobId) -> bool {
 /// There is room on PEs that nobody holds.
 fn check_room(step: &Step<'_>, job: JobId) -> Result<(), Untrue> {
     let machine = &step.after.machine;
-    let taken = step.after.running.values().flat_map(|running| running.placement.pes().to_vec());
-    let free = oracle::free_pes(machine, taken);
-    let held = oracle::held_bytes(step.after);
-    let fits = |request: &JobRequest| oracle::fits_beside(machine, &free, &held, request);
+    let running = step.after.running.values();
+    let free = oracle::free_pes(machine, running.flat_map(|job| oracle::held_pes(machine, job)));
+    let memory = oracle::held_bytes(step.after);
+    let fits = |request: &JobRequest| oracle::fits_beside(machine, &free, &memory, request);
     let request = step.after.queue.iter().find(|request| request.id == job);
     if request.is_some_and(fits) { Ok(()) } else { Err(Untrue::NoRoom(job)) }
 }

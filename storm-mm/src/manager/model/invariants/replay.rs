@@ -1,13 +1,13 @@
 //! Replaying the journal gives the records that the core has.
 
-use crate::job::JobRecord;
+use crate::job::{JobRecord, OF_NO_JOB};
 use crate::manager::model::world::World;
 use std::collections::BTreeMap;
 use storm_rm::JobId;
 
 pub(super) fn check(world: &World) -> Result<(), String> {
     let mut records: BTreeMap<JobId, JobRecord> = BTreeMap::new();
-    for (job, event) in &world.journal {
+    for (job, event) in world.journal.iter().filter(|(job, _)| *job != OF_NO_JOB) {
         match records.get_mut(job) {
             Some(record) => record.apply(event),
             None => {
