@@ -20,7 +20,7 @@ mod live;
 mod manager;
 
 pub use config::{
-    CoreConfig, DEFAULT_HISTORY_LIMIT, DEFAULT_KILL_GRACE, DEFAULT_LAUNCH_TIMEOUT,
+    CoreConfig, DEFAULT_ARRAY_MAX, DEFAULT_HISTORY_LIMIT, DEFAULT_KILL_GRACE, DEFAULT_LAUNCH_TIMEOUT,
     DEFAULT_RECOVERY_TIMEOUT, NodeConfig, PartitionConfig,
 };
 pub use live::{SpoolContents, SpooledFile};

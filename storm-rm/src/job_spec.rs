@@ -4,7 +4,7 @@
 //! identity, and carried out by the Node Managers. It says nothing about where
 //! the job runs: that is the placement.
 
-use crate::{ContentHash, OsBytes};
+use crate::{ContentHash, Needs, OsBytes};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -47,6 +47,9 @@ pub struct JobSpec {
     pub requeue: bool,
     /// Where on its node each rank may run.
     pub bind: Binding,
+    /// What it needs besides processing elements.
+    #[serde(default)]
+    pub needs: Needs,
 }
 
 /// Where on its node each rank may run.

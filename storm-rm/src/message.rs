@@ -4,7 +4,7 @@
 //! Every variant has a row in `docs/protocol.md`.
 
 use crate::{
-    Channel, FileSpec, Generation, JobId, JobIncarnation, JobSlot, JobSpec, Owner, PartitionId,
+    ArrayTask, Channel, FileSpec, Generation, JobId, JobIncarnation, JobSlot, JobSpec, Owner, PartitionId,
     Rank, RankMap, Row, RowSet,
 };
 use bytes::Bytes;
@@ -138,6 +138,8 @@ pub struct LaunchJob {
     pub incarnation: JobIncarnation,
     /// Where its flags lie in global memory.
     pub slot: JobSlot,
+    /// Which job of an array it is.
+    pub task: Option<ArrayTask>,
     /// What to run.
     pub spec: Rc<JobSpec>,
     /// The ranks of every node.

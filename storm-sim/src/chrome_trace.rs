@@ -107,7 +107,13 @@ impl ChromeTrace {
             JobEventKind::Ending { .. } => Some("is ended"),
             JobEventKind::Requeued { .. } => Some("waits"),
             JobEventKind::Ended { .. } => None,
-            JobEventKind::Ran { .. } => return,
+            JobEventKind::Ran { .. }
+            | JobEventKind::ArraySubmitted { .. }
+            | JobEventKind::Held { .. }
+            | JobEventKind::Released { .. }
+            | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::Moved { .. }
+            | JobEventKind::PartitionsSet { .. } => return,
         };
         let before = match next {
             Some(stage) => self.stages.insert(job, (stage, now)),

@@ -236,7 +236,14 @@ impl State {
         }
         let Some(times) = self.jobs.get_mut(&job) else { return };
         match kind {
-            JobEventKind::Submitted { .. } => {}
+            JobEventKind::Moved { row } => times.row = Some(*row),
+            // No scenario submits an array, and the others change nothing that is measured.
+            JobEventKind::Submitted { .. }
+            | JobEventKind::ArraySubmitted { .. }
+            | JobEventKind::Held { .. }
+            | JobEventKind::Released { .. }
+            | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::PartitionsSet { .. } => {}
             JobEventKind::Ending { cause } => times.ending = Some(cause.to_string()),
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 self.runs.insert(*incarnation, job);

@@ -5,5 +5,7 @@
 mod event;
 mod record;
 
-pub use event::{EndCause, JobEvent, JobEventKind, Outcome};
+pub use event::{
+    EndCause, Hold, JobEvent, JobEventKind, Outcome, PARTITIONS, PartitionSetting,
+};
 pub use record::{JobRecord, Phase};

@@ -5,9 +5,9 @@
 //! highest number and the one with the latest run stay, however long ago they ended.
 
 use super::Entry;
-use crate::job::JobEventKind;
+use crate::job::{JobEventKind, PARTITIONS};
 use std::collections::{BTreeMap, VecDeque};
-use storm_rm::{JobId, JobIncarnation};
+use storm_rm::{ArraySpec, JobId, JobIncarnation};
 
 /// Ended jobs beyond those retained that are removed together: removal costs as much
 /// as writing, and one transaction for many costs little.
@@ -21,29 +21,56 @@ pub(super) struct Mark {
     run: Option<JobIncarnation>,
     /// It is the last of its job.
     ends: bool,
+    /// So many jobs, with the numbers that follow, are an array that it begins.
+    array: u64,
 }
 
 impl From<&Entry> for Mark {
     fn from((job, event): &Entry) -> Mark {
-        let (run, ends) = match &event.kind {
-            JobEventKind::Placed { incarnation, .. } => (Some(*incarnation), false),
-            JobEventKind::Ended { .. } => (None, true),
+        let mark = Mark { job: *job, run: None, ends: false, array: 0 };
+        match &event.kind {
+            JobEventKind::Placed { incarnation, .. } => Mark { run: Some(*incarnation), ..mark },
+            JobEventKind::Ended { .. } => Mark { ends: true, ..mark },
+            JobEventKind::ArraySubmitted { spec, .. } => {
+                let array = spec.needs.array.as_ref();
+                let indices = array.and_then(|array| array.indices(ArraySpec::MAX_TASKS).ok());
+                Mark { array: indices.map_or(0, |indices| indices.len() as u64), ..mark }
+            }
             JobEventKind::Submitted { .. }
             | JobEventKind::Started { .. }
             | JobEventKind::Ending { .. }
             | JobEventKind::Requeued { .. }
-            | JobEventKind::Ran { .. } => (None, false),
-        };
-        Mark { job: *job, run, ends }
+            | JobEventKind::Ran { .. }
+            | JobEventKind::Held { .. }
+            | JobEventKind::Released { .. }
+            | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::Moved { .. }
+            | JobEventKind::PartitionsSet { .. } => mark,
+        }
     }
+}
+
+/// The jobs of an array, which are kept and removed together: its first entry makes all of
+/// them, and one whose end is forgotten would run again.
+#[derive(Clone, Copy, Debug)]
+struct Array {
+    jobs: u64,
+    left: u64,
 }
 
 /// What is kept, and what is not.
 #[derive(Debug)]
 pub(super) struct Retention {
     retained: usize,
+    /// The entries of each job; those of an array under its own number.
     entries: BTreeMap<JobId, Vec<u64>>,
+    arrays: BTreeMap<JobId, Array>,
+    /// Jobs and arrays in the order in which they ended.
     ended: VecDeque<JobId>,
+    /// How many jobs these are.
+    ended_jobs: usize,
+    /// Entries of no job that a later one has replaced.
+    replaced: Vec<u64>,
     last_run: Option<(JobIncarnation, JobId)>,
     next: u64,
 }
@@ -54,7 +81,10 @@ impl Retention {
         Retention {
             retained,
             entries: BTreeMap::new(),
+            arrays: BTreeMap::new(),
             ended: VecDeque::new(),
+            ended_jobs: 0,
+            replaced: Vec::new(),
             last_run: None,
             next: 0,
         }
@@ -62,13 +92,38 @@ impl Retention {
 
     /// An entry is in the journal.
     pub(super) fn note(&mut self, sequence: u64, mark: Mark) {
-        let Mark { job, run, ends } = mark;
+        let Mark { job, run, ends, array } = mark;
         self.next = sequence + 1;
-        self.entries.entry(job).or_default().push(sequence);
-        self.last_run = self.last_run.max(run.map(|run| (run, job)));
-        if ends {
-            self.ended.push_back(job);
+        if job == PARTITIONS {
+            self.replaced.append(self.entries.entry(job).or_default());
         }
+        if array > 0 {
+            self.arrays.insert(job, Array { jobs: array, left: array });
+        }
+        let unit = self.unit_of(job);
+        self.entries.entry(unit).or_default().push(sequence);
+        self.last_run = self.last_run.max(run.map(|run| (run, unit)));
+        if ends {
+            let left = self.arrays.get_mut(&unit).map_or(0, |array| {
+                array.left = array.left.saturating_sub(1);
+                array.left
+            });
+            if left == 0 {
+                self.ended.push_back(unit);
+                self.ended_jobs += self.jobs_in(unit);
+            }
+        }
+    }
+
+    /// The array of a job, or itself.
+    fn unit_of(&self, job: JobId) -> JobId {
+        let before = self.arrays.range(..=job).next_back();
+        let array = before.filter(|(first, array)| job.0 - first.0 <= array.jobs);
+        array.map_or(job, |(first, _)| *first)
+    }
+
+    fn jobs_in(&self, unit: JobId) -> usize {
+        self.arrays.get(&unit).map_or(1, |array| array.jobs as usize)
     }
 
     /// The number of the next entry.
@@ -78,22 +133,24 @@ impl Retention {
 
     /// Whether enough is unneeded to be removed.
     pub(super) fn is_due(&self) -> bool {
-        self.ended.len() >= self.retained.saturating_add(SLACK)
+        self.ended_jobs + self.replaced.len() >= self.retained.saturating_add(SLACK)
     }
 
     /// The entries that can be removed, which are forgotten here.
     pub(super) fn take_unneeded(&mut self) -> Vec<u64> {
         let last_job = self.entries.last_key_value().map(|(job, _)| *job);
         let last_run = self.last_run.map(|(_, job)| job);
-        let mut unneeded = Vec::new();
+        let mut unneeded = std::mem::take(&mut self.replaced);
         let mut stay = VecDeque::new();
-        while self.ended.len() + stay.len() > self.retained
-            && let Some(job) = self.ended.pop_front()
+        while self.ended_jobs > self.retained
+            && let Some(unit) = self.ended.pop_front()
         {
-            if Some(job) == last_job || Some(job) == last_run {
-                stay.push_back(job);
+            if Some(unit) == last_job || Some(unit) == last_run {
+                stay.push_back(unit);
             } else {
-                unneeded.extend(self.entries.remove(&job).unwrap_or_default());
+                unneeded.extend(self.entries.remove(&unit).unwrap_or_default());
+                self.ended_jobs -= self.jobs_in(unit);
+                self.arrays.remove(&unit);
             }
         }
         stay.extend(self.ended.drain(..));
@@ -115,7 +172,8 @@ mod tests {
 
     fn ended(job: u64) -> Entry {
         let outcome = Outcome { state: JobState::Completed, exit_code: 0, reason: None };
-        entry(job, JobEventKind::Ended { outcome, exits: Vec::new() })
+        let ran = std::time::Duration::ZERO;
+        entry(job, JobEventKind::Ended { outcome, exits: Vec::new(), ran })
     }
 
     fn placed(job: u64, run: u32) -> Entry {

@@ -34,6 +34,8 @@ pub(super) struct LiveJob {
     pub(super) slot: JobSlot,
     pub(super) partition: PartitionId,
     pub(super) row: Row,
+    /// Its elements, while the policy believes that it has some.
+    pub(super) placement: Option<Placement>,
     pub(super) nodes: NodeSet,
     pub(super) launch: Launch,
     /// Nodes whose part is over: they reported its end, or died.

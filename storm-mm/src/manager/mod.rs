@@ -8,18 +8,24 @@
 //! `storm-sched`) or touch a node (that is the driver, through `storm-rm`).
 
 mod admission;
+mod arrays;
+mod dependencies;
 mod effect;
+mod eligibility;
 mod ending;
 mod fences;
+mod holding;
 mod launching;
 mod live_job;
 #[cfg(test)]
 mod model;
+mod needs_table;
 mod node_table;
 mod partition;
 mod recovery;
 mod reports;
 mod scheduling;
+mod switching;
 mod vacating;
 mod views;
 
@@ -27,9 +33,10 @@ pub use effect::{Effect, Notice, StageJob, StageOutcome, TimerKind, Watch};
 pub use partition::PartitionError;
 
 use crate::CoreConfig;
-use crate::job::{JobEvent, JobEventKind, JobRecord};
+use crate::job::{JobEvent, JobEventKind, JobRecord, PartitionSetting};
 use jiff::{SignedDuration, Timestamp};
 use live_job::{LiveJob, Parked, SlotPool};
+use needs_table::NeedsTable;
 use node_table::NodeTable;
 use partition::Partition;
 use recovery::Memory;
@@ -55,6 +62,12 @@ pub struct Core {
     held: BTreeMap<NodeId, Memory>,
     /// Jobs that are to run again, while a node may still run them.
     vacating: BTreeMap<JobId, Vacating>,
+    /// What jobs wait for besides elements, and their arrays.
+    needs: NeedsTable,
+    /// Those who wait for ends are being told.
+    settling: bool,
+    /// What was changed of partitions since they were configured, by name.
+    settings: BTreeMap<String, PartitionSetting>,
     next_job: u64,
     /// Numbers the runs of all jobs: what an earlier job left in a slot's flags
     /// must not be taken for this one's (`docs/decisions/0003-termination.md`).
@@ -96,6 +109,9 @@ impl Core {
             parked: VecDeque::new(),
             held: BTreeMap::new(),
             vacating: BTreeMap::new(),
+            needs: NeedsTable::default(),
+            settling: false,
+            settings: BTreeMap::new(),
             next_job: 1,
             next_incarnation: 1,
             shutting_down: false,
@@ -136,20 +152,27 @@ impl Core {
     }
 
     fn apply(&mut self, job: JobId, event: &JobEvent) {
-        match self.jobs.get_mut(&job) {
-            Some(record) => record.apply(event),
-            None => {
-                if let Some(record) = JobRecord::from_first(job, event) {
-                    self.jobs.insert(job, record);
-                }
-            }
+        if let JobEventKind::PartitionsSet { settings } = &event.kind {
+            self.settings.clone_from(settings);
+            return;
         }
-        if matches!(event.kind, JobEventKind::Ended { .. }) {
+        let Some(record) = self.jobs.get_mut(&job) else {
+            let records = JobRecord::from_first(job, event);
+            self.needs.submitted(job, &records);
+            for record in records {
+                self.jobs.entry(record.id).or_insert(record);
+            }
+            return;
+        };
+        record.apply(event);
+        if let JobEventKind::Ended { outcome, .. } = &event.kind {
+            self.needs.job_ended(record, outcome);
             self.history.push_back(job);
             if self.history.len() > self.config.history_limit
                 && let Some(oldest) = self.history.pop_front()
+                && let Some(forgotten) = self.jobs.remove(&oldest)
             {
-                self.jobs.remove(&oldest);
+                self.needs.forgotten(&forgotten);
             }
         }
     }

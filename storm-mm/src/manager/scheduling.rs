@@ -51,6 +51,7 @@ impl Core {
 
     pub(super) fn handle_event(&mut self, now: Instant, partition: PartitionId, event: Event) {
         let time = sched_time(now);
+        let is_end = matches!(event, Event::Finished(_));
         let actions = self.partition(partition).policy.handle(time, event);
         // The row first: what starts now is told which one is active.
         for action in &actions {
@@ -67,6 +68,9 @@ impl Core {
                 Action::Activate { .. } => {}
                 Action::Refused(error) => self.refused(now, &error),
             }
+        }
+        if is_end {
+            self.try_switch(now, partition);
         }
     }
 
@@ -88,7 +92,7 @@ impl Core {
         if self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Pending) {
             let why = error.source().map(|why| format!(": {why}")).unwrap_or_default();
             let cause = EndCause::Unplaceable { reason: format!("{error}{why}") };
-            self.append_end(now, job, Some(cause), Vec::new());
+            self.end_waiting(now, job, cause);
         }
     }
 
@@ -150,6 +154,7 @@ impl Core {
             slot: flags,
             partition,
             row,
+            placement: Some(placement),
             nodes,
             launch: Launch::Staging,
             over: NodeSet::new(),
@@ -185,7 +190,7 @@ impl Core {
     }
 
     /// Another row becomes active.
-    fn activate(&mut self, now: Instant, partition: PartitionId, slot: Slot) {
+    pub(super) fn activate(&mut self, now: Instant, partition: PartitionId, slot: Slot) {
         let row = Row(slot.0);
         let entry = self.partition(partition);
         entry.active = row;
@@ -195,10 +200,16 @@ impl Core {
         self.counters.strobes += 1;
         let up = self.up(&nodes);
         self.effects.push(Effect::Strobe(up, strobe));
+        self.charge_time(now, partition);
+    }
+
+    /// From now on time is charged to the launched jobs whose row runs.
+    pub(super) fn charge_time(&mut self, now: Instant, partition: PartitionId) {
+        let of = &self.partitions[usize::from(partition.0)];
         for live in self.live.values_mut().filter(|live| live.partition == partition) {
             let started =
                 matches!(live.launch, Launch::Launched | Launch::Started | Launch::Recovering);
-            live.set_active(now, started && live.row == row);
+            live.set_active(now, started && of.is_active(live.row));
         }
     }
 

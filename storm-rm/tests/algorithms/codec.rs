@@ -12,9 +12,9 @@ use storm_rm::message::{
     ReceiveFile, Report, Stream, Strobe,
 };
 use storm_rm::{
-    Binding, Channel, ContentHash, Destination, FileSpec, Generation, InputSpec, JobId,
-    JobIncarnation, JobSlot, JobSpec, OsBytes, OutputSpec, Owner, PartitionId, Program, Rank,
-    ResourceLimit, Row, RowSet,
+    ArraySpec, ArrayTask, Binding, Channel, Condition, ContentHash, Dependency, Destination,
+    FileSpec, Generation, IndexRange, InputSpec, JobId, JobIncarnation, JobSlot, JobSpec, Needs,
+    OsBytes, OutputSpec, Owner, PartitionId, Program, Rank, ResourceLimit, Row, RowSet,
 };
 
 fn os_bytes() -> impl Strategy<Value = OsBytes> {
@@ -90,11 +90,11 @@ fn spec() -> impl Strategy<Value = JobSpec> {
     (
         (any::<String>(), owner(), any::<Asked>(), program, vec(os_bytes(), 0..5)),
         (vec((os_bytes(), os_bytes()), 0..5), os_bytes(), vec(limit, 0..3), vec(file(), 0..3)),
-        (output(), input, prop_oneof![Just(Binding::None), Just(Binding::Core)]),
+        (output(), input, prop_oneof![Just(Binding::None), Just(Binding::Core)], needs()),
     )
         .prop_map(|((name, owner, asked, program, argv), (env, cwd, limits, files), io)| {
             let (procs, nodes, partition, sched, time_limit, umask, requeue) = asked;
-            let (output, input, bind) = io;
+            let (output, input, bind, needs) = io;
             JobSpec {
                 name,
                 owner,
@@ -114,7 +114,33 @@ fn spec() -> impl Strategy<Value = JobSpec> {
                 input,
                 requeue,
                 bind,
+                needs,
             }
+        })
+}
+
+fn needs() -> impl Strategy<Value = Needs> {
+    let condition = prop_oneof![
+        Just(Condition::Singleton),
+        job().prop_map(Condition::AfterOk),
+        job().prop_map(Condition::AfterAny),
+        job().prop_map(Condition::AfterNotOk),
+    ];
+    let dependency = (any::<bool>(), vec(condition, 1..4))
+        .prop_map(|(any, conditions)| Dependency { any, conditions });
+    let range = any::<(u32, u32, u32)>()
+        .prop_map(|(first, last, step)| IndexRange { first, last, step });
+    let array = (vec(range, 1..3), any::<Option<u32>>())
+        .prop_map(|(ranges, limit)| ArraySpec { ranges, limit });
+    let begin = (-1_000_000_000..10_000_000_000_i64)
+        .prop_map(|second| jiff::Timestamp::from_second(second).expect("in range"));
+    (any::<[bool; 2]>(), prop::option::of(dependency), prop::option::of(array), prop::option::of(begin))
+        .prop_map(|([hold, kill_on_invalid_dep], dependency, array, begin)| Needs {
+            hold,
+            begin,
+            dependency,
+            kill_on_invalid_dep,
+            array,
         })
 }
 
@@ -135,6 +161,7 @@ fn launch() -> impl Strategy<Value = LaunchJob> {
             job,
             incarnation,
             slot: JobSlot(numbers.0),
+            task: (numbers.3 > 7).then_some(ArrayTask { array: job, index: numbers.3 }),
             spec: Rc::new(spec),
             ranks: ranks.into_iter().collect(),
             partition: PartitionId(numbers.1),

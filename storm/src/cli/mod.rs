@@ -6,16 +6,20 @@
 mod cluster_options;
 mod daemon_options;
 mod export_argument;
+mod job_name;
 mod job_options;
 mod key_options;
 mod list_options;
 mod model_options;
+mod needs_options;
+mod partition_options;
 mod reproduce_options;
 mod sim_options;
 
 pub(crate) use cluster_options::{ClusterOptions, DownOptions, EmbeddedOptions, UpOptions};
 pub(crate) use daemon_options::{MmOptions, NmOptions, NodeAddress};
 pub(crate) use export_argument::ExportArgument;
+pub(crate) use job_name::JobName;
 pub(crate) use job_options::{BcastArgument, BindArgument, InputArgument, JobOptions};
 pub(crate) use key_options::{KeyCommand, KeyOptions};
 pub(crate) use list_options::{
@@ -25,6 +29,8 @@ pub(crate) use model_options::{
     CalibrateOptions, CompareOptions, FanOutArgument, ModelCommand, ModelOptions, PredictOptions,
     SizeOptions, TableArgument,
 };
+pub(crate) use needs_options::{DependencyArgument, NeedsOptions, YesNo};
+pub(crate) use partition_options::{HoldOptions, PartitionCommand, PartitionOptions};
 pub(crate) use reproduce_options::ReproduceOptions;
 pub(crate) use sim_options::SimOptions;
 
@@ -86,8 +92,14 @@ pub(crate) enum Command {
     Explain(JobArgument),
     /// End jobs, or send them a signal
     Cancel(CancelOptions),
+    /// Keep jobs that wait from starting
+    Hold(HoldOptions),
+    /// Let held jobs go
+    Release(HoldOptions),
     /// List the nodes
     Nodes(NodesOptions),
+    /// List the partitions, or change one while it is at work
+    Partition(PartitionOptions),
     /// List jobs that have ended
     Hist(HistOptions),
     /// Start a cluster on this machine and keep it

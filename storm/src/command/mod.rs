@@ -6,7 +6,9 @@ mod key;
 mod listing;
 mod machine_profile;
 mod model;
+mod naming;
 mod on_cluster;
+mod partition;
 mod progress;
 mod reproduce;
 mod sim;
@@ -70,6 +72,9 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             Command::Explain(options) => listing::explain(options, output).await,
             Command::Nodes(options) => listing::nodes(options, output).await,
             Command::Cancel(options) => listing::cancel(options, output).await,
+            Command::Hold(options) => listing::hold(options, output).await,
+            Command::Release(options) => listing::release(options, output).await,
+            Command::Partition(options) => partition::run(options.command, output).await,
             Command::Up(options) => cluster::up(options, output, silent).await,
             Command::Down(options) => cluster::down(options, output, silent).await,
             Command::Model(options) => model::run(options.command, output, silent).await,

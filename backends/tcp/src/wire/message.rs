@@ -12,7 +12,7 @@ use storm_primitives::{
 };
 
 /// Changes with every change of a message.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;
 
 /// The place of an operation in the order of all operations, counted from 1.
 #[derive(
