@@ -4,8 +4,8 @@
 //! Every variant has a row in `docs/protocol.md`.
 
 use crate::{
-    ArrayTask, Channel, FileSpec, Generation, JobId, JobIncarnation, JobSlot, JobSpec, Owner, PartitionId,
-    Rank, RankMap, Row, RowSet,
+    ArrayTask, Channel, FileSpec, Generation, JobId, JobIncarnation, JobSlot, JobSpec, Owner,
+    PartitionId, Rank, RankMap, Row, RowSet,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

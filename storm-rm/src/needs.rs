@@ -136,7 +136,9 @@ pub struct IndexRange {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ArrayError {
     /// It does not read as one.
-    #[error("{0:?} is not a list of indices: 0-15, 1,3,7, 0-15:2 (every second), 0-15%4 (four at once)")]
+    #[error(
+        "{0:?} is not a list of indices: 0-15, 1,3,7, 0-15:2 (every second), 0-15%4 (four at once)"
+    )]
     Syntax(String),
     /// It has no index, a range that goes down, a step of 0, or none may run at once.
     #[error("an array has an index at least, ranges that go up, steps and a limit from 1")]

@@ -130,16 +130,14 @@ fn an_array_is_many_jobs_of_one_submission() {
 #[test]
 fn a_partition_gets_another_policy_with_its_jobs_and_keeps_it() {
     let mut cluster = RealCluster::start(2, "");
-    let two_rows = |cluster: &RealCluster| {
-        [0, 1].map(|_| submit(cluster, "-n 4", UNTIL_GO))
-    };
+    let two_rows = |cluster: &RealCluster| [0, 1].map(|_| submit(cluster, "-n 4", UNTIL_GO));
     let rows = two_rows(&cluster);
     for job in rows {
         cluster.caller().until(job, "RUNNING");
     }
-    let partition = cluster.caller().wait_for("partition list", |all| {
-        all[0]["name"].as_str().map(str::to_owned)
-    });
+    let partition = cluster
+        .caller()
+        .wait_for("partition list", |all| all[0]["name"].as_str().map(str::to_owned));
     let show = format!("partition show {partition}");
     says(&cluster, &format!("partition set-quantum {partition} 7ms"));
     let refusal = refused(&cluster, &format!("partition set-sched {partition} lottery"));

@@ -41,9 +41,8 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             return input(shared, peer, job, InputRequest { data, eof, replies });
         }
         ManagerRequest::Cancel { jobs, signal } => {
-            let jobs = each(&jobs, |job| {
-                shared.drive(|core, now| core.cancel(now, peer, job, signal))
-            });
+            let jobs =
+                each(&jobs, |job| shared.drive(|core, now| core.cancel(now, peer, job, signal)));
             Ok(Reply::Cancelled { jobs })
         }
         ManagerRequest::Hold { jobs } => {

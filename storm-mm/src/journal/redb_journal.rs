@@ -213,8 +213,8 @@ fn take_over_former(transaction: &redb::WriteTransaction) -> Result<(), JournalE
             let (sequence, sealed) = row?;
             let sequence = sequence.value();
             let bytes = checked(sequence, sealed.value())?;
-            let entry = former::decode(bytes)
-                .map_err(|source| JournalError::Entry { sequence, source })?;
+            let entry =
+                former::decode(bytes).map_err(|source| JournalError::Entry { sequence, source })?;
             let encoded = postcard::to_stdvec(&entry).map_err(JournalError::Encoding)?;
             table.insert(sequence, seal(sequence, &encoded).as_slice())?;
         }

@@ -52,10 +52,14 @@ impl Core {
         // An array has a number of its own.
         self.next_job += 1 + tasks.unwrap_or(0);
         let spec = Rc::new(spec);
-        self.append(now, job, match tasks {
-            None => JobEventKind::Submitted { spec, partition: name },
-            Some(_) => JobEventKind::ArraySubmitted { spec, partition: name },
-        });
+        self.append(
+            now,
+            job,
+            match tasks {
+                None => JobEventKind::Submitted { spec, partition: name },
+                Some(_) => JobEventKind::ArraySubmitted { spec, partition: name },
+            },
+        );
         for job in self.jobs_of(job) {
             self.watch_dependencies(now, job);
             self.enter(now, job);

@@ -3,8 +3,8 @@
 //! The array has a number of its own, and its jobs those that follow, in the order of
 //! their indices (`docs/decisions/0043`).
 
-use super::needs_table::Array;
 use super::Core;
+use super::needs_table::Array;
 use crate::api::{ApiError, ErrorCode, Peer};
 use crate::job::Phase;
 use storm_primitives::Instant;
@@ -37,7 +37,8 @@ impl Core {
         // Each turn takes a job out of those that wait, or is the last.
         loop {
             let Some(array) = self.needs.arrays.get(&unit) else { return };
-            let limited = array.spec.needs.array.as_ref().is_some_and(|array| array.limit.is_some());
+            let limited =
+                array.spec.needs.array.as_ref().is_some_and(|array| array.limit.is_some());
             if !limited || !array.has_room() {
                 return;
             }

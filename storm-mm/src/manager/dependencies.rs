@@ -22,9 +22,8 @@ impl Core {
             let hint = format!("name 1 to {}", Dependency::MAX_CONDITIONS);
             return Err(ApiError::new(ErrorCode::BadRequest, message).hint(hint));
         }
-        let unknown = |job: &JobId| {
-            !self.jobs.contains_key(job) && !self.needs.arrays.contains_key(job)
-        };
+        let unknown =
+            |job: &JobId| !self.jobs.contains_key(job) && !self.needs.arrays.contains_key(job);
         match dependency.conditions.iter().filter_map(|one| one.job()).find(unknown) {
             Some(job) => Err(no_such_job(job).why("the job would depend on it")),
             None => Ok(()),
@@ -54,9 +53,7 @@ impl Core {
             return self.needs.array_ended(unit);
         }
         match self.jobs.get(&unit).map(|record| &record.phase) {
-            Some(Phase::Ended(outcome)) => {
-                Some(outcome.state == JobState::Completed)
-            }
+            Some(Phase::Ended(outcome)) => Some(outcome.state == JobState::Completed),
             Some(_) => None,
             None => Some(false),
         }

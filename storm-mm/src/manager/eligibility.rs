@@ -22,7 +22,10 @@ pub(super) enum Obstacle {
     Held(Hold),
     Begin(Timestamp),
     /// These have to come true: all of them, or any.
-    Dependency { open: Vec<Condition>, any: bool },
+    Dependency {
+        open: Vec<Condition>,
+        any: bool,
+    },
     /// This one cannot come true any more.
     NeverSatisfied(Condition),
     ArrayLimit(u32),
@@ -150,9 +153,9 @@ impl Core {
                 let open = open.join(if any { " or " } else { " and " });
                 format!("it waits for {open} (Dependency)")
             }
-            Obstacle::NeverSatisfied(condition) => format!(
-                "{condition} can never be, so it never starts (DependencyNeverSatisfied)"
-            ),
+            Obstacle::NeverSatisfied(condition) => {
+                format!("{condition} can never be, so it never starts (DependencyNeverSatisfied)")
+            }
             Obstacle::ArrayLimit(limit) => {
                 format!("{limit} jobs of its array may run at once (JobArrayTaskLimit)")
             }

@@ -95,7 +95,8 @@ impl Core {
         let all: Vec<JobId> = self.jobs.keys().copied().collect();
         let switching = self.partitions.iter().filter_map(|p| p.switching.as_ref());
         let early = switching.flat_map(|s| s.queue.iter().rev().copied()).chain(early);
-        let unfinished = early.collect::<Vec<_>>().into_iter().chain(queued).chain(parked).chain(all);
+        let unfinished =
+            early.collect::<Vec<_>>().into_iter().chain(queued).chain(parked).chain(all);
         for job in unfinished {
             self.end_job(now, job, EndCause::Shutdown);
         }

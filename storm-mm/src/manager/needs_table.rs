@@ -18,7 +18,7 @@ type Named = (u32, String);
 pub(super) struct NeedsTable {
     /// Jobs that wait, and that their policy does not know.
     pub(super) waiting: BTreeSet<JobId>,
-    /// The jobs that wait for the end of a unit.
+    /// The jobs that wait for the end of a job or an array.
     pub(super) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
     /// Arrays of which a job is known.
     pub(super) arrays: BTreeMap<JobId, Array>,
@@ -31,8 +31,9 @@ pub(super) struct NeedsTable {
 /// The end of a job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End {
+    /// The job, or its array.
     pub(super) unit: JobId,
-    /// The unit has ended with it: whether all of it is COMPLETED.
+    /// Whether all of it is COMPLETED; of an array, once all of it has ended.
     pub(super) completed: Option<bool>,
     /// The unit that is now the first of its name and user.
     pub(super) next_of_name: Option<JobId>,
@@ -83,6 +84,8 @@ impl NeedsTable {
         let completed = outcome.state == JobState::Completed;
         let unit = record.unit();
         if record.task.is_some() {
+            let own = End { unit: job, completed: Some(completed), next_of_name: None };
+            self.ends.push_back(own);
             let Some(array) = self.arrays.get_mut(&unit) else { return };
             array.entered.remove(&job);
             array.left = array.left.saturating_sub(1);

@@ -5,9 +5,7 @@ use crate::CoreConfig;
 use std::collections::BTreeMap;
 use storm_primitives::{NodeId, NodeSet};
 use storm_rm::{JobId, Row, RowSet};
-use storm_sched::{
-    Event, Machine, MachineError, NodeIndex, Policy, PolicyParams, UnknownPolicy,
-};
+use storm_sched::{Event, Machine, MachineError, NodeIndex, Policy, PolicyParams, UnknownPolicy};
 use thiserror::Error;
 
 /// A partition that makes no sense.

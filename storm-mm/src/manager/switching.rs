@@ -46,9 +46,9 @@ impl Core {
         let id = self.partition_named(name).ok_or_else(|| self.no_such_partition(name))?;
         let partition = &self.partitions[usize::from(id.0)];
         let target = sched.or(partition.next_sched()).unwrap_or(partition.policy.name());
-        let target = partition.fresh_policy(target).map_err(|why| {
-            ApiError::new(ErrorCode::NoSuchPolicy, why.to_string())
-        })?;
+        let target = partition
+            .fresh_policy(target)
+            .map_err(|why| ApiError::new(ErrorCode::NoSuchPolicy, why.to_string()))?;
         let quantum = quantum.map(|quantum| checked(quantum, target.as_ref())).transpose()?;
         if let Some(quantum) = quantum {
             self.set_quantum(now, id, quantum);
@@ -281,6 +281,5 @@ fn checked(quantum: Duration, policy: &dyn Policy) -> Result<Quantum, ApiError> 
         return Err(ApiError::new(ErrorCode::BadRequest, message)
             .hint("storm partition set-sched gives the partition one that does, as gang"));
     }
-    Quantum::try_from(quantum)
-        .map_err(|why| ApiError::new(ErrorCode::BadRequest, why.to_string()))
+    Quantum::try_from(quantum).map_err(|why| ApiError::new(ErrorCode::BadRequest, why.to_string()))
 }

@@ -5,8 +5,8 @@ use super::live_job::Launch;
 use super::scheduling::{files_of, sched_time};
 use super::{Core, Partition};
 use crate::api::{
-    ApiError, ClusterStatus, ErrorCode, Explanation, HistoryQuery, JobDetail, JobFilter, JobState, JobView,
-    NodeState, NodeView, PartitionView, RankView, SpecSummary, UserView,
+    ApiError, ClusterStatus, ErrorCode, Explanation, HistoryQuery, JobDetail, JobFilter, JobState,
+    JobView, NodeState, NodeView, PartitionView, RankView, SpecSummary, UserView,
 };
 use crate::job::{JobRecord, Phase};
 use std::collections::HashSet;
@@ -30,9 +30,7 @@ impl Core {
     pub fn list_jobs(&self, now: Instant, filter: &JobFilter) -> Vec<JobView> {
         let owners = self.owners(&filter.uids, &filter.users);
         let jobs: HashSet<JobId> = filter.jobs.iter().copied().collect();
-        let named = |record: &JobRecord| {
-            jobs.contains(&record.id) || jobs.contains(&record.unit())
-        };
+        let named = |record: &JobRecord| jobs.contains(&record.id) || jobs.contains(&record.unit());
         let wanted = |record: &&JobRecord| {
             let ended = matches!(record.phase, Phase::Ended(_));
             (filter.history || !ended || !filter.jobs.is_empty() || !filter.states.is_empty())

@@ -128,13 +128,18 @@ fn needs() -> impl Strategy<Value = Needs> {
     ];
     let dependency = (any::<bool>(), vec(condition, 1..4))
         .prop_map(|(any, conditions)| Dependency { any, conditions });
-    let range = any::<(u32, u32, u32)>()
-        .prop_map(|(first, last, step)| IndexRange { first, last, step });
+    let range =
+        any::<(u32, u32, u32)>().prop_map(|(first, last, step)| IndexRange { first, last, step });
     let array = (vec(range, 1..3), any::<Option<u32>>())
         .prop_map(|(ranges, limit)| ArraySpec { ranges, limit });
     let begin = (-1_000_000_000..10_000_000_000_i64)
         .prop_map(|second| jiff::Timestamp::from_second(second).expect("in range"));
-    (any::<[bool; 2]>(), prop::option::of(dependency), prop::option::of(array), prop::option::of(begin))
+    (
+        any::<[bool; 2]>(),
+        prop::option::of(dependency),
+        prop::option::of(array),
+        prop::option::of(begin),
+    )
         .prop_map(|([hold, kill_on_invalid_dep], dependency, array, begin)| Needs {
             hold,
             begin,

@@ -22,8 +22,13 @@ pub(crate) struct NeedsOptions {
     #[arg(long, short = 'd', value_name = "LIST", help_heading = "When")]
     pub(crate) dependency: Option<DependencyArgument>,
     /// End the job when its dependency can never be satisfied [default: no]
-    #[arg(long, value_name = "yes|no", hide_possible_values = true, requires = "dependency",
-          help_heading = "When")]
+    #[arg(
+        long,
+        value_name = "yes|no",
+        hide_possible_values = true,
+        requires = "dependency",
+        help_heading = "When"
+    )]
     pub(crate) kill_on_invalid_dep: Option<YesNo>,
     /// Many jobs, one for each index: 0-15, 1,3,7, 0-14:2, 0-99%4 (four at once)
     #[arg(long, short = 'a', value_name = "INDICES", help_heading = "When")]
@@ -138,8 +143,18 @@ mod tests {
         );
         let any: DependencyArgument = "afterany:1?afterok:2".parse().expect("a dependency");
         assert!(any.any);
-        for wrong in ["", "afterok", "afterok:", "afterok:0", "afterok:x", "after:1", "1",
-                      "afterok:1,afterany:2?afterany:3", "singleton:1", "afterok:1,"] {
+        for wrong in [
+            "",
+            "afterok",
+            "afterok:",
+            "afterok:0",
+            "afterok:x",
+            "after:1",
+            "1",
+            "afterok:1,afterany:2?afterany:3",
+            "singleton:1",
+            "afterok:1,",
+        ] {
             assert!(wrong.parse::<DependencyArgument>().is_err(), "{wrong:?}");
         }
     }

@@ -53,11 +53,12 @@ fn what_follows_the_program_belongs_to_it() {
 
 #[test]
 fn every_scripted_option_is_understood() {
-    let options =
-        job("storm run -n 4 -N 2 --sched fcfs --partition batch --nodes 8 --pes 2 --time 1:30 \
+    let options = job(
+        "storm run -n 4 -N 2 --sched fcfs --partition batch --nodes 8 --pes 2 --time 1:30 \
          --output o-%j --error e-%j --input all --no-bcast --bcast a.dat --bcast b:/tmp/c \
          --hold --begin now+1hour --dependency afterok:7:8_1,singleton \
-         --kill-on-invalid-dep yes --array 0-9:3%2 --name x --requeue --chdir /tmp --export NONE --bind core --quantum 2ms --json ./a.out");
+         --kill-on-invalid-dep yes --array 0-9:3%2 --name x --requeue --chdir /tmp --export NONE --bind core --quantum 2ms --json ./a.out",
+    );
     assert_eq!((options.procs, options.on_nodes), (Some(4), Some(2)));
     assert_eq!((options.embedded.nodes, options.embedded.pes), (Some(8), Some(2)));
     assert_eq!(options.time, Some(Duration::from_secs(90)));
@@ -86,7 +87,14 @@ fn jobs_and_signals_have_names_and_numbers() {
     let job = |job, task| JobName { job: JobId(job), task };
     assert_eq!(options.jobs, [job(7, None), job(8, Some(3))]);
     assert_eq!(options.signal, Some(nix::libc::SIGUSR1));
-    for line in ["storm cancel", "storm cancel 0", "storm cancel x", "storm cancel 7_", "storm cancel +7", "storm cancel 1 -s WAT"] {
+    for line in [
+        "storm cancel",
+        "storm cancel 0",
+        "storm cancel x",
+        "storm cancel 7_",
+        "storm cancel +7",
+        "storm cancel 1 -s WAT",
+    ] {
         assert!(parse(line).is_err(), "{line}");
     }
 }

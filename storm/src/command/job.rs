@@ -97,10 +97,8 @@ fn refuse_array(options: &JobOptions) -> Result<(), Failure> {
 /// An embedded cluster has one job, which starts at once.
 fn refuse_alone(options: &JobOptions) -> Result<(), Failure> {
     refuse_array(options)?;
-    let vain = [
-        ("--hold", options.needs.hold),
-        ("--dependency", options.needs.dependency.is_some()),
-    ];
+    let vain =
+        [("--hold", options.needs.hold), ("--dependency", options.needs.dependency.is_some())];
     match vain.into_iter().find(|(_, given)| *given) {
         Some((option, _)) => {
             let message = format!("{option} makes no sense on an embedded cluster");

@@ -7,10 +7,7 @@ use storm_mm::api::{Client, JobFilter, ManagerRequest, Reply};
 use storm_rm::{ArrayTask, Condition, Dependency, JobId};
 
 /// The numbers of jobs, in order.
-pub(super) async fn resolve(
-    client: &mut Client,
-    names: &[JobName],
-) -> Result<Vec<JobId>, Failure> {
+pub(super) async fn resolve(client: &mut Client, names: &[JobName]) -> Result<Vec<JobId>, Failure> {
     let task = |name: &JobName| Some(ArrayTask { array: name.job, index: name.task? });
     let arrays: Vec<JobId> = names.iter().filter_map(task).map(|task| task.array).collect();
     if arrays.is_empty() {

@@ -47,7 +47,10 @@ pub(super) fn details(partition: &PartitionView) -> String {
         ("Changes", draining.unwrap_or_default()),
         ("Quantum", quantum(partition).unwrap_or_default()),
         ("Default", if partition.default { "yes".to_owned() } else { String::new() }),
-        ("Nodes", format!("{} of {} up: {}", partition.nodes_up, partition.nodes, partition.node_list)),
+        (
+            "Nodes",
+            format!("{} of {} up: {}", partition.nodes_up, partition.nodes, partition.node_list),
+        ),
         ("PEs", partition.pes.to_string()),
         ("Rows", format!("{} of {}", partition.rows_used, partition.rows_max)),
         ("Running", partition.jobs_running.to_string()),

@@ -2,6 +2,7 @@
 //! invariants checked after each step, and tables of what may happen when.
 
 mod invariants;
+mod needs;
 mod random;
 mod tables;
 mod world;

@@ -157,7 +157,8 @@ impl World {
             }
             Step::SetQuantum(ms) => {
                 let quantum = Some(Duration::from_millis(*ms));
-                let set = self.act(|core, now| core.set_partition(now, ADMIN, "all", None, quantum));
+                let set =
+                    self.act(|core, now| core.set_partition(now, ADMIN, "all", None, quantum));
                 let slices = self.core.partitions[0].policy.quantum();
                 assert!(set.is_err() || slices.is_none() || slices == quantum);
             }

@@ -34,9 +34,11 @@ pub(super) fn check(world: &World) -> Result<(), String> {
         .collect();
     let switching = partition.switching.iter().flat_map(|switching| &switching.queue);
     let for_the_next: BTreeSet<u64> = switching.map(|job| job.0).collect();
-    let not_waiting = core.needs.waiting.iter().find(|job| {
-        core.jobs.get(job).is_none_or(|record| record.phase != Phase::Pending)
-    });
+    let not_waiting = core
+        .needs
+        .waiting
+        .iter()
+        .find(|job| core.jobs.get(job).is_none_or(|record| record.phase != Phase::Pending));
     if let Some(job) = not_waiting {
         return Err(format!("{job} is not pending, and waits for something"));
     }

@@ -61,7 +61,8 @@ fn may_start(record: &JobRecord, event: &JobEvent, records: &Records) -> Result<
 fn is_met(condition: Condition, record: &JobRecord, records: &Records) -> bool {
     match condition.job() {
         Some(on) => {
-            let mut ends = records.values().filter(|other| other.unit() == on).map(end_of);
+            let mut ends =
+                records.values().filter(|other| other.id == on || other.unit() == on).map(end_of);
             let completed = ends.try_fold(true, |all, end| end.map(|completed| all && completed));
             completed.is_some_and(|completed| condition.holds_after(completed))
         }
