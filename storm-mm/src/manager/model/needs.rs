@@ -40,7 +40,7 @@ fn who_holds_a_job_says_who_releases_it() {
     let mut world = World::joined("fcfs", 8);
     let held = world.submit(needy(Needs { hold: true, ..Needs::default() }));
     let stranger = Peer { uid: 7, ..USER };
-    let mut release = |world: &mut World, peer| {
+    let release = |world: &mut World, peer| {
         world.act(|core, now| core.release_hold(now, peer, held)).map_err(|error| error.code)
     };
     assert_eq!(release(&mut world, stranger), Err(ErrorCode::NotPermitted));
@@ -173,9 +173,9 @@ fn singletons_of_a_name_run_one_after_the_other() {
 }
 
 #[test]
-fn a_partition_with_two_rows_drains_before_it_shares_space_and_loses_nothing() {
+fn a_partition_with_three_rows_drains_before_it_shares_space_and_loses_nothing() {
     let mut world = World::joined("gang", 8);
-    let [first, second] = [0, 1].map(|_| world.submit(spec(8, false, false)));
+    let [first, next, last] = [0, 1, 2].map(|_| world.submit(spec(8, false, false)));
     world.edge();
     (0..world.starts.len()).for_each(|_| world.started(0));
     let queued: Vec<JobId> = (0..4).map(|_| world.submit(spec(5, false, false))).collect();
@@ -193,20 +193,23 @@ fn a_partition_with_two_rows_drains_before_it_shares_space_and_loses_nothing() {
     world.edge();
     world.restart(|_| false, |_| false);
     check_all(&world);
-    assert!(world.core.slice(super::world::PARTITION).is_some(), "both rows go on");
-    end(&mut world, first, 0);
-    world.edge();
+    assert!(world.core.slice(super::world::PARTITION).is_some(), "the rows go on");
+    for job in [first, next] {
+        assert_eq!(world.core.list_partitions()[0].sched, "gang");
+        end(&mut world, job, 0);
+        world.edge();
+    }
     check_all(&world);
     let view = &world.core.list_partitions()[0];
     assert_eq!((view.sched.as_str(), view.next_sched.as_deref()), ("fcfs", None));
-    assert_eq!(world.record(second).row.map(|row| row.0), Some(0), "it was in another");
-    assert!(matches!(world.record(second).phase, Phase::Running | Phase::Starting));
+    assert_eq!(world.record(last).row.map(|row| row.0), Some(0), "it was in another");
+    assert!(matches!(world.record(last).phase, Phase::Running | Phase::Starting));
     world.restart(|_| false, |_| false);
     assert_eq!(world.core.list_partitions()[0].sched, "fcfs");
-    end(&mut world, second, 0);
-    assert_eq!(starts(&world).len(), 3, "space is shared: one after the other");
+    end(&mut world, last, 0);
+    assert_eq!(starts(&world).len(), 4, "space is shared: one after the other");
     set(&mut world, "gang");
-    assert!(starts(&world).len() > 3, "time is shared");
+    assert!(starts(&world).len() > 4, "time is shared");
     world.node_down(NodeId(1));
     world.finish();
     check_all(&world);
