@@ -73,22 +73,18 @@ struct Shown {
 }
 
 impl Cluster {
-    /// Starts one. `quantum` is the time slice, such as `2ms`; without one it is
-    /// the command's default.
+    /// Starts one; `options` are further ones of `storm up`, such as `--quantum 2ms`.
     ///
     /// # Errors
     /// There is no `storm` command beside this program, or it failed.
-    pub fn up(nodes: u32, pes: u32, quantum: Option<&str>) -> Result<Cluster> {
+    pub fn up(nodes: u32, pes: u32, options: &[&str]) -> Result<Cluster> {
         let dir = tempfile::Builder::new().prefix("storm-bench-").tempdir()?;
         fs::create_dir(dir.path().join("switches"))?;
         let mut cluster =
             Cluster { dir, storm: program("storm")?, socket: PathBuf::new(), down: false };
         let mut command = cluster.command();
         command.args(["up", "--json", "--nodes"]).arg(nodes.to_string());
-        command.arg("--pes").arg(pes.to_string());
-        if let Some(quantum) = quantum {
-            command.args(["--quantum", quantum]);
-        }
+        command.arg("--pes").arg(pes.to_string()).args(options);
         // Into a file: the daemons outlive the command and would keep a pipe open.
         let said = cluster.dir.path().join("up.json");
         command.stdout(File::create(&said)?);
@@ -97,6 +93,11 @@ impl Cluster {
         let up: Up = serde_json::from_slice(&fs::read(said)?)?;
         cluster.socket = up.socket;
         Ok(cluster)
+    }
+
+    /// Its runtime directory, which all its processes have in their environment.
+    pub fn runtime_dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Where its Machine Manager takes clients.

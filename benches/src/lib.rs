@@ -7,6 +7,7 @@
 
 pub mod cluster;
 pub mod configured_cluster;
+pub mod daemons;
 pub mod floor;
 pub mod payload;
 pub mod peers;

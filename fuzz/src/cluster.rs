@@ -63,7 +63,7 @@ pub fn job_spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         time_limit: None,
         program: if shipped { Program::Shipped(file) } else { Program::OnNodes("/p".into()) },
         argv: vec!["p".into()],
-        env: Vec::new(),
+        env: Default::default(),
         cwd: "/".into(),
         umask: 0,
         limits: Vec::new(),

@@ -81,7 +81,7 @@ fn launch(job: u64, incarnation: u32, rows: u64, active: u32) -> LaunchJob {
         time_limit: None,
         program: Program::OnNodes("p".into()),
         argv: vec!["p".into()],
-        env: Vec::new(),
+        env: Default::default(),
         cwd: "/".into(),
         umask: 0,
         limits: Vec::new(),

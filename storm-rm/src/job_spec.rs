@@ -4,7 +4,7 @@
 //! identity, and carried out by the Node Managers. It says nothing about where
 //! the job runs: that is the placement.
 
-use crate::{ContentHash, Needs, OsBytes};
+use crate::{ContentHash, Environment, Needs, OsBytes};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct JobSpec {
     /// The argument vector, `argv[0]` included.
     pub argv: Vec<OsBytes>,
     /// The whole environment, without what STORM adds.
-    pub env: Vec<(OsBytes, OsBytes)>,
+    pub env: Environment,
     /// Working directory on the nodes.
     pub cwd: OsBytes,
     /// File mode creation mask.

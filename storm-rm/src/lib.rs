@@ -18,6 +18,7 @@
 //! What this crate does not do: open a socket or a file, start a process,
 //! decide what runs where, or know the wall clock.
 
+mod environment;
 pub mod failure_detection;
 pub mod file_transfer;
 mod global_plan;
@@ -33,6 +34,7 @@ mod rank_map;
 pub mod remote_queue;
 pub mod termination;
 
+pub use environment::{Environment, RecentEnvironments};
 pub use global_plan::{GlobalPlan, PlanConfig};
 pub use ids::{
     Channel, ContentHash, Generation, JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row,

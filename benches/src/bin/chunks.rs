@@ -11,6 +11,9 @@ use std::process::Command;
 use storm_benches::cluster::program;
 use storm_benches::configured_cluster::ConfiguredCluster;
 use storm_benches::payload::Payloads;
+use storm_benches::peers::{
+    Absent, LaunchCase, PeerTimes, launch_peers, launch_times, launch_times_table,
+};
 use storm_benches::spread::Spread;
 
 /// Launch time over chunk size and slots.
@@ -31,9 +34,20 @@ struct Options {
     /// Launches of each case, each of new content
     #[arg(long, default_value_t = 3)]
     runs: u32,
+    /// Launch the same with Slurm and Hydra, where they are installed
+    #[arg(long)]
+    peers: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// With `--peers`: the cases, and what the peers took.
+#[derive(Debug, Serialize)]
+struct Compared {
+    cases: Vec<Case>,
+    peers: Vec<PeerTimes>,
+    absent: Vec<Absent>,
 }
 
 /// One pair of settings.
@@ -64,7 +78,16 @@ fn main() -> Result<()> {
             cases.push(Case { chunk_kib, slots, command_ms: Spread::of(times_ms) });
         }
     }
-    if options.json {
+    let (mut peers, mut absent) = (Vec::new(), Vec::new());
+    if options.peers {
+        let (launchers, missing) = launch_peers(options.nodes, 1);
+        let Options { nodes, size: size_mb, .. } = options;
+        let case = LaunchCase { nodes, processes: nodes, size_mb };
+        (peers, absent) = (launch_times(&launchers, case, options.runs)?, missing);
+    }
+    if options.json && options.peers {
+        println!("{}", serde_json::to_string_pretty(&Compared { cases, peers, absent })?);
+    } else if options.json {
         println!("{}", serde_json::to_string_pretty(&cases)?);
     } else {
         println!(
@@ -72,6 +95,9 @@ fn main() -> Result<()> {
             options.size, options.nodes, options.runs
         );
         println!("{}", table(&options, &cases));
+        if options.peers {
+            println!("{}", launch_times_table(&peers, &absent));
+        }
     }
     Ok(())
 }

@@ -8,7 +8,9 @@ use anyhow::Result;
 use clap::Parser;
 use comfy_table::Table;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use storm_benches::cluster::{Breakdown, Cluster};
+use storm_benches::daemons::{Cost, Costs, Role, costs, of_cluster};
 use storm_benches::floor;
 use storm_benches::payload::Payloads;
 use storm_benches::peers::{Absent, LaunchPeer, PeerLaunches, launch_peers, launch_table};
@@ -78,10 +80,18 @@ struct Launch {
     /// The whole `storm run`, with the end of the job.
     command_ms: Spread,
     sent_bytes: u64,
+    /// What the daemons worked for it, from before the command to its end: with the
+    /// processes of the job, it is what holds the launch back on one host.
+    costs: Costs,
 }
 
-/// What one launch took: its breakdown, and the whole command in milliseconds.
-type Sample = (Breakdown, f64);
+/// What one launch took.
+struct Sample {
+    breakdown: Breakdown,
+    /// The whole command.
+    command_ms: f64,
+    costs: BTreeMap<Role, Cost>,
+}
 
 fn main() -> Result<()> {
     let options = Options::parse();
@@ -101,6 +111,7 @@ fn main() -> Result<()> {
     } else {
         println!("Milliseconds: median [least..greatest] of {} runs.", options.runs);
         println!("{}", table(&cases));
+        print_costs(&cases);
         let missing: u32 = cases.iter().map(|case| case.without_breakdown).sum();
         if missing > 0 {
             println!("{missing} launches are left out: the cluster had no breakdown of them.");
@@ -125,13 +136,17 @@ fn measure(nodes: u32, size_mb: usize, runs: u32, peers: &[Box<dyn LaunchPeer>])
         write_ms.push(floor::write_copies(&program, nodes)?.as_secs_f64() * 1e3);
         spawn_ms.push(floor::spawn_and_reap(&program, processes)?.as_secs_f64() * 1e3);
         // A cluster each, so that the copies of earlier runs are gone.
-        let mut cluster = Cluster::up(nodes, PES, None)?;
+        let mut cluster = Cluster::up(nodes, PES, &[])?;
         let mut commands_ms = [0.0; 2];
         for (samples, command_ms) in [&mut first, &mut again].into_iter().zip(&mut commands_ms) {
+            let before = of_cluster(cluster.runtime_dir())?;
             let finished = cluster.run(processes, &[], &[&program])?;
+            let costs = costs(&before, &of_cluster(cluster.runtime_dir())?);
             *command_ms = finished.wall.as_secs_f64() * 1e3;
             match cluster.breakdown(finished.job)? {
-                Some(breakdown) => samples.push((breakdown, *command_ms)),
+                Some(breakdown) => {
+                    samples.push(Sample { breakdown, command_ms: *command_ms, costs });
+                }
                 None => without_breakdown += 1,
             }
         }
@@ -163,6 +178,24 @@ fn measure(nodes: u32, size_mb: usize, runs: u32, peers: &[Box<dyn LaunchPeer>])
     })
 }
 
+/// What holds the launches back: the work of the daemons, which share the
+/// processors with each other and with the job.
+fn print_costs(cases: &[Case]) {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    println!("Processor time of the daemons, and how often they gave up a processor:");
+    for case in cases {
+        for (name, launch) in [("first", &case.first), ("again", &case.again)] {
+            let (costs, available_ms) =
+                (&launch.costs, launch.command_ms.median * processors as f64);
+            let share = 100.0 * costs.cpu_ms() / available_ms.max(f64::MIN_POSITIVE);
+            println!(
+                "  {} x {PES}, {} MB, {name}: {share:.0} % of {processors} processors: {costs}",
+                case.nodes, case.size_mb
+            );
+        }
+    }
+}
+
 /// What users wait for, with storm and with the peers.
 fn compared(cases: &[Case], absent: &[Absent]) -> Table {
     let rows = cases.iter().map(|case| {
@@ -174,7 +207,7 @@ fn compared(cases: &[Case], absent: &[Absent]) -> Table {
 
 impl Launch {
     fn of(samples: &[Sample]) -> Launch {
-        let part = |of: fn(&Breakdown) -> f64| Spread::of(samples.iter().map(|(b, _)| of(b)));
+        let part = |of: fn(&Breakdown) -> f64| Spread::of(samples.iter().map(|s| of(&s.breakdown)));
         Launch {
             read_ms: part(|b| b.read_ms),
             send_ms: part(|b| b.send_ms),
@@ -182,8 +215,9 @@ impl Launch {
             exec_ms: part(|b| b.exec_ms),
             wait_for_slice_ms: part(|b| b.wait_for_slice_ms),
             total_ms: part(|b| b.total_ms),
-            command_ms: Spread::of(samples.iter().map(|&(_, command_ms)| command_ms)),
-            sent_bytes: samples.iter().map(|(b, _)| b.sent_bytes).max().unwrap_or(0),
+            command_ms: Spread::of(samples.iter().map(|sample| sample.command_ms)),
+            sent_bytes: samples.iter().map(|s| s.breakdown.sent_bytes).max().unwrap_or(0),
+            costs: Costs::median(&samples.iter().map(|s| s.costs.clone()).collect::<Vec<_>>()),
         }
     }
 }

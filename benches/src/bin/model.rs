@@ -13,10 +13,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use storm_benches::cluster::program;
 use storm_benches::payload::Payloads;
+use storm_benches::peers::{
+    Absent, LaunchCase, PeerTimes, launch_peers, launch_times, launch_times_table,
+};
 use storm_benches::spread::Spread;
 
 /// Processes of each node: those of the `launch` benchmark.
-const PES: &str = "4";
+const PES: u32 = 4;
 
 /// Predicted launch times beside measured ones.
 #[derive(Debug, Parser)]
@@ -33,9 +36,20 @@ struct Options {
     /// Turns, each a calibration and a launch of every case
     #[arg(long, default_value_t = 5)]
     runs: u32,
+    /// Launch the same with Slurm and Hydra, where they are installed
+    #[arg(long)]
+    peers: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// With `--peers`: the predictions, and what the peers took for the same.
+#[derive(Debug, Serialize)]
+struct WithPeers {
+    cases: Vec<Compared>,
+    peers: Vec<PeerTimes>,
+    absent: Vec<Absent>,
 }
 
 /// A case of the `launch` benchmark, as far as it is used.
@@ -111,20 +125,41 @@ fn main() -> Result<()> {
             Ok(Compared { nodes, size_mb, launch, measured_ms, predicted_ms, ratio })
         })
         .collect::<Result<Vec<Compared>>>()?;
-    if options.json {
+    let (peers, absent) = if options.peers { peers(&options)? } else { Default::default() };
+    if options.json && options.peers {
+        let all = WithPeers { cases: compared, peers, absent };
+        println!("{}", serde_json::to_string_pretty(&all)?);
+    } else if options.json {
         println!("{}", serde_json::to_string_pretty(&compared)?);
     } else {
         println!("Milliseconds: median [least..greatest] of {} runs.", options.runs);
         println!("{}", table(&compared));
+        if options.peers {
+            println!("{}", launch_times_table(&peers, &absent));
+        }
     }
     Ok(())
+}
+
+/// The same launches by others.
+fn peers(options: &Options) -> Result<(Vec<PeerTimes>, Vec<Absent>)> {
+    let most = options.nodes.iter().copied().max().unwrap_or(1);
+    let (launchers, absent) = launch_peers(most, PES);
+    let mut times = Vec::new();
+    for &nodes in &options.nodes {
+        for &size in &options.sizes {
+            let case = LaunchCase { nodes, processes: nodes * PES, size_mb: size as usize };
+            times.extend(launch_times(&launchers, case, options.runs)?);
+        }
+    }
+    Ok((times, absent))
 }
 
 /// One more turn of `storm model calibrate`; `again` adds it to those before.
 fn calibrate(options: &Options, dir: &Path, do_nothing: &Path, again: bool) -> Result<()> {
     let (profile, samples) = (dir.join("here.toml"), dir.join("samples.json"));
     let mut command = Command::new(program("storm")?);
-    command.args(["model", "calibrate", "--json", "--runs", "1", "--pes", PES]);
+    command.args(["model", "calibrate", "--json", "--runs", "1", "--pes", &PES.to_string()]);
     command.arg("--program").arg(do_nothing).arg("--output").arg(profile);
     if let Some(nodes) = &options.calibrate_nodes {
         command.args(["--nodes", nodes]);
@@ -146,7 +181,9 @@ fn launch(options: &Options) -> Result<Vec<Case>> {
 
 fn predict(profile: &Path, nodes: u32, bytes: u64) -> Result<f64> {
     let mut command = Command::new(program("storm")?);
-    command.args(["model", "predict", "--json", "--pes", PES, "--profile"]).arg(profile);
+    command
+        .args(["model", "predict", "--json", "--pes", &PES.to_string(), "--profile"])
+        .arg(profile);
     command.args(["--nodes", &nodes.to_string(), "--bytes", &bytes.to_string()]);
     let prediction: Prediction = serde_json::from_slice(&output(&mut command)?)?;
     Ok(prediction.launch.total_ms)

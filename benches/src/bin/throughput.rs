@@ -115,7 +115,7 @@ fn measure(options: &Options) -> Result<Report> {
         let spawning = floor::spawn_and_reap(Path::new("/bin/true"), options.jobs)?;
         floor_per_s.push(f64::from(options.jobs) / spawning.as_secs_f64());
         {
-            let mut storm = StormJobs::up(options.nodes, options.pes)?;
+            let mut storm = StormJobs::up(options.nodes, options.pes, &[])?;
             turns[0].take(&mut storm, options);
         }
         for (peer, turns) in peers.iter_mut().zip(&mut turns[1..]) {

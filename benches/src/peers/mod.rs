@@ -6,6 +6,7 @@
 
 mod absent;
 mod hydra;
+mod launch_times;
 mod launching;
 mod script;
 mod slurm;
@@ -13,6 +14,7 @@ mod slurm_gang;
 
 pub use absent::{Absent, available};
 pub use hydra::Hydra;
+pub use launch_times::{LaunchCase, PeerTimes, launch_times, launch_times_table};
 pub use launching::{LaunchPeer, PeerLaunches, launch_peers, launch_table};
 pub use slurm::Slurm;
 pub use slurm_gang::{SlurmGang, gang_table, slurm_gang, spin_seconds};

@@ -2,6 +2,7 @@
 
 use super::launching::LaunchPeer;
 use super::script;
+use crate::daemons::Resident;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -87,6 +88,22 @@ impl Slurm {
         let log = fs::read_to_string(self.dir.join("log/slurmctld.log")).ok()?;
         let line = log.lines().rfind(|line| line.contains(word))?;
         Some(line.split_once("] ").map_or(line, |(_, said)| said).to_owned())
+    }
+
+    /// The memory of its daemons of this name, or of those of all nodes.
+    ///
+    /// # Errors
+    /// One has ended.
+    pub fn daemons(&self, name: &str) -> Result<Vec<Resident>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.dir.join("pid"))? {
+            let entry = entry?;
+            let pid: i32 = fs::read_to_string(entry.path())?.trim().parse()?;
+            if fs::read_to_string(format!("/proc/{pid}/comm"))?.trim() == name {
+                found.push(Resident::of(pid)?);
+            }
+        }
+        Ok(found)
     }
 
     /// Jobs that have ended well since the cluster started.

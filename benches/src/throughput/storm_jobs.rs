@@ -12,6 +12,8 @@ use storm_mm::api::{Client, HistoryQuery, JobState, ManagerRequest, Reply};
 use storm_rm::{InputSpec, JobSpec, OutputSpec, Owner, Program};
 use tokio::runtime::{Builder, Runtime};
 
+/// A job that does not end.
+const SLEEP: &str = "/bin/sleep";
 /// Between two questions whether all have ended.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 /// A cluster that takes longer does not do it any more.
@@ -29,15 +31,33 @@ pub struct StormJobs {
 }
 
 impl StormJobs {
-    /// Starts a cluster.
+    /// Starts a cluster; `options` are further ones of `storm up`.
     ///
     /// # Errors
     /// It did not start.
-    pub fn up(nodes: u32, pes: u32) -> Result<StormJobs> {
-        let cluster = Cluster::up(nodes, pes, None)?;
+    pub fn up(nodes: u32, pes: u32, options: &[&str]) -> Result<StormJobs> {
+        let cluster = Cluster::up(nodes, pes, options)?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let client = runtime.block_on(Client::connect(cluster.socket()))?;
         Ok(StormJobs { client, runtime, cluster, ended: 0 })
+    }
+
+    /// The cluster.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Fills `pes` processing elements with a job that does not end and queues `jobs`
+    /// one-process jobs behind it, which a policy that shares space must be there for.
+    ///
+    /// # Errors
+    /// One was not taken.
+    pub fn queue_behind_a_job(&self, pes: u32, jobs: u32) -> Result<()> {
+        let argv = vec![SLEEP.into(), "86400".into()];
+        let program = Program::OnNodes(SLEEP.into());
+        let blocker = JobSpec { procs: pes, program, argv, ..self.job() };
+        self.runtime.block_on(submit_all(self.cluster.socket(), &blocker, 1))?;
+        self.runtime.block_on(submit_all(self.cluster.socket(), &self.job(), jobs))
     }
 
     fn job(&self) -> JobSpec {

@@ -97,7 +97,7 @@ impl From<FormerSpec> for JobSpec {
             time_limit: former.time_limit,
             program: former.program,
             argv: former.argv,
-            env: former.env,
+            env: former.env.into(),
             cwd: former.cwd,
             umask: former.umask,
             limits: former.limits,

@@ -51,6 +51,7 @@ impl Core {
         }
         // An array has a number of its own.
         self.next_job += 1 + tasks.unwrap_or(0);
+        spec.env = self.environments.shared(&spec.env);
         let spec = Rc::new(spec);
         self.append(
             now,

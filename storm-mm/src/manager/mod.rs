@@ -42,7 +42,7 @@ use partition::Partition;
 use recovery::Memory;
 use std::collections::{BTreeMap, VecDeque};
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::{JobId, PartitionId};
+use storm_rm::{JobId, PartitionId, RecentEnvironments};
 use vacating::Vacating;
 
 /// The Machine Manager's state.
@@ -68,6 +68,7 @@ pub struct Core {
     settling: bool,
     /// What was changed of partitions since they were configured, by name.
     settings: BTreeMap<String, PartitionSetting>,
+    environments: RecentEnvironments,
     next_job: u64,
     /// Numbers the runs of all jobs: what an earlier job left in a slot's flags
     /// must not be taken for this one's (`docs/decisions/0003-termination.md`).
@@ -112,6 +113,7 @@ impl Core {
             needs: NeedsTable::default(),
             settling: false,
             settings: BTreeMap::new(),
+            environments: RecentEnvironments::default(),
             next_job: 1,
             next_incarnation: 1,
             shutting_down: false,

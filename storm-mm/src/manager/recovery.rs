@@ -11,6 +11,7 @@ use super::live_job::{Launch, LiveJob};
 use super::{Core, Effect, StageOutcome, TimerKind};
 use crate::job::{EndCause, JobEvent, JobEventKind, JobRecord, Phase};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{Command, HeldJob, ResumedJob};
@@ -55,7 +56,7 @@ impl Core {
         journal: impl IntoIterator<Item = (JobId, JobEvent)>,
         now: Instant,
     ) {
-        for (job, event) in journal {
+        for (job, mut event) in journal {
             self.next_job = self.next_job.max(job.0.saturating_add(1));
             if let JobEventKind::ArraySubmitted { spec, .. } = &event.kind {
                 let array = spec.needs.array.as_ref();
@@ -65,6 +66,12 @@ impl Core {
             }
             if let JobEventKind::Placed { incarnation, .. } = &event.kind {
                 self.next_incarnation = self.next_incarnation.max(incarnation.0.saturating_add(1));
+            }
+            if let JobEventKind::Submitted { spec, .. }
+            | JobEventKind::ArraySubmitted { spec, .. } = &mut event.kind
+            {
+                let shared = self.environments.shared(&spec.env);
+                Rc::make_mut(spec).env = shared;
             }
             self.apply(job, &event);
         }

@@ -189,17 +189,22 @@ impl Core {
         }
     }
 
-    /// Another row becomes active.
+    /// Another row becomes active. Only nodes that hold jobs of the partition are told:
+    /// to the others it makes no difference, and what is launched there later says
+    /// which row is active by then.
     pub(super) fn activate(&mut self, now: Instant, partition: PartitionId, slot: Slot) {
         let row = Row(slot.0);
         let entry = self.partition(partition);
         entry.active = row;
         entry.strobes += 1;
         let strobe = Strobe { partition, row, number: entry.strobes, issued_ns: now.as_nanos() };
-        let nodes = entry.nodes.clone();
         self.counters.strobes += 1;
+        let here = self.live.values().filter(|live| live.partition == partition);
+        let nodes = here.fold(NodeSet::new(), |nodes, live| nodes.union(&live.nodes));
         let up = self.up(&nodes);
-        self.effects.push(Effect::Strobe(up, strobe));
+        if !up.is_empty() {
+            self.effects.push(Effect::Strobe(up, strobe));
+        }
         self.charge_time(now, partition);
     }
 

@@ -145,7 +145,7 @@ pub(crate) fn job(contents: &[&[u8]]) -> JobSpec {
         time_limit: None,
         program,
         argv: vec!["file".into()],
-        env: vec![("A".into(), "B".into())],
+        env: vec![("A".into(), "B".into())].into(),
         cwd: "/".into(),
         umask: 0o22,
         limits: Vec::new(),

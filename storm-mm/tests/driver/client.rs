@@ -209,7 +209,7 @@ pub(crate) fn job(procs: u32, argv: &[&str]) -> JobSpec {
         time_limit: None,
         program: Program::OnNodes("/bin/program".into()),
         argv: argv.iter().map(|arg| (*arg).into()).collect(),
-        env: Vec::new(),
+        env: Default::default(),
         cwd: "/".into(),
         umask: 0o022,
         limits: Vec::new(),

@@ -304,6 +304,8 @@ fn a_time_limit_goes_on_over_a_restart_whatever_the_policy() {
     const LIMIT: Duration = Duration::from_millis(1600);
     /// Before the restarts, each at most 50 ms without a manager.
     const RESTARTS: u32 = 3;
+    /// The client hears of the start later than the job starts.
+    const NEWS: Duration = Duration::from_millis(5);
     for_seeds(10, |seed| {
         let shape = if seed % 2 == 0 { Shape::gang(2, 1) } else { Shape::fcfs(2, 1) };
         let (cluster, journal) = start(seed, shape);
@@ -322,7 +324,7 @@ fn a_time_limit_goes_on_over_a_restart_whatever_the_policy() {
             let end = cluster.client.attach(job).await.end().await;
             let took = cluster.simulation.now() - began;
             assert_eq!(end.state, JobState::Timeout, "{end:?}");
-            assert!(took >= LIMIT, "{took:?}");
+            assert!(took + NEWS >= LIMIT, "{took:?}");
             // Of each restart: what the journal had not heard, and the time without.
             let lost = (LIMIT / 16 + Duration::from_millis(300)) * RESTARTS;
             assert!(took < LIMIT + lost, "{took:?}");

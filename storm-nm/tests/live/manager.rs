@@ -281,7 +281,7 @@ pub(crate) fn shell(script: &str) -> JobSpec {
         time_limit: None,
         program: Program::OnNodes("/bin/bash".into()),
         argv: vec!["bash".into(), "-c".into(), script.into()],
-        env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        env: vec![("PATH".into(), "/usr/bin:/bin".into())].into(),
         cwd: "/".into(),
         umask: 0o022,
         limits: Vec::new(),

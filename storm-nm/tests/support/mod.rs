@@ -347,7 +347,7 @@ pub(crate) fn spec(procs: u32) -> JobSpec {
         time_limit: None,
         program: Program::OnNodes("/bin/true".into()),
         argv: vec!["true".into()],
-        env: Vec::new(),
+        env: Default::default(),
         cwd: "/".into(),
         umask: 0o022,
         limits: Vec::new(),

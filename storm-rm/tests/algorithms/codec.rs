@@ -105,7 +105,7 @@ fn spec() -> impl Strategy<Value = JobSpec> {
                 time_limit,
                 program,
                 argv,
-                env,
+                env: env.into(),
                 cwd,
                 umask,
                 limits,

@@ -2,9 +2,9 @@
 //! every run of another row and resumes those of the new one (paper, Algorithm 5,
 //! SCHEDULE-PROCESS), before the node does anything else.
 //!
-//! A node's row is that of the last strobe it obeyed; before the first one of its
-//! life, that of the first run that it started unstopped. A run that is being ended
-//! by a signal may run in any row, so that it can act on it.
+//! A node's row is that of the last strobe it obeyed. Strobes pass over nodes without
+//! runs: what is launched on such a node says which row is active. A run that is being
+//! ended by a signal may run in any row, so that it can act on it.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
@@ -42,6 +42,10 @@ struct Run {
 
 impl Node {
     fn launched(&mut self, job: JobKey, row: Row, stopped: bool, ranks: u32) {
+        if self.runs.values().all(|run| run.left == 0) {
+            // A stopped one says only that some other row is active.
+            self.row = None;
+        }
         if !stopped {
             self.row.get_or_insert(row);
         }

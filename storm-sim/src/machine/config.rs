@@ -198,7 +198,7 @@ impl JobRequest {
             time_limit: None,
             program,
             argv: vec![self.name.as_str().into(), application.to_string().as_str().into()],
-            env: Vec::new(),
+            env: Default::default(),
             cwd: "/".into(),
             umask: 0o022,
             limits: Vec::new(),

@@ -19,7 +19,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use storm_mm::api::Submission;
 use storm_nm::check_pattern;
-use storm_rm::{Binding, InputSpec, JobSpec, Needs, OsBytes, OutputSpec, Owner, Program};
+use storm_rm::{
+    Binding, Environment, InputSpec, JobSpec, Needs, OsBytes, OutputSpec, Owner, Program,
+};
 
 /// Where output goes that nobody asked for elsewhere, as Slurm does it.
 const DEFAULT_OUTPUT: &str = "storm-%j.out";
@@ -79,7 +81,7 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
     Ok(Submission { spec, attach, files: files.into_files() })
 }
 
-fn environment(options: &JobOptions) -> Vec<(OsBytes, OsBytes)> {
+fn environment(options: &JobOptions) -> Environment {
     let exported = options.export.clone().unwrap_or_default().of(std::env::vars_os());
     exported.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }

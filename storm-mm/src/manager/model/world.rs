@@ -98,7 +98,7 @@ pub(super) fn spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         time_limit: None,
         program: if shipped { Program::Shipped(file) } else { Program::OnNodes("/p".into()) },
         argv: vec!["p".into()],
-        env: Vec::new(),
+        env: Default::default(),
         cwd: "/".into(),
         umask: 0,
         limits: Vec::new(),
@@ -165,7 +165,11 @@ impl World {
             Effect::Timer { at, job, incarnation, kind } => {
                 self.timers.push((at, job, incarnation, kind));
             }
-            Effect::Strobe(..) | Effect::Notify(..) | Effect::SlicesChanged(_) => {}
+            Effect::Strobe(nodes, _) => {
+                let passed = self.parts.keys().find(|(node, ..)| !nodes.contains(*node));
+                self.faults.extend(passed.map(|part| format!("a strobe passed over {part:?}")));
+            }
+            Effect::Notify(..) | Effect::SlicesChanged(_) => {}
         }
     }
 

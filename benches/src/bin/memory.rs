@@ -1,0 +1,167 @@
+//! Resident memory of the daemons: of every Node Manager while nothing runs, and of
+//! the Machine Manager with thousands of jobs in its queue.
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use comfy_table::Table;
+use serde::Serialize;
+use storm_benches::cluster::Cluster;
+use storm_benches::daemons::{Daemon, Resident, Role, of_cluster};
+use storm_benches::peers::{Absent, Slurm, available};
+use storm_benches::spread::Spread;
+use storm_benches::throughput::StormJobs;
+
+/// Nothing runs: Slurm's default slice, seconds.
+const SLICE_S: u32 = 30;
+
+/// Resident memory of the daemons.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Nodes
+    #[arg(long, default_value_t = 64)]
+    nodes: u32,
+    /// Processing elements of each node
+    #[arg(long, default_value_t = 4)]
+    pes: u32,
+    /// Jobs that wait
+    #[arg(long, default_value_t = 10_000)]
+    jobs: u32,
+    /// Fresh clusters to measure
+    #[arg(long, default_value_t = 3)]
+    runs: u32,
+    /// Measure Slurm's daemons as well, idle, where they are installed
+    #[arg(long)]
+    peers: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Memory in MiB.
+#[derive(Debug, Serialize)]
+struct Report {
+    nodes: u32,
+    jobs: u32,
+    /// Of all Node Managers of all runs, before the first job.
+    node_manager_idle: Memory,
+    /// Of the Machine Manager before the first job.
+    machine_manager_idle: Memory,
+    /// Of the Machine Manager while the jobs wait.
+    machine_manager_queued: Memory,
+    /// Slurm's, with `--peers`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slurm: Option<SlurmMemory>,
+    /// Peers that were to be measured and are not there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    absent: Vec<Absent>,
+}
+
+/// Of an idle Slurm.
+#[derive(Debug, Serialize)]
+struct SlurmMemory {
+    version: String,
+    slurmd: Memory,
+    slurmctld: Memory,
+}
+
+#[derive(Debug, Serialize)]
+struct Memory {
+    /// All that is resident; the program's text, which all share, included.
+    rss_mib: Spread,
+    /// What is its own and has no file behind it.
+    anonymous_mib: Spread,
+}
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    let Options { nodes, jobs, .. } = options;
+    let (mut idle, mut queued) = (Vec::new(), Vec::new());
+    for run in 1..=options.runs {
+        eprintln!("run {run} ...");
+        let storm = StormJobs::up(nodes, options.pes, &["--sched", "fcfs"])?;
+        idle.extend(daemons(storm.cluster())?);
+        storm.queue_behind_a_job(nodes * options.pes, jobs)?;
+        queued.extend(daemons(storm.cluster())?);
+    }
+    let (mut slurm, mut absent) = (None, Vec::new());
+    if options.peers {
+        // Hydra has no daemons: it starts its proxies with each job.
+        match available("Slurm", Slurm::up(nodes, options.pes, SLICE_S)) {
+            Ok(cluster) => slurm = Some(slurm_memory(&cluster)?),
+            Err(why) => absent.push(why),
+        }
+    }
+    let report = Report {
+        slurm,
+        absent,
+        nodes,
+        jobs,
+        node_manager_idle: Memory::of(&idle, Role::NodeManager),
+        machine_manager_idle: Memory::of(&idle, Role::MachineManager),
+        machine_manager_queued: Memory::of(&queued, Role::MachineManager),
+    };
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        println!("MiB: median [least..greatest] of {} runs.\n{}", options.runs, table(&report));
+    }
+    Ok(())
+}
+
+fn slurm_memory(slurm: &Slurm) -> Result<SlurmMemory> {
+    slurm.wait_idle()?;
+    let of = |name: &str| -> Result<Memory> {
+        let daemons = slurm.daemons(name)?;
+        ensure!(!daemons.is_empty(), "no {name} runs");
+        Ok(Memory::spread(&daemons))
+    };
+    Ok(SlurmMemory {
+        version: slurm.version().to_owned(),
+        slurmd: of("slurmd")?,
+        slurmctld: of("slurmctld")?,
+    })
+}
+
+fn daemons(cluster: &Cluster) -> Result<Vec<Daemon>> {
+    let daemons = of_cluster(cluster.runtime_dir())?;
+    ensure!(
+        daemons.iter().any(|daemon| daemon.role == Role::MachineManager),
+        "the Machine Manager is not among {} processes",
+        daemons.len()
+    );
+    daemons.iter().find(|daemon| daemon.role == Role::NodeManager).context("no Node Manager")?;
+    Ok(daemons)
+}
+
+impl Memory {
+    fn of(daemons: &[Daemon], role: Role) -> Memory {
+        let ours = daemons.iter().filter(|daemon| daemon.role == role);
+        Memory::spread(&ours.map(|daemon| daemon.resident).collect::<Vec<_>>())
+    }
+
+    fn spread(daemons: &[Resident]) -> Memory {
+        let of = |kib: fn(&Resident) -> u64| {
+            Spread::of(daemons.iter().map(|daemon| kib(daemon) as f64 / 1024.0))
+        };
+        Memory { rss_mib: of(|daemon| daemon.rss_kib), anonymous_mib: of(|daemon| daemon.anon_kib) }
+    }
+}
+
+fn table(report: &Report) -> Table {
+    let mut table = Table::new();
+    table.load_preset(comfy_table::presets::ASCII_MARKDOWN);
+    table.set_header(["daemon", "resident", "of it anonymous"]);
+    let queued = format!("Machine Manager, {} jobs queued", report.jobs);
+    for (name, memory) in [
+        ("Node Manager, idle", &report.node_manager_idle),
+        ("Machine Manager, idle", &report.machine_manager_idle),
+        (queued.as_str(), &report.machine_manager_queued),
+    ] {
+        table.add_row([
+            name.to_owned(),
+            memory.rss_mib.to_string(),
+            memory.anonymous_mib.to_string(),
+        ]);
+    }
+    table
+}

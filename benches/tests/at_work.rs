@@ -1,0 +1,53 @@
+//! The benchmarks at work, with little to do: that they run and count, not what they
+//! measure.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Runs a benchmark on two nodes of two; what it printed.
+fn measured(benchmark: &str, arguments: &[&str]) -> Value {
+    let storm = Path::new(benchmark).with_file_name("storm");
+    assert!(storm.exists(), "{} is missing: `cargo build -p storm`", storm.display());
+    let mut command = Command::new(benchmark);
+    command.args(["--nodes", "2", "--runs", "1", "--json"]).args(arguments);
+    let output = command.stdin(Stdio::null()).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn all_ways_to_submit_run_all_their_jobs() {
+    let report = measured(env!("CARGO_BIN_EXE_throughput"), &["--pes", "2", "--jobs", "20"]);
+    assert_eq!(report["jobs"], 20);
+    let cases = report["cases"].as_array().expect("a list");
+    let ways: Vec<_> = cases.iter().map(|case| case["way"].as_str().expect("text")).collect();
+    assert_eq!(ways, ["one-by-one", "four-clients", "at-once", "followed"]);
+    for (case, commands) in cases.iter().zip([20, 20, 0, 2]) {
+        assert!(case["jobs_per_s"]["median"].as_f64().expect("a number") > 0.0);
+        assert_eq!(case["latency"]["count"].as_u64().unwrap_or(0), commands, "{case}");
+    }
+    assert_eq!(report["absent"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn the_memory_of_all_daemons_is_found() {
+    let report = measured(env!("CARGO_BIN_EXE_memory"), &["--pes", "2", "--jobs", "20"]);
+    for (daemon, count) in
+        [("node_manager_idle", 2), ("machine_manager_idle", 1), ("machine_manager_queued", 1)]
+    {
+        let resident = &report[daemon]["rss_mib"];
+        assert_eq!(resident["runs"], count, "{daemon}: {report}");
+        assert!(resident["median"].as_f64().expect("a number") > 0.0, "{daemon}: {report}");
+    }
+}
+
+#[test]
+fn a_launch_tells_what_the_daemons_worked_for_it() {
+    let cases = measured(env!("CARGO_BIN_EXE_launch"), &["--sizes", "0"]);
+    for launch in ["first", "again"] {
+        let work = &cases[0][launch]["costs"]["node-manager"]["cpu_ms"];
+        assert!(work.as_f64().expect("a number") > 0.0, "{cases}");
+    }
+}
