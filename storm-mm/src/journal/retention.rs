@@ -207,4 +207,53 @@ mod tests {
         assert_eq!(retention.take_unneeded(), [] as [u64; 0]);
         assert_eq!(retention.next_sequence(), entries.len() as u64);
     }
+
+    fn array(job: u64, indices: &str) -> Entry {
+        let mut spec = crate::manager::model_spec();
+        spec.needs.array = Some(indices.parse().expect("an array"));
+        let partition = "main".to_owned();
+        entry(job, JobEventKind::ArraySubmitted { spec: std::rc::Rc::new(spec), partition })
+    }
+
+    #[test]
+    fn an_array_is_kept_whole_until_all_of_it_has_ended_and_long_ago() {
+        let mut retention = Retention::new(1);
+        let entries = [
+            array(1, "0-2"),
+            placed(2, 1),
+            ended(2),
+            ended(4),
+            placed(5, 2),
+            ended(5),
+            ended(3),
+            placed(6, 3),
+            ended(6),
+        ];
+        let mut taken = Vec::new();
+        for (sequence, entry) in (0..).zip(&entries) {
+            retention.note(sequence, entry.into());
+            let mut unneeded = retention.take_unneeded();
+            unneeded.sort_unstable();
+            taken.push(unneeded);
+        }
+        // While a job of the array goes on, nothing of it goes: it would run again. Then 5
+        // goes, which had ended before, and with it the array makes room for 6.
+        let nothing = Vec::new();
+        let mut expected = vec![nothing; 9];
+        expected[6] = vec![0, 1, 2, 3, 6];
+        expected[8] = vec![4, 5];
+        assert_eq!(taken.concat().len(), 7, "{taken:?}");
+        let all: std::collections::BTreeSet<u64> = taken.concat().into_iter().collect();
+        assert_eq!(all, expected.concat().into_iter().collect(), "{taken:?}");
+        assert!(taken[..6].iter().all(Vec::is_empty), "{taken:?}");
+    }
+
+    #[test]
+    fn of_what_is_of_no_job_the_last_entry_stays() {
+        let mut retention = Retention::new(5);
+        let set = entry(0, JobEventKind::PartitionsSet { settings: BTreeMap::new() });
+        (0..3).for_each(|sequence| retention.note(sequence, (&set).into()));
+        assert_eq!(retention.take_unneeded(), [0, 1]);
+        assert_eq!(retention.take_unneeded(), [] as [u64; 0]);
+    }
 }

@@ -29,6 +29,9 @@ mod switching;
 mod vacating;
 mod views;
 
+#[cfg(test)]
+pub(crate) use model::model_spec;
+
 pub use effect::{Effect, Notice, StageJob, StageOutcome, TimerKind, Watch};
 pub use partition::PartitionError;
 

@@ -56,25 +56,7 @@ impl Core {
         journal: impl IntoIterator<Item = (JobId, JobEvent)>,
         now: Instant,
     ) {
-        for (job, mut event) in journal {
-            self.next_job = self.next_job.max(job.0.saturating_add(1));
-            if let JobEventKind::ArraySubmitted { spec, .. } = &event.kind {
-                let array = spec.needs.array.as_ref();
-                let indices = array.and_then(|array| array.indices(ArraySpec::MAX_TASKS).ok());
-                let last = job.0.saturating_add(indices.map_or(0, |all| all.len() as u64));
-                self.next_job = self.next_job.max(last.saturating_add(1));
-            }
-            if let JobEventKind::Placed { incarnation, .. } = &event.kind {
-                self.next_incarnation = self.next_incarnation.max(incarnation.0.saturating_add(1));
-            }
-            if let JobEventKind::Submitted { spec, .. }
-            | JobEventKind::ArraySubmitted { spec, .. } = &mut event.kind
-            {
-                let shared = self.environments.shared(&spec.env);
-                Rc::make_mut(spec).env = shared;
-            }
-            self.apply(job, &event);
-        }
+        self.replay(journal);
         self.counters.submitted_before = self.next_job - 1;
         // Each who waited for them has it in the journal.
         self.needs.ends.clear();
@@ -120,6 +102,29 @@ impl Core {
             for event in std::mem::take(&mut self.partition(id).held) {
                 self.handle_event(now, id, event);
             }
+        }
+    }
+
+    /// Makes the records that the journal tells of, and the numbers that go on from it.
+    fn replay(&mut self, journal: impl IntoIterator<Item = (JobId, JobEvent)>) {
+        for (job, mut event) in journal {
+            self.next_job = self.next_job.max(job.0.saturating_add(1));
+            if let JobEventKind::ArraySubmitted { spec, .. } = &event.kind {
+                let array = spec.needs.array.as_ref();
+                let indices = array.and_then(|array| array.indices(ArraySpec::MAX_TASKS).ok());
+                let last = job.0.saturating_add(indices.map_or(0, |all| all.len() as u64));
+                self.next_job = self.next_job.max(last.saturating_add(1));
+            }
+            if let JobEventKind::Placed { incarnation, .. } = &event.kind {
+                self.next_incarnation = self.next_incarnation.max(incarnation.0.saturating_add(1));
+            }
+            if let JobEventKind::Submitted { spec, .. }
+            | JobEventKind::ArraySubmitted { spec, .. } = &mut event.kind
+            {
+                let shared = self.environments.shared(&spec.env);
+                Rc::make_mut(spec).env = shared;
+            }
+            self.apply(job, &event);
         }
     }
 

@@ -6,3 +6,8 @@ mod needs;
 mod random;
 mod tables;
 mod world;
+
+/// Some job that could be submitted.
+pub(crate) fn model_spec() -> storm_rm::JobSpec {
+    world::spec(1, false, false)
+}

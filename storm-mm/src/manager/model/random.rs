@@ -136,32 +136,11 @@ impl World {
                     self.cancel(job);
                 }
             }
-            Step::SubmitNeedy { procs, needs, after, tasks } => {
-                let needs = self.needs(*needs, *after, *tasks);
-                let spec = JobSpec { needs, ..spec(*procs, false, tasks % 2 == 0) };
-                let _ = self.act(|core, now| core.submit(now, super::world::USER, spec));
-            }
-            Step::Hold { pick, admin } => {
-                if let Some(job) = self.unit(*pick) {
-                    let _ = self.act(|core, now| core.hold(now, peer(*admin), job));
-                }
-            }
-            Step::Release { pick, admin } => {
-                if let Some(job) = self.unit(*pick) {
-                    let _ = self.act(|core, now| core.release_hold(now, peer(*admin), job));
-                }
-            }
-            Step::SetSched(gang) => {
-                let sched = Some(if *gang { "gang" } else { "fcfs" });
-                self.act(|core, now| core.set_partition(now, ADMIN, "all", sched, None)).unwrap();
-            }
-            Step::SetQuantum(ms) => {
-                let quantum = Some(Duration::from_millis(*ms));
-                let set =
-                    self.act(|core, now| core.set_partition(now, ADMIN, "all", None, quantum));
-                let slices = self.core.partitions[0].policy.quantum();
-                assert!(set.is_err() || slices.is_none() || slices == quantum);
-            }
+            Step::SubmitNeedy { .. }
+            | Step::Hold { .. }
+            | Step::Release { .. }
+            | Step::SetSched(_)
+            | Step::SetQuantum(_) => self.take_need(step),
             Step::NodeDown(node) => self.node_down(NodeId(*node)),
             Step::NodeUp(node) => self.node_up(NodeId(*node)),
             Step::ProcessesLost(node) => self.processes_lost(NodeId(*node)),
@@ -209,6 +188,39 @@ impl World {
             Step::Stale { job, incarnation, node } => {
                 self.stale(NodeId(*node), JobId(*job), JobIncarnation(*incarnation));
             }
+        }
+    }
+
+    /// A step of what jobs need besides elements, or of their partition.
+    fn take_need(&mut self, step: &Step) {
+        match step {
+            Step::SubmitNeedy { procs, needs, after, tasks } => {
+                let needs = self.needs(*needs, *after, *tasks);
+                let spec = JobSpec { needs, ..spec(*procs, false, tasks % 2 == 0) };
+                let _ = self.act(|core, now| core.submit(now, super::world::USER, spec));
+            }
+            Step::Hold { pick, admin } => {
+                if let Some(job) = self.unit(*pick) {
+                    let _ = self.act(|core, now| core.hold(now, peer(*admin), job));
+                }
+            }
+            Step::Release { pick, admin } => {
+                if let Some(job) = self.unit(*pick) {
+                    let _ = self.act(|core, now| core.release_hold(now, peer(*admin), job));
+                }
+            }
+            Step::SetSched(gang) => {
+                let sched = Some(if *gang { "gang" } else { "fcfs" });
+                self.act(|core, now| core.set_partition(now, ADMIN, "all", sched, None)).unwrap();
+            }
+            Step::SetQuantum(ms) => {
+                let quantum = Some(Duration::from_millis(*ms));
+                let set =
+                    self.act(|core, now| core.set_partition(now, ADMIN, "all", None, quantum));
+                let slices = self.core.partitions[0].policy.quantum();
+                assert!(set.is_err() || slices.is_none() || slices == quantum);
+            }
+            _ => {}
         }
     }
 
