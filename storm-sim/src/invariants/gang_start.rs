@@ -121,7 +121,13 @@ impl GangStart {
                 Some(run) => run.whole_or_none(job, "waits again"),
                 None => Ok(()),
             },
-            JobEventKind::Ran { .. } => Ok(()),
+            JobEventKind::Ran { .. }
+            | JobEventKind::ArraySubmitted { .. }
+            | JobEventKind::Held { .. }
+            | JobEventKind::Released { .. }
+            | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::Moved { .. }
+            | JobEventKind::PartitionsSet { .. } => Ok(()),
         }
     }
 

@@ -41,6 +41,14 @@ impl NoLostJob {
                 Some(Stage::Waits | Stage::Holds | Stage::Runs | Stage::Ends),
                 JobEventKind::Ended { .. },
             ) => Stage::Ended,
+            (Some(Stage::Waits), JobEventKind::Held { .. } | JobEventKind::Released { .. })
+            | (Some(Stage::Waits), JobEventKind::DependencyEnded { .. }) => Stage::Waits,
+            (
+                Some(stage @ (Stage::Holds | Stage::Runs | Stage::Ends)),
+                JobEventKind::Moved { .. },
+            ) => stage,
+            // Not of a job.
+            (_, JobEventKind::PartitionsSet { .. }) => return Ok(()),
             (before, kind) => {
                 return broken(format!("job {job}, {before:?}, is told {kind:?}"));
             }
