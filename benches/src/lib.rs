@@ -11,6 +11,7 @@ pub mod daemons;
 pub mod floor;
 pub mod payload;
 pub mod peers;
+pub mod replay;
 pub mod spread;
 pub mod switches;
 pub mod throughput;

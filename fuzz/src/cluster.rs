@@ -21,7 +21,7 @@ pub fn manager_config(sched: &str) -> CoreConfig {
     let mpl_limit = MplLimit::try_from(3).expect("three rows are allowed");
     CoreConfig {
         cluster: "fuzz".to_owned(),
-        nodes: (1..=NODES).map(|n| NodeConfig { name: format!("n{n}"), pes: PES }).collect(),
+        nodes: (1..=NODES).map(|n| NodeConfig::new(format!("n{n}"), PES)).collect(),
         partitions: vec![PartitionConfig {
             name: "all".to_owned(),
             nodes: (0..NODES as usize).collect(),
@@ -58,6 +58,7 @@ pub fn job_spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         owner: Owner { uid: MM_USER.uid, gid: MM_USER.gid },
         procs,
         nodes: None,
+        resources: storm_rm::Resources::default(),
         partition: None,
         sched: None,
         time_limit: None,

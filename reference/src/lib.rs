@@ -21,11 +21,21 @@ const BESIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared");
 /// there.
 ///
 /// # Panics
-/// When it cannot be read and `STORM_SHARED` says that it is there.
+/// When it cannot be read and `STORM_SHARED` says that it is there, or it is no
+/// text.
 pub fn read(name: &str) -> Option<String> {
+    let bytes = read_bytes(name)?;
+    Some(String::from_utf8(bytes).unwrap_or_else(|_| panic!("{name} is no text")))
+}
+
+/// The bytes of a file that is no text, likewise.
+///
+/// # Panics
+/// As for [`read`].
+pub fn read_bytes(name: &str) -> Option<Vec<u8>> {
     let told = std::env::var_os(VARIABLE).filter(|path| !path.is_empty());
     match look(name, told) {
-        Ok(text) => Some(text),
+        Ok(bytes) => Some(bytes),
         Err(notice) => {
             // Written past the capture of the test harness, which would hide it. What
             // cannot be written, nobody could read.
@@ -35,11 +45,11 @@ pub fn read(name: &str) -> Option<String> {
     }
 }
 
-/// The text of a file; or the notice that the test is skipped.
-fn look(name: &str, told: Option<OsString>) -> Result<String, String> {
+/// The content of a file; or the notice that the test is skipped.
+fn look(name: &str, told: Option<OsString>) -> Result<Vec<u8>, String> {
     let insists = told.is_some();
     let path = told.map_or_else(|| Path::new(BESIDE).to_owned(), PathBuf::from).join(name);
-    std::fs::read_to_string(&path).map_err(|error| {
+    std::fs::read(&path).map_err(|error| {
         let path = path.display();
         assert!(
             !insists,
@@ -69,6 +79,8 @@ mod tests {
     #[test]
     fn what_is_there_is_read() {
         let here = Some(env!("CARGO_MANIFEST_DIR").into());
-        assert!(look("Cargo.toml", here).is_ok_and(|text| text.contains("storm-reference")));
+        let text =
+            look("Cargo.toml", here).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        assert!(text.is_ok_and(|text| text.contains("storm-reference")));
     }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_sched::PolicyParams;
+use storm_sched::{NodeSpec, PolicyParams};
 
 /// The cluster as configured. Nodes are numbered from 1 in this order.
 #[derive(Clone)]
@@ -11,7 +11,7 @@ pub struct CoreConfig {
     /// The cluster's name.
     pub cluster: String,
     /// The compute nodes, in order of their number.
-    pub nodes: Vec<NodeConfig>,
+    pub nodes: Vec<NodeSpec>,
     /// The partitions; every node belongs to exactly one. The first one marked
     /// default, or else the first, takes jobs that name none.
     pub partitions: Vec<PartitionConfig>,
@@ -43,15 +43,6 @@ pub struct CoreConfig {
     pub origin: Timestamp,
     /// The login name of a user, where the host knows it.
     pub user_name: Rc<dyn Fn(u32) -> Option<String>>,
-}
-
-/// One compute node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeConfig {
-    /// Its name: `n1`.
-    pub name: String,
-    /// Its processing elements.
-    pub pes: u32,
 }
 
 /// One partition.

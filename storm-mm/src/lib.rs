@@ -25,3 +25,4 @@ pub use config::{
 };
 pub use live::{SpoolContents, SpooledFile};
 pub use manager::{Core, Effect, Notice, PartitionError, StageJob, StageOutcome, TimerKind, Watch};
+pub use storm_sched::NodeSpec as NodeConfig;

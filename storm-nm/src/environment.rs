@@ -4,7 +4,7 @@ use crate::JobTask;
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use storm_primitives::NodeId;
-use storm_rm::{ArraySpec, Rank};
+use storm_rm::{ArraySpec, Memory, Rank, Resources};
 
 /// What a node is called, by its id and by its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,12 +56,13 @@ pub fn rank_environment(
         ("MPI_LOCALRANKID", number(local_rank)),
         ("MPI_LOCALNRANKS", number(u64::from(task.count))),
     ];
+    let resources = resource_variables(&launch.spec.resources);
     let yields = YIELD_SWITCHES.into_iter().filter(|(name, _)| {
         ranks_on_host(task, names) as usize > cores
             && !launch.spec.env.iter().any(|(known, _)| known.as_os_str() == *name)
     });
     let yields = yields.map(|(name, value)| (name, OsString::from(value)));
-    let all = variables.into_iter().chain(array_variables(task)).chain(yields);
+    let all = variables.into_iter().chain(resources).chain(array_variables(task)).chain(yields);
     all.map(|(name, value)| (OsString::from(name), value)).collect()
 }
 
@@ -80,6 +81,27 @@ fn array_variables(task: &JobTask) -> Vec<(&'static str, OsString)> {
         ("STORM_ARRAY_TASK_MIN", bound(indices.first())),
         ("STORM_ARRAY_TASK_MAX", bound(indices.last())),
     ]
+}
+
+/// What the job asked of its nodes, in the units of Slurm's variables of those names:
+/// memory in MiB, rounded up.
+fn resource_variables(asked: &Resources) -> impl Iterator<Item = (&'static str, OsString)> {
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    let (per_node, per_cpu) = match asked.memory {
+        Memory::Unstated | Memory::WholeNode => (None, None),
+        Memory::PerNode(bytes) => (Some(mib(bytes)), None),
+        Memory::PerCpu(bytes) => (None, Some(mib(bytes))),
+    };
+    let variables = [
+        ("STORM_CPUS_PER_TASK", Some(u64::from(asked.cpus_per_task))),
+        ("STORM_NTASKS_PER_NODE", asked.tasks_per_node.map(u64::from)),
+        ("STORM_MEM_PER_NODE", per_node),
+        ("STORM_MEM_PER_CPU", per_cpu),
+    ];
+    let given = |(name, value): (&'static str, Option<u64>)| {
+        value.map(|value| (name, OsString::from(value.to_string())))
+    };
+    variables.into_iter().filter_map(given)
 }
 
 /// Ranks of the job that share the cores of this host. Nodes that are reached by

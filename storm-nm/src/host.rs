@@ -11,7 +11,7 @@ use std::rc::Rc;
 use storm_primitives::NodeId;
 use storm_rm::file_transfer::ChunkSink;
 use storm_rm::message::{NodeInfo, NodeStatus, RankExit, Stream, Strobe};
-use storm_rm::{FileSpec, Owner, Rank};
+use storm_rm::{FileSpec, Owner, Rank, RowSet};
 use thiserror::Error;
 
 /// The node of one node manager.
@@ -68,6 +68,9 @@ pub trait Host: 'static {
     /// not known, or over, are skipped. Problems are logged. `strobe` is what
     /// ordered it, when a strobe did.
     fn switch(&self, strobe: Option<&Strobe>, stop: &[JobKey], resume: &[JobKey]);
+
+    /// The job runs in these rows from now on. It stops and resumes nothing.
+    fn set_rows(&self, job: JobKey, rows: RowSet);
 
     /// Sends a signal to every rank of a job; one that is stopped acts on it when
     /// it is resumed (SIGKILL: at once).
@@ -146,6 +149,14 @@ pub enum HostEvent {
         job: JobKey,
         /// How it ended, and what it used.
         exit: RankExit,
+    },
+    /// The kernel killed a process of the job, a rank or a child of one, for too much
+    /// memory. The ends of ranks are told besides.
+    OverMemory {
+        /// The job.
+        job: JobKey,
+        /// What the job may have on this node, in bytes.
+        limit_bytes: u64,
     },
     /// A line that the rank sent over PMI, without its newline.
     Pmi {

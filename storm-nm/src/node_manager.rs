@@ -305,6 +305,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 self.host.switch(strobe.as_ref(), &stop, &resume);
                 self.record_switch(strobe, before, (stop.len(), resume.len()));
             }
+            Action::Rows { job, rows } => self.host.set_rows(job, rows),
             Action::Receive(info) => self.receive(info),
             Action::RefuseFile { info, reason } => self.refuse_file(&info, reason),
             Action::Prepare(task) => self.spawn(|node| async move {

@@ -76,6 +76,7 @@ fn launch(job: u64, incarnation: u32, rows: u64, active: u32) -> LaunchJob {
         owner: Owner { uid: 1, gid: 1 },
         procs: RANKS,
         nodes: None,
+        resources: storm_rm::Resources::default(),
         partition: None,
         sched: None,
         time_limit: None,

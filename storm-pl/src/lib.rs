@@ -66,7 +66,7 @@ pub mod switch;
 mod sys;
 
 pub use capabilities::Capabilities;
-pub use cgroup::CgroupUnusable;
+pub use cgroup::{CgroupUnusable, MemoryUnlimited};
 pub use credentials::{Credentials, CredentialsError};
 pub use exit::{ExitStatus, Usage};
 pub use ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};

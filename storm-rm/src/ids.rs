@@ -57,12 +57,20 @@ pub struct RowSet(pub u64);
 impl RowSet {
     /// A job that runs whatever row is active: space sharing.
     pub const ALL: RowSet = RowSet(u64::MAX);
+    /// A job that runs in no row.
+    pub const NONE: RowSet = RowSet(0);
     /// No partition may have more rows than this set can name.
     pub const MAX_ROWS: u32 = u64::BITS;
 
     /// The set of one row; empty for a row past [`MAX_ROWS`](Self::MAX_ROWS).
     pub fn single(row: Row) -> RowSet {
         RowSet(1u64.checked_shl(row.0).unwrap_or(0))
+    }
+
+    /// This set and one more row.
+    #[must_use]
+    pub fn with(self, row: Row) -> RowSet {
+        RowSet(self.0 | RowSet::single(row).0)
     }
 
     /// Whether the job runs while `row` is active.

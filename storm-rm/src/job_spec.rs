@@ -4,7 +4,7 @@
 //! identity, and carried out by the Node Managers. It says nothing about where
 //! the job runs: that is the placement.
 
-use crate::{ContentHash, Environment, Needs, OsBytes};
+use crate::{ContentHash, Environment, Needs, OsBytes, Resources};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -19,6 +19,9 @@ pub struct JobSpec {
     pub procs: u32,
     /// Exactly this many nodes, when given.
     pub nodes: Option<u32>,
+    /// What it asks of its nodes besides.
+    #[serde(default)]
+    pub resources: Resources,
     /// The partition asked for.
     pub partition: Option<String>,
     /// The scheduling policy asked for: selects among the partitions.

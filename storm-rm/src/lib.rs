@@ -32,6 +32,7 @@ mod os_bytes;
 pub mod poll;
 mod rank_map;
 pub mod remote_queue;
+mod resources;
 pub mod termination;
 
 pub use environment::{Environment, RecentEnvironments};
@@ -46,3 +47,4 @@ pub use job_spec::{
 pub use needs::{ArrayError, ArraySpec, ArrayTask, Condition, Dependency, IndexRange, Needs};
 pub use os_bytes::OsBytes;
 pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError};
+pub use resources::{Memory, Resources};

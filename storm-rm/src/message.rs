@@ -108,6 +108,8 @@ pub struct ResumedJob {
     pub slot: JobSlot,
     /// The partition whose strobes schedule it.
     pub partition: PartitionId,
+    /// The rows it runs in.
+    pub rows: RowSet,
     /// The row active now.
     pub active_row: Row,
     /// Keep its output: its client may come back.

@@ -71,9 +71,9 @@ pub fn announce_termination<P: Primitives>(
     true
 }
 
-/// The jobs that have begun to end.
+/// Jobs whose flags the master asks for: those that start, or those that end.
 #[derive(Clone, Debug, Default)]
-pub struct TerminatingJobs {
+pub struct WatchedJobs {
     jobs: BTreeMap<JobId, JobFlags>,
 }
 
@@ -85,9 +85,10 @@ struct JobFlags {
     nodes: NodeSet,
 }
 
-impl TerminatingJobs {
-    /// A node has announced that its part of the job is over.
-    pub fn announced(
+impl WatchedJobs {
+    /// The launch of a run was issued, or a node has announced that its part of it is
+    /// over.
+    pub fn watch(
         &mut self,
         job: JobId,
         slot: JobSlot,
@@ -109,7 +110,12 @@ impl TerminatingJobs {
         self.jobs.remove(&job);
     }
 
-    /// Whether no job is ending.
+    /// Forgets this run of a job, not a later one.
+    pub fn forget(&mut self, job: JobId, incarnation: JobIncarnation) {
+        self.jobs.retain(|id, flags| *id != job || flags.incarnation != incarnation);
+    }
+
+    /// Whether no job is watched.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
@@ -124,7 +130,7 @@ impl TerminatingJobs {
 pub async fn detect_termination<P: Primitives>(
     primitives: &P,
     plan: &GlobalPlan,
-    terminating: &mut TerminatingJobs,
+    terminating: &mut WatchedJobs,
 ) -> Result<Vec<(JobId, JobIncarnation)>, PrimitiveError> {
     let mut terminated = Vec::new();
     for (id, job) in &mut terminating.jobs {
@@ -148,41 +154,6 @@ pub async fn detect_termination<P: Primitives>(
     Ok(terminated)
 }
 
-/// The jobs whose launch was issued and whose ranks have not all been seen to
-/// execute.
-#[derive(Clone, Debug, Default)]
-pub struct StartingJobs {
-    jobs: BTreeMap<JobId, JobFlags>,
-}
-
-impl StartingJobs {
-    /// The launch of a job was issued.
-    pub fn launched(
-        &mut self,
-        job: JobId,
-        slot: JobSlot,
-        incarnation: JobIncarnation,
-        nodes: NodeSet,
-    ) {
-        self.jobs.insert(job, JobFlags { slot, incarnation, nodes });
-    }
-
-    /// Forgets a job.
-    pub fn remove(&mut self, job: JobId) {
-        self.jobs.remove(&job);
-    }
-
-    /// Forgets this run of a job, not a later one.
-    pub fn forget(&mut self, job: JobId, incarnation: JobIncarnation) {
-        self.jobs.retain(|id, flags| *id != job || flags.incarnation != incarnation);
-    }
-
-    /// Whether no job is starting.
-    pub fn is_empty(&self) -> bool {
-        self.jobs.is_empty()
-    }
-}
-
 /// What is known of a job that was starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartNews {
@@ -200,7 +171,7 @@ pub enum StartNews {
 pub async fn detect_started<P: Primitives>(
     primitives: &P,
     plan: &GlobalPlan,
-    starting: &StartingJobs,
+    starting: &WatchedJobs,
     round: u32,
 ) -> Result<Vec<(JobId, JobIncarnation, StartNews)>, PrimitiveError> {
     let mut news = Vec::new();

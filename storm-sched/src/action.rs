@@ -14,6 +14,30 @@ pub enum Action {
         /// Its home row.
         slot: Slot,
     },
+    /// The job runs in these rows from now on, on the columns that it has: its
+    /// row was merged with another one, or it runs in further rows where its
+    /// columns are idle. It holds before an [`Action::Activate`] of the same
+    /// answer, wherever that stands.
+    SetSlots {
+        /// The job, which holds PEs.
+        job: JobId,
+        /// Its home row.
+        home: Slot,
+        /// The other rows that it runs in, ascending.
+        alternates: Vec<Slot>,
+    },
+    /// The processes of a job move to other PEs, and the job to a row; it runs
+    /// in no other. Only a driver with [`crate::Capability::Migration`] is told
+    /// so. The moves of one answer are one: only when all are done are columns
+    /// disjoint again.
+    Migrate {
+        /// The job, which holds PEs.
+        job: JobId,
+        /// Its new PEs, by rank.
+        placement: Placement,
+        /// Its home row.
+        slot: Slot,
+    },
     /// Another row runs from now on. On a slice edge it is the row of the
     /// coming slice; otherwise nobody was running, and a slice begins at once.
     Activate {
@@ -65,8 +89,8 @@ pub enum EventError {
         /// The job.
         job: JobId,
     },
-    /// Withdrawn without having waited.
-    #[error("job {job} was withdrawn and does not wait")]
+    /// Withdrawn or given a priority without having waited.
+    #[error("job {job} was withdrawn or given a priority and does not wait")]
     NotPending {
         /// The job.
         job: JobId,

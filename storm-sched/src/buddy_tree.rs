@@ -16,6 +16,15 @@
 
 use std::ops::Range;
 
+/// From which side columns are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The lowest first.
+    Left,
+    /// The highest first.
+    Right,
+}
+
 /// The free columns of a row as a buddy tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuddyTree {
@@ -45,6 +54,18 @@ impl BuddyTree {
     #[must_use]
     pub fn is_free(&self, column: u32) -> bool {
         self.leaf(column).is_some_and(|leaf| self.orders[leaf] != 0)
+    }
+
+    /// Whether an aligned block of a power of two is free.
+    #[must_use]
+    pub fn is_block_free(&self, block: Range<u32>) -> bool {
+        let size = block.end.saturating_sub(block.start);
+        let aligned = size.is_power_of_two() && block.start.is_multiple_of(size);
+        if !aligned || block.end > 1 << self.height {
+            return false;
+        }
+        let vertex = ((1usize << self.height) + block.start as usize) >> size.ilog2();
+        self.orders[vertex] == size
     }
 
     /// The free block of 2^order columns that a request gets, if there is one:
@@ -95,6 +116,43 @@ impl BuddyTree {
             pieces.push(piece);
         }
         Some(pieces)
+    }
+
+    /// The first free columns from one side, exactly so many, in maximal free
+    /// blocks; `None` when fewer are free.
+    #[must_use]
+    pub fn outermost(&self, columns: u32, side: Side) -> Option<Vec<Range<u32>>> {
+        if columns > self.free {
+            return None;
+        }
+        let mut found = Vec::new();
+        let mut missing = columns;
+        // The vertices still to be looked into, the outermost last.
+        let mut open = vec![(1, self.height)];
+        while missing > 0 {
+            // As many are free as are missing, so one of the vertices has some.
+            let (vertex, height) = open.pop()?;
+            if self.orders[vertex] == 0 {
+                continue;
+            }
+            if self.orders[vertex] != 1 << height {
+                let (left, right) = ((2 * vertex, height - 1), (2 * vertex + 1, height - 1));
+                open.extend(match side {
+                    Side::Left => [right, left],
+                    Side::Right => [left, right],
+                });
+                continue;
+            }
+            let start = ((vertex as u32) << height) - (1 << self.height);
+            let end = start + (1 << height);
+            let take = missing.min(end - start);
+            missing -= take;
+            found.push(match side {
+                Side::Left => start..start + take,
+                Side::Right => end - take..end,
+            });
+        }
+        Some(found)
     }
 
     /// Marks columns free or not; those beyond the tree are ignored.

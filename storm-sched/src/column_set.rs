@@ -56,6 +56,19 @@ impl ColumnSet {
         self.ranges.iter().cloned().flatten().map(Pe)
     }
 
+    /// The first so many columns; all when there are fewer.
+    #[must_use]
+    pub fn first(&self, columns: u32) -> Self {
+        let mut first = Self::new();
+        let mut left = columns;
+        for range in &self.ranges {
+            let end = range.end.min(range.start.saturating_add(left));
+            left -= end - range.start;
+            first.push(range.start..end);
+        }
+        first
+    }
+
     /// The number of columns.
     #[must_use]
     pub fn len(&self) -> u32 {

@@ -1,6 +1,6 @@
 //! What a policy is told.
 
-use crate::{JobId, JobRequest, NodeIndex, Placement, Quantum, Slot};
+use crate::{JobId, JobRequest, NodeIndex, Placement, Priority, Quantum, Slot};
 
 /// Something that happened, in the order in which it happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,14 @@ pub enum Event {
     Finished(JobId),
     /// A job that waits was withdrawn.
     Cancel(JobId),
+    /// A job that waits has another priority. Among equals its submission
+    /// still counts.
+    Prioritise {
+        /// The job.
+        job: JobId,
+        /// Its priority from now on.
+        priority: Priority,
+    },
     /// A node died or was cut off. Its columns take no job until
     /// [`Event::NodeUp`]; the Machine Manager ends the jobs that hold some and
     /// says [`Event::Finished`].

@@ -7,7 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{JobRequest, Machine, Node};
+use crate::node_needs::{list, plural};
+use crate::{JobRequest, Machine, MemorySize, Node, NodeNeeds, NodeRoom};
 
 /// Why a request can never run on the partition, and what to try.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -19,6 +20,121 @@ pub enum Infeasible {
     /// `-N 0`.
     #[error("a job needs at least one node: ask for one or more with -N, or leave -N out")]
     ZeroNodes,
+    /// `--cpus-per-task 0`.
+    #[error("a process needs at least one PE: ask for one or more with --cpus-per-task")]
+    ZeroPesPerProc,
+    /// `--ntasks-per-node 0`.
+    #[error(
+        "a node needs room for at least one process: ask for one or more with --ntasks-per-node"
+    )]
+    ZeroProcsPerNode,
+    /// No node has the features, whatever else.
+    #[error(
+        "no node of the partition has {}; {}: change --constraint",
+        Wanted(.constraint), There(.there)
+    )]
+    NoSuchFeature {
+        /// The constraint.
+        constraint: String,
+        /// The features that nodes of the partition have.
+        there: Vec<String>,
+    },
+    /// No node is large enough for one process.
+    #[error(
+        "--cpus-per-task {asked}: the largest node{} has {}",
+        With(.constraint), plural(*.largest, "", "PE")
+    )]
+    WideProcess {
+        /// PEs of a process.
+        asked: u32,
+        /// PEs of the largest node that meets the constraint.
+        largest: u32,
+        /// The constraint, if there is one.
+        constraint: Option<String>,
+    },
+    /// No node has so much memory.
+    #[error(
+        "{} {}: the largest node{} has {}",
+        MemoryOption(*.for_pes), MemorySize(*.asked_bytes), With(.constraint),
+        MemorySize(*.largest_bytes)
+    )]
+    LargeMemory {
+        /// The PEs of a process, where it asks for memory for each of them.
+        for_pes: Option<u32>,
+        /// What one process needs on its node, in bytes.
+        asked_bytes: u64,
+        /// What the node with the most memory has, of those that meet the
+        /// constraint.
+        largest_bytes: u64,
+        /// The constraint, if there is one.
+        constraint: Option<String>,
+    },
+    /// No node has all that a process needs, though each thing alone is there.
+    #[error(
+        "no node{} has {} for one process: ask for less of one of them",
+        With(.constraint), .needs.for_ranks(1, "")
+    )]
+    NoNodeForOne {
+        /// What a node must have.
+        needs: NodeNeeds,
+        /// The constraint, if there is one.
+        constraint: Option<String>,
+    },
+    /// More processes than nodes that will do have room for.
+    #[error(
+        "{asked} processes were asked for, and nodes{} with {} have room for {room}: \
+         ask for at most {room} with -n, or for less of each node",
+        With(.constraint), .needs.for_procs("")
+    )]
+    TooManyForNodes {
+        /// Processes asked for.
+        asked: u32,
+        /// Processes that fit, over all nodes.
+        room: u32,
+        /// What the nodes must have.
+        needs: NodeNeeds,
+        /// The constraint, if there is one.
+        constraint: Option<String>,
+    },
+    /// More on each node than `--ntasks-per-node` allows.
+    #[error(
+        "{procs} processes on {nodes} nodes are more than {most} on each, as --ntasks-per-node \
+         allows: ask for at least {} nodes with -N, or for more on each",
+        procs.div_ceil(*.most)
+    )]
+    MoreThanPerNode {
+        /// Processes asked for.
+        procs: u32,
+        /// Nodes asked for.
+        nodes: u32,
+        /// The most on each.
+        most: u32,
+    },
+    /// Too few nodes have room for a block of ranks.
+    #[error(
+        "{procs} processes on {nodes} nodes put {ranks} on each of {needed} nodes, and {} of \
+         the partition{} {}: {}",
+        plural(*.suitable, "", "node"), With(.constraint),
+        Having(*.suitable, .needs.for_ranks(*.ranks, "")), MoreNodes(*.enough_nodes)
+    )]
+    TooFewNodes {
+        /// Processes asked for.
+        procs: u32,
+        /// Nodes asked for.
+        nodes: u32,
+        /// Processes on each of the fullest nodes.
+        ranks: u32,
+        /// Nodes that must have room for them.
+        needed: u32,
+        /// Nodes that have it.
+        suitable: u32,
+        /// What such a node has.
+        needs: NodeNeeds,
+        /// The constraint, if there is one.
+        constraint: Option<String>,
+        /// The least number of nodes above `nodes` that would do, if any.
+        enough_nodes: Option<u32>,
+    },
     /// More processes than PEs.
     #[error(
         "{asked} processes were asked for, and the partition has {pes} PEs on {nodes} nodes: \
@@ -90,15 +206,94 @@ impl std::fmt::Display for MoreNodes {
     }
 }
 
+/// The features asked for: "feature gpu", "the features gpu&big".
+struct Wanted<'a>(&'a str);
+
+impl std::fmt::Display for Wanted<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let one = !self.0.contains(['&', '|']);
+        write!(f, "{} {}", if one { "feature" } else { "the features" }, self.0)
+    }
+}
+
+/// "there are big and gpu".
+struct There<'a>(&'a [String]);
+
+impl std::fmt::Display for There<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            [] => f.write_str("its nodes have no features"),
+            [one] => write!(f, "there is {one}"),
+            many => write!(f, "there are {}", list(many)),
+        }
+    }
+}
+
+/// " with feature gpu", where a constraint is given.
+struct With<'a>(&'a Option<String>);
+
+impl std::fmt::Display for With<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |constraint| write!(f, " with {}", Wanted(constraint)))
+    }
+}
+
+/// "has 2 PEs", "have 2 PEs".
+struct Having(u32, String);
+
+impl std::fmt::Display for Having {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", if self.0 == 1 { "has" } else { "have" }, self.1)
+    }
+}
+
+/// The option that asks for memory.
+struct MemoryOption(Option<u32>);
+
+impl std::fmt::Display for MemoryOption {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            None => f.write_str("--mem"),
+            Some(1) => f.write_str("--mem-per-cpu"),
+            Some(pes) => write!(f, "--mem-per-cpu for {pes} PEs of a process,"),
+        }
+    }
+}
+
 /// Whether a request fits the partition when it is empty and every node is up.
 ///
 /// # Errors
 /// The reason why it never can.
 pub fn feasible(machine: &Machine, request: &JobRequest) -> Result<(), Infeasible> {
+    check_numbers(machine, request)?;
+    if request.is_plain() {
+        return Ok(());
+    }
+    check_one_process(machine, request)?;
+    let rooms = Rooms::of(machine, request);
+    let (asked, room) = (request.procs, rooms.total());
+    if room < asked {
+        let (needs, constraint) = conditions(request);
+        return Err(Infeasible::TooManyForNodes { asked, room, needs, constraint });
+    }
+    match request.nodes {
+        Some(nodes) => check_blocks(machine, request, nodes, &rooms),
+        None => Ok(()),
+    }
+}
+
+/// What can be told without a look at the nodes.
+fn check_numbers(machine: &Machine, request: &JobRequest) -> Result<(), Infeasible> {
     let procs = request.procs;
     let (pes, total) = (machine.pes(), machine.nodes().len() as u32);
     if procs == 0 {
         return Err(Infeasible::ZeroProcs);
+    }
+    if request.pes_per_proc == 0 {
+        return Err(Infeasible::ZeroPesPerProc);
+    }
+    if request.procs_per_node == Some(0) {
+        return Err(Infeasible::ZeroProcsPerNode);
     }
     if procs > pes {
         return Err(Infeasible::TooManyProcs { asked: procs, pes, nodes: total });
@@ -113,36 +308,114 @@ pub fn feasible(machine: &Machine, request: &JobRequest) -> Result<(), Infeasibl
     if nodes > procs {
         return Err(Infeasible::FewerProcsThanNodes { procs, nodes });
     }
-    let sizes = Sizes::of(machine);
-    if sizes.can_take(procs, nodes) {
+    match request.procs_per_node {
+        Some(most) if procs.div_ceil(nodes) > most => {
+            Err(Infeasible::MoreThanPerNode { procs, nodes, most })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Whether some node can have one process; what it lacks is named alone where
+/// no node has that.
+fn check_one_process(machine: &Machine, request: &JobRequest) -> Result<(), Infeasible> {
+    let (needs, constraint) = conditions(request);
+    let suitable = || machine.nodes().iter().filter(|node| request.may_have(node));
+    if let (Some(constraint), None) = (&constraint, suitable().next()) {
+        let mut there: Vec<String> =
+            machine.nodes().iter().flat_map(Node::features).cloned().collect();
+        there.sort_unstable();
+        there.dedup();
+        return Err(Infeasible::NoSuchFeature { constraint: constraint.clone(), there });
+    }
+    if suitable().any(|node| NodeRoom::whole(node).procs_of(request) > 0) {
         return Ok(());
     }
-    let (ranks, needed) = sizes.lacking(procs, nodes);
-    let large_enough = sizes.at_least(ranks);
-    let enough_nodes = (nodes + 1..=total.min(procs)).find(|&more| sizes.can_take(procs, more));
-    Err(Infeasible::TooManyPerNode {
-        procs,
-        nodes,
-        ranks,
-        needed,
-        large_enough,
-        total,
-        enough_nodes,
+    let (asked, largest) = (request.pes_per_proc, suitable().map(Node::pes).max().unwrap_or(0));
+    if asked > largest {
+        return Err(Infeasible::WideProcess { asked, largest, constraint });
+    }
+    let enough = |node: &Node| request.procs_within(node, node.memory_bytes()) > 0;
+    let largest = suitable().max_by_key(|node| node.memory_bytes().unwrap_or(u64::MAX));
+    match largest.filter(|_| !suitable().any(enough)) {
+        Some(node) => Err(large_memory(request, node, constraint)),
+        None => Err(Infeasible::NoNodeForOne { needs, constraint }),
+    }
+}
+
+/// `node` has the most memory, and not enough for one process.
+fn large_memory(request: &JobRequest, node: &Node, constraint: Option<String>) -> Infeasible {
+    Infeasible::LargeMemory {
+        for_pes: (request.mem_per_pe_bytes > 0).then_some(request.pes_per_proc),
+        asked_bytes: request.memory_on_bytes(node, 1),
+        largest_bytes: node.memory_bytes().unwrap_or(u64::MAX),
+        constraint,
+    }
+}
+
+/// Whether the blocks of ranks of a job for an exact number of nodes fit.
+fn check_blocks(
+    machine: &Machine,
+    request: &JobRequest,
+    nodes: u32,
+    rooms: &Rooms,
+) -> Result<(), Infeasible> {
+    let procs = request.procs;
+    if rooms.can_take(procs, nodes) {
+        return Ok(());
+    }
+    let total = machine.nodes().len() as u32;
+    let (ranks, needed) = rooms.lacking(procs, nodes);
+    let suitable = rooms.at_least(ranks);
+    let enough_nodes = (nodes + 1..=total.min(procs)).find(|&more| rooms.can_take(procs, more));
+    Err(match conditions(request) {
+        (NodeNeeds::NONE, None) => Infeasible::TooManyPerNode {
+            procs,
+            nodes,
+            ranks,
+            needed,
+            large_enough: suitable,
+            total,
+            enough_nodes,
+        },
+        (needs, constraint) => Infeasible::TooFewNodes {
+            procs,
+            nodes,
+            ranks,
+            needed,
+            suitable,
+            needs,
+            constraint,
+            enough_nodes,
+        },
     })
 }
 
-/// The sizes of a machine's nodes, ascending, to count those of a size or more.
-struct Sizes(Vec<u32>);
+/// What the nodes must have, the features by name.
+fn conditions(request: &JobRequest) -> (NodeNeeds, Option<String>) {
+    let constraint = request.constraint.as_ref().map(|constraint| constraint.to_string());
+    // They are named beside.
+    (NodeNeeds { features: false, ..NodeNeeds::of(request) }, constraint)
+}
 
-impl Sizes {
-    fn of(machine: &Machine) -> Self {
-        let mut sizes: Vec<u32> = machine.nodes().iter().map(Node::pes).collect();
-        sizes.sort_unstable();
-        Self(sizes)
+/// How many processes of a job each node takes, ascending, to count those that
+/// take so many or more.
+struct Rooms(Vec<u32>);
+
+impl Rooms {
+    fn of(machine: &Machine, request: &JobRequest) -> Self {
+        let room = |node| NodeRoom::whole(node).procs_of(request);
+        let mut rooms: Vec<u32> = machine.nodes().iter().map(room).collect();
+        rooms.sort_unstable();
+        Self(rooms)
     }
 
-    fn at_least(&self, pes: u32) -> u32 {
-        (self.0.len() - self.0.partition_point(|&size| size < pes)) as u32
+    fn total(&self) -> u32 {
+        self.0.iter().copied().fold(0, u32::saturating_add)
+    }
+
+    fn at_least(&self, procs: u32) -> u32 {
+        (self.0.len() - self.0.partition_point(|&room| room < procs)) as u32
     }
 
     fn can_take(&self, procs: u32, nodes: u32) -> bool {

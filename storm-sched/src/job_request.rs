@@ -3,11 +3,12 @@
 //! Only what decides where and when it runs; the command, files and owner stay
 //! with the Machine Manager.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::JobId;
+use crate::{Constraint, JobId, Node, NodeMemory, Priority};
 
 /// A job's request for PEs. Fields will be added: build it with
 /// [`JobRequest::new`] and the `with_` methods.
@@ -16,21 +17,51 @@ use crate::JobId;
 pub struct JobRequest {
     /// The job.
     pub id: JobId,
-    /// Processes, one PE each (Slurm `-n`).
+    /// Processes (Slurm `-n`).
     pub procs: u32,
+    /// PEs of each process, all on one node (Slurm `--cpus-per-task`).
+    pub pes_per_proc: u32,
     /// Exactly that many nodes (Slurm `-N`), the processes in blocks of equal
     /// length, the first ones one longer when it does not divide.
     pub nodes: Option<u32>,
+    /// The most processes on a node (Slurm `--ntasks-per-node`).
+    pub procs_per_node: Option<u32>,
+    /// The memory of each PE of its processes in bytes (Slurm
+    /// `--mem-per-cpu`), counted on its node as long as the job is in the
+    /// matrix, whatever row runs; zero: not counted.
+    pub mem_per_pe_bytes: u64,
+    /// The memory that it takes of each of its nodes besides (Slurm `--mem`),
+    /// counted in the same way.
+    pub mem_per_node: NodeMemory,
+    /// No other job has PEs of its nodes in its row (Slurm `--exclusive`).
+    pub exclusive: bool,
+    /// What its nodes must be (Slurm `--constraint`).
+    pub constraint: Option<Arc<Constraint>>,
     /// The longest run that the user expects (Slurm `-t`); the job is ended at
     /// it by the Machine Manager, and backfilling believes it.
     pub time_limit: Option<Duration>,
+    /// Jobs of a higher priority are ahead in the queue.
+    #[serde(default)]
+    pub priority: Priority,
 }
 
 impl JobRequest {
-    /// A request for `procs` PEs on whatever nodes.
+    /// A request for `procs` processes of one PE each, on whatever nodes.
     #[must_use]
     pub fn new(id: JobId, procs: u32) -> Self {
-        Self { id, procs, nodes: None, time_limit: None }
+        Self {
+            id,
+            procs,
+            pes_per_proc: 1,
+            nodes: None,
+            procs_per_node: None,
+            mem_per_pe_bytes: 0,
+            mem_per_node: NodeMemory::Unstated,
+            exclusive: false,
+            constraint: None,
+            time_limit: None,
+            priority: Priority::default(),
+        }
     }
 
     /// The same request on exactly `nodes` nodes.
@@ -43,5 +74,96 @@ impl JobRequest {
     #[must_use]
     pub fn with_time_limit(self, time_limit: Duration) -> Self {
         Self { time_limit: Some(time_limit), ..self }
+    }
+
+    /// The same request with a priority.
+    #[must_use]
+    pub fn with_priority(self, priority: Priority) -> Self {
+        Self { priority, ..self }
+    }
+
+    /// The same request with so many PEs for each process.
+    #[must_use]
+    pub fn with_pes_per_proc(self, pes_per_proc: u32) -> Self {
+        Self { pes_per_proc, ..self }
+    }
+
+    /// The same request with at most so many processes on a node.
+    #[must_use]
+    pub fn with_procs_per_node(self, procs_per_node: u32) -> Self {
+        Self { procs_per_node: Some(procs_per_node), ..self }
+    }
+
+    /// The same request with this much memory for each PE, in bytes.
+    #[must_use]
+    pub fn with_memory(self, mem_per_pe_bytes: u64) -> Self {
+        Self { mem_per_pe_bytes, ..self }
+    }
+
+    /// The same request with memory on each of its nodes.
+    #[must_use]
+    pub fn with_node_memory(self, mem_per_node: NodeMemory) -> Self {
+        Self { mem_per_node, ..self }
+    }
+
+    /// The same request for nodes of its own.
+    #[must_use]
+    pub fn with_exclusive_nodes(self) -> Self {
+        Self { exclusive: true, ..self }
+    }
+
+    /// The same request on nodes that meet a constraint.
+    #[must_use]
+    pub fn with_constraint(self, constraint: Constraint) -> Self {
+        Self { constraint: Some(Arc::new(constraint)), ..self }
+    }
+
+    /// The PEs that its processes run on: what it is charged for at least.
+    #[must_use]
+    pub fn pes(&self) -> u32 {
+        self.procs.saturating_mul(self.pes_per_proc)
+    }
+
+    /// Whether so many PEs are all that it asks for, wherever they are.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.pes_per_proc == 1
+            && self.nodes.is_none()
+            && self.procs_per_node.is_none()
+            && !self.asks_for_memory()
+            && !self.exclusive
+            && self.constraint.is_none()
+    }
+
+    /// Whether its memory counts.
+    #[must_use]
+    pub fn asks_for_memory(&self) -> bool {
+        self.mem_per_pe_bytes > 0 || self.mem_per_node != NodeMemory::Unstated
+    }
+
+    /// Whether a node is one that the job may have, whatever its room.
+    #[must_use]
+    pub fn may_have(&self, node: &Node) -> bool {
+        self.constraint.as_ref().is_none_or(|constraint| constraint.is_met_by(node.features()))
+    }
+
+    /// What it takes of a node's memory with so many processes there, in
+    /// bytes.
+    #[must_use]
+    pub fn memory_on_bytes(&self, node: &Node, procs: u32) -> u64 {
+        let pes = u64::from(procs) * u64::from(self.pes_per_proc);
+        let of_pes = self.mem_per_pe_bytes.saturating_mul(pes);
+        of_pes.saturating_add(self.mem_per_node.on_node_bytes(node.memory_bytes()))
+    }
+
+    /// The most processes that so many free bytes of a node's memory are
+    /// enough for; `None` where memory is not counted.
+    #[must_use]
+    pub fn procs_within(&self, node: &Node, free_bytes: Option<u64>) -> u32 {
+        let Some(free_bytes) = free_bytes else { return u32::MAX };
+        let of_node = self.mem_per_node.on_node_bytes(node.memory_bytes());
+        let Some(left) = free_bytes.checked_sub(of_node) else { return 0 };
+        let each = self.mem_per_pe_bytes.saturating_mul(u64::from(self.pes_per_proc));
+        left.checked_div(each).map_or(u32::MAX, |procs| u32::try_from(procs).unwrap_or(u32::MAX))
     }
 }

@@ -12,21 +12,41 @@
 //!   (PEs) numbered node by node as the columns of the matrix.
 //! * [`BuddyTree`], [`Matrix`]: the Ousterhout matrix (a row is a time slot, a
 //!   column a PE) with buddy allocation inside each row.
+//! * [`packing`]: the schemes that choose the row and the columns of a job.
 //! * [`feasible`]: whether a [`JobRequest`] can ever run on a machine.
-//! * [`policies`]: one file each; [`registry::by_name`] finds them.
+//! * [`space`]: what the policies that share space have in common.
+//! * [`policies`]: one file each; a [`Registry`] finds them by name.
+//! * [`priority`]: what decides the order of the queue.
+//! * [`swf`], [`metrics`]: logs of parallel machines, and how well a schedule
+//!   serves its jobs.
 //! * [`suite`]: the invariants that every policy holds, over generated
 //!   workloads.
 #![forbid(unsafe_code)]
 
+/// The worked example of the documentation, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/adding-a-policy.md")]
+struct AddingAPolicy;
+
 mod action;
+mod availability;
 mod buddy_tree;
+mod capability;
 mod column_set;
+mod constraint;
 mod event;
 mod feasible;
+mod guests;
 mod ids;
+mod job_map;
 mod job_request;
 mod machine;
 mod matrix;
+mod memory;
+mod memory_account;
+pub mod metrics;
+mod node_needs;
+pub mod packing;
 mod params;
 mod partition;
 mod pending_queue;
@@ -34,30 +54,41 @@ mod pending_reason;
 mod placement;
 pub mod policies;
 mod policy;
+pub mod priority;
 pub mod registry;
 mod row;
+mod row_order;
 mod sched_time;
 mod shape;
+pub mod space;
 pub mod suite;
+pub mod swf;
 
 pub use action::{Action, EventError};
-pub use buddy_tree::BuddyTree;
+pub use buddy_tree::{BuddyTree, Side};
+pub use capability::{Capability, Unsupported};
 pub use column_set::ColumnSet;
+pub use constraint::{Constraint, ConstraintError, MAX_CONSTRAINT_FEATURES, is_feature_name};
 pub use event::Event;
 pub use feasible::{Infeasible, feasible};
 pub use ids::{JobId, NodeIndex, Pe, Slot};
 pub use job_request::JobRequest;
-pub use machine::{MAX_PES, Machine, MachineError, Node, NodeState};
-pub use matrix::{Fit, InvariantViolation, Matrix, MatrixError};
+pub use machine::{MAX_PES, Machine, MachineError, Node, NodeSpec, NodeState};
+pub use matrix::{Fit, InvariantViolation, MAX_EXAMINED, Matrix, MatrixError, Move, SlotChange};
+pub use memory::{MemorySize, NodeMemory};
+pub use memory_account::MemoryAccount;
+pub use node_needs::NodeNeeds;
+pub use packing::Packing;
 pub use params::{
-    DEFAULT_MPL_LIMIT, DEFAULT_QUANTUM_US, MAX_MPL_LIMIT, MAX_QUANTUM_US, MIN_QUANTUM_US, MplLimit,
-    ParamError, PolicyParams, Quantum,
+    DEFAULT_MPL_LIMIT, DEFAULT_QUANTUM_US, MAX_MPL_LIMIT, MAX_QUANTUM_US, MIN_QUANTUM_US,
+    MatrixQueue, MplLimit, ParamError, PolicyParams, Quantum,
 };
 pub use pending_queue::{MAX_PENDING_JOBS, PendingQueue};
 pub use pending_reason::{AbsentNode, Ahead, MAX_NAMED_NODES, PendingReason, Shortage};
 pub use placement::{NodeShare, Placement};
 pub use policy::{JobView, Policy, RowView};
-pub use registry::UnknownPolicy;
+pub use priority::Priority;
+pub use registry::{Registry, UnknownPolicy};
 pub use row::Row;
 pub use sched_time::SchedTime;
-pub use shape::{Room, Shape, Shortfall};
+pub use shape::{NodeRoom, Room, Shape, Shortfall};

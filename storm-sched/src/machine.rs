@@ -6,6 +6,7 @@
 //! on it is not decided here: the Machine Manager ends them.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -28,12 +29,48 @@ pub enum NodeState {
     Down,
 }
 
+/// What a node is built of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeSpec {
+    /// Its name.
+    pub name: String,
+    /// Its processing elements, at least one.
+    pub pes: u32,
+    /// The memory that jobs may have there in bytes; `None` when it is not
+    /// counted.
+    pub memory_bytes: Option<u64>,
+    /// Its features, for [`crate::Constraint`]s.
+    pub features: Vec<String>,
+}
+
+impl NodeSpec {
+    /// A node of so many PEs, without features, whose memory is not counted.
+    #[must_use]
+    pub fn new(name: impl Into<String>, pes: u32) -> Self {
+        Self { name: name.into(), pes, memory_bytes: None, features: Vec::new() }
+    }
+
+    /// The same node with so many bytes of memory.
+    #[must_use]
+    pub fn with_memory(self, memory_bytes: u64) -> Self {
+        Self { memory_bytes: Some(memory_bytes), ..self }
+    }
+
+    /// The same node with these features.
+    #[must_use]
+    pub fn with_features<F: Into<String>>(self, features: impl IntoIterator<Item = F>) -> Self {
+        Self { features: features.into_iter().map(Into::into).collect(), ..self }
+    }
+}
+
 /// One node of the partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    name: String,
+    name: Arc<str>,
     first: Pe,
     pes: u32,
+    memory_bytes: Option<u64>,
+    features: Arc<[String]>,
     state: NodeState,
 }
 
@@ -48,6 +85,19 @@ impl Node {
     #[must_use]
     pub fn pes(&self) -> u32 {
         self.pes
+    }
+
+    /// The memory that jobs may have here in bytes; `None` when it is not
+    /// counted.
+    #[must_use]
+    pub fn memory_bytes(&self) -> Option<u64> {
+        self.memory_bytes
+    }
+
+    /// The features of the node.
+    #[must_use]
+    pub fn features(&self) -> &[String] {
+        &self.features
     }
 
     /// The columns of the node.
@@ -89,16 +139,25 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine of these nodes (name, PEs) in this order, all of them up.
+    /// A machine of these nodes (name, PEs) in this order, all of them up,
+    /// without features and with memory that is not counted.
     ///
     /// # Errors
     /// No node, a node without PEs, or more than [`MAX_PES`] PEs in all.
     pub fn new<N: Into<String>>(
         nodes: impl IntoIterator<Item = (N, u32)>,
     ) -> Result<Self, MachineError> {
+        Self::of_nodes(nodes.into_iter().map(|(name, pes)| NodeSpec::new(name, pes)))
+    }
+
+    /// A machine of these nodes in this order, all of them up.
+    ///
+    /// # Errors
+    /// As for [`Machine::new`].
+    pub fn of_nodes(nodes: impl IntoIterator<Item = NodeSpec>) -> Result<Self, MachineError> {
         let mut machine = Self { nodes: Vec::new(), node_of: Vec::new(), usable_pes: 0 };
-        for (index, (name, pes)) in (0..).map(NodeIndex).zip(nodes) {
-            let name = name.into();
+        for (index, spec) in (0..).map(NodeIndex).zip(nodes) {
+            let NodeSpec { name, pes, memory_bytes, features } = spec;
             if pes == 0 {
                 return Err(MachineError::NoPes { name });
             }
@@ -106,7 +165,14 @@ impl Machine {
             if pes > MAX_PES - first {
                 return Err(MachineError::TooManyPes);
             }
-            machine.nodes.push(Node { name, first: Pe(first), pes, state: NodeState::Up });
+            machine.nodes.push(Node {
+                name: name.into(),
+                first: Pe(first),
+                pes,
+                memory_bytes,
+                features: features.into(),
+                state: NodeState::Up,
+            });
             machine.node_of.resize((first + pes) as usize, index);
             machine.usable_pes += pes;
         }
@@ -158,6 +224,21 @@ impl Machine {
         self.node_of(pe)
             .and_then(|index| self.node(index))
             .is_some_and(|node| node.state == NodeState::Up)
+    }
+
+    /// Sets the memory of a node in bytes, or that it is not counted. There is
+    /// nothing to set when there is no such node.
+    pub fn set_memory(&mut self, index: NodeIndex, memory_bytes: Option<u64>) {
+        if let Some(node) = self.nodes.get_mut(index.0 as usize) {
+            node.memory_bytes = memory_bytes;
+        }
+    }
+
+    /// Keeps so many bytes of each node whose memory is counted from the jobs.
+    pub fn reserve_memory(&mut self, reserve_bytes: u64) {
+        for node in &mut self.nodes {
+            node.memory_bytes = node.memory_bytes.map(|all| all.saturating_sub(reserve_bytes));
+        }
     }
 
     /// Sets the state of a node and returns the one it had, or `None` when

@@ -1,25 +1,34 @@
 //! The Ousterhout matrix: rows are time slots, columns are PEs, and a job
 //! holds the same columns in each of its rows.
 //!
-//! A job lives in its home row; the types allow further rows, for alternative
-//! scheduling and slot unification, which are not done here. A row is deleted
-//! when its last job leaves and opened again when one comes; the cyclic order
-//! is that of the slot numbers, so the other rows keep their numbers and their
-//! places, and the cursor never passes a live row.
+//! A job lives in its home row, and may be a guest of others where its columns
+//! are idle (`matrix/alternates.rs`). Rows whose columns are disjoint can be
+//! merged (`matrix/unify.rs`). A row is deleted when its last job leaves; the
+//! others keep their numbers and their places in the cyclic order, so that the
+//! cursor never passes a live row. A new row gets the lowest free number and
+//! runs after all that wait for their turn already.
 //!
-//! Which row a job gets is the policy's decision.
+//! Which row a job gets is the packing scheme's decision ([`crate::Packing`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::memory_account::{HeldMemory, MemoryAccount};
+use crate::row::Chosen;
+use crate::row_order::RowOrder;
 use crate::shape::Shape;
 use crate::{
-    ColumnSet, JobId, JobRequest, Machine, MplLimit, NodeIndex, NodeState, Placement, Row,
-    Shortfall, Slot,
+    ColumnSet, JobId, JobRequest, Machine, MplLimit, NodeIndex, NodeState, Placement, Row, Slot,
 };
 
+mod alternates;
 mod check;
+mod repack;
+mod room;
+mod unify;
 
+pub use alternates::{MAX_EXAMINED, SlotChange};
 pub use check::InvariantViolation;
+pub use repack::Move;
 
 /// How columns are chosen inside a row for a job that names no node count.
 /// (A job that does gets the first nodes with room, whatever this says.)
@@ -33,6 +42,10 @@ pub enum Fit {
     /// As many columns as there are processes, out of one block if possible:
     /// space sharing, where rounding up would only waste.
     Exact,
+    /// As many columns as there are processes, the lowest free ones.
+    Left,
+    /// As many columns as there are processes, the highest free ones.
+    Right,
 }
 
 /// Why columns could not be taken back for a job that is already running.
@@ -65,8 +78,15 @@ pub enum MatrixError {
 /// What one job holds.
 #[derive(Debug, Clone)]
 pub(crate) struct Holding {
+    pub(crate) request: JobRequest,
+    /// What it holds in its home row.
     pub(crate) columns: ColumnSet,
-    pub(crate) rows: BTreeSet<Slot>,
+    /// Those of them that it keeps busy.
+    pub(crate) busy: ColumnSet,
+    pub(crate) memory: Vec<HeldMemory>,
+    pub(crate) home: Slot,
+    /// The rows in which it is a guest.
+    pub(crate) alternates: BTreeSet<Slot>,
     /// A node of the job stopped taking work while the job held it.
     pub(crate) on_hole: bool,
 }
@@ -78,10 +98,13 @@ pub struct Matrix {
     limit: MplLimit,
     /// Indexed by slot; a row without jobs is a deleted one.
     rows: Vec<Row>,
-    live: BTreeSet<Slot>,
+    live: RowOrder,
     jobs: BTreeMap<JobId, Holding>,
+    memory: MemoryAccount,
     cursor: Slot,
     active: bool,
+    /// Jobs whose rows have changed and nobody was told, in that order.
+    changed: Vec<JobId>,
     taken_ever_pes: u64,
     freed_ever_pes: u64,
 }
@@ -91,13 +114,15 @@ impl Matrix {
     #[must_use]
     pub fn new(machine: Machine, limit: MplLimit) -> Self {
         Self {
+            memory: MemoryAccount::new(&machine),
             machine,
             limit,
             rows: Vec::new(),
-            live: BTreeSet::new(),
+            live: RowOrder::default(),
             jobs: BTreeMap::new(),
             cursor: Slot(0),
             active: false,
+            changed: Vec::new(),
             taken_ever_pes: 0,
             freed_ever_pes: 0,
         }
@@ -109,15 +134,21 @@ impl Matrix {
         &self.machine
     }
 
+    /// The memory that jobs hold, over all rows.
+    #[must_use]
+    pub fn memory(&self) -> &MemoryAccount {
+        &self.memory
+    }
+
     /// The most rows there may be.
     #[must_use]
     pub fn limit(&self) -> MplLimit {
         self.limit
     }
 
-    /// The live rows in cyclic order.
+    /// The live rows by number.
     pub fn rows(&self) -> impl Iterator<Item = &Row> + '_ {
-        self.live.iter().filter_map(|&slot| self.row(slot))
+        self.live.slots().filter_map(|slot| self.row(slot))
     }
 
     /// The number of live rows: the multiprogramming level.
@@ -150,10 +181,24 @@ impl Matrix {
         self.jobs.get(&job).map(|holding| &holding.columns)
     }
 
-    /// The rows of a job.
+    /// What a job asked for.
     #[must_use]
-    pub fn rows_of(&self, job: JobId) -> Option<&BTreeSet<Slot>> {
-        self.jobs.get(&job).map(|holding| &holding.rows)
+    pub fn request(&self, job: JobId) -> Option<&JobRequest> {
+        self.jobs.get(&job).map(|holding| &holding.request)
+    }
+
+    /// The home row of a job.
+    #[must_use]
+    pub fn home(&self, job: JobId) -> Option<Slot> {
+        self.jobs.get(&job).map(|holding| holding.home)
+    }
+
+    /// The rows that a job runs in, its home row first.
+    pub fn rows_of(&self, job: JobId) -> impl Iterator<Item = Slot> + '_ {
+        let slots = |holding: &'_ Holding| std::iter::once(holding.home);
+        let holding = self.jobs.get(&job);
+        let others = holding.into_iter().flat_map(|holding| holding.alternates.iter().copied());
+        holding.map(slots).into_iter().flatten().chain(others)
     }
 
     /// The slot that a new row would get: the lowest that is not live, or
@@ -163,35 +208,51 @@ impl Matrix {
         let vacant = (0..self.limit.get()).map(Slot);
         // Live slots ascend, so the first that differs from its rank is a gap.
         vacant
-            .zip(self.live.iter().map(Some).chain(std::iter::repeat(None)))
-            .find(|(slot, live)| *live != Some(slot))
+            .zip(self.live.slots().map(Some).chain(std::iter::repeat(None)))
+            .find(|(slot, live)| *live != Some(*slot))
             .map(|(slot, _)| slot)
-    }
-
-    /// What an empty row lacks for a job of that shape, given the nodes that
-    /// take work now; `None` when it fits.
-    #[must_use]
-    pub fn empty_row_shortfall(&self, shape: Shape) -> Option<Shortfall> {
-        if let Shape::Pes(_) = shape {
-            return shape.shortfall(std::iter::once(self.machine.usable_pes()));
-        }
-        let up = self.machine.nodes().iter().filter(|node| node.state() == NodeState::Up);
-        shape.shortfall(up.map(|node| node.pes()))
     }
 
     /// Places a job in a row, which is opened if it is not live. `None`, and
     /// nothing changes, when it does not fit there, asks for nothing, is in
     /// the matrix already, or the slot is not below the limit.
     pub fn place(&mut self, request: &JobRequest, slot: Slot, fit: Fit) -> Option<Placement> {
-        if request.procs == 0 || self.contains(request.id) {
+        if request.pes() == 0 || self.contains(request.id) {
             return None;
         }
         self.ensure_row(slot)?;
         let row = self.rows.get_mut(slot.0 as usize)?;
-        let columns = row.place(&self.machine, request.id, Shape::of(request), fit)?;
-        let placement = Placement::on_columns(&self.machine, &columns, request.procs);
-        self.enter(request.id, columns, slot);
+        let shape = Shape::of(request);
+        let Chosen { columns, ranks } =
+            row.place(&self.machine, &self.memory, request.id, shape, fit)?;
+        let placement = match ranks {
+            Some(pes) => Placement::of_ranks(&self.machine, pes, request.pes_per_proc),
+            None => Placement::on_columns(&self.machine, &columns, request.procs),
+        };
+        let memory = self.memory.take(&self.machine, request, placement.shares());
+        self.enter(request, columns, slot, memory);
         Some(placement)
+    }
+
+    /// Gives a plain job ([`JobRequest::is_plain`]) exactly these columns of a
+    /// row, the first of them for its processes. `None`, and nothing changes,
+    /// when they are too few or one of them is not free there, and where [`Matrix::place`] would place nothing.
+    pub fn place_on(
+        &mut self,
+        request: &JobRequest,
+        slot: Slot,
+        columns: &ColumnSet,
+    ) -> Option<Placement> {
+        let fits = request.is_plain() && request.procs > 0 && columns.len() >= request.procs;
+        if !fits || self.contains(request.id) {
+            return None;
+        }
+        self.ensure_row(slot)?;
+        let row = self.rows.get_mut(slot.0 as usize)?;
+        columns.columns().all(|pe| row.is_free(pe.0)).then_some(())?;
+        row.hold(request.id, columns, &columns.first(request.procs));
+        self.enter(request, columns.clone(), slot, Vec::new());
+        Some(Placement::on_columns(&self.machine, columns, request.procs))
     }
 
     /// Takes columns for a job that runs on them already (the Machine Manager
@@ -214,7 +275,7 @@ impl Matrix {
         }
         let limit = self.limit.get();
         self.ensure_row(slot).ok_or(MatrixError::NoSuchSlot { slot, limit })?;
-        let row = &mut self.rows[slot.0 as usize];
+        let row = &self.rows[slot.0 as usize];
         let mut columns = ColumnSet::new();
         let mut on_hole = false;
         let mut next = 0;
@@ -228,8 +289,12 @@ impl Matrix {
             on_hole |= !self.machine.is_usable(*pe);
             columns.push(pe.0..next);
         }
-        row.hold(job, &columns);
-        self.enter(job, columns, slot);
+        if request.exclusive {
+            columns = self.whole_nodes(placement, slot)?;
+        }
+        self.rows[slot.0 as usize].hold(job, &columns, &columns);
+        let memory = self.memory.take(&self.machine, request, placement.shares());
+        self.enter(request, columns, slot, memory);
         if let Some(holding) = self.jobs.get_mut(&job) {
             holding.on_hole = on_hole;
         }
@@ -242,15 +307,17 @@ impl Matrix {
     /// when it is not in the matrix.
     pub fn release(&mut self, job: JobId) -> Option<ColumnSet> {
         let holding = self.jobs.remove(&job)?;
-        for slot in holding.rows {
-            let row = &mut self.rows[slot.0 as usize];
-            row.release(&self.machine, job, &holding.columns, holding.on_hole);
-            self.freed_ever_pes += u64::from(holding.columns.len());
-            if !row.is_live() {
-                self.live.remove(&slot);
-                self.active &= self.cursor != slot;
-            }
+        self.memory.give_back(&holding.memory);
+        for slot in &holding.alternates {
+            self.rows[slot.0 as usize].guests.dismiss(job, &holding.busy);
         }
+        let row = &mut self.rows[holding.home.0 as usize];
+        row.release(&self.machine, job, &holding.columns, holding.on_hole);
+        self.freed_ever_pes += u64::from(holding.columns.len());
+        if !row.is_live() {
+            self.delete_row(holding.home);
+        }
+        self.unsettle();
         Some(holding.columns)
     }
 
@@ -287,11 +354,19 @@ impl Matrix {
         self.active.then_some(self.cursor)
     }
 
+    /// The jobs that run now: those of the active row and its guests.
+    pub fn running_now(&self) -> impl Iterator<Item = JobId> + '_ {
+        let row = self.active().and_then(|slot| self.row(slot));
+        row.into_iter().flat_map(|row| row.jobs().iter().chain(row.guests.jobs()).copied())
+    }
+
     /// Moves the cursor to the next live row in cyclic order, the present one
     /// when it is the only one, and returns it; `None` when no row is live.
     pub fn advance(&mut self) -> Option<Slot> {
-        let after = Slot(self.cursor.0.saturating_add(1));
-        let next = self.live.range(after..).next().or_else(|| self.live.first()).copied();
+        if self.active {
+            self.live.put_last(self.cursor);
+        }
+        let next = self.live.next();
         self.active = next.is_some();
         self.cursor = next.unwrap_or(self.cursor);
         next
@@ -307,10 +382,53 @@ impl Matrix {
         Some(())
     }
 
-    fn enter(&mut self, job: JobId, columns: ColumnSet, slot: Slot) {
+    /// All columns of the nodes of a placement, unless another job of the row
+    /// has some.
+    fn whole_nodes(&self, placement: &Placement, slot: Slot) -> Result<ColumnSet, MatrixError> {
+        let row = &self.rows[slot.0 as usize];
+        let mut columns = ColumnSet::new();
+        for node in placement.nodes().filter_map(|index| self.machine.node(index)) {
+            let own = node.columns();
+            if row.taken().contains_any_in_range(own.start as usize..own.end as usize) {
+                return Err(MatrixError::ColumnsTaken(slot));
+            }
+            columns.push(own);
+        }
+        Ok(columns)
+    }
+
+    /// Notes what a job holds in a row that has taken it in.
+    fn enter(
+        &mut self,
+        request: &JobRequest,
+        columns: ColumnSet,
+        slot: Slot,
+        memory: Vec<HeldMemory>,
+    ) {
         self.live.insert(slot);
         self.taken_ever_pes += u64::from(columns.len());
-        let holding = Holding { columns, rows: BTreeSet::from([slot]), on_hole: false };
-        self.jobs.insert(job, holding);
+        let busy = Shape::of(request).busy(&columns);
+        self.evict(slot, &busy);
+        let holding = Holding {
+            request: request.clone(),
+            columns,
+            busy,
+            memory,
+            home: slot,
+            alternates: BTreeSet::new(),
+            on_hole: false,
+        };
+        self.jobs.insert(request.id, holding);
+        self.unsettle();
+    }
+
+    /// A row has lost its last job: it has no guests and no place in the order.
+    fn delete_row(&mut self, slot: Slot) {
+        let guests: Vec<JobId> = self.rows[slot.0 as usize].guests.jobs().iter().copied().collect();
+        for guest in guests {
+            self.dismiss(slot, guest);
+        }
+        self.live.remove(slot);
+        self.active &= self.cursor != slot;
     }
 }

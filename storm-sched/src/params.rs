@@ -38,6 +38,18 @@ pub struct Quantum {
 #[serde(try_from = "u32", into = "u32")]
 pub struct MplLimit(NonZeroU32);
 
+/// In which order jobs leave the queue behind the matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MatrixQueue {
+    /// First come, first served: no job passes another.
+    #[default]
+    Fcfs,
+    /// A job may pass the first of the queue if that does not start later for
+    /// it than it would at the worst: backfilling gang scheduling.
+    Easy,
+}
+
 /// A setting outside its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParamError {
@@ -135,7 +147,7 @@ impl From<MplLimit> for u32 {
 }
 
 /// The settings of the policies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct PolicyParams {
     /// The length of a time slice, in microseconds. Default
@@ -143,6 +155,45 @@ pub struct PolicyParams {
     pub quantum_us: Quantum,
     /// The most rows of the matrix. Default [`DEFAULT_MPL_LIMIT`].
     pub mpl_limit: MplLimit,
+    /// How long a job without a time limit is believed to run, in seconds, by
+    /// the policies that let jobs pass. By default longer than any
+    /// ([`crate::space::UNLIMITED_ESTIMATE`]): such a job never passes another
+    /// by its estimate.
+    pub default_estimate_s: Option<NonZeroU32>,
+    /// How jobs are packed into the matrix. Default [`crate::Packing::Buddy`].
+    pub packing: crate::Packing,
+    /// How jobs leave the queue behind the matrix. Default
+    /// [`MatrixQueue::Fcfs`], which needs no time limits.
+    pub queue: MatrixQueue,
+    /// Whether a job also runs in other rows where its columns are idle.
+    /// Default: yes; they would idle.
+    pub alternative_scheduling: bool,
+    /// Whether rows with disjoint columns become one. Default: yes; all of
+    /// their jobs run more often, and none has to move.
+    pub unification: bool,
+    /// Whether all jobs are mapped anew as tightly as possible when one comes or
+    /// goes. Default: no; it moves running processes, which only a replayed or
+    /// simulated machine can ([`crate::Capability::Migration`]).
+    pub repack: bool,
+    /// Memory of each node that jobs may not have, in MiB, where memory is
+    /// counted. Default 0: what a node is said to have is what its jobs may.
+    pub memory_reserve_mib: u64,
+}
+
+impl Default for PolicyParams {
+    fn default() -> Self {
+        Self {
+            quantum_us: Quantum::default(),
+            mpl_limit: MplLimit::default(),
+            default_estimate_s: None,
+            packing: crate::Packing::default(),
+            queue: MatrixQueue::default(),
+            alternative_scheduling: true,
+            unification: true,
+            repack: false,
+            memory_reserve_mib: 0,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -162,10 +213,33 @@ mod tests {
 
     #[test]
     fn settings_are_read_and_written_back() {
-        let params = parse("quantum-us = 2000\nmpl-limit = 2").unwrap();
+        let params = parse("quantum-us = 2000\nmpl-limit = 2\ndefault-estimate-s = 60").unwrap();
         assert_eq!(params.quantum_us.duration(), Duration::from_millis(2));
         assert_eq!(params.mpl_limit.get(), 2);
+        assert_eq!(params.default_estimate_s, NonZeroU32::new(60));
         assert_eq!(parse(&toml::to_string(&params).unwrap()).unwrap(), params);
+    }
+
+    #[test]
+    fn packing_queue_and_modes_are_read_by_name() {
+        let params = parse(
+            "packing = 'left-right'\nqueue = 'easy'\nalternative-scheduling = false\n\
+             unification = false\nrepack = true\nmemory-reserve-mib = 512",
+        );
+        let expected = PolicyParams {
+            packing: crate::Packing::LeftRight,
+            queue: MatrixQueue::Easy,
+            alternative_scheduling: false,
+            unification: false,
+            repack: true,
+            memory_reserve_mib: 512,
+            ..PolicyParams::default()
+        };
+        assert_eq!(params.unwrap(), expected);
+        assert_eq!(parse(&toml::to_string(&expected).unwrap()).unwrap(), expected);
+        let unknown = parse("packing = 'tetris'").unwrap_err();
+        assert!(unknown.contains("least-loaded"), "{unknown}");
+        assert!(parse("queue = 'sjf'").unwrap_err().contains("fcfs"));
     }
 
     #[test]
@@ -176,6 +250,7 @@ mod tests {
         let short = parse("quantum-us = 99").unwrap_err();
         assert!(short.contains("use 100 to 3600000000 us"), "{short}");
         assert!(parse("quantum-us = 3600000001").is_err());
+        assert!(parse("default-estimate-s = 0").unwrap_err().contains("nonzero"));
         let zero = parse("mpl-limit = 0").unwrap_err();
         assert!(zero.contains("use 1 to 1024"), "{zero}");
         assert!(parse("mpl-limit = 1025").is_err());

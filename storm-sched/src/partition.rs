@@ -35,6 +35,8 @@ pub(crate) enum Change {
     SliceEdge,
     /// The slices have another length.
     Quantum(Quantum),
+    /// A job that waits has another place in the queue.
+    Reordered,
 }
 
 impl Partition {
@@ -62,6 +64,11 @@ impl Partition {
             Event::NodeUp(node) => self.set_node(node, NodeState::Up),
             Event::SliceEdge => Ok(Change::SliceEdge),
             Event::SetQuantum(quantum) => Ok(Change::Quantum(quantum)),
+            Event::Prioritise { job, priority } => self
+                .queue
+                .prioritise(job, priority)
+                .then_some(Change::Reordered)
+                .ok_or(EventError::NotPending { job }),
         }
     }
 
@@ -111,8 +118,8 @@ impl Partition {
         if self.queue.is_full() {
             return Err(EventError::QueueFull { job, limit: crate::MAX_PENDING_JOBS });
         }
-        let first = self.queue.is_empty();
         self.queue.push(request);
+        let first = self.queue.head().is_some_and(|head| head.id == job);
         Ok(Change::Queued { first })
     }
 

@@ -6,7 +6,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{JobId, Machine, NodeState, Room, Shortfall, Slot};
+use crate::node_needs::{list, plural};
+use crate::{JobId, JobRequest, Machine, NodeState, Room, Shortfall, Slot};
 
 /// The most nodes that a reason names; the rest it counts.
 pub const MAX_NAMED_NODES: usize = 8;
@@ -15,14 +16,28 @@ pub const MAX_NAMED_NODES: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PendingReason {
-    /// It is the first in the queue and there is no room for it.
+    /// It is the next to start and there is no room for it.
     Resources(Shortage),
-    /// Jobs ahead of it wait too, and the policy lets no job pass them.
+    /// Jobs ahead of it wait too.
     Priority {
         /// Who is ahead.
         ahead: Ahead,
         /// What it would wait for if it were the first; `None` when there is
-        /// room for it now.
+        /// room for it now, which only happens where no job passes another.
+        shortage: Option<Shortage>,
+    },
+    /// There is room for it now, and its run by its estimate could delay a job
+    /// that has the next PEs: the policy lets only harmless jobs pass.
+    WouldDelay {
+        /// Who is ahead; `None` when nobody is, and jobs behind it have been
+        /// promised PEs.
+        ahead: Option<Ahead>,
+    },
+    /// Jobs with shorter estimates wait too, and start first.
+    Shorter {
+        /// Who is ahead by their estimates.
+        ahead: Ahead,
+        /// What it would wait for if it were the first.
         shortage: Option<Shortage>,
     },
 }
@@ -83,7 +98,7 @@ impl PendingReason {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Priority { .. } => "Priority",
+            Self::Priority { .. } | Self::WouldDelay { .. } | Self::Shorter { .. } => "Priority",
             Self::Resources(Shortage::Busy { .. } | Shortage::MatrixFull { .. }) => "Resources",
             Self::Resources(Shortage::Unavailable { .. }) => "ReqNodeNotAvail",
         }
@@ -91,10 +106,11 @@ impl PendingReason {
 }
 
 impl Shortage {
-    /// The shortage when nodes that are not up are what is lacking.
+    /// The shortage when nodes that are not up are what a job lacks.
     #[must_use]
-    pub fn unavailable(machine: &Machine, shortfall: Shortfall) -> Self {
-        let nodes = machine.nodes().iter().filter(|node| node.state() != NodeState::Up);
+    pub fn unavailable(machine: &Machine, request: &JobRequest, shortfall: Shortfall) -> Self {
+        let absent = |node: &&crate::Node| node.state() != NodeState::Up && request.may_have(node);
+        let nodes = machine.nodes().iter().filter(absent);
         let named =
             |node: &crate::Node| AbsentNode { name: node.name().to_owned(), state: node.state() };
         let absent: Vec<_> = nodes.clone().take(MAX_NAMED_NODES).map(named).collect();
@@ -109,6 +125,22 @@ impl fmt::Display for PendingReason {
             Self::Priority { ahead, shortage: Some(shortage) } => write!(f, "{shortage}; {ahead}"),
             Self::Priority { ahead, shortage: None } => {
                 write!(f, "there is room for it now, but {ahead}, and no job passes another")
+            }
+            Self::WouldDelay { ahead: Some(ahead) } => write!(
+                f,
+                "there is room for it now, but by its time limit it could delay a job that has \
+                 the next PEs; {ahead}"
+            ),
+            Self::WouldDelay { ahead: None } => write!(
+                f,
+                "there is room for it now, but by its time limit it would delay a job that has \
+                 been promised PEs"
+            ),
+            Self::Shorter { ahead, shortage: Some(shortage) } => {
+                write!(f, "{shortage}; {ahead} by shorter time limits")
+            }
+            Self::Shorter { ahead, shortage: None } => {
+                write!(f, "there is room for it now, but {ahead} by shorter time limits")
             }
         }
     }
@@ -130,14 +162,21 @@ impl fmt::Display for Shortage {
             Self::Busy { shortfall, up_pes } => write_busy(f, *shortfall, *up_pes),
             Self::MatrixFull { limit, closest, shortfall } => {
                 let Shortfall { unit, needed, have } = *shortfall;
-                let rows = Count(*limit, "row");
+                let rows = plural(*limit, "", "row");
                 write!(f, "the matrix is full at {rows} (multiprogramming limit), ")?;
                 write!(f, "and the roomiest, slot {closest}, has ")?;
                 match unit {
                     Room::Pes => write!(f, "{have} of the {needed} free PEs needed"),
-                    Room::NodesOf { ranks } => {
-                        let ranks = Count(ranks, "free PE");
-                        write!(f, "{have} of the {needed} nodes with {ranks} needed")
+                    Room::NodesOf { .. } | Room::NodesWith { .. } => {
+                        write!(
+                            f,
+                            "{have} of the {needed} nodes with {} needed",
+                            unit.of_each("free ")
+                        )
+                    }
+                    Room::ProcsWith { .. } => {
+                        let each = unit.of_each("free ");
+                        write!(f, "room for {have} of {needed} processes on nodes with {each}")
                     }
                 }
             }
@@ -146,9 +185,19 @@ impl fmt::Display for Shortage {
                 let Shortfall { unit, needed, have } = *shortfall;
                 match unit {
                     Room::Pes => write!(f, ": {have} of the {needed} PEs asked for are up"),
-                    Room::NodesOf { ranks } => {
-                        let ranks = Count(ranks, "PE");
-                        write!(f, ": {have} of the {needed} nodes with {ranks} needed are up")
+                    Room::NodesOf { .. } | Room::NodesWith { .. } => {
+                        write!(
+                            f,
+                            ": {have} of the {needed} nodes with {} needed are up",
+                            unit.of_each("")
+                        )
+                    }
+                    Room::ProcsWith { .. } => {
+                        let each = unit.of_each("");
+                        write!(
+                            f,
+                            ": those with {each} that are up have room for {have} of {needed} processes"
+                        )
                     }
                 }
             }
@@ -156,31 +205,36 @@ impl fmt::Display for Shortage {
     }
 }
 
-fn write_busy(f: &mut fmt::Formatter<'_>, shortfall: Shortfall, up_pes: u32) -> fmt::Result {
-    let Shortfall { unit, needed, have } = shortfall;
-    let missing = needed.saturating_sub(have);
-    match unit {
-        Room::Pes => write!(
-            f,
-            "waits for {}: {have} of {up_pes} are free, {needed} are needed",
-            Count(missing, "more free PE")
-        ),
-        Room::NodesOf { ranks } => write!(
-            f,
-            "waits for {} with {}: there are {have}, {needed} are needed",
-            Count(missing, "more node"),
-            Count(ranks, "free PE")
-        ),
+impl Room {
+    /// What each node of it has; `free` is "free " or nothing.
+    fn of_each(self, free: &str) -> String {
+        match self {
+            Self::Pes => plural(1, free, "PE"),
+            Self::NodesOf { ranks } => plural(ranks, free, "PE"),
+            Self::NodesWith { ranks, needs } => needs.for_ranks(ranks, free),
+            Self::ProcsWith { needs } => needs.for_procs(free),
+        }
     }
 }
 
-/// A number of things, with an s unless it is one.
-struct Count(u32, &'static str);
-
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(number, thing) = self;
-        write!(f, "{number} {thing}{}", if *number == 1 { "" } else { "s" })
+fn write_busy(f: &mut fmt::Formatter<'_>, shortfall: Shortfall, up_pes: u32) -> fmt::Result {
+    let Shortfall { unit, needed, have } = shortfall;
+    let missing = needed.saturating_sub(have);
+    let each = unit.of_each("free ");
+    match unit {
+        Room::Pes => {
+            let more = plural(missing, "more free ", "PE");
+            write!(f, "waits for {more}: {have} of {up_pes} are free, {needed} are needed")
+        }
+        Room::NodesOf { .. } | Room::NodesWith { .. } => {
+            let more = plural(missing, "more ", "node");
+            write!(f, "waits for {more} with {each}: there are {have}, {needed} are needed")
+        }
+        Room::ProcsWith { .. } => {
+            let more = plural(missing, "more ", "process");
+            write!(f, "waits for room for {more} on nodes with {each}: ")?;
+            write!(f, "there is room for {have}, {needed} are needed")
+        }
     }
 }
 
@@ -188,19 +242,14 @@ impl fmt::Display for Count {
 fn write_absent(f: &mut fmt::Formatter<'_>, absent: &[AbsentNode], more: usize) -> fmt::Result {
     let mut groups = Vec::new();
     for (state, word) in [(NodeState::Down, "down"), (NodeState::Drained, "drained")] {
-        let names: Vec<&str> = absent
+        let names: Vec<String> = absent
             .iter()
             .filter(|node| node.state == state)
-            .map(|node| node.name.as_str())
+            .map(|node| node.name.clone())
             .collect();
         let verb = if names.len() == 1 { "is" } else { "are" };
-        if let Some((last, rest)) = names.split_last() {
-            let list = if rest.is_empty() {
-                (*last).to_owned()
-            } else {
-                format!("{} and {last}", rest.join(", "))
-            };
-            groups.push(format!("{list} {verb} {word}"));
+        if !names.is_empty() {
+            groups.push(format!("{} {verb} {word}", list(&names)));
         }
     }
     match more {

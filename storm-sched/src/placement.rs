@@ -2,7 +2,7 @@
 //!
 //! The columns of a job ascend with the rank and columns are numbered node by
 //! node, so the ranks of one node are consecutive (Slurm's block
-//! distribution).
+//! distribution). A rank may have several PEs, all on its node.
 
 use std::ops::Range;
 
@@ -33,6 +33,8 @@ impl NodeShare {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     pes: Vec<Pe>,
+    /// At least one.
+    pes_per_proc: u32,
     shares: Vec<NodeShare>,
 }
 
@@ -41,26 +43,49 @@ impl Placement {
     /// do not ascend or one of them is not of this machine.
     #[must_use]
     pub fn new(machine: &Machine, pes: Vec<Pe>) -> Option<Self> {
-        if !pes.is_sorted_by(|a, b| a < b) {
+        Self::with_pes_per_proc(machine, pes, 1)
+    }
+
+    /// The placement of ranks 0, 1, ... on as many of these PEs each, or
+    /// `None` when the PEs do not ascend, one of them is not of this machine,
+    /// or a rank would be on two nodes or lack some.
+    #[must_use]
+    pub fn with_pes_per_proc(machine: &Machine, pes: Vec<Pe>, pes_per_proc: u32) -> Option<Self> {
+        if pes_per_proc == 0 || !pes.is_sorted_by(|a, b| a < b) {
             return None;
         }
-        let shares = shares(machine, &pes)?;
-        Some(Self { pes, shares })
+        let shares = shares(machine, &pes, pes_per_proc)?;
+        Some(Self { pes, pes_per_proc, shares })
     }
 
     /// The placement of `procs` ranks on the first of these columns, which are
     /// columns of this machine.
     pub(crate) fn on_columns(machine: &Machine, columns: &ColumnSet, procs: u32) -> Self {
         let pes: Vec<Pe> = columns.columns().take(procs as usize).collect();
-        let shares = shares(machine, &pes).expect("a row has no columns beyond its machine's PEs");
-        Self { pes, shares }
+        let shares =
+            shares(machine, &pes, 1).expect("a row has no columns beyond its machine's PEs");
+        Self { pes, pes_per_proc: 1, shares }
+    }
+
+    /// The placement of ranks on PEs that a row has chosen: free ones of this
+    /// machine, ascending, those of a rank on one node.
+    pub(crate) fn of_ranks(machine: &Machine, pes: Vec<Pe>, pes_per_proc: u32) -> Self {
+        let shares = shares(machine, &pes, pes_per_proc)
+            .expect("a row deals out whole processes on columns of its machine");
+        Self { pes, pes_per_proc, shares }
     }
 
     /// The number of processes.
     #[must_use]
     pub fn procs(&self) -> u32 {
         // A placement holds at most MAX_PES PEs.
-        self.pes.len() as u32
+        self.pes.len() as u32 / self.pes_per_proc.max(1)
+    }
+
+    /// The PEs of each process.
+    #[must_use]
+    pub fn pes_per_proc(&self) -> u32 {
+        self.pes_per_proc
     }
 
     /// The number of nodes.
@@ -91,10 +116,20 @@ impl Placement {
         &self.pes
     }
 
-    /// The PE of a rank.
+    /// The PEs as a set.
+    #[must_use]
+    pub fn columns(&self) -> ColumnSet {
+        let mut columns = ColumnSet::new();
+        for pe in &self.pes {
+            columns.push(pe.0..pe.0.saturating_add(1));
+        }
+        columns
+    }
+
+    /// The first PE of a rank.
     #[must_use]
     pub fn pe_of(&self, rank: u32) -> Option<Pe> {
-        self.pes.get(rank as usize).copied()
+        self.pes_of_ranks(rank..rank.checked_add(1)?).first().copied()
     }
 
     /// The node of a rank and the rank's number among those of that node.
@@ -113,18 +148,31 @@ impl Placement {
     }
 
     fn pes_of(&self, share: &NodeShare) -> &[Pe] {
-        let ranks = share.rank_range();
+        self.pes_of_ranks(share.rank_range())
+    }
+
+    fn pes_of_ranks(&self, ranks: Range<u32>) -> &[Pe] {
+        let first = |rank: u32| rank as usize * self.pes_per_proc as usize;
         // A placement read from a damaged journal may promise ranks that it
         // does not have; it then has no PEs rather than a panic.
-        self.pes.get(ranks.start as usize..ranks.end as usize).unwrap_or(&[])
+        self.pes.get(first(ranks.start)..first(ranks.end)).unwrap_or(&[])
     }
 }
 
-/// Groups PEs in rank order by node; `None` when one is not of the machine.
-fn shares(machine: &Machine, pes: &[Pe]) -> Option<Vec<NodeShare>> {
+/// Groups PEs in rank order by node; `None` when one is not of the machine, or
+/// those of a rank are not all there and on one node.
+fn shares(machine: &Machine, pes: &[Pe], pes_per_proc: u32) -> Option<Vec<NodeShare>> {
     let mut shares: Vec<NodeShare> = Vec::new();
-    for (rank, &pe) in (0..).zip(pes) {
-        let node = machine.node_of(pe)?;
+    let procs = pes.chunks_exact(pes_per_proc as usize);
+    if !procs.remainder().is_empty() {
+        return None;
+    }
+    for (rank, own) in (0..).zip(procs) {
+        let node = machine.node_of(*own.first()?)?;
+        // They ascend, so the last is on the same node only if all are.
+        if machine.node_of(*own.last()?)? != node {
+            return None;
+        }
         match shares.last_mut() {
             Some(share) if share.node == node => share.ranks += 1,
             _ => shares.push(NodeShare { node, first_rank: rank, ranks: 1 }),
@@ -147,6 +195,24 @@ mod tests {
         assert_eq!(placement.locate(3), Some((NodeIndex(2), 1)));
         assert_eq!(placement.locate(4), None);
         assert_eq!(placement.share_of(NodeIndex(2)).map(|s| s.ranks), Some(2));
+    }
+
+    #[test]
+    fn a_rank_of_several_pes_has_them_on_one_node() {
+        let machine = Machine::uniform(2, 3).unwrap();
+        let pes = |columns: &[u32]| columns.iter().map(|&column| Pe(column)).collect::<Vec<_>>();
+        let of_two = |columns| Placement::with_pes_per_proc(&machine, pes(columns), 2);
+        let placement = of_two(&[0, 2, 3, 4]).expect("two on each node");
+        assert_eq!(
+            (placement.procs(), placement.pes_per_proc(), placement.node_count()),
+            (2, 2, 2)
+        );
+        assert_eq!([0, 1, 2].map(|rank| placement.pe_of(rank)), [Some(Pe(0)), Some(Pe(3)), None]);
+        let ranks: Vec<_> = placement.ranks().map(|(node, own)| (node.0, own.to_vec())).collect();
+        assert_eq!(ranks, [(0, pes(&[0, 2])), (1, pes(&[3, 4]))]);
+        assert_eq!(of_two(&[0, 1, 2, 3]), None, "the second rank would be on both nodes");
+        assert_eq!(of_two(&[0, 1, 2]), None, "the second rank would have one PE");
+        assert_eq!(Placement::with_pes_per_proc(&machine, pes(&[0]), 0), None);
     }
 
     #[test]

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use crate::{
-    Action, ColumnSet, Event, InvariantViolation, JobId, Machine, Matrix, PendingReason, SchedTime,
-    Slot,
+    Action, Capability, ColumnSet, Event, InvariantViolation, JobId, Machine, Matrix,
+    PendingReason, SchedTime, Slot,
 };
 
 /// A scheduling policy of one partition.
@@ -14,8 +14,27 @@ pub trait Policy: Send {
     /// The name that the registry knows it by.
     fn name(&self) -> &'static str;
 
+    /// What the driver must be able to do beyond starting jobs and switching
+    /// rows; see [`Capability::check`].
+    fn requires(&self) -> &'static [Capability] {
+        &[]
+    }
+
     /// Takes an event and decides. `now` never goes back.
     fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action>;
+
+    /// Takes all events of one instant and decides once they are in. Unless a
+    /// policy does so, it decides after each of them.
+    fn handle_together(&mut self, now: SchedTime, events: Vec<Event>) -> Vec<Action> {
+        events.into_iter().flat_map(|event| self.handle(now, event)).collect()
+    }
+
+    /// When a job that waits is to start by the users' estimates, where the
+    /// policy can know it; `None` when it cannot, or the job does not wait.
+    fn estimate(&self, now: SchedTime, job: JobId) -> Option<SchedTime> {
+        let _ = (now, job);
+        None
+    }
 
     /// The jobs that wait, in queue order.
     fn pending(&self) -> Vec<JobId>;
@@ -32,8 +51,29 @@ pub trait Policy: Send {
     /// The row that runs now; `None` when no job holds PEs.
     fn active_slot(&self) -> Option<Slot>;
 
-    /// The live rows in cyclic order, for display.
+    /// The live rows by number, for display.
     fn rows(&self) -> Vec<RowView>;
+
+    /// The jobs that run now, in whatever rows they live, in any order.
+    fn running_now(&self) -> Vec<JobId> {
+        let active = self.rows().into_iter().filter(|row| row.active);
+        let jobs = |row: RowView| row.guests.into_iter().chain(row.jobs.into_iter().map(|v| v.job));
+        active.flat_map(jobs).collect()
+    }
+
+    /// The place in the rotation of the rows: while nothing but slice edges
+    /// happens, what follows a place is always the same. `None` when the
+    /// policy does not know, or does not share time.
+    fn rotation(&self) -> Option<Vec<u64>> {
+        None
+    }
+
+    /// Whole turns of the rotation have passed up to `now` in which nothing but
+    /// slice edges happened, and the policy was not told of these: each of
+    /// these rows ran so long. The place in the rotation is the same as before.
+    fn turns_passed(&mut self, now: SchedTime, ran: &[(Slot, Duration)]) {
+        let _ = (now, ran);
+    }
 
     /// Whether slices must be cut: whether the next edge can change the active
     /// row as things stand.
@@ -63,6 +103,8 @@ pub struct RowView {
     pub free_pes: u32,
     /// The jobs in the row, by id.
     pub jobs: Vec<JobView>,
+    /// Jobs of other rows that run in this one too, by id.
+    pub guests: Vec<JobId>,
 }
 
 /// A job in a row, for display.
@@ -75,7 +117,7 @@ pub struct JobView {
 }
 
 impl Matrix {
-    /// The live rows in cyclic order, for display.
+    /// The live rows by number, for display.
     #[must_use]
     pub fn view(&self) -> Vec<RowView> {
         let job_view = |&job: &JobId| {
@@ -87,6 +129,7 @@ impl Matrix {
                 active: self.active() == Some(row.slot()),
                 free_pes: row.free_pes(),
                 jobs: row.jobs().iter().filter_map(job_view).collect(),
+                guests: row.guests.jobs().iter().copied().collect(),
             })
             .collect()
     }

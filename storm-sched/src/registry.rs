@@ -1,25 +1,129 @@
-//! The policies by name. A new policy is one file in [`crate::policies`] and
-//! one line here.
+//! The policies by name. A new policy of this crate is one file in
+//! [`crate::policies`] and one line here; one of another crate is registered
+//! by whoever drives it ([`Registry::register`]).
 
-use crate::policies::{Fcfs, Gang, fcfs, gang};
+use std::fmt;
+use std::sync::LazyLock;
+
+use crate::policies::{
+    Conservative, Easy, EasySjbf, Fcfs, Gang, Sjf, conservative, easy, easy_sjbf, fcfs, gang, sjf,
+};
 use crate::{Machine, Policy, PolicyParams};
 
 /// Makes a policy on an idle machine.
 pub type Constructor = fn(Machine, &PolicyParams) -> Box<dyn Policy>;
 
-/// Every policy.
-pub const POLICIES: &[(&str, Constructor)] =
-    &[(fcfs::NAME, Fcfs::boxed), (gang::NAME, Gang::boxed)];
+/// Every policy of this crate.
+const POLICIES: &[(&str, Constructor)] = &[
+    (fcfs::NAME, Fcfs::boxed),
+    (easy::NAME, Easy::boxed),
+    (easy_sjbf::NAME, EasySjbf::boxed),
+    (conservative::NAME, Conservative::boxed),
+    (sjf::NAME, Sjf::boxed),
+    (gang::NAME, Gang::boxed),
+];
+
+/// Second names.
+const ALIASES: &[(&str, &str)] = &[("easy", easy::NAME)];
+
+/// The policies of this crate, made once.
+static STANDARD: LazyLock<Registry> = LazyLock::new(Registry::standard);
+
+/// Policies by name, in the order in which they were registered.
+#[derive(Clone, Default)]
+pub struct Registry {
+    policies: Vec<(&'static str, Constructor)>,
+    aliases: Vec<(&'static str, &'static str)>,
+}
 
 /// A name that no policy has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no scheduling policy named {name:?}: use one of {}", known())]
+#[error("there is no scheduling policy named {name:?}: use one of {known}")]
 pub struct UnknownPolicy {
     /// The name that was asked for.
     pub name: String,
+    /// The names that there are, with commas between them.
+    pub known: String,
 }
 
-/// The policy of that name on an idle machine.
+/// A name that a policy has already.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is a scheduling policy named {name:?} already: register this one by another name")]
+pub struct NameTaken {
+    /// The name.
+    pub name: &'static str,
+}
+
+impl Registry {
+    /// A registry without policies.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The policies of this crate.
+    #[must_use]
+    pub fn standard() -> Self {
+        Self { policies: POLICIES.to_vec(), aliases: ALIASES.to_vec() }
+    }
+
+    /// Adds a policy.
+    ///
+    /// # Errors
+    /// [`NameTaken`]; nothing is added then.
+    pub fn register(
+        &mut self,
+        name: &'static str,
+        constructor: Constructor,
+    ) -> Result<(), NameTaken> {
+        if self.canonical(name).is_some() {
+            return Err(NameTaken { name });
+        }
+        self.policies.push((name, constructor));
+        Ok(())
+    }
+
+    /// The name that a policy gives itself, by that name or by another of its
+    /// names.
+    #[must_use]
+    pub fn canonical(&self, name: &str) -> Option<&'static str> {
+        let alias = self.aliases.iter().find(|(alias, _)| *alias == name);
+        let name = alias.map_or(name, |(_, name)| *name);
+        self.policies.iter().map(|(known, _)| *known).find(|known| *known == name)
+    }
+
+    /// The policy of that name on an idle machine.
+    ///
+    /// # Errors
+    /// [`UnknownPolicy`], which lists the names.
+    pub fn make(
+        &self,
+        name: &str,
+        machine: Machine,
+        params: &PolicyParams,
+    ) -> Result<Box<dyn Policy>, UnknownPolicy> {
+        let canonical = self.canonical(name);
+        let found = self.policies.iter().find(|(known, _)| Some(*known) == canonical);
+        let (_, constructor) = found.ok_or_else(|| {
+            let known = self.names().collect::<Vec<_>>().join(", ");
+            UnknownPolicy { name: name.to_owned(), known }
+        })?;
+        Ok(constructor(machine, params))
+    }
+
+    /// The names of all policies, second names left out.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.policies.iter().map(|(name, _)| *name)
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+/// The policy of this crate of that name on an idle machine.
 ///
 /// # Errors
 /// [`UnknownPolicy`], which lists the names.
@@ -28,18 +132,19 @@ pub fn by_name(
     machine: Machine,
     params: &PolicyParams,
 ) -> Result<Box<dyn Policy>, UnknownPolicy> {
-    let found = POLICIES.iter().find(|(known, _)| *known == name);
-    let (_, constructor) = found.ok_or_else(|| UnknownPolicy { name: name.to_owned() })?;
-    Ok(constructor(machine, params))
+    STANDARD.make(name, machine, params)
 }
 
-/// The names of all policies.
+/// The names of all policies of this crate, second names left out.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    POLICIES.iter().map(|(name, _)| *name)
+    STANDARD.names()
 }
 
-fn known() -> String {
-    names().collect::<Vec<_>>().join(", ")
+/// The name that the policy of this crate with that name, be it a second one,
+/// gives itself.
+#[must_use]
+pub fn canonical(name: &str) -> Option<&'static str> {
+    STANDARD.canonical(name)
 }
 
 #[cfg(test)]
@@ -56,12 +161,32 @@ mod tests {
     }
 
     #[test]
+    fn a_second_name_leads_to_the_same_policy() {
+        let machine = Machine::uniform(2, 2).expect("a machine");
+        let policy = by_name("easy", machine, &PolicyParams::default()).expect("a policy");
+        assert_eq!(policy.name(), "backfill");
+        assert_eq!(canonical("easy"), Some("backfill"));
+        assert!(!names().any(|name| name == "easy"));
+    }
+
+    #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let machine = Machine::uniform(2, 2).expect("a machine");
         let error = by_name("gnag", machine, &PolicyParams::default()).err().expect("unknown");
         assert_eq!(
             error.to_string(),
-            "there is no scheduling policy named \"gnag\": use one of fcfs, gang"
+            "there is no scheduling policy named \"gnag\": use one of fcfs, backfill, easy-sjbf, \
+             conservative, sjf, gang"
         );
+    }
+
+    #[test]
+    fn a_name_is_given_once() {
+        let mut registry = Registry::standard();
+        for name in ["gang", "easy"] {
+            assert_eq!(registry.register(name, Fcfs::boxed), Err(NameTaken { name }));
+        }
+        registry.register("mine", Fcfs::boxed).unwrap();
+        assert_eq!(registry.names().last(), Some("mine"));
     }
 }

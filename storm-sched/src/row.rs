@@ -1,23 +1,35 @@
 //! One row of the Ousterhout matrix: which columns are taken in a time slot,
 //! and the choice of columns for a job.
 //!
+//! A column is *taken* when a job of this row holds it, and *busy* when a rank
+//! of such a job runs on it: what rounding up to a power of two left over is
+//! taken and not busy. Guests, the jobs of other rows that run here too, need
+//! columns that are not busy, and count for nothing else.
+//!
 //! Holes: a column whose node takes no work is free in no row.
 
 use std::collections::BTreeSet;
 
 use fixedbitset::FixedBitSet;
 
+use crate::buddy_tree::Side;
+use crate::guests::Guests;
 use crate::matrix::Fit;
-use crate::shape::Shape;
-use crate::{BuddyTree, ColumnSet, JobId, Machine, NodeState, Shortfall, Slot};
+use crate::memory_account::MemoryAccount;
+use crate::shape::{Dealing, NodeRoom, Shape};
+use crate::{
+    BuddyTree, ColumnSet, JobId, JobRequest, Machine, NodeIndex, NodeState, Pe, Shortfall, Slot,
+};
 
 /// A time slot with its columns.
 #[derive(Debug, Clone)]
 pub struct Row {
     slot: Slot,
     taken: FixedBitSet,
+    busy: FixedBitSet,
     buddy: BuddyTree,
     jobs: BTreeSet<JobId>,
+    pub(crate) guests: Guests,
 }
 
 impl Row {
@@ -27,7 +39,8 @@ impl Row {
             buddy.set(node.columns(), true);
         }
         let taken = FixedBitSet::with_capacity(machine.pes() as usize);
-        Self { slot, taken, buddy, jobs: BTreeSet::new() }
+        let (busy, jobs, guests) = (taken.clone(), BTreeSet::new(), Guests::default());
+        Self { slot, taken, busy, buddy, jobs, guests }
     }
 
     /// The slot of this row.
@@ -54,6 +67,21 @@ impl Row {
         &self.taken
     }
 
+    /// The columns that ranks of the jobs of this row run on.
+    #[must_use]
+    pub fn busy(&self) -> &FixedBitSet {
+        &self.busy
+    }
+
+    /// Whether none of these columns is busy.
+    #[must_use]
+    pub fn is_idle(&self, columns: &ColumnSet) -> bool {
+        let busy = |range: &std::ops::Range<u32>| {
+            self.busy.contains_any_in_range(range.start as usize..range.end as usize)
+        };
+        !columns.ranges().iter().any(busy)
+    }
+
     /// The number of columns that a job could get.
     #[must_use]
     pub fn free_pes(&self) -> u32 {
@@ -66,49 +94,62 @@ impl Row {
         self.buddy.is_free(column)
     }
 
+    /// Whether a job could get all columns of an aligned block of a power of two.
+    #[must_use]
+    pub fn is_block_free(&self, block: std::ops::Range<u32>) -> bool {
+        self.buddy.is_block_free(block)
+    }
+
     /// What this row lacks for a job of that shape; `None` when it fits.
     #[must_use]
-    pub fn shortfall(&self, machine: &Machine, shape: Shape) -> Option<Shortfall> {
+    pub fn shortfall(
+        &self,
+        machine: &Machine,
+        memory: &MemoryAccount,
+        shape: Shape<'_>,
+    ) -> Option<Shortfall> {
         match shape {
-            Shape::Pes(_) => shape.shortfall(std::iter::once(self.free_pes())),
-            Shape::Spread { .. } => shape.shortfall(self.rooms(machine).map(|room| room.free)),
+            Shape::Pes(needed) => Shape::shortfall_of_pes(needed, self.free_pes()),
+            Shape::OnNodes(_) => shape.shortfall(self.rooms(machine, memory)),
         }
     }
 
     /// Chooses and takes columns for a job; `None`, and nothing is taken, when
-    /// it does not fit. The first `procs` columns are those of its ranks.
+    /// it does not fit.
     pub(crate) fn place(
         &mut self,
         machine: &Machine,
+        memory: &MemoryAccount,
         job: JobId,
-        shape: Shape,
+        shape: Shape<'_>,
         fit: Fit,
-    ) -> Option<ColumnSet> {
+    ) -> Option<Chosen> {
         let columns = match (shape, fit) {
-            (Shape::Pes(procs), Fit::Block) => {
-                let block = self.buddy.find_block(procs)?;
-                self.buddy.set(block.clone(), false);
-                ColumnSet::from_ranges(vec![block])
-            }
-            (Shape::Pes(procs), Fit::Pieces) => {
-                ColumnSet::from_ranges(self.buddy.take_pieces(procs, false)?)
-            }
-            (Shape::Pes(procs), Fit::Exact) => {
-                ColumnSet::from_ranges(self.buddy.take_pieces(procs, true)?)
-            }
-            (Shape::Spread { nodes, ranks, longer }, _) => {
-                self.take_spread(machine, nodes, ranks, longer)?
+            (Shape::Pes(procs), Fit::Block) => vec![self.buddy.find_block(procs)?],
+            (Shape::Pes(procs), Fit::Pieces) => self.buddy.take_pieces(procs, false)?,
+            (Shape::Pes(procs), Fit::Exact) => self.buddy.take_pieces(procs, true)?,
+            (Shape::Pes(procs), Fit::Left) => self.buddy.outermost(procs, Side::Left)?,
+            (Shape::Pes(procs), Fit::Right) => self.buddy.outermost(procs, Side::Right)?,
+            (Shape::OnNodes(request), _) => {
+                let chosen = self.choose_on_nodes(machine, memory, request)?;
+                self.hold(job, &chosen.columns, &chosen.columns);
+                return Some(chosen);
             }
         };
-        self.hold(job, &columns);
-        Some(columns)
+        let columns = ColumnSet::from_ranges(columns);
+        self.hold(job, &columns, &shape.busy(&columns));
+        Some(Chosen { columns, ranks: None })
     }
 
-    /// Takes exactly these columns, which nobody holds, for a job.
-    pub(crate) fn hold(&mut self, job: JobId, columns: &ColumnSet) {
+    /// Takes exactly these columns, which nobody holds, for a job, of which it
+    /// keeps some busy.
+    pub(crate) fn hold(&mut self, job: JobId, columns: &ColumnSet, busy: &ColumnSet) {
         for range in columns.ranges() {
             self.taken.insert_range(range.start as usize..range.end as usize);
             self.buddy.set(range.clone(), false);
+        }
+        for range in busy.ranges() {
+            self.busy.insert_range(range.start as usize..range.end as usize);
         }
         self.jobs.insert(job);
     }
@@ -124,6 +165,7 @@ impl Row {
         self.jobs.remove(&job);
         for range in columns.ranges() {
             self.taken.remove_range(range.start as usize..range.end as usize);
+            self.busy.remove_range(range.start as usize..range.end as usize);
             if !holes {
                 self.buddy.set(range.clone(), true);
                 continue;
@@ -142,47 +184,55 @@ impl Row {
         }
     }
 
-    /// The nodes that take work, in order, with their free columns.
-    fn rooms<'a>(&'a self, machine: &'a Machine) -> impl Iterator<Item = NodeRoom> + 'a {
-        machine.nodes().iter().filter(|node| node.state() == NodeState::Up).map(|node| {
+    /// The nodes that take work, in order, with what they have left.
+    fn rooms<'a>(
+        &'a self,
+        machine: &'a Machine,
+        memory: &'a MemoryAccount,
+    ) -> impl Iterator<Item = NodeRoom<'a>> + 'a {
+        let up = (0..).map(NodeIndex).zip(machine.nodes());
+        up.filter(|(_, node)| node.state() == NodeState::Up).map(|(index, node)| {
             let columns = node.columns();
             let taken = self.taken.count_ones(columns.start as usize..columns.end as usize);
-            NodeRoom { free: node.pes() - taken as u32, columns }
+            let free_pes = node.pes() - taken as u32;
+            NodeRoom { node, free_pes, free_memory_bytes: memory.free_bytes(index, node) }
         })
     }
 
-    /// Takes blocks of ranks on exactly `nodes` nodes: the first nodes with
-    /// room get them, and `longer` of those, the first that can, one more.
-    fn take_spread(
-        &mut self,
+    /// Deals the processes of a job out over the first nodes with room.
+    pub(crate) fn choose_on_nodes(
+        &self,
         machine: &Machine,
-        nodes: u32,
-        ranks: u32,
-        mut longer: u32,
-    ) -> Option<ColumnSet> {
-        let mut shorter = nodes - longer;
-        let mut columns = ColumnSet::new();
-        for room in self.rooms(machine) {
-            let take = if longer > 0 && room.free > ranks {
-                longer -= 1;
-                ranks + 1
-            } else if shorter > 0 && room.free >= ranks {
-                shorter -= 1;
-                ranks
-            } else {
+        memory: &MemoryAccount,
+        request: &JobRequest,
+    ) -> Option<Chosen> {
+        let mut dealing = Dealing::of(request);
+        let (mut columns, mut ranks) = (ColumnSet::new(), Vec::new());
+        for room in self.rooms(machine, memory) {
+            if dealing.is_done() {
+                break;
+            }
+            let procs = dealing.deal(room.procs_of(request));
+            let free = room.node.columns().filter(|&column| !self.taken.contains(column as usize));
+            let own = free.take((procs * request.pes_per_proc) as usize);
+            if request.exclusive && procs > 0 {
+                ranks.extend(own.map(Pe));
+                columns.push(room.node.columns());
                 continue;
-            };
-            let free = room.columns.filter(|&column| !self.taken.contains(column as usize));
-            for column in free.take(take as usize) {
+            }
+            for column in own {
+                ranks.push(Pe(column));
                 columns.push(column..column + 1);
             }
         }
-        (longer == 0 && shorter == 0).then_some(columns)
+        dealing.is_done().then_some(Chosen { columns, ranks: Some(ranks) })
     }
 }
 
-/// What a node has to give in a row.
-struct NodeRoom {
-    free: u32,
-    columns: std::ops::Range<u32>,
+/// Columns chosen for a job.
+pub(crate) struct Chosen {
+    /// All that it holds.
+    pub(crate) columns: ColumnSet,
+    /// Those of its ranks; the first `procs` of its columns when absent.
+    pub(crate) ranks: Option<Vec<Pe>>,
 }

@@ -1,5 +1,5 @@
-//! The shape of a request (so many PEs, or so many nodes with equal blocks of
-//! ranks) and what a collection of nodes lacks to take it.
+//! The shape of a request (so many PEs, or processes on nodes that each must
+//! be looked at) and what a collection of nodes lacks to take it.
 //!
 //! One arithmetic serves admission (the nodes as they are built), the pending
 //! reason (the nodes that are up) and placement (what is free in a row); it
@@ -7,7 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::JobRequest;
+use crate::node_needs::NodeNeeds;
+use crate::{ColumnSet, JobRequest, Node};
 
 /// A unit in which a request is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +20,19 @@ pub enum Room {
     NodesOf {
         /// Ranks on each such node.
         ranks: u32,
+    },
+    /// Nodes that are as the job needs them, with room for that many ranks
+    /// each.
+    NodesWith {
+        /// Ranks on each such node.
+        ranks: u32,
+        /// What the nodes must be besides.
+        needs: NodeNeeds,
+    },
+    /// Processes that nodes which are as the job needs them have room for.
+    ProcsWith {
+        /// What the nodes must be.
+        needs: NodeNeeds,
     },
 }
 
@@ -33,58 +47,179 @@ pub struct Shortfall {
     pub have: u32,
 }
 
+/// What a node has to give at some moment.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeRoom<'a> {
+    /// The node.
+    pub node: &'a Node,
+    /// How many of its PEs are free.
+    pub free_pes: u32,
+    /// How many bytes of its memory are free; `None` when it is not counted.
+    pub free_memory_bytes: Option<u64>,
+}
+
+impl<'a> NodeRoom<'a> {
+    /// All that the node has.
+    #[must_use]
+    pub fn whole(node: &'a Node) -> Self {
+        Self { node, free_pes: node.pes(), free_memory_bytes: node.memory_bytes() }
+    }
+
+    /// The most processes of a job that the node takes.
+    #[must_use]
+    pub fn procs_of(&self, request: &JobRequest) -> u32 {
+        let taken = self.free_pes < self.node.pes();
+        if !request.may_have(self.node) || (request.exclusive && taken) {
+            return 0;
+        }
+        let procs = self.free_pes / request.pes_per_proc.max(1);
+        procs
+            .min(request.procs_within(self.node, self.free_memory_bytes))
+            .min(request.procs_per_node.unwrap_or(u32::MAX))
+    }
+}
+
 /// The shape of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum Shape<'a> {
     /// That many PEs on whatever nodes.
     Pes(u32),
-    /// Blocks of ranks on an exact number of nodes.
-    Spread {
-        /// Nodes in all.
-        nodes: u32,
-        /// Ranks on most nodes.
-        ranks: u32,
-        /// Nodes that take one rank more.
+    /// Processes on nodes that must be looked at one by one.
+    OnNodes(&'a JobRequest),
+}
+
+/// How the processes of a job are dealt out over its nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dealing {
+    /// As many on each node in turn as it takes.
+    Fill {
+        /// Processes in all.
+        procs: u32,
+    },
+    /// Blocks on an exact number of nodes.
+    Blocks {
+        /// Nodes with `ranks` processes.
+        shorter: u32,
+        /// Nodes with one more.
         longer: u32,
+        /// Processes on each of the shorter ones.
+        ranks: u32,
     },
 }
 
-impl Shape {
-    /// The shape of a request. Zero nodes have no shape: [`crate::feasible`]
-    /// refuses them before anything is placed, so they count as "any".
-    #[must_use]
-    pub fn of(request: &JobRequest) -> Self {
+impl Dealing {
+    /// That of a request. Zero nodes are no number of nodes:
+    /// [`crate::feasible`] refuses them before anything is placed, so they
+    /// count as "any".
+    pub(crate) fn of(request: &JobRequest) -> Self {
+        let procs = request.procs;
         match request.nodes {
-            None | Some(0) => Self::Pes(request.procs),
+            None | Some(0) => Self::Fill { procs },
             Some(nodes) => {
-                Self::Spread { nodes, ranks: request.procs / nodes, longer: request.procs % nodes }
+                let longer = procs % nodes;
+                Self::Blocks { shorter: nodes - longer, longer, ranks: procs / nodes }
             }
         }
     }
 
-    /// What nodes with this much room (PEs) each lack to take the shape;
-    /// `None` when they can take it.
-    pub fn shortfall(self, rooms: impl Iterator<Item = u32>) -> Option<Shortfall> {
+    /// How many processes the next node gets, of which it takes so many.
+    pub(crate) fn deal(&mut self, room: u32) -> u32 {
+        match self {
+            Self::Fill { procs } => {
+                let dealt = room.min(*procs);
+                *procs -= dealt;
+                dealt
+            }
+            Self::Blocks { longer, ranks, .. } if *longer > 0 && room > *ranks => {
+                *longer -= 1;
+                *ranks + 1
+            }
+            Self::Blocks { shorter, ranks, .. } if *shorter > 0 && room >= *ranks => {
+                *shorter -= 1;
+                *ranks
+            }
+            Self::Blocks { .. } => 0,
+        }
+    }
+
+    /// Whether every process has its node.
+    pub(crate) fn is_done(self) -> bool {
+        match self {
+            Self::Fill { procs } => procs == 0,
+            Self::Blocks { shorter, longer, .. } => shorter == 0 && longer == 0,
+        }
+    }
+}
+
+impl<'a> Shape<'a> {
+    /// The shape of a request.
+    #[must_use]
+    pub fn of(request: &'a JobRequest) -> Self {
+        if request.is_plain() { Self::Pes(request.procs) } else { Self::OnNodes(request) }
+    }
+
+    /// Which of the columns that a job holds it keeps busy: not those that
+    /// rounding up left over.
+    #[must_use]
+    pub fn busy(self, columns: &ColumnSet) -> ColumnSet {
+        match self {
+            Self::Pes(procs) => columns.first(procs),
+            Self::OnNodes(_) => columns.clone(),
+        }
+    }
+
+    /// What nodes with this much room lack to take the shape; `None` when they
+    /// can take it.
+    pub fn shortfall<'n>(self, rooms: impl Iterator<Item = NodeRoom<'n>>) -> Option<Shortfall> {
         match self {
             Self::Pes(needed) => {
-                let have = rooms.fold(0, u32::saturating_add);
-                (have < needed).then_some(Shortfall { unit: Room::Pes, needed, have })
+                let have = rooms.map(|room| room.free_pes).fold(0, u32::saturating_add);
+                Self::shortfall_of_pes(needed, have)
             }
-            Self::Spread { nodes, ranks, longer } => {
-                let (mut fit, mut fit_longer) = (0, 0);
-                for room in rooms {
-                    fit += u32::from(room >= ranks);
-                    fit_longer += u32::from(room > ranks);
-                }
-                if fit < nodes {
-                    Some(Shortfall { unit: Room::NodesOf { ranks }, needed: nodes, have: fit })
-                } else if fit_longer < longer {
-                    let unit = Room::NodesOf { ranks: ranks + 1 };
-                    Some(Shortfall { unit, needed: longer, have: fit_longer })
-                } else {
-                    None
+            Self::OnNodes(request) => {
+                let needs = NodeNeeds::of(request);
+                let procs = rooms.map(|room| room.procs_of(request));
+                match Dealing::of(request) {
+                    Dealing::Fill { procs: needed } => {
+                        let have = procs.fold(0, u32::saturating_add);
+                        let unit = Room::ProcsWith { needs };
+                        (have < needed).then_some(Shortfall { unit, needed, have })
+                    }
+                    Dealing::Blocks { shorter, longer, ranks } => {
+                        shortfall_of_blocks(procs, needs, [shorter, longer, ranks])
+                    }
                 }
             }
         }
+    }
+
+    /// What so many free PEs lack, if the shape is [`Shape::Pes`] of so many.
+    #[must_use]
+    pub fn shortfall_of_pes(needed: u32, have: u32) -> Option<Shortfall> {
+        (have < needed).then_some(Shortfall { unit: Room::Pes, needed, have })
+    }
+}
+
+fn shortfall_of_blocks(
+    rooms: impl Iterator<Item = u32>,
+    needs: NodeNeeds,
+    [shorter, longer, ranks]: [u32; 3],
+) -> Option<Shortfall> {
+    let (mut fit, mut fit_longer) = (0, 0);
+    for room in rooms {
+        fit += u32::from(room >= ranks);
+        fit_longer += u32::from(room > ranks);
+    }
+    let unit = |ranks| match needs {
+        NodeNeeds::NONE => Room::NodesOf { ranks },
+        needs => Room::NodesWith { ranks, needs },
+    };
+    let needed = shorter + longer;
+    if fit < needed {
+        Some(Shortfall { unit: unit(ranks), needed, have: fit })
+    } else if fit_longer < longer {
+        Some(Shortfall { unit: unit(ranks + 1), needed: longer, have: fit_longer })
+    } else {
+        None
     }
 }

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use storm_sched::suite::oracle;
 use storm_sched::{
-    Action, Event, Infeasible, JobId, JobRequest, Machine, NodeIndex, Policy, PolicyParams,
-    SchedTime, feasible, registry,
+    Action, Constraint, Event, Infeasible, JobId, JobRequest, Machine, NodeIndex, NodeMemory,
+    NodeSpec, Policy, PolicyParams, SchedTime, feasible, registry,
 };
 
 fn request(procs: u32, nodes: Option<u32>) -> JobRequest {
@@ -21,10 +21,39 @@ fn starts(mut policy: Box<dyn Policy>, request: &JobRequest) -> bool {
 }
 
 fn machines() -> impl Strategy<Value = Machine> {
-    let sizes = prop::collection::vec(1..=4u32, 1..=5);
-    sizes.prop_filter_map("too many PEs for the oracle", |sizes| {
-        let fits = sizes.iter().sum::<u32>() <= oracle::MAX_ORACLE_PES;
-        fits.then(|| Machine::new(sizes.into_iter().map(|pes| ("n", pes))).unwrap())
+    let features = prop::sample::subsequence(vec!["a", "b"], 0..=2);
+    let node = (1..=4u32, features, prop::option::of(1..6u64));
+    let nodes = prop::collection::vec(node, 1..=5);
+    nodes.prop_filter_map("too many PEs for the oracle", |nodes| {
+        let fits = nodes.iter().map(|(pes, ..)| pes).sum::<u32>() <= oracle::MAX_ORACLE_PES;
+        let node = |(pes, features, memory_bytes)| {
+            let spec = NodeSpec::new("n", pes).with_features::<&str>(features);
+            NodeSpec { memory_bytes, ..spec }
+        };
+        fits.then(|| Machine::of_nodes(nodes.into_iter().map(node)).unwrap())
+    })
+}
+
+/// What a job may ask for besides processes and nodes, nothing of it most
+/// often.
+fn asked_besides() -> impl Strategy<Value = JobRequest> {
+    let memory = prop_oneof![
+        3 => Just(NodeMemory::Unstated),
+        1 => (0..7u64).prop_map(NodeMemory::Bytes),
+        1 => Just(NodeMemory::Whole),
+    ];
+    let constraint = prop::option::of(prop::sample::select(vec!["a", "b", "a&b", "a|b", "c"]));
+    let per_node = prop::option::weighted(0.3, 0..4u32);
+    let per_pe = prop_oneof![3 => Just(0), 1 => 1..4u64];
+    let of_each = prop_oneof![3 => Just(1), 1 => 0..4u32];
+    let all = (of_each, per_node, memory, per_pe, any::<bool>(), constraint);
+    all.prop_map(|(of_each, per_node, memory, per_pe, exclusive, constraint)| {
+        let mut request = request(1, None).with_pes_per_proc(of_each).with_node_memory(memory);
+        request = request.with_memory(per_pe);
+        request.procs_per_node = per_node;
+        request.exclusive = exclusive;
+        let constraint = constraint.map(|text| text.parse::<Constraint>().unwrap());
+        constraint.map_or(request.clone(), |constraint| request.with_constraint(constraint))
     })
 }
 
@@ -34,8 +63,10 @@ proptest! {
         machine in machines(),
         procs in 0..12u32,
         nodes in prop::option::of(0..7u32),
+        besides in asked_besides(),
     ) {
-        let request = request(procs, nodes);
+        let mut request = besides;
+        (request.procs, request.nodes) = (procs, nodes);
         let verdict = feasible(&machine, &request);
         let free = vec![true; machine.pes() as usize];
         prop_assert_eq!(verdict.is_ok(), oracle::fits(&machine, &free, &request));
@@ -118,4 +149,82 @@ fn a_job_that_fits_only_with_the_nodes_that_are_down_is_feasible() {
     assert_eq!(feasible(&machine, &request(8, None)), Ok(()));
     let too_many = Infeasible::TooManyProcs { asked: 9, pes: 8, nodes: 2 };
     assert_eq!(feasible(&machine, &request(9, None)), Err(too_many));
+}
+
+/// Two small nodes, one with a GPU and one without, and a large one.
+fn machine_of_kinds() -> Machine {
+    const GIB: u64 = 1 << 30;
+    let nodes = [
+        NodeSpec::new("a", 4).with_memory(16 * GIB).with_features(["gpu"]),
+        NodeSpec::new("b", 4).with_memory(64 * GIB),
+        NodeSpec::new("c", 8).with_memory(32 * GIB).with_features(["fast", "big"]),
+    ];
+    Machine::of_nodes(nodes).unwrap()
+}
+
+fn refusal(request: &JobRequest) -> String {
+    feasible(&machine_of_kinds(), request).expect_err("it can never run").to_string()
+}
+
+#[test]
+fn what_no_node_is_or_has_is_named() {
+    let one = || request(1, None);
+    let on = |text: &str| one().with_constraint(text.parse().unwrap());
+    assert_eq!(
+        refusal(&on("ib")),
+        "no node of the partition has feature ib; there are big, fast and gpu: \
+         change --constraint"
+    );
+    assert_eq!(
+        refusal(&on("gpu&fast")),
+        "no node of the partition has the features gpu&fast; there are big, fast and gpu: \
+         change --constraint"
+    );
+    let memory =
+        |request: JobRequest, gib: u64| request.with_node_memory(NodeMemory::Bytes(gib << 30));
+    assert_eq!(refusal(&memory(one(), 512)), "--mem 512 GiB: the largest node has 64 GiB");
+    assert_eq!(
+        refusal(&memory(on("gpu"), 17)),
+        "--mem 17 GiB: the largest node with feature gpu has 16 GiB"
+    );
+    assert_eq!(
+        refusal(&one().with_pes_per_proc(2).with_memory(40 << 30)),
+        "--mem-per-cpu for 2 PEs of a process, 80 GiB: the largest node has 64 GiB"
+    );
+    assert_eq!(
+        refusal(&one().with_pes_per_proc(9)),
+        "--cpus-per-task 9: the largest node has 8 PEs"
+    );
+    assert_eq!(
+        refusal(&memory(one(), 33).with_pes_per_proc(8)),
+        "no node has 8 PEs and 33 GiB of memory for one process: ask for less of one of them"
+    );
+}
+
+#[test]
+fn what_the_nodes_that_will_do_have_no_room_for_is_counted() {
+    let gpu = |procs| request(procs, None).with_constraint("gpu".parse().unwrap());
+    assert_eq!(feasible(&machine_of_kinds(), &gpu(4)), Ok(()));
+    assert_eq!(
+        refusal(&gpu(5)),
+        "5 processes were asked for, and nodes with feature gpu with 1 PE for each process have \
+         room for 4: ask for at most 4 with -n, or for less of each node"
+    );
+    assert_eq!(
+        refusal(&request(6, None).with_pes_per_proc(3)),
+        "6 processes were asked for, and nodes with 3 PEs for each process have room for 4: \
+         ask for at most 4 with -n, or for less of each node"
+    );
+    assert_eq!(
+        refusal(&request(7, Some(3)).with_procs_per_node(2)),
+        "7 processes on 3 nodes are more than 2 on each, as --ntasks-per-node allows: \
+         ask for at least 4 nodes with -N, or for more on each"
+    );
+    assert_eq!(
+        refusal(&request(2, Some(2)).with_constraint("gpu".parse().unwrap())),
+        "2 processes on 2 nodes put 1 on each of 2 nodes, and 1 node of the partition with \
+         feature gpu has 1 PE: leave -N out, or ask for fewer processes with -n"
+    );
+    assert!(refusal(&request(1, None).with_pes_per_proc(0)).contains("--cpus-per-task"));
+    assert!(refusal(&request(1, None).with_procs_per_node(0)).contains("--ntasks-per-node"));
 }

@@ -1,5 +1,5 @@
 //! The worked example of gang scheduling on 8 PEs (A3 of the policy
-//! reference), as far as it concerns packing and rotation.
+//! reference): packing, rotation, alternative slots, unification, compaction.
 
 use storm_sched::policies::Gang;
 use storm_sched::{
@@ -32,12 +32,13 @@ fn submit(gang: &mut Gang, job: u64, procs: u32) -> (u32, Vec<u32>) {
 fn matrix(gang: &Gang) -> String {
     let mut lines = Vec::new();
     for row in gang.rows() {
+        let guests: Vec<String> = row.guests.iter().map(|job| format!("+J{job}")).collect();
         let held = |job: &storm_sched::JobView| {
             let ranges = job.columns.ranges().iter();
             let ranges: Vec<_> = ranges.map(|r| format!("{}-{}", r.start, r.end - 1)).collect();
             format!("J{}[{}]", job.job, ranges.join(","))
         };
-        let jobs: Vec<String> = row.jobs.iter().map(held).collect();
+        let jobs: Vec<String> = row.jobs.iter().map(held).chain(guests).collect();
         lines.push(format!("r{}: {}", row.slot, jobs.join(" ")));
     }
     lines.join("; ")
@@ -54,23 +55,92 @@ fn the_worked_example_packs_as_published() {
     assert_eq!(submit(&mut gang, 6, 1), (2, vec![4]));
     assert_eq!(matrix(&gang), "r0: J1[0-3] J2[4-7]; r1: J3[0-7]; r2: J4[0-1] J5[2-3] J6[4-4]");
 
-    handle(&mut gang, Event::Finished(JobId(1)));
-    assert_eq!(submit(&mut gang, 7, 4), (0, vec![0, 1, 2, 3]));
+    // Columns 0-3 of the active row idle: jobs 4 and 5 run there too.
+    let actions = handle(&mut gang, Event::Finished(JobId(1)));
+    assert_eq!(actions, [slots(4, 2, &[0]), slots(5, 2, &[0])]);
+    let guests = "r0: J2[4-7] +J4 +J5; r1: J3[0-7]; r2: J4[0-1] J5[2-3] J6[4-4]";
+    assert_eq!(matrix(&gang), guests);
+    // A job that comes to live there sends them away.
+    let actions = handle(&mut gang, Event::Submit(JobRequest::new(JobId(7), 4)));
+    assert!(matches!(&actions[0], Action::Start { slot: Slot(0), placement, .. }
+        if placement.pes().iter().map(|pe| pe.0).eq(0..4)));
+    assert_eq!(actions[1..], [slots(4, 2, &[]), slots(5, 2, &[])]);
 
     handle(&mut gang, Event::Finished(JobId(3)));
     assert_eq!(matrix(&gang), "r0: J2[4-7] J7[0-3]; r2: J4[0-1] J5[2-3] J6[4-4]");
 
-    handle(&mut gang, Event::Finished(JobId(2)));
-    assert_eq!(matrix(&gang), "r0: J7[0-3]; r2: J4[0-1] J5[2-3] J6[4-4]", "no unification");
+    // No unification: both rows hold columns 0-3.
+    let actions = handle(&mut gang, Event::Finished(JobId(2)));
+    assert_eq!(actions, [slots(6, 2, &[0])]);
+    assert_eq!(matrix(&gang), "r0: J7[0-3] +J6; r2: J4[0-1] J5[2-3] J6[4-4]");
     assert!(gang.next_edge_needed());
 
     // Row 0 is active and loses its last job: row 2 runs at once.
     assert_eq!(gang.active_slot(), Some(Slot(0)));
     let actions = handle(&mut gang, Event::Finished(JobId(7)));
-    assert_eq!(actions, [Action::Activate { slot: Slot(2) }]);
+    assert_eq!(actions, [slots(6, 2, &[]), Action::Activate { slot: Slot(2) }]);
     assert_eq!(matrix(&gang), "r2: J4[0-1] J5[2-3] J6[4-4]");
     assert!(!gang.next_edge_needed(), "with one row strobes stop switching");
     assert_eq!(handle(&mut gang, Event::SliceEdge), []);
+}
+
+fn slots(job: u64, home: u32, alternates: &[u32]) -> Action {
+    let alternates = alternates.iter().copied().map(Slot).collect();
+    Action::SetSlots { job: JobId(job), home: Slot(home), alternates }
+}
+
+#[test]
+fn rows_with_disjoint_columns_become_the_one_that_runs_sooner() {
+    let mut gang = eight_pes();
+    for (job, procs) in [(1, 4), (2, 4), (3, 8), (4, 4), (5, 4), (6, 4)] {
+        submit(&mut gang, job, procs);
+    }
+    assert_eq!(handle(&mut gang, Event::SliceEdge), [Action::Activate { slot: Slot(1) }]);
+    let full = "r0: J1[0-3] J2[4-7]; r1: J3[0-7]; r2: J4[0-3] J5[4-7]; r3: J6[0-3]";
+    assert_eq!(matrix(&gang), full);
+    // Row 2 comes before row 3, and row 3 before row 0.
+    let actions = handle(&mut gang, Event::Finished(JobId(4)));
+    assert_eq!(actions, [slots(6, 2, &[])]);
+    assert_eq!(matrix(&gang), "r0: J1[0-3] J2[4-7]; r1: J3[0-7]; r2: J5[4-7] J6[0-3]");
+    handle(&mut gang, Event::Finished(JobId(2)));
+    let actions = handle(&mut gang, Event::Finished(JobId(6)));
+    assert_eq!(actions, [slots(1, 2, &[])]);
+    assert_eq!(matrix(&gang), "r1: J3[0-7]; r2: J1[0-3] J5[4-7]");
+    assert_eq!(handle(&mut gang, Event::SliceEdge), [Action::Activate { slot: Slot(2) }]);
+}
+
+#[test]
+fn jobs_that_want_the_same_idle_columns_take_turns() {
+    let mut gang = eight_pes();
+    // A job on all columns, jobs on 0-3 and on 4-7 of rows of their own.
+    for (job, procs) in [(1, 8), (2, 8), (3, 8), (4, 4)] {
+        submit(&mut gang, job, procs);
+    }
+    for job in [5, 6, 7] {
+        submit(&mut gang, job, 4);
+    }
+    let rows = "r0: J1[0-7]; r1: J2[0-7]; r2: J3[0-7]; r3: J4[0-3] J5[4-7]; r4: J6[0-3] J7[4-7]";
+    assert_eq!(matrix(&gang), rows);
+    // Columns 0-3 of row 3 become idle: only job 6 can use them. Then job 8
+    // comes, a second row of small jobs.
+    handle(&mut gang, Event::Finished(JobId(4)));
+    for job in [8, 9, 10] {
+        submit(&mut gang, job, 4);
+    }
+    let rows = "r3: J5[4-7] J8[0-3]; r4: J6[0-3] J7[4-7]; r5: J9[0-3] J10[4-7]";
+    assert!(matrix(&gang).ends_with(rows), "{}", matrix(&gang));
+    handle(&mut gang, Event::Finished(JobId(8)));
+    let mut hosted = Vec::new();
+    for _ in 0..4 * 6 {
+        handle(&mut gang, Event::SliceEdge);
+        if gang.active_slot() == Some(Slot(3)) {
+            let rows = gang.rows();
+            let row = rows.iter().find(|row| row.slot == Slot(3)).unwrap();
+            hosted.push(row.guests[0].0);
+            assert_eq!(row.guests.len(), 1);
+        }
+    }
+    assert_eq!(hosted, [6, 9, 6, 9], "one turn after the other");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use storm_sched::policies::{Fcfs, Gang};
 use storm_sched::{
-    Event, JobId, JobRequest, Machine, MplLimit, NodeIndex, Policy, PolicyParams, SchedTime,
+    Event, JobId, JobRequest, Machine, MplLimit, NodeIndex, NodeMemory, NodeSpec, Policy,
+    PolicyParams, SchedTime,
 };
 
 const NOW: SchedTime = SchedTime::ZERO;
@@ -149,4 +150,83 @@ fn reasons_follow_the_queue() {
     policy.handle(NOW, Event::Cancel(JobId(2)));
     assert_eq!(why(&policy, 3).0, "Resources");
     assert_eq!(policy.explain(NOW, JobId(2)), None);
+}
+
+/// Four nodes of 4 PEs and 8 bytes; the last two have feature gpu.
+fn machine_with_gpus() -> Machine {
+    let node = |number: u32| {
+        let features = ["gpu"].into_iter().filter(|_| number > 2);
+        NodeSpec::new(format!("n{number}"), 4).with_memory(8).with_features(features)
+    };
+    Machine::of_nodes((1..=4).map(node)).unwrap()
+}
+
+#[test]
+fn a_job_that_asks_for_more_than_pes_is_told_of_all_that_it_asks_for() {
+    let mut policy = Fcfs::new(machine_with_gpus());
+    let request = |job, procs| JobRequest::new(JobId(job), procs);
+    let gpu = |request: JobRequest| request.with_constraint("gpu".parse().unwrap());
+    policy.handle(NOW, Event::Submit(gpu(request(1, 1)).with_node_memory(NodeMemory::Bytes(6))));
+    let two_large = gpu(request(2, 2)).with_nodes(2).with_node_memory(NodeMemory::Bytes(4));
+    policy.handle(NOW, Event::Submit(two_large));
+    assert_eq!(
+        why(&policy, 2).1,
+        "waits for 1 more node with 1 free PE, 4 B of free memory and the features asked for: \
+         there are 1, 2 are needed"
+    );
+    policy.handle(NOW, Event::Submit(gpu(request(3, 3)).with_pes_per_proc(2)));
+    assert_eq!(
+        why(&policy, 3).1,
+        "there is room for it now, but job 2 is ahead in the queue, and no job passes another"
+    );
+    policy.handle(NOW, Event::Cancel(JobId(2)));
+    policy.handle(NOW, Event::Submit(request(4, 3).with_exclusive_nodes().with_procs_per_node(1)));
+    assert_eq!(policy.running(), [JobId(1), JobId(3)]);
+    assert_eq!(
+        why(&policy, 4),
+        (
+            "Resources",
+            "waits for room for 1 more process on nodes with 1 free PE for each process, \
+             no other job and no more than 1 process each: there is room for 2, 3 are needed"
+                .to_owned()
+        )
+    );
+}
+
+#[test]
+fn only_nodes_that_would_do_are_blamed_for_being_down() {
+    let mut policy = Fcfs::new(machine_with_gpus());
+    for node in [0, 3] {
+        policy.handle(NOW, Event::NodeDown(NodeIndex(node)));
+    }
+    let request = JobRequest::new(JobId(1), 8).with_constraint("gpu".parse().unwrap());
+    policy.handle(NOW, Event::Submit(request));
+    assert_eq!(
+        why(&policy, 1),
+        (
+            "ReqNodeNotAvail",
+            "n4 is down: those with 1 PE for each process and the features asked for that are up \
+             have room for 4 of 8 processes"
+                .to_owned()
+        )
+    );
+}
+
+#[test]
+fn memory_that_a_stopped_job_holds_is_waited_for() {
+    let params = PolicyParams::default();
+    let mut policy = Gang::new(machine_with_gpus(), &params);
+    let request =
+        |job, bytes| JobRequest::new(JobId(job), 16).with_node_memory(NodeMemory::Bytes(bytes));
+    for (job, bytes) in [(1, 5), (2, 3), (3, 1)] {
+        policy.handle(NOW, Event::Submit(request(job, bytes)));
+    }
+    assert_eq!(policy.running(), [JobId(1), JobId(2)], "each row has 8 bytes in all");
+    assert_eq!(
+        why(&policy, 3).1,
+        "waits for room for 16 more processes on nodes with 1 free PE for each process and \
+         1 B of free memory: there is room for 0, 16 are needed"
+    );
+    policy.handle(NOW, Event::Finished(JobId(2)));
+    assert_eq!(policy.running(), [JobId(1), JobId(3)]);
 }

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use storm_sched::policies::{Fcfs, Gang};
+use storm_sched::policies::{Easy, Fcfs, Gang};
+use storm_sched::space::{Discipline, News, Order, Passing, Shadow, Space, SpaceSharing, Verdict};
 use storm_sched::suite::invariants::{
-    ColumnsDisjoint, ColumnsReturned, EveryRowInTurn, HeadStartsWhenItFits, Held, Invariant,
-    PlacementSound, QueueOrder, ReasonsTrue, RefusesWhatDoesNotFit, RowsWithinLimit, SameState,
-    SomebodyRuns,
+    ColumnsDisjoint, ColumnsReturned, EveryJobInTurn, EveryRowInTurn, HeadNotDelayed,
+    HeadStartsWhenItFits, Held, Invariant, MemoryWithin, PlacementSound, QueueOrder, ReasonsTrue,
+    RefusesWhatDoesNotFit, RowsWithinLimit, SameState, ShortestFirst, SomebodyRuns,
 };
 use storm_sched::{
     Action, Event, InvariantViolation, JobId, Machine, MplLimit, Pe, PendingReason, Placement,
@@ -43,6 +44,12 @@ enum Bug {
     SwallowsErrors,
     /// It says that another row is active.
     LiesAboutActiveRow,
+    /// Guests are not told to leave, nor new ones to come.
+    ForgetsSlots,
+    /// Jobs run in all rows.
+    RunsEverywhere,
+    /// Memory is not asked for.
+    IgnoresMemory,
     /// A job for exact nodes gets what comes first.
     IgnoresNodeCount,
 }
@@ -65,6 +72,12 @@ impl Mutant {
                 request.nodes = None;
                 vec![Event::Submit(request)]
             }
+            (Bug::IgnoresMemory, Event::Submit(request)) => {
+                let mut request = request.clone();
+                request.mem_per_pe_bytes = 0;
+                request.mem_per_node = storm_sched::NodeMemory::Unstated;
+                vec![Event::Submit(request)]
+            }
             (Bug::LooksLate, _) => self.late.replace(event).into_iter().collect(),
             _ => vec![event],
         }
@@ -82,6 +95,16 @@ impl Mutant {
                 }
             }
             Bug::SwallowsErrors => actions.retain(|action| !matches!(action, Action::Refused(_))),
+            Bug::ForgetsSlots => {
+                actions.retain(|action| !matches!(action, Action::SetSlots { .. }));
+            }
+            Bug::RunsEverywhere => {
+                for action in &mut actions {
+                    if let Action::SetSlots { home, alternates, .. } = action {
+                        *alternates = (0..3).map(Slot).filter(|slot| slot != home).collect();
+                    }
+                }
+            }
             Bug::LeavesEmptyRowActive if matches!(event, Event::Finished(_)) => {
                 let activation = |action: &Action| matches!(action, Action::Activate { .. });
                 self.held_back = actions.iter().find(|action| activation(action)).cloned();
@@ -232,6 +255,26 @@ fn every_row_in_turn_catches_a_stuck_row() {
 }
 
 #[test]
+fn every_job_in_turn_catches_a_stuck_row() {
+    catches(Bug::NeverRotates, EveryJobInTurn::default);
+}
+
+#[test]
+fn same_state_catches_forgotten_slots() {
+    catches(Bug::ForgetsSlots, || SameState);
+}
+
+#[test]
+fn columns_disjoint_catches_guests_where_others_run() {
+    catches(Bug::RunsEverywhere, || ColumnsDisjoint);
+}
+
+#[test]
+fn memory_within_catches_memory_that_nobody_counts() {
+    catches(Bug::IgnoresMemory, || MemoryWithin);
+}
+
+#[test]
 fn somebody_runs_catches_an_empty_active_row() {
     catches(Bug::LeavesEmptyRowActive, || SomebodyRuns);
 }
@@ -281,6 +324,119 @@ fn no_mutant_of_space_sharing_passes_the_whole_suite() {
             Box::new(Mutant { bug, inner, late: None, held_back: None })
         };
         let passed = suite::run_seeds(SEEDS, &make, &suite::space_sharing);
+        assert!(passed.is_err(), "{bug:?} passes");
+    }
+}
+
+/// A mistake that a backfilling policy could make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BackfillBug {
+    /// None.
+    None,
+    /// The head has no reservation.
+    ForgetsHead,
+    /// What is to spare is given to everybody.
+    SparesTwice,
+    /// Whoever starts before the head can is let pass.
+    ConfusesStartAndEnd,
+    /// Where anything is to spare, everybody may have all he wants.
+    SparesMore,
+    /// The pass ends with the first job that does not fit.
+    NeverPasses,
+}
+
+/// EASY with a mistake.
+struct BrokenBackfill(BackfillBug);
+
+impl Discipline for BrokenBackfill {
+    fn name(&self) -> &'static str {
+        "broken-backfill"
+    }
+
+    fn passing(&self) -> Passing {
+        Passing::Harmless
+    }
+
+    fn decide(&mut self, space: &mut Space, news: &[News]) {
+        if !space.is_worth_a_pass(news) {
+            return;
+        }
+        let bug = self.0;
+        let mut reservation: Option<Shadow> = None;
+        space.offer(Order::Queue, |job| {
+            let Some(shadow) = &mut reservation else {
+                if job.fits() {
+                    return Verdict::Start;
+                }
+                if bug != BackfillBug::ForgetsHead {
+                    reservation = job.shadow();
+                }
+                let stop = bug == BackfillBug::NeverPasses;
+                return if stop { Verdict::Stop } else { Verdict::Wait };
+            };
+            let admits = match bug {
+                BackfillBug::SparesTwice => { *shadow }.admits(job),
+                BackfillBug::ConfusesStartAndEnd => job.now() <= shadow.at(),
+                BackfillBug::SparesMore => shadow.spare_pes() > 0 || shadow.admits(job),
+                BackfillBug::None | BackfillBug::ForgetsHead | BackfillBug::NeverPasses => {
+                    shadow.admits(job)
+                }
+            };
+            if job.fits() && admits { Verdict::Start } else { Verdict::Wait }
+        });
+    }
+}
+
+fn backfill_with(bug: BackfillBug) -> impl Fn(Machine) -> Box<dyn Policy> {
+    move |machine| {
+        let params = PolicyParams::default();
+        Box::new(SpaceSharing::under(BrokenBackfill(bug), machine, &params))
+    }
+}
+
+#[test]
+fn head_not_delayed_catches_jobs_that_pass_and_delay() {
+    let alone = || -> Vec<Box<dyn Invariant>> { vec![Box::new(HeadNotDelayed::default())] };
+    for bug in [BackfillBug::None, BackfillBug::NeverPasses] {
+        let passed = suite::run_seeds(SEEDS, &backfill_with(bug), &alone);
+        passed.unwrap_or_else(|failure| panic!("{bug:?} is blamed: {failure}: {}", failure.why));
+    }
+    for bug in [
+        BackfillBug::ForgetsHead,
+        BackfillBug::SparesTwice,
+        BackfillBug::ConfusesStartAndEnd,
+        BackfillBug::SparesMore,
+    ] {
+        let passed = suite::run_seeds(SEEDS, &backfill_with(bug), &alone);
+        assert!(passed.is_err(), "{bug:?} passes");
+    }
+}
+
+#[test]
+fn shortest_first_catches_queue_order() {
+    let alone = || -> Vec<Box<dyn Invariant>> { vec![Box::new(ShortestFirst)] };
+    let fcfs = |machine| -> Box<dyn Policy> { Box::new(Fcfs::new(machine)) };
+    assert!(suite::run_seeds(SEEDS, &fcfs, &alone).is_err());
+}
+
+#[test]
+fn no_mutant_of_backfilling_passes_the_whole_suite() {
+    for bug in [
+        Bug::StartsAllOnFirstPes,
+        Bug::ForgetsNodesDown,
+        Bug::ForgetsEnds,
+        Bug::LooksLate,
+        Bug::LosesColumns,
+        Bug::InventsReasons,
+        Bug::SwallowsErrors,
+        Bug::LiesAboutActiveRow,
+        Bug::IgnoresNodeCount,
+    ] {
+        let make = |machine| -> Box<dyn Policy> {
+            let inner = Box::new(Easy::new(machine, &PolicyParams::default()));
+            Box::new(Mutant { bug, inner, late: None, held_back: None })
+        };
+        let passed = suite::run_seeds(SEEDS, &make, &suite::backfilling);
         assert!(passed.is_err(), "{bug:?} passes");
     }
 }

@@ -113,6 +113,7 @@ impl ChromeTrace {
             | JobEventKind::Released { .. }
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Moved { .. }
+            | JobEventKind::NodesDrained { .. }
             | JobEventKind::PartitionsSet { .. } => return,
         };
         let before = match next {

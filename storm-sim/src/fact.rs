@@ -62,6 +62,7 @@ pub(crate) fn strobe_of(act: &HostAct) -> Option<&Strobe> {
         HostAct::Strobe(strobe) => Some(strobe),
         HostAct::Launch { .. }
         | HostAct::Refuse(_)
+        | HostAct::Rows { .. }
         | HostAct::Exit { .. }
         | HostAct::Stop(_)
         | HostAct::Resume(_)

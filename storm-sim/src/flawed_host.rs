@@ -10,7 +10,7 @@ use storm_nm::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused};
 use storm_primitives::NodeId;
 use storm_primitives::sim::SimRuntime;
 use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
-use storm_rm::{FileSpec, Owner, Rank};
+use storm_rm::{FileSpec, Owner, Rank, RowSet};
 
 /// See the module.
 pub(crate) struct FlawedHost {
@@ -58,6 +58,10 @@ impl Host for FlawedHost {
         for Switch { strobe, stop, resume } in defect.switches(self.node, ordered) {
             self.inner.switch(strobe.as_ref(), &stop, &resume);
         }
+    }
+
+    fn set_rows(&self, job: JobKey, rows: RowSet) {
+        self.inner.set_rows(job, rows);
     }
 
     fn signal(&self, job: JobKey, signal: i32) {

@@ -263,7 +263,9 @@ impl State {
                 times.reason.clone_from(&outcome.reason);
             }
             JobEventKind::Requeued { .. } => times.queued_again(),
-            JobEventKind::Ran { .. } => {}
+            JobEventKind::Ran { .. }
+            | JobEventKind::Moved { .. }
+            | JobEventKind::NodesDrained { .. } => {}
         }
     }
 

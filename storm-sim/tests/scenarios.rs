@@ -82,7 +82,10 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
     let cases = [
         (machine("nodes = 0"), "of 0 nodes is out of range"),
         (machine("nodes = 4\npes = 0"), "of 0 processing elements are out of range"),
-        (machine("nodes = 4\nsched = \"gnag\""), "use one of fcfs, gang"),
+        (
+            machine("nodes = 4\nsched = \"gnag\""),
+            "use one of fcfs, backfill, easy-sjbf, conservative, sjf, gang",
+        ),
         (machine("nodes = 4\nquantum = \"1us\""), "use 100 to"),
         (machine("nodes = 4\nquantum = \"soon\""), "write it as"),
         (machine("nodes = 2") + "procs = 9\n", "9 ranks; the machine has 8"),

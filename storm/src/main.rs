@@ -17,6 +17,7 @@ mod job_request;
 mod key_file;
 mod local_cluster;
 mod manager;
+mod memory;
 mod output;
 mod size;
 mod target;

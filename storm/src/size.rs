@@ -24,6 +24,8 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, NotASize> {
         "MiB" | "M" => 1 << 20,
         "GB" => 1_000_000_000,
         "GiB" | "G" => 1 << 30,
+        "TB" => 1_000_000_000_000,
+        "TiB" | "T" => 1 << 40,
         _ => return Err(NotASize::Units),
     };
     let bytes = match number.parse::<u64>() {

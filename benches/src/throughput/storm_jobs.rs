@@ -67,6 +67,7 @@ impl StormJobs {
             owner: Owner { uid: 0, gid: 0 },
             procs: 1,
             nodes: None,
+            resources: Default::default(),
             partition: None,
             sched: None,
             time_limit: None,

@@ -77,6 +77,8 @@ pub enum ErrorCode {
     JobEnded,
     /// Only the job's owner and the administrator may do this.
     NotPermitted,
+    /// No node has this name.
+    NoSuchNode,
     /// No partition has this name.
     NoSuchPartition,
     /// No partition runs this policy.

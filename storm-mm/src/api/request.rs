@@ -67,6 +67,18 @@ pub enum ManagerRequest {
     },
     /// The nodes.
     Nodes,
+    /// Have nodes take no further jobs. For administrators.
+    Drain {
+        /// The nodes, folded: `n[1-4]`.
+        nodes: String,
+        /// Why, for people.
+        reason: String,
+    },
+    /// Have drained nodes take jobs again. For administrators.
+    Resume {
+        /// The nodes, folded.
+        nodes: String,
+    },
     /// The partitions.
     Partitions,
     /// Change a partition at work. For administrators.
@@ -101,6 +113,8 @@ impl ManagerRequest {
         "hold",
         "release",
         "nodes",
+        "drain",
+        "resume",
         "partitions",
         "set-partition",
         "history",
@@ -127,6 +141,8 @@ impl ManagerRequest {
             | ManagerRequest::Show { .. }
             | ManagerRequest::Explain { .. }
             | ManagerRequest::Nodes
+            | ManagerRequest::Drain { .. }
+            | ManagerRequest::Resume { .. }
             | ManagerRequest::Partitions
             | ManagerRequest::SetPartition { .. }
             | ManagerRequest::Status

@@ -74,6 +74,12 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             core.borrow().explain(now, job).map(|explanation| Reply::Explanation { explanation })
         }
         ManagerRequest::Nodes => Ok(Reply::Nodes { nodes: core.borrow().list_nodes() }),
+        ManagerRequest::Drain { nodes, reason } => {
+            shared.drive(|core, now| core.drain(now, peer, &nodes, &reason)).map(|()| Reply::Ok)
+        }
+        ManagerRequest::Resume { nodes } => {
+            shared.drive(|core, now| core.resume(now, peer, &nodes)).map(|()| Reply::Ok)
+        }
         ManagerRequest::Partitions => {
             Ok(Reply::Partitions { partitions: core.borrow().list_partitions() })
         }

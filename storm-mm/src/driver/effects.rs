@@ -58,7 +58,7 @@ fn perform<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, effe
         Effect::AbandonStaging(job) => shared.job_tasks.end(job),
         Effect::AwaitStarted(watch) => {
             let mut starting = shared.starting.borrow_mut();
-            starting.launched(watch.job, watch.slot, watch.incarnation, watch.nodes);
+            starting.watch(watch.job, watch.slot, watch.incarnation, watch.nodes);
             shared.starting_bell.ring();
         }
         Effect::NameUnstarted(watch) => {
@@ -69,7 +69,7 @@ fn perform<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, effe
         }
         Effect::AwaitTermination(watch) => {
             let mut terminating = shared.terminating.borrow_mut();
-            terminating.announced(watch.job, watch.slot, watch.incarnation, watch.nodes);
+            terminating.watch(watch.job, watch.slot, watch.incarnation, watch.nodes);
             shared.terminating_bell.ring();
         }
         Effect::Timer { at, job, incarnation, kind } => {

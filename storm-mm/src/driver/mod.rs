@@ -38,7 +38,7 @@ use std::time::Duration;
 use storm_primitives::NodeSet;
 use storm_primitives::{Instant, NodeId, Primitives, Runtime, Task};
 use storm_rm::message::Command;
-use storm_rm::termination::{StartingJobs, TerminatingJobs};
+use storm_rm::termination::WatchedJobs;
 use storm_rm::{GlobalPlan, JobId, PartitionId};
 use subscriber::Subscriber;
 
@@ -136,9 +136,9 @@ struct Shared<P, C> {
     /// What goes out with the next heartbeat.
     outbox: Outbox,
     slice_bells: Vec<Bell>,
-    starting: RefCell<StartingJobs>,
+    starting: RefCell<WatchedJobs>,
     starting_bell: Bell,
-    terminating: RefCell<TerminatingJobs>,
+    terminating: RefCell<WatchedJobs>,
     terminating_bell: Bell,
     job_tasks: JobTasks,
     subscribers: RefCell<BTreeMap<JobId, Vec<Rc<Subscriber>>>>,

@@ -98,16 +98,19 @@ pub enum JobEventKind {
         /// Its row.
         row: Row,
     },
+    /// Nodes were taken out of service or given back. Not of a job: the entry has the
+    /// number [`OF_NO_JOB`], and replaces the one before it.
+    NodesDrained {
+        /// All that are out of service, by name, and why.
+        drained: BTreeMap<String, String>,
+    },
     /// The settings of the partitions were changed. Not of a job: the entry has the number
-    /// [`PARTITIONS`], and replaces the one before it.
+    /// [`OF_NO_JOB`], and replaces the one before it.
     PartitionsSet {
         /// Those of every partition that differs from its configuration, by name.
         settings: BTreeMap<String, PartitionSetting>,
     },
 }
-
-/// The number under which the journal has what is of no job: no job has it.
-pub const PARTITIONS: JobId = JobId(0);
 
 /// What keeps a job from starting until somebody releases it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -129,6 +132,9 @@ pub struct PartitionSetting {
     /// The policy that takes over as soon as its rows hold the jobs that run.
     pub next_sched: Option<String>,
 }
+
+/// The number under which the journal has what is of no job.
+pub const OF_NO_JOB: JobId = JobId(0);
 
 /// Why a job is ended before its ranks have ended by themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -136,6 +136,7 @@ impl JobRecord {
         match &event.kind {
             JobEventKind::Submitted { .. }
             | JobEventKind::ArraySubmitted { .. }
+            | JobEventKind::NodesDrained { .. }
             | JobEventKind::PartitionsSet { .. } => {}
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 self.phase = Phase::Starting;

@@ -106,6 +106,7 @@ impl From<FormerSpec> for JobSpec {
             input: former.input,
             requeue: former.requeue,
             bind: former.bind,
+            resources: Default::default(),
             needs: Default::default(),
         }
     }

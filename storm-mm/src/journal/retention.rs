@@ -5,7 +5,7 @@
 //! highest number and the one with the latest run stay, however long ago they ended.
 
 use super::Entry;
-use crate::job::{JobEventKind, PARTITIONS};
+use crate::job::JobEventKind;
 use std::collections::{BTreeMap, VecDeque};
 use storm_rm::{ArraySpec, JobId, JobIncarnation};
 
@@ -23,11 +23,20 @@ pub(super) struct Mark {
     ends: bool,
     /// So many jobs, with the numbers that follow, are an array that it begins.
     array: u64,
+    /// It is of no job, and replaces the one before it of its kind.
+    of_no_job: Option<OfNoJob>,
+}
+
+/// What an entry of no job is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum OfNoJob {
+    Partitions,
+    Nodes,
 }
 
 impl From<&Entry> for Mark {
     fn from((job, event): &Entry) -> Mark {
-        let mark = Mark { job: *job, run: None, ends: false, array: 0 };
+        let mark = Mark { job: *job, run: None, ends: false, array: 0, of_no_job: None };
         match &event.kind {
             JobEventKind::Placed { incarnation, .. } => Mark { run: Some(*incarnation), ..mark },
             JobEventKind::Ended { .. } => Mark { ends: true, ..mark },
@@ -44,8 +53,11 @@ impl From<&Entry> for Mark {
             | JobEventKind::Held { .. }
             | JobEventKind::Released { .. }
             | JobEventKind::DependencyEnded { .. }
-            | JobEventKind::Moved { .. }
-            | JobEventKind::PartitionsSet { .. } => mark,
+            | JobEventKind::Moved { .. } => mark,
+            JobEventKind::PartitionsSet { .. } => {
+                Mark { of_no_job: Some(OfNoJob::Partitions), ..mark }
+            }
+            JobEventKind::NodesDrained { .. } => Mark { of_no_job: Some(OfNoJob::Nodes), ..mark },
         }
     }
 }
@@ -69,7 +81,8 @@ pub(super) struct Retention {
     ended: VecDeque<JobId>,
     /// How many jobs these are.
     ended_jobs: usize,
-    /// Entries of no job that a later one has replaced.
+    /// The entries of no job, and those that they have replaced.
+    of_no_job: BTreeMap<OfNoJob, u64>,
     replaced: Vec<u64>,
     last_run: Option<(JobIncarnation, JobId)>,
     next: u64,
@@ -84,6 +97,7 @@ impl Retention {
             arrays: BTreeMap::new(),
             ended: VecDeque::new(),
             ended_jobs: 0,
+            of_no_job: BTreeMap::new(),
             replaced: Vec::new(),
             last_run: None,
             next: 0,
@@ -92,10 +106,11 @@ impl Retention {
 
     /// An entry is in the journal.
     pub(super) fn note(&mut self, sequence: u64, mark: Mark) {
-        let Mark { job, run, ends, array } = mark;
+        let Mark { job, run, ends, array, of_no_job } = mark;
         self.next = sequence + 1;
-        if job == PARTITIONS {
-            self.replaced.append(self.entries.entry(job).or_default());
+        if let Some(kind) = of_no_job {
+            self.replaced.extend(self.of_no_job.insert(kind, sequence));
+            return;
         }
         if array > 0 {
             self.arrays.insert(job, Array { jobs: array, left: array });
@@ -133,7 +148,7 @@ impl Retention {
 
     /// Whether enough is unneeded to be removed.
     pub(super) fn is_due(&self) -> bool {
-        self.ended_jobs + self.replaced.len() >= self.retained.saturating_add(SLACK)
+        self.ended_jobs >= self.retained.saturating_add(SLACK) || self.replaced.len() >= SLACK
     }
 
     /// The entries that can be removed, which are forgotten here.
@@ -255,5 +270,16 @@ mod tests {
         (0..3).for_each(|sequence| retention.note(sequence, (&set).into()));
         assert_eq!(retention.take_unneeded(), [0, 1]);
         assert_eq!(retention.take_unneeded(), [] as [u64; 0]);
+    }
+
+    #[test]
+    fn what_nodes_are_drained_is_kept_in_its_latest_entry() {
+        let mut retention = Retention::new(2);
+        let drained = || JobEventKind::NodesDrained { drained: Default::default() };
+        let entries = [entry(0, drained()), placed(1, 1), entry(0, drained()), entry(0, drained())];
+        (0..).zip(&entries).for_each(|(sequence, entry)| retention.note(sequence, entry.into()));
+        assert_eq!(retention.take_unneeded(), [0, 2]);
+        assert_eq!(retention.take_unneeded(), [] as [u64; 0]);
+        assert_eq!(retention.next_sequence(), 4);
     }
 }

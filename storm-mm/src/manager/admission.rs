@@ -5,8 +5,8 @@ use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
 use crate::job::JobEventKind;
 use std::rc::Rc;
 use storm_primitives::Instant;
-use storm_rm::{JobId, JobSpec, MAX_RANKS, Owner, PartitionId};
-use storm_sched::JobRequest;
+use storm_rm::{JobId, JobSpec, MAX_RANKS, Memory, Owner, PartitionId};
+use storm_sched::{Constraint, JobRequest, NodeMemory};
 
 /// Share of a heartbeat that a job's specification may take; the rest is for
 /// the list of its nodes.
@@ -28,6 +28,7 @@ impl Core {
         }
         spec.owner = Owner { uid: peer.uid, gid: peer.gid };
         self.check_size(&spec)?;
+        check_constraint(&spec)?;
         let partition = self.choose_partition(&spec)?;
         let job = JobId(self.next_job);
         let request = request_of(job, &spec);
@@ -93,8 +94,9 @@ impl Core {
             let list = list.map(|p| format!("{} ({} on {})", p.name, p.policy.name(), p.node_list));
             list.collect::<Vec<_>>().join(", ")
         };
+        let policy = |name| storm_sched::registry::canonical(name).unwrap_or(name);
         let matches = |partition: &&super::Partition| {
-            spec.sched.as_deref().is_none_or(|sched| partition.policy.name() == sched)
+            spec.sched.as_deref().is_none_or(|sched| partition.policy.name() == policy(sched))
                 && spec.partition.as_deref().is_none_or(|name| partition.name == name)
         };
         let candidates: Vec<_> = self.partitions.iter().filter(matches).collect();
@@ -130,9 +132,29 @@ fn check_ranks(spec: &JobSpec) -> Result<(), ApiError> {
     Err(ApiError::new(ErrorCode::Infeasible, "the job has too many processes").why(why))
 }
 
+fn check_constraint(spec: &JobSpec) -> Result<(), ApiError> {
+    let Some(text) = &spec.resources.constraint else { return Ok(()) };
+    text.parse::<Constraint>().map(|_| ()).map_err(|why| {
+        ApiError::new(ErrorCode::BadRequest, format!("{text:?} is no constraint"))
+            .why(why.to_string())
+    })
+}
+
 pub(super) fn request_of(job: JobId, spec: &JobSpec) -> JobRequest {
+    let asked = &spec.resources;
     let mut request = JobRequest::new(storm_sched::JobId(job.0), spec.procs);
     request.nodes = spec.nodes;
     request.time_limit = spec.time_limit;
-    request
+    request.pes_per_proc = asked.cpus_per_task;
+    request.procs_per_node = asked.tasks_per_node;
+    request.exclusive = asked.exclusive;
+    match asked.memory {
+        Memory::Unstated => {}
+        Memory::PerNode(bytes) => request.mem_per_node = NodeMemory::Bytes(bytes),
+        Memory::PerCpu(bytes) => request.mem_per_pe_bytes = bytes,
+        Memory::WholeNode => request.mem_per_node = NodeMemory::Whole,
+    }
+    // What is no constraint was refused before the job had a number.
+    let constraint = asked.constraint.as_deref().and_then(|text| text.parse::<Constraint>().ok());
+    constraint.map_or(request.clone(), |constraint| request.with_constraint(constraint))
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::{Command, LaunchJob};
-use storm_rm::{JobId, JobIncarnation, PartitionId, RowSet};
+use storm_rm::{JobId, JobIncarnation, PartitionId};
 
 /// Exit status of a job whose ranks did not start in time, as a shell gives it for
 /// what cannot be executed.
@@ -74,8 +74,7 @@ impl Core {
         let Some(live) = self.live.get(&job) else { return };
         let announcer = self.announcer(&live.nodes);
         let partition = &self.partitions[usize::from(live.partition.0)];
-        let (active_row, shares_space) = (partition.active, partition.shares_space());
-        let active = partition.is_active(live.row);
+        let (active_row, active) = (partition.active, partition.runs(live.rows));
         let record = &self.jobs[&job];
         let launch = LaunchJob {
             job,
@@ -85,7 +84,7 @@ impl Core {
             spec: record.spec.clone(),
             ranks: record.ranks.iter().cloned().collect(),
             partition: live.partition,
-            rows: if shares_space { RowSet::ALL } else { RowSet::single(live.row) },
+            rows: live.rows,
             active_row,
             announcer,
             node_list: record.node_list.clone(),

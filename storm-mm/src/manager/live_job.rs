@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::RankExit;
-use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row};
+use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet};
 use storm_sched::{Placement, Slot};
 
 /// Least time between two looks at the limit of a job that is stopped: by so
@@ -33,9 +33,12 @@ pub(super) struct LiveJob {
     pub(super) incarnation: JobIncarnation,
     pub(super) slot: JobSlot,
     pub(super) partition: PartitionId,
+    /// Its home row.
     pub(super) row: Row,
     /// Its elements, while the policy believes that it has some.
     pub(super) placement: Option<Placement>,
+    /// The rows that it runs in.
+    pub(super) rows: RowSet,
     pub(super) nodes: NodeSet,
     pub(super) launch: Launch,
     /// Nodes whose part is over: they reported its end, or died.
@@ -102,6 +105,8 @@ pub(super) struct Parked {
     pub(super) partition: PartitionId,
     pub(super) placement: Placement,
     pub(super) slot: Slot,
+    /// The rows that it is to run in.
+    pub(super) rows: RowSet,
 }
 
 /// Which places in the global arrays of flags are free.

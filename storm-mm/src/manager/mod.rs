@@ -10,6 +10,7 @@
 mod admission;
 mod arrays;
 mod dependencies;
+mod draining;
 mod effect;
 mod eligibility;
 mod ending;
@@ -25,6 +26,7 @@ mod partition;
 mod recovery;
 mod reports;
 mod scheduling;
+mod slots;
 mod switching;
 mod vacating;
 mod views;
@@ -157,6 +159,9 @@ impl Core {
     }
 
     fn apply(&mut self, job: JobId, event: &JobEvent) {
+        if let JobEventKind::NodesDrained { drained } = &event.kind {
+            return self.apply_drained(drained);
+        }
         if let JobEventKind::PartitionsSet { settings } = &event.kind {
             self.settings.clone_from(settings);
             return;

@@ -1,6 +1,7 @@
 //! The nodes: what is configured, and what each says of itself.
 
 use crate::NodeConfig;
+use std::collections::BTreeMap;
 use storm_primitives::{NodeId, NodeSet};
 use storm_rm::message::{NodeInfo, NodeStatus};
 
@@ -16,6 +17,11 @@ pub(super) struct NodeTable {
 pub(super) struct NodeEntry {
     pub(super) name: String,
     pub(super) pes: u32,
+    /// Memory that jobs may have, in bytes, where that is counted.
+    pub(super) memory_bytes: Option<u64>,
+    pub(super) features: Vec<String>,
+    /// Why it takes no further jobs, where an administrator has said so.
+    pub(super) drained: Option<String>,
     /// It was up at some time since this manager started.
     pub(super) seen: bool,
     /// Why it is not up, when it said.
@@ -29,6 +35,9 @@ impl NodeTable {
         let entry = |node: &NodeConfig| NodeEntry {
             name: node.name.clone(),
             pes: node.pes,
+            memory_bytes: node.memory_bytes,
+            features: node.features.clone(),
+            drained: None,
             seen: false,
             refused: None,
             info: None,
@@ -43,6 +52,13 @@ impl NodeTable {
 
     pub(super) fn set_up(&mut self, node: NodeId, up: bool) -> bool {
         if up { self.up.insert(node) } else { self.up.remove(node) }
+    }
+
+    /// These nodes, by name and with the reason, take no further jobs, and no others.
+    pub(super) fn set_drained(&mut self, drained: &BTreeMap<String, String>) {
+        for entry in &mut self.entries {
+            entry.drained = drained.get(&entry.name).cloned();
+        }
     }
 
     pub(super) fn get(&self, node: NodeId) -> Option<&NodeEntry> {

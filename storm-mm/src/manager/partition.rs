@@ -5,8 +5,18 @@ use crate::CoreConfig;
 use std::collections::BTreeMap;
 use storm_primitives::{NodeId, NodeSet};
 use storm_rm::{JobId, Row, RowSet};
-use storm_sched::{Event, Machine, MachineError, NodeIndex, Policy, PolicyParams, UnknownPolicy};
+use storm_sched::{
+    Capability, Event, Machine, MachineError, NodeIndex, Policy, PolicyParams, UnknownPolicy,
+    Unsupported,
+};
 use thiserror::Error;
+
+/// What the Machine Manager can do for a policy beyond starting jobs and switching
+/// rows: nothing. It cannot move processes from node to node.
+const CAPABILITIES: &[Capability] = &[];
+
+/// Bytes of a MiB.
+const MIB: u64 = 1 << 20;
 
 /// A partition that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -25,6 +35,15 @@ pub enum PartitionError {
         /// Which policies there are.
         #[source]
         source: UnknownPolicy,
+    },
+    /// Its policy asks for what cannot be done.
+    #[error("partition {partition:?}")]
+    Unsupported {
+        /// The partition.
+        partition: String,
+        /// What, and what to do instead.
+        #[source]
+        source: Unsupported,
     },
     /// Its nodes make no machine.
     #[error("partition {partition:?}")]
@@ -139,10 +158,13 @@ impl Partition {
             return Err(PartitionError::TooManyRows { partition, rows: rows_max });
         }
         let nodes: Vec<_> = given.nodes.iter().map(|index| &config.nodes[*index]).collect();
-        let machine = Machine::new(nodes.iter().map(|node| (node.name.clone(), node.pes)))
+        let mut machine = Machine::of_nodes(nodes.iter().map(|&node| node.clone()))
             .map_err(|source| PartitionError::Machine { partition: partition.clone(), source })?;
+        machine.reserve_memory(given.params.memory_reserve_mib.saturating_mul(MIB));
         let mut policy = storm_sched::registry::by_name(&given.sched, machine, &given.params)
-            .map_err(|source| PartitionError::Policy { partition, source })?;
+            .map_err(|source| PartitionError::Policy { partition: partition.clone(), source })?;
+        Capability::check(policy.as_ref(), CAPABILITIES)
+            .map_err(|source| PartitionError::Unsupported { partition, source })?;
         // Nodes take jobs only once they have joined.
         for index in 0..nodes.len() as u32 {
             let down = Event::NodeDown(NodeIndex(index));
@@ -191,9 +213,14 @@ impl Partition {
         self.members.iter().position(|member| *member == node).map(|i| NodeIndex(i as u32))
     }
 
-    /// Whether the jobs of a row run now.
-    pub(super) fn is_active(&self, row: Row) -> bool {
-        self.shares_space() || self.active == row
+    /// Whether a job of these rows runs now.
+    pub(super) fn runs(&self, rows: RowSet) -> bool {
+        rows.contains(self.active)
+    }
+
+    /// The rows of a job that has just got this one.
+    pub(super) fn rows_of_new(&self, row: Row) -> RowSet {
+        if self.shares_space() { RowSet::ALL } else { RowSet::single(row) }
     }
 
     /// A policy without a quantum never stops a job for another.

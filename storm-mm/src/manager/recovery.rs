@@ -175,18 +175,22 @@ impl Core {
         let partition_of = &self.partitions[usize::from(partition.0)];
         let machine = partition_of.policy.machine();
         let taken = taken.entry((partition, row)).or_default();
-        let mut columns = Vec::new();
+        let asked = &record.spec.resources;
+        let (mut columns, mut held) = (Vec::new(), Vec::new());
         for share in &record.ranks {
             let node = machine.node(partition_of.index_of(share.node)?)?;
+            let wanted = share.count.saturating_mul(asked.cpus_per_task) as usize;
             let free = node.columns().filter(|column| !taken.contains(column));
-            let own: Vec<u32> = free.take(share.count as usize).collect();
-            if own.len() < share.count as usize {
+            let own: Vec<u32> = free.take(wanted).collect();
+            if own.len() < wanted {
                 return None;
             }
             columns.extend(own);
+            held.extend(node.columns().filter(|_| asked.exclusive));
         }
-        taken.extend(&columns);
-        Placement::new(machine, columns.into_iter().map(Pe).collect())
+        taken.extend(columns.iter().chain(&held));
+        let pes = columns.into_iter().map(Pe).collect();
+        Placement::with_pes_per_proc(machine, pes, asked.cpus_per_task)
     }
 
     fn live_again(
@@ -210,6 +214,7 @@ impl Core {
             partition,
             row,
             placement: None,
+            rows: self.partitions[usize::from(partition.0)].rows_of_new(row),
             launch: Launch::Recovering,
             over: NodeSet::new(),
             lost: NodeSet::new(),
@@ -227,7 +232,7 @@ impl Core {
             ran: record.ran + since.unwrap_or_default(),
             active_since: None,
         };
-        live.set_active(now, self.partitions[usize::from(partition.0)].is_active(row));
+        live.set_active(now, self.partitions[usize::from(partition.0)].runs(live.rows));
         live
     }
 
@@ -302,6 +307,7 @@ impl Core {
             incarnation: live.incarnation,
             slot: live.slot,
             partition: live.partition,
+            rows: live.rows,
             active_row: self.active_row(live.partition),
             hold_output: live.hold_output,
         }

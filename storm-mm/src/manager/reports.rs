@@ -97,12 +97,7 @@ impl Core {
         // Before anything new is launched there.
         self.vacated_by(now, node, held.as_ref());
         self.node_back(now, node, held);
-        for id in 0..self.partition_count() {
-            let id = storm_rm::PartitionId(id);
-            if let Some(index) = self.partition(id).index_of(node) {
-                self.tell_policy(now, id, Event::NodeUp(index));
-            }
-        }
+        self.tell_of_state(now, node);
     }
 
     /// News from a node.

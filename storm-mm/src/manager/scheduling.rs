@@ -53,7 +53,13 @@ impl Core {
         let time = sched_time(now);
         let is_end = matches!(event, Event::Finished(_));
         let actions = self.partition(partition).policy.handle(time, event);
-        // The row first: what starts now is told which one is active.
+        // The rows of jobs first, then the active one: what starts now is told which
+        // one that is, and nobody runs in a row that it has lost.
+        for action in &actions {
+            if let Action::SetSlots { job, home, alternates } = action {
+                self.set_slots(now, JobId(job.0), *home, alternates);
+            }
+        }
         for action in &actions {
             if let Action::Activate { slot } = action {
                 self.activate(now, partition, *slot);
@@ -63,9 +69,17 @@ impl Core {
             match action {
                 Action::Start { job, placement, slot } => {
                     let job = JobId(job.0);
-                    self.place_or_park(now, Parked { job, partition, placement, slot });
+                    let rows = self.partition(partition).rows_of_new(Row(slot.0));
+                    self.place_or_park(now, Parked { job, partition, placement, slot, rows });
+                }
+                // Once more for those that have just started.
+                Action::SetSlots { job, home, alternates } => {
+                    self.set_slots(now, JobId(job.0), home, &alternates);
                 }
                 Action::Activate { .. } => {}
+                Action::Migrate { job, .. } => {
+                    tracing::error!(%job, "the policy moves a job, and said that it would not");
+                }
                 Action::Refused(error) => self.refused(now, &error),
             }
         }
@@ -133,7 +147,7 @@ impl Core {
 
     /// The launch of a job begins.
     fn place(&mut self, now: Instant, placed: Parked, flags: JobSlot) {
-        let Parked { job, partition, placement, slot } = placed;
+        let Parked { job, partition, placement, slot, rows } = placed;
         let row = Row(slot.0);
         let members = &self.partition(partition).members;
         let ranks: Vec<NodeRanks> = placement
@@ -155,6 +169,7 @@ impl Core {
             partition,
             row,
             placement: Some(placement),
+            rows,
             nodes,
             launch: Launch::Staging,
             over: NodeSet::new(),
@@ -210,11 +225,11 @@ impl Core {
 
     /// From now on time is charged to the launched jobs whose row runs.
     pub(super) fn charge_time(&mut self, now: Instant, partition: PartitionId) {
-        let of = &self.partitions[usize::from(partition.0)];
+        let row = self.partitions[usize::from(partition.0)].active;
         for live in self.live.values_mut().filter(|live| live.partition == partition) {
             let started =
                 matches!(live.launch, Launch::Launched | Launch::Started | Launch::Recovering);
-            live.set_active(now, started && of.is_active(live.row));
+            live.set_active(now, started && live.rows.contains(row));
         }
     }
 

@@ -10,7 +10,7 @@ use super::live_job::Launch;
 use super::partition::{Partition, Switching};
 use super::{Core, Effect};
 use crate::api::{ApiError, ErrorCode, PartitionView, Peer};
-use crate::job::{JobEventKind, PARTITIONS, PartitionSetting, Phase};
+use crate::job::{JobEventKind, OF_NO_JOB, PartitionSetting, Phase};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_primitives::Instant;
@@ -247,7 +247,7 @@ impl Core {
         let settings: BTreeMap<String, PartitionSetting> =
             changed.map(|partition| (partition.name.clone(), setting(partition))).collect();
         if settings != self.settings {
-            self.append(now, PARTITIONS, JobEventKind::PartitionsSet { settings });
+            self.append(now, OF_NO_JOB, JobEventKind::PartitionsSet { settings });
         }
     }
 

@@ -6,13 +6,13 @@ use super::scheduling::{files_of, sched_time};
 use super::{Core, Partition};
 use crate::api::{
     ApiError, ClusterStatus, ErrorCode, Explanation, HistoryQuery, JobDetail, JobFilter, JobState,
-    JobView, NodeState, NodeView, PartitionView, RankView, SpecSummary, UserView,
+    JobView, NodeState, NodeView, PartitionView, RankView, SpecSummary, UserView, asked_for,
 };
 use crate::job::{JobRecord, Phase};
 use std::collections::HashSet;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::RankExit;
-use storm_rm::{ContentHash, JobId, Rank};
+use storm_rm::{ContentHash, JobId, Memory, Rank, Resources};
 
 impl Core {
     /// What the jobs that are not over may still have to be sent, by user and
@@ -123,6 +123,9 @@ impl Core {
         let details = record.log.iter().map(|entry| {
             format!("{} {}: {}", entry.time.strftime("%H:%M:%S%.3f"), entry.event, entry.text)
         });
+        let asked = asked_for(record.spec.procs, record.spec.nodes, &record.spec.resources);
+        let asked = format!("it asks for {asked}");
+        let details = std::iter::once(asked).chain(details);
         Ok(Explanation {
             job,
             state: record.state(),
@@ -219,6 +222,7 @@ impl Core {
             sched: partition.map_or_else(String::new, |p| p.policy.name().to_owned()),
             state: record.state(),
             procs: record.spec.procs,
+            resources: record.spec.resources.clone(),
             nodes: record.ranks.len() as u32,
             node_list: record.node_list.clone(),
             row: record.row,
@@ -259,23 +263,37 @@ impl Core {
     fn node_view(&self, id: NodeId, entry: &super::node_table::NodeEntry) -> NodeView {
         let up = self.nodes.up().contains(id);
         let on_node = |job: &JobId| {
-            let share = self.jobs.get(job)?.ranks.iter().find(|share| share.node == id)?;
-            Some(share.count)
+            let record = self.jobs.get(job)?;
+            let share = record.ranks.iter().find(|share| share.node == id)?;
+            Some((&record.spec.resources, share.count))
         };
         let jobs: Vec<JobId> = self.live.keys().copied().filter(|j| on_node(j).is_some()).collect();
-        let pes_used = jobs.iter().filter_map(on_node).sum::<u32>().min(entry.pes);
+        let held = || jobs.iter().filter_map(on_node);
+        let pes_of = |(asked, ranks): (&Resources, u32)| match asked.exclusive {
+            true => entry.pes,
+            false => ranks.saturating_mul(asked.cpus_per_task),
+        };
+        let pes_used = held().map(pes_of).fold(0, u32::saturating_add).min(entry.pes);
+        let bytes_of = |(asked, ranks): (&Resources, u32)| match asked.memory {
+            Memory::WholeNode => entry.memory_bytes.unwrap_or(0),
+            _ => asked.memory_limit_bytes(ranks).unwrap_or(0),
+        };
+        let held_bytes = held().map(bytes_of).fold(0, u64::saturating_add);
         let state = match (up, entry.seen) {
+            (true, _) if entry.drained.is_some() && jobs.is_empty() => NodeState::Drained,
+            (true, _) if entry.drained.is_some() => NodeState::Draining,
             (true, _) if pes_used == 0 => NodeState::Idle,
             (true, _) if pes_used < entry.pes => NodeState::Mixed,
             (true, _) => NodeState::Allocated,
             (false, true) => NodeState::Down,
             (false, false) => NodeState::Unknown,
         };
+        let drained = entry.drained.as_ref();
         let reason = match (up, entry.seen, &entry.refused) {
             (_, _, Some(reason)) => Some(reason.clone()),
-            (true, _, None) => None,
-            (false, true, None) => Some("it died or was cut off".to_owned()),
-            (false, false, None) => Some("it has not joined yet".to_owned()),
+            (true, _, None) => drained.cloned(),
+            (false, true, None) => Some(absent("it died or was cut off", drained)),
+            (false, false, None) => Some(absent("it has not joined yet", drained)),
         };
         let info = entry.info.as_ref();
         NodeView {
@@ -291,6 +309,9 @@ impl Core {
                 .collect(),
             pes: entry.pes,
             pes_used,
+            features: entry.features.clone(),
+            memory_bytes: entry.memory_bytes,
+            memory_held_bytes: held_bytes,
             jobs,
             hostname: info.map(|info| info.hostname.clone()),
             address: info.map(|info| info.address.clone()),
@@ -351,5 +372,13 @@ impl Core {
             launch_failures: self.counters.launch_failures,
             strobes: self.counters.strobes,
         }
+    }
+}
+
+/// Why a node is not up, and that it will take no job when it is.
+fn absent(why: &str, drained: Option<&String>) -> String {
+    match drained {
+        Some(reason) => format!("{why}; drained: {reason}"),
+        None => why.to_owned(),
     }
 }

@@ -18,6 +18,7 @@ fn view(id: u64) -> JobView {
         sched: "gang".to_owned(),
         state: JobState::Running,
         procs: 4,
+        resources: storm_rm::Resources::default(),
         nodes: 1,
         node_list: "n1".to_owned(),
         row: None,

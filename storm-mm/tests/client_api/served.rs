@@ -140,6 +140,7 @@ pub(crate) fn job(contents: &[&[u8]]) -> JobSpec {
         owner: Owner { uid: 4242, gid: 4242 },
         procs: 1,
         nodes: None,
+        resources: storm_rm::Resources::default(),
         partition: None,
         sched: None,
         time_limit: None,

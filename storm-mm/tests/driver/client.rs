@@ -204,6 +204,7 @@ pub(crate) fn job(procs: u32, argv: &[&str]) -> JobSpec {
         owner: Owner { uid: 0, gid: 0 },
         procs,
         nodes: None,
+        resources: storm_rm::Resources::default(),
         partition: None,
         sched: None,
         time_limit: None,

@@ -285,7 +285,7 @@ impl Cluster {
 }
 
 fn core_config(shape: &Shape) -> CoreConfig {
-    let node = |number| NodeConfig { name: format!("n{number}"), pes: shape.pes };
+    let node = |number| NodeConfig::new(format!("n{number}"), shape.pes);
     CoreConfig {
         cluster: "simulated".to_owned(),
         nodes: (1..=shape.nodes).map(node).collect(),
@@ -296,6 +296,7 @@ fn core_config(shape: &Shape) -> CoreConfig {
             params: PolicyParams {
                 quantum_us: Quantum::try_from(shape.quantum).expect("a quantum in range"),
                 mpl_limit: MplLimit::try_from(4).expect("a limit in range"),
+                ..PolicyParams::default()
             },
             default: true,
         }],

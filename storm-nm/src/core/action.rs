@@ -5,7 +5,7 @@ use bytes::Bytes;
 use std::rc::Rc;
 use storm_rm::message::{ReceiveFile, Report, Strobe};
 use storm_rm::termination::{LocalPart, Urgency};
-use storm_rm::{JobIncarnation, JobSlot, Rank};
+use storm_rm::{JobIncarnation, JobSlot, Rank, RowSet};
 
 /// One thing to do, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +90,14 @@ pub enum Action {
         job: JobKey,
         /// Stop, or go on.
         hold: bool,
+    },
+    /// The job runs in these rows from now on: what is to be stopped or resumed
+    /// for it follows.
+    Rows {
+        /// The job.
+        job: JobKey,
+        /// Its rows.
+        rows: RowSet,
     },
     /// Send a PMI line to a rank.
     PmiReply {

@@ -158,6 +158,7 @@ impl NodeCore {
 
     fn launch(&mut self, launch: Rc<LaunchJob>, actions: &mut Vec<Action>) {
         let (job, partition, row) = (launch.job, launch.partition, launch.active_row);
+        let rows = launch.rows;
         let owner = launch.spec.owner;
         let Some(task) = JobTask::of_node(launch, self.config.node) else {
             tracing::error!(%job, "told to launch a job that has no rank here");
@@ -177,6 +178,9 @@ impl NodeCore {
             // A strobe was not for this node: it had no job of the partition.
             active.row = row;
             self.reschedule(Some(partition), None, actions);
+        }
+        if rows != RowSet::ALL && !rows.0.is_power_of_two() {
+            actions.push(Action::Rows { job: key, rows });
         }
         self.jobs.insert(key, LocalJob::new(task.clone()));
         let refused = self.foreign(owner).or_else(|| {
@@ -235,6 +239,14 @@ impl NodeCore {
                 self.try_finish(job, actions);
             }
             HostEvent::Exited { job, exit } => self.exited(job, exit, actions),
+            HostEvent::OverMemory { job, limit_bytes } => {
+                let mib = limit_bytes >> 20;
+                let reason = format!(
+                    "the kernel killed a process of it, as it took more than the {mib} MiB of \
+                     memory that it asked for on a node"
+                );
+                self.unserviceable(job, reason, actions);
+            }
             HostEvent::Pmi { job, rank, line } => {
                 if let Some(state) = self.jobs.get_mut(&job) {
                     let outputs = state.pmi.request(storm_mpi::Rank(rank.0), &line);
@@ -311,6 +323,7 @@ impl NodeCore {
         let Some(key) = self.current(job) else { return };
         if let Some(state) = self.jobs.get_mut(&key) {
             state.rows = rows;
+            actions.push(Action::Rows { job: key, rows });
         }
         self.reschedule(None, None, actions);
     }

@@ -56,6 +56,10 @@ impl NodeCore {
             };
             job.orphaned = false;
             job.slot = resumed.slot;
+            if job.rows != resumed.rows {
+                job.rows = resumed.rows;
+                actions.push(Action::Rows { job: key, rows: resumed.rows });
+            }
             let row = resumed.active_row;
             let active = ActiveRow { row, strobe: 0 };
             let known = self.partitions.entry(resumed.partition).or_insert(active);

@@ -2,7 +2,8 @@
 //! (`--bind core`).
 //!
 //! A job that is not bound counts for nothing here, and a job that changes its rows
-//! keeps the cores that it was given for those that it started in.
+//! keeps its cores: in the new ones another job may be bound to the same. Jobs that
+//! come later avoid them there.
 
 use crate::JobKey;
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -23,7 +24,7 @@ pub(super) struct Cores {
 #[derive(Debug)]
 struct Bound {
     rows: RowSet,
-    /// A core for each rank.
+    /// The cores of all ranks; one that several have is there for each.
     cores: Vec<usize>,
 }
 
@@ -49,14 +50,15 @@ impl Cores {
         self.cores.len()
     }
 
-    /// Gives each of `ranks` ranks the core that fewest bound ranks have at the same time
-    /// as this job; among equals the first from `start` on, which differs between the
-    /// nodes of one host so that they do not all take its first.
+    /// Gives each of `ranks` ranks `each` cores, or as many as there are: those that
+    /// fewest bound ranks have at the same time as this job; among equals the first from
+    /// `start` on, which differs between the nodes of one host so that they do not all
+    /// take its first.
     pub(super) fn bind(
         &self,
         job: JobKey,
         rows: RowSet,
-        ranks: u32,
+        (ranks, each): (u32, u32),
         start: usize,
     ) -> Vec<Vec<u16>> {
         let count = self.cores.len();
@@ -69,16 +71,28 @@ impl Cores {
         for core in rivals.flat_map(|rival| &rival.cores) {
             load[*core] += 1;
         }
-        let mut cores = Vec::new();
+        let (mut all, mut cpus) = (Vec::new(), Vec::new());
         for _ in 0..ranks {
-            let order = (0..count).map(|offset| (start + offset) % count);
-            let least = order.min_by_key(|core| load[*core]).unwrap_or(0);
-            load[least] += 1;
-            cores.push(least);
+            let mut own: Vec<usize> = Vec::new();
+            for _ in 0..(each.max(1) as usize).min(count) {
+                let order = (0..count).map(|offset| (start + offset) % count);
+                let others = order.filter(|core| !own.contains(core));
+                let Some(least) = others.min_by_key(|core| load[*core]) else { break };
+                load[least] += 1;
+                own.push(least);
+            }
+            cpus.push(own.iter().flat_map(|core| self.cores[*core].clone()).collect());
+            all.append(&mut own);
         }
-        let cpus = cores.iter().map(|core| self.cores[*core].clone()).collect();
-        bound.insert(job, Bound { rows, cores });
+        bound.insert(job, Bound { rows, cores: all });
         cpus
+    }
+
+    /// The job runs in these rows from now on, on the cores that it has.
+    pub(super) fn set_rows(&self, job: JobKey, rows: RowSet) {
+        if let Some(bound) = self.bound.borrow_mut().get_mut(&job) {
+            bound.rows = rows;
+        }
     }
 
     /// The job is over.
@@ -120,27 +134,36 @@ mod tests {
     #[test]
     fn each_rank_has_a_core_of_its_own_as_long_as_there_are_some() {
         let node = cores(&[&[0, 4], &[1, 5], &[2, 6]]);
-        assert_eq!(node.bind(key(1), RowSet::ALL, 2, 0), [[0, 4], [1, 5]]);
-        assert_eq!(node.bind(key(2), RowSet::ALL, 2, 0), [[2, 6], [0, 4]]);
+        assert_eq!(node.bind(key(1), RowSet::ALL, (2, 1), 0), [[0, 4], [1, 5]]);
+        assert_eq!(node.bind(key(2), RowSet::ALL, (2, 1), 0), [[2, 6], [0, 4]]);
         node.release(key(1));
-        assert_eq!(node.bind(key(3), RowSet::ALL, 1, 0), [[1, 5]]);
+        assert_eq!(node.bind(key(3), RowSet::ALL, (1, 1), 0), [[1, 5]]);
+    }
+
+    #[test]
+    fn a_rank_of_several_elements_has_as_many_cores_if_there_are_so_many() {
+        let node = cores(&[&[0, 4], &[1, 5], &[2, 6]]);
+        assert_eq!(node.bind(key(1), RowSet::ALL, (1, 2), 0), [[0, 4, 1, 5]]);
+        assert_eq!(node.bind(key(2), RowSet::ALL, (2, 1), 0), [[2, 6], [0, 4]]);
+        node.release(key(1));
+        assert_eq!(node.bind(key(3), RowSet::ALL, (1, 9), 1), [[1, 5, 2, 6, 0, 4]]);
     }
 
     #[test]
     fn jobs_that_take_turns_may_have_the_same_cores() {
         let node = cores(&[&[0], &[1]]);
         let row = |row| RowSet::single(Row(row));
-        assert_eq!(node.bind(key(1), row(0), 1, 0), [[0]]);
-        assert_eq!(node.bind(key(2), row(1), 1, 0), [[0]]);
-        assert_eq!(node.bind(key(3), row(0), 1, 0), [[1]]);
+        assert_eq!(node.bind(key(1), row(0), (1, 1), 0), [[0]]);
+        assert_eq!(node.bind(key(2), row(1), (1, 1), 0), [[0]]);
+        assert_eq!(node.bind(key(3), row(0), (1, 1), 0), [[1]]);
     }
 
     #[test]
     fn nodes_of_one_host_begin_at_different_cores() {
         let host = [&[0u16][..], &[1]];
-        assert_eq!(cores(&host).bind(key(1), RowSet::ALL, 1, 0), [[0]]);
-        assert_eq!(cores(&host).bind(key(1), RowSet::ALL, 1, 1), [[1]]);
-        assert_eq!(cores(&host).bind(key(1), RowSet::ALL, 3, 5), [[1], [0], [1]]);
+        assert_eq!(cores(&host).bind(key(1), RowSet::ALL, (1, 1), 0), [[0]]);
+        assert_eq!(cores(&host).bind(key(1), RowSet::ALL, (1, 1), 1), [[1]]);
+        assert_eq!(cores(&host).bind(key(1), RowSet::ALL, (3, 1), 5), [[1], [0], [1]]);
     }
 
     #[test]

@@ -22,7 +22,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use storm_pl::{
-    Freezer, Keeper, KeeperEvents, KeeperHandle, PadId, PlIndex, PlaceFailure, PlaceId,
+    Freezer, Keeper, KeeperEvents, KeeperHandle, MemoryUnlimited, PadId, PlIndex, PlaceFailure,
+    PlaceId,
 };
 use storm_primitives::NodeId;
 use storm_rm::{Binding, Rank};
@@ -63,6 +64,10 @@ pub enum AttachError {
 pub struct LiveHost {
     config: LiveConfig,
     capabilities: Vec<String>,
+    /// Whether jobs can be held to the memory that they ask for.
+    memory: Result<(), MemoryUnlimited>,
+    /// That they cannot has been told, which is done once.
+    told_of_memory: Cell<bool>,
     /// As the network numbered it.
     node: Cell<NodeId>,
     keeper: KeeperHandle,
@@ -99,7 +104,12 @@ impl LiveHost {
     /// # Panics
     /// Outside of a tokio runtime with I/O and time enabled.
     pub fn attach(keeper: Keeper, config: LiveConfig) -> Result<LiveHost, AttachError> {
-        let capabilities = vec![keeper.capabilities().to_string()];
+        let memory = keeper.limits_memory();
+        let limits = match &memory {
+            Ok(()) => "jobs are held to the memory that they ask for".to_owned(),
+            Err(why) => why.to_string(),
+        };
+        let capabilities = vec![keeper.capabilities().to_string(), limits];
         prepare_directory(&config.dir)?;
         let at = |path: PathBuf| move |source| AttachError::Directory { path, source };
         let cache_path = config.dir.join("cache");
@@ -112,6 +122,8 @@ impl LiveHost {
         let pings = pings(config.keeper_timeout);
         Ok(LiveHost {
             capabilities,
+            memory,
+            told_of_memory: Cell::new(false),
             node: Cell::new(NodeId::MM),
             pads: pads.map_err(AttachError::Keeper)?,
             keeper,
@@ -173,7 +185,17 @@ impl LiveHost {
             let reason = "the place for the job is gone".to_owned();
             return Err(LaunchRefused { reason, exit_code: LaunchRefused::NOT_EXECUTABLE });
         };
+        let memory_limit_bytes = match self.limit_memory(task, pad) {
+            Ok(limit) => limit,
+            Err(error) => {
+                self.pads.ready(pad);
+                let reason = format!("its memory cannot be limited: {error}");
+                return Err(LaunchRefused { reason, exit_code: LaunchRefused::NOT_EXECUTABLE });
+            }
+        };
         Ok(LiveJob {
+            memory_limit_bytes,
+            memory_kills_before: memory_limit_bytes.map_or(0, |_| self.keeper.memory_kills(pad)),
             task: task.clone(),
             pad,
             freezer,
@@ -187,6 +209,20 @@ impl LiveHost {
         })
     }
 
+    /// Holds a job to the memory that it asked for, where this node can.
+    fn limit_memory(&self, task: &JobTask, pad: PadId) -> io::Result<Option<u64>> {
+        let asked = task.spec().resources.memory_limit_bytes(task.count);
+        match &self.memory {
+            Ok(()) => self.keeper.limit_memory(pad, asked).map(|()| asked),
+            Err(why) => {
+                if asked.is_some() && !self.told_of_memory.replace(true) {
+                    tracing::warn!(%why, "jobs are not held to the memory that they asked for");
+                }
+                Ok(None)
+            }
+        }
+    }
+
     /// What each rank of the job is bound to.
     fn binding(&self, task: &JobTask) -> Vec<Vec<u16>> {
         match task.spec().bind {
@@ -194,7 +230,8 @@ impl LiveHost {
             Binding::Core => {
                 let nodes_before = self.node.get().0.saturating_sub(1) as usize;
                 let start = nodes_before * usize::from(self.config.pes);
-                self.cores.bind(task.key(), task.launch.rows, task.count, start)
+                let each = task.spec().resources.cpus_per_task;
+                self.cores.bind(task.key(), task.launch.rows, (task.count, each), start)
             }
         }
     }

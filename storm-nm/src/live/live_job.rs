@@ -21,6 +21,10 @@ pub(super) struct LiveJob {
     pub(super) ranks: RefCell<BTreeMap<PlIndex, Rank>>,
     /// What each rank of this node is bound to, in order; empty when they are not.
     pub(super) cpus: Vec<Vec<u16>>,
+    /// The memory that it may have on this node, where that is limited.
+    pub(super) memory_limit_bytes: Option<u64>,
+    /// Processes of former jobs of the pad that were killed for too much of it.
+    pub(super) memory_kills_before: u64,
     /// The pad has been given back: it must not be stopped any more.
     pub(super) over: Cell<bool>,
 }

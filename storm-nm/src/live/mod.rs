@@ -21,4 +21,5 @@ mod serve;
 pub use cache_sink::CacheSink;
 pub use config::LiveConfig;
 pub use live_host::{AttachError, LiveHost};
+pub use node_facts::memory_mib as host_memory_mib;
 pub use serve::{ServeError, serve, start_keeper};

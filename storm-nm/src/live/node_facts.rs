@@ -10,7 +10,7 @@ pub(super) fn hostname() -> String {
 }
 
 /// Memory of the host in MiB; 0 where the kernel does not say.
-pub(super) fn memory_mib() -> u64 {
+pub fn memory_mib() -> u64 {
     meminfo_mib("MemTotal:")
 }
 

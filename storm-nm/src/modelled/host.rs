@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{NodeId, Runtime};
 use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
-use storm_rm::{Destination, FileSpec, Owner, Program, Rank};
+use storm_rm::{Destination, FileSpec, Owner, Program, Rank, RowSet};
 
 const SIGKILL: i32 = 9;
 const MEMORY_MIB: u64 = 1024;
@@ -307,6 +307,10 @@ impl<R: Runtime> Host for ModelledHost<R> {
             self.observe(HostAct::Resume(*key));
             self.resume_after(*key, takes);
         }
+    }
+
+    fn set_rows(&self, job: JobKey, rows: RowSet) {
+        self.observe(HostAct::Rows { job, rows });
     }
 
     fn signal(&self, job: JobKey, signal: i32) {

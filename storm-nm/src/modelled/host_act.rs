@@ -3,7 +3,7 @@
 use crate::JobKey;
 use std::fmt;
 use storm_rm::message::Strobe;
-use storm_rm::{Destination, Rank};
+use storm_rm::{Destination, Rank, RowSet};
 
 /// One thing that a modelled node did, in the words of the trace when printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,13 @@ pub enum HostAct {
         job: JobKey,
         /// The rank.
         rank: Rank,
+    },
+    /// A job runs in other rows than before.
+    Rows {
+        /// The job.
+        job: JobKey,
+        /// Its rows from now on.
+        rows: RowSet,
     },
     /// The context switch stopped a job.
     Stop(JobKey),
@@ -67,6 +74,7 @@ impl fmt::Display for HostAct {
             HostAct::Launch { job, stopped, .. } => write!(f, "launch {job} stopped={stopped}"),
             HostAct::Refuse(job) => write!(f, "refuse {job}"),
             HostAct::Exit { job, rank } => write!(f, "exit {job} {rank}"),
+            HostAct::Rows { job, rows } => write!(f, "rows of {job}: {:#b}", rows.0),
             HostAct::Stop(job) => write!(f, "stop {job}"),
             HostAct::Resume(job) => write!(f, "resume {job}"),
             HostAct::Signal { job, signal } => write!(f, "signal {job} {signal}"),

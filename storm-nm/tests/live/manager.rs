@@ -276,6 +276,7 @@ pub(crate) fn shell(script: &str) -> JobSpec {
         owner: own(),
         procs: 1,
         nodes: None,
+        resources: storm_rm::Resources::default(),
         partition: None,
         sched: None,
         time_limit: None,

@@ -342,6 +342,7 @@ pub(crate) fn spec(procs: u32) -> JobSpec {
         owner: OWNER,
         procs,
         nodes: None,
+        resources: storm_rm::Resources::default(),
         partition: None,
         sched: None,
         time_limit: None,

@@ -9,34 +9,64 @@ use crate::cgroup::CgroupUnusable;
 /// The directory of this process's own cgroup.
 pub(crate) fn own_directory() -> Result<PathBuf, CgroupUnusable> {
     let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
-    let (root, mount) = find_mount(&mounts).ok_or(CgroupUnusable::NotMounted)?;
+    let (root, mount) = find_mount(&mounts, is_v2).ok_or(CgroupUnusable::NotMounted)?;
     let membership = fs::read("/proc/self/cgroup").unwrap_or_default();
-    let own = own_path(&membership).ok_or(CgroupUnusable::NotMounted)?;
+    let own = own_path(&membership, b"").ok_or(CgroupUnusable::NotMounted)?;
     match own.strip_prefix(&root) {
         Ok(below) => Ok(mount.join(below)),
         Err(_) => Err(CgroupUnusable::OwnCgroupHidden { mount }),
     }
 }
 
-/// Root inside the file system and mount point of the first cgroup2 mount, be it the whole tree
-/// (`/sys/fs/cgroup`) or the extra one of a hybrid set-up (`/sys/fs/cgroup/unified`).
-fn find_mount(mountinfo: &[u8]) -> Option<(PathBuf, PathBuf)> {
+/// The directory of this process in the memory hierarchy of cgroup v1, where there is one.
+pub(crate) fn memory_v1_directory() -> Option<PathBuf> {
+    let mounts = fs::read("/proc/self/mountinfo").ok()?;
+    let (root, mount) = find_mount(&mounts, is_memory_v1)?;
+    let own = own_path(&fs::read("/proc/self/cgroup").ok()?, MEMORY)?;
+    Some(mount.join(own.strip_prefix(&root).ok()?))
+}
+
+/// The controller's name.
+const MEMORY: &[u8] = b"memory";
+
+/// Any mount of cgroup v2, be it the whole tree (`/sys/fs/cgroup`) or the extra one of a hybrid
+/// set-up (`/sys/fs/cgroup/unified`).
+fn is_v2(kind: &[u8], _options: &[u8]) -> bool {
+    kind == b"cgroup2"
+}
+
+fn is_memory_v1(kind: &[u8], options: &[u8]) -> bool {
+    kind == b"cgroup" && options.split(|&byte| byte == b',').any(|option| option == MEMORY)
+}
+
+/// Root inside the file system and mount point of the first mount whose type and options are
+/// those that are `wanted`.
+fn find_mount(
+    mountinfo: &[u8],
+    wanted: impl Fn(&[u8], &[u8]) -> bool,
+) -> Option<(PathBuf, PathBuf)> {
     mountinfo.split(|&byte| byte == b'\n').find_map(|line| {
         let mut fields = line.split(|&byte| byte == b' ');
         let root = fields.nth(3)?;
         let mount = fields.next()?;
         // Optional fields end with a single dash; the type comes next. See proc_pid_mountinfo(5).
         fields.find(|&field| field == b"-")?;
-        (fields.next()? == b"cgroup2").then(|| (unescape(root), unescape(mount)))
+        let kind = fields.next()?;
+        let options = fields.nth(1).unwrap_or_default();
+        wanted(kind, options).then(|| (unescape(root), unescape(mount)))
     })
 }
 
-/// The path on the line of hierarchy 0.
-fn own_path(membership: &[u8]) -> Option<PathBuf> {
-    membership
-        .split(|&byte| byte == b'\n')
-        .find_map(|line| line.strip_prefix(b"0::"))
-        .map(|path| Path::new(&std::ffi::OsString::from_vec(path.to_vec())).to_owned())
+/// The path on the line of the hierarchy with this controller; that of v2 has none.
+fn own_path(membership: &[u8], controller: &[u8]) -> Option<PathBuf> {
+    let path = membership.split(|&byte| byte == b'\n').find_map(|line| {
+        // The path may have colons of its own.
+        let mut fields = line.splitn(3, |&byte| byte == b':');
+        let controllers = fields.nth(1)?;
+        let mut controllers = controllers.split(|&byte| byte == b',');
+        controllers.any(|one| one == controller).then(|| fields.next())?
+    })?;
+    Some(Path::new(&std::ffi::OsString::from_vec(path.to_vec())).to_owned())
 }
 
 /// Undoes the kernel's octal escapes of blank, tab, newline and backslash.
@@ -71,20 +101,25 @@ mod tests {
         let text = b"31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
             32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
             38 31 0:35 / /sys/fs/cgroup/unified rw,relatime shared:4 - cgroup2 cgroup2 rw\n";
-        let found = find_mount(text);
+        let found = find_mount(text, is_v2);
         assert_eq!(found, Some(("/".into(), "/sys/fs/cgroup/unified".into())));
+        assert_eq!(find_mount(text, is_memory_v1), None);
+        let text = b"40 31 0:36 / /sys/fs/cgroup/memory rw,relatime - cgroup none rw,memory\n";
+        let found = find_mount(text, is_memory_v1);
+        assert_eq!(found, Some(("/".into(), "/sys/fs/cgroup/memory".into())));
     }
 
     #[test]
     fn escapes_in_mount_points_are_undone() {
         let text = b"38 31 0:35 /a\\134b /mnt/with\\040blank rw - cgroup2 none rw\n";
-        assert_eq!(find_mount(text), Some(("/a\\b".into(), "/mnt/with blank".into())));
+        assert_eq!(find_mount(text, is_v2), Some(("/a\\b".into(), "/mnt/with blank".into())));
     }
 
     #[test]
     fn only_the_line_of_hierarchy_zero_counts() {
-        let text = b"8:pids:/other\n0::/user.slice/a\n";
-        assert_eq!(own_path(text), Some("/user.slice/a".into()));
-        assert_eq!(own_path(b"8:pids:/other\n"), None);
+        let text = b"8:pids:/other\n4:cpu,memory:/b:c\n0::/user.slice/a\n";
+        assert_eq!(own_path(text, b""), Some("/user.slice/a".into()));
+        assert_eq!(own_path(text, MEMORY), Some("/b:c".into()));
+        assert_eq!(own_path(b"8:pids:/other\n", b""), None);
     }
 }

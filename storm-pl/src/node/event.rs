@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use crate::cgroup::remove_remains;
+use crate::cgroup::{MemoryControl, remove_remains};
 use crate::exit::{ExitStatus, Usage};
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
 use crate::keeper::PlaceFailure;
@@ -145,7 +145,7 @@ impl AsRawFd for Watched {
 
 impl KeeperEvents {
     pub(super) fn attach(keeper: Keeper) -> io::Result<(KeeperHandle, Self)> {
-        let Keeper { control, pid, capacity, cgroup } = keeper;
+        let Keeper { control, pid, capacity, cgroup, memory } = keeper;
         let epoll = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
         let pads = Pads {
             control,
@@ -155,6 +155,7 @@ impl KeeperEvents {
             epoll: Arc::clone(&epoll),
             capacity,
             cgroup: cgroup.ok(),
+            memory: memory.ok(),
             pads: Default::default(),
             next_pad: 0,
             next_place: 0,
@@ -281,6 +282,7 @@ impl KeeperEvents {
             let path = path.display();
             tracing::error!(%path, %error, "processes of former jobs cannot be removed");
         }
+        pads.memory.iter().for_each(MemoryControl::remove);
         self.queue.push_back(Event::KeeperGone { expected });
     }
 }

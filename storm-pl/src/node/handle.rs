@@ -138,6 +138,36 @@ impl KeeperHandle {
         Ok(Launching { pid, ends })
     }
 
+    /// Holds what is launched in the pad from now on to so many bytes of memory together, or to
+    /// nothing any more.
+    ///
+    /// # Errors
+    /// When the limit cannot be set, or this node has no way to ([`Keeper::limits_memory`]).
+    ///
+    /// [`Keeper::limits_memory`]: crate::Keeper::limits_memory
+    pub fn limit_memory(&self, pad: PadId, bytes: Option<u64>) -> io::Result<()> {
+        let mut pads = lock(&self.pads);
+        let Pads { memory, pads, .. } = &mut *pads;
+        let Some(state) = pads.get_mut(&pad) else { return Err(no_pad()) };
+        if bytes.is_none() && !state.limited {
+            return Ok(());
+        }
+        let Some(memory) = memory else { return Err(io::ErrorKind::Unsupported.into()) };
+        state.limited = true;
+        let waiting = state.pls.iter().filter_map(|pl| match pl {
+            Pl::Idle { pid, .. } => Some(*pid),
+            _ => None,
+        });
+        memory.limit(pad, bytes, &waiting.collect::<Vec<_>>())
+    }
+
+    /// How many processes of the pad the kernel has killed so far for more memory than
+    /// [`limit_memory`](Self::limit_memory) allows.
+    #[must_use]
+    pub fn memory_kills(&self, pad: PadId) -> u64 {
+        lock(&self.pads).memory.as_ref().map_or(0, |memory| memory.kills(pad))
+    }
+
     /// The job on this pad is over: kills what is left of it, then fills the pad again.
     /// PLs that were not used stay. Ranks that still run are killed.
     ///

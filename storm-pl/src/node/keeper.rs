@@ -12,7 +12,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use thiserror::Error;
 
 use crate::capabilities::Capabilities;
-use crate::cgroup::CgroupUnusable;
+use crate::cgroup::{CgroupUnusable, MemoryControl, MemoryUnlimited};
 use crate::ids::ProcessId;
 use crate::keeper::run_keeper;
 use crate::node::{KeeperEvents, KeeperHandle};
@@ -90,6 +90,7 @@ pub struct Keeper {
     pub(super) pid: ProcessId,
     pub(super) capacity: u16,
     pub(super) cgroup: Result<PathBuf, CgroupUnusable>,
+    pub(super) memory: Result<MemoryControl, MemoryUnlimited>,
 }
 
 impl Keeper {
@@ -118,20 +119,29 @@ impl Keeper {
         };
         raise_descriptor_limit();
         let setup = Command::Setup(Setup {
-            name,
+            name: name.clone(),
             capacity: config.capacity,
             cgroup_parent: config.cgroup_parent.clone(),
             signals_only: config.signals_only,
         });
         protocol::send(&control, &setup, &[], Wait::Block).map_err(StartError::NotUp)?;
         let cgroup = await_start(&control)?;
-        Ok(Self { control, pid, capacity: config.capacity, cgroup })
+        let memory = MemoryControl::find(cgroup.as_deref().ok(), &name);
+        Ok(Self { control, pid, capacity: config.capacity, cgroup, memory })
     }
 
     /// What this node can do, to be logged once.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         Capabilities { cgroup: self.cgroup.clone(), realtime: probe_realtime(DEFAULT_PRIORITY) }
+    }
+
+    /// Whether the memory of jobs can be limited here.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn limits_memory(&self) -> Result<(), MemoryUnlimited> {
+        self.memory.as_ref().map(|_| ()).map_err(Clone::clone)
     }
 
     /// The node's cgroup directory; `None` where signals do the switch.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 
+use crate::cgroup::MemoryControl;
 use crate::exit::{ExitStatus, Usage};
 use crate::ids::{PadId, PlIndex, ProcessId};
 use crate::launch_failure::LaunchFailure;
@@ -30,6 +31,7 @@ pub(super) struct Pads {
     pub(super) epoll: Arc<Epoll>,
     pub(super) capacity: u16,
     pub(super) cgroup: Option<PathBuf>,
+    pub(super) memory: Option<MemoryControl>,
     pub(super) pads: BTreeMap<PadId, Pad>,
     pub(super) next_pad: u16,
     pub(super) next_place: u64,
@@ -46,6 +48,8 @@ pub(super) struct Pad {
     pub(super) pls: Vec<Pl>,
     /// Between the end of a job and `PadClean`.
     pub(super) draining: bool,
+    /// Its memory is limited.
+    pub(super) limited: bool,
     /// `Ready` has not been said since the last fill.
     pub(super) filling: bool,
 }

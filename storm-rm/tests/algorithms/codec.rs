@@ -13,8 +13,9 @@ use storm_rm::message::{
 };
 use storm_rm::{
     ArraySpec, ArrayTask, Binding, Channel, Condition, ContentHash, Dependency, Destination,
-    FileSpec, Generation, IndexRange, InputSpec, JobId, JobIncarnation, JobSlot, JobSpec, Needs,
-    OsBytes, OutputSpec, Owner, PartitionId, Program, Rank, ResourceLimit, Row, RowSet,
+    FileSpec, Generation, IndexRange, InputSpec, JobId, JobIncarnation, JobSlot, JobSpec, Memory,
+    Needs, OsBytes, OutputSpec, Owner, PartitionId, Program, Rank, ResourceLimit, Resources, Row,
+    RowSet,
 };
 
 fn os_bytes() -> impl Strategy<Value = OsBytes> {
@@ -81,6 +82,19 @@ fn output() -> impl Strategy<Value = OutputSpec> {
     ]
 }
 
+fn resources() -> impl Strategy<Value = Resources> {
+    let memory = prop_oneof![
+        Just(Memory::Unstated),
+        Just(Memory::WholeNode),
+        any::<u64>().prop_map(Memory::PerNode),
+        any::<u64>().prop_map(Memory::PerCpu),
+    ];
+    let others = any::<(u32, Option<u32>, bool, Option<String>)>();
+    (others, memory).prop_map(|((cpus_per_task, tasks_per_node, exclusive, constraint), memory)| {
+        Resources { cpus_per_task, tasks_per_node, memory, exclusive, constraint }
+    })
+}
+
 fn spec() -> impl Strategy<Value = JobSpec> {
     type Asked = (u32, Option<u32>, Option<String>, Option<String>, Option<Duration>, u32, bool);
     let program =
@@ -90,16 +104,19 @@ fn spec() -> impl Strategy<Value = JobSpec> {
     (
         (any::<String>(), owner(), any::<Asked>(), program, vec(os_bytes(), 0..5)),
         (vec((os_bytes(), os_bytes()), 0..5), os_bytes(), vec(limit, 0..3), vec(file(), 0..3)),
-        (output(), input, prop_oneof![Just(Binding::None), Just(Binding::Core)], needs()),
+        (output(), input, prop_oneof![Just(Binding::None), Just(Binding::Core)]),
+        (needs(), resources()),
     )
-        .prop_map(|((name, owner, asked, program, argv), (env, cwd, limits, files), io)| {
+        .prop_map(|((name, owner, asked, program, argv), (env, cwd, limits, files), io, wants)| {
             let (procs, nodes, partition, sched, time_limit, umask, requeue) = asked;
-            let (output, input, bind, needs) = io;
+            let (output, input, bind) = io;
+            let (needs, resources) = wants;
             JobSpec {
                 name,
                 owner,
                 procs,
                 nodes,
+                resources,
                 partition,
                 sched,
                 time_limit,

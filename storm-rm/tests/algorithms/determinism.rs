@@ -7,7 +7,7 @@ use crate::seeds::for_seeds;
 use std::time::Duration;
 use storm_primitives::{NodeId, NodeSet, Primitives, Runtime};
 use storm_rm::failure_detection::isolate_failed;
-use storm_rm::termination::{LocalPart, Outbox, TerminatingJobs, Urgency};
+use storm_rm::termination::{LocalPart, Outbox, Urgency, WatchedJobs};
 use storm_rm::{JobId, JobIncarnation, JobSlot};
 
 struct Nowhere;
@@ -49,8 +49,8 @@ fn mixed_scenario(seed: u64) -> String {
 
 async fn end_a_job(world: &Cluster, plan: &storm_rm::GlobalPlan, nodes: NodeSet) {
     let (mm, run) = (world.mm(), JobIncarnation(1));
-    let mut terminating = TerminatingJobs::default();
-    terminating.announced(JobId(1), JobSlot(0), run, nodes.clone());
+    let mut terminating = WatchedJobs::default();
+    terminating.watch(JobId(1), JobSlot(0), run, nodes.clone());
     for node in nodes.iter() {
         world.pause(&mm, Duration::from_millis(1)).await;
         let (slot, incarnation) = (JobSlot(0), run);

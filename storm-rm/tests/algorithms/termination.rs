@@ -13,8 +13,8 @@ use storm_primitives::{NodeId, NodeSet, PrimitiveError, Primitives, Runtime};
 use storm_rm::message::Report;
 use storm_rm::remote_queue::{Reader, Writer};
 use storm_rm::termination::{
-    LocalPart, Outbox, StartNews, StartingJobs, TerminatingJobs, Urgency, announce_termination,
-    detect_started, detect_termination,
+    LocalPart, Outbox, StartNews, Urgency, WatchedJobs, announce_termination, detect_started,
+    detect_termination,
 };
 use storm_rm::{GlobalPlan, JobId, JobIncarnation, JobSlot};
 
@@ -151,8 +151,8 @@ fn job_ends_when_all_ranks_have(seed: u64, doomed: Option<(NodeId, u64)>) {
     cluster.run(async move {
         wait_for_news(&mm, &plan, announcer).await;
         assert!(!has_question(&world), "a running job causes no traffic");
-        let mut terminating = TerminatingJobs::default();
-        terminating.announced(JobId(1), SLOT, run, everyone);
+        let mut terminating = WatchedJobs::default();
+        terminating.watch(JobId(1), SLOT, run, everyone);
         let ended = detect_until_ended(&mm, &plan, &mut terminating).await;
         assert_eq!(ended, [(JobId(1), run)]);
         assert!(terminating.is_empty());
@@ -185,7 +185,7 @@ async fn wait_for_news(mm: &SimPrimitives, plan: &GlobalPlan, announcer: NodeId)
 async fn detect_until_ended(
     mm: &SimPrimitives,
     plan: &GlobalPlan,
-    terminating: &mut TerminatingJobs,
+    terminating: &mut WatchedJobs,
 ) -> Vec<(JobId, JobIncarnation)> {
     loop {
         let ended = detect_termination(mm, plan, terminating).await.expect("deaths are no error");
@@ -220,8 +220,8 @@ fn a_job_whose_nodes_are_all_dead_has_ended() {
     let (mm, everyone, world) = (cluster.mm(), cluster.compute(), cluster.clone());
     cluster.run(async move {
         everyone.iter().for_each(|node| world.kill(node));
-        let mut terminating = TerminatingJobs::default();
-        terminating.announced(JobId(1), SLOT, JobIncarnation(1), everyone);
+        let mut terminating = WatchedJobs::default();
+        terminating.watch(JobId(1), SLOT, JobIncarnation(1), everyone);
         let ended = detect_until_ended(&mm, &plan, &mut terminating).await;
         assert_eq!(ended, [(JobId(1), JobIncarnation(1))]);
     });
@@ -240,10 +240,10 @@ fn stale_flag_is_seen(seed: u64, second: JobIncarnation) -> bool {
     let last = cluster.node(1 + cluster.below(4) as u32);
     let (mm, everyone, world) = (cluster.mm(), cluster.compute(), cluster.clone());
     cluster.run(async move {
-        let mut terminating = TerminatingJobs::default();
-        terminating.announced(JobId(1), SLOT, first, everyone.clone());
+        let mut terminating = WatchedJobs::default();
+        terminating.watch(JobId(1), SLOT, first, everyone.clone());
         terminating.remove(JobId(1));
-        terminating.announced(JobId(2), SLOT, second, everyone.clone());
+        terminating.watch(JobId(2), SLOT, second, everyone.clone());
         let early = detect_termination(&mm, &plan, &mut terminating).await.expect("no fault");
         if !early.is_empty() {
             return true;
@@ -293,8 +293,8 @@ fn started_waits_for_every_node_of_this_run() {
             .detach();
         }
         cluster.run(async move {
-            let mut starting = StartingJobs::default();
-            let news = async |starting: &StartingJobs| {
+            let mut starting = WatchedJobs::default();
+            let news = async |starting: &WatchedJobs| {
                 for round in 1.. {
                     let news = detect_started(&mm, &plan, starting, round).await.expect("answered");
                     if !news.is_empty() {
@@ -304,12 +304,12 @@ fn started_waits_for_every_node_of_this_run() {
                 }
                 Vec::new()
             };
-            starting.launched(JobId(1), SLOT, JobIncarnation(5), everyone.clone());
+            starting.watch(JobId(1), SLOT, JobIncarnation(5), everyone.clone());
             let started = (JobId(1), JobIncarnation(5), StartNews::Started);
             assert_eq!(news(&starting).await, [started]);
             assert!(mm.runtime().now().since_origin() >= last);
             world.kill(NodeId(2));
-            starting.launched(JobId(1), SLOT, JobIncarnation(6), everyone);
+            starting.watch(JobId(1), SLOT, JobIncarnation(6), everyone);
             // Node 3 never starts run 6: the death must be noticed all the same.
             let dead = (JobId(1), JobIncarnation(6), StartNews::NodeDead);
             assert_eq!(news(&starting).await, [dead]);
@@ -327,10 +327,10 @@ fn an_error_with_one_job_does_not_lose_another_that_ended() {
     end_all(&cluster.node(1), &plan, part(JobIncarnation(1), 1, 1));
     cluster.run(async move {
         world.kill(NodeId(2));
-        let mut terminating = TerminatingJobs::default();
+        let mut terminating = WatchedJobs::default();
         let (well, dead) = (NodeSet::single(NodeId(1)), NodeSet::single(NodeId(2)));
-        terminating.announced(JobId(1), SLOT, JobIncarnation(1), well);
-        terminating.announced(JobId(2), JobSlot(2), JobIncarnation(2), dead.clone());
+        terminating.watch(JobId(1), SLOT, JobIncarnation(1), well);
+        terminating.watch(JobId(2), JobSlot(2), JobIncarnation(2), dead.clone());
         let ended = detect_termination(&mm, &plan, &mut terminating).await;
         assert_eq!(ended, Ok(vec![(JobId(1), JobIncarnation(1))]));
         let error = detect_termination(&mm, &plan, &mut terminating).await;

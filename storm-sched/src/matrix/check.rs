@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{JobId, Matrix, Pe, Row, Slot};
+use crate::{JobId, Matrix, NodeIndex, Pe, Row, SchedTime, Slot};
 
 /// A broken invariant of [`Matrix`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,12 +53,41 @@ pub enum InvariantViolation {
     },
     /// A job that is in no row, or in a row that does not list it, or the
     /// other way round.
-    #[error("job {job} and slot {slot:?} disagree about each other")]
+    #[error("job {job} and slot {slot} disagree about each other")]
     RowOfJob {
         /// The job.
         job: JobId,
-        /// The row; none when the job has no row at all.
-        slot: Option<Slot>,
+        /// The row.
+        slot: Slot,
+    },
+    /// Two jobs that run in one row have a rank on one column.
+    #[error("slot {slot}: guest {guest} runs where {other} does")]
+    GuestOverlaps {
+        /// The row.
+        slot: Slot,
+        /// The guest.
+        guest: JobId,
+        /// The job in its way.
+        other: JobId,
+    },
+    /// A row and its guest, or the job's own list of rows, disagree.
+    #[error("slot {slot} and guest {guest} disagree about each other")]
+    GuestOfRow {
+        /// The row.
+        slot: Slot,
+        /// The guest.
+        guest: JobId,
+    },
+    /// The jobs of a node have more memory than there is, or another amount
+    /// than is written down.
+    #[error("{node}: its jobs have {actual_bytes} B of memory, {noted_bytes} B by the account")]
+    Memory {
+        /// The node.
+        node: NodeIndex,
+        /// What the jobs have.
+        actual_bytes: u64,
+        /// What the matrix believes.
+        noted_bytes: u64,
     },
     /// A live row that is not listed, or a listed one without jobs.
     #[error("slot {slot}: listed as live: {listed}, and should not be so")]
@@ -79,6 +108,24 @@ pub enum InvariantViolation {
     /// The active row is not live.
     #[error("slot {0} is active and has no jobs")]
     ActiveNotLive(Slot),
+    /// The books of a policy that counts PEs are not what the matrix says.
+    #[error("job {job} is booked with {booked_pes} PEs and holds {held_pes}")]
+    BooksWrong {
+        /// The job.
+        job: JobId,
+        /// PEs by the books.
+        booked_pes: u32,
+        /// PEs by the matrix.
+        held_pes: u32,
+    },
+    /// More PEs are promised than there are.
+    #[error("{missing} PEs more than there are were promised at {at}")]
+    Overbooked {
+        /// When.
+        at: SchedTime,
+        /// How many too many.
+        missing: u64,
+    },
     /// What was taken and not freed is not what jobs hold.
     #[error("{taken} columns were taken and {freed} freed, and jobs hold {held}")]
     Unbalanced {
@@ -106,11 +153,11 @@ impl Matrix {
         }
         for row in &self.rows {
             self.check_row(row)?;
+            self.check_guests(row)?;
         }
         self.check_jobs()?;
-        let held =
-            |slot: &crate::matrix::Holding| u64::from(slot.columns.len()) * slot.rows.len() as u64;
-        let held = self.jobs.values().map(held).sum();
+        self.check_memory()?;
+        let held = self.jobs.values().map(|holding| u64::from(holding.columns.len())).sum();
         let (taken, freed) = (self.taken_ever_pes, self.freed_ever_pes);
         if taken != freed + held {
             return Err(InvariantViolation::Unbalanced { taken, freed, held });
@@ -120,15 +167,15 @@ impl Matrix {
 
     fn check_row(&self, row: &Row) -> Result<(), InvariantViolation> {
         let slot = row.slot();
-        let listed = self.live.contains(&slot);
+        let listed = self.live.contains(slot);
         if listed != row.is_live() {
             return Err(InvariantViolation::LiveWrong { slot, listed });
         }
         let mut holders: BTreeMap<Pe, JobId> = BTreeMap::new();
         for &job in row.jobs() {
-            let holding = self.jobs.get(&job).filter(|holding| holding.rows.contains(&slot));
+            let holding = self.jobs.get(&job).filter(|holding| holding.home == slot);
             let Some(holding) = holding else {
-                return Err(InvariantViolation::RowOfJob { job, slot: Some(slot) });
+                return Err(InvariantViolation::RowOfJob { job, slot });
             };
             for column in holding.columns.columns() {
                 if let Some(first) = holders.insert(column, job) {
@@ -151,14 +198,51 @@ impl Matrix {
         Ok(())
     }
 
+    fn check_guests(&self, row: &Row) -> Result<(), InvariantViolation> {
+        let slot = row.slot();
+        let mut ranks: BTreeMap<Pe, JobId> = BTreeMap::new();
+        for &guest in row.guests.jobs().iter().chain(row.jobs()) {
+            let Some(holding) = self.jobs.get(&guest) else {
+                return Err(InvariantViolation::GuestOfRow { slot, guest });
+            };
+            if row.guests.contains(guest) && !holding.alternates.contains(&slot) {
+                return Err(InvariantViolation::GuestOfRow { slot, guest });
+            }
+            for column in holding.busy.columns() {
+                if let Some(other) = ranks.insert(column, guest) {
+                    let (guest, other) = (other, guest);
+                    return Err(InvariantViolation::GuestOverlaps { slot, guest, other });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_memory(&self) -> Result<(), InvariantViolation> {
+        let mut actual: BTreeMap<NodeIndex, u64> = BTreeMap::new();
+        for held in self.jobs.values().flat_map(|holding| &holding.memory) {
+            *actual.entry(held.node).or_default() += held.bytes;
+        }
+        for (node, of_node) in (0..).map(NodeIndex).zip(self.machine.nodes()) {
+            let actual_bytes = actual.get(&node).copied().unwrap_or(0);
+            let noted_bytes = self.memory.held_bytes(node);
+            let most = of_node.memory_bytes().unwrap_or(u64::MAX);
+            if actual_bytes != noted_bytes || actual_bytes > most {
+                return Err(InvariantViolation::Memory { node, actual_bytes, noted_bytes });
+            }
+        }
+        Ok(())
+    }
+
     fn check_jobs(&self) -> Result<(), InvariantViolation> {
         for (&job, holding) in &self.jobs {
-            if holding.rows.is_empty() {
-                return Err(InvariantViolation::RowOfJob { job, slot: None });
+            let slot = holding.home;
+            if !self.row(slot).is_some_and(|row| row.jobs().contains(&job)) {
+                return Err(InvariantViolation::RowOfJob { job, slot });
             }
-            let listed = |slot: &Slot| self.row(*slot).is_some_and(|row| row.jobs().contains(&job));
-            if let Some(&slot) = holding.rows.iter().find(|slot| !listed(slot)) {
-                return Err(InvariantViolation::RowOfJob { job, slot: Some(slot) });
+            let hosts = |slot: &Slot| self.row(*slot).is_some_and(|row| row.guests.contains(job));
+            if let Some(&slot) = holding.alternates.iter().find(|slot| !hosts(slot)) {
+                return Err(InvariantViolation::GuestOfRow { slot, guest: job });
             }
             let hole = holding.columns.columns().find(|pe| !self.machine.is_usable(*pe));
             if let Some(column) = hole.filter(|_| !holding.on_hole) {
@@ -183,7 +267,7 @@ mod tests {
             let request = JobRequest::new(JobId(job), procs);
             assert!(matrix.place(&request, Slot(slot), Fit::Block).is_some());
         }
-        assert_eq!(matrix.advance(), Some(Slot(1)));
+        assert_eq!(matrix.advance(), Some(Slot(0)));
         matrix.check().unwrap();
         matrix
     }
@@ -231,14 +315,49 @@ mod tests {
 
     #[test]
     fn a_job_without_a_row_is_seen() {
-        let seen = after(|matrix| matrix.jobs.get_mut(&JobId(1)).unwrap().rows.clear());
+        let seen = after(|matrix| matrix.jobs.get_mut(&JobId(1)).unwrap().home = Slot(2));
         assert!(matches!(seen, InvariantViolation::RowOfJob { job: JobId(1), .. }), "{seen}");
+    }
+
+    #[test]
+    fn guests_where_others_run_or_that_know_nothing_of_it_are_seen() {
+        let admit = |matrix: &mut Matrix, slot: usize, job: u64| {
+            let busy = matrix.jobs[&JobId(job)].busy.clone();
+            matrix.rows[slot].guests.admit(JobId(job), &busy);
+        };
+        let seen = after(|matrix| admit(matrix, 1, 1));
+        assert!(matches!(seen, InvariantViolation::GuestOfRow { guest: JobId(1), .. }), "{seen}");
+        let seen = after(|matrix| {
+            admit(matrix, 1, 1);
+            matrix.jobs.get_mut(&JobId(1)).unwrap().alternates.insert(Slot(1));
+        });
+        assert!(matches!(seen, InvariantViolation::GuestOverlaps { .. }), "{seen}");
+        let seen = after(|matrix| {
+            matrix.jobs.get_mut(&JobId(1)).unwrap().alternates.insert(Slot(1));
+        });
+        assert!(matches!(seen, InvariantViolation::GuestOfRow { guest: JobId(1), .. }), "{seen}");
+    }
+
+    #[test]
+    fn memory_beyond_that_of_a_node_and_memory_not_written_down_are_seen() {
+        let held = || vec![crate::memory_account::HeldMemory { node: NodeIndex(0), bytes: 6 }];
+        let seen = after(|matrix| matrix.jobs.get_mut(&JobId(3)).unwrap().memory = held());
+        let expected =
+            InvariantViolation::Memory { node: NodeIndex(0), actual_bytes: 6, noted_bytes: 0 };
+        assert_eq!(seen, expected);
+        let mut matrix = matrix();
+        matrix.release(JobId(3)).unwrap();
+        matrix.place(&JobRequest::new(JobId(3), 8).with_memory(3), Slot(1), Fit::Block).unwrap();
+        matrix.check().unwrap();
+        matrix.machine.set_memory(NodeIndex(2), Some(5));
+        let seen = matrix.check().unwrap_err();
+        assert!(matches!(seen, InvariantViolation::Memory { node: NodeIndex(2), .. }), "{seen}");
     }
 
     #[test]
     fn a_live_row_that_is_not_listed_is_seen() {
         let seen = after(|matrix| {
-            matrix.live.remove(&Slot(0));
+            matrix.live.remove(Slot(0));
         });
         assert_eq!(seen, InvariantViolation::LiveWrong { slot: Slot(0), listed: false });
     }

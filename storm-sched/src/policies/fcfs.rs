@@ -3,138 +3,48 @@
 //! the algorithms that the paper's section 2.1 lists).
 //!
 //! Nothing passes the head, not even when the head waits for a node that is
-//! down. Time is not shared, so there are no slices.
+//! down.
 
-use std::time::Duration;
-
-use crate::partition::{Change, Partition};
-use crate::shape::Shape;
-use crate::{
-    Action, Event, Fit, InvariantViolation, JobId, JobRequest, Machine, MplLimit, PendingReason,
-    Policy, PolicyParams, RowView, SchedTime, Shortage, Slot,
-};
+use crate::space::{Discipline, News, Order, Passing, Space, SpaceSharing, Verdict};
+use crate::{Machine, Policy, PolicyParams};
 
 /// The name in the registry.
 pub const NAME: &str = "fcfs";
 
-/// The one row of space sharing.
-const ROW: Slot = Slot(0);
-
 /// Space sharing in queue order.
-#[derive(Debug, Clone)]
-pub struct Fcfs {
-    partition: Partition,
-}
+pub type Fcfs = SpaceSharing<InOrder>;
+
+/// The head starts, and nobody passes it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct InOrder;
 
 impl Fcfs {
     /// The policy on an idle machine.
     #[must_use]
     pub fn new(machine: Machine) -> Self {
-        Self { partition: Partition::new(machine, MplLimit::ONE) }
+        Self::under(InOrder, machine, &PolicyParams::default())
     }
 
-    /// For the registry; no setting concerns this policy.
+    /// For the registry.
     #[must_use]
-    pub fn boxed(machine: Machine, _: &PolicyParams) -> Box<dyn Policy> {
-        Box::new(Self::new(machine))
-    }
-
-    /// Starts the head while it fits.
-    fn start_prefix(&mut self, actions: &mut Vec<Action>) {
-        let Partition { matrix, queue } = &mut self.partition;
-        while let Some(placement) =
-            queue.head().and_then(|head| matrix.place(head, ROW, Fit::Exact))
-        {
-            let Some(request) = queue.pop() else { break };
-            actions.push(Action::Start { job: request.id, placement, slot: ROW });
-        }
-        self.activate(actions);
-    }
-
-    /// Makes the row active when it has become live.
-    fn activate(&mut self, actions: &mut Vec<Action>) {
-        let matrix = &mut self.partition.matrix;
-        if matrix.active().is_none() {
-            actions.extend(matrix.advance().map(|slot| Action::Activate { slot }));
-        }
-    }
-
-    fn shortage(&self, request: &JobRequest) -> Option<Shortage> {
-        let matrix = &self.partition.matrix;
-        let machine = matrix.machine();
-        let shape = Shape::of(request);
-        if let Some(shortfall) = matrix.empty_row_shortfall(shape) {
-            return Some(Shortage::unavailable(machine, shortfall));
-        }
-        let shortfall = matrix.row(ROW)?.shortfall(machine, shape)?;
-        Some(Shortage::Busy { shortfall, up_pes: machine.usable_pes() })
+    pub fn boxed(machine: Machine, params: &PolicyParams) -> Box<dyn Policy> {
+        Box::new(Self::under(InOrder, machine, params))
     }
 }
 
-impl Policy for Fcfs {
+impl Discipline for InOrder {
     fn name(&self) -> &'static str {
         NAME
     }
 
-    fn handle(&mut self, _now: SchedTime, event: Event) -> Vec<Action> {
-        let mut actions = Vec::new();
-        match self.partition.apply(event) {
-            Err(refused) => actions.push(Action::Refused(refused)),
-            Ok(
-                Change::Queued { first: true }
-                | Change::Withdrawn { first: true }
-                | Change::Released
-                | Change::ColumnsGained,
-            ) => self.start_prefix(&mut actions),
-            Ok(Change::Restored) => self.activate(&mut actions),
-            Ok(
-                Change::Queued { first: false }
-                | Change::Withdrawn { first: false }
-                | Change::ColumnsLost
-                | Change::SliceEdge
-                | Change::Quantum(_),
-            ) => {}
+    fn passing(&self) -> Passing {
+        Passing::Never
+    }
+
+    fn decide(&mut self, space: &mut Space, news: &[News]) {
+        if !space.is_worth_a_pass(news) {
+            return;
         }
-        actions
-    }
-
-    fn pending(&self) -> Vec<JobId> {
-        self.partition.pending()
-    }
-
-    fn running(&self) -> Vec<JobId> {
-        self.partition.matrix.jobs().collect()
-    }
-
-    fn explain(&self, _now: SchedTime, job: JobId) -> Option<PendingReason> {
-        self.partition.explain(job, |request| self.shortage(request))
-    }
-
-    fn explain_all(&self, _now: SchedTime) -> Vec<(JobId, PendingReason)> {
-        self.partition.explain_all(|request| self.shortage(request))
-    }
-
-    fn active_slot(&self) -> Option<Slot> {
-        self.partition.matrix.active()
-    }
-
-    fn rows(&self) -> Vec<RowView> {
-        self.partition.matrix.view()
-    }
-
-    fn next_edge_needed(&self) -> bool {
-        false
-    }
-
-    fn quantum(&self) -> Option<Duration> {
-        None
-    }
-
-    fn machine(&self) -> &Machine {
-        self.partition.matrix.machine()
-    }
-
-    fn check(&self) -> Result<(), InvariantViolation> {
-        self.partition.matrix.check()
+        space.offer(Order::Queue, |job| if job.fits() { Verdict::Start } else { Verdict::Stop });
     }
 }

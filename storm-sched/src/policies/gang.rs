@@ -2,28 +2,35 @@
 //! for the idea and 2.2 for the buddy tree in any slot with room; A3 of the
 //! policy reference).
 //!
-//! A job goes to the first row with an aligned buddy block for it, else to a
-//! new row, else, when the matrix is at the multiprogramming limit, into the
-//! queue, which is first come, first served. On each slice edge the next live
-//! row in cyclic order runs, so each runs within as many slices as there are
-//! rows. With one row nothing switches.
+//! A job goes to the row that the packing scheme chooses, a new one if need be,
+//! else, when the matrix is at the multiprogramming limit, into the queue. On
+//! each slice edge the next live row in cyclic order runs, so each runs within
+//! as many slices as there are rows. With one row nothing switches.
 //!
-//! Two additions to plain buddy packing: a job for which no aligned block
-//! exists even in an empty row (odd sizes, dead nodes) may have pieces of any
-//! row; and so may any job before it has to wait for the limit.
+//! The queue is first come, first served, or lets jobs pass the first one as
+//! long as that does not start later than it would at the worst (`queue =
+//! "easy"`, backfilling gang scheduling; see `gang/shadow.rs`).
 //!
-//! Not here: alternative scheduling (running a job in further rows whose
-//! columns are idle) and slot unification. The matrix has the place for them:
-//! a job's rows are a set.
+//! Columns that idle are used in three ways, by settings: jobs run in further
+//! rows (alternative scheduling), rows with disjoint columns become one
+//! (unification, after each departure), and all jobs are mapped anew (repacking,
+//! for machines that can move processes).
 
 use std::time::Duration;
 
 use crate::partition::{Change, Partition};
 use crate::shape::Shape;
 use crate::{
-    Action, Event, Fit, InvariantViolation, JobId, JobRequest, Machine, Matrix, PendingReason,
-    Placement, Policy, PolicyParams, Quantum, RowView, SchedTime, Shortage, Slot,
+    Action, Capability, Event, InvariantViolation, JobId, JobRequest, Machine, MatrixQueue,
+    Packing, PendingReason, Placement, Policy, PolicyParams, Quantum, RowView, SchedTime, Shortage,
+    Slot, SlotChange,
 };
+
+mod run_time;
+mod shadow;
+
+use run_time::RunTime;
+use shadow::{Shadow, latest_end};
 
 /// The name in the registry.
 pub const NAME: &str = "gang";
@@ -33,13 +40,28 @@ pub const NAME: &str = "gang";
 pub struct Gang {
     partition: Partition,
     quantum: Quantum,
+    packing: Packing,
+    backfills: bool,
+    alternates: bool,
+    unifies: bool,
+    repacks: bool,
+    run_time: RunTime,
 }
 
 impl Gang {
     /// The policy on an idle machine.
     #[must_use]
     pub fn new(machine: Machine, params: &PolicyParams) -> Self {
-        Self { partition: Partition::new(machine, params.mpl_limit), quantum: params.quantum_us }
+        Self {
+            partition: Partition::new(machine, params.mpl_limit),
+            quantum: params.quantum_us,
+            packing: params.packing,
+            backfills: params.queue == MatrixQueue::Easy,
+            alternates: params.alternative_scheduling,
+            unifies: params.unification,
+            repacks: params.repack,
+            run_time: RunTime::default(),
+        }
     }
 
     /// For the registry.
@@ -48,21 +70,159 @@ impl Gang {
         Box::new(Self::new(machine, params))
     }
 
+    /// Starts who can start, makes rows as few and as full as they can be, and
+    /// sees to it that one runs.
+    fn schedule(&mut self, now: SchedTime, actions: &mut Vec<Action>) {
+        self.start_prefix(actions);
+        if self.backfills {
+            self.backfill(now, actions);
+        }
+        self.run_somebody(actions);
+    }
+
     /// Starts the head of the queue while there is room for it in the matrix.
     fn start_prefix(&mut self, actions: &mut Vec<Action>) {
-        let Partition { matrix, queue } = &mut self.partition;
-        while let Some((slot, placement)) = queue.head().and_then(|head| place(matrix, head)) {
-            let Some(request) = queue.pop() else { break };
-            actions.push(Action::Start { job: request.id, placement, slot });
+        while let Some(head) = self.partition.queue.head().cloned() {
+            let Some((slot, placement)) = self.place(&head, actions) else { return };
+            self.partition.queue.pop();
+            self.start(head.id, slot, placement, actions);
         }
-        self.activate_if_idle(actions);
+    }
+
+    fn start(&mut self, job: JobId, slot: Slot, placement: Placement, actions: &mut Vec<Action>) {
+        self.run_time.set_row(job, slot);
+        actions.push(Action::Start { job, placement, slot });
+    }
+
+    /// Places a job in a live row, else in a new one; before that one is opened
+    /// the others are packed anew, if they may be.
+    fn place(
+        &mut self,
+        request: &JobRequest,
+        actions: &mut Vec<Action>,
+    ) -> Option<(Slot, Placement)> {
+        let (matrix, scheme) = (&mut self.partition.matrix, self.packing.scheme());
+        let live: Vec<Slot> = matrix.rows().map(crate::Row::slot).collect();
+        let vacant = matrix.vacant_slot();
+        if self.repacks {
+            let placed = scheme.place(matrix, request, &live);
+            return placed
+                .or_else(|| self.repack_with(request, actions))
+                .or_else(|| scheme.place(&mut self.partition.matrix, request, vacant.as_slice()));
+        }
+        let mut slots = live;
+        slots.extend(vacant);
+        slots.sort_unstable();
+        scheme.place(matrix, request, &slots)
+    }
+
+    fn repack_with(
+        &mut self,
+        request: &JobRequest,
+        actions: &mut Vec<Action>,
+    ) -> Option<(Slot, Placement)> {
+        let mut moves = self.partition.matrix.repack(Some(request))?;
+        let placed = moves.pop()?;
+        self.announce(moves, actions);
+        Some((placed.slot, placed.placement))
+    }
+
+    fn announce(&mut self, moves: Vec<crate::Move>, actions: &mut Vec<Action>) {
+        for crate::Move { job, placement, slot } in moves {
+            self.run_time.set_row(job, slot);
+            actions.push(Action::Migrate { job, placement, slot });
+        }
+    }
+
+    /// Starts jobs that the head of the queue does not have to wait for.
+    fn backfill(&mut self, now: SchedTime, actions: &mut Vec<Action>) {
+        let waiting: Vec<(JobId, u32)> = self
+            .partition
+            .queue
+            .iter()
+            .skip(1)
+            .map(|request| (request.id, request.pes()))
+            .collect();
+        if waiting.is_empty() {
+            return;
+        }
+        let Some(mut shadow) = self.shadow(now) else { return };
+        for (job, pes) in waiting {
+            let widest = self.partition.matrix.widest_room_pes();
+            if widest == 0 {
+                return;
+            }
+            if pes <= widest {
+                self.backfill_one(now, job, &mut shadow, actions);
+            }
+        }
+    }
+
+    fn shadow(&self, now: SchedTime) -> Option<Shadow> {
+        let matrix = &self.partition.matrix;
+        let end = |job: JobId| {
+            let limit = matrix.request(job)?.time_limit?;
+            let left = limit.saturating_sub(self.run_time.of(job));
+            Some(latest_end(matrix, self.quantum, now, left))
+        };
+        Shadow::of(matrix, self.partition.queue.head()?, end)
+    }
+
+    fn backfill_one(
+        &mut self,
+        now: SchedTime,
+        job: JobId,
+        shadow: &mut Shadow,
+        actions: &mut Vec<Action>,
+    ) {
+        let Partition { matrix, queue } = &mut self.partition;
+        let Some(request) = queue.get(job).cloned() else { return };
+        let end = request.time_limit.map(|limit| latest_end(matrix, self.quantum, now, limit));
+        let in_time = end.is_some_and(|end| end <= shadow.at);
+        let scheme = self.packing.scheme();
+        let may_have = |slot: &Slot| match shadow.room {
+            _ if in_time => true,
+            Some((row, extra)) => *slot != row || scheme.most_columns(request.pes()) <= extra,
+            None => false,
+        };
+        let mut slots: Vec<Slot> =
+            matrix.rows().map(crate::Row::slot).chain(matrix.vacant_slot()).collect();
+        slots.sort_unstable();
+        slots.retain(may_have);
+        // A job that asks for more than PEs may take whole nodes.
+        let counted = request.is_plain() || in_time;
+        let placed = counted.then(|| scheme.place(matrix, &request, &slots)).flatten();
+        let Some((slot, placement)) = placed else { return };
+        if let Some((row, extra)) = &mut shadow.room
+            && !in_time
+            && *row == slot
+        {
+            *extra -= matrix.columns(job).map_or(0, crate::ColumnSet::len);
+        }
+        queue.remove(job);
+        self.start(job, slot, placement, actions);
+    }
+
+    /// After a departure: rows that can become one do, or all are packed anew.
+    fn tidy(&mut self, actions: &mut Vec<Action>) {
+        if self.repacks {
+            let moves = self.partition.matrix.repack(None).unwrap_or_default();
+            self.announce(moves, actions);
+        }
+        if self.unifies {
+            self.partition.matrix.unify();
+        }
     }
 
     /// When the active row was deleted, the next one runs at once: waiting for
     /// the edge would idle the machine.
-    fn activate_if_idle(&mut self, actions: &mut Vec<Action>) {
-        if self.partition.matrix.active().is_none() {
-            self.rotate(actions);
+    fn run_somebody(&mut self, actions: &mut Vec<Action>) {
+        match self.partition.matrix.active() {
+            None => self.rotate(actions),
+            Some(slot) => {
+                self.fill(slot, false);
+                self.tell_slots(actions);
+            }
         }
     }
 
@@ -70,23 +230,43 @@ impl Gang {
     fn rotate(&mut self, actions: &mut Vec<Action>) {
         let matrix = &mut self.partition.matrix;
         let before = matrix.active();
-        let after = matrix.advance().filter(|slot| before != Some(*slot));
-        actions.extend(after.map(|slot| Action::Activate { slot }));
+        let after = matrix.advance();
+        if let Some(slot) = after {
+            self.fill(slot, true);
+        }
+        self.tell_slots(actions);
+        let other = after.filter(|slot| before != Some(*slot));
+        actions.extend(other.map(|slot| Action::Activate { slot }));
+    }
+
+    fn fill(&mut self, slot: Slot, turn: bool) {
+        if self.alternates {
+            self.partition.matrix.fill(slot, turn);
+        }
+    }
+
+    fn tell_slots(&mut self, actions: &mut Vec<Action>) {
+        for SlotChange { job, home, alternates } in self.partition.matrix.take_slot_changes() {
+            self.run_time.set_row(job, home);
+            actions.push(Action::SetSlots { job, home, alternates });
+        }
     }
 
     fn shortage(&self, request: &JobRequest) -> Option<Shortage> {
         let matrix = &self.partition.matrix;
         let machine = matrix.machine();
-        let shape = Shape::of(request);
-        if let Some(shortfall) = matrix.empty_row_shortfall(shape) {
-            return Some(Shortage::unavailable(machine, shortfall));
+        if let Some(unavailable) = matrix.unavailable(request) {
+            return Some(unavailable);
         }
+        let shape = Shape::of(request);
         if matrix.vacant_slot().is_some() {
-            return None;
+            // Jobs of other rows may hold the memory.
+            let shortfall = matrix.new_row_shortfall(shape)?;
+            return Some(Shortage::Busy { shortfall, up_pes: machine.usable_pes() });
         }
         let mut closest = None;
         for row in matrix.rows() {
-            let shortfall = row.shortfall(machine, shape)?;
+            let shortfall = matrix.row_shortfall(row.slot(), shape)?;
             let missing = shortfall.needed - shortfall.have;
             if closest.is_none_or(|(_, _, least)| missing < least) {
                 closest = Some((row.slot(), shortfall, missing));
@@ -100,38 +280,51 @@ impl Gang {
     }
 }
 
-/// Places a job in the first row that fits, else in a new one.
-fn place(matrix: &mut Matrix, request: &JobRequest) -> Option<(Slot, Placement)> {
-    [Fit::Block, Fit::Pieces].into_iter().find_map(|fit| {
-        let vacant = matrix.vacant_slot();
-        let slots: Vec<Slot> = matrix.rows().map(crate::Row::slot).chain(vacant).collect();
-        slots.into_iter().find_map(|slot| Some((slot, matrix.place(request, slot, fit)?)))
-    })
-}
-
 impl Policy for Gang {
     fn name(&self) -> &'static str {
         NAME
     }
 
-    fn handle(&mut self, _now: SchedTime, event: Event) -> Vec<Action> {
+    fn requires(&self) -> &'static [Capability] {
+        if self.repacks { &[Capability::Migration] } else { &[] }
+    }
+
+    fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
+        self.run_time.advance(now, self.partition.matrix.active());
+        let of_job = match &event {
+            Event::Finished(job) => Some(*job),
+            Event::Restore { request, .. } => Some(request.id),
+            Event::Submit(_)
+            | Event::Cancel(_)
+            | Event::Prioritise { .. }
+            | Event::NodeDown(_)
+            | Event::NodeDrained(_)
+            | Event::NodeUp(_)
+            | Event::SliceEdge
+            | Event::SetQuantum(_) => None,
+        };
         match self.partition.apply(event) {
             Err(refused) => actions.push(Action::Refused(refused)),
-            Ok(
-                Change::Queued { first: true }
-                | Change::Withdrawn { first: true }
-                | Change::Released
-                | Change::ColumnsGained,
-            ) => self.start_prefix(&mut actions),
-            Ok(Change::Restored) => self.activate_if_idle(&mut actions),
+            Ok(Change::Queued { first } | Change::Withdrawn { first }) => {
+                if first || self.backfills {
+                    self.schedule(now, &mut actions);
+                }
+            }
+            Ok(Change::Released) => {
+                of_job.iter().for_each(|job| self.run_time.forget(*job));
+                self.tidy(&mut actions);
+                self.schedule(now, &mut actions);
+            }
+            Ok(Change::ColumnsGained | Change::Reordered) => self.schedule(now, &mut actions),
+            Ok(Change::Restored) => {
+                let restored = of_job.and_then(|job| Some((job, self.partition.matrix.home(job)?)));
+                restored.iter().for_each(|(job, home)| self.run_time.set_row(*job, *home));
+                self.run_somebody(&mut actions);
+            }
             Ok(Change::SliceEdge) => self.rotate(&mut actions),
             Ok(Change::Quantum(quantum)) => self.quantum = quantum,
-            Ok(
-                Change::Queued { first: false }
-                | Change::Withdrawn { first: false }
-                | Change::ColumnsLost,
-            ) => {}
+            Ok(Change::ColumnsLost) => {}
         }
         actions
     }
@@ -158,6 +351,18 @@ impl Policy for Gang {
 
     fn rows(&self) -> Vec<RowView> {
         self.partition.matrix.view()
+    }
+
+    fn running_now(&self) -> Vec<JobId> {
+        self.partition.matrix.running_now().collect()
+    }
+
+    fn rotation(&self) -> Option<Vec<u64>> {
+        Some(self.partition.matrix.rotation())
+    }
+
+    fn turns_passed(&mut self, now: SchedTime, ran: &[(Slot, Duration)]) {
+        self.run_time.pass(now, ran);
     }
 
     fn next_edge_needed(&self) -> bool {

@@ -1,7 +1,15 @@
 //! The policies, one file each; [`crate::registry`] lists them.
 
+pub mod conservative;
+pub mod easy;
+pub mod easy_sjbf;
 pub mod fcfs;
 pub mod gang;
+pub mod sjf;
 
+pub use conservative::Conservative;
+pub use easy::Easy;
+pub use easy_sjbf::EasySjbf;
 pub use fcfs::Fcfs;
 pub use gang::Gang;
+pub use sjf::Sjf;

@@ -25,12 +25,15 @@ mod world;
 use std::ops::Range;
 
 pub use failure::Failure;
-pub use invariants::{Invariant, any_policy, gang, space_sharing};
+pub use invariants::{
+    Invariant, any_policy, any_space_sharing, backfilling, gang, gang_backfilling, gang_repacking,
+    shortest_first, space_sharing,
+};
 pub use trace::{Coverage, Trace};
 pub use workload::Workload;
 pub use world::{Running, World};
 
-use crate::{Action, Event, Machine, Policy, SchedTime};
+use crate::{Action, Event, JobId, Machine, Policy, SchedTime};
 
 /// Events of one run: enough to fill the queue and to empty it several times.
 pub const STEPS: usize = 300;
@@ -52,6 +55,17 @@ pub struct Step<'a> {
     pub actions: &'a [Action],
     /// The policy after the event.
     pub policy: &'a dyn Policy,
+}
+
+impl Step<'_> {
+    /// The jobs that wait when the event has happened and nothing is decided
+    /// yet, in queue order.
+    #[must_use]
+    pub fn queue_before_decisions(&self) -> Vec<JobId> {
+        let mut world = self.before.clone();
+        world.apply(self.event, &[]);
+        world.queue.iter().map(|request| request.id).collect()
+    }
 }
 
 /// Runs a generated workload of [`STEPS`] events, then drains the machine, and

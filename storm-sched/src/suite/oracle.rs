@@ -2,39 +2,98 @@
 //! every set of PEs.
 //!
 //! It knows the definition of a placement and no algorithm: that many PEs, all
-//! of them free, on the number of nodes asked for, with blocks that differ by
-//! one rank at most.
+//! of them free, whole processes on each node, on the number of nodes asked
+//! for with blocks that differ by one process at most, and every node as the
+//! job needs it.
 
-use crate::{JobRequest, Machine, Pe};
+use crate::suite::{Running, World};
+use crate::{JobRequest, Machine, Node, NodeIndex, Pe};
 
 /// The most PEs that the oracle takes: 2^10 sets to try.
 pub const MAX_ORACLE_PES: u32 = 10;
 
-/// Whether some set of free PEs (`free[pe]`) is a placement of the job.
+/// Whether some set of free PEs (`free[pe]`) is a placement of the job, on
+/// nodes whose memory nobody holds.
 ///
 /// # Panics
 /// When the machine has more than [`MAX_ORACLE_PES`] PEs.
 #[must_use]
 pub fn fits(machine: &Machine, free: &[bool], request: &JobRequest) -> bool {
+    fits_beside(machine, free, &vec![0; machine.nodes().len()], request)
+}
+
+/// As [`fits`], where jobs hold so many bytes of the memory of each node.
+///
+/// # Panics
+/// When the machine has more than [`MAX_ORACLE_PES`] PEs.
+#[must_use]
+pub fn fits_beside(
+    machine: &Machine,
+    free: &[bool],
+    held_bytes: &[u64],
+    request: &JobRequest,
+) -> bool {
     assert!(machine.pes() <= MAX_ORACLE_PES, "too many PEs to try every set of them");
-    (0..1u32 << machine.pes()).any(|set| is_placement(machine, free, request, set))
+    (0..1u32 << machine.pes()).any(|set| is_placement(machine, free, held_bytes, request, set))
+}
+
+/// The memory that jobs hold on each node, over all rows, in bytes.
+#[must_use]
+pub fn held_bytes(world: &World) -> Vec<u64> {
+    let nodes = (0..).map(NodeIndex).zip(world.machine.nodes());
+    let held = |(index, node): (NodeIndex, &Node)| {
+        let of_job = |running: &Running| {
+            let share = running.placement.share_of(index)?;
+            Some(running.request.memory_on_bytes(node, share.ranks))
+        };
+        world.running.values().filter_map(of_job).sum()
+    };
+    nodes.map(held).collect()
+}
+
+/// The PEs that nobody else of its row can have beside a job: of one alone on
+/// its nodes all of theirs.
+#[must_use]
+pub fn held_pes(machine: &Machine, running: &Running) -> Vec<Pe> {
+    if !running.request.exclusive {
+        return running.placement.pes().to_vec();
+    }
+    let nodes = running.placement.nodes().filter_map(|node| machine.node(node));
+    nodes.flat_map(Node::columns).map(Pe).collect()
 }
 
 /// Whether a set of PEs (bit n is PE n) is a placement of the job.
-fn is_placement(machine: &Machine, free: &[bool], request: &JobRequest, set: u32) -> bool {
+fn is_placement(
+    machine: &Machine,
+    free: &[bool],
+    held_bytes: &[u64],
+    request: &JobRequest,
+    set: u32,
+) -> bool {
     let has = |pe: &u32| set & (1 << pe) != 0;
-    if set.count_ones() != request.procs || request.procs == 0 {
+    let of_each = request.pes_per_proc;
+    if of_each == 0 || request.procs == 0 || set.count_ones() != request.procs * of_each {
         return false;
     }
-    if (0..machine.pes()).filter(has).any(|pe| !free[pe as usize]) {
-        return false;
+    let mut blocks: Vec<u32> = Vec::new();
+    for (node, held) in machine.nodes().iter().zip(held_bytes) {
+        let pes = node.columns().filter(has).count() as u32;
+        if pes == 0 {
+            continue;
+        }
+        let procs = pes / of_each;
+        let needed: Vec<u32> = node.columns().filter(|pe| has(pe) || request.exclusive).collect();
+        let memory = held.saturating_add(request.memory_on_bytes(node, procs));
+        let suits = pes.is_multiple_of(of_each)
+            && needed.iter().all(|pe| free[*pe as usize])
+            && request.may_have(node)
+            && request.procs_per_node.is_none_or(|most| procs <= most)
+            && (!request.asks_for_memory() || node.memory_bytes().is_none_or(|all| memory <= all));
+        if !suits {
+            return false;
+        }
+        blocks.push(procs);
     }
-    let blocks: Vec<u32> = machine
-        .nodes()
-        .iter()
-        .map(|node| node.columns().filter(has).count() as u32)
-        .filter(|block| *block > 0)
-        .collect();
     let longest = blocks.iter().max().copied().unwrap_or(0);
     let shortest = blocks.iter().min().copied().unwrap_or(0);
     request.nodes.is_none_or(|nodes| blocks.len() as u32 == nodes && longest - shortest <= 1)

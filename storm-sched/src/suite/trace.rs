@@ -21,6 +21,10 @@ pub struct Coverage {
     pub starts: usize,
     /// Rows activated.
     pub activations: usize,
+    /// Jobs given other rows.
+    pub slot_changes: usize,
+    /// Jobs moved to other PEs.
+    pub migrations: usize,
     /// Events refused.
     pub refusals: usize,
     /// The longest queue.
@@ -62,6 +66,8 @@ impl Coverage {
             match action {
                 Action::Start { .. } => self.starts += 1,
                 Action::Activate { .. } => self.activations += 1,
+                Action::SetSlots { .. } => self.slot_changes += 1,
+                Action::Migrate { .. } => self.migrations += 1,
                 Action::Refused(_) => self.refusals += 1,
             }
         }

@@ -1,6 +1,10 @@
 //! Generated workloads: a small odd machine and a stream of events that keeps
 //! it near saturation, with dying nodes and events that do not fit.
 //!
+//! On the machines of even seeds nodes differ in features and memory, and half
+//! of the jobs ask for some of all that can be asked for; on those of odd seeds
+//! jobs ask for processes and nodes only.
+//!
 //! The whole run follows from the seed and the policy's answers. It ends with
 //! the drain: nodes come back, every job ends, and a job as large as the
 //! machine runs, which no lost column survives.
@@ -10,16 +14,26 @@ use std::time::Duration;
 
 use crate::suite::oracle::MAX_ORACLE_PES;
 use crate::suite::{STEPS, World};
-use crate::{Event, JobId, JobRequest, Machine, NodeIndex, NodeState, Quantum, SchedTime};
+use crate::{
+    Constraint, Event, JobId, JobRequest, Machine, NodeIndex, NodeMemory, NodeSpec, NodeState,
+    Priority, Quantum, SchedTime,
+};
 
 /// The largest nodes of a generated machine.
 const MAX_NODE_PES: u64 = 4;
+/// The most memory of a generated node, in bytes: few enough that jobs get in
+/// each other's way.
+const MAX_NODE_BYTES: u64 = 8;
+/// Constraints of generated jobs; nodes have some of `a` and `b`.
+const CONSTRAINTS: [&str; 4] = ["a", "b", "a&b", "a|b"];
 
 /// A generator of events.
 #[derive(Debug)]
 pub struct Workload {
     random: SplitMix64,
     machine: Machine,
+    /// Jobs ask for more than processes and nodes.
+    resources: bool,
     now: SchedTime,
     left: usize,
     next_job: u64,
@@ -42,8 +56,10 @@ impl Workload {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut random = SplitMix64(seed);
+        let resources = seed.is_multiple_of(2);
         Self {
-            machine: machine(&mut random),
+            machine: machine(&mut random, resources),
+            resources,
             random,
             now: SchedTime::ZERO,
             left: STEPS,
@@ -103,7 +119,8 @@ impl Workload {
             0..40 => Event::Submit(self.request(world)),
             40..65 => self.finish(world),
             65..83 => Event::SliceEdge,
-            83..87 => self.cancel(world),
+            83..86 => self.cancel(world),
+            86 => self.prioritise(world),
             87..96 => self.node_event(world),
             96 => Event::SetQuantum(Quantum::default()),
             _ => self.stray(world),
@@ -117,12 +134,56 @@ impl Workload {
         let largest = [pes, pes.div_ceil(2), pes.div_ceil(4)][self.random.below(3) as usize];
         let too_large = u64::from(self.random.below(20) == 0) * pes;
         let procs = 1 + self.random.below(largest) + too_large;
-        let request = JobRequest::new(job, procs as u32);
+        let mut request = JobRequest::new(job, procs as u32);
+        // One in four has no time limit, and some limits are over before their
+        // jobs end, as if the Machine Manager were late.
+        let kind = self.random.below(4);
+        if kind > 0 {
+            let limit = Duration::from_millis(self.random.below(1 << (4 * kind)));
+            request = request.with_time_limit(limit);
+        }
+        if self.random.below(5) == 0 {
+            request = request.with_priority(Priority(self.random.below(3) as u32));
+        }
+        if self.resources && self.random.below(2) == 0 {
+            request = self.with_resources(request);
+        }
         if self.random.below(3) > 0 {
             return request;
         }
         let nodes = 1 + self.random.below(world.machine.nodes().len() as u64 + 1);
         request.with_nodes(nodes.min(procs) as u32)
+    }
+
+    /// The same request with some of all that can be asked for; as many PEs,
+    /// about, in processes of several.
+    fn with_resources(&mut self, mut request: JobRequest) -> JobRequest {
+        if self.random.below(3) == 0 {
+            let each = 1 + self.random.below(3) as u32;
+            request.procs = request.procs.div_ceil(each);
+            request = request.with_pes_per_proc(each);
+        }
+        if self.random.below(4) == 0 {
+            request = request.with_procs_per_node(1 + self.random.below(3) as u32);
+        }
+        request = match self.random.below(6) {
+            0 => request.with_memory(1 + self.random.below(3)),
+            1 => {
+                let bytes = 1 + self.random.below(MAX_NODE_BYTES);
+                request.with_node_memory(NodeMemory::Bytes(bytes))
+            }
+            2 if self.random.below(3) == 0 => request.with_node_memory(NodeMemory::Whole),
+            _ => request,
+        };
+        if self.random.below(5) == 0 {
+            request = request.with_exclusive_nodes();
+        }
+        if self.random.below(4) > 0 {
+            return request;
+        }
+        let text = CONSTRAINTS[self.random.below(CONSTRAINTS.len() as u64) as usize];
+        let constraint: Constraint = text.parse().expect("one of the constraints above");
+        request.with_constraint(constraint)
     }
 
     fn finish(&mut self, world: &World) -> Event {
@@ -133,6 +194,12 @@ impl Workload {
     fn cancel(&mut self, world: &World) -> Event {
         let jobs: Vec<JobId> = world.queue.iter().map(|request| request.id).collect();
         self.pick(&jobs).map_or(Event::SliceEdge, Event::Cancel)
+    }
+
+    fn prioritise(&mut self, world: &World) -> Event {
+        let jobs: Vec<JobId> = world.queue.iter().map(|request| request.id).collect();
+        let priority = Priority(self.random.below(3) as u32);
+        self.pick(&jobs).map_or(Event::SliceEdge, |job| Event::Prioritise { job, priority })
     }
 
     fn node_event(&mut self, world: &World) -> Event {
@@ -152,7 +219,8 @@ impl Workload {
     /// An event that does not fit, most of the time.
     fn stray(&mut self, world: &World) -> Event {
         let job = JobId(1 + self.random.below(self.next_job));
-        match self.random.below(4) {
+        match self.random.below(5) {
+            4 => Event::Prioritise { job, priority: Priority::default() },
             0 => Event::Finished(job),
             1 => Event::Cancel(job),
             2 => Event::NodeDown(NodeIndex(world.machine.nodes().len() as u32)),
@@ -172,16 +240,23 @@ impl Workload {
     }
 }
 
-/// A machine small enough for the oracle, of nodes that differ in size.
-fn machine(random: &mut SplitMix64) -> Machine {
+/// A machine small enough for the oracle, of nodes that differ in size and,
+/// with `resources`, in features and memory.
+fn machine(random: &mut SplitMix64, resources: bool) -> Machine {
     let mut sizes = Vec::new();
     let mut left = 1 + random.below(u64::from(MAX_ORACLE_PES));
     while left > 0 {
         let pes = left.min(1 + random.below(MAX_NODE_PES));
         left -= pes;
-        sizes.push((format!("n{}", sizes.len() + 1), pes as u32));
+        let mut node = NodeSpec::new(format!("n{}", sizes.len() + 1), pes as u32);
+        if resources {
+            node.features = ["a", "b"].map(str::to_owned).to_vec();
+            node.features.retain(|_| random.below(3) > 0);
+            node.memory_bytes = Some(1 + random.below(MAX_NODE_BYTES)).filter(|all| *all > 1);
+        }
+        sizes.push(node);
     }
-    Machine::new(sizes).expect("at least one node, each with a PE, and few of them")
+    Machine::of_nodes(sizes).expect("at least one node, each with a PE, and few of them")
 }
 
 /// The SplitMix64 generator (Steele, Lea and Flood, OOPSLA 2014): one word of

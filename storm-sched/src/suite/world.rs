@@ -4,6 +4,7 @@
 //! It is tolerant: a wrong action is recorded as far as it makes sense, and
 //! the invariants say what is wrong with it.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
@@ -19,6 +20,21 @@ pub struct Running {
     pub placement: Placement,
     /// Its home row.
     pub slot: Slot,
+    /// The other rows that it runs in.
+    pub alternates: BTreeSet<Slot>,
+}
+
+impl Running {
+    /// Whether it runs while this row is active.
+    #[must_use]
+    pub fn runs_in(&self, slot: Slot) -> bool {
+        self.slot == slot || self.alternates.contains(&slot)
+    }
+
+    /// Its rows, the home row first.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        std::iter::once(self.slot).chain(self.alternates.iter().copied())
+    }
 }
 
 /// The state of the machine as the outside sees it.
@@ -26,8 +42,10 @@ pub struct Running {
 pub struct World {
     /// The machine with the node states.
     pub machine: Machine,
-    /// The jobs that wait, in order of submission.
+    /// The jobs that wait, by priority, then in order of submission.
     pub queue: Vec<JobRequest>,
+    /// How many were submitted before each of them.
+    arrivals: BTreeMap<JobId, usize>,
     /// The jobs that hold PEs.
     pub running: BTreeMap<JobId, Running>,
     /// The row that runs.
@@ -38,7 +56,13 @@ impl World {
     /// An idle machine.
     #[must_use]
     pub fn new(machine: Machine) -> Self {
-        Self { machine, queue: Vec::new(), running: BTreeMap::new(), active: None }
+        Self {
+            machine,
+            queue: Vec::new(),
+            arrivals: BTreeMap::new(),
+            running: BTreeMap::new(),
+            active: None,
+        }
     }
 
     /// Whether an event fits this state; if not it must be refused.
@@ -51,7 +75,7 @@ impl World {
                     && feasible(&self.machine, request).is_ok()
             }
             Event::Finished(job) => self.running.contains_key(job),
-            Event::Cancel(job) => self.waits(*job),
+            Event::Cancel(job) | Event::Prioritise { job, .. } => self.waits(*job),
             Event::NodeDown(node) | Event::NodeDrained(node) | Event::NodeUp(node) => {
                 self.machine.node(*node).is_some()
             }
@@ -67,6 +91,19 @@ impl World {
         for action in actions {
             match action {
                 Action::Start { job, placement, slot } => self.start(*job, placement, *slot),
+                Action::SetSlots { job, home, alternates } => {
+                    if let Some(running) = self.running.get_mut(job) {
+                        running.slot = *home;
+                        running.alternates = alternates.iter().copied().collect();
+                    }
+                }
+                Action::Migrate { job, placement, slot } => {
+                    if let Some(running) = self.running.get_mut(job) {
+                        running.placement = placement.clone();
+                        running.slot = *slot;
+                        running.alternates.clear();
+                    }
+                }
                 Action::Activate { slot } => self.active = Some(*slot),
                 Action::Refused(_) => {}
             }
@@ -99,10 +136,22 @@ impl World {
 
     fn apply_event(&mut self, event: &Event) {
         match event {
-            Event::Submit(request) => self.queue.push(request.clone()),
+            Event::Submit(request) => {
+                let arrival = self.arrivals.values().max().map_or(0, |last| last + 1);
+                self.arrivals.insert(request.id, arrival);
+                self.queue.push(request.clone());
+                self.sort_queue();
+            }
+            Event::Prioritise { job, priority } => {
+                for request in self.queue.iter_mut().filter(|request| request.id == *job) {
+                    request.priority = *priority;
+                }
+                self.sort_queue();
+            }
             Event::Restore { request, placement, slot } => {
                 let (request, placement) = (request.clone(), placement.clone());
-                let running = Running { request, placement, slot: *slot };
+                let alternates = BTreeSet::new();
+                let running = Running { request, placement, slot: *slot, alternates };
                 self.running.insert(running.request.id, running);
             }
             Event::Finished(job) => {
@@ -118,6 +167,11 @@ impl World {
         }
     }
 
+    fn sort_queue(&mut self) {
+        let Self { queue, arrivals, .. } = self;
+        queue.sort_by_key(|request| (Reverse(request.priority), arrivals[&request.id]));
+    }
+
     fn set_node(&mut self, node: NodeIndex, state: NodeState) {
         self.machine.set_state(node, state);
     }
@@ -125,6 +179,7 @@ impl World {
     fn start(&mut self, job: JobId, placement: &Placement, slot: Slot) {
         let Some(at) = self.queue.iter().position(|request| request.id == job) else { return };
         let request = self.queue.remove(at);
-        self.running.insert(job, Running { request, placement: placement.clone(), slot });
+        let (placement, alternates) = (placement.clone(), BTreeSet::new());
+        self.running.insert(job, Running { request, placement, slot, alternates });
     }
 }

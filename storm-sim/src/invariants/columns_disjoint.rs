@@ -63,6 +63,17 @@ impl ColumnsDisjoint {
         }
     }
 
+    /// The run of a job that holds elements holds them in another row now.
+    fn move_job(&mut self, job: JobId, row: Row) -> Result<(), Broken> {
+        let of_job = |(_, held): &(&JobIncarnation, &Holding)| held.job == job;
+        let Some(run) = self.held.iter().filter(of_job).map(|(run, _)| *run).last() else {
+            return Ok(());
+        };
+        let ranks = self.held[&run].ranks.clone();
+        self.free(run);
+        self.take(job, run, row, &ranks)
+    }
+
     fn free_job(&mut self, job: JobId) {
         let of_job = |(incarnation, held): (&JobIncarnation, &Holding)| {
             (held.job == job).then_some(*incarnation)
@@ -82,6 +93,7 @@ impl Invariant for ColumnsDisjoint {
             Fact::Journal(job, JobEventKind::Placed { incarnation, ranks, row, .. }) => {
                 return self.take(*job, *incarnation, *row, ranks);
             }
+            Fact::Journal(job, JobEventKind::Moved { row }) => return self.move_job(*job, *row),
             Fact::Journal(job, JobEventKind::Ended { .. } | JobEventKind::Requeued { .. }) => {
                 self.free_job(*job);
             }
@@ -114,6 +126,18 @@ mod tests {
         invariant.note(&Fact::Journal(JobId(1), &first)).unwrap();
         let found = invariant.note(&Fact::Journal(JobId(2), &second)).unwrap_err();
         assert_eq!(found.0, "job 2 makes 4 ranks on n2 in row 0 of 2 elements");
+    }
+
+    #[test]
+    fn a_run_that_moved_holds_elements_of_its_new_row_only() {
+        let mut invariant = ColumnsDisjoint::new(2);
+        for (run, row) in [(1, 0), (2, 1)] {
+            invariant.note(&Fact::Journal(JobId(run), &placed(run as u32, row, &[1]))).unwrap();
+        }
+        let to = |row| JobEventKind::Moved { row: Row(row) };
+        invariant.note(&Fact::Journal(JobId(1), &to(2))).unwrap();
+        invariant.note(&Fact::Journal(JobId(2), &to(0))).unwrap();
+        assert!(invariant.note(&Fact::Journal(JobId(1), &to(0))).is_err());
     }
 
     #[test]

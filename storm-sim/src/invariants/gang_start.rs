@@ -127,6 +127,7 @@ impl GangStart {
             | JobEventKind::Released { .. }
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Moved { .. }
+            | JobEventKind::NodesDrained { .. }
             | JobEventKind::PartitionsSet { .. } => Ok(()),
         }
     }

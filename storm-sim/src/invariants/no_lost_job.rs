@@ -31,6 +31,10 @@ impl NoLostJob {
             (Some(Stage::Waits), JobEventKind::Placed { .. }) => Stage::Holds,
             (Some(Stage::Holds), JobEventKind::Started { .. })
             | (Some(Stage::Runs), JobEventKind::Ran { .. }) => Stage::Runs,
+            (
+                Some(stage @ (Stage::Holds | Stage::Runs | Stage::Ends)),
+                JobEventKind::Moved { .. },
+            ) => stage,
             (Some(Stage::Holds | Stage::Runs | Stage::Ends), JobEventKind::Ending { .. }) => {
                 Stage::Ends
             }

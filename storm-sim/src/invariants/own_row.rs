@@ -1,6 +1,8 @@
-//! A rank runs only while its row is its node's, and then it runs: a strobe stops
-//! every run of another row and resumes those of the new one (paper, Algorithm 5,
-//! SCHEDULE-PROCESS), before the node does anything else.
+//! A rank runs only while its node's row is one of its own, and then it runs: a
+//! strobe stops every run of another row and resumes those of the new one (paper,
+//! Algorithm 5, SCHEDULE-PROCESS), before the node does anything else.
+//!
+//! A run has the row that it was placed in, unless its node was told of others.
 //!
 //! A node's row is that of the last strobe it obeyed. Strobes pass over nodes without
 //! runs: what is launched on such a node says which row is active. A run that is being
@@ -13,12 +15,14 @@ use storm_mm::job::JobEventKind;
 use storm_nm::JobKey;
 use storm_nm::modelled::HostAct;
 use storm_primitives::NodeId;
-use storm_rm::{JobIncarnation, Row};
+use storm_rm::{JobId, JobIncarnation, Row, RowSet};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct OwnRow {
-    rows: BTreeMap<JobIncarnation, Row>,
+    rows: BTreeMap<JobIncarnation, RowSet>,
+    /// The latest run of each job.
+    runs: BTreeMap<JobId, JobIncarnation>,
     nodes: BTreeMap<NodeId, Node>,
     /// The node that is switching: what it does next may be a part of that.
     switching: Option<NodeId>,
@@ -29,11 +33,13 @@ pub struct OwnRow {
 struct Node {
     row: Option<Row>,
     runs: BTreeMap<JobKey, Run>,
+    /// Rows of runs that are not launched yet.
+    told: BTreeMap<JobKey, RowSet>,
 }
 
 #[derive(Debug)]
 struct Run {
-    row: Row,
+    rows: RowSet,
     stopped: bool,
     /// Ranks that have not ended.
     left: u32,
@@ -41,15 +47,16 @@ struct Run {
 }
 
 impl Node {
-    fn launched(&mut self, job: JobKey, row: Row, stopped: bool, ranks: u32) {
+    fn launched(&mut self, job: JobKey, rows: RowSet, stopped: bool, ranks: u32) {
         if self.runs.values().all(|run| run.left == 0) {
             // A stopped one says only that some other row is active.
             self.row = None;
         }
-        if !stopped {
-            self.row.get_or_insert(row);
+        // One of several rows says only that it is one of them.
+        if !stopped && rows.0.is_power_of_two() {
+            self.row.get_or_insert(Row(rows.0.ilog2()));
         }
-        self.runs.insert(job, Run { row, stopped, left: ranks, signalled: false });
+        self.runs.insert(job, Run { rows, stopped, left: ranks, signalled: false });
     }
 
     /// What is wrong once a switch is over.
@@ -57,14 +64,14 @@ impl Node {
         let Some(row) = self.row else { return Ok(()) };
         let live = self.runs.iter().filter(|(_, run)| run.left > 0 && !run.signalled);
         for (job, run) in live {
-            let (own, now) = (run.row.0, row.0);
-            match (run.stopped, run.row == row) {
+            let (own, now) = (rows_of(run.rows), row.0);
+            match (run.stopped, run.rows.contains(row)) {
                 (true, false) | (false, true) => {}
                 (false, false) => {
-                    return broken(format!("{job} of row {own} runs on {node} in row {now}"));
+                    return broken(format!("{job} of {own} runs on {node} in row {now}"));
                 }
                 (true, true) => {
-                    return broken(format!("{job} is stopped on {node} in its own row {own}"));
+                    return broken(format!("{job} of {own} is stopped on {node} in row {now}"));
                 }
             }
         }
@@ -80,6 +87,13 @@ impl OwnRow {
                 node.row = Some(strobe.row);
                 self.switching = Some(id);
             }
+            HostAct::Rows { job, rows } => {
+                match node.runs.get_mut(job) {
+                    Some(run) => run.rows = *rows,
+                    None => drop(node.told.insert(*job, *rows)),
+                }
+                self.switching = Some(id);
+            }
             HostAct::Stop(job) | HostAct::Resume(job) => {
                 if let Some(run) = node.runs.get_mut(job) {
                     run.stopped = matches!(act, HostAct::Stop(_));
@@ -88,8 +102,9 @@ impl OwnRow {
             }
             HostAct::Launch { job, ranks, stopped } => {
                 // A run that was never placed is another invariant's.
-                let Some(row) = self.rows.get(&job.incarnation) else { return Ok(()) };
-                node.launched(*job, *row, *stopped, *ranks);
+                let Some(placed) = self.rows.get(&job.incarnation) else { return Ok(()) };
+                let rows = node.told.remove(job).unwrap_or(*placed);
+                node.launched(*job, rows, *stopped, *ranks);
                 return node.check(id);
             }
             HostAct::Exit { job, .. } => {
@@ -104,6 +119,7 @@ impl OwnRow {
             }
             HostAct::End(job) | HostAct::Forget(job) => {
                 node.runs.remove(job);
+                node.told.remove(job);
             }
             HostAct::Left => {
                 self.nodes.remove(&id);
@@ -119,7 +135,8 @@ impl OwnRow {
     /// Everything but a stop or a resume of the same node ends its switch.
     fn end_switch(&mut self, fact: &Fact<'_>) -> Result<(), Broken> {
         let Some(node) = self.switching else { return Ok(()) };
-        if let Fact::Host(other, HostAct::Stop(_) | HostAct::Resume(_)) = fact
+        if let Fact::Host(other, HostAct::Stop(_) | HostAct::Resume(_) | HostAct::Rows { .. }) =
+            fact
             && *other == node
         {
             return Ok(());
@@ -127,6 +144,15 @@ impl OwnRow {
         self.switching = None;
         self.nodes.get(&node).map_or(Ok(()), |switched| switched.check(node))
     }
+}
+
+/// A set of rows, for people.
+fn rows_of(rows: RowSet) -> String {
+    let numbers: Vec<String> = (0..RowSet::MAX_ROWS)
+        .filter(|row| rows.contains(Row(*row)))
+        .map(|row| row.to_string())
+        .collect();
+    format!("row {}", numbers.join(" and "))
 }
 
 impl Invariant for OwnRow {
@@ -137,8 +163,14 @@ impl Invariant for OwnRow {
     fn note(&mut self, fact: &Fact<'_>) -> Result<(), Broken> {
         self.end_switch(fact)?;
         match fact {
-            Fact::Journal(_, JobEventKind::Placed { incarnation, row, .. }) => {
-                self.rows.insert(*incarnation, *row);
+            Fact::Journal(job, JobEventKind::Placed { incarnation, row, .. }) => {
+                self.runs.insert(*job, *incarnation);
+                self.rows.insert(*incarnation, RowSet::single(*row));
+            }
+            Fact::Journal(job, JobEventKind::Moved { row }) => {
+                if let Some(run) = self.runs.get(job) {
+                    self.rows.insert(*run, RowSet::single(*row));
+                }
             }
             Fact::Host(node, act) => return self.act(*node, act),
             Fact::NodeDown(node) | Fact::NodeUp(node) => {
@@ -168,7 +200,7 @@ impl Invariant for OwnRow {
 mod tests {
     use super::super::testing::{key, placed, strobe};
     use super::*;
-    use storm_rm::{JobId, Rank};
+    use storm_rm::Rank;
 
     const NODE: NodeId = NodeId(1);
 
@@ -207,7 +239,16 @@ mod tests {
     #[test]
     fn a_new_row_that_stays_stopped_is_found() {
         let found = after(&[strobe(1, 1), HostAct::Stop(key(1, 1))]).unwrap_err();
-        assert_eq!(found.0, "2.2 is stopped on n1 in its own row 1");
+        assert_eq!(found.0, "2.2 of row 1 is stopped on n1 in row 1");
+    }
+
+    #[test]
+    fn a_job_of_both_rows_runs_in_both() {
+        let rows = HostAct::Rows { job: key(1, 1), rows: RowSet(0b11) };
+        let resume = || HostAct::Resume(key(2, 2));
+        after(&[rows.clone(), strobe(1, 1), resume()]).unwrap();
+        let found = after(&[rows, strobe(1, 1), resume(), HostAct::Stop(key(1, 1))]).unwrap_err();
+        assert_eq!(found.0, "1.1 of row 0 and 1 is stopped on n1 in row 1");
     }
 
     #[test]

@@ -134,6 +134,7 @@ impl MachineConfig {
         Ok(PolicyParams {
             quantum_us: Quantum::try_from(self.quantum)?,
             mpl_limit: MplLimit::try_from(self.mpl)?,
+            ..PolicyParams::default()
         })
     }
 
@@ -152,7 +153,7 @@ impl MachineConfig {
     }
 
     pub(crate) fn core(&self) -> CoreConfig {
-        let node = |number| NodeConfig { name: format!("n{number}"), pes: self.pes };
+        let node = |number| NodeConfig::new(format!("n{number}"), self.pes);
         CoreConfig {
             cluster: "simulated".to_owned(),
             nodes: (1..=self.nodes).map(node).collect(),
@@ -193,6 +194,7 @@ impl JobRequest {
             owner: Owner { uid: 0, gid: 0 },
             procs: self.procs,
             nodes: None,
+            resources: storm_rm::Resources::default(),
             partition: None,
             sched: None,
             time_limit: None,

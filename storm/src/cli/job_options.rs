@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
+use storm_sched::Constraint;
 
 const AFTER_HELP: &str = "\
 PROGRAM with a slash is a path; without one it is looked for in the current
@@ -28,6 +29,7 @@ that has ALL in it adds to the whole environment; 'a,b' in quotes is one value.
 Examples:
   storm submit -n 256 --sched gang ./sweep3d
   storm run -n 4 --label --time 10m ./solver input.dat
+  storm run -N 2 --ntasks-per-node 2 -c 4 --mem 16G -C 'gpu&fast' ./solver
   storm submit -n 64 --output 'out-%j-%r.txt' --bcast mesh.bin ./solver
   storm submit --array 0-99%4 ./solve.sh
   storm submit --dependency afterok:7:8 --begin now+1hour ./reduce
@@ -42,13 +44,33 @@ Exit status: that of the job when it is followed (`storm help`).";
     override_usage = "storm submit|run [OPTIONS] PROGRAM [ARGS]..."
 )]
 pub(crate) struct JobOptions {
-    /// Number of processes [default: 1, or one per node with -N]
+    /// Number of processes [default: 1; with -N one per node, or --ntasks-per-node]
     #[arg(short = 'n', long = "ntasks", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) procs: Option<u32>,
     /// Number of nodes to spread them over
     #[arg(short = 'N', value_name = "NODES", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) on_nodes: Option<u32>,
+    /// Processes on each node: with -N and no -n so many, else at most so many
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) ntasks_per_node: Option<u32>,
+    /// Processing elements of each process, all on one node [default: 1]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) cpus_per_task: Option<u32>,
+    /// Memory on each node, as 512M or 16G; without a unit MiB; 0 is all that it has
+    #[arg(long, value_name = "SIZE", value_parser = crate::memory::parse_memory)]
+    pub(crate) mem: Option<u64>,
+    /// Memory for each processing element
+    #[arg(long, value_name = "SIZE", conflicts_with = "mem",
+          value_parser = crate::memory::parse_memory)]
+    pub(crate) mem_per_cpu: Option<u64>,
+    /// No other job on its nodes
+    #[arg(long)]
+    pub(crate) exclusive: bool,
+    /// Only nodes with these features: gpu&fast, or ib|opa
+    #[arg(long, short = 'C', value_name = "FEATURES",
+          value_parser = clap::value_parser!(Constraint))]
+    pub(crate) constraint: Option<Constraint>,
     /// Scheduling policy: selects a partition that runs it
     #[arg(long, value_name = "NAME")]
     pub(crate) sched: Option<String>,
@@ -116,8 +138,7 @@ impl JobOptions {
     /// says whether it was so.
     pub(crate) fn with_trailing_sched(mut self) -> (JobOptions, bool) {
         let [_, .., option, name] = self.program.as_slice() else { return (self, false) };
-        let policy =
-            name.to_str().filter(|name| storm_sched::registry::names().any(|n| n == *name));
+        let policy = name.to_str().filter(|name| storm_sched::registry::canonical(name).is_some());
         let (Some(policy), None) = (policy, &self.sched) else { return (self, false) };
         if option != "--sched" || self.program.iter().any(|argument| argument == "--") {
             return (self, false);

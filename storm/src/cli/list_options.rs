@@ -77,6 +77,36 @@ pub(crate) struct NodesOptions {
     pub(crate) cluster: ClusterOptions,
 }
 
+/// Options of `drain`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Jobs that run there go on. For the cluster's administrators; it outlasts a restart of the
+Machine Manager.
+
+Examples:
+  storm drain n3 --reason 'disk is failing'
+  storm drain 'n[1-8]' --reason 'new kernel at 18:00'")]
+pub(crate) struct DrainOptions {
+    /// Nodes, as n3 or n[1-8,12]
+    #[arg(value_name = "NODES")]
+    pub(crate) nodes: String,
+    /// Why, for all who look
+    #[arg(long, short, value_name = "TEXT")]
+    pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+/// Options of `resume`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ResumeOptions {
+    /// Nodes, as n3 or n[1-8,12]
+    #[arg(value_name = "NODES")]
+    pub(crate) nodes: String,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
 fn parse_signal(text: &str) -> Result<i32, String> {
     if let Ok(number) = text.parse::<i32>() {
         return match Signal::try_from(number) {

@@ -11,10 +11,13 @@ mod job_options;
 mod key_options;
 mod list_options;
 mod model_options;
+mod nap_options;
 mod needs_options;
 mod partition_options;
+mod replay_options;
 mod reproduce_options;
 mod sim_options;
+mod workload_options;
 
 pub(crate) use cluster_options::{ClusterOptions, DownOptions, EmbeddedOptions, UpOptions};
 pub(crate) use daemon_options::{MmOptions, NmOptions, NodeAddress};
@@ -23,16 +26,20 @@ pub(crate) use job_name::JobName;
 pub(crate) use job_options::{BcastArgument, BindArgument, InputArgument, JobOptions};
 pub(crate) use key_options::{KeyCommand, KeyOptions};
 pub(crate) use list_options::{
-    CancelOptions, HistOptions, JobArgument, NodesOptions, QueueOptions,
+    CancelOptions, DrainOptions, HistOptions, JobArgument, NodesOptions, QueueOptions,
+    ResumeOptions,
 };
 pub(crate) use model_options::{
     CalibrateOptions, CompareOptions, FanOutArgument, ModelCommand, ModelOptions, PredictOptions,
     SizeOptions, TableArgument,
 };
+pub(crate) use nap_options::NapOptions;
 pub(crate) use needs_options::{DependencyArgument, NeedsOptions, YesNo};
 pub(crate) use partition_options::{HoldOptions, PartitionCommand, PartitionOptions};
+pub(crate) use replay_options::{EventOrderArgument, ReplayOptions};
 pub(crate) use reproduce_options::ReproduceOptions;
 pub(crate) use sim_options::SimOptions;
+pub(crate) use workload_options::{LublinArguments, WorkloadModel, WorkloadOptions};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -100,6 +107,10 @@ pub(crate) enum Command {
     Nodes(NodesOptions),
     /// List the partitions, or change one while it is at work
     Partition(PartitionOptions),
+    /// Have nodes take no further jobs
+    Drain(DrainOptions),
+    /// Have drained nodes take jobs again
+    Resume(ResumeOptions),
     /// List jobs that have ended
     Hist(HistOptions),
     /// Start a cluster on this machine and keep it
@@ -114,10 +125,17 @@ pub(crate) enum Command {
     Sim(SimOptions),
     /// Reproduce the paper's tables and figures, beside what the paper prints
     Reproduce(ReproduceOptions),
+    /// Replay a log of a parallel machine in virtual time, and measure how well it is served
+    Replay(Box<ReplayOptions>),
+    /// Generate a log out of a workload model
+    Workload(WorkloadOptions),
     /// Run a Machine Manager: the daemon of a cluster
     Mm(MmOptions),
     /// Run a Node Manager: the daemon of a node
     Nm(NmOptions),
+    /// Do nothing, as a job of a live replay
+    #[command(hide = true)]
+    Nap(NapOptions),
     /// Print the version
     Version,
 }

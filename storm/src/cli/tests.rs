@@ -145,7 +145,7 @@ fn addresses_are_a_host_and_a_port() {
 fn the_help_says_enough_to_work_with() {
     let mut command = Cli::command().term_width(100);
     insta::assert_snapshot!("help", command.render_long_help().to_string());
-    for name in ["submit", "up", "cancel", "hold", "partition", "mm", "nm", "key"] {
+    for name in ["submit", "up", "cancel", "hold", "partition", "mm", "nm", "key", "replay"] {
         let verb = command.find_subcommand_mut(name).expect("it is a verb");
         insta::assert_snapshot!(format!("help_{name}"), verb.render_help().to_string());
     }
@@ -175,6 +175,10 @@ fn the_help_of_the_model_says_enough_to_work_with() {
     let mut command = Cli::command().term_width(100);
     let model = command.find_subcommand_mut("model").expect("it is a verb");
     insta::assert_snapshot!("help_model", model.render_help().to_string());
+    let workload = command.find_subcommand_mut("workload").expect("it is a verb");
+    let lublin = workload.find_subcommand_mut("lublin").expect("it is a model");
+    insta::assert_snapshot!("help_workload_lublin", lublin.render_help().to_string());
+    let model = command.find_subcommand_mut("model").expect("it is a verb");
     let predict = model.find_subcommand_mut("predict").expect("it is a question");
     insta::assert_snapshot!("help_model_predict", predict.render_help().to_string());
 }

@@ -1,11 +1,11 @@
 //! The verbs that ask one question: `queue`, `hist`, `show`, `explain`,
-//! `nodes`; and `cancel`, `hold`, `release`.
+//! `nodes`, `drain`, `resume`; and `cancel`, `hold`, `release`.
 
 use super::naming::{resolve, resolve_one};
 use super::{choices, connect, print};
 use crate::cli::{
-    CancelOptions, ClusterOptions, HistOptions, HoldOptions, JobArgument, JobName, NodesOptions,
-    QueueOptions,
+    CancelOptions, ClusterOptions, DrainOptions, HistOptions, HoldOptions, JobArgument, JobName,
+    NodesOptions, QueueOptions, ResumeOptions,
 };
 use crate::failure::{EXIT_FAILED, Failure};
 use crate::manager::Manager;
@@ -64,6 +64,26 @@ pub(super) async fn explain(options: JobArgument, output: &dyn Output) -> Result
 pub(super) async fn nodes(options: NodesOptions, output: &dyn Output) -> Result<u8, Failure> {
     match connect(&options.cluster).await?.call(ManagerRequest::Nodes).await? {
         Reply::Nodes { nodes } => print(&output.nodes(&nodes, options.long)).map(|()| 0),
+        other => Err(misunderstood(&other)),
+    }
+}
+
+/// `drain`.
+pub(super) async fn drain(options: DrainOptions, output: &dyn Output) -> Result<u8, Failure> {
+    let DrainOptions { nodes, reason, cluster } = options;
+    let request = ManagerRequest::Drain { nodes: nodes.clone(), reason };
+    match connect(&cluster).await?.call(request).await? {
+        Reply::Ok => print(&output.drained(&nodes, true)).map(|()| 0),
+        other => Err(misunderstood(&other)),
+    }
+}
+
+/// `resume`.
+pub(super) async fn resume(options: ResumeOptions, output: &dyn Output) -> Result<u8, Failure> {
+    let ResumeOptions { nodes, cluster } = options;
+    let request = ManagerRequest::Resume { nodes: nodes.clone() };
+    match connect(&cluster).await?.call(request).await? {
+        Reply::Ok => print(&output.drained(&nodes, false)).map(|()| 0),
         other => Err(misunderstood(&other)),
     }
 }

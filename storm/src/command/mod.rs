@@ -7,11 +7,14 @@ mod listing;
 mod machine_profile;
 mod model;
 mod naming;
+mod nap;
 mod on_cluster;
 mod partition;
 mod progress;
+mod replay;
 mod reproduce;
 mod sim;
+mod workload;
 
 use crate::cli::{Cli, ClusterOptions, Command, DisplayOptions, JobOptions};
 use crate::daemon::{run_mm, run_nm};
@@ -25,12 +28,19 @@ use storm_mm::api::Client;
 /// Does what the command line says; the exit status.
 pub(crate) fn run(cli: Cli) -> u8 {
     let output = output::chosen(cli.display);
+    let DisplayOptions { quiet, json } = cli.display;
+    let silent = quiet || json;
     let result = match cli.command {
         Command::Mm(options) => run_mm(options).map(|()| 0).map_err(Failure::from),
         Command::Nm(options) => run_nm(options).map(|()| 0).map_err(Failure::from),
         Command::Version => print(&output.version()).map(|()| 0),
         Command::Key(options) => key::run(&options, output.as_ref()),
-        command => client_command(command, output.as_ref(), cli.display.quiet || cli.display.json),
+        Command::Nap(options) => nap::run(&options),
+        Command::Replay(options) if !options.live => {
+            replay::run(&options, output.as_ref(), quiet, silent)
+        }
+        Command::Workload(options) => workload::run(&options, output.as_ref()),
+        command => client_command(command, output.as_ref(), silent),
     };
     match result {
         Ok(status) => status,
@@ -71,6 +81,8 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             Command::Show(options) => listing::show(options, output).await,
             Command::Explain(options) => listing::explain(options, output).await,
             Command::Nodes(options) => listing::nodes(options, output).await,
+            Command::Drain(options) => listing::drain(options, output).await,
+            Command::Resume(options) => listing::resume(options, output).await,
             Command::Cancel(options) => listing::cancel(options, output).await,
             Command::Hold(options) => listing::hold(options, output).await,
             Command::Release(options) => listing::release(options, output).await,
@@ -78,9 +90,15 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             Command::Up(options) => cluster::up(options, output, silent).await,
             Command::Down(options) => cluster::down(options, output, silent).await,
             Command::Model(options) => model::run(options.command, output, silent).await,
+            Command::Replay(options) => replay::live(&options, output, silent).await,
             Command::Reproduce(options) => reproduce::run(&options, output, silent).await,
             Command::Sim(options) => sim::run(&options, output, silent).await,
-            Command::Key(_) | Command::Mm(_) | Command::Nm(_) | Command::Version => Ok(0),
+            Command::Key(_)
+            | Command::Mm(_)
+            | Command::Nap(_)
+            | Command::Nm(_)
+            | Command::Version
+            | Command::Workload(_) => Ok(0),
         }
     });
     // A read of our standard input that never returns must not keep us.

@@ -11,44 +11,58 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Between two turns of a spinner.
 const TURN: Duration = Duration::from_millis(100);
 
-/// The sending of a job's files.
-pub(super) struct Upload {
+/// A bar for what is shown only when it takes more than a moment.
+pub(super) struct Patient {
     begun: Instant,
     silent: bool,
+    template: &'static str,
     bar: Option<ProgressBar>,
 }
 
-impl Upload {
-    /// Shows nothing if `silent`, or nobody looks.
-    pub(super) fn new(silent: bool) -> Upload {
+impl Patient {
+    /// Of this template; shows nothing if `silent`, or nobody looks.
+    pub(super) fn new(silent: bool, template: &'static str) -> Patient {
         let silent = silent || !stderr().is_terminal();
-        Upload { begun: Instant::now(), silent, bar: None }
+        Patient { begun: Instant::now(), silent, template, bar: None }
     }
 
     /// Shows how far it is.
-    pub(super) fn show(&mut self, progress: Progress) {
+    pub(super) fn show(&mut self, done: u64, total: u64) {
         if self.silent || self.begun.elapsed() < PATIENCE {
             return;
         }
         let bar = self.bar.get_or_insert_with(|| {
-            let bar = ProgressBar::new(progress.total_bytes);
-            // The template is constant and right; without it the bar is plain.
-            if let Ok(style) =
-                ProgressStyle::with_template("sending files {bar:30} {bytes}/{total_bytes}")
-            {
+            let bar = ProgressBar::new(total);
+            // The templates are constant and right; without one the bar is plain.
+            if let Ok(style) = ProgressStyle::with_template(self.template) {
                 bar.set_style(style);
             }
             bar
         });
-        bar.set_position(progress.sent_bytes);
+        bar.set_position(done);
     }
 }
 
-impl Drop for Upload {
+impl Drop for Patient {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// The sending of a job's files.
+pub(super) struct Upload(Patient);
+
+impl Upload {
+    /// Shows nothing if `silent`, or nobody looks.
+    pub(super) fn new(silent: bool) -> Upload {
+        Upload(Patient::new(silent, "sending files {bar:30} {bytes}/{total_bytes}"))
+    }
+
+    /// Shows how far it is.
+    pub(super) fn show(&mut self, progress: Progress) {
+        self.0.show(progress.sent_bytes, progress.total_bytes);
     }
 }
 
@@ -73,6 +87,11 @@ impl Counter {
     /// One more is done.
     pub(super) fn one_more(&self) {
         self.0.inc(1);
+    }
+
+    /// So many are done.
+    pub(super) fn reached(&self, done: u64) {
+        self.0.set_position(done);
     }
 }
 

@@ -41,6 +41,11 @@ pub(crate) enum ConfigProblem {
     NoPartition { name: String },
     #[error("{key}.pes: {pes} is not from 1 to 65536")]
     Pes { key: String, pes: u32 },
+    #[error(
+        "{key}.features: {feature:?} is no feature; names have letters, digits, '_', '-', '.', \
+         ':' and '='"
+    )]
+    Feature { key: String, feature: String },
     #[error("{key}.nodes: missing; only a single partition may leave it out")]
     PartitionNodes { key: String },
     #[error("{key}.name: another partition is called {name} too")]

@@ -2,6 +2,7 @@
 
 use super::clients::ClientsConfig;
 use super::security::SecurityConfig;
+use super::written_memory::WrittenMemory;
 use super::written_time::WrittenTime;
 use super::{ConfigError, ConfigProblem};
 use serde::Deserialize;
@@ -76,6 +77,11 @@ pub(crate) struct NodesConfig {
     pub(crate) names: String,
     /// Processing elements of each.
     pub(crate) pes: u32,
+    /// Memory of each that jobs may have, as `64GiB`; without it memory is not counted.
+    pub(super) memory: Option<WrittenMemory>,
+    /// What jobs may ask for by `--constraint`.
+    #[serde(default)]
+    pub(crate) features: Vec<String>,
 }
 
 /// A partition.

@@ -13,6 +13,8 @@
 //! [[nodes]]
 //! names = "n[1-4]"
 //! pes = 16
+//! memory = "64GiB"
+//! features = ["gpu", "fast"]
 //!
 //! [[partitions]]
 //! name = "main"
@@ -30,6 +32,7 @@ mod error;
 mod file;
 mod resolve;
 mod security;
+mod written_memory;
 mod written_time;
 
 pub(crate) use clients::Revoked;
@@ -37,7 +40,7 @@ pub(crate) use error::{ConfigError, ConfigProblem};
 pub(crate) use file::{
     DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PartitionEntry, TimeoutConfig,
 };
-pub(crate) use resolve::{ClusterPlan, PlannedNode, PlannedPartition};
+pub(crate) use resolve::{ClusterPlan, PlannedPartition};
 pub(crate) use security::SecurityConfig;
 
 #[cfg(test)]

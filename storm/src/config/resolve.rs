@@ -3,7 +3,7 @@
 
 use super::{ConfigProblem, MmConfig, NetworkConfig, PartitionEntry};
 use std::collections::{BTreeMap, HashMap};
-use storm_sched::{PolicyParams, Quantum};
+use storm_sched::{NodeSpec, PolicyParams, Quantum};
 
 /// Most nodes of a cluster.
 const MAX_NODES: usize = 65_535;
@@ -14,18 +14,9 @@ const MAX_PES: u32 = 65_536;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClusterPlan {
     /// In order of their number, which begins at 1.
-    pub(crate) nodes: Vec<PlannedNode>,
+    pub(crate) nodes: Vec<NodeSpec>,
     /// At least one; each node is in exactly one; exactly one is the default.
     pub(crate) partitions: Vec<PlannedPartition>,
-}
-
-/// A node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PlannedNode {
-    /// Its name.
-    pub(crate) name: String,
-    /// Its processing elements.
-    pub(crate) pes: u32,
 }
 
 /// A partition.
@@ -67,7 +58,7 @@ impl MmConfig {
         Ok(ClusterPlan { nodes, partitions })
     }
 
-    fn planned_nodes(&self) -> Result<Vec<PlannedNode>, ConfigProblem> {
+    fn planned_nodes(&self) -> Result<Vec<NodeSpec>, ConfigProblem> {
         let mut nodes = Vec::new();
         let mut seen = BTreeMap::new();
         for (index, entry) in self.nodes.iter().enumerate() {
@@ -75,11 +66,20 @@ impl MmConfig {
             if !(1..=MAX_PES).contains(&entry.pes) {
                 return Err(ConfigProblem::Pes { key, pes: entry.pes });
             }
+            let wrong = |feature: &&String| !storm_sched::is_feature_name(feature);
+            if let Some(feature) = entry.features.iter().find(wrong) {
+                return Err(ConfigProblem::Feature { key, feature: feature.clone() });
+            }
             for name in unfold(&format!("{key}.names"), &entry.names)? {
                 if seen.insert(name.clone(), ()).is_some() {
                     return Err(ConfigProblem::NodeTwice { key, name });
                 }
-                nodes.push(PlannedNode { name, pes: entry.pes });
+                nodes.push(NodeSpec {
+                    name,
+                    pes: entry.pes,
+                    memory_bytes: entry.memory.map(|memory| memory.0),
+                    features: entry.features.clone(),
+                });
             }
         }
         match nodes.len() {
@@ -91,7 +91,7 @@ impl MmConfig {
 
     fn planned_partitions(
         &self,
-        nodes: &[PlannedNode],
+        nodes: &[NodeSpec],
     ) -> Result<Vec<PlannedPartition>, ConfigProblem> {
         let index: HashMap<&str, usize> =
             nodes.iter().enumerate().map(|(index, node)| (node.name.as_str(), index)).collect();
@@ -148,7 +148,7 @@ fn check_partition(
     if entry.default && earlier.iter().any(|other| other.default) {
         return Err(ConfigProblem::TwoDefaults { key });
     }
-    if !storm_sched::registry::names().any(|name| name == entry.sched) {
+    if storm_sched::registry::canonical(&entry.sched).is_none() {
         let known = storm_sched::registry::names().collect::<Vec<_>>().join(", ");
         return Err(ConfigProblem::NoSuchPolicy { key, name: entry.sched.clone(), known });
     }

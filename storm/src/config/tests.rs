@@ -2,6 +2,7 @@
 
 use super::*;
 use std::time::Duration;
+use storm_sched::NodeSpec;
 
 const GOOD: &str = r#"
 cluster = "lab"
@@ -48,10 +49,19 @@ fn users_on_other_hosts_are_let_in_where_it_says() {
 fn nodes_are_numbered_and_partitions_resolved() {
     let plan = MmConfig::parse(GOOD).and_then(|config| config.plan()).expect("it is right");
     assert_eq!(plan.nodes.len(), 5);
-    assert_eq!(plan.nodes[4], PlannedNode { name: "big1".to_owned(), pes: 64 });
+    assert_eq!(plan.nodes[4], NodeSpec::new("big1", 64));
     assert_eq!(plan.partitions[0].nodes, [0, 1, 2, 3]);
     assert_eq!(plan.partitions[0].params.quantum_us.duration(), Duration::from_millis(2));
     assert!(!plan.partitions[0].default && plan.partitions[1].default);
+}
+
+#[test]
+fn nodes_have_memory_and_features() {
+    let text = GOOD.replace("pes = 64", "pes = 64\nmemory = \"1TiB\"\nfeatures = [\"gpu\"]");
+    let plan = MmConfig::parse(&text).and_then(|config| config.plan()).expect("it is right");
+    let big = NodeSpec::new("big1", 64).with_memory(1 << 40).with_features(["gpu"]);
+    assert_eq!(plan.nodes[4], big);
+    assert_eq!((plan.nodes[0].memory_bytes, plan.nodes[0].features.len()), (None, 0));
 }
 
 #[test]
@@ -76,6 +86,8 @@ fn each_mistake_names_its_key() {
         ("a node in two partitions", GOOD.replace("nodes = \"big1\"", "nodes = \"big1,n4\"")),
         ("a node in none", GOOD.replace("nodes = \"n[1-4]\"", "nodes = \"n[1-3]\"")),
         ("no processing elements", GOOD.replace("pes = 64", "pes = 0")),
+        ("no memory", GOOD.replace("pes = 64", "pes = 64\nmemory = \"lots\"")),
+        ("no feature", GOOD.replace("pes = 64", "pes = 64\nfeatures = [\"gpu&fast\"]")),
         ("an unknown policy", GOOD.replace("\"fcfs\"", "\"lottery\"")),
         ("a short quantum", GOOD.replace("\"2ms\"", "\"2us\"")),
         ("a quantum without unit", GOOD.replace("\"2ms\"", "\"2\"")),

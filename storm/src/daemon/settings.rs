@@ -4,8 +4,7 @@
 use super::DaemonError;
 use crate::cli::MmOptions;
 use crate::config::{
-    ClusterPlan, DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PlannedNode, PlannedPartition,
-    Revoked,
+    ClusterPlan, DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PlannedPartition, Revoked,
 };
 use crate::local_cluster::SOCKET_NAME;
 use nix::unistd::{Uid, User, geteuid};
@@ -113,7 +112,13 @@ impl Settings {
         nodes: u32,
         runtime_dir: PathBuf,
     ) -> Result<Settings, DaemonError> {
-        let planned = |index| PlannedNode { name: format!("n{index}"), pes: options.pes };
+        // Each node can have all that this host has: what no node could ever give is
+        // refused, and who shares a host has to see that it is enough.
+        let memory_bytes = Some(storm_nm::live::host_memory_mib() << 20).filter(|bytes| *bytes > 0);
+        let planned = |index: u32| {
+            let node = NodeConfig::new(format!("n{index}"), options.pes);
+            NodeConfig { memory_bytes, ..node }
+        };
         let timeouts = crate::config::TimeoutConfig::default();
         // Any user of this machine can reach its loopback addresses.
         let key = ClusterKey::generate()
@@ -163,11 +168,10 @@ impl Settings {
 
     /// The core's configuration; `now` is the backend's clock at this moment.
     pub(super) fn core_config(&self, now: Instant) -> CoreConfig {
-        let node = |node: &PlannedNode| NodeConfig { name: node.name.clone(), pes: node.pes };
         let since = jiff::SignedDuration::try_from(now.since_origin()).unwrap_or_default();
         CoreConfig {
             cluster: self.cluster.clone(),
-            nodes: self.plan.nodes.iter().map(node).collect(),
+            nodes: self.plan.nodes.clone(),
             partitions: self.plan.partitions.iter().map(partition).collect(),
             job_slots: self.network.job_slots,
             heartbeat_bytes: self.network.heartbeat_bytes as usize,

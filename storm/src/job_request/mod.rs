@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 use storm_mm::api::Submission;
 use storm_nm::check_pattern;
 use storm_rm::{
-    Binding, Environment, InputSpec, JobSpec, Needs, OsBytes, OutputSpec, Owner, Program,
+    Binding, Environment, InputSpec, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, Program,
+    Resources,
 };
 
 /// Where output goes that nobody asked for elsewhere, as Slurm does it.
@@ -41,7 +42,9 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
     };
     let further =
         options.bcast.iter().map(|bcast| files.further(bcast)).collect::<Result<_, _>>()?;
-    let procs = options.procs.or(options.on_nodes).unwrap_or(1);
+    let per_node = options.ntasks_per_node.unwrap_or(1);
+    let of_nodes = options.on_nodes.map(|nodes| nodes.saturating_mul(per_node));
+    let procs = options.procs.or(of_nodes).unwrap_or(1);
     if let Some(nodes) = options.on_nodes.filter(|nodes| *nodes > procs) {
         let message = format!("{procs} processes cannot be spread over {nodes} nodes");
         return Err(Failure::new("usage", message).hint(format!("give -n {nodes} or more")));
@@ -52,6 +55,7 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         owner: Owner { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() },
         procs,
         nodes: options.on_nodes,
+        resources: resources(options),
         partition: options.partition.clone(),
         sched: options.sched.clone(),
         time_limit: options.time,
@@ -79,6 +83,21 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         },
     };
     Ok(Submission { spec, attach, files: files.into_files() })
+}
+
+fn resources(options: &JobOptions) -> Resources {
+    Resources {
+        cpus_per_task: options.cpus_per_task.unwrap_or(1),
+        tasks_per_node: options.ntasks_per_node,
+        memory: match (options.mem, options.mem_per_cpu) {
+            (None, None) => Memory::Unstated,
+            (Some(0), _) | (None, Some(0)) => Memory::WholeNode,
+            (Some(bytes), _) => Memory::PerNode(bytes),
+            (None, Some(bytes)) => Memory::PerCpu(bytes),
+        },
+        exclusive: options.exclusive,
+        constraint: options.constraint.as_ref().map(ToString::to_string),
+    }
 }
 
 fn environment(options: &JobOptions) -> Environment {

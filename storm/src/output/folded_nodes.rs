@@ -1,5 +1,6 @@
 //! Nodes that are alike, together.
 
+use super::written;
 use std::collections::BTreeMap;
 use storm_mm::api::{NodeState, NodeView};
 
@@ -21,6 +22,8 @@ pub(super) struct Alike {
     pub(super) state: NodeState,
     pub(super) pes: u32,
     pub(super) pes_used: u32,
+    pub(super) memory: String,
+    pub(super) features: String,
     pub(super) reason: String,
 }
 
@@ -31,6 +34,8 @@ impl Alike {
             state: node.state,
             pes: node.pes,
             pes_used: node.pes_used,
+            memory: written::node_memory(node),
+            features: written::features(node),
             reason: node.reason.clone().unwrap_or_default(),
         }
     }

@@ -49,6 +49,10 @@ impl Output for JsonOutput {
         line(&outcomes)
     }
 
+    fn drained(&self, nodes: &str, drained: bool) -> String {
+        line(&json!({ "nodes": nodes, "drained": drained }))
+    }
+
     fn up(&self, kept: &KeptCluster) -> String {
         line(kept)
     }

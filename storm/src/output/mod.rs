@@ -46,6 +46,8 @@ pub(crate) trait Output {
     fn submitted(&self, job: JobId) -> String;
     /// What became of the wish to do something to jobs; `done` says what.
     fn changed(&self, outcomes: &[CancelOutcome], done: &str) -> String;
+    /// These nodes take no further jobs, or take jobs again.
+    fn drained(&self, nodes: &str, drained: bool) -> String;
     /// A cluster is up.
     fn up(&self, kept: &KeptCluster) -> String;
     /// A cluster was ended; `false` when there was none.

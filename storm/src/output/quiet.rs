@@ -59,6 +59,10 @@ impl Output for QuietOutput {
         })
     }
 
+    fn drained(&self, _nodes: &str, _drained: bool) -> String {
+        String::new()
+    }
+
     fn up(&self, _kept: &KeptCluster) -> String {
         String::new()
     }

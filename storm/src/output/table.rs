@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::path::Path;
 use storm_mm::api::{
     API_VERSION, CancelOutcome, Explanation, JobDetail, JobState, JobView, LaunchBreakdown,
-    NodeView, PartitionView, RankView,
+    NodeView, PartitionView, RankView, asked_for,
 };
 use storm_rm::JobId;
 
@@ -82,12 +82,24 @@ impl Output for TableOutput {
 
     fn nodes(&self, nodes: &[NodeView], each: bool) -> String {
         if !each {
-            let columns = [">NODES", "PARTITION", "STATE", ">PES", ">USED", "NODE LIST", "REASON"];
+            let columns = [
+                ">NODES",
+                "PARTITION",
+                "STATE",
+                ">PES",
+                ">USED",
+                ">MEMORY",
+                "FEATURES",
+                "NODE LIST",
+                "REASON",
+            ];
             let rows = fold(nodes).into_iter().map(|group| {
-                let Alike { partitions, state, pes, pes_used, reason } = group.alike;
-                let state = state.to_string();
+                let Alike { partitions, state, pes, pes_used, memory, features, reason } =
+                    group.alike;
+                let (count, state) = (group.count.to_string(), state.to_string());
                 let (pes, used) = (pes.to_string(), pes_used.to_string());
-                vec![group.count.to_string(), partitions, state, pes, used, group.names, reason]
+                let names = group.names;
+                vec![count, partitions, state, pes, used, memory, features, names, reason]
             });
             return table(&columns, rows);
         }
@@ -97,6 +109,9 @@ impl Output for TableOutput {
             "STATE",
             ">PES",
             ">USED",
+            ">MEMORY",
+            ">ASKED FOR",
+            "FEATURES",
             ">LOAD",
             ">FREE MiB",
             "ADDRESS",
@@ -127,6 +142,13 @@ impl Output for TableOutput {
             };
             text
         })
+    }
+
+    fn drained(&self, nodes: &str, drained: bool) -> String {
+        match drained {
+            true => format!("{nodes}: no further jobs; `storm resume {nodes}` ends it\n"),
+            false => format!("{nodes}: takes jobs\n"),
+        }
     }
 
     fn up(&self, kept: &KeptCluster) -> String {
@@ -209,6 +231,7 @@ impl TableOutput {
             ("Partition", format!("{} ({})", view.partition, view.sched)),
             ("Row", view.row.map(|row| row.0.to_string()).unwrap_or_default()),
             ("Processes", view.procs.to_string()),
+            ("Asks for", asked_for(view.procs, spec.nodes, &view.resources)),
             ("Nodes", view.node_list.clone()),
             ("Submitted", time(Some(view.submitted))),
             ("Begin", time(spec.needs.begin)),
@@ -265,6 +288,9 @@ fn node_row(node: &NodeView) -> Vec<String> {
         node.state.to_string(),
         node.pes.to_string(),
         node.pes_used.to_string(),
+        written::node_memory(node),
+        written::memory(node.memory_held_bytes),
+        written::features(node),
         node.load_percent.map_or_else(dash, |load| format!("{:.2}", f64::from(load) / 100.0)),
         node.memory_available_mib.map_or_else(dash, |memory| memory.to_string()),
         node.address.clone().unwrap_or_else(dash),

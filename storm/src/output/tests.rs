@@ -10,7 +10,7 @@ use storm_mm::api::{
 };
 use storm_primitives::NodeId;
 use storm_rm::message::{ExitStatus, RankExit};
-use storm_rm::{InputSpec, OutputSpec, Rank, Row};
+use storm_rm::{InputSpec, Memory, OutputSpec, Rank, Resources, Row};
 
 /// The three forms, one after the other.
 fn all(print: impl Fn(&dyn Output) -> String) -> String {
@@ -34,6 +34,7 @@ fn running() -> JobView {
         sched: "gang".to_owned(),
         state: JobState::Running,
         procs: 256,
+        resources: Resources { memory: Memory::PerNode(16 << 30), ..Resources::default() },
         nodes: 64,
         node_list: "n[1-64]".to_owned(),
         row: Some(Row(1)),
@@ -132,6 +133,9 @@ fn node(number: u32, state: NodeState) -> NodeView {
         partitions: vec!["main".to_owned()],
         pes: 4,
         pes_used: if state == NodeState::Allocated { 4 } else { 0 },
+        features: if number == 1 { vec!["gpu".to_owned()] } else { Vec::new() },
+        memory_bytes: Some(64 << 30),
+        memory_held_bytes: if state == NodeState::Allocated { 16 << 30 } else { 0 },
         jobs: if state == NodeState::Allocated { vec![JobId(7), JobId(8)] } else { Vec::new() },
         hostname: Some("lab".to_owned()),
         address: Some("127.0.0.1".to_owned()),

@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use storm_mm::api::NodeView;
 use storm_rm::message::ExitStatus;
+use storm_sched::MemorySize;
 
 /// `MM:SS`, `HH:MM:SS` or `D-HH:MM:SS`, as Slurm writes it.
 pub(super) fn seconds(total_s: u64) -> String {
@@ -30,6 +32,21 @@ pub(super) fn bytes(count: u64) -> String {
         unit += 1;
     }
     if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+/// Memory in the largest unit that divides it; a dash for none.
+pub(super) fn memory(bytes: u64) -> String {
+    if bytes == 0 { "-".to_owned() } else { MemorySize(bytes).to_string() }
+}
+
+/// The memory that jobs may have on a node; a dash where it is not counted.
+pub(super) fn node_memory(node: &NodeView) -> String {
+    node.memory_bytes.map_or_else(|| "-".to_owned(), memory)
+}
+
+/// The features of a node; a dash for none.
+pub(super) fn features(node: &NodeView) -> String {
+    if node.features.is_empty() { "-".to_owned() } else { node.features.join(",") }
 }
 
 /// `0`, or `signal 9`.

@@ -187,6 +187,8 @@ fn is_streaming(request: &ManagerRequest) -> bool {
         | ManagerRequest::Partitions
         | ManagerRequest::History(_)
         | ManagerRequest::Status
+        | ManagerRequest::Drain { .. }
+        | ManagerRequest::Resume { .. }
         | ManagerRequest::Shutdown => false,
     }
 }

@@ -3,7 +3,7 @@
 use super::JobState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use storm_rm::{ArrayTask, JobId, Row};
+use storm_rm::{ArrayTask, JobId, Resources, Row};
 
 /// One line of `storm queue`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +25,9 @@ pub struct JobView {
     pub state: JobState,
     /// Number of ranks.
     pub procs: u32,
+    /// What it asks of its nodes besides.
+    #[serde(default)]
+    pub resources: Resources,
     /// Number of nodes; 0 until it is placed.
     pub nodes: u32,
     /// The nodes, folded: `n[1-4]`; empty until it is placed.

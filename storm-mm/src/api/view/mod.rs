@@ -2,6 +2,7 @@
 //!
 //! Times are RFC 3339 in UTC. Fields may be added; none changes its meaning.
 
+mod asked_for;
 mod cluster_status;
 mod explanation;
 mod job_detail;
@@ -11,6 +12,7 @@ mod launch_breakdown;
 mod node_view;
 mod partition_view;
 
+pub use asked_for::asked_for;
 pub use cluster_status::ClusterStatus;
 pub use explanation::Explanation;
 pub use job_detail::{JobDetail, LogEntry, RankView, SpecSummary};

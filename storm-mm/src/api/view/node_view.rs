@@ -20,8 +20,17 @@ pub struct NodeView {
     pub partitions: Vec<String>,
     /// Processing elements.
     pub pes: u32,
-    /// Processing elements that hold a rank in some row.
+    /// Processing elements that a job has in some row.
     pub pes_used: u32,
+    /// Its features.
+    #[serde(default)]
+    pub features: Vec<String>,
+    /// Memory that jobs may have in bytes, where that is counted.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
+    /// Memory that its jobs asked for, in bytes.
+    #[serde(default)]
+    pub memory_held_bytes: u64,
     /// Jobs that have ranks on it.
     pub jobs: Vec<JobId>,
     /// Host name, once it has joined.
@@ -50,6 +59,10 @@ pub enum NodeState {
     Mixed,
     /// All of its processing elements hold ranks.
     Allocated,
+    /// An administrator has it take no further jobs, and it still has some.
+    Draining,
+    /// An administrator has it take no further jobs, and it has none.
+    Drained,
     /// It was up, and no longer answers.
     Down,
     /// It has not joined yet.
@@ -62,6 +75,8 @@ impl fmt::Display for NodeState {
             NodeState::Idle => "IDLE",
             NodeState::Mixed => "MIXED",
             NodeState::Allocated => "ALLOCATED",
+            NodeState::Draining => "DRAINING",
+            NodeState::Drained => "DRAINED",
             NodeState::Down => "DOWN",
             NodeState::Unknown => "UNKNOWN",
         })

@@ -4,6 +4,7 @@
 mod invariants;
 mod needs;
 mod random;
+mod resources;
 mod tables;
 mod world;
 

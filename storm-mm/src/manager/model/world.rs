@@ -57,7 +57,7 @@ pub(super) fn config(sched: &str, job_slots: u32) -> CoreConfig {
     let mpl_limit = MplLimit::try_from(3).unwrap();
     CoreConfig {
         cluster: "model".to_owned(),
-        nodes: (1..=NODES).map(|n| NodeConfig { name: format!("n{n}"), pes: PES }).collect(),
+        nodes: (1..=NODES).map(|n| NodeConfig::new(format!("n{n}"), PES)).collect(),
         partitions: vec![PartitionConfig {
             name: "all".to_owned(),
             nodes: (0..NODES as usize).collect(),
@@ -93,6 +93,7 @@ pub(super) fn spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         owner: Owner { uid: 0, gid: 0 },
         procs,
         nodes: None,
+        resources: storm_rm::Resources::default(),
         partition: None,
         sched: None,
         time_limit: None,

@@ -36,8 +36,15 @@ impl LiveHost {
             }
             Event::Exited { pad, pl, status, usage, .. } => {
                 let (job, rank) = self.find(pad, pl)?;
-                let exit = rank_exit(rank, status, usage);
-                return Some(HostEvent::Exited { job: job.task.key(), exit });
+                let exited =
+                    HostEvent::Exited { job: job.task.key(), exit: rank_exit(rank, status, usage) };
+                return Some(match self.over_memory(&job) {
+                    Some(over_memory) => {
+                        self.tell(exited);
+                        over_memory
+                    }
+                    None => exited,
+                });
             }
             Event::PlDied { pad, .. } if self.pads.is_closed() => self.pads.lost(pad),
             Event::PlDied { pad, pl, status } => {
@@ -64,6 +71,13 @@ impl LiveHost {
             }
         }
         None
+    }
+
+    /// Whether the job has taken more memory than it may, which the end of a rank shows.
+    fn over_memory(&self, job: &LiveJob) -> Option<HostEvent> {
+        let limit_bytes = job.memory_limit_bytes?;
+        let killed = self.keeper.memory_kills(job.pad) > job.memory_kills_before;
+        killed.then(|| HostEvent::OverMemory { job: job.task.key(), limit_bytes })
     }
 
     fn find(&self, pad: PadId, pl: PlIndex) -> Option<(Rc<LiveJob>, Rank)> {

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use storm_pl::{Freezer, PlaceSpec};
 use storm_primitives::NodeId;
 use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
-use storm_rm::{Destination, FileSpec, Owner, Rank};
+use storm_rm::{Destination, FileSpec, Owner, Rank, RowSet};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
@@ -114,6 +114,10 @@ impl Host for LiveHost {
         if let Err(error) = storm_pl::switch(&from, &to) {
             tracing::warn!(error = crate::reason::explain(&error), "a switch was not complete");
         }
+    }
+
+    fn set_rows(&self, job: JobKey, rows: RowSet) {
+        self.cores.set_rows(job, rows);
     }
 
     fn signal(&self, job: JobKey, signal: i32) {

@@ -1,4 +1,4 @@
-//! No two jobs of one row share a PE.
+//! No two jobs that run in one row share a PE.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::{Invariant, Violation};
 use crate::suite::Step;
 use crate::{JobId, Pe, Slot};
 
-/// Jobs of one row have disjoint columns.
+/// Jobs that run in one row have disjoint columns.
 #[derive(Debug)]
 pub struct ColumnsDisjoint;
 
@@ -27,8 +27,9 @@ impl Invariant for ColumnsDisjoint {
     fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {
         let mut holders: BTreeMap<(Slot, Pe), JobId> = BTreeMap::new();
         for (&second, running) in &step.after.running {
-            let slot = running.slot;
-            for &pe in running.placement.pes() {
+            let pes = running.placement.pes();
+            for (slot, &pe) in running.slots().flat_map(|slot| pes.iter().map(move |pe| (slot, pe)))
+            {
                 if let Some(first) = holders.insert((slot, pe), second) {
                     return Err(Shared { slot, pe, first, second }.into());
                 }

@@ -1,17 +1,18 @@
 //! Freed equals allocated: in each row the columns that jobs hold, the free
 //! ones and those of absent nodes are all there are, and a job holds its PEs
-//! and no more than rounding up allows.
+//! and no more than rounding up allows, or all those of nodes that it has for
+//! itself.
 
 use std::collections::BTreeSet;
 
 use super::{Invariant, Violation};
 use crate::suite::{Running, Step};
-use crate::{JobId, JobView, Pe, RowView, Slot};
+use crate::{JobId, JobView, Machine, Node, Pe, RowView, Slot};
 
 /// How many columns a job may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
-    /// One for each process.
+    /// Those of its processes.
     Exactly,
     /// Up to the next power of two: fewer than twice as many.
     RoundedUp,
@@ -25,8 +26,8 @@ pub struct ColumnsReturned(pub Held);
 enum Lost {
     #[error("slot {slot}: {free} columns are free by the policy's account, {expected} in truth")]
     Free { slot: Slot, free: u32, expected: u32 },
-    #[error("job {job} holds {held} columns for {procs} processes")]
-    Holds { job: JobId, held: u32, procs: u32 },
+    #[error("job {job} holds {held} columns for {pes} PEs")]
+    Holds { job: JobId, held: u32, pes: u32 },
     #[error("job {job} runs on PE {pe} and does not hold it")]
     NotHeld { job: JobId, pe: Pe },
 }
@@ -40,7 +41,7 @@ impl Invariant for ColumnsReturned {
         for row in step.policy.rows() {
             for view in &row.jobs {
                 if let Some(running) = step.after.running.get(&view.job) {
-                    self.check_job(view, running)?;
+                    self.check_job(&step.after.machine, view, running)?;
                 }
             }
             check_free(step, &row)?;
@@ -50,17 +51,22 @@ impl Invariant for ColumnsReturned {
 }
 
 impl ColumnsReturned {
-    fn check_job(&self, view: &JobView, running: &Running) -> Result<(), Lost> {
-        let (job, held, procs) = (view.job, view.columns.len(), running.request.procs);
+    fn check_job(&self, machine: &Machine, view: &JobView, running: &Running) -> Result<(), Lost> {
+        let (job, held) = (view.job, view.columns.len());
+        let nodes = running.placement.nodes().filter_map(|node| machine.node(node));
+        let pes = match running.request.exclusive {
+            true => nodes.map(Node::pes).sum(),
+            false => running.request.pes(),
+        };
         let columns: BTreeSet<Pe> = view.columns.columns().collect();
         if let Some(&pe) = running.placement.pes().iter().find(|pe| !columns.contains(pe)) {
             return Err(Lost::NotHeld { job, pe });
         }
         let right = match self.0 {
-            Held::Exactly => held == procs,
-            Held::RoundedUp => held < 2 * procs,
+            Held::Exactly => held == pes,
+            Held::RoundedUp => held < 2 * pes,
         };
-        if right { Ok(()) } else { Err(Lost::Holds { job, held, procs }) }
+        if right { Ok(()) } else { Err(Lost::Holds { job, held, pes }) }
     }
 }
 

@@ -2,14 +2,14 @@
 //! (A3: each row is activated within rows * Q), and slices are cut as long as
 //! there is more than one.
 //!
-//! Rows that open while a row waits count: the bound is the most rows there
-//! were since it ran last.
+//! Rows that open while a row waits run after it: the bound is the most rows
+//! there were since it ran last.
 
 use std::collections::BTreeMap;
 
 use super::{Invariant, Violation};
 use crate::suite::Step;
-use crate::{Event, Slot};
+use crate::{Action, Event, Slot};
 
 /// Every row runs in its turn.
 #[derive(Debug, Default)]
@@ -43,8 +43,19 @@ impl Invariant for EveryRowInTurn {
         if rows > 1 && !step.policy.next_edge_needed() {
             return Err(Starved::NoSlices { rows }.into());
         }
-        let stays = |slot: &Slot| step.before.live_slots().contains(slot) && live.contains(slot);
+        // A row that lost its last job and got another one at once is a new one.
+        let stays = |slot: &Slot| {
+            let mut before = step.before.running.iter();
+            before.any(|(job, running)| {
+                let after = step.after.running.get(job);
+                running.slot == *slot && after.is_some_and(|after| after.slot == *slot)
+            })
+        };
         self.waits.retain(|slot, _| stays(slot));
+        // Rows that are packed anew are new ones.
+        if step.actions.iter().any(|action| matches!(action, Action::Migrate { .. })) {
+            self.waits.clear();
+        }
         let edge = usize::from(*step.event == Event::SliceEdge);
         for slot in live {
             let wait = self.waits.entry(slot).or_default();

@@ -32,16 +32,17 @@ impl Invariant for HeadStartsWhenItFits {
         let taken = |row: &RowView| -> Vec<_> {
             row.jobs.iter().flat_map(|job| ColumnSet::columns(&job.columns)).collect()
         };
+        let held = oracle::held_bytes(step.after);
         let fits = |row: &RowView| {
             let free = oracle::free_pes(machine, taken(row).into_iter());
-            oracle::fits(machine, &free, request)
+            oracle::fits_beside(machine, &free, &held, request)
         };
         if let Some(row) = rows.iter().find(|row| fits(row)) {
             return Err(Waits::Fits { head, slot: row.slot }.into());
         }
         let limit = self.0.get();
         let new_row = rows.len() < limit as usize;
-        if new_row && oracle::fits(machine, &step.after.usable(), request) {
+        if new_row && oracle::fits_beside(machine, &step.after.usable(), &held, request) {
             return Err(Waits::FitsNewRow { head, rows: rows.len(), limit }.into());
         }
         Ok(())

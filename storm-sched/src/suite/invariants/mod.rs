@@ -3,28 +3,36 @@
 
 mod columns_disjoint;
 mod columns_returned;
+mod every_job_in_turn;
 mod every_row_in_turn;
+mod head_not_delayed;
 mod head_starts_when_it_fits;
+mod memory_within;
 mod placement_sound;
 mod queue_order;
 mod reasons_true;
 mod refuses_what_does_not_fit;
 mod rows_within_limit;
 mod same_state;
+mod shortest_first;
 mod somebody_runs;
 
 use std::error::Error;
 
 pub use columns_disjoint::ColumnsDisjoint;
 pub use columns_returned::{ColumnsReturned, Held};
+pub use every_job_in_turn::EveryJobInTurn;
 pub use every_row_in_turn::EveryRowInTurn;
+pub use head_not_delayed::HeadNotDelayed;
 pub use head_starts_when_it_fits::HeadStartsWhenItFits;
+pub use memory_within::MemoryWithin;
 pub use placement_sound::PlacementSound;
 pub use queue_order::QueueOrder;
 pub use reasons_true::ReasonsTrue;
 pub use refuses_what_does_not_fit::RefusesWhatDoesNotFit;
 pub use rows_within_limit::RowsWithinLimit;
 pub use same_state::SameState;
+pub use shortest_first::ShortestFirst;
 pub use somebody_runs::SomebodyRuns;
 
 use crate::MplLimit;
@@ -56,6 +64,7 @@ pub fn any_policy(limit: MplLimit, held: Held) -> Vec<Box<dyn Invariant>> {
         Box::new(SomebodyRuns),
         Box::new(SameState),
         Box::new(ColumnsReturned(held)),
+        Box::new(MemoryWithin),
         Box::new(ReasonsTrue),
         Box::new(EveryRowInTurn::default()),
     ]
@@ -64,17 +73,55 @@ pub fn any_policy(limit: MplLimit, held: Held) -> Vec<Box<dyn Invariant>> {
 /// What space sharing in queue order holds (A1).
 #[must_use]
 pub fn space_sharing() -> Vec<Box<dyn Invariant>> {
-    let mut invariants = any_policy(MplLimit::ONE, Held::Exactly);
+    let mut invariants = any_space_sharing();
     invariants.push(Box::new(QueueOrder));
     invariants.push(Box::new(HeadStartsWhenItFits(MplLimit::ONE)));
+    invariants
+}
+
+/// What space sharing holds whatever the order.
+#[must_use]
+pub fn any_space_sharing() -> Vec<Box<dyn Invariant>> {
+    any_policy(MplLimit::ONE, Held::Exactly)
+}
+
+/// What backfilling with a reservation for the head holds (A2a).
+#[must_use]
+pub fn backfilling() -> Vec<Box<dyn Invariant>> {
+    let mut invariants = any_space_sharing();
+    invariants.push(Box::new(HeadNotDelayed::default()));
+    invariants.push(Box::new(HeadStartsWhenItFits(MplLimit::ONE)));
+    invariants
+}
+
+/// What space sharing in the order of the estimates holds.
+#[must_use]
+pub fn shortest_first() -> Vec<Box<dyn Invariant>> {
+    let mut invariants = any_space_sharing();
+    invariants.push(Box::new(ShortestFirst));
     invariants
 }
 
 /// What gang scheduling with a queue in order holds (A3).
 #[must_use]
 pub fn gang(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
-    let mut invariants = any_policy(limit, Held::RoundedUp);
+    let mut invariants = gang_backfilling(limit);
     invariants.push(Box::new(QueueOrder));
+    invariants
+}
+
+/// What gang scheduling holds in which jobs may pass the first of the queue.
+#[must_use]
+pub fn gang_backfilling(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
+    let mut invariants = gang_repacking(limit);
+    invariants.push(Box::new(EveryJobInTurn::default()));
+    invariants
+}
+
+/// What gang scheduling holds that may move any job to any row.
+#[must_use]
+pub fn gang_repacking(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
+    let mut invariants = any_policy(limit, Held::RoundedUp);
     invariants.push(Box::new(HeadStartsWhenItFits(limit)));
     invariants
 }

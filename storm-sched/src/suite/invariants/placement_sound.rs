@@ -1,9 +1,10 @@
 //! A started job waited, and its placement is what it asked for, on PEs whose
-//! nodes take work. All its processes are in one row: it starts once.
+//! nodes take work and are as it needs them. All its processes are in one row:
+//! it starts once.
 
 use super::{Invariant, Violation};
-use crate::suite::Step;
-use crate::{Action, Event, JobId, JobRequest, Pe, Placement};
+use crate::suite::{Running, Step, oracle};
+use crate::{Action, Event, JobId, JobRequest, NodeIndex, Pe, Placement};
 
 /// Started jobs get what they asked for.
 #[derive(Debug)]
@@ -14,8 +15,18 @@ pub struct PlacementSound;
 enum Unsound {
     #[error("job {0} was started and did not wait")]
     DidNotWait(JobId),
-    #[error("job {job} got {got} PEs for {asked} processes")]
+    #[error("job {job} got room for {got} processes, and asked for {asked}")]
     Procs { job: JobId, asked: u32, got: u32 },
+    #[error("job {job} got {got} PEs for a process, and asked for {asked}")]
+    PesPerProc { job: JobId, asked: u32, got: u32 },
+    #[error("job {job} got {got} processes on a node, and allows {most}")]
+    ProcsPerNode { job: JobId, most: u32, got: u32 },
+    #[error("job {job} got node {node}, which does not meet its constraint")]
+    Features { job: JobId, node: NodeIndex },
+    #[error("job {job} got node {node}, where job {other} of its row has PEs")]
+    NotAlone { job: JobId, node: NodeIndex, other: JobId },
+    #[error("jobs hold {held} of the {all} bytes of node {node} once job {job} has started")]
+    Memory { job: JobId, node: NodeIndex, held: u64, all: u64 },
     #[error("job {job} got PE {pe}, whose node takes no work")]
     Unusable { job: JobId, pe: Pe },
     #[error("job {job} got {got} nodes for the {asked} asked for")]
@@ -42,6 +53,11 @@ impl Invariant for PlacementSound {
                 let request = waiting.remove(at.ok_or(Unsound::DidNotWait(*job))?);
                 check_start(step, &request, placement)?;
             }
+            if let Action::Migrate { job, placement, .. } = action
+                && let Some(running) = step.after.running.get(job)
+            {
+                check_start(step, &running.request, placement)?;
+            }
         }
         Ok(())
     }
@@ -53,15 +69,22 @@ fn check_start(
     placement: &Placement,
 ) -> Result<(), Unsound> {
     let (job, machine) = (request.id, &step.after.machine);
-    if placement.procs() != request.procs {
-        return Err(Unsound::Procs { job, asked: request.procs, got: placement.procs() });
+    let (asked, got) = (request.procs, placement.procs());
+    if got != asked {
+        return Err(Unsound::Procs { job, asked, got });
+    }
+    let (asked, got) = (request.pes_per_proc, placement.pes_per_proc());
+    if got != asked {
+        return Err(Unsound::PesPerProc { job, asked, got });
     }
     if let Some(&pe) = placement.pes().iter().find(|pe| !machine.is_usable(**pe)) {
         return Err(Unsound::Unusable { job, pe });
     }
-    if Placement::new(machine, placement.pes().to_vec()).as_ref() != Some(placement) {
+    let pes = placement.pes().to_vec();
+    if Placement::with_pes_per_proc(machine, pes, asked).as_ref() != Some(placement) {
         return Err(Unsound::NoBlocks { job });
     }
+    check_nodes(step, request, placement)?;
     let Some(asked) = request.nodes else { return Ok(()) };
     if placement.node_count() != asked {
         return Err(Unsound::Nodes { job, asked, got: placement.node_count() });
@@ -72,4 +95,51 @@ fn check_start(
         return Err(Unsound::Uneven { job, least, most });
     }
     Ok(())
+}
+
+/// Each node of a started job is as it needs it, beside the jobs that run.
+fn check_nodes(
+    step: &Step<'_>,
+    request: &JobRequest,
+    placement: &Placement,
+) -> Result<(), Unsound> {
+    let job = request.id;
+    if step.after.running.get(&job).is_none_or(|running| running.placement != *placement) {
+        // It has been moved since.
+        return Ok(());
+    }
+    let held = oracle::held_bytes(step.after);
+    for share in placement.shares() {
+        let (node, got) = (share.node, share.ranks);
+        let Some(built) = step.after.machine.node(node) else { continue };
+        if !request.may_have(built) {
+            return Err(Unsound::Features { job, node });
+        }
+        if let Some(most) = request.procs_per_node.filter(|most| got > *most) {
+            return Err(Unsound::ProcsPerNode { job, most, got });
+        }
+        if let Some(other) = not_alone(step, job, node) {
+            return Err(Unsound::NotAlone { job, node, other });
+        }
+        let held = held[node.0 as usize];
+        if let Some(all) = built.memory_bytes().filter(|all| held > *all)
+            && request.asks_for_memory()
+        {
+            return Err(Unsound::Memory { job, node, held, all });
+        }
+    }
+    Ok(())
+}
+
+/// Another job of the row with PEs of a node, where one of the two is to have
+/// its nodes for itself.
+fn not_alone(step: &Step<'_>, job: JobId, node: NodeIndex) -> Option<JobId> {
+    let own = step.after.running.get(&job)?;
+    let beside = |(other, running): &(&JobId, &Running)| {
+        **other != job
+            && running.slot == own.slot
+            && (running.request.exclusive || own.request.exclusive)
+            && running.placement.share_of(node).is_some()
+    };
+    step.after.running.iter().find(beside).map(|(other, _)| *other)
 }

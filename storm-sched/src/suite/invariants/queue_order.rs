@@ -2,7 +2,7 @@
 
 use super::{Invariant, Violation};
 use crate::suite::Step;
-use crate::{Action, Event, JobId};
+use crate::{Action, JobId};
 
 /// Jobs start in queue order.
 #[derive(Debug)]
@@ -21,13 +21,10 @@ impl Invariant for QueueOrder {
     }
 
     fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {
-        let waiting = step.before.queue.iter().map(|request| request.id);
-        let submitted = match step.event {
-            Event::Submit(request) if step.before.accepts(step.event) => Some(request.id),
-            _ => None,
-        };
-        let withdrawn = |job: &JobId| *step.event == Event::Cancel(*job);
-        let mut order = waiting.chain(submitted).filter(|job| !withdrawn(job));
+        if !step.actions.iter().any(|action| matches!(action, Action::Start { .. })) {
+            return Ok(());
+        }
+        let mut order = step.queue_before_decisions().into_iter();
         for action in step.actions {
             if let Action::Start { job: started, .. } = action {
                 let head = order.next();

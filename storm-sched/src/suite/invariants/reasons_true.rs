@@ -1,9 +1,11 @@
 //! Whoever waits is told why, and it is true: the head for what it lacks, the
 //! others for who is ahead, with numbers that can be counted.
 
+use std::time::Duration;
+
 use super::{Invariant, Violation};
-use crate::suite::Step;
-use crate::{JobId, PendingReason, Room, Shortage, Shortfall};
+use crate::suite::{Step, oracle};
+use crate::{JobId, JobRequest, PendingReason, Room, Shortage, Shortfall};
 
 /// Every job that waits has a true reason.
 #[derive(Debug)]
@@ -16,11 +18,13 @@ enum Untrue {
     #[error("job {0} runs and has a reason to wait")]
     Runs(JobId),
     #[error("job {job} has {place} jobs ahead and this reason: {reason}")]
-    Ahead { job: JobId, place: usize, reason: PendingReason },
+    Ahead { job: JobId, place: usize, reason: Box<PendingReason> },
     #[error("job {job}: {why}: there are {actual} in truth")]
     Count { job: JobId, why: Shortage, actual: u32 },
     #[error("job {job}: {why}: that is no shortage")]
     Enough { job: JobId, why: Shortage },
+    #[error("job {0} is told that there is room for it, and there is none")]
+    NoRoom(JobId),
     #[error("the reasons of all and the reasons of each differ")]
     Differ,
 }
@@ -56,15 +60,49 @@ fn check_reason(
     reason: &PendingReason,
 ) -> Result<(), Untrue> {
     match reason {
-        PendingReason::Resources(why) if place == 0 => check_shortage(step, job, why),
+        PendingReason::Resources(why) if place == 0 || is_shortest(step, job) => {
+            check_shortage(step, job, why)
+        }
+        PendingReason::WouldDelay { ahead }
+            if place == ahead.map_or(0, |ahead| ahead.others + 1) =>
+        {
+            check_room(step, job)
+        }
+        PendingReason::Shorter { ahead, shortage } if ahead.others < step.after.queue.len() => {
+            if !is_shortest(step, ahead.first) {
+                return Err(Untrue::Ahead { job, place, reason: Box::new(reason.clone()) });
+            }
+            shortage
+                .as_ref()
+                .map_or_else(|| check_room(step, job), |why| check_shortage(step, job, why))
+        }
         PendingReason::Priority { ahead, shortage } if place == ahead.others + 1 => {
             if step.after.queue.first().map(|head| head.id) != Some(ahead.first) {
-                return Err(Untrue::Ahead { job, place, reason: reason.clone() });
+                return Err(Untrue::Ahead { job, place, reason: Box::new(reason.clone()) });
             }
             shortage.as_ref().map_or(Ok(()), |why| check_shortage(step, job, why))
         }
-        _ => Err(Untrue::Ahead { job, place, reason: reason.clone() }),
+        _ => Err(Untrue::Ahead { job, place, reason: Box::new(reason.clone()) }),
     }
+}
+
+/// Whether no job that waits has a shorter time limit.
+fn is_shortest(step: &Step<'_>, job: JobId) -> bool {
+    let limit = |request: &JobRequest| request.time_limit.unwrap_or(Duration::MAX);
+    let queue = &step.after.queue;
+    let own = queue.iter().find(|request| request.id == job).map(limit);
+    own == queue.iter().map(limit).min()
+}
+
+/// There is room on PEs that nobody holds.
+fn check_room(step: &Step<'_>, job: JobId) -> Result<(), Untrue> {
+    let machine = &step.after.machine;
+    let running = step.after.running.values();
+    let free = oracle::free_pes(machine, running.flat_map(|job| oracle::held_pes(machine, job)));
+    let memory = oracle::held_bytes(step.after);
+    let fits = |request: &JobRequest| oracle::fits_beside(machine, &free, &memory, request);
+    let request = step.after.queue.iter().find(|request| request.id == job);
+    if request.is_some_and(fits) { Ok(()) } else { Err(Untrue::NoRoom(job)) }
 }
 
 fn check_shortage(step: &Step<'_>, job: JobId, why: &Shortage) -> Result<(), Untrue> {

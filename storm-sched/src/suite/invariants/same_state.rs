@@ -21,6 +21,8 @@ enum Differs {
     Active { policy: Option<Slot>, actual: Option<Slot> },
     #[error("the policy says that {policy:?} live in slot {slot}, and {actual:?} do")]
     Row { slot: Slot, policy: BTreeSet<JobId>, actual: BTreeSet<JobId> },
+    #[error("the policy says that {policy:?} are guests of slot {slot}, and {actual:?} are")]
+    Guests { slot: Slot, policy: BTreeSet<JobId>, actual: BTreeSet<JobId> },
     #[error("the policy shows slots {policy:?}, and jobs live in {actual:?}")]
     Slots { policy: Vec<Slot>, actual: Vec<Slot> },
     #[error("the policy has node {0} in another state")]
@@ -74,6 +76,13 @@ fn check_rows(step: &Step<'_>) -> Result<(), Differs> {
         let actual: BTreeSet<JobId> = here.map(|(job, _)| *job).collect();
         if policy != actual {
             return Err(Differs::Row { slot, policy, actual });
+        }
+        let policy: BTreeSet<JobId> = row.guests.iter().copied().collect();
+        let guests = step.after.running.iter();
+        let guests = guests.filter(|(_, running)| running.alternates.contains(&slot));
+        let actual: BTreeSet<JobId> = guests.map(|(job, _)| *job).collect();
+        if policy != actual {
+            return Err(Differs::Guests { slot, policy, actual });
         }
     }
     Ok(())

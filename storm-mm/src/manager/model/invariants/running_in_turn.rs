@@ -1,4 +1,4 @@
-//! Time is charged to the launched jobs of the active row and to no others, and no
+//! Time is charged to the launched jobs that run in the active row and to no others, and no
 //! more than has passed.
 
 use crate::manager::live_job::Launch;
@@ -10,7 +10,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
         let partition = &world.core.partitions[usize::from(live.partition.0)];
         let launched =
             matches!(live.launch, Launch::Launched | Launch::Started | Launch::Recovering);
-        let runs = launched && partition.is_active(live.row);
+        let runs = launched && partition.runs(live.rows);
         if live.active_since.is_some() != runs {
             return Err(format!("job {job} runs: {runs}, is charged: {:?}", live.active_since));
         }

@@ -1,0 +1,209 @@
+//! Events of jobs in a second of a replay: each policy on the KTH log and on a
+//! generated log, how that changes with the length of the queue, and the memory
+//! of a job that waits. An event is a submission or the end of a job.
+
+use anyhow::{Result, bail};
+use clap::Parser;
+use comfy_table::Table;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use storm_benches::replay::{MACHINE_PES, Outcome, Replayed, Workload, measure};
+use storm_benches::spread::Spread;
+use storm_sched::registry;
+
+/// Where the KTH log is below the directory that `STORM_SHARED` names.
+const KTH: &str = "swf/KTH-SP2-filtered.swf.gz";
+/// The load of the generated log.
+const LOAD: f64 = 0.7;
+/// A load under which hardly a job waits.
+const NO_QUEUE_LOAD: f64 = 0.1;
+/// A load under which the jobs wait all at once: they are submitted within a
+/// thousandth of the time that the machine needs for them.
+const QUEUE_LOAD: f64 = 1_000.0;
+
+/// Job events per second of replays.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Policies [default: all]
+    #[arg(long, value_delimiter = ',')]
+    policies: Vec<String>,
+    /// Directory with the KTH log [env: STORM_SHARED]
+    #[arg(long)]
+    shared: Option<PathBuf>,
+    /// Jobs of the generated log; 0 for none
+    #[arg(long, default_value_t = 1_000_000)]
+    jobs: u32,
+    /// Lengths of the queue
+    #[arg(long, value_delimiter = ',', default_value = "1000,10000,100000")]
+    queue: Vec<u32>,
+    /// Seconds after which a replay is ended
+    #[arg(long, default_value_t = 300)]
+    limit_s: u64,
+    /// Times to measure each case
+    #[arg(long, default_value_t = 3)]
+    runs: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Replay under this policy, and print what it took
+    #[arg(long, hide = true)]
+    one: Option<String>,
+    #[command(flatten)]
+    workload: Workload,
+}
+
+/// One policy on one workload.
+#[derive(Debug, Serialize)]
+struct Case {
+    policy: String,
+    workload: String,
+    jobs: u64,
+    /// Events in a second.
+    events_per_s: Spread,
+    /// Memory beside the jobs, in KiB.
+    memory_kib: Spread,
+    /// Runs that were ended because they took longer than the limit.
+    ended: usize,
+}
+
+/// A job that waits.
+#[derive(Debug, Serialize)]
+struct Queued {
+    policy: String,
+    queue: u32,
+    /// Memory of the replay with the queue less that without, by job.
+    bytes_per_job: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    cases: Vec<Case>,
+    queued: Vec<Queued>,
+}
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    if let Some(sched) = &options.one {
+        let replayed = Replayed::here(&options.workload, sched)?;
+        println!("{}", serde_json::to_string(&replayed)?);
+        return Ok(());
+    }
+    let policies = match options.policies.is_empty() {
+        true => registry::names().map(str::to_owned).collect(),
+        false => options.policies.clone(),
+    };
+    let mut report = Report { cases: Vec::new(), queued: Vec::new() };
+    for policy in &policies {
+        measure_policy(&options, policy, &mut report)?;
+    }
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        println!("Median [least..greatest] of {} runs; {MACHINE_PES} PEs.", options.runs);
+        println!("{}\n{}", cases(&report.cases), queued(&report.queued));
+    }
+    Ok(())
+}
+
+fn measure_policy(options: &Options, policy: &str, report: &mut Report) -> Result<()> {
+    match kth(options)? {
+        Some(log) => {
+            let workload = Workload::of_log(log);
+            report.cases.push(case(options, policy, "KTH", &workload)?);
+        }
+        None => eprintln!("no KTH log: set STORM_SHARED"),
+    }
+    if options.jobs > 0 {
+        let workload = Workload::of_jobs(options.jobs, LOAD);
+        let name = format!("Lublin, load {LOAD}");
+        report.cases.push(case(options, policy, &name, &workload)?);
+    }
+    for &queue in &options.queue {
+        let name = format!("a queue of {queue}");
+        let long = case(options, policy, &name, &Workload::of_jobs(queue, QUEUE_LOAD))?;
+        let name = format!("{queue}, no queue");
+        let none = case(options, policy, &name, &Workload::of_jobs(queue, NO_QUEUE_LOAD))?;
+        if long.ended == 0 && none.ended == 0 {
+            let more_kib = long.memory_kib.median - none.memory_kib.median;
+            let bytes_per_job = more_kib * 1024.0 / f64::from(queue);
+            report.queued.push(Queued { policy: policy.to_owned(), queue, bytes_per_job });
+        }
+        report.cases.extend([long, none]);
+    }
+    Ok(())
+}
+
+fn kth(options: &Options) -> Result<Option<PathBuf>> {
+    let shared = options.shared.clone().or_else(|| Some(std::env::var_os("STORM_SHARED")?.into()));
+    let Some(log) = shared.map(|shared| shared.join(Path::new(KTH))) else { return Ok(None) };
+    match log.is_file() {
+        true => Ok(Some(log)),
+        false => bail!("{} is not there: correct --shared or STORM_SHARED", log.display()),
+    }
+}
+
+fn case(options: &Options, policy: &str, name: &str, workload: &Workload) -> Result<Case> {
+    eprintln!("{policy}: {name} ...");
+    let mut arguments = vec!["--one".to_owned(), policy.to_owned()];
+    arguments.extend(workload.options());
+    let (mut speeds, mut memory, mut jobs, mut ended) = (Vec::new(), Vec::new(), 0, 0);
+    for _ in 0..options.runs {
+        match measure(&arguments, Duration::from_secs(options.limit_s))? {
+            Outcome::Measured(replayed) => {
+                jobs = replayed.jobs;
+                speeds.push(replayed.events_per_s());
+                memory.push(replayed.memory_kib as f64);
+            }
+            Outcome::LongerThanS(_) => {
+                ended += 1;
+                // The others would take as long.
+                break;
+            }
+        }
+    }
+    Ok(Case {
+        policy: policy.to_owned(),
+        workload: name.to_owned(),
+        jobs,
+        events_per_s: Spread::of(speeds),
+        memory_kib: Spread::of(memory),
+        ended,
+    })
+}
+
+fn cases(cases: &[Case]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(comfy_table::presets::ASCII_MARKDOWN).set_header([
+        "policy",
+        "workload",
+        "jobs",
+        "job events/s",
+        "memory KiB",
+    ]);
+    for case in cases {
+        let speed = match case.ended {
+            0 => case.events_per_s.to_string(),
+            _ => "took too long".to_owned(),
+        };
+        table.add_row([
+            case.policy.clone(),
+            case.workload.clone(),
+            case.jobs.to_string(),
+            speed,
+            case.memory_kib.to_string(),
+        ]);
+    }
+    table
+}
+
+fn queued(queued: &[Queued]) -> Table {
+    let mut table = Table::new();
+    let header = ["policy", "queue", "bytes of a job that waits"];
+    table.load_preset(comfy_table::presets::ASCII_MARKDOWN).set_header(header);
+    for one in queued {
+        let bytes = format!("{:.0}", one.bytes_per_job);
+        table.add_row([one.policy.clone(), one.queue.to_string(), bytes]);
+    }
+    table
+}

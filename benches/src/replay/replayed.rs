@@ -1,0 +1,88 @@
+//! One replay, and what it took.
+
+use super::Workload;
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use storm_replay::{ReplayOptions, replay};
+use storm_sched::{Machine, PolicyParams, registry};
+use tokio::time::timeout;
+
+/// What a replay took, without reading or generating its jobs.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Replayed {
+    /// Jobs.
+    pub jobs: u64,
+    /// Submissions and ends.
+    pub job_events: u64,
+    /// Seconds of real time.
+    pub real_s: f64,
+    /// Memory that the replay took at most beside its jobs, in KiB.
+    pub memory_kib: u64,
+}
+
+/// What came of a process that replays.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It was measured.
+    Measured(Replayed),
+    /// It was ended after so many seconds.
+    LongerThanS(u64),
+}
+
+impl Replayed {
+    /// Submissions and ends in a second.
+    #[must_use]
+    pub fn events_per_s(&self) -> f64 {
+        self.job_events as f64 / self.real_s.max(f64::MIN_POSITIVE)
+    }
+
+    /// Replays in this process.
+    ///
+    /// # Errors
+    /// There is no such workload or policy, or the replay fails.
+    pub fn here(workload: &Workload, sched: &str) -> Result<Replayed> {
+        let trace = workload.trace()?;
+        let machine = Machine::uniform(1, trace.pes())?;
+        let mut policy = registry::by_name(sched, machine, &PolicyParams::default())?;
+        // Forgets the peak of reading the jobs: proc(5). Without it that counts, too.
+        let _ = std::fs::write("/proc/self/clear_refs", "5");
+        let before_kib = status_kib("VmRSS:")?;
+        let begun = Instant::now();
+        let schedule = replay(&trace, policy.as_mut(), ReplayOptions::default(), &mut |_| {})?;
+        let real_s = begun.elapsed().as_secs_f64();
+        let memory_kib = status_kib("VmHWM:")?.saturating_sub(before_kib);
+        let jobs = schedule.starts.len() as u64;
+        Ok(Replayed { jobs, job_events: schedule.job_events, real_s, memory_kib })
+    }
+}
+
+/// Replays in a process of this program, that is given `options` and prints a
+/// [`Replayed`].
+///
+/// # Errors
+/// It fails.
+pub fn measure(options: &[String], limit: Duration) -> Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(options).stdout(Stdio::piped());
+    runtime.block_on(async {
+        let mut command = tokio::process::Command::from(command);
+        let child = command.kill_on_drop(true).spawn().context("cannot start it")?;
+        let Ok(done) = timeout(limit, child.wait_with_output()).await else {
+            return Ok(Outcome::LongerThanS(limit.as_secs()));
+        };
+        let done = done?;
+        ensure!(done.status.success(), "a replay with {options:?} failed: {}", done.status);
+        Ok(Outcome::Measured(serde_json::from_slice(&done.stdout)?))
+    })
+}
+
+/// A line of /proc/self/status.
+fn status_kib(name: &str) -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).context("no such line")?;
+    Ok(line.trim().trim_end_matches(" kB").parse()?)
+}

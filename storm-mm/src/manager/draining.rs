@@ -1,0 +1,128 @@
+//! Nodes that an administrator takes out of service and gives back: a drained
+//! node takes no further job, and those that it has go on.
+//!
+//! It outlasts the manager and the node: the journal has the list of all of
+//! them, each list in the place of the one before.
+
+use super::Core;
+use crate::api::{ApiError, ErrorCode, Peer};
+use crate::job::{JobEvent, JobEventKind, OF_NO_JOB};
+use std::collections::BTreeMap;
+use storm_primitives::{Instant, NodeId};
+use storm_rm::PartitionId;
+use storm_sched::Event;
+
+/// Longest reason, in bytes: a sentence, that a listing still shows.
+const MAX_REASON_BYTES: usize = 256;
+
+impl Core {
+    /// Takes nodes out of service, or says anew why they are.
+    ///
+    /// # Errors
+    /// An [`ApiError`] for the client, and nothing is changed.
+    pub fn drain(
+        &mut self,
+        now: Instant,
+        peer: Peer,
+        names: &str,
+        reason: &str,
+    ) -> Result<(), ApiError> {
+        let nodes = self.nodes_to_change(peer, names)?;
+        let reason = reason.trim();
+        if reason.is_empty() || reason.len() > MAX_REASON_BYTES {
+            let message =
+                format!("a node is drained for a reason of 1 to {MAX_REASON_BYTES} bytes");
+            return Err(ApiError::new(ErrorCode::BadRequest, message));
+        }
+        let mut drained = self.drained();
+        drained.extend(nodes.iter().map(|node| (self.node_name(*node), reason.to_owned())));
+        self.set_drained(now, drained);
+        nodes.into_iter().for_each(|node| self.tell_of_state(now, node));
+        Ok(())
+    }
+
+    /// Gives nodes back that were taken out of service; those that were not stay as they
+    /// are.
+    ///
+    /// # Errors
+    /// An [`ApiError`] for the client, and nothing is changed.
+    pub fn resume(&mut self, now: Instant, peer: Peer, names: &str) -> Result<(), ApiError> {
+        let mut nodes = self.nodes_to_change(peer, names)?;
+        let mut drained = self.drained();
+        nodes.retain(|node| drained.remove(&self.node_name(*node)).is_some());
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        self.set_drained(now, drained);
+        nodes.into_iter().for_each(|node| self.tell_of_state(now, node));
+        Ok(())
+    }
+
+    /// Tells the policy whether a node takes jobs, if it is up.
+    pub(super) fn tell_of_state(&mut self, now: Instant, node: NodeId) {
+        if !self.nodes.up().contains(node) {
+            return;
+        }
+        let drained = self.nodes.get(node).is_some_and(|entry| entry.drained.is_some());
+        for id in (0..self.partition_count()).map(PartitionId) {
+            let Some(index) = self.partition(id).index_of(node) else { continue };
+            if drained {
+                // At once, also in the middle of a slice.
+                self.partition(id).held.retain(|event| *event != Event::NodeUp(index));
+                self.handle_event(now, id, Event::NodeDrained(index));
+            } else {
+                self.tell_policy(now, id, Event::NodeUp(index));
+            }
+        }
+    }
+
+    /// What the journal says of nodes.
+    pub(super) fn apply_drained(&mut self, drained: &BTreeMap<String, String>) {
+        self.nodes.set_drained(drained);
+    }
+
+    fn drained(&self) -> BTreeMap<String, String> {
+        let drained = |entry: &super::node_table::NodeEntry| {
+            Some((entry.name.clone(), entry.drained.clone()?))
+        };
+        self.nodes.iter().filter_map(|(_, entry)| drained(entry)).collect()
+    }
+
+    fn set_drained(&mut self, now: Instant, drained: BTreeMap<String, String>) {
+        let kind = JobEventKind::NodesDrained { drained };
+        let event = JobEvent { at: self.wall(now), kind };
+        self.apply(OF_NO_JOB, &event);
+        self.effects.push(super::Effect::Journal(OF_NO_JOB, event));
+    }
+
+    /// The nodes of a folded list, for who may change them.
+    fn nodes_to_change(&self, peer: Peer, names: &str) -> Result<Vec<NodeId>, ApiError> {
+        if !self.is_admin(peer) {
+            let message = "only an administrator may drain and resume nodes";
+            return Err(ApiError::new(ErrorCode::NotPermitted, message));
+        }
+        let unfolded = names.parse::<nodeset::NodeSet>().map_err(|why| {
+            let message = format!("{names:?} is no list of nodes");
+            ApiError::new(ErrorCode::BadRequest, message).why(why.to_string())
+        })?;
+        let known: BTreeMap<&str, NodeId> =
+            self.nodes.iter().map(|(id, entry)| (entry.name.as_str(), id)).collect();
+        let find = |name: String| {
+            known.get(name.as_str()).copied().ok_or_else(|| {
+                ApiError::new(ErrorCode::NoSuchNode, format!("there is no node {name}"))
+                    .hint("storm nodes lists them")
+            })
+        };
+        // One more than there are: of so many, one is not known.
+        let most = known.len() + 1;
+        let found: Vec<NodeId> = unfolded
+            .iter()
+            .take(most)
+            .map(|name| find(name.to_string()))
+            .collect::<Result<_, _>>()?;
+        match found.is_empty() {
+            true => Err(ApiError::new(ErrorCode::BadRequest, "no node is named")),
+            false => Ok(found),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Jobs that run in other rows than they were placed in: alternative scheduling
+//! and slot unification, as the policy decides them.
+//!
+//! The order in which nodes hear of it makes it sound: a job's rows reach all of
+//! its nodes through the one queue of heartbeats, before the strobe of a row that
+//! they are about, so that each strobe finds the same rows on all nodes of a job.
+
+use super::live_job::Launch;
+use super::{Core, Effect};
+use crate::job::{JobEventKind, Phase};
+use storm_primitives::Instant;
+use storm_rm::message::Command;
+use storm_rm::{JobId, Row, RowSet};
+use storm_sched::Slot;
+
+impl Core {
+    /// A job runs in these rows from now on. A home row that is another one is
+    /// journaled: there the next manager looks for the job.
+    pub(super) fn set_slots(&mut self, now: Instant, job: JobId, home: Slot, alternates: &[Slot]) {
+        let slots = alternates.iter().chain([&home]);
+        let rows = slots.fold(RowSet::NONE, |rows, slot| rows.with(Row(slot.0)));
+        let home = Row(home.0);
+        if let Some(parked) = self.parked.iter_mut().find(|parked| parked.job == job) {
+            (parked.slot, parked.rows) = (Slot(home.0), rows);
+            return;
+        }
+        let Some(live) = self.live.get_mut(&job) else { return };
+        if live.row == home && live.rows == rows {
+            return;
+        }
+        let moved = std::mem::replace(&mut live.row, home) != home;
+        live.rows = rows;
+        let told = match live.launch {
+            Launch::Staging | Launch::Staged => false,
+            Launch::Recovering | Launch::Launched | Launch::Started => true,
+        };
+        let nodes = live.nodes.difference(&live.over).difference(&live.unheard);
+        if told {
+            let active = self.partitions[usize::from(live.partition.0)].runs(rows);
+            live.set_active(now, active);
+            if !nodes.is_empty() {
+                self.effects.push(Effect::Command(nodes, Command::SetRows { job, rows }));
+            }
+        }
+        let placed = self.jobs.get(&job).is_some_and(|record| {
+            matches!(record.phase, Phase::Starting | Phase::Running | Phase::Ending(_))
+        });
+        if moved && placed {
+            self.append(now, job, JobEventKind::Moved { row: home });
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Limits on the memory of pads, by the memory controller: that of cgroup v2 in the pad's own
+//! directory, or else that of v1 in a directory beside, which processes are moved into before
+//! they become a job.
+//!
+//! Without either nothing is limited, and the reason is kept to be told.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::AccessFlags;
+use thiserror::Error;
+
+use crate::cgroup::mount::memory_v1_directory;
+use crate::ids::{PadId, ProcessId};
+
+/// Why memory cannot be limited on this node.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "memory is not limited: no memory controller can be used (cgroup v2: {v2}; v1: {v1}); \
+     delegate it to this user"
+)]
+pub struct MemoryUnlimited {
+    v2: String,
+    v1: String,
+}
+
+/// How the memory of a node's pads is limited.
+#[derive(Clone, Debug)]
+pub(crate) enum MemoryControl {
+    /// In the pads' own directories, which are in this one.
+    V2(PathBuf),
+    /// In directories of the pads' names in this one.
+    V1(PathBuf),
+}
+
+impl MemoryControl {
+    /// Looks for a controller; `node` is the node's directory of cgroup v2, if it has one, and
+    /// `name` what one of v1 is called.
+    pub(crate) fn find(node: Option<&Path>, name: &str) -> Result<Self, MemoryUnlimited> {
+        let v2 = match node {
+            Some(node) => enable_v2(node),
+            None => Err(io::Error::other("no control group of its own")),
+        };
+        let v2 = match (v2, node) {
+            (Ok(()), Some(node)) => return Ok(Self::V2(node.to_owned())),
+            (Err(error), _) => error.to_string(),
+            (Ok(()), None) => String::new(),
+        };
+        match find_v1(name) {
+            Ok(directory) => Ok(Self::V1(directory)),
+            Err(error) => Err(MemoryUnlimited { v2, v1: error.to_string() }),
+        }
+    }
+
+    /// Holds what runs in a pad, and these processes of it, to so many bytes; `None` lifts that.
+    pub(crate) fn limit(
+        &self,
+        pad: PadId,
+        bytes: Option<u64>,
+        processes: &[ProcessId],
+    ) -> io::Result<()> {
+        let directory = self.directory(pad);
+        match self {
+            Self::V2(_) => {
+                let limit = bytes.map_or_else(|| "max".to_owned(), |bytes| bytes.to_string());
+                write(&directory.join("memory.max"), &limit)
+            }
+            Self::V1(_) => {
+                fs::create_dir_all(&directory)?;
+                let limit = bytes.and_then(|bytes| i64::try_from(bytes).ok()).unwrap_or(-1);
+                write(&directory.join("memory.limit_in_bytes"), &limit.to_string())?;
+                let tasks = directory.join("cgroup.procs");
+                processes.iter().try_for_each(|process| write(&tasks, &process.0.to_string()))
+            }
+        }
+    }
+
+    /// How many processes the kernel has killed in a pad for too much memory, so far.
+    pub(crate) fn kills(&self, pad: PadId) -> u64 {
+        let file = match self {
+            Self::V2(_) => "memory.events",
+            Self::V1(_) => "memory.oom_control",
+        };
+        let text = fs::read_to_string(self.directory(pad).join(file)).unwrap_or_default();
+        parse_kills(&text)
+    }
+
+    /// Removes what was made for it; the processes of the pads are gone.
+    pub(crate) fn remove(&self) {
+        let Self::V1(directory) = self else { return };
+        let Ok(entries) = fs::read_dir(directory) else { return };
+        for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
+            // One that stays is taken over by the next daemon of this name.
+            let _ = fs::remove_dir(entry.path());
+        }
+        let _ = fs::remove_dir(directory);
+    }
+
+    fn directory(&self, pad: PadId) -> PathBuf {
+        let (Self::V2(node) | Self::V1(node)) = self;
+        super::PadCgroup::path_in(node, pad)
+    }
+}
+
+/// Hands the controller down to the pads. The node's directory holds no process itself; the one
+/// above it may have been told already.
+fn enable_v2(node: &Path) -> io::Result<()> {
+    if let Some(parent) = node.parent() {
+        let _ = write(&parent.join("cgroup.subtree_control"), "+memory");
+    }
+    write(&node.join("cgroup.subtree_control"), "+memory")
+}
+
+/// A directory below this process's own in the hierarchy of v1, which is made when it is needed.
+fn find_v1(name: &str) -> io::Result<PathBuf> {
+    let own = memory_v1_directory().ok_or_else(|| io::Error::other("not mounted"))?;
+    nix::unistd::access(&own, AccessFlags::W_OK)?;
+    Ok(own.join(name))
+}
+
+/// One write, as these files want it; never makes a file.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    File::options().write(true).open(path)?.write_all(text.as_bytes())
+}
+
+fn parse_kills(text: &str) -> u64 {
+    let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+    kills.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kills_are_read_from_either_version() {
+        assert_eq!(parse_kills("low 0\nhigh 0\nmax 9\noom 2\noom_kill 3\noom_group_kill 0\n"), 3);
+        assert_eq!(parse_kills("oom_kill_disable 0\nunder_oom 0\noom_kill 4\n"), 4);
+        assert_eq!(parse_kills(""), 0);
+    }
+
+    #[test]
+    fn a_node_without_any_controller_says_so_for_both() {
+        let why = MemoryUnlimited { v2: "a".to_owned(), v1: "b".to_owned() }.to_string();
+        assert!(why.contains("cgroup v2: a; v1: b"), "{why}");
+    }
+}

@@ -1,0 +1,67 @@
+//! When each job ran.
+
+use std::time::Duration;
+
+use storm_sched::metrics::{Capacity, JobOutcome};
+use storm_sched::{ColumnSet, SchedTime};
+
+use crate::{JobIndex, Trace};
+
+/// The start of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// The job.
+    pub job: JobIndex,
+    /// When.
+    pub start: SchedTime,
+    /// When it ended.
+    pub end: SchedTime,
+    /// Its processors, if they were to be kept.
+    pub columns: Option<ColumnSet>,
+}
+
+/// What a replay came to: every job has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Schedule {
+    /// The starts, in their order.
+    pub starts: Vec<Start>,
+    /// What the machine lost.
+    pub capacity: Capacity,
+    /// Submissions and ends.
+    pub job_events: u64,
+    /// Of policies that share time.
+    pub time_sharing: Option<TimeSharing>,
+}
+
+/// What sharing time came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TimeSharing {
+    /// The length of a slice at the end.
+    pub quantum: Duration,
+    /// Slices that ended.
+    pub edges: u64,
+    /// Edges at which other jobs went on.
+    pub switches: u64,
+    /// Edges that the policy was asked about; the others repeat.
+    pub asked_edges: u64,
+}
+
+impl Schedule {
+    /// The outcome of each job, in the order of the trace.
+    #[must_use]
+    pub fn outcomes(&self, trace: &Trace) -> Vec<JobOutcome> {
+        let mut starts: Vec<&Start> = self.starts.iter().collect();
+        starts.sort_unstable_by_key(|start| start.job);
+        starts.into_iter().filter_map(|start| start.outcome(trace)).collect()
+    }
+}
+
+impl Start {
+    /// What came of the job.
+    #[must_use]
+    pub fn outcome(&self, trace: &Trace) -> Option<JobOutcome> {
+        let job = trace.job(self.job)?;
+        let &Self { start, end, .. } = self;
+        Some(JobOutcome { submit: job.submit, start, end, run: job.run, procs: job.procs })
+    }
+}

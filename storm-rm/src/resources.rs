@@ -1,0 +1,79 @@
+//! What a job asks of its nodes besides room for its ranks.
+//!
+//! Carried from the command line to the Machine Manager, which has it decided
+//! who gets which node, and to the Node Managers, which hold the job to it.
+
+use serde::{Deserialize, Serialize};
+
+/// What a job asks of its nodes. Nothing, by default.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Resources {
+    /// Processing elements of each rank, all on one node, at least 1.
+    pub cpus_per_task: u32,
+    /// The most ranks on a node.
+    pub tasks_per_node: Option<u32>,
+    /// Memory.
+    pub memory: Memory,
+    /// No other job has processing elements of its nodes in its row.
+    pub exclusive: bool,
+    /// What its nodes must be: `gpu&fast|big`.
+    pub constraint: Option<String>,
+}
+
+impl Default for Resources {
+    fn default() -> Resources {
+        Resources {
+            cpus_per_task: 1,
+            tasks_per_node: None,
+            memory: Memory::Unstated,
+            exclusive: false,
+            constraint: None,
+        }
+    }
+}
+
+/// The memory that a job asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Memory {
+    /// It says nothing, and is held to nothing.
+    #[default]
+    Unstated,
+    /// So many bytes on each node.
+    PerNode(u64),
+    /// So many bytes for each processing element.
+    PerCpu(u64),
+    /// All that each node has.
+    WholeNode,
+}
+
+impl Resources {
+    /// The most memory in bytes that a job may take on a node where it has so many
+    /// ranks; `None` where it is held to nothing.
+    pub fn memory_limit_bytes(&self, ranks: u32) -> Option<u64> {
+        match self.memory {
+            Memory::Unstated | Memory::WholeNode => None,
+            Memory::PerNode(bytes) => Some(bytes),
+            Memory::PerCpu(bytes) => {
+                let cpus = u64::from(ranks) * u64::from(self.cpus_per_task);
+                Some(bytes.saturating_mul(cpus))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_holds_a_job_to_its_share() {
+        let asked = |memory| Resources { memory, cpus_per_task: 2, ..Resources::default() };
+        assert_eq!(asked(Memory::PerNode(7)).memory_limit_bytes(3), Some(7));
+        assert_eq!(asked(Memory::PerCpu(7)).memory_limit_bytes(3), Some(42));
+        assert_eq!(asked(Memory::PerCpu(u64::MAX)).memory_limit_bytes(3), Some(u64::MAX));
+        assert_eq!(asked(Memory::Unstated).memory_limit_bytes(3), None);
+        assert_eq!(asked(Memory::WholeNode).memory_limit_bytes(3), None);
+    }
+}

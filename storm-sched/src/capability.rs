@@ -1,0 +1,45 @@
+//! What a policy may ask of its driver beyond starting jobs and switching
+//! rows. A driver declares what it can do, and a policy that asks for more is
+//! refused when it is made, not when it decides.
+
+use crate::Policy;
+
+/// Something that not every driver can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Capability {
+    /// To carry out [`crate::Action::Migrate`]: move running processes to other
+    /// PEs. The simulated and replayed machine can; Linux has no migration of
+    /// processes, so the live Machine Manager cannot.
+    Migration,
+}
+
+/// A policy asks for what its driver cannot do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unsupported {
+    /// It moves running processes.
+    #[error(
+        "policy {policy} with `repack = true` moves running processes to other processing \
+         elements, which a real machine cannot do: leave `repack` out, and use \
+         `alternative-scheduling` and `unification` instead; repacking works in replay \
+         and simulation"
+    )]
+    Migration {
+        /// The policy.
+        policy: &'static str,
+    },
+}
+
+impl Capability {
+    /// Checks that a driver with these capabilities can carry out what a policy
+    /// decides.
+    ///
+    /// # Errors
+    /// The first thing that the policy requires and the driver cannot do.
+    pub fn check(policy: &dyn Policy, driver: &[Self]) -> Result<(), Unsupported> {
+        let lacking = policy.requires().iter().find(|required| !driver.contains(required));
+        match lacking {
+            None => Ok(()),
+            Some(Self::Migration) => Err(Unsupported::Migration { policy: policy.name() }),
+        }
+    }
+}

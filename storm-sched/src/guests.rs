@@ -1,0 +1,86 @@
+//! The guests of a row: jobs of other rows that run in this one too, on columns
+//! that are idle here (alternative scheduling; A3 of the policy reference).
+//!
+//! Only the account: who may come is decided by [`crate::Matrix::fill`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{ColumnSet, JobId};
+
+/// The guests of one row.
+#[derive(Debug, Clone)]
+pub(crate) struct Guests {
+    /// The columns of guests: by first column the end and the job.
+    columns: BTreeMap<u32, (u32, JobId)>,
+    jobs: BTreeSet<JobId>,
+    /// The last job that had its turn: the next one comes after it.
+    turn: JobId,
+    settled: bool,
+}
+
+impl Default for Guests {
+    fn default() -> Self {
+        Self { columns: BTreeMap::new(), jobs: BTreeSet::new(), turn: JobId(0), settled: true }
+    }
+}
+
+impl Guests {
+    pub(crate) fn jobs(&self) -> &BTreeSet<JobId> {
+        &self.jobs
+    }
+
+    pub(crate) fn contains(&self, job: JobId) -> bool {
+        self.jobs.contains(&job)
+    }
+
+    /// The guests on some of these columns.
+    pub(crate) fn overlapping(&self, columns: &ColumnSet) -> BTreeSet<JobId> {
+        let mut found = BTreeSet::new();
+        if self.jobs.is_empty() {
+            return found;
+        }
+        for range in columns.ranges() {
+            // Ranges of guests are disjoint: only the last one that begins
+            // before can reach into this one.
+            let before = self.columns.range(..range.start).next_back();
+            found
+                .extend(before.filter(|(_, (end, _))| *end > range.start).map(|(_, (_, job))| job));
+            found.extend(self.columns.range(range.clone()).map(|(_, (_, job))| job));
+        }
+        found
+    }
+
+    /// Lets a job in, whose columns no other guest has.
+    pub(crate) fn admit(&mut self, job: JobId, columns: &ColumnSet) {
+        self.jobs.insert(job);
+        for range in columns.ranges() {
+            self.columns.insert(range.start, (range.end, job));
+        }
+    }
+
+    /// Sends a guest away.
+    pub(crate) fn dismiss(&mut self, job: JobId, columns: &ColumnSet) {
+        if self.jobs.remove(&job) {
+            for range in columns.ranges() {
+                self.columns.remove(&range.start);
+            }
+        }
+    }
+
+    /// Whether another look could let somebody in.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled
+    }
+
+    pub(crate) fn set_settled(&mut self, settled: bool) {
+        self.settled = settled;
+    }
+
+    pub(crate) fn turn(&self) -> JobId {
+        self.turn
+    }
+
+    pub(crate) fn set_turn(&mut self, turn: JobId) {
+        self.turn = turn;
+    }
+}

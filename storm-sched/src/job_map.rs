@@ -1,0 +1,57 @@
+//! Maps from jobs, to look up and never to walk.
+//!
+//! Job ids are given out one after the other by the Machine Manager, not by
+//! users, so that one multiplication spreads them and no attack on the table is
+//! to be feared. The order of such a map means nothing; it decides nothing.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::JobId;
+
+/// A map from jobs.
+pub(crate) type JobMap<V> = HashMap<JobId, V, BuildHasherDefault<JobIdHasher>>;
+
+/// 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming,
+/// volume 3, section 6.4): neighbours come to lie far apart.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Multiplicative hashing of one number.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct JobIdHasher(u64);
+
+impl Hasher for JobIdHasher {
+    fn finish(&self) -> u64 {
+        // The table takes its index from the low bits, and the product is good
+        // in the high ones.
+        self.0 ^ (self.0 >> 32)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(GOLDEN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::hash::BuildHasher;
+
+    use super::*;
+
+    #[test]
+    fn neighbours_and_strides_spread_over_a_small_table() {
+        let hasher = BuildHasherDefault::<JobIdHasher>::default();
+        for stride in [1, 2, 64, 1 << 20, 1 << 32] {
+            let slots: HashSet<u64> =
+                (0..1_000).map(|job| hasher.hash_one(JobId(job * stride)) % 4_096).collect();
+            assert!(slots.len() > 700, "stride {stride}: {} slots", slots.len());
+        }
+    }
+}

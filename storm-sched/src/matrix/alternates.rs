@@ -1,0 +1,140 @@
+//! Alternative scheduling: a job runs in further rows where all of its columns
+//! are idle (A3 of the policy reference; after the packing study in the
+//! paper's reference [5], the scheme that makes buddy packing good).
+//!
+//! A guest never stands in the way of a job that comes to live in the row: it
+//! is sent away. Jobs of different rows that want the same columns take turns,
+//! by id and in a cycle: each time the row comes up, the next of them that has
+//! to wait displaces those in its way.
+//!
+//! Once nothing can change any more, a look at a row costs nothing, so that a
+//! strobe costs nothing in the number of PEs or jobs; until then it examines
+//! [`MAX_EXAMINED`] jobs at most.
+
+use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Unbounded};
+
+use crate::{ColumnSet, JobId, Matrix, Slot};
+
+/// The most jobs examined for one row at one strobe: with the default of eight
+/// rows more than 30 jobs in each, and about 10 us of work. What does not fit
+/// into one look waits for the next.
+pub const MAX_EXAMINED: usize = 256;
+
+/// The rows of a job, after a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotChange {
+    /// The job.
+    pub job: JobId,
+    /// Its home row.
+    pub home: Slot,
+    /// The other rows that it runs in, ascending.
+    pub alternates: Vec<Slot>,
+}
+
+impl Matrix {
+    /// Lets jobs of other rows run in a live row where their columns are idle.
+    /// With `turn`, the next job that has to wait for guests displaces them.
+    pub fn fill(&mut self, slot: Slot, turn: bool) {
+        let Some(row) = self.row(slot).filter(|row| !row.guests.is_settled()) else { return };
+        let last = row.guests.turn();
+        let after = self.jobs.range((Excluded(last), Unbounded));
+        let order = after.chain(self.jobs.range(..=last)).map(|(job, _)| *job);
+        let examined: Vec<JobId> = order.take(MAX_EXAMINED).collect();
+        let whole_round = examined.len() == self.jobs.len();
+        let (mut waits, mut had_turn) = (false, None);
+        let mut came = BTreeSet::new();
+        for &job in &examined {
+            let Some(rivals) = self.rivals(slot, job) else { continue };
+            if !rivals.is_empty() {
+                waits = true;
+                // Whoever has just come has not had its turn.
+                if !turn || had_turn.is_some() || !rivals.is_disjoint(&came) {
+                    continue;
+                }
+                had_turn = Some(job);
+                rivals.into_iter().for_each(|rival| self.dismiss(slot, rival));
+            }
+            self.admit(slot, job);
+            came.insert(job);
+        }
+        let partly = examined.last().copied().filter(|_| turn && !whole_round);
+        let guests = &mut self.rows[slot.0 as usize].guests;
+        guests.set_turn(had_turn.or(partly).unwrap_or(last));
+        guests.set_settled(whole_round && !waits);
+    }
+
+    /// The jobs whose rows have changed since this was asked last, in the order
+    /// in which they did: whoever was sent away comes before those who came.
+    pub fn take_slot_changes(&mut self) -> Vec<SlotChange> {
+        let changed = std::mem::take(&mut self.changed);
+        let of_job = |job: JobId| {
+            let holding = self.jobs.get(&job)?;
+            let alternates = holding.alternates.iter().copied().collect();
+            Some(SlotChange { job, home: holding.home, alternates })
+        };
+        changed.into_iter().filter_map(of_job).collect()
+    }
+
+    /// The place in the rotation: the rows in turn, and the guests of each with
+    /// whose turn it was. Slice edges change nothing else.
+    #[must_use]
+    pub fn rotation(&self) -> Vec<u64> {
+        let mut place: Vec<u64> = self.active().map(|slot| u64::from(slot.0)).into_iter().collect();
+        for slot in self.live.in_turn() {
+            let guests = &self.rows[slot.0 as usize].guests;
+            let head = [u64::from(slot.0), u64::from(guests.is_settled()), guests.turn().0];
+            place.extend(head);
+            place.push(guests.jobs().len() as u64);
+            place.extend(guests.jobs().iter().map(|job| job.0));
+        }
+        place
+    }
+
+    /// The guests in the way of a job that could be a guest of a live row;
+    /// `None` when it could not, or is one.
+    fn rivals(&self, slot: Slot, job: JobId) -> Option<BTreeSet<JobId>> {
+        let (row, holding) = (self.row(slot)?, self.jobs.get(&job)?);
+        let may_come =
+            holding.home != slot && !row.guests.contains(job) && row.is_idle(&holding.busy);
+        may_come.then(|| row.guests.overlapping(&holding.busy))
+    }
+
+    fn admit(&mut self, slot: Slot, job: JobId) {
+        if let Some(holding) = self.jobs.get_mut(&job) {
+            holding.alternates.insert(slot);
+            self.rows[slot.0 as usize].guests.admit(job, &holding.busy);
+            // After all that made room for it.
+            self.changed.retain(|changed| *changed != job);
+            self.changed.push(job);
+        }
+    }
+
+    pub(super) fn dismiss(&mut self, slot: Slot, job: JobId) {
+        if let Some(holding) = self.jobs.get_mut(&job) {
+            holding.alternates.remove(&slot);
+            self.rows[slot.0 as usize].guests.dismiss(job, &holding.busy);
+            self.note_change(job);
+        }
+    }
+
+    /// Sends the guests on these columns of a row away.
+    pub(super) fn evict(&mut self, slot: Slot, columns: &ColumnSet) {
+        for guest in self.rows[slot.0 as usize].guests.overlapping(columns) {
+            self.dismiss(slot, guest);
+        }
+    }
+
+    /// Jobs or columns have changed: every row may have room for guests.
+    pub(super) fn unsettle(&mut self) {
+        for slot in self.live.slots() {
+            self.rows[slot.0 as usize].guests.set_settled(false);
+        }
+    }
+
+    pub(super) fn note_change(&mut self, job: JobId) {
+        if !self.changed.contains(&job) {
+            self.changed.push(job);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Repacking: all jobs are mapped anew, as tightly as first fit by decreasing
+//! size can (A3 of the policy reference, "migration").
+//!
+//! It moves running processes, so only a driver with
+//! [`crate::Capability::Migration`] may be asked to carry it out.
+
+use crate::{Fit, JobId, JobRequest, Matrix, Placement, Slot};
+
+/// A job that was moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    /// The job.
+    pub job: JobId,
+    /// Its PEs now, by rank.
+    pub placement: Placement,
+    /// Its home row now.
+    pub slot: Slot,
+}
+
+impl Matrix {
+    /// Maps all jobs anew, and with them `newcomer`, if that takes fewer rows
+    /// than there are or makes room for the newcomer. Returns the jobs that
+    /// moved, and the newcomer's place last; `None`, and nothing changes, when
+    /// it does not help.
+    pub fn repack(&mut self, newcomer: Option<&JobRequest>) -> Option<Vec<Move>> {
+        let mut order: Vec<&JobRequest> =
+            self.jobs.values().map(|holding| &holding.request).chain(newcomer).collect();
+        order.sort_by_key(|request| (std::cmp::Reverse(request.procs), request.id));
+        let mut packed = Self::new(self.machine.clone(), self.limit);
+        let mut moves = Vec::new();
+        for request in order {
+            let slots: Vec<Slot> = packed.live.slots().chain(packed.vacant_slot()).collect();
+            let place = |slot| Some((slot, packed.place(request, slot, Fit::Exact)?));
+            let (slot, placement) = slots.into_iter().find_map(place)?;
+            moves.push(Move { job: request.id, placement, slot });
+        }
+        if newcomer.is_none() && packed.row_count() >= self.row_count() {
+            return None;
+        }
+        let stays = |moved: &Move| {
+            self.jobs.get(&moved.job).is_some_and(|holding| {
+                let same = packed.jobs.get(&moved.job).is_some_and(|new| new.busy == holding.busy);
+                same && holding.home == moved.slot && holding.alternates.is_empty()
+            })
+        };
+        moves.retain(|moved| !stays(moved));
+        moves.sort_by_key(|moved| newcomer.is_some_and(|newcomer| newcomer.id == moved.job));
+        self.become_packed(packed);
+        Some(moves)
+    }
+
+    fn become_packed(&mut self, packed: Self) {
+        let held: u64 = self.jobs.values().map(|holding| u64::from(holding.columns.len())).sum();
+        let (taken, freed) = (self.taken_ever_pes, self.freed_ever_pes + held);
+        let (cursor, was_active) = (self.cursor, self.active);
+        let changed = std::mem::take(&mut self.changed);
+        let mut live = std::mem::take(&mut self.live);
+        live.replace(packed.live.slots());
+        *self = packed;
+        self.live = live;
+        self.taken_ever_pes += taken;
+        self.freed_ever_pes += freed;
+        self.cursor = cursor;
+        self.active = was_active && self.live.contains(cursor);
+        // Changes that nobody was told of yet are still to be told.
+        self.changed = changed;
+    }
+}

@@ -1,0 +1,82 @@
+//! Whether there is room for a job in the matrix, and what is lacking.
+
+use crate::shape::{NodeRoom, Shape};
+use crate::{JobRequest, Matrix, NodeIndex, NodeState, Row, Shortage, Shortfall, Slot};
+
+impl Matrix {
+    /// What an empty row of an empty machine lacks for a job of that shape,
+    /// given the nodes that take work now; `None` when it fits.
+    #[must_use]
+    pub fn empty_row_shortfall(&self, shape: Shape<'_>) -> Option<Shortfall> {
+        if let Shape::Pes(needed) = shape {
+            return Shape::shortfall_of_pes(needed, self.machine.usable_pes());
+        }
+        shape.shortfall(self.up_nodes().map(|(_, node)| NodeRoom::whole(node)))
+    }
+
+    /// Why a job could not start if nothing ran: nodes that it may have take
+    /// no work. `None` when it could.
+    #[must_use]
+    pub fn unavailable(&self, request: &JobRequest) -> Option<Shortage> {
+        let shortfall = self.empty_row_shortfall(Shape::of(request))?;
+        Some(Shortage::unavailable(&self.machine, request, shortfall))
+    }
+
+    /// What a new row lacks for a job of that shape: as
+    /// [`Matrix::empty_row_shortfall`], with the memory that jobs of other
+    /// rows hold.
+    #[must_use]
+    pub fn new_row_shortfall(&self, shape: Shape<'_>) -> Option<Shortfall> {
+        if let Shape::Pes(_) = shape {
+            return self.empty_row_shortfall(shape);
+        }
+        let room = |(index, node)| {
+            let free_memory_bytes = self.memory.free_bytes(index, node);
+            NodeRoom { free_memory_bytes, ..NodeRoom::whole(node) }
+        };
+        shape.shortfall(self.up_nodes().map(room))
+    }
+
+    /// What a live row lacks for a job of that shape; `None` when it fits, or
+    /// the row is not live.
+    #[must_use]
+    pub fn row_shortfall(&self, slot: Slot, shape: Shape<'_>) -> Option<Shortfall> {
+        self.row(slot)?.shortfall(&self.machine, &self.memory, shape)
+    }
+
+    /// Whether a job fits some row, or a new one.
+    #[must_use]
+    pub fn has_room(&self, request: &JobRequest) -> bool {
+        let shape = Shape::of(request);
+        let new_row = self.vacant_slot().is_some() && self.new_row_shortfall(shape).is_none();
+        new_row || self.live.slots().any(|slot| self.row_shortfall(slot, shape).is_none())
+    }
+
+    /// The most columns that are free in one row or would be in a new one.
+    #[must_use]
+    pub fn widest_room_pes(&self) -> u32 {
+        let new_row = self.vacant_slot().map(|_| self.machine.usable_pes());
+        self.rows().map(Row::free_pes).chain(new_row).max().unwrap_or(0)
+    }
+
+    /// How many columns a job would hold in a row if it were placed there now;
+    /// `None` when it does not fit.
+    #[must_use]
+    pub fn would_hold(&self, request: &JobRequest, slot: Slot) -> Option<u32> {
+        let vacant;
+        let row = match self.row(slot) {
+            Some(row) => row,
+            None => {
+                vacant = Row::new(slot, &self.machine);
+                &vacant
+            }
+        };
+        let chosen = row.choose_on_nodes(&self.machine, &self.memory, request)?;
+        Some(chosen.columns.len())
+    }
+
+    fn up_nodes(&self) -> impl Iterator<Item = (NodeIndex, &crate::Node)> {
+        let nodes = (0..).map(NodeIndex).zip(self.machine.nodes());
+        nodes.filter(|(_, node)| node.state() == NodeState::Up)
+    }
+}

@@ -1,0 +1,63 @@
+//! Slot unification: rows that hold disjoint columns become one, so that the
+//! jobs of both run twice as often (A3 of the policy reference).
+//!
+//! Of two rows the one that runs sooner stays, so that no job waits longer than
+//! it would have, and the active row is never taken away.
+
+use crate::{JobId, Matrix, Slot};
+
+impl Matrix {
+    /// Merges rows as long as two of them hold disjoint columns. Returns
+    /// whether any were.
+    pub fn unify(&mut self) -> bool {
+        let mut order: Vec<Slot> = self.cyclic_order();
+        let before = order.len();
+        let mut first = 0;
+        while first < order.len() {
+            let into = order[first];
+            let mut kept = first + 1;
+            for at in first + 1..order.len() {
+                let from = order[at];
+                if self.are_disjoint(into, from) {
+                    self.merge(into, from);
+                } else {
+                    order[kept] = from;
+                    kept += 1;
+                }
+            }
+            order.truncate(kept);
+            first += 1;
+        }
+        order.len() < before
+    }
+
+    /// The live rows in the order in which they run, the active one first.
+    fn cyclic_order(&self) -> Vec<Slot> {
+        let active = self.active();
+        let others = self.live.in_turn().filter(|slot| active != Some(*slot));
+        active.into_iter().chain(others).collect()
+    }
+
+    fn are_disjoint(&self, one: Slot, other: Slot) -> bool {
+        let rows = (self.row(one), self.row(other));
+        let (Some(one), Some(other)) = rows else { return false };
+        one.taken().is_disjoint(other.taken())
+    }
+
+    fn merge(&mut self, into: Slot, from: Slot) {
+        let jobs: Vec<JobId> = self.rows[from.0 as usize].jobs().iter().copied().collect();
+        for job in jobs {
+            self.dismiss(into, job);
+            let Some(holding) = self.jobs.get_mut(&job) else { continue };
+            holding.home = into;
+            let (columns, busy) = (holding.columns.clone(), holding.busy.clone());
+            let on_hole = holding.on_hole;
+            self.rows[from.0 as usize].release(&self.machine, job, &columns, on_hole);
+            self.evict(into, &busy);
+            self.rows[into.0 as usize].hold(job, &columns, &busy);
+            self.note_change(job);
+        }
+        self.delete_row(from);
+        self.unsettle();
+    }
+}

@@ -1,0 +1,74 @@
+//! Who holds how much of the memory of the nodes, over all rows: jobs that are
+//! stopped keep theirs.
+//!
+//! It never refuses: room is asked for before a job is placed, and a job that
+//! runs already is counted whatever there is.
+
+use crate::{JobRequest, Machine, Node, NodeIndex, NodeShare};
+
+/// The memory that one job holds on one node, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeldMemory {
+    pub(crate) node: NodeIndex,
+    pub(crate) bytes: u64,
+}
+
+/// The memory that jobs hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryAccount {
+    held_bytes: Vec<u64>,
+}
+
+impl MemoryAccount {
+    /// Of a machine without jobs.
+    #[must_use]
+    pub fn new(machine: &Machine) -> Self {
+        Self { held_bytes: vec![0; machine.nodes().len()] }
+    }
+
+    /// What jobs hold of a node, in bytes.
+    #[must_use]
+    pub fn held_bytes(&self, node: NodeIndex) -> u64 {
+        self.held_bytes.get(node.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// What is free of a node's memory in bytes; `None` where it is not
+    /// counted.
+    #[must_use]
+    pub fn free_bytes(&self, index: NodeIndex, node: &Node) -> Option<u64> {
+        node.memory_bytes().map(|all| all.saturating_sub(self.held_bytes(index)))
+    }
+
+    /// Counts a job; what it holds now, for [`MemoryAccount::give_back`].
+    pub(crate) fn take(
+        &mut self,
+        machine: &Machine,
+        request: &JobRequest,
+        shares: &[NodeShare],
+    ) -> Vec<HeldMemory> {
+        if !request.asks_for_memory() {
+            return Vec::new();
+        }
+        let held = shares.iter().filter_map(|share| {
+            let node = machine.node(share.node)?;
+            let bytes = request.memory_on_bytes(node, share.ranks);
+            Some(HeldMemory { node: share.node, bytes })
+        });
+        let held: Vec<HeldMemory> = held.collect();
+        for HeldMemory { node, bytes } in &held {
+            if let Some(all) = self.held_bytes.get_mut(node.0 as usize) {
+                *all = all.saturating_add(*bytes);
+            }
+        }
+        held
+    }
+
+    /// The job is gone.
+    pub(crate) fn give_back(&mut self, held: &[HeldMemory]) {
+        for HeldMemory { node, bytes } in held {
+            if let Some(all) = self.held_bytes.get_mut(node.0 as usize) {
+                *all = all.saturating_sub(*bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Whether processors idled while some job that would have fitted them waited.
+//!
+//! Loss of capacity (section B of the policy reference): the sum over the
+//! times between events of idle processors, where some waiting job needs no
+//! more than those, over all processors times the whole time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The sizes of the jobs that wait, and the capacity lost so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capacity {
+    pes: u32,
+    /// How many jobs of a size wait.
+    waiting: BTreeMap<u32, u64>,
+    lost_pe_ns: u128,
+    whole_pe_ns: u128,
+    most_busy_pes: u32,
+}
+
+impl Capacity {
+    /// Of an idle machine of so many processors.
+    #[must_use]
+    pub fn new(pes: u32) -> Self {
+        let waiting = BTreeMap::new();
+        Self { pes, waiting, lost_pe_ns: 0, whole_pe_ns: 0, most_busy_pes: 0 }
+    }
+
+    /// A job of that many processors waits from now on.
+    pub fn enters(&mut self, procs: u32) {
+        *self.waiting.entry(procs).or_default() += 1;
+    }
+
+    /// A job of that many processors waits no more.
+    pub fn leaves(&mut self, procs: u32) {
+        if let Some(count) = self.waiting.get_mut(&procs) {
+            *count -= 1;
+            if *count == 0 {
+                self.waiting.remove(&procs);
+            }
+        }
+    }
+
+    /// So long, `times` over, that many processors were busy, and nobody came
+    /// or went.
+    pub fn passes(&mut self, busy_pes: u32, time: Duration, times: u64) {
+        let ns = time.as_nanos() * u128::from(times);
+        if ns == 0 {
+            return;
+        }
+        self.whole_pe_ns += u128::from(self.pes) * ns;
+        self.most_busy_pes = self.most_busy_pes.max(busy_pes);
+        let idle = self.pes.saturating_sub(busy_pes);
+        if self.waiting.first_key_value().is_some_and(|(smallest, _)| *smallest <= idle) {
+            self.lost_pe_ns += u128::from(idle) * ns;
+        }
+    }
+
+    /// Jobs that wait.
+    #[must_use]
+    pub fn waiting_jobs(&self) -> u64 {
+        self.waiting.values().sum()
+    }
+
+    /// The part of the machine's capacity that was lost; 0 to 1.
+    #[must_use]
+    pub fn loss(&self) -> f64 {
+        let whole = self.whole_pe_ns as f64;
+        if whole > 0.0 { self.lost_pe_ns as f64 / whole } else { 0.0 }
+    }
+
+    /// The most processors that were busy at a time.
+    #[must_use]
+    pub fn most_busy_pes(&self) -> u32 {
+        self.most_busy_pes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_processors_that_a_waiting_job_could_use_are_lost() {
+        let mut capacity = Capacity::new(10);
+        let second = Duration::from_secs(1);
+        capacity.passes(4, second, 1);
+        capacity.enters(7);
+        capacity.passes(4, second, 1);
+        capacity.enters(6);
+        capacity.enters(6);
+        capacity.passes(4, second, 1);
+        capacity.leaves(6);
+        capacity.leaves(6);
+        capacity.passes(4, second, 1);
+        assert_eq!(capacity.loss(), 6.0 / 40.0);
+        assert_eq!((capacity.most_busy_pes(), capacity.waiting_jobs()), (4, 1));
+    }
+}

@@ -1,0 +1,24 @@
+//! Best fit: of the rows with enough free columns the one with fewest, the
+//! first of those, and there the lowest columns. A new row is the last resort,
+//! although an empty one is never the fullest.
+
+use super::{Scheme, first_row};
+use crate::{Fit, JobRequest, Matrix, Placement, Row, Slot};
+
+/// The fullest row that has room.
+#[derive(Debug, Clone, Copy)]
+pub struct BestFit;
+
+impl Scheme for BestFit {
+    fn place(
+        &self,
+        matrix: &mut Matrix,
+        request: &JobRequest,
+        slots: &[Slot],
+    ) -> Option<(Slot, Placement)> {
+        let mut order = slots.to_vec();
+        // A row that is not live yet comes after all that are.
+        order.sort_by_key(|&slot| (matrix.row(slot).map_or(u32::MAX, Row::free_pes), slot));
+        first_row(matrix, request, order, Fit::Left)
+    }
+}

@@ -1,0 +1,80 @@
+//! Buddy packing: blocks of a power of two, aligned, so that what one job
+//! leaves behind is what another one needs, in this row and in others.
+//!
+//! Of the blocks of a job's size it gets the one with the least load, as if each
+//! had a controller that counts the jobs of all rows below it (distributed
+//! hierarchical control), and there the first row in which it is free, else a
+//! new one. Jobs so spread over the blocks leave whole ones idle in many rows,
+//! which is what alternative scheduling lives on.
+//!
+//! Two additions: a job for which no aligned block exists even in an empty row
+//! (odd sizes, dead nodes) may have pieces of any row; and so may any job
+//! before it has to wait for the multiprogramming limit.
+
+use std::ops::Range;
+
+use super::{Scheme, first_row, loads};
+use crate::shape::Shape;
+use crate::{ColumnSet, Fit, JobRequest, Matrix, Pe, Placement, Slot};
+
+/// The least loaded block, in the first row that has it free.
+#[derive(Debug, Clone, Copy)]
+pub struct Buddy;
+
+impl Scheme for Buddy {
+    fn place(
+        &self,
+        matrix: &mut Matrix,
+        request: &JobRequest,
+        slots: &[Slot],
+    ) -> Option<(Slot, Placement)> {
+        least_loaded_block(matrix, request, slots)
+            .or_else(|| first_row(matrix, request, slots.iter().copied(), Fit::Block))
+            .or_else(|| first_row(matrix, request, slots.iter().copied(), Fit::Pieces))
+    }
+
+    fn most_columns(&self, procs: u32) -> u32 {
+        procs.checked_next_power_of_two().unwrap_or(procs)
+    }
+}
+
+fn least_loaded_block(
+    matrix: &mut Matrix,
+    request: &JobRequest,
+    slots: &[Slot],
+) -> Option<(Slot, Placement)> {
+    let Shape::Pes(procs) = Shape::of(request) else { return None };
+    let blocks = least_loaded(matrix, procs.checked_next_power_of_two()?);
+    let place = |slot: Slot| {
+        let free = |block: &&Range<u32>| {
+            matrix.row(slot).is_none_or(|row| row.is_block_free((*block).clone()))
+        };
+        let block = blocks.iter().find(free)?;
+        let columns = ColumnSet::from_ranges(vec![block.clone()]);
+        Some((slot, matrix.place_on(request, slot, &columns)?))
+    };
+    slots.iter().copied().find_map(place)
+}
+
+/// The blocks of a size whose nodes all take work, as far as none has less load:
+/// columns held, over all rows.
+fn least_loaded(matrix: &Matrix, size: u32) -> Vec<Range<u32>> {
+    let (machine, loads) = (matrix.machine(), loads(matrix));
+    let mut least = None;
+    let mut blocks = Vec::new();
+    for (start, columns) in (0..).step_by(size as usize).zip(loads.chunks_exact(size as usize)) {
+        let load: u64 = columns.iter().copied().map(u64::from).sum();
+        let block = start..start + size;
+        if least.is_some_and(|least| load > least)
+            || !block.clone().all(|c| machine.is_usable(Pe(c)))
+        {
+            continue;
+        }
+        if least != Some(load) {
+            blocks.clear();
+            least = Some(load);
+        }
+        blocks.push(block);
+    }
+    blocks
+}

@@ -1,0 +1,28 @@
+//! Left-right by size: the first row with enough free columns; large jobs take
+//! the lowest there, small jobs the highest, so that the columns of small jobs
+//! line up under each other in all rows, and those of large ones too.
+//!
+//! A job is large when it asks for more than the square root of the machine's
+//! PEs: sizes of parallel jobs spread evenly over the powers of two, so this
+//! parts them in halves.
+
+use super::{Scheme, first_row};
+use crate::{Fit, JobRequest, Matrix, Placement, Slot};
+
+/// Large jobs from the left, small ones from the right.
+#[derive(Debug, Clone, Copy)]
+pub struct LeftRight;
+
+impl Scheme for LeftRight {
+    fn place(
+        &self,
+        matrix: &mut Matrix,
+        request: &JobRequest,
+        slots: &[Slot],
+    ) -> Option<(Slot, Placement)> {
+        let procs = u64::from(request.procs);
+        let large = procs * procs > u64::from(matrix.machine().pes());
+        let fit = if large { Fit::Left } else { Fit::Right };
+        first_row(matrix, request, slots.iter().copied(), fit)
+    }
+}

@@ -1,0 +1,104 @@
+//! Packing schemes: which row of the Ousterhout matrix a job goes to, and which
+//! columns it gets there (A3 of the policy reference; D. G. Feitelson, "Packing
+//! Schemes for Gang Scheduling", JSSPP 1996, the paper's reference \[5\]).
+//!
+//! Each is one file behind [`Scheme`]. None moves a running job; that is
+//! [`crate::Matrix::repack`]. A job that names its nodes gets the first nodes
+//! with room in the first row that has them, whatever the scheme.
+
+mod best_fit;
+mod buddy;
+mod first_fit;
+mod least_loaded;
+mod left_right;
+
+use serde::{Deserialize, Serialize};
+
+pub use best_fit::BestFit;
+pub use buddy::Buddy;
+pub use first_fit::FirstFit;
+pub use least_loaded::LeastLoaded;
+pub use left_right::LeftRight;
+
+use crate::{ColumnSet, Fit, JobRequest, Matrix, Placement, Slot};
+
+/// A way of packing jobs into the matrix.
+pub trait Scheme: Sync {
+    /// Places a job in one of these rows, live or not, which are in the order of
+    /// their numbers; `None`, and nothing changes, only when none of them has
+    /// the room.
+    fn place(
+        &self,
+        matrix: &mut Matrix,
+        request: &JobRequest,
+        slots: &[Slot],
+    ) -> Option<(Slot, Placement)>;
+
+    /// The most columns that a job of so many processes may hold.
+    fn most_columns(&self, procs: u32) -> u32 {
+        procs
+    }
+}
+
+/// The packing schemes by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Packing {
+    /// [`Buddy`]. The default: the paper's, and with alternative scheduling the
+    /// best that moves no job.
+    #[default]
+    Buddy,
+    /// [`FirstFit`].
+    FirstFit,
+    /// [`BestFit`].
+    BestFit,
+    /// [`LeftRight`].
+    LeftRight,
+    /// [`LeastLoaded`].
+    LeastLoaded,
+}
+
+impl Packing {
+    /// Every scheme.
+    pub const ALL: [Self; 5] =
+        [Self::Buddy, Self::FirstFit, Self::BestFit, Self::LeftRight, Self::LeastLoaded];
+
+    /// The scheme of this name.
+    #[must_use]
+    pub fn scheme(self) -> &'static dyn Scheme {
+        match self {
+            Self::Buddy => &Buddy,
+            Self::FirstFit => &FirstFit,
+            Self::BestFit => &BestFit,
+            Self::LeftRight => &LeftRight,
+            Self::LeastLoaded => &LeastLoaded,
+        }
+    }
+}
+
+/// The first of these rows with room for a job.
+fn first_row(
+    matrix: &mut Matrix,
+    request: &JobRequest,
+    slots: impl IntoIterator<Item = Slot>,
+    fit: Fit,
+) -> Option<(Slot, Placement)> {
+    slots.into_iter().find_map(|slot| Some((slot, matrix.place(request, slot, fit)?)))
+}
+
+/// For each PE, the jobs of all rows that are mapped to it.
+fn loads(matrix: &Matrix) -> Vec<u32> {
+    // Where the load rises and falls, and then their running sum.
+    let mut changes = vec![0i64; matrix.machine().pes() as usize + 1];
+    for job in matrix.jobs() {
+        for range in matrix.columns(job).map_or(&[][..], ColumnSet::ranges) {
+            changes[range.start as usize] += 1;
+            changes[range.end as usize] -= 1;
+        }
+    }
+    let running = changes.iter().scan(0i64, |load, change| {
+        *load += change;
+        Some(*load as u32)
+    });
+    running.take(matrix.machine().pes() as usize).collect()
+}

@@ -1,0 +1,295 @@
+//! Conservative backfilling (Feitelson and Weil, IPPS 1998; A2b of the policy
+//! reference): every job that waits has a reservation, the earliest hole in
+//! which it fits for its whole estimate, and jobs pass where holes are.
+//!
+//! When a job ends before its estimate, what is left of it is given back, and
+//! the jobs that wait are moved to earlier holes, one after the other in queue
+//! order ("compression"). A reservation never moves later, unless the machine
+//! or the queue changes by other hands (nodes, priorities, a job that outlives
+//! its estimate): then all are made anew, in queue order.
+//!
+//! A job that asks for more than a number of PEs is promised an instant in
+//! which, by the estimates, nothing else runs, for only then counting is
+//! enough to say that it fits; it starts before that as soon as there is room
+//! on real PEs and no promise is broken.
+//!
+//! A submission or an end costs a walk over the reservations: linear in the
+//! queue, unlike the other policies.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::availability::{Availability, Hole};
+use crate::job_map::JobMap;
+use crate::space::{Candidate, Discipline, News, Order, Passing, Space, SpaceSharing, Verdict};
+use crate::{InvariantViolation, JobId, Machine, Policy, PolicyParams, SchedTime};
+
+/// The name in the registry.
+pub const NAME: &str = "conservative";
+
+/// Conservative backfilling.
+pub type Conservative = SpaceSharing<Reservations>;
+
+/// How long a job that cannot be counted is promised everything: the shortest
+/// time there is.
+const INSTANT: Duration = Duration::from_nanos(1);
+
+/// A promise to a job that waits.
+#[derive(Debug, Clone, Copy)]
+struct Booking {
+    start: SchedTime,
+    end: SchedTime,
+    hole: Hole,
+    /// Promises for one instant are kept in the order in which they were made.
+    number: u64,
+}
+
+/// What a started job holds of the profile.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    end: SchedTime,
+    pes: u32,
+}
+
+/// Every job that waits has a reservation.
+#[derive(Debug, Clone)]
+pub struct Reservations {
+    profile: Availability,
+    /// Looked up, never walked, so its order does not matter.
+    booked: JobMap<Booking>,
+    upcoming: BTreeMap<(SchedTime, u64), JobId>,
+    held: JobMap<Held>,
+    booked_ever: u64,
+    /// The last compression moved nothing, and nothing was given back since.
+    compressed: bool,
+    /// The profile is not what the books say: to be made anew.
+    stale: bool,
+}
+
+impl Conservative {
+    /// The policy on an idle machine.
+    #[must_use]
+    pub fn new(machine: Machine, params: &PolicyParams) -> Self {
+        Self::under(Reservations::default(), machine, params)
+    }
+
+    /// For the registry.
+    #[must_use]
+    pub fn boxed(machine: Machine, params: &PolicyParams) -> Box<dyn Policy> {
+        Box::new(Self::new(machine, params))
+    }
+}
+
+impl Default for Reservations {
+    fn default() -> Self {
+        Self {
+            profile: Availability::new(SchedTime::ZERO, 0),
+            booked: JobMap::default(),
+            upcoming: BTreeMap::new(),
+            held: JobMap::default(),
+            booked_ever: 0,
+            compressed: false,
+            // The first event brings the machine.
+            stale: true,
+        }
+    }
+}
+
+impl Discipline for Reservations {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn passing(&self) -> Passing {
+        Passing::Harmless
+    }
+
+    fn decide(&mut self, space: &mut Space, news: &[News]) {
+        let remakes = |news: &News| match news {
+            News::Restored | News::Reordered | News::MachineChanged | News::Late => true,
+            News::Submitted(_) | News::Finished { .. } | News::Withdrawn(_) => false,
+        };
+        self.stale |= news.iter().any(remakes);
+        self.profile.advance(space.now());
+        self.start_those_whose_time_has_come(space);
+        for news in news {
+            if self.stale {
+                break;
+            }
+            match *news {
+                News::Submitted(job) => self.submitted(space, job),
+                News::Finished { job } => self.finished(space, job),
+                News::Withdrawn(job) => self.withdrawn(space, job),
+                News::Restored | News::Reordered | News::MachineChanged | News::Late => {}
+            }
+        }
+        if self.stale {
+            self.make_anew(space);
+        }
+    }
+
+    fn start_of(&self, _space: &Space, job: JobId) -> Option<SchedTime> {
+        self.booked.get(&job).map(|booking| booking.start)
+    }
+
+    fn check(&self, _space: &Space) -> Result<(), InvariantViolation> {
+        self.profile.check()
+    }
+}
+
+impl Reservations {
+    fn start_those_whose_time_has_come(&mut self, space: &mut Space) {
+        let now = space.now();
+        while let Some((&(start, number), &job)) = self.upcoming.first_key_value() {
+            if start > now {
+                break;
+            }
+            self.upcoming.remove(&(start, number));
+            let Some(Booking { end, hole, .. }) = self.booked.remove(&job) else { continue };
+            let in_time = space.start(job) && start == now;
+            self.held.insert(job, Held { end, pes: hole.pes });
+            // Somebody outlives his estimate, or the start is late and so will
+            // the end be, or what the job holds was not counted: later promises
+            // may not hold.
+            self.stale |= !in_time || hole.first_pes != hole.pes;
+        }
+    }
+
+    fn submitted(&mut self, space: &mut Space, job: JobId) {
+        let Some(candidate) = space.candidate(job) else { return };
+        if self.book(&candidate) == Verdict::Start {
+            space.start(job);
+        }
+    }
+
+    fn finished(&mut self, space: &mut Space, job: JobId) {
+        let now = space.now();
+        if let Some(Held { end, pes }) = self.held.remove(&job)
+            && end > now
+        {
+            self.profile.give(now, end, pes);
+            self.compressed = false;
+        }
+        self.compress(space);
+    }
+
+    fn withdrawn(&mut self, space: &mut Space, job: JobId) {
+        let now = space.now();
+        if let Some(booking) = self.booked.get(&job).copied() {
+            self.unbook(job, booking);
+        } else if let Some(Held { end, pes }) = self.held.remove(&job) {
+            // It was due.
+            self.profile.give(now, end, pes);
+        }
+        self.compressed = false;
+        self.compress(space);
+    }
+
+    /// Moves each job that waits to the earliest hole, in queue order.
+    fn compress(&mut self, space: &mut Space) {
+        if std::mem::replace(&mut self.compressed, true) {
+            return;
+        }
+        space.offer(Order::Queue, |job| self.move_earlier(job));
+    }
+
+    fn move_earlier(&mut self, job: &Candidate<'_>) -> Verdict {
+        let Some(booking) = self.booked.get(&job.job()).copied() else {
+            return self.book(job);
+        };
+        let Hole { first_pes, pes, length } = booking.hole;
+        let may_start = !job.is_plain() && job.fits();
+        if first_pes == pes && !may_start {
+            let Some(start) = self.profile.earlier(booking.start, pes, length) else {
+                return Verdict::Wait;
+            };
+            self.compressed = false;
+            self.unbook(job.job(), booking);
+            return self.book_at(job, start, booking.hole);
+        }
+        self.unbook(job.job(), booking);
+        let verdict = self.book(job);
+        let after = self.booked.get(&job.job());
+        self.compressed &= after.is_some_and(|after| after.start == booking.start);
+        verdict
+    }
+
+    /// Promises a job its earliest hole, or holds its PEs when that begins now.
+    fn book(&mut self, job: &Candidate<'_>) -> Verdict {
+        if !job.is_placeable() {
+            return Verdict::Wait;
+        }
+        let hole = hole(job);
+        if !job.is_plain() && job.fits() {
+            let pes = job.pes_now();
+            let narrow = Hole { first_pes: pes, pes, ..hole };
+            if self.profile.has_now(narrow) {
+                return self.hold(job, narrow);
+            }
+        }
+        match self.profile.earliest(hole) {
+            Some(start) => self.book_at(job, start, hole),
+            None => Verdict::Wait,
+        }
+    }
+
+    fn book_at(&mut self, job: &Candidate<'_>, start: SchedTime, hole: Hole) -> Verdict {
+        // By the promises there may be room now where there is none: somebody
+        // outlives his estimate. The promise is kept until he has ended.
+        if start == job.now() && job.fits() {
+            return self.hold(job, hole);
+        }
+        let end = start + hole.length;
+        let number = self.booked_ever;
+        self.booked_ever += 1;
+        self.profile.take(start, end, hole.pes);
+        self.profile.take(start, start + INSTANT, hole.first_pes - hole.pes);
+        self.upcoming.insert((start, number), job.job());
+        self.booked.insert(job.job(), Booking { start, end, hole, number });
+        Verdict::Wait
+    }
+
+    /// The hole begins now: the job starts.
+    fn hold(&mut self, job: &Candidate<'_>, hole: Hole) -> Verdict {
+        let (end, pes) = (job.end(), hole.pes);
+        self.profile.take(job.now(), end, pes);
+        // What it will hold is known when it has been placed.
+        self.stale |= !job.is_plain();
+        self.held.insert(job.job(), Held { end, pes });
+        Verdict::Start
+    }
+
+    fn unbook(&mut self, job: JobId, booking: Booking) {
+        let Booking { start, end, hole, number } = booking;
+        self.profile.give(start, end, hole.pes);
+        self.profile.give(start, start + INSTANT, hole.first_pes - hole.pes);
+        self.upcoming.remove(&(start, number));
+        self.booked.remove(&job);
+    }
+
+    /// Makes the profile and all promises anew, in queue order.
+    fn make_anew(&mut self, space: &mut Space) {
+        let now = space.now();
+        self.profile = Availability::new(now, space.machine().usable_pes());
+        self.booked.clear();
+        self.upcoming.clear();
+        self.held.clear();
+        for (job, end, pes) in space.holdings() {
+            self.profile.take(now, end, pes);
+            self.held.insert(job, Held { end, pes });
+        }
+        (self.stale, self.compressed) = (false, false);
+        space.offer(Order::Queue, |job| self.book(job));
+    }
+}
+
+/// What a job must find. More than a number of PEs is certain to be there when
+/// nothing else is.
+fn hole(job: &Candidate<'_>) -> Hole {
+    let asked = job.request();
+    let all = job.usable_pes().max(asked.pes());
+    // How many PEs nodes of its own have is known when they are chosen.
+    let pes = if asked.exclusive { all } else { asked.pes() };
+    let first_pes = if job.is_plain() { pes } else { all };
+    Hole { first_pes, pes, length: job.estimate() }
+}

@@ -1,0 +1,71 @@
+//! EASY backfilling (Lifka, JSSPP 1995; Mu'alem and Feitelson, TPDS 12(6),
+//! 2001; A2a of the policy reference): the head of the queue starts as soon as
+//! it fits, and while it does not, the others in queue order may start where,
+//! by the users' estimates, they do not delay it.
+//!
+//! One pass for each event, and for a submission only when the new job itself
+//! fits. A job that the nodes that are up cannot take at all (others are down)
+//! protects nothing: the next one is the head until they come back.
+
+use crate::space::{Discipline, News, Order, Passing, Shadow, Space, SpaceSharing, Verdict};
+use crate::{Machine, Policy, PolicyParams};
+
+/// The name in the registry.
+pub const NAME: &str = "backfill";
+
+/// EASY backfilling.
+pub type Easy = SpaceSharing<Backfill>;
+
+/// The head has a reservation; the others go in queue order.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Backfill;
+
+impl Easy {
+    /// The policy on an idle machine.
+    #[must_use]
+    pub fn new(machine: Machine, params: &PolicyParams) -> Self {
+        Self::under(Backfill, machine, params)
+    }
+
+    /// For the registry.
+    #[must_use]
+    pub fn boxed(machine: Machine, params: &PolicyParams) -> Box<dyn Policy> {
+        Box::new(Self::new(machine, params))
+    }
+}
+
+impl Discipline for Backfill {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn passing(&self) -> Passing {
+        Passing::Harmless
+    }
+
+    fn decide(&mut self, space: &mut Space, news: &[News]) {
+        if !space.is_worth_a_pass(news) {
+            return;
+        }
+        let mut reservation: Option<Shadow> = None;
+        space.offer(Order::Queue, |job| {
+            if job.free_pes() == 0 {
+                return Verdict::Stop;
+            }
+            match &mut reservation {
+                None if job.fits() => Verdict::Start,
+                None => {
+                    reservation = job.shadow();
+                    Verdict::Wait
+                }
+                Some(shadow) => {
+                    if job.fits() && shadow.admits(job) {
+                        Verdict::Start
+                    } else {
+                        Verdict::Wait
+                    }
+                }
+            }
+        });
+    }
+}

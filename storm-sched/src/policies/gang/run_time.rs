@@ -1,0 +1,96 @@
+//! How long each job has run: the time in which its home row was active. What
+//! it has run as a guest of other rows comes on top and is not counted, so that
+//! nobody is believed to end sooner than he does.
+//!
+//! A strobe costs nothing per job: each row counts the time in which it was
+//! active, and a job remembers what its row had counted when it came.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::{JobId, SchedTime, Slot};
+
+/// The time that the jobs of a matrix have run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RunTime {
+    now: SchedTime,
+    /// The time in which each row was active.
+    active: BTreeMap<Slot, Duration>,
+    jobs: BTreeMap<JobId, Spent>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Spent {
+    /// In rows that it had.
+    before: Duration,
+    /// The row that it has.
+    row: Slot,
+    /// What that had counted when it came.
+    then: Duration,
+}
+
+impl RunTime {
+    /// Up to now, this row was active.
+    pub(super) fn advance(&mut self, now: SchedTime, active: Option<Slot>) {
+        let since = now.since(self.now);
+        self.now = self.now.max(now);
+        if let Some(slot) = active {
+            *self.active.entry(slot).or_default() += since;
+        }
+    }
+
+    /// Up to now, each of these rows was active so long.
+    pub(super) fn pass(&mut self, now: SchedTime, ran: &[(Slot, Duration)]) {
+        self.now = self.now.max(now);
+        for (slot, time) in ran {
+            *self.active.entry(*slot).or_default() += *time;
+        }
+    }
+
+    /// From now on a job lives in this row; it may be a new one.
+    pub(super) fn set_row(&mut self, job: JobId, row: Slot) {
+        let (before, then) = (self.of(job), self.counted(row));
+        self.jobs.insert(job, Spent { before, row, then });
+    }
+
+    /// A job has ended.
+    pub(super) fn forget(&mut self, job: JobId) {
+        self.jobs.remove(&job);
+    }
+
+    /// How long a job has run at least.
+    pub(super) fn of(&self, job: JobId) -> Duration {
+        let Some(spent) = self.jobs.get(&job) else { return Duration::ZERO };
+        spent.before + self.counted(spent.row).saturating_sub(spent.then)
+    }
+
+    fn counted(&self, slot: Slot) -> Duration {
+        self.active.get(&slot).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_counts_while_the_row_of_a_job_is_active() {
+        let mut times = RunTime::default();
+        let (job, at) = (JobId(1), SchedTime::from_secs);
+        times.advance(at(5), Some(Slot(0)));
+        times.set_row(job, Slot(0));
+        times.advance(at(7), Some(Slot(0)));
+        times.advance(at(9), Some(Slot(1)));
+        assert_eq!(times.of(job), Duration::from_secs(2));
+        times.set_row(job, Slot(1));
+        times.advance(at(10), Some(Slot(1)));
+        times.advance(at(11), Some(Slot(0)));
+        assert_eq!(times.of(job), Duration::from_secs(3));
+        times
+            .pass(at(31), &[(Slot(0), Duration::from_secs(12)), (Slot(1), Duration::from_secs(8))]);
+        times.advance(at(32), Some(Slot(1)));
+        assert_eq!(times.of(job), Duration::from_secs(12));
+        times.forget(job);
+        assert_eq!(times.of(job), Duration::ZERO);
+    }
+}

@@ -1,0 +1,109 @@
+//! The shadow of the first job of the queue behind the matrix: when it can start
+//! at the latest, and what others may take until then.
+//!
+//! A row runs for one of as many slices as there are rows, and there are never
+//! more than the multiprogramming limit. So a job that has to run for another r
+//! has ended, at the latest, after limit * (slices in r + 1) quanta: the shadow
+//! is when, by these ends, the first job fits a row (EASY's definition, A2a of
+//! the policy reference, for each row by itself, and the earliest of them). A
+//! job may pass if it will have ended by then, if it goes to another row, or if
+//! it leaves enough columns of that row.
+//!
+//! Where the first job asks for more than PEs (nodes, memory, features), only
+//! jobs that will have ended pass. Where no end is known, because jobs have no
+//! time limit, or nodes that take no work are what is lacking, none does.
+
+use std::time::Duration;
+
+use crate::{JobId, JobRequest, Matrix, Quantum, SchedTime, Slot};
+
+/// When the first of the queue can start at the latest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shadow {
+    pub(super) at: SchedTime,
+    /// The row that it can start in then, and the columns that it leaves
+    /// there; `None` when that is not known.
+    pub(super) room: Option<(Slot, u32)>,
+}
+
+/// The latest instant at which a job has run for another `left`.
+pub(super) fn latest_end(
+    matrix: &Matrix,
+    quantum: Quantum,
+    now: SchedTime,
+    left: Duration,
+) -> SchedTime {
+    let slice = quantum.duration();
+    let slices = left.as_nanos().div_ceil(slice.as_nanos().max(1)) + 1;
+    let slices = slices.saturating_mul(u128::from(matrix.limit().get()));
+    let nanos = slices.saturating_mul(slice.as_nanos());
+    now + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+impl Shadow {
+    /// That of the first job of the queue, given when each job of the matrix has
+    /// ended at the latest; `None` when there is no such instant.
+    pub(super) fn of(
+        matrix: &Matrix,
+        head: &JobRequest,
+        end: impl Fn(JobId) -> Option<SchedTime>,
+    ) -> Option<Self> {
+        if head.is_plain() {
+            Self::of_plain(matrix, head, end)
+        } else {
+            Self::simulated(matrix, head, end)
+        }
+    }
+
+    /// For PEs it is enough to count columns.
+    fn of_plain(
+        matrix: &Matrix,
+        head: &JobRequest,
+        end: impl Fn(JobId) -> Option<SchedTime>,
+    ) -> Option<Self> {
+        let in_row = |row: &crate::Row| {
+            let mut free = row.free_pes();
+            let mut ends = Vec::new();
+            for &job in row.jobs() {
+                let columns = matrix.columns(job)?;
+                // A column whose node takes no work comes back to nobody.
+                let usable = columns.columns().filter(|pe| matrix.machine().is_usable(*pe));
+                ends.extend(end(job).map(|end| (end, usable.count() as u32)));
+            }
+            ends.sort_unstable();
+            let mut ends = ends.into_iter().peekable();
+            let mut at = None;
+            while let Some((end, columns)) = ends.next() {
+                free += columns;
+                at = Some(end);
+                // All that end at one instant count.
+                let together = ends.peek().is_some_and(|(next, _)| *next == end);
+                if free >= head.procs && !together {
+                    break;
+                }
+            }
+            let extra = free.checked_sub(head.procs)?;
+            Some(Self { at: at?, room: Some((row.slot(), extra)) })
+        };
+        matrix.rows().filter_map(in_row).min_by_key(|shadow| shadow.at)
+    }
+
+    /// Lets the jobs of a copy of the matrix end until the job fits.
+    fn simulated(
+        matrix: &Matrix,
+        head: &JobRequest,
+        end: impl Fn(JobId) -> Option<SchedTime>,
+    ) -> Option<Self> {
+        let known = |job: JobId| Some((end(job)?, job));
+        let mut ends: Vec<(SchedTime, JobId)> = matrix.jobs().filter_map(known).collect();
+        ends.sort_unstable();
+        let mut copy = matrix.clone();
+        for (at, job) in ends {
+            copy.release(job);
+            if copy.has_room(head) {
+                return Some(Self { at, room: None });
+            }
+        }
+        None
+    }
+}

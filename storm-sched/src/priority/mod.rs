@@ -1,0 +1,32 @@
+//! What decides the order of the queue: the priority of each job.
+//!
+//! A [`Priority`] is a number; whoever drives a policy computes it, with
+//! [`Weights`] out of [`Factors`] and a tree of [`Account`]s over decayed
+//! [`Usage`], and tells the policy ([`crate::Event::Prioritise`]). Nothing here has a
+//! clock: times are told.
+
+mod fair_tree;
+mod multifactor;
+mod usage;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use fair_tree::{Account, Ranked, Share};
+pub use multifactor::{DEFAULT_MAX_AGE, Factors, Weights};
+pub use usage::{DEFAULT_HALF_LIFE, HalfLife, Usage};
+
+/// The priority of a job: higher ones are ahead. All jobs have zero unless
+/// something else is said.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Priority(pub u32);
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,132 @@
+//! The multifactor priority of Slurm: a weighted sum of factors between 0 and
+//! 1, less what the user gave up (A7 of the policy reference).
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Priority;
+
+/// The default age at which a job's age factor is full: 7 days, Slurm's
+/// `PriorityMaxAge`.
+pub const DEFAULT_MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// What each factor counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Weights {
+    /// The age factor's.
+    pub age: u32,
+    /// The size factor's.
+    pub size: u32,
+    /// Small jobs are preferred to large ones, not the other way round.
+    pub favour_small: bool,
+    /// The fair-share factor's.
+    pub fair_share: u32,
+    /// The quality of service's.
+    pub qos: u32,
+    /// The age at which the age factor is 1, in seconds. Default
+    /// [`DEFAULT_MAX_AGE`].
+    pub max_age_s: NonZeroU32,
+}
+
+/// What is known of a job.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Factors {
+    /// How long it has been able to start and waits.
+    pub waited: Duration,
+    /// The processing elements it asks for.
+    pub pes: u32,
+    /// Those of the partition.
+    pub partition_pes: NonZeroU32,
+    /// Its user's fair-share factor ([`crate::priority::Account::fair_factors`]).
+    pub fair_share: f64,
+    /// The factor of its quality of service.
+    pub qos: f64,
+    /// The administrator's addition.
+    pub site: i64,
+    /// What its user takes away from it (`--nice`); negative only for
+    /// administrators, which is not judged here.
+    pub nice: i64,
+}
+
+impl Default for Weights {
+    /// Everything counts nothing, as in Slurm: jobs are equal and go by
+    /// submission.
+    fn default() -> Self {
+        const WEEK_S: NonZeroU32 = NonZeroU32::new(DEFAULT_MAX_AGE.as_secs() as u32).unwrap();
+        Self { age: 0, size: 0, favour_small: false, fair_share: 0, qos: 0, max_age_s: WEEK_S }
+    }
+}
+
+impl Weights {
+    /// The priority of a job: `site + sum of weight * factor - nice`, whole,
+    /// and between 0 and the largest there is. A factor outside 0 to 1 counts
+    /// as the nearer of the two, one that is not a number as 0.
+    #[must_use]
+    pub fn priority(&self, job: &Factors) -> Priority {
+        let age = job.waited.as_secs_f64() / f64::from(self.max_age_s.get());
+        let share = f64::from(job.pes) / f64::from(job.partition_pes.get());
+        let size = if self.favour_small { 1.0 - within_one(share) } else { share };
+        let factors = [
+            (self.age, age),
+            (self.size, size),
+            (self.fair_share, job.fair_share),
+            (self.qos, job.qos),
+        ];
+        let sum: i64 = factors
+            .into_iter()
+            .map(|(weight, factor)| (f64::from(weight) * within_one(factor)) as i64)
+            .sum();
+        let priority = sum.saturating_add(job.site).saturating_sub(job.nice);
+        Priority(u32::try_from(priority.max(0)).unwrap_or(u32::MAX))
+    }
+}
+
+fn within_one(factor: f64) -> f64 {
+    if factor.is_nan() { 0.0 } else { factor.clamp(0.0, 1.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOB: Factors = Factors {
+        waited: Duration::ZERO,
+        pes: 16,
+        partition_pes: NonZeroU32::new(64).unwrap(),
+        fair_share: 0.5,
+        qos: 0.0,
+        site: 0,
+        nice: 0,
+    };
+
+    fn weights() -> Weights {
+        Weights { age: 1000, size: 400, fair_share: 2000, qos: 5000, ..Weights::default() }
+    }
+
+    #[test]
+    fn it_is_the_weighted_sum_of_the_factors() {
+        assert_eq!(weights().priority(&JOB), Priority(100 + 1000));
+        let day = Duration::from_secs(24 * 3600);
+        let old = Factors { waited: day * 7 / 2, ..JOB };
+        assert_eq!(weights().priority(&old), Priority(500 + 100 + 1000));
+        let older = Factors { waited: day * 30, qos: 1.0, ..JOB };
+        assert_eq!(weights().priority(&older), Priority(1000 + 100 + 1000 + 5000));
+        let small_first = Weights { favour_small: true, ..weights() };
+        assert_eq!(small_first.priority(&JOB), Priority(300 + 1000));
+        assert_eq!(Weights::default().priority(&older), Priority(0));
+    }
+
+    #[test]
+    fn niceness_and_the_site_move_it_within_its_bounds() {
+        assert_eq!(weights().priority(&Factors { nice: 100, ..JOB }), Priority(1000));
+        assert_eq!(weights().priority(&Factors { nice: 2000, ..JOB }), Priority(0));
+        assert_eq!(weights().priority(&Factors { site: 7, nice: -3, ..JOB }), Priority(1110));
+        assert_eq!(weights().priority(&Factors { site: i64::MAX, ..JOB }), Priority(u32::MAX));
+        assert_eq!(weights().priority(&Factors { nice: i64::MAX, ..JOB }), Priority(0));
+        let odd = Factors { fair_share: f64::NAN, qos: 7.0, ..JOB };
+        assert_eq!(weights().priority(&odd), Priority(100 + 5000));
+    }
+}

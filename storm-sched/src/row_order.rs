@@ -1,0 +1,97 @@
+//! The live rows, and the order in which they run: in turn, a new one last.
+//!
+//! Numbers do not make the order: a row that is opened gets the lowest free
+//! number, and must not run before those that wait already, or none could say
+//! how long it waits.
+
+use std::collections::BTreeMap;
+
+use crate::Slot;
+
+/// A place in the order; later turns are larger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn(u64);
+
+/// The live rows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RowOrder {
+    turns: BTreeMap<Turn, Slot>,
+    slots: BTreeMap<Slot, Turn>,
+    given: u64,
+}
+
+impl RowOrder {
+    /// The number of live rows.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn contains(&self, slot: Slot) -> bool {
+        self.slots.contains_key(&slot)
+    }
+
+    /// The rows by number.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.slots.keys().copied()
+    }
+
+    /// The rows in the order in which they run.
+    pub(crate) fn in_turn(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.turns.values().copied()
+    }
+
+    /// The row that runs next.
+    pub(crate) fn next(&self) -> Option<Slot> {
+        self.in_turn().next()
+    }
+
+    /// A row becomes live, if it is not.
+    pub(crate) fn insert(&mut self, slot: Slot) {
+        if !self.contains(slot) {
+            self.put_last(slot);
+        }
+    }
+
+    /// A row is deleted.
+    pub(crate) fn remove(&mut self, slot: Slot) {
+        if let Some(turn) = self.slots.remove(&slot) {
+            self.turns.remove(&turn);
+        }
+    }
+
+    /// A row has had its turn.
+    pub(crate) fn put_last(&mut self, slot: Slot) {
+        self.remove(slot);
+        let turn = Turn(self.given);
+        self.given += 1;
+        self.turns.insert(turn, slot);
+        self.slots.insert(slot, turn);
+    }
+
+    /// Makes these rows the live ones: those that were keep their turns, the
+    /// others come last.
+    pub(crate) fn replace(&mut self, slots: impl Iterator<Item = Slot>) {
+        let slots: Vec<Slot> = slots.collect();
+        let gone: Vec<Slot> = self.slots().filter(|slot| !slots.contains(slot)).collect();
+        gone.into_iter().for_each(|slot| self.remove(slot));
+        slots.into_iter().for_each(|slot| self.insert(slot));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_row_runs_after_those_that_wait_whatever_its_number() {
+        let mut order = RowOrder::default();
+        order.insert(Slot(0));
+        order.insert(Slot(2));
+        order.put_last(Slot(0));
+        order.insert(Slot(1));
+        assert!(order.in_turn().eq([Slot(2), Slot(0), Slot(1)]));
+        assert!(order.slots().eq([Slot(0), Slot(1), Slot(2)]));
+        order.replace([Slot(3), Slot(1)].into_iter());
+        assert!(order.in_turn().eq([Slot(1), Slot(3)]));
+    }
+}

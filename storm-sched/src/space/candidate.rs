@@ -1,0 +1,102 @@
+//! A job that waits, as a discipline sees it.
+
+use std::time::Duration;
+
+use crate::shape::Shape;
+use crate::space::ROW;
+use crate::space::Shadow;
+use crate::space::ledger::{Ledger, fits_row};
+use crate::{JobId, JobRequest, Matrix, SchedTime};
+
+/// A job that waits and is not due.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidate<'a> {
+    request: &'a JobRequest,
+    matrix: &'a Matrix,
+    ledger: &'a Ledger,
+}
+
+impl<'a> Candidate<'a> {
+    pub(crate) fn new(request: &'a JobRequest, matrix: &'a Matrix, ledger: &'a Ledger) -> Self {
+        Self { request, matrix, ledger }
+    }
+
+    /// The job.
+    #[must_use]
+    pub fn job(&self) -> JobId {
+        self.request.id
+    }
+
+    /// What it asks for.
+    #[must_use]
+    pub fn request(&self) -> &'a JobRequest {
+        self.request
+    }
+
+    /// The PEs that a job can be started on now ([`crate::space::Space::free_pes`]).
+    #[must_use]
+    pub fn free_pes(&self) -> u32 {
+        self.ledger.free_pes()
+    }
+
+    /// The PEs of the nodes that take work.
+    #[must_use]
+    pub fn usable_pes(&self) -> u32 {
+        self.matrix.machine().usable_pes()
+    }
+
+    /// The time of the event that is being decided on.
+    #[must_use]
+    pub fn now(&self) -> SchedTime {
+        self.ledger.now()
+    }
+
+    /// How long it is believed to run: its time limit, or the default.
+    #[must_use]
+    pub fn estimate(&self) -> Duration {
+        self.ledger.estimate(self.request)
+    }
+
+    /// When it would end by its estimate if it started now.
+    #[must_use]
+    pub fn end(&self) -> SchedTime {
+        self.now() + self.estimate()
+    }
+
+    /// Whether a number of PEs is all that it asks for, so that counting is
+    /// enough to say when it fits.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.request.is_plain()
+    }
+
+    /// Whether it can be started now. A job that asks for more than a number
+    /// of PEs must find it on PEs that nobody holds.
+    #[must_use]
+    pub fn fits(&self) -> bool {
+        if self.is_plain() {
+            return self.request.procs <= self.ledger.free_pes();
+        }
+        !self.ledger.anybody_due() && fits_row(self.matrix, self.request)
+    }
+
+    /// The PEs that it would hold if it started now; those of its processes
+    /// where it does not fit.
+    #[must_use]
+    pub fn pes_now(&self) -> u32 {
+        self.matrix.would_hold(self.request, ROW).unwrap_or_else(|| self.request.pes())
+    }
+
+    /// Whether it fits the nodes that are up when nothing runs.
+    #[must_use]
+    pub fn is_placeable(&self) -> bool {
+        self.matrix.empty_row_shortfall(Shape::of(self.request)).is_none()
+    }
+
+    /// When it can start by the estimates of the running jobs, and what is to
+    /// spare then; `None` when it does not fit the nodes that are up.
+    #[must_use]
+    pub fn shadow(&self) -> Option<Shadow> {
+        Shadow::of(self.request, self.matrix, self.ledger)
+    }
+}

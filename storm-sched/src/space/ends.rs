@@ -1,0 +1,61 @@
+//! The jobs that hold PEs by their estimated ends: O(log n) to change, and the
+//! next ends are the first.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use crate::job_map::JobMap;
+use crate::{JobId, SchedTime};
+
+/// Estimated ends, with the PEs that come free at each.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ends {
+    by_end: BTreeMap<(SchedTime, JobId), u32>,
+    /// Looked up, never walked, so its order does not matter.
+    end_of: JobMap<SchedTime>,
+}
+
+impl Ends {
+    /// A job holds so many PEs until then.
+    pub(crate) fn insert(&mut self, job: JobId, end: SchedTime, pes: u32) {
+        self.remove(job);
+        self.end_of.insert(job, end);
+        self.by_end.insert((end, job), pes);
+    }
+
+    /// A job holds nothing any more.
+    pub(crate) fn remove(&mut self, job: JobId) {
+        if let Some(end) = self.end_of.remove(&job) {
+            self.by_end.remove(&(end, job));
+        }
+    }
+
+    /// A job holds another number of PEs.
+    pub(crate) fn set_pes(&mut self, job: JobId, pes: u32) {
+        let end = self.end_of.get(&job);
+        if let Some(held) = end.and_then(|end| self.by_end.get_mut(&(*end, job))) {
+            *held = pes;
+        }
+    }
+
+    /// Whether a job holds PEs.
+    pub(crate) fn contains(&self, job: JobId) -> bool {
+        self.end_of.contains_key(&job)
+    }
+
+    /// The PEs of the jobs whose ends are not after `now`.
+    pub(crate) fn overdue_pes(&self, now: SchedTime) -> u32 {
+        self.by_end.range(..=(now, JobId(u64::MAX))).map(|(_, pes)| pes).sum()
+    }
+
+    /// The ends after `now`, ascending, with the PEs that come free.
+    pub(crate) fn after(&self, now: SchedTime) -> impl Iterator<Item = (SchedTime, u32)> + '_ {
+        let later = (Bound::Excluded((now, JobId(u64::MAX))), Bound::Unbounded);
+        self.by_end.range(later).map(|((end, _), pes)| (*end, *pes))
+    }
+
+    /// All jobs by their ends.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (JobId, SchedTime, u32)> + '_ {
+        self.by_end.iter().map(|((end, job), pes)| (*job, *end, *pes))
+    }
+}

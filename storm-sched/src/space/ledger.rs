@@ -1,0 +1,240 @@
+//! Who holds how many PEs until when, and who is due.
+//!
+//! In the books a job whose estimate is over has given its PEs back; in the
+//! matrix it has not. The difference is the queue of the due: jobs whose start
+//! is decided, and which get their PEs in the order of the decisions as soon
+//! as they are there, before anybody else. What is due at the end of an
+//! instant is decided anew at the next event, so that a decision never
+//! outlives the estimate that it rests on.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::shape::Shape;
+use crate::space::Candidate;
+use crate::space::ends::Ends;
+use crate::space::{ROW, Verdict, estimate};
+use crate::{
+    Action, Fit, InvariantViolation, JobId, JobRequest, Matrix, PendingQueue, Row, SchedTime,
+};
+
+/// A job that is due.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    job: JobId,
+    pes: u32,
+}
+
+/// The books of a partition that shares space.
+#[derive(Debug, Clone)]
+pub(crate) struct Ledger {
+    now: SchedTime,
+    default_estimate: Duration,
+    ends: Ends,
+    due: VecDeque<Due>,
+    free_pes: u32,
+    actions: Vec<Action>,
+}
+
+impl Ledger {
+    pub(crate) fn new(default_estimate: Duration) -> Self {
+        Self {
+            now: SchedTime::ZERO,
+            default_estimate,
+            ends: Ends::default(),
+            due: VecDeque::new(),
+            free_pes: 0,
+            actions: Vec::new(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> SchedTime {
+        self.now
+    }
+
+    pub(crate) fn free_pes(&self) -> u32 {
+        self.free_pes
+    }
+
+    pub(crate) fn ends(&self) -> &Ends {
+        &self.ends
+    }
+
+    pub(crate) fn holdings(&self) -> impl Iterator<Item = (JobId, SchedTime, u32)> + '_ {
+        self.ends.iter()
+    }
+
+    pub(crate) fn is_due(&self, job: JobId) -> bool {
+        self.due.iter().any(|due| due.job == job)
+    }
+
+    pub(crate) fn anybody_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// The length of the run that is believed.
+    pub(crate) fn estimate(&self, request: &JobRequest) -> Duration {
+        estimate(request, self.default_estimate)
+    }
+
+    /// Time goes on; true when jobs that were due wait again.
+    pub(crate) fn advance(&mut self, now: SchedTime) -> bool {
+        if now <= self.now {
+            return false;
+        }
+        self.now = now;
+        let late = self.anybody_due();
+        self.undo_due();
+        late
+    }
+
+    /// Counts anew what is free: after each event, before the decisions.
+    pub(crate) fn refresh(&mut self, matrix: &Matrix) {
+        let usable = matrix.machine().usable_pes();
+        let free = matrix.row(ROW).map_or(usable, Row::free_pes);
+        let due: u32 = self.due.iter().map(|due| due.pes).sum();
+        self.free_pes = (free + self.ends.overdue_pes(self.now)).saturating_sub(due);
+    }
+
+    /// A job has given its PEs back.
+    pub(crate) fn released(&mut self, job: JobId) {
+        self.ends.remove(job);
+    }
+
+    /// A job that waited, due or not, is no more.
+    pub(crate) fn withdrawn(&mut self, job: JobId) {
+        if self.is_due(job) {
+            self.due.retain(|due| due.job != job);
+            self.ends.remove(job);
+        }
+    }
+
+    /// A running job was taken over. How long it has run is not known here, so
+    /// that its estimate begins anew.
+    pub(crate) fn restored(&mut self, matrix: &Matrix, request: &JobRequest) {
+        let end = self.now + self.estimate(request);
+        self.ends.insert(request.id, end, usable_pes(matrix, request.id));
+    }
+
+    /// Nodes take work that did not, or the other way round: what jobs will
+    /// give back is counted anew, and nobody is due.
+    pub(crate) fn machine_changed(&mut self, matrix: &Matrix) {
+        self.undo_due();
+        for job in matrix.jobs() {
+            self.ends.set_pes(job, usable_pes(matrix, job));
+        }
+    }
+
+    /// Starts the jobs that are due as far as their PEs are there.
+    pub(crate) fn settle(&mut self, matrix: &mut Matrix, queue: &mut PendingQueue) {
+        while let Some(&Due { job, .. }) = self.due.front() {
+            let Some(request) = queue.get(job) else { break };
+            let Some(placement) = matrix.place(request, ROW, Fit::Exact) else { break };
+            self.due.pop_front();
+            queue.remove(job);
+            self.actions.push(Action::Start { job, placement, slot: ROW });
+        }
+    }
+
+    /// Shows jobs one by one and starts those that are wanted and fit; those
+    /// that are to leave the queue are put into `started`.
+    pub(crate) fn offer<'q>(
+        &mut self,
+        matrix: &mut Matrix,
+        jobs: impl Iterator<Item = &'q JobRequest>,
+        mut choose: impl FnMut(&Candidate<'_>) -> Verdict,
+        started: &mut Vec<JobId>,
+    ) {
+        for request in jobs {
+            if self.anybody_due() && self.is_due(request.id) {
+                continue;
+            }
+            match choose(&Candidate::new(request, matrix, self)) {
+                Verdict::Start => {
+                    if self.start(matrix, request) {
+                        started.push(request.id);
+                    }
+                }
+                Verdict::Wait => {}
+                Verdict::Stop => break,
+            }
+        }
+    }
+
+    /// Checks the books against the matrix.
+    pub(crate) fn check(&self, matrix: &Matrix) -> Result<(), InvariantViolation> {
+        let wrong = |job, booked_pes, held_pes| {
+            Err(InvariantViolation::BooksWrong { job, booked_pes, held_pes })
+        };
+        for (job, _, booked_pes) in self.holdings() {
+            let due = self.due.iter().find(|due| due.job == job);
+            let held_pes = due.map_or_else(|| usable_pes(matrix, job), |due| due.pes);
+            if booked_pes != held_pes {
+                return wrong(job, booked_pes, held_pes);
+            }
+        }
+        match matrix.jobs().find(|job| !self.ends.contains(*job)) {
+            Some(job) => wrong(job, 0, usable_pes(matrix, job)),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn take_actions(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.actions)
+    }
+
+    /// Starts a job or makes it due; true when it is to leave the queue.
+    fn start(&mut self, matrix: &mut Matrix, request: &JobRequest) -> bool {
+        let job = request.id;
+        let plain = request.is_plain();
+        if plain && request.procs > self.free_pes {
+            return false;
+        }
+        let end = self.now + self.estimate(request);
+        // Whoever is due comes first.
+        let placement =
+            if self.anybody_due() { None } else { matrix.place(request, ROW, Fit::Exact) };
+        match placement {
+            Some(placement) => {
+                let pes = if plain { request.procs } else { usable_pes(matrix, job) };
+                self.ends.insert(job, end, pes);
+                self.free_pes = self.free_pes.saturating_sub(pes);
+                self.actions.push(Action::Start { job, placement, slot: ROW });
+                true
+            }
+            None if plain => {
+                let pes = request.procs;
+                self.ends.insert(job, end, pes);
+                self.free_pes -= pes;
+                self.due.push_back(Due { job, pes });
+                false
+            }
+            None => false,
+        }
+    }
+
+    fn undo_due(&mut self) {
+        for due in std::mem::take(&mut self.due) {
+            self.ends.remove(due.job);
+        }
+    }
+}
+
+/// Whether a job fits what nobody holds.
+pub(crate) fn fits_row(matrix: &Matrix, request: &JobRequest) -> bool {
+    let shape = Shape::of(request);
+    let lacking = match matrix.row(ROW) {
+        Some(_) => matrix.row_shortfall(ROW, shape),
+        None => matrix.new_row_shortfall(shape),
+    };
+    lacking.is_none()
+}
+
+/// The PEs of a running job that others can have after it.
+fn usable_pes(matrix: &Matrix, job: JobId) -> u32 {
+    let machine = matrix.machine();
+    let usable = |columns: &crate::ColumnSet| {
+        columns.columns().filter(|pe| machine.is_usable(*pe)).count() as u32
+    };
+    matrix.columns(job).map_or(0, usable)
+}

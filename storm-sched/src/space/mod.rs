@@ -1,0 +1,259 @@
+//! Space sharing: one row, and what its jobs hold until when by the users'
+//! estimates.
+//!
+//! [`SpaceSharing`] is the whole of such a policy but for the one question in
+//! what order jobs start and which may pass which: that is a [`Discipline`],
+//! one file of [`crate::policies`] or of another crate. Time is not shared, so
+//! there are no slices.
+//!
+//! Estimates decide nothing but the order. A job that outlives its estimate
+//! (its end is on its way: the Machine Manager ends it at its limit) counts as
+//! ended in all decisions, and a job that is started in its place is *due*: it
+//! waits for the PEs themselves, in the order of the decisions.
+
+mod candidate;
+mod discipline;
+mod ends;
+mod ledger;
+mod reasons;
+mod shadow;
+mod sharing;
+
+use std::time::Duration;
+
+pub use candidate::Candidate;
+pub use discipline::{Discipline, News, Order, Passing, Verdict};
+use ledger::Ledger;
+pub use shadow::Shadow;
+pub use sharing::SpaceSharing;
+
+use crate::partition::{Change, Partition};
+use crate::{
+    Action, Event, EventError, InvariantViolation, JobId, JobRequest, Machine, MplLimit,
+    PendingQueue, PolicyParams, SchedTime, Slot,
+};
+
+/// The one row of space sharing.
+pub(crate) const ROW: Slot = Slot(0);
+
+/// How long a job without a time limit is believed to run where the partition
+/// has no default: a hundred years, longer than any job. It is finite so that
+/// such a job, too, can be seen to delay another.
+pub const UNLIMITED_ESTIMATE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// The machine of a partition with the jobs that wait and those that run.
+#[derive(Debug, Clone)]
+pub struct Space {
+    partition: Partition,
+    ledger: Ledger,
+    /// Jobs that were due wait again, and no accepted event has said so yet.
+    late: bool,
+    /// Scratch of [`Space::offer`].
+    started: Vec<JobId>,
+}
+
+impl Space {
+    pub(crate) fn new(machine: Machine, params: &PolicyParams, keeps_estimates: bool) -> Self {
+        let seconds = |seconds: std::num::NonZeroU32| Duration::from_secs(seconds.get().into());
+        let estimate = params.default_estimate_s.map_or(UNLIMITED_ESTIMATE, seconds);
+        let mut partition = Partition::new(machine, MplLimit::ONE);
+        if keeps_estimates {
+            partition.queue = PendingQueue::with_estimates(estimate);
+        }
+        Self { partition, ledger: Ledger::new(estimate), late: false, started: Vec::new() }
+    }
+
+    /// The time of the event that is being decided on.
+    #[must_use]
+    pub fn now(&self) -> SchedTime {
+        self.ledger.now()
+    }
+
+    /// The machine, with the states of its nodes.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        self.partition.matrix.machine()
+    }
+
+    /// The jobs that wait, those that are due included.
+    #[must_use]
+    pub fn queue(&self) -> &PendingQueue {
+        &self.partition.queue
+    }
+
+    /// The PEs that a job can be started on now: those that nobody holds and
+    /// those of jobs whose estimates are over, without those of jobs that are
+    /// due.
+    #[must_use]
+    pub fn free_pes(&self) -> u32 {
+        self.ledger.free_pes()
+    }
+
+    /// Whether a start of the job has been decided on, and it waits for PEs
+    /// that are being given back.
+    #[must_use]
+    pub fn is_due(&self, job: JobId) -> bool {
+        self.ledger.is_due(job)
+    }
+
+    /// The jobs that hold PEs or are due, by their estimated ends, with the
+    /// PEs that they will give back.
+    pub fn holdings(&self) -> impl Iterator<Item = (JobId, SchedTime, u32)> + '_ {
+        self.ledger.holdings()
+    }
+
+    /// What is known of a job that waits; `None` when it does not.
+    #[must_use]
+    pub fn candidate(&self, job: JobId) -> Option<Candidate<'_>> {
+        let Partition { matrix, queue } = &self.partition;
+        Some(Candidate::new(queue.get(job)?, matrix, &self.ledger))
+    }
+
+    /// The first in an order of the jobs that wait, are not due, and fit the
+    /// nodes that are up.
+    #[must_use]
+    pub fn head(&self, order: Order) -> Option<Candidate<'_>> {
+        let Partition { matrix, queue } = &self.partition;
+        let candidate = |request| Candidate::new(request, matrix, &self.ledger);
+        let can =
+            |candidate: &Candidate<'_>| !self.is_due(candidate.job()) && candidate.is_placeable();
+        match order {
+            Order::Queue => queue.iter().map(candidate).find(can),
+            Order::ShortestFirst => queue.iter_shortest_first().map(candidate).find(can),
+        }
+    }
+
+    /// Whether these news can let any job start: not when all of them are jobs
+    /// that do not fit now (A2a of the policy reference: a submission triggers
+    /// a pass only if the new job itself fits).
+    #[must_use]
+    pub fn is_worth_a_pass(&self, news: &[News]) -> bool {
+        let fits = |job| self.candidate(job).is_some_and(|candidate| candidate.fits());
+        news.iter().any(|news| match news {
+            News::Submitted(job) => fits(*job),
+            News::Finished { .. }
+            | News::Withdrawn(_)
+            | News::Restored
+            | News::Reordered
+            | News::MachineChanged
+            | News::Late => true,
+        })
+    }
+
+    /// Shows the jobs that wait, those that are due left out, one by one, and
+    /// starts those that are wanted and fit.
+    pub fn offer(&mut self, order: Order, choose: impl FnMut(&Candidate<'_>) -> Verdict) {
+        let Self { partition: Partition { matrix, queue }, ledger, started, .. } = self;
+        match order {
+            Order::Queue => ledger.offer(matrix, queue.iter(), choose, started),
+            Order::ShortestFirst => {
+                ledger.offer(matrix, queue.iter_shortest_first(), choose, started);
+            }
+        }
+        for job in started.drain(..) {
+            queue.remove(job);
+        }
+    }
+
+    /// Starts a job that waits; false when it does not fit.
+    pub fn start(&mut self, job: JobId) -> bool {
+        let Self { partition: Partition { matrix, queue }, ledger, started, .. } = self;
+        let Some(request) = queue.get(job) else { return false };
+        let mut fitted = false;
+        let choose = |candidate: &Candidate<'_>| {
+            fitted = candidate.fits();
+            if fitted { Verdict::Start } else { Verdict::Stop }
+        };
+        ledger.offer(matrix, std::iter::once(request), choose, started);
+        for job in started.drain(..) {
+            queue.remove(job);
+        }
+        fitted
+    }
+
+    /// Applies an event; the news that it makes, if any.
+    pub(crate) fn apply(
+        &mut self,
+        now: SchedTime,
+        event: Event,
+        news: &mut Vec<News>,
+    ) -> Result<(), EventError> {
+        self.late |= self.ledger.advance(now);
+        let subject = subject(&event);
+        let restored = match &event {
+            Event::Restore { request, .. } => Some(request.clone()),
+            _ => None,
+        };
+        let applied = self.partition.apply(event);
+        let Partition { matrix, queue } = &mut self.partition;
+        let change = applied?;
+        if std::mem::take(&mut self.late) {
+            news.push(News::Late);
+        }
+        match (change, subject) {
+            (Change::Queued { .. }, Some(job)) => news.push(News::Submitted(job)),
+            (Change::Withdrawn { .. }, Some(job)) => {
+                self.ledger.withdrawn(job);
+                news.push(News::Withdrawn(job));
+            }
+            (Change::Released, Some(job)) => {
+                self.ledger.released(job);
+                self.ledger.settle(matrix, queue);
+                news.push(News::Finished { job });
+            }
+            (Change::Reordered, _) => news.push(News::Reordered),
+            (Change::Restored, _) => {
+                if let Some(request) = &restored {
+                    self.ledger.restored(matrix, request);
+                }
+                news.push(News::Restored);
+            }
+            (Change::ColumnsGained | Change::ColumnsLost, _) => {
+                self.ledger.machine_changed(matrix);
+                news.push(News::MachineChanged);
+            }
+            (Change::SliceEdge | Change::Quantum(_), _)
+            | (Change::Queued { .. } | Change::Withdrawn { .. } | Change::Released, None) => {}
+        }
+        self.ledger.refresh(&self.partition.matrix);
+        Ok(())
+    }
+
+    /// The decisions since the last call.
+    pub(crate) fn take_actions(&mut self) -> Vec<Action> {
+        let mut actions = self.ledger.take_actions();
+        let matrix = &mut self.partition.matrix;
+        if matrix.active().is_none() {
+            actions.extend(matrix.advance().map(|slot| Action::Activate { slot }));
+        }
+        actions
+    }
+
+    pub(crate) fn partition(&self) -> &Partition {
+        &self.partition
+    }
+
+    /// Checks the books against the matrix; slow, for tests.
+    pub(crate) fn check(&self) -> Result<(), InvariantViolation> {
+        self.ledger.check(&self.partition.matrix)
+    }
+}
+
+/// The job that an event is about.
+fn subject(event: &Event) -> Option<JobId> {
+    match event {
+        Event::Submit(request) | Event::Restore { request, .. } => Some(request.id),
+        Event::Finished(job) | Event::Cancel(job) | Event::Prioritise { job, .. } => Some(*job),
+        Event::NodeDown(_)
+        | Event::NodeDrained(_)
+        | Event::NodeUp(_)
+        | Event::SliceEdge
+        | Event::SetQuantum(_) => None,
+    }
+}
+
+/// The run that is believed: the user's limit, or else this default; at least
+/// a nanosecond, so that no job ends when it starts.
+pub(crate) fn estimate(request: &JobRequest, default: Duration) -> Duration {
+    request.time_limit.unwrap_or(default).max(Duration::from_nanos(1))
+}

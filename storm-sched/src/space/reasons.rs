@@ -1,0 +1,73 @@
+//! Why jobs wait where space is shared.
+
+use std::collections::HashMap;
+
+use crate::shape::Shape;
+use crate::space::{Passing, ROW, Space};
+use crate::{Ahead, JobId, JobRequest, PendingReason, Shortage};
+
+impl Space {
+    /// Why a job waits; `None` when it does not wait.
+    pub(crate) fn explain(&self, passing: Passing, job: JobId) -> Option<PendingReason> {
+        let shortage = self.shortage(self.queue().get(job)?);
+        let ahead = match passing {
+            Passing::Never | Passing::Harmless => self.queue().ahead_of(job),
+            Passing::Shortest => {
+                let mut shorter = self.queue().iter_shortest_first().map(|request| request.id);
+                let first = shorter.next().filter(|first| *first != job);
+                let others =
+                    |first| Ahead { first, others: shorter.take_while(|j| *j != job).count() };
+                first.map(others)
+            }
+        };
+        reason(passing, ahead, shortage)
+    }
+
+    /// Why each job waits, in queue order.
+    pub(crate) fn explain_all(&self, passing: Passing) -> Vec<(JobId, PendingReason)> {
+        let ids = |request: &JobRequest| request.id;
+        let order: Vec<JobId> = match passing {
+            Passing::Never | Passing::Harmless => self.queue().iter().map(ids).collect(),
+            Passing::Shortest => self.queue().iter_shortest_first().map(ids).collect(),
+        };
+        let place: HashMap<JobId, usize> = order.iter().copied().zip(0..).collect();
+        let reason = |request: &JobRequest| {
+            let others = place.get(&request.id)?.checked_sub(1);
+            let ahead = others.map(|others| Ahead { first: order[0], others });
+            Some((request.id, reason(passing, ahead, self.shortage(request))?))
+        };
+        self.queue().iter().filter_map(reason).collect()
+    }
+
+    /// What a job lacks to start at this moment.
+    fn shortage(&self, request: &JobRequest) -> Option<Shortage> {
+        let matrix = &self.partition().matrix;
+        if let Some(unavailable) = matrix.unavailable(request) {
+            return Some(unavailable);
+        }
+        let shortfall = matrix.row_shortfall(ROW, Shape::of(request))?;
+        Some(Shortage::Busy { shortfall, up_pes: matrix.machine().usable_pes() })
+    }
+}
+
+fn reason(
+    passing: Passing,
+    ahead: Option<Ahead>,
+    shortage: Option<Shortage>,
+) -> Option<PendingReason> {
+    match (passing, ahead, shortage) {
+        (_, None, Some(shortage)) => Some(PendingReason::Resources(shortage)),
+        (Passing::Never, Some(ahead), shortage) => {
+            Some(PendingReason::Priority { ahead, shortage })
+        }
+        (Passing::Shortest, Some(ahead), shortage) => {
+            Some(PendingReason::Shorter { ahead, shortage })
+        }
+        (Passing::Harmless, Some(ahead), Some(shortage)) => {
+            Some(PendingReason::Priority { ahead, shortage: Some(shortage) })
+        }
+        (Passing::Harmless, ahead, None) => Some(PendingReason::WouldDelay { ahead }),
+        // A head that lacks nothing has been started.
+        (Passing::Never | Passing::Shortest, None, None) => None,
+    }
+}

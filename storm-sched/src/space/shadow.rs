@@ -1,0 +1,84 @@
+//! The shadow of a job that is blocked: the time at which it can start by the
+//! estimates of the running jobs, and the PEs that it leaves over then
+//! (Lifka 1995; Mu'alem and Feitelson 2001; A2a of the policy reference).
+
+use crate::space::Candidate;
+use crate::space::ledger::{Ledger, fits_row};
+use crate::{JobRequest, Matrix, SchedTime};
+
+/// When a blocked job can start, and what others may have beyond it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shadow {
+    at: SchedTime,
+    spare_pes: u32,
+}
+
+impl Shadow {
+    pub(crate) fn of(request: &JobRequest, matrix: &Matrix, ledger: &Ledger) -> Option<Self> {
+        if request.is_plain() {
+            Self::of_count(request.procs, ledger)
+        } else {
+            Self::of_nodes(request, matrix, ledger)
+        }
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn at(&self) -> SchedTime {
+        self.at
+    }
+
+    /// The PEs that jobs may hold beyond the time without delaying its owner.
+    #[must_use]
+    pub fn spare_pes(&self) -> u32 {
+        self.spare_pes
+    }
+
+    /// Whether a job that starts now does not delay the owner: it has ended by
+    /// then, or what it holds is to spare, and is so no more.
+    pub fn admits(&mut self, job: &Candidate<'_>) -> bool {
+        if job.end() <= self.at {
+            return true;
+        }
+        let pes = job.request().procs;
+        let spare = job.is_plain() && pes <= self.spare_pes;
+        if spare {
+            self.spare_pes -= pes;
+        }
+        spare
+    }
+
+    /// The earliest end at which so many PEs are free, all that come free in
+    /// that instant counted.
+    fn of_count(pes: u32, ledger: &Ledger) -> Option<Self> {
+        let mut free = ledger.free_pes();
+        let mut ends = ledger.ends().after(ledger.now()).peekable();
+        while let Some((at, freed)) = ends.next() {
+            free += freed;
+            let last = ends.peek().is_none_or(|(next, _)| *next != at);
+            if last && free >= pes {
+                return Some(Self { at, spare_pes: free - pes });
+            }
+        }
+        None
+    }
+
+    /// The earliest end at which the nodes have room, by taking the jobs out
+    /// one after the other. Nothing is to spare: which PEs the job leaves over
+    /// is not worked out.
+    fn of_nodes(request: &JobRequest, matrix: &Matrix, ledger: &Ledger) -> Option<Self> {
+        if fits_row(matrix, request) {
+            return Some(Self { at: ledger.now(), spare_pes: 0 });
+        }
+        let mut trial = matrix.clone();
+        let mut ends = ledger.holdings().peekable();
+        while let Some((job, end, _)) = ends.next() {
+            trial.release(job);
+            let last = ends.peek().is_none_or(|(_, next, _)| *next != end);
+            if last && fits_row(&trial, request) {
+                return Some(Self { at: end.max(ledger.now()), spare_pes: 0 });
+            }
+        }
+        None
+    }
+}

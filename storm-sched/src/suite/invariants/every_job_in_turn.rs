@@ -1,0 +1,58 @@
+//! No job starves: it runs within as many slices as there are rows, so that it
+//! has its share of the time, one part in so many, or more (A3).
+//!
+//! Unlike [`super::EveryRowInTurn`] it sees jobs that change their rows. Rows
+//! that open while a job waits count.
+
+use std::collections::BTreeMap;
+
+use super::{Invariant, Violation};
+use crate::suite::Step;
+use crate::{Event, JobId};
+
+/// Every job runs in its turn.
+#[derive(Debug, Default)]
+pub struct EveryJobInTurn {
+    waits: BTreeMap<JobId, Wait>,
+}
+
+/// How long a job has not run.
+#[derive(Debug, Clone, Copy, Default)]
+struct Wait {
+    edges: usize,
+    most_rows: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("job {job} has not run for {edges} slices, and there were {most_rows} rows at most")]
+struct Starved {
+    job: JobId,
+    edges: usize,
+    most_rows: usize,
+}
+
+impl Invariant for EveryJobInTurn {
+    fn name(&self) -> &'static str {
+        "every job runs in its turn"
+    }
+
+    fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {
+        let world = step.after;
+        let rows = world.live_slots().len();
+        self.waits.retain(|job, _| world.running.contains_key(job));
+        for (&job, running) in &world.running {
+            let wait = self.waits.entry(job).or_default();
+            wait.most_rows = wait.most_rows.max(rows);
+            if world.active.is_some_and(|slot| running.runs_in(slot)) {
+                *wait = Wait::default();
+            } else if *step.event == Event::SliceEdge {
+                wait.edges += 1;
+            }
+            let Wait { edges, most_rows } = *wait;
+            if edges > 0 && edges >= most_rows {
+                return Err(Starved { job, edges, most_rows }.into());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,24 @@
+//! The Standard Workload Format, version 2.2: logs of parallel machines as the
+//! Parallel Workloads Archive keeps them, one job a line, 18 fields each.
+//!
+//! Pure: [`SwfReader`] is fed bytes in pieces of any size. A log is made by
+//! others: a damaged line is noted with its number, the rest is used, and no
+//! input needs more memory than a line's worth beyond what it yields.
+//! [`Cleaning`] leaves out what cannot be replayed and says how much of it
+//! there was.
+//!
+//! Not here: files, compression, and what the jobs are used for.
+//!
+//! Reference: section B of the policy reference; the field list of the archive.
+
+mod cleaning;
+mod damage;
+mod header;
+mod reader;
+mod record;
+
+pub use cleaning::{Cleaned, Cleaning, DropReason, Drops, LogJob, MAX_LOG_TIME_S};
+pub use damage::{Damage, DamagedLine};
+pub use header::{MAX_HEADER_ENTRIES, SwfHeader};
+pub use reader::{Conformity, MAX_LINE_BYTES, MAX_NAMED_LINES, SwfContents, SwfReader};
+pub use record::{FIELDS, MIN_FIELDS, SwfRecord};

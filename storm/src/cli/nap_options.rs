@@ -1,0 +1,13 @@
+//! The options of `storm nap`, the job of a live replay.
+
+use crate::duration::parse_time;
+use clap::Args;
+use std::time::Duration;
+
+/// A job that does nothing.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NapOptions {
+    /// How long, without the time in which it is stopped
+    #[arg(value_name = "TIME", value_parser = parse_time)]
+    pub(crate) time: Duration,
+}

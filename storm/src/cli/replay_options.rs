@@ -1,0 +1,115 @@
+//! The options of `storm replay`.
+
+use super::ClusterOptions;
+use crate::duration::parse_time;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+use storm_replay::{DEFAULT_TRIM_PERCENT, EventOrder, TrimPercent};
+
+/// A log in virtual time.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+The log is in the Standard Workload Format, version 2.2, as the Parallel Workloads Archive
+has them, compressed by gzip or not; `-` is standard input. Times are virtual: a year of a
+machine takes a moment. Jobs are ended at their estimates. Left out, and counted, are jobs
+that did not run, had no processors or more than the machine, or no time of submission. A
+line that cannot be read is told with its number, and the others are used.
+
+Examples:
+  storm replay KTH-SP2.swf.gz --sched easy
+  storm replay KTH-SP2.swf.gz --sched easy --clairvoyant --json
+  storm replay log.swf --sched gang --mpl-limit 4 --quantum 10s
+  storm replay log.swf --sched fcfs --load 0.9 --csv starts.csv --plot fcfs.svg
+  storm workload lublin --load 0.7 --pes 256 | storm replay - --sched easy
+  storm replay short.swf --sched gang --live --speedup 100 --nodes 2
+
+Exit status: 0 replayed; 1 the log cannot be used, or with --strict is damaged.")]
+pub(crate) struct ReplayOptions {
+    /// The log; `-` is standard input
+    #[arg(value_name = "LOG.swf[.gz]")]
+    pub(crate) log: PathBuf,
+    /// Scheduling policy
+    #[arg(long, value_name = "NAME", default_value = "fcfs")]
+    pub(crate) sched: String,
+    /// Processors of the machine [default: the log's MaxProcs, else its MaxNodes]
+    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pes: Option<u32>,
+    /// Take the time that a job runs for its estimate
+    #[arg(long)]
+    pub(crate) clairvoyant: bool,
+    /// Refuse a log with a line that cannot be read or has not 18 fields
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Scale the times between submissions to this load, 1 for a machine always busy
+    #[arg(long, value_name = "L")]
+    pub(crate) load: Option<f64>,
+    /// What the policy does about the events of one second
+    #[arg(long, value_name = "ORDER", default_value = "per-event")]
+    pub(crate) event_order: EventOrderArgument,
+    /// Most rows of gang scheduling [default: 8]
+    #[arg(long, value_name = "ROWS")]
+    pub(crate) mpl_limit: Option<u32>,
+    /// Time slice of gang scheduling, as 50ms [default: 50ms]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) quantum: Option<Duration>,
+    /// Percent of the jobs left out at either end for the averages of the steady state
+    #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_TRIM_PERCENT)]
+    pub(crate) trim: f64,
+    /// Show each user, too
+    #[arg(long)]
+    pub(crate) users: bool,
+    /// Write every start to this file, as CSV
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Draw utilisation, queue and, of a few thousand jobs at most, who ran where
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<PathBuf>,
+    /// Submit the jobs to a cluster, too, at their times divided by --speedup; each does
+    /// nothing for as long as it ran. Without a cluster, to an embedded one
+    #[arg(long, conflicts_with_all = ["csv", "plot", "mpl_limit", "event_order", "users"])]
+    pub(crate) live: bool,
+    /// How much faster than the log's time the cluster is to be
+    #[arg(long, value_name = "N", default_value_t = 1_000.0, requires = "live",
+          value_parser = speedup)]
+    pub(crate) speedup: f64,
+    /// Nodes of the embedded cluster, among which --pes are divided [default: 1]
+    #[arg(long, value_name = "N", requires = "live",
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) nodes: Option<u32>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+/// When a policy decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EventOrderArgument {
+    /// After each event: what published values rest on
+    PerEvent,
+    /// When all events of the second are in
+    Batched,
+}
+
+impl EventOrderArgument {
+    /// As the replay knows it.
+    pub(crate) fn order(self) -> EventOrder {
+        match self {
+            EventOrderArgument::PerEvent => EventOrder::PerEvent,
+            EventOrderArgument::Batched => EventOrder::Batched,
+        }
+    }
+}
+
+impl ReplayOptions {
+    /// What is left out at either end; `None` when it is out of range.
+    pub(crate) fn trim(&self) -> Option<TrimPercent> {
+        TrimPercent::new(self.trim)
+    }
+}
+
+fn speedup(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speedup) if speedup.is_finite() && speedup > 0.0 => Ok(speedup),
+        Ok(_) | Err(_) => Err("a number above 0 is expected, for example 1000".to_owned()),
+    }
+}

@@ -1,0 +1,102 @@
+//! What a cluster did with a trace, beside what its policy did in virtual time.
+
+use super::log::Log;
+use crate::cli::ReplayOptions;
+use crate::output::Sheet;
+use serde::Serialize;
+use std::time::Duration;
+use storm_replay::Trace;
+use storm_sched::SchedTime;
+use storm_sched::metrics::{JobOutcome, Summary};
+
+/// What programs get.
+#[derive(Debug, Serialize)]
+struct Document<'a> {
+    live: bool,
+    sched: &'a str,
+    speedup: f64,
+    pes: u32,
+    dropped: u64,
+    damaged_lines: u64,
+    /// Of the cluster, in the time of the log.
+    #[serde(flatten)]
+    happened: Summary,
+    /// The same in virtual time.
+    planned: Summary,
+    /// Of the pairs of jobs that start at different times in virtual time, the
+    /// part that the cluster started in the same order; 1 without such pairs.
+    same_order: f64,
+    /// Every job in the order of its start on the cluster.
+    starts: Vec<Start>,
+}
+
+/// The start of a job, in seconds of the log.
+#[derive(Debug, Serialize)]
+struct Start {
+    job: i64,
+    start_s: f64,
+    end_s: f64,
+    planned_start_s: f64,
+}
+
+/// Both, in the order of the trace.
+pub(super) fn sheet(
+    options: &ReplayOptions,
+    log: &Log,
+    trace: &Trace,
+    happened: &[JobOutcome],
+    planned: &[JobOutcome],
+) -> Sheet {
+    let start =
+        |((job, happened), planned): ((&storm_replay::TraceJob, &JobOutcome), &JobOutcome)| Start {
+            job: job.number,
+            start_s: seconds(happened.start),
+            end_s: seconds(happened.end),
+            planned_start_s: seconds(planned.start),
+        };
+    let mut starts: Vec<Start> =
+        trace.jobs().iter().zip(happened).zip(planned).map(start).collect();
+    starts.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
+    let document = Document {
+        live: true,
+        sched: &options.sched,
+        speedup: options.speedup,
+        pes: trace.pes(),
+        dropped: log.drops.total(),
+        damaged_lines: log.contents.damaged_count,
+        happened: Summary::of(trace.pes(), happened),
+        planned: Summary::of(trace.pes(), planned),
+        same_order: same_order(&starts),
+        starts,
+    };
+    let Document { happened, planned, same_order, .. } = &document;
+    let row = |name: &str, value: fn(&Summary) -> f64| {
+        vec![name.to_owned(), format!("{:.3}", value(happened)), format!("{:.3}", value(planned))]
+    };
+    let rows = [
+        row("bounded slowdown", |summary| summary.avg_bounded_slowdown),
+        row("wait s", |summary| summary.avg_wait_s),
+        row("response s", |summary| summary.avg_response_s),
+        row("utilisation %", |summary| 100.0 * summary.utilisation),
+        row("makespan s", |summary| summary.makespan_s),
+    ];
+    let order = format!("{:.2} % of the pairs of jobs start in the same order", 100.0 * same_order);
+    Sheet::new(&document).table(["METRIC", ">CLUSTER", ">VIRTUAL TIME"], rows).note(order)
+}
+
+/// Of jobs in the order of their starts.
+fn same_order(starts: &[Start]) -> f64 {
+    let (mut pairs, mut same) = (0_u64, 0_u64);
+    for (position, first) in starts.iter().enumerate() {
+        for second in &starts[position + 1..] {
+            pairs += u64::from(first.planned_start_s != second.planned_start_s);
+            same += u64::from(first.planned_start_s < second.planned_start_s);
+        }
+    }
+    if pairs == 0 { 1.0 } else { same as f64 / pairs as f64 }
+}
+
+fn seconds(time: SchedTime) -> f64 {
+    let since: Duration = time.since(SchedTime::ZERO);
+    since.as_secs_f64()
+}

@@ -1,0 +1,284 @@
+//! `replay`: a log of a parallel machine in virtual time, and how well its jobs
+//! were served.
+//!
+//! The replay is `storm_replay`'s; here files are read and written, and the
+//! outcome is shown.
+
+mod live;
+mod live_report;
+mod log;
+mod plot;
+mod starts;
+
+use super::progress::Patient;
+use super::{note, print};
+use crate::cli::{EventOrderArgument, ReplayOptions};
+use crate::failure::{EXIT_USAGE, Failure};
+use crate::output::{Output, Sheet};
+use log::Log;
+use serde::Serialize;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use storm_replay::{Estimates, Report, Schedule, Trace, TrimPercent};
+use storm_sched::metrics::UserService;
+use storm_sched::swf::{DamagedLine, Drops};
+use storm_sched::{
+    Machine, MachineError, MplLimit, ParamError, Policy, PolicyParams, Quantum, registry,
+};
+
+/// For programs: what kind of failure it was.
+const CODE: &str = "replay";
+/// Of the table of users, rows that people are shown.
+const SHOWN_USERS: usize = 50;
+
+/// What programs get.
+#[derive(Debug, Serialize)]
+struct Document<'a> {
+    sched: &'a str,
+    clairvoyant: bool,
+    event_order: &'static str,
+    /// Jobs of the log that cannot be replayed.
+    dropped: u64,
+    dropped_by_reason: Drops,
+    /// Lines of the log that could not be read.
+    damaged_lines: u64,
+    /// The first of them.
+    damaged: Vec<Damaged>,
+    /// Seconds of real time, without reading the log.
+    real_s: f64,
+    job_events_per_real_s: f64,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+/// A line that could not be read.
+#[derive(Debug, Serialize)]
+struct Damaged {
+    line: u64,
+    why: String,
+}
+
+/// `replay`.
+pub(super) fn run(
+    options: &ReplayOptions,
+    output: &dyn Output,
+    quiet: bool,
+    silent: bool,
+) -> Result<u8, Failure> {
+    let (log, trim, trace) = prepare(options, quiet, silent)?;
+    let begun = Instant::now();
+    let schedule = replay(options, &trace, silent)?;
+    let real = begun.elapsed();
+    let report = Report::new(&trace, &schedule, trim);
+    if let Some(path) = &options.csv {
+        write(path, &starts::csv(&trace, &schedule)?)?;
+    }
+    if let Some(path) = &options.plot {
+        let title = format!("{} under {}", options.log.display(), options.sched);
+        write(path, plot::svg(&title, &trace, &schedule)?.as_bytes())?;
+    }
+    print(&output.sheet(&sheet(options, &log, &report, real)))?;
+    Ok(0)
+}
+
+/// `replay --live`.
+pub(super) async fn live(
+    options: &ReplayOptions,
+    output: &dyn Output,
+    silent: bool,
+) -> Result<u8, Failure> {
+    let (log, _, trace) = prepare(options, silent, silent)?;
+    let planned = replay(options, &trace, silent)?.outcomes(&trace);
+    let happened = live::replay(options, &trace, silent).await?;
+    print(&output.sheet(&live_report::sheet(options, &log, &trace, &happened, &planned)))?;
+    Ok(0)
+}
+
+/// Reads what is to be replayed, and says what is wrong with it.
+fn prepare(
+    options: &ReplayOptions,
+    quiet: bool,
+    silent: bool,
+) -> Result<(Log, TrimPercent, Trace), Failure> {
+    let trim = options.trim().ok_or_else(|| {
+        Failure::new("usage", format!("{} percent cannot be left out at either end", options.trim))
+            .hint(format!("use 0 to {}", storm_replay::MAX_TRIM_PERCENT))
+            .exit(EXIT_USAGE)
+    })?;
+    plot::check(options.plot.as_deref())?;
+    // Whoever misspelt a policy wants to know before a long log is read.
+    policy(options, 1)?;
+    let log = log::read(options, silent)?;
+    if !quiet {
+        tell(&log, &options.log);
+    }
+    let trace = trace(options, &log)?;
+    Ok((log, trim, trace))
+}
+
+fn trace(options: &ReplayOptions, log: &Log) -> Result<Trace, Failure> {
+    let estimates = if options.clairvoyant { Estimates::Perfect } else { Estimates::OfUsers };
+    let trace = Trace::new(log.pes, &log.jobs, estimates);
+    let trace = trace.map_err(|error| Failure::of(CODE, &error))?;
+    match options.load {
+        None => Ok(trace),
+        Some(load) => trace.scaled_to(load).map_err(|error| {
+            Failure::of("usage", &error).hint("for example --load 0.7").exit(EXIT_USAGE)
+        }),
+    }
+}
+
+fn policy(options: &ReplayOptions, pes: u32) -> Result<Box<dyn Policy>, Failure> {
+    let refused = |error: ParamError| Failure::of("usage", &error).exit(EXIT_USAGE);
+    let mut params = PolicyParams::default();
+    if let Some(rows) = options.mpl_limit {
+        params.mpl_limit = MplLimit::try_from(rows).map_err(refused)?;
+    }
+    if let Some(quantum) = options.quantum {
+        params.quantum_us = Quantum::try_from(quantum).map_err(refused)?;
+    }
+    // A log knows no nodes: its processors are on one.
+    let machine = Machine::uniform(1, pes)
+        .map_err(|error: MachineError| Failure::of("usage", &error).exit(EXIT_USAGE))?;
+    registry::by_name(&options.sched, machine, &params)
+        .map_err(|error| Failure::of("usage", &error).exit(EXIT_USAGE))
+}
+
+fn replay(options: &ReplayOptions, trace: &Trace, silent: bool) -> Result<Schedule, Failure> {
+    let mut policy = policy(options, trace.pes())?;
+    let mut progress = Patient::new(silent, "replaying {bar:30} {pos}/{len} jobs ({eta})");
+    let jobs = trace.jobs().len() as u64;
+    let order = options.event_order.order();
+    let keep_columns = options.plot.is_some() && plot::draws_jobs(trace);
+    let how = storm_replay::ReplayOptions { order, keep_columns };
+    let mut watch = |ended: u64| progress.show(ended, jobs);
+    storm_replay::replay(trace, policy.as_mut(), how, &mut watch).map_err(|error| {
+        Failure::of(CODE, &error).hint("another --sched may do; --pes gives a larger machine")
+    })
+}
+
+/// Says what of the log is not as it should be.
+fn tell(log: &Log, path: &Path) {
+    let name = path.display();
+    for DamagedLine { line, why } in &log.contents.damaged {
+        note(&format!("storm: {name}: line {line}: {why}\n"));
+    }
+    let unnamed = log.contents.damaged_count - log.contents.damaged.len() as u64;
+    if unnamed > 0 {
+        note(&format!("storm: {name}: {unnamed} more lines cannot be read\n"));
+    }
+    if log.from_max_nodes {
+        let pes = log.pes;
+        note(&format!("storm: {name} has no MaxProcs: its MaxNodes, {pes}, are taken for them\n"));
+    }
+}
+
+fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    std::fs::write(path, content).map_err(|error| {
+        let mut failure = Failure::new("file", format!("{} cannot be written", path.display()));
+        failure.causes.push(error.to_string());
+        failure.hint("name a file in a directory that exists and is yours")
+    })
+}
+
+fn sheet(options: &ReplayOptions, log: &Log, report: &Report, real: Duration) -> Sheet {
+    let real_s = real.as_secs_f64();
+    let job_events_per_real_s = report.job_events as f64 / real_s.max(f64::MIN_POSITIVE);
+    let damaged =
+        |DamagedLine { line, why }: &DamagedLine| Damaged { line: *line, why: why.to_string() };
+    let document = Document {
+        sched: &options.sched,
+        clairvoyant: options.clairvoyant,
+        event_order: match options.event_order {
+            EventOrderArgument::PerEvent => "per-event",
+            EventOrderArgument::Batched => "batched",
+        },
+        dropped: log.drops.total(),
+        dropped_by_reason: log.drops,
+        damaged_lines: log.contents.damaged_count,
+        damaged: log.contents.damaged.iter().map(damaged).collect(),
+        real_s,
+        job_events_per_real_s,
+        report,
+    };
+    let mut pairs = pairs(&document);
+    pairs.push(("real time", format!("{real_s:.2} s, {job_events_per_real_s:.0} job events/s")));
+    let sheet = Sheet::new(&document).pairs(pairs);
+    if !options.users {
+        return sheet;
+    }
+    let columns = [">USER", ">JOBS", ">PE HOURS", ">WAIT S", ">RESPONSE S", ">BOUNDED SLOWDOWN"];
+    let sheet = sheet.table(columns, report.users.iter().take(SHOWN_USERS).map(user));
+    match report.users.len().saturating_sub(SHOWN_USERS) {
+        0 => sheet,
+        more => sheet.note(format!("and {more} more users; --json has all of them")),
+    }
+}
+
+fn pairs(document: &Document<'_>) -> Vec<(&'static str, String)> {
+    let Document { report, dropped, dropped_by_reason: drops, damaged_lines, .. } = document;
+    let summary = &report.summary;
+    let percent = |part: f64| format!("{:.2} %", 100.0 * part);
+    let mut pairs = vec![
+        ("policy", document.sched.to_owned()),
+        ("machine", format!("{} processors, at most {} busy", report.pes, report.peak_procs)),
+        ("jobs", summary.jobs.to_string()),
+        ("left out", if *dropped == 0 { String::new() } else { reasons(drops) }),
+        (
+            "damaged",
+            if *damaged_lines == 0 { String::new() } else { format!("{damaged_lines} lines") },
+        ),
+        ("offered load", report.offered_load.map(|load| format!("{load:.3}")).unwrap_or_default()),
+        ("bounded slowdown", format!("{:.4}", summary.avg_bounded_slowdown)),
+        ("slowdown", format!("{:.4}", summary.avg_slowdown)),
+        ("wait", format!("{:.2} s", summary.avg_wait_s)),
+        ("response", format!("{:.2} s", summary.avg_response_s)),
+        ("utilisation", percent(summary.utilisation)),
+        ("loss of capacity", percent(report.loss_of_capacity)),
+        ("makespan", format!("{} s", summary.makespan_s)),
+    ];
+    if let Some(steady) = &report.steady_state {
+        let mean = |interval: storm_replay::Interval| {
+            format!("{:.2} ± {:.2}", interval.mean, interval.half_width)
+        };
+        let told = format!(
+            "bounded slowdown {}, wait {} s, response {} s ({} jobs, {:.0} %)",
+            mean(steady.avg_bounded_slowdown),
+            mean(steady.avg_wait_s),
+            mean(steady.avg_response_s),
+            steady.jobs,
+            100.0 * steady.confidence,
+        );
+        pairs.push(("steady state", told));
+    }
+    if let Some(sharing) = &report.time_sharing {
+        let every_s = sharing.context_switches_per_s;
+        let told = format!("{}, {every_s:.3} a second", sharing.context_switches);
+        pairs.push(("context switches", told));
+    }
+    pairs
+}
+
+fn reasons(drops: &Drops) -> String {
+    let reasons = [
+        (drops.no_run_time, "without a run time"),
+        (drops.no_procs, "without processors"),
+        (drops.too_many_procs, "too large for the machine"),
+        (drops.no_submit_time, "without a time of submission"),
+        (drops.beyond_time, "beyond 136 years"),
+    ];
+    let told = reasons.iter().filter(|(count, _)| *count > 0);
+    let told: Vec<String> = told.map(|(count, why)| format!("{count} {why}")).collect();
+    format!("{} jobs: {}", drops.total(), told.join(", "))
+}
+
+fn user(user: &UserService) -> Vec<String> {
+    vec![
+        user.user.to_string(),
+        user.jobs.to_string(),
+        format!("{:.1}", user.work_pe_s / 3_600.0),
+        format!("{:.1}", user.avg_wait_s),
+        format!("{:.1}", user.avg_response_s),
+        format!("{:.2}", user.avg_bounded_slowdown),
+    ]
+}
