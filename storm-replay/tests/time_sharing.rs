@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use storm_replay::{Estimates, ReplayError, ReplayOptions, Schedule, Trace};
 use storm_sched::swf::LogJob;
 use storm_sched::{
-    Action, Event, InvariantViolation, JobId, Machine, MplLimit, PendingReason, Policy,
-    PolicyParams, Quantum, RowView, SchedTime, Slot, registry,
+    Action, Event, InvariantViolation, JobId, Machine, MatrixQueue, MplLimit, PendingReason,
+    Policy, PolicyParams, Quantum, RowView, SchedTime, Slot, registry,
 };
 
 /// Gang scheduling that does not tell its place in the rotation.
@@ -69,10 +69,14 @@ impl Policy for Blind {
 }
 
 fn gang(pes: u32, rows: u32, quantum: Duration) -> Box<dyn Policy> {
+    gang_with(pes, rows, quantum, PolicyParams::default())
+}
+
+fn gang_with(pes: u32, rows: u32, quantum: Duration, params: PolicyParams) -> Box<dyn Policy> {
     let params = PolicyParams {
         quantum_us: Quantum::try_from(quantum).unwrap(),
         mpl_limit: MplLimit::try_from(rows).unwrap(),
-        ..PolicyParams::default()
+        ..params
     };
     registry::by_name("gang", Machine::uniform(1, pes).unwrap(), &params).unwrap()
 }
@@ -140,14 +144,23 @@ proptest! {
         shapes in prop::collection::vec((0..60_u64, 1..80_u64, 1..9_u32), 1..14),
         rows in 1..5_u32,
         quantum_ms in prop_oneof![Just(1_000_u64), Just(700), Just(3_000), Just(333)],
+        (backfills, alternates, unifies) in any::<(bool, bool, bool)>(),
     ) {
         let jobs: Vec<LogJob> = (1..)
             .zip(shapes)
             .map(|(number, (submit, run, procs))| job(number, submit, run, procs))
             .collect();
         let quantum = Duration::from_millis(quantum_ms);
-        let fast = replay(8, &jobs, gang(8, rows, quantum).as_mut());
-        let slow = replay(8, &jobs, &mut Blind(gang(8, rows, quantum)));
+        // Backfilling rests on how long each job has run.
+        let queue = if backfills { MatrixQueue::Easy } else { MatrixQueue::Fcfs };
+        let params = PolicyParams {
+            queue,
+            alternative_scheduling: alternates,
+            unification: unifies,
+            ..PolicyParams::default()
+        };
+        let fast = replay(8, &jobs, gang_with(8, rows, quantum, params).as_mut());
+        let slow = replay(8, &jobs, &mut Blind(gang_with(8, rows, quantum, params)));
         prop_assert_eq!(&fast.starts, &slow.starts);
         prop_assert_eq!(&fast.capacity, &slow.capacity);
         let (fast, slow) = (fast.time_sharing.unwrap(), slow.time_sharing.unwrap());
