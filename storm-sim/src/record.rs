@@ -243,6 +243,8 @@ impl State {
             | JobEventKind::Held { .. }
             | JobEventKind::Released { .. }
             | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::Ran { .. }
+            | JobEventKind::NodesDrained { .. }
             | JobEventKind::PartitionsSet { .. } => {}
             JobEventKind::Ending { cause } => times.ending = Some(cause.to_string()),
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
@@ -263,9 +265,6 @@ impl State {
                 times.reason.clone_from(&outcome.reason);
             }
             JobEventKind::Requeued { .. } => times.queued_again(),
-            JobEventKind::Ran { .. }
-            | JobEventKind::Moved { .. }
-            | JobEventKind::NodesDrained { .. } => {}
         }
     }
 

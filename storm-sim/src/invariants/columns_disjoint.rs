@@ -66,7 +66,7 @@ impl ColumnsDisjoint {
     /// The run of a job that holds elements holds them in another row now.
     fn move_job(&mut self, job: JobId, row: Row) -> Result<(), Broken> {
         let of_job = |(_, held): &(&JobIncarnation, &Holding)| held.job == job;
-        let Some(run) = self.held.iter().filter(of_job).map(|(run, _)| *run).last() else {
+        let Some(run) = self.held.iter().filter(of_job).map(|(run, _)| *run).next_back() else {
             return Ok(());
         };
         let ranks = self.held[&run].ranks.clone();

@@ -47,12 +47,10 @@ impl NoLostJob {
             ) => Stage::Ended,
             (Some(Stage::Waits), JobEventKind::Held { .. } | JobEventKind::Released { .. })
             | (Some(Stage::Waits), JobEventKind::DependencyEnded { .. }) => Stage::Waits,
-            (
-                Some(stage @ (Stage::Holds | Stage::Runs | Stage::Ends)),
-                JobEventKind::Moved { .. },
-            ) => stage,
             // Not of a job.
-            (_, JobEventKind::PartitionsSet { .. }) => return Ok(()),
+            (_, JobEventKind::PartitionsSet { .. } | JobEventKind::NodesDrained { .. }) => {
+                return Ok(());
+            }
             (before, kind) => {
                 return broken(format!("job {job}, {before:?}, is told {kind:?}"));
             }
