@@ -107,33 +107,35 @@ fn spec() -> impl Strategy<Value = JobSpec> {
         (output(), input, prop_oneof![Just(Binding::None), Just(Binding::Core)]),
         (needs(), resources()),
     )
-        .prop_map(|((name, owner, asked, program, argv), (env, cwd, limits, files), io, wants)| {
-            let (procs, nodes, partition, sched, time_limit, umask, requeue) = asked;
-            let (output, input, bind) = io;
-            let (needs, resources) = wants;
-            JobSpec {
-                name,
-                owner,
-                procs,
-                nodes,
-                resources,
-                partition,
-                sched,
-                time_limit,
-                program,
-                argv,
-                env: env.into(),
-                cwd,
-                umask,
-                limits,
-                files,
-                output,
-                input,
-                requeue,
-                bind,
-                needs,
-            }
-        })
+        .prop_map(
+            |((name, owner, asked, program, argv), (env, cwd, limits, files), io, wants)| {
+                let (procs, nodes, partition, sched, time_limit, umask, requeue) = asked;
+                let (output, input, bind) = io;
+                let (needs, resources) = wants;
+                JobSpec {
+                    name,
+                    owner,
+                    procs,
+                    nodes,
+                    resources,
+                    partition,
+                    sched,
+                    time_limit,
+                    program,
+                    argv,
+                    env: env.into(),
+                    cwd,
+                    umask,
+                    limits,
+                    files,
+                    output,
+                    input,
+                    requeue,
+                    bind,
+                    needs,
+                }
+            },
+        )
 }
 
 fn needs() -> impl Strategy<Value = Needs> {

@@ -227,7 +227,7 @@ impl World {
     /// A job, or the array of one.
     fn unit(&self, pick: usize) -> Option<JobId> {
         let record = self.core.jobs.values().nth(pick % self.core.jobs.len().max(1))?;
-        Some(if pick % 2 == 0 { record.id } else { record.unit() })
+        Some(if pick.is_multiple_of(2) { record.id } else { record.unit() })
     }
 
     fn needs(&self, bits: u8, after: usize, tasks: u32) -> Needs {
