@@ -25,6 +25,7 @@ fn launch(job: u8, run: u8, options: u8) -> Command {
         job: JobId(u64::from(job)),
         incarnation: JobIncarnation(u32::from(run)),
         slot: JobSlot(0),
+        task: None,
         spec: Rc::new(spec),
         ranks: (1..=3).map(share).collect(),
         partition: PartitionId(0),

@@ -37,6 +37,7 @@ pub fn manager_config(sched: &str) -> CoreConfig {
         recovery_timeout: Duration::from_secs(1),
         requeue_fence: Duration::from_millis(90),
         history_limit: 8,
+        array_max: 8,
         admin_uids: Vec::new(),
         origin: jiff::Timestamp::UNIX_EPOCH,
         user_name: Rc::new(|_| None),
@@ -72,5 +73,6 @@ pub fn job_spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         input: InputSpec::None,
         requeue,
         bind: Binding::None,
+        needs: Default::default(),
     }
 }

@@ -35,6 +35,8 @@ pub struct CoreConfig {
     pub requeue_fence: Duration,
     /// Ended jobs kept in memory for `history`.
     pub history_limit: usize,
+    /// The most jobs of an array.
+    pub array_max: u32,
     /// Users who may cancel other users' jobs and shut the cluster down.
     pub admin_uids: Vec<u32>,
     /// The wall-clock time of the backend clock's origin.
@@ -61,6 +63,10 @@ pub struct PartitionConfig {
 /// Ended jobs kept in memory unless configured otherwise: a day of a busy
 /// cluster, at about a KiB each.
 pub const DEFAULT_HISTORY_LIMIT: usize = 20_000;
+
+/// Default of [`CoreConfig::array_max`]: ten times that of Slurm, and a listing of it is
+/// still read at once.
+pub const DEFAULT_ARRAY_MAX: u32 = 10_000;
 
 /// Default of [`CoreConfig::kill_grace`]: long enough for a checkpoint of a
 /// small program, short enough for a person who waits.

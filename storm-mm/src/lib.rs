@@ -20,8 +20,8 @@ mod live;
 mod manager;
 
 pub use config::{
-    CoreConfig, DEFAULT_HISTORY_LIMIT, DEFAULT_KILL_GRACE, DEFAULT_LAUNCH_TIMEOUT,
-    DEFAULT_RECOVERY_TIMEOUT, PartitionConfig,
+    CoreConfig, DEFAULT_ARRAY_MAX, DEFAULT_HISTORY_LIMIT, DEFAULT_KILL_GRACE,
+    DEFAULT_LAUNCH_TIMEOUT, DEFAULT_RECOVERY_TIMEOUT, PartitionConfig,
 };
 pub use live::{SpoolContents, SpooledFile};
 pub use manager::{Core, Effect, Notice, PartitionError, StageJob, StageOutcome, TimerKind, Watch};

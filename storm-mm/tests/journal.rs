@@ -25,7 +25,7 @@ fn entry(number: u64) -> Entry {
 fn ended(number: u64) -> Entry {
     let (job, mut event) = entry(number);
     let outcome = Outcome { state: JobState::Completed, exit_code: 0, reason: None };
-    event.kind = JobEventKind::Ended { outcome, exits: Vec::new() };
+    event.kind = JobEventKind::Ended { outcome, exits: Vec::new(), ran: std::time::Duration::ZERO };
     (job, event)
 }
 

@@ -4,7 +4,7 @@ use crate::JobTask;
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use storm_primitives::NodeId;
-use storm_rm::{Memory, Rank, Resources};
+use storm_rm::{ArraySpec, Memory, Rank, Resources};
 
 /// What a node is called, by its id and by its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,8 +62,25 @@ pub fn rank_environment(
             && !launch.spec.env.iter().any(|(known, _)| known.as_os_str() == *name)
     });
     let yields = yields.map(|(name, value)| (name, OsString::from(value)));
-    let all = variables.into_iter().chain(resources).chain(yields);
+    let all = variables.into_iter().chain(resources).chain(array_variables(task)).chain(yields);
     all.map(|(name, value)| (OsString::from(name), value)).collect()
+}
+
+/// What a job of an array is told of the array.
+fn array_variables(task: &JobTask) -> Vec<(&'static str, OsString)> {
+    let (Some(own), Some(array)) = (task.launch.task, &task.spec().needs.array) else {
+        return Vec::new();
+    };
+    let indices = array.indices(ArraySpec::MAX_TASKS).unwrap_or_default();
+    let number = |value: u64| OsString::from(value.to_string());
+    let bound = |index: Option<&u32>| number(u64::from(index.copied().unwrap_or(own.index)));
+    vec![
+        ("STORM_ARRAY_JOB_ID", number(own.array.0)),
+        ("STORM_ARRAY_TASK_ID", number(u64::from(own.index))),
+        ("STORM_ARRAY_TASK_COUNT", number(indices.len() as u64)),
+        ("STORM_ARRAY_TASK_MIN", bound(indices.first())),
+        ("STORM_ARRAY_TASK_MAX", bound(indices.last())),
+    ]
 }
 
 /// What the job asked of its nodes, in the units of Slurm's variables of those names:

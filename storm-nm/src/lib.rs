@@ -41,5 +41,5 @@ pub use host::{Content, Host, HostEvent, LaunchRefused};
 pub use job_key::JobKey;
 pub use job_task::JobTask;
 pub use node_manager::{ExitReason, NmExit, run, run_and_return};
-pub use output_pattern::{PatternError, check_pattern, expand_pattern};
+pub use output_pattern::{FileNameParts, PatternError, check_pattern, expand_pattern};
 pub use switch_log::{SwitchLog, SwitchRecord};

@@ -1,16 +1,33 @@
-//! File names with `%j`, `%r`, `%n` and `%%`, as `--output` takes them.
+//! File names with `%j`, `%A`, `%a`, `%r`, `%n` and `%%`, as `--output` takes them.
 
-use storm_rm::{JobId, OsBytes, Rank};
+use storm_rm::{ArrayTask, JobId, OsBytes, Rank};
 use thiserror::Error;
 
-/// Expands the pattern of an output file: `%j` is the job, `%r` the rank, `%n`
-/// the node's name, `%%` a percent sign. Anything else stays as it is.
-pub fn expand_pattern(pattern: &OsBytes, job: JobId, rank: Rank, node_name: &str) -> OsBytes {
+/// What the letters stand for.
+#[derive(Clone, Copy, Debug)]
+pub struct FileNameParts<'a> {
+    /// `%j`.
+    pub job: JobId,
+    /// `%A` is the number of its array, or of the job where there is none; `%a` its index,
+    /// or 0.
+    pub task: Option<ArrayTask>,
+    /// `%r`.
+    pub rank: Rank,
+    /// `%n`.
+    pub node_name: &'a str,
+}
+
+/// Expands the pattern of an output file; `%%` is a percent sign. Anything else stays as
+/// it is.
+pub fn expand_pattern(pattern: &OsBytes, parts: &FileNameParts<'_>) -> OsBytes {
+    let FileNameParts { job, task, rank, node_name } = *parts;
     let mut name = Vec::with_capacity(pattern.as_bytes().len() + 16);
     let mut bytes = pattern.as_bytes().iter().copied().peekable();
     while let Some(byte) = bytes.next() {
         let replacement = match (byte, bytes.peek()) {
             (b'%', Some(b'j')) => job.to_string(),
+            (b'%', Some(b'A')) => task.map_or(job, |task| task.array).to_string(),
+            (b'%', Some(b'a')) => task.map_or(0, |task| task.index).to_string(),
             (b'%', Some(b'r')) => rank.to_string(),
             (b'%', Some(b'n')) => node_name.to_owned(),
             (b'%', Some(b'%')) => "%".to_owned(),
@@ -47,7 +64,7 @@ pub fn check_pattern(pattern: &OsBytes) -> Result<(), PatternError> {
     let mut bytes = pattern.as_bytes().iter();
     while bytes.any(|byte| *byte == b'%') {
         match bytes.next() {
-            Some(b'j' | b'r' | b'n' | b'%') => {}
+            Some(b'j' | b'A' | b'a' | b'r' | b'n' | b'%') => {}
             Some(other) => {
                 return Err(PatternError::Unknown(format!("%{}", other.escape_ascii())));
             }
@@ -62,7 +79,12 @@ mod tests {
     use super::*;
 
     fn expand(pattern: &str) -> String {
-        let name = expand_pattern(&pattern.into(), JobId(7), Rank(12), "n3");
+        expand_task(pattern, None)
+    }
+
+    fn expand_task(pattern: &str, task: Option<ArrayTask>) -> String {
+        let parts = FileNameParts { job: JobId(7), task, rank: Rank(12), node_name: "n3" };
+        let name = expand_pattern(&pattern.into(), &parts);
         name.to_string_lossy().into_owned()
     }
 
@@ -72,6 +94,9 @@ mod tests {
         assert_eq!(expand("%n/%j.%%r"), "n3/7.%r");
         assert_eq!(expand("%%%j%"), "%7%");
         assert_eq!(expand("50%x"), "50%x");
+        assert_eq!(expand("%A_%a.out"), "7_0.out");
+        let task = ArrayTask { array: JobId(4), index: 15 };
+        assert_eq!(expand_task("%A_%a-%j.out", Some(task)), "4_15-7.out");
     }
 
     #[test]
@@ -79,6 +104,7 @@ mod tests {
         let unknown = |text: &str| Err(PatternError::Unknown(text.to_owned()));
         for (pattern, verdict) in [
             ("%n/%j.%%r", Ok(())),
+            ("%A_%a", Ok(())),
             ("", Err(PatternError::Empty)),
             ("a%", unknown("% at its end")),
             ("a%%%q", unknown("%q")),

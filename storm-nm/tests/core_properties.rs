@@ -91,11 +91,13 @@ fn launch(job: u64, incarnation: u32, rows: u64, active: u32) -> LaunchJob {
         input: InputSpec::None,
         requeue: false,
         bind: storm_rm::Binding::None,
+        needs: Default::default(),
     };
     LaunchJob {
         job: JobId(job),
         incarnation: JobIncarnation(incarnation),
         slot: JobSlot(job as u32),
+        task: None,
         spec: Rc::new(spec),
         ranks: [NodeRanks { node: NodeId(1), first: Rank(0), count: RANKS }].into_iter().collect(),
         partition: PartitionId(0),

@@ -4,7 +4,7 @@
 //! identity, and carried out by the Node Managers. It says nothing about where
 //! the job runs: that is the placement.
 
-use crate::{ContentHash, Environment, OsBytes, Resources};
+use crate::{ContentHash, Environment, Needs, OsBytes, Resources};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -50,6 +50,9 @@ pub struct JobSpec {
     pub requeue: bool,
     /// Where on its node each rank may run.
     pub bind: Binding,
+    /// What it needs besides processing elements.
+    #[serde(default)]
+    pub needs: Needs,
 }
 
 /// Where on its node each rank may run.

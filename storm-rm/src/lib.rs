@@ -27,6 +27,7 @@ mod ids;
 pub mod input_flow;
 mod job_spec;
 pub mod message;
+mod needs;
 mod os_bytes;
 pub mod poll;
 mod rank_map;
@@ -43,6 +44,7 @@ pub use ids::{
 pub use job_spec::{
     Binding, Destination, FileSpec, InputSpec, JobSpec, OutputSpec, Owner, Program, ResourceLimit,
 };
+pub use needs::{ArrayError, ArraySpec, ArrayTask, Condition, Dependency, IndexRange, Needs};
 pub use os_bytes::OsBytes;
 pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError};
 pub use resources::{Memory, Resources};

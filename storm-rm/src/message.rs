@@ -4,8 +4,8 @@
 //! Every variant has a row in `docs/protocol.md`.
 
 use crate::{
-    Channel, FileSpec, Generation, JobId, JobIncarnation, JobSlot, JobSpec, Owner, PartitionId,
-    Rank, RankMap, Row, RowSet,
+    ArrayTask, Channel, FileSpec, Generation, JobId, JobIncarnation, JobSlot, JobSpec, Owner,
+    PartitionId, Rank, RankMap, Row, RowSet,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -140,6 +140,8 @@ pub struct LaunchJob {
     pub incarnation: JobIncarnation,
     /// Where its flags lie in global memory.
     pub slot: JobSlot,
+    /// Which job of an array it is.
+    pub task: Option<ArrayTask>,
     /// What to run.
     pub spec: Rc<JobSpec>,
     /// The ranks of every node.

@@ -108,8 +108,13 @@ impl ChromeTrace {
             JobEventKind::Requeued { .. } => Some("waits"),
             JobEventKind::Ended { .. } => None,
             JobEventKind::Ran { .. }
+            | JobEventKind::ArraySubmitted { .. }
+            | JobEventKind::Held { .. }
+            | JobEventKind::Released { .. }
+            | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Moved { .. }
-            | JobEventKind::NodesDrained { .. } => return,
+            | JobEventKind::NodesDrained { .. }
+            | JobEventKind::PartitionsSet { .. } => return,
         };
         let before = match next {
             Some(stage) => self.stages.insert(job, (stage, now)),

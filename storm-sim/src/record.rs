@@ -236,7 +236,16 @@ impl State {
         }
         let Some(times) = self.jobs.get_mut(&job) else { return };
         match kind {
-            JobEventKind::Submitted { .. } => {}
+            JobEventKind::Moved { row } => times.row = Some(*row),
+            // No scenario submits an array, and the others change nothing that is measured.
+            JobEventKind::Submitted { .. }
+            | JobEventKind::ArraySubmitted { .. }
+            | JobEventKind::Held { .. }
+            | JobEventKind::Released { .. }
+            | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::Ran { .. }
+            | JobEventKind::NodesDrained { .. }
+            | JobEventKind::PartitionsSet { .. } => {}
             JobEventKind::Ending { cause } => times.ending = Some(cause.to_string()),
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 self.runs.insert(*incarnation, job);
@@ -256,9 +265,6 @@ impl State {
                 times.reason.clone_from(&outcome.reason);
             }
             JobEventKind::Requeued { .. } => times.queued_again(),
-            JobEventKind::Ran { .. }
-            | JobEventKind::Moved { .. }
-            | JobEventKind::NodesDrained { .. } => {}
         }
     }
 

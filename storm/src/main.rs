@@ -6,6 +6,7 @@
 //! the record of the cluster that `storm up` started.
 
 mod attach;
+mod begin_time;
 mod cli;
 mod command;
 mod config;

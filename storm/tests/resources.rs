@@ -31,9 +31,15 @@ fn lines(scratch: &Scratch, options: &str, script: &str) -> Vec<String> {
     lines
 }
 
+/// Submits a job; its number.
+fn submit(scratch: &Scratch, options: &str, program: &str) -> u64 {
+    let said = scratch.prints(&format!("submit -q {options} {program}"));
+    said.trim().parse().expect("a number")
+}
+
 /// Submits a job that runs until it is cancelled, and waits until it runs.
 fn occupy(scratch: &Scratch, options: &str) -> u64 {
-    let job = scratch.json(&format!("submit {options} sleep 1000"))["job"].as_u64().expect("a job");
+    let job = submit(scratch, options, "sleep 1000");
     scratch.wait_for(&format!("show {job}"), |shown| (shown["state"] == "RUNNING").then_some(()));
     job
 }
@@ -78,7 +84,7 @@ fn processes_are_dealt_out_as_many_to_a_node_as_is_said() {
 fn who_wants_nodes_alone_waits_for_them_and_shares_them_with_nobody() {
     let scratch = cluster("fcfs");
     let first = occupy(&scratch, "-n 1");
-    let alone = scratch.json("submit -n 2 -N 2 --exclusive sleep 1000")["job"].clone();
+    let alone = submit(&scratch, "-n 2 -N 2 --exclusive", "sleep 1000");
     let waits = scratch.json(&format!("show {alone}"));
     assert_eq!(waits["resources"]["exclusive"], true);
     assert_eq!(
@@ -89,7 +95,7 @@ fn who_wants_nodes_alone_waits_for_them_and_shares_them_with_nobody() {
     scratch.wait_for(&format!("show {alone}"), |shown| (shown["state"] == "RUNNING").then_some(()));
     let nodes = scratch.json("nodes");
     assert!(nodes.as_array().expect("a list").iter().all(|node| node["pes_used"] == 4));
-    let behind = scratch.json("submit -n 1 true")["job"].clone();
+    let behind = submit(&scratch, "-n 1", "true");
     let waits = scratch.json(&format!("show {behind}"));
     assert!(reason(&waits).starts_with("waits for 1 more free PE"), "{waits}");
     scratch.prints(&format!("cancel {alone}"));
@@ -107,7 +113,7 @@ fn memory_is_counted_and_more_than_any_node_has_is_refused() {
     assert_eq!(said, ["64"], "a number without a unit is MiB");
     // Both nodes are taken whole, whatever they have; the next one waits for memory.
     let first = occupy(&scratch, "-n 2 -N 2 --mem 0");
-    let next = scratch.json("submit -n 1 --mem 1M sleep 1000")["job"].clone();
+    let next = submit(&scratch, "-n 1 --mem 1M", "sleep 1000");
     let waits = scratch.json(&format!("show {next}"));
     assert!(reason(&waits).contains("1 MiB of free memory"), "{waits}");
     scratch.prints(&format!("cancel {first}"));

@@ -82,6 +82,7 @@ impl StormJobs {
             input: InputSpec::None,
             requeue: false,
             bind: Default::default(),
+            needs: Default::default(),
         }
     }
 }

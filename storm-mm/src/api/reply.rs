@@ -60,6 +60,11 @@ pub enum Reply {
         /// One entry per job asked for, in order.
         jobs: Vec<CancelOutcome>,
     },
+    /// What became of each job to be held or released.
+    Altered {
+        /// One entry per job asked for, in order.
+        jobs: Vec<CancelOutcome>,
+    },
     /// The nodes.
     Nodes {
         /// In order of their number.
@@ -124,7 +129,7 @@ impl Reply {
         match self {
             Reply::Output { data, .. } => LINE + data.len() * 4 / 3,
             Reply::Jobs { jobs, .. } => LINE * (1 + 2 * jobs.len()),
-            Reply::Cancelled { jobs } => LINE * (1 + jobs.len()),
+            Reply::Cancelled { jobs } | Reply::Altered { jobs } => LINE * (1 + jobs.len()),
             Reply::Nodes { nodes } => LINE * (1 + nodes.len()),
             Reply::Job { job } => LINE * (4 + job.ranks.len() + job.log.len()),
             Reply::Ok
@@ -141,12 +146,12 @@ impl Reply {
     }
 }
 
-/// What became of the wish to end one job.
+/// What became of the wish to end, hold or release one job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelOutcome {
     /// The job.
     pub job: JobId,
-    /// Why not; absent when it is being ended, or was signalled.
+    /// Why not; absent when it is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ApiError>,
 }

@@ -98,6 +98,7 @@ impl ReplySink {
             | Reply::Job { .. }
             | Reply::Explanation { .. }
             | Reply::Cancelled { .. }
+            | Reply::Altered { .. }
             | Reply::Nodes { .. }
             | Reply::Partitions { .. }
             | Reply::Status { .. }

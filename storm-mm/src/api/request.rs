@@ -55,6 +55,16 @@ pub enum ManagerRequest {
         #[serde(default)]
         signal: Option<i32>,
     },
+    /// Keep jobs that wait from starting, until they are released.
+    Hold {
+        /// The jobs.
+        jobs: Vec<JobId>,
+    },
+    /// Let held jobs go.
+    Release {
+        /// The jobs.
+        jobs: Vec<JobId>,
+    },
     /// The nodes.
     Nodes,
     /// Have nodes take no further jobs. For administrators.
@@ -71,6 +81,17 @@ pub enum ManagerRequest {
     },
     /// The partitions.
     Partitions,
+    /// Change a partition at work. For administrators.
+    SetPartition {
+        /// Its name.
+        partition: String,
+        /// The policy that it is to have.
+        #[serde(default)]
+        sched: Option<String>,
+        /// The length of its slices, in microseconds.
+        #[serde(default)]
+        quantum_us: Option<u64>,
+    },
     /// Jobs that have ended, the latest first.
     History(HistoryQuery),
     /// The cluster as a whole.
@@ -89,10 +110,13 @@ impl ManagerRequest {
         "show",
         "explain",
         "cancel",
+        "hold",
+        "release",
         "nodes",
         "drain",
         "resume",
         "partitions",
+        "set-partition",
         "history",
         "status",
         "shutdown",
@@ -108,7 +132,9 @@ impl ManagerRequest {
             ManagerRequest::History(query) => {
                 query.jobs.len() + query.uids.len() + query.users.len()
             }
-            ManagerRequest::Cancel { jobs, .. } => jobs.len(),
+            ManagerRequest::Cancel { jobs, .. }
+            | ManagerRequest::Hold { jobs }
+            | ManagerRequest::Release { jobs } => jobs.len(),
             ManagerRequest::Submit { .. }
             | ManagerRequest::Attach { .. }
             | ManagerRequest::Input { .. }
@@ -118,6 +144,7 @@ impl ManagerRequest {
             | ManagerRequest::Drain { .. }
             | ManagerRequest::Resume { .. }
             | ManagerRequest::Partitions
+            | ManagerRequest::SetPartition { .. }
             | ManagerRequest::Status
             | ManagerRequest::Shutdown => 0,
         }

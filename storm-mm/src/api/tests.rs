@@ -22,6 +22,13 @@ fn requests() -> Vec<ManagerRequest> {
         ManagerRequest::Show { job },
         ManagerRequest::Explain { job },
         ManagerRequest::Cancel { jobs: vec![job, JobId(8)], signal: Some(10) },
+        ManagerRequest::Hold { jobs: vec![job] },
+        ManagerRequest::Release { jobs: vec![job, JobId(8)] },
+        ManagerRequest::SetPartition {
+            partition: "main".to_owned(),
+            sched: Some("gang".to_owned()),
+            quantum_us: Some(2_000),
+        },
         ManagerRequest::Nodes,
         ManagerRequest::Partitions,
         ManagerRequest::History(HistoryQuery::default()),

@@ -9,6 +9,7 @@ use crate::api::{
     ApiError, Call, CancelOutcome, ErrorCode, JobState, ManagerRequest, Peer, Reply, ReplySink,
 };
 use std::rc::Rc;
+use std::time::Duration;
 use storm_primitives::{NodeSet, Primitives, Runtime};
 use storm_rm::message::{Command, NodeRanks};
 use storm_rm::{InputSpec, JobId, JobIncarnation, JobSpec, Rank};
@@ -39,7 +40,26 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Input { job, data, eof } => {
             return input(shared, peer, job, InputRequest { data, eof, replies });
         }
-        ManagerRequest::Cancel { jobs, signal } => Ok(cancel(shared, peer, &jobs, signal)),
+        ManagerRequest::Cancel { jobs, signal } => {
+            let jobs =
+                each(&jobs, |job| shared.drive(|core, now| core.cancel(now, peer, job, signal)));
+            Ok(Reply::Cancelled { jobs })
+        }
+        ManagerRequest::Hold { jobs } => {
+            let jobs = each(&jobs, |job| shared.drive(|core, now| core.hold(now, peer, job)));
+            Ok(Reply::Altered { jobs })
+        }
+        ManagerRequest::Release { jobs } => {
+            let release = |job| shared.drive(|core, now| core.release_hold(now, peer, job));
+            Ok(Reply::Altered { jobs: each(&jobs, release) })
+        }
+        ManagerRequest::SetPartition { partition, sched, quantum_us } => {
+            let quantum = quantum_us.map(Duration::from_micros);
+            let set = shared.drive(|core, now| {
+                core.set_partition(now, peer, &partition, sched.as_deref(), quantum)
+            });
+            set.map(|partition| Reply::Partitions { partitions: vec![partition] })
+        }
         ManagerRequest::Shutdown => shut_down(shared, peer),
         ManagerRequest::Jobs(filter) => {
             Ok(Reply::Jobs { jobs: core.borrow().list_jobs(now, &filter), more: false })
@@ -84,6 +104,12 @@ fn submit<P: Primitives, C: Contents + 'static>(
     attach: bool,
     replies: ReplySink,
 ) {
+    if attach && spec.needs.array.is_some() {
+        let message = "an array of jobs cannot be followed";
+        let error = ApiError::new(ErrorCode::BadRequest, message);
+        let _ = replies.refuse(error.hint("submit it, and attach to one of its jobs"));
+        return;
+    }
     let submitted = shared.drive(|core, now| core.submit(now, peer, spec));
     if let Ok(job) = submitted
         && attach
@@ -177,17 +203,8 @@ fn input_nodes<P: Primitives, C: Contents + 'static>(
     Ok((record.incarnation, shares.map(|share| share.node).collect()))
 }
 
-fn cancel<P: Primitives, C: Contents + 'static>(
-    shared: &Rc<Shared<P, C>>,
-    peer: Peer,
-    jobs: &[JobId],
-    signal: Option<i32>,
-) -> Reply {
-    let outcome = |job: &JobId| CancelOutcome {
-        job: *job,
-        error: shared.drive(|core, now| core.cancel(now, peer, *job, signal)).err(),
-    };
-    Reply::Cancelled { jobs: jobs.iter().map(outcome).collect() }
+fn each(jobs: &[JobId], act: impl Fn(JobId) -> Result<(), ApiError>) -> Vec<CancelOutcome> {
+    jobs.iter().map(|job| CancelOutcome { job: *job, error: act(*job).err() }).collect()
 }
 
 fn shut_down<P: Primitives, C: Contents + 'static>(

@@ -15,6 +15,7 @@ pub(super) enum Duty {
     Kill,
     Recovery,
     Vacated,
+    Begin,
     Output,
 }
 
@@ -26,6 +27,7 @@ impl From<TimerKind> for Duty {
             TimerKind::Kill => Duty::Kill,
             TimerKind::Recovery => Duty::Recovery,
             TimerKind::Vacated => Duty::Vacated,
+            TimerKind::Begin => Duty::Begin,
             TimerKind::Output => Duty::Output,
         }
     }

@@ -55,6 +55,8 @@ pub enum JobEventKind {
         outcome: Outcome,
         /// How each rank ended, as far as known.
         exits: Vec<RankExit>,
+        /// How long it ran: the time in which its row was active.
+        ran: Duration,
     },
     /// It waits again.
     Requeued {
@@ -66,9 +68,34 @@ pub enum JobEventKind {
         /// How long its row was active, up to now.
         time: Duration,
     },
-    /// Its row became one with another.
+    /// An array of jobs was admitted. Its jobs have the numbers that follow its own, in
+    /// the order of their indices.
+    ArraySubmitted {
+        /// What was asked for, with the submitter's identity.
+        spec: Rc<JobSpec>,
+        /// The partition that its jobs wait for.
+        partition: String,
+    },
+    /// It may not start until it is released.
+    Held {
+        /// By whom.
+        hold: Hold,
+    },
+    /// It may start.
+    Released {
+        /// The user who let it go.
+        uid: u32,
+    },
+    /// A job that it depends on has ended.
+    DependencyEnded {
+        /// Which.
+        on: JobId,
+        /// It was COMPLETED; of an array, all of its jobs were.
+        completed: bool,
+    },
+    /// Its place in the matrix has another number now: its partition has another policy.
     Moved {
-        /// Its row of the matrix from now on.
+        /// Its row.
         row: Row,
     },
     /// Nodes were taken out of service or given back. Not of a job: the entry has the
@@ -77,6 +104,33 @@ pub enum JobEventKind {
         /// All that are out of service, by name, and why.
         drained: BTreeMap<String, String>,
     },
+    /// The settings of the partitions were changed. Not of a job: the entry has the number
+    /// [`OF_NO_JOB`], and replaces the one before it.
+    PartitionsSet {
+        /// Those of every partition that differs from its configuration, by name.
+        settings: BTreeMap<String, PartitionSetting>,
+    },
+}
+
+/// What keeps a job from starting until somebody releases it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hold {
+    /// Its user.
+    User,
+    /// An administrator; only they release it.
+    Admin,
+}
+
+/// What was changed of a partition while it was at work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionSetting {
+    /// The name of its policy.
+    pub sched: String,
+    /// The length of a slice, in microseconds.
+    pub quantum_us: u64,
+    /// The policy that takes over as soon as its rows hold the jobs that run.
+    pub next_sched: Option<String>,
 }
 
 /// The number under which the journal has what is of no job.
@@ -140,13 +194,20 @@ pub enum EndCause {
         /// Which node and why.
         reason: String,
     },
+    /// What it depends on can never come, and it asked to be ended then.
+    DependencyNeverSatisfied {
+        /// The condition.
+        condition: String,
+    },
 }
 
 impl EndCause {
     /// The state that a job ended for this cause is in.
     pub fn state(&self) -> JobState {
         match self {
-            EndCause::Cancelled { .. } | EndCause::Shutdown => JobState::Cancelled,
+            EndCause::Cancelled { .. }
+            | EndCause::Shutdown
+            | EndCause::DependencyNeverSatisfied { .. } => JobState::Cancelled,
             EndCause::NodeLost { .. } => JobState::NodeFail,
             EndCause::TimeLimit => JobState::Timeout,
             EndCause::RankKilled { .. }
@@ -177,7 +238,8 @@ impl EndCause {
             | EndCause::StagingFailed { .. }
             | EndCause::ManagerRestarted
             | EndCause::Unplaceable { .. }
-            | EndCause::Unserviceable { .. } => Some(1),
+            | EndCause::Unserviceable { .. }
+            | EndCause::DependencyNeverSatisfied { .. } => Some(1),
         }
     }
 }
@@ -202,6 +264,9 @@ impl std::fmt::Display for EndCause {
                 f.write_str("the Machine Manager was restarted while it ran")
             }
             EndCause::Shutdown => f.write_str("the cluster was shut down"),
+            EndCause::DependencyNeverSatisfied { condition } => {
+                write!(f, "{condition} can never be (DependencyNeverSatisfied)")
+            }
         }
     }
 }

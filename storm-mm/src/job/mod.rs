@@ -5,5 +5,5 @@
 mod event;
 mod record;
 
-pub use event::{EndCause, JobEvent, JobEventKind, OF_NO_JOB, Outcome};
+pub use event::{EndCause, Hold, JobEvent, JobEventKind, OF_NO_JOB, Outcome, PartitionSetting};
 pub use record::{JobRecord, Phase};

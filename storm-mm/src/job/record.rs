@@ -1,13 +1,14 @@
 //! One job: what its events made of it.
 
-use super::{EndCause, JobEvent, JobEventKind, Outcome};
+use super::{EndCause, Hold, JobEvent, JobEventKind, Outcome};
 use crate::api::{JobState, LaunchBreakdown, LogEntry};
 use jiff::Timestamp;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::NodeSet;
 use storm_rm::message::{NodeRanks, RankExit};
-use storm_rm::{JobId, JobIncarnation, JobSpec, Row};
+use storm_rm::{ArraySpec, ArrayTask, JobId, JobIncarnation, JobSpec, Row};
 
 /// Where a job is in its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +30,14 @@ pub enum Phase {
 pub struct JobRecord {
     /// Its number.
     pub id: JobId,
-    /// What was asked for.
+    /// What was asked for; the jobs of an array share it.
     pub spec: Rc<JobSpec>,
+    /// Which job of an array it is.
+    pub task: Option<ArrayTask>,
+    /// What keeps it from starting until it is released.
+    pub hold: Option<Hold>,
+    /// The jobs that it depends on and that have ended: whether they were COMPLETED.
+    pub ended_before: BTreeMap<JobId, bool>,
     /// The name of its partition.
     pub partition: String,
     /// Where it is in its life.
@@ -52,9 +59,10 @@ pub struct JobRecord {
     pub submitted: Timestamp,
     /// When its ranks started.
     pub started: Option<Timestamp>,
-    /// How long it had run when the journal was told last; of a job with a time limit in
-    /// a partition whose time is shared.
+    /// How long it had run when the journal was told last.
     pub ran: Duration,
+    /// When that was; its start if it was not told since.
+    pub ran_at: Option<Timestamp>,
     /// When it ended.
     pub ended: Option<Timestamp>,
     /// Where the time of its launch went.
@@ -66,13 +74,42 @@ pub struct JobRecord {
 }
 
 impl JobRecord {
-    /// The record that its first event makes, if it is a submission.
-    pub fn from_first(id: JobId, event: &JobEvent) -> Option<JobRecord> {
-        let JobEventKind::Submitted { spec, partition } = &event.kind else { return None };
+    /// The records that a first event makes, if it is a submission: one, or those of an
+    /// array.
+    pub fn from_first(id: JobId, event: &JobEvent) -> Vec<JobRecord> {
+        let (spec, partition) = match &event.kind {
+            JobEventKind::Submitted { spec, partition }
+            | JobEventKind::ArraySubmitted { spec, partition } => (spec, partition),
+            _ => return Vec::new(),
+        };
+        let made = |id, task| JobRecord::submitted(event, id, task, spec, partition);
+        if !matches!(event.kind, JobEventKind::ArraySubmitted { .. }) {
+            return vec![made(id, None)];
+        }
+        let indices = spec.needs.array.as_ref().map(|array| array.indices(ArraySpec::MAX_TASKS));
+        let indices = indices.and_then(Result::ok).unwrap_or_default();
+        let task = |(offset, index)| {
+            // A damaged journal may have the highest number there is.
+            let task = JobId(id.0.checked_add(offset)?);
+            Some(made(task, Some(ArrayTask { array: id, index })))
+        };
+        (1..).zip(indices).filter_map(task).collect()
+    }
+
+    fn submitted(
+        event: &JobEvent,
+        id: JobId,
+        task: Option<ArrayTask>,
+        spec: &Rc<JobSpec>,
+        partition: &str,
+    ) -> JobRecord {
         let mut record = JobRecord {
             id,
             spec: spec.clone(),
-            partition: partition.clone(),
+            task,
+            hold: spec.needs.hold.then_some(Hold::User),
+            ended_before: BTreeMap::new(),
+            partition: partition.to_owned(),
             phase: Phase::Pending,
             incarnation: JobIncarnation(0),
             runs: 0,
@@ -83,19 +120,24 @@ impl JobRecord {
             submitted: event.at,
             started: None,
             ran: Duration::ZERO,
+            ran_at: None,
             ended: None,
             breakdown: None,
             exits: Vec::new(),
             log: Vec::new(),
         };
-        record.note(event, "submitted", format!("waits for partition {partition}"));
-        Some(record)
+        let of = task.map(|task| format!("as {task}, ")).unwrap_or_default();
+        record.note(event, "submitted", format!("{of}waits for partition {partition}"));
+        record
     }
 
     /// Applies a later event.
     pub fn apply(&mut self, event: &JobEvent) {
         match &event.kind {
-            JobEventKind::Submitted { .. } | JobEventKind::NodesDrained { .. } => {}
+            JobEventKind::Submitted { .. }
+            | JobEventKind::ArraySubmitted { .. }
+            | JobEventKind::NodesDrained { .. }
+            | JobEventKind::PartitionsSet { .. } => {}
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 self.phase = Phase::Starting;
                 self.incarnation = *incarnation;
@@ -109,6 +151,7 @@ impl JobRecord {
             JobEventKind::Started { breakdown } => {
                 self.phase = Phase::Running;
                 self.started = Some(event.at);
+                self.ran_at = Some(event.at);
                 self.breakdown = Some(*breakdown);
                 self.note(event, "started", format!("in {:.1} ms", breakdown.total_ms));
             }
@@ -116,8 +159,9 @@ impl JobRecord {
                 self.phase = Phase::Ending(cause.clone());
                 self.note(event, "ending", cause.to_string());
             }
-            JobEventKind::Ended { outcome, exits } => {
+            JobEventKind::Ended { outcome, exits, ran } => {
                 self.ended = Some(event.at);
+                self.ran = *ran;
                 self.exits.clone_from(exits);
                 let reason = outcome.reason.as_deref().unwrap_or("all ranks ended");
                 let text = format!("{}, exit {}: {reason}", outcome.state, outcome.exit_code);
@@ -132,12 +176,56 @@ impl JobRecord {
                 self.node_list.clear();
                 self.started = None;
                 self.ran = Duration::ZERO;
+                self.ran_at = None;
                 self.breakdown = None;
                 self.note(event, "requeued", cause.to_string());
             }
-            JobEventKind::Ran { time } => self.ran = *time,
-            JobEventKind::Moved { row } => self.row = Some(*row),
+            JobEventKind::Ran { time } => {
+                self.ran = *time;
+                self.ran_at = Some(event.at);
+            }
+            JobEventKind::Moved { row } => {
+                self.row = Some(*row);
+                self.note(event, "moved", format!("to row {}", row.0));
+            }
+            JobEventKind::Held { .. }
+            | JobEventKind::Released { .. }
+            | JobEventKind::DependencyEnded { .. } => self.apply_need(event),
         }
+    }
+
+    /// Applies an event that concerns whether the job may start.
+    fn apply_need(&mut self, event: &JobEvent) {
+        match &event.kind {
+            JobEventKind::Held { hold } => {
+                self.hold = Some(*hold);
+                let by = match hold {
+                    Hold::User => "by its user",
+                    Hold::Admin => "by an administrator",
+                };
+                self.note(event, "held", by.to_owned());
+            }
+            JobEventKind::Released { uid } => {
+                self.hold = None;
+                self.note(event, "released", format!("by user {uid}"));
+            }
+            JobEventKind::DependencyEnded { on, completed } => {
+                self.ended_before.insert(*on, *completed);
+                let how = if *completed { "is completed" } else { "has ended, not completed" };
+                self.note(event, "dependency", format!("job {on} {how}"));
+            }
+            _ => {}
+        }
+    }
+
+    /// How users name it: `7`, or `7_3` for a job of an array.
+    pub fn name(&self) -> String {
+        self.task.map_or_else(|| self.id.to_string(), |task| task.to_string())
+    }
+
+    /// What a dependency on it counts it as: its array, or itself.
+    pub fn unit(&self) -> JobId {
+        self.task.map_or(self.id, |task| task.array)
     }
 
     /// The state as users see it.

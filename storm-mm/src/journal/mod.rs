@@ -3,6 +3,7 @@
 //! [`Journal`] is what the driver asks for; [`RedbJournal`] keeps it in an
 //! embedded store on disk, [`MemoryJournal`] in memory for tests and simulation.
 
+mod former;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod memory;

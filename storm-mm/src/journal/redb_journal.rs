@@ -8,9 +8,9 @@
 //! removal of what nobody needs any more ([`Retention`]).
 
 use super::retention::{Mark, Retention};
-use super::{Entry, Journal};
+use super::{Entry, Journal, former};
 use crate::job::JobEvent;
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -23,8 +23,12 @@ use storm_rm::JobId;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-/// Sequence number to checksum and encoded (job, event).
-const EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("events");
+/// Sequence number to checksum and encoded (job, event). The name changes with the form of
+/// what is encoded.
+const EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("events-2");
+
+/// The same in the [`former`] form.
+const FORMER_EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("events");
 
 /// Bytes of an entry's checksum: it tells a damaged entry, not a forged one.
 const CHECKSUM_BYTES: usize = 8;
@@ -168,6 +172,7 @@ fn open_checked(
     }
     let create = database.begin_write()?;
     create.open_table(EVENTS)?;
+    take_over_former(&create)?;
     create.commit()?;
     let mut entries = read_all(&database)?;
     let mut retention = Retention::new(retained);
@@ -195,6 +200,30 @@ fn store_error(error: redb::Error) -> JournalError {
     }
 }
 
+/// Writes the entries of a former version anew, in the form of this one.
+fn take_over_former(transaction: &redb::WriteTransaction) -> Result<(), JournalError> {
+    let former = FORMER_EVENTS.name();
+    if !transaction.list_tables()?.any(|table| table.name() == former) {
+        return Ok(());
+    }
+    {
+        let former = transaction.open_table(FORMER_EVENTS)?;
+        let mut table = transaction.open_table(EVENTS)?;
+        for row in former.iter()? {
+            let (sequence, sealed) = row?;
+            let sequence = sequence.value();
+            let bytes = checked(sequence, sealed.value())?;
+            let entry =
+                former::decode(bytes).map_err(|source| JournalError::Entry { sequence, source })?;
+            let encoded = postcard::to_stdvec(&entry).map_err(JournalError::Encoding)?;
+            table.insert(sequence, seal(sequence, &encoded).as_slice())?;
+        }
+    }
+    transaction.delete_table(FORMER_EVENTS)?;
+    tracing::info!("the journal of an earlier version was taken over");
+    Ok(())
+}
+
 fn read_all(database: &Database) -> Result<Vec<(u64, Entry)>, JournalError> {
     let read = database.begin_read()?;
     let table = read.open_table(EVENTS)?;
@@ -209,9 +238,7 @@ fn read_all(database: &Database) -> Result<Vec<(u64, Entry)>, JournalError> {
 
 /// The entry in stored bytes.
 pub(super) fn decode(sequence: u64, sealed: &[u8]) -> Result<Entry, JournalError> {
-    let bytes = unseal(sequence, sealed).ok_or_else(|| JournalError::Damaged {
-        what: format!("the checksum of entry {sequence} is wrong"),
-    })?;
+    let bytes = checked(sequence, sealed)?;
     postcard::from_bytes::<(JobId, JobEvent)>(bytes)
         .map_err(|source| JournalError::Entry { sequence, source })
 }
@@ -221,6 +248,12 @@ pub(super) fn seal(sequence: u64, encoded: &[u8]) -> Vec<u8> {
     let mut sealed = checksum(sequence, encoded).to_vec();
     sealed.extend_from_slice(encoded);
     sealed
+}
+
+fn checked(sequence: u64, sealed: &[u8]) -> Result<&[u8], JournalError> {
+    unseal(sequence, sealed).ok_or_else(|| JournalError::Damaged {
+        what: format!("the checksum of entry {sequence} is wrong"),
+    })
 }
 
 /// The entry in stored bytes, unless they are damaged.
@@ -296,5 +329,44 @@ impl Writer {
             remove(&transaction, &self.retention.take_unneeded())?;
         }
         Ok(transaction.commit()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::JobEventKind;
+
+    #[test]
+    fn a_journal_of_an_earlier_version_is_taken_over_once() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("journal");
+        let database = Database::create(&path).expect("a database");
+        let write = database.begin_write().expect("writable");
+        {
+            let mut table = write.open_table(FORMER_EVENTS).expect("a table");
+            for (sequence, encoded) in (0..).zip(former::tests::life()) {
+                let sealed = seal(sequence, &encoded);
+                table.insert(sequence, sealed.as_slice()).expect("inserted");
+            }
+        }
+        write.commit().expect("committed");
+        drop(database);
+        for _ in 0..2 {
+            let (journal, entries) = RedbJournal::open(&path, 10).expect("opens");
+            let kinds: Vec<_> = entries.iter().map(|(_, event)| &event.kind).collect();
+            assert!(
+                matches!(
+                    kinds[..],
+                    [
+                        JobEventKind::Submitted { .. },
+                        JobEventKind::Ran { .. },
+                        JobEventKind::Ended { .. }
+                    ]
+                ),
+                "{kinds:?}"
+            );
+            drop(journal);
+        }
     }
 }

@@ -7,7 +7,7 @@
 use super::Entry;
 use crate::job::JobEventKind;
 use std::collections::{BTreeMap, VecDeque};
-use storm_rm::{JobId, JobIncarnation};
+use storm_rm::{ArraySpec, JobId, JobIncarnation};
 
 /// Ended jobs beyond those retained that are removed together: removal costs as much
 /// as writing, and one transaction for many costs little.
@@ -21,36 +21,68 @@ pub(super) struct Mark {
     run: Option<JobIncarnation>,
     /// It is the last of its job.
     ends: bool,
-    /// It is of no job, and says what nodes are drained.
-    of_nodes: bool,
+    /// So many jobs, with the numbers that follow, are an array that it begins.
+    array: u64,
+    /// It is of no job, and replaces the one before it of its kind.
+    of_no_job: Option<OfNoJob>,
+}
+
+/// What an entry of no job is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum OfNoJob {
+    Partitions,
+    Nodes,
 }
 
 impl From<&Entry> for Mark {
     fn from((job, event): &Entry) -> Mark {
-        let (run, ends) = match &event.kind {
-            JobEventKind::Placed { incarnation, .. } => (Some(*incarnation), false),
-            JobEventKind::Ended { .. } => (None, true),
+        let mark = Mark { job: *job, run: None, ends: false, array: 0, of_no_job: None };
+        match &event.kind {
+            JobEventKind::Placed { incarnation, .. } => Mark { run: Some(*incarnation), ..mark },
+            JobEventKind::Ended { .. } => Mark { ends: true, ..mark },
+            JobEventKind::ArraySubmitted { spec, .. } => {
+                let array = spec.needs.array.as_ref();
+                let indices = array.and_then(|array| array.indices(ArraySpec::MAX_TASKS).ok());
+                Mark { array: indices.map_or(0, |indices| indices.len() as u64), ..mark }
+            }
             JobEventKind::Submitted { .. }
             | JobEventKind::Started { .. }
             | JobEventKind::Ending { .. }
             | JobEventKind::Requeued { .. }
             | JobEventKind::Ran { .. }
-            | JobEventKind::Moved { .. }
-            | JobEventKind::NodesDrained { .. } => (None, false),
-        };
-        let of_nodes = matches!(event.kind, JobEventKind::NodesDrained { .. });
-        Mark { job: *job, run, ends, of_nodes }
+            | JobEventKind::Held { .. }
+            | JobEventKind::Released { .. }
+            | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::Moved { .. } => mark,
+            JobEventKind::PartitionsSet { .. } => {
+                Mark { of_no_job: Some(OfNoJob::Partitions), ..mark }
+            }
+            JobEventKind::NodesDrained { .. } => Mark { of_no_job: Some(OfNoJob::Nodes), ..mark },
+        }
     }
+}
+
+/// The jobs of an array, which are kept and removed together: its first entry makes all of
+/// them, and one whose end is forgotten would run again.
+#[derive(Clone, Copy, Debug)]
+struct Array {
+    jobs: u64,
+    left: u64,
 }
 
 /// What is kept, and what is not.
 #[derive(Debug)]
 pub(super) struct Retention {
     retained: usize,
+    /// The entries of each job; those of an array under its own number.
     entries: BTreeMap<JobId, Vec<u64>>,
+    arrays: BTreeMap<JobId, Array>,
+    /// Jobs and arrays in the order in which they ended.
     ended: VecDeque<JobId>,
-    /// The entry that says what nodes are drained, and those that it has replaced.
-    of_nodes: Option<u64>,
+    /// How many jobs these are.
+    ended_jobs: usize,
+    /// The entries of no job, and those that they have replaced.
+    of_no_job: BTreeMap<OfNoJob, u64>,
     replaced: Vec<u64>,
     last_run: Option<(JobIncarnation, JobId)>,
     next: u64,
@@ -62,8 +94,10 @@ impl Retention {
         Retention {
             retained,
             entries: BTreeMap::new(),
+            arrays: BTreeMap::new(),
             ended: VecDeque::new(),
-            of_nodes: None,
+            ended_jobs: 0,
+            of_no_job: BTreeMap::new(),
             replaced: Vec::new(),
             last_run: None,
             next: 0,
@@ -72,17 +106,39 @@ impl Retention {
 
     /// An entry is in the journal.
     pub(super) fn note(&mut self, sequence: u64, mark: Mark) {
-        let Mark { job, run, ends, of_nodes } = mark;
+        let Mark { job, run, ends, array, of_no_job } = mark;
         self.next = sequence + 1;
-        if of_nodes {
-            self.replaced.extend(self.of_nodes.replace(sequence));
+        if let Some(kind) = of_no_job {
+            self.replaced.extend(self.of_no_job.insert(kind, sequence));
             return;
         }
-        self.entries.entry(job).or_default().push(sequence);
-        self.last_run = self.last_run.max(run.map(|run| (run, job)));
-        if ends {
-            self.ended.push_back(job);
+        if array > 0 {
+            self.arrays.insert(job, Array { jobs: array, left: array });
         }
+        let unit = self.unit_of(job);
+        self.entries.entry(unit).or_default().push(sequence);
+        self.last_run = self.last_run.max(run.map(|run| (run, unit)));
+        if ends {
+            let left = self.arrays.get_mut(&unit).map_or(0, |array| {
+                array.left = array.left.saturating_sub(1);
+                array.left
+            });
+            if left == 0 {
+                self.ended.push_back(unit);
+                self.ended_jobs += self.jobs_in(unit);
+            }
+        }
+    }
+
+    /// The array of a job, or itself.
+    fn unit_of(&self, job: JobId) -> JobId {
+        let before = self.arrays.range(..=job).next_back();
+        let array = before.filter(|(first, array)| job.0 - first.0 <= array.jobs);
+        array.map_or(job, |(first, _)| *first)
+    }
+
+    fn jobs_in(&self, unit: JobId) -> usize {
+        self.arrays.get(&unit).map_or(1, |array| array.jobs as usize)
     }
 
     /// The number of the next entry.
@@ -92,7 +148,7 @@ impl Retention {
 
     /// Whether enough is unneeded to be removed.
     pub(super) fn is_due(&self) -> bool {
-        self.ended.len() >= self.retained.saturating_add(SLACK) || self.replaced.len() >= SLACK
+        self.ended_jobs >= self.retained.saturating_add(SLACK) || self.replaced.len() >= SLACK
     }
 
     /// The entries that can be removed, which are forgotten here.
@@ -101,13 +157,15 @@ impl Retention {
         let last_run = self.last_run.map(|(_, job)| job);
         let mut unneeded = std::mem::take(&mut self.replaced);
         let mut stay = VecDeque::new();
-        while self.ended.len() + stay.len() > self.retained
-            && let Some(job) = self.ended.pop_front()
+        while self.ended_jobs > self.retained
+            && let Some(unit) = self.ended.pop_front()
         {
-            if Some(job) == last_job || Some(job) == last_run {
-                stay.push_back(job);
+            if Some(unit) == last_job || Some(unit) == last_run {
+                stay.push_back(unit);
             } else {
-                unneeded.extend(self.entries.remove(&job).unwrap_or_default());
+                unneeded.extend(self.entries.remove(&unit).unwrap_or_default());
+                self.ended_jobs -= self.jobs_in(unit);
+                self.arrays.remove(&unit);
             }
         }
         stay.extend(self.ended.drain(..));
@@ -129,7 +187,8 @@ mod tests {
 
     fn ended(job: u64) -> Entry {
         let outcome = Outcome { state: JobState::Completed, exit_code: 0, reason: None };
-        entry(job, JobEventKind::Ended { outcome, exits: Vec::new() })
+        let ran = std::time::Duration::ZERO;
+        entry(job, JobEventKind::Ended { outcome, exits: Vec::new(), ran })
     }
 
     fn placed(job: u64, run: u32) -> Entry {
@@ -162,6 +221,55 @@ mod tests {
         assert_eq!(unneeded, [1, 2, 4, 5, 8, 9]);
         assert_eq!(retention.take_unneeded(), [] as [u64; 0]);
         assert_eq!(retention.next_sequence(), entries.len() as u64);
+    }
+
+    fn array(job: u64, indices: &str) -> Entry {
+        let mut spec = crate::manager::model_spec();
+        spec.needs.array = Some(indices.parse().expect("an array"));
+        let partition = "main".to_owned();
+        entry(job, JobEventKind::ArraySubmitted { spec: std::rc::Rc::new(spec), partition })
+    }
+
+    #[test]
+    fn an_array_is_kept_whole_until_all_of_it_has_ended_and_long_ago() {
+        let mut retention = Retention::new(1);
+        let entries = [
+            array(1, "0-2"),
+            placed(2, 1),
+            ended(2),
+            ended(4),
+            placed(5, 2),
+            ended(5),
+            ended(3),
+            placed(6, 3),
+            ended(6),
+        ];
+        let mut taken = Vec::new();
+        for (sequence, entry) in (0..).zip(&entries) {
+            retention.note(sequence, entry.into());
+            let mut unneeded = retention.take_unneeded();
+            unneeded.sort_unstable();
+            taken.push(unneeded);
+        }
+        // While a job of the array goes on, nothing of it goes: it would run again. Then 5
+        // goes, which had ended before, and with it the array makes room for 6.
+        let nothing = Vec::new();
+        let mut expected = vec![nothing; 9];
+        expected[6] = vec![0, 1, 2, 3, 6];
+        expected[8] = vec![4, 5];
+        assert_eq!(taken.concat().len(), 7, "{taken:?}");
+        let all: std::collections::BTreeSet<u64> = taken.concat().into_iter().collect();
+        assert_eq!(all, expected.concat().into_iter().collect(), "{taken:?}");
+        assert!(taken[..6].iter().all(Vec::is_empty), "{taken:?}");
+    }
+
+    #[test]
+    fn of_what_is_of_no_job_the_last_entry_stays() {
+        let mut retention = Retention::new(5);
+        let set = entry(0, JobEventKind::PartitionsSet { settings: BTreeMap::new() });
+        (0..3).for_each(|sequence| retention.note(sequence, (&set).into()));
+        assert_eq!(retention.take_unneeded(), [0, 1]);
+        assert_eq!(retention.take_unneeded(), [] as [u64; 0]);
     }
 
     #[test]

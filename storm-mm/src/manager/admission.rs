@@ -6,7 +6,7 @@ use crate::job::JobEventKind;
 use std::rc::Rc;
 use storm_primitives::Instant;
 use storm_rm::{JobId, JobSpec, MAX_RANKS, Memory, Owner, PartitionId};
-use storm_sched::{Constraint, Event, JobRequest, NodeMemory};
+use storm_sched::{Constraint, JobRequest, NodeMemory};
 
 /// Share of a heartbeat that a job's specification may take; the rest is for
 /// the list of its nodes.
@@ -42,34 +42,38 @@ impl Core {
             .why(why.to_string())
         })?;
         check_ranks(&spec)?;
-        if policy.pending().len() >= storm_sched::MAX_PENDING_JOBS {
+        self.check_dependency(&spec.needs)?;
+        let tasks = spec.needs.array.as_ref().map(|array| self.array_size(array)).transpose()?;
+        let waiting = policy.pending().len() + self.needs.waiting.len();
+        if waiting + tasks.unwrap_or(1) as usize > storm_sched::MAX_PENDING_JOBS {
             let limit = storm_sched::MAX_PENDING_JOBS;
             return Err(ApiError::new(ErrorCode::QueueFull, format!("{limit} jobs are waiting"))
                 .hint("wait for some to start, or submit to another partition"));
         }
+        // An array has a number of its own.
+        self.next_job += 1 + tasks.unwrap_or(0);
         spec.env = self.environments.shared(&spec.env);
-        self.next_job += 1;
-        self.append(now, job, JobEventKind::Submitted { spec: Rc::new(spec), partition: name });
-        self.tell_policy(now, partition, Event::Submit(request));
+        let spec = Rc::new(spec);
+        self.append(
+            now,
+            job,
+            match tasks {
+                None => JobEventKind::Submitted { spec, partition: name },
+                Some(_) => JobEventKind::ArraySubmitted { spec, partition: name },
+            },
+        );
+        for job in self.jobs_of(job) {
+            self.watch_dependencies(now, job);
+            self.enter(now, job);
+        }
         Ok(job)
     }
 
-    /// Hands a job that waits (again) to its partition's policy.
+    /// Has a job wait (again) for its partition's policy.
     pub(super) fn queue_again(&mut self, now: Instant, job: JobId) {
-        let record = &self.jobs[&job];
-        let request = request_of(job, &record.spec);
         let state = Reply::State { job, state: JobState::Pending, reason: None, node_list: None };
-        match self.partition_named(&record.partition) {
-            Some(partition) => {
-                self.effects.push(Effect::Notify(job, Notice::Event(state)));
-                self.tell_policy(now, partition, Event::Submit(request));
-            }
-            None => {
-                let reason = format!("partition {} does not exist any more", record.partition);
-                let cause = crate::job::EndCause::Unplaceable { reason };
-                self.append_end(now, job, Some(cause), Vec::new());
-            }
-        }
+        self.effects.push(Effect::Notify(job, Notice::Event(state)));
+        self.enter(now, job);
     }
 
     fn check_size(&self, spec: &JobSpec) -> Result<(), ApiError> {

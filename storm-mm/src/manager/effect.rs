@@ -103,6 +103,8 @@ pub enum TimerKind {
     Recovery,
     /// A node that was lost cannot run the job any more.
     Vacated,
+    /// The time has come that the job was not to begin before.
+    Begin,
     /// The client of the job may not have come back after a restart of the manager.
     Output,
 }

@@ -4,6 +4,7 @@ use super::live_job::Launch;
 use super::{Core, Effect, Notice, TimerKind};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
 use crate::job::{EndCause, JobEventKind, Outcome, Phase};
+use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::JobId;
 use storm_rm::message::{Command, ExitStatus, RankExit};
@@ -15,7 +16,7 @@ const SIGTERM: i32 = 15;
 const MAX_SIGNAL: i32 = 64;
 
 impl Core {
-    /// Ends a job on behalf of a user, or sends it a signal.
+    /// Ends a job, or those of an array, on behalf of a user, or sends it a signal.
     ///
     /// # Errors
     /// An [`ApiError`] for the client: no such job, not theirs, over already.
@@ -26,13 +27,21 @@ impl Core {
         job: JobId,
         signal: Option<i32>,
     ) -> Result<(), ApiError> {
+        // The last first: none may start because another goes.
+        let jobs = self.jobs_of(job).into_iter().rev().collect();
+        self.each_of(peer, job, jobs, |core, job| core.cancel_one(now, peer, job, signal))
+    }
+
+    fn cancel_one(
+        &mut self,
+        now: Instant,
+        peer: Peer,
+        job: JobId,
+        signal: Option<i32>,
+    ) -> Result<(), ApiError> {
         let record = self.jobs.get(&job).ok_or_else(|| no_such_job(job))?;
-        if record.spec.owner.uid != peer.uid && !self.is_admin(peer) {
-            let message = format!("job {job} belongs to another user");
-            return Err(ApiError::new(ErrorCode::NotPermitted, message));
-        }
         if let Phase::Ended(outcome) = &record.phase {
-            let message = format!("job {job} has ended: {}", outcome.state);
+            let message = format!("job {} has ended: {}", record.name(), outcome.state);
             return Err(ApiError::new(ErrorCode::JobEnded, message));
         }
         match signal {
@@ -81,9 +90,13 @@ impl Core {
         // last: no job may start because another goes.
         let queues = self.partitions.iter().flat_map(|p| p.policy.pending().into_iter().rev());
         let queued: Vec<JobId> = queues.map(|job| JobId(job.0)).collect();
+        let early: Vec<JobId> = self.needs.waiting.iter().copied().collect();
         let parked: Vec<JobId> = self.parked.iter().map(|placed| placed.job).rev().collect();
         let all: Vec<JobId> = self.jobs.keys().copied().collect();
-        let unfinished = queued.into_iter().chain(parked).chain(all);
+        let switching = self.partitions.iter().filter_map(|p| p.switching.as_ref());
+        let early = switching.flat_map(|s| s.queue.iter().rev().copied()).chain(early);
+        let unfinished =
+            early.collect::<Vec<_>>().into_iter().chain(queued).chain(parked).chain(all);
         for job in unfinished {
             self.end_job(now, job, EndCause::Shutdown);
         }
@@ -102,7 +115,9 @@ impl Core {
             (Phase::Ended(_) | Phase::Ending(_), _) => {}
             (Phase::Pending, _) | (Phase::Starting | Phase::Running, None) => {
                 let partition = self.partition_named(&record.partition);
-                self.append_end(now, job, Some(cause), Vec::new());
+                // What waits for something else its policy does not know.
+                let partition = partition.filter(|_| !self.needs.waiting.contains(&job));
+                self.end_waiting(now, job, cause);
                 if let Some(partition) = partition {
                     let withdrawn = Event::Cancel(storm_sched::JobId(job.0));
                     self.withdraw(now, partition, job, withdrawn);
@@ -118,7 +133,7 @@ impl Core {
 
     /// A job that waits leaves the queue at once, also in the middle of a slice:
     /// it may still wait for the edge to enter it.
-    fn withdraw(
+    pub(super) fn withdraw(
         &mut self,
         now: Instant,
         partition: storm_rm::PartitionId,
@@ -127,6 +142,9 @@ impl Core {
     ) {
         if self.forget_vacating(job) || self.give_back(now, job) {
             return;
+        }
+        if let Some(switching) = &mut self.partition(partition).switching {
+            return switching.queue.retain(|waiting| *waiting != job);
         }
         let id = storm_sched::JobId(job.0);
         let held = &mut self.partition(partition).held;
@@ -172,7 +190,10 @@ impl Core {
         let requeue = may_requeue && matches!(cause, Some(EndCause::NodeLost { .. }));
         match cause {
             Some(cause) if requeue => self.append(now, job, JobEventKind::Requeued { cause }),
-            cause => self.append_end(now, job, cause, live.exits.into_values().collect()),
+            cause => {
+                let ran = live.run_time(now);
+                self.append_end(now, job, cause, live.exits.into_values().collect(), ran);
+            }
         }
         self.slots.put_back(live.slot);
         self.unpark(now);
@@ -187,13 +208,20 @@ impl Core {
         }
     }
 
+    /// The last event of a job that is not on the machine.
+    pub(super) fn end_waiting(&mut self, now: Instant, job: JobId, cause: EndCause) {
+        let ran = self.jobs.get(&job).map_or(Duration::ZERO, |record| record.ran);
+        self.append_end(now, job, Some(cause), Vec::new(), ran);
+    }
+
     /// The last event of a job.
-    pub(super) fn append_end(
+    fn append_end(
         &mut self,
         now: Instant,
         job: JobId,
         cause: Option<EndCause>,
         exits: Vec<RankExit>,
+        ran: Duration,
     ) {
         let outcome = outcome(cause, &exits);
         let breakdown = self.jobs.get(&job).and_then(|record| record.breakdown);
@@ -204,8 +232,9 @@ impl Core {
             reason: outcome.reason.clone(),
             breakdown,
         };
-        self.append(now, job, JobEventKind::Ended { outcome, exits });
+        self.append(now, job, JobEventKind::Ended { outcome, exits, ran });
         self.effects.push(Effect::Notify(job, Notice::Event(ended)));
+        self.settle(now);
     }
 }
 

@@ -80,6 +80,7 @@ impl Core {
             job,
             incarnation: live.incarnation,
             slot: live.slot,
+            task: record.task,
             spec: record.spec.clone(),
             ranks: record.ranks.iter().cloned().collect(),
             partition: live.partition,
@@ -205,15 +206,17 @@ impl Core {
         incarnation: JobIncarnation,
         kind: TimerKind,
     ) {
-        if kind == TimerKind::Vacated {
-            return self.queue_if_vacated(now, job);
+        match kind {
+            TimerKind::Vacated => return self.queue_if_vacated(now, job),
+            TimerKind::Begin => return self.reconsider(now, job),
+            _ => {}
         }
         let Some(live) = self.live.get(&job) else { return };
         if live.incarnation != incarnation {
             return;
         }
         match kind {
-            TimerKind::Vacated => {}
+            TimerKind::Vacated | TimerKind::Begin => {}
             TimerKind::Kill => {
                 let nodes = live.nodes.difference(&live.over);
                 self.effects.push(Effect::Command(nodes, Command::DestroyJob { job }));

@@ -35,6 +35,8 @@ pub(super) struct LiveJob {
     pub(super) partition: PartitionId,
     /// Its home row.
     pub(super) row: Row,
+    /// Its elements, while the policy believes that it has some.
+    pub(super) placement: Option<Placement>,
     /// The rows that it runs in.
     pub(super) rows: RowSet,
     pub(super) nodes: NodeSet,

@@ -8,30 +8,40 @@
 //! `storm-sched`) or touch a node (that is the driver, through `storm-rm`).
 
 mod admission;
+mod arrays;
+mod dependencies;
 mod draining;
 mod effect;
+mod eligibility;
 mod ending;
 mod fences;
+mod holding;
 mod launching;
 mod live_job;
 #[cfg(test)]
 mod model;
+mod needs_table;
 mod node_table;
 mod partition;
 mod recovery;
 mod reports;
 mod scheduling;
 mod slots;
+mod switching;
 mod vacating;
 mod views;
+
+#[cfg(test)]
+pub(crate) use model::model_spec;
 
 pub use effect::{Effect, Notice, StageJob, StageOutcome, TimerKind, Watch};
 pub use partition::PartitionError;
 
 use crate::CoreConfig;
-use crate::job::{JobEvent, JobEventKind, JobRecord};
+use crate::job::{JobEvent, JobEventKind, JobRecord, PartitionSetting};
 use jiff::{SignedDuration, Timestamp};
 use live_job::{LiveJob, Parked, SlotPool};
+use needs_table::NeedsTable;
 use node_table::NodeTable;
 use partition::Partition;
 use recovery::Memory;
@@ -57,6 +67,12 @@ pub struct Core {
     held: BTreeMap<NodeId, Memory>,
     /// Jobs that are to run again, while a node may still run them.
     vacating: BTreeMap<JobId, Vacating>,
+    /// What jobs wait for besides elements, and their arrays.
+    needs: NeedsTable,
+    /// Those who wait for ends are being told.
+    settling: bool,
+    /// What was changed of partitions since they were configured, by name.
+    settings: BTreeMap<String, PartitionSetting>,
     environments: RecentEnvironments,
     next_job: u64,
     /// Numbers the runs of all jobs: what an earlier job left in a slot's flags
@@ -99,6 +115,9 @@ impl Core {
             parked: VecDeque::new(),
             held: BTreeMap::new(),
             vacating: BTreeMap::new(),
+            needs: NeedsTable::default(),
+            settling: false,
+            settings: BTreeMap::new(),
             environments: RecentEnvironments::default(),
             next_job: 1,
             next_incarnation: 1,
@@ -143,20 +162,27 @@ impl Core {
         if let JobEventKind::NodesDrained { drained } = &event.kind {
             return self.apply_drained(drained);
         }
-        match self.jobs.get_mut(&job) {
-            Some(record) => record.apply(event),
-            None => {
-                if let Some(record) = JobRecord::from_first(job, event) {
-                    self.jobs.insert(job, record);
-                }
-            }
+        if let JobEventKind::PartitionsSet { settings } = &event.kind {
+            self.settings.clone_from(settings);
+            return;
         }
-        if matches!(event.kind, JobEventKind::Ended { .. }) {
+        let Some(record) = self.jobs.get_mut(&job) else {
+            let records = JobRecord::from_first(job, event);
+            self.needs.submitted(job, &records);
+            for record in records {
+                self.jobs.entry(record.id).or_insert(record);
+            }
+            return;
+        };
+        record.apply(event);
+        if let JobEventKind::Ended { outcome, .. } = &event.kind {
+            self.needs.job_ended(record, outcome);
             self.history.push_back(job);
             if self.history.len() > self.config.history_limit
                 && let Some(oldest) = self.history.pop_front()
+                && let Some(forgotten) = self.jobs.remove(&oldest)
             {
-                self.jobs.remove(&oldest);
+                self.needs.forgotten(&forgotten);
             }
         }
     }

@@ -4,9 +4,10 @@ use super::node_table::fold_names;
 use crate::CoreConfig;
 use std::collections::BTreeMap;
 use storm_primitives::{NodeId, NodeSet};
-use storm_rm::{Row, RowSet};
+use storm_rm::{JobId, Row, RowSet};
 use storm_sched::{
-    Capability, Event, Machine, MachineError, NodeIndex, Policy, UnknownPolicy, Unsupported,
+    Capability, Event, Machine, MachineError, NodeIndex, Policy, PolicyParams, UnknownPolicy,
+    Unsupported,
 };
 use thiserror::Error;
 
@@ -86,12 +87,26 @@ pub enum PartitionError {
     },
 }
 
+/// A change of the policy under way: the present one starts nothing any more.
+#[derive(Clone, Debug)]
+pub(super) struct Switching {
+    /// The policy that takes over.
+    pub(super) sched: String,
+    /// The jobs that wait for it, in order.
+    pub(super) queue: Vec<JobId>,
+}
+
 /// One partition at work.
 pub(super) struct Partition {
     pub(super) name: String,
     pub(super) default: bool,
     pub(super) policy: Box<dyn Policy>,
-    pub(super) rows_max: u32,
+    /// What the policy was made with; the quantum as it was set last.
+    pub(super) params: PolicyParams,
+    /// Its policy or quantum was set while it was at work.
+    pub(super) changed: bool,
+    /// Another policy is to take over.
+    pub(super) switching: Option<Switching>,
     /// The node at each index of the policy's machine.
     pub(super) members: Vec<NodeId>,
     pub(super) nodes: NodeSet,
@@ -161,8 +176,10 @@ impl Partition {
         Ok(Partition {
             name: given.name.clone(),
             default: given.default,
-            rows_max: if policy.quantum().is_some() { rows_max } else { 1 },
             policy,
+            params: given.params,
+            changed: false,
+            switching: None,
             nodes: members.iter().copied().collect(),
             members,
             node_list: fold_names(&names),
@@ -170,6 +187,21 @@ impl Partition {
             active: Row(0),
             strobes: 0,
         })
+    }
+
+    /// Rows that its matrix may have.
+    pub(super) fn rows_max(&self) -> u32 {
+        if self.shares_space() { 1 } else { self.params.mpl_limit.get() }
+    }
+
+    /// The policy that is to take over, if one is.
+    pub(super) fn next_sched(&self) -> Option<&str> {
+        self.switching.as_ref().map(|switching| switching.sched.as_str())
+    }
+
+    /// A policy for its nodes as they are, without jobs.
+    pub(super) fn fresh_policy(&self, sched: &str) -> Result<Box<dyn Policy>, UnknownPolicy> {
+        storm_sched::registry::by_name(sched, self.policy.machine().clone(), &self.params)
     }
 
     /// Time is being cut into slices: more than one row holds jobs.

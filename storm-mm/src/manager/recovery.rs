@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{Command, HeldJob, ResumedJob};
-use storm_rm::{JobId, JobIncarnation, JobSlot, OutputSpec, PartitionId, Row};
+use storm_rm::{ArraySpec, JobId, JobIncarnation, JobSlot, OutputSpec, PartitionId, Row};
 use storm_sched::{Event, Pe, Placement, Slot};
 
 /// How long the client of a job that goes on has to come back before what the job
@@ -56,18 +56,11 @@ impl Core {
         journal: impl IntoIterator<Item = (JobId, JobEvent)>,
         now: Instant,
     ) {
-        for (job, mut event) in journal {
-            self.next_job = self.next_job.max(job.0.saturating_add(1));
-            if let JobEventKind::Placed { incarnation, .. } = &event.kind {
-                self.next_incarnation = self.next_incarnation.max(incarnation.0.saturating_add(1));
-            }
-            if let JobEventKind::Submitted { spec, .. } = &mut event.kind {
-                let shared = self.environments.shared(&spec.env);
-                Rc::make_mut(spec).env = shared;
-            }
-            self.apply(job, &event);
-        }
+        self.replay(journal);
         self.counters.submitted_before = self.next_job - 1;
+        // Each who waited for them has it in the journal.
+        self.needs.ends.clear();
+        self.restore_settings();
         let of_phase = |wanted: fn(&Phase) -> bool| {
             let records = self.jobs.values().filter(|record| wanted(&record.phase));
             records.map(|record| record.id).collect::<Vec<JobId>>()
@@ -82,21 +75,56 @@ impl Core {
         // Those on the machine first: the others must not be given their elements.
         let mut taken = Taken::new();
         for job in placed {
+            if let Some(array) = self.array_of(job) {
+                array.entered.insert(job);
+            }
             if let Err(reason) = self.take_over(now, job, &mut taken) {
                 tracing::error!(%job, reason, "a job on the machine cannot be taken over");
                 let cause = EndCause::Unplaceable { reason };
-                self.append_end(now, job, Some(cause), Vec::new());
+                self.end_waiting(now, job, cause);
             }
         }
+        for job in &waiting {
+            self.watch_dependencies(now, *job);
+        }
         for job in waiting {
-            let former = self.jobs[&job].former_nodes.clone();
-            self.queue_when_vacated(now, job, former);
+            let record = &self.jobs[&job];
+            if record.phase == Phase::Pending {
+                let former = record.former_nodes.clone();
+                self.queue_when_vacated(now, job, former);
+            }
+        }
+        for id in (0..self.partition_count()).map(PartitionId) {
+            self.try_switch(now, id);
         }
         // No slice is under way yet that they would have to wait for.
         for id in (0..self.partition_count()).map(PartitionId) {
             for event in std::mem::take(&mut self.partition(id).held) {
                 self.handle_event(now, id, event);
             }
+        }
+    }
+
+    /// Makes the records that the journal tells of, and the numbers that go on from it.
+    fn replay(&mut self, journal: impl IntoIterator<Item = (JobId, JobEvent)>) {
+        for (job, mut event) in journal {
+            self.next_job = self.next_job.max(job.0.saturating_add(1));
+            if let JobEventKind::ArraySubmitted { spec, .. } = &event.kind {
+                let array = spec.needs.array.as_ref();
+                let indices = array.and_then(|array| array.indices(ArraySpec::MAX_TASKS).ok());
+                let last = job.0.saturating_add(indices.map_or(0, |all| all.len() as u64));
+                self.next_job = self.next_job.max(last.saturating_add(1));
+            }
+            if let JobEventKind::Placed { incarnation, .. } = &event.kind {
+                self.next_incarnation = self.next_incarnation.max(incarnation.0.saturating_add(1));
+            }
+            if let JobEventKind::Submitted { spec, .. }
+            | JobEventKind::ArraySubmitted { spec, .. } = &mut event.kind
+            {
+                let shared = self.environments.shared(&spec.env);
+                Rc::make_mut(spec).env = shared;
+            }
+            self.apply(job, &event);
         }
     }
 
@@ -117,6 +145,7 @@ impl Core {
         let placement = self.placement_of(record, partition, row, taken);
         let slot = self.slots.take().ok_or("there are fewer places for jobs than before")?;
         let released = placement.is_none();
+        let kept = placement.clone();
         if let Some(placement) = placement {
             let restore = Event::Restore { request, placement, slot: Slot(row.0) };
             self.handle_event(now, partition, restore);
@@ -126,7 +155,7 @@ impl Core {
             }
         }
         let live = self.live_again(now, &self.jobs[&job], partition, row, slot);
-        let live = LiveJob { released, ..live };
+        let live = LiveJob { released, placement: kept, ..live };
         let incarnation = live.incarnation;
         self.live.insert(job, live);
         let at = now + self.config.recovery_timeout;
@@ -175,8 +204,8 @@ impl Core {
         let nodes: NodeSet = record.ranks.iter().map(|share| share.node).collect();
         let shares_space = self.partitions[usize::from(partition.0)].shares_space();
         // In a row of several only the journal knows how much of it a job has run.
-        let ran = record.started.filter(|_| shares_space).map(|started| {
-            let since = self.wall(now).duration_since(started);
+        let since = record.ran_at.filter(|_| shares_space).map(|told| {
+            let since = self.wall(now).duration_since(told);
             Duration::try_from(since).unwrap_or_default()
         });
         let mut live = LiveJob {
@@ -184,6 +213,7 @@ impl Core {
             slot,
             partition,
             row,
+            placement: None,
             rows: self.partitions[usize::from(partition.0)].rows_of_new(row),
             launch: Launch::Recovering,
             over: NodeSet::new(),
@@ -199,7 +229,7 @@ impl Core {
             staged_at: now,
             launched_at: now,
             stage: StageOutcome::default(),
-            ran: ran.unwrap_or(record.ran),
+            ran: record.ran + since.unwrap_or_default(),
             active_since: None,
         };
         live.set_active(now, self.partitions[usize::from(partition.0)].runs(live.rows));
@@ -311,6 +341,11 @@ impl Core {
             Phase::Pending | Phase::Ended(_) => return,
         }
         tracing::info!(%job, "all its nodes are back after the restart of the manager");
+        // The former manager may have changed the policy and not told them.
+        self.tell_rows(job);
+        if let Some(partition) = self.live.get(&job).map(|live| live.partition) {
+            self.try_switch(now, partition);
+        }
         let Some(live) = self.live.get(&job) else { return };
         if live.hold_output {
             let at = now + CLIENT_GRACE;

@@ -59,7 +59,7 @@ impl Core {
 
     /// Jobs that wait for flags with elements of a dead node wait for others.
     fn unpark_from(&mut self, now: Instant, node: NodeId) {
-        let hit: Vec<(JobId, storm_rm::PartitionId)> = self
+        let hit: Vec<JobId> = self
             .parked
             .iter()
             .filter(|placed| {
@@ -67,12 +67,11 @@ impl Core {
                 let mut shares = placed.placement.shares().iter();
                 shares.any(|share| members[share.node.0 as usize] == node)
             })
-            .map(|placed| (placed.job, placed.partition))
+            .map(|placed| placed.job)
             .collect();
-        for (job, partition) in hit {
+        for job in hit {
             self.give_back(now, job);
-            let request = super::admission::request_of(job, &self.jobs[&job].spec);
-            self.tell_policy(now, partition, Event::Submit(request));
+            self.hand_over(now, job);
         }
     }
 

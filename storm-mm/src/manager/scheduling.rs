@@ -51,6 +51,7 @@ impl Core {
 
     pub(super) fn handle_event(&mut self, now: Instant, partition: PartitionId, event: Event) {
         let time = sched_time(now);
+        let is_end = matches!(event, Event::Finished(_));
         let actions = self.partition(partition).policy.handle(time, event);
         // The rows of jobs first, then the active one: what starts now is told which
         // one that is, and nobody runs in a row that it has lost.
@@ -82,6 +83,9 @@ impl Core {
                 Action::Refused(error) => self.refused(now, &error),
             }
         }
+        if is_end {
+            self.try_switch(now, partition);
+        }
     }
 
     /// A policy refused an event. A job that it does not take must not wait for
@@ -102,7 +106,7 @@ impl Core {
         if self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Pending) {
             let why = error.source().map(|why| format!(": {why}")).unwrap_or_default();
             let cause = EndCause::Unplaceable { reason: format!("{error}{why}") };
-            self.append_end(now, job, Some(cause), Vec::new());
+            self.end_waiting(now, job, cause);
         }
     }
 
@@ -164,6 +168,7 @@ impl Core {
             slot: flags,
             partition,
             row,
+            placement: Some(placement),
             rows,
             nodes,
             launch: Launch::Staging,
@@ -202,23 +207,29 @@ impl Core {
     /// Another row becomes active. Only nodes that hold jobs of the partition are told:
     /// to the others it makes no difference, and what is launched there later says
     /// which row is active by then.
-    fn activate(&mut self, now: Instant, partition: PartitionId, slot: Slot) {
+    pub(super) fn activate(&mut self, now: Instant, partition: PartitionId, slot: Slot) {
         let row = Row(slot.0);
         let entry = self.partition(partition);
         entry.active = row;
         entry.strobes += 1;
         let strobe = Strobe { partition, row, number: entry.strobes, issued_ns: now.as_nanos() };
         self.counters.strobes += 1;
-        let mut nodes = NodeSet::new();
+        let here = self.live.values().filter(|live| live.partition == partition);
+        let nodes = here.fold(NodeSet::new(), |nodes, live| nodes.union(&live.nodes));
+        let up = self.up(&nodes);
+        if !up.is_empty() {
+            self.effects.push(Effect::Strobe(up, strobe));
+        }
+        self.charge_time(now, partition);
+    }
+
+    /// From now on time is charged to the launched jobs whose row runs.
+    pub(super) fn charge_time(&mut self, now: Instant, partition: PartitionId) {
+        let row = self.partitions[usize::from(partition.0)].active;
         for live in self.live.values_mut().filter(|live| live.partition == partition) {
             let started =
                 matches!(live.launch, Launch::Launched | Launch::Started | Launch::Recovering);
             live.set_active(now, started && live.rows.contains(row));
-            nodes = nodes.union(&live.nodes);
-        }
-        let up = self.up(&nodes);
-        if !up.is_empty() {
-            self.effects.push(Effect::Strobe(up, strobe));
         }
     }
 

@@ -5,8 +5,8 @@ use super::live_job::Launch;
 use super::scheduling::{files_of, sched_time};
 use super::{Core, Partition};
 use crate::api::{
-    ApiError, ClusterStatus, Explanation, HistoryQuery, JobDetail, JobFilter, JobState, JobView,
-    NodeState, NodeView, PartitionView, RankView, SpecSummary, UserView, asked_for,
+    ApiError, ClusterStatus, ErrorCode, Explanation, HistoryQuery, JobDetail, JobFilter, JobState,
+    JobView, NodeState, NodeView, PartitionView, RankView, SpecSummary, UserView, asked_for,
 };
 use crate::job::{JobRecord, Phase};
 use std::collections::HashSet;
@@ -30,12 +30,13 @@ impl Core {
     pub fn list_jobs(&self, now: Instant, filter: &JobFilter) -> Vec<JobView> {
         let owners = self.owners(&filter.uids, &filter.users);
         let jobs: HashSet<JobId> = filter.jobs.iter().copied().collect();
+        let named = |record: &JobRecord| jobs.contains(&record.id) || jobs.contains(&record.unit());
         let wanted = |record: &&JobRecord| {
             let ended = matches!(record.phase, Phase::Ended(_));
             (filter.history || !ended || !filter.jobs.is_empty() || !filter.states.is_empty())
                 && (filter.states.is_empty() || filter.states.contains(&record.state()))
                 && owners.as_ref().is_none_or(|uids| uids.contains(&record.spec.owner.uid))
-                && (jobs.is_empty() || jobs.contains(&record.id))
+                && (jobs.is_empty() || named(record))
         };
         self.jobs.values().filter(wanted).map(|record| self.view(now, record)).collect()
     }
@@ -50,7 +51,9 @@ impl Core {
             .filter_map(|job| self.jobs.get(job))
             .filter(|record| {
                 owners.as_ref().is_none_or(|uids| uids.contains(&record.spec.owner.uid))
-                    && (jobs.is_empty() || jobs.contains(&record.id))
+                    && (jobs.is_empty()
+                        || jobs.contains(&record.id)
+                        || jobs.contains(&record.unit()))
             })
             .take(query.limit as usize)
             .map(|record| self.view(now, record))
@@ -80,7 +83,7 @@ impl Core {
     /// # Errors
     /// There is no such job.
     pub fn show(&self, now: Instant, job: JobId) -> Result<JobDetail, ApiError> {
-        let record = self.jobs.get(&job).ok_or_else(|| no_such_job(job))?;
+        let record = self.job(self.one_of(job))?;
         let ranks = self.rank_views(record);
         // As nodes reported it: a sum of nonsense is no reason to fall.
         let cpu = |exit: &RankExit| exit.user_us.saturating_add(exit.system_us);
@@ -102,6 +105,11 @@ impl Core {
     /// # Errors
     /// There is no such job.
     pub fn job(&self, job: JobId) -> Result<&JobRecord, ApiError> {
+        if self.needs.arrays.contains_key(&job) {
+            let message = format!("job {job} is an array of jobs");
+            return Err(ApiError::new(ErrorCode::BadRequest, message)
+                .hint(format!("name one of them: storm queue {job} lists them")));
+        }
         self.jobs.get(&job).ok_or_else(|| no_such_job(job))
     }
 
@@ -110,7 +118,8 @@ impl Core {
     /// # Errors
     /// There is no such job.
     pub fn explain(&self, now: Instant, job: JobId) -> Result<Explanation, ApiError> {
-        let record = self.jobs.get(&job).ok_or_else(|| no_such_job(job))?;
+        let job = self.one_of(job);
+        let record = self.job(job)?;
         let details = record.log.iter().map(|entry| {
             format!("{} {}: {}", entry.time.strftime("%H:%M:%S%.3f"), entry.event, entry.text)
         });
@@ -160,7 +169,8 @@ impl Core {
     }
 
     fn pending_reason(&self, now: Instant, record: &JobRecord) -> String {
-        if let Some(reason) = self.vacating_reason(now, record.id) {
+        let early = self.vacating_reason(now, record.id);
+        if let Some(reason) = early.or_else(|| self.need_reason(now, record.id)) {
             return reason;
         }
         if let Some(parked) = self.parked.iter().find(|placed| placed.job == record.id) {
@@ -171,6 +181,12 @@ impl Core {
         }
         let id = storm_sched::JobId(record.id.0);
         let partition = self.partitions.iter().find(|p| p.name == record.partition);
+        if let Some((partition, next)) = partition.and_then(|p| Some((p, p.next_sched()?))) {
+            let (name, rows) = (&partition.name, partition.policy.rows().len());
+            return format!(
+                "partition {name} changes to {next} as soon as its {rows} rows have ended or fit"
+            );
+        }
         let reason = partition.and_then(|p| p.policy.explain(sched_time(now), id));
         match (reason, partition) {
             (Some(reason), _) => reason.to_string(),
@@ -182,6 +198,7 @@ impl Core {
     fn view(&self, now: Instant, record: &JobRecord) -> JobView {
         let until = record.ended.unwrap_or_else(|| self.wall(now));
         let elapsed = record.started.map_or(0, |started| until.duration_since(started).as_secs());
+        let ran = self.live.get(&record.id).map_or(record.ran, |live| live.run_time(now));
         let uid = record.spec.owner.uid;
         let partition = self.partitions.iter().find(|p| p.name == record.partition);
         let exit_code = match &record.phase {
@@ -195,6 +212,7 @@ impl Core {
         };
         JobView {
             id: record.id,
+            array: record.task,
             name: record.spec.name.clone(),
             user: UserView {
                 uid,
@@ -212,6 +230,7 @@ impl Core {
             started: record.started,
             ended: record.ended,
             elapsed_s: u64::try_from(elapsed).unwrap_or(0),
+            ran_s: ran.as_secs(),
             time_limit_s: record.spec.time_limit.map(|limit| limit.as_secs()),
             reason,
             exit_code,
@@ -309,7 +328,7 @@ impl Core {
         self.partitions.iter().map(|partition| self.partition_view(partition)).collect()
     }
 
-    fn partition_view(&self, partition: &Partition) -> PartitionView {
+    pub(super) fn partition_view(&self, partition: &Partition) -> PartitionView {
         let count = |wanted: JobState| {
             let jobs = self.jobs.values().filter(|r| r.partition == partition.name);
             jobs.filter(|record| record.state() == wanted).count() as u32
@@ -323,9 +342,10 @@ impl Core {
             nodes: partition.members.len() as u32,
             nodes_up: self.up(&partition.nodes).len() as u32,
             pes: partition.policy.machine().pes(),
+            next_sched: partition.next_sched().map(str::to_owned),
             quantum_us: quantum.map(|q| u64::try_from(q.as_micros()).unwrap_or(u64::MAX)),
             rows_used: partition.policy.rows().len() as u32,
-            rows_max: partition.rows_max,
+            rows_max: partition.rows_max(),
             jobs_running: count(JobState::Running),
             jobs_pending: count(JobState::Pending),
         }

@@ -25,6 +25,8 @@ fn view(id: u64) -> JobView {
         submitted: Timestamp::UNIX_EPOCH,
         started: None,
         ended: None,
+        array: None,
+        ran_s: 0,
         elapsed_s: 0,
         time_limit_s: None,
         reason: None,

@@ -155,6 +155,7 @@ pub(crate) fn job(contents: &[&[u8]]) -> JobSpec {
         input: InputSpec::None,
         requeue: false,
         bind: storm_rm::Binding::None,
+        needs: Default::default(),
     }
 }
 

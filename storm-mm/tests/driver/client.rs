@@ -219,6 +219,7 @@ pub(crate) fn job(procs: u32, argv: &[&str]) -> JobSpec {
         input: InputSpec::None,
         requeue: false,
         bind: storm_rm::Binding::None,
+        needs: Default::default(),
     }
 }
 

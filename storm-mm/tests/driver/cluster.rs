@@ -308,6 +308,7 @@ fn core_config(shape: &Shape) -> CoreConfig {
         recovery_timeout: Duration::from_secs(1),
         requeue_fence: shape.requeue_fence,
         history_limit: shape.history_limit,
+        array_max: storm_mm::DEFAULT_ARRAY_MAX,
         admin_uids: Vec::new(),
         origin: Timestamp::UNIX_EPOCH,
         user_name: Rc::new(|_| None),

@@ -45,8 +45,9 @@ impl SlowJournal {
             match records.get_mut(&job) {
                 Some(record) => record.apply(&event),
                 None => {
-                    let first = JobRecord::from_first(job, &event).expect("a submission first");
-                    records.insert(job, first);
+                    let first = JobRecord::from_first(job, &event);
+                    assert!(!first.is_empty(), "a submission first");
+                    records.extend(first.into_iter().map(|record| (record.id, record)));
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::job_directory::{DirectoryError, JobFile, plain_name};
 use crate::environment::{NodeNames, rank_environment};
-use crate::output_pattern::expand_pattern;
+use crate::output_pattern::{FileNameParts, expand_pattern};
 use crate::{JobTask, LaunchRefused};
 use nix::sys::resource::{Resource, getrlimit};
 use std::path::{Path, PathBuf};
@@ -97,10 +97,12 @@ pub(super) fn rank_spec(
 
 /// A file of its own is emptied first; one that ranks share is appended to.
 fn output_file(task: &JobTask, rank: Rank, names: &NodeNames, pattern: &OsBytes) -> Output {
-    let (job, node) = (task.launch.job, &names.name);
-    let path = expand_pattern(pattern, job, rank, node);
-    let shared =
-        task.spec().procs > 1 && path == expand_pattern(pattern, job, Rank(u32::MAX), node);
+    let of = |rank| {
+        let (job, task) = (task.launch.job, task.launch.task);
+        expand_pattern(pattern, &FileNameParts { job, task, rank, node_name: &names.name })
+    };
+    let path = of(rank);
+    let shared = task.spec().procs > 1 && path == of(Rank(u32::MAX));
     Output::File { path: path.as_os_str().into(), append: shared }
 }
 

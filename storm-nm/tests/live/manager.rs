@@ -227,6 +227,7 @@ impl Cluster {
             job: JobId(job),
             incarnation: JobIncarnation(1),
             slot: JobSlot(job as u32),
+            task: None,
             spec: Rc::new(JobSpec { procs: per_node * ids.len() as u32, ..spec }),
             ranks,
             partition: PartitionId(0),
@@ -290,6 +291,7 @@ pub(crate) fn shell(script: &str) -> JobSpec {
         input: InputSpec::None,
         requeue: false,
         bind: storm_rm::Binding::None,
+        needs: Default::default(),
     }
 }
 

@@ -309,6 +309,7 @@ impl World {
             job: JobId(job),
             incarnation: JobIncarnation(1),
             slot: JobSlot(job as u32),
+            task: None,
             spec: Rc::new(spec(per_node * nodes.len() as u32)),
             ranks,
             partition: PARTITION,
@@ -356,6 +357,7 @@ pub(crate) fn spec(procs: u32) -> JobSpec {
         input: InputSpec::None,
         requeue: false,
         bind: storm_rm::Binding::None,
+        needs: Default::default(),
     }
 }
 

@@ -12,9 +12,10 @@ use storm_rm::message::{
     ReceiveFile, Report, Stream, Strobe,
 };
 use storm_rm::{
-    Binding, Channel, ContentHash, Destination, FileSpec, Generation, InputSpec, JobId,
-    JobIncarnation, JobSlot, JobSpec, Memory, OsBytes, OutputSpec, Owner, PartitionId, Program,
-    Rank, ResourceLimit, Resources, Row, RowSet,
+    ArraySpec, ArrayTask, Binding, Channel, Condition, ContentHash, Dependency, Destination,
+    FileSpec, Generation, IndexRange, InputSpec, JobId, JobIncarnation, JobSlot, JobSpec, Memory,
+    Needs, OsBytes, OutputSpec, Owner, PartitionId, Program, Rank, ResourceLimit, Resources, Row,
+    RowSet,
 };
 
 fn os_bytes() -> impl Strategy<Value = OsBytes> {
@@ -103,32 +104,67 @@ fn spec() -> impl Strategy<Value = JobSpec> {
     (
         (any::<String>(), owner(), any::<Asked>(), program, vec(os_bytes(), 0..5)),
         (vec((os_bytes(), os_bytes()), 0..5), os_bytes(), vec(limit, 0..3), vec(file(), 0..3)),
-        (output(), input, prop_oneof![Just(Binding::None), Just(Binding::Core)], resources()),
+        (output(), input, prop_oneof![Just(Binding::None), Just(Binding::Core)]),
+        (needs(), resources()),
     )
-        .prop_map(|((name, owner, asked, program, argv), (env, cwd, limits, files), io)| {
-            let (procs, nodes, partition, sched, time_limit, umask, requeue) = asked;
-            let (output, input, bind, resources) = io;
-            JobSpec {
-                name,
-                owner,
-                procs,
-                nodes,
-                resources,
-                partition,
-                sched,
-                time_limit,
-                program,
-                argv,
-                env: env.into(),
-                cwd,
-                umask,
-                limits,
-                files,
-                output,
-                input,
-                requeue,
-                bind,
-            }
+        .prop_map(
+            |((name, owner, asked, program, argv), (env, cwd, limits, files), io, wants)| {
+                let (procs, nodes, partition, sched, time_limit, umask, requeue) = asked;
+                let (output, input, bind) = io;
+                let (needs, resources) = wants;
+                JobSpec {
+                    name,
+                    owner,
+                    procs,
+                    nodes,
+                    resources,
+                    partition,
+                    sched,
+                    time_limit,
+                    program,
+                    argv,
+                    env: env.into(),
+                    cwd,
+                    umask,
+                    limits,
+                    files,
+                    output,
+                    input,
+                    requeue,
+                    bind,
+                    needs,
+                }
+            },
+        )
+}
+
+fn needs() -> impl Strategy<Value = Needs> {
+    let condition = prop_oneof![
+        Just(Condition::Singleton),
+        job().prop_map(Condition::AfterOk),
+        job().prop_map(Condition::AfterAny),
+        job().prop_map(Condition::AfterNotOk),
+    ];
+    let dependency = (any::<bool>(), vec(condition, 1..4))
+        .prop_map(|(any, conditions)| Dependency { any, conditions });
+    let range =
+        any::<(u32, u32, u32)>().prop_map(|(first, last, step)| IndexRange { first, last, step });
+    let array = (vec(range, 1..3), any::<Option<u32>>())
+        .prop_map(|(ranges, limit)| ArraySpec { ranges, limit });
+    let begin = (-1_000_000_000..10_000_000_000_i64)
+        .prop_map(|second| jiff::Timestamp::from_second(second).expect("in range"));
+    (
+        any::<[bool; 2]>(),
+        prop::option::of(dependency),
+        prop::option::of(array),
+        prop::option::of(begin),
+    )
+        .prop_map(|([hold, kill_on_invalid_dep], dependency, array, begin)| Needs {
+            hold,
+            begin,
+            dependency,
+            kill_on_invalid_dep,
+            array,
         })
 }
 
@@ -149,6 +185,7 @@ fn launch() -> impl Strategy<Value = LaunchJob> {
             job,
             incarnation,
             slot: JobSlot(numbers.0),
+            task: (numbers.3 > 7).then_some(ArrayTask { array: job, index: numbers.3 }),
             spec: Rc::new(spec),
             ranks: ranks.into_iter().collect(),
             partition: PartitionId(numbers.1),

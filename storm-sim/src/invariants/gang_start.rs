@@ -122,8 +122,13 @@ impl GangStart {
                 None => Ok(()),
             },
             JobEventKind::Ran { .. }
+            | JobEventKind::ArraySubmitted { .. }
+            | JobEventKind::Held { .. }
+            | JobEventKind::Released { .. }
+            | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Moved { .. }
-            | JobEventKind::NodesDrained { .. } => Ok(()),
+            | JobEventKind::NodesDrained { .. }
+            | JobEventKind::PartitionsSet { .. } => Ok(()),
         }
     }
 

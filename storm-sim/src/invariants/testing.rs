@@ -25,7 +25,7 @@ pub(super) fn placed(incarnation: u32, row: u32, nodes: &[u32]) -> JobEventKind 
 
 pub(super) fn ended() -> JobEventKind {
     let outcome = Outcome { state: JobState::Completed, exit_code: 0, reason: None };
-    JobEventKind::Ended { outcome, exits: Vec::new() }
+    JobEventKind::Ended { outcome, exits: Vec::new(), ran: std::time::Duration::ZERO }
 }
 
 pub(super) fn key(job: u64, incarnation: u32) -> JobKey {

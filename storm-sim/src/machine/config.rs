@@ -173,6 +173,7 @@ impl MachineConfig {
             requeue_fence: REQUEUE_FENCE,
             kill_grace: Duration::from_millis(100),
             history_limit: HISTORY,
+            array_max: storm_mm::DEFAULT_ARRAY_MAX,
             admin_uids: Vec::new(),
             origin: Timestamp::UNIX_EPOCH,
             user_name: Rc::new(|_| None),
@@ -209,6 +210,7 @@ impl JobRequest {
             input: InputSpec::None,
             requeue: self.requeue,
             bind: storm_rm::Binding::None,
+            needs: Default::default(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Options of `submit` and `run`.
 
-use super::{ClusterOptions, EmbeddedOptions, ExportArgument};
+use super::{ClusterOptions, EmbeddedOptions, ExportArgument, NeedsOptions};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::ffi::{OsStr, OsString};
@@ -19,7 +19,9 @@ storm-JOB.out in the current directory. `run`, and either of them on an embedded
 cluster, follows the job: output comes here, interrupting (Ctrl-C) cancels it,
 a second time ends storm at once. How it ended is told on standard error.
 
-In output names %j is the job, %r the rank, %n the node, %% a percent sign.
+In output names %j is the job, %A the array (or the job), %a the index in it, %r the rank,
+%n the node, %% a percent sign. Each job of an array finds STORM_ARRAY_JOB_ID,
+STORM_ARRAY_TASK_ID, _COUNT, _MIN and _MAX in its environment.
 
 --export: with a list only what it names, besides variables of storm's own; a list
 that has ALL in it adds to the whole environment; 'a,b' in quotes is one value.
@@ -29,6 +31,8 @@ Examples:
   storm run -n 4 --label --time 10m ./solver input.dat
   storm run -N 2 --ntasks-per-node 2 -c 4 --mem 16G -C 'gpu&fast' ./solver
   storm submit -n 64 --output 'out-%j-%r.txt' --bcast mesh.bin ./solver
+  storm submit --array 0-99%4 ./solve.sh
+  storm submit --dependency afterok:7:8 --begin now+1hour ./reduce
   storm run --manager head:7118 -n 4 --chdir /scratch ./solver    from another host
 
 Exit status: that of the job when it is followed (`storm help`).";
@@ -114,6 +118,8 @@ pub(crate) struct JobOptions {
           value_parser = OsStringValueParser::new().try_map(BcastArgument::parse))]
     pub(crate) bcast: Vec<BcastArgument>,
 
+    #[command(flatten)]
+    pub(crate) needs: NeedsOptions,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
     #[command(flatten)]

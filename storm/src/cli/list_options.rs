@@ -1,17 +1,16 @@
 //! Options of the verbs that list jobs and nodes, and that end jobs.
 
-use super::ClusterOptions;
+use super::{ClusterOptions, JobName};
 use clap::Args;
 use nix::sys::signal::Signal;
 use storm_mm::api::JobState;
-use storm_rm::JobId;
 
 /// Options of `queue`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct QueueOptions {
     /// Only these jobs
-    #[arg(value_name = "JOB", value_parser = parse_job)]
-    pub(crate) jobs: Vec<JobId>,
+    #[arg(value_name = "JOB")]
+    pub(crate) jobs: Vec<JobName>,
     /// Only jobs of this user, by name or number
     #[arg(long, short, value_name = "USER")]
     pub(crate) user: Option<String>,
@@ -29,8 +28,8 @@ pub(crate) struct QueueOptions {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct HistOptions {
     /// Only these jobs
-    #[arg(value_name = "JOB", value_parser = parse_job)]
-    pub(crate) jobs: Vec<JobId>,
+    #[arg(value_name = "JOB")]
+    pub(crate) jobs: Vec<JobName>,
     /// Only jobs of this user, by name or number
     #[arg(long, short, value_name = "USER")]
     pub(crate) user: Option<String>,
@@ -44,9 +43,9 @@ pub(crate) struct HistOptions {
 /// A job.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct JobArgument {
-    /// Number of the job
-    #[arg(value_name = "JOB", value_parser = parse_job)]
-    pub(crate) job: JobId,
+    /// Job, or job of an array (7_3)
+    #[arg(value_name = "JOB")]
+    pub(crate) job: JobName,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
 }
@@ -55,12 +54,12 @@ pub(crate) struct JobArgument {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
-  storm cancel 7 8
+  storm cancel 7 8_3
   storm cancel 7 --signal USR1")]
 pub(crate) struct CancelOptions {
-    /// Numbers of the jobs
-    #[arg(value_name = "JOB", required = true, value_parser = parse_job)]
-    pub(crate) jobs: Vec<JobId>,
+    /// Jobs, arrays (7), or jobs of arrays (7_3)
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<JobName>,
     /// Send this signal to their processes instead, by name or number
     #[arg(long, short, value_name = "SIGNAL", value_parser = parse_signal)]
     pub(crate) signal: Option<i32>,
@@ -106,13 +105,6 @@ pub(crate) struct ResumeOptions {
     pub(crate) nodes: String,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
-}
-
-fn parse_job(text: &str) -> Result<JobId, String> {
-    match text.parse::<u64>() {
-        Ok(number) if number > 0 => Ok(JobId(number)),
-        _ => Err("a job is a number from 1, as `storm queue` shows".to_owned()),
-    }
 }
 
 fn parse_signal(text: &str) -> Result<i32, String> {

@@ -6,11 +6,14 @@
 mod cluster_options;
 mod daemon_options;
 mod export_argument;
+mod job_name;
 mod job_options;
 mod key_options;
 mod list_options;
 mod model_options;
 mod nap_options;
+mod needs_options;
+mod partition_options;
 mod replay_options;
 mod reproduce_options;
 mod sim_options;
@@ -19,6 +22,7 @@ mod workload_options;
 pub(crate) use cluster_options::{ClusterOptions, DownOptions, EmbeddedOptions, UpOptions};
 pub(crate) use daemon_options::{MmOptions, NmOptions, NodeAddress};
 pub(crate) use export_argument::ExportArgument;
+pub(crate) use job_name::JobName;
 pub(crate) use job_options::{BcastArgument, BindArgument, InputArgument, JobOptions};
 pub(crate) use key_options::{KeyCommand, KeyOptions};
 pub(crate) use list_options::{
@@ -30,6 +34,8 @@ pub(crate) use model_options::{
     SizeOptions, TableArgument,
 };
 pub(crate) use nap_options::NapOptions;
+pub(crate) use needs_options::{DependencyArgument, NeedsOptions, YesNo};
+pub(crate) use partition_options::{HoldOptions, PartitionCommand, PartitionOptions};
 pub(crate) use replay_options::{EventOrderArgument, ReplayOptions};
 pub(crate) use reproduce_options::ReproduceOptions;
 pub(crate) use sim_options::SimOptions;
@@ -93,8 +99,14 @@ pub(crate) enum Command {
     Explain(JobArgument),
     /// End jobs, or send them a signal
     Cancel(CancelOptions),
+    /// Keep jobs that wait from starting
+    Hold(HoldOptions),
+    /// Let held jobs go
+    Release(HoldOptions),
     /// List the nodes
     Nodes(NodesOptions),
+    /// List the partitions, or change one while it is at work
+    Partition(PartitionOptions),
     /// Have nodes take no further jobs
     Drain(DrainOptions),
     /// Have drained nodes take jobs again

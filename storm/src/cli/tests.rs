@@ -53,10 +53,12 @@ fn what_follows_the_program_belongs_to_it() {
 
 #[test]
 fn every_scripted_option_is_understood() {
-    let options =
-        job("storm run -n 4 -N 2 --sched fcfs --partition batch --nodes 8 --pes 2 --time 1:30 \
+    let options = job(
+        "storm run -n 4 -N 2 --sched fcfs --partition batch --nodes 8 --pes 2 --time 1:30 \
          --output o-%j --error e-%j --input all --no-bcast --bcast a.dat --bcast b:/tmp/c \
-         --name x --requeue --chdir /tmp --export NONE --bind core --quantum 2ms --json ./a.out");
+         --hold --begin now+1hour --dependency afterok:7:8_1,singleton \
+         --kill-on-invalid-dep yes --array 0-9:3%2 --name x --requeue --chdir /tmp --export NONE --bind core --quantum 2ms --json ./a.out",
+    );
     assert_eq!((options.procs, options.on_nodes), (Some(4), Some(2)));
     assert_eq!((options.embedded.nodes, options.embedded.pes), (Some(8), Some(2)));
     assert_eq!(options.time, Some(Duration::from_secs(90)));
@@ -64,7 +66,12 @@ fn every_scripted_option_is_understood() {
     assert_eq!(options.input, Some(InputArgument::All));
     assert_eq!(options.bind, Some(BindArgument::Core));
     assert_eq!(options.export, ExportArgument::parse("NONE".into()).ok());
-    assert!(options.no_bcast && options.requeue);
+    assert!(options.no_bcast && options.requeue && options.needs.hold);
+    assert_eq!(options.needs.kill_on_invalid_dep, Some(YesNo::Yes));
+    assert!(options.needs.begin.is_some());
+    let array = options.needs.array.expect("an array");
+    assert_eq!(array.indices(10), Ok(vec![0, 3, 6, 9]));
+    assert_eq!(options.needs.dependency.expect("given").conditions.len(), 3);
     let bcast = |file: &str, destination: Option<&str>| BcastArgument {
         file: PathBuf::from(file),
         destination: destination.map(OsString::from),
@@ -74,12 +81,20 @@ fn every_scripted_option_is_understood() {
 
 #[test]
 fn jobs_and_signals_have_names_and_numbers() {
-    let Ok(Command::Cancel(options)) = parse("storm cancel 7 8 --signal usr1") else {
+    let Ok(Command::Cancel(options)) = parse("storm cancel 7 8_3 --signal usr1") else {
         panic!("it is right")
     };
-    assert_eq!(options.jobs, [JobId(7), JobId(8)]);
+    let job = |job, task| JobName { job: JobId(job), task };
+    assert_eq!(options.jobs, [job(7, None), job(8, Some(3))]);
     assert_eq!(options.signal, Some(nix::libc::SIGUSR1));
-    for line in ["storm cancel", "storm cancel 0", "storm cancel x", "storm cancel 1 -s WAT"] {
+    for line in [
+        "storm cancel",
+        "storm cancel 0",
+        "storm cancel x",
+        "storm cancel 7_",
+        "storm cancel +7",
+        "storm cancel 1 -s WAT",
+    ] {
         assert!(parse(line).is_err(), "{line}");
     }
 }
@@ -91,6 +106,12 @@ fn contradictions_are_refused() {
         "storm submit -n 0 a",
         "storm submit --nodes 4 --socket s a",
         "storm submit --label --output f a",
+        "storm submit --array 3-1 a",
+        "storm submit --begin soon a",
+        "storm submit --dependency afterok a",
+        "storm submit --kill-on-invalid-dep yes a",
+        "storm partition set-quantum main 10",
+        "storm hold",
         "storm submit --error f a",
         "storm submit --bcast x:rel a",
         "storm --json --quiet queue",
@@ -124,7 +145,7 @@ fn addresses_are_a_host_and_a_port() {
 fn the_help_says_enough_to_work_with() {
     let mut command = Cli::command().term_width(100);
     insta::assert_snapshot!("help", command.render_long_help().to_string());
-    for name in ["submit", "up", "cancel", "mm", "nm", "key", "replay"] {
+    for name in ["submit", "up", "cancel", "hold", "partition", "mm", "nm", "key", "replay"] {
         let verb = command.find_subcommand_mut(name).expect("it is a verb");
         insta::assert_snapshot!(format!("help_{name}"), verb.render_help().to_string());
     }

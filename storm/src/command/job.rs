@@ -1,10 +1,11 @@
 //! `submit` and `run`.
 
+use super::naming::dependency;
 use super::progress::{Upload, waiting};
 use super::{choices, note, print};
 use crate::attach::{Follow, Outcome, follow};
 use crate::cli::JobOptions;
-use crate::failure::{EXIT_FAILED, EXIT_STORM_FAILED, Failure};
+use crate::failure::{EXIT_FAILED, EXIT_STORM_FAILED, EXIT_USAGE, Failure};
 use crate::job_request::job_request;
 use crate::local_cluster::{LocalClusterShape, start_embedded};
 use crate::manager::Manager;
@@ -31,7 +32,7 @@ pub(super) async fn submit(
         Target::Cluster(place) => {
             let manager = place.open()?;
             let submission = job_request(options, false)?;
-            let (_, job, _) = send(&manager, submission, silent).await?;
+            let (_, job, _) = send(&manager, submission, options, silent).await?;
             print(&output.submitted(job))?;
             Ok(0)
         }
@@ -48,6 +49,7 @@ pub(super) async fn run(
     match choices(&options.cluster)?.for_job(&options.embedded)? {
         Target::Cluster(place) => {
             let manager = place.open()?;
+            refuse_array(options)?;
             let submission = job_request(options, true)?;
             let outcome = submit_and_follow(&manager, submission, options, silent, true).await?;
             // Who runs a job on a cluster wants its output, not our figures.
@@ -63,6 +65,7 @@ async fn embedded(
     output: &dyn Output,
     silent: bool,
 ) -> Result<u8, Failure> {
+    refuse_alone(options)?;
     let submission = job_request(options, true)?;
     let shape = shape(options);
     let because = if asked_for { "" } else { "no cluster configured; " };
@@ -79,6 +82,32 @@ async fn embedded(
     cluster.end().await;
     let procs = options.procs.or(options.on_nodes).unwrap_or(1);
     Ok(report(options, &outcome?, Some(procs), output))
+}
+
+/// What is followed is one job.
+fn refuse_array(options: &JobOptions) -> Result<(), Failure> {
+    match options.needs.array {
+        Some(_) => Err(Failure::new("usage", "an array of jobs cannot be followed")
+            .hint("`storm submit` submits it to a cluster; `storm up` keeps one")
+            .exit(EXIT_USAGE)),
+        None => Ok(()),
+    }
+}
+
+/// An embedded cluster has one job, which starts at once.
+fn refuse_alone(options: &JobOptions) -> Result<(), Failure> {
+    refuse_array(options)?;
+    let vain =
+        [("--hold", options.needs.hold), ("--dependency", options.needs.dependency.is_some())];
+    match vain.into_iter().find(|(_, given)| *given) {
+        Some((option, _)) => {
+            let message = format!("{option} makes no sense on an embedded cluster");
+            Err(Failure::new("usage", message)
+                .hint("it has this job alone; `storm up` keeps a cluster for many")
+                .exit(EXIT_USAGE))
+        }
+        None => Ok(()),
+    }
 }
 
 fn shape(options: &JobOptions) -> LocalClusterShape {
@@ -103,10 +132,14 @@ fn job_bytes(submission: &Submission) -> u64 {
 /// Connects and submits; the client, the job and the number of the request.
 async fn send(
     manager: &Manager,
-    submission: Submission,
+    mut submission: Submission,
+    options: &JobOptions,
     silent: bool,
 ) -> Result<(Client, JobId, u64), Failure> {
     let mut client = manager.connect().await?;
+    if let Some(typed) = &options.needs.dependency {
+        submission.spec.needs.dependency = Some(dependency(&mut client, typed).await?);
+    }
     let mut upload = Upload::new(silent);
     let (job, request) = client.submit(submission, |progress| upload.show(progress)).await?;
     Ok((client, job, request))
@@ -122,7 +155,7 @@ pub(super) async fn submit_and_follow(
     may_return: bool,
 ) -> Result<Outcome, Failure> {
     let input = submission.spec.input;
-    let (client, job, request) = send(manager, submission, silent).await?;
+    let (client, job, request) = send(manager, submission, options, silent).await?;
     let what = Follow { job, request, input, label: options.label, may_return };
     follow(client, what, manager).await.map_err(|failure| match failure.exit {
         EXIT_FAILED => failure.exit(EXIT_STORM_FAILED),

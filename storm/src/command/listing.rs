@@ -1,24 +1,27 @@
 //! The verbs that ask one question: `queue`, `hist`, `show`, `explain`,
-//! `nodes`, `drain`, `resume`, `cancel`.
+//! `nodes`, `drain`, `resume`; and `cancel`, `hold`, `release`.
 
+use super::naming::{resolve, resolve_one};
 use super::{choices, connect, print};
 use crate::cli::{
-    CancelOptions, DrainOptions, HistOptions, JobArgument, NodesOptions, QueueOptions,
-    ResumeOptions,
+    CancelOptions, ClusterOptions, DrainOptions, HistOptions, HoldOptions, JobArgument, JobName,
+    NodesOptions, QueueOptions, ResumeOptions,
 };
 use crate::failure::{EXIT_FAILED, Failure};
 use crate::manager::Manager;
 use crate::output::Output;
 use nix::unistd::User;
 use storm_mm::api::{HistoryQuery, JobFilter, ManagerRequest, Reply};
+use storm_rm::JobId;
 
 /// `queue`.
 pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<u8, Failure> {
     let manager = choices(&options.cluster)?.required()?.open()?;
     let (uids, users) = who(options.user, &manager)?;
-    let filter =
-        JobFilter { states: options.state, uids, users, jobs: options.jobs, history: options.all };
-    match manager.connect().await?.call(ManagerRequest::Jobs(filter)).await? {
+    let mut client = manager.connect().await?;
+    let jobs = resolve(&mut client, &options.jobs).await?;
+    let filter = JobFilter { states: options.state, uids, users, jobs, history: options.all };
+    match client.call(ManagerRequest::Jobs(filter)).await? {
         Reply::Jobs { jobs, .. } => print(&output.jobs(&jobs)).map(|()| 0),
         other => Err(misunderstood(&other)),
     }
@@ -28,8 +31,10 @@ pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<
 pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8, Failure> {
     let manager = choices(&options.cluster)?.required()?.open()?;
     let (uids, users) = who(options.user, &manager)?;
-    let query = HistoryQuery { uids, users, jobs: options.jobs, limit: options.limit };
-    match manager.connect().await?.call(ManagerRequest::History(query)).await? {
+    let mut client = manager.connect().await?;
+    let jobs = resolve(&mut client, &options.jobs).await?;
+    let query = HistoryQuery { uids, users, jobs, limit: options.limit };
+    match client.call(ManagerRequest::History(query)).await? {
         Reply::Jobs { jobs, .. } => print(&output.jobs(&jobs)).map(|()| 0),
         other => Err(misunderstood(&other)),
     }
@@ -37,8 +42,9 @@ pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8
 
 /// `show`.
 pub(super) async fn show(options: JobArgument, output: &dyn Output) -> Result<u8, Failure> {
-    let request = ManagerRequest::Show { job: options.job };
-    match connect(&options.cluster).await?.call(request).await? {
+    let mut client = connect(&options.cluster).await?;
+    let job = resolve_one(&mut client, options.job).await?;
+    match client.call(ManagerRequest::Show { job }).await? {
         Reply::Job { job } => print(&output.job(&job)).map(|()| 0),
         other => Err(misunderstood(&other)),
     }
@@ -46,8 +52,9 @@ pub(super) async fn show(options: JobArgument, output: &dyn Output) -> Result<u8
 
 /// `explain`.
 pub(super) async fn explain(options: JobArgument, output: &dyn Output) -> Result<u8, Failure> {
-    let request = ManagerRequest::Explain { job: options.job };
-    match connect(&options.cluster).await?.call(request).await? {
+    let mut client = connect(&options.cluster).await?;
+    let job = resolve_one(&mut client, options.job).await?;
+    match client.call(ManagerRequest::Explain { job }).await? {
         Reply::Explanation { explanation } => print(&output.explanation(&explanation)).map(|()| 0),
         other => Err(misunderstood(&other)),
     }
@@ -84,10 +91,36 @@ pub(super) async fn resume(options: ResumeOptions, output: &dyn Output) -> Resul
 /// `cancel`: fails if any of the jobs could not be ended.
 pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Result<u8, Failure> {
     let CancelOptions { jobs, signal, cluster } = options;
-    let request = ManagerRequest::Cancel { jobs, signal };
-    match connect(&cluster).await?.call(request).await? {
-        Reply::Cancelled { jobs } => {
-            print(&output.cancelled(&jobs, signal.is_some()))?;
+    let done = if signal.is_some() { "Signalled" } else { "Cancelled" };
+    let request = |jobs| ManagerRequest::Cancel { jobs, signal };
+    change(&cluster, &jobs, request, done, output).await
+}
+
+/// `hold`.
+pub(super) async fn hold(options: HoldOptions, output: &dyn Output) -> Result<u8, Failure> {
+    let request = |jobs| ManagerRequest::Hold { jobs };
+    change(&options.cluster, &options.jobs, request, "Held", output).await
+}
+
+/// `release`.
+pub(super) async fn release(options: HoldOptions, output: &dyn Output) -> Result<u8, Failure> {
+    let request = |jobs| ManagerRequest::Release { jobs };
+    change(&options.cluster, &options.jobs, request, "Released", output).await
+}
+
+/// Does something to jobs, and says of each that it is done, or why not.
+async fn change(
+    cluster: &ClusterOptions,
+    jobs: &[JobName],
+    request: impl FnOnce(Vec<JobId>) -> ManagerRequest,
+    done: &str,
+    output: &dyn Output,
+) -> Result<u8, Failure> {
+    let mut client = connect(cluster).await?;
+    let numbers = resolve(&mut client, jobs).await?;
+    match client.call(request(numbers)).await? {
+        Reply::Cancelled { jobs } | Reply::Altered { jobs } => {
+            print(&output.changed(&jobs, done))?;
             let failed = jobs.iter().any(|outcome| outcome.error.is_some());
             Ok(if failed { EXIT_FAILED } else { 0 })
         }
@@ -113,7 +146,7 @@ fn who(user: Option<String>, manager: &Manager) -> Result<(Vec<u32>, Vec<String>
     }
 }
 
-fn misunderstood(reply: &Reply) -> Failure {
+pub(super) fn misunderstood(reply: &Reply) -> Failure {
     let code = "protocol";
     Failure::new(code, format!("the manager answered something else: {reply:?}"))
 }

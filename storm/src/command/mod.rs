@@ -6,8 +6,10 @@ mod key;
 mod listing;
 mod machine_profile;
 mod model;
+mod naming;
 mod nap;
 mod on_cluster;
+mod partition;
 mod progress;
 mod replay;
 mod reproduce;
@@ -82,6 +84,9 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             Command::Drain(options) => listing::drain(options, output).await,
             Command::Resume(options) => listing::resume(options, output).await,
             Command::Cancel(options) => listing::cancel(options, output).await,
+            Command::Hold(options) => listing::hold(options, output).await,
+            Command::Release(options) => listing::release(options, output).await,
+            Command::Partition(options) => partition::run(options.command, output).await,
             Command::Up(options) => cluster::up(options, output, silent).await,
             Command::Down(options) => cluster::down(options, output, silent).await,
             Command::Model(options) => model::run(options.command, output, silent).await,

@@ -43,6 +43,9 @@ pub(crate) struct MmConfig {
     /// for no more of them.
     #[serde(default = "default_history")]
     pub(crate) history: usize,
+    /// The most jobs of an array.
+    #[serde(default = "default_array_max")]
+    pub(crate) array_max: u32,
     /// Users who may end other users' jobs and the cluster, besides root.
     #[serde(default)]
     pub(crate) admins: Vec<u32>,
@@ -240,6 +243,10 @@ fn default_socket() -> PathBuf {
 
 fn default_spool_bytes() -> u64 {
     DEFAULT_SPOOL_BYTES
+}
+
+fn default_array_max() -> u32 {
+    storm_mm::DEFAULT_ARRAY_MAX
 }
 
 fn default_history() -> usize {

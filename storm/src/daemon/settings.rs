@@ -45,6 +45,7 @@ pub(super) struct Settings {
     pub(super) spool_bytes: u64,
     /// Ended jobs that are remembered.
     pub(super) history: usize,
+    array_max: u32,
     pub(super) plan: ClusterPlan,
     pub(super) network: NetworkConfig,
     pub(super) heartbeat: Duration,
@@ -98,6 +99,7 @@ impl Settings {
             state_dir: config.state_dir,
             spool_bytes: config.spool_bytes,
             history: config.history,
+            array_max: config.array_max,
             network: config.network,
             admins: config.admins,
             clients,
@@ -129,6 +131,7 @@ impl Settings {
             state_dir: runtime_dir.clone(),
             spool_bytes: DEFAULT_SPOOL_BYTES,
             history: storm_mm::DEFAULT_HISTORY_LIMIT,
+            array_max: storm_mm::DEFAULT_ARRAY_MAX,
             plan: ClusterPlan {
                 nodes: (1..=nodes).map(planned).collect(),
                 partitions: local_partitions(options, nodes as usize)?,
@@ -178,6 +181,7 @@ impl Settings {
             recovery_timeout: self.recovery,
             requeue_fence: self.requeue_fence,
             history_limit: self.history,
+            array_max: self.array_max,
             admin_uids: self.trusted_uids(),
             origin: jiff::Timestamp::now().saturating_sub(since).unwrap_or_default(),
             user_name: Rc::new(|uid| {

@@ -10,7 +10,7 @@ mod surroundings;
 
 pub(crate) use program::find_program;
 
-use crate::cli::{BindArgument, InputArgument, JobOptions};
+use crate::cli::{BindArgument, InputArgument, JobOptions, YesNo};
 use crate::failure::{EXIT_USAGE, Failure};
 use shipped_files::ShippedFiles;
 use std::ffi::{OsStr, OsString};
@@ -20,12 +20,14 @@ use std::path::{Path, PathBuf};
 use storm_mm::api::Submission;
 use storm_nm::check_pattern;
 use storm_rm::{
-    Binding, Environment, InputSpec, JobSpec, Memory, OsBytes, OutputSpec, Owner, Program,
+    Binding, Environment, InputSpec, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, Program,
     Resources,
 };
 
 /// Where output goes that nobody asked for elsewhere, as Slurm does it.
 const DEFAULT_OUTPUT: &str = "storm-%j.out";
+/// The same for the jobs of an array.
+const DEFAULT_ARRAY_OUTPUT: &str = "storm-%A_%a.out";
 
 /// The job that the options describe, with its files open. `attach` says that
 /// the client follows it.
@@ -70,6 +72,14 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         bind: match options.bind {
             Some(BindArgument::Core) => Binding::Core,
             Some(BindArgument::None) | None => Binding::None,
+        },
+        needs: Needs {
+            hold: options.needs.hold,
+            begin: options.needs.begin,
+            // The names of its jobs are the manager's to know.
+            dependency: None,
+            kill_on_invalid_dep: options.needs.kill_on_invalid_dep == Some(YesNo::Yes),
+            array: options.needs.array.clone(),
         },
     };
     Ok(Submission { spec, attach, files: files.into_files() })
@@ -139,7 +149,10 @@ fn output(options: &JobOptions, attach: bool) -> Result<OutputSpec, Failure> {
         check_pattern(&pattern).map_err(|error| {
             let message = format!("{option} {}: {error}", name.display());
             Failure::new("usage", message)
-                .hint("%j is the job, %r the rank, %n the node, %% a percent sign")
+                .hint(
+                    "%j is the job, %A the array, %a the index in it, %r the rank, %n the \
+                     node, %% a percent sign",
+                )
                 .exit(EXIT_USAGE)
         })?;
         Ok::<_, Failure>(pattern)
@@ -150,7 +163,11 @@ fn output(options: &JobOptions, attach: bool) -> Result<OutputSpec, Failure> {
             stderr: options.error.as_ref().map(|name| checked("--error", name)).transpose()?,
         },
         None if attach => OutputSpec::Client,
-        None => OutputSpec::Files { stdout: DEFAULT_OUTPUT.into(), stderr: None },
+        None => {
+            let array = options.needs.array.is_some();
+            let name = if array { DEFAULT_ARRAY_OUTPUT } else { DEFAULT_OUTPUT };
+            OutputSpec::Files { stdout: name.into(), stderr: None }
+        }
     })
 }
 

@@ -7,7 +7,9 @@ use crate::local_cluster::KeptCluster;
 use serde::Serialize;
 use serde_json::json;
 use std::path::Path;
-use storm_mm::api::{API_VERSION, CancelOutcome, Explanation, JobDetail, JobView, NodeView};
+use storm_mm::api::{
+    API_VERSION, CancelOutcome, Explanation, JobDetail, JobView, NodeView, PartitionView,
+};
 use storm_rm::JobId;
 
 /// See the module.
@@ -31,11 +33,19 @@ impl Output for JsonOutput {
         line(&nodes)
     }
 
+    fn partitions(&self, partitions: &[PartitionView]) -> String {
+        line(&partitions)
+    }
+
+    fn partition(&self, partition: &PartitionView) -> String {
+        line(partition)
+    }
+
     fn submitted(&self, job: JobId) -> String {
         line(&json!({ "job": job }))
     }
 
-    fn cancelled(&self, outcomes: &[CancelOutcome], _signalled: bool) -> String {
+    fn changed(&self, outcomes: &[CancelOutcome], _done: &str) -> String {
         line(&outcomes)
     }
 

@@ -3,7 +3,9 @@
 
 mod campaign;
 mod folded_nodes;
+mod folded_tasks;
 mod json;
+mod partition;
 mod quiet;
 mod sheet;
 mod simulation;
@@ -23,7 +25,7 @@ use crate::cli::DisplayOptions;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
 use std::path::Path;
-use storm_mm::api::{CancelOutcome, Explanation, JobDetail, JobView, NodeView};
+use storm_mm::api::{CancelOutcome, Explanation, JobDetail, JobView, NodeView, PartitionView};
 use storm_rm::JobId;
 
 /// Turns results into text, line feeds included.
@@ -36,10 +38,14 @@ pub(crate) trait Output {
     fn explanation(&self, explanation: &Explanation) -> String;
     /// The nodes; each of them, or those that are alike together.
     fn nodes(&self, nodes: &[NodeView], each: bool) -> String;
+    /// A listing of partitions.
+    fn partitions(&self, partitions: &[PartitionView]) -> String;
+    /// Everything about a partition.
+    fn partition(&self, partition: &PartitionView) -> String;
     /// A job was submitted.
     fn submitted(&self, job: JobId) -> String;
-    /// What became of the wish to end jobs.
-    fn cancelled(&self, outcomes: &[CancelOutcome], signalled: bool) -> String;
+    /// What became of the wish to do something to jobs; `done` says what.
+    fn changed(&self, outcomes: &[CancelOutcome], done: &str) -> String;
     /// These nodes take no further jobs, or take jobs again.
     fn drained(&self, nodes: &str, drained: bool) -> String;
     /// A cluster is up.

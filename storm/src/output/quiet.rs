@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
 use std::fmt::Write;
 use std::path::Path;
-use storm_mm::api::{CancelOutcome, Explanation, JobDetail, JobView, NodeView};
+use storm_mm::api::{CancelOutcome, Explanation, JobDetail, JobView, NodeView, PartitionView};
 use storm_rm::JobId;
 
 /// See the module.
@@ -18,7 +18,7 @@ impl Output for QuietOutput {
     fn jobs(&self, jobs: &[JobView]) -> String {
         jobs.iter().fold(String::new(), |mut text, job| {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{} {}", job.id, job.state);
+            let _ = writeln!(text, "{} {}", job.job_name(), job.state);
             text
         })
     }
@@ -38,11 +38,19 @@ impl Output for QuietOutput {
         })
     }
 
+    fn partitions(&self, partitions: &[PartitionView]) -> String {
+        partitions.iter().map(|partition| self.partition(partition)).collect()
+    }
+
+    fn partition(&self, partition: &PartitionView) -> String {
+        format!("{} {}\n", partition.name, partition.sched)
+    }
+
     fn submitted(&self, job: JobId) -> String {
         format!("{job}\n")
     }
 
-    fn cancelled(&self, outcomes: &[CancelOutcome], _signalled: bool) -> String {
+    fn changed(&self, outcomes: &[CancelOutcome], _done: &str) -> String {
         outcomes.iter().fold(String::new(), |mut text, outcome| {
             if let Some(error) = &outcome.error {
                 let _ = writeln!(text, "{} {error}", outcome.job);

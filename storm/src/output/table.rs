@@ -1,8 +1,9 @@
 //! For people: tables.
 
 use super::folded_nodes::{Alike, fold};
+use super::folded_tasks::{Together, fold as fold_tasks};
 use super::table_form::{pairs, table};
-use super::{Campaign, Output, Sheet, Simulated, campaign, simulation, written};
+use super::{Campaign, Output, Sheet, Simulated, campaign, partition, simulation, written};
 use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
@@ -11,7 +12,7 @@ use std::fmt::Write;
 use std::path::Path;
 use storm_mm::api::{
     API_VERSION, CancelOutcome, Explanation, JobDetail, JobState, JobView, LaunchBreakdown,
-    NodeView, RankView, asked_for,
+    NodeView, PartitionView, RankView, asked_for,
 };
 use storm_rm::JobId;
 
@@ -46,7 +47,7 @@ impl Output for TableOutput {
             ">ROW",
             "NODES (REASON)",
         ];
-        table(&columns, jobs.iter().map(job_row))
+        table(&columns, fold_tasks(jobs).iter().map(job_row))
     }
 
     fn job(&self, job: &JobDetail) -> String {
@@ -120,12 +121,19 @@ impl Output for TableOutput {
         table(&columns, nodes.iter().map(node_row))
     }
 
+    fn partitions(&self, partitions: &[PartitionView]) -> String {
+        partition::listing(partitions)
+    }
+
+    fn partition(&self, partition: &PartitionView) -> String {
+        partition::details(partition)
+    }
+
     fn submitted(&self, job: JobId) -> String {
         format!("Submitted job {job}\n")
     }
 
-    fn cancelled(&self, outcomes: &[CancelOutcome], signalled: bool) -> String {
-        let done = if signalled { "Signalled" } else { "Cancelled" };
+    fn changed(&self, outcomes: &[CancelOutcome], done: &str) -> String {
         outcomes.iter().fold(String::new(), |mut text, outcome| {
             let job = outcome.job;
             let _ = match &outcome.error {
@@ -214,6 +222,7 @@ impl TableOutput {
         let command: Vec<_> = spec.argv.iter().map(|word| word.to_string_lossy()).collect();
         vec![
             ("Job", view.id.to_string()),
+            ("Of array", view.array.map(|task| task.to_string()).unwrap_or_default()),
             ("Name", view.name.clone()),
             ("User", format!("{} ({})", view.user.name, view.user.uid)),
             ("State", view.state.to_string()),
@@ -225,9 +234,16 @@ impl TableOutput {
             ("Asks for", asked_for(view.procs, spec.nodes, &view.resources)),
             ("Nodes", view.node_list.clone()),
             ("Submitted", time(Some(view.submitted))),
+            ("Begin", time(spec.needs.begin)),
+            (
+                "Dependency",
+                spec.needs.dependency.as_ref().map(ToString::to_string).unwrap_or_default(),
+            ),
+            ("Array", spec.needs.array.as_ref().map(ToString::to_string).unwrap_or_default()),
             ("Started", time(view.started)),
             ("Ended", time(view.ended)),
             ("Elapsed", written::seconds(view.elapsed_s)),
+            ("Ran", written::seconds(view.ran_s)),
             ("Time limit", view.time_limit_s.map(written::seconds).unwrap_or_default()),
             ("CPU time", format!("{:.3} s", job.cpu_us as f64 / 1e6)),
             ("Runs", job.runs.to_string()),
@@ -242,13 +258,14 @@ impl TableOutput {
     }
 }
 
-fn job_row(job: &JobView) -> Vec<String> {
+fn job_row(together: &Together<'_>) -> Vec<String> {
+    let job = together.first;
     let place = match (&job.reason, job.state) {
         (Some(reason), state) if state != JobState::Running => format!("({reason})"),
         (_, _) => job.node_list.clone(),
     };
     vec![
-        job.id.to_string(),
+        together.name.clone(),
         job.partition.clone(),
         job.sched.clone(),
         job.name.clone(),

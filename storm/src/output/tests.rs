@@ -27,6 +27,7 @@ fn time(second: i64) -> Timestamp {
 fn running() -> JobView {
     JobView {
         id: JobId(7),
+        array: None,
         name: "sweep3d".to_owned(),
         user: UserView { uid: 1000, name: "ada".to_owned() },
         partition: "main".to_owned(),
@@ -41,6 +42,7 @@ fn running() -> JobView {
         started: Some(time(1)),
         ended: None,
         elapsed_s: 3_725,
+        ran_s: 1_860,
         time_limit_s: Some(86_400),
         reason: None,
         exit_code: None,
@@ -109,6 +111,7 @@ fn detail() -> JobDetail {
             output: OutputSpec::Client,
             input: InputSpec::RankZero,
             requeue: false,
+            needs: Default::default(),
         },
         ranks: vec![exit(0, ExitStatus::Code(0)), exit(1, ExitStatus::Signal(11))],
         breakdown: Some(breakdown()),
@@ -198,7 +201,7 @@ fn short_answers() {
     };
     insta::assert_snapshot!(all(|form| [
         form.submitted(JobId(7)),
-        form.cancelled(&outcomes, false),
+        form.changed(&outcomes, "Cancelled"),
         form.up(&kept),
         form.down(true),
         form.note("running on an embedded cluster"),

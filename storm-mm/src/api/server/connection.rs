@@ -180,6 +180,9 @@ fn is_streaming(request: &ManagerRequest) -> bool {
         | ManagerRequest::Show { .. }
         | ManagerRequest::Explain { .. }
         | ManagerRequest::Cancel { .. }
+        | ManagerRequest::Hold { .. }
+        | ManagerRequest::Release { .. }
+        | ManagerRequest::SetPartition { .. }
         | ManagerRequest::Nodes
         | ManagerRequest::Partitions
         | ManagerRequest::History(_)

@@ -4,7 +4,7 @@ use super::{JobView, LaunchBreakdown};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use storm_rm::message::RankExit;
-use storm_rm::{InputSpec, JobSpec, OsBytes, OutputSpec, Program, Rank};
+use storm_rm::{InputSpec, JobSpec, Needs, OsBytes, OutputSpec, Program, Rank};
 
 /// What `storm show` tells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +53,9 @@ pub struct SpecSummary {
     pub input: InputSpec,
     /// Whether it goes back to the queue when a node dies.
     pub requeue: bool,
+    /// What it needs besides processing elements.
+    #[serde(default)]
+    pub needs: Needs,
 }
 
 impl From<&JobSpec> for SpecSummary {
@@ -79,6 +82,7 @@ impl From<&JobSpec> for SpecSummary {
             output: spec.output.clone(),
             input: spec.input,
             requeue: spec.requeue,
+            needs: spec.needs.clone(),
         }
     }
 }

@@ -3,13 +3,16 @@
 use super::JobState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use storm_rm::{JobId, Resources, Row};
+use storm_rm::{ArrayTask, JobId, Resources, Row};
 
 /// One line of `storm queue`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobView {
     /// Its number.
     pub id: JobId,
+    /// Which job of an array it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayTask>,
     /// Its name.
     pub name: String,
     /// Who submitted it.
@@ -39,12 +42,22 @@ pub struct JobView {
     pub ended: Option<Timestamp>,
     /// Seconds since it started, or that it ran.
     pub elapsed_s: u64,
+    /// Seconds of these in which it ran: its row was active. What its time limit bounds.
+    #[serde(default)]
+    pub ran_s: u64,
     /// Its time limit in seconds.
     pub time_limit_s: Option<u64>,
     /// Why it is in this state: why it waits, or how it ended.
     pub reason: Option<String>,
     /// Highest status of its ranks as a shell gives it, once it has ended.
     pub exit_code: Option<u8>,
+}
+
+impl JobView {
+    /// How users name it: `7`, or `7_3` for a job of an array.
+    pub fn job_name(&self) -> String {
+        self.array.map_or_else(|| self.id.to_string(), |task| task.to_string())
+    }
 }
 
 /// A user by number and, where the host knows it, name.

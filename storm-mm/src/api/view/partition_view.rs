@@ -9,6 +9,9 @@ pub struct PartitionView {
     pub name: String,
     /// Its policy.
     pub sched: String,
+    /// The policy that takes over as soon as it has room for the jobs that run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_sched: Option<String>,
     /// Jobs that name neither partition nor policy go there.
     pub default: bool,
     /// Its nodes, folded.

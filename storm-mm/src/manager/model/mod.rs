@@ -2,7 +2,13 @@
 //! invariants checked after each step, and tables of what may happen when.
 
 mod invariants;
+mod needs;
 mod random;
 mod resources;
 mod tables;
 mod world;
+
+/// Some job that could be submitted.
+pub(crate) fn model_spec() -> storm_rm::JobSpec {
+    world::spec(1, false, false)
+}

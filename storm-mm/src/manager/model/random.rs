@@ -2,13 +2,16 @@
 //! in the end every job ends.
 
 use super::invariants::check_all;
-use super::world::{NODES, PES, World, spec};
+use super::world::{ADMIN, NODES, PES, World, spec};
+use crate::api::Peer;
 use crate::manager::{Core, StageOutcome};
 use proptest::prelude::*;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{ExitStatus, RankExit, Report};
-use storm_rm::{JobId, JobIncarnation, JobSpec, Rank};
+use storm_rm::{
+    ArraySpec, Condition, Dependency, IndexRange, JobId, JobIncarnation, JobSpec, Needs, Rank,
+};
 
 /// What happens next; numbers choose among what there is.
 #[derive(Clone, Debug)]
@@ -21,6 +24,23 @@ enum Step {
         limited: bool,
     },
     Cancel(usize),
+    /// A job with other needs than elements; some of them by bits.
+    SubmitNeedy {
+        procs: u32,
+        needs: u8,
+        after: usize,
+        tasks: u32,
+    },
+    Hold {
+        pick: usize,
+        admin: bool,
+    },
+    Release {
+        pick: usize,
+        admin: bool,
+    },
+    SetSched(bool),
+    SetQuantum(u64),
     NodeDown(u32),
     NodeUp(u32),
     /// The keeper of a node's processes dies; the node goes only later.
@@ -65,6 +85,13 @@ fn step() -> impl Strategy<Value = Step> {
             }
         ),
         2 => pick.clone().prop_map(Step::Cancel),
+        3 => (1..=NODES, any::<u8>(), pick.clone(), 0..5_u32).prop_map(
+            |(procs, needs, after, tasks)| Step::SubmitNeedy { procs, needs, after, tasks }
+        ),
+        2 => (pick.clone(), any::<bool>()).prop_map(|(pick, admin)| Step::Hold { pick, admin }),
+        2 => (pick.clone(), any::<bool>()).prop_map(|(pick, admin)| Step::Release { pick, admin }),
+        1 => any::<bool>().prop_map(Step::SetSched),
+        1 => (1..100_u64).prop_map(Step::SetQuantum),
         1 => node.clone().prop_map(Step::NodeDown),
         2 => node.clone().prop_map(Step::NodeUp),
         1 => node.clone().prop_map(Step::ProcessesLost),
@@ -86,6 +113,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn peer(admin: bool) -> Peer {
+    if admin { ADMIN } else { super::world::USER }
+}
+
 fn exit(rank: Rank, status: ExitStatus) -> RankExit {
     RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 }
 }
@@ -101,11 +132,15 @@ impl World {
                 let _ = self.act(|core, now| core.submit(now, super::world::USER, spec));
             }
             Step::Cancel(pick) => {
-                let jobs: Vec<JobId> = self.core.jobs.keys().copied().collect();
-                if let Some(job) = jobs.get(pick % jobs.len().max(1)) {
-                    self.cancel(*job);
+                if let Some(job) = self.unit(*pick) {
+                    self.cancel(job);
                 }
             }
+            Step::SubmitNeedy { .. }
+            | Step::Hold { .. }
+            | Step::Release { .. }
+            | Step::SetSched(_)
+            | Step::SetQuantum(_) => self.take_need(step),
             Step::NodeDown(node) => self.node_down(NodeId(*node)),
             Step::NodeUp(node) => self.node_up(NodeId(*node)),
             Step::ProcessesLost(node) => self.processes_lost(NodeId(*node)),
@@ -153,6 +188,69 @@ impl World {
             Step::Stale { job, incarnation, node } => {
                 self.stale(NodeId(*node), JobId(*job), JobIncarnation(*incarnation));
             }
+        }
+    }
+
+    /// A step of what jobs need besides elements, or of their partition.
+    fn take_need(&mut self, step: &Step) {
+        match step {
+            Step::SubmitNeedy { procs, needs, after, tasks } => {
+                let needs = self.needs(*needs, *after, *tasks);
+                let spec = JobSpec { needs, ..spec(*procs, false, tasks % 2 == 0) };
+                let _ = self.act(|core, now| core.submit(now, super::world::USER, spec));
+            }
+            Step::Hold { pick, admin } => {
+                if let Some(job) = self.unit(*pick) {
+                    let _ = self.act(|core, now| core.hold(now, peer(*admin), job));
+                }
+            }
+            Step::Release { pick, admin } => {
+                if let Some(job) = self.unit(*pick) {
+                    let _ = self.act(|core, now| core.release_hold(now, peer(*admin), job));
+                }
+            }
+            Step::SetSched(gang) => {
+                let sched = Some(if *gang { "gang" } else { "fcfs" });
+                self.act(|core, now| core.set_partition(now, ADMIN, "all", sched, None)).unwrap();
+            }
+            Step::SetQuantum(ms) => {
+                let quantum = Some(Duration::from_millis(*ms));
+                let set =
+                    self.act(|core, now| core.set_partition(now, ADMIN, "all", None, quantum));
+                let slices = self.core.partitions[0].policy.quantum();
+                assert!(set.is_err() || slices.is_none() || slices == quantum);
+            }
+            _ => {}
+        }
+    }
+
+    /// A job, or the array of one.
+    fn unit(&self, pick: usize) -> Option<JobId> {
+        let record = self.core.jobs.values().nth(pick % self.core.jobs.len().max(1))?;
+        Some(if pick.is_multiple_of(2) { record.id } else { record.unit() })
+    }
+
+    fn needs(&self, bits: u8, after: usize, tasks: u32) -> Needs {
+        let bit = |number: u32| bits & (1 << number) != 0;
+        let condition = match (self.unit(after), bits >> 6) {
+            (Some(job), 0) => Condition::AfterOk(job),
+            (Some(job), 1) => Condition::AfterAny(job),
+            (Some(job), 2) => Condition::AfterNotOk(job),
+            _ => Condition::Singleton,
+        };
+        let conditions = match self.unit(after / 2) {
+            Some(job) if bit(4) => vec![condition, Condition::AfterAny(job)],
+            _ => vec![condition],
+        };
+        let range = IndexRange { first: 1, last: tasks * 2, step: 2 };
+        let limit = (tasks > 2).then_some(2);
+        let later = jiff::SignedDuration::from_millis(20);
+        Needs {
+            hold: bit(0),
+            begin: bit(1).then(|| self.core.wall(self.now) + later),
+            dependency: bit(2).then_some(Dependency { any: bit(5), conditions }),
+            kill_on_invalid_dep: bit(3),
+            array: (tasks > 0).then(|| ArraySpec { ranges: vec![range], limit }),
         }
     }
 
@@ -211,10 +309,16 @@ proptest! {
             again.jobs.keys().collect::<Vec<_>>(),
             world.core.jobs.keys().collect::<Vec<_>>()
         );
-        let pending = |job: &&JobId| again.jobs[*job].phase == crate::job::Phase::Pending;
+        let pending = |job: &&JobId| {
+            let waits = again.jobs[*job].phase == crate::job::Phase::Pending;
+            waits && !again.needs.waiting.contains(job)
+        };
         let waiting: Vec<u64> = again.jobs.keys().filter(pending).map(|job| job.0).collect();
-        let queue = again.partitions[0].policy.pending();
-        prop_assert_eq!(queue.iter().map(|job| job.0).collect::<Vec<_>>(), waiting);
+        let partition = &again.partitions[0];
+        let switching = partition.switching.iter().flat_map(|switching| &switching.queue);
+        let queue = partition.policy.pending();
+        let queue = queue.iter().map(|job| job.0).chain(switching.map(|job| job.0));
+        prop_assert_eq!(queue.collect::<Vec<_>>(), waiting);
 
         let placed = world.core.counters.launches;
         world.act(|core, now| core.shut_down(now));

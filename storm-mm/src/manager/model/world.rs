@@ -3,6 +3,7 @@
 
 use crate::api::Peer;
 use crate::job::{JobEvent, JobEventKind, JobRecord, Phase};
+use crate::manager::eligibility::Obstacle;
 use crate::manager::{Core, Effect, StageJob, StageOutcome, TimerKind, Watch};
 use crate::{CoreConfig, NodeConfig, PartitionConfig};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,7 @@ pub(super) const NODES: u32 = 4;
 pub(super) const PES: u32 = 2;
 pub(super) const PARTITION: PartitionId = PartitionId(0);
 pub(super) const USER: Peer = Peer { uid: 1000, gid: 1000, pid: 1 };
+pub(super) const ADMIN: Peer = Peer { uid: 0, gid: 0, pid: 1 };
 /// Rounds after which a job that has not ended never will.
 const ROUNDS_MAX: usize = 500;
 
@@ -71,6 +73,7 @@ pub(super) fn config(sched: &str, job_slots: u32) -> CoreConfig {
         recovery_timeout: Duration::from_secs(1),
         requeue_fence: Duration::ZERO,
         history_limit: 10_000,
+        array_max: 100,
         admin_uids: Vec::new(),
         origin: jiff::Timestamp::UNIX_EPOCH,
         user_name: Rc::new(|_| None),
@@ -105,6 +108,7 @@ pub(super) fn spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
         input: InputSpec::None,
         requeue,
         bind: storm_rm::Binding::None,
+        needs: Default::default(),
     }
 }
 
@@ -352,11 +356,31 @@ impl World {
                 self.part_over(part, ExitStatus::Code(0));
             }
             self.edge();
+            self.let_go();
             if self.unfinished().is_empty() {
                 return;
             }
         }
         panic!("jobs do not end: {:?}", self.unfinished());
+    }
+
+    /// Whatever else a job may wait for comes: it is released, its time comes, and what can
+    /// never start is cancelled.
+    fn let_go(&mut self) {
+        for job in self.unfinished() {
+            if self.core.jobs[&job].hold.is_some() {
+                let _ = self.act(|core, now| core.release_hold(now, ADMIN, job));
+            }
+            let obstacle = self.core.obstacle(self.now, job);
+            if matches!(obstacle, Some(Obstacle::NeverSatisfied(_))) {
+                self.cancel(job);
+            }
+        }
+        while let Some(index) = self.timers.iter().position(|timer| timer.3 == TimerKind::Begin) {
+            let (at, job, incarnation, kind) = self.timers.remove(index);
+            self.now = self.now.max(at);
+            self.act(|core, now| core.timer(now, job, incarnation, kind));
+        }
     }
 
     pub(super) fn unfinished(&self) -> Vec<JobId> {

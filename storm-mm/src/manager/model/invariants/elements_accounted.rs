@@ -4,6 +4,7 @@
 use crate::job::Phase;
 use crate::manager::model::world::{PARTITION, World};
 use std::collections::BTreeSet;
+use storm_rm::JobId;
 use storm_sched::Event;
 
 pub(super) fn check(world: &World) -> Result<(), String> {
@@ -31,11 +32,22 @@ pub(super) fn check(world: &World) -> Result<(), String> {
             _ => None,
         })
         .collect();
+    let switching = partition.switching.iter().flat_map(|switching| &switching.queue);
+    let for_the_next: BTreeSet<u64> = switching.map(|job| job.0).collect();
+    let not_waiting = core
+        .needs
+        .waiting
+        .iter()
+        .find(|job| core.jobs.get(job).is_none_or(|record| record.phase != Phase::Pending));
+    if let Some(job) = not_waiting {
+        return Err(format!("{job} is not pending, and waits for something"));
+    }
     let waiting: BTreeSet<u64> = core
         .jobs
         .values()
         .filter(|record| record.phase == Phase::Pending)
         .map(|record| record.id.0)
+        .filter(|job| !core.needs.waiting.contains(&JobId(*job)) && !for_the_next.contains(job))
         .filter(|job| !held.contains(job) && !core.parked.iter().any(|p| p.job.0 == *job))
         .collect();
     let believed: BTreeSet<u64> = partition.policy.pending().iter().map(|job| job.0).collect();

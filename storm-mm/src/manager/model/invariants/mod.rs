@@ -1,6 +1,7 @@
 //! What holds after every step, one file each.
 
 mod elements_accounted;
+mod needs_respected;
 mod one_end;
 mod replay;
 mod running_in_turn;
@@ -16,6 +17,7 @@ type Check = fn(&World) -> Result<(), String>;
 const ALL: &[(&str, Check)] = &[
     ("every live job has one slot of its own", slots::check),
     ("elements are held by whom the core believes", elements_accounted::check),
+    ("nobody starts before it may", needs_respected::check),
     ("the journal gives the same records", replay::check),
     ("a job ends once and nothing follows", one_end::check),
     ("the time of a job passes in its row only", running_in_turn::check),
@@ -58,6 +60,12 @@ mod tests {
         assert!(slots::check(&world).is_err());
 
         let (mut world, job) = running();
+        let at = world.journal[0].1.at;
+        let kind = JobEventKind::Held { hold: crate::job::Hold::User };
+        world.journal.insert(1, (job, crate::job::JobEvent { at, kind }));
+        assert!(needs_respected::check(&world).is_err());
+
+        let (mut world, job) = running();
         world.core.live.get_mut(&job).unwrap().released = true;
         assert!(elements_accounted::check(&world).is_err());
 
@@ -68,7 +76,8 @@ mod tests {
         let (mut world, job) = running();
         let outcome = Outcome { state: JobState::Completed, exit_code: 0, reason: None };
         let at = world.journal[0].1.at;
-        let kind = JobEventKind::Ended { outcome, exits: Vec::new() };
+        let ran = std::time::Duration::ZERO;
+        let kind = JobEventKind::Ended { outcome, exits: Vec::new(), ran };
         world.journal.extend(vec![(job, crate::job::JobEvent { at, kind }); 2]);
         assert!(one_end::check(&world).is_err());
 

@@ -12,7 +12,10 @@ pub(super) fn check(world: &World) -> Result<(), String> {
             Some(record) => record.apply(event),
             None => {
                 let first = JobRecord::from_first(*job, event);
-                records.insert(*job, first.ok_or("a job begins without a submission")?);
+                if first.is_empty() && *job != OF_NO_JOB {
+                    return Err("a job begins without a submission".to_owned());
+                }
+                records.extend(first.into_iter().map(|record| (record.id, record)));
             }
         }
     }

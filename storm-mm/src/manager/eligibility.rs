@@ -1,0 +1,165 @@
+//! The gate before the policies: a job that is held, whose time has not come, or whose
+//! dependencies are not satisfied is unknown to its policy (`docs/decisions/0041`).
+//!
+//! What this does not do: say when a hold is lifted ([`super::holding`]) or a job has
+//! ended ([`super::dependencies`]).
+
+use super::admission::request_of;
+use super::{Core, Effect, TimerKind};
+use crate::job::{EndCause, Hold};
+use jiff::Timestamp;
+use std::time::Duration;
+use storm_primitives::Instant;
+use storm_rm::{Condition, JobId};
+use storm_sched::Event;
+
+/// The longest time for which a timer is set: then the clock is read again.
+const LONGEST_TIMER: Duration = Duration::from_secs(86_400);
+
+/// Why a job is not handed to its policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Obstacle {
+    Held(Hold),
+    Begin(Timestamp),
+    /// These have to come true: all of them, or any.
+    Dependency {
+        open: Vec<Condition>,
+        any: bool,
+    },
+    /// This one cannot come true any more.
+    NeverSatisfied(Condition),
+    ArrayLimit(u32),
+    GoingDown,
+}
+
+impl Core {
+    /// Hands a job that waits to its partition's policy, unless it lacks something else.
+    pub(super) fn enter(&mut self, now: Instant, job: JobId) {
+        match self.obstacle(now, job) {
+            None => {
+                if let Some(array) = self.array_of(job) {
+                    array.entered.insert(job);
+                }
+                self.hand_over(now, job);
+            }
+            Some(obstacle) => self.wait(now, job, obstacle),
+        }
+    }
+
+    fn wait(&mut self, now: Instant, job: JobId, obstacle: Obstacle) {
+        self.needs.waiting.insert(job);
+        match obstacle {
+            Obstacle::Begin(begin) => {
+                let left = Duration::try_from(begin.duration_since(self.wall(now)));
+                let at = now + left.unwrap_or_default().min(LONGEST_TIMER);
+                let incarnation = self.jobs[&job].incarnation;
+                self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Begin });
+            }
+            Obstacle::NeverSatisfied(condition)
+                if self.jobs[&job].spec.needs.kill_on_invalid_dep =>
+            {
+                let condition = condition.to_string();
+                self.end_job(now, job, EndCause::DependencyNeverSatisfied { condition });
+            }
+            Obstacle::NeverSatisfied(_)
+            | Obstacle::Held(_)
+            | Obstacle::Dependency { .. }
+            | Obstacle::ArrayLimit(_)
+            | Obstacle::GoingDown => {}
+        }
+    }
+
+    /// Looks again at a job that waits for something else than elements.
+    pub(super) fn reconsider(&mut self, now: Instant, job: JobId) {
+        if self.needs.waiting.remove(&job) {
+            self.enter(now, job);
+        }
+    }
+
+    /// Gives a job to its policy, or into the queue for the next one.
+    pub(super) fn hand_over(&mut self, now: Instant, job: JobId) {
+        let record = &self.jobs[&job];
+        let request = request_of(job, &record.spec);
+        match self.partition_named(&record.partition) {
+            Some(partition) => {
+                if let Some(switching) = &mut self.partition(partition).switching {
+                    switching.queue.push(job);
+                } else {
+                    self.tell_policy(now, partition, Event::Submit(request));
+                }
+            }
+            None => {
+                let reason = format!("partition {} does not exist any more", record.partition);
+                self.end_waiting(now, job, EndCause::Unplaceable { reason });
+            }
+        }
+    }
+
+    /// Takes a job that has not started away from its policy, to wait for something else.
+    pub(super) fn leave(&mut self, now: Instant, job: JobId) {
+        if self.vacating.contains_key(&job) || self.needs.waiting.contains(&job) {
+            return;
+        }
+        let partition = self.partition_named(&self.jobs[&job].partition);
+        if let Some(partition) = partition {
+            let withdrawn = Event::Cancel(storm_sched::JobId(job.0));
+            self.withdraw(now, partition, job, withdrawn);
+        }
+        self.needs.waiting.insert(job);
+        if let Some(array) = self.array_of(job) {
+            array.entered.remove(&job);
+            let unit = self.jobs[&job].unit();
+            self.fill_array(now, unit);
+        }
+    }
+
+    /// What keeps a job from its policy, if anything does.
+    pub(super) fn obstacle(&self, now: Instant, job: JobId) -> Option<Obstacle> {
+        let record = self.jobs.get(&job)?;
+        if self.shutting_down {
+            return Some(Obstacle::GoingDown);
+        }
+        if let Some(hold) = record.hold {
+            return Some(Obstacle::Held(hold));
+        }
+        if let Some(begin) = record.spec.needs.begin
+            && begin > self.wall(now)
+        {
+            return Some(Obstacle::Begin(begin));
+        }
+        if let Some(obstacle) = self.unmet_dependency(record) {
+            return Some(obstacle);
+        }
+        let task = record.task?;
+        let array = self.needs.arrays.get(&task.array)?;
+        let limit = array.spec.needs.array.as_ref().and_then(|array| array.limit)?;
+        let may = array.entered.contains(&job) || array.has_room();
+        (!may).then_some(Obstacle::ArrayLimit(limit))
+    }
+
+    /// Why a job waits that its policy does not know.
+    pub(super) fn need_reason(&self, now: Instant, job: JobId) -> Option<String> {
+        if !self.needs.waiting.contains(&job) {
+            return None;
+        }
+        Some(match self.obstacle(now, job)? {
+            Obstacle::Held(Hold::User) => "it is held by its user (JobHeldUser)".to_owned(),
+            Obstacle::Held(Hold::Admin) => {
+                "it is held by an administrator (JobHeldAdmin)".to_owned()
+            }
+            Obstacle::Begin(begin) => format!("it is not to begin before {begin} (BeginTime)"),
+            Obstacle::Dependency { open, any } => {
+                let open: Vec<String> = open.iter().map(ToString::to_string).collect();
+                let open = open.join(if any { " or " } else { " and " });
+                format!("it waits for {open} (Dependency)")
+            }
+            Obstacle::NeverSatisfied(condition) => {
+                format!("{condition} can never be, so it never starts (DependencyNeverSatisfied)")
+            }
+            Obstacle::ArrayLimit(limit) => {
+                format!("{limit} jobs of its array may run at once (JobArrayTaskLimit)")
+            }
+            Obstacle::GoingDown => "the cluster is going down".to_owned(),
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! Holds: a user keeps a job from starting, or an administrator does, until it is released.
+
+use super::Core;
+use super::ending::no_such_job;
+use crate::api::{ApiError, ErrorCode, Peer};
+use crate::job::{Hold, JobEventKind, JobRecord, Phase};
+use storm_primitives::Instant;
+use storm_rm::JobId;
+
+impl Core {
+    /// Keeps a job that waits, or those of an array, from starting.
+    ///
+    /// # Errors
+    /// An [`ApiError`] for the client: no such job, not theirs, started or over already.
+    pub fn hold(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {
+        // The last first: none may start because another goes.
+        let jobs = self.jobs_of(job).into_iter().rev().collect();
+        self.each_of(peer, job, jobs, |core, job| core.hold_one(now, peer, job))
+    }
+
+    fn hold_one(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {
+        let record = self.waiting_record(job)?;
+        let hold = if record.spec.owner.uid == peer.uid { Hold::User } else { Hold::Admin };
+        if record.hold < Some(hold) {
+            self.append(now, job, JobEventKind::Held { hold });
+        }
+        self.leave(now, job);
+        Ok(())
+    }
+
+    /// Lets a held job, or those of an array, go.
+    ///
+    /// # Errors
+    /// An [`ApiError`] for the client: no such job, not theirs, not held, or held by an
+    /// administrator.
+    pub fn release_hold(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {
+        let jobs = self.jobs_of(job);
+        self.each_of(peer, job, jobs, |core, job| core.release_one(now, peer, job))
+    }
+
+    fn release_one(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {
+        let record = self.waiting_record(job)?;
+        let name = record.name();
+        match record.hold {
+            None => {
+                let message = format!("job {name} is not held");
+                return Err(ApiError::new(ErrorCode::BadRequest, message)
+                    .hint(format!("storm explain {name} says why it waits")));
+            }
+            Some(Hold::Admin) if !self.is_admin(peer) => {
+                let message = format!("job {name} is held by an administrator");
+                return Err(ApiError::new(ErrorCode::NotPermitted, message)
+                    .hint("only an administrator can release it"));
+            }
+            Some(Hold::User | Hold::Admin) => {}
+        }
+        self.append(now, job, JobEventKind::Released { uid: peer.uid });
+        self.reconsider(now, job);
+        Ok(())
+    }
+
+    /// A job that has not started; a job that has is not held or released.
+    fn waiting_record(&self, job: JobId) -> Result<&JobRecord, ApiError> {
+        let record = self.jobs.get(&job).ok_or_else(|| no_such_job(job))?;
+        let name = record.name();
+        match &record.phase {
+            Phase::Pending => Ok(record),
+            Phase::Ended(outcome) => {
+                let message = format!("job {name} has ended: {}", outcome.state);
+                Err(ApiError::new(ErrorCode::JobEnded, message))
+            }
+            Phase::Starting | Phase::Running | Phase::Ending(_) => {
+                let message = format!("job {name} has started");
+                Err(ApiError::new(ErrorCode::BadRequest, message)
+                    .hint("only a job that waits is held or released"))
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! What jobs wait for besides elements, and policies that change, case by case.
+
+use super::invariants::check_all;
+use super::world::{ADMIN, USER, World, spec};
+use crate::api::{ErrorCode, JobState, Peer};
+use crate::job::Phase;
+use crate::manager::TimerKind;
+use std::time::Duration;
+use storm_primitives::NodeId;
+use storm_rm::message::ExitStatus;
+use storm_rm::{Condition, Dependency, JobId, JobSpec, Needs};
+
+fn needy(needs: Needs) -> JobSpec {
+    JobSpec { needs, ..spec(1, false, false) }
+}
+
+fn after(condition: Condition) -> Needs {
+    let dependency = Dependency { any: false, conditions: vec![condition] };
+    Needs { dependency: Some(dependency), ..Needs::default() }
+}
+
+fn array(text: &str) -> Needs {
+    Needs { array: Some(text.parse().expect("an array")), ..Needs::default() }
+}
+
+fn end(world: &mut World, job: JobId, code: u8) {
+    while let Some(part) = world.parts.keys().find(|(_, of, _)| *of == job).copied() {
+        world.part_over(part, ExitStatus::Code(code));
+    }
+    check_all(world);
+}
+
+fn starts(world: &World) -> Vec<u64> {
+    let started = world.core.jobs.values().filter(|record| record.runs > 0);
+    started.map(|record| record.id.0).collect()
+}
+
+#[test]
+fn who_holds_a_job_says_who_releases_it() {
+    let mut world = World::joined("fcfs", 8);
+    let held = world.submit(needy(Needs { hold: true, ..Needs::default() }));
+    let stranger = Peer { uid: 7, ..USER };
+    let release = |world: &mut World, peer| {
+        world.act(|core, now| core.release_hold(now, peer, held)).map_err(|error| error.code)
+    };
+    assert_eq!(release(&mut world, stranger), Err(ErrorCode::NotPermitted));
+    world.act(|core, now| core.hold(now, ADMIN, held)).expect("an administrator may");
+    world.act(|core, now| core.hold(now, USER, held)).expect("it is held already");
+    assert_eq!(release(&mut world, USER), Err(ErrorCode::NotPermitted));
+    world.restart(|_| false, |_| false);
+    assert!(world.core.explain(world.now, held).unwrap().reason.contains("JobHeldAdmin"));
+    assert_eq!(release(&mut world, ADMIN), Ok(()));
+    assert_eq!(starts(&world), [held.0]);
+    assert_eq!(release(&mut world, ADMIN), Err(ErrorCode::BadRequest), "it has started");
+    let error = world.act(|core, now| core.hold(now, USER, held)).expect_err("it has started");
+    assert_eq!(error.code, ErrorCode::BadRequest);
+    end(&mut world, held, 0);
+}
+
+#[test]
+fn a_job_taken_out_of_its_queue_lets_the_next_one_start() {
+    for sched in ["fcfs", "gang"] {
+        let mut world = World::joined(sched, 1);
+        let first = world.submit(spec(8, false, false));
+        let (second, third) =
+            (world.submit(spec(8, false, false)), world.submit(spec(8, false, false)));
+        world.act(|core, now| core.hold(now, USER, second)).expect("it waits");
+        check_all(&world);
+        end(&mut world, first, 0);
+        world.edge();
+        assert_eq!(starts(&world), [first.0, third.0], "{sched}");
+        world.finish();
+        check_all(&world);
+    }
+}
+
+#[test]
+fn a_job_begins_at_its_time_and_not_before_also_over_a_restart() {
+    let mut world = World::joined("fcfs", 8);
+    let later = jiff::SignedDuration::from_secs(3 * 86_400);
+    let begin = Some(world.core.wall(world.now) + later);
+    let job = world.submit(needy(Needs { begin, ..Needs::default() }));
+    world.restart(|_| false, |_| false);
+    let mut timers = 0;
+    while starts(&world).is_empty() {
+        assert!(world.core.explain(world.now, job).unwrap().reason.contains("BeginTime"));
+        assert_eq!(world.timers.iter().filter(|timer| timer.3 == TimerKind::Begin).count(), 1);
+        world.timer();
+        timers += 1;
+    }
+    assert_eq!(timers, 3, "the clock is read once a day");
+    check_all(&world);
+    assert!(world.now.since_origin() >= Duration::from_secs(3 * 86_400));
+}
+
+#[test]
+fn dependents_hear_of_ends_that_are_forgotten_before_they_start() {
+    let mut world = World::joined("fcfs", 8);
+    world.core.config.history_limit = 1;
+    let (bad, good) = (world.submit(spec(1, false, false)), world.submit(spec(1, false, false)));
+    let on = |condition| Needs { hold: true, ..after(condition) };
+    let after_bad = world.submit(needy(on(Condition::AfterNotOk(bad))));
+    let after_good = world.submit(needy(on(Condition::AfterOk(good))));
+    let never = world.submit(needy(after(Condition::AfterOk(bad))));
+    end_in_the_dark(&mut world, bad, 1);
+    end_in_the_dark(&mut world, good, 0);
+    assert!(!world.core.jobs.contains_key(&bad), "it is forgotten");
+    let reason = world.core.explain(world.now, never).unwrap().reason;
+    assert!(reason.contains("DependencyNeverSatisfied"), "{reason}");
+    let unknown =
+        world.act(|core, now| core.submit(now, USER, needy(after(Condition::AfterOk(bad)))));
+    assert_eq!(unknown.expect_err("it is forgotten").code, ErrorCode::NoSuchJob);
+    for job in [after_bad, after_good] {
+        world.act(|core, now| core.release_hold(now, USER, job)).expect("it is held");
+        assert!(starts(&world).contains(&job.0));
+    }
+}
+
+/// Ends a job without a look at what the journal says of those that are forgotten.
+fn end_in_the_dark(world: &mut World, job: JobId, code: u8) {
+    let part = *world.parts.keys().find(|(_, of, _)| *of == job).expect("it runs");
+    world.part_over(part, ExitStatus::Code(code));
+}
+
+#[test]
+fn a_long_chain_of_jobs_that_can_never_start_ends_without_end_of_the_stack() {
+    let mut world = World::joined("fcfs", 8);
+    let mut last = world.submit(spec(1, false, false));
+    let first = last;
+    for _ in 0..5_000 {
+        let needs = Needs { kill_on_invalid_dep: true, ..after(Condition::AfterOk(last)) };
+        last = world.submit(needy(needs));
+    }
+    end_in_the_dark(&mut world, first, 1);
+    assert_eq!(world.unfinished(), []);
+    assert_eq!(world.record(last).state(), JobState::Cancelled);
+}
+
+#[test]
+fn an_array_runs_no_more_at_once_than_it_may_and_is_ended_as_a_whole() {
+    let mut world = World::joined("fcfs", 8);
+    let all = world.submit(needy(array("0-8:2%2")));
+    assert_eq!(starts(&world), [all.0 + 1, all.0 + 2]);
+    let reason = world.core.explain(world.now, JobId(all.0 + 4)).unwrap().reason;
+    assert!(reason.contains("JobArrayTaskLimit"), "{reason}");
+    let next = world.submit(needy(after(Condition::AfterNotOk(all))));
+    assert!(next.0 > all.0 + 5, "the numbers of its jobs are theirs");
+    end(&mut world, JobId(all.0 + 1), 0);
+    assert_eq!(starts(&world).len(), 3);
+    world.restart(|_| false, |_| false);
+    check_all(&world);
+    assert_eq!(starts(&world).len(), 3);
+    world.cancel(all);
+    assert_eq!(starts(&world).len(), 3, "none starts because another goes");
+    world.finish();
+    check_all(&world);
+    assert_eq!(world.record(next).state(), JobState::Completed);
+    let journal = world.journal.iter().filter(|(job, _)| *job == all).count();
+    assert_eq!(journal, 1, "one entry makes all of it");
+    let too_many = world.act(|core, now| core.submit(now, USER, needy(array("0-100"))));
+    assert_eq!(too_many.expect_err("array_max is 100").code, ErrorCode::TooLarge);
+}
+
+#[test]
+fn singletons_of_a_name_run_one_after_the_other() {
+    let mut world = World::joined("fcfs", 8);
+    let jobs: Vec<JobId> =
+        (0..3).map(|_| world.submit(needy(after(Condition::Singleton)))).collect();
+    for (index, job) in jobs.iter().enumerate() {
+        assert_eq!(starts(&world).len(), index + 1);
+        end(&mut world, *job, 1);
+    }
+}
+
+#[test]
+fn a_partition_with_three_rows_drains_before_it_shares_space_and_loses_nothing() {
+    let mut world = World::joined("gang", 8);
+    let [first, next, last] = [0, 1, 2].map(|_| world.submit(spec(8, false, false)));
+    world.edge();
+    (0..world.starts.len()).for_each(|_| world.started(0));
+    let queued: Vec<JobId> = (0..4).map(|_| world.submit(spec(5, false, false))).collect();
+    let set = |world: &mut World, sched| {
+        let set = world.act(|core, now| core.set_partition(now, ADMIN, "all", Some(sched), None));
+        check_all(world);
+        set.expect("there is one")
+    };
+    let refused = world.act(|core, now| core.set_partition(now, USER, "all", Some("fcfs"), None));
+    assert_eq!(refused.expect_err("a user may not").code, ErrorCode::NotPermitted);
+    let view = set(&mut world, "fcfs");
+    assert_eq!((view.sched.as_str(), view.next_sched.as_deref()), ("gang", Some("fcfs")));
+    let reason = world.core.explain(world.now, queued[0]).unwrap().reason;
+    assert!(reason.contains("changes to fcfs"), "{reason}");
+    world.edge();
+    world.restart(|_| false, |_| false);
+    check_all(&world);
+    assert!(world.core.slice(super::world::PARTITION).is_some(), "the rows go on");
+    for job in [first, next] {
+        assert_eq!(world.core.list_partitions()[0].sched, "gang");
+        end(&mut world, job, 0);
+        world.edge();
+    }
+    check_all(&world);
+    let view = &world.core.list_partitions()[0];
+    assert_eq!((view.sched.as_str(), view.next_sched.as_deref()), ("fcfs", None));
+    assert_eq!(world.record(last).row.map(|row| row.0), Some(0), "it was in another");
+    assert!(matches!(world.record(last).phase, Phase::Running | Phase::Starting));
+    world.restart(|_| false, |_| false);
+    assert_eq!(world.core.list_partitions()[0].sched, "fcfs");
+    end(&mut world, last, 0);
+    assert_eq!(starts(&world).len(), 4, "space is shared: one after the other");
+    set(&mut world, "gang");
+    assert!(starts(&world).len() > 4, "time is shared");
+    world.node_down(NodeId(1));
+    world.finish();
+    check_all(&world);
+    assert!(queued.iter().all(|job| matches!(world.record(*job).phase, Phase::Ended(_))));
+}
+
+#[test]
+fn a_change_back_before_the_drain_is_over_takes_effect_at_once() {
+    let mut world = World::joined("gang", 8);
+    for _ in 0..2 {
+        world.submit(spec(8, false, false));
+    }
+    world.edge();
+    let queued = world.submit(spec(1, false, false));
+    for sched in ["fcfs", "gang"] {
+        let set = world.act(|core, now| core.set_partition(now, ADMIN, "all", Some(sched), None));
+        set.expect("there is one");
+        check_all(&world);
+    }
+    world.edge();
+    assert!(starts(&world).contains(&queued.0));
+    let quantum = Some(Duration::from_micros(1));
+    let set = world.act(|core, now| core.set_partition(now, ADMIN, "all", None, quantum));
+    assert_eq!(set.expect_err("too short").code, ErrorCode::BadRequest);
+    let quantum = Some(Duration::from_millis(3));
+    let set = world.act(|core, now| core.set_partition(now, ADMIN, "all", None, quantum));
+    assert_eq!(set.expect("in range").quantum_us, Some(3_000));
+    assert_eq!(world.core.slice(super::world::PARTITION), quantum);
+}

@@ -1,0 +1,285 @@
+//! Another policy, or another quantum, for a partition at work, with all of its jobs.
+//!
+//! A switch has two parts. At once the jobs that wait leave the former policy, so that it
+//! starts nothing more. As soon as the jobs that run fit into the rows of the new policy,
+//! which is at once unless there are more rows than it can have, it takes them over where
+//! they run, and then those that wait, in their order (`docs/decisions/0044`).
+
+use super::admission::request_of;
+use super::live_job::Launch;
+use super::partition::{Partition, Switching};
+use super::{Core, Effect};
+use crate::api::{ApiError, ErrorCode, PartitionView, Peer};
+use crate::job::{JobEventKind, OF_NO_JOB, PartitionSetting, Phase};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use storm_primitives::Instant;
+use storm_rm::message::Command;
+use storm_rm::{JobId, PartitionId, Row, RowSet};
+use storm_sched::{Action, Event, Placement, Policy, Quantum, Slot};
+
+/// A job that holds elements, and where.
+struct Holder {
+    job: JobId,
+    placement: Placement,
+    slot: Slot,
+}
+
+impl Core {
+    /// Gives a partition another policy, another quantum, or both.
+    ///
+    /// # Errors
+    /// An [`ApiError`] for the client: not an administrator, no such partition or policy, a
+    /// quantum that is out of range or without meaning.
+    pub fn set_partition(
+        &mut self,
+        now: Instant,
+        peer: Peer,
+        name: &str,
+        sched: Option<&str>,
+        quantum: Option<Duration>,
+    ) -> Result<PartitionView, ApiError> {
+        if !self.is_admin(peer) {
+            let message = "only an administrator may change a partition";
+            return Err(ApiError::new(ErrorCode::NotPermitted, message));
+        }
+        let id = self.partition_named(name).ok_or_else(|| self.no_such_partition(name))?;
+        let partition = &self.partitions[usize::from(id.0)];
+        let target = sched.or(partition.next_sched()).unwrap_or(partition.policy.name());
+        let target = partition
+            .fresh_policy(target)
+            .map_err(|why| ApiError::new(ErrorCode::NoSuchPolicy, why.to_string()))?;
+        let quantum = quantum.map(|quantum| checked(quantum, target.as_ref())).transpose()?;
+        if let Some(quantum) = quantum {
+            self.set_quantum(now, id, quantum);
+        }
+        let partition = self.partition(id);
+        let stays = partition.switching.is_none() && partition.policy.name() == target.name();
+        if sched.is_some() && !stays {
+            self.begin_switch(now, id, target.name());
+        }
+        self.partition(id).changed = true;
+        self.note_settings(now);
+        Ok(self.partition_view(&self.partitions[usize::from(id.0)]))
+    }
+
+    fn no_such_partition(&self, name: &str) -> ApiError {
+        let names: Vec<&str> = self.partitions.iter().map(|p| p.name.as_str()).collect();
+        ApiError::new(ErrorCode::NoSuchPartition, format!("there is no partition {name:?}"))
+            .hint(format!("there are: {}", names.join(", ")))
+    }
+
+    fn set_quantum(&mut self, now: Instant, id: PartitionId, quantum: Quantum) {
+        self.partition(id).params.quantum_us = quantum;
+        self.handle_event(now, id, Event::SetQuantum(quantum));
+        self.effects.push(Effect::SlicesChanged(id));
+    }
+
+    /// From now on the former policy starts nothing, and the new one takes over when it
+    /// can.
+    fn begin_switch(&mut self, now: Instant, id: PartitionId, sched: &str) {
+        // As if the slice ended now: what has happened in it belongs to the former policy.
+        for event in std::mem::take(&mut self.partition(id).held) {
+            self.handle_event(now, id, event);
+        }
+        let mut queue = self.partition(id).switching.take().map_or_else(Vec::new, |s| s.queue);
+        // Those of an earlier switch that was not over come first.
+        let earlier = queue.len();
+        let waiting: Vec<JobId> =
+            self.partition(id).policy.pending().into_iter().map(|job| JobId(job.0)).collect();
+        // From the end: none is the first while others are behind it, and starts.
+        for job in waiting.iter().rev() {
+            let goes_on = self.jobs.get(job).is_some_and(|record| record.phase == Phase::Pending)
+                && !self.parked.iter().any(|placed| placed.job == *job);
+            if goes_on {
+                let withdrawn = Event::Cancel(storm_sched::JobId(job.0));
+                self.handle_event(now, id, withdrawn);
+                queue.push(*job);
+            }
+        }
+        queue[earlier..].reverse();
+        self.partition(id).switching = Some(Switching { sched: sched.to_owned(), queue });
+        self.try_switch(now, id);
+    }
+
+    /// Lets the new policy take over, if it can by now.
+    pub(super) fn try_switch(&mut self, now: Instant, id: PartitionId) {
+        let partition = &self.partitions[usize::from(id.0)];
+        let Some(switching) = &partition.switching else { return };
+        if switching.sched != partition.policy.name() {
+            let sched = switching.sched.clone();
+            let taken = self.holders(id).and_then(|all| self.taken_over(now, id, &sched, &all));
+            let Some((policy, slots)) = taken else { return };
+            self.install(now, id, policy, &slots);
+        }
+        let Some(Switching { queue, .. }) = self.partition(id).switching.take() else { return };
+        for job in queue {
+            self.hand_over(now, job);
+        }
+        self.note_settings(now);
+        self.effects.push(Effect::SlicesChanged(id));
+    }
+
+    /// The jobs that hold elements of a partition; `None` while that may change without
+    /// news of them: an end waits to be told, or nodes have not come back.
+    fn holders(&self, id: PartitionId) -> Option<Vec<Holder>> {
+        let mut holders = Vec::new();
+        for (job, live) in self.live.iter().filter(|(_, live)| live.partition == id) {
+            if live.launch == Launch::Recovering {
+                return None;
+            }
+            if !live.released {
+                let (placement, slot) = (live.placement.clone()?, Slot(live.row.0));
+                holders.push(Holder { job: *job, placement, slot });
+            }
+        }
+        for placed in self.parked.iter().filter(|placed| placed.partition == id) {
+            let (placement, slot) = (placed.placement.clone(), placed.slot);
+            holders.push(Holder { job: placed.job, placement, slot });
+        }
+        holders.sort_by_key(|holder| (holder.slot, holder.job));
+        let known = self.partitions[usize::from(id.0)].policy.running().len();
+        (known == holders.len()).then_some(holders)
+    }
+
+    /// The new policy with the jobs that run, each in its row or, where it has no such row,
+    /// in another one, and their rows; `None` while it has no room for all.
+    fn taken_over(
+        &self,
+        now: Instant,
+        id: PartitionId,
+        sched: &str,
+        holders: &[Holder],
+    ) -> Option<(Box<dyn Policy>, BTreeMap<JobId, Slot>)> {
+        let partition = &self.partitions[usize::from(id.0)];
+        let mut policy = partition.fresh_policy(sched).ok()?;
+        let time = super::scheduling::sched_time(now);
+        let mut slots = BTreeMap::new();
+        for Holder { job, placement, slot } in holders {
+            let request = request_of(*job, &self.jobs.get(job)?.spec);
+            let others = (0..partition.params.mpl_limit.get()).map(Slot);
+            let found = std::iter::once(*slot).chain(others).find(|slot| {
+                let (request, placement) = (request.clone(), placement.clone());
+                let restore = Event::Restore { request, placement, slot: *slot };
+                let actions = policy.handle(time, restore);
+                !actions.iter().any(|action| matches!(action, Action::Refused(_)))
+            });
+            slots.insert(*job, found?);
+        }
+        Some((policy, slots))
+    }
+
+    /// Puts a policy that has the jobs that run in the place of the former one.
+    fn install(
+        &mut self,
+        now: Instant,
+        id: PartitionId,
+        policy: Box<dyn Policy>,
+        slots: &BTreeMap<JobId, Slot>,
+    ) {
+        self.note_run_times(now, id);
+        let active = policy.active_slot();
+        let partition = self.partition(id);
+        tracing::info!(partition = %partition.name, from = partition.policy.name(),
+                       to = policy.name(), "the partition has another policy");
+        partition.policy = policy;
+        if let Some(slot) = active {
+            partition.active = Row(slot.0);
+        }
+        for (job, slot) in slots {
+            let row = Row(slot.0);
+            if let Some(placed) = self.parked.iter_mut().find(|placed| placed.job == *job) {
+                placed.slot = *slot;
+            }
+            if let Some(live) = self.live.get_mut(job)
+                && std::mem::replace(&mut live.row, row) != row
+            {
+                self.append(now, *job, JobEventKind::Moved { row });
+            }
+        }
+        let here = self.live.iter().filter(|(_, live)| live.partition == id);
+        let here: Vec<JobId> = here.map(|(job, _)| *job).collect();
+        for job in here {
+            self.tell_rows(job);
+            if self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Running) {
+                self.arm_time_limit(now, job);
+            }
+        }
+        match active {
+            // Also tells the nodes which row runs.
+            Some(slot) => self.activate(now, id, slot),
+            None => self.charge_time(now, id),
+        }
+    }
+
+    /// The journal is told how long each job of a partition has run: how that is reckoned
+    /// after a restart depends on the policy.
+    fn note_run_times(&mut self, now: Instant, id: PartitionId) {
+        let of_partition = self.live.iter().filter(|(_, live)| live.partition == id);
+        let times: Vec<(JobId, Duration)> =
+            of_partition.map(|(job, live)| (*job, live.run_time(now))).collect();
+        for (job, time) in times {
+            if self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Running) {
+                self.append(now, job, JobEventKind::Ran { time });
+            }
+        }
+    }
+
+    /// Tells the nodes of a job in which rows it runs.
+    pub(super) fn tell_rows(&mut self, job: JobId) {
+        let Some(live) = self.live.get(&job) else { return };
+        if matches!(live.launch, Launch::Launched | Launch::Started) {
+            let shares_space = self.partitions[usize::from(live.partition.0)].shares_space();
+            let rows = if shares_space { RowSet::ALL } else { RowSet::single(live.row) };
+            let nodes = self.up(&live.nodes.difference(&live.over));
+            self.effects.push(Effect::Command(nodes, Command::SetRows { job, rows }));
+        }
+    }
+
+    /// What differs from the configuration goes into the journal.
+    fn note_settings(&mut self, now: Instant) {
+        let setting = |partition: &Partition| PartitionSetting {
+            sched: partition.policy.name().to_owned(),
+            quantum_us: partition.params.quantum_us.into(),
+            next_sched: partition.next_sched().map(str::to_owned),
+        };
+        let changed = self.partitions.iter().filter(|partition| partition.changed);
+        let settings: BTreeMap<String, PartitionSetting> =
+            changed.map(|partition| (partition.name.clone(), setting(partition))).collect();
+        if settings != self.settings {
+            self.append(now, OF_NO_JOB, JobEventKind::PartitionsSet { settings });
+        }
+    }
+
+    /// Makes the partitions what a former manager had made of them, on the journal's word.
+    pub(super) fn restore_settings(&mut self) {
+        for (name, setting) in self.settings.clone() {
+            let Some(id) = self.partition_named(&name) else {
+                tracing::warn!(partition = %name, "a partition that was changed is not there");
+                continue;
+            };
+            let partition = self.partition(id);
+            if let Ok(quantum) = Quantum::try_from(setting.quantum_us) {
+                partition.params.quantum_us = quantum;
+            }
+            match partition.fresh_policy(&setting.sched) {
+                Ok(policy) => partition.policy = policy,
+                Err(error) => {
+                    tracing::error!(partition = %name, %error, "its configured policy remains");
+                }
+            }
+            partition.changed = true;
+            partition.switching =
+                setting.next_sched.map(|sched| Switching { sched, queue: Vec::new() });
+        }
+    }
+}
+
+fn checked(quantum: Duration, policy: &dyn Policy) -> Result<Quantum, ApiError> {
+    if policy.quantum().is_none() {
+        let message = format!("the policy {} cuts no time slices", policy.name());
+        return Err(ApiError::new(ErrorCode::BadRequest, message)
+            .hint("storm partition set-sched gives the partition one that does, as gang"));
+    }
+    Quantum::try_from(quantum).map_err(|why| ApiError::new(ErrorCode::BadRequest, why.to_string()))
+}

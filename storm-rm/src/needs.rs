@@ -1,0 +1,253 @@
+//! What a job needs besides processing elements: to be let go, a time to begin, the ends
+//! of other jobs. And the array of jobs that one submission makes.
+//!
+//! What this does not do: decide whether a need is met. That is the Machine Manager's.
+
+use crate::JobId;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// What a job needs before it may wait for processing elements.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Needs {
+    /// It is held from the beginning, until somebody releases it.
+    pub hold: bool,
+    /// It does not begin before this time.
+    pub begin: Option<Timestamp>,
+    /// The jobs that it depends on.
+    pub dependency: Option<Dependency>,
+    /// When the dependency can never be satisfied the job ends, instead of waiting to
+    /// be cancelled.
+    pub kill_on_invalid_dep: bool,
+    /// It is an array of jobs, one for each of these.
+    pub array: Option<ArraySpec>,
+}
+
+/// Conditions on other jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dependency {
+    /// One of them is enough; else all must hold.
+    pub any: bool,
+    /// Not empty.
+    pub conditions: Vec<Condition>,
+}
+
+impl Dependency {
+    /// Most conditions of one job.
+    pub const MAX_CONDITIONS: usize = 1024;
+}
+
+/// A condition on another job, as Slurm names them. Of an array all jobs count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Condition {
+    /// It has ended, and all its ranks with 0.
+    AfterOk(JobId),
+    /// It has ended.
+    AfterAny(JobId),
+    /// It has ended otherwise than COMPLETED.
+    AfterNotOk(JobId),
+    /// No job of the same name and user that was submitted before is left.
+    Singleton,
+}
+
+impl Condition {
+    /// The job that it is about.
+    pub fn job(self) -> Option<JobId> {
+        match self {
+            Condition::AfterOk(job) | Condition::AfterAny(job) | Condition::AfterNotOk(job) => {
+                Some(job)
+            }
+            Condition::Singleton => None,
+        }
+    }
+
+    /// What is known of it once the other job has ended: whether it holds.
+    pub fn holds_after(self, completed: bool) -> bool {
+        match self {
+            Condition::AfterOk(_) => completed,
+            Condition::AfterNotOk(_) => !completed,
+            Condition::AfterAny(_) | Condition::Singleton => true,
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Condition::AfterOk(job) => write!(f, "afterok:{job}"),
+            Condition::AfterAny(job) => write!(f, "afterany:{job}"),
+            Condition::AfterNotOk(job) => write!(f, "afternotok:{job}"),
+            Condition::Singleton => f.write_str("singleton"),
+        }
+    }
+}
+
+impl fmt::Display for Dependency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let separator = if self.any { "?" } else { "," };
+        let conditions: Vec<String> = self.conditions.iter().map(ToString::to_string).collect();
+        f.write_str(&conditions.join(separator))
+    }
+}
+
+/// Which job of an array a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ArrayTask {
+    /// The number of the array: no job of it has it.
+    pub array: JobId,
+    /// Its index in the array.
+    pub index: u32,
+}
+
+impl fmt::Display for ArrayTask {
+    /// As Slurm writes it: `7_3`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}", self.array, self.index)
+    }
+}
+
+/// The indices of an array of jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArraySpec {
+    /// In the order in which they were written; they may overlap.
+    pub ranges: Vec<IndexRange>,
+    /// At most so many of its jobs run at once.
+    pub limit: Option<u32>,
+}
+
+/// Indices `first`, `first + step`, ... up to `last`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexRange {
+    /// The first.
+    pub first: u32,
+    /// None is higher.
+    pub last: u32,
+    /// At least 1.
+    pub step: u32,
+}
+
+/// Not an array.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ArrayError {
+    /// It does not read as one.
+    #[error(
+        "{0:?} is not a list of indices: 0-15, 1,3,7, 0-15:2 (every second), 0-15%4 (four at once)"
+    )]
+    Syntax(String),
+    /// It has no index, a range that goes down, a step of 0, or none may run at once.
+    #[error("an array has an index at least, ranges that go up, steps and a limit from 1")]
+    Empty,
+    /// It has more indices than allowed.
+    #[error("the array has more than {most} jobs")]
+    TooLarge {
+        /// The bound.
+        most: u32,
+    },
+}
+
+impl ArraySpec {
+    /// The most jobs that an array can have, whatever is configured.
+    pub const MAX_TASKS: u32 = 100_000;
+
+    /// The indices, each once, in ascending order.
+    ///
+    /// # Errors
+    /// It makes no sense, or has more than `most`.
+    pub fn indices(&self, most: u32) -> Result<Vec<u32>, ArrayError> {
+        let most = most.min(Self::MAX_TASKS);
+        let sound = |range: &IndexRange| range.step > 0 && range.first <= range.last;
+        if self.ranges.is_empty() || !self.ranges.iter().all(sound) || self.limit == Some(0) {
+            return Err(ArrayError::Empty);
+        }
+        let mut indices = BTreeSet::new();
+        for range in &self.ranges {
+            let steps = (range.last - range.first) / range.step;
+            if steps >= most {
+                return Err(ArrayError::TooLarge { most });
+            }
+            // `first + steps * step` is at most `last`.
+            indices.extend((0..=steps).map(|step| range.first + step * range.step));
+            if indices.len() > most as usize {
+                return Err(ArrayError::TooLarge { most });
+            }
+        }
+        Ok(indices.into_iter().collect())
+    }
+}
+
+impl FromStr for ArraySpec {
+    type Err = ArrayError;
+
+    fn from_str(text: &str) -> Result<ArraySpec, ArrayError> {
+        let wrong = || ArrayError::Syntax(text.to_owned());
+        let number = |digits: &str| digits.parse::<u32>().map_err(|_| wrong());
+        let (list, limit) = match text.split_once('%') {
+            Some((list, limit)) => (list, Some(number(limit)?)),
+            None => (text, None),
+        };
+        let range = |part: &str| {
+            let (bounds, step) = match part.split_once(':') {
+                Some((bounds, step)) => (bounds, number(step)?),
+                None => (part, 1),
+            };
+            let (first, last) = match bounds.split_once('-') {
+                Some((first, last)) => (number(first)?, number(last)?),
+                None => (number(bounds)?, number(bounds)?),
+            };
+            Ok(IndexRange { first, last, step })
+        };
+        let ranges = list.split(',').map(range).collect::<Result<_, ArrayError>>()?;
+        let array = ArraySpec { ranges, limit };
+        array.indices(Self::MAX_TASKS).map(|_| array)
+    }
+}
+
+impl fmt::Display for ArraySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let range = |IndexRange { first, last, step }: &IndexRange| match (first == last, step) {
+            (true, _) => first.to_string(),
+            (false, 1) => format!("{first}-{last}"),
+            (false, step) => format!("{first}-{last}:{step}"),
+        };
+        f.write_str(&self.ranges.iter().map(range).collect::<Vec<_>>().join(","))?;
+        self.limit.iter().try_for_each(|limit| write!(f, "%{limit}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_read_as_slurm_writes_them() {
+        for (text, indices) in [
+            ("3", vec![3]),
+            ("0-3", vec![0, 1, 2, 3]),
+            ("0-15:5", vec![0, 5, 10, 15]),
+            ("0-14:5%2", vec![0, 5, 10]),
+            ("7,1-3,2", vec![1, 2, 3, 7]),
+            ("4294967290-4294967295:3", vec![4_294_967_290, 4_294_967_293]),
+        ] {
+            let array: ArraySpec = text.parse().expect(text);
+            assert_eq!(array.indices(16), Ok(indices), "{text}");
+            assert_eq!(array.to_string(), text);
+        }
+        assert_eq!("0-7%2".parse::<ArraySpec>().map(|array| array.limit), Ok(Some(2)));
+    }
+
+    #[test]
+    fn what_is_no_array_is_refused() {
+        for text in ["", "-", "x", "1-", "3-1", "1-4:0", "1-4%0", "1-4%", "1,,2", "0-4294967295"] {
+            assert!(text.parse::<ArraySpec>().is_err(), "{text:?}");
+        }
+        let array: ArraySpec = "0-9,20-29".parse().expect("an array");
+        assert_eq!(array.indices(19), Err(ArrayError::TooLarge { most: 19 }));
+        assert!(array.indices(20).is_ok());
+    }
+}

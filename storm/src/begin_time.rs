@@ -1,0 +1,130 @@
+//! The time before which a job is not to begin, as Slurm writes it (sbatch(1), --begin).
+
+use crate::duration::parse_time;
+use jiff::civil::{Date, DateTime, Time};
+use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
+use thiserror::Error;
+
+/// Not a time to begin at.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{0:?} is no time: use now+1hour, now+90s, 16:00, midnight, noon, today, tomorrow, \
+     2026-12-24, 2026-12-24T08:00 or 2026-12-24T08:00Z"
+)]
+pub(crate) struct NotABegin(String);
+
+/// The instant that the text means at `now`, in its time zone. A time without a date is the
+/// next one there is.
+pub(crate) fn parse_begin(text: &str, now: &Zoned) -> Result<Timestamp, NotABegin> {
+    meant(text.trim(), now).ok_or_else(|| NotABegin(text.to_owned()))
+}
+
+fn meant(text: &str, now: &Zoned) -> Option<Timestamp> {
+    if let Some(delay) = text.strip_prefix("now") {
+        return after(delay, now);
+    }
+    let of_day = |hour| Time::new(hour, 0, 0, 0).ok();
+    match text {
+        "midnight" => return next(of_day(0)?, now),
+        "noon" => return next(of_day(12)?, now),
+        "teatime" => return next(of_day(16)?, now),
+        "today" => return Some(now.timestamp()),
+        "tomorrow" => return instant(now.date().tomorrow().ok()?.at(0, 0, 0, 0), now),
+        _ => {}
+    }
+    if let Ok(instant) = text.parse::<Timestamp>() {
+        return Some(instant);
+    }
+    if let Ok(date) = text.parse::<Date>()
+        && !text.contains(['T', ' '])
+    {
+        return instant(date.at(0, 0, 0, 0), now);
+    }
+    if let Ok(local) = text.parse::<DateTime>() {
+        return instant(local, now);
+    }
+    text.contains(':').then(|| text.parse::<Time>().ok()).flatten().and_then(|t| next(t, now))
+}
+
+/// `+1hour`, `+90` (seconds), `+1h30m`.
+fn after(delay: &str, now: &Zoned) -> Option<Timestamp> {
+    let delay = delay.trim();
+    if delay.is_empty() {
+        return Some(now.timestamp());
+    }
+    let delay = delay.strip_prefix('+')?.trim();
+    let digits = delay.find(|c: char| !c.is_ascii_digit()).unwrap_or(delay.len());
+    let count = || delay[..digits].parse::<i64>().ok();
+    let seconds = match &delay[digits..] {
+        "" | "second" | "seconds" => count()?,
+        "minute" | "minutes" => count()?.checked_mul(60)?,
+        "hour" | "hours" => count()?.checked_mul(3_600)?,
+        "day" | "days" => count()?.checked_mul(86_400)?,
+        "week" | "weeks" => count()?.checked_mul(7 * 86_400)?,
+        _ => {
+            let delay = SignedDuration::try_from(parse_time(delay).ok()?).ok()?;
+            return now.timestamp().checked_add(delay).ok();
+        }
+    };
+    now.timestamp().checked_add(SignedDuration::from_secs(seconds)).ok()
+}
+
+/// The next time that a clock shows this.
+fn next(time: Time, now: &Zoned) -> Option<Timestamp> {
+    let today = instant(now.date().to_datetime(time), now)?;
+    if today > now.timestamp() {
+        return Some(today);
+    }
+    instant(now.date().checked_add(1.day()).ok()?.to_datetime(time), now)
+}
+
+fn instant(local: DateTime, now: &Zoned) -> Option<Timestamp> {
+    local.to_zoned(now.time_zone().clone()).ok().map(|zoned| zoned.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::tz::{TimeZone, offset};
+
+    /// 2026-11-21, 15:30 at one hour east of Greenwich.
+    fn now() -> Zoned {
+        let local: DateTime = "2026-11-21T15:30:00".parse().expect("a time");
+        local.to_zoned(TimeZone::fixed(offset(1))).expect("in range")
+    }
+
+    #[test]
+    fn slurms_forms_mean_what_they_say() {
+        for (text, expected) in [
+            ("now", "2026-11-21T14:30:00Z"),
+            ("now+1hour", "2026-11-21T15:30:00Z"),
+            ("now+90", "2026-11-21T14:31:30Z"),
+            ("now + 2 days", ""),
+            ("now+2days", "2026-11-23T14:30:00Z"),
+            ("now+1h30m", "2026-11-21T16:00:00Z"),
+            ("16:00", "2026-11-21T15:00:00Z"),
+            ("15:30", "2026-11-22T14:30:00Z"),
+            ("08:15:30", "2026-11-22T07:15:30Z"),
+            ("midnight", "2026-11-21T23:00:00Z"),
+            ("noon", "2026-11-22T11:00:00Z"),
+            ("teatime", "2026-11-21T15:00:00Z"),
+            ("today", "2026-11-21T14:30:00Z"),
+            ("tomorrow", "2026-11-21T23:00:00Z"),
+            ("2026-12-24", "2026-12-23T23:00:00Z"),
+            ("2026-12-24T08:00", "2026-12-24T07:00:00Z"),
+            ("2026-12-24T08:00:30", "2026-12-24T07:00:30Z"),
+            ("2026-12-24T08:00:00Z", "2026-12-24T08:00:00Z"),
+        ] {
+            let parsed = parse_begin(text, &now()).map(|time| time.to_string());
+            assert_eq!(parsed.unwrap_or_default(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for text in ["", "soon", "now-1hour", "now+", "now+1fortnight", "25:00", "16", "2026-13-01"]
+        {
+            assert!(parse_begin(text, &now()).is_err(), "{text:?}");
+        }
+    }
+}

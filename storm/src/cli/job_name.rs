@@ -1,0 +1,36 @@
+//! How users name jobs: `7`, and `7_3` for a job of an array.
+
+use std::str::FromStr;
+use storm_rm::JobId;
+use thiserror::Error;
+
+/// A job, an array, or a job of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct JobName {
+    /// The number of the job or array.
+    pub(crate) job: JobId,
+    /// The index in the array.
+    pub(crate) task: Option<u32>,
+}
+
+/// Not the name of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("a job is a number from 1, as `storm queue` shows, or 7_3 in an array")]
+pub(crate) struct NotAJob;
+
+impl FromStr for JobName {
+    type Err = NotAJob;
+
+    fn from_str(text: &str) -> Result<JobName, NotAJob> {
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let (job, task) = match text.split_once('_') {
+            Some((job, task)) if digits(task) => (job, Some(task.parse().map_err(|_| NotAJob)?)),
+            Some(_) => return Err(NotAJob),
+            None => (text, None),
+        };
+        match job.parse::<u64>() {
+            Ok(number) if number > 0 && digits(job) => Ok(JobName { job: JobId(number), task }),
+            _ => Err(NotAJob),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Options of `submit` and `run` that say what a job waits for besides elements.
+
+use super::JobName;
+use crate::begin_time::parse_begin;
+use clap::{Args, ValueEnum};
+use jiff::{Timestamp, Zoned};
+use std::str::FromStr;
+use storm_rm::{ArraySpec, Condition, JobId};
+use thiserror::Error;
+
+/// See the top.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct NeedsOptions {
+    /// Do not start it before `storm release JOB`
+    #[arg(long, short = 'H', help_heading = "When")]
+    pub(crate) hold: bool,
+    /// Not before this time: now+1hour, 16:00, tomorrow, 2026-12-24T08:00
+    #[arg(long, short = 'b', value_name = "TIME", help_heading = "When",
+          value_parser = |text: &str| parse_begin(text, &Zoned::now()))]
+    pub(crate) begin: Option<Timestamp>,
+    /// After other jobs: afterok|afterany|afternotok:JOB[:JOB...], singleton; with `,` all, with `?` any
+    #[arg(long, short = 'd', value_name = "LIST", help_heading = "When")]
+    pub(crate) dependency: Option<DependencyArgument>,
+    /// End the job when its dependency can never be satisfied [default: no]
+    #[arg(
+        long,
+        value_name = "yes|no",
+        hide_possible_values = true,
+        requires = "dependency",
+        help_heading = "When"
+    )]
+    pub(crate) kill_on_invalid_dep: Option<YesNo>,
+    /// Many jobs, one for each index: 0-15, 1,3,7, 0-14:2, 0-99%4 (four at once)
+    #[arg(long, short = 'a', value_name = "INDICES", help_heading = "When")]
+    pub(crate) array: Option<ArraySpec>,
+}
+
+/// A choice, as Slurm writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum YesNo {
+    /// Yes.
+    Yes,
+    /// No.
+    No,
+}
+
+/// A dependency as typed: jobs of arrays have their names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DependencyArgument {
+    /// One is enough.
+    pub(crate) any: bool,
+    /// In the order in which they were typed; a job for all but `singleton`.
+    pub(crate) conditions: Vec<(ConditionKind, Option<JobName>)>,
+}
+
+/// The word of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConditionKind {
+    AfterOk,
+    AfterAny,
+    AfterNotOk,
+    Singleton,
+}
+
+impl ConditionKind {
+    /// The condition on a job.
+    pub(crate) fn on(self, job: JobId) -> Condition {
+        match self {
+            ConditionKind::AfterOk => Condition::AfterOk(job),
+            ConditionKind::AfterAny => Condition::AfterAny(job),
+            ConditionKind::AfterNotOk => Condition::AfterNotOk(job),
+            ConditionKind::Singleton => Condition::Singleton,
+        }
+    }
+}
+
+/// Not a dependency.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum NotADependency {
+    #[error("{0:?} is no condition: use afterok:JOB, afterany:JOB, afternotok:JOB or singleton")]
+    Unknown(String),
+    #[error("{0} names no job, as in {0}:7 or {0}:7:8")]
+    NoJob(String),
+    #[error("{0:?} is no job: a number, or 7_3 in an array")]
+    Job(String),
+    #[error("`,` (all of them) and `?` (any of them) do not go together")]
+    Mixed,
+}
+
+impl FromStr for DependencyArgument {
+    type Err = NotADependency;
+
+    fn from_str(text: &str) -> Result<DependencyArgument, NotADependency> {
+        let any = text.contains('?');
+        if any && text.contains(',') {
+            return Err(NotADependency::Mixed);
+        }
+        let mut conditions = Vec::new();
+        for part in text.split(['?', ',']) {
+            let mut words = part.split(':');
+            let word = words.next().unwrap_or_default();
+            let kind = match word {
+                "afterok" => ConditionKind::AfterOk,
+                "afterany" => ConditionKind::AfterAny,
+                "afternotok" => ConditionKind::AfterNotOk,
+                "singleton" if part == word => {
+                    conditions.push((ConditionKind::Singleton, None));
+                    continue;
+                }
+                _ => return Err(NotADependency::Unknown(part.to_owned())),
+            };
+            let before = conditions.len();
+            for job in words {
+                let name = job.parse().map_err(|_| NotADependency::Job(job.to_owned()))?;
+                conditions.push((kind, Some(name)));
+            }
+            if conditions.len() == before {
+                return Err(NotADependency::NoJob(word.to_owned()));
+            }
+        }
+        Ok(DependencyArgument { any, conditions })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependencies_read_as_slurm_writes_them() {
+        let name = |job, task| Some(JobName { job: JobId(job), task });
+        let parsed: DependencyArgument =
+            "afterok:7:8_3,afternotok:9,singleton".parse().expect("a dependency");
+        assert!(!parsed.any);
+        assert_eq!(
+            parsed.conditions,
+            [
+                (ConditionKind::AfterOk, name(7, None)),
+                (ConditionKind::AfterOk, name(8, Some(3))),
+                (ConditionKind::AfterNotOk, name(9, None)),
+                (ConditionKind::Singleton, None),
+            ]
+        );
+        let any: DependencyArgument = "afterany:1?afterok:2".parse().expect("a dependency");
+        assert!(any.any);
+        for wrong in [
+            "",
+            "afterok",
+            "afterok:",
+            "afterok:0",
+            "afterok:x",
+            "after:1",
+            "1",
+            "afterok:1,afterany:2?afterany:3",
+            "singleton:1",
+            "afterok:1,",
+        ] {
+            assert!(wrong.parse::<DependencyArgument>().is_err(), "{wrong:?}");
+        }
+    }
+}

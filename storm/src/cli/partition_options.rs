@@ -1,0 +1,79 @@
+//! Options of `partition`, and of the verbs that hold and release jobs.
+
+use super::{ClusterOptions, JobName};
+use crate::duration::parse_time;
+use clap::{Args, Subcommand};
+use std::time::Duration;
+
+/// Options of `partition`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+A partition that gets another policy keeps all of its jobs: those that run go on where they
+are, those that wait keep their order. While more rows hold jobs than the new policy can
+have, nothing new starts and the rows that there are go on in turn; `storm partition show`
+says so. What is set stays over restarts of the Machine Manager.
+
+Examples:
+  storm partition list
+  storm partition set-sched main fcfs
+  storm partition set-quantum main 2ms")]
+pub(crate) struct PartitionOptions {
+    #[command(subcommand)]
+    pub(crate) command: PartitionCommand,
+}
+
+/// What is asked of partitions.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum PartitionCommand {
+    /// List the partitions
+    List {
+        #[command(flatten)]
+        cluster: ClusterOptions,
+    },
+    /// Show everything about a partition
+    Show {
+        /// Name of the partition
+        #[arg(value_name = "PARTITION")]
+        name: String,
+        #[command(flatten)]
+        cluster: ClusterOptions,
+    },
+    /// Give a partition at work another scheduling policy; for administrators
+    SetSched {
+        /// Name of the partition
+        #[arg(value_name = "PARTITION")]
+        name: String,
+        /// Name of the policy
+        #[arg(value_name = "POLICY")]
+        sched: String,
+        #[command(flatten)]
+        cluster: ClusterOptions,
+    },
+    /// Give the slices of a partition another length; for administrators
+    SetQuantum {
+        /// Name of the partition
+        #[arg(value_name = "PARTITION")]
+        name: String,
+        /// Length of a slice, as 2ms
+        #[arg(value_name = "TIME", value_parser = parse_time)]
+        quantum: Duration,
+        #[command(flatten)]
+        cluster: ClusterOptions,
+    },
+}
+
+/// Options of `hold` and `release`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+A job that is held by an administrator is released by administrators only.
+
+Examples:
+  storm hold 7 8_3
+  storm release 7 8_3")]
+pub(crate) struct HoldOptions {
+    /// Jobs, arrays (7), or jobs of arrays (7_3)
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<JobName>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}

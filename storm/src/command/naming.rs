@@ -1,0 +1,53 @@
+//! From the names of jobs to their numbers: who `7_3` is only the manager knows.
+
+use super::listing::misunderstood;
+use crate::cli::{DependencyArgument, JobName};
+use crate::failure::Failure;
+use storm_mm::api::{Client, JobFilter, ManagerRequest, Reply};
+use storm_rm::{ArrayTask, Condition, Dependency, JobId};
+
+/// The numbers of jobs, in order.
+pub(super) async fn resolve(client: &mut Client, names: &[JobName]) -> Result<Vec<JobId>, Failure> {
+    let task = |name: &JobName| Some(ArrayTask { array: name.job, index: name.task? });
+    let arrays: Vec<JobId> = names.iter().filter_map(task).map(|task| task.array).collect();
+    if arrays.is_empty() {
+        return Ok(names.iter().map(|name| name.job).collect());
+    }
+    let filter = JobFilter { jobs: arrays, history: true, ..JobFilter::default() };
+    let known = match client.call(ManagerRequest::Jobs(filter)).await? {
+        Reply::Jobs { jobs, .. } => jobs,
+        other => return Err(misunderstood(&other)),
+    };
+    let number = |name: &JobName| match task(name) {
+        None => Ok(name.job),
+        Some(task) => {
+            let found = known.iter().find(|job| job.array == Some(task)).map(|job| job.id);
+            found.ok_or_else(|| {
+                Failure::new("no-such-job", format!("there is no job {task}"))
+                    .hint(format!("storm queue --all {} lists the jobs of the array", task.array))
+            })
+        }
+    };
+    names.iter().map(number).collect()
+}
+
+/// The number of one job.
+pub(super) async fn resolve_one(client: &mut Client, name: JobName) -> Result<JobId, Failure> {
+    let found = resolve(client, &[name]).await?;
+    Ok(found.first().copied().unwrap_or(name.job))
+}
+
+/// A dependency with the numbers of its jobs.
+pub(super) async fn dependency(
+    client: &mut Client,
+    typed: &DependencyArgument,
+) -> Result<Dependency, Failure> {
+    let names: Vec<JobName> = typed.conditions.iter().filter_map(|(_, name)| *name).collect();
+    let mut numbers = resolve(client, &names).await?.into_iter();
+    let conditions = typed.conditions.iter().map(|(kind, name)| match name {
+        None => Condition::Singleton,
+        // As many as there are names.
+        Some(name) => kind.on(numbers.next().unwrap_or(name.job)),
+    });
+    Ok(Dependency { any: typed.any, conditions: conditions.collect() })
+}

@@ -1,0 +1,60 @@
+//! `partition`: what partitions there are, and changes to them.
+
+use super::listing::misunderstood;
+use super::{connect, print};
+use crate::cli::{ClusterOptions, PartitionCommand};
+use crate::failure::Failure;
+use crate::output::Output;
+use storm_mm::api::{ManagerRequest, PartitionView, Reply};
+
+/// See the top.
+pub(super) async fn run(command: PartitionCommand, output: &dyn Output) -> Result<u8, Failure> {
+    match command {
+        PartitionCommand::List { cluster } => {
+            let partitions = ask(&cluster, ManagerRequest::Partitions).await?;
+            print(&output.partitions(&partitions))?;
+        }
+        PartitionCommand::Show { name, cluster } => {
+            let partitions = ask(&cluster, ManagerRequest::Partitions).await?;
+            let found = partitions.iter().find(|partition| partition.name == name);
+            let partition = found.ok_or_else(|| no_such_partition(&name, &partitions))?;
+            print(&output.partition(partition))?;
+        }
+        PartitionCommand::SetSched { name, sched, cluster } => {
+            set(&cluster, name, Some(sched), None, output).await?;
+        }
+        PartitionCommand::SetQuantum { name, quantum, cluster } => {
+            let quantum_us = u64::try_from(quantum.as_micros()).unwrap_or(u64::MAX);
+            set(&cluster, name, None, Some(quantum_us), output).await?;
+        }
+    }
+    Ok(0)
+}
+
+async fn set(
+    cluster: &ClusterOptions,
+    partition: String,
+    sched: Option<String>,
+    quantum_us: Option<u64>,
+    output: &dyn Output,
+) -> Result<(), Failure> {
+    let request = ManagerRequest::SetPartition { partition, sched, quantum_us };
+    let changed = ask(cluster, request).await?;
+    changed.iter().try_for_each(|partition| print(&output.partition(partition)))
+}
+
+async fn ask(
+    cluster: &ClusterOptions,
+    request: ManagerRequest,
+) -> Result<Vec<PartitionView>, Failure> {
+    match connect(cluster).await?.call(request).await? {
+        Reply::Partitions { partitions } => Ok(partitions),
+        other => Err(misunderstood(&other)),
+    }
+}
+
+fn no_such_partition(name: &str, partitions: &[PartitionView]) -> Failure {
+    let names: Vec<&str> = partitions.iter().map(|partition| partition.name.as_str()).collect();
+    Failure::new("no-such-partition", format!("there is no partition {name:?}"))
+        .hint(format!("there are: {}", names.join(", ")))
+}

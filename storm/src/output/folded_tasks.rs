@@ -1,0 +1,71 @@
+//! Jobs of an array that wait for the same, in one line: `7_[3-15]`.
+
+use storm_mm::api::{JobState, JobView};
+
+/// Jobs that a listing shows together, with the name that it gives them.
+pub(super) struct Together<'a> {
+    pub(super) name: String,
+    pub(super) first: &'a JobView,
+}
+
+/// The lines of a listing.
+pub(super) fn fold(jobs: &[JobView]) -> Vec<Together<'_>> {
+    jobs.chunk_by(alike).filter_map(together).collect()
+}
+
+fn alike(one: &JobView, other: &JobView) -> bool {
+    let waits = |job: &JobView| job.state == JobState::Pending;
+    let array = |job: &JobView| job.array.map(|task| task.array);
+    waits(one)
+        && waits(other)
+        && array(one).is_some()
+        && array(one) == array(other)
+        && one.reason == other.reason
+}
+
+fn together(jobs: &[JobView]) -> Option<Together<'_>> {
+    let first = jobs.first()?;
+    let name = match first.array {
+        Some(task) if jobs.len() > 1 => {
+            let indices: Vec<u32> =
+                jobs.iter().filter_map(|job| job.array).map(|task| task.index).collect();
+            format!("{}_[{}]", task.array, ranges(&indices))
+        }
+        _ => first.job_name(),
+    };
+    Some(Together { name, first })
+}
+
+/// Ascending indices, as few words as possible: `0-14:2` or `1-3,7`.
+fn ranges(indices: &[u32]) -> String {
+    if let [first, second, .., last] = indices
+        && *second > first + 1
+        && indices.windows(2).all(|pair| pair[1] - pair[0] == second - first)
+    {
+        return format!("{first}-{last}:{}", second - first);
+    }
+    let runs = indices.chunk_by(|one, next| one + 1 == *next);
+    let run = |run: &[u32]| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        run => run.iter().map(ToString::to_string).collect(),
+    };
+    runs.map(run).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_are_written_as_they_were_given() {
+        for (indices, written) in [
+            (vec![3], "3"),
+            (vec![3, 4], "3-4"),
+            (vec![0, 1, 2, 7, 9, 10], "0-2,7,9-10"),
+            (vec![0, 2, 4, 6], "0-6:2"),
+            (vec![1, 5], "1,5"),
+        ] {
+            assert_eq!(ranges(&indices), written);
+        }
+    }
+}
