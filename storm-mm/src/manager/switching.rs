@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_primitives::Instant;
 use storm_rm::message::Command;
-use storm_rm::{JobId, PartitionId, Row, RowSet};
+use storm_rm::{JobId, PartitionId, Row};
 use storm_sched::{Action, Event, Placement, Policy, Quantum, Slot};
 
 /// A job that holds elements, and where.
@@ -23,6 +23,15 @@ struct Holder {
     job: JobId,
     placement: Placement,
     slot: Slot,
+}
+
+/// A policy that has the jobs of another.
+struct TakenOver {
+    policy: Box<dyn Policy>,
+    /// The rows in which it took them.
+    slots: BTreeMap<JobId, Slot>,
+    /// What it decided meanwhile; of these, that jobs run in other rows is to be done.
+    moved: Vec<Action>,
 }
 
 impl Core {
@@ -109,14 +118,18 @@ impl Core {
         if switching.sched != partition.policy.name() {
             let sched = switching.sched.clone();
             let taken = self.holders(id).and_then(|all| self.taken_over(now, id, &sched, &all));
-            let Some((policy, slots)) = taken else { return };
-            self.install(now, id, policy, &slots);
+            let Some(taken) = taken else { return };
+            self.install(now, id, taken);
         }
         let Some(Switching { queue, .. }) = self.partition(id).switching.take() else { return };
         for job in queue {
             self.hand_over(now, job);
         }
         self.note_settings(now);
+        if !self.partitions[usize::from(id.0)].is_slicing() {
+            // They waited for an edge, and there is none any more.
+            self.launch_staged(now, id);
+        }
         self.effects.push(Effect::SlicesChanged(id));
     }
 
@@ -143,18 +156,18 @@ impl Core {
     }
 
     /// The new policy with the jobs that run, each in its row or, where it has no such row,
-    /// in another one, and their rows; `None` while it has no room for all.
+    /// in another one; `None` while it has no room for all.
     fn taken_over(
         &self,
         now: Instant,
         id: PartitionId,
         sched: &str,
         holders: &[Holder],
-    ) -> Option<(Box<dyn Policy>, BTreeMap<JobId, Slot>)> {
+    ) -> Option<TakenOver> {
         let partition = &self.partitions[usize::from(id.0)];
         let mut policy = partition.fresh_policy(sched).ok()?;
         let time = super::scheduling::sched_time(now);
-        let mut slots = BTreeMap::new();
+        let (mut slots, mut moved) = (BTreeMap::new(), Vec::new());
         for Holder { job, placement, slot } in holders {
             let request = request_of(*job, &self.jobs.get(job)?.spec);
             let others = (0..partition.params.mpl_limit.get()).map(Slot);
@@ -162,21 +175,18 @@ impl Core {
                 let (request, placement) = (request.clone(), placement.clone());
                 let restore = Event::Restore { request, placement, slot: *slot };
                 let actions = policy.handle(time, restore);
-                !actions.iter().any(|action| matches!(action, Action::Refused(_)))
+                let taken = !actions.iter().any(|action| matches!(action, Action::Refused(_)));
+                moved.extend(actions);
+                taken
             });
             slots.insert(*job, found?);
         }
-        Some((policy, slots))
+        Some(TakenOver { policy, slots, moved })
     }
 
     /// Puts a policy that has the jobs that run in the place of the former one.
-    fn install(
-        &mut self,
-        now: Instant,
-        id: PartitionId,
-        policy: Box<dyn Policy>,
-        slots: &BTreeMap<JobId, Slot>,
-    ) {
+    fn install(&mut self, now: Instant, id: PartitionId, taken: TakenOver) {
+        let TakenOver { policy, slots, moved } = taken;
         self.note_run_times(now, id);
         let active = policy.active_slot();
         let partition = self.partition(id);
@@ -186,15 +196,17 @@ impl Core {
         if let Some(slot) = active {
             partition.active = Row(slot.0);
         }
-        for (job, slot) in slots {
+        for (job, slot) in &slots {
             let row = Row(slot.0);
+            let rows = self.partition(id).rows_of_new(row);
             if let Some(placed) = self.parked.iter_mut().find(|placed| placed.job == *job) {
-                placed.slot = *slot;
+                (placed.slot, placed.rows) = (*slot, rows);
             }
-            if let Some(live) = self.live.get_mut(job)
-                && std::mem::replace(&mut live.row, row) != row
-            {
-                self.append(now, *job, JobEventKind::Moved { row });
+            if let Some(live) = self.live.get_mut(job) {
+                live.rows = rows;
+                if std::mem::replace(&mut live.row, row) != row {
+                    self.append(now, *job, JobEventKind::Moved { row });
+                }
             }
         }
         let here = self.live.iter().filter(|(_, live)| live.partition == id);
@@ -203,6 +215,11 @@ impl Core {
             self.tell_rows(job);
             if self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Running) {
                 self.arm_time_limit(now, job);
+            }
+        }
+        for action in moved {
+            if let Action::SetSlots { job, home, alternates } = action {
+                self.set_slots(now, JobId(job.0), home, &alternates);
             }
         }
         match active {
@@ -229,8 +246,7 @@ impl Core {
     pub(super) fn tell_rows(&mut self, job: JobId) {
         let Some(live) = self.live.get(&job) else { return };
         if matches!(live.launch, Launch::Launched | Launch::Started) {
-            let shares_space = self.partitions[usize::from(live.partition.0)].shares_space();
-            let rows = if shares_space { RowSet::ALL } else { RowSet::single(live.row) };
+            let rows = live.rows;
             let nodes = self.up(&live.nodes.difference(&live.over));
             self.effects.push(Effect::Command(nodes, Command::SetRows { job, rows }));
         }

@@ -9,6 +9,7 @@ use crate::api::{
     JobView, NodeState, NodeView, PartitionView, RankView, SpecSummary, UserView, asked_for,
 };
 use crate::job::{JobRecord, Phase};
+use jiff::Timestamp;
 use std::collections::HashSet;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::RankExit;
@@ -131,8 +132,20 @@ impl Core {
             state: record.state(),
             reason: self.reason(now, record),
             details: details.collect(),
-            estimate: None,
+            estimate: self.estimate(now, record),
         })
+    }
+
+    /// When a job that waits starts at the latest, by the time limits of the others, where
+    /// its policy can know it.
+    fn estimate(&self, now: Instant, record: &JobRecord) -> Option<Timestamp> {
+        if record.phase != Phase::Pending {
+            return None;
+        }
+        let partition = self.partitions.iter().find(|p| p.name == record.partition)?;
+        let id = storm_sched::JobId(record.id.0);
+        let start = partition.policy.estimate(sched_time(now), id)?;
+        Some(self.wall(now + start.since(sched_time(now))))
     }
 
     fn reason(&self, now: Instant, record: &JobRecord) -> String {

@@ -239,3 +239,17 @@ fn a_change_back_before_the_drain_is_over_takes_effect_at_once() {
     assert_eq!(set.expect("in range").quantum_us, Some(3_000));
     assert_eq!(world.core.slice(super::world::PARTITION), quantum);
 }
+
+#[test]
+fn who_waits_for_a_job_with_a_limit_is_told_when_it_starts_at_the_latest() {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let mut world = World::joined("backfill", 4);
+    world.submit(JobSpec { time_limit: Some(LIMIT), ..spec(8, false, false) });
+    let placed = world.now;
+    let waits = world.submit(spec(8, false, false));
+    let told = world.core.explain(world.now, waits).unwrap().estimate.expect("an estimate");
+    let origin = world.core.config.origin;
+    assert_eq!(told.duration_since(origin).unsigned_abs(), placed.since_origin() + LIMIT);
+    let behind = world.submit(spec(8, false, false));
+    assert_eq!(world.core.explain(world.now, behind).unwrap().estimate, None);
+}

@@ -361,7 +361,9 @@ impl World {
                 return;
             }
         }
-        panic!("jobs do not end: {:?}", self.unfinished());
+        let why = |job: &JobId| self.core.explain(self.now, *job).map(|told| told.reason);
+        let unfinished = self.unfinished();
+        panic!("jobs do not end: {:?}", unfinished.iter().map(|j| (j, why(j))).collect::<Vec<_>>());
     }
 
     /// Whatever else a job may wait for comes: it is released, its time comes, and what can
