@@ -23,8 +23,8 @@ fn all_ways_to_submit_run_all_their_jobs() {
     assert_eq!(report["jobs"], 20);
     let cases = report["cases"].as_array().expect("a list");
     let ways: Vec<_> = cases.iter().map(|case| case["way"].as_str().expect("text")).collect();
-    assert_eq!(ways, ["one-by-one", "four-clients", "at-once", "followed"]);
-    for (case, commands) in cases.iter().zip([20, 20, 0, 2]) {
+    assert_eq!(ways, ["one-by-one", "four-clients", "at-once", "array", "followed"]);
+    for (case, commands) in cases.iter().zip([20, 20, 0, 0, 2]) {
         assert!(case["jobs_per_s"]["median"].as_f64().expect("a number") > 0.0);
         assert_eq!(case["latency"]["count"].as_u64().unwrap_or(0), commands, "{case}");
     }

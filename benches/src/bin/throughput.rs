@@ -33,7 +33,7 @@ struct Options {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "one-by-one,four-clients,at-once,followed"
+        default_value = "one-by-one,four-clients,at-once,array,followed"
     )]
     ways: Vec<Way>,
     /// Times to measure each case

@@ -25,6 +25,10 @@ impl JobSystem for HydraJobs {
         command
     }
 
+    fn submit_array(&self, _jobs: u32) -> Option<Result<()>> {
+        None
+    }
+
     fn submit_all(&self, _jobs: u32) -> Option<Result<()>> {
         None
     }

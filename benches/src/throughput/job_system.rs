@@ -17,8 +17,14 @@ pub trait JobSystem {
     /// Runs one job to its end.
     fn run(&self) -> Command;
 
-    /// Submits this many jobs in one process, in the system's own way; `None` if
-    /// it has none.
+    /// Submits this many jobs as an array; `None` if the system has no arrays.
+    ///
+    /// # Errors
+    /// It was refused.
+    fn submit_array(&self, jobs: u32) -> Option<Result<()>>;
+
+    /// Submits this many jobs in one process, one by one; `None` if the system has
+    /// no such way.
     ///
     /// # Errors
     /// One was refused.

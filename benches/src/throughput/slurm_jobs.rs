@@ -43,7 +43,11 @@ impl JobSystem for SlurmJobs {
         command
     }
 
-    fn submit_all(&self, jobs: u32) -> Option<Result<()>> {
+    fn submit_all(&self, _jobs: u32) -> Option<Result<()>> {
+        None
+    }
+
+    fn submit_array(&self, jobs: u32) -> Option<Result<()>> {
         let mut command = self.sbatch();
         command.arg(format!("--array=1-{jobs}")).arg(format!("--wrap=exec {JOB}"));
         let submitted = command.status().context("cannot start sbatch").and_then(|status| {

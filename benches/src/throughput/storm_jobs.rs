@@ -106,6 +106,17 @@ impl JobSystem for StormJobs {
         command
     }
 
+    fn submit_array(&self, jobs: u32) -> Option<Result<()>> {
+        let mut command = self.cluster.command();
+        command.args(["submit", "--quiet", "--no-bcast", "--output", "/dev/null", "--array"]);
+        command.arg(format!("1-{jobs}")).arg(JOB).stdin(Stdio::null()).stdout(Stdio::null());
+        let submitted = command.status().context("cannot start storm").and_then(|status| {
+            ensure!(status.success(), "storm submit --array failed: {status}");
+            Ok(())
+        });
+        Some(submitted)
+    }
+
     fn submit_all(&self, jobs: u32) -> Option<Result<()>> {
         let spec = self.job();
         Some(self.runtime.block_on(submit_all(self.cluster.socket(), &spec, jobs)))

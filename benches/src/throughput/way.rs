@@ -29,6 +29,8 @@ pub enum Way {
     FourClients,
     /// All in one process.
     AtOnce,
+    /// As one array of jobs.
+    Array,
     /// A command for each job that waits for its end, one after the other.
     Followed,
 }
@@ -51,6 +53,7 @@ impl Way {
             Way::OneByOne => "submitted one by one",
             Way::FourClients => "by four clients",
             Way::AtOnce => "in one process",
+            Way::Array => "as an array",
             Way::Followed => "run one by one",
         }
     }
@@ -72,8 +75,12 @@ impl Way {
                 system.wait_ended(jobs)?;
                 jobs
             }
-            Way::AtOnce => {
-                let Some(submitted) = system.submit_all(jobs) else { return Ok(None) };
+            Way::AtOnce | Way::Array => {
+                let submitted = match self {
+                    Way::Array => system.submit_array(jobs),
+                    _ => system.submit_all(jobs),
+                };
+                let Some(submitted) = submitted else { return Ok(None) };
                 submitted?;
                 system.wait_ended(jobs)?;
                 jobs
