@@ -166,16 +166,16 @@ impl ArraySpec {
             return Err(ArrayError::Empty);
         }
         let mut indices = BTreeSet::new();
+        // Counted before they are made, and those that are named twice as well.
+        let mut named = 0;
         for range in &self.ranges {
             let steps = (range.last - range.first) / range.step;
-            if steps >= most {
+            named += u64::from(steps) + 1;
+            if named > u64::from(most) {
                 return Err(ArrayError::TooLarge { most });
             }
             // `first + steps * step` is at most `last`.
             indices.extend((0..=steps).map(|step| range.first + step * range.step));
-            if indices.len() > most as usize {
-                return Err(ArrayError::TooLarge { most });
-            }
         }
         Ok(indices.into_iter().collect())
     }

@@ -39,6 +39,11 @@ pub trait Policy: Send {
     /// The jobs that wait, in queue order.
     fn pending(&self) -> Vec<JobId>;
 
+    /// How many jobs wait.
+    fn pending_count(&self) -> usize {
+        self.pending().len()
+    }
+
     /// The jobs that hold PEs, by id.
     fn running(&self) -> Vec<JobId>;
 

@@ -138,6 +138,19 @@ fn nodes_are_taken_for_processors_where_a_log_has_no_better() {
 }
 
 #[test]
+fn neither_the_log_nor_one_result_is_written_over() {
+    let scratch = place();
+    let path = scratch.work().join("log.swf");
+    let before = std::fs::read(&path).expect("it is there");
+    for line in ["replay log.swf --csv ./log.swf", "replay log.swf --csv a.svg --plot a.svg"] {
+        let done = scratch.does(line);
+        assert_eq!(done.status.code(), Some(2), "{line}: {}", told(&done));
+        assert_says(&stderr(&done), &["would be written over"]);
+    }
+    assert_eq!(std::fs::read(&path).expect("it is there"), before);
+}
+
+#[test]
 fn every_start_and_a_plot_are_written() {
     let scratch = place();
     scratch.prints("replay log.swf --csv starts.csv --plot plot.svg --load 0.5");

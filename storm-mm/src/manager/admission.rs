@@ -6,7 +6,7 @@ use crate::job::JobEventKind;
 use std::rc::Rc;
 use storm_primitives::Instant;
 use storm_rm::{JobId, JobSpec, MAX_RANKS, Memory, Owner, PartitionId};
-use storm_sched::{Constraint, JobRequest, NodeMemory};
+use storm_sched::{Constraint, Event, JobRequest, NodeMemory};
 
 /// Share of a heartbeat that a job's specification may take; the rest is for
 /// the list of its nodes.
@@ -29,6 +29,7 @@ impl Core {
         spec.owner = Owner { uid: peer.uid, gid: peer.gid };
         self.check_size(&spec)?;
         check_constraint(&spec)?;
+        check_amounts(&spec)?;
         let partition = self.choose_partition(&spec)?;
         let job = JobId(self.next_job);
         let request = request_of(job, &spec);
@@ -44,7 +45,9 @@ impl Core {
         check_ranks(&spec)?;
         self.check_dependency(&spec.needs)?;
         let tasks = spec.needs.array.as_ref().map(|array| self.array_size(array)).transpose()?;
-        let waiting = policy.pending().len() + self.needs.waiting.len();
+        let held = chosen.held.iter().filter(|event| matches!(event, Event::Submit(_))).count();
+        let switching = chosen.switching.as_ref().map_or(0, |switching| switching.queue.len());
+        let waiting = policy.pending_count() + held + switching + self.needs.waiting.len();
         if waiting + tasks.unwrap_or(1) as usize > storm_sched::MAX_PENDING_JOBS {
             let limit = storm_sched::MAX_PENDING_JOBS;
             return Err(ApiError::new(ErrorCode::QueueFull, format!("{limit} jobs are waiting"))
@@ -138,6 +141,22 @@ fn check_constraint(spec: &JobSpec) -> Result<(), ApiError> {
         ApiError::new(ErrorCode::BadRequest, format!("{text:?} is no constraint"))
             .why(why.to_string())
     })
+}
+
+/// What the command line refuses, other clients may send.
+fn check_amounts(spec: &JobSpec) -> Result<(), ApiError> {
+    let nothing = |what: &str, hint: &str| {
+        Err(ApiError::new(ErrorCode::BadRequest, format!("{what} is 0")).hint(hint))
+    };
+    match spec.resources.memory {
+        Memory::PerNode(0) | Memory::PerCpu(0) => {
+            nothing("the memory asked for", "ask for some, or for that of whole nodes")
+        }
+        _ if spec.time_limit.is_some_and(|limit| limit.is_zero()) => {
+            nothing("the time limit", "leave it out for a job without one")
+        }
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn request_of(job: JobId, spec: &JobSpec) -> JobRequest {

@@ -330,7 +330,9 @@ impl Core {
                 live.placed_at = now;
                 live.hold_output = false;
                 (live.ran, live.active_since) = (Duration::ZERO, None);
-                return self.stage(now, job);
+                let partition = live.partition;
+                self.stage(now, job);
+                return self.try_switch(now, partition);
             }
             Phase::Starting => self.launch_on(now, job, lacking),
             Phase::Running | Phase::Ending(_) => {

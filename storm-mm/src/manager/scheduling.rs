@@ -50,9 +50,26 @@ impl Core {
     }
 
     pub(super) fn handle_event(&mut self, now: Instant, partition: PartitionId, event: Event) {
-        let time = sched_time(now);
         let is_end = matches!(event, Event::Finished(_));
-        let actions = self.partition(partition).policy.handle(time, event);
+        let actions = self.partition(partition).policy.handle(sched_time(now), event);
+        self.carry_out(now, partition, actions);
+        if is_end {
+            self.try_switch(now, partition);
+        }
+    }
+
+    /// Tells a policy events of one instant, so that it decides once where it can.
+    pub(super) fn handle_together(
+        &mut self,
+        now: Instant,
+        partition: PartitionId,
+        events: Vec<Event>,
+    ) {
+        let actions = self.partition(partition).policy.handle_together(sched_time(now), events);
+        self.carry_out(now, partition, actions);
+    }
+
+    fn carry_out(&mut self, now: Instant, partition: PartitionId, actions: Vec<Action>) {
         // The rows of jobs first, then the active one: what starts now is told which
         // one that is, and nobody runs in a row that it has lost.
         for action in &actions {
@@ -82,9 +99,6 @@ impl Core {
                 }
                 Action::Refused(error) => self.refused(now, &error),
             }
-        }
-        if is_end {
-            self.try_switch(now, partition);
         }
     }
 

@@ -11,7 +11,7 @@ use super::partition::{Partition, Switching};
 use super::{Core, Effect};
 use crate::api::{ApiError, ErrorCode, PartitionView, Peer};
 use crate::job::{JobEventKind, OF_NO_JOB, PartitionSetting, Phase};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use storm_primitives::Instant;
 use storm_rm::message::Command;
@@ -96,17 +96,17 @@ impl Core {
         let earlier = queue.len();
         let waiting: Vec<JobId> =
             self.partition(id).policy.pending().into_iter().map(|job| JobId(job.0)).collect();
-        // From the end: none is the first while others are behind it, and starts.
-        for job in waiting.iter().rev() {
-            let goes_on = self.jobs.get(job).is_some_and(|record| record.phase == Phase::Pending)
-                && !self.parked.iter().any(|placed| placed.job == *job);
-            if goes_on {
-                let withdrawn = Event::Cancel(storm_sched::JobId(job.0));
-                self.handle_event(now, id, withdrawn);
-                queue.push(*job);
-            }
-        }
-        queue[earlier..].reverse();
+        let parked: BTreeSet<JobId> = self.parked.iter().map(|placed| placed.job).collect();
+        let goes_on = |job: &JobId| {
+            self.jobs.get(job).is_some_and(|record| record.phase == Phase::Pending)
+                && !parked.contains(job)
+        };
+        queue.extend(waiting.into_iter().filter(goes_on));
+        // All at once, and from the end: none is the first while others are behind it,
+        // and starts.
+        let withdrawn = queue[earlier..].iter().rev();
+        let withdrawn = withdrawn.map(|job| Event::Cancel(storm_sched::JobId(job.0))).collect();
+        self.handle_together(now, id, withdrawn);
         self.partition(id).switching = Some(Switching { sched: sched.to_owned(), queue });
         self.try_switch(now, id);
     }

@@ -10,10 +10,14 @@ use crate::api::{
 };
 use crate::job::{JobRecord, Phase};
 use jiff::Timestamp;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::RankExit;
 use storm_rm::{ContentHash, JobId, Memory, Rank, Resources};
+use storm_sched::PendingReason;
+
+/// Why jobs wait, as their policies say.
+type Reasons = HashMap<JobId, PendingReason>;
 
 impl Core {
     /// What the jobs that are not over may still have to be sent, by user and
@@ -39,7 +43,16 @@ impl Core {
                 && owners.as_ref().is_none_or(|uids| uids.contains(&record.spec.owner.uid))
                 && (jobs.is_empty() || named(record))
         };
-        self.jobs.values().filter(wanted).map(|record| self.view(now, record)).collect()
+        // One walk of the queues for all; of a few jobs each is asked about.
+        let reasons = if filter.jobs.is_empty() { self.reasons(now) } else { Reasons::new() };
+        let view = |record| self.view_with(now, record, &reasons);
+        self.jobs.values().filter(wanted).map(view).collect()
+    }
+
+    /// Why each job that waits for elements does.
+    fn reasons(&self, now: Instant) -> Reasons {
+        let all = self.partitions.iter().flat_map(|p| p.policy.explain_all(sched_time(now)));
+        all.map(|(job, reason)| (JobId(job.0), reason)).collect()
     }
 
     /// Ended jobs, the latest first.
@@ -130,7 +143,7 @@ impl Core {
         Ok(Explanation {
             job,
             state: record.state(),
-            reason: self.reason(now, record),
+            reason: self.reason(now, record, &Reasons::new()),
             details: details.collect(),
             estimate: self.estimate(now, record),
         })
@@ -148,9 +161,9 @@ impl Core {
         Some(self.wall(now + start.since(sched_time(now))))
     }
 
-    fn reason(&self, now: Instant, record: &JobRecord) -> String {
+    fn reason(&self, now: Instant, record: &JobRecord, reasons: &Reasons) -> String {
         match &record.phase {
-            Phase::Pending => self.pending_reason(now, record),
+            Phase::Pending => self.pending_reason(now, record, reasons),
             Phase::Starting => match self.live.get(&record.id).map(|live| live.launch) {
                 Some(Launch::Recovering) => self.recovery_reason(record.id),
                 Some(Launch::Staging) => {
@@ -181,7 +194,7 @@ impl Core {
         }
     }
 
-    fn pending_reason(&self, now: Instant, record: &JobRecord) -> String {
+    fn pending_reason(&self, now: Instant, record: &JobRecord, reasons: &Reasons) -> String {
         let early = self.vacating_reason(now, record.id);
         if let Some(reason) = early.or_else(|| self.need_reason(now, record.id)) {
             return reason;
@@ -200,7 +213,9 @@ impl Core {
                 "partition {name} changes to {next} as soon as its {rows} rows have ended or fit"
             );
         }
-        let reason = partition.and_then(|p| p.policy.explain(sched_time(now), id));
+        let known = reasons.get(&record.id).cloned();
+        let asked = || partition.and_then(|p| p.policy.explain(sched_time(now), id));
+        let reason = known.or_else(asked);
         match (reason, partition) {
             (Some(reason), _) => reason.to_string(),
             (None, Some(_)) => "it waits for the next slice edge to be placed".to_owned(),
@@ -209,6 +224,10 @@ impl Core {
     }
 
     fn view(&self, now: Instant, record: &JobRecord) -> JobView {
+        self.view_with(now, record, &Reasons::new())
+    }
+
+    fn view_with(&self, now: Instant, record: &JobRecord, reasons: &Reasons) -> JobView {
         let until = record.ended.unwrap_or_else(|| self.wall(now));
         let elapsed = record.started.map_or(0, |started| until.duration_since(started).as_secs());
         let ran = self.live.get(&record.id).map_or(record.ran, |live| live.run_time(now));
@@ -221,7 +240,9 @@ impl Core {
         let reason = match &record.phase {
             Phase::Ended(outcome) => outcome.reason.clone(),
             Phase::Running => None,
-            Phase::Pending | Phase::Starting | Phase::Ending(_) => Some(self.reason(now, record)),
+            Phase::Pending | Phase::Starting | Phase::Ending(_) => {
+                Some(self.reason(now, record, reasons))
+            }
         };
         JobView {
             id: record.id,

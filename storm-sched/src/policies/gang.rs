@@ -333,6 +333,10 @@ impl Policy for Gang {
         self.partition.pending()
     }
 
+    fn pending_count(&self) -> usize {
+        self.partition.queue.len()
+    }
+
     fn running(&self) -> Vec<JobId> {
         self.partition.matrix.jobs().collect()
     }

@@ -67,6 +67,10 @@ impl<D: Discipline> Policy for SpaceSharing<D> {
         self.space.partition().pending()
     }
 
+    fn pending_count(&self) -> usize {
+        self.space.partition().queue.len()
+    }
+
     fn running(&self) -> Vec<JobId> {
         self.space.partition().matrix.jobs().collect()
     }

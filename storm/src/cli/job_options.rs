@@ -126,8 +126,9 @@ pub(crate) struct JobOptions {
     pub(crate) embedded: EmbeddedOptions,
 
     /// Program and its arguments
+    // Without `allow_hyphen_values`, which would take `-n4` for the program's name.
     #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1..,
-          trailing_var_arg = true, allow_hyphen_values = true)]
+          trailing_var_arg = true)]
     pub(crate) program: Vec<OsString>,
 }
 

@@ -107,9 +107,15 @@ impl ReplayOptions {
     }
 }
 
+/// Beyond these the times of a log become longer or shorter than a clock has.
+const SPEEDUPS: std::ops::RangeInclusive<f64> = 0.001..=1e6;
+
 fn speedup(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(speedup) if speedup.is_finite() && speedup > 0.0 => Ok(speedup),
-        Ok(_) | Err(_) => Err("a number above 0 is expected, for example 1000".to_owned()),
+        Ok(speedup) if SPEEDUPS.contains(&speedup) => Ok(speedup),
+        Ok(_) | Err(_) => {
+            let (least, most) = (SPEEDUPS.start(), SPEEDUPS.end());
+            Err(format!("a number from {least} to {most} is expected, for example 1000"))
+        }
     }
 }

@@ -94,6 +94,24 @@ pub(super) async fn live(
     Ok(0)
 }
 
+/// What is written must be neither the log nor each other.
+fn refuse_overwriting(options: &ReplayOptions) -> Result<(), Failure> {
+    // A file that is not there yet is only what it is called.
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut taken = vec![real(&options.log)];
+    for path in [&options.csv, &options.plot].into_iter().flatten() {
+        let path = real(path);
+        if taken.contains(&path) {
+            let what = format!("{} would be written over", path.display());
+            return Err(Failure::new("usage", what)
+                .hint("give the log, --csv and --plot a file each")
+                .exit(EXIT_USAGE));
+        }
+        taken.push(path);
+    }
+    Ok(())
+}
+
 /// Reads what is to be replayed, and says what is wrong with it.
 fn prepare(
     options: &ReplayOptions,
@@ -106,6 +124,7 @@ fn prepare(
             .exit(EXIT_USAGE)
     })?;
     plot::check(options.plot.as_deref())?;
+    refuse_overwriting(options)?;
     // Whoever misspelt a policy wants to know before a long log is read.
     policy(options, 1)?;
     let log = log::read(options, silent)?;
