@@ -7,6 +7,7 @@ use super::Core;
 use super::needs_table::Array;
 use crate::api::{ApiError, ErrorCode, Peer};
 use crate::job::Phase;
+use std::collections::BTreeSet;
 use storm_primitives::Instant;
 use storm_rm::{ArrayError, ArraySpec, JobId};
 
@@ -34,6 +35,10 @@ impl Core {
 
     /// Lets jobs of an array go to their policy while its limit allows it.
     pub(super) fn fill_array(&mut self, now: Instant, unit: JobId) {
+        if let Some(later) = &mut self.needs.fill_later {
+            later.insert(unit);
+            return;
+        }
         // Each turn takes a job out of those that wait, or is the last.
         loop {
             let Some(array) = self.needs.arrays.get(&unit) else { return };
@@ -74,6 +79,7 @@ impl Core {
     /// of an array it is enough that it can be done to one.
     pub(super) fn each_of(
         &mut self,
+        now: Instant,
         peer: Peer,
         job: JobId,
         jobs: Vec<JobId>,
@@ -87,7 +93,12 @@ impl Core {
             let message = format!("job {job} belongs to another user");
             return Err(ApiError::new(ErrorCode::NotPermitted, message));
         }
+        // An array is filled once they are done: each end would look at all that wait.
+        self.needs.fill_later = Some(BTreeSet::new());
         let mut outcomes = jobs.into_iter().map(|job| act(self, job)).collect::<Vec<_>>();
+        for unit in self.needs.fill_later.take().unwrap_or_default() {
+            self.fill_array(now, unit);
+        }
         match outcomes.iter().any(Result::is_ok) {
             true => Ok(()),
             false => outcomes.pop().unwrap_or(Ok(())),

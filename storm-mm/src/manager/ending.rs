@@ -29,7 +29,7 @@ impl Core {
     ) -> Result<(), ApiError> {
         // The last first: none may start because another goes.
         let jobs = self.jobs_of(job).into_iter().rev().collect();
-        self.each_of(peer, job, jobs, |core, job| core.cancel_one(now, peer, job, signal))
+        self.each_of(now, peer, job, jobs, |core, job| core.cancel_one(now, peer, job, signal))
     }
 
     fn cancel_one(

@@ -15,7 +15,7 @@ impl Core {
     pub fn hold(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {
         // The last first: none may start because another goes.
         let jobs = self.jobs_of(job).into_iter().rev().collect();
-        self.each_of(peer, job, jobs, |core, job| core.hold_one(now, peer, job))
+        self.each_of(now, peer, job, jobs, |core, job| core.hold_one(now, peer, job))
     }
 
     fn hold_one(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {
@@ -35,7 +35,7 @@ impl Core {
     /// administrator.
     pub fn release_hold(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {
         let jobs = self.jobs_of(job);
-        self.each_of(peer, job, jobs, |core, job| core.release_one(now, peer, job))
+        self.each_of(now, peer, job, jobs, |core, job| core.release_one(now, peer, job))
     }
 
     fn release_one(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {

@@ -22,6 +22,8 @@ pub(super) struct NeedsTable {
     pub(super) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
     /// Arrays of which a job is known.
     pub(super) arrays: BTreeMap<JobId, Array>,
+    /// Arrays that are to be filled when what is done to many jobs is done.
+    pub(super) fill_later: Option<BTreeSet<JobId>>,
     /// Units that have not ended.
     names: BTreeMap<Named, BTreeSet<JobId>>,
     /// Ends that others have not been told of.
