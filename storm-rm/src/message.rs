@@ -309,6 +309,14 @@ pub enum Report {
         /// The first run of a job that this node can have heard of, once it was told.
         first_run: Option<JobIncarnation>,
     },
+    /// All ranks of the announcer execute: it is time to ask whether those of all
+    /// nodes do. Before that a launch causes no traffic.
+    Started {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
+    },
 }
 
 /// A run of a job that a node holds.

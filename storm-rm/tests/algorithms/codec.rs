@@ -307,6 +307,7 @@ fn report() -> impl Strategy<Value = Report> {
             Report::InputTaken { job, incarnation, taken_bytes }
         }),
         Just(Report::ProcessesLost),
+        (job(), run()).prop_map(|(job, incarnation)| Report::Started { job, incarnation }),
         (job(), run(), rank()).prop_map(|(job, incarnation, rank)| Report::RankLeft {
             job,
             incarnation,
