@@ -13,8 +13,10 @@ use std::rc::Rc;
 use storm_primitives::{NodeId, NodeSet};
 
 /// One heartbeat (Algorithm 4): what the Machine Manager has to say at this
-/// instant, each command with the nodes it is for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// instant, each command with the nodes it is for. How it travels, [`heartbeat`] knows.
+///
+/// [`heartbeat`]: crate::heartbeat
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
     /// Counts the heartbeats of one Machine Manager, from 1.
     pub number: u64,
