@@ -1,7 +1,9 @@
-//! From placed to running: files are brought to the nodes, the launch goes out
-//! on a slice edge, and all ranks are seen to execute.
+//! From placed to running: files are brought to the nodes, the launch goes out (of a
+//! job that does not run in the present slice: on the edge), and all ranks are seen to
+//! execute.
 
-use super::live_job::Launch;
+use super::live_job::{Launch, LiveJob};
+use super::partition::Partition;
 use super::{Core, Effect, StageOutcome, TimerKind};
 use crate::api::{JobState, LaunchBreakdown};
 use crate::job::{EndCause, JobEventKind, Phase};
@@ -37,8 +39,8 @@ impl Core {
                 live.stage = stage;
                 live.staged_at = now;
                 live.launch = Launch::Staged;
-                let partition = live.partition;
-                if !self.partition(partition).is_slicing() {
+                let (partition, rows) = (live.partition, live.rows);
+                if self.partition(partition).may_launch(rows) {
                     self.launch(now, job);
                 }
             }
@@ -51,12 +53,31 @@ impl Core {
 
     /// Launches what waited for this slice edge.
     pub(super) fn launch_staged(&mut self, now: Instant, partition: PartitionId) {
-        let waiting: Vec<JobId> = self
+        self.launch_those(now, partition, |_, _| true);
+    }
+
+    /// Launches those that waited for an edge and run in the active row by now.
+    pub(super) fn launch_running(&mut self, now: Instant, partition: PartitionId) {
+        self.launch_those(now, partition, |partition, live| partition.may_launch(live.rows));
+    }
+
+    fn launch_those(
+        &mut self,
+        now: Instant,
+        partition: PartitionId,
+        chosen: impl Fn(&Partition, &LiveJob) -> bool,
+    ) {
+        if self.shutting_down {
+            // Each is about to be ended.
+            return;
+        }
+        let entry = &self.partitions[usize::from(partition.0)];
+        let staged = self
             .live
             .iter()
-            .filter(|(_, live)| live.partition == partition && live.launch == Launch::Staged)
-            .map(|(job, _)| *job)
-            .collect();
+            .filter(|(_, live)| live.partition == partition && live.launch == Launch::Staged);
+        let waiting: Vec<JobId> =
+            staged.filter(|(_, live)| chosen(entry, live)).map(|(job, _)| *job).collect();
         for job in waiting {
             self.launch(now, job);
         }
