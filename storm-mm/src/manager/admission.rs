@@ -96,7 +96,7 @@ impl Core {
             let list = list.map(|p| format!("{} ({} on {})", p.name, p.policy.name(), p.node_list));
             list.collect::<Vec<_>>().join(", ")
         };
-        let policy = |name| storm_sched::registry::canonical(name).unwrap_or(name);
+        let policy = |name| self.config.policies.canonical(name).unwrap_or(name);
         let matches = |partition: &&super::Partition| {
             spec.sched.as_deref().is_none_or(|sched| partition.policy.name() == policy(sched))
                 && spec.partition.as_deref().is_none_or(|name| partition.name == name)

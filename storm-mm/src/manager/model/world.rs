@@ -65,6 +65,7 @@ pub(super) fn config(sched: &str, job_slots: u32) -> CoreConfig {
             params: PolicyParams { mpl_limit, ..PolicyParams::default() },
             default: true,
         }],
+        policies: storm_sched::Registry::standard(),
         job_slots,
         heartbeat_bytes: 64 * 1024,
         chunk_bytes: 4096,
