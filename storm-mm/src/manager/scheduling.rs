@@ -33,6 +33,7 @@ impl Core {
         for event in held {
             self.handle_event(now, partition, event);
         }
+        self.prioritise_if_due(now, partition);
         self.handle_event(now, partition, Event::SliceEdge);
         self.launch_staged(now, partition);
         self.effects.push(Effect::SlicesChanged(partition));

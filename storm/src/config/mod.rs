@@ -32,6 +32,7 @@ mod error;
 mod file;
 mod resolve;
 mod security;
+mod service;
 mod written_memory;
 mod written_time;
 
@@ -42,6 +43,7 @@ pub(crate) use file::{
 };
 pub(crate) use resolve::{ClusterPlan, PlannedPartition};
 pub(crate) use security::SecurityConfig;
+pub(crate) use service::ServiceProblem;
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ mod invariants;
 mod needs;
 mod random;
 mod resources;
+mod service;
 mod tables;
 mod world;
 
