@@ -32,6 +32,7 @@ pub(super) struct Mark {
 enum OfNoJob {
     Partitions,
     Nodes,
+    Usage,
 }
 
 impl From<&Entry> for Mark {
@@ -53,10 +54,12 @@ impl From<&Entry> for Mark {
             | JobEventKind::Held { .. }
             | JobEventKind::Released { .. }
             | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::Classed { .. }
             | JobEventKind::Moved { .. } => mark,
             JobEventKind::PartitionsSet { .. } => {
                 Mark { of_no_job: Some(OfNoJob::Partitions), ..mark }
             }
+            JobEventKind::UsageNoted { .. } => Mark { of_no_job: Some(OfNoJob::Usage), ..mark },
             JobEventKind::NodesDrained { .. } => Mark { of_no_job: Some(OfNoJob::Nodes), ..mark },
         }
     }

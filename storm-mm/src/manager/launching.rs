@@ -251,6 +251,7 @@ impl Core {
         match kind {
             TimerKind::Vacated => return self.queue_if_vacated(now, job),
             TimerKind::Begin => return self.reconsider(now, job),
+            TimerKind::Priorities => return self.reckon_priorities(now),
             _ => {}
         }
         let Some(live) = self.live.get(&job) else { return };
@@ -258,7 +259,7 @@ impl Core {
             return;
         }
         match kind {
-            TimerKind::Vacated | TimerKind::Begin => {}
+            TimerKind::Vacated | TimerKind::Begin | TimerKind::Priorities => {}
             TimerKind::Kill => {
                 let nodes = live.nodes.difference(&live.over);
                 self.effects.push(Effect::Command(nodes, Command::DestroyJob { job }));

@@ -5,7 +5,7 @@ use crate::api::Peer;
 use crate::job::{JobEvent, JobEventKind, JobRecord, Phase};
 use crate::manager::eligibility::Obstacle;
 use crate::manager::{Core, Effect, StageJob, StageOutcome, TimerKind, Watch};
-use crate::{CoreConfig, NodeConfig, PartitionConfig};
+use crate::{CoreConfig, NodeConfig, PartitionConfig, ServiceConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
@@ -49,6 +49,7 @@ pub(super) struct World {
     pub(super) restarted: bool,
     sched: String,
     job_slots: u32,
+    service: ServiceConfig,
     /// What an effect did that must not happen.
     pub(super) faults: Vec<String>,
 }
@@ -75,6 +76,7 @@ pub(super) fn config(sched: &str, job_slots: u32) -> CoreConfig {
         requeue_fence: Duration::ZERO,
         history_limit: 10_000,
         array_max: 100,
+        service: Default::default(),
         admin_uids: Vec::new(),
         origin: jiff::Timestamp::UNIX_EPOCH,
         user_name: Rc::new(|_| None),
@@ -115,8 +117,14 @@ pub(super) fn spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
 
 impl World {
     pub(super) fn new(sched: &str, job_slots: u32) -> World {
-        let core = Core::new(config(sched, job_slots), [], Instant::ORIGIN).unwrap();
-        World {
+        World::serving(sched, job_slots, ServiceConfig::default())
+    }
+
+    /// A world with accounts, qualities of service or priorities.
+    pub(super) fn serving(sched: &str, job_slots: u32, service: ServiceConfig) -> World {
+        let config = CoreConfig { service: service.clone(), ..config(sched, job_slots) };
+        let core = Core::new(config, [], Instant::ORIGIN).unwrap();
+        let mut world = World {
             core,
             now: Instant::ORIGIN,
             journal: Vec::new(),
@@ -132,8 +140,13 @@ impl World {
             restarted: false,
             sched: sched.to_owned(),
             job_slots,
+            service,
             faults: Vec::new(),
+        };
+        for effect in world.core.take_effects() {
+            world.perform(effect);
         }
+        world
     }
 
     /// A world in which all nodes have joined.
@@ -234,7 +247,8 @@ impl World {
         self.over.retain(|part, _| !dead(part.0));
         self.first_runs.retain(|node, _| !dead(*node));
         let nodes = std::mem::take(&mut self.joined);
-        let config = config(&self.sched, self.job_slots);
+        let service = self.service.clone();
+        let config = CoreConfig { service, ..config(&self.sched, self.job_slots) };
         self.core = Core::new(config, self.journal.clone(), self.now).unwrap();
         self.act(|_, _| ());
         for node in nodes.into_iter().filter(|node| !dead(*node)) {
