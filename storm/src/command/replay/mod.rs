@@ -71,6 +71,9 @@ pub(super) fn run(
     let schedule = replay(options, &trace, silent)?;
     let real = begun.elapsed();
     let report = Report::new(&trace, &schedule, trim);
+    if options.csv_to_stdout() {
+        return print(&String::from_utf8_lossy(&starts::csv(&trace, &schedule)?)).map(|()| 0);
+    }
     if let Some(path) = &options.csv {
         write(path, &starts::csv(&trace, &schedule)?)?;
     }
