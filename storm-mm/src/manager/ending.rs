@@ -76,7 +76,9 @@ impl Core {
                 Ok(())
             }
             Some(_) | None => {
-                let message = format!("job {job} has no processes yet");
+                let name =
+                    self.jobs.get(&job).map_or_else(|| job.to_string(), |record| record.name());
+                let message = format!("job {name} has no processes yet");
                 Err(ApiError::new(ErrorCode::BadRequest, message)
                     .hint("to end it, cancel it without a signal"))
             }
@@ -131,8 +133,7 @@ impl Core {
         }
     }
 
-    /// A job that waits leaves the queue at once, also in the middle of a slice:
-    /// it may still wait for the edge to enter it.
+    /// A job that waits leaves the queue.
     pub(super) fn withdraw(
         &mut self,
         now: Instant,

@@ -135,13 +135,16 @@ impl Core {
         let job = self.one_of(job);
         let record = self.job(job)?;
         let details = record.log.iter().map(|entry| {
-            format!("{} {}: {}", entry.time.strftime("%H:%M:%S%.3f"), entry.event, entry.text)
+            // With the date and where it is valid: who reads it may be anywhere.
+            let time = entry.time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ");
+            format!("{time} {}: {}", entry.event, entry.text)
         });
         let asked = asked_for(record.spec.procs, record.spec.nodes, &record.spec.resources);
         let asked = format!("it asks for {asked}");
         let details = std::iter::once(asked).chain(details);
         Ok(Explanation {
             job,
+            array: record.task,
             state: record.state(),
             reason: self.reason(now, record, &Reasons::new()),
             details: details.collect(),

@@ -171,16 +171,20 @@ impl Space {
     ) -> Option<(JobId, T)> {
         let mut blocked = None;
         let usable_pes = self.machine().usable_pes();
-        self.offer_within(order, |_| Gap::of_pes(usable_pes), |job| {
-            if job.free_pes() == 0 {
-                return Verdict::Stop;
-            }
-            if job.fits() {
-                return Verdict::Start;
-            }
-            blocked = owed(job).map(|owed| (job.job(), owed));
-            if blocked.is_some() { Verdict::Stop } else { Verdict::Wait }
-        });
+        self.offer_within(
+            order,
+            |_| Gap::of_pes(usable_pes),
+            |job| {
+                if job.free_pes() == 0 {
+                    return Verdict::Stop;
+                }
+                if job.fits() {
+                    return Verdict::Start;
+                }
+                blocked = owed(job).map(|owed| (job.job(), owed));
+                if blocked.is_some() { Verdict::Stop } else { Verdict::Wait }
+            },
+        );
         blocked
     }
 
@@ -190,17 +194,21 @@ impl Space {
     /// estimates tell.
     pub fn backfill(&mut self, order: Order, head: JobId, shadow: Shadow) {
         let shadow = Cell::new(shadow);
-        self.offer_within(order, |space| shadow.get().gap(space), |job| {
-            if job.free_pes() == 0 {
-                return Verdict::Stop;
-            }
-            let mut reservation = shadow.get();
-            if job.job() == head || !job.fits() || !reservation.admits(job) {
-                return Verdict::Wait;
-            }
-            shadow.set(reservation);
-            Verdict::Start
-        });
+        self.offer_within(
+            order,
+            |space| shadow.get().gap(space),
+            |job| {
+                if job.free_pes() == 0 {
+                    return Verdict::Stop;
+                }
+                let mut reservation = shadow.get();
+                if job.job() == head || !job.fits() || !reservation.admits(job) {
+                    return Verdict::Wait;
+                }
+                shadow.set(reservation);
+                Verdict::Start
+            },
+        );
     }
 
     /// As [`Space::offer`], but only of jobs that may find enough in what `gap`
