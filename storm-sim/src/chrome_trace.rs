@@ -114,6 +114,8 @@ impl ChromeTrace {
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Moved { .. }
             | JobEventKind::NodesDrained { .. }
+            | JobEventKind::ReservationsSet { .. }
+            | JobEventKind::InReservation { .. }
             | JobEventKind::PartitionsSet { .. } => return,
         };
         let before = match next {

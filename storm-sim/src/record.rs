@@ -245,6 +245,8 @@ impl State {
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Ran { .. }
             | JobEventKind::NodesDrained { .. }
+            | JobEventKind::ReservationsSet { .. }
+            | JobEventKind::InReservation { .. }
             | JobEventKind::PartitionsSet { .. } => {}
             JobEventKind::Ending { cause } => times.ending = Some(cause.to_string()),
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {

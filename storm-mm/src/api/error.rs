@@ -83,6 +83,8 @@ pub enum ErrorCode {
     NoSuchPartition,
     /// No partition runs this policy.
     NoSuchPolicy,
+    /// No reservation has this name.
+    NoSuchReservation,
     /// The job could never run on this cluster.
     Infeasible,
     /// The manager holds as many jobs as it may.

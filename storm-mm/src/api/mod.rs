@@ -61,7 +61,8 @@ pub use server::{AdmitUser, RemoteClients, Server, ServerLimits};
 pub use spool::{Spool, SpoolError};
 pub use view::{
     ClusterStatus, Explanation, JobDetail, JobState, JobView, LaunchBreakdown, LogEntry, NodeState,
-    NodeView, PartitionView, RankView, SpecSummary, UserView, asked_for,
+    NodeView, PartitionView, RankView, ReservationRequest, ReservationView, SpecSummary, UserView,
+    asked_for,
 };
 
 /// Longest line of a request: a job specification holds the submitter's whole

@@ -101,6 +101,7 @@ impl ReplySink {
             | Reply::Altered { .. }
             | Reply::Nodes { .. }
             | Reply::Partitions { .. }
+            | Reply::Reservations { .. }
             | Reply::Status { .. }
             | Reply::Ended { .. } => true,
         };

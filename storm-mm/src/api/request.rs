@@ -1,6 +1,6 @@
 //! What a client may ask.
 
-use super::{ApiError, ErrorCode, JobState, base64_bytes};
+use super::{ApiError, ErrorCode, JobState, ReservationRequest, base64_bytes};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use storm_rm::{ContentHash, JobId, JobSpec};
@@ -17,6 +17,9 @@ pub enum ManagerRequest {
         /// Its events follow until it has ended.
         #[serde(default)]
         attach: bool,
+        /// It waits for this reservation, by name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reservation: Option<String>,
     },
     /// Follow a job: answered [`Attached`](super::Reply::Attached), its events
     /// follow until it has ended.
@@ -92,6 +95,16 @@ pub enum ManagerRequest {
         #[serde(default)]
         quantum_us: Option<u64>,
     },
+    /// The reservations that are not over.
+    Reservations,
+    /// Reserve nodes. For administrators; answered
+    /// [`Reservations`](super::Reply::Reservations) with the one that was made.
+    Reserve(ReservationRequest),
+    /// Take a reservation back. For administrators.
+    Unreserve {
+        /// Its name.
+        name: String,
+    },
     /// Jobs that have ended, the latest first.
     History(HistoryQuery),
     /// The cluster as a whole.
@@ -117,6 +130,9 @@ impl ManagerRequest {
         "resume",
         "partitions",
         "set-partition",
+        "reservations",
+        "reserve",
+        "unreserve",
         "history",
         "status",
         "shutdown",
@@ -145,6 +161,9 @@ impl ManagerRequest {
             | ManagerRequest::Resume { .. }
             | ManagerRequest::Partitions
             | ManagerRequest::SetPartition { .. }
+            | ManagerRequest::Reservations
+            | ManagerRequest::Reserve(_)
+            | ManagerRequest::Unreserve { .. }
             | ManagerRequest::Status
             | ManagerRequest::Shutdown => 0,
         }

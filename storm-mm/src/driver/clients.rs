@@ -33,8 +33,8 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
     let Call { peer, request, replies } = call;
     let (now, core) = (shared.now(), &shared.core);
     let reply = match request {
-        ManagerRequest::Submit { spec, attach } => {
-            return submit(shared, peer, *spec, attach, replies);
+        ManagerRequest::Submit { spec, attach, reservation } => {
+            return submit(shared, peer, *spec, (attach, reservation), replies);
         }
         ManagerRequest::Attach { job } => return attach(shared, peer, job, replies),
         ManagerRequest::Input { job, data, eof } => {
@@ -83,6 +83,16 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Partitions => {
             Ok(Reply::Partitions { partitions: core.borrow().list_partitions() })
         }
+        ManagerRequest::Reservations => {
+            Ok(Reply::Reservations { reservations: core.borrow().list_reservations(now) })
+        }
+        ManagerRequest::Reserve(request) => {
+            let made = shared.drive(|core, now| core.reserve(now, peer, &request));
+            made.map(|made| Reply::Reservations { reservations: vec![made] })
+        }
+        ManagerRequest::Unreserve { name } => {
+            shared.drive(|core, now| core.unreserve(now, peer, &name)).map(|()| Reply::Ok)
+        }
         ManagerRequest::Status => {
             let status = core.borrow().status(now, shared.started);
             Ok(Reply::Status { status: Box::new(status) })
@@ -101,7 +111,7 @@ fn submit<P: Primitives, C: Contents + 'static>(
     shared: &Rc<Shared<P, C>>,
     peer: Peer,
     spec: JobSpec,
-    attach: bool,
+    (attach, reservation): (bool, Option<String>),
     replies: ReplySink,
 ) {
     if attach && spec.needs.array.is_some() {
@@ -110,7 +120,8 @@ fn submit<P: Primitives, C: Contents + 'static>(
         let _ = replies.refuse(error.hint("submit it, and attach to one of its jobs"));
         return;
     }
-    let submitted = shared.drive(|core, now| core.submit(now, peer, spec));
+    let submitted =
+        shared.drive(|core, now| core.submit_to(now, peer, spec, reservation.as_deref()));
     if let Ok(job) = submitted
         && attach
     {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use storm_primitives::NodeSet;
 use storm_rm::message::{NodeRanks, RankExit};
 use storm_rm::{ArraySpec, ArrayTask, JobId, JobIncarnation, JobSpec, Row};
+use storm_sched::ReservationId;
 
 /// Where a job is in its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +70,8 @@ pub struct JobRecord {
     pub breakdown: Option<LaunchBreakdown>,
     /// How its ranks ended.
     pub exits: Vec<RankExit>,
+    /// The reservation that it was submitted to, which may be over, by number and name.
+    pub reservation: Option<(ReservationId, String)>,
     /// What happened, in order.
     pub log: Vec<LogEntry>,
 }
@@ -124,6 +127,7 @@ impl JobRecord {
             ended: None,
             breakdown: None,
             exits: Vec::new(),
+            reservation: None,
             log: Vec::new(),
         };
         let of = task.map(|task| format!("as {task}, ")).unwrap_or_default();
@@ -137,6 +141,7 @@ impl JobRecord {
             JobEventKind::Submitted { .. }
             | JobEventKind::ArraySubmitted { .. }
             | JobEventKind::NodesDrained { .. }
+            | JobEventKind::ReservationsSet { .. }
             | JobEventKind::PartitionsSet { .. } => {}
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 self.phase = Phase::Starting;
@@ -183,6 +188,10 @@ impl JobRecord {
             JobEventKind::Ran { time } => {
                 self.ran = *time;
                 self.ran_at = Some(event.at);
+            }
+            JobEventKind::InReservation { id, name } => {
+                self.reservation = Some((*id, name.clone()));
+                self.note(event, "reserved", format!("waits for reservation {name}"));
             }
             JobEventKind::Moved { row } => {
                 self.row = Some(*row);

@@ -32,6 +32,7 @@ pub(super) struct Mark {
 enum OfNoJob {
     Partitions,
     Nodes,
+    Reservations,
 }
 
 impl From<&Entry> for Mark {
@@ -53,9 +54,13 @@ impl From<&Entry> for Mark {
             | JobEventKind::Held { .. }
             | JobEventKind::Released { .. }
             | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::InReservation { .. }
             | JobEventKind::Moved { .. } => mark,
             JobEventKind::PartitionsSet { .. } => {
                 Mark { of_no_job: Some(OfNoJob::Partitions), ..mark }
+            }
+            JobEventKind::ReservationsSet { .. } => {
+                Mark { of_no_job: Some(OfNoJob::Reservations), ..mark }
             }
             JobEventKind::NodesDrained { .. } => Mark { of_no_job: Some(OfNoJob::Nodes), ..mark },
         }

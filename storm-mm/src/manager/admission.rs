@@ -17,11 +17,20 @@ impl Core {
     ///
     /// # Errors
     /// An [`ApiError`] for the client.
-    pub fn submit(
+    pub fn submit(&mut self, now: Instant, peer: Peer, spec: JobSpec) -> Result<JobId, ApiError> {
+        self.submit_to(now, peer, spec, None)
+    }
+
+    /// As [`submit`](Self::submit), to a reservation, by name.
+    ///
+    /// # Errors
+    /// An [`ApiError`] for the client.
+    pub fn submit_to(
         &mut self,
         now: Instant,
         peer: Peer,
         mut spec: JobSpec,
+        reservation: Option<&str>,
     ) -> Result<JobId, ApiError> {
         if self.shutting_down {
             return Err(ApiError::new(ErrorCode::ShuttingDown, "the cluster is going down"));
@@ -30,6 +39,9 @@ impl Core {
         self.check_size(&spec)?;
         check_constraint(&spec)?;
         check_amounts(&spec)?;
+        let reservation = reservation
+            .map(|name| self.reservation_to_use(now, peer, name, &mut spec))
+            .transpose()?;
         let partition = self.choose_partition(&spec)?;
         let job = JobId(self.next_job);
         let request = request_of(job, &spec);
@@ -43,6 +55,9 @@ impl Core {
             .why(why.to_string())
         })?;
         check_ranks(&spec)?;
+        if let Some((id, _)) = &reservation {
+            self.check_reservation(now, *id, &request)?;
+        }
         self.check_dependency(&spec.needs)?;
         let tasks = spec.needs.array.as_ref().map(|array| self.array_size(array)).transpose()?;
         let held = chosen.held.iter().filter(|event| matches!(event, Event::Submit(_))).count();
@@ -66,6 +81,9 @@ impl Core {
             },
         );
         for job in self.jobs_of(job) {
+            if let Some((id, name)) = reservation.clone() {
+                self.append(now, job, JobEventKind::InReservation { id, name });
+            }
             self.watch_dependencies(now, job);
             self.enter(now, job);
         }

@@ -79,7 +79,8 @@ impl Core {
     /// Gives a job to its policy, or into the queue for the next one.
     pub(super) fn hand_over(&mut self, now: Instant, job: JobId) {
         let record = &self.jobs[&job];
-        let request = request_of(job, &record.spec);
+        let mut request = request_of(job, &record.spec);
+        request.reservation = record.reservation.as_ref().map(|(id, _)| *id);
         match self.partition_named(&record.partition) {
             Some(partition) => {
                 if let Some(switching) = &mut self.partition(partition).switching {

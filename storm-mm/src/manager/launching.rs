@@ -209,6 +209,7 @@ impl Core {
         match kind {
             TimerKind::Vacated => return self.queue_if_vacated(now, job),
             TimerKind::Begin => return self.reconsider(now, job),
+            TimerKind::Wake => return self.wake(now),
             _ => {}
         }
         let Some(live) = self.live.get(&job) else { return };
@@ -216,7 +217,7 @@ impl Core {
             return;
         }
         match kind {
-            TimerKind::Vacated | TimerKind::Begin => {}
+            TimerKind::Vacated | TimerKind::Begin | TimerKind::Wake => {}
             TimerKind::Kill => {
                 let nodes = live.nodes.difference(&live.over);
                 self.effects.push(Effect::Command(nodes, Command::DestroyJob { job }));

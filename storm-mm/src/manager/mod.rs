@@ -25,6 +25,7 @@ mod node_table;
 mod partition;
 mod recovery;
 mod reports;
+mod reservations;
 mod scheduling;
 mod slots;
 mod switching;
@@ -45,6 +46,7 @@ use needs_table::NeedsTable;
 use node_table::NodeTable;
 use partition::Partition;
 use recovery::Memory;
+use reservations::ReservationTable;
 use std::collections::{BTreeMap, VecDeque};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::{JobId, PartitionId, RecentEnvironments};
@@ -73,6 +75,8 @@ pub struct Core {
     settling: bool,
     /// What was changed of partitions since they were configured, by name.
     settings: BTreeMap<String, PartitionSetting>,
+    /// Nodes that are for some jobs only, now or later.
+    reservations: ReservationTable,
     environments: RecentEnvironments,
     next_job: u64,
     /// Numbers the runs of all jobs: what an earlier job left in a slot's flags
@@ -118,6 +122,7 @@ impl Core {
             needs: NeedsTable::default(),
             settling: false,
             settings: BTreeMap::new(),
+            reservations: ReservationTable::default(),
             environments: RecentEnvironments::default(),
             next_job: 1,
             next_incarnation: 1,
@@ -165,6 +170,9 @@ impl Core {
         if let JobEventKind::PartitionsSet { settings } = &event.kind {
             self.settings.clone_from(settings);
             return;
+        }
+        if let JobEventKind::ReservationsSet { next, reservations } = &event.kind {
+            return self.reservations.set(*next, reservations);
         }
         let Some(record) = self.jobs.get_mut(&job) else {
             let records = JobRecord::from_first(job, event);

@@ -163,7 +163,9 @@ impl Partition {
         let mut machine = Machine::of_nodes(nodes.iter().map(|&node| node.clone()))
             .map_err(|source| PartitionError::Machine { partition: partition.clone(), source })?;
         machine.reserve_memory(given.params.memory_reserve_mib.saturating_mul(MIB));
-        let mut policy = config.policies.make(&given.sched, machine, &given.params)
+        let mut policy = config
+            .policies
+            .make(&given.sched, machine, &given.params)
             .map_err(|source| PartitionError::Policy { partition: partition.clone(), source })?;
         Capability::check(policy.as_ref(), CAPABILITIES)
             .map_err(|source| PartitionError::Unsupported { partition, source })?;

@@ -61,6 +61,7 @@ impl Core {
         // Each who waited for them has it in the journal.
         self.needs.ends.clear();
         self.restore_settings();
+        self.restore_reservations(now);
         let of_phase = |wanted: fn(&Phase) -> bool| {
             let records = self.jobs.values().filter(|record| wanted(&record.phase));
             records.map(|record| record.id).collect::<Vec<JobId>>()
@@ -140,7 +141,8 @@ impl Core {
             let (nodes, partition) = (&record.node_list, &record.partition);
             return Err(format!("{nodes} is not in partition {partition} any more"));
         }
-        let request = request_of(job, &record.spec);
+        let mut request = request_of(job, &record.spec);
+        request.reservation = record.reservation.as_ref().map(|(id, _)| *id);
         let id = request.id;
         let placement = self.placement_of(record, partition, row, taken);
         let slot = self.slots.take().ok_or("there are fewer places for jobs than before")?;

@@ -109,6 +109,7 @@ impl Core {
             cpu_us,
             ranks,
             breakdown: record.breakdown,
+            reservation: self.reservation_of(record),
             runs: record.runs,
             log: record.log.clone(),
         })
@@ -217,7 +218,9 @@ impl Core {
         let asked = || partition.and_then(|p| p.policy.explain(sched_time(now), id));
         let reason = known.or_else(asked);
         match (reason, partition) {
-            (Some(reason), _) => reason.to_string(),
+            (Some(reason), _) => {
+                self.reserved_reason(&reason).unwrap_or_else(|| reason.to_string())
+            }
             (None, Some(_)) => "it waits for the next slice edge to be placed".to_owned(),
             (None, None) => format!("partition {} does not exist any more", record.partition),
         }

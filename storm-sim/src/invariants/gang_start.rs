@@ -128,6 +128,8 @@ impl GangStart {
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Moved { .. }
             | JobEventKind::NodesDrained { .. }
+            | JobEventKind::ReservationsSet { .. }
+            | JobEventKind::InReservation { .. }
             | JobEventKind::PartitionsSet { .. } => Ok(()),
         }
     }

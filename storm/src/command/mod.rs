@@ -13,6 +13,7 @@ mod partition;
 mod progress;
 mod replay;
 mod reproduce;
+mod reservation;
 mod sim;
 mod workload;
 
@@ -87,6 +88,7 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             Command::Hold(options) => listing::hold(options, output).await,
             Command::Release(options) => listing::release(options, output).await,
             Command::Partition(options) => partition::run(options.command, output).await,
+            Command::Reservation(options) => reservation::run(options.command, output).await,
             Command::Up(options) => cluster::up(options, output, silent).await,
             Command::Down(options) => cluster::down(options, output, silent).await,
             Command::Model(options) => model::run(options.command, output, silent).await,

@@ -82,7 +82,8 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
             array: options.needs.array.clone(),
         },
     };
-    Ok(Submission { spec, attach, files: files.into_files() })
+    let reservation = options.reservation.clone();
+    Ok(Submission { spec, attach, reservation, files: files.into_files() })
 }
 
 fn resources(options: &JobOptions) -> Resources {

@@ -9,6 +9,7 @@ use serde_json::json;
 use std::path::Path;
 use storm_mm::api::{
     API_VERSION, CancelOutcome, Explanation, JobDetail, JobView, NodeView, PartitionView,
+    ReservationView,
 };
 use storm_rm::JobId;
 
@@ -39,6 +40,18 @@ impl Output for JsonOutput {
 
     fn partition(&self, partition: &PartitionView) -> String {
         line(partition)
+    }
+
+    fn reservations(&self, reservations: &[ReservationView]) -> String {
+        line(&reservations)
+    }
+
+    fn reservation(&self, reservation: &ReservationView) -> String {
+        line(reservation)
+    }
+
+    fn unreserved(&self, name: &str) -> String {
+        line(&json!({ "deleted": name }))
     }
 
     fn submitted(&self, job: JobId) -> String {

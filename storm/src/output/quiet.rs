@@ -7,7 +7,9 @@ use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
 use std::fmt::Write;
 use std::path::Path;
-use storm_mm::api::{CancelOutcome, Explanation, JobDetail, JobView, NodeView, PartitionView};
+use storm_mm::api::{
+    CancelOutcome, Explanation, JobDetail, JobView, NodeView, PartitionView, ReservationView,
+};
 use storm_rm::JobId;
 
 /// See the module.
@@ -44,6 +46,18 @@ impl Output for QuietOutput {
 
     fn partition(&self, partition: &PartitionView) -> String {
         format!("{} {}\n", partition.name, partition.sched)
+    }
+
+    fn reservations(&self, reservations: &[ReservationView]) -> String {
+        reservations.iter().map(|reservation| self.reservation(reservation)).collect()
+    }
+
+    fn reservation(&self, reservation: &ReservationView) -> String {
+        format!("{} {}\n", reservation.name, reservation.node_list)
+    }
+
+    fn unreserved(&self, _name: &str) -> String {
+        String::new()
     }
 
     fn submitted(&self, job: JobId) -> String {

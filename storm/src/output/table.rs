@@ -3,7 +3,9 @@
 use super::folded_nodes::{Alike, fold};
 use super::folded_tasks::{Together, fold as fold_tasks};
 use super::table_form::{pairs, table};
-use super::{Campaign, Output, Sheet, Simulated, campaign, partition, simulation, written};
+use super::{
+    Campaign, Output, Sheet, Simulated, campaign, partition, reservation, simulation, written,
+};
 use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
@@ -12,7 +14,7 @@ use std::fmt::Write;
 use std::path::Path;
 use storm_mm::api::{
     API_VERSION, CancelOutcome, Explanation, JobDetail, JobState, JobView, LaunchBreakdown,
-    NodeView, PartitionView, RankView, asked_for,
+    NodeView, PartitionView, RankView, ReservationView, asked_for,
 };
 use storm_rm::JobId;
 
@@ -129,6 +131,18 @@ impl Output for TableOutput {
         partition::details(partition)
     }
 
+    fn reservations(&self, reservations: &[ReservationView]) -> String {
+        reservation::listing(reservations, &self.zone)
+    }
+
+    fn reservation(&self, reservation: &ReservationView) -> String {
+        reservation::details(reservation, &self.zone)
+    }
+
+    fn unreserved(&self, name: &str) -> String {
+        format!("Deleted {name}\n")
+    }
+
     fn submitted(&self, job: JobId) -> String {
         format!("Submitted job {job}\n")
     }
@@ -234,6 +248,7 @@ impl TableOutput {
             ("Asks for", asked_for(view.procs, spec.nodes, &view.resources)),
             ("Nodes", view.node_list.clone()),
             ("Submitted", time(Some(view.submitted))),
+            ("Reservation", optional(&job.reservation)),
             ("Begin", time(spec.needs.begin)),
             (
                 "Dependency",

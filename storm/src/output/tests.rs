@@ -115,6 +115,7 @@ fn detail() -> JobDetail {
         },
         ranks: vec![exit(0, ExitStatus::Code(0)), exit(1, ExitStatus::Signal(11))],
         breakdown: Some(breakdown()),
+        reservation: None,
         cpu_us: 24_690,
         runs: 1,
         log: vec![

@@ -18,6 +18,8 @@ pub struct Submission {
     pub spec: JobSpec,
     /// Follow it: its events come after the answer.
     pub attach: bool,
+    /// It waits for this reservation, by name.
+    pub reservation: Option<String>,
     /// The files that the specification names, open for reading.
     pub files: Vec<(ContentHash, File)>,
 }
@@ -44,8 +46,8 @@ impl Client {
         submission: Submission,
         mut progress: impl FnMut(Progress),
     ) -> Result<(JobId, u64), ClientError> {
-        let Submission { spec, attach, mut files } = submission;
-        let request = ManagerRequest::Submit { spec: Box::new(spec), attach };
+        let Submission { spec, attach, reservation, mut files } = submission;
+        let request = ManagerRequest::Submit { spec: Box::new(spec), attach, reservation };
         let id = self.requests.send(request).await?;
         let mut reply = self.replies.reply_to(id).await?;
         if let Reply::NeedFiles { hashes } = reply {

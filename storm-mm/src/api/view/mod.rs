@@ -11,6 +11,7 @@ mod job_view;
 mod launch_breakdown;
 mod node_view;
 mod partition_view;
+mod reservation_view;
 
 pub use asked_for::asked_for;
 pub use cluster_status::ClusterStatus;
@@ -21,3 +22,4 @@ pub use job_view::{JobView, UserView};
 pub use launch_breakdown::LaunchBreakdown;
 pub use node_view::{NodeState, NodeView};
 pub use partition_view::PartitionView;
+pub use reservation_view::{ReservationRequest, ReservationView};

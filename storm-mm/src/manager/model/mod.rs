@@ -4,6 +4,7 @@
 mod invariants;
 mod needs;
 mod random;
+mod reservations;
 mod resources;
 mod tables;
 mod world;

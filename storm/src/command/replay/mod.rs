@@ -23,9 +23,7 @@ use std::time::{Duration, Instant};
 use storm_replay::{Estimates, Report, Schedule, Trace, TrimPercent};
 use storm_sched::metrics::UserService;
 use storm_sched::swf::{DamagedLine, Drops};
-use storm_sched::{
-    Machine, MachineError, MplLimit, ParamError, Policy, PolicyParams, Quantum,
-};
+use storm_sched::{Machine, MachineError, MplLimit, ParamError, Policy, PolicyParams, Quantum};
 
 /// For programs: what kind of failure it was.
 const CODE: &str = "replay";
