@@ -370,6 +370,8 @@ impl Core {
             let jobs = self.jobs.values().filter(|r| r.partition == partition.name);
             jobs.filter(|record| record.state() == wanted).count() as u32
         };
+        let drained =
+            |node: &&NodeId| self.nodes.get(**node).is_some_and(|entry| entry.drained.is_some());
         let quantum = partition.policy.quantum();
         PartitionView {
             name: partition.name.clone(),
@@ -378,6 +380,7 @@ impl Core {
             node_list: partition.node_list.clone(),
             nodes: partition.members.len() as u32,
             nodes_up: self.up(&partition.nodes).len() as u32,
+            nodes_drained: partition.members.iter().filter(drained).count() as u32,
             pes: partition.policy.machine().pes(),
             next_sched: partition.next_sched().map(str::to_owned),
             quantum_us: quantum.map(|q| u64::try_from(q.as_micros()).unwrap_or(u64::MAX)),
