@@ -39,6 +39,7 @@ pub fn manager_config(sched: &str) -> CoreConfig {
         requeue_fence: Duration::from_millis(90),
         history_limit: 8,
         array_max: 8,
+        service: Default::default(),
         admin_uids: Vec::new(),
         origin: jiff::Timestamp::UNIX_EPOCH,
         user_name: Rc::new(|_| None),

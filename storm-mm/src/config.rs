@@ -1,5 +1,6 @@
 //! What a Machine Manager is told at its start: nodes, partitions, settings.
 
+use crate::ServiceConfig;
 use jiff::Timestamp;
 use std::rc::Rc;
 use std::time::Duration;
@@ -40,6 +41,8 @@ pub struct CoreConfig {
     pub history_limit: usize,
     /// The most jobs of an array.
     pub array_max: u32,
+    /// Accounts, qualities of service, and what counts for priorities.
+    pub service: ServiceConfig,
     /// Users who may cancel other users' jobs and shut the cluster down.
     pub admin_uids: Vec<u32>,
     /// The wall-clock time of the backend clock's origin.

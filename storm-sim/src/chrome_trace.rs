@@ -114,9 +114,11 @@ impl ChromeTrace {
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Moved { .. }
             | JobEventKind::NodesDrained { .. }
+            | JobEventKind::PartitionsSet { .. }
             | JobEventKind::ReservationsSet { .. }
             | JobEventKind::InReservation { .. }
-            | JobEventKind::PartitionsSet { .. } => return,
+            | JobEventKind::Classed { .. }
+            | JobEventKind::UsageNoted { .. } => return,
         };
         let before = match next {
             Some(stage) => self.stages.insert(job, (stage, now)),

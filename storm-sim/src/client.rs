@@ -28,8 +28,12 @@ impl Client {
 
     /// Submits a job: its number, or why it was refused.
     pub async fn submit(&self, spec: JobSpec) -> Option<Result<JobId, storm_mm::api::ApiError>> {
-        let request =
-            ManagerRequest::Submit { spec: Box::new(spec), attach: false, reservation: None };
+        let request = ManagerRequest::Submit {
+            spec: Box::new(spec),
+            attach: false,
+            service: Default::default(),
+            reservation: None,
+        };
         match self.ask(request).await? {
             Reply::Submitted { job } => Some(Ok(job)),
             Reply::Error { error } => Some(Err(error)),

@@ -245,9 +245,11 @@ impl State {
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Ran { .. }
             | JobEventKind::NodesDrained { .. }
+            | JobEventKind::PartitionsSet { .. }
             | JobEventKind::ReservationsSet { .. }
             | JobEventKind::InReservation { .. }
-            | JobEventKind::PartitionsSet { .. } => {}
+            | JobEventKind::Classed { .. }
+            | JobEventKind::UsageNoted { .. } => {}
             JobEventKind::Ending { cause } => times.ending = Some(cause.to_string()),
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 self.runs.insert(*incarnation, job);

@@ -1,6 +1,6 @@
 //! What a client may ask.
 
-use super::{ApiError, ErrorCode, JobState, ReservationRequest, base64_bytes};
+use super::{ApiError, ErrorCode, JobState, ReservationRequest, Service, base64_bytes};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use storm_rm::{ContentHash, JobId, JobSpec};
@@ -17,6 +17,9 @@ pub enum ManagerRequest {
         /// Its events follow until it has ended.
         #[serde(default)]
         attach: bool,
+        /// On whose account, and how urgent.
+        #[serde(default)]
+        service: Service,
         /// It waits for this reservation, by name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reservation: Option<String>,
@@ -107,6 +110,14 @@ pub enum ManagerRequest {
     },
     /// Jobs that have ended, the latest first.
     History(HistoryQuery),
+    /// The priorities of jobs that wait.
+    Priority {
+        /// These jobs; all when the list is empty.
+        #[serde(default)]
+        jobs: Vec<JobId>,
+    },
+    /// The accounts and their users: what is due to them, and what they have used.
+    Shares,
     /// The cluster as a whole.
     Status,
     /// End all jobs and leave. For the manager's own user and root.
@@ -134,6 +145,8 @@ impl ManagerRequest {
         "reserve",
         "unreserve",
         "history",
+        "priority",
+        "shares",
         "status",
         "shutdown",
         ContentHeader::NAME,
@@ -150,6 +163,7 @@ impl ManagerRequest {
             }
             ManagerRequest::Cancel { jobs, .. }
             | ManagerRequest::Hold { jobs }
+            | ManagerRequest::Priority { jobs }
             | ManagerRequest::Release { jobs } => jobs.len(),
             ManagerRequest::Submit { .. }
             | ManagerRequest::Attach { .. }
@@ -161,6 +175,7 @@ impl ManagerRequest {
             | ManagerRequest::Resume { .. }
             | ManagerRequest::Partitions
             | ManagerRequest::SetPartition { .. }
+            | ManagerRequest::Shares
             | ManagerRequest::Reservations
             | ManagerRequest::Reserve(_)
             | ManagerRequest::Unreserve { .. }

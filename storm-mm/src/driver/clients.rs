@@ -7,6 +7,7 @@ use super::{Contents, Shared};
 use crate::Notice;
 use crate::api::{
     ApiError, Call, CancelOutcome, ErrorCode, JobState, ManagerRequest, Peer, Reply, ReplySink,
+    Service,
 };
 use std::rc::Rc;
 use std::time::Duration;
@@ -33,8 +34,9 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
     let Call { peer, request, replies } = call;
     let (now, core) = (shared.now(), &shared.core);
     let reply = match request {
-        ManagerRequest::Submit { spec, attach, reservation } => {
-            return submit(shared, peer, *spec, (attach, reservation), replies);
+        ManagerRequest::Submit { spec, attach, service, reservation } => {
+            let asked = (service, reservation);
+            return submit(shared, peer, *spec, asked, attach, replies);
         }
         ManagerRequest::Attach { job } => return attach(shared, peer, job, replies),
         ManagerRequest::Input { job, data, eof } => {
@@ -93,6 +95,14 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Unreserve { name } => {
             shared.drive(|core, now| core.unreserve(now, peer, &name)).map(|()| Reply::Ok)
         }
+        ManagerRequest::Priority { jobs } => {
+            let (jobs, left) = core.borrow_mut().list_priorities(now, &jobs);
+            Ok(Reply::Priorities { jobs, left })
+        }
+        ManagerRequest::Shares => {
+            let shares = core.borrow_mut().list_shares(now);
+            Ok(Reply::Shares { shares })
+        }
         ManagerRequest::Status => {
             let status = core.borrow().status(now, shared.started);
             Ok(Reply::Status { status: Box::new(status) })
@@ -111,7 +121,8 @@ fn submit<P: Primitives, C: Contents + 'static>(
     shared: &Rc<Shared<P, C>>,
     peer: Peer,
     spec: JobSpec,
-    (attach, reservation): (bool, Option<String>),
+    (service, reservation): (Service, Option<String>),
+    attach: bool,
     replies: ReplySink,
 ) {
     if attach && spec.needs.array.is_some() {
@@ -121,7 +132,7 @@ fn submit<P: Primitives, C: Contents + 'static>(
         return;
     }
     let submitted =
-        shared.drive(|core, now| core.submit_to(now, peer, spec, reservation.as_deref()));
+        shared.drive(|core, now| core.submit_to(now, peer, spec, service, reservation.as_deref()));
     if let Ok(job) = submitted
         && attach
     {

@@ -1,7 +1,7 @@
 //! One job: what its events made of it.
 
 use super::{EndCause, Hold, JobEvent, JobEventKind, Outcome};
-use crate::api::{JobState, LaunchBreakdown, LogEntry};
+use crate::api::{JobState, LaunchBreakdown, LogEntry, Service};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -70,6 +70,8 @@ pub struct JobRecord {
     pub breakdown: Option<LaunchBreakdown>,
     /// How its ranks ended.
     pub exits: Vec<RankExit>,
+    /// On whose account it runs, and how urgent it is.
+    pub service: Rc<Service>,
     /// The reservation that it was submitted to, which may be over, by number and name.
     pub reservation: Option<(ReservationId, String)>,
     /// What happened, in order.
@@ -127,6 +129,7 @@ impl JobRecord {
             ended: None,
             breakdown: None,
             exits: Vec::new(),
+            service: Rc::default(),
             reservation: None,
             log: Vec::new(),
         };
@@ -141,8 +144,10 @@ impl JobRecord {
             JobEventKind::Submitted { .. }
             | JobEventKind::ArraySubmitted { .. }
             | JobEventKind::NodesDrained { .. }
+            | JobEventKind::UsageNoted { .. }
             | JobEventKind::ReservationsSet { .. }
             | JobEventKind::PartitionsSet { .. } => {}
+            JobEventKind::Classed { service } => self.service.clone_from(service),
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 self.phase = Phase::Starting;
                 self.incarnation = *incarnation;

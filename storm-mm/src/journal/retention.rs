@@ -32,6 +32,7 @@ pub(super) struct Mark {
 enum OfNoJob {
     Partitions,
     Nodes,
+    Usage,
     Reservations,
 }
 
@@ -54,11 +55,13 @@ impl From<&Entry> for Mark {
             | JobEventKind::Held { .. }
             | JobEventKind::Released { .. }
             | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::Classed { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::Moved { .. } => mark,
             JobEventKind::PartitionsSet { .. } => {
                 Mark { of_no_job: Some(OfNoJob::Partitions), ..mark }
             }
+            JobEventKind::UsageNoted { .. } => Mark { of_no_job: Some(OfNoJob::Usage), ..mark },
             JobEventKind::ReservationsSet { .. } => {
                 Mark { of_no_job: Some(OfNoJob::Reservations), ..mark }
             }

@@ -1,12 +1,12 @@
 //! Submission: whether a job may come in, and into which partition.
 
 use super::{Core, Effect, Notice};
-use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
+use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply, Service};
 use crate::job::JobEventKind;
 use std::rc::Rc;
 use storm_primitives::Instant;
 use storm_rm::{JobId, JobSpec, MAX_RANKS, Memory, Owner, PartitionId};
-use storm_sched::{Constraint, Event, JobRequest, NodeMemory};
+use storm_sched::{Constraint, JobRequest, NodeMemory};
 
 /// Share of a heartbeat that a job's specification may take; the rest is for
 /// the list of its nodes.
@@ -18,10 +18,11 @@ impl Core {
     /// # Errors
     /// An [`ApiError`] for the client.
     pub fn submit(&mut self, now: Instant, peer: Peer, spec: JobSpec) -> Result<JobId, ApiError> {
-        self.submit_to(now, peer, spec, None)
+        self.submit_to(now, peer, spec, Service::default(), None)
     }
 
-    /// As [`submit`](Self::submit), to a reservation, by name.
+    /// Admits a job with an account and a class, to a reservation where it names one, or says
+    /// why it can never run here.
     ///
     /// # Errors
     /// An [`ApiError`] for the client.
@@ -30,6 +31,7 @@ impl Core {
         now: Instant,
         peer: Peer,
         mut spec: JobSpec,
+        service: Service,
         reservation: Option<&str>,
     ) -> Result<JobId, ApiError> {
         if self.shutting_down {
@@ -39,6 +41,7 @@ impl Core {
         self.check_size(&spec)?;
         check_constraint(&spec)?;
         check_amounts(&spec)?;
+        let service = self.served(peer, service)?;
         let reservation = reservation
             .map(|name| self.reservation_to_use(now, peer, name, &mut spec))
             .transpose()?;
@@ -60,9 +63,8 @@ impl Core {
         }
         self.check_dependency(&spec.needs)?;
         let tasks = spec.needs.array.as_ref().map(|array| self.array_size(array)).transpose()?;
-        let held = chosen.held.iter().filter(|event| matches!(event, Event::Submit(_))).count();
         let switching = chosen.switching.as_ref().map_or(0, |switching| switching.queue.len());
-        let waiting = policy.pending_count() + held + switching + self.needs.waiting.len();
+        let waiting = policy.pending_count() + switching + self.needs.waiting.len();
         if waiting + tasks.unwrap_or(1) as usize > storm_sched::MAX_PENDING_JOBS {
             let limit = storm_sched::MAX_PENDING_JOBS;
             return Err(ApiError::new(ErrorCode::QueueFull, format!("{limit} jobs are waiting"))
@@ -80,6 +82,10 @@ impl Core {
                 Some(_) => JobEventKind::ArraySubmitted { spec, partition: name },
             },
         );
+        if service != Service::default() {
+            let service = Rc::new(service);
+            self.append(now, job, JobEventKind::Classed { service });
+        }
         for job in self.jobs_of(job) {
             if let Some((id, name)) = reservation.clone() {
                 self.append(now, job, JobEventKind::InReservation { id, name });

@@ -23,10 +23,12 @@ mod model;
 mod needs_table;
 mod node_table;
 mod partition;
+mod priorities;
 mod recovery;
 mod reports;
 mod reservations;
 mod scheduling;
+mod shares;
 mod slots;
 mod switching;
 mod vacating;
@@ -45,6 +47,7 @@ use live_job::{LiveJob, Parked, SlotPool};
 use needs_table::NeedsTable;
 use node_table::NodeTable;
 use partition::Partition;
+use priorities::Priorities;
 use recovery::Memory;
 use reservations::ReservationTable;
 use std::collections::{BTreeMap, VecDeque};
@@ -75,6 +78,7 @@ pub struct Core {
     settling: bool,
     /// What was changed of partitions since they were configured, by name.
     settings: BTreeMap<String, PartitionSetting>,
+    priorities: Priorities,
     /// Nodes that are for some jobs only, now or later.
     reservations: ReservationTable,
     environments: RecentEnvironments,
@@ -122,6 +126,7 @@ impl Core {
             needs: NeedsTable::default(),
             settling: false,
             settings: BTreeMap::new(),
+            priorities: Priorities::new(&config.service),
             reservations: ReservationTable::default(),
             environments: RecentEnvironments::default(),
             next_job: 1,
@@ -132,6 +137,7 @@ impl Core {
             config,
         };
         core.recover(journal, now);
+        core.begin_reckoning(now);
         Ok(core)
     }
 
@@ -171,6 +177,18 @@ impl Core {
             self.settings.clone_from(settings);
             return;
         }
+        if let JobEventKind::UsageNoted { .. } = &event.kind {
+            return self.restore_usage(event);
+        }
+        if let JobEventKind::Classed { .. } = &event.kind {
+            for job in self.jobs_of(job) {
+                if let Some(record) = self.jobs.get_mut(&job) {
+                    record.apply(event);
+                }
+            }
+            return;
+        }
+        self.charge_for(job, event);
         if let JobEventKind::ReservationsSet { next, reservations } = &event.kind {
             return self.reservations.set(*next, reservations);
         }

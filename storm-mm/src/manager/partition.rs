@@ -3,7 +3,7 @@
 use super::node_table::fold_names;
 use crate::CoreConfig;
 use std::collections::BTreeMap;
-use storm_primitives::{NodeId, NodeSet};
+use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::{JobId, Row, RowSet};
 use storm_sched::{
     Capability, Event, Machine, MachineError, NodeIndex, Policy, PolicyParams, Registry,
@@ -113,10 +113,10 @@ pub(super) struct Partition {
     pub(super) members: Vec<NodeId>,
     pub(super) nodes: NodeSet,
     pub(super) node_list: String,
-    /// Events that wait for the next slice edge.
-    pub(super) held: Vec<Event>,
     /// The row that is active.
     pub(super) active: Row,
+    /// When it became so, unless that was with a regular edge.
+    pub(super) early_edge: Option<Instant>,
     pub(super) strobes: u64,
 }
 
@@ -188,8 +188,8 @@ impl Partition {
             nodes: members.iter().copied().collect(),
             members,
             node_list: fold_names(&names),
-            held: Vec::new(),
             active: Row(0),
+            early_edge: None,
             strobes: 0,
         })
     }
@@ -212,6 +212,12 @@ impl Partition {
     /// Time is being cut into slices: more than one row holds jobs.
     pub(super) fn is_slicing(&self) -> bool {
         self.policy.next_edge_needed()
+    }
+
+    /// Whether a job of these rows is launched without waiting for an edge: it can run in
+    /// the slice under way.
+    pub(super) fn may_launch(&self, rows: RowSet) -> bool {
+        !self.is_slicing() || self.runs(rows)
     }
 
     pub(super) fn index_of(&self, node: NodeId) -> Option<NodeIndex> {

@@ -56,8 +56,13 @@ fn the_peer_owns_its_job_whatever_it_says() {
     on_runtime(async {
         let served = Served::start();
         let mut client = served.client().await;
-        let submission =
-            Submission { spec: job(&[]), attach: false, reservation: None, files: Vec::new() };
+        let submission = Submission {
+            spec: job(&[]),
+            attach: false,
+            service: Default::default(),
+            reservation: None,
+            files: Vec::new(),
+        };
         let submitting = client.submit(submission, |_| {});
         let core = async {
             let call = served.call().await;

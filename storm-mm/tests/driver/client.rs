@@ -84,7 +84,12 @@ impl Client {
 
     pub(crate) async fn submit(&self, spec: JobSpec) -> JobId {
         match self
-            .ask(ManagerRequest::Submit { spec: Box::new(spec), attach: false, reservation: None })
+            .ask(ManagerRequest::Submit {
+                spec: Box::new(spec),
+                attach: false,
+                service: Default::default(),
+                reservation: None,
+            })
             .await
         {
             Reply::Submitted { job } => job,
@@ -97,8 +102,12 @@ impl Client {
     }
 
     pub(crate) async fn run_with(&self, spec: JobSpec, limit_bytes: usize) -> Following {
-        let request =
-            ManagerRequest::Submit { spec: Box::new(spec), attach: true, reservation: None };
+        let request = ManagerRequest::Submit {
+            spec: Box::new(spec),
+            attach: true,
+            service: Default::default(),
+            reservation: None,
+        };
         let replies = self.send_with(request, limit_bytes).await;
         match replies.next().await.expect("an answer").reply {
             Reply::Submitted { job } => Following::new(job, replies),

@@ -310,6 +310,7 @@ fn core_config(shape: &Shape) -> CoreConfig {
         requeue_fence: shape.requeue_fence,
         history_limit: shape.history_limit,
         array_max: storm_mm::DEFAULT_ARRAY_MAX,
+        service: Default::default(),
         admin_uids: Vec::new(),
         origin: Timestamp::UNIX_EPOCH,
         user_name: Rc::new(|_| None),

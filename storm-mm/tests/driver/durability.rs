@@ -50,7 +50,15 @@ impl Journal for Disk {
 
 async fn submit(cluster: &Cluster) -> ReplyStream {
     let spec = Box::new(job(2, &["p", "compute-ms", "200"]));
-    cluster.client.send(ManagerRequest::Submit { spec, attach: false, reservation: None }).await
+    cluster
+        .client
+        .send(ManagerRequest::Submit {
+            spec,
+            attach: false,
+            service: Default::default(),
+            reservation: None,
+        })
+        .await
 }
 
 #[test]

@@ -81,6 +81,7 @@ async fn submit(cluster: &Cluster, client: &CurrentClient, spec: &JobSpec) -> Jo
             let request = ManagerRequest::Submit {
                 spec: Box::new(spec.clone()),
                 attach: false,
+                service: Default::default(),
                 reservation: None,
             };
             let asked = pin!(async {

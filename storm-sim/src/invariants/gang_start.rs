@@ -128,9 +128,11 @@ impl GangStart {
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Moved { .. }
             | JobEventKind::NodesDrained { .. }
+            | JobEventKind::PartitionsSet { .. }
             | JobEventKind::ReservationsSet { .. }
             | JobEventKind::InReservation { .. }
-            | JobEventKind::PartitionsSet { .. } => Ok(()),
+            | JobEventKind::Classed { .. }
+            | JobEventKind::UsageNoted { .. } => Ok(()),
         }
     }
 

@@ -177,6 +177,7 @@ impl MachineConfig {
             kill_grace: Duration::from_millis(100),
             history_limit: HISTORY,
             array_max: storm_mm::DEFAULT_ARRAY_MAX,
+            service: Default::default(),
             admin_uids: vec![crate::client::USER.uid],
             origin: Timestamp::UNIX_EPOCH,
             user_name: Rc::new(|_| None),

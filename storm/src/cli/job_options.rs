@@ -1,6 +1,6 @@
 //! Options of `submit` and `run`.
 
-use super::{ClusterOptions, EmbeddedOptions, ExportArgument, NeedsOptions};
+use super::{ClusterOptions, EmbeddedOptions, ExportArgument, NeedsOptions, ServiceOptions};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::ffi::{OsStr, OsString};
@@ -123,6 +123,8 @@ pub(crate) struct JobOptions {
 
     #[command(flatten)]
     pub(crate) needs: NeedsOptions,
+    #[command(flatten)]
+    pub(crate) service: ServiceOptions,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
     #[command(flatten)]

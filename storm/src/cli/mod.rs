@@ -17,6 +17,7 @@ mod partition_options;
 mod replay_options;
 mod reproduce_options;
 mod reservation_options;
+mod service_options;
 mod sim_options;
 mod workload_options;
 
@@ -42,6 +43,7 @@ pub(crate) use reproduce_options::ReproduceOptions;
 pub(crate) use reservation_options::{
     ReservationCommand, ReservationOptions, ReserveOptions, Start,
 };
+pub(crate) use service_options::{PriorityOptions, ServiceOptions, SharesOptions};
 pub(crate) use sim_options::SimOptions;
 pub(crate) use workload_options::{LublinArguments, WorkloadModel, WorkloadOptions};
 
@@ -107,6 +109,10 @@ pub(crate) enum Command {
     Hold(HoldOptions),
     /// Let held jobs go
     Release(HoldOptions),
+    /// Show how urgent the jobs that wait are, and why
+    Priority(PriorityOptions),
+    /// Show what is due to accounts and users, and what they have used
+    Shares(SharesOptions),
     /// List the nodes
     Nodes(NodesOptions),
     /// List the partitions, or change one while it is at work

@@ -14,6 +14,7 @@ mod progress;
 mod replay;
 mod reproduce;
 mod reservation;
+mod service;
 mod sim;
 mod workload;
 
@@ -87,6 +88,8 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             Command::Cancel(options) => listing::cancel(options, output).await,
             Command::Hold(options) => listing::hold(options, output).await,
             Command::Release(options) => listing::release(options, output).await,
+            Command::Priority(options) => service::priority(options, output).await,
+            Command::Shares(options) => service::shares(options, output).await,
             Command::Partition(options) => partition::run(options.command, output).await,
             Command::Reservation(options) => reservation::run(options.command, output).await,
             Command::Up(options) => cluster::up(options, output, silent).await,

@@ -33,6 +33,7 @@ mod file;
 mod policies;
 mod resolve;
 mod security;
+mod service;
 mod written_memory;
 mod written_time;
 
@@ -44,6 +45,7 @@ pub(crate) use file::{
 pub(crate) use policies::{offer, policies};
 pub(crate) use resolve::{ClusterPlan, PlannedPartition};
 pub(crate) use security::SecurityConfig;
+pub(crate) use service::ServiceProblem;
 
 #[cfg(test)]
 mod tests;

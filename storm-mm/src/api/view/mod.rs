@@ -11,7 +11,9 @@ mod job_view;
 mod launch_breakdown;
 mod node_view;
 mod partition_view;
+mod priority_view;
 mod reservation_view;
+mod share_view;
 
 pub use asked_for::asked_for;
 pub use cluster_status::ClusterStatus;
@@ -22,4 +24,6 @@ pub use job_view::{JobView, UserView};
 pub use launch_breakdown::LaunchBreakdown;
 pub use node_view::{NodeState, NodeView};
 pub use partition_view::PartitionView;
+pub use priority_view::PriorityView;
 pub use reservation_view::{ReservationRequest, ReservationView};
+pub use share_view::ShareView;

@@ -34,7 +34,7 @@ fn limited(procs: u32, limit_s: u64) -> JobSpec {
 }
 
 fn submit_to(world: &mut World, spec: JobSpec, name: &str) -> Result<JobId, ApiError> {
-    world.act(|core, now| core.submit_to(now, USER, spec, Some(name)))
+    world.act(|core, now| core.submit_to(now, USER, spec, Default::default(), Some(name)))
 }
 
 fn reason(world: &World, job: JobId) -> String {
@@ -175,7 +175,9 @@ fn a_job_that_a_reservation_cannot_run_is_refused_with_the_constraint() {
     }
     let stranger = Peer { uid: USER.uid + 1, ..USER };
     let asked = spec(1, false, false);
-    let error = world.act(|core, now| core.submit_to(now, stranger, asked, Some("demo")));
+    let service = Default::default();
+    let error =
+        world.act(|core, now| core.submit_to(now, stranger, asked, service, Some("demo")));
     let error = error.expect_err("it is not for him");
     assert_eq!(error.code, ErrorCode::NotPermitted);
 }
