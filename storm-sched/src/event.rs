@@ -1,6 +1,8 @@
 //! What a policy is told.
 
-use crate::{JobId, JobRequest, NodeIndex, Placement, Priority, Quantum, Slot};
+use crate::{
+    JobId, JobRequest, NodeIndex, Placement, Priority, Quantum, Reservation, ReservationId, Slot,
+};
 
 /// Something that happened, in the order in which it happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,4 +43,10 @@ pub enum Event {
     SliceEdge,
     /// The length of the slices was changed.
     SetQuantum(Quantum),
+    /// Nodes are for the jobs of a reservation for some time.
+    Reserve(Reservation),
+    /// A reservation that is not over is taken back.
+    Unreserve(ReservationId),
+    /// Time has passed: [`crate::Policy::wake_at`].
+    Wake,
 }

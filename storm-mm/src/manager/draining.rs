@@ -99,6 +99,11 @@ impl Core {
             let message = "only an administrator may drain and resume nodes";
             return Err(ApiError::new(ErrorCode::NotPermitted, message));
         }
+        self.nodes_of_list(names)
+    }
+
+    /// The nodes of a folded list.
+    pub(super) fn nodes_of_list(&self, names: &str) -> Result<Vec<NodeId>, ApiError> {
         let unfolded = names.parse::<nodeset::NodeSet>().map_err(|why| {
             let message = format!("{names:?} is no list of nodes");
             ApiError::new(ErrorCode::BadRequest, message).why(why.to_string())

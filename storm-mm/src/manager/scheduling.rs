@@ -54,6 +54,7 @@ impl Core {
         let is_end = matches!(event, Event::Finished(_));
         let actions = self.partition(partition).policy.handle(sched_time(now), event);
         self.carry_out(now, partition, actions);
+        self.arm_wake(now);
         if is_end {
             self.try_switch(now, partition);
         }
@@ -68,6 +69,7 @@ impl Core {
     ) {
         let actions = self.partition(partition).policy.handle_together(sched_time(now), events);
         self.carry_out(now, partition, actions);
+        self.arm_wake(now);
     }
 
     fn carry_out(&mut self, now: Instant, partition: PartitionId, actions: Vec<Action>) {
@@ -123,6 +125,9 @@ impl Core {
             | EventError::NotRestored { .. }
             | EventError::NotRunning { .. }
             | EventError::NotPending { .. }
+            | EventError::ReservationOver { .. }
+            | EventError::ReservationClash { .. }
+            | EventError::NoSuchReservation { .. }
             | EventError::NoSuchNode { .. } => {
                 tracing::error!(%error, "the policy refused an event");
                 return;
