@@ -1,7 +1,7 @@
 //! One job: what its events made of it.
 
 use super::{EndCause, Hold, JobEvent, JobEventKind, Outcome};
-use crate::api::{JobState, LaunchBreakdown, LogEntry};
+use crate::api::{JobState, LaunchBreakdown, LogEntry, Service};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -69,6 +69,8 @@ pub struct JobRecord {
     pub breakdown: Option<LaunchBreakdown>,
     /// How its ranks ended.
     pub exits: Vec<RankExit>,
+    /// On whose account it runs, and how urgent it is.
+    pub service: Rc<Service>,
     /// What happened, in order.
     pub log: Vec<LogEntry>,
 }
@@ -129,6 +131,7 @@ impl JobRecord {
             ended: None,
             breakdown: None,
             exits: Vec::new(),
+            service: Rc::default(),
             log: Vec::new(),
         };
         let of = task.map(|task| format!("as {task}, ")).unwrap_or_default();
@@ -142,7 +145,9 @@ impl JobRecord {
             JobEventKind::Submitted { .. }
             | JobEventKind::ArraySubmitted { .. }
             | JobEventKind::NodesDrained { .. }
+            | JobEventKind::UsageNoted { .. }
             | JobEventKind::PartitionsSet { .. } => {}
+            JobEventKind::Classed { service } => self.service.clone_from(service),
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 self.phase = Phase::Starting;
                 self.incarnation = *incarnation;

@@ -35,6 +35,7 @@ pub(super) struct Mark {
 enum OfNoJob {
     Partitions,
     Nodes,
+    Usage,
 }
 
 impl From<&Entry> for Mark {
@@ -55,6 +56,7 @@ impl From<&Entry> for Mark {
             | JobEventKind::Requeued { .. }
             | JobEventKind::Ran { .. }
             | JobEventKind::DependencyEnded { .. }
+            | JobEventKind::Classed { .. }
             | JobEventKind::Moved { .. } => mark,
             JobEventKind::Held { .. } | JobEventKind::Released { .. } => {
                 Mark { hold: true, ..mark }
@@ -62,6 +64,7 @@ impl From<&Entry> for Mark {
             JobEventKind::PartitionsSet { .. } => {
                 Mark { of_no_job: Some(OfNoJob::Partitions), ..mark }
             }
+            JobEventKind::UsageNoted { .. } => Mark { of_no_job: Some(OfNoJob::Usage), ..mark },
             JobEventKind::NodesDrained { .. } => Mark { of_no_job: Some(OfNoJob::Nodes), ..mark },
         }
     }

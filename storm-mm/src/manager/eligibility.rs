@@ -4,7 +4,6 @@
 //! What this does not do: say when a hold is lifted ([`super::holding`]) or a job has
 //! ended ([`super::dependencies`]).
 
-use super::admission::request_of;
 use super::{Core, Effect, TimerKind};
 use crate::job::{EndCause, Hold};
 use jiff::Timestamp;
@@ -81,8 +80,8 @@ impl Core {
 
     /// Gives a job to its policy, or into the queue for the next one.
     pub(super) fn hand_over(&mut self, now: Instant, job: JobId) {
+        let Some(request) = self.request_now(now, job) else { return };
         let record = &self.jobs[&job];
-        let request = request_of(job, &record.spec);
         match self.partition_named(&record.partition) {
             Some(partition) => {
                 if let Some(switching) = &mut self.partition(partition).switching {

@@ -115,12 +115,29 @@ impl Core {
         live.launched_at = now;
         live.set_active(now, active);
         let (watch, incarnation) = (live.watch(job), live.incarnation);
+        let relaunched = nodes != live.nodes;
         if !nodes.is_empty() {
             self.effects.push(Effect::Command(nodes, Command::LaunchJob(Rc::new(launch))));
         }
-        self.effects.push(Effect::AwaitStarted(watch));
+        if relaunched {
+            // Its announcer may have told the manager of before.
+            self.effects.push(Effect::AwaitStarted(watch));
+        }
         let at = now + self.config.launch_timeout;
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Launch });
+    }
+
+    /// The announcer of a job says that its ranks execute: those of the others are
+    /// asked for now.
+    pub(super) fn part_started(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
+        let Some(live) = self.live.get(&job) else { return };
+        if live.incarnation != incarnation || live.launch != Launch::Launched {
+            return;
+        }
+        if live.nodes.len() == 1 {
+            return self.started(now, job, incarnation);
+        }
+        self.effects.push(Effect::AwaitStarted(live.watch(job)));
     }
 
     /// All ranks of a job execute.
@@ -196,7 +213,7 @@ impl Core {
     }
 
     /// A launch has taken as long as it may, and these nodes have not started their
-    /// ranks. None: then the news that they have is on its way, or that of a death.
+    /// ranks. None: then they have, or the news of a death is on its way.
     pub fn unstarted(
         &mut self,
         now: Instant,
@@ -206,7 +223,11 @@ impl Core {
     ) {
         let Some(live) = self.live.get(&job) else { return };
         let waits = live.incarnation == incarnation && live.launch == Launch::Launched;
-        if !waits || nodes.is_empty() || self.jobs[&job].phase != Phase::Starting {
+        if !waits || self.jobs[&job].phase != Phase::Starting {
+            return;
+        }
+        if nodes.is_empty() {
+            self.effects.push(Effect::AwaitStarted(live.watch(job)));
             return;
         }
         self.counters.launch_failures += 1;
@@ -230,6 +251,7 @@ impl Core {
         match kind {
             TimerKind::Vacated => return self.queue_if_vacated(now, job),
             TimerKind::Begin => return self.reconsider(now, job),
+            TimerKind::Priorities => return self.reckon_priorities(now),
             _ => {}
         }
         let Some(live) = self.live.get(&job) else { return };
@@ -237,7 +259,7 @@ impl Core {
             return;
         }
         match kind {
-            TimerKind::Vacated | TimerKind::Begin => {}
+            TimerKind::Vacated | TimerKind::Begin | TimerKind::Priorities => {}
             TimerKind::Kill => {
                 let nodes = live.nodes.difference(&live.over);
                 self.effects.push(Effect::Command(nodes, Command::DestroyJob { job }));

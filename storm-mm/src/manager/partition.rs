@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::{JobId, Row, RowSet};
 use storm_sched::{
-    Capability, Event, Machine, MachineError, NodeIndex, Policy, PolicyParams, UnknownPolicy,
-    Unsupported,
+    Capability, Event, Machine, MachineError, NodeIndex, Policy, PolicyParams, Registry,
+    UnknownPolicy, Unsupported,
 };
 use thiserror::Error;
 
@@ -101,6 +101,8 @@ pub(super) struct Partition {
     pub(super) name: String,
     pub(super) default: bool,
     pub(super) policy: Box<dyn Policy>,
+    /// The policies that it can have.
+    policies: Registry,
     /// What the policy was made with; the quantum as it was set last.
     pub(super) params: PolicyParams,
     /// Its policy or quantum was set while it was at work.
@@ -161,7 +163,9 @@ impl Partition {
         let mut machine = Machine::of_nodes(nodes.iter().map(|&node| node.clone()))
             .map_err(|source| PartitionError::Machine { partition: partition.clone(), source })?;
         machine.reserve_memory(given.params.memory_reserve_mib.saturating_mul(MIB));
-        let mut policy = storm_sched::registry::by_name(&given.sched, machine, &given.params)
+        let mut policy = config
+            .policies
+            .make(&given.sched, machine, &given.params)
             .map_err(|source| PartitionError::Policy { partition: partition.clone(), source })?;
         Capability::check(policy.as_ref(), CAPABILITIES)
             .map_err(|source| PartitionError::Unsupported { partition, source })?;
@@ -177,6 +181,7 @@ impl Partition {
             name: given.name.clone(),
             default: given.default,
             policy,
+            policies: config.policies.clone(),
             params: given.params,
             changed: false,
             switching: None,
@@ -201,7 +206,7 @@ impl Partition {
 
     /// A policy for its nodes as they are, without jobs.
     pub(super) fn fresh_policy(&self, sched: &str) -> Result<Box<dyn Policy>, UnknownPolicy> {
-        storm_sched::registry::by_name(sched, self.policy.machine().clone(), &self.params)
+        self.policies.make(sched, self.policy.machine().clone(), &self.params)
     }
 
     /// Time is being cut into slices: more than one row holds jobs.

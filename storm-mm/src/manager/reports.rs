@@ -142,6 +142,7 @@ impl Core {
                 }
             }
             Report::Holds { jobs, first_run } => self.node_holds(node, jobs, first_run),
+            Report::Started { job, incarnation } => self.part_started(now, job, incarnation),
         }
     }
 

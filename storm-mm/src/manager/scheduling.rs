@@ -35,6 +35,7 @@ impl Core {
     /// A slice of a partition ends: the next row becomes active, and what waited for an
     /// edge is launched.
     pub fn slice_edge(&mut self, now: Instant, partition: PartitionId) {
+        self.prioritise_if_due(now, partition);
         self.handle_event(now, partition, Event::SliceEdge);
         self.partition(partition).early_edge = None;
         self.launch_staged(now, partition);

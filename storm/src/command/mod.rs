@@ -13,6 +13,7 @@ mod partition;
 mod progress;
 mod replay;
 mod reproduce;
+mod service;
 mod sim;
 mod workload;
 
@@ -96,6 +97,8 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             Command::Cancel(options) => listing::cancel(options, output).await,
             Command::Hold(options) => listing::hold(options, output).await,
             Command::Release(options) => listing::release(options, output).await,
+            Command::Priority(options) => service::priority(options, output).await,
+            Command::Shares(options) => service::shares(options, output).await,
             Command::Partition(options) => partition::run(options.command, output).await,
             Command::Up(options) => cluster::up(options, output, silent).await,
             Command::Down(options) => cluster::down(options, output, silent).await,

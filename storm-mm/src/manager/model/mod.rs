@@ -6,6 +6,7 @@ mod invariants;
 mod needs;
 mod random;
 mod resources;
+mod service;
 mod tables;
 mod world;
 
