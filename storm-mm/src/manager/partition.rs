@@ -113,6 +113,8 @@ pub(super) struct Partition {
     pub(super) node_list: String,
     /// Events that wait for the next slice edge.
     pub(super) held: Vec<Event>,
+    /// Jobs withdrawn in one request, of which the policy is told at once.
+    pub(super) withdrawn: Vec<Event>,
     /// The row that is active.
     pub(super) active: Row,
     pub(super) strobes: u64,
@@ -184,6 +186,7 @@ impl Partition {
             members,
             node_list: fold_names(&names),
             held: Vec::new(),
+            withdrawn: Vec::new(),
             active: Row(0),
             strobes: 0,
         })

@@ -170,10 +170,11 @@ impl Core {
         let (mut slots, mut moved) = (BTreeMap::new(), Vec::new());
         for Holder { job, placement, slot } in holders {
             let request = request_of(*job, &self.jobs.get(job)?.spec);
+            let ran = self.live.get(job).map_or(Duration::ZERO, |live| live.run_time(now));
             let others = (0..partition.params.mpl_limit.get()).map(Slot);
             let found = std::iter::once(*slot).chain(others).find(|slot| {
                 let (request, placement) = (request.clone(), placement.clone());
-                let restore = Event::Restore { request, placement, slot: *slot };
+                let restore = Event::Restore { request, placement, slot: *slot, ran };
                 let actions = policy.handle(time, restore);
                 let taken = !actions.iter().any(|action| matches!(action, Action::Refused(_)));
                 moved.extend(actions);

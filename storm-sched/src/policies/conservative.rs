@@ -132,6 +132,11 @@ impl Discipline for Reservations {
         self.booked.get(&job).map(|booking| booking.start)
     }
 
+    fn starts(&self, space: &Space) -> Vec<(JobId, SchedTime)> {
+        let start = |job| Some((job, self.start_of(space, job)?));
+        space.queue().iter().filter_map(|request| start(request.id)).collect()
+    }
+
     fn check(&self, _space: &Space) -> Result<(), InvariantViolation> {
         self.profile.check()
     }

@@ -23,6 +23,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 pub use candidate::Candidate;
+pub(crate) use discipline::nameable;
 pub use discipline::{Discipline, News, Order, Passing, Verdict};
 use ledger::Ledger;
 pub use shadow::Shadow;
@@ -95,6 +96,11 @@ impl Space {
     #[must_use]
     pub fn is_due(&self, job: JobId) -> bool {
         self.ledger.is_due(job)
+    }
+
+    /// The jobs that are due.
+    pub(crate) fn due(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.ledger.due()
     }
 
     /// The jobs that hold PEs or are due, by their estimated ends, with the
@@ -171,16 +177,20 @@ impl Space {
     ) -> Option<(JobId, T)> {
         let mut blocked = None;
         let usable_pes = self.machine().usable_pes();
-        self.offer_within(order, |_| Gap::of_pes(usable_pes), |job| {
-            if job.free_pes() == 0 {
-                return Verdict::Stop;
-            }
-            if job.fits() {
-                return Verdict::Start;
-            }
-            blocked = owed(job).map(|owed| (job.job(), owed));
-            if blocked.is_some() { Verdict::Stop } else { Verdict::Wait }
-        });
+        self.offer_within(
+            order,
+            |_| Gap::of_pes(usable_pes),
+            |job| {
+                if job.free_pes() == 0 {
+                    return Verdict::Stop;
+                }
+                if job.fits() {
+                    return Verdict::Start;
+                }
+                blocked = owed(job).map(|owed| (job.job(), owed));
+                if blocked.is_some() { Verdict::Stop } else { Verdict::Wait }
+            },
+        );
         blocked
     }
 
@@ -190,17 +200,21 @@ impl Space {
     /// estimates tell.
     pub fn backfill(&mut self, order: Order, head: JobId, shadow: Shadow) {
         let shadow = Cell::new(shadow);
-        self.offer_within(order, |space| shadow.get().gap(space), |job| {
-            if job.free_pes() == 0 {
-                return Verdict::Stop;
-            }
-            let mut reservation = shadow.get();
-            if job.job() == head || !job.fits() || !reservation.admits(job) {
-                return Verdict::Wait;
-            }
-            shadow.set(reservation);
-            Verdict::Start
-        });
+        self.offer_within(
+            order,
+            |space| shadow.get().gap(space),
+            |job| {
+                if job.free_pes() == 0 {
+                    return Verdict::Stop;
+                }
+                let mut reservation = shadow.get();
+                if job.job() == head || !job.fits() || !reservation.admits(job) {
+                    return Verdict::Wait;
+                }
+                shadow.set(reservation);
+                Verdict::Start
+            },
+        );
     }
 
     /// As [`Space::offer`], but only of jobs that may find enough in what `gap`
@@ -251,7 +265,7 @@ impl Space {
         self.late |= self.ledger.advance(now);
         let subject = subject(&event);
         let restored = match &event {
-            Event::Restore { request, .. } => Some(request.clone()),
+            Event::Restore { request, ran, .. } => Some((request.clone(), *ran)),
             _ => None,
         };
         let applied = self.partition.apply(event);
@@ -273,8 +287,8 @@ impl Space {
             }
             (Change::Reordered, _) => news.push(News::Reordered),
             (Change::Restored, _) => {
-                if let Some(request) = &restored {
-                    self.ledger.restored(matrix, request);
+                if let Some((request, ran)) = &restored {
+                    self.ledger.restored(matrix, request, *ran);
                 }
                 news.push(News::Restored);
             }
