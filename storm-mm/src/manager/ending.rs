@@ -32,6 +32,19 @@ impl Core {
         self.each_of(now, peer, job, jobs, |core, job| core.cancel_one(now, peer, job, signal))
     }
 
+    /// As [`Core::cancel`], of many; what each came to, in order.
+    pub fn cancel_all(
+        &mut self,
+        now: Instant,
+        peer: Peer,
+        jobs: &[JobId],
+        signal: Option<i32>,
+    ) -> Vec<Result<(), ApiError>> {
+        self.together(now, |core| {
+            jobs.iter().map(|job| core.cancel(now, peer, *job, signal)).collect()
+        })
+    }
+
     fn cancel_one(
         &mut self,
         now: Instant,
@@ -99,9 +112,11 @@ impl Core {
         let early = switching.flat_map(|s| s.queue.iter().rev().copied()).chain(early);
         let unfinished =
             early.collect::<Vec<_>>().into_iter().chain(queued).chain(parked).chain(all);
-        for job in unfinished {
-            self.end_job(now, job, EndCause::Shutdown);
-        }
+        self.together(now, |core| {
+            for job in unfinished {
+                core.end_job(now, job, EndCause::Shutdown);
+            }
+        });
     }
 
     /// Begins the end of a job, whatever it is doing.
@@ -146,6 +161,9 @@ impl Core {
         }
         if let Some(switching) = &mut self.partition(partition).switching {
             return switching.queue.retain(|waiting| *waiting != job);
+        }
+        if self.needs.fill_later.is_some() {
+            return self.partition(partition).withdrawn.push(event);
         }
         self.tell_policy(now, partition, event);
     }

@@ -174,10 +174,11 @@ impl Core {
             let record = self.jobs.get(job)?;
             let mut request = request_of(*job, &record.spec);
             request.reservation = record.reservation.as_ref().map(|(id, _)| *id);
+            let ran = self.live.get(job).map_or(Duration::ZERO, |live| live.run_time(now));
             let others = (0..partition.params.mpl_limit.get()).map(Slot);
             let found = std::iter::once(*slot).chain(others).find(|slot| {
                 let (request, placement) = (request.clone(), placement.clone());
-                let restore = Event::Restore { request, placement, slot: *slot };
+                let restore = Event::Restore { request, placement, slot: *slot, ran };
                 let actions = policy.handle(time, restore);
                 let taken = !actions.iter().any(|action| matches!(action, Action::Refused(_)));
                 moved.extend(actions);

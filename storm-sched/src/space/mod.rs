@@ -24,6 +24,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 pub use candidate::Candidate;
+pub(crate) use discipline::nameable;
 pub use discipline::{Discipline, News, Order, Passing, Verdict};
 use ledger::Ledger;
 pub use shadow::Shadow;
@@ -97,6 +98,11 @@ impl Space {
     #[must_use]
     pub fn is_due(&self, job: JobId) -> bool {
         self.ledger.is_due(job)
+    }
+
+    /// The jobs that are due.
+    pub(crate) fn due(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.ledger.due()
     }
 
     /// The jobs that hold PEs or are due, by their estimated ends, with the
@@ -309,7 +315,7 @@ impl Space {
         self.ledger.book_mut().take(now, self.partition.matrix.machine(), &event)?;
         let subject = subject(&event);
         let restored = match &event {
-            Event::Restore { request, .. } => Some(request.clone()),
+            Event::Restore { request, ran, .. } => Some((request.clone(), *ran)),
             _ => None,
         };
         let applied = self.partition.apply(event);
@@ -336,8 +342,8 @@ impl Space {
             }
             (Change::Reordered, _) => news.push(News::Reordered),
             (Change::Restored, _) => {
-                if let Some(request) = &restored {
-                    self.ledger.restored(matrix, request);
+                if let Some((request, ran)) = &restored {
+                    self.ledger.restored(matrix, request, *ran);
                 }
                 news.push(News::Restored);
             }

@@ -14,7 +14,9 @@ The log is in the Standard Workload Format, version 2.2, as the Parallel Workloa
 has them, compressed by gzip or not; `-` is standard input. Times are virtual: a year of a
 machine takes a moment. Jobs are ended at their estimates. Left out, and counted, are jobs
 that did not run, had no processors or more than the machine, or no time of submission. A
-line that cannot be read is told with its number, and the others are used.
+line that cannot be read, or has a time that no machine has seen, is told with its number,
+and the others are used. Published values rest on a decision for each event, those of sjf on
+one for all of a second: --event-order batched.
 
 Examples:
   storm replay KTH-SP2.swf.gz --sched easy

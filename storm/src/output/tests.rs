@@ -45,6 +45,7 @@ fn running() -> JobView {
         ran_s: 1_860,
         time_limit_s: Some(86_400),
         reason: None,
+        estimate: None,
         exit_code: None,
     }
 }
@@ -61,6 +62,7 @@ fn pending() -> JobView {
         elapsed_s: 0,
         time_limit_s: None,
         reason: Some("needs 512 PEs, 256 are free".to_owned()),
+        estimate: Some(time(3_600)),
         ..running()
     }
 }

@@ -2,9 +2,9 @@
 
 use super::invariants::check_all;
 use super::world::{ADMIN, USER, World, spec};
-use crate::api::{ErrorCode, JobState, Peer};
+use crate::api::{ErrorCode, JobFilter, JobState, Peer};
 use crate::job::Phase;
-use crate::manager::TimerKind;
+use crate::manager::{StageOutcome, TimerKind};
 use std::time::Duration;
 use storm_primitives::NodeId;
 use storm_rm::message::ExitStatus;
@@ -284,4 +284,32 @@ fn who_waits_for_a_job_with_a_limit_is_told_when_it_starts_at_the_latest() {
     assert_eq!(told.duration_since(origin).unsigned_abs(), placed.since_origin() + LIMIT);
     let behind = world.submit(spec(8, false, false));
     assert_eq!(world.core.explain(world.now, behind).unwrap().estimate, None);
+    let all = JobFilter::default();
+    let listed = |world: &World| {
+        let views = world.core.list_jobs(world.now, &all);
+        views.iter().map(|view| view.estimate).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&world), [None, Some(told), None], "a listing says the same");
+}
+
+#[test]
+fn a_start_is_as_near_after_a_restart_as_it_was_before() {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let mut world = World::joined("backfill", 4);
+    let runs = world.submit(JobSpec { time_limit: Some(LIMIT), ..spec(8, false, false) });
+    while !world.stages.is_empty() {
+        world.staged(0, Ok(StageOutcome::default()));
+    }
+    while !world.starts.is_empty() {
+        world.started(0);
+    }
+    assert_eq!(world.record(runs).state(), JobState::Running);
+    let waits = world.submit(spec(8, false, false));
+    let told = |world: &World| world.core.explain(world.now, waits).unwrap().estimate;
+    world.now = world.now + LIMIT / 2;
+    let before = told(&world).expect("it is known");
+    world.restart(|_| false, |_| false);
+    let after = told(&world).expect("it is known");
+    let later = after.duration_since(before);
+    assert!(later < jiff::SignedDuration::from_secs(5), "{later}: the limit began anew");
 }
