@@ -23,10 +23,9 @@ pub(crate) enum NotABegin {
 /// next one there is.
 pub(crate) fn parse_begin(text: &str, now: &Zoned) -> Result<Timestamp, NotABegin> {
     let text = text.trim();
-    meant(text, now).ok_or_else(|| match text.bytes().all(|b| b.is_ascii_digit()) {
-        true if !text.is_empty() => NotABegin::Number(text.to_owned()),
-        true | false => NotABegin::NoTime(text.to_owned()),
-    })
+    let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let refused = if is_number { NotABegin::Number } else { NotABegin::NoTime };
+    meant(text, now).ok_or_else(|| refused(text.to_owned()))
 }
 
 fn meant(text: &str, now: &Zoned) -> Option<Timestamp> {

@@ -68,10 +68,12 @@ impl StateDir {
     pub(crate) fn complaint() -> Option<String> {
         let set = std::env::var_os("XDG_RUNTIME_DIR").filter(|set| !set.is_empty())?;
         let path = PathBuf::from(set);
-        let why = match () {
-            () if !path.is_absolute() => "not an absolute path",
-            () if !path.is_dir() => "no directory",
-            () => return None,
+        let why = if !path.is_absolute() {
+            "not an absolute path"
+        } else if !path.is_dir() {
+            "no directory"
+        } else {
+            return None;
         };
         let (set, used) = (path.display(), StateDir::of_user().path);
         Some(format!("XDG_RUNTIME_DIR, {set}, is {why}: {} is used instead", used.display()))
