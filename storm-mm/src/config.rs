@@ -1,9 +1,10 @@
 //! What a Machine Manager is told at its start: nodes, partitions, settings.
 
+use crate::ServiceConfig;
 use jiff::Timestamp;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_sched::{NodeSpec, PolicyParams};
+use storm_sched::{NodeSpec, PolicyParams, Registry};
 
 /// The cluster as configured. Nodes are numbered from 1 in this order.
 #[derive(Clone)]
@@ -15,6 +16,9 @@ pub struct CoreConfig {
     /// The partitions; every node belongs to exactly one. The first one marked
     /// default, or else the first, takes jobs that name none.
     pub partitions: Vec<PartitionConfig>,
+    /// The policies that there are: those that partitions name here, and those that they
+    /// can be switched to.
+    pub policies: Registry,
     /// Jobs that can be on the machine at once.
     pub job_slots: u32,
     /// Largest heartbeat in bytes: bounds a job's arguments and environment.
@@ -37,6 +41,8 @@ pub struct CoreConfig {
     pub history_limit: usize,
     /// The most jobs of an array.
     pub array_max: u32,
+    /// Accounts, qualities of service, and what counts for priorities.
+    pub service: ServiceConfig,
     /// Users who may cancel other users' jobs and shut the cluster down.
     pub admin_uids: Vec<u32>,
     /// The wall-clock time of the backend clock's origin.

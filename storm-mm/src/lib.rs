@@ -18,6 +18,7 @@ pub mod job;
 pub mod journal;
 mod live;
 mod manager;
+mod service_config;
 
 pub use config::{
     CoreConfig, DEFAULT_ARRAY_MAX, DEFAULT_HISTORY_LIMIT, DEFAULT_KILL_GRACE,
@@ -25,4 +26,8 @@ pub use config::{
 };
 pub use live::{SpoolContents, SpooledFile};
 pub use manager::{Core, Effect, Notice, PartitionError, StageJob, StageOutcome, TimerKind, Watch};
+pub use service_config::{
+    AccountConfig, DEFAULT_ACCOUNT, DEFAULT_PRIORITY_INTERVAL, PriorityConfig, QosConfig,
+    ServiceConfig,
+};
 pub use storm_sched::NodeSpec as NodeConfig;

@@ -98,6 +98,7 @@ impl Site {
                 partition_pes: pes,
                 fair_share,
                 qos: 0.0,
+                partition: 0.0,
                 site: 0,
                 nice: 0,
             };

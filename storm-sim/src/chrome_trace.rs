@@ -114,7 +114,9 @@ impl ChromeTrace {
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Moved { .. }
             | JobEventKind::NodesDrained { .. }
-            | JobEventKind::PartitionsSet { .. } => return,
+            | JobEventKind::PartitionsSet { .. }
+            | JobEventKind::Classed { .. }
+            | JobEventKind::UsageNoted { .. } => return,
         };
         let before = match next {
             Some(stage) => self.stages.insert(job, (stage, now)),

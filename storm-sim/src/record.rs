@@ -245,7 +245,9 @@ impl State {
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Ran { .. }
             | JobEventKind::NodesDrained { .. }
-            | JobEventKind::PartitionsSet { .. } => {}
+            | JobEventKind::PartitionsSet { .. }
+            | JobEventKind::Classed { .. }
+            | JobEventKind::UsageNoted { .. } => {}
             JobEventKind::Ending { cause } => times.ending = Some(cause.to_string()),
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 self.runs.insert(*incarnation, job);

@@ -152,7 +152,9 @@ async fn submit_all(socket: &Path, spec: &JobSpec, jobs: u32) -> Result<()> {
     while answered < jobs {
         while sent < jobs && sent - answered < WINDOW {
             let spec = Box::new(spec.clone());
-            requests.send(ManagerRequest::Submit { spec, attach: false }).await?;
+            requests
+                .send(ManagerRequest::Submit { spec, attach: false, service: Default::default() })
+                .await?;
             sent += 1;
         }
         match replies.next().await?.context("the manager closed the connection")?.reply {

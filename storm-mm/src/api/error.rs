@@ -81,6 +81,10 @@ pub enum ErrorCode {
     NoSuchNode,
     /// No partition has this name.
     NoSuchPartition,
+    /// No account has this name.
+    NoSuchAccount,
+    /// No quality of service has this name.
+    NoSuchQos,
     /// No partition runs this policy.
     NoSuchPolicy,
     /// The job could never run on this cluster.

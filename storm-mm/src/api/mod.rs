@@ -43,6 +43,7 @@ mod reply;
 mod reply_sink;
 mod request;
 mod server;
+mod service;
 mod spool;
 mod view;
 
@@ -58,10 +59,11 @@ pub use reply::{CancelOutcome, Reply, ReplyLine};
 pub use reply_sink::{Gone, ReplySink, ReplyStream, reply_channel};
 pub use request::{ContentHeader, HistoryQuery, JobFilter, MAX_NAMED, ManagerRequest, RequestLine};
 pub use server::{AdmitUser, RemoteClients, Server, ServerLimits};
+pub use service::Service;
 pub use spool::{Spool, SpoolError};
 pub use view::{
     ClusterStatus, Explanation, JobDetail, JobState, JobView, LaunchBreakdown, LogEntry, NodeState,
-    NodeView, PartitionView, RankView, SpecSummary, UserView, asked_for,
+    NodeView, PartitionView, PriorityView, RankView, ShareView, SpecSummary, UserView, asked_for,
 };
 
 /// Longest line of a request: a job specification holds the submitter's whole

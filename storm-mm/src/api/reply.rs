@@ -2,7 +2,7 @@
 
 use super::{
     ApiError, ClusterStatus, Explanation, JobDetail, JobState, JobView, LaunchBreakdown, NodeView,
-    PartitionView, base64_bytes,
+    PartitionView, PriorityView, ShareView, base64_bytes,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -75,6 +75,19 @@ pub enum Reply {
         /// In order of the configuration.
         partitions: Vec<PartitionView>,
     },
+    /// The priorities of jobs that wait, the highest first.
+    Priorities {
+        /// The jobs.
+        jobs: Vec<PriorityView>,
+        /// How many more there are, of lower priorities.
+        #[serde(default)]
+        left: u32,
+    },
+    /// The accounts and their users.
+    Shares {
+        /// The tree, each account before what is below it.
+        shares: Vec<ShareView>,
+    },
     /// The cluster.
     Status {
         /// Its state.
@@ -129,6 +142,8 @@ impl Reply {
         match self {
             Reply::Output { data, .. } => LINE + data.len() * 4 / 3,
             Reply::Jobs { jobs, .. } => LINE * (1 + 2 * jobs.len()),
+            Reply::Priorities { jobs, .. } => LINE * (1 + jobs.len()),
+            Reply::Shares { shares } => LINE * (1 + shares.len()),
             Reply::Cancelled { jobs } | Reply::Altered { jobs } => LINE * (1 + jobs.len()),
             Reply::Nodes { nodes } => LINE * (1 + nodes.len()),
             Reply::Job { job } => LINE * (4 + job.ranks.len() + job.log.len()),

@@ -101,6 +101,8 @@ impl ReplySink {
             | Reply::Altered { .. }
             | Reply::Nodes { .. }
             | Reply::Partitions { .. }
+            | Reply::Priorities { .. }
+            | Reply::Shares { .. }
             | Reply::Status { .. }
             | Reply::Ended { .. } => true,
         };

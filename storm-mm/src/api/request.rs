@@ -1,6 +1,6 @@
 //! What a client may ask.
 
-use super::{ApiError, ErrorCode, JobState, base64_bytes};
+use super::{ApiError, ErrorCode, JobState, Service, base64_bytes};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use storm_rm::{ContentHash, JobId, JobSpec};
@@ -17,6 +17,9 @@ pub enum ManagerRequest {
         /// Its events follow until it has ended.
         #[serde(default)]
         attach: bool,
+        /// On whose account, and how urgent.
+        #[serde(default)]
+        service: Service,
     },
     /// Follow a job: answered [`Attached`](super::Reply::Attached), its events
     /// follow until it has ended.
@@ -94,6 +97,14 @@ pub enum ManagerRequest {
     },
     /// Jobs that have ended, the latest first.
     History(HistoryQuery),
+    /// The priorities of jobs that wait.
+    Priority {
+        /// These jobs; all when the list is empty.
+        #[serde(default)]
+        jobs: Vec<JobId>,
+    },
+    /// The accounts and their users: what is due to them, and what they have used.
+    Shares,
     /// The cluster as a whole.
     Status,
     /// End all jobs and leave. For the manager's own user and root.
@@ -118,6 +129,8 @@ impl ManagerRequest {
         "partitions",
         "set-partition",
         "history",
+        "priority",
+        "shares",
         "status",
         "shutdown",
         ContentHeader::NAME,
@@ -134,6 +147,7 @@ impl ManagerRequest {
             }
             ManagerRequest::Cancel { jobs, .. }
             | ManagerRequest::Hold { jobs }
+            | ManagerRequest::Priority { jobs }
             | ManagerRequest::Release { jobs } => jobs.len(),
             ManagerRequest::Submit { .. }
             | ManagerRequest::Attach { .. }
@@ -145,6 +159,7 @@ impl ManagerRequest {
             | ManagerRequest::Resume { .. }
             | ManagerRequest::Partitions
             | ManagerRequest::SetPartition { .. }
+            | ManagerRequest::Shares
             | ManagerRequest::Status
             | ManagerRequest::Shutdown => 0,
         }

@@ -7,6 +7,7 @@ use super::{Contents, Shared};
 use crate::Notice;
 use crate::api::{
     ApiError, Call, CancelOutcome, ErrorCode, JobState, ManagerRequest, Peer, Reply, ReplySink,
+    Service,
 };
 use std::rc::Rc;
 use std::time::Duration;
@@ -33,8 +34,8 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
     let Call { peer, request, replies } = call;
     let (now, core) = (shared.now(), &shared.core);
     let reply = match request {
-        ManagerRequest::Submit { spec, attach } => {
-            return submit(shared, peer, *spec, attach, replies);
+        ManagerRequest::Submit { spec, attach, service } => {
+            return submit(shared, peer, *spec, service, attach, replies);
         }
         ManagerRequest::Attach { job } => return attach(shared, peer, job, replies),
         ManagerRequest::Input { job, data, eof } => {
@@ -84,6 +85,14 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Partitions => {
             Ok(Reply::Partitions { partitions: core.borrow().list_partitions() })
         }
+        ManagerRequest::Priority { jobs } => {
+            let (jobs, left) = core.borrow_mut().list_priorities(now, &jobs);
+            Ok(Reply::Priorities { jobs, left })
+        }
+        ManagerRequest::Shares => {
+            let shares = core.borrow_mut().list_shares(now);
+            Ok(Reply::Shares { shares })
+        }
         ManagerRequest::Status => {
             let status = core.borrow().status(now, shared.started);
             Ok(Reply::Status { status: Box::new(status) })
@@ -102,6 +111,7 @@ fn submit<P: Primitives, C: Contents + 'static>(
     shared: &Rc<Shared<P, C>>,
     peer: Peer,
     spec: JobSpec,
+    service: Service,
     attach: bool,
     replies: ReplySink,
 ) {
@@ -111,7 +121,7 @@ fn submit<P: Primitives, C: Contents + 'static>(
         let _ = replies.refuse(error.hint("submit it, and attach to one of its jobs"));
         return;
     }
-    let submitted = shared.drive(|core, now| core.submit(now, peer, spec));
+    let submitted = shared.drive(|core, now| core.submit_for(now, peer, spec, service));
     if let Ok(job) = submitted
         && attach
     {

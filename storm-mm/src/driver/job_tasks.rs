@@ -17,6 +17,7 @@ pub(super) enum Duty {
     Vacated,
     Begin,
     Output,
+    Priorities,
 }
 
 impl From<TimerKind> for Duty {
@@ -29,6 +30,7 @@ impl From<TimerKind> for Duty {
             TimerKind::Vacated => Duty::Vacated,
             TimerKind::Begin => Duty::Begin,
             TimerKind::Output => Duty::Output,
+            TimerKind::Priorities => Duty::Priorities,
         }
     }
 }

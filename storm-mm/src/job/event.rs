@@ -1,6 +1,6 @@
 //! What can happen to a job, as the journal holds it.
 
-use crate::api::{JobState, LaunchBreakdown};
+use crate::api::{JobState, LaunchBreakdown, Service};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -110,6 +110,30 @@ pub enum JobEventKind {
         /// Those of every partition that differs from its configuration, by name.
         settings: BTreeMap<String, PartitionSetting>,
     },
+    /// It, or each job of an array, has an account, a quality of service or a niceness.
+    Classed {
+        /// Which.
+        service: Rc<Service>,
+    },
+    /// What users have used was reckoned up. Not of a job: the entry has the number
+    /// [`OF_NO_JOB`], and replaces the one before it.
+    UsageNoted {
+        /// What every user has used and is not forgotten.
+        usage: Vec<UsageOf>,
+        /// How much of the present runs of jobs is in it.
+        charged: BTreeMap<JobId, Duration>,
+    },
+}
+
+/// What a user has used under an account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UsageOf {
+    /// The account.
+    pub account: String,
+    /// The user.
+    pub uid: u32,
+    /// How much, in processor-seconds, decayed up to the time of the event.
+    pub pe_s: f64,
 }
 
 /// What keeps a job from starting until somebody releases it.

@@ -5,5 +5,7 @@
 mod event;
 mod record;
 
-pub use event::{EndCause, Hold, JobEvent, JobEventKind, OF_NO_JOB, Outcome, PartitionSetting};
+pub use event::{
+    EndCause, Hold, JobEvent, JobEventKind, OF_NO_JOB, Outcome, PartitionSetting, UsageOf,
+};
 pub use record::{JobRecord, Phase};

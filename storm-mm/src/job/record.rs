@@ -1,7 +1,7 @@
 //! One job: what its events made of it.
 
 use super::{EndCause, Hold, JobEvent, JobEventKind, Outcome};
-use crate::api::{JobState, LaunchBreakdown, LogEntry};
+use crate::api::{JobState, LaunchBreakdown, LogEntry, Service};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -69,9 +69,16 @@ pub struct JobRecord {
     pub breakdown: Option<LaunchBreakdown>,
     /// How its ranks ended.
     pub exits: Vec<RankExit>,
+    /// On whose account it runs, and how urgent it is.
+    pub service: Rc<Service>,
     /// What happened, in order.
     pub log: Vec<LogEntry>,
 }
+
+/// The most entries of a job's log: some are made by users, as often as they like.
+const MAX_LOG: usize = 128;
+/// Those of the beginning that stay.
+const LOG_BEGIN: usize = 8;
 
 impl JobRecord {
     /// The records that a first event makes, if it is a submission: one, or those of an
@@ -124,6 +131,7 @@ impl JobRecord {
             ended: None,
             breakdown: None,
             exits: Vec::new(),
+            service: Rc::default(),
             log: Vec::new(),
         };
         let of = task.map(|task| format!("as {task}, ")).unwrap_or_default();
@@ -137,7 +145,9 @@ impl JobRecord {
             JobEventKind::Submitted { .. }
             | JobEventKind::ArraySubmitted { .. }
             | JobEventKind::NodesDrained { .. }
+            | JobEventKind::UsageNoted { .. }
             | JobEventKind::PartitionsSet { .. } => {}
+            JobEventKind::Classed { service } => self.service.clone_from(service),
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
                 self.phase = Phase::Starting;
                 self.incarnation = *incarnation;
@@ -238,6 +248,13 @@ impl JobRecord {
     }
 
     fn note(&mut self, event: &JobEvent, name: &str, text: String) {
+        if self.log.len() >= MAX_LOG {
+            // How it came about stays, and what was last; of what was between, that it was.
+            let left_out = self.log.drain(LOG_BEGIN..LOG_BEGIN + MAX_LOG / 2);
+            let time = left_out.last().map_or(event.at, |entry| entry.time);
+            let text = "entries up to here are left out".to_owned();
+            self.log.insert(LOG_BEGIN, LogEntry { time, event: "log".to_owned(), text });
+        }
         self.log.push(LogEntry { time: event.at, event: name.to_owned(), text });
     }
 }

@@ -1,12 +1,12 @@
 //! Submission: whether a job may come in, and into which partition.
 
 use super::{Core, Effect, Notice};
-use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
+use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply, Service};
 use crate::job::JobEventKind;
 use std::rc::Rc;
 use storm_primitives::Instant;
 use storm_rm::{JobId, JobSpec, MAX_RANKS, Memory, Owner, PartitionId};
-use storm_sched::{Constraint, Event, JobRequest, NodeMemory};
+use storm_sched::{Constraint, JobRequest, NodeMemory};
 
 /// Share of a heartbeat that a job's specification may take; the rest is for
 /// the list of its nodes.
@@ -17,11 +17,20 @@ impl Core {
     ///
     /// # Errors
     /// An [`ApiError`] for the client.
-    pub fn submit(
+    pub fn submit(&mut self, now: Instant, peer: Peer, spec: JobSpec) -> Result<JobId, ApiError> {
+        self.submit_for(now, peer, spec, Service::default())
+    }
+
+    /// Admits a job with an account and a class, or says why it can never run here.
+    ///
+    /// # Errors
+    /// An [`ApiError`] for the client.
+    pub fn submit_for(
         &mut self,
         now: Instant,
         peer: Peer,
         mut spec: JobSpec,
+        service: Service,
     ) -> Result<JobId, ApiError> {
         if self.shutting_down {
             return Err(ApiError::new(ErrorCode::ShuttingDown, "the cluster is going down"));
@@ -30,6 +39,7 @@ impl Core {
         self.check_size(&spec)?;
         check_constraint(&spec)?;
         check_amounts(&spec)?;
+        let service = self.served(peer, service)?;
         let partition = self.choose_partition(&spec)?;
         let job = JobId(self.next_job);
         let request = request_of(job, &spec);
@@ -45,9 +55,8 @@ impl Core {
         check_ranks(&spec)?;
         self.check_dependency(&spec.needs)?;
         let tasks = spec.needs.array.as_ref().map(|array| self.array_size(array)).transpose()?;
-        let held = chosen.held.iter().filter(|event| matches!(event, Event::Submit(_))).count();
         let switching = chosen.switching.as_ref().map_or(0, |switching| switching.queue.len());
-        let waiting = policy.pending_count() + held + switching + self.needs.waiting.len();
+        let waiting = policy.pending_count() + switching + self.needs.waiting.len();
         if waiting + tasks.unwrap_or(1) as usize > storm_sched::MAX_PENDING_JOBS {
             let limit = storm_sched::MAX_PENDING_JOBS;
             return Err(ApiError::new(ErrorCode::QueueFull, format!("{limit} jobs are waiting"))
@@ -65,6 +74,10 @@ impl Core {
                 Some(_) => JobEventKind::ArraySubmitted { spec, partition: name },
             },
         );
+        if service != Service::default() {
+            let service = Rc::new(service);
+            self.append(now, job, JobEventKind::Classed { service });
+        }
         for job in self.jobs_of(job) {
             self.watch_dependencies(now, job);
             self.enter(now, job);
@@ -97,7 +110,7 @@ impl Core {
             let list = list.map(|p| format!("{} ({} on {})", p.name, p.policy.name(), p.node_list));
             list.collect::<Vec<_>>().join(", ")
         };
-        let policy = |name| storm_sched::registry::canonical(name).unwrap_or(name);
+        let policy = |name| self.config.policies.canonical(name).unwrap_or(name);
         let matches = |partition: &&super::Partition| {
             spec.sched.as_deref().is_none_or(|sched| partition.policy.name() == policy(sched))
                 && spec.partition.as_deref().is_none_or(|name| partition.name == name)

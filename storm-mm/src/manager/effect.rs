@@ -107,6 +107,8 @@ pub enum TimerKind {
     Begin,
     /// The client of the job may not have come back after a restart of the manager.
     Output,
+    /// The priorities are to be reckoned anew. Of no job.
+    Priorities,
 }
 
 /// News of a job for the clients attached to it.

@@ -4,7 +4,6 @@
 //! What this does not do: say when a hold is lifted ([`super::holding`]) or a job has
 //! ended ([`super::dependencies`]).
 
-use super::admission::request_of;
 use super::{Core, Effect, TimerKind};
 use crate::job::{EndCause, Hold};
 use jiff::Timestamp;
@@ -31,6 +30,9 @@ pub(super) enum Obstacle {
     ArrayLimit(u32),
     GoingDown,
 }
+
+/// The most conditions of a dependency that a reason names.
+const MAX_NAMED_CONDITIONS: usize = 8;
 
 impl Core {
     /// Hands a job that waits to its partition's policy, unless it lacks something else.
@@ -78,8 +80,8 @@ impl Core {
 
     /// Gives a job to its policy, or into the queue for the next one.
     pub(super) fn hand_over(&mut self, now: Instant, job: JobId) {
+        let Some(request) = self.request_now(now, job) else { return };
         let record = &self.jobs[&job];
-        let request = request_of(job, &record.spec);
         match self.partition_named(&record.partition) {
             Some(partition) => {
                 if let Some(switching) = &mut self.partition(partition).switching {
@@ -149,9 +151,14 @@ impl Core {
             }
             Obstacle::Begin(begin) => format!("it is not to begin before {begin} (BeginTime)"),
             Obstacle::Dependency { open, any } => {
-                let open: Vec<String> = open.iter().map(ToString::to_string).collect();
-                let open = open.join(if any { " or " } else { " and " });
-                format!("it waits for {open} (Dependency)")
+                let word = if any { " or " } else { " and " };
+                let named: Vec<String> =
+                    open.iter().take(MAX_NAMED_CONDITIONS).map(ToString::to_string).collect();
+                let more = match open.len() - named.len() {
+                    0 => String::new(),
+                    more => format!("{word}{more} more"),
+                };
+                format!("it waits for {}{more} (Dependency)", named.join(word))
             }
             Obstacle::NeverSatisfied(condition) => {
                 format!("{condition} can never be, so it never starts (DependencyNeverSatisfied)")

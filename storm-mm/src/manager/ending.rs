@@ -89,7 +89,9 @@ impl Core {
                 Ok(())
             }
             Some(_) | None => {
-                let message = format!("job {job} has no processes yet");
+                let name =
+                    self.jobs.get(&job).map_or_else(|| job.to_string(), |record| record.name());
+                let message = format!("job {name} has no processes yet");
                 Err(ApiError::new(ErrorCode::BadRequest, message)
                     .hint("to end it, cancel it without a signal"))
             }
@@ -146,8 +148,7 @@ impl Core {
         }
     }
 
-    /// A job that waits leaves the queue at once, also in the middle of a slice:
-    /// it may still wait for the edge to enter it.
+    /// A job that waits leaves the queue.
     pub(super) fn withdraw(
         &mut self,
         now: Instant,
@@ -161,18 +162,10 @@ impl Core {
         if let Some(switching) = &mut self.partition(partition).switching {
             return switching.queue.retain(|waiting| *waiting != job);
         }
-        let id = storm_sched::JobId(job.0);
-        let held = &mut self.partition(partition).held;
-        let before = held.len();
-        held.retain(|event| !matches!(event, Event::Submit(request) if request.id == id));
-        if held.len() != before {
-            return;
-        }
         if self.needs.fill_later.is_some() {
             return self.partition(partition).withdrawn.push(event);
         }
-        self.handle_event(now, partition, event);
-        self.effects.push(Effect::SlicesChanged(partition));
+        self.tell_policy(now, partition, event);
     }
 
     fn end_processes(&mut self, now: Instant, job: JobId, cause: EndCause) {

@@ -24,9 +24,11 @@ mod needs_table;
 mod node_names;
 mod node_table;
 mod partition;
+mod priorities;
 mod recovery;
 mod reports;
 mod scheduling;
+mod shares;
 mod slots;
 mod switching;
 mod vacating;
@@ -45,6 +47,7 @@ use live_job::{LiveJob, Parked, SlotPool};
 use needs_table::NeedsTable;
 use node_table::NodeTable;
 use partition::Partition;
+use priorities::Priorities;
 use recovery::Memory;
 use std::collections::{BTreeMap, VecDeque};
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -74,6 +77,7 @@ pub struct Core {
     settling: bool,
     /// What was changed of partitions since they were configured, by name.
     settings: BTreeMap<String, PartitionSetting>,
+    priorities: Priorities,
     environments: RecentEnvironments,
     next_job: u64,
     /// Numbers the runs of all jobs: what an earlier job left in a slot's flags
@@ -119,6 +123,7 @@ impl Core {
             needs: NeedsTable::default(),
             settling: false,
             settings: BTreeMap::new(),
+            priorities: Priorities::new(&config.service),
             environments: RecentEnvironments::default(),
             next_job: 1,
             next_incarnation: 1,
@@ -128,6 +133,7 @@ impl Core {
             config,
         };
         core.recover(journal, now);
+        core.begin_reckoning(now);
         Ok(core)
     }
 
@@ -167,6 +173,18 @@ impl Core {
             self.settings.clone_from(settings);
             return;
         }
+        if let JobEventKind::UsageNoted { .. } = &event.kind {
+            return self.restore_usage(event);
+        }
+        if let JobEventKind::Classed { .. } = &event.kind {
+            for job in self.jobs_of(job) {
+                if let Some(record) = self.jobs.get_mut(&job) {
+                    record.apply(event);
+                }
+            }
+            return;
+        }
+        self.charge_for(job, event);
         let Some(record) = self.jobs.get_mut(&job) else {
             let records = JobRecord::from_first(job, event);
             self.needs.submitted(job, &records);

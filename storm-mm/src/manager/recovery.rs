@@ -5,7 +5,6 @@
 //! No rank of a run is ever started twice: a launch is repeated only to nodes that have
 //! kept their memory and never heard of it.
 
-use super::admission::request_of;
 use super::fences::Fences;
 use super::live_job::{Launch, LiveJob};
 use super::{Core, Effect, StageOutcome, TimerKind};
@@ -97,12 +96,6 @@ impl Core {
         for id in (0..self.partition_count()).map(PartitionId) {
             self.try_switch(now, id);
         }
-        // No slice is under way yet that they would have to wait for.
-        for id in (0..self.partition_count()).map(PartitionId) {
-            for event in std::mem::take(&mut self.partition(id).held) {
-                self.handle_event(now, id, event);
-            }
-        }
     }
 
     /// Makes the records that the journal tells of, and the numbers that go on from it.
@@ -140,13 +133,13 @@ impl Core {
             let (nodes, partition) = (&record.node_list, &record.partition);
             return Err(format!("{nodes} is not in partition {partition} any more"));
         }
-        let request = request_of(job, &record.spec);
-        let id = request.id;
+        let id = storm_sched::JobId(job.0);
         let placement = self.placement_of(record, partition, row, taken);
         let slot = self.slots.take().ok_or("there are fewer places for jobs than before")?;
         let released = placement.is_none();
         let kept = placement.clone();
         if let Some(placement) = placement {
+            let request = self.request_now(now, job).ok_or("it is not known")?;
             let ran = self.ran_before(now, &self.jobs[&job], partition);
             let restore = Event::Restore { request, placement, slot: Slot(row.0), ran };
             self.handle_event(now, partition, restore);

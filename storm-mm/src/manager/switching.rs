@@ -58,7 +58,12 @@ impl Core {
         let target = partition
             .fresh_policy(target)
             .map_err(|why| ApiError::new(ErrorCode::NoSuchPolicy, why.to_string()))?;
-        let quantum = quantum.map(|quantum| checked(quantum, target.as_ref())).transpose()?;
+        let quantum = quantum.map(|quantum| {
+            // What is asked for with the quantum, or else what is under way.
+            let next = partition.next_sched().filter(|_| sched.is_none());
+            checked(quantum, target.as_ref(), next.map(|_| name))
+        });
+        let quantum = quantum.transpose()?;
         if let Some(quantum) = quantum {
             self.set_quantum(now, id, quantum);
         }
@@ -87,10 +92,6 @@ impl Core {
     /// From now on the former policy starts nothing, and the new one takes over when it
     /// can.
     fn begin_switch(&mut self, now: Instant, id: PartitionId, sched: &str) {
-        // As if the slice ended now: what has happened in it belongs to the former policy.
-        for event in std::mem::take(&mut self.partition(id).held) {
-            self.handle_event(now, id, event);
-        }
         let mut queue = self.partition(id).switching.take().map_or_else(Vec::new, |s| s.queue);
         // Those of an earlier switch that was not over come first.
         let earlier = queue.len();
@@ -292,11 +293,27 @@ impl Core {
     }
 }
 
-fn checked(quantum: Duration, policy: &dyn Policy) -> Result<Quantum, ApiError> {
+/// Whether a policy can have the quantum; `changing` is the partition if that changes to it
+/// just now.
+fn checked(
+    quantum: Duration,
+    policy: &dyn Policy,
+    changing: Option<&str>,
+) -> Result<Quantum, ApiError> {
     if policy.quantum().is_none() {
-        let message = format!("the policy {} cuts no time slices", policy.name());
-        return Err(ApiError::new(ErrorCode::BadRequest, message)
-            .hint("storm partition set-sched gives the partition one that does, as gang"));
+        let sched = policy.name();
+        let (message, hint) = match changing {
+            Some(name) => (
+                format!("partition {name} is changing to {sched}, which cuts no time slices"),
+                "storm partition set-sched can change it back; until then its rows go on in the \
+                 slices that they have",
+            ),
+            None => (
+                format!("the policy {sched} cuts no time slices"),
+                "storm partition set-sched gives the partition one that does, as gang",
+            ),
+        };
+        return Err(ApiError::new(ErrorCode::BadRequest, message).hint(hint));
     }
     Quantum::try_from(quantum).map_err(|why| ApiError::new(ErrorCode::BadRequest, why.to_string()))
 }

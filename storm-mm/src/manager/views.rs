@@ -146,13 +146,16 @@ impl Core {
         let job = self.one_of(job);
         let record = self.job(job)?;
         let details = record.log.iter().map(|entry| {
-            format!("{} {}: {}", entry.time.strftime("%H:%M:%S%.3f"), entry.event, entry.text)
+            // With the date and where it is valid: who reads it may be anywhere.
+            let time = entry.time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ");
+            format!("{time} {}: {}", entry.event, entry.text)
         });
         let asked = asked_for(record.spec.procs, record.spec.nodes, &record.spec.resources);
         let asked = format!("it asks for {asked}");
         let details = std::iter::once(asked).chain(details);
         Ok(Explanation {
             job,
+            array: record.task,
             state: record.state(),
             reason: self.reason(now, record, &Waiting::default()),
             details: details.collect(),
@@ -185,7 +188,9 @@ impl Core {
                 Some(Launch::Staging) => {
                     format!("its files are being sent to {}", record.node_list)
                 }
-                Some(Launch::Staged) => "it waits for the next slice edge".to_owned(),
+                Some(Launch::Staged) => {
+                    "its row does not run now: it waits for the next slice edge".to_owned()
+                }
                 Some(Launch::Launched | Launch::Started) | None => {
                     format!("its ranks are being started on {}", record.node_list)
                 }
@@ -234,7 +239,7 @@ impl Core {
         let reason = known.or_else(asked);
         match (reason, partition) {
             (Some(reason), _) => reason.to_string(),
-            (None, Some(_)) => "it waits for the next slice edge to be placed".to_owned(),
+            (None, Some(_)) => "its partition's policy is about to be told of it".to_owned(),
             (None, None) => format!("partition {} does not exist any more", record.partition),
         }
     }

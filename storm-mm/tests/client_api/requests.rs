@@ -57,11 +57,16 @@ fn the_peer_owns_its_job_whatever_it_says() {
     on_runtime(async {
         let served = Served::start();
         let mut client = served.client().await;
-        let submission = Submission { spec: job(&[]), attach: false, files: Vec::new() };
+        let submission = Submission {
+            spec: job(&[]),
+            attach: false,
+            service: Default::default(),
+            files: Vec::new(),
+        };
         let submitting = client.submit(submission, |_| {});
         let core = async {
             let call = served.call().await;
-            let ManagerRequest::Submit { spec, attach: false } = &call.request else {
+            let ManagerRequest::Submit { spec, attach: false, .. } = &call.request else {
                 panic!("{:?}", call.request)
             };
             assert_eq!(spec.owner.uid, call.peer.uid);

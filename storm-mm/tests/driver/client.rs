@@ -83,7 +83,14 @@ impl Client {
     }
 
     pub(crate) async fn submit(&self, spec: JobSpec) -> JobId {
-        match self.ask(ManagerRequest::Submit { spec: Box::new(spec), attach: false }).await {
+        match self
+            .ask(ManagerRequest::Submit {
+                spec: Box::new(spec),
+                attach: false,
+                service: Default::default(),
+            })
+            .await
+        {
             Reply::Submitted { job } => job,
             other => panic!("not submitted: {other:?}"),
         }
@@ -94,7 +101,11 @@ impl Client {
     }
 
     pub(crate) async fn run_with(&self, spec: JobSpec, limit_bytes: usize) -> Following {
-        let request = ManagerRequest::Submit { spec: Box::new(spec), attach: true };
+        let request = ManagerRequest::Submit {
+            spec: Box::new(spec),
+            attach: true,
+            service: Default::default(),
+        };
         let replies = self.send_with(request, limit_bytes).await;
         match replies.next().await.expect("an answer").reply {
             Reply::Submitted { job } => Following::new(job, replies),

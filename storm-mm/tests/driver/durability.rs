@@ -50,7 +50,10 @@ impl Journal for Disk {
 
 async fn submit(cluster: &Cluster) -> ReplyStream {
     let spec = Box::new(job(2, &["p", "compute-ms", "200"]));
-    cluster.client.send(ManagerRequest::Submit { spec, attach: false }).await
+    cluster
+        .client
+        .send(ManagerRequest::Submit { spec, attach: false, service: Default::default() })
+        .await
 }
 
 #[test]

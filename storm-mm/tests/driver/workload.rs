@@ -78,7 +78,11 @@ async fn submit(cluster: &Cluster, client: &CurrentClient, spec: &JobSpec) -> Jo
     loop {
         let current = client.borrow().clone();
         if let Some(current) = current {
-            let request = ManagerRequest::Submit { spec: Box::new(spec.clone()), attach: false };
+            let request = ManagerRequest::Submit {
+                spec: Box::new(spec.clone()),
+                attach: false,
+                service: Default::default(),
+            };
             let asked = pin!(async {
                 let replies = current.try_send(request).await?;
                 Some(replies.next().await?.reply)

@@ -14,7 +14,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use fair_tree::{Account, Ranked, Share};
-pub use multifactor::{DEFAULT_MAX_AGE, Factors, Weights};
+pub use multifactor::{Contributions, DEFAULT_MAX_AGE, Factors, Weights};
 pub use usage::{DEFAULT_HALF_LIFE, HalfLife, Usage};
 
 /// The priority of a job: higher ones are ahead. All jobs have zero unless

@@ -26,6 +26,8 @@ pub struct Weights {
     pub fair_share: u32,
     /// The quality of service's.
     pub qos: u32,
+    /// The partition's.
+    pub partition: u32,
     /// The age at which the age factor is 1, in seconds. Default
     /// [`DEFAULT_MAX_AGE`].
     pub max_age_s: NonZeroU32,
@@ -44,6 +46,8 @@ pub struct Factors {
     pub fair_share: f64,
     /// The factor of its quality of service.
     pub qos: f64,
+    /// The factor of its partition.
+    pub partition: f64,
     /// The administrator's addition.
     pub site: i64,
     /// What its user takes away from it (`--nice`); negative only for
@@ -56,7 +60,15 @@ impl Default for Weights {
     /// submission.
     fn default() -> Self {
         const WEEK_S: NonZeroU32 = NonZeroU32::new(DEFAULT_MAX_AGE.as_secs() as u32).unwrap();
-        Self { age: 0, size: 0, favour_small: false, fair_share: 0, qos: 0, max_age_s: WEEK_S }
+        Self {
+            age: 0,
+            size: 0,
+            favour_small: false,
+            fair_share: 0,
+            qos: 0,
+            partition: 0,
+            max_age_s: WEEK_S,
+        }
     }
 }
 
@@ -66,22 +78,43 @@ impl Weights {
     /// as the nearer of the two, one that is not a number as 0.
     #[must_use]
     pub fn priority(&self, job: &Factors) -> Priority {
-        let age = job.waited.as_secs_f64() / f64::from(self.max_age_s.get());
-        let share = f64::from(job.pes) / f64::from(job.partition_pes.get());
-        let size = if self.favour_small { 1.0 - within_one(share) } else { share };
-        let factors = [
-            (self.age, age),
-            (self.size, size),
-            (self.fair_share, job.fair_share),
-            (self.qos, job.qos),
-        ];
-        let sum: i64 = factors
-            .into_iter()
-            .map(|(weight, factor)| (f64::from(weight) * within_one(factor)) as i64)
-            .sum();
+        let Contributions { age, size, fair_share, qos, partition } = self.contributions(job);
+        let sum: i64 = [age, size, fair_share, qos, partition].map(i64::from).iter().sum();
         let priority = sum.saturating_add(job.site).saturating_sub(job.nice);
         Priority(u32::try_from(priority.max(0)).unwrap_or(u32::MAX))
     }
+
+    /// What each factor contributes to the priority of a job.
+    #[must_use]
+    pub fn contributions(&self, job: &Factors) -> Contributions {
+        let age = job.waited.as_secs_f64() / f64::from(self.max_age_s.get());
+        let share = f64::from(job.pes) / f64::from(job.partition_pes.get());
+        let size = if self.favour_small { 1.0 - within_one(share) } else { share };
+        // At most the weight, so that it is within its type.
+        let weighted = |weight: u32, factor| (f64::from(weight) * within_one(factor)) as u32;
+        Contributions {
+            age: weighted(self.age, age),
+            size: weighted(self.size, size),
+            fair_share: weighted(self.fair_share, job.fair_share),
+            qos: weighted(self.qos, job.qos),
+            partition: weighted(self.partition, job.partition),
+        }
+    }
+}
+
+/// What each factor contributes to a priority: its weight times itself, whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Contributions {
+    /// That of the age.
+    pub age: u32,
+    /// That of the size.
+    pub size: u32,
+    /// That of the fair share.
+    pub fair_share: u32,
+    /// That of the quality of service.
+    pub qos: u32,
+    /// That of the partition.
+    pub partition: u32,
 }
 
 fn within_one(factor: f64) -> f64 {
@@ -98,6 +131,7 @@ mod tests {
         partition_pes: NonZeroU32::new(64).unwrap(),
         fair_share: 0.5,
         qos: 0.0,
+        partition: 0.0,
         site: 0,
         nice: 0,
     };
@@ -117,6 +151,10 @@ mod tests {
         let small_first = Weights { favour_small: true, ..weights() };
         assert_eq!(small_first.priority(&JOB), Priority(300 + 1000));
         assert_eq!(Weights::default().priority(&older), Priority(0));
+        let express = Factors { partition: 0.5, ..JOB };
+        let of_partition = Weights { partition: 300, ..weights() };
+        assert_eq!(of_partition.priority(&express), Priority(100 + 1000 + 150));
+        assert_eq!(of_partition.contributions(&express).partition, 150);
     }
 
     #[test]

@@ -128,7 +128,9 @@ impl GangStart {
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Moved { .. }
             | JobEventKind::NodesDrained { .. }
-            | JobEventKind::PartitionsSet { .. } => Ok(()),
+            | JobEventKind::PartitionsSet { .. }
+            | JobEventKind::Classed { .. }
+            | JobEventKind::UsageNoted { .. } => Ok(()),
         }
     }
 

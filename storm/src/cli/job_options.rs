@@ -1,6 +1,6 @@
 //! Options of `submit` and `run`.
 
-use super::{ClusterOptions, EmbeddedOptions, ExportArgument, NeedsOptions};
+use super::{ClusterOptions, EmbeddedOptions, ExportArgument, NeedsOptions, ServiceOptions};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::ffi::{OsStr, OsString};
@@ -121,6 +121,8 @@ pub(crate) struct JobOptions {
     #[command(flatten)]
     pub(crate) needs: NeedsOptions,
     #[command(flatten)]
+    pub(crate) service: ServiceOptions,
+    #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
     #[command(flatten)]
     pub(crate) embedded: EmbeddedOptions,
@@ -139,7 +141,8 @@ impl JobOptions {
     /// says whether it was so.
     pub(crate) fn with_trailing_sched(mut self) -> (JobOptions, bool) {
         let [_, .., option, name] = self.program.as_slice() else { return (self, false) };
-        let policy = name.to_str().filter(|name| storm_sched::registry::canonical(name).is_some());
+        let known = |name: &&str| crate::config::policies().canonical(name).is_some();
+        let policy = name.to_str().filter(known);
         let (Some(policy), None) = (policy, &self.sched) else { return (self, false) };
         if option != "--sched" || self.program.iter().any(|argument| argument == "--") {
             return (self, false);

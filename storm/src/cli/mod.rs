@@ -16,6 +16,7 @@ mod needs_options;
 mod partition_options;
 mod replay_options;
 mod reproduce_options;
+mod service_options;
 mod sim_options;
 mod workload_options;
 
@@ -38,6 +39,7 @@ pub(crate) use needs_options::{DependencyArgument, NeedsOptions, YesNo};
 pub(crate) use partition_options::{HoldOptions, PartitionCommand, PartitionOptions};
 pub(crate) use replay_options::{EventOrderArgument, ReplayOptions};
 pub(crate) use reproduce_options::ReproduceOptions;
+pub(crate) use service_options::{PriorityOptions, ServiceOptions, SharesOptions};
 pub(crate) use sim_options::SimOptions;
 pub(crate) use workload_options::{LublinArguments, WorkloadModel, WorkloadOptions};
 
@@ -103,6 +105,10 @@ pub(crate) enum Command {
     Hold(HoldOptions),
     /// Let held jobs go
     Release(HoldOptions),
+    /// Show how urgent the jobs that wait are, and why
+    Priority(PriorityOptions),
+    /// Show what is due to accounts and users, and what they have used
+    Shares(SharesOptions),
     /// List the nodes
     Nodes(NodesOptions),
     /// List the partitions, or change one while it is at work

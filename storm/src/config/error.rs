@@ -1,5 +1,6 @@
 //! What is wrong with a configuration file, and where.
 
+use super::ServiceProblem;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -74,6 +75,8 @@ pub(crate) enum ConfigProblem {
     RevokedKey { serial: String, why: NotASerial },
     #[error("security.previous-key-file: there is no key-file beside it")]
     PreviousKeyAlone,
+    #[error(transparent)]
+    Service(#[from] ServiceProblem),
     #[error("timeouts.node-dead: it must be at least twice timeouts.heartbeat")]
     NodeDead,
     #[error("timeouts.node-hung: it must be at least timeouts.node-dead")]

@@ -2,6 +2,7 @@
 
 use super::clients::ClientsConfig;
 use super::security::SecurityConfig;
+use super::service::{AccountEntry, PriorityEntry, QosEntry};
 use super::written_memory::WrittenMemory;
 use super::written_time::WrittenTime;
 use super::{ConfigError, ConfigProblem};
@@ -55,6 +56,14 @@ pub(crate) struct MmConfig {
     /// gang scheduling.
     #[serde(default)]
     pub(crate) partitions: Vec<PartitionEntry>,
+    /// What counts for priorities; all jobs are equal without it.
+    pub(super) priority: Option<PriorityEntry>,
+    /// The accounts and their users.
+    #[serde(default)]
+    pub(super) accounts: Vec<AccountEntry>,
+    /// The qualities of service.
+    #[serde(default)]
+    pub(super) qos: Vec<QosEntry>,
     /// Who may be a node.
     #[serde(default)]
     pub(crate) security: SecurityConfig,

@@ -30,8 +30,10 @@
 mod clients;
 mod error;
 mod file;
+mod policies;
 mod resolve;
 mod security;
+mod service;
 mod written_memory;
 mod written_time;
 
@@ -40,8 +42,10 @@ pub(crate) use error::{ConfigError, ConfigProblem};
 pub(crate) use file::{
     DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PartitionEntry, TimeoutConfig,
 };
+pub(crate) use policies::{offer, policies};
 pub(crate) use resolve::{ClusterPlan, PlannedPartition};
 pub(crate) use security::SecurityConfig;
+pub(crate) use service::ServiceProblem;
 
 #[cfg(test)]
 mod tests;

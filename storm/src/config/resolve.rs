@@ -17,6 +17,8 @@ pub(crate) struct ClusterPlan {
     pub(crate) nodes: Vec<NodeSpec>,
     /// At least one; each node is in exactly one; exactly one is the default.
     pub(crate) partitions: Vec<PlannedPartition>,
+    /// Accounts, qualities of service and what counts for priorities.
+    pub(crate) service: storm_mm::ServiceConfig,
 }
 
 /// A partition.
@@ -55,7 +57,8 @@ impl MmConfig {
         if !partitions.iter().any(|partition| partition.default) {
             partitions[0].default = true;
         }
-        Ok(ClusterPlan { nodes, partitions })
+        let service = self.planned_service(&partitions)?;
+        Ok(ClusterPlan { nodes, partitions, service })
     }
 
     fn planned_nodes(&self) -> Result<Vec<NodeSpec>, ConfigProblem> {
@@ -148,8 +151,8 @@ fn check_partition(
     if entry.default && earlier.iter().any(|other| other.default) {
         return Err(ConfigProblem::TwoDefaults { key });
     }
-    if storm_sched::registry::canonical(&entry.sched).is_none() {
-        let known = storm_sched::registry::names().collect::<Vec<_>>().join(", ");
+    if super::policies().canonical(&entry.sched).is_none() {
+        let known = super::policies().names().collect::<Vec<_>>().join(", ");
         return Err(ConfigProblem::NoSuchPolicy { key, name: entry.sched.clone(), known });
     }
     Ok(())

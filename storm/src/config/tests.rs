@@ -30,6 +30,8 @@ sched = "fcfs"
 default = true
 "#;
 
+const ACCOUNT: &str = "\n[[accounts]]\nname = \"physics\"\n";
+const QOS: &str = "\n[[qos]]\nname = \"high\"\n";
 const GOOD_LOOPBACK: &str = "[[nodes]]\nnames = \"n1\"\npes = 1\n";
 
 #[test]
@@ -62,6 +64,26 @@ fn nodes_have_memory_and_features() {
     let big = NodeSpec::new("big1", 64).with_memory(1 << 40).with_features(["gpu"]);
     assert_eq!(plan.nodes[4], big);
     assert_eq!((plan.nodes[0].memory_bytes, plan.nodes[0].features.len()), (None, 0));
+}
+
+#[test]
+fn accounts_qualities_and_priorities_are_what_the_manager_is_told() {
+    let text = format!(
+        "{GOOD}\n[priority]\nage = 5\nfair-share = 7\nhalf-life = \"1d\"\npartitions = {{ main = 2 }}\n\
+         {ACCOUNT}parent = \"science\"\nshares = 3\nusers = [1000, {{ user = \"root\", shares = 2 }}]\n\
+         [[accounts]]\nname = \"science\"\n{QOS}accounts = [\"physics\"]\nusers = [\"root\"]\n"
+    );
+    let plan = MmConfig::parse(&text).and_then(|config| config.plan()).expect("it is right");
+    let priority = plan.service.priority.expect("it is on");
+    assert_eq!((priority.weights.age, priority.weights.fair_share), (5, 7));
+    assert_eq!(priority.half_life.left_after(Duration::from_secs(86_400)), 0.5);
+    assert_eq!(priority.interval, storm_mm::DEFAULT_PRIORITY_INTERVAL);
+    let physics = &plan.service.accounts[0];
+    assert_eq!((physics.shares, physics.parent.as_deref()), (3, Some("science")));
+    assert_eq!(physics.users, [(1000, 1), (0, 2)]);
+    assert_eq!((plan.service.accounts[1].shares, plan.service.qos[0].users[0]), (1, 0));
+    let plain = MmConfig::parse(GOOD).and_then(|config| config.plan()).expect("it is right");
+    assert_eq!(plain.service, storm_mm::ServiceConfig::default());
 }
 
 #[test]
@@ -102,6 +124,22 @@ fn each_mistake_names_its_key() {
         ("nobody revoked", format!("{GOOD}\n[clients]\nrevoked = [\"a b\"]")),
         ("no key revoked", format!("{GOOD}\n[clients]\nrevoked-keys = [\"alice\"]")),
         ("haste", format!("{GOOD}\n[timeouts]\nnode-hung = \"500ms\"")),
+        ("no half-life", format!("{GOOD}\n[priority]\nhalf-life = \"5ms\"")),
+        ("an unknown factor", format!("{GOOD}\n[priority]\nluck = 3")),
+        ("a partition that counts", format!("{GOOD}\n[priority]\npartitions = {{ all = 1 }}")),
+        ("an account twice", format!("{GOOD}{ACCOUNT}{ACCOUNT}")),
+        ("an orphan", format!("{GOOD}{ACCOUNT}parent = \"science\"")),
+        ("a circle", format!("{GOOD}{ACCOUNT}parent = \"physics\"")),
+        ("a stranger", format!("{GOOD}{ACCOUNT}users = [\"no-such-user-here\"]")),
+        ("a user twice", format!("{GOOD}{ACCOUNT}users = [0, \"root\"]")),
+        ("a user without name", format!("{GOOD}{ACCOUNT}users = [{{ shares = 1 }}]")),
+        ("a bad name", format!("{GOOD}\n[[qos]]\nname = \"high class\"")),
+        (
+            "two defaults",
+            format!("{GOOD}{QOS}default = true\n[[qos]]\nname = \"b\"\ndefault = true"),
+        ),
+        ("nobody's quality", format!("{GOOD}{QOS}accounts = [\"physics\"]")),
+        ("no job at all", format!("{GOOD}{QOS}max-jobs-per-user = 0")),
     ];
     let said: Vec<String> = wrong
         .iter()

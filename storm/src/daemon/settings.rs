@@ -135,6 +135,7 @@ impl Settings {
             plan: ClusterPlan {
                 nodes: (1..=nodes).map(planned).collect(),
                 partitions: local_partitions(options, nodes as usize)?,
+                service: storm_mm::ServiceConfig::default(),
             },
             network: NetworkConfig::default(),
             heartbeat: timeouts.heartbeat(),
@@ -173,6 +174,7 @@ impl Settings {
             cluster: self.cluster.clone(),
             nodes: self.plan.nodes.clone(),
             partitions: self.plan.partitions.iter().map(partition).collect(),
+            policies: crate::config::policies().clone(),
             job_slots: self.network.job_slots,
             heartbeat_bytes: self.network.heartbeat_bytes as usize,
             chunk_bytes: self.network.chunk_bytes,
@@ -182,6 +184,7 @@ impl Settings {
             requeue_fence: self.requeue_fence,
             history_limit: self.history,
             array_max: self.array_max,
+            service: self.plan.service.clone(),
             admin_uids: self.trusted_uids(),
             origin: jiff::Timestamp::now().saturating_sub(since).unwrap_or_default(),
             user_name: Rc::new(|uid| {

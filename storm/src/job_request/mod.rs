@@ -17,7 +17,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use storm_mm::api::Submission;
+use storm_mm::api::{Service, Submission};
 use storm_nm::check_pattern;
 use storm_rm::{
     Binding, Environment, InputSpec, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, Program,
@@ -82,7 +82,12 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
             array: options.needs.array.clone(),
         },
     };
-    Ok(Submission { spec, attach, files: files.into_files() })
+    let service = Service {
+        account: options.service.account.clone(),
+        qos: options.service.qos.clone(),
+        nice: options.service.nice,
+    };
+    Ok(Submission { spec, attach, service, files: files.into_files() })
 }
 
 fn resources(options: &JobOptions) -> Resources {

@@ -1,15 +1,13 @@
 //! For programs: one JSON value per result, on one line.
 
-use super::{Campaign, Output, Sheet, Simulated};
+use super::{Campaign, Changed, Output, Sheet, Simulated};
 use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
 use serde::Serialize;
 use serde_json::json;
 use std::path::Path;
-use storm_mm::api::{
-    API_VERSION, CancelOutcome, Explanation, JobDetail, JobView, NodeView, PartitionView,
-};
+use storm_mm::api::{API_VERSION, Explanation, JobDetail, JobView, NodeView, PartitionView};
 use storm_rm::JobId;
 
 /// See the module.
@@ -45,7 +43,7 @@ impl Output for JsonOutput {
         line(&json!({ "job": job }))
     }
 
-    fn changed(&self, outcomes: &[CancelOutcome], _done: &str) -> String {
+    fn changed(&self, outcomes: &[Changed], _done: &str) -> String {
         line(&outcomes)
     }
 

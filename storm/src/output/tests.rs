@@ -177,6 +177,7 @@ fn nodes_folded_and_one_by_one() {
 fn explanations() {
     let explanation = Explanation {
         job: JobId(12),
+        array: None,
         state: JobState::Pending,
         reason: "it needs 512 PEs and 256 are free in partition main".to_owned(),
         details: vec!["job 7 holds 256 PEs until 11:00".to_owned()],
@@ -187,10 +188,11 @@ fn explanations() {
 
 #[test]
 fn short_answers() {
-    let refused = ApiError::new(ErrorCode::NoSuchJob, "there is no job 9");
+    let refused = ApiError::new(ErrorCode::NoSuchJob, "there is no job 12_99");
     let outcomes = [
-        CancelOutcome { job: JobId(7), error: None },
-        CancelOutcome { job: JobId(9), error: Some(refused) },
+        Changed { job: Some(JobId(7)), name: "7".to_owned(), error: None },
+        Changed { job: Some(JobId(16)), name: "12_3".to_owned(), error: None },
+        Changed { job: None, name: "12_99".to_owned(), error: Some(refused) },
     ];
     let kept = KeptCluster {
         process: ProcessIdentity { pid: 42, start_ticks: 4242 },

@@ -22,6 +22,19 @@ pub(super) fn time(time: Timestamp, zone: &TimeZone) -> String {
     time.to_zoned(zone.clone()).strftime("%Y-%m-%dT%H:%M:%S").to_string()
 }
 
+/// The manager's words, in which instants are as in RFC 3339, with each of them in the user's
+/// time zone.
+pub(super) fn local(text: &str, zone: &TimeZone) -> String {
+    let word = |word: &str| {
+        let (instant, rest) = word.split_at(word.trim_end_matches(['.', ',', ';', ':', ')']).len());
+        match instant.parse::<Timestamp>() {
+            Ok(instant) => time(instant, zone) + rest,
+            Err(_) => word.to_owned(),
+        }
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
 /// With a unit that leaves at most four digits.
 pub(super) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -63,4 +76,21 @@ pub(super) fn exit(status: ExitStatus) -> String {
 /// Text of others for a terminal: control characters are made visible.
 pub(super) fn safe(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::tz::offset;
+
+    #[test]
+    fn instants_among_words_are_shown_in_the_users_zone() {
+        let zone = TimeZone::fixed(offset(2));
+        let said = "it is not to begin before 2026-11-21T23:30:00Z (BeginTime), 9999 times";
+        let expected = "it is not to begin before 2026-11-22T01:30:00 (BeginTime), 9999 times";
+        assert_eq!(local(said, &zone), expected);
+        let said = "2026-11-21T23:30:00.123Z submitted: as 7_3";
+        assert_eq!(local(said, &zone), "2026-11-22T01:30:00 submitted: as 7_3");
+        assert_eq!(local("(at 2026-11-21T23:30:00Z).", &zone), "(at 2026-11-22T01:30:00).");
+    }
 }

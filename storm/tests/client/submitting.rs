@@ -13,7 +13,7 @@ fn taking_one() -> (Served, mpsc::Receiver<JobSpec>) {
     let (sender, seen) = mpsc::channel();
     let served = Served::start(async move |calls| {
         let call = calls.recv().await.expect("a call");
-        let ManagerRequest::Submit { spec, attach: false } = call.request else {
+        let ManagerRequest::Submit { spec, attach: false, .. } = call.request else {
             panic!("{:?}", call.request)
         };
         sender.send(*spec).expect("the test waits");

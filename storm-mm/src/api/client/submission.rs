@@ -2,7 +2,7 @@
 
 use super::hashing::read_full;
 use super::{Client, ClientError};
-use crate::api::{ContentHeader, ManagerRequest, Reply, RequestLine};
+use crate::api::{ContentHeader, ManagerRequest, Reply, RequestLine, Service};
 use std::fs::File;
 use std::io::{self, Seek};
 use storm_rm::{ContentHash, JobId, JobSpec};
@@ -18,6 +18,8 @@ pub struct Submission {
     pub spec: JobSpec,
     /// Follow it: its events come after the answer.
     pub attach: bool,
+    /// On whose account, and how urgent.
+    pub service: Service,
     /// The files that the specification names, open for reading.
     pub files: Vec<(ContentHash, File)>,
 }
@@ -44,8 +46,8 @@ impl Client {
         submission: Submission,
         mut progress: impl FnMut(Progress),
     ) -> Result<(JobId, u64), ClientError> {
-        let Submission { spec, attach, mut files } = submission;
-        let request = ManagerRequest::Submit { spec: Box::new(spec), attach };
+        let Submission { spec, attach, service, mut files } = submission;
+        let request = ManagerRequest::Submit { spec: Box::new(spec), attach, service };
         let id = self.requests.send(request).await?;
         let mut reply = self.replies.reply_to(id).await?;
         if let Reply::NeedFiles { hashes } = reply {

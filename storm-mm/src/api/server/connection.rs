@@ -186,6 +186,8 @@ fn is_streaming(request: &ManagerRequest) -> bool {
         | ManagerRequest::Nodes
         | ManagerRequest::Partitions
         | ManagerRequest::History(_)
+        | ManagerRequest::Priority { .. }
+        | ManagerRequest::Shares
         | ManagerRequest::Status
         | ManagerRequest::Drain { .. }
         | ManagerRequest::Resume { .. }

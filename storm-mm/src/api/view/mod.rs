@@ -11,6 +11,8 @@ mod job_view;
 mod launch_breakdown;
 mod node_view;
 mod partition_view;
+mod priority_view;
+mod share_view;
 
 pub use asked_for::asked_for;
 pub use cluster_status::ClusterStatus;
@@ -21,3 +23,5 @@ pub use job_view::{JobView, UserView};
 pub use launch_breakdown::LaunchBreakdown;
 pub use node_view::{NodeState, NodeView};
 pub use partition_view::PartitionView;
+pub use priority_view::PriorityView;
+pub use share_view::ShareView;

@@ -58,6 +58,34 @@ fn who_holds_a_job_says_who_releases_it() {
 }
 
 #[test]
+fn holds_and_releases_without_end_leave_a_log_of_bounded_length() {
+    let mut world = World::joined("fcfs", 8);
+    world.submit(spec(8, false, false));
+    let job = world.submit(spec(1, false, false));
+    for _ in 0..500 {
+        world.act(|core, now| core.hold(now, USER, job)).expect("it waits");
+        world.act(|core, now| core.release_hold(now, USER, job)).expect("it is held");
+    }
+    let log = &world.record(job).log;
+    assert!(log.len() <= 128, "{}", log.len());
+    assert_eq!((log[0].event.as_str(), log[8].event.as_str()), ("submitted", "log"));
+    assert_eq!(log.last().map(|entry| entry.event.as_str()), Some("released"));
+    assert!(log.is_sorted_by_key(|entry| entry.time));
+}
+
+#[test]
+fn a_reason_names_some_conditions_of_many() {
+    let mut world = World::joined("fcfs", 32);
+    let waits_for: Vec<Condition> = (0..20)
+        .map(|_| Condition::AfterOk(world.submit(needy(Needs { hold: true, ..Needs::default() }))))
+        .collect();
+    let dependency = Some(Dependency { any: true, conditions: waits_for });
+    let job = world.submit(needy(Needs { dependency, ..Needs::default() }));
+    let reason = world.core.explain(world.now, job).unwrap().reason;
+    assert!(reason.ends_with("afterok:8 or 12 more (Dependency)"), "{reason}");
+}
+
+#[test]
 fn a_job_taken_out_of_its_queue_lets_the_next_one_start() {
     for sched in ["fcfs", "gang"] {
         let mut world = World::joined(sched, 1);
@@ -190,6 +218,10 @@ fn a_partition_with_three_rows_drains_before_it_shares_space_and_loses_nothing()
     assert_eq!((view.sched.as_str(), view.next_sched.as_deref()), ("gang", Some("fcfs")));
     let reason = world.core.explain(world.now, queued[0]).unwrap().reason;
     assert!(reason.contains("changes to fcfs"), "{reason}");
+    let quantum = Some(Duration::from_millis(3));
+    let refused = world.act(|core, now| core.set_partition(now, ADMIN, "all", None, quantum));
+    let said = refused.expect_err("the policy to come has no slices").message;
+    assert_eq!(said, "partition all is changing to fcfs, which cuts no time slices");
     world.edge();
     world.restart(|_| false, |_| false);
     check_all(&world);

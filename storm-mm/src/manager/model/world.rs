@@ -5,12 +5,12 @@ use crate::api::Peer;
 use crate::job::{JobEvent, JobEventKind, JobRecord, Phase};
 use crate::manager::eligibility::Obstacle;
 use crate::manager::{Core, Effect, StageJob, StageOutcome, TimerKind, Watch};
-use crate::{CoreConfig, NodeConfig, PartitionConfig};
+use crate::{CoreConfig, NodeConfig, PartitionConfig, ServiceConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
-use storm_rm::message::{Command, ExitStatus, HeldJob, NodeInfo, RankExit, Report};
+use storm_rm::message::{Command, ExitStatus, HeldJob, LaunchJob, NodeInfo, RankExit, Report};
 use storm_rm::{
     ContentHash, Destination, FileSpec, InputSpec, JobId, JobIncarnation, JobSpec, OutputSpec,
     Owner, PartitionId, Program, Rank,
@@ -49,6 +49,7 @@ pub(super) struct World {
     pub(super) restarted: bool,
     sched: String,
     job_slots: u32,
+    service: ServiceConfig,
     /// What an effect did that must not happen.
     pub(super) faults: Vec<String>,
 }
@@ -65,6 +66,7 @@ pub(super) fn config(sched: &str, job_slots: u32) -> CoreConfig {
             params: PolicyParams { mpl_limit, ..PolicyParams::default() },
             default: true,
         }],
+        policies: storm_sched::Registry::standard(),
         job_slots,
         heartbeat_bytes: 64 * 1024,
         chunk_bytes: 4096,
@@ -74,6 +76,7 @@ pub(super) fn config(sched: &str, job_slots: u32) -> CoreConfig {
         requeue_fence: Duration::ZERO,
         history_limit: 10_000,
         array_max: 100,
+        service: Default::default(),
         admin_uids: Vec::new(),
         origin: jiff::Timestamp::UNIX_EPOCH,
         user_name: Rc::new(|_| None),
@@ -114,8 +117,14 @@ pub(super) fn spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
 
 impl World {
     pub(super) fn new(sched: &str, job_slots: u32) -> World {
-        let core = Core::new(config(sched, job_slots), [], Instant::ORIGIN).unwrap();
-        World {
+        World::serving(sched, job_slots, ServiceConfig::default())
+    }
+
+    /// A world with accounts, qualities of service or priorities.
+    pub(super) fn serving(sched: &str, job_slots: u32, service: ServiceConfig) -> World {
+        let config = CoreConfig { service: service.clone(), ..config(sched, job_slots) };
+        let core = Core::new(config, [], Instant::ORIGIN).unwrap();
+        let mut world = World {
             core,
             now: Instant::ORIGIN,
             journal: Vec::new(),
@@ -131,8 +140,13 @@ impl World {
             restarted: false,
             sched: sched.to_owned(),
             job_slots,
+            service,
             faults: Vec::new(),
+        };
+        for effect in world.core.take_effects() {
+            world.perform(effect);
         }
+        world
     }
 
     /// A world in which all nodes have joined.
@@ -160,7 +174,7 @@ impl World {
             }
             Effect::Stage(stage) => self.stages.push(stage),
             Effect::AbandonStaging(job) => self.stages.retain(|stage| stage.job != job),
-            Effect::AwaitStarted(watch) => self.starts.push(watch),
+            Effect::AwaitStarted(watch) => self.may_start(watch),
             Effect::NameUnstarted(watch) => self.overdue.push(watch),
             Effect::AwaitTermination(watch) => self.terminations.push(watch),
             Effect::Timer { at, job, incarnation, kind } => {
@@ -192,6 +206,11 @@ impl World {
                 let share = launch.ranks.of_node(node).unwrap();
                 let ranks = (0..share.count).map(|index| Rank(share.first.0 + index)).collect();
                 self.parts.insert((node, launch.job, launch.incarnation), (ranks, false));
+                if node == launch.announcer {
+                    let LaunchJob { job, incarnation, slot, .. } = **launch;
+                    let nodes = launch.ranks.iter().map(|share| share.node).collect();
+                    self.may_start(Watch { job, incarnation, slot, nodes });
+                }
             }
             Command::DestroyJob { job } => {
                 let of_job = self.parts.iter_mut().filter(|((n, j, _), _)| (n, j) == (&node, job));
@@ -228,7 +247,8 @@ impl World {
         self.over.retain(|part, _| !dead(part.0));
         self.first_runs.retain(|node, _| !dead(*node));
         let nodes = std::mem::take(&mut self.joined);
-        let config = config(&self.sched, self.job_slots);
+        let service = self.service.clone();
+        let config = CoreConfig { service, ..config(&self.sched, self.job_slots) };
         self.core = Core::new(config, self.journal.clone(), self.now).unwrap();
         self.act(|_, _| ());
         for node in nodes.into_iter().filter(|node| !dead(*node)) {
@@ -300,8 +320,18 @@ impl World {
     }
 
     pub(super) fn started(&mut self, index: usize) {
-        let watch = self.starts.remove(index);
-        self.act(|core, now| core.started(now, watch.job, watch.incarnation));
+        let Watch { job, incarnation, nodes, .. } = self.starts.remove(index);
+        let announcer = nodes.first().unwrap();
+        self.act(|core, now| core.report(now, announcer, Report::Started { job, incarnation }));
+        self.starts.retain(|watch| watch.incarnation != incarnation);
+        self.act(|core, now| core.started(now, job, incarnation));
+    }
+
+    /// A run has begun on its announcer, or will: its start on all nodes may be seen.
+    fn may_start(&mut self, watch: Watch) {
+        if !self.starts.iter().any(|other| other.incarnation == watch.incarnation) {
+            self.starts.push(watch);
+        }
     }
 
     /// It is said which nodes have not started their ranks: those with a part, if its

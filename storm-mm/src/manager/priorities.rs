@@ -1,0 +1,391 @@
+//! How urgent each job is: the factors, when they are reckoned anew, and who is charged
+//! for what (`docs/decisions/0046`).
+//!
+//! What this does not do: order the queue. A policy is told priorities and does
+//! (`docs/decisions/0032`).
+
+use super::admission::request_of;
+use super::shares::Shares;
+use super::{Core, Effect, TimerKind};
+use crate::api::{ApiError, ErrorCode, Peer, PriorityView, Service, ShareView, UserView};
+use crate::job::{JobEvent, JobEventKind, JobRecord, OF_NO_JOB, Phase};
+use crate::{PriorityConfig, QosConfig, ServiceConfig};
+use jiff::Timestamp;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::num::NonZeroU32;
+use std::time::Duration;
+use storm_primitives::Instant;
+use storm_rm::{JobId, JobIncarnation, PartitionId};
+use storm_sched::priority::{Factors, Weights};
+use storm_sched::{Event, JobRequest, Priority};
+
+/// The most jobs whose priorities one answer tells: some MiB of text.
+const MOST_TOLD: usize = 10_000;
+
+/// What the manager knows besides the records.
+#[derive(Debug)]
+pub(super) struct Priorities {
+    pub(super) shares: Shares,
+    /// Time that jobs have run and were charged for already, of their present runs.
+    charged: BTreeMap<JobId, Duration>,
+    /// Somebody was charged, and the journal does not know.
+    unnoted: bool,
+    /// What the policies were told of the jobs that wait.
+    told: HashMap<JobId, Priority>,
+    /// Partitions that are to be told on their next slice edge.
+    due: BTreeSet<PartitionId>,
+}
+
+impl Priorities {
+    pub(super) fn new(config: &ServiceConfig) -> Priorities {
+        Priorities {
+            shares: Shares::new(config),
+            charged: BTreeMap::new(),
+            unnoted: false,
+            told: HashMap::new(),
+            due: BTreeSet::new(),
+        }
+    }
+}
+
+impl Core {
+    /// The service that a submission gets, with what it leaves out.
+    pub(super) fn served(&self, peer: Peer, asked: Service) -> Result<Service, ApiError> {
+        if asked.nice < 0 && !self.is_admin(peer) {
+            let message = format!("only an administrator may be of niceness {}", asked.nice);
+            return Err(ApiError::new(ErrorCode::NotPermitted, message).hint("0 or more is free"));
+        }
+        let account = self.account_for(peer, asked.account)?;
+        let qos = self.qos_for(peer, account.as_deref(), asked.qos)?;
+        Ok(Service { account, qos, nice: asked.nice })
+    }
+
+    fn account_for(&self, peer: Peer, asked: Option<String>) -> Result<Option<String>, ApiError> {
+        let shares = &self.priorities.shares;
+        let own = shares.accounts_of(peer.uid);
+        let Some(asked) = asked else {
+            let charged = self.config.service.charges();
+            return Ok(own.first().filter(|_| charged).map(|own| (*own).to_owned()));
+        };
+        let hint = format!("your accounts: {}", own.join(", "));
+        if !shares.knows(&asked) {
+            let message = format!("there is no account {asked:?}");
+            return Err(ApiError::new(ErrorCode::NoSuchAccount, message).hint(hint));
+        }
+        if !own.contains(&asked.as_str()) && !self.is_admin(peer) {
+            let message = format!("you are no user of account {asked:?}");
+            return Err(ApiError::new(ErrorCode::NotPermitted, message).hint(hint));
+        }
+        Ok(Some(asked))
+    }
+
+    fn qos_for(
+        &self,
+        peer: Peer,
+        account: Option<&str>,
+        asked: Option<String>,
+    ) -> Result<Option<String>, ApiError> {
+        let all = &self.config.service.qos;
+        let may = |qos: &QosConfig| {
+            let anybody = qos.users.is_empty() && qos.accounts.is_empty();
+            let named = account.is_some_and(|own| qos.accounts.iter().any(|name| name == own));
+            anybody || named || qos.users.contains(&peer.uid)
+        };
+        let Some(asked) = asked else {
+            let default = all.iter().find(|qos| qos.default && may(qos));
+            return default
+                .map(|qos| self.has_room(peer, qos).map(|()| qos.name.clone()))
+                .transpose();
+        };
+        let yours: Vec<&str> =
+            all.iter().filter(|qos| may(qos)).map(|qos| qos.name.as_str()).collect();
+        let hint = match yours.is_empty() {
+            true => "there is none for you: leave --qos out".to_owned(),
+            false => format!("yours: {}", yours.join(", ")),
+        };
+        let Some(qos) = all.iter().find(|qos| qos.name == asked) else {
+            let message = format!("there is no quality of service {asked:?}");
+            return Err(ApiError::new(ErrorCode::NoSuchQos, message).hint(hint));
+        };
+        if !may(qos) {
+            let of = account.map(|own| format!(" with account {own:?}")).unwrap_or_default();
+            let message = format!("you may not use the quality of service {asked:?}{of}");
+            return Err(ApiError::new(ErrorCode::NotPermitted, message).hint(hint));
+        }
+        self.has_room(peer, qos)?;
+        Ok(Some(asked))
+    }
+
+    /// Whether a user may have one more job of this quality of service.
+    fn has_room(&self, peer: Peer, qos: &QosConfig) -> Result<(), ApiError> {
+        let Some(most) = qos.max_jobs_per_user else { return Ok(()) };
+        let counts = |record: &&JobRecord| {
+            record.spec.owner.uid == peer.uid
+                && record.service.qos.as_ref() == Some(&qos.name)
+                && !matches!(record.phase, Phase::Ended(_))
+        };
+        if self.jobs.values().filter(counts).count() < most as usize {
+            return Ok(());
+        }
+        let message = format!("you have {most} jobs of the quality of service {:?}", qos.name);
+        Err(ApiError::new(ErrorCode::QueueFull, message)
+            .why("no more are possible at once (max-jobs-per-user)")
+            .hint("wait for some to end, or name another one"))
+    }
+
+    /// What a job asks of its policy now.
+    pub(super) fn request_now(&mut self, now: Instant, job: JobId) -> Option<JobRequest> {
+        let record = self.jobs.get(&job)?;
+        let request = request_of(job, &record.spec);
+        Some(request.with_priority(self.priority_of(now, job)))
+    }
+
+    /// Gives a job its priority, for the policy that is told of it.
+    fn priority_of(&mut self, now: Instant, job: JobId) -> Priority {
+        let Some((weights, factors)) = self.factors_of(now, job) else {
+            return Priority::default();
+        };
+        let priority = weights.priority(&factors);
+        if self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Pending) {
+            self.priorities.told.insert(job, priority);
+        }
+        priority
+    }
+
+    /// What counts for a job; `None` when nothing does.
+    fn factors_of(&mut self, now: Instant, job: JobId) -> Option<(Weights, Factors)> {
+        let wall = self.wall(now);
+        let PriorityConfig { weights, partitions, .. } = self.config.service.priority.as_ref()?;
+        let weights = *weights;
+        let record = self.jobs.get(&job)?;
+        let able = record.spec.needs.begin.map_or(record.submitted, |at| at.max(record.submitted));
+        let waited = record.started.unwrap_or(wall).duration_since(able);
+        let most = partitions.values().max().copied().unwrap_or(0);
+        let own = partitions.get(&record.partition).copied().unwrap_or(0);
+        let all_pes = self
+            .partitions
+            .iter()
+            .find(|partition| partition.name == record.partition)
+            .and_then(|partition| NonZeroU32::new(partition.policy.machine().pes()))?;
+        let (uid, account) = (record.spec.owner.uid, record.service.account.clone());
+        let mut factors = Factors {
+            waited: Duration::try_from(waited).unwrap_or_default(),
+            pes: pes_of(record),
+            partition_pes: all_pes,
+            fair_share: 0.0,
+            qos: self.qos_factor(record.service.qos.as_deref()),
+            partition: part(own, most),
+            site: 0,
+            nice: record.service.nice.into(),
+        };
+        if weights.fair_share > 0 {
+            factors.fair_share = self.priorities.shares.factor(wall, account.as_deref(), uid);
+        }
+        Some((weights, factors))
+    }
+
+    fn qos_factor(&self, name: Option<&str>) -> f64 {
+        let all = &self.config.service.qos;
+        let most = all.iter().map(|qos| qos.priority).max().unwrap_or(0);
+        let own = all.iter().find(|qos| Some(qos.name.as_str()) == name);
+        own.map_or(0.0, |qos| part(qos.priority, most))
+    }
+
+    /// Has the first reckoning take place.
+    pub(super) fn begin_reckoning(&mut self, now: Instant) {
+        let Some(priority) = &self.config.service.priority else { return };
+        let at = now + priority.interval;
+        let (job, incarnation) = (OF_NO_JOB, JobIncarnation(0));
+        self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Priorities });
+    }
+
+    /// Charges who runs, and tells the policies what has become of the priorities.
+    pub(super) fn reckon_priorities(&mut self, now: Instant) {
+        self.charge_running(now);
+        self.note_usage(now);
+        self.priorities.shares.reckon(self.wall(now));
+        for partition in (0..self.partition_count()).map(PartitionId) {
+            if self.partition(partition).is_slicing() {
+                self.priorities.due.insert(partition);
+            } else {
+                self.prioritise(now, partition);
+            }
+        }
+        self.begin_reckoning(now);
+    }
+
+    /// A slice ends: priorities that were reckoned in it count from now on.
+    pub(super) fn prioritise_if_due(&mut self, now: Instant, partition: PartitionId) {
+        if self.priorities.due.remove(&partition) {
+            self.prioritise(now, partition);
+        }
+    }
+
+    fn prioritise(&mut self, now: Instant, id: PartitionId) {
+        let waiting = self.partitions[usize::from(id.0)].policy.pending();
+        let mut events = Vec::new();
+        for waits in waiting {
+            let job = JobId(waits.0);
+            let before = self.priorities.told.get(&job).copied().unwrap_or_default();
+            let priority = self.priority_of(now, job);
+            if priority != before {
+                events.push(Event::Prioritise { job: waits, priority });
+            }
+        }
+        if events.is_empty() {
+            return;
+        }
+        if self.partitions[usize::from(id.0)].shares_space() {
+            self.handle_together(now, id, events);
+        } else {
+            for event in events {
+                // One that has another place may let another start.
+                let Event::Prioritise { job, .. } = &event else { continue };
+                if self.waits_in_policy(JobId(job.0)) {
+                    self.handle_event(now, id, event);
+                }
+            }
+        }
+        self.effects.push(Effect::SlicesChanged(id));
+    }
+
+    fn waits_in_policy(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Pending)
+            && !self.parked.iter().any(|placed| placed.job == job)
+    }
+
+    /// Charges the jobs that run for what they have run since they were charged last.
+    fn charge_running(&mut self, now: Instant) {
+        let wall = self.wall(now);
+        let ran: Vec<(JobId, Duration)> =
+            self.live.iter().map(|(job, live)| (*job, live.run_time(now))).collect();
+        for (job, ran) in ran {
+            self.charge(wall, job, ran);
+        }
+        let Core { priorities: Priorities { told, charged, .. }, jobs, live, .. } = self;
+        let waits =
+            |job: &JobId| jobs.get(job).is_some_and(|record| record.phase == Phase::Pending);
+        told.retain(|job, _| waits(job));
+        charged.retain(|job, _| live.contains_key(job));
+    }
+
+    /// The present run of a job has run for so long.
+    fn charge(&mut self, at: Timestamp, job: JobId, ran: Duration) {
+        if !self.config.service.charges() {
+            return;
+        }
+        let Some(record) = self.jobs.get(&job) else { return };
+        let Priorities { shares, charged, unnoted, .. } = &mut self.priorities;
+        let before = charged.insert(job, ran).unwrap_or_default();
+        let time = ran.saturating_sub(before);
+        if !time.is_zero() {
+            let pe_s = time.as_secs_f64() * f64::from(pes_of(record));
+            shares.charge(at, record.service.account.as_deref(), record.spec.owner.uid, pe_s);
+            *unnoted = true;
+        }
+    }
+
+    /// What an event of a job means for whom it is charged to; before it changes the job.
+    pub(super) fn charge_for(&mut self, job: JobId, event: &JobEvent) {
+        let ran = match &event.kind {
+            JobEventKind::Ended { ran, .. } => *ran,
+            JobEventKind::Requeued { .. } => self.jobs.get(&job).map_or(Duration::ZERO, |r| r.ran),
+            _ => return,
+        };
+        self.charge(event.at, job, ran);
+        self.priorities.charged.remove(&job);
+    }
+
+    /// What all have used goes into the journal, which forgets the jobs that they used it
+    /// for.
+    fn note_usage(&mut self, now: Instant) {
+        if !std::mem::take(&mut self.priorities.unnoted) {
+            return;
+        }
+        let usage = self.priorities.shares.noted(self.wall(now));
+        let charged = self.priorities.charged.clone();
+        self.append(now, OF_NO_JOB, JobEventKind::UsageNoted { usage, charged });
+    }
+
+    /// The journal's word on what all have used.
+    pub(super) fn restore_usage(&mut self, event: &JobEvent) {
+        if let JobEventKind::UsageNoted { usage, charged } = &event.kind {
+            self.priorities.shares.restore(event.at, usage);
+            self.priorities.charged.clone_from(charged);
+        }
+    }
+
+    /// The priorities of jobs that wait, the highest first: of these, or of all. And how
+    /// many more there are than are told.
+    pub fn list_priorities(&mut self, now: Instant, jobs: &[JobId]) -> (Vec<PriorityView>, u32) {
+        let named: BTreeSet<JobId> = jobs.iter().flat_map(|job| self.jobs_of(*job)).collect();
+        let wanted = |record: &&JobRecord| {
+            record.phase == Phase::Pending && (jobs.is_empty() || named.contains(&record.id))
+        };
+        let waiting: Vec<JobId> =
+            self.jobs.values().filter(wanted).map(|record| record.id).collect();
+        let mut views: Vec<PriorityView> =
+            waiting.into_iter().filter_map(|job| self.priority_view(now, job)).collect();
+        views.sort_by_key(|view| (std::cmp::Reverse(view.priority), view.job));
+        let left = views.len().saturating_sub(MOST_TOLD);
+        views.truncate(MOST_TOLD);
+        (views, u32::try_from(left).unwrap_or(u32::MAX))
+    }
+
+    fn priority_view(&mut self, now: Instant, job: JobId) -> Option<PriorityView> {
+        let reckoned = self.factors_of(now, job);
+        let record = self.jobs.get(&job)?;
+        let (priority, factors) = match &reckoned {
+            Some((weights, factors)) => (weights.priority(factors), weights.contributions(factors)),
+            None => Default::default(),
+        };
+        Some(PriorityView {
+            job,
+            array: record.task,
+            user: self.user_view(record.spec.owner.uid),
+            partition: record.partition.clone(),
+            account: record.service.account.clone(),
+            qos: record.service.qos.clone(),
+            priority,
+            factors,
+            nice: record.service.nice,
+        })
+    }
+
+    /// The tree of accounts and users.
+    pub fn list_shares(&mut self, now: Instant) -> Vec<ShareView> {
+        let wall = self.wall(now);
+        self.charge_running(now);
+        self.priorities.shares.reckon(wall);
+        let lines = self.priorities.shares.lines(wall);
+        let users = lines.iter().filter(|line| line.uid.is_some());
+        let all: f64 = users.map(|line| line.usage_pe_s).sum();
+        let view = |line: super::shares::Line<'_>| ShareView {
+            account: line.account.name.clone(),
+            parent: line.account.parent.clone(),
+            depth: line.depth,
+            user: line.uid.map(|uid| self.user_view(uid)),
+            shares: line.shares,
+            share_of_siblings: line.share_of_siblings,
+            usage_pe_s: line.usage_pe_s,
+            usage_of_all: if all > 0.0 { line.usage_pe_s / all } else { 0.0 },
+            fair_share: line.factor,
+        };
+        lines.into_iter().map(view).collect()
+    }
+
+    fn user_view(&self, uid: u32) -> UserView {
+        let name = (self.config.user_name)(uid).unwrap_or_else(|| uid.to_string());
+        UserView { uid, name }
+    }
+}
+
+/// What a job is charged for.
+fn pes_of(record: &JobRecord) -> u32 {
+    record.spec.procs.saturating_mul(record.spec.resources.cpus_per_task)
+}
+
+/// One number as a part of another.
+fn part(own: u32, most: u32) -> f64 {
+    if most == 0 { 0.0 } else { f64::from(own) / f64::from(most) }
+}

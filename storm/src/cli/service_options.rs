@@ -1,0 +1,50 @@
+//! Options of `submit` and `run` that say on whose account a job runs and how urgent it
+//! is, and those of the verbs that tell.
+
+use super::{ClusterOptions, JobName};
+use clap::Args;
+
+/// Of `submit` and `run`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ServiceOptions {
+    /// Account to charge [default: your own]
+    #[arg(long, short = 'A', value_name = "NAME", help_heading = "When")]
+    pub(crate) account: Option<String>,
+    /// Quality of service
+    #[arg(long, value_name = "NAME", help_heading = "When")]
+    pub(crate) qos: Option<String>,
+    /// Lower its priority by so much; less than 0 for administrators only
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        default_value_t = 0,
+        hide_default_value = true,
+        help_heading = "When"
+    )]
+    pub(crate) nice: i32,
+}
+
+/// Options of `priority`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Each column is what a factor contributes: its weight in the configuration times a factor
+from 0 to 1. The priority is their sum, less what the user gave up with --nice.")]
+pub(crate) struct PriorityOptions {
+    /// Only these jobs
+    #[arg(value_name = "JOB")]
+    pub(crate) jobs: Vec<JobName>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+/// Options of `shares`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Usage is in processor-seconds, of which half is forgotten in each half-life. The fair-share
+factor is the user's rank among all users: first those whose account, and who in it, used
+least of what is due (Fair Tree).")]
+pub(crate) struct SharesOptions {
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}

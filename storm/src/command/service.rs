@@ -1,0 +1,87 @@
+//! `priority` and `shares`: how urgent the jobs that wait are, and who has used what.
+
+use super::listing::misunderstood;
+use super::naming::resolve;
+use super::{connect, print};
+use crate::cli::{PriorityOptions, SharesOptions};
+use crate::failure::Failure;
+use crate::output::{Output, Sheet};
+use storm_mm::api::{ManagerRequest, PriorityView, Reply, ShareView};
+
+/// `priority`.
+pub(super) async fn priority(options: PriorityOptions, output: &dyn Output) -> Result<u8, Failure> {
+    let mut client = connect(&options.cluster).await?;
+    let jobs = resolve(&mut client, &options.jobs).await?;
+    match client.call(ManagerRequest::Priority { jobs }).await? {
+        Reply::Priorities { jobs, left } => {
+            print(&output.sheet(&priorities(&jobs, left))).map(|()| 0)
+        }
+        other => Err(misunderstood(&other)),
+    }
+}
+
+/// `shares`.
+pub(super) async fn shares(options: SharesOptions, output: &dyn Output) -> Result<u8, Failure> {
+    match connect(&options.cluster).await?.call(ManagerRequest::Shares).await? {
+        Reply::Shares { shares } => print(&output.sheet(&tree(&shares))).map(|()| 0),
+        other => Err(misunderstood(&other)),
+    }
+}
+
+fn priorities(jobs: &[PriorityView], left: u32) -> Sheet {
+    let columns = [
+        ">JOB",
+        "PARTITION",
+        "USER",
+        "ACCOUNT",
+        "QOS",
+        ">PRIORITY",
+        ">AGE",
+        ">SIZE",
+        ">FAIR SHARE",
+        ">QOS",
+        ">PARTITION",
+        ">NICE",
+    ];
+    let text = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
+    let row = |job: &PriorityView| {
+        let factors = &job.factors;
+        vec![
+            job.job_name(),
+            job.partition.clone(),
+            job.user.name.clone(),
+            text(&job.account),
+            text(&job.qos),
+            job.priority.to_string(),
+            factors.age.to_string(),
+            factors.size.to_string(),
+            factors.fair_share.to_string(),
+            factors.qos.to_string(),
+            factors.partition.to_string(),
+            job.nice.to_string(),
+        ]
+    };
+    let sheet = Sheet::new(&jobs).table(columns, jobs.iter().map(row));
+    match left {
+        0 => sheet,
+        _ => sheet.note(format!("and {left} more of lower priorities: name those you mean")),
+    }
+}
+
+fn tree(shares: &[ShareView]) -> Sheet {
+    let columns =
+        ["ACCOUNT", "USER", ">SHARES", ">OF SIBLINGS", ">USAGE (PE s)", ">OF ALL", ">FAIR SHARE"];
+    let row = |line: &ShareView| {
+        let indent = "  ".repeat(line.depth as usize);
+        vec![
+            format!("{indent}{}", line.account),
+            line.user.as_ref().map_or_else(|| "-".to_owned(), |user| user.name.clone()),
+            line.shares.to_string(),
+            format!("{:.4}", line.share_of_siblings),
+            format!("{:.1}", line.usage_pe_s),
+            format!("{:.4}", line.usage_of_all),
+            line.fair_share.map_or_else(|| "-".to_owned(), |factor| format!("{factor:.6}")),
+        ]
+    };
+    Sheet::new(&shares).table(columns, shares.iter().map(row))
+}

@@ -1,0 +1,304 @@
+//! Accounts, qualities of service and priorities, as the configuration has them.
+//!
+//! ```toml
+//! [priority]
+//! age = 1000
+//! fair-share = 10000
+//! qos = 5000
+//! half-life = "7d"
+//!
+//! [[accounts]]
+//! name = "physics"
+//! shares = 3
+//! users = ["alice", { user = "bob", shares = 2 }]
+//!
+//! [[qos]]
+//! name = "high"
+//! priority = 100
+//! accounts = ["physics"]
+//! ```
+//!
+//! What this does not do: ask who a user is before the file is read as a whole; a name
+//! that this host does not know is an error then.
+
+use super::written_time::WrittenTime;
+use super::{ConfigProblem, MmConfig, PlannedPartition};
+use nix::unistd::User;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+use storm_mm::{
+    AccountConfig, DEFAULT_ACCOUNT, DEFAULT_PRIORITY_INTERVAL, PriorityConfig, QosConfig,
+    ServiceConfig,
+};
+use storm_sched::priority::{HalfLife, Weights};
+
+/// The `[priority]` of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct PriorityEntry {
+    /// Weight of the age.
+    age: u32,
+    /// Weight of the size.
+    size: u32,
+    /// Small jobs are preferred, not large ones.
+    favour_small: bool,
+    /// Weight of the fair share.
+    fair_share: u32,
+    /// Weight of the quality of service.
+    qos: u32,
+    /// Weight of the partition.
+    partition: u32,
+    /// The age from which on a job is no older; a week unless it is given.
+    max_age: Option<WrittenTime>,
+    /// The time in which half of a usage is forgotten; a week unless it is given.
+    half_life: Option<WrittenTime>,
+    /// The time between two reckonings; five minutes unless it is given.
+    interval: Option<WrittenTime>,
+    /// What partitions count among each other, by name.
+    partitions: BTreeMap<String, u32>,
+}
+
+/// An account.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct AccountEntry {
+    name: String,
+    parent: Option<String>,
+    #[serde(default = "one_share")]
+    shares: u32,
+    /// Users who are in no account are in this one.
+    #[serde(default)]
+    default: bool,
+    #[serde(default)]
+    users: Vec<UserEntry>,
+}
+
+/// A user of an account.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "a user is a name, a number, or { user = ..., shares = ... }")]
+enum UserEntry {
+    One(UserName),
+    #[serde(rename_all = "kebab-case")]
+    WithShares {
+        user: UserName,
+        shares: u32,
+    },
+}
+
+/// A user by name or number.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "a user is a name or a number")]
+enum UserName {
+    Number(u32),
+    Name(String),
+}
+
+/// A quality of service.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct QosEntry {
+    name: String,
+    #[serde(default)]
+    priority: u32,
+    #[serde(default)]
+    default: bool,
+    #[serde(default)]
+    users: Vec<UserName>,
+    #[serde(default)]
+    accounts: Vec<String>,
+    max_jobs_per_user: Option<NonZeroU32>,
+}
+
+fn one_share() -> u32 {
+    1
+}
+
+/// What is wrong with accounts, qualities of service or priorities.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ServiceProblem {
+    #[error("priority.{key}: it must be at least a second, and less than {most} seconds")]
+    Time { key: &'static str, most: u32 },
+    #[error("priority.partitions: there is no partition {name:?}")]
+    NoSuchPartition { name: String },
+    #[error("{key}: another one is called {name:?} too")]
+    Twice { key: String, name: String },
+    #[error("{key}.name: {name:?} is no name; it has letters, digits, '_', '-' and '.'")]
+    Name { key: String, name: String },
+    #[error("{key}.parent: there is no account {name:?}")]
+    NoSuchParent { key: String, name: String },
+    #[error("{key}.parent: the account would be above itself")]
+    Circle { key: String },
+    #[error("{key}.default: another one is the default already")]
+    TwoDefaults { key: String },
+    #[error("{key}.users: this host knows no user {name:?}; a number works as well")]
+    NoSuchUser { key: String, name: String },
+    #[error("{key}.users: user {name} is named twice")]
+    UserTwice { key: String, name: String },
+    #[error("{key}.accounts: there is no account {name:?}")]
+    NoSuchAccount { key: String, name: String },
+}
+
+impl MmConfig {
+    /// Who is served how, checked.
+    pub(super) fn planned_service(
+        &self,
+        partitions: &[PlannedPartition],
+    ) -> Result<ServiceConfig, ConfigProblem> {
+        let accounts = planned_accounts(&self.accounts)?;
+        let qos = planned_qos(&self.qos, &accounts)?;
+        let priority = self.priority.as_ref().map(|entry| entry.planned(partitions)).transpose()?;
+        Ok(ServiceConfig { priority, accounts, qos })
+    }
+}
+
+impl PriorityEntry {
+    fn planned(&self, partitions: &[PlannedPartition]) -> Result<PriorityConfig, ServiceProblem> {
+        let known = |name: &String| partitions.iter().any(|partition| partition.name == *name);
+        if let Some(name) = self.partitions.keys().find(|name| !known(name)) {
+            return Err(ServiceProblem::NoSuchPartition { name: name.clone() });
+        }
+        let time = |key, written: Option<WrittenTime>| {
+            let most = u32::MAX;
+            let Some(WrittenTime(time)) = written else { return Ok(None) };
+            let seconds = u32::try_from(time.as_secs()).ok().and_then(NonZeroU32::new);
+            seconds.map(|seconds| Some((time, seconds))).ok_or(ServiceProblem::Time { key, most })
+        };
+        let max_age = time("max-age", self.max_age)?;
+        let half_life = time("half-life", self.half_life)?;
+        let interval = time("interval", self.interval)?;
+        let weights = Weights {
+            age: self.age,
+            size: self.size,
+            favour_small: self.favour_small,
+            fair_share: self.fair_share,
+            qos: self.qos,
+            partition: self.partition,
+            max_age_s: max_age.map_or(Weights::default().max_age_s, |(_, seconds)| seconds),
+        };
+        Ok(PriorityConfig {
+            weights,
+            half_life: half_life.and_then(|(time, _)| HalfLife::new(time)).unwrap_or_default(),
+            interval: interval.map_or(DEFAULT_PRIORITY_INTERVAL, |(time, _)| time),
+            partitions: self.partitions.clone(),
+        })
+    }
+}
+
+fn planned_accounts(entries: &[AccountEntry]) -> Result<Vec<AccountConfig>, ServiceProblem> {
+    let mut planned: Vec<AccountConfig> = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let key = format!("accounts[{index}]");
+        check_name(&key, &entry.name, planned.iter().map(|account| account.name.as_str()))?;
+        if entry.default && planned.iter().any(|account| account.default) {
+            return Err(ServiceProblem::TwoDefaults { key });
+        }
+        let mut users: Vec<(u32, u32)> = Vec::new();
+        for user in &entry.users {
+            let (user, shares) = match user {
+                UserEntry::One(user) => (user, 1),
+                UserEntry::WithShares { user, shares } => (user, *shares),
+            };
+            let uid = uid_of(&key, user)?;
+            if users.iter().any(|(other, _)| *other == uid) {
+                return Err(ServiceProblem::UserTwice { key, name: user.to_string() });
+            }
+            users.push((uid, shares));
+        }
+        planned.push(AccountConfig {
+            name: entry.name.clone(),
+            parent: entry.parent.clone(),
+            shares: entry.shares,
+            default: entry.default,
+            users,
+        });
+    }
+    planned.iter().enumerate().try_for_each(|(index, account)| {
+        check_parents(&format!("accounts[{index}]"), account, &planned)
+    })?;
+    Ok(planned)
+}
+
+/// The accounts above one end somewhere, and are there.
+fn check_parents(
+    key: &str,
+    account: &AccountConfig,
+    all: &[AccountConfig],
+) -> Result<(), ServiceProblem> {
+    let mut seen = BTreeSet::from([account.name.as_str()]);
+    let mut above = account.parent.as_deref();
+    while let Some(name) = above {
+        let key = key.to_owned();
+        let Some(parent) = all.iter().find(|other| other.name == name) else {
+            return Err(ServiceProblem::NoSuchParent { key, name: name.to_owned() });
+        };
+        if !seen.insert(name) {
+            return Err(ServiceProblem::Circle { key });
+        }
+        above = parent.parent.as_deref();
+    }
+    Ok(())
+}
+
+fn planned_qos(
+    entries: &[QosEntry],
+    accounts: &[AccountConfig],
+) -> Result<Vec<QosConfig>, ServiceProblem> {
+    let mut planned: Vec<QosConfig> = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let key = format!("qos[{index}]");
+        check_name(&key, &entry.name, planned.iter().map(|qos| qos.name.as_str()))?;
+        if entry.default && planned.iter().any(|qos| qos.default) {
+            return Err(ServiceProblem::TwoDefaults { key });
+        }
+        let known = |name: &&String| {
+            *name == DEFAULT_ACCOUNT || accounts.iter().any(|account| account.name == **name)
+        };
+        if let Some(name) = entry.accounts.iter().find(|name| !known(name)) {
+            return Err(ServiceProblem::NoSuchAccount { key, name: name.clone() });
+        }
+        planned.push(QosConfig {
+            name: entry.name.clone(),
+            priority: entry.priority,
+            default: entry.default,
+            users: entry.users.iter().map(|user| uid_of(&key, user)).collect::<Result<_, _>>()?,
+            accounts: entry.accounts.clone(),
+            max_jobs_per_user: entry.max_jobs_per_user.map(NonZeroU32::get),
+        });
+    }
+    Ok(planned)
+}
+
+fn check_name<'a>(
+    key: &str,
+    name: &str,
+    mut others: impl Iterator<Item = &'a str>,
+) -> Result<(), ServiceProblem> {
+    let (key, own) = (key.to_owned(), name.to_owned());
+    let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if name.is_empty() || !name.chars().all(sound) {
+        return Err(ServiceProblem::Name { key, name: own });
+    }
+    if others.any(|other| other == name) {
+        return Err(ServiceProblem::Twice { key, name: own });
+    }
+    Ok(())
+}
+
+fn uid_of(key: &str, user: &UserName) -> Result<u32, ServiceProblem> {
+    let name = match user {
+        UserName::Number(uid) => return Ok(*uid),
+        UserName::Name(name) => name,
+    };
+    let found = User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());
+    found.ok_or_else(|| ServiceProblem::NoSuchUser { key: key.to_owned(), name: name.clone() })
+}
+
+impl std::fmt::Display for UserName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            UserName::Number(uid) => uid.fmt(f),
+            UserName::Name(name) => name.fmt(f),
+        }
+    }
+}
