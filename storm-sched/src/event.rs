@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::{JobId, JobRequest, NodeIndex, Placement, Priority, Quantum, Slot};
+use crate::{
+    JobId, JobRequest, NodeIndex, Placement, Priority, Quantum, Reservation, ReservationId, Slot,
+};
 
 /// Something that happened, in the order in which it happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,4 +48,10 @@ pub enum Event {
     SliceEdge,
     /// The length of the slices was changed.
     SetQuantum(Quantum),
+    /// Nodes are for the jobs of a reservation for some time.
+    Reserve(Reservation),
+    /// A reservation that is not over is taken back.
+    Unreserve(ReservationId),
+    /// Time has passed: [`crate::Policy::wake_at`].
+    Wake,
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Constraint, JobId, Node, NodeMemory, Priority};
+use crate::{Constraint, JobId, Node, NodeMemory, Priority, ReservationId};
 
 /// A job's request for PEs. Fields will be added: build it with
 /// [`JobRequest::new`] and the `with_` methods.
@@ -43,6 +43,10 @@ pub struct JobRequest {
     /// Jobs of a higher priority are ahead in the queue.
     #[serde(default)]
     pub priority: Priority,
+    /// It waits for this reservation to begin and runs on its nodes (Slurm
+    /// `--reservation`); one that is over is none.
+    #[serde(default)]
+    pub reservation: Option<ReservationId>,
 }
 
 impl JobRequest {
@@ -61,6 +65,7 @@ impl JobRequest {
             constraint: None,
             time_limit: None,
             priority: Priority::default(),
+            reservation: None,
         }
     }
 
@@ -116,6 +121,12 @@ impl JobRequest {
     #[must_use]
     pub fn with_constraint(self, constraint: Constraint) -> Self {
         Self { constraint: Some(Arc::new(constraint)), ..self }
+    }
+
+    /// The same request in a reservation.
+    #[must_use]
+    pub fn with_reservation(self, reservation: ReservationId) -> Self {
+        Self { reservation: Some(reservation), ..self }
     }
 
     /// The PEs that its processes run on: what it is charged for at least.

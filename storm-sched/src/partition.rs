@@ -37,6 +37,8 @@ pub(crate) enum Change {
     Quantum(Quantum),
     /// A job that waits has another place in the queue.
     Reordered,
+    /// Nothing of the matrix or the queue.
+    Nothing,
 }
 
 impl Partition {
@@ -64,6 +66,8 @@ impl Partition {
             Event::NodeDown(node) => self.set_node(node, NodeState::Down),
             Event::NodeDrained(node) => self.set_node(node, NodeState::Drained),
             Event::NodeUp(node) => self.set_node(node, NodeState::Up),
+            // The policy's book of reservations has them.
+            Event::Reserve(_) | Event::Unreserve(_) | Event::Wake => Ok(Change::Nothing),
             Event::SliceEdge => Ok(Change::SliceEdge),
             Event::SetQuantum(quantum) => Ok(Change::Quantum(quantum)),
             Event::Prioritise { job, priority } => self

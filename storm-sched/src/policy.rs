@@ -91,6 +91,12 @@ pub trait Policy: Send {
     /// row as things stand.
     fn next_edge_needed(&self) -> bool;
 
+    /// The next time at which the policy decides anew although nothing happens:
+    /// the driver says [`Event::Wake`] then. `None` when there is no such time.
+    fn wake_at(&self) -> Option<SchedTime> {
+        None
+    }
+
     /// The length of a slice; `None` when the policy does not share time.
     fn quantum(&self) -> Option<Duration>;
 

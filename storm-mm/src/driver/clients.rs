@@ -34,8 +34,9 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
     let Call { peer, request, replies } = call;
     let (now, core) = (shared.now(), &shared.core);
     let reply = match request {
-        ManagerRequest::Submit { spec, attach, service } => {
-            return submit(shared, peer, *spec, service, attach, replies);
+        ManagerRequest::Submit { spec, attach, service, reservation } => {
+            let asked = (service, reservation);
+            return submit(shared, peer, *spec, asked, attach, replies);
         }
         ManagerRequest::Attach { job } => return attach(shared, peer, job, replies),
         ManagerRequest::Input { job, data, eof } => {
@@ -85,6 +86,16 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Partitions => {
             Ok(Reply::Partitions { partitions: core.borrow().list_partitions() })
         }
+        ManagerRequest::Reservations => {
+            Ok(Reply::Reservations { reservations: core.borrow().list_reservations(now) })
+        }
+        ManagerRequest::Reserve(request) => {
+            let made = shared.drive(|core, now| core.reserve(now, peer, &request));
+            made.map(|made| Reply::Reservations { reservations: vec![made] })
+        }
+        ManagerRequest::Unreserve { name } => {
+            shared.drive(|core, now| core.unreserve(now, peer, &name)).map(|()| Reply::Ok)
+        }
         ManagerRequest::Priority { jobs } => {
             let (jobs, left) = core.borrow_mut().list_priorities(now, &jobs);
             Ok(Reply::Priorities { jobs, left })
@@ -111,7 +122,7 @@ fn submit<P: Primitives, C: Contents + 'static>(
     shared: &Rc<Shared<P, C>>,
     peer: Peer,
     spec: JobSpec,
-    service: Service,
+    (service, reservation): (Service, Option<String>),
     attach: bool,
     replies: ReplySink,
 ) {
@@ -121,7 +132,8 @@ fn submit<P: Primitives, C: Contents + 'static>(
         let _ = replies.refuse(error.hint("submit it, and attach to one of its jobs"));
         return;
     }
-    let submitted = shared.drive(|core, now| core.submit_for(now, peer, spec, service));
+    let submitted =
+        shared.drive(|core, now| core.submit_to(now, peer, spec, service, reservation.as_deref()));
     if let Ok(job) = submitted
         && attach
     {

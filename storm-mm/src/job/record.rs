@@ -9,6 +9,7 @@ use std::time::Duration;
 use storm_primitives::NodeSet;
 use storm_rm::message::{NodeRanks, RankExit};
 use storm_rm::{ArraySpec, ArrayTask, JobId, JobIncarnation, JobSpec, Row};
+use storm_sched::ReservationId;
 
 /// Where a job is in its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +72,8 @@ pub struct JobRecord {
     pub exits: Vec<RankExit>,
     /// On whose account it runs, and how urgent it is.
     pub service: Rc<Service>,
+    /// The reservation that it was submitted to, which may be over, by number and name.
+    pub reservation: Option<(ReservationId, String)>,
     /// What happened, in order.
     pub log: Vec<LogEntry>,
 }
@@ -132,6 +135,7 @@ impl JobRecord {
             breakdown: None,
             exits: Vec::new(),
             service: Rc::default(),
+            reservation: None,
             log: Vec::new(),
         };
         let of = task.map(|task| format!("as {task}, ")).unwrap_or_default();
@@ -146,6 +150,7 @@ impl JobRecord {
             | JobEventKind::ArraySubmitted { .. }
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::UsageNoted { .. }
+            | JobEventKind::ReservationsSet { .. }
             | JobEventKind::PartitionsSet { .. } => {}
             JobEventKind::Classed { service } => self.service.clone_from(service),
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
@@ -193,6 +198,10 @@ impl JobRecord {
             JobEventKind::Ran { time } => {
                 self.ran = *time;
                 self.ran_at = Some(event.at);
+            }
+            JobEventKind::InReservation { id, name } => {
+                self.reservation = Some((*id, name.clone()));
+                self.note(event, "reserved", format!("waits for reservation {name}"));
             }
             JobEventKind::Moved { row } => {
                 self.row = Some(*row);

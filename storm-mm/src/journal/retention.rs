@@ -36,6 +36,7 @@ enum OfNoJob {
     Partitions,
     Nodes,
     Usage,
+    Reservations,
 }
 
 impl From<&Entry> for Mark {
@@ -57,6 +58,7 @@ impl From<&Entry> for Mark {
             | JobEventKind::Ran { .. }
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Classed { .. }
+            | JobEventKind::InReservation { .. }
             | JobEventKind::Moved { .. } => mark,
             JobEventKind::Held { .. } | JobEventKind::Released { .. } => {
                 Mark { hold: true, ..mark }
@@ -65,6 +67,9 @@ impl From<&Entry> for Mark {
                 Mark { of_no_job: Some(OfNoJob::Partitions), ..mark }
             }
             JobEventKind::UsageNoted { .. } => Mark { of_no_job: Some(OfNoJob::Usage), ..mark },
+            JobEventKind::ReservationsSet { .. } => {
+                Mark { of_no_job: Some(OfNoJob::Reservations), ..mark }
+            }
             JobEventKind::NodesDrained { .. } => Mark { of_no_job: Some(OfNoJob::Nodes), ..mark },
         }
     }

@@ -100,6 +100,11 @@ impl Core {
             let message = "only an administrator may drain and resume nodes";
             return Err(ApiError::new(ErrorCode::NotPermitted, message));
         }
+        self.nodes_of_list(names)
+    }
+
+    /// The nodes of a folded list.
+    pub(super) fn nodes_of_list(&self, names: &str) -> Result<Vec<NodeId>, ApiError> {
         if named_at_most(names) > MAX_NAMED {
             let message = format!("the list names more than {MAX_NAMED} nodes");
             return Err(ApiError::new(ErrorCode::NoSuchNode, message)

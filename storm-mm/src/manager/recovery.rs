@@ -60,6 +60,7 @@ impl Core {
         // Each who waited for them has it in the journal.
         self.needs.ends.clear();
         self.restore_settings();
+        self.restore_reservations(now);
         let of_phase = |wanted: fn(&Phase) -> bool| {
             let records = self.jobs.values().filter(|record| wanted(&record.phase));
             records.map(|record| record.id).collect::<Vec<JobId>>()

@@ -77,7 +77,7 @@ impl Core {
         Ok(self.partition_view(&self.partitions[usize::from(id.0)]))
     }
 
-    fn no_such_partition(&self, name: &str) -> ApiError {
+    pub(super) fn no_such_partition(&self, name: &str) -> ApiError {
         let names: Vec<&str> = self.partitions.iter().map(|p| p.name.as_str()).collect();
         ApiError::new(ErrorCode::NoSuchPartition, format!("there is no partition {name:?}"))
             .hint(format!("there are: {}", names.join(", ")))
@@ -167,10 +167,13 @@ impl Core {
     ) -> Option<TakenOver> {
         let partition = &self.partitions[usize::from(id.0)];
         let mut policy = partition.fresh_policy(sched).ok()?;
+        self.tell_reservations(now, id, policy.as_mut());
         let time = super::scheduling::sched_time(now);
         let (mut slots, mut moved) = (BTreeMap::new(), Vec::new());
         for Holder { job, placement, slot } in holders {
-            let request = request_of(*job, &self.jobs.get(job)?.spec);
+            let record = self.jobs.get(job)?;
+            let mut request = request_of(*job, &record.spec);
+            request.reservation = record.reservation.as_ref().map(|(id, _)| *id);
             let ran = self.live.get(job).map_or(Duration::ZERO, |live| live.run_time(now));
             let others = (0..partition.params.mpl_limit.get()).map(Slot);
             let found = std::iter::once(*slot).chain(others).find(|slot| {
@@ -229,6 +232,7 @@ impl Core {
             Some(slot) => self.activate(now, id, slot),
             None => self.charge_time(now, id),
         }
+        self.arm_wake(now);
     }
 
     /// The journal is told how long each job of a partition has run: how that is reckoned

@@ -120,6 +120,7 @@ impl Core {
             cpu_us,
             ranks,
             breakdown: record.breakdown,
+            reservation: self.reservation_of(record),
             runs: record.runs,
             log: record.log.clone(),
         })
@@ -238,7 +239,9 @@ impl Core {
         let asked = || partition.and_then(|p| p.policy.explain(sched_time(now), id));
         let reason = known.or_else(asked);
         match (reason, partition) {
-            (Some(reason), _) => reason.to_string(),
+            (Some(reason), _) => {
+                self.reserved_reason(&reason).unwrap_or_else(|| reason.to_string())
+            }
             (None, Some(_)) => "its partition's policy is about to be told of it".to_owned(),
             (None, None) => format!("partition {} does not exist any more", record.partition),
         }
@@ -389,6 +392,8 @@ impl Core {
             let jobs = self.jobs.values().filter(|r| r.partition == partition.name);
             jobs.filter(|record| record.state() == wanted).count() as u32
         };
+        let drained =
+            |node: &&NodeId| self.nodes.get(**node).is_some_and(|entry| entry.drained.is_some());
         let quantum = partition.policy.quantum();
         PartitionView {
             name: partition.name.clone(),
@@ -397,6 +402,7 @@ impl Core {
             node_list: partition.node_list.clone(),
             nodes: partition.members.len() as u32,
             nodes_up: self.up(&partition.nodes).len() as u32,
+            nodes_drained: partition.members.iter().filter(drained).count() as u32,
             pes: partition.policy.machine().pes(),
             next_sched: partition.next_sched().map(str::to_owned),
             quantum_us: quantum.map(|q| u64::try_from(q.as_micros()).unwrap_or(u64::MAX)),

@@ -61,6 +61,7 @@ fn the_peer_owns_its_job_whatever_it_says() {
             spec: job(&[]),
             attach: false,
             service: Default::default(),
+            reservation: None,
             files: Vec::new(),
         };
         let submitting = client.submit(submission, |_| {});

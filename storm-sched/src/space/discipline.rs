@@ -32,6 +32,14 @@ pub trait Discipline: Send {
     /// decision.
     fn decide(&mut self, space: &mut Space, news: &[News]);
 
+    /// Decides on the jobs of a reservation that is under way, which are a queue
+    /// of their own: [`Space`] shows these and no others, and they have the nodes
+    /// of the reservation. A discipline that remembers what it has promised to
+    /// whom says here how it goes without.
+    fn decide_apart(&mut self, space: &mut Space, news: &[News]) {
+        self.decide(space, news);
+    }
+
     /// When a job that waits is to start by the estimates, where that is
     /// known. By default it is known of the first in [`Discipline::order`].
     fn start_of(&self, space: &Space, job: JobId) -> Option<SchedTime> {
@@ -105,6 +113,8 @@ pub enum News {
     Reordered,
     /// Nodes take work that did not, or the other way round.
     MachineChanged,
+    /// Reservations came, began, ended or were taken back.
+    ReservationsChanged,
     /// Jobs that were due did not get their PEs in the instant of the decision:
     /// they wait again, to be decided on anew.
     Late,

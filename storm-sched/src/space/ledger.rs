@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::reservation::{Book, Pool};
 use crate::shape::Shape;
 use crate::space::Candidate;
 use crate::space::ends::Ends;
@@ -34,6 +35,9 @@ pub(crate) struct Ledger {
     due: VecDeque<Due>,
     free_pes: u32,
     actions: Vec<Action>,
+    book: Book,
+    /// The jobs that are being decided on.
+    pool: Pool,
 }
 
 impl Ledger {
@@ -45,6 +49,34 @@ impl Ledger {
             due: VecDeque::new(),
             free_pes: 0,
             actions: Vec::new(),
+            book: Book::default(),
+            pool: Pool::Common,
+        }
+    }
+
+    pub(crate) fn book(&self) -> &Book {
+        &self.book
+    }
+
+    pub(crate) fn book_mut(&mut self) -> &mut Book {
+        &mut self.book
+    }
+
+    /// From now on the jobs of this pool are decided on.
+    pub(crate) fn enter(&mut self, pool: Pool) {
+        self.pool = pool;
+    }
+
+    /// Whether a job is among those that are being decided on.
+    pub(crate) fn concerns(&self, request: &JobRequest) -> bool {
+        self.book.is_empty() || self.book.pool_of(request) == self.pool
+    }
+
+    /// Closes the nodes that reservations keep from a job that starts now.
+    pub(crate) fn close_for(&self, matrix: &mut Matrix, request: &JobRequest) {
+        if !self.book.is_empty() {
+            let until = self.now + self.estimate(request);
+            matrix.close_only(&self.book.closed(matrix.machine(), request, self.now, until));
         }
     }
 
@@ -153,6 +185,10 @@ impl Ledger {
             if self.anybody_due() && self.is_due(request.id) {
                 continue;
             }
+            if !self.concerns(request) {
+                continue;
+            }
+            self.close_for(matrix, request);
             match choose(&Candidate::new(request, matrix, self)) {
                 Verdict::Start => {
                     if self.start(matrix, request) {
@@ -163,6 +199,7 @@ impl Ledger {
                 Verdict::Stop => break,
             }
         }
+        matrix.close_only(&[]);
     }
 
     /// Checks the books against the matrix.
@@ -190,7 +227,8 @@ impl Ledger {
     /// Starts a job or makes it due; true when it is to leave the queue.
     fn start(&mut self, matrix: &mut Matrix, request: &JobRequest) -> bool {
         let job = request.id;
-        let plain = request.is_plain();
+        // Among reservations PEs are not all alike.
+        let plain = request.is_plain() && self.book.is_empty();
         if plain && request.procs > self.free_pes {
             return false;
         }

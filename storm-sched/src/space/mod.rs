@@ -16,6 +16,7 @@ mod discipline;
 mod ends;
 mod ledger;
 mod reasons;
+mod reasons_among;
 mod shadow;
 mod sharing;
 
@@ -31,8 +32,9 @@ pub use sharing::SpaceSharing;
 
 use crate::partition::{Change, Partition};
 use crate::pending_queue::Gap;
+use crate::reservation::{Book, Pool};
 use crate::{
-    Action, Event, EventError, InvariantViolation, JobId, JobRequest, Machine, MplLimit,
+    Action, Event, EventError, InvariantViolation, JobId, JobRequest, Machine, MplLimit, Pe,
     PendingQueue, PolicyParams, SchedTime, Slot,
 };
 
@@ -113,21 +115,64 @@ impl Space {
     #[must_use]
     pub fn candidate(&self, job: JobId) -> Option<Candidate<'_>> {
         let Partition { matrix, queue } = &self.partition;
-        Some(Candidate::new(queue.get(job)?, matrix, &self.ledger))
+        let request = queue.get(job).filter(|request| self.ledger.concerns(request))?;
+        Some(Candidate::among(request, matrix, &self.ledger))
     }
 
     /// The first in an order of the jobs that wait, are not due, and fit the
     /// nodes that are up.
     #[must_use]
     pub fn head(&self, order: Order) -> Option<Candidate<'_>> {
+        self.first_of(Pool::Common, order)
+    }
+
+    /// As [`Space::head`], of the jobs of a pool.
+    pub(crate) fn first_of(&self, pool: Pool, order: Order) -> Option<Candidate<'_>> {
         let Partition { matrix, queue } = &self.partition;
-        let candidate = |request| Candidate::new(request, matrix, &self.ledger);
-        let can =
-            |candidate: &Candidate<'_>| !self.is_due(candidate.job()) && candidate.is_placeable();
-        match order {
-            Order::Queue => queue.iter().map(candidate).find(can),
-            Order::ShortestFirst => queue.iter_shortest_first().map(candidate).find(can),
+        let book = self.ledger.book();
+        let can = |request: &&JobRequest| {
+            (book.is_empty() || book.pool_of(request) == pool)
+                && !self.is_due(request.id)
+                && Candidate::new(request, matrix, &self.ledger).is_placeable()
+        };
+        let first = match order {
+            Order::Queue => queue.iter().find(can),
+            Order::ShortestFirst => queue.iter_shortest_first().find(can),
+        };
+        first.map(|request| Candidate::among(request, matrix, &self.ledger))
+    }
+
+    /// Whether nodes are reserved, now or later.
+    #[must_use]
+    pub fn has_reservations(&self) -> bool {
+        !self.ledger.book().is_empty()
+    }
+
+    /// What reservations take of the PEs beyond what jobs hold by their
+    /// estimates: from when, until when, how many.
+    #[must_use]
+    pub fn reserved_pes(&self) -> Vec<(SchedTime, SchedTime, u32)> {
+        let matrix = &self.partition.matrix;
+        let machine = matrix.machine();
+        let mut stretches = Vec::new();
+        for window in self.ledger.book().windows() {
+            let usable_in = |columns: &mut dyn Iterator<Item = Pe>| {
+                let inside = |pe: &Pe| {
+                    machine.is_usable(*pe)
+                        && machine.node_of(*pe).is_some_and(|node| window.nodes.contains(&node))
+                };
+                columns.filter(inside).count() as u32
+            };
+            let mut free = usable_in(&mut (0..machine.pes()).map(Pe));
+            for (job, end, _) in self.holdings().filter(|(_, end, _)| *end > window.start) {
+                let held = matrix.columns(job).map_or(0, |held| usable_in(&mut held.columns()));
+                free -= held;
+                stretches.push((end, window.end, held));
+            }
+            stretches.push((window.start, window.end, free));
         }
+        stretches.retain(|(from, to, pes)| from < to && *pes > 0);
+        stretches
     }
 
     /// Whether these news can let any job start: not when all of them are jobs
@@ -135,6 +180,9 @@ impl Space {
     /// a pass only if the new job itself fits).
     #[must_use]
     pub fn is_worth_a_pass(&self, news: &[News]) -> bool {
+        if self.has_reservations() {
+            return true;
+        }
         let fits = |job| self.candidate(job).is_some_and(|candidate| candidate.fits());
         news.iter().any(|news| match news {
             News::Submitted(job) => fits(*job),
@@ -143,6 +191,7 @@ impl Space {
             | News::Restored
             | News::Reordered
             | News::MachineChanged
+            | News::ReservationsChanged
             | News::Late => true,
         })
     }
@@ -227,8 +276,12 @@ impl Space {
     ) {
         let Self { partition: Partition { matrix, queue }, ledger, started, .. } = self;
         let mut cursor = None;
+        // What is free among reservations depends on the job.
+        let everybody = Gap::of_pes(u32::MAX);
+        let counts = ledger.book().is_empty();
         let next = |ledger: &Ledger| {
-            let (at, request) = queue.next_within(order, cursor, &gap(ledger))?;
+            let gap = if counts { gap(ledger) } else { everybody };
+            let (at, request) = queue.next_within(order, cursor, &gap)?;
             cursor = Some(at);
             Some(request)
         };
@@ -263,6 +316,7 @@ impl Space {
         news: &mut Vec<News>,
     ) -> Result<(), EventError> {
         self.late |= self.ledger.advance(now);
+        self.ledger.book_mut().take(now, self.partition.matrix.machine(), &event)?;
         let subject = subject(&event);
         let restored = match &event {
             Event::Restore { request, ran, .. } => Some((request.clone(), *ran)),
@@ -273,6 +327,11 @@ impl Space {
         let change = applied?;
         if std::mem::take(&mut self.late) {
             news.push(News::Late);
+        }
+        if self.ledger.book_mut().take_turned() {
+            // Who was due was so by counting.
+            self.ledger.machine_changed(matrix);
+            news.push(News::ReservationsChanged);
         }
         match (change, subject) {
             (Change::Queued { .. }, Some(job)) => news.push(News::Submitted(job)),
@@ -296,7 +355,7 @@ impl Space {
                 self.ledger.machine_changed(matrix);
                 news.push(News::MachineChanged);
             }
-            (Change::SliceEdge | Change::Quantum(_), _)
+            (Change::SliceEdge | Change::Quantum(_) | Change::Nothing, _)
             | (Change::Queued { .. } | Change::Withdrawn { .. } | Change::Released, None) => {}
         }
         self.ledger.refresh(&self.partition.matrix);
@@ -311,6 +370,20 @@ impl Space {
             actions.extend(matrix.advance().map(|slot| Action::Activate { slot }));
         }
         actions
+    }
+
+    /// How long a job is believed to run.
+    pub(crate) fn estimate(&self, request: &JobRequest) -> Duration {
+        self.ledger.estimate(request)
+    }
+
+    /// From now on [`Space`] shows the jobs of this pool.
+    pub(crate) fn enter(&mut self, pool: Pool) {
+        self.ledger.enter(pool);
+    }
+
+    pub(crate) fn book(&self) -> &Book {
+        self.ledger.book()
     }
 
     pub(crate) fn partition(&self) -> &Partition {
@@ -332,7 +405,10 @@ fn subject(event: &Event) -> Option<JobId> {
         | Event::NodeDrained(_)
         | Event::NodeUp(_)
         | Event::SliceEdge
-        | Event::SetQuantum(_) => None,
+        | Event::SetQuantum(_)
+        | Event::Reserve(_)
+        | Event::Unreserve(_)
+        | Event::Wake => None,
     }
 }
 

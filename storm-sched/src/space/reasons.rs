@@ -4,11 +4,14 @@ use std::collections::HashMap;
 
 use crate::shape::Shape;
 use crate::space::{Passing, ROW, Space};
-use crate::{Ahead, JobId, JobRequest, PendingReason, Shortage};
+use crate::{Ahead, JobId, JobRequest, Matrix, PendingReason, Shortage};
 
 impl Space {
     /// Why a job waits; `None` when it does not wait.
     pub(crate) fn explain(&self, passing: Passing, job: JobId) -> Option<PendingReason> {
+        if self.has_reservations() {
+            return self.explain_among(passing, job);
+        }
         let shortage = self.shortage(self.queue().get(job)?);
         let ahead = match passing {
             Passing::Never | Passing::Harmless => self.queue().ahead_of(job),
@@ -25,6 +28,9 @@ impl Space {
 
     /// Why each job waits, in queue order.
     pub(crate) fn explain_all(&self, passing: Passing) -> Vec<(JobId, PendingReason)> {
+        if self.has_reservations() {
+            return self.explain_all_among(passing);
+        }
         let ids = |request: &JobRequest| request.id;
         let order: Vec<JobId> = match passing {
             Passing::Never | Passing::Harmless => self.queue().iter().map(ids).collect(),
@@ -41,16 +47,20 @@ impl Space {
 
     /// What a job lacks to start at this moment.
     fn shortage(&self, request: &JobRequest) -> Option<Shortage> {
-        let matrix = &self.partition().matrix;
-        if let Some(unavailable) = matrix.unavailable(request) {
-            return Some(unavailable);
-        }
-        let shortfall = matrix.row_shortfall(ROW, Shape::of(request))?;
-        Some(Shortage::Busy { shortfall, up_pes: matrix.machine().usable_pes() })
+        shortage(&self.partition().matrix, request)
     }
 }
 
-fn reason(
+/// What a job lacks in a matrix.
+pub(super) fn shortage(matrix: &Matrix, request: &JobRequest) -> Option<Shortage> {
+    if let Some(unavailable) = matrix.unavailable(request) {
+        return Some(unavailable);
+    }
+    let shortfall = matrix.row_shortfall(ROW, Shape::of(request))?;
+    Some(Shortage::Busy { shortfall, up_pes: matrix.machine().usable_pes() })
+}
+
+pub(super) fn reason(
     passing: Passing,
     ahead: Option<Ahead>,
     shortage: Option<Shortage>,

@@ -8,7 +8,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    Action, Event, JobId, JobRequest, Machine, NodeIndex, NodeState, Pe, Placement, Slot, feasible,
+    Action, Event, JobId, JobRequest, Machine, NodeIndex, NodeState, Pe, Placement, Reservation,
+    SchedTime, Slot, feasible,
 };
 
 /// A job that was started and has not ended.
@@ -50,6 +51,8 @@ pub struct World {
     pub running: BTreeMap<JobId, Running>,
     /// The row that runs.
     pub active: Option<Slot>,
+    /// What was reserved and not taken back, be it over or not.
+    pub reservations: Vec<Reservation>,
 }
 
 impl World {
@@ -62,6 +65,7 @@ impl World {
             arrivals: BTreeMap::new(),
             running: BTreeMap::new(),
             active: None,
+            reservations: Vec::new(),
         }
     }
 
@@ -79,7 +83,15 @@ impl World {
             Event::NodeDown(node) | Event::NodeDrained(node) | Event::NodeUp(node) => {
                 self.machine.node(*node).is_some()
             }
-            Event::SliceEdge | Event::SetQuantum(_) => true,
+            Event::Reserve(asked) => {
+                let clashes = |other: &Reservation| {
+                    let shared = other.nodes.iter().any(|node| asked.nodes.contains(node));
+                    other.id == asked.id || (shared && other.meets(asked.start, asked.end))
+                };
+                !self.reservations.iter().any(clashes)
+            }
+            Event::Unreserve(id) => self.reservations.iter().any(|other| other.id == *id),
+            Event::SliceEdge | Event::SetQuantum(_) | Event::Wake => true,
         }
     }
 
@@ -114,6 +126,18 @@ impl World {
     #[must_use]
     pub fn waits(&self, job: JobId) -> bool {
         self.queue.iter().any(|request| request.id == job)
+    }
+
+    /// The reservations that are not over at a time.
+    pub fn reserved(&self, now: SchedTime) -> impl Iterator<Item = &Reservation> + '_ {
+        self.reservations.iter().filter(move |reservation| reservation.end > now)
+    }
+
+    /// The first time after `now` at which a reservation begins or ends.
+    #[must_use]
+    pub fn next_turn(&self, now: SchedTime) -> Option<SchedTime> {
+        let turns = self.reservations.iter().flat_map(|window| [window.start, window.end]);
+        turns.filter(|turn| *turn > now).min()
     }
 
     /// The slots that jobs live in.
@@ -163,7 +187,9 @@ impl World {
             Event::NodeDown(node) => self.set_node(*node, NodeState::Down),
             Event::NodeDrained(node) => self.set_node(*node, NodeState::Drained),
             Event::NodeUp(node) => self.set_node(*node, NodeState::Up),
-            Event::SliceEdge | Event::SetQuantum(_) => {}
+            Event::Reserve(reservation) => self.reservations.push(reservation.clone()),
+            Event::Unreserve(id) => self.reservations.retain(|other| other.id != *id),
+            Event::SliceEdge | Event::SetQuantum(_) | Event::Wake => {}
         }
     }
 

@@ -11,7 +11,7 @@ use crate::failure::{EXIT_FAILED, Failure};
 use crate::manager::Manager;
 use crate::output::{Changed, Output};
 use nix::unistd::User;
-use storm_mm::api::{ApiError, HistoryQuery, JobFilter, ManagerRequest, Reply};
+use storm_mm::api::{ApiError, HistoryQuery, JobFilter, JobView, ManagerRequest, Reply};
 use storm_rm::JobId;
 
 /// `queue`.
@@ -20,11 +20,29 @@ pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<
     let (uids, users) = who(options.user, &manager)?;
     let mut client = manager.connect().await?;
     let jobs = resolve(&mut client, &options.jobs).await?;
+    // What was asked for by number alone is there, or was never, or is forgotten.
+    let sought = jobs.clone();
+    let any = options.state.is_empty() && uids.is_empty() && users.is_empty();
     let filter = JobFilter { states: options.state, uids, users, jobs, history: options.all };
     match client.call(ManagerRequest::Jobs(filter)).await? {
-        Reply::Jobs { jobs, .. } => print(&output.jobs(&jobs)).map(|()| 0),
+        Reply::Jobs { jobs, .. } => {
+            print(&output.jobs(&jobs))?;
+            match sought.into_iter().find(|job| any && !is_listed(*job, &jobs)) {
+                Some(job) => Err(no_such_job(job)),
+                None => Ok(0),
+            }
+        }
         other => Err(misunderstood(&other)),
     }
+}
+
+fn is_listed(job: JobId, jobs: &[JobView]) -> bool {
+    jobs.iter().any(|view| view.id == job || view.array.is_some_and(|task| task.array == job))
+}
+
+fn no_such_job(job: JobId) -> Failure {
+    Failure::new("no-such-job", format!("there is no job {job}"))
+        .hint("storm queue --all lists those that are remembered")
 }
 
 /// `hist`.

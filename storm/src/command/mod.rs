@@ -13,6 +13,7 @@ mod partition;
 mod progress;
 mod replay;
 mod reproduce;
+mod reservation;
 mod service;
 mod sim;
 mod workload;
@@ -100,6 +101,7 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             Command::Priority(options) => service::priority(options, output).await,
             Command::Shares(options) => service::shares(options, output).await,
             Command::Partition(options) => partition::run(options.command, output).await,
+            Command::Reservation(options) => reservation::run(options.command, output).await,
             Command::Up(options) => cluster::up(options, output, silent).await,
             Command::Down(options) => cluster::down(options, output, silent).await,
             Command::Model(options) => model::run(options.command, output, silent).await,

@@ -7,7 +7,9 @@ use crate::local_cluster::KeptCluster;
 use serde::Serialize;
 use serde_json::json;
 use std::path::Path;
-use storm_mm::api::{API_VERSION, Explanation, JobDetail, JobView, NodeView, PartitionView};
+use storm_mm::api::{
+    API_VERSION, Explanation, JobDetail, JobView, NodeView, PartitionView, ReservationView,
+};
 use storm_rm::JobId;
 
 /// See the module.
@@ -37,6 +39,18 @@ impl Output for JsonOutput {
 
     fn partition(&self, partition: &PartitionView) -> String {
         line(partition)
+    }
+
+    fn reservations(&self, reservations: &[ReservationView]) -> String {
+        line(&reservations)
+    }
+
+    fn reservation(&self, reservation: &ReservationView) -> String {
+        line(reservation)
+    }
+
+    fn unreserved(&self, name: &str) -> String {
+        line(&json!({ "deleted": name }))
     }
 
     fn submitted(&self, job: JobId) -> String {

@@ -1,14 +1,14 @@
 //! For shell scripts: only ids and states, nothing where the status says it all.
 
 use super::table::failure_text;
+use super::zone::Zone;
 use super::{Campaign, Changed, Output, Sheet, Simulated, campaign, simulation, written};
 use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
-use jiff::tz::TimeZone;
 use std::fmt::Write;
 use std::path::Path;
-use storm_mm::api::{Explanation, JobDetail, JobView, NodeView, PartitionView};
+use storm_mm::api::{Explanation, JobDetail, JobView, NodeView, PartitionView, ReservationView};
 use storm_rm::JobId;
 
 /// See the module.
@@ -29,7 +29,7 @@ impl Output for QuietOutput {
     }
 
     fn explanation(&self, explanation: &Explanation) -> String {
-        format!("{}\n", written::local(&explanation.reason, &TimeZone::system()))
+        format!("{}\n", written::local(&explanation.reason, &Zone::of_user()))
     }
 
     fn nodes(&self, nodes: &[NodeView], _each: bool) -> String {
@@ -45,6 +45,18 @@ impl Output for QuietOutput {
 
     fn partition(&self, partition: &PartitionView) -> String {
         format!("{} {}\n", partition.name, partition.sched)
+    }
+
+    fn reservations(&self, reservations: &[ReservationView]) -> String {
+        reservations.iter().map(|reservation| self.reservation(reservation)).collect()
+    }
+
+    fn reservation(&self, reservation: &ReservationView) -> String {
+        format!("{} {}\n", reservation.name, reservation.node_list)
+    }
+
+    fn unreserved(&self, _name: &str) -> String {
+        String::new()
     }
 
     fn submitted(&self, job: JobId) -> String {

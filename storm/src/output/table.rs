@@ -3,18 +3,19 @@
 use super::folded_nodes::{Alike, fold};
 use super::folded_tasks::{Together, fold as fold_tasks};
 use super::table_form::{pairs, table};
+use super::zone::Zone;
 use super::{
-    Campaign, Changed, Output, Sheet, Simulated, campaign, partition, simulation, written,
+    Campaign, Changed, Output, Sheet, Simulated, campaign, partition, reservation, simulation,
+    written,
 };
 use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
-use jiff::tz::TimeZone;
 use std::fmt::Write;
 use std::path::Path;
 use storm_mm::api::{
     API_VERSION, Explanation, JobDetail, JobState, JobView, LaunchBreakdown, NodeView,
-    PartitionView, RankView, asked_for,
+    PartitionView, RankView, ReservationView, asked_for,
 };
 use storm_rm::JobId;
 
@@ -24,25 +25,13 @@ const RANKS_SHOWN: usize = 16;
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct TableOutput {
-    /// None: the user's, which takes reading a hundred files, and most answers have
-    /// no time in them.
-    zone: Option<TimeZone>,
+    zone: Zone,
 }
 
 impl TableOutput {
-    /// Times are shown in the user's zone.
-    pub(crate) fn local() -> TableOutput {
-        TableOutput { zone: None }
-    }
-
     /// Times are shown in this zone.
-    #[cfg(test)]
-    pub(crate) fn new(zone: TimeZone) -> TableOutput {
-        TableOutput { zone: Some(zone) }
-    }
-
-    fn zone(&self) -> TimeZone {
-        self.zone.clone().unwrap_or_else(TimeZone::system)
+    pub(crate) fn new(zone: Zone) -> TableOutput {
+        TableOutput { zone }
     }
 }
 
@@ -73,7 +62,7 @@ impl Output for TableOutput {
         }
         if !job.log.is_empty() {
             let rows = job.log.iter().map(|entry| {
-                let time = written::time(entry.time, &self.zone());
+                let time = written::time(entry.time, &self.zone);
                 vec![time, entry.event.clone(), entry.text.clone()]
             });
             let _ = write!(text, "\n{}", table(&["TIME", "EVENT", "WHAT"], rows));
@@ -90,7 +79,7 @@ impl Output for TableOutput {
             let _ = writeln!(text, "  {}", said(detail));
         }
         if let Some(estimate) = estimate {
-            let time = written::time(*estimate, &self.zone());
+            let time = written::time(*estimate, &self.zone);
             let _ = writeln!(text, "It should start by {time}.");
         }
         text
@@ -143,6 +132,18 @@ impl Output for TableOutput {
 
     fn partition(&self, partition: &PartitionView) -> String {
         partition::details(partition)
+    }
+
+    fn reservations(&self, reservations: &[ReservationView]) -> String {
+        reservation::listing(reservations, &self.zone)
+    }
+
+    fn reservation(&self, reservation: &ReservationView) -> String {
+        reservation::details(reservation, &self.zone)
+    }
+
+    fn unreserved(&self, name: &str) -> String {
+        format!("Deleted {name}\n")
     }
 
     fn submitted(&self, job: JobId) -> String {
@@ -232,7 +233,7 @@ impl TableOutput {
     fn job_pairs(&self, job: &JobDetail) -> Vec<(&'static str, String)> {
         let JobDetail { view, spec, .. } = job;
         let time = |time: Option<jiff::Timestamp>| {
-            time.map(|time| written::time(time, &self.zone())).unwrap_or_default()
+            time.map(|time| written::time(time, &self.zone)).unwrap_or_default()
         };
         let optional = |text: &Option<String>| text.clone().unwrap_or_default();
         let command: Vec<_> = spec.argv.iter().map(|word| word.to_string_lossy()).collect();
@@ -250,6 +251,7 @@ impl TableOutput {
             ("Asks for", asked_for(view.procs, spec.nodes, &view.resources)),
             ("Nodes", view.node_list.clone()),
             ("Submitted", time(Some(view.submitted))),
+            ("Reservation", optional(&job.reservation)),
             ("Begin", time(spec.needs.begin)),
             (
                 "Dependency",
@@ -275,7 +277,7 @@ impl TableOutput {
     }
 }
 
-fn job_row(together: &Together<'_>, zone: &TimeZone) -> Vec<String> {
+fn job_row(together: &Together<'_>, zone: &Zone) -> Vec<String> {
     let job = together.first;
     let place = match (&job.reason, job.state) {
         (Some(reason), state) if state != JobState::Running => {

@@ -14,7 +14,7 @@ use storm_rm::{InputSpec, Memory, OutputSpec, Rank, Resources, Row};
 
 /// The three forms, one after the other.
 fn all(print: impl Fn(&dyn Output) -> String) -> String {
-    let table = TableOutput::new(TimeZone::UTC);
+    let table = TableOutput::new(TimeZone::UTC.into());
     let forms: [(&str, &dyn Output); 3] =
         [("table", &table), ("json", &JsonOutput), ("quiet", &QuietOutput)];
     forms.iter().map(|(name, form)| format!("--- {name}\n{}", print(*form))).collect()
@@ -117,6 +117,7 @@ fn detail() -> JobDetail {
         },
         ranks: vec![exit(0, ExitStatus::Code(0)), exit(1, ExitStatus::Signal(11))],
         breakdown: Some(breakdown()),
+        reservation: None,
         cpu_us: 24_690,
         runs: 1,
         log: vec![
@@ -165,7 +166,7 @@ fn nodes_folded_and_one_by_one() {
     let mut nodes: Vec<NodeView> = (1..=5).map(|n| node(n, NodeState::Allocated)).collect();
     nodes.push(node(6, NodeState::Down));
     nodes.extend((7..=8).map(|n| node(n, NodeState::Allocated)));
-    let table = TableOutput::new(TimeZone::UTC);
+    let table = TableOutput::new(TimeZone::UTC.into());
     insta::assert_snapshot!(format!(
         "{}\n{}",
         table.nodes(&nodes, false),
@@ -247,7 +248,7 @@ fn of_many_ranks_only_the_failed_ones_are_shown() {
     let mut job = detail();
     let template = job.ranks[0].clone();
     job.ranks.extend((2..100).map(|rank| RankView { rank: Rank(rank), ..template.clone() }));
-    let text = TableOutput::new(TimeZone::UTC).job(&job);
+    let text = TableOutput::new(TimeZone::UTC.into()).job(&job);
     assert!(text.contains("SIGSEGV"));
     assert_eq!(text.lines().filter(|line| line.contains("5.0 MiB")).count(), 1, "{text}");
 }

@@ -30,6 +30,11 @@ struct Spent {
 }
 
 impl RunTime {
+    /// The time up to which was counted.
+    pub(super) fn now(&self) -> SchedTime {
+        self.now
+    }
+
     /// Up to now, this row was active.
     pub(super) fn advance(&mut self, now: SchedTime, active: Option<Slot>) {
         let since = now.since(self.now);

@@ -8,10 +8,12 @@ mod every_row_in_turn;
 mod head_not_delayed;
 mod head_starts_when_it_fits;
 mod memory_within;
+mod nothing_starves;
 mod placement_sound;
 mod queue_order;
 mod reasons_true;
 mod refuses_what_does_not_fit;
+mod reservations_kept;
 mod rows_within_limit;
 mod same_state;
 mod shortest_first;
@@ -26,10 +28,12 @@ pub use every_row_in_turn::EveryRowInTurn;
 pub use head_not_delayed::HeadNotDelayed;
 pub use head_starts_when_it_fits::HeadStartsWhenItFits;
 pub use memory_within::MemoryWithin;
+pub use nothing_starves::NothingStarves;
 pub use placement_sound::PlacementSound;
 pub use queue_order::QueueOrder;
 pub use reasons_true::ReasonsTrue;
 pub use refuses_what_does_not_fit::RefusesWhatDoesNotFit;
+pub use reservations_kept::ReservationsKept;
 pub use rows_within_limit::RowsWithinLimit;
 pub use same_state::SameState;
 pub use shortest_first::ShortestFirst;
@@ -68,6 +72,16 @@ pub fn any_policy(limit: MplLimit, held: Held) -> Vec<Box<dyn Invariant>> {
         Box::new(ReasonsTrue),
         Box::new(EveryRowInTurn::default()),
     ]
+}
+
+/// What every policy holds among reservations, whatever its queue order, that lets
+/// no job wait while nothing runs.
+#[must_use]
+pub fn reserving(limit: MplLimit, held: Held) -> Vec<Box<dyn Invariant>> {
+    let mut invariants = any_policy(limit, held);
+    invariants.push(Box::new(ReservationsKept));
+    invariants.push(Box::new(NothingStarves));
+    invariants
 }
 
 /// What space sharing in queue order holds (A1).
