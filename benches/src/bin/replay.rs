@@ -61,7 +61,7 @@ struct Case {
     jobs: u64,
     /// Events in a second.
     events_per_s: Spread,
-    /// Events in a second of a processor.
+    /// Events in a second of a processor, of the runs that were long enough.
     events_per_cpu_s: Spread,
     /// Memory beside the jobs, in KiB.
     memory_kib: Spread,
@@ -177,7 +177,7 @@ fn case(options: &Options, policy: &str, name: &str, workload: &Workload) -> Res
             Outcome::Measured(replayed) => {
                 jobs = replayed.jobs;
                 speeds.push(replayed.events_per_s());
-                of_cpu.push(replayed.events_per_cpu_s());
+                of_cpu.extend(replayed.events_per_cpu_s());
                 memory.push(replayed.memory_kib as f64);
             }
             Outcome::LongerThanS(_) => {
@@ -210,6 +210,7 @@ fn cases(cases: &[Case]) -> Table {
     ]);
     for case in cases {
         let speed = |speed: &Spread| match case.ended {
+            0 if speed.runs == 0 => "too short".to_owned(),
             0 => speed.to_string(),
             _ => "took too long".to_owned(),
         };

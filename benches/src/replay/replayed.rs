@@ -9,6 +9,10 @@ use storm_replay::{ReplayOptions, replay};
 use storm_sched::{Machine, PolicyParams, registry};
 use tokio::time::timeout;
 
+/// The shortest processor time that is told: several of the ticks, of 4 ms at most, at which the
+/// kernel keeps its account.
+const SHORTEST_CPU_S: f64 = 0.02;
+
 /// What a replay took, without reading or generating its jobs.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Replayed {
@@ -41,10 +45,11 @@ impl Replayed {
         self.job_events as f64 / self.real_s.max(f64::MIN_POSITIVE)
     }
 
-    /// Submissions and ends in a second of a processor: what a loaded machine hardly changes.
+    /// Submissions and ends in a second of a processor, on which what else the machine does has
+    /// less effect; `None` when the kernel's account is too coarse for so short a time.
     #[must_use]
-    pub fn events_per_cpu_s(&self) -> f64 {
-        self.job_events as f64 / self.cpu_s.max(f64::MIN_POSITIVE)
+    pub fn events_per_cpu_s(&self) -> Option<f64> {
+        (self.cpu_s >= SHORTEST_CPU_S).then(|| self.job_events as f64 / self.cpu_s)
     }
 
     /// Replays in this process.

@@ -367,9 +367,11 @@ impl Policy for Gang {
 
     /// Of the first of the queue: when it can start at the latest, if all jobs of
     /// the matrix run to their time limits. That cannot be known where one has
-    /// none, nor of the others, whose turn comes when those ahead have places.
+    /// none or nodes are reserved, nor of the others, whose turn comes when those
+    /// ahead have places.
     fn estimate(&self, now: SchedTime, job: JobId) -> Option<SchedTime> {
-        self.partition.queue.head().filter(|head| head.id == job)?;
+        let head = self.partition.queue.head().filter(|_| self.book.is_empty());
+        head.filter(|head| head.id == job)?;
         nameable(now, self.shadow(now)?.at)
     }
 

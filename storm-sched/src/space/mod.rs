@@ -276,8 +276,12 @@ impl Space {
     ) {
         let Self { partition: Partition { matrix, queue }, ledger, started, .. } = self;
         let mut cursor = None;
+        // What is free among reservations depends on the job.
+        let everybody = Gap::of_pes(u32::MAX);
+        let counts = ledger.book().is_empty();
         let next = |ledger: &Ledger| {
-            let (at, request) = queue.next_within(order, cursor, &gap(ledger))?;
+            let gap = if counts { gap(ledger) } else { everybody };
+            let (at, request) = queue.next_within(order, cursor, &gap)?;
             cursor = Some(at);
             Some(request)
         };

@@ -258,7 +258,7 @@ impl TableOutput {
                 spec.needs.dependency.as_ref().map(ToString::to_string).unwrap_or_default(),
             ),
             ("Array", spec.needs.array.as_ref().map(ToString::to_string).unwrap_or_default()),
-            ("Should start by", time(view.estimate)),
+            ("Start by", time(view.estimate)),
             ("Started", time(view.started)),
             ("Ended", time(view.ended)),
             ("Elapsed", written::seconds(view.elapsed_s)),
