@@ -176,8 +176,7 @@ fn a_job_that_a_reservation_cannot_run_is_refused_with_the_constraint() {
     let stranger = Peer { uid: USER.uid + 1, ..USER };
     let asked = spec(1, false, false);
     let service = Default::default();
-    let error =
-        world.act(|core, now| core.submit_to(now, stranger, asked, service, Some("demo")));
+    let error = world.act(|core, now| core.submit_to(now, stranger, asked, service, Some("demo")));
     let error = error.expect_err("it is not for him");
     assert_eq!(error.code, ErrorCode::NotPermitted);
 }
