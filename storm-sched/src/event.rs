@@ -1,5 +1,7 @@
 //! What a policy is told.
 
+use std::time::Duration;
+
 use crate::{
     JobId, JobRequest, NodeIndex, Placement, Priority, Quantum, Reservation, ReservationId, Slot,
 };
@@ -18,6 +20,9 @@ pub enum Event {
         placement: Placement,
         /// Its home row.
         slot: Slot,
+        /// How long it has run already: what it is believed to run still is its
+        /// estimate without that.
+        ran: Duration,
     },
     /// A job that held PEs has ended, for whatever reason.
     Finished(JobId),

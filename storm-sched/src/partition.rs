@@ -50,7 +50,9 @@ impl Partition {
     pub(crate) fn apply(&mut self, event: Event) -> Result<Change, EventError> {
         match event {
             Event::Submit(request) => self.submit(request),
-            Event::Restore { request, placement, slot } => self.restore(&request, &placement, slot),
+            Event::Restore { request, placement, slot, .. } => {
+                self.restore(&request, &placement, slot)
+            }
             Event::Finished(job) => self
                 .matrix
                 .release(job)

@@ -150,13 +150,13 @@ impl fmt::Display for PendingReason {
             }
             Self::WouldDelay { ahead: Some(ahead) } => write!(
                 f,
-                "there is room for it now, but by its time limit it could delay a job that has \
-                 the next PEs; {ahead}"
+                "there is room for it now, but as long as it may run it could delay a job that \
+                 has the next PEs; {ahead}"
             ),
             Self::WouldDelay { ahead: None } => write!(
                 f,
-                "there is room for it now, but by its time limit it would delay a job that has \
-                 been promised PEs"
+                "there is room for it now, but as long as it may run it would delay a job that \
+                 has been promised PEs"
             ),
             Self::Reserved { reservation, start, end } => write!(
                 f,

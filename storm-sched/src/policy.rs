@@ -36,6 +36,13 @@ pub trait Policy: Send {
         None
     }
 
+    /// As [`Policy::estimate`], of all jobs that wait and of which it can be
+    /// known, in any order, at a cost linear in the queue.
+    fn estimate_all(&self, now: SchedTime) -> Vec<(JobId, SchedTime)> {
+        let estimate = |job| Some((job, self.estimate(now, job)?));
+        self.pending().into_iter().filter_map(estimate).collect()
+    }
+
     /// The jobs that wait, in queue order.
     fn pending(&self) -> Vec<JobId>;
 

@@ -116,6 +116,7 @@ fn replies_survive_their_line() {
     let job = JobId(7);
     let explanation = Explanation {
         job,
+        array: None,
         state: JobState::Pending,
         reason: "no room".to_owned(),
         details: vec!["a".to_owned()],

@@ -43,17 +43,18 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             return input(shared, peer, job, InputRequest { data, eof, replies });
         }
         ManagerRequest::Cancel { jobs, signal } => {
-            let jobs =
-                each(&jobs, |job| shared.drive(|core, now| core.cancel(now, peer, job, signal)));
-            Ok(Reply::Cancelled { jobs })
+            let done = shared.drive(|core, now| core.cancel_all(now, peer, &jobs, signal));
+            Ok(Reply::Cancelled { jobs: outcomes(&jobs, done) })
         }
         ManagerRequest::Hold { jobs } => {
-            let jobs = each(&jobs, |job| shared.drive(|core, now| core.hold(now, peer, job)));
-            Ok(Reply::Altered { jobs })
+            let done = shared.drive(|core, now| core.hold_all(now, peer, &jobs));
+            Ok(Reply::Altered { jobs: outcomes(&jobs, done) })
         }
         ManagerRequest::Release { jobs } => {
-            let release = |job| shared.drive(|core, now| core.release_hold(now, peer, job));
-            Ok(Reply::Altered { jobs: each(&jobs, release) })
+            let release =
+                |job: &JobId| shared.drive(|core, now| core.release_hold(now, peer, *job));
+            let done = jobs.iter().map(release).collect();
+            Ok(Reply::Altered { jobs: outcomes(&jobs, done) })
         }
         ManagerRequest::SetPartition { partition, sched, quantum_us } => {
             let quantum = quantum_us.map(Duration::from_micros);
@@ -225,8 +226,12 @@ fn input_nodes<P: Primitives, C: Contents + 'static>(
     Ok((record.incarnation, shares.map(|share| share.node).collect()))
 }
 
-fn each(jobs: &[JobId], act: impl Fn(JobId) -> Result<(), ApiError>) -> Vec<CancelOutcome> {
-    jobs.iter().map(|job| CancelOutcome { job: *job, error: act(*job).err() }).collect()
+fn outcomes(jobs: &[JobId], done: Vec<Result<(), ApiError>>) -> Vec<CancelOutcome> {
+    let outcome = |(job, done): (&JobId, Result<(), ApiError>)| CancelOutcome {
+        job: *job,
+        error: done.err(),
+    };
+    jobs.iter().zip(done).map(outcome).collect()
 }
 
 fn shut_down<P: Primitives, C: Contents + 'static>(

@@ -78,6 +78,11 @@ pub struct JobRecord {
     pub log: Vec<LogEntry>,
 }
 
+/// The most entries of a job's log: some are made by users, as often as they like.
+const MAX_LOG: usize = 128;
+/// Those of the beginning that stay.
+const LOG_BEGIN: usize = 8;
+
 impl JobRecord {
     /// The records that a first event makes, if it is a submission: one, or those of an
     /// array.
@@ -252,6 +257,13 @@ impl JobRecord {
     }
 
     fn note(&mut self, event: &JobEvent, name: &str, text: String) {
+        if self.log.len() >= MAX_LOG {
+            // How it came about stays, and what was last; of what was between, that it was.
+            let left_out = self.log.drain(LOG_BEGIN..LOG_BEGIN + MAX_LOG / 2);
+            let time = left_out.last().map_or(event.at, |entry| entry.time);
+            let text = "entries up to here are left out".to_owned();
+            self.log.insert(LOG_BEGIN, LogEntry { time, event: "log".to_owned(), text });
+        }
         self.log.push(LogEntry { time: event.at, event: name.to_owned(), text });
     }
 }

@@ -5,6 +5,7 @@
 //! them, each list in the place of the one before.
 
 use super::Core;
+use super::node_names::{MAX_NAMED, named_at_most};
 use crate::api::{ApiError, ErrorCode, Peer};
 use crate::job::{JobEvent, JobEventKind, OF_NO_JOB};
 use std::collections::BTreeMap;
@@ -104,6 +105,11 @@ impl Core {
 
     /// The nodes of a folded list.
     pub(super) fn nodes_of_list(&self, names: &str) -> Result<Vec<NodeId>, ApiError> {
+        if named_at_most(names) > MAX_NAMED {
+            let message = format!("the list names more than {MAX_NAMED} nodes");
+            return Err(ApiError::new(ErrorCode::NoSuchNode, message)
+                .hint("storm nodes lists those that there are"));
+        }
         let unfolded = names.parse::<nodeset::NodeSet>().map_err(|why| {
             let message = format!("{names:?} is no list of nodes");
             ApiError::new(ErrorCode::BadRequest, message).why(why.to_string())

@@ -52,6 +52,8 @@ impl Core {
 
     pub(super) fn handle_event(&mut self, now: Instant, partition: PartitionId, event: Event) {
         let is_end = matches!(event, Event::Finished(_));
+        // They went before.
+        self.tell_withdrawn(now, partition);
         let actions = self.partition(partition).policy.handle(sched_time(now), event);
         self.carry_out(now, partition, actions);
         self.arm_wake(now);

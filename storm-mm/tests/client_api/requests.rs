@@ -30,6 +30,7 @@ fn view(id: u64) -> JobView {
         elapsed_s: 0,
         time_limit_s: None,
         reason: None,
+        estimate: None,
         exit_code: None,
     }
 }

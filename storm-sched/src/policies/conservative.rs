@@ -152,6 +152,11 @@ impl Discipline for Reservations {
         (!space.has_reservations() || start > space.now()).then_some(start)
     }
 
+    fn starts(&self, space: &Space) -> Vec<(JobId, SchedTime)> {
+        let start = |job| Some((job, self.start_of(space, job)?));
+        space.queue().iter().filter_map(|request| start(request.id)).collect()
+    }
+
     fn check(&self, _space: &Space) -> Result<(), InvariantViolation> {
         self.profile.check()
     }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use crate::partition::{Change, Partition};
 use crate::reservation::Book;
 use crate::shape::Shape;
-use crate::space::Order;
+use crate::space::{Order, nameable};
 use crate::{
     Action, Capability, Event, InvariantViolation, JobId, JobRequest, Machine, Matrix, MatrixQueue,
     Packing, PendingReason, Placement, Policy, PolicyParams, Quantum, RowView, SchedTime, Shortage,
@@ -312,9 +312,13 @@ impl Policy for Gang {
     fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
         self.run_time.advance(now, self.partition.matrix.active());
+        let mut already = Duration::ZERO;
         let of_job = match &event {
             Event::Finished(job) => Some(*job),
-            Event::Restore { request, .. } => Some(request.id),
+            Event::Restore { request, ran, .. } => {
+                already = *ran;
+                Some(request.id)
+            }
             Event::Submit(_)
             | Event::Cancel(_)
             | Event::Prioritise { .. }
@@ -345,7 +349,10 @@ impl Policy for Gang {
             Ok(Change::ColumnsGained | Change::Reordered) => self.schedule(now, &mut actions),
             Ok(Change::Restored) => {
                 let restored = of_job.and_then(|job| Some((job, self.partition.matrix.home(job)?)));
-                restored.iter().for_each(|(job, home)| self.run_time.set_row(*job, *home));
+                if let Some((job, home)) = restored {
+                    self.run_time.set_row(job, home);
+                    self.run_time.add(job, already);
+                }
                 self.run_somebody(&mut actions);
             }
             Ok(Change::SliceEdge) => self.rotate(&mut actions),
@@ -356,6 +363,21 @@ impl Policy for Gang {
             self.schedule(now, &mut actions);
         }
         actions
+    }
+
+    /// Of the first of the queue: when it can start at the latest, if all jobs of
+    /// the matrix run to their time limits. That cannot be known where one has
+    /// none or nodes are reserved, nor of the others, whose turn comes when those
+    /// ahead have places.
+    fn estimate(&self, now: SchedTime, job: JobId) -> Option<SchedTime> {
+        let head = self.partition.queue.head().filter(|_| self.book.is_empty());
+        head.filter(|head| head.id == job)?;
+        nameable(now, self.shadow(now)?.at)
+    }
+
+    fn estimate_all(&self, now: SchedTime) -> Vec<(JobId, SchedTime)> {
+        let head = self.partition.queue.head().map(|head| head.id);
+        head.and_then(|head| Some((head, self.estimate(now, head)?))).into_iter().collect()
     }
 
     fn pending(&self) -> Vec<JobId> {

@@ -47,6 +47,13 @@ pub trait Discipline: Send {
         if head.fits() { Some(space.now()) } else { head.shadow().map(|shadow| shadow.at()) }
     }
 
+    /// [`Discipline::start_of`] of all jobs of which it is known, at a cost linear
+    /// in the queue. Whoever knows more than the first says so here too.
+    fn starts(&self, space: &Space) -> Vec<(JobId, SchedTime)> {
+        let head = space.head(self.order()).map(|head| head.job());
+        head.and_then(|head| Some((head, self.start_of(space, head)?))).into_iter().collect()
+    }
+
     /// Checks the discipline's own state; slow, for tests.
     ///
     /// # Errors

@@ -100,6 +100,10 @@ impl Ledger {
         self.due.iter().any(|due| due.job == job)
     }
 
+    pub(crate) fn due(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.due.iter().map(|due| due.job)
+    }
+
     pub(crate) fn anybody_due(&self) -> bool {
         !self.due.is_empty()
     }
@@ -141,10 +145,9 @@ impl Ledger {
         }
     }
 
-    /// A running job was taken over. How long it has run is not known here, so
-    /// that its estimate begins anew.
-    pub(crate) fn restored(&mut self, matrix: &Matrix, request: &JobRequest) {
-        let end = self.now + self.estimate(request);
+    /// A running job was taken over, which has run so long.
+    pub(crate) fn restored(&mut self, matrix: &Matrix, request: &JobRequest, ran: Duration) {
+        let end = self.now + self.estimate(request).saturating_sub(ran);
         self.ends.insert(request.id, end, usable_pes(matrix, request.id));
     }
 

@@ -24,6 +24,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 pub use candidate::Candidate;
+pub(crate) use discipline::nameable;
 pub use discipline::{Discipline, News, Order, Passing, Verdict};
 use ledger::Ledger;
 pub use shadow::Shadow;
@@ -97,6 +98,11 @@ impl Space {
     #[must_use]
     pub fn is_due(&self, job: JobId) -> bool {
         self.ledger.is_due(job)
+    }
+
+    /// The jobs that are due.
+    pub(crate) fn due(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.ledger.due()
     }
 
     /// The jobs that hold PEs or are due, by their estimated ends, with the
@@ -270,8 +276,12 @@ impl Space {
     ) {
         let Self { partition: Partition { matrix, queue }, ledger, started, .. } = self;
         let mut cursor = None;
+        // What is free among reservations depends on the job.
+        let everybody = Gap::of_pes(u32::MAX);
+        let counts = ledger.book().is_empty();
         let next = |ledger: &Ledger| {
-            let (at, request) = queue.next_within(order, cursor, &gap(ledger))?;
+            let gap = if counts { gap(ledger) } else { everybody };
+            let (at, request) = queue.next_within(order, cursor, &gap)?;
             cursor = Some(at);
             Some(request)
         };
@@ -309,7 +319,7 @@ impl Space {
         self.ledger.book_mut().take(now, self.partition.matrix.machine(), &event)?;
         let subject = subject(&event);
         let restored = match &event {
-            Event::Restore { request, .. } => Some(request.clone()),
+            Event::Restore { request, ran, .. } => Some((request.clone(), *ran)),
             _ => None,
         };
         let applied = self.partition.apply(event);
@@ -336,8 +346,8 @@ impl Space {
             }
             (Change::Reordered, _) => news.push(News::Reordered),
             (Change::Restored, _) => {
-                if let Some(request) = &restored {
-                    self.ledger.restored(matrix, request);
+                if let Some((request, ran)) = &restored {
+                    self.ledger.restored(matrix, request, *ran);
                 }
                 news.push(News::Restored);
             }

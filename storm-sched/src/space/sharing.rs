@@ -92,6 +92,19 @@ impl<D: Discipline> Policy for SpaceSharing<D> {
         nameable(now, start?)
     }
 
+    fn estimate_all(&self, now: SchedTime) -> Vec<(JobId, SchedTime)> {
+        if self.space.has_reservations() {
+            // Each reservation has a first of its own.
+            let estimate = |job| Some((job, self.estimate(now, job)?));
+            return self.pending().into_iter().filter_map(estimate).collect();
+        }
+        let due = self.space.due().map(|job| (job, now));
+        let starts = self.discipline.starts(&self.space).into_iter();
+        let waits = starts.filter(|(job, _)| !self.space.is_due(*job));
+        let named = waits.filter_map(|(job, start)| Some((job, nameable(now, start)?)));
+        due.chain(named).collect()
+    }
+
     fn pending(&self) -> Vec<JobId> {
         self.space.partition().pending()
     }

@@ -172,7 +172,7 @@ impl World {
                 }
                 self.sort_queue();
             }
-            Event::Restore { request, placement, slot } => {
+            Event::Restore { request, placement, slot, .. } => {
                 let (request, placement) = (request.clone(), placement.clone());
                 let alternates = BTreeSet::new();
                 let running = Running { request, placement, slot: *slot, alternates };

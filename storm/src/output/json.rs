@@ -1,6 +1,6 @@
 //! For programs: one JSON value per result, on one line.
 
-use super::{Campaign, Output, Sheet, Simulated};
+use super::{Campaign, Changed, Output, Sheet, Simulated};
 use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
@@ -8,8 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::path::Path;
 use storm_mm::api::{
-    API_VERSION, CancelOutcome, Explanation, JobDetail, JobView, NodeView, PartitionView,
-    ReservationView,
+    API_VERSION, Explanation, JobDetail, JobView, NodeView, PartitionView, ReservationView,
 };
 use storm_rm::JobId;
 
@@ -58,7 +57,7 @@ impl Output for JsonOutput {
         line(&json!({ "job": job }))
     }
 
-    fn changed(&self, outcomes: &[CancelOutcome], _done: &str) -> String {
+    fn changed(&self, outcomes: &[Changed], _done: &str) -> String {
         line(&outcomes)
     }
 

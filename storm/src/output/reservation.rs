@@ -2,11 +2,11 @@
 
 use super::table_form::{pairs, table};
 use super::written;
-use jiff::tz::TimeZone;
+use super::zone::Zone;
 use storm_mm::api::ReservationView;
 
 /// A line for each.
-pub(super) fn listing(reservations: &[ReservationView], zone: &TimeZone) -> String {
+pub(super) fn listing(reservations: &[ReservationView], zone: &Zone) -> String {
     let columns = [
         "RESERVATION",
         "STATE",
@@ -23,7 +23,7 @@ pub(super) fn listing(reservations: &[ReservationView], zone: &TimeZone) -> Stri
     table(&columns, reservations.iter().map(|reservation| row(reservation, zone)))
 }
 
-fn row(reservation: &ReservationView, zone: &TimeZone) -> Vec<String> {
+fn row(reservation: &ReservationView, zone: &Zone) -> Vec<String> {
     vec![
         reservation.name.clone(),
         state(reservation).to_owned(),
@@ -40,7 +40,7 @@ fn row(reservation: &ReservationView, zone: &TimeZone) -> Vec<String> {
 }
 
 /// All of one.
-pub(super) fn details(reservation: &ReservationView, zone: &TimeZone) -> String {
+pub(super) fn details(reservation: &ReservationView, zone: &Zone) -> String {
     pairs(&[
         ("Reservation", reservation.name.clone()),
         ("State", state(reservation).to_owned()),

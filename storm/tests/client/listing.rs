@@ -55,6 +55,7 @@ fn hist_asks_for_the_latest() {
 fn explain_tells_the_reason() {
     let explanation = Explanation {
         job: JobId(7),
+        array: None,
         state: JobState::Pending,
         reason: "it needs 512 PEs, the partition main has 256".to_owned(),
         details: Vec::new(),

@@ -58,6 +58,13 @@ impl RunTime {
         self.jobs.insert(job, Spent { before, row, then });
     }
 
+    /// A job has run so long before its time was counted here.
+    pub(super) fn add(&mut self, job: JobId, ran: Duration) {
+        if let Some(spent) = self.jobs.get_mut(&job) {
+            spent.before += ran;
+        }
+    }
+
     /// A job has ended.
     pub(super) fn forget(&mut self, job: JobId) {
         self.jobs.remove(&job);

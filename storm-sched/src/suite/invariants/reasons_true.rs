@@ -1,11 +1,12 @@
 //! Whoever waits is told why, and it is true: the head for what it lacks, the
 //! others for who is ahead, with numbers that can be counted.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Invariant, Violation};
 use crate::suite::{Step, oracle};
-use crate::{JobId, JobRequest, PendingReason, Room, Shortage, Shortfall};
+use crate::{JobId, JobRequest, PendingReason, Room, SchedTime, Shortage, Shortfall};
 
 /// Every job that waits has a true reason.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ enum Untrue {
     Reservation { job: JobId, reason: Box<PendingReason> },
     #[error("the reasons of all and the reasons of each differ")]
     Differ,
+    #[error("the estimates of all and the estimates of each differ")]
+    EstimatesDiffer,
 }
 
 impl Invariant for ReasonsTrue {
@@ -46,6 +49,12 @@ impl Invariant for ReasonsTrue {
         }
         if each != step.policy.explain_all(step.now) {
             return Err(Untrue::Differ.into());
+        }
+        let estimate = |job: JobId| Some((job, step.policy.estimate(step.now, job)?));
+        let one_by_one: BTreeMap<JobId, SchedTime> =
+            each.iter().filter_map(|(job, _)| estimate(*job)).collect();
+        if one_by_one != step.policy.estimate_all(step.now).into_iter().collect() {
+            return Err(Untrue::EstimatesDiffer.into());
         }
         let runs = |job: &&JobId| step.policy.explain(step.now, **job).is_some();
         match step.after.running.keys().find(runs) {
