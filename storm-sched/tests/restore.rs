@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use storm_sched::suite::{self, Workload, World};
 use storm_sched::{
-    Action, Event, JobId, JobRequest, Machine, Policy, PolicyParams, SchedTime, Slot, registry,
+    Action, Event, JobId, JobRequest, Machine, MplLimit, Policy, PolicyParams, SchedTime, Slot,
+    registry,
 };
 
 /// Events before the restart.
@@ -96,8 +97,7 @@ fn what_a_job_has_run_already_counts_in_what_is_believed_of_it() {
     let now = SchedTime::from_secs(1_000);
     for (name, policy) in [("backfill", 0), ("easy-sjbf", 0), ("conservative", 0), ("gang", 1)] {
         let machine = Machine::uniform(4, 1).unwrap();
-        let mut params = PolicyParams::default();
-        params.mpl_limit = 1.try_into().unwrap();
+        let params = PolicyParams { mpl_limit: MplLimit::ONE, ..PolicyParams::default() };
         let mut old = registry::by_name(name, machine.clone(), &params).unwrap();
         let started = old.handle(SchedTime::ZERO, Event::Submit(limited(1, 4, 600)));
         let Some(Action::Start { placement, slot, .. }) = started.into_iter().next() else {

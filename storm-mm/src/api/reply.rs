@@ -53,7 +53,7 @@ pub enum Reply {
     /// Why a job does not run.
     Explanation {
         /// The explanation.
-        explanation: Explanation,
+        explanation: Box<Explanation>,
     },
     /// What became of each job to be ended.
     Cancelled {

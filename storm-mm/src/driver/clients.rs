@@ -73,9 +73,10 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Show { job } => {
             core.borrow().show(now, job).map(|job| Reply::Job { job: Box::new(job) })
         }
-        ManagerRequest::Explain { job } => {
-            core.borrow().explain(now, job).map(|explanation| Reply::Explanation { explanation })
-        }
+        ManagerRequest::Explain { job } => core
+            .borrow()
+            .explain(now, job)
+            .map(|explanation| Reply::Explanation { explanation: Box::new(explanation) }),
         ManagerRequest::Nodes => Ok(Reply::Nodes { nodes: core.borrow().list_nodes() }),
         ManagerRequest::Drain { nodes, reason } => {
             shared.drive(|core, now| core.drain(now, peer, &nodes, &reason)).map(|()| Reply::Ok)

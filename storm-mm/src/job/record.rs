@@ -259,8 +259,8 @@ impl JobRecord {
     fn note(&mut self, event: &JobEvent, name: &str, text: String) {
         if self.log.len() >= MAX_LOG {
             // How it came about stays, and what was last; of what was between, that it was.
-            let left_out = self.log.drain(LOG_BEGIN..LOG_BEGIN + MAX_LOG / 2);
-            let time = left_out.last().map_or(event.at, |entry| entry.time);
+            let left_out = self.log.drain(LOG_BEGIN..LOG_BEGIN + MAX_LOG / 2).next_back();
+            let time = left_out.map_or(event.at, |entry| entry.time);
             let text = "entries up to here are left out".to_owned();
             self.log.insert(LOG_BEGIN, LogEntry { time, event: "log".to_owned(), text });
         }
