@@ -334,6 +334,8 @@ impl Policy for Gang {
         if let Err(refused) = self.book.take(now, self.partition.matrix.machine(), &event) {
             return vec![Action::Refused(refused)];
         }
+        // What the ends of jobs are reckoned from.
+        let mut reckoned_anew = false;
         match self.partition.apply(event) {
             Err(refused) => actions.push(Action::Refused(refused)),
             Ok(Change::Queued { first } | Change::Withdrawn { first }) => {
@@ -356,10 +358,15 @@ impl Policy for Gang {
                 self.run_somebody(&mut actions);
             }
             Ok(Change::SliceEdge) => self.rotate(&mut actions),
-            Ok(Change::Quantum(quantum)) => self.quantum = quantum,
-            Ok(Change::ColumnsLost | Change::Nothing) => {}
+            Ok(Change::Quantum(quantum)) => {
+                self.quantum = quantum;
+                reckoned_anew = true;
+            }
+            // The first of a queue that fits nowhere now is nobody's first.
+            Ok(Change::ColumnsLost) => reckoned_anew = true,
+            Ok(Change::Nothing) => {}
         }
-        if self.book.take_turned() {
+        if self.book.take_turned() || (reckoned_anew && !self.book.is_empty()) {
             self.schedule(now, &mut actions);
         }
         actions

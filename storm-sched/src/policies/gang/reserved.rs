@@ -6,11 +6,12 @@
 //!
 //! The jobs of a reservation that is under way are a queue of their own. Behind the
 //! first of a queue that does not fit others pass only if they will have ended when
-//! it can start.
+//! it can start; one to which reservations leave too few nodes is nobody's first.
 
 use super::shadow::{Shadow, latest_end};
 use super::{Gang, shortage};
 use crate::reservation::{Lack, Pool};
+use crate::shape::Shape;
 use crate::{Action, Ahead, JobId, JobRequest, Matrix, PendingReason, SchedTime};
 
 /// The end of a job that has no limit.
@@ -43,13 +44,24 @@ impl Gang {
             if let Some((slot, placement)) = self.place(&request, actions) {
                 self.partition.queue.remove(request.id);
                 self.start(request.id, slot, placement, actions);
-            } else if shadow.is_none() {
+            } else if shadow.is_none() && holds_others_back(&self.partition.matrix, &request) {
                 shadow = self.shadow_of(now, &request).filter(|_| self.backfills);
                 if shadow.is_none() {
                     return;
                 }
             }
         }
+    }
+
+    /// Whether a job that waits keeps those behind it waiting: not one to which
+    /// reservations leave too few nodes, which may be so for days.
+    fn holds_back(&self, trial: &mut Matrix, request: &JobRequest) -> bool {
+        let now = self.run_time.now();
+        let until = self.until(now, request);
+        trial.close_only(&self.book.closed(trial.machine(), request, now, until));
+        let holds_back = holds_others_back(trial, request);
+        trial.close_only(&[]);
+        holds_back
     }
 
     /// When a job that starts now has ended at the latest.
@@ -62,11 +74,13 @@ impl Gang {
     pub(super) fn explain_among(&self, job: JobId) -> Option<PendingReason> {
         let request = self.partition.queue.get(job)?;
         let pool = self.book.pool_of(request);
-        let queue = self.partition.queue.iter();
-        let rivals = queue.filter(|rival| self.book.pool_of(rival) == pool);
-        let mut rivals = rivals.map(|rival| rival.id).take_while(|rival| *rival != job);
-        let ahead = rivals.next().map(|first| Ahead { first, others: rivals.count() });
-        self.reason_among(&mut self.partition.matrix.clone(), request, ahead)
+        let mut trial = self.partition.matrix.clone();
+        let before = self.partition.queue.iter().take_while(|rival| rival.id != job);
+        let rivals = before.filter(|rival| self.book.pool_of(rival) == pool);
+        let mut rivals = rivals.filter(|rival| self.holds_back(&mut trial, rival));
+        let first = rivals.next().map(|first| first.id);
+        let ahead = first.map(|first| Ahead { first, others: rivals.count() });
+        self.reason_among(&mut trial, request, ahead)
     }
 
     /// Why each job waits among reservations, in queue order.
@@ -74,13 +88,13 @@ impl Gang {
         let mut pools: std::collections::BTreeMap<Pool, Ahead> = std::collections::BTreeMap::new();
         let mut trial = self.partition.matrix.clone();
         let mut reason = |request: &JobRequest| {
-            let pool = pools.entry(self.book.pool_of(request));
-            let mut ahead = None;
-            pool.and_modify(|first| {
-                ahead = Some(*first);
-                first.others += 1;
-            })
-            .or_insert(Ahead { first: request.id, others: 0 });
+            let pool = self.book.pool_of(request);
+            let ahead = pools.get(&pool).copied();
+            if self.holds_back(&mut trial, request) {
+                let one_more = |first: &mut Ahead| first.others += 1;
+                let first = Ahead { first: request.id, others: 0 };
+                pools.entry(pool).and_modify(one_more).or_insert(first);
+            }
             Some((request.id, self.reason_among(&mut trial, request, ahead)?))
         };
         self.partition.queue.iter().filter_map(&mut reason).collect()
@@ -102,4 +116,9 @@ impl Gang {
             (Lack::Room(shortage), None) => shortage.map(PendingReason::Resources),
         }
     }
+}
+
+/// Whether the nodes that are open to a job could take it, were they idle.
+fn holds_others_back(matrix: &Matrix, request: &JobRequest) -> bool {
+    matrix.empty_row_shortfall(Shape::of(request)).is_none()
 }
