@@ -35,8 +35,7 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
     let (now, core) = (shared.now(), &shared.core);
     let reply = match request.once_each() {
         ManagerRequest::Submit { spec, attach, service, reservation } => {
-            let asked = (service, reservation);
-            return submit(shared, peer, *spec, asked, attach, replies);
+            return submit(shared, peer, *spec, (service, reservation), attach, replies);
         }
         ManagerRequest::Attach { job } => return attach(shared, peer, job, replies),
         ManagerRequest::Input { job, data, eof } => {
@@ -96,8 +95,7 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         }
         ManagerRequest::Shares => Ok(Reply::Shares { shares: core.borrow_mut().list_shares(now) }),
         ManagerRequest::Status => {
-            let status = core.borrow().status(now, shared.started);
-            Ok(Reply::Status { status: Box::new(status) })
+            Ok(Reply::Status { status: Box::new(core.borrow().status(now, shared.started)) })
         }
     };
     send_behind(shared, reply, replies);
