@@ -107,9 +107,9 @@ impl Core {
     pub(super) fn nodes_of_list(&self, names: &str) -> Result<Vec<NodeId>, ApiError> {
         if has_step_of_nothing(names) {
             let message = format!("{names:?} is no list of nodes");
-            return Err(
-                ApiError::new(ErrorCode::BadRequest, message).why("a range has a step of 0")
-            );
+            return Err(ApiError::new(ErrorCode::BadRequest, message)
+                .why("a range has a step of 0")
+                .hint("n[1-9/2] is every second one; storm nodes lists them"));
         }
         if named_at_most(names) > MAX_NAMED {
             let message = format!("the list names more than {MAX_NAMED} nodes");
