@@ -22,6 +22,7 @@ use crate::{
 
 mod alternates;
 mod check;
+mod park;
 mod repack;
 mod room;
 mod unify;

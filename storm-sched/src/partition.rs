@@ -62,6 +62,8 @@ impl Partition {
             Event::NodeDown(node) => self.set_node(node, NodeState::Down),
             Event::NodeDrained(node) => self.set_node(node, NodeState::Drained),
             Event::NodeUp(node) => self.set_node(node, NodeState::Up),
+            // Where space is shared it never comes here.
+            Event::Suspended(job) => Err(EventError::NotSuspended { job }),
             Event::SliceEdge => Ok(Change::SliceEdge),
             Event::SetQuantum(quantum) => Ok(Change::Quantum(quantum)),
             Event::Prioritise { job, priority } => self

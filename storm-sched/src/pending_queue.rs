@@ -20,6 +20,8 @@ pub const MAX_PENDING_JOBS: usize = 1_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     priority: Reverse<Priority>,
+    /// Jobs that were preempted come first, by their ids.
+    is_new: bool,
     number: u64,
 }
 
@@ -30,6 +32,8 @@ pub struct PendingQueue {
     /// Looked up, never walked, so its order does not matter.
     places: JobMap<Place>,
     entered: u64,
+    /// Jobs that may preempt others.
+    may_preempt: usize,
     shortest_first: Option<ShortestFirst>,
 }
 
@@ -117,8 +121,11 @@ impl PendingQueue {
     /// Puts a job at the end of those with its priority. The caller has made
     /// sure that it does not wait yet and that the queue is not full.
     pub fn push(&mut self, request: JobRequest) {
-        let place = Place { priority: Reverse(request.priority), number: self.entered };
+        let is_new = !request.preempted;
+        let number = if is_new { self.entered } else { request.id.0 };
+        let place = Place { priority: Reverse(request.priority), is_new, number };
         self.entered += 1;
+        self.may_preempt += usize::from(request.may_preempt());
         self.insert(place, request);
     }
 
@@ -143,6 +150,7 @@ impl PendingQueue {
         let Some(&before) = self.places.get(&job) else { return false };
         let Some(request) = self.remove(job) else { return false };
         let place = Place { priority: Reverse(priority), ..before };
+        self.may_preempt += usize::from(request.may_preempt());
         self.insert(place, request.with_priority(priority));
         true
     }
@@ -155,7 +163,13 @@ impl PendingQueue {
         self.waiting.insert(place, request);
     }
 
+    /// Whether some job that waits may preempt others.
+    pub(crate) fn may_preempt(&self) -> bool {
+        self.may_preempt > 0
+    }
+
     fn forget(&mut self, place: Place, request: &JobRequest) {
+        self.may_preempt -= usize::from(request.may_preempt());
         self.places.remove(&request.id);
         if let Some(order) = &mut self.shortest_first {
             order.places.remove(&(estimate(request, order.default_estimate), place));

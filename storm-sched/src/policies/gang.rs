@@ -297,6 +297,7 @@ impl Policy for Gang {
             Event::Restore { request, .. } => Some(request.id),
             Event::Submit(_)
             | Event::Cancel(_)
+            | Event::Suspended(_)
             | Event::Prioritise { .. }
             | Event::NodeDown(_)
             | Event::NodeDrained(_)

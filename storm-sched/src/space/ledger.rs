@@ -7,7 +7,7 @@
 //! instant is decided anew at the next event, so that a decision never
 //! outlives the estimate that it rests on.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::shape::Shape;
@@ -33,6 +33,9 @@ pub(crate) struct Ledger {
     ends: Ends,
     due: VecDeque<Due>,
     free_pes: u32,
+    /// Jobs that wait for PEs of others that make room, and what is promised to them.
+    claimed: BTreeSet<JobId>,
+    promised_pes: u32,
     actions: Vec<Action>,
 }
 
@@ -44,6 +47,8 @@ impl Ledger {
             ends: Ends::default(),
             due: VecDeque::new(),
             free_pes: 0,
+            claimed: BTreeSet::new(),
+            promised_pes: 0,
             actions: Vec::new(),
         }
     }
@@ -65,11 +70,11 @@ impl Ledger {
     }
 
     pub(crate) fn is_due(&self, job: JobId) -> bool {
-        self.due.iter().any(|due| due.job == job)
+        self.claimed.contains(&job) || self.due.iter().any(|due| due.job == job)
     }
 
     pub(crate) fn anybody_due(&self) -> bool {
-        !self.due.is_empty()
+        !self.due.is_empty() || !self.claimed.is_empty()
     }
 
     /// The length of the run that is believed.
@@ -83,7 +88,7 @@ impl Ledger {
             return false;
         }
         self.now = now;
-        let late = self.anybody_due();
+        let late = !self.due.is_empty();
         self.undo_due();
         late
     }
@@ -93,7 +98,9 @@ impl Ledger {
         let usable = matrix.machine().usable_pes();
         let free = matrix.row(ROW).map_or(usable, Row::free_pes);
         let due: u32 = self.due.iter().map(|due| due.pes).sum();
-        self.free_pes = (free + self.ends.overdue_pes(self.now)).saturating_sub(due);
+        self.free_pes = (free + self.ends.overdue_pes(self.now))
+            .saturating_sub(due)
+            .saturating_sub(self.promised_pes);
     }
 
     /// A job has given its PEs back.
@@ -103,7 +110,7 @@ impl Ledger {
 
     /// A job that waited, due or not, is no more.
     pub(crate) fn withdrawn(&mut self, job: JobId) {
-        if self.is_due(job) {
+        if self.due.iter().any(|due| due.job == job) {
             self.due.retain(|due| due.job != job);
             self.ends.remove(job);
         }
@@ -146,7 +153,7 @@ impl Ledger {
         started: &mut Vec<JobId>,
     ) {
         for request in jobs {
-            if self.anybody_due() && self.is_due(request.id) {
+            if self.is_due(request.id) {
                 continue;
             }
             match choose(&Candidate::new(request, matrix, self)) {
@@ -173,10 +180,41 @@ impl Ledger {
                 return wrong(job, booked_pes, held_pes);
             }
         }
-        match matrix.jobs().find(|job| !self.ends.contains(*job)) {
+        let runs = |job: &JobId| matrix.home(*job) == Some(ROW);
+        match matrix.jobs().filter(runs).find(|job| !self.ends.contains(*job)) {
             Some(job) => wrong(job, 0, usable_pes(matrix, job)),
             None => Ok(()),
         }
+    }
+
+    /// These jobs were promised so many PEs in all.
+    pub(crate) fn promise(&mut self, claimed: BTreeSet<JobId>, pes: u32) {
+        (self.claimed, self.promised_pes) = (claimed, pes);
+    }
+
+    /// What a running job holds by its estimate: until when, and how much.
+    pub(crate) fn holding(&self, job: JobId) -> Option<(SchedTime, u32)> {
+        self.ends.of(job)
+    }
+
+    /// Starts a job that was promised PEs, if they are there.
+    pub(crate) fn place_now(&mut self, matrix: &mut Matrix, request: &JobRequest) -> bool {
+        let job = request.id;
+        let Some(placement) = matrix.place(request, ROW, Fit::Exact) else { return false };
+        let end = self.now + self.estimate(request);
+        self.ends.insert(job, end, usable_pes(matrix, job));
+        self.actions.push(Action::Start { job, placement, slot: ROW });
+        true
+    }
+
+    /// A job that was stopped goes on, and has so much of its estimate left.
+    pub(crate) fn go_on(&mut self, matrix: &Matrix, job: JobId, left: Duration) {
+        self.ends.insert(job, self.now + left, usable_pes(matrix, job));
+    }
+
+    /// Asks the driver for something.
+    pub(crate) fn act(&mut self, action: Action) {
+        self.actions.push(action);
     }
 
     pub(crate) fn take_actions(&mut self) -> Vec<Action> {
@@ -192,8 +230,11 @@ impl Ledger {
         }
         let end = self.now + self.estimate(request);
         // Whoever is due comes first.
-        let placement =
-            if self.anybody_due() { None } else { matrix.place(request, ROW, Fit::Exact) };
+        let placement = if !self.due.is_empty() || (!self.claimed.is_empty() && !plain) {
+            None
+        } else {
+            matrix.place(request, ROW, Fit::Exact)
+        };
         match placement {
             Some(placement) => {
                 let pes = if plain { request.procs } else { usable_pes(matrix, job) };

@@ -15,6 +15,7 @@ mod candidate;
 mod discipline;
 mod ends;
 mod ledger;
+mod preemption;
 mod reasons;
 mod shadow;
 mod sharing;
@@ -24,13 +25,14 @@ use std::time::Duration;
 pub use candidate::Candidate;
 pub use discipline::{Discipline, News, Order, Passing, Verdict};
 use ledger::Ledger;
+use preemption::{PARKING_ROWS, Preemption};
 pub use shadow::Shadow;
 pub use sharing::SpaceSharing;
 
 use crate::partition::{Change, Partition};
 use crate::{
-    Action, Event, EventError, InvariantViolation, JobId, JobRequest, Machine, MplLimit,
-    PendingQueue, PolicyParams, SchedTime, Slot,
+    Action, Event, EventError, InvariantViolation, JobId, JobRequest, Machine, MatrixError,
+    MplLimit, PendingQueue, PolicyParams, SchedTime, Slot,
 };
 
 /// The one row of space sharing.
@@ -48,6 +50,7 @@ pub struct Space {
     ledger: Ledger,
     /// Jobs that were due wait again, and no accepted event has said so yet.
     late: bool,
+    preemption: Preemption,
     /// Scratch of [`Space::offer`].
     started: Vec<JobId>,
 }
@@ -56,11 +59,12 @@ impl Space {
     pub(crate) fn new(machine: Machine, params: &PolicyParams, keeps_estimates: bool) -> Self {
         let seconds = |seconds: std::num::NonZeroU32| Duration::from_secs(seconds.get().into());
         let estimate = params.default_estimate_s.map_or(UNLIMITED_ESTIMATE, seconds);
-        let mut partition = Partition::new(machine, MplLimit::ONE);
+        let mut partition = Partition::new(machine, rows());
         if keeps_estimates {
             partition.queue = PendingQueue::with_estimates(estimate);
         }
-        Self { partition, ledger: Ledger::new(estimate), late: false, started: Vec::new() }
+        let (ledger, preemption) = (Ledger::new(estimate), Preemption::default());
+        Self { partition, ledger, late: false, preemption, started: Vec::new() }
     }
 
     /// The time of the event that is being decided on.
@@ -179,14 +183,26 @@ impl Space {
         news: &mut Vec<News>,
     ) -> Result<(), EventError> {
         self.late |= self.ledger.advance(now);
+        self.lift();
+        if let Event::Suspended(job) = event {
+            self.restore_suspended(job)?;
+            news.push(News::Restored);
+            return Ok(());
+        }
+        if let Event::Restore { request, slot, .. } = &event
+            && *slot != ROW
+        {
+            let why = MatrixError::NoSuchSlot { slot: *slot, limit: 1 };
+            return Err(EventError::NotRestored { job: request.id, why });
+        }
         let subject = subject(&event);
         let restored = match &event {
             Event::Restore { request, .. } => Some(request.clone()),
             _ => None,
         };
         let applied = self.partition.apply(event);
-        let Partition { matrix, queue } = &mut self.partition;
         let change = applied?;
+        let Partition { matrix, queue } = &mut self.partition;
         if std::mem::take(&mut self.late) {
             news.push(News::Late);
         }
@@ -194,17 +210,20 @@ impl Space {
             (Change::Queued { .. }, Some(job)) => news.push(News::Submitted(job)),
             (Change::Withdrawn { .. }, Some(job)) => {
                 self.ledger.withdrawn(job);
+                self.forget_preemption(job);
                 news.push(News::Withdrawn(job));
             }
             (Change::Released, Some(job)) => {
                 self.ledger.released(job);
                 self.ledger.settle(matrix, queue);
+                self.forget_preemption(job);
                 news.push(News::Finished { job });
             }
             (Change::Reordered, _) => news.push(News::Reordered),
             (Change::Restored, _) => {
                 if let Some(request) = &restored {
                     self.ledger.restored(matrix, request);
+                    self.note_begin(request.id, true);
                 }
                 news.push(News::Restored);
             }
@@ -222,9 +241,14 @@ impl Space {
     /// The decisions since the last call.
     pub(crate) fn take_actions(&mut self) -> Vec<Action> {
         let mut actions = self.ledger.take_actions();
+        for action in &actions {
+            if let Action::Start { job, .. } = action {
+                self.note_begin(*job, false);
+            }
+        }
         let matrix = &mut self.partition.matrix;
-        if matrix.active().is_none() {
-            actions.extend(matrix.advance().map(|slot| Action::Activate { slot }));
+        if matrix.active().is_none() && matrix.run_row(ROW) {
+            actions.push(Action::Activate { slot: ROW });
         }
         actions
     }
@@ -239,11 +263,20 @@ impl Space {
     }
 }
 
+/// The row that runs, and those of jobs that are suspended.
+fn rows() -> MplLimit {
+    // A number between one and the most.
+    MplLimit::try_from(PARKING_ROWS).unwrap_or(MplLimit::ONE)
+}
+
 /// The job that an event is about.
 fn subject(event: &Event) -> Option<JobId> {
     match event {
         Event::Submit(request) | Event::Restore { request, .. } => Some(request.id),
-        Event::Finished(job) | Event::Cancel(job) | Event::Prioritise { job, .. } => Some(*job),
+        Event::Finished(job)
+        | Event::Cancel(job)
+        | Event::Suspended(job)
+        | Event::Prioritise { job, .. } => Some(*job),
         Event::NodeDown(_)
         | Event::NodeDrained(_)
         | Event::NodeUp(_)

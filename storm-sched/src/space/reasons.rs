@@ -45,7 +45,14 @@ impl Space {
         if let Some(unavailable) = matrix.unavailable(request) {
             return Some(unavailable);
         }
-        let shortfall = matrix.row_shortfall(ROW, Shape::of(request))?;
+        let lacking = matrix.row_shortfall(ROW, Shape::of(request));
+        // What is promised to others is as good as held.
+        let counts = request.is_plain() && !self.is_due(request.id);
+        let free = if counts { self.free_pes() } else { 0 };
+        let promised = || Shape::shortfall_of_pes(request.pes(), free);
+        let shortfall = lacking.or_else(|| {
+            promised().filter(|_| self.is_preempting() || self.queue().may_preempt())
+        })?;
         Some(Shortage::Busy { shortfall, up_pes: matrix.machine().usable_pes() })
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::space::discipline::nameable;
-use crate::space::{Discipline, News, Space};
+use crate::space::{Discipline, News, ROW, Space};
 use crate::{
     Action, Event, InvariantViolation, JobId, Machine, PendingReason, Policy, PolicyParams,
     RowView, SchedTime, Slot,
@@ -34,6 +34,9 @@ impl<D: Discipline> SpaceSharing<D> {
                 refused.push(Action::Refused(error));
             }
         }
+        if !self.news.is_empty() || self.space.is_preempting() {
+            self.space.preempt(&mut self.news);
+        }
         if !self.news.is_empty() {
             self.discipline.decide(&mut self.space, &self.news);
         }
@@ -57,6 +60,9 @@ impl<D: Discipline> Policy for SpaceSharing<D> {
     }
 
     fn estimate(&self, now: SchedTime, job: JobId) -> Option<SchedTime> {
+        if self.space.is_preempting() {
+            return None;
+        }
         if self.space.is_due(job) {
             return Some(now);
         }
@@ -88,7 +94,10 @@ impl<D: Discipline> Policy for SpaceSharing<D> {
     }
 
     fn rows(&self) -> Vec<RowView> {
-        self.space.partition().matrix.view()
+        // Those of jobs that are suspended never run.
+        let mut rows = self.space.partition().matrix.view();
+        rows.retain(|row| row.slot == ROW);
+        rows
     }
 
     fn next_edge_needed(&self) -> bool {

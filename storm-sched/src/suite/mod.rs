@@ -27,7 +27,7 @@ use std::ops::Range;
 pub use failure::Failure;
 pub use invariants::{
     Invariant, any_policy, any_space_sharing, backfilling, gang, gang_backfilling, gang_repacking,
-    shortest_first, space_sharing,
+    preempting, shortest_first, space_sharing,
 };
 pub use trace::{Coverage, Trace};
 pub use workload::Workload;
@@ -76,9 +76,29 @@ impl Step<'_> {
 pub fn run(
     seed: u64,
     make: Make<'_>,
+    invariants: Vec<Box<dyn Invariant>>,
+) -> Result<Trace, Failure> {
+    run_workload(seed, Workload::new(seed), make, invariants)
+}
+
+/// The same with jobs of qualities of service that preempt each other.
+///
+/// # Errors
+/// The first invariant that does not hold.
+pub fn run_preempting(
+    seed: u64,
+    make: Make<'_>,
+    invariants: Vec<Box<dyn Invariant>>,
+) -> Result<Trace, Failure> {
+    run_workload(seed, Workload::preempting(seed), make, invariants)
+}
+
+fn run_workload(
+    seed: u64,
+    mut workload: Workload,
+    make: Make<'_>,
     mut invariants: Vec<Box<dyn Invariant>>,
 ) -> Result<Trace, Failure> {
-    let mut workload = Workload::new(seed);
     let machine = workload.machine().clone();
     let mut policy = make(machine.clone());
     let mut world = World::new(machine);
@@ -103,6 +123,22 @@ pub fn run(
         trace.push(event, actions, &world);
     }
     Ok(trace)
+}
+
+/// Runs one workload of jobs that preempt each other for each seed.
+///
+/// # Errors
+/// The first invariant that does not hold.
+pub fn run_preempting_seeds(
+    seeds: Range<u64>,
+    make: Make<'_>,
+    invariants: &dyn Fn() -> Vec<Box<dyn Invariant>>,
+) -> Result<Coverage, Failure> {
+    let mut coverage = Coverage::default();
+    for seed in seeds {
+        coverage.add(&run_preempting(seed, make, invariants())?);
+    }
+    Ok(coverage)
 }
 
 /// Runs one workload for each seed.

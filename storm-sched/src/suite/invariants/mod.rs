@@ -9,6 +9,7 @@ mod head_not_delayed;
 mod head_starts_when_it_fits;
 mod memory_within;
 mod placement_sound;
+mod preemption_lawful;
 mod queue_order;
 mod reasons_true;
 mod refuses_what_does_not_fit;
@@ -16,6 +17,7 @@ mod rows_within_limit;
 mod same_state;
 mod shortest_first;
 mod somebody_runs;
+mod suspended_resume;
 
 use std::error::Error;
 
@@ -27,6 +29,7 @@ pub use head_not_delayed::HeadNotDelayed;
 pub use head_starts_when_it_fits::HeadStartsWhenItFits;
 pub use memory_within::MemoryWithin;
 pub use placement_sound::PlacementSound;
+pub use preemption_lawful::PreemptionLawful;
 pub use queue_order::QueueOrder;
 pub use reasons_true::ReasonsTrue;
 pub use refuses_what_does_not_fit::RefusesWhatDoesNotFit;
@@ -34,6 +37,7 @@ pub use rows_within_limit::RowsWithinLimit;
 pub use same_state::SameState;
 pub use shortest_first::ShortestFirst;
 pub use somebody_runs::SomebodyRuns;
+pub use suspended_resume::SuspendedResume;
 
 use crate::MplLimit;
 use crate::suite::Step;
@@ -83,6 +87,22 @@ pub fn space_sharing() -> Vec<Box<dyn Invariant>> {
 #[must_use]
 pub fn any_space_sharing() -> Vec<Box<dyn Invariant>> {
     any_policy(MplLimit::ONE, Held::Exactly)
+}
+
+/// What space sharing holds whatever the order when jobs preempt others.
+#[must_use]
+pub fn preempting() -> Vec<Box<dyn Invariant>> {
+    vec![
+        Box::new(RefusesWhatDoesNotFit),
+        Box::new(PlacementSound),
+        Box::new(ColumnsDisjoint),
+        Box::new(RowsWithinLimit(MplLimit::ONE)),
+        Box::new(SomebodyRuns),
+        Box::new(SameState),
+        Box::new(MemoryWithin),
+        Box::new(PreemptionLawful),
+        Box::new(SuspendedResume),
+    ]
 }
 
 /// What backfilling with a reservation for the head holds (A2a).
