@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod configured_cluster;
 pub mod daemons;
 pub mod floor;
+pub mod measuring;
 pub mod payload;
 pub mod peers;
 pub mod replay;

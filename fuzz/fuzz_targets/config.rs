@@ -13,6 +13,10 @@ mod config;
 mod duration;
 #[path = "../../storm/src/key_file.rs"]
 mod key_file;
+#[path = "../../storm/src/memory.rs"]
+mod memory;
+#[path = "../../storm/src/size.rs"]
+mod size;
 
 mod target {
     pub(crate) const SYSTEM_SOCKET: &str = "/run/storm/storm.sock";

@@ -4,14 +4,20 @@
 
 use libfuzzer_sys::fuzz_target;
 use storm_fuzz::survives;
-use storm_primitives::MAX_NODES;
-use storm_rm::message::{Heartbeat, Report};
+use storm_primitives::{MAX_NODES, NodeId};
+use storm_rm::heartbeat::{decode_for, encode};
+use storm_rm::message::Report;
 use storm_rm::{JobSpec, MAX_RANKS, RankMap};
 
 fuzz_target!(|input: &[u8]| {
     let Some((kind, body)) = input.split_first() else { return };
     match kind % 4 {
-        0 => drop(survives::<Heartbeat>(body)),
+        0 => {
+            if let Ok(heartbeat) = decode_for(NodeId(1), body) {
+                let again = encode(&heartbeat).expect("what was decoded is encoded");
+                assert_eq!(decode_for(NodeId(1), &again), Ok(heartbeat));
+            }
+        }
         1 => drop(survives::<Vec<Report>>(body)),
         2 => drop(survives::<JobSpec>(body)),
         _ => {

@@ -29,6 +29,7 @@ pub fn manager_config(sched: &str) -> CoreConfig {
             params: PolicyParams { mpl_limit, ..PolicyParams::default() },
             default: true,
         }],
+        policies: storm_sched::Registry::standard(),
         job_slots: 3,
         heartbeat_bytes: 64 * 1024,
         chunk_bytes: 4096,

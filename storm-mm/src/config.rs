@@ -4,7 +4,7 @@ use crate::ServiceConfig;
 use jiff::Timestamp;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_sched::{NodeSpec, PolicyParams};
+use storm_sched::{NodeSpec, PolicyParams, Registry};
 
 /// The cluster as configured. Nodes are numbered from 1 in this order.
 #[derive(Clone)]
@@ -16,6 +16,9 @@ pub struct CoreConfig {
     /// The partitions; every node belongs to exactly one. The first one marked
     /// default, or else the first, takes jobs that name none.
     pub partitions: Vec<PartitionConfig>,
+    /// The policies that there are: those that partitions name here, and those that they
+    /// can be switched to.
+    pub policies: Registry,
     /// Jobs that can be on the machine at once.
     pub job_slots: u32,
     /// Largest heartbeat in bytes: bounds a job's arguments and environment.

@@ -7,9 +7,10 @@
 //! commands must survive that.
 
 use crate::GlobalPlan;
-use crate::message::Heartbeat;
+use crate::message::{Command, Heartbeat};
 use crate::remote_queue::{DequeueError, EnqueueError, Item, Reader, Writer};
-use storm_primitives::{NodeSet, PrimitiveError, Primitives};
+use serde::{Deserialize, Serialize};
+use storm_primitives::{NodeId, NodeSet, PrimitiveError, Primitives};
 use thiserror::Error;
 
 /// Why a heartbeat was not delivered.
@@ -37,12 +38,47 @@ pub enum ReceiveHeartbeatError {
     Malformed(#[from] postcard::Error),
 }
 
+/// A heartbeat as it travels: a node decodes the commands that are for it, and passes
+/// over those for others. Of the launches of hundreds of jobs few are for one node.
+#[derive(Serialize, Deserialize)]
+struct Encoded<'a> {
+    number: u64,
+    issued_ns: u64,
+    #[serde(borrow)]
+    commands: Vec<(NodeSet, &'a [u8])>,
+}
+
+/// A heartbeat as it travels.
+///
+/// # Errors
+/// When it cannot be encoded at all.
+pub fn encode(heartbeat: &Heartbeat) -> Result<Vec<u8>, postcard::Error> {
+    let Heartbeat { number, issued_ns, commands } = heartbeat;
+    let encoded = commands.iter().map(|(_, command)| postcard::to_stdvec(command));
+    let encoded = encoded.collect::<Result<Vec<Vec<u8>>, postcard::Error>>()?;
+    let nodes = commands.iter().map(|(nodes, _)| nodes.clone());
+    let commands = nodes.zip(encoded.iter().map(Vec::as_slice)).collect();
+    postcard::to_stdvec(&Encoded { number: *number, issued_ns: *issued_ns, commands })
+}
+
+/// What of a heartbeat is for a node.
+///
+/// # Errors
+/// It, or a command for the node, is not one of this version.
+pub fn decode_for(node: NodeId, bytes: &[u8]) -> Result<Heartbeat, postcard::Error> {
+    let Encoded { number, issued_ns, commands } = postcard::from_bytes(bytes)?;
+    let own = commands.into_iter().filter(|(nodes, _)| nodes.contains(node));
+    let decoded = own.map(|(nodes, command)| Ok((nodes, postcard::from_bytes(command)?)));
+    let commands = decoded.collect::<Result<Vec<(NodeSet, Command)>, postcard::Error>>()?;
+    Ok(Heartbeat { number, issued_ns, commands })
+}
+
 /// The size of a heartbeat as it travels, in bytes.
 ///
 /// # Errors
 /// When it cannot be encoded at all.
 pub fn encoded_bytes(heartbeat: &Heartbeat) -> Result<usize, postcard::Error> {
-    postcard::to_stdvec(heartbeat).map(|bytes| bytes.len())
+    encode(heartbeat).map(|bytes| bytes.len())
 }
 
 /// ISSUE-HEARTBEAT (Algorithm 4): delivers a heartbeat to every node of `set`,
@@ -56,7 +92,7 @@ pub async fn issue_heartbeat<P: Primitives>(
     set: &NodeSet,
     heartbeat: &Heartbeat,
 ) -> Result<(), HeartbeatError> {
-    let data = postcard::to_stdvec(heartbeat)?;
+    let data = encode(heartbeat)?;
     let delivered = primitives.events().local();
     let sequence = queue.enqueue_and_signal(set, &data, Some(delivered.id())).await?;
     let status = primitives.await_event(delivered.id()).await;
@@ -66,8 +102,8 @@ pub async fn issue_heartbeat<P: Primitives>(
     Ok(status?)
 }
 
-/// RECEIVE-HEARTBEAT (Algorithm 5): waits for the next heartbeat. The caller
-/// acts on its commands and then releases the item.
+/// RECEIVE-HEARTBEAT (Algorithm 5): waits for the next heartbeat, of which it has what
+/// is for this node. The caller acts on its commands and then releases the item.
 ///
 /// # Errors
 /// [`ReceiveHeartbeatError`].
@@ -75,7 +111,7 @@ pub async fn receive_heartbeat<P: Primitives>(
     queue: &mut Reader<P>,
 ) -> Result<(Heartbeat, Item), ReceiveHeartbeatError> {
     let item = queue.dequeue().await?;
-    let heartbeat = postcard::from_bytes(&item.data)?;
+    let heartbeat = decode_for(queue.node(), &item.data)?;
     Ok((heartbeat, item))
 }
 

@@ -13,8 +13,10 @@ use std::rc::Rc;
 use storm_primitives::{NodeId, NodeSet};
 
 /// One heartbeat (Algorithm 4): what the Machine Manager has to say at this
-/// instant, each command with the nodes it is for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// instant, each command with the nodes it is for. How it travels, [`heartbeat`] knows.
+///
+/// [`heartbeat`]: crate::heartbeat
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
     /// Counts the heartbeats of one Machine Manager, from 1.
     pub number: u64,
@@ -308,6 +310,14 @@ pub enum Report {
         jobs: Vec<HeldJob>,
         /// The first run of a job that this node can have heard of, once it was told.
         first_run: Option<JobIncarnation>,
+    },
+    /// All ranks of the announcer execute: it is time to ask whether those of all
+    /// nodes do. Before that a launch causes no traffic.
+    Started {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
     },
 }
 

@@ -25,8 +25,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fmt;
 use storm_primitives::{
-    CompareAndWrite, EventId, GlobalAddr, LayoutBuilder, NodeSet, PrimitiveError, Primitives,
-    Region, Relation, Var, Xfer,
+    CompareAndWrite, EventId, GlobalAddr, LayoutBuilder, NodeId, NodeSet, PrimitiveError,
+    Primitives, Region, Relation, Var, Xfer,
 };
 use thiserror::Error;
 
@@ -342,6 +342,11 @@ impl<P: Primitives> Reader<P> {
     /// The slave's end of a queue from which nothing was taken yet.
     pub fn new(primitives: P, plan: &QueuePlan) -> Reader<P> {
         Reader { primitives, plan: plan.clone(), next: Sequence(0) }
+    }
+
+    /// Whose end it is.
+    pub fn node(&self) -> NodeId {
+        self.primitives.node()
     }
 
     /// Empties this node's copy of the queue, for a new master that starts at

@@ -1,15 +1,23 @@
 //! The jobs that wait: by priority, and among equals in the order of their
 //! submission.
 //!
-//! Everything but a walk is O(log n). A policy that lets jobs pass walks the
-//! queue; one that goes by the length of the jobs has a second order kept.
+//! Everything but a walk is O(log n), and so is the next job that could start in
+//! what is free: a policy that lets jobs pass looks at those only. One that goes
+//! by the length of the jobs has a second order kept.
+
+mod gap;
+mod search_tree;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+pub(crate) use gap::Gap;
+
+use gap::Demand;
+use search_tree::SearchTree;
+
 use crate::job_map::JobMap;
-use crate::space::estimate;
+use crate::space::{Order, estimate};
 use crate::{Ahead, JobId, JobRequest, Priority};
 
 /// The most jobs that may wait: a million, ten times what large sites let into
@@ -25,38 +33,58 @@ struct Place {
     number: u64,
 }
 
+/// How far a walk has come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cursor {
+    place: Place,
+    estimate: Duration,
+}
+
 /// The queue of jobs that wait.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct PendingQueue {
-    waiting: BTreeMap<Place, JobRequest>,
+    waiting: SearchTree<Place, JobRequest>,
     /// Looked up, never walked, so its order does not matter.
     places: JobMap<Place>,
     entered: u64,
     /// Jobs that may preempt others.
     may_preempt: usize,
-    shortest_first: Option<ShortestFirst>,
+    /// How long a job without a time limit is believed to run.
+    default_estimate: Duration,
+    /// The places by the estimates of their jobs, where that order is kept.
+    shortest_first: Option<SearchTree<(Duration, Place), ()>>,
 }
 
-/// The places by the estimates of their jobs.
-#[derive(Debug, Clone)]
-struct ShortestFirst {
-    default_estimate: Duration,
-    places: BTreeSet<(Duration, Place)>,
+impl Default for PendingQueue {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl PendingQueue {
-    /// An empty queue.
+    /// An empty queue. A job without a time limit is believed to run for ever.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            waiting: SearchTree::default(),
+            places: JobMap::default(),
+            may_preempt: 0,
+            entered: 0,
+            default_estimate: Duration::MAX,
+            shortest_first: None,
+        }
     }
 
-    /// An empty queue that keeps the order of the estimates too; a job without
-    /// a time limit has this one.
+    /// An empty queue; a job without a time limit is believed to run so long.
     #[must_use]
-    pub fn with_estimates(default_estimate: Duration) -> Self {
-        let shortest_first = Some(ShortestFirst { default_estimate, places: BTreeSet::new() });
-        Self { shortest_first, ..Self::default() }
+    pub fn believing(default_estimate: Duration) -> Self {
+        Self { default_estimate, ..Self::new() }
+    }
+
+    /// The same, while it is empty, with the order of the estimates kept too.
+    #[must_use]
+    pub fn with_estimates(self) -> Self {
+        Self { shortest_first: Some(SearchTree::default()), ..self }
     }
 
     /// Whether no further job may wait.
@@ -68,7 +96,7 @@ impl PendingQueue {
     /// Whether no job waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.waiting.len() == 0
     }
 
     /// The number of jobs that wait.
@@ -93,19 +121,43 @@ impl PendingQueue {
     /// waited longest.
     #[must_use]
     pub fn head(&self) -> Option<&JobRequest> {
-        self.waiting.first_key_value().map(|(_, request)| request)
+        self.waiting.first().map(|(_, request)| request)
     }
 
     /// The jobs in order.
     pub fn iter(&self) -> impl Iterator<Item = &JobRequest> + '_ {
-        self.waiting.values()
+        self.waiting.iter().map(|(_, request)| request)
     }
 
     /// The jobs by their estimates, among equals in order; none when the queue
     /// does not keep that order.
     pub fn iter_shortest_first(&self) -> impl Iterator<Item = &JobRequest> + '_ {
-        let places = self.shortest_first.iter().flat_map(|order| &order.places);
-        places.filter_map(|(_, place)| self.waiting.get(place))
+        let places = self.shortest_first.iter().flat_map(SearchTree::iter);
+        places.filter_map(|((_, place), ())| self.waiting.get(place))
+    }
+
+    /// The next job of an order, from its beginning or a cursor on, that may
+    /// find this enough. Those that are left out would not.
+    pub(crate) fn next_within(
+        &self,
+        order: Order,
+        after: Option<Cursor>,
+        gap: &Gap,
+    ) -> Option<(Cursor, &JobRequest)> {
+        match order {
+            Order::Queue => {
+                let after = after.map(|after| after.place);
+                let (&place, request) = self.waiting.next_within(after.as_ref(), gap)?;
+                // This order does not go by it.
+                Some((Cursor { place, estimate: Duration::ZERO }, request))
+            }
+            Order::ShortestFirst => {
+                let after = after.map(|after| (after.estimate, after.place));
+                let order = self.shortest_first.as_ref()?;
+                let (&(estimate, place), ()) = order.next_within(after.as_ref(), gap)?;
+                Some((Cursor { place, estimate }, self.waiting.get(&place)?))
+            }
+        }
     }
 
     /// Who is ahead of a job; `None` when nobody is, or it does not wait.
@@ -113,7 +165,7 @@ impl PendingQueue {
     #[must_use]
     pub fn ahead_of(&self, job: JobId) -> Option<Ahead> {
         let place = self.places.get(&job)?;
-        let mut ahead = self.waiting.range(..place);
+        let mut ahead = self.waiting.iter().take_while(|(other, _)| *other < place);
         let (_, first) = ahead.next()?;
         Some(Ahead { first: first.id, others: ahead.count() })
     }
@@ -125,22 +177,23 @@ impl PendingQueue {
         let number = if is_new { self.entered } else { request.id.0 };
         let place = Place { priority: Reverse(request.priority), is_new, number };
         self.entered += 1;
-        self.may_preempt += usize::from(request.may_preempt());
         self.insert(place, request);
     }
 
     /// Takes the head out; `None` when no job waits.
     pub fn pop(&mut self) -> Option<JobRequest> {
-        let (place, request) = self.waiting.pop_first()?;
-        self.forget(place, &request);
-        Some(request)
+        let job = self.head()?.id;
+        self.remove(job)
     }
 
     /// Takes a job out; `None` when it does not wait.
     pub fn remove(&mut self, job: JobId) -> Option<JobRequest> {
-        let place = *self.places.get(&job)?;
+        let place = self.places.remove(&job)?;
         let request = self.waiting.remove(&place)?;
-        self.forget(place, &request);
+        self.may_preempt -= usize::from(request.may_preempt());
+        if let Some(order) = &mut self.shortest_first {
+            order.remove(&(estimate(&request, self.default_estimate), place));
+        }
         Some(request)
     }
 
@@ -150,30 +203,24 @@ impl PendingQueue {
         let Some(&before) = self.places.get(&job) else { return false };
         let Some(request) = self.remove(job) else { return false };
         let place = Place { priority: Reverse(priority), ..before };
-        self.may_preempt += usize::from(request.may_preempt());
         self.insert(place, request.with_priority(priority));
         true
     }
 
     fn insert(&mut self, place: Place, request: JobRequest) {
+        let estimate = estimate(&request, self.default_estimate);
+        let demand = Demand::new(request.pes(), estimate);
         if let Some(order) = &mut self.shortest_first {
-            order.places.insert((estimate(&request, order.default_estimate), place));
+            order.insert((estimate, place), demand, ());
         }
         self.places.insert(request.id, place);
-        self.waiting.insert(place, request);
+        self.may_preempt += usize::from(request.may_preempt());
+        self.waiting.insert(place, demand, request);
     }
 
     /// Whether some job that waits may preempt others.
     pub(crate) fn may_preempt(&self) -> bool {
         self.may_preempt > 0
-    }
-
-    fn forget(&mut self, place: Place, request: &JobRequest) {
-        self.may_preempt -= usize::from(request.may_preempt());
-        self.places.remove(&request.id);
-        if let Some(order) = &mut self.shortest_first {
-            order.places.remove(&(estimate(request, order.default_estimate), place));
-        }
     }
 }
 
@@ -186,7 +233,7 @@ mod tests {
     }
 
     fn queue() -> PendingQueue {
-        let mut queue = PendingQueue::with_estimates(Duration::from_secs(100));
+        let mut queue = PendingQueue::believing(Duration::from_secs(100)).with_estimates();
         for (id, priority, limit_s) in
             [(1, 0, Some(50)), (2, 0, None), (3, 7, Some(50)), (4, 0, Some(9))]
         {

@@ -151,6 +151,7 @@ fn plain(seed: u64, nodes: u32) -> MachineConfig {
         nodes,
         pes: PES,
         sched: "gang".to_owned(),
+        policies: storm_sched::Registry::standard(),
         quantum: Duration::from_millis(50),
         mpl: 2,
         act_every: None,

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::Range;
 use std::rc::Rc;
-use storm_primitives::sim::{SimNetwork, SimPrimitives, SimRuntime};
+use storm_primitives::middleware::Layer;
+use storm_primitives::sim::{SimNetwork, SimPrimitives};
 use storm_primitives::{
-    CompareAndWrite, EventTable, GlobalAddr, GlobalMemory, Incarnation, Membership, NodeId,
-    NodeSet, PrimitiveError, Primitives, Xfer,
+    CompareAndWrite, GlobalAddr, Incarnation, NodeId, NodeSet, PrimitiveError, Primitives,
 };
 use storm_rm::{GlobalPlan, JobIncarnation};
 
@@ -109,34 +109,14 @@ struct Sight {
     holders: NodeSet,
 }
 
-impl Primitives for Watched {
-    type Runtime = SimRuntime;
+impl Layer for Watched {
+    type Inner = SimPrimitives;
 
-    fn runtime(&self) -> &SimRuntime {
-        self.inner.runtime()
+    fn inner(&self) -> &SimPrimitives {
+        &self.inner
     }
 
-    fn node(&self) -> NodeId {
-        self.inner.node()
-    }
-
-    fn memory(&self) -> &GlobalMemory {
-        self.inner.memory()
-    }
-
-    fn events(&self) -> &EventTable {
-        self.inner.events()
-    }
-
-    fn membership(&self) -> &Membership {
-        self.inner.membership()
-    }
-
-    fn xfer_and_signal(&self, xfer: Xfer) {
-        self.inner.xfer_and_signal(xfer);
-    }
-
-    fn compare_and_write(
+    fn on_compare(
         &self,
         caw: CompareAndWrite,
     ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static {

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use storm_benches::cluster::program;
 use storm_benches::configured_cluster::ConfiguredCluster;
+use storm_benches::measuring::Measuring;
 use storm_benches::payload::Payloads;
 use storm_benches::peers::{
     Absent, LaunchCase, PeerTimes, launch_peers, launch_times, launch_times_table,
@@ -31,15 +32,8 @@ struct Options {
     /// Numbers of slots
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8")]
     slots: Vec<u32>,
-    /// Launches of each case, each of new content
-    #[arg(long, default_value_t = 3)]
-    runs: u32,
-    /// Launch the same with Slurm and Hydra, where they are installed
-    #[arg(long)]
-    peers: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    measuring: Measuring,
 }
 
 /// With `--peers`: the cases, and what the peers took.
@@ -70,7 +64,7 @@ fn main() -> Result<()> {
             let network = format!("chunk-bytes = {}\nchunk-slots = {slots}", chunk_kib << 10);
             let cluster = ConfiguredCluster::start(options.nodes, &network)?;
             let mut times_ms = Vec::new();
-            for _ in 0..options.runs {
+            for _ in 0..options.measuring.runs {
                 let program = payloads.make(options.size * 1_000_000)?;
                 times_ms.push(launch(&cluster, options.nodes, &program)?);
                 std::fs::remove_file(program)?;
@@ -79,23 +73,23 @@ fn main() -> Result<()> {
         }
     }
     let (mut peers, mut absent) = (Vec::new(), Vec::new());
-    if options.peers {
+    if options.measuring.peers {
         let (launchers, missing) = launch_peers(options.nodes, 1);
         let Options { nodes, size: size_mb, .. } = options;
         let case = LaunchCase { nodes, processes: nodes, size_mb };
-        (peers, absent) = (launch_times(&launchers, case, options.runs)?, missing);
+        (peers, absent) = (launch_times(&launchers, case, options.measuring.runs)?, missing);
     }
-    if options.json && options.peers {
+    if options.measuring.json && options.measuring.peers {
         println!("{}", serde_json::to_string_pretty(&Compared { cases, peers, absent })?);
-    } else if options.json {
+    } else if options.measuring.json {
         println!("{}", serde_json::to_string_pretty(&cases)?);
     } else {
         println!(
             "Milliseconds to launch {} MB on {} nodes: median [least..greatest] of {} runs.",
-            options.size, options.nodes, options.runs
+            options.size, options.nodes, options.measuring.runs
         );
         println!("{}", table(&options, &cases));
-        if options.peers {
+        if options.measuring.peers {
             println!("{}", launch_times_table(&peers, &absent));
         }
     }

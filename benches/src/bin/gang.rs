@@ -10,6 +10,7 @@ use serde::Serialize;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use storm_benches::cluster::{Cluster, program};
+use storm_benches::measuring::Measuring;
 use storm_benches::peers::{Absent, SlurmGang, gang_table, slurm_gang, spin_seconds};
 use storm_benches::spread::Spread;
 use storm_benches::switches::{Percentiles, Switches};
@@ -25,21 +26,14 @@ struct Options {
     /// Time slices in milliseconds
     #[arg(long, value_delimiter = ',', default_value = "0.3,0.5,1,2,5,10,50")]
     quantum: Vec<f64>,
-    /// Times to measure each case
-    #[arg(long, default_value_t = 3)]
-    runs: u32,
+    #[command(flatten)]
+    measuring: Measuring,
     /// Seconds of processor time of each process of the spinning job
     #[arg(long, default_value_t = 1.0)]
     spin_seconds: f64,
     /// Times that sweep3d solves its problem
     #[arg(long, default_value_t = 4)]
     sweep_steps: u32,
-    /// Measure Slurm's gang scheduling, too, at its smallest time slice
-    #[arg(long)]
-    peers: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     /// Be the spinning job
     #[arg(long, hide = true, value_name = "ITERATIONS")]
     spin: Option<u64>,
@@ -102,7 +96,7 @@ fn main() -> Result<()> {
     for workload in &workloads {
         for &quantum_ms in &options.quantum {
             eprintln!("{}, {quantum_ms} ms ...", workload.name);
-            let outcome = match measure(workload, quantum_ms, options.runs) {
+            let outcome = match measure(workload, quantum_ms, options.measuring.runs) {
                 Ok(measured) => Outcome::Measured(measured),
                 Err(error) => Outcome::Failed(format!("{error:#}")),
             };
@@ -111,8 +105,8 @@ fn main() -> Result<()> {
     }
     // Two jobs of several of its time slices, with runs of their own afterwards: they
     // take a hundred times as long as those above.
-    let peer = match options.peers {
-        true => Some(slurm_gang(NODES, &spinning(spin_seconds())?.argv, options.runs)),
+    let peer = match options.measuring.peers {
+        true => Some(slurm_gang(NODES, &spinning(spin_seconds())?.argv, options.measuring.runs)),
         false => None,
     };
     print(&options, &cases, peer)?;
@@ -122,7 +116,7 @@ fn main() -> Result<()> {
 }
 
 fn print(options: &Options, cases: &[Case], peer: Option<Result<SlurmGang, Absent>>) -> Result<()> {
-    if options.json {
+    if options.measuring.json {
         let text = match peer {
             None => serde_json::to_string_pretty(cases)?,
             Some(Ok(slurm)) => serde_json::to_string_pretty(&Compared { cases, slurm })?,
@@ -131,7 +125,7 @@ fn print(options: &Options, cases: &[Case], peer: Option<Result<SlurmGang, Absen
         println!("{text}");
         return Ok(());
     }
-    println!("Median [least..greatest] of {} runs; p50/p99/max in us.", options.runs);
+    println!("Median [least..greatest] of {} runs; p50/p99/max in us.", options.measuring.runs);
     println!("{}", table(cases));
     if let Some(peer) = peer {
         println!("{}", gang_table(&peer));

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use storm_benches::cluster::{Breakdown, Cluster};
 use storm_benches::daemons::{Cost, Costs, Role, costs, of_cluster};
 use storm_benches::floor;
+use storm_benches::measuring::Measuring;
 use storm_benches::payload::Payloads;
 use storm_benches::peers::{Absent, LaunchPeer, PeerLaunches, launch_peers, launch_table};
 use storm_benches::spread::Spread;
@@ -28,15 +29,8 @@ struct Options {
     /// Sizes of the program in MB (10^6 bytes); 0 is the bare static program
     #[arg(long, value_delimiter = ',', default_value = "0,4,12")]
     sizes: Vec<usize>,
-    /// Fresh clusters to measure each case on
-    #[arg(long, default_value_t = 3)]
-    runs: u32,
-    /// Launch the same with Slurm and Hydra by turns, where they are installed
-    #[arg(long)]
-    peers: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    measuring: Measuring,
 }
 
 /// One case. Times are milliseconds.
@@ -96,27 +90,28 @@ struct Sample {
 fn main() -> Result<()> {
     let options = Options::parse();
     let most = options.nodes.iter().copied().max().unwrap_or(1);
-    let (peers, absent) = if options.peers { launch_peers(most, PES) } else { Default::default() };
+    let (peers, absent) =
+        if options.measuring.peers { launch_peers(most, PES) } else { Default::default() };
     let mut cases = Vec::new();
     for &nodes in &options.nodes {
         for &size_mb in &options.sizes {
             eprintln!("{nodes} nodes, {size_mb} MB ...");
-            cases.push(measure(nodes, size_mb, options.runs, &peers)?);
+            cases.push(measure(nodes, size_mb, options.measuring.runs, &peers)?);
         }
     }
-    if options.json && options.peers {
+    if options.measuring.json && options.measuring.peers {
         println!("{}", serde_json::to_string_pretty(&Compared { cases, absent })?);
-    } else if options.json {
+    } else if options.measuring.json {
         println!("{}", serde_json::to_string_pretty(&cases)?);
     } else {
-        println!("Milliseconds: median [least..greatest] of {} runs.", options.runs);
+        println!("Milliseconds: median [least..greatest] of {} runs.", options.measuring.runs);
         println!("{}", table(&cases));
         print_costs(&cases);
         let missing: u32 = cases.iter().map(|case| case.without_breakdown).sum();
         if missing > 0 {
             println!("{missing} launches are left out: the cluster had no breakdown of them.");
         }
-        if options.peers {
+        if options.measuring.peers {
             println!("{}", compared(&cases, &absent));
         }
     }

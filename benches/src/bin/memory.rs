@@ -7,6 +7,7 @@ use comfy_table::Table;
 use serde::Serialize;
 use storm_benches::cluster::Cluster;
 use storm_benches::daemons::{Daemon, Resident, Role, of_cluster};
+use storm_benches::measuring::Measuring;
 use storm_benches::peers::{Absent, Slurm, available};
 use storm_benches::spread::Spread;
 use storm_benches::throughput::StormJobs;
@@ -26,15 +27,8 @@ struct Options {
     /// Jobs that wait
     #[arg(long, default_value_t = 10_000)]
     jobs: u32,
-    /// Fresh clusters to measure
-    #[arg(long, default_value_t = 3)]
-    runs: u32,
-    /// Measure Slurm's daemons as well, idle, where they are installed
-    #[arg(long)]
-    peers: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    measuring: Measuring,
 }
 
 /// Memory in MiB.
@@ -76,7 +70,7 @@ fn main() -> Result<()> {
     let options = Options::parse();
     let Options { nodes, jobs, .. } = options;
     let (mut idle, mut queued) = (Vec::new(), Vec::new());
-    for run in 1..=options.runs {
+    for run in 1..=options.measuring.runs {
         eprintln!("run {run} ...");
         let storm = StormJobs::up(nodes, options.pes, &["--sched", "fcfs"])?;
         idle.extend(daemons(storm.cluster())?);
@@ -84,7 +78,7 @@ fn main() -> Result<()> {
         queued.extend(daemons(storm.cluster())?);
     }
     let (mut slurm, mut absent) = (None, Vec::new());
-    if options.peers {
+    if options.measuring.peers {
         // Hydra has no daemons: it starts its proxies with each job.
         match available("Slurm", Slurm::up(nodes, options.pes, SLICE_S)) {
             Ok(cluster) => slurm = Some(slurm_memory(&cluster)?),
@@ -100,10 +94,14 @@ fn main() -> Result<()> {
         machine_manager_idle: Memory::of(&idle, Role::MachineManager),
         machine_manager_queued: Memory::of(&queued, Role::MachineManager),
     };
-    if options.json {
+    if options.measuring.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
-        println!("MiB: median [least..greatest] of {} runs.\n{}", options.runs, table(&report));
+        println!(
+            "MiB: median [least..greatest] of {} runs.\n{}",
+            options.measuring.runs,
+            table(&report)
+        );
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use storm_benches::cluster::program;
+use storm_benches::measuring::Measuring;
 use storm_benches::payload::Payloads;
 use storm_benches::peers::{
     Absent, LaunchCase, PeerTimes, launch_peers, launch_times, launch_times_table,
@@ -33,15 +34,8 @@ struct Options {
     /// Numbers of nodes to calibrate on [default: those of `storm model calibrate`]
     #[arg(long)]
     calibrate_nodes: Option<String>,
-    /// Turns, each a calibration and a launch of every case
-    #[arg(long, default_value_t = 5)]
-    runs: u32,
-    /// Launch the same with Slurm and Hydra, where they are installed
-    #[arg(long)]
-    peers: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    measuring: Measuring,
 }
 
 /// With `--peers`: the predictions, and what the peers took for the same.
@@ -101,8 +95,8 @@ fn main() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let do_nothing = Payloads::new(dir.path())?.make(0)?;
     let mut measured: BTreeMap<(u32, u32, &'static str), Measured> = BTreeMap::new();
-    for turn in 1..=options.runs {
-        eprintln!("turn {turn} of {} ...", options.runs);
+    for turn in 1..=options.measuring.runs {
+        eprintln!("turn {turn} of {} ...", options.measuring.runs);
         calibrate(&options, dir.path(), &do_nothing, turn > 1)?;
         for case in launch(&options)? {
             for (name, launch) in [("first", case.first), ("again", case.again)] {
@@ -125,16 +119,17 @@ fn main() -> Result<()> {
             Ok(Compared { nodes, size_mb, launch, measured_ms, predicted_ms, ratio })
         })
         .collect::<Result<Vec<Compared>>>()?;
-    let (peers, absent) = if options.peers { peers(&options)? } else { Default::default() };
-    if options.json && options.peers {
+    let (peers, absent) =
+        if options.measuring.peers { peers(&options)? } else { Default::default() };
+    if options.measuring.json && options.measuring.peers {
         let all = WithPeers { cases: compared, peers, absent };
         println!("{}", serde_json::to_string_pretty(&all)?);
-    } else if options.json {
+    } else if options.measuring.json {
         println!("{}", serde_json::to_string_pretty(&compared)?);
     } else {
-        println!("Milliseconds: median [least..greatest] of {} runs.", options.runs);
+        println!("Milliseconds: median [least..greatest] of {} runs.", options.measuring.runs);
         println!("{}", table(&compared));
-        if options.peers {
+        if options.measuring.peers {
             println!("{}", launch_times_table(&peers, &absent));
         }
     }
@@ -149,7 +144,7 @@ fn peers(options: &Options) -> Result<(Vec<PeerTimes>, Vec<Absent>)> {
     for &nodes in &options.nodes {
         for &size in &options.sizes {
             let case = LaunchCase { nodes, processes: nodes * PES, size_mb: size as usize };
-            times.extend(launch_times(&launchers, case, options.runs)?);
+            times.extend(launch_times(&launchers, case, options.measuring.runs)?);
         }
     }
     Ok((times, absent))

@@ -8,6 +8,7 @@ use comfy_table::Table;
 use serde::Serialize;
 use std::path::Path;
 use storm_benches::floor;
+use storm_benches::measuring::Measuring;
 use storm_benches::peers::{Absent, Hydra, Slurm, available};
 use storm_benches::spread::Spread;
 use storm_benches::switches::Percentiles;
@@ -36,15 +37,8 @@ struct Options {
         default_value = "one-by-one,four-clients,at-once,array,followed"
     )]
     ways: Vec<Way>,
-    /// Times to measure each case
-    #[arg(long, default_value_t = 3)]
-    runs: u32,
-    /// Measure Slurm and Hydra by turns with storm, where they are installed
-    #[arg(long)]
-    peers: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    measuring: Measuring,
 }
 
 /// All that was measured.
@@ -84,7 +78,7 @@ struct Turns {
 fn main() -> Result<()> {
     let options = Options::parse();
     let report = measure(&options)?;
-    if options.json {
+    if options.measuring.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         print(&options, &report);
@@ -97,7 +91,7 @@ fn main() -> Result<()> {
 fn print(options: &Options, report: &Report) {
     println!(
         "{} one-process jobs on {} nodes x {} PEs, jobs/s: median [least..greatest] of {} runs.",
-        options.jobs, options.nodes, options.pes, options.runs
+        options.jobs, options.nodes, options.pes, options.measuring.runs
     );
     println!("Spawned and reaped in a loop: {} processes/s.", report.floor_per_s);
     println!("{}", table(report));
@@ -107,10 +101,11 @@ fn print(options: &Options, report: &Report) {
 }
 
 fn measure(options: &Options) -> Result<Report> {
-    let (mut peers, absent) = if options.peers { peers(options) } else { Default::default() };
+    let (mut peers, absent) =
+        if options.measuring.peers { peers(options) } else { Default::default() };
     let mut turns: Vec<Turns> = (0..=peers.len()).map(|_| Turns::of(&options.ways)).collect();
     let mut floor_per_s = Vec::new();
-    for run in 1..=options.runs {
+    for run in 1..=options.measuring.runs {
         eprintln!("run {run} ...");
         let spawning = floor::spawn_and_reap(Path::new("/bin/true"), options.jobs)?;
         floor_per_s.push(f64::from(options.jobs) / spawning.as_secs_f64());

@@ -1,8 +1,9 @@
 //! The slices of one partition: an edge every quantum while more than one row
-//! holds jobs, none otherwise.
+//! holds jobs, none otherwise. A row that nobody is left in ends its slice before
+//! its time.
 
 use super::{Contents, Shared};
-use futures_util::future::{Either, select};
+use futures_util::future::select;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,21 +19,24 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
     let runtime = shared.primitives.runtime().clone();
     let mut slice = Slice::default();
     loop {
-        let quantum = shared.core.borrow().slice(partition);
-        let Some(edge) = slice.edge(runtime.now(), quantum) else {
+        let (quantum, early) = {
+            let core = shared.core.borrow();
+            (core.slice(partition), core.early_edge(partition))
+        };
+        let now = runtime.now();
+        let Some(edge) = slice.edge(now, quantum, early) else {
             bell.heard().await;
             continue;
         };
+        if now >= edge {
+            slice.next(now, edge);
+            shared.drive(|core, now| core.slice_edge(now, partition));
+            continue;
+        }
+        // When the quantum or the rows change: look again.
         let at_edge = pin!(runtime.sleep_until(edge));
         let changed = pin!(bell.heard());
-        match select(at_edge, changed).await {
-            Either::Left(_) => {
-                slice.next(runtime.now(), edge);
-                shared.drive(|core, now| core.slice_edge(now, partition));
-            }
-            // The quantum or the rows changed: look again, in the same slice.
-            Either::Right(_) => {}
-        }
+        select(at_edge, changed).await;
     }
 }
 
@@ -43,11 +47,21 @@ struct Slice {
 }
 
 impl Slice {
-    /// When the slice ends. Slicing begins with a whole slice now; without a
-    /// quantum there is none.
-    fn edge(&mut self, now: Instant, quantum: Option<Duration>) -> Option<Instant> {
+    /// When the slice ends. Slicing begins with a whole slice now, and so does a slice
+    /// that began with an early edge; without a quantum there is none.
+    fn edge(
+        &mut self,
+        now: Instant,
+        quantum: Option<Duration>,
+        early: Option<Instant>,
+    ) -> Option<Instant> {
         match quantum {
-            Some(quantum) => Some(*self.began.get_or_insert(now) + quantum),
+            Some(quantum) => {
+                let began = self.began.unwrap_or(now);
+                let began = early.map_or(began, |early| began.max(early));
+                self.began = Some(began);
+                Some(began + quantum)
+            }
             None => {
                 self.began = None;
                 None
@@ -79,31 +93,42 @@ mod tests {
     #[test]
     fn slicing_begins_with_a_whole_slice_and_edges_stay_on_their_grid() {
         let mut slice = Slice::default();
-        assert_eq!(slice.edge(at(3_000), Some(QUANTUM)), Some(at(13_000)));
+        assert_eq!(slice.edge(at(3_000), Some(QUANTUM), None), Some(at(13_000)));
         // Looking again does not move the edge.
-        assert_eq!(slice.edge(at(9_000), Some(QUANTUM)), Some(at(13_000)));
+        assert_eq!(slice.edge(at(9_000), Some(QUANTUM), None), Some(at(13_000)));
         slice.next(at(13_400), at(13_000));
-        assert_eq!(slice.edge(at(13_400), Some(QUANTUM)), Some(at(23_000)));
+        assert_eq!(slice.edge(at(13_400), Some(QUANTUM), None), Some(at(23_000)));
     }
 
     #[test]
     fn missed_edges_are_skipped_and_no_slice_is_short() {
         let mut slice = Slice::default();
-        slice.edge(at(0), Some(QUANTUM));
+        slice.edge(at(0), Some(QUANTUM), None);
         slice.next(at(15_000), at(10_000));
-        assert_eq!(slice.edge(at(15_000), Some(QUANTUM)), Some(at(20_000)));
+        assert_eq!(slice.edge(at(15_000), Some(QUANTUM), None), Some(at(20_000)));
         slice.next(at(25_001), at(20_000));
-        assert_eq!(slice.edge(at(25_001), Some(QUANTUM)), Some(at(35_001)));
+        assert_eq!(slice.edge(at(25_001), Some(QUANTUM), None), Some(at(35_001)));
         slice.next(at(99_000), at(35_001));
-        assert_eq!(slice.edge(at(99_000), Some(QUANTUM)), Some(at(109_000)));
+        assert_eq!(slice.edge(at(99_000), Some(QUANTUM), None), Some(at(109_000)));
     }
 
     #[test]
     fn the_quantum_may_change_in_the_middle_and_slicing_begins_anew() {
         let mut slice = Slice::default();
-        slice.edge(at(0), Some(QUANTUM));
-        assert_eq!(slice.edge(at(4_000), Some(QUANTUM / 2)), Some(at(5_000)));
-        assert_eq!(slice.edge(at(4_500), None), None);
-        assert_eq!(slice.edge(at(4_700), Some(QUANTUM)), Some(at(14_700)));
+        slice.edge(at(0), Some(QUANTUM), None);
+        assert_eq!(slice.edge(at(4_000), Some(QUANTUM / 2), None), Some(at(5_000)));
+        assert_eq!(slice.edge(at(4_500), None, None), None);
+        assert_eq!(slice.edge(at(4_700), Some(QUANTUM), None), Some(at(14_700)));
+    }
+
+    #[test]
+    fn after_an_early_edge_a_whole_slice_begins() {
+        let mut slice = Slice::default();
+        slice.edge(at(0), Some(QUANTUM), None);
+        let early = Some(at(4_000));
+        assert_eq!(slice.edge(at(4_100), Some(QUANTUM), early), Some(at(14_000)));
+        slice.next(at(14_000), at(14_000));
+        // What is past does not count again.
+        assert_eq!(slice.edge(at(14_000), Some(QUANTUM), early), Some(at(24_000)));
     }
 }

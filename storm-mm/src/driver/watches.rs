@@ -14,8 +14,9 @@ const FIRST_PAUSE: Duration = Duration::from_micros(500);
 /// Longest pause: as long as a job may hold its elements after its end.
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
-/// Sees which launched jobs have all their ranks executing. One asks for all: a
-/// thousand that ask for a job each take the network from the heartbeats.
+/// Sees which of the jobs whose announcers have begun have all their ranks executing.
+/// One asks for all: a thousand that ask for a job each take the network from the
+/// heartbeats.
 pub(super) async fn run_starts<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
     let runtime = shared.primitives.runtime().clone();
     let (mut backoff, mut round) = (Backoff::default(), 0_u32);
@@ -63,9 +64,7 @@ pub(super) async fn name_unstarted<P: Primitives, C: Contents + 'static>(
     match asked.await {
         Ok(isolated) => {
             // The dead are the membership's to tell: their jobs may be queued again.
-            if !isolated.late.is_empty() {
-                shared.drive(|core, now| core.unstarted(now, job, incarnation, &isolated.late));
-            }
+            shared.drive(|core, now| core.unstarted(now, job, incarnation, &isolated.late));
         }
         Err(error) => shared.fail(error),
     }

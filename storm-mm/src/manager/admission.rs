@@ -6,7 +6,7 @@ use crate::job::JobEventKind;
 use std::rc::Rc;
 use storm_primitives::Instant;
 use storm_rm::{JobId, JobSpec, MAX_RANKS, Memory, Owner, PartitionId};
-use storm_sched::{Constraint, Event, JobRequest, NodeMemory};
+use storm_sched::{Constraint, JobRequest, NodeMemory};
 
 /// Share of a heartbeat that a job's specification may take; the rest is for
 /// the list of its nodes.
@@ -55,9 +55,8 @@ impl Core {
         check_ranks(&spec)?;
         self.check_dependency(&spec.needs)?;
         let tasks = spec.needs.array.as_ref().map(|array| self.array_size(array)).transpose()?;
-        let held = chosen.held.iter().filter(|event| matches!(event, Event::Submit(_))).count();
         let switching = chosen.switching.as_ref().map_or(0, |switching| switching.queue.len());
-        let waiting = policy.pending_count() + held + switching + self.needs.waiting.len();
+        let waiting = policy.pending_count() + switching + self.needs.waiting.len();
         if waiting + tasks.unwrap_or(1) as usize > storm_sched::MAX_PENDING_JOBS {
             let limit = storm_sched::MAX_PENDING_JOBS;
             return Err(ApiError::new(ErrorCode::QueueFull, format!("{limit} jobs are waiting"))
@@ -111,7 +110,7 @@ impl Core {
             let list = list.map(|p| format!("{} ({} on {})", p.name, p.policy.name(), p.node_list));
             list.collect::<Vec<_>>().join(", ")
         };
-        let policy = |name| storm_sched::registry::canonical(name).unwrap_or(name);
+        let policy = |name| self.config.policies.canonical(name).unwrap_or(name);
         let matches = |partition: &&super::Partition| {
             spec.sched.as_deref().is_none_or(|sched| partition.policy.name() == policy(sched))
                 && spec.partition.as_deref().is_none_or(|name| partition.name == name)

@@ -67,8 +67,6 @@ impl Core {
         for id in (0..self.partition_count()).map(PartitionId) {
             let Some(index) = self.partition(id).index_of(node) else { continue };
             if drained {
-                // At once, also in the middle of a slice.
-                self.partition(id).held.retain(|event| *event != Event::NodeUp(index));
                 self.handle_event(now, id, Event::NodeDrained(index));
             } else {
                 self.tell_policy(now, id, Event::NodeUp(index));

@@ -146,14 +146,7 @@ impl Core {
         if let Some(switching) = &mut self.partition(partition).switching {
             return switching.queue.retain(|waiting| *waiting != job);
         }
-        let id = storm_sched::JobId(job.0);
-        let held = &mut self.partition(partition).held;
-        let before = held.len();
-        held.retain(|event| !matches!(event, Event::Submit(request) if request.id == id));
-        if held.len() == before {
-            self.handle_event(now, partition, event);
-            self.effects.push(Effect::SlicesChanged(partition));
-        }
+        self.tell_policy(now, partition, event);
     }
 
     fn end_processes(&mut self, now: Instant, job: JobId, cause: EndCause) {

@@ -1,7 +1,9 @@
-//! From placed to running: files are brought to the nodes, the launch goes out
-//! on a slice edge, and all ranks are seen to execute.
+//! From placed to running: files are brought to the nodes, the launch goes out (of a
+//! job that does not run in the present slice: on the edge), and all ranks are seen to
+//! execute.
 
-use super::live_job::Launch;
+use super::live_job::{Launch, LiveJob};
+use super::partition::Partition;
 use super::{Core, Effect, StageOutcome, TimerKind};
 use crate::api::{JobState, LaunchBreakdown};
 use crate::job::{EndCause, JobEventKind, Phase};
@@ -37,8 +39,8 @@ impl Core {
                 live.stage = stage;
                 live.staged_at = now;
                 live.launch = Launch::Staged;
-                let partition = live.partition;
-                if !self.partition(partition).is_slicing() {
+                let (partition, rows) = (live.partition, live.rows);
+                if self.partition(partition).may_launch(rows) {
                     self.launch(now, job);
                 }
             }
@@ -51,12 +53,31 @@ impl Core {
 
     /// Launches what waited for this slice edge.
     pub(super) fn launch_staged(&mut self, now: Instant, partition: PartitionId) {
-        let waiting: Vec<JobId> = self
+        self.launch_those(now, partition, |_, _| true);
+    }
+
+    /// Launches those that waited for an edge and run in the active row by now.
+    pub(super) fn launch_running(&mut self, now: Instant, partition: PartitionId) {
+        self.launch_those(now, partition, |partition, live| partition.may_launch(live.rows));
+    }
+
+    fn launch_those(
+        &mut self,
+        now: Instant,
+        partition: PartitionId,
+        chosen: impl Fn(&Partition, &LiveJob) -> bool,
+    ) {
+        if self.shutting_down {
+            // Each is about to be ended.
+            return;
+        }
+        let entry = &self.partitions[usize::from(partition.0)];
+        let staged = self
             .live
             .iter()
-            .filter(|(_, live)| live.partition == partition && live.launch == Launch::Staged)
-            .map(|(job, _)| *job)
-            .collect();
+            .filter(|(_, live)| live.partition == partition && live.launch == Launch::Staged);
+        let waiting: Vec<JobId> =
+            staged.filter(|(_, live)| chosen(entry, live)).map(|(job, _)| *job).collect();
         for job in waiting {
             self.launch(now, job);
         }
@@ -94,12 +115,29 @@ impl Core {
         live.launched_at = now;
         live.set_active(now, active);
         let (watch, incarnation) = (live.watch(job), live.incarnation);
+        let relaunched = nodes != live.nodes;
         if !nodes.is_empty() {
             self.effects.push(Effect::Command(nodes, Command::LaunchJob(Rc::new(launch))));
         }
-        self.effects.push(Effect::AwaitStarted(watch));
+        if relaunched {
+            // Its announcer may have told the manager of before.
+            self.effects.push(Effect::AwaitStarted(watch));
+        }
         let at = now + self.config.launch_timeout;
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Launch });
+    }
+
+    /// The announcer of a job says that its ranks execute: those of the others are
+    /// asked for now.
+    pub(super) fn part_started(&mut self, now: Instant, job: JobId, incarnation: JobIncarnation) {
+        let Some(live) = self.live.get(&job) else { return };
+        if live.incarnation != incarnation || live.launch != Launch::Launched {
+            return;
+        }
+        if live.nodes.len() == 1 {
+            return self.started(now, job, incarnation);
+        }
+        self.effects.push(Effect::AwaitStarted(live.watch(job)));
     }
 
     /// All ranks of a job execute.
@@ -175,7 +213,7 @@ impl Core {
     }
 
     /// A launch has taken as long as it may, and these nodes have not started their
-    /// ranks. None: then the news that they have is on its way, or that of a death.
+    /// ranks. None: then they have, or the news of a death is on its way.
     pub fn unstarted(
         &mut self,
         now: Instant,
@@ -185,7 +223,11 @@ impl Core {
     ) {
         let Some(live) = self.live.get(&job) else { return };
         let waits = live.incarnation == incarnation && live.launch == Launch::Launched;
-        if !waits || nodes.is_empty() || self.jobs[&job].phase != Phase::Starting {
+        if !waits || self.jobs[&job].phase != Phase::Starting {
+            return;
+        }
+        if nodes.is_empty() {
+            self.effects.push(Effect::AwaitStarted(live.watch(job)));
             return;
         }
         self.counters.launch_failures += 1;

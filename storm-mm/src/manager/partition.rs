@@ -3,11 +3,11 @@
 use super::node_table::fold_names;
 use crate::CoreConfig;
 use std::collections::BTreeMap;
-use storm_primitives::{NodeId, NodeSet};
+use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::{JobId, Row, RowSet};
 use storm_sched::{
-    Capability, Event, Machine, MachineError, NodeIndex, Policy, PolicyParams, UnknownPolicy,
-    Unsupported,
+    Capability, Event, Machine, MachineError, NodeIndex, Policy, PolicyParams, Registry,
+    UnknownPolicy, Unsupported,
 };
 use thiserror::Error;
 
@@ -101,6 +101,8 @@ pub(super) struct Partition {
     pub(super) name: String,
     pub(super) default: bool,
     pub(super) policy: Box<dyn Policy>,
+    /// The policies that it can have.
+    policies: Registry,
     /// What the policy was made with; the quantum as it was set last.
     pub(super) params: PolicyParams,
     /// Its policy or quantum was set while it was at work.
@@ -111,10 +113,10 @@ pub(super) struct Partition {
     pub(super) members: Vec<NodeId>,
     pub(super) nodes: NodeSet,
     pub(super) node_list: String,
-    /// Events that wait for the next slice edge.
-    pub(super) held: Vec<Event>,
     /// The row that is active.
     pub(super) active: Row,
+    /// When it became so, unless that was with a regular edge.
+    pub(super) early_edge: Option<Instant>,
     pub(super) strobes: u64,
 }
 
@@ -161,7 +163,7 @@ impl Partition {
         let mut machine = Machine::of_nodes(nodes.iter().map(|&node| node.clone()))
             .map_err(|source| PartitionError::Machine { partition: partition.clone(), source })?;
         machine.reserve_memory(given.params.memory_reserve_mib.saturating_mul(MIB));
-        let mut policy = storm_sched::registry::by_name(&given.sched, machine, &given.params)
+        let mut policy = config.policies.make(&given.sched, machine, &given.params)
             .map_err(|source| PartitionError::Policy { partition: partition.clone(), source })?;
         Capability::check(policy.as_ref(), CAPABILITIES)
             .map_err(|source| PartitionError::Unsupported { partition, source })?;
@@ -177,14 +179,15 @@ impl Partition {
             name: given.name.clone(),
             default: given.default,
             policy,
+            policies: config.policies.clone(),
             params: given.params,
             changed: false,
             switching: None,
             nodes: members.iter().copied().collect(),
             members,
             node_list: fold_names(&names),
-            held: Vec::new(),
             active: Row(0),
+            early_edge: None,
             strobes: 0,
         })
     }
@@ -201,12 +204,18 @@ impl Partition {
 
     /// A policy for its nodes as they are, without jobs.
     pub(super) fn fresh_policy(&self, sched: &str) -> Result<Box<dyn Policy>, UnknownPolicy> {
-        storm_sched::registry::by_name(sched, self.policy.machine().clone(), &self.params)
+        self.policies.make(sched, self.policy.machine().clone(), &self.params)
     }
 
     /// Time is being cut into slices: more than one row holds jobs.
     pub(super) fn is_slicing(&self) -> bool {
         self.policy.next_edge_needed()
+    }
+
+    /// Whether a job of these rows is launched without waiting for an edge: it can run in
+    /// the slice under way.
+    pub(super) fn may_launch(&self, rows: RowSet) -> bool {
+        !self.is_slicing() || self.runs(rows)
     }
 
     pub(super) fn index_of(&self, node: NodeId) -> Option<NodeIndex> {

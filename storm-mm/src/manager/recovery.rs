@@ -96,12 +96,6 @@ impl Core {
         for id in (0..self.partition_count()).map(PartitionId) {
             self.try_switch(now, id);
         }
-        // No slice is under way yet that they would have to wait for.
-        for id in (0..self.partition_count()).map(PartitionId) {
-            for event in std::mem::take(&mut self.partition(id).held) {
-                self.handle_event(now, id, event);
-            }
-        }
     }
 
     /// Makes the records that the journal tells of, and the numbers that go on from it.

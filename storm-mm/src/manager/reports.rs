@@ -32,9 +32,6 @@ impl Core {
         for id in 0..self.partition_count() {
             let id = storm_rm::PartitionId(id);
             if let Some(index) = self.partition(id).index_of(node) {
-                // At once, also in the middle of a slice: nothing may be placed
-                // on it any more.
-                self.partition(id).held.retain(|event| *event != Event::NodeUp(index));
                 self.handle_event(now, id, Event::NodeDown(index));
             }
         }
@@ -145,6 +142,7 @@ impl Core {
                 }
             }
             Report::Holds { jobs, first_run } => self.node_holds(node, jobs, first_run),
+            Report::Started { job, incarnation } => self.part_started(now, job, incarnation),
         }
     }
 

@@ -1,5 +1,5 @@
-//! The partition's policy at work: events in, placements and strobes out, on
-//! slice edges only while time is being sliced.
+//! The partition's policy at work: events in, placements and strobes out, at once.
+//! Only jobs of rows that do not run now wait for a slice edge to be launched.
 
 use super::live_job::{Launch, LiveJob, Parked};
 use super::{Core, Effect, Notice, StageJob, StageOutcome};
@@ -26,26 +26,26 @@ impl Core {
         partition.policy.quantum().filter(|_| partition.is_slicing())
     }
 
-    /// A slice of a partition ends: what waited for the edge happens, and the
-    /// next row becomes active.
+    /// When the slice under way began, if that was before its time, because nobody was left
+    /// in the row that was active; `None` when it began with a regular edge.
+    pub fn early_edge(&self, partition: PartitionId) -> Option<Instant> {
+        self.partitions[usize::from(partition.0)].early_edge
+    }
+
+    /// A slice of a partition ends: the next row becomes active, and what waited for an
+    /// edge is launched.
     pub fn slice_edge(&mut self, now: Instant, partition: PartitionId) {
-        let held = std::mem::take(&mut self.partition(partition).held);
-        for event in held {
-            self.handle_event(now, partition, event);
-        }
         self.prioritise_if_due(now, partition);
         self.handle_event(now, partition, Event::SliceEdge);
+        self.partition(partition).early_edge = None;
         self.launch_staged(now, partition);
         self.effects.push(Effect::SlicesChanged(partition));
     }
 
-    /// Tells a policy at once while time is not being sliced, else at the next
-    /// edge: an idle machine makes nobody wait.
+    /// Tells a policy what happened, also in the middle of a slice: no element that
+    /// somebody wants idles until the edge
+    /// ([decision 0056](../../../docs/decisions/0056-edges-that-nobody-waits-for.md)).
     pub(super) fn tell_policy(&mut self, now: Instant, partition: PartitionId, event: Event) {
-        if self.partition(partition).is_slicing() {
-            self.partition(partition).held.push(event);
-            return;
-        }
         self.handle_event(now, partition, event);
         self.effects.push(Effect::SlicesChanged(partition));
     }
@@ -78,9 +78,15 @@ impl Core {
                 self.set_slots(now, JobId(job.0), *home, alternates);
             }
         }
+        let (mut moved, mut edge) = (false, false);
         for action in &actions {
-            if let Action::Activate { slot } = action {
-                self.activate(now, partition, *slot);
+            match action {
+                Action::Activate { slot } => {
+                    self.activate(now, partition, *slot);
+                    edge = true;
+                }
+                Action::SetSlots { .. } => moved = true,
+                Action::Start { .. } | Action::Migrate { .. } | Action::Refused(_) => {}
             }
         }
         for action in actions {
@@ -100,6 +106,11 @@ impl Core {
                 }
                 Action::Refused(error) => self.refused(now, &error),
             }
+        }
+        if edge {
+            self.launch_staged(now, partition);
+        } else if moved {
+            self.launch_running(now, partition);
         }
     }
 
@@ -226,6 +237,7 @@ impl Core {
         let row = Row(slot.0);
         let entry = self.partition(partition);
         entry.active = row;
+        entry.early_edge = Some(now);
         entry.strobes += 1;
         let strobe = Strobe { partition, row, number: entry.strobes, issued_ns: now.as_nanos() };
         self.counters.strobes += 1;

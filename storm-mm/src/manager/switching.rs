@@ -87,10 +87,6 @@ impl Core {
     /// From now on the former policy starts nothing, and the new one takes over when it
     /// can.
     fn begin_switch(&mut self, now: Instant, id: PartitionId, sched: &str) {
-        // As if the slice ended now: what has happened in it belongs to the former policy.
-        for event in std::mem::take(&mut self.partition(id).held) {
-            self.handle_event(now, id, event);
-        }
         let mut queue = self.partition(id).switching.take().map_or_else(Vec::new, |s| s.queue);
         // Those of an earlier switch that was not over come first.
         let earlier = queue.len();

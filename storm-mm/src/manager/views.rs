@@ -169,7 +169,9 @@ impl Core {
                 Some(Launch::Staging) => {
                     format!("its files are being sent to {}", record.node_list)
                 }
-                Some(Launch::Staged) => "it waits for the next slice edge".to_owned(),
+                Some(Launch::Staged) => {
+                    "its row does not run now: it waits for the next slice edge".to_owned()
+                }
                 Some(Launch::Launched | Launch::Started) | None => {
                     format!("its ranks are being started on {}", record.node_list)
                 }
@@ -218,7 +220,7 @@ impl Core {
         let reason = known.or_else(asked);
         match (reason, partition) {
             (Some(reason), _) => reason.to_string(),
-            (None, Some(_)) => "it waits for the next slice edge to be placed".to_owned(),
+            (None, Some(_)) => "its partition's policy is about to be told of it".to_owned(),
             (None, None) => format!("partition {} does not exist any more", record.partition),
         }
     }

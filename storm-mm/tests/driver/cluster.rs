@@ -300,6 +300,7 @@ fn core_config(shape: &Shape) -> CoreConfig {
             },
             default: true,
         }],
+        policies: storm_sched::Registry::standard(),
         job_slots: shape.job_slots,
         heartbeat_bytes: 64 * 1024,
         chunk_bytes: 4096,

@@ -221,9 +221,24 @@ impl LocalJob {
         }
     }
 
+    /// Every rank of this node executes: the flag says so, and the announcer the
+    /// Machine Manager.
+    pub(super) fn tell_started(&self, config: &CoreConfig, actions: &mut Vec<Action>) {
+        let JobKey { job, incarnation } = self.key();
+        actions.push(Action::MarkStarted { slot: self.slot, incarnation });
+        if self.announces(config) {
+            let report = Report::Started { job, incarnation };
+            actions.push(Action::Post { report, urgency: Urgency::AtOnce });
+        }
+    }
+
+    fn announces(&self, config: &CoreConfig) -> bool {
+        self.task.launch.announcer == config.node
+    }
+
     /// The end of this node's part, for the Machine Manager.
     pub(super) fn announcement(&self, config: &CoreConfig) -> Action {
-        let announcer = self.task.launch.announcer == config.node;
+        let announcer = self.announces(config);
         let part = LocalPart { announcer, ..self.part() };
         Action::Announce { part, report: self.terminated_report() }
     }

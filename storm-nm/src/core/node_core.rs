@@ -261,8 +261,7 @@ impl NodeCore {
     fn executes(&mut self, key: JobKey, rank: Rank, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&key) else { return };
         if job.executes(rank) && !job.is_unheard() {
-            let (slot, incarnation) = (job.slot, key.incarnation);
-            actions.push(Action::MarkStarted { slot, incarnation });
+            job.tell_started(&self.config, actions);
         }
     }
 

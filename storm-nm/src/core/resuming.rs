@@ -4,7 +4,7 @@
 
 use super::job::{JobPhase, LocalJob};
 use super::node_core::ActiveRow;
-use super::{Action, NodeCore};
+use super::{Action, CoreConfig, NodeCore};
 use crate::JobKey;
 use storm_rm::JobIncarnation;
 use storm_rm::message::{HeldJob, ResumedJob};
@@ -64,7 +64,7 @@ impl NodeCore {
             let active = ActiveRow { row, strobe: 0 };
             let known = self.partitions.entry(resumed.partition).or_insert(active);
             known.row = row;
-            job.tell_all(&mut *actions);
+            job.tell_all(&self.config, actions);
             if job.phase == JobPhase::Ended {
                 actions.push(job.announcement(&self.config));
             }
@@ -83,14 +83,13 @@ impl NodeCore {
 impl LocalJob {
     /// Says what was said already or would have been: that its ranks run, what ended
     /// it, the barriers that it is in, who will be in none.
-    fn tell_all(&self, actions: &mut Vec<Action>) {
+    fn tell_all(&self, config: &CoreConfig, actions: &mut Vec<Action>) {
         let started = match self.phase {
             JobPhase::Preparing | JobPhase::Launching => false,
             JobPhase::Running | JobPhase::Ending | JobPhase::Ended => !self.launch_failed,
         };
         if started {
-            let (slot, incarnation) = (self.slot, self.key().incarnation);
-            actions.push(Action::MarkStarted { slot, incarnation });
+            self.tell_started(config, actions);
         }
         let told = self.failure.iter().chain(&self.last_fences).chain(&self.left_told);
         for report in told.cloned() {

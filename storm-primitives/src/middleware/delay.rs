@@ -3,10 +3,9 @@
 //! It delays the issuing node only and keeps its order; a network that reorders
 //! would break the contract, and is a test of the suite, not a middleware.
 
+use super::Layer;
 use super::lane::Lane;
-use crate::{
-    CompareAndWrite, EventTable, GlobalMemory, Membership, NodeId, PrimitiveError, Primitives, Xfer,
-};
+use crate::{CompareAndWrite, PrimitiveError, Primitives, Xfer};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::cell::RefCell;
@@ -47,34 +46,18 @@ impl<P: Primitives> Delay<P> {
     }
 }
 
-impl<P: Primitives> Primitives for Delay<P> {
-    type Runtime = P::Runtime;
+impl<P: Primitives> Layer for Delay<P> {
+    type Inner = P;
 
-    fn runtime(&self) -> &P::Runtime {
-        self.lane.inner().runtime()
+    fn inner(&self) -> &P {
+        self.lane.inner()
     }
 
-    fn node(&self) -> NodeId {
-        self.lane.inner().node()
-    }
-
-    fn memory(&self) -> &GlobalMemory {
-        self.lane.inner().memory()
-    }
-
-    fn events(&self) -> &EventTable {
-        self.lane.inner().events()
-    }
-
-    fn membership(&self) -> &Membership {
-        self.lane.inner().membership()
-    }
-
-    fn xfer_and_signal(&self, xfer: Xfer) {
+    fn on_xfer(&self, xfer: Xfer) {
         self.lane.put(xfer, self.draw());
     }
 
-    fn compare_and_write(
+    fn on_compare(
         &self,
         caw: CompareAndWrite,
     ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static {

@@ -5,10 +5,9 @@
 //! happens anywhere. What it does not keep is that the reason is true.
 
 use super::lane::Lane;
-use super::{Fault, FaultPlan};
+use super::{Fault, FaultPlan, Layer};
 use crate::{
-    CompareAndWrite, EventTable, GlobalMemory, Membership, NodeId, NodeSet, PrimitiveError,
-    Primitives, Runtime, Xfer,
+    CompareAndWrite, Membership, NodeId, NodeSet, PrimitiveError, Primitives, Runtime, Xfer,
 };
 use std::cell::RefCell;
 use std::future::Future;
@@ -104,30 +103,18 @@ impl<P: Primitives> FaultInjector<P> {
     }
 }
 
-impl<P: Primitives> Primitives for FaultInjector<P> {
-    type Runtime = P::Runtime;
+impl<P: Primitives> Layer for FaultInjector<P> {
+    type Inner = P;
 
-    fn runtime(&self) -> &P::Runtime {
-        self.lane.inner().runtime()
+    fn inner(&self) -> &P {
+        self.lane.inner()
     }
 
-    fn node(&self) -> NodeId {
-        self.lane.inner().node()
-    }
-
-    fn memory(&self) -> &GlobalMemory {
-        self.lane.inner().memory()
-    }
-
-    fn events(&self) -> &EventTable {
-        self.lane.inner().events()
-    }
-
-    fn membership(&self) -> &Membership {
+    fn view(&self) -> &Membership {
         &self.view
     }
 
-    fn xfer_and_signal(&self, xfer: Xfer) {
+    fn on_xfer(&self, xfer: Xfer) {
         match self.next(&xfer.dest) {
             Ok(delay) => self.lane.put(xfer, delay),
             Err(error) => {
@@ -138,7 +125,7 @@ impl<P: Primitives> Primitives for FaultInjector<P> {
         }
     }
 
-    fn compare_and_write(
+    fn on_compare(
         &self,
         caw: CompareAndWrite,
     ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static {

@@ -4,11 +4,8 @@
 //! Blocking TEST-EVENTs pass unrecorded: they are the node's waiting, not its
 //! doing.
 
-use super::{Outcome, TraceRecord, TracedOp};
-use crate::{
-    CompareAndWrite, EventId, EventTable, GlobalMemory, Membership, NodeId, PrimitiveError,
-    Primitives, Runtime, Signal, Xfer,
-};
+use super::{Layer, Outcome, TraceRecord, TracedOp};
+use crate::{CompareAndWrite, EventId, PrimitiveError, Primitives, Runtime, Signal, Xfer};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -66,30 +63,14 @@ impl<P: Primitives> Tracer<P> {
     }
 }
 
-impl<P: Primitives> Primitives for Tracer<P> {
-    type Runtime = P::Runtime;
+impl<P: Primitives> Layer for Tracer<P> {
+    type Inner = P;
 
-    fn runtime(&self) -> &P::Runtime {
-        self.inner.runtime()
+    fn inner(&self) -> &P {
+        &self.inner
     }
 
-    fn node(&self) -> NodeId {
-        self.inner.node()
-    }
-
-    fn memory(&self) -> &GlobalMemory {
-        self.inner.memory()
-    }
-
-    fn events(&self) -> &EventTable {
-        self.inner.events()
-    }
-
-    fn membership(&self) -> &Membership {
-        self.inner.membership()
-    }
-
-    fn xfer_and_signal(&self, xfer: Xfer) {
+    fn on_xfer(&self, xfer: Xfer) {
         let op = TracedOp::xfer(&xfer);
         let span = tracing::debug_span!("xfer_and_signal", node = %self.node(), %op);
         let number = self.begin(op);
@@ -107,7 +88,7 @@ impl<P: Primitives> Primitives for Tracer<P> {
         self.runtime().spawn(watch.instrument(span)).detach();
     }
 
-    fn compare_and_write(
+    fn on_compare(
         &self,
         caw: CompareAndWrite,
     ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static {
@@ -123,7 +104,7 @@ impl<P: Primitives> Primitives for Tracer<P> {
         question.instrument(span)
     }
 
-    fn test_event(&self, event: EventId) -> Option<Signal> {
+    fn on_test(&self, event: EventId) -> Option<Signal> {
         let signal = self.inner.test_event(event)?;
         let number = self.begin(TracedOp::Test { event });
         self.end(number, |took| Outcome::of_signal(took, &signal));

@@ -6,10 +6,11 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::conformance::Wrap;
-use storm_primitives::sim::{SimPrimitives, SimRuntime};
+use storm_primitives::middleware::Layer;
+use storm_primitives::sim::SimPrimitives;
 use storm_primitives::{
-    CompareAndWrite, EventId, EventTable, GlobalAddr, GlobalMemory, Membership, NodeId, NodeSet,
-    PrimitiveError, Primitives, Relation, Runtime, Signal, Xfer,
+    CompareAndWrite, EventId, GlobalAddr, Membership, NodeSet, PrimitiveError, Primitives,
+    Relation, Runtime, Signal, Xfer,
 };
 
 /// What is wrong.
@@ -97,33 +98,21 @@ pub(crate) struct Mutant {
 /// How long what should not wait is kept back.
 const DETOUR: Duration = Duration::from_millis(1);
 
-impl Primitives for Mutant {
-    type Runtime = SimRuntime;
+impl Layer for Mutant {
+    type Inner = SimPrimitives;
 
-    fn runtime(&self) -> &SimRuntime {
-        self.inner.runtime()
+    fn inner(&self) -> &SimPrimitives {
+        &self.inner
     }
 
-    fn node(&self) -> NodeId {
-        self.inner.node()
-    }
-
-    fn memory(&self) -> &GlobalMemory {
-        self.inner.memory()
-    }
-
-    fn events(&self) -> &EventTable {
-        self.inner.events()
-    }
-
-    fn membership(&self) -> &Membership {
+    fn view(&self) -> &Membership {
         match self.bug {
             Bug::NeverTellsDeaths => &self.stale_view,
             _ => self.inner.membership(),
         }
     }
 
-    fn test_event(&self, event: EventId) -> Option<Signal> {
+    fn on_test(&self, event: EventId) -> Option<Signal> {
         let signal = self.inner.test_event(event);
         if self.bug == Bug::TakesTwo {
             self.inner.test_event(event);
@@ -131,11 +120,11 @@ impl Primitives for Mutant {
         signal
     }
 
-    fn xfer_and_signal(&self, xfer: Xfer) {
+    fn on_xfer(&self, xfer: Xfer) {
         self.put(xfer);
     }
 
-    fn compare_and_write(
+    fn on_compare(
         &self,
         caw: CompareAndWrite,
     ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static {

@@ -4,10 +4,9 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
-use storm_primitives::sim::{SimPrimitives, SimRuntime};
-use storm_primitives::{
-    CompareAndWrite, EventTable, GlobalMemory, Membership, NodeId, PrimitiveError, Primitives, Xfer,
-};
+use storm_primitives::middleware::Layer;
+use storm_primitives::sim::SimPrimitives;
+use storm_primitives::{CompareAndWrite, PrimitiveError, Primitives};
 
 #[derive(Clone)]
 pub(crate) struct Anonymous {
@@ -24,34 +23,14 @@ impl Anonymous {
     }
 }
 
-impl Primitives for Anonymous {
-    type Runtime = SimRuntime;
+impl Layer for Anonymous {
+    type Inner = SimPrimitives;
 
-    fn runtime(&self) -> &SimRuntime {
-        self.inner.runtime()
+    fn inner(&self) -> &SimPrimitives {
+        &self.inner
     }
 
-    fn node(&self) -> NodeId {
-        self.inner.node()
-    }
-
-    fn memory(&self) -> &GlobalMemory {
-        self.inner.memory()
-    }
-
-    fn events(&self) -> &EventTable {
-        self.inner.events()
-    }
-
-    fn membership(&self) -> &Membership {
-        self.inner.membership()
-    }
-
-    fn xfer_and_signal(&self, xfer: Xfer) {
-        self.inner.xfer_and_signal(xfer);
-    }
-
-    fn compare_and_write(
+    fn on_compare(
         &self,
         caw: CompareAndWrite,
     ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static {

@@ -4,14 +4,11 @@ use crate::cluster::{Cluster, small_plan};
 use crate::file::{Disks, Sender, content, start_receivers};
 use crate::seeds::for_seeds;
 use std::cell::Cell;
-use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::sim::{NetworkConfig, SimPrimitives, SimRuntime};
-use storm_primitives::{
-    AwaitEvent, CompareAndWrite, EventId, EventTable, GlobalMemory, Membership, NodeId, NodeSet,
-    PrimitiveError, Primitives, Xfer,
-};
+use storm_primitives::middleware::Layer;
+use storm_primitives::sim::{NetworkConfig, SimPrimitives};
+use storm_primitives::{AwaitEvent, EventId, NodeId, NodeSet, Primitives, Xfer};
 use storm_rm::file_transfer::TransferError;
 use storm_rm::{GlobalPlan, PlanConfig};
 
@@ -110,43 +107,20 @@ struct Counting {
     most: Rc<Cell<usize>>,
 }
 
-impl Primitives for Counting {
-    type Runtime = SimRuntime;
+impl Layer for Counting {
+    type Inner = SimPrimitives;
 
-    fn runtime(&self) -> &SimRuntime {
-        self.inner.runtime()
+    fn inner(&self) -> &SimPrimitives {
+        &self.inner
     }
 
-    fn node(&self) -> NodeId {
-        self.inner.node()
-    }
-
-    fn memory(&self) -> &GlobalMemory {
-        self.inner.memory()
-    }
-
-    fn events(&self) -> &EventTable {
-        self.inner.events()
-    }
-
-    fn membership(&self) -> &Membership {
-        self.inner.membership()
-    }
-
-    fn xfer_and_signal(&self, xfer: Xfer) {
+    fn on_xfer(&self, xfer: Xfer) {
         self.outstanding.set(self.outstanding.get() + 1);
         self.most.set(self.most.get().max(self.outstanding.get()));
         self.inner.xfer_and_signal(xfer);
     }
 
-    fn compare_and_write(
-        &self,
-        caw: CompareAndWrite,
-    ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static {
-        self.inner.compare_and_write(caw)
-    }
-
-    fn await_event(&self, event: EventId) -> AwaitEvent {
+    fn on_await(&self, event: EventId) -> AwaitEvent {
         self.outstanding.set(self.outstanding.get() - 1);
         self.inner.await_event(event)
     }

@@ -7,7 +7,7 @@
 //! fits. A job that the nodes that are up cannot take at all (others are down)
 //! protects nothing: the next one is the head until they come back.
 
-use crate::space::{Discipline, News, Order, Passing, Shadow, Space, SpaceSharing, Verdict};
+use crate::space::{Discipline, News, Order, Passing, Space, SpaceSharing};
 use crate::{Machine, Policy, PolicyParams};
 
 /// The name in the registry.
@@ -47,25 +47,9 @@ impl Discipline for Backfill {
         if !space.is_worth_a_pass(news) {
             return;
         }
-        let mut reservation: Option<Shadow> = None;
-        space.offer(Order::Queue, |job| {
-            if job.free_pes() == 0 {
-                return Verdict::Stop;
-            }
-            match &mut reservation {
-                None if job.fits() => Verdict::Start,
-                None => {
-                    reservation = job.shadow();
-                    Verdict::Wait
-                }
-                Some(shadow) => {
-                    if job.fits() && shadow.admits(job) {
-                        Verdict::Start
-                    } else {
-                        Verdict::Wait
-                    }
-                }
-            }
-        });
+        let blocked = space.start_prefix(Order::Queue, |job| job.shadow());
+        if let Some((head, shadow)) = blocked {
+            space.backfill(Order::Queue, head, shadow);
+        }
     }
 }

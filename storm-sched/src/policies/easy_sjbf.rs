@@ -3,8 +3,8 @@
 //! jobs that may pass the head are looked at in the order of their estimates,
 //! the shortest first, among equals in queue order.
 
-use crate::space::{Discipline, News, Order, Passing, Shadow, Space, SpaceSharing, Verdict};
-use crate::{JobId, Machine, Policy, PolicyParams};
+use crate::space::{Discipline, News, Order, Passing, Space, SpaceSharing};
+use crate::{Machine, Policy, PolicyParams};
 
 /// The name in the registry.
 pub const NAME: &str = "easy-sjbf";
@@ -47,26 +47,9 @@ impl Discipline for BackfillShortest {
         if !space.is_worth_a_pass(news) {
             return;
         }
-        let mut blocked: Option<(JobId, Shadow)> = None;
-        space.offer(Order::Queue, |job| {
-            if job.free_pes() == 0 {
-                return Verdict::Stop;
-            }
-            if job.fits() {
-                return Verdict::Start;
-            }
-            blocked = job.shadow().map(|shadow| (job.job(), shadow));
-            if blocked.is_some() { Verdict::Stop } else { Verdict::Wait }
-        });
-        let Some((head, mut shadow)) = blocked else { return };
-        space.offer(Order::ShortestFirst, |job| {
-            if job.free_pes() == 0 {
-                Verdict::Stop
-            } else if job.job() != head && job.fits() && shadow.admits(job) {
-                Verdict::Start
-            } else {
-                Verdict::Wait
-            }
-        });
+        let blocked = space.start_prefix(Order::Queue, |job| job.shadow());
+        if let Some((head, shadow)) = blocked {
+            space.backfill(Order::ShortestFirst, head, shadow);
+        }
     }
 }

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use crate::partition::{Change, Partition};
 use crate::shape::Shape;
+use crate::space::Order;
 use crate::{
     Action, Capability, Event, InvariantViolation, JobId, JobRequest, Machine, MatrixQueue,
     Packing, PendingReason, Placement, Policy, PolicyParams, Quantum, RowView, SchedTime, Shortage,
@@ -134,25 +135,22 @@ impl Gang {
         }
     }
 
-    /// Starts jobs that the head of the queue does not have to wait for.
+    /// Starts jobs that the head of the queue does not have to wait for; those
+    /// that could not start are not looked at, as far as PEs and limits tell.
     fn backfill(&mut self, now: SchedTime, actions: &mut Vec<Action>) {
-        let waiting: Vec<(JobId, u32)> = self
-            .partition
-            .queue
-            .iter()
-            .skip(1)
-            .map(|request| (request.id, request.pes()))
-            .collect();
-        if waiting.is_empty() {
+        let queue = &self.partition.queue;
+        let Some(head) = queue.head().map(|head| head.id).filter(|_| queue.len() > 1) else {
             return;
-        }
+        };
         let Some(mut shadow) = self.shadow(now) else { return };
-        for (job, pes) in waiting {
-            let widest = self.partition.matrix.widest_room_pes();
-            if widest == 0 {
-                return;
-            }
-            if pes <= widest {
+        let mut cursor = None;
+        loop {
+            let Partition { matrix, queue } = &self.partition;
+            let gap = shadow.gap(matrix, self.quantum, now);
+            let Some((at, request)) = queue.next_within(Order::Queue, cursor, &gap) else { return };
+            let job = request.id;
+            cursor = Some(at);
+            if job != head {
                 self.backfill_one(now, job, &mut shadow, actions);
             }
         }

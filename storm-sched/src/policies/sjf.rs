@@ -5,7 +5,7 @@
 //! Priorities count among equals only, and a long job can wait for ever: this
 //! is the policy to compare others with, not one for people.
 
-use crate::space::{Discipline, News, Order, Passing, Space, SpaceSharing, Verdict};
+use crate::space::{Discipline, News, Order, Passing, Space, SpaceSharing};
 use crate::{Machine, Policy, PolicyParams};
 
 /// The name in the registry.
@@ -49,14 +49,6 @@ impl Discipline for ByEstimate {
         if !space.is_worth_a_pass(news) {
             return;
         }
-        space.offer(Order::ShortestFirst, |job| {
-            if job.fits() {
-                Verdict::Start
-            } else if job.is_placeable() {
-                Verdict::Stop
-            } else {
-                Verdict::Wait
-            }
-        });
+        space.start_prefix(Order::ShortestFirst, |job| job.is_placeable().then_some(()));
     }
 }

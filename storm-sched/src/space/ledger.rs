@@ -143,17 +143,18 @@ impl Ledger {
         }
     }
 
-    /// Shows jobs one by one and starts those that are wanted and fit; those
-    /// that are to leave the queue are put into `started`.
+    /// Shows jobs one by one, each the next as the books stand then, and starts
+    /// those that are wanted and fit; those that are to leave the queue are put
+    /// into `started`.
     pub(crate) fn offer<'q>(
         &mut self,
         matrix: &mut Matrix,
-        jobs: impl Iterator<Item = &'q JobRequest>,
+        mut next: impl FnMut(&Self) -> Option<&'q JobRequest>,
         mut choose: impl FnMut(&Candidate<'_>) -> Verdict,
         started: &mut Vec<JobId>,
     ) {
-        for request in jobs {
-            if self.is_due(request.id) {
+        while let Some(request) = next(self) {
+            if self.anybody_due() && self.is_due(request.id) {
                 continue;
             }
             match choose(&Candidate::new(request, matrix, self)) {

@@ -20,6 +20,7 @@ mod reasons;
 mod shadow;
 mod sharing;
 
+use std::cell::Cell;
 use std::time::Duration;
 
 pub use candidate::Candidate;
@@ -30,6 +31,7 @@ pub use shadow::Shadow;
 pub use sharing::SpaceSharing;
 
 use crate::partition::{Change, Partition};
+use crate::pending_queue::Gap;
 use crate::{
     Action, Event, EventError, InvariantViolation, JobId, JobRequest, Machine, MatrixError,
     MplLimit, PendingQueue, PolicyParams, SchedTime, Slot,
@@ -60,9 +62,8 @@ impl Space {
         let seconds = |seconds: std::num::NonZeroU32| Duration::from_secs(seconds.get().into());
         let estimate = params.default_estimate_s.map_or(UNLIMITED_ESTIMATE, seconds);
         let mut partition = Partition::new(machine, rows());
-        if keeps_estimates {
-            partition.queue = PendingQueue::with_estimates(estimate);
-        }
+        let queue = PendingQueue::believing(estimate);
+        partition.queue = if keeps_estimates { queue.with_estimates() } else { queue };
         let (ledger, preemption) = (Ledger::new(estimate), Preemption::default());
         Self { partition, ledger, late: false, preemption, started: Vec::new() }
     }
@@ -149,11 +150,79 @@ impl Space {
     pub fn offer(&mut self, order: Order, choose: impl FnMut(&Candidate<'_>) -> Verdict) {
         let Self { partition: Partition { matrix, queue }, ledger, started, .. } = self;
         match order {
-            Order::Queue => ledger.offer(matrix, queue.iter(), choose, started),
+            Order::Queue => {
+                let mut jobs = queue.iter();
+                ledger.offer(matrix, |_| jobs.next(), choose, started);
+            }
             Order::ShortestFirst => {
-                ledger.offer(matrix, queue.iter_shortest_first(), choose, started);
+                let mut jobs = queue.iter_shortest_first();
+                ledger.offer(matrix, |_| jobs.next(), choose, started);
             }
         }
+        for job in started.drain(..) {
+            queue.remove(job);
+        }
+    }
+
+    /// Starts jobs in an order as long as each fits, and returns the first that
+    /// has to wait and is protected, with what it is owed; `None` when nobody is.
+    /// Whoever is owed nothing is passed over. At a cost of O(log n) beside the
+    /// jobs that are started.
+    pub fn start_prefix<T>(
+        &mut self,
+        order: Order,
+        mut owed: impl FnMut(&Candidate<'_>) -> Option<T>,
+    ) -> Option<(JobId, T)> {
+        let mut blocked = None;
+        let usable_pes = self.machine().usable_pes();
+        self.offer_within(order, |_| Gap::of_pes(usable_pes), |job| {
+            if job.free_pes() == 0 {
+                return Verdict::Stop;
+            }
+            if job.fits() {
+                return Verdict::Start;
+            }
+            blocked = owed(job).map(|owed| (job.job(), owed));
+            if blocked.is_some() { Verdict::Stop } else { Verdict::Wait }
+        });
+        blocked
+    }
+
+    /// Starts the jobs, in an order, that fit and do not delay the head, which
+    /// has to wait until its shadow. At a cost of O(log n) for each job that
+    /// could start; those that could not are not looked at, as far as PEs and
+    /// estimates tell.
+    pub fn backfill(&mut self, order: Order, head: JobId, shadow: Shadow) {
+        let shadow = Cell::new(shadow);
+        self.offer_within(order, |space| shadow.get().gap(space), |job| {
+            if job.free_pes() == 0 {
+                return Verdict::Stop;
+            }
+            let mut reservation = shadow.get();
+            if job.job() == head || !job.fits() || !reservation.admits(job) {
+                return Verdict::Wait;
+            }
+            shadow.set(reservation);
+            Verdict::Start
+        });
+    }
+
+    /// As [`Space::offer`], but only of jobs that may find enough in what `gap`
+    /// says before each.
+    fn offer_within(
+        &mut self,
+        order: Order,
+        gap: impl Fn(&Ledger) -> Gap,
+        choose: impl FnMut(&Candidate<'_>) -> Verdict,
+    ) {
+        let Self { partition: Partition { matrix, queue }, ledger, started, .. } = self;
+        let mut cursor = None;
+        let next = |ledger: &Ledger| {
+            let (at, request) = queue.next_within(order, cursor, &gap(ledger))?;
+            cursor = Some(at);
+            Some(request)
+        };
+        ledger.offer(matrix, next, choose, started);
         for job in started.drain(..) {
             queue.remove(job);
         }
@@ -168,7 +237,8 @@ impl Space {
             fitted = candidate.fits();
             if fitted { Verdict::Start } else { Verdict::Stop }
         };
-        ledger.offer(matrix, std::iter::once(request), choose, started);
+        let mut only = Some(request);
+        ledger.offer(matrix, |_| only.take(), choose, started);
         for job in started.drain(..) {
             queue.remove(job);
         }

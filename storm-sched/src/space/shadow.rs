@@ -2,6 +2,9 @@
 //! estimates of the running jobs, and the PEs that it leaves over then
 //! (Lifka 1995; Mu'alem and Feitelson 2001; A2a of the policy reference).
 
+use std::time::Duration;
+
+use crate::pending_queue::Gap;
 use crate::space::Candidate;
 use crate::space::ledger::{Ledger, fits_row};
 use crate::{JobRequest, Matrix, SchedTime};
@@ -46,6 +49,14 @@ impl Shadow {
             self.spare_pes -= pes;
         }
         spare
+    }
+
+    /// What a job that starts now and is admitted can hold at most.
+    pub(crate) fn gap(&self, ledger: &Ledger) -> Gap {
+        // A sum of times stops at the end of time, so that any job ends by it.
+        let ever = self.at == SchedTime::from_nanos(u64::MAX);
+        let window = if ever { Duration::MAX } else { self.at.since(ledger.now()) };
+        Gap::new(ledger.free_pes(), window, self.spare_pes)
     }
 
     /// The earliest end at which so many PEs are free, all that come free in

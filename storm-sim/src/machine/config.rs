@@ -10,7 +10,7 @@ use std::time::Duration;
 use storm_mm::{CoreConfig, NodeConfig, PartitionConfig, PartitionError};
 use storm_primitives::sim::Fabric;
 use storm_rm::{GlobalPlan, InputSpec, JobSpec, OutputSpec, Owner, PlanConfig, Program};
-use storm_sched::{MplLimit, ParamError, PolicyParams, Quantum};
+use storm_sched::{MplLimit, ParamError, PolicyParams, Quantum, Registry};
 use thiserror::Error;
 
 use crate::{Application, Defect};
@@ -69,6 +69,8 @@ pub struct MachineConfig {
     pub pes: u32,
     /// The policy of its one partition.
     pub sched: String,
+    /// The policies that there are.
+    pub policies: Registry,
     /// The quantum.
     pub quantum: Duration,
     /// Most rows of the matrix.
@@ -165,6 +167,7 @@ impl MachineConfig {
                 params: self.params().unwrap_or_default(),
                 default: true,
             }],
+            policies: self.policies.clone(),
             job_slots: JOB_SLOTS,
             heartbeat_bytes: HEARTBEAT_BYTES as usize,
             chunk_bytes: self.chunk_bytes,
@@ -175,7 +178,7 @@ impl MachineConfig {
             history_limit: HISTORY,
             array_max: storm_mm::DEFAULT_ARRAY_MAX,
             service: Default::default(),
-            admin_uids: Vec::new(),
+            admin_uids: vec![crate::client::USER.uid],
             origin: Timestamp::UNIX_EPOCH,
             user_name: Rc::new(|_| None),
         }

@@ -141,7 +141,8 @@ impl JobOptions {
     /// says whether it was so.
     pub(crate) fn with_trailing_sched(mut self) -> (JobOptions, bool) {
         let [_, .., option, name] = self.program.as_slice() else { return (self, false) };
-        let policy = name.to_str().filter(|name| storm_sched::registry::canonical(name).is_some());
+        let known = |name: &&str| crate::config::policies().canonical(name).is_some();
+        let policy = name.to_str().filter(known);
         let (Some(policy), None) = (policy, &self.sched) else { return (self, false) };
         if option != "--sched" || self.program.iter().any(|argument| argument == "--") {
             return (self, false);

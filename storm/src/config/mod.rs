@@ -30,6 +30,7 @@
 mod clients;
 mod error;
 mod file;
+mod policies;
 mod resolve;
 mod security;
 mod service;
@@ -41,6 +42,7 @@ pub(crate) use error::{ConfigError, ConfigProblem};
 pub(crate) use file::{
     DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PartitionEntry, TimeoutConfig,
 };
+pub(crate) use policies::{offer, policies};
 pub(crate) use resolve::{ClusterPlan, PlannedPartition};
 pub(crate) use security::SecurityConfig;
 pub(crate) use service::ServiceProblem;

@@ -151,8 +151,8 @@ fn check_partition(
     if entry.default && earlier.iter().any(|other| other.default) {
         return Err(ConfigProblem::TwoDefaults { key });
     }
-    if storm_sched::registry::canonical(&entry.sched).is_none() {
-        let known = storm_sched::registry::names().collect::<Vec<_>>().join(", ");
+    if super::policies().canonical(&entry.sched).is_none() {
+        let known = super::policies().names().collect::<Vec<_>>().join(", ");
         return Err(ConfigProblem::NoSuchPolicy { key, name: entry.sched.clone(), known });
     }
     Ok(())

@@ -174,6 +174,7 @@ impl Settings {
             cluster: self.cluster.clone(),
             nodes: self.plan.nodes.clone(),
             partitions: self.plan.partitions.iter().map(partition).collect(),
+            policies: crate::config::policies().clone(),
             job_slots: self.network.job_slots,
             heartbeat_bytes: self.network.heartbeat_bytes as usize,
             chunk_bytes: self.network.chunk_bytes,

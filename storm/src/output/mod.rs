@@ -79,7 +79,7 @@ pub(crate) fn chosen(options: DisplayOptions) -> Box<dyn Output> {
     } else if options.quiet {
         Box::new(QuietOutput)
     } else {
-        Box::new(TableOutput::new(jiff::tz::TimeZone::system()))
+        Box::new(TableOutput::local())
     }
 }
 

@@ -22,13 +22,25 @@ const RANKS_SHOWN: usize = 16;
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct TableOutput {
-    zone: TimeZone,
+    /// None: the user's, which takes reading a hundred files, and most answers have
+    /// no time in them.
+    zone: Option<TimeZone>,
 }
 
 impl TableOutput {
+    /// Times are shown in the user's zone.
+    pub(crate) fn local() -> TableOutput {
+        TableOutput { zone: None }
+    }
+
     /// Times are shown in this zone.
+    #[cfg(test)]
     pub(crate) fn new(zone: TimeZone) -> TableOutput {
-        TableOutput { zone }
+        TableOutput { zone: Some(zone) }
+    }
+
+    fn zone(&self) -> TimeZone {
+        self.zone.clone().unwrap_or_else(TimeZone::system)
     }
 }
 
@@ -59,7 +71,7 @@ impl Output for TableOutput {
         }
         if !job.log.is_empty() {
             let rows = job.log.iter().map(|entry| {
-                let time = written::time(entry.time, &self.zone);
+                let time = written::time(entry.time, &self.zone());
                 vec![time, entry.event.clone(), entry.text.clone()]
             });
             let _ = write!(text, "\n{}", table(&["TIME", "EVENT", "WHAT"], rows));
@@ -74,7 +86,7 @@ impl Output for TableOutput {
             let _ = writeln!(text, "  {}", written::safe(detail));
         }
         if let Some(estimate) = estimate {
-            let time = written::time(*estimate, &self.zone);
+            let time = written::time(*estimate, &self.zone());
             let _ = writeln!(text, "It should start by {time}.");
         }
         text
@@ -216,7 +228,7 @@ impl TableOutput {
     fn job_pairs(&self, job: &JobDetail) -> Vec<(&'static str, String)> {
         let JobDetail { view, spec, .. } = job;
         let time = |time: Option<jiff::Timestamp>| {
-            time.map(|time| written::time(time, &self.zone)).unwrap_or_default()
+            time.map(|time| written::time(time, &self.zone())).unwrap_or_default()
         };
         let optional = |text: &Option<String>| text.clone().unwrap_or_default();
         let command: Vec<_> = spec.argv.iter().map(|word| word.to_string_lossy()).collect();

@@ -10,16 +10,8 @@ use storm_rm::message::{ExitStatus, RankExit, Report};
 use storm_rm::{JobId, Rank};
 
 /// The phases of a life, with all nodes the job's.
-const PHASES: [&str; 8] = [
-    "pending",
-    "held for the edge",
-    "staging",
-    "staged",
-    "launched",
-    "running",
-    "ending",
-    "partly over",
-];
+const PHASES: [&str; 7] =
+    ["pending", "staging", "staged", "launched", "running", "ending", "partly over"];
 
 /// A job in a phase; the rival that holds it there, if one is needed.
 fn in_phase(phase: &str, requeue: bool) -> (World, JobId) {
@@ -30,7 +22,7 @@ fn in_phase(phase: &str, requeue: bool) -> (World, JobId) {
         "pending" => {
             world.submit(spec(8, false, false));
         }
-        "held for the edge" | "staged" => {
+        "staged" => {
             world.submit(spec(8, false, false));
             world.submit(spec(8, false, false));
             assert!(world.core.slice(super::world::PARTITION).is_some());
@@ -40,7 +32,6 @@ fn in_phase(phase: &str, requeue: bool) -> (World, JobId) {
     let job = world.submit(spec(8, shipped, requeue));
     match phase {
         "staged" => {
-            world.edge();
             world.staged(0, Ok(Default::default()));
         }
         "running" | "ending" | "partly over" => world.started(0),
@@ -81,7 +72,7 @@ fn the_state_of_each_phase_has_slurms_name() {
         state_of(&world, job).name()
     });
     let (pending, running) = ("PENDING", "RUNNING");
-    let expected = [pending, pending, pending, pending, pending, running, running, running];
+    let expected = [pending, pending, pending, pending, running, running, running];
     assert_eq!(names, expected);
 }
 
@@ -111,7 +102,7 @@ fn the_loss_of_a_node_in_any_phase_is_blamed_on_it() {
         world.finish();
         check_all(&world);
         match phase {
-            "pending" | "held for the edge" => {
+            "pending" => {
                 assert_eq!(state_of(&world, job), JobState::Completed, "{phase}");
             }
             "ending" => assert_eq!(state_of(&world, job), JobState::Failed),

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
-use storm_rm::message::{Command, ExitStatus, HeldJob, NodeInfo, RankExit, Report};
+use storm_rm::message::{Command, ExitStatus, HeldJob, LaunchJob, NodeInfo, RankExit, Report};
 use storm_rm::{
     ContentHash, Destination, FileSpec, InputSpec, JobId, JobIncarnation, JobSpec, OutputSpec,
     Owner, PartitionId, Program, Rank,
@@ -66,6 +66,7 @@ pub(super) fn config(sched: &str, job_slots: u32) -> CoreConfig {
             params: PolicyParams { mpl_limit, ..PolicyParams::default() },
             default: true,
         }],
+        policies: storm_sched::Registry::standard(),
         job_slots,
         heartbeat_bytes: 64 * 1024,
         chunk_bytes: 4096,
@@ -173,7 +174,7 @@ impl World {
             }
             Effect::Stage(stage) => self.stages.push(stage),
             Effect::AbandonStaging(job) => self.stages.retain(|stage| stage.job != job),
-            Effect::AwaitStarted(watch) => self.starts.push(watch),
+            Effect::AwaitStarted(watch) => self.may_start(watch),
             Effect::NameUnstarted(watch) => self.overdue.push(watch),
             Effect::AwaitTermination(watch) => self.terminations.push(watch),
             Effect::Timer { at, job, incarnation, kind } => {
@@ -205,6 +206,11 @@ impl World {
                 let share = launch.ranks.of_node(node).unwrap();
                 let ranks = (0..share.count).map(|index| Rank(share.first.0 + index)).collect();
                 self.parts.insert((node, launch.job, launch.incarnation), (ranks, false));
+                if node == launch.announcer {
+                    let LaunchJob { job, incarnation, slot, .. } = **launch;
+                    let nodes = launch.ranks.iter().map(|share| share.node).collect();
+                    self.may_start(Watch { job, incarnation, slot, nodes });
+                }
             }
             Command::DestroyJob { job } => {
                 let of_job = self.parts.iter_mut().filter(|((n, j, _), _)| (n, j) == (&node, job));
@@ -314,8 +320,18 @@ impl World {
     }
 
     pub(super) fn started(&mut self, index: usize) {
-        let watch = self.starts.remove(index);
-        self.act(|core, now| core.started(now, watch.job, watch.incarnation));
+        let Watch { job, incarnation, nodes, .. } = self.starts.remove(index);
+        let announcer = nodes.first().unwrap();
+        self.act(|core, now| core.report(now, announcer, Report::Started { job, incarnation }));
+        self.starts.retain(|watch| watch.incarnation != incarnation);
+        self.act(|core, now| core.started(now, job, incarnation));
+    }
+
+    /// A run has begun on its announcer, or will: its start on all nodes may be seen.
+    fn may_start(&mut self, watch: Watch) {
+        if !self.starts.iter().any(|other| other.incarnation == watch.incarnation) {
+            self.starts.push(watch);
+        }
     }
 
     /// It is said which nodes have not started their ranks: those with a part, if its

@@ -15,6 +15,7 @@
 
 use std::time::Duration;
 
+use crate::pending_queue::Gap;
 use crate::{JobId, JobRequest, Matrix, Quantum, SchedTime, Slot};
 
 /// When the first of the queue can start at the latest.
@@ -53,6 +54,33 @@ impl Shadow {
         } else {
             Self::simulated(matrix, head, end)
         }
+    }
+
+    /// What a job that passes the first one can hold at most: in any row if it
+    /// will have ended, else in another row or of what that one leaves.
+    pub(super) fn gap(&self, matrix: &Matrix, quantum: Quantum, now: SchedTime) -> Gap {
+        let beyond = |row: &crate::Row| match self.room {
+            Some((slot, extra)) if slot == row.slot() => row.free_pes().min(extra),
+            Some(_) => row.free_pes(),
+            None => 0,
+        };
+        let vacant = self.room.and(matrix.vacant_slot());
+        let vacant_pes = vacant.map(|_| matrix.machine().usable_pes());
+        let spare_pes = matrix.rows().map(beyond).chain(vacant_pes).max().unwrap_or(0);
+        Gap::new(matrix.widest_room_pes(), self.window(matrix, quantum, now), spare_pes)
+    }
+
+    /// The longest time limit of a job that would have ended: [`latest_end`]
+    /// turned round.
+    fn window(&self, matrix: &Matrix, quantum: Quantum, now: SchedTime) -> Duration {
+        if self.at == SchedTime::from_nanos(u64::MAX) {
+            // Sums stop there.
+            return Duration::MAX;
+        }
+        let slice = quantum.duration();
+        let turn_ns = slice.as_nanos().max(1) * u128::from(matrix.limit().get());
+        let turns = self.at.since(now).as_nanos() / turn_ns;
+        slice.saturating_mul(u32::try_from(turns.saturating_sub(1)).unwrap_or(u32::MAX))
     }
 
     /// For PEs it is enough to count columns.

@@ -13,6 +13,7 @@ mod starts;
 use super::progress::Patient;
 use super::{note, print};
 use crate::cli::{EventOrderArgument, ReplayOptions};
+use crate::config::policies;
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::output::{Output, Sheet};
 use log::Log;
@@ -23,7 +24,7 @@ use storm_replay::{Estimates, Report, Schedule, Trace, TrimPercent};
 use storm_sched::metrics::UserService;
 use storm_sched::swf::{DamagedLine, Drops};
 use storm_sched::{
-    Machine, MachineError, MplLimit, ParamError, Policy, PolicyParams, Quantum, registry,
+    Machine, MachineError, MplLimit, ParamError, Policy, PolicyParams, Quantum,
 };
 
 /// For programs: what kind of failure it was.
@@ -159,7 +160,8 @@ fn policy(options: &ReplayOptions, pes: u32) -> Result<Box<dyn Policy>, Failure>
     // A log knows no nodes: its processors are on one.
     let machine = Machine::uniform(1, pes)
         .map_err(|error: MachineError| Failure::of("usage", &error).exit(EXIT_USAGE))?;
-    registry::by_name(&options.sched, machine, &params)
+    policies()
+        .make(&options.sched, machine, &params)
         .map_err(|error| Failure::of("usage", &error).exit(EXIT_USAGE))
 }
 

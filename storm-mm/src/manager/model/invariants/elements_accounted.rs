@@ -5,7 +5,6 @@ use crate::job::Phase;
 use crate::manager::model::world::{PARTITION, World};
 use std::collections::BTreeSet;
 use storm_rm::JobId;
-use storm_sched::Event;
 
 pub(super) fn check(world: &World) -> Result<(), String> {
     let core = &world.core;
@@ -14,24 +13,12 @@ pub(super) fn check(world: &World) -> Result<(), String> {
 
     let live = core.live.iter().filter(|(_, live)| !live.released).map(|(job, _)| job.0);
     let parked = core.parked.iter().map(|placed| placed.job.0);
-    let ended_this_slice = partition.held.iter().filter_map(|event| match event {
-        Event::Finished(job) => Some(job.0),
-        _ => None,
-    });
-    let holders: BTreeSet<u64> = live.chain(parked).chain(ended_this_slice).collect();
+    let holders: BTreeSet<u64> = live.chain(parked).collect();
     let believed: BTreeSet<u64> = partition.policy.running().iter().map(|job| job.0).collect();
     if holders != believed {
         return Err(format!("{holders:?} hold elements, the policy believes {believed:?}"));
     }
 
-    let held: BTreeSet<u64> = partition
-        .held
-        .iter()
-        .filter_map(|event| match event {
-            Event::Submit(request) => Some(request.id.0),
-            _ => None,
-        })
-        .collect();
     let switching = partition.switching.iter().flat_map(|switching| &switching.queue);
     let for_the_next: BTreeSet<u64> = switching.map(|job| job.0).collect();
     let not_waiting = core
@@ -48,7 +35,7 @@ pub(super) fn check(world: &World) -> Result<(), String> {
         .filter(|record| record.phase == Phase::Pending)
         .map(|record| record.id.0)
         .filter(|job| !core.needs.waiting.contains(&JobId(*job)) && !for_the_next.contains(job))
-        .filter(|job| !held.contains(job) && !core.parked.iter().any(|p| p.job.0 == *job))
+        .filter(|job| !core.parked.iter().any(|p| p.job.0 == *job))
         .collect();
     let believed: BTreeSet<u64> = partition.policy.pending().iter().map(|job| job.0).collect();
     if waiting != believed {
@@ -64,9 +51,6 @@ pub(super) fn check(world: &World) -> Result<(), String> {
     let live: BTreeSet<u64> = core.live.keys().map(|job| job.0).collect();
     if in_life != live {
         return Err(format!("{in_life:?} are started or ending, {live:?} are live"));
-    }
-    if !partition.held.is_empty() && !partition.is_slicing() {
-        return Err("events wait for an edge that will not come".to_owned());
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod elements_accounted;
 mod needs_respected;
+mod no_idle_wait;
 mod one_end;
 mod replay;
 mod running_in_turn;
@@ -17,6 +18,7 @@ type Check = fn(&World) -> Result<(), String>;
 const ALL: &[(&str, Check)] = &[
     ("every live job has one slot of its own", slots::check),
     ("elements are held by whom the core believes", elements_accounted::check),
+    ("nobody waits for an edge on what is free", no_idle_wait::check),
     ("nobody starts before it may", needs_respected::check),
     ("the journal gives the same records", replay::check),
     ("a job ends once and nothing follows", one_end::check),
@@ -42,6 +44,7 @@ mod tests {
     use super::*;
     use crate::api::JobState;
     use crate::job::{JobEventKind, Outcome};
+    use crate::manager::live_job::Launch;
     use storm_rm::{JobId, Row};
 
     fn running() -> (World, JobId) {
@@ -84,6 +87,11 @@ mod tests {
         let (mut world, _) = running();
         world.core.partition(PARTITION).active = Row(1);
         assert!(running_in_turn::check(&world).is_err());
+        assert!(no_idle_wait::check(&world).is_err());
+
+        let (mut world, job) = running();
+        world.core.live.get_mut(&job).unwrap().launch = Launch::Staged;
+        assert!(no_idle_wait::check(&world).is_err());
 
         let (mut world, _) = running();
         world.faults.push("something".to_owned());

@@ -1,0 +1,17 @@
+//! The options that the benchmarks have in common.
+
+use clap::Args;
+
+/// How often to measure, beside whom, and how to say what came out.
+#[derive(Clone, Debug, Args)]
+pub struct Measuring {
+    /// Times to measure each case, on a fresh cluster where it is one that is measured
+    #[arg(long, default_value_t = 3)]
+    pub runs: u32,
+    /// Measure Slurm and Hydra as well, by turns, where they are installed and do such work
+    #[arg(long)]
+    pub peers: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,94 @@
+//! What primitives around primitives have in common: whatever a layer does not
+//! change is that of the handle inside.
+
+use crate::{
+    AwaitEvent, CompareAndWrite, EventId, EventTable, GlobalMemory, Membership, NodeId,
+    PrimitiveError, Primitives, Signal, Xfer,
+};
+use std::future::Future;
+
+/// Primitives that do something around those of another handle of the same node.
+///
+/// A layer says what is different; with that it is a [`Primitives`]. Each method
+/// stands for the one that it names there, under its contract.
+pub trait Layer: Clone + 'static {
+    /// What is inside.
+    type Inner: Primitives;
+
+    /// The handle inside.
+    fn inner(&self) -> &Self::Inner;
+
+    /// For [`Primitives::membership`].
+    fn view(&self) -> &Membership {
+        self.inner().membership()
+    }
+
+    /// For [`Primitives::xfer_and_signal`].
+    fn on_xfer(&self, xfer: Xfer) {
+        self.inner().xfer_and_signal(xfer);
+    }
+
+    /// For [`Primitives::compare_and_write`].
+    ///
+    /// # Errors
+    /// As there.
+    fn on_compare(
+        &self,
+        caw: CompareAndWrite,
+    ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static {
+        self.inner().compare_and_write(caw)
+    }
+
+    /// For [`Primitives::test_event`].
+    fn on_test(&self, event: EventId) -> Option<Signal> {
+        self.inner().test_event(event)
+    }
+
+    /// For [`Primitives::await_event`].
+    fn on_await(&self, event: EventId) -> AwaitEvent {
+        self.inner().await_event(event)
+    }
+}
+
+impl<L: Layer> Primitives for L {
+    type Runtime = <L::Inner as Primitives>::Runtime;
+
+    fn runtime(&self) -> &Self::Runtime {
+        self.inner().runtime()
+    }
+
+    fn node(&self) -> NodeId {
+        self.inner().node()
+    }
+
+    fn memory(&self) -> &GlobalMemory {
+        self.inner().memory()
+    }
+
+    fn events(&self) -> &EventTable {
+        self.inner().events()
+    }
+
+    fn membership(&self) -> &Membership {
+        self.view()
+    }
+
+    fn xfer_and_signal(&self, xfer: Xfer) {
+        self.on_xfer(xfer);
+    }
+
+    fn compare_and_write(
+        &self,
+        caw: CompareAndWrite,
+    ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static {
+        self.on_compare(caw)
+    }
+
+    fn test_event(&self, event: EventId) -> Option<Signal> {
+        self.on_test(event)
+    }
+
+    fn await_event(&self, event: EventId) -> AwaitEvent {
+        self.on_await(event)
+    }
+}

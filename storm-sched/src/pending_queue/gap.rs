@@ -1,0 +1,150 @@
+//! What a job may take at most to be worth a look, and the least that the jobs
+//! of a part of the queue ask for: by these two a pass leaves out whole parts of
+//! the queue in which nobody could start.
+//!
+//! Both are coarse on one side only: a job that could start is never left out,
+//! and one that is shown may still not fit.
+
+use std::time::Duration;
+
+/// Classes of numbers of PEs; the last one holds all that are larger than
+/// 2^15 * 1.5.
+const CLASSES: usize = 32;
+/// The code of the longest estimates.
+const LONGEST: u8 = 254;
+/// Above all codes: no job.
+const NOBODY: u8 = 255;
+/// Estimates below 2^30 ns, a second, are one.
+const SHORTEST_BITS: u32 = 30;
+
+/// What a job that starts now may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gap {
+    pes: u32,
+    /// The class of `pes`.
+    class: usize,
+    /// The code of the longest time for which all of `pes` may be held.
+    window: u8,
+    spare_pes: u32,
+}
+
+/// What a job asks for at least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Demand {
+    pes: u32,
+    estimate: u8,
+}
+
+/// The least that some jobs ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Least {
+    pes: u32,
+    /// For each class, the code of the shortest estimate of the jobs of it and
+    /// of all smaller ones.
+    estimates: [u8; CLASSES],
+}
+
+impl Gap {
+    /// So many PEs, for whatever time.
+    pub(crate) fn of_pes(pes: u32) -> Self {
+        Self::new(pes, Duration::MAX, pes)
+    }
+
+    /// So many PEs for a time, and some of them beyond it.
+    pub(crate) fn new(pes: u32, window: Duration, spare_pes: u32) -> Self {
+        Self { pes, class: class(pes), window: code(window), spare_pes: spare_pes.min(pes) }
+    }
+}
+
+impl Demand {
+    /// That many PEs at least, for a time that is believed.
+    pub(crate) fn new(pes: u32, estimate: Duration) -> Self {
+        Self { pes, estimate: code(estimate) }
+    }
+
+    /// Whether the job may find this enough.
+    pub(crate) fn may_fit(self, gap: &Gap) -> bool {
+        self.pes <= gap.pes && (self.estimate <= gap.window || self.pes <= gap.spare_pes)
+    }
+}
+
+impl Least {
+    /// That of one job.
+    pub(crate) fn of(demand: Demand) -> Self {
+        let mut estimates = [NOBODY; CLASSES];
+        estimates[class(demand.pes)..].fill(demand.estimate);
+        Self { pes: demand.pes, estimates }
+    }
+
+    /// That of these jobs and others.
+    pub(crate) fn and(mut self, other: &Self) -> Self {
+        self.pes = self.pes.min(other.pes);
+        for (one, other) in self.estimates.iter_mut().zip(&other.estimates) {
+            *one = (*one).min(*other);
+        }
+        self
+    }
+
+    /// Whether one of the jobs may find this enough.
+    pub(crate) fn may_fit(&self, gap: &Gap) -> bool {
+        self.pes <= gap.pes
+            && (self.pes <= gap.spare_pes || self.estimates[gap.class] <= gap.window)
+    }
+}
+
+/// 1, 2, 3, 4, 5 to 6, 7 to 8, 9 to 12, 13 to 16, and so on: two in each octave.
+fn class(pes: u32) -> usize {
+    let below = pes.saturating_sub(1);
+    if below < 2 {
+        return below as usize;
+    }
+    let octave = below.ilog2();
+    let half = (below >> (octave - 1)) & 1;
+    ((2 * octave + half) as usize).min(CLASSES - 1)
+}
+
+/// Eight codes in each octave; never larger for a shorter time.
+fn code(time: Duration) -> u8 {
+    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let Some(octave) = nanos.checked_ilog2().and_then(|log| log.checked_sub(SHORTEST_BITS)) else {
+        return 0;
+    };
+    let eighth = (nanos >> (octave + SHORTEST_BITS - 3)) & 7;
+    u8::try_from(u64::from(octave) * 8 + eighth).unwrap_or(LONGEST).min(LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn classes_are_two_in_each_octave() {
+        let classes = [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 49_152, 49_153, u32::MAX];
+        let expected = [0, 1, 2, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 30, 31, 31];
+        assert_eq!(classes.map(class), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_who_fits_is_left_out(
+            jobs in prop::collection::vec((1..300u32, 0..200_000u64), 1..8),
+            pes in 0..300u32,
+            window_s in 0..200_000u64,
+            spare_pes in 0..300u32,
+        ) {
+            let time = Duration::from_secs;
+            let gap = Gap::new(pes, time(window_s), spare_pes);
+            let demand = |&(pes, secs): &(u32, u64)| Demand::new(pes, time(secs));
+            let least = jobs.iter().map(|job| Least::of(demand(job)));
+            let least = least.reduce(|one, other| one.and(&other));
+            for job in &jobs {
+                let fits = job.0 <= pes && (job.1 <= window_s || job.0 <= spare_pes);
+                prop_assert!(!fits || demand(job).may_fit(&gap));
+                let shown = demand(job).may_fit(&gap);
+                prop_assert!(!shown || least.is_some_and(|least| least.may_fit(&gap)));
+            }
+        }
+    }
+}
