@@ -39,7 +39,12 @@ impl AsyncRead for Pieces<'_> {
 fn requests() -> Vec<Vec<u8>> {
     let (job, spec) = (JobId(1), Box::new(job_spec(4, true, true)));
     let requests = [
-        ManagerRequest::Submit { spec, attach: true, service: Default::default() },
+        ManagerRequest::Submit {
+            spec,
+            attach: true,
+            service: Default::default(),
+            reservation: None,
+        },
         ManagerRequest::Input { job, data: "text".into(), eof: true },
         ManagerRequest::Jobs(JobFilter::default()),
         ManagerRequest::Cancel { jobs: vec![job], signal: Some(10) },

@@ -141,7 +141,8 @@ impl<'a, R: Running> Driver<'a, R> {
         let mut watched = 0;
         while self.ended < jobs {
             let submit = self.next_submit();
-            let Some(next) = submit.into_iter().chain(self.running.next()).min() else {
+            let wake = self.next_wake();
+            let Some(next) = submit.into_iter().chain(self.running.next()).chain(wake).min() else {
                 return Err(self.stuck());
             };
             if next > END_OF_TIME {
@@ -151,7 +152,7 @@ impl<'a, R: Running> Driver<'a, R> {
             self.capacity.passes(busy_pes, next.since(self.now), 1);
             self.running.pass(next);
             self.now = next;
-            let others = self.instant(&mut ended)?;
+            let others = self.instant(&mut ended)? | self.woken(wake)?;
             let edge = self.running.edge(next);
             if edge {
                 self.tell(Event::SliceEdge, None, true)?;
@@ -160,7 +161,8 @@ impl<'a, R: Running> Driver<'a, R> {
             if idle_edges > MAX_IDLE_EDGES {
                 return Err(self.stuck());
             }
-            let next_submit = self.next_submit();
+            // Whatever comes next from outside.
+            let next_submit = self.next_submit().into_iter().chain(self.next_wake()).min();
             let policy = &mut *self.policy;
             let instant = Instant { now: next, edge, others, policy, next_submit };
             self.now = self.running.settle(instant, &mut self.capacity);
@@ -278,6 +280,20 @@ impl<'a, R: Running> Driver<'a, R> {
         self.capacity.leaves(procs);
         self.running.start(self.now, Started { job: index, order, run, procs });
         Ok(())
+    }
+
+    /// When the policy wants to be woken.
+    fn next_wake(&self) -> Option<SchedTime> {
+        self.policy.wake_at().filter(|at| *at > self.now)
+    }
+
+    /// Wakes the policy if it wanted to be woken by now; whether it was.
+    fn woken(&mut self, wake: Option<SchedTime>) -> Result<bool, ReplayError> {
+        let due = wake.is_some_and(|at| at <= self.now);
+        if due {
+            self.tell(Event::Wake, None, false)?;
+        }
+        Ok(due)
     }
 
     fn next_submit(&self) -> Option<SchedTime> {

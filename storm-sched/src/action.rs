@@ -1,6 +1,8 @@
 //! What a policy asks for.
 
-use crate::{Infeasible, JobId, MatrixError, NodeIndex, Placement, PreemptMode, Slot};
+use crate::{
+    Infeasible, JobId, MatrixError, NodeIndex, Placement, PreemptMode, ReservationId, Slot,
+};
 
 /// A decision of a policy. Actions are to be carried out in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,5 +126,25 @@ pub enum EventError {
     NoSuchNode {
         /// The index.
         node: NodeIndex,
+    },
+    /// A reservation that is over before it begins, or by now.
+    #[error("reservation {reservation} is over by now, or never begins")]
+    ReservationOver {
+        /// The reservation.
+        reservation: ReservationId,
+    },
+    /// Two reservations for one node at one time, or with one number.
+    #[error("reservation {reservation} meets {other}")]
+    ReservationClash {
+        /// The reservation.
+        reservation: ReservationId,
+        /// The one that was there.
+        other: ReservationId,
+    },
+    /// Taken back, and not there or over.
+    #[error("there is no reservation {reservation} any more")]
+    NoSuchReservation {
+        /// The reservation.
+        reservation: ReservationId,
     },
 }

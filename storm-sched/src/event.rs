@@ -1,6 +1,10 @@
 //! What a policy is told.
 
-use crate::{JobId, JobRequest, NodeIndex, Placement, Priority, Quantum, Slot};
+use std::time::Duration;
+
+use crate::{
+    JobId, JobRequest, NodeIndex, Placement, Priority, Quantum, Reservation, ReservationId, Slot,
+};
 
 /// Something that happened, in the order in which it happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +20,9 @@ pub enum Event {
         placement: Placement,
         /// Its home row.
         slot: Slot,
+        /// How long it has run already: what it is believed to run still is its
+        /// estimate without that.
+        ran: Duration,
     },
     /// A job that held PEs has ended, for whatever reason.
     Finished(JobId),
@@ -44,4 +51,10 @@ pub enum Event {
     SliceEdge,
     /// The length of the slices was changed.
     SetQuantum(Quantum),
+    /// Nodes are for the jobs of a reservation for some time.
+    Reserve(Reservation),
+    /// A reservation that is not over is taken back.
+    Unreserve(ReservationId),
+    /// Time has passed: [`crate::Policy::wake_at`].
+    Wake,
 }

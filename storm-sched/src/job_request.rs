@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Constraint, JobId, Node, NodeMemory, Precedence, Priority};
+use crate::{Constraint, JobId, Node, NodeMemory, Precedence, Priority, ReservationId};
 
 /// A job's request for PEs. Fields will be added: build it with
 /// [`JobRequest::new`] and the `with_` methods.
@@ -49,6 +49,10 @@ pub struct JobRequest {
     /// It has run and was preempted: among those of its priority it comes first.
     #[serde(default)]
     pub preempted: bool,
+    /// It waits for this reservation to begin and runs on its nodes (Slurm
+    /// `--reservation`); one that is over is none.
+    #[serde(default)]
+    pub reservation: Option<ReservationId>,
 }
 
 impl JobRequest {
@@ -69,6 +73,7 @@ impl JobRequest {
             priority: Priority::default(),
             precedence: None,
             preempted: false,
+            reservation: None,
         }
     }
 
@@ -142,6 +147,12 @@ impl JobRequest {
     #[must_use]
     pub fn with_constraint(self, constraint: Constraint) -> Self {
         Self { constraint: Some(Arc::new(constraint)), ..self }
+    }
+
+    /// The same request in a reservation.
+    #[must_use]
+    pub fn with_reservation(self, reservation: ReservationId) -> Self {
+        Self { reservation: Some(reservation), ..self }
     }
 
     /// The PEs that its processes run on: what it is charged for at least.

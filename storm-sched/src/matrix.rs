@@ -23,6 +23,7 @@ use crate::{
 mod alternates;
 mod check;
 mod park;
+mod closing;
 mod repack;
 mod room;
 mod unify;
@@ -102,6 +103,7 @@ pub struct Matrix {
     live: RowOrder,
     jobs: BTreeMap<JobId, Holding>,
     memory: MemoryAccount,
+    closing: closing::Closing,
     cursor: Slot,
     active: bool,
     /// Jobs whose rows have changed and nobody was told, in that order.
@@ -121,6 +123,7 @@ impl Matrix {
             rows: Vec::new(),
             live: RowOrder::default(),
             jobs: BTreeMap::new(),
+            closing: closing::Closing::default(),
             cursor: Slot(0),
             active: false,
             changed: Vec::new(),

@@ -37,6 +37,8 @@ pub(crate) enum Change {
     Quantum(Quantum),
     /// A job that waits has another place in the queue.
     Reordered,
+    /// Nothing of the matrix or the queue.
+    Nothing,
 }
 
 impl Partition {
@@ -48,7 +50,9 @@ impl Partition {
     pub(crate) fn apply(&mut self, event: Event) -> Result<Change, EventError> {
         match event {
             Event::Submit(request) => self.submit(request),
-            Event::Restore { request, placement, slot } => self.restore(&request, &placement, slot),
+            Event::Restore { request, placement, slot, .. } => {
+                self.restore(&request, &placement, slot)
+            }
             Event::Finished(job) => self
                 .matrix
                 .release(job)
@@ -64,6 +68,8 @@ impl Partition {
             Event::NodeUp(node) => self.set_node(node, NodeState::Up),
             // Where space is shared it never comes here.
             Event::Suspended(job) => Err(EventError::NotSuspended { job }),
+            // The policy's book of reservations has them.
+            Event::Reserve(_) | Event::Unreserve(_) | Event::Wake => Ok(Change::Nothing),
             Event::SliceEdge => Ok(Change::SliceEdge),
             Event::SetQuantum(quantum) => Ok(Change::Quantum(quantum)),
             Event::Prioritise { job, priority } => self

@@ -7,7 +7,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::node_needs::{list, plural};
-use crate::{JobId, JobRequest, Machine, NodeState, Room, Shortfall, Slot};
+use crate::{
+    JobId, JobRequest, Machine, NodeState, ReservationId, Room, SchedTime, Shortfall, Slot,
+};
 
 /// The most nodes that a reason names; the rest it counts.
 pub const MAX_NAMED_NODES: usize = 8;
@@ -39,6 +41,23 @@ pub enum PendingReason {
         ahead: Ahead,
         /// What it would wait for if it were the first.
         shortage: Option<Shortage>,
+    },
+    /// There is room for it, and by its time limit it would be running when a
+    /// reservation has these nodes.
+    Reserved {
+        /// The reservation that is in its way first.
+        reservation: ReservationId,
+        /// When that begins, or began.
+        start: SchedTime,
+        /// When it ends.
+        end: SchedTime,
+    },
+    /// Its own reservation has not begun.
+    NotBegun {
+        /// The reservation.
+        reservation: ReservationId,
+        /// When it begins.
+        start: SchedTime,
     },
 }
 
@@ -100,7 +119,10 @@ impl PendingReason {
         match self {
             Self::Priority { .. } | Self::WouldDelay { .. } | Self::Shorter { .. } => "Priority",
             Self::Resources(Shortage::Busy { .. } | Shortage::MatrixFull { .. }) => "Resources",
-            Self::Resources(Shortage::Unavailable { .. }) => "ReqNodeNotAvail",
+            Self::Resources(Shortage::Unavailable { .. }) | Self::Reserved { .. } => {
+                "ReqNodeNotAvail"
+            }
+            Self::NotBegun { .. } => "Reservation",
         }
     }
 }
@@ -128,14 +150,22 @@ impl fmt::Display for PendingReason {
             }
             Self::WouldDelay { ahead: Some(ahead) } => write!(
                 f,
-                "there is room for it now, but by its time limit it could delay a job that has \
-                 the next PEs; {ahead}"
+                "there is room for it now, but as long as it may run it could delay a job that \
+                 has the next PEs; {ahead}"
             ),
             Self::WouldDelay { ahead: None } => write!(
                 f,
-                "there is room for it now, but by its time limit it would delay a job that has \
-                 been promised PEs"
+                "there is room for it now, but as long as it may run it would delay a job that \
+                 has been promised PEs"
             ),
+            Self::Reserved { reservation, start, end } => write!(
+                f,
+                "by its time limit it would reach into reservation {reservation}, which has the \
+                 nodes from {start} to {end}"
+            ),
+            Self::NotBegun { reservation, start } => {
+                write!(f, "its reservation {reservation} begins at {start}")
+            }
             Self::Shorter { ahead, shortage: Some(shortage) } => {
                 write!(f, "{shortage}; {ahead} by shorter time limits")
             }

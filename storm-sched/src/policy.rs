@@ -36,6 +36,13 @@ pub trait Policy: Send {
         None
     }
 
+    /// As [`Policy::estimate`], of all jobs that wait and of which it can be
+    /// known, in any order, at a cost linear in the queue.
+    fn estimate_all(&self, now: SchedTime) -> Vec<(JobId, SchedTime)> {
+        let estimate = |job| Some((job, self.estimate(now, job)?));
+        self.pending().into_iter().filter_map(estimate).collect()
+    }
+
     /// The jobs that wait, in queue order.
     fn pending(&self) -> Vec<JobId>;
 
@@ -83,6 +90,12 @@ pub trait Policy: Send {
     /// Whether slices must be cut: whether the next edge can change the active
     /// row as things stand.
     fn next_edge_needed(&self) -> bool;
+
+    /// The next time at which the policy decides anew although nothing happens:
+    /// the driver says [`Event::Wake`] then. `None` when there is no such time.
+    fn wake_at(&self) -> Option<SchedTime> {
+        None
+    }
 
     /// The length of a slice; `None` when the policy does not share time.
     fn quantum(&self) -> Option<Duration>;

@@ -112,7 +112,7 @@ fn the_head_is_promised_a_start_and_others_pass_it_where_they_do_no_harm() {
         bench.submit(1, 2, 4, 10);
         assert_eq!(bench.estimate(1, 2), Some(SchedTime::from_secs(10)));
         assert_eq!(bench.submit(2, 3, 1, 9), [], "{name}: it would end at 11");
-        let why = "there is room for it now, but by its time limit it could delay a job that has \
+        let why = "there is room for it now, but as long as it may run it could delay a job that has \
                    the next PEs; job 2 is ahead in the queue";
         assert_eq!(bench.why(3), why);
         assert_eq!(bench.submit(2, 4, 1, 8), [4], "{name}: it ends at 10");

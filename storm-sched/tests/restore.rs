@@ -1,9 +1,12 @@
 //! A restarted Machine Manager: a fresh policy takes over what the old one
 //! had started and goes on.
 
+use std::time::Duration;
+
 use storm_sched::suite::{self, Workload, World};
 use storm_sched::{
-    Action, Event, JobId, JobRequest, Machine, Policy, PolicyParams, SchedTime, Slot, registry,
+    Action, Event, JobId, JobRequest, Machine, MplLimit, Policy, PolicyParams, SchedTime, Slot,
+    registry,
 };
 
 /// Events before the restart.
@@ -36,6 +39,7 @@ fn running_jobs_keep_their_places_and_waiting_jobs_their_order() {
                     request: running.request.clone(),
                     placement: running.placement.clone(),
                     slot: running.slot,
+                    ran: Duration::ZERO,
                 };
                 let actions = new.handle(SchedTime::ZERO, restore);
                 let moves = |action: &Action| match action {
@@ -80,10 +84,38 @@ fn a_job_that_cannot_be_taken_over_is_refused_and_nothing_changes() {
     };
     for (job, slot) in [(1, Slot(0)), (2, Slot(0)), (3, Slot(1))] {
         let request = JobRequest::new(JobId(job), 4);
-        let restore = Event::Restore { request, placement: placement.clone(), slot };
+        let ran = Duration::ZERO;
+        let restore = Event::Restore { request, placement: placement.clone(), slot, ran };
         let actions = policy.handle(SchedTime::ZERO, restore);
         assert!(matches!(actions[..], [Action::Refused(_)]), "{actions:?}");
     }
     assert_eq!(policy.running(), [JobId(1)]);
     policy.check().unwrap();
+}
+
+#[test]
+fn what_a_job_has_run_already_counts_in_what_is_believed_of_it() {
+    let limited = |job, procs, secs| {
+        JobRequest::new(JobId(job), procs).with_time_limit(Duration::from_secs(secs))
+    };
+    let now = SchedTime::from_secs(1_000);
+    for (name, policy) in [("backfill", 0), ("easy-sjbf", 0), ("conservative", 0), ("gang", 1)] {
+        let machine = Machine::uniform(4, 1).unwrap();
+        let params = PolicyParams { mpl_limit: MplLimit::ONE, ..PolicyParams::default() };
+        let mut old = registry::by_name(name, machine.clone(), &params).unwrap();
+        let started = old.handle(SchedTime::ZERO, Event::Submit(limited(1, 4, 600)));
+        let Some(Action::Start { placement, slot, .. }) = started.into_iter().next() else {
+            panic!("{name} does not start it");
+        };
+        let mut new = registry::by_name(name, machine, &params).unwrap();
+        let (request, ran) = (limited(1, 4, 600), Duration::from_secs(500));
+        new.handle(now, Event::Restore { request, placement, slot, ran });
+        new.handle(now, Event::Submit(limited(2, 4, 600)));
+        let start = new.estimate(now, JobId(2)).expect("its start is known");
+        // Time that is shared is rounded up to slices.
+        let slack = Duration::from_secs(policy);
+        let expected = now + Duration::from_secs(100);
+        assert!(start >= expected && start <= expected + slack, "{name}: {start}");
+        assert_eq!(new.estimate_all(now), [(JobId(2), start)], "{name}");
+    }
 }

@@ -164,18 +164,3 @@ fn one_seed_gives_one_trace() {
     assert!(!first.is_empty());
     assert_eq!(first, second);
 }
-
-#[test]
-fn whoever_is_preempted_is_so_lawfully_under_every_policy_that_shares_space() {
-    for name in ["fcfs", "easy", "easy-sjbf", "conservative", "sjf"] {
-        let params = PolicyParams::default();
-        let make = |machine| storm_sched::registry::by_name(name, machine, &params).unwrap();
-        let covered = suite::run_preempting_seeds(seeds(), &make, &suite::preempting);
-        let covered = covered.unwrap_or_else(|failure| report(failure));
-        assert!(covered.starts > 20 * covered.runs, "{name}: {covered:?}");
-        if covered.runs > 1 {
-            assert!(covered.preemptions > covered.runs, "{name}: {covered:?}");
-            assert!(covered.resumptions > covered.runs / 2, "{name}: {covered:?}");
-        }
-    }
-}

@@ -115,6 +115,8 @@ impl ChromeTrace {
             | JobEventKind::Moved { .. }
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::PartitionsSet { .. }
+            | JobEventKind::ReservationsSet { .. }
+            | JobEventKind::InReservation { .. }
             | JobEventKind::Classed { .. }
             | JobEventKind::UsageNoted { .. } => return,
         };

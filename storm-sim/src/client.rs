@@ -32,6 +32,7 @@ impl Client {
             spec: Box::new(spec),
             attach: false,
             service: Default::default(),
+            reservation: None,
         };
         match self.ask(request).await? {
             Reply::Submitted { job } => Some(Ok(job)),

@@ -246,6 +246,8 @@ impl State {
             | JobEventKind::Ran { .. }
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::PartitionsSet { .. }
+            | JobEventKind::ReservationsSet { .. }
+            | JobEventKind::InReservation { .. }
             | JobEventKind::Classed { .. }
             | JobEventKind::UsageNoted { .. } => {}
             JobEventKind::Ending { cause } => times.ending = Some(cause.to_string()),

@@ -7,16 +7,25 @@ use thiserror::Error;
 
 /// Not a time to begin at.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "{0:?} is no time: use now+1hour, now+90s, 16:00, midnight, noon, today, tomorrow, \
-     2026-12-24, 2026-12-24T08:00 or 2026-12-24T08:00Z"
-)]
-pub(crate) struct NotABegin(String);
+pub(crate) enum NotABegin {
+    /// None of the forms.
+    #[error(
+        "{0:?} is no time: use now+1hour, now+90s, 16:00, midnight, noon, today, tomorrow, \
+         2026-12-24, 2026-12-24T08:00 or 2026-12-24T08:00Z"
+    )]
+    NoTime(String),
+    /// A number may be a year, an hour or a delay.
+    #[error("{0} alone is no time: use now+{0} for so many seconds from now, or a time as 16:00")]
+    Number(String),
+}
 
 /// The instant that the text means at `now`, in its time zone. A time without a date is the
 /// next one there is.
 pub(crate) fn parse_begin(text: &str, now: &Zoned) -> Result<Timestamp, NotABegin> {
-    meant(text.trim(), now).ok_or_else(|| NotABegin(text.to_owned()))
+    let text = text.trim();
+    let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let refused = if is_number { NotABegin::Number } else { NotABegin::NoTime };
+    meant(text, now).ok_or_else(|| refused(text.to_owned()))
 }
 
 fn meant(text: &str, now: &Zoned) -> Option<Timestamp> {
@@ -126,5 +135,7 @@ mod tests {
         {
             assert!(parse_begin(text, &now()).is_err(), "{text:?}");
         }
+        let said = parse_begin("9999", &now()).expect_err("a number").to_string();
+        assert!(said.starts_with("9999 alone is no time: use now+9999"), "{said}");
     }
 }

@@ -128,3 +128,36 @@ fn a_file_where_the_socket_should_be_is_left_alone() {
     assert!(stderr(&refused).contains("no socket"), "{}", told(&refused));
     assert_eq!(fs::read_to_string(&file).expect("it is there"), "data");
 }
+
+#[test]
+fn jobs_do_not_wait_for_the_edge_of_a_slice_that_nobody_uses() {
+    let scratch = Scratch::make();
+    scratch.prints("up --nodes 2 --pes 2 --quantum 1h");
+    let until = |id: u64, state: &str| {
+        scratch.wait_for(&format!("show {id}"), |job| (job["state"] == state).then_some(()));
+    };
+    let first = submit(&scratch, "-n 4 sleep 1000");
+    until(first, "RUNNING");
+    let [second, third] = [0, 1].map(|_| submit(&scratch, "-n 4 sleep 1000"));
+    let small = submit(&scratch, "-n 1 true");
+    scratch.prints(&format!("cancel {first}"));
+    until(second, "RUNNING");
+    // Into the columns of the row that runs, or of one that it shares them with.
+    scratch.prints(&format!("cancel {second}"));
+    until(third, "RUNNING");
+    scratch.prints(&format!("cancel {third}"));
+    until(small, "COMPLETED");
+    let idle =
+        |nodes: &Value| nodes.as_array()?.iter().all(|node| node["state"] == "IDLE").then_some(());
+    scratch.wait_for("nodes", idle);
+    scratch.prints("down");
+}
+
+#[test]
+fn a_runtime_directory_that_cannot_be_used_is_complained_of() {
+    let scratch = Scratch::make();
+    let mut command = scratch.storm(["queue"]);
+    let done = command.env("XDG_RUNTIME_DIR", "/no/where").output().expect("storm starts");
+    let said = stderr(&done);
+    assert!(said.contains("XDG_RUNTIME_DIR, /no/where, is no directory"), "{said}");
+}

@@ -164,6 +164,24 @@ fn every_start_and_a_plot_are_written() {
 }
 
 #[test]
+fn a_dash_is_standard_output_and_a_workload_can_be_json() {
+    let scratch = place();
+    let starts = scratch.prints("replay log.swf --csv -");
+    assert!(starts.starts_with("job,user,procs,submit_s"), "{starts}");
+    assert_eq!(starts.lines().count(), 4);
+    let log = scratch.prints("workload lublin --pes 64 --jobs 20");
+    assert_eq!(log, scratch.prints("workload lublin --pes 64 --jobs 20 -o -"));
+    let document = scratch.json("workload lublin --pes 64 --jobs 20");
+    assert_eq!((&document["pes"], &document["seed"]), (&64.into(), &1.into()));
+    let jobs = document["jobs"].as_array().expect("a list");
+    assert_eq!(jobs.len(), 20);
+    assert!(jobs.iter().all(|job| job["procs"].as_i64() > Some(0) && job["run_s"].is_i64()));
+    assert!(!scratch.work().join("-").exists());
+    let said = refused(&scratch, "replay log.swf --pes abc", 2);
+    assert_says(&said, &["--pes", "a number of processors"]);
+}
+
+#[test]
 fn a_generated_workload_is_a_log_of_the_load_that_was_asked_for() {
     let scratch = Scratch::make();
     let first = scratch.prints("workload lublin --pes 64 --jobs 500 --load 0.7 --seed 3");

@@ -35,10 +35,10 @@ struct Options {
     #[arg(long, default_value_t = 1_000_000)]
     jobs: u32,
     /// Lengths of the queue
-    #[arg(long, value_delimiter = ',', default_value = "1000,10000,100000")]
+    #[arg(long, value_delimiter = ',', default_value = "100,1000,10000,100000")]
     queue: Vec<u32>,
     /// Seconds after which a replay is ended
-    #[arg(long, default_value_t = 300)]
+    #[arg(long, default_value_t = 60)]
     limit_s: u64,
     /// Times to measure each case
     #[arg(long, default_value_t = 3)]
@@ -61,6 +61,8 @@ struct Case {
     jobs: u64,
     /// Events in a second.
     events_per_s: Spread,
+    /// Events in a second of a processor, of the runs that were long enough.
+    events_per_cpu_s: Spread,
     /// Memory beside the jobs, in KiB.
     memory_kib: Spread,
     /// Runs that were ended because they took longer than the limit.
@@ -76,9 +78,20 @@ struct Queued {
     bytes_per_job: f64,
 }
 
+/// How much more an event takes with a longer queue: 1 if it does not depend on it.
+#[derive(Debug, Serialize)]
+struct Growth {
+    policy: String,
+    from: u32,
+    to: u32,
+    /// Processor time of an event with the longer queue by that with the shorter.
+    factor: f64,
+}
+
 #[derive(Debug, Serialize)]
 struct Report {
     cases: Vec<Case>,
+    growth: Vec<Growth>,
     queued: Vec<Queued>,
 }
 
@@ -93,7 +106,7 @@ fn main() -> Result<()> {
         true => registry::names().map(str::to_owned).collect(),
         false => options.policies.clone(),
     };
-    let mut report = Report { cases: Vec::new(), queued: Vec::new() };
+    let mut report = Report { cases: Vec::new(), growth: Vec::new(), queued: Vec::new() };
     for policy in &policies {
         measure_policy(&options, policy, &mut report)?;
     }
@@ -101,7 +114,8 @@ fn main() -> Result<()> {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         println!("Median [least..greatest] of {} runs; {MACHINE_PES} PEs.", options.runs);
-        println!("{}\n{}", cases(&report.cases), queued(&report.queued));
+        println!("{}", cases(&report.cases));
+        println!("{}\n{}", growth(&report.growth), queued(&report.queued));
     }
     Ok(())
 }
@@ -119,6 +133,7 @@ fn measure_policy(options: &Options, policy: &str, report: &mut Report) -> Resul
         let name = format!("Lublin, load {LOAD}");
         report.cases.push(case(options, policy, &name, &workload)?);
     }
+    let mut shorter: Option<(u32, f64)> = None;
     for &queue in &options.queue {
         let name = format!("a queue of {queue}");
         let long = case(options, policy, &name, &Workload::of_jobs(queue, QUEUE_LOAD))?;
@@ -129,6 +144,14 @@ fn measure_policy(options: &Options, policy: &str, report: &mut Report) -> Resul
             let bytes_per_job = more_kib * 1024.0 / f64::from(queue);
             report.queued.push(Queued { policy: policy.to_owned(), queue, bytes_per_job });
         }
+        let speed = long.events_per_cpu_s.median;
+        if let Some((from, before)) = shorter
+            && speed > 0.0
+        {
+            let (policy, factor) = (policy.to_owned(), before / speed);
+            report.growth.push(Growth { policy, from, to: queue, factor });
+        }
+        shorter = (speed > 0.0).then_some((queue, speed));
         report.cases.extend([long, none]);
     }
     Ok(())
@@ -147,12 +170,14 @@ fn case(options: &Options, policy: &str, name: &str, workload: &Workload) -> Res
     eprintln!("{policy}: {name} ...");
     let mut arguments = vec!["--one".to_owned(), policy.to_owned()];
     arguments.extend(workload.options());
-    let (mut speeds, mut memory, mut jobs, mut ended) = (Vec::new(), Vec::new(), 0, 0);
+    let (mut speeds, mut of_cpu, mut memory) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut jobs, mut ended) = (0, 0);
     for _ in 0..options.runs {
         match measure(&arguments, Duration::from_secs(options.limit_s))? {
             Outcome::Measured(replayed) => {
                 jobs = replayed.jobs;
                 speeds.push(replayed.events_per_s());
+                of_cpu.extend(replayed.events_per_cpu_s());
                 memory.push(replayed.memory_kib as f64);
             }
             Outcome::LongerThanS(_) => {
@@ -167,6 +192,7 @@ fn case(options: &Options, policy: &str, name: &str, workload: &Workload) -> Res
         workload: name.to_owned(),
         jobs,
         events_per_s: Spread::of(speeds),
+        events_per_cpu_s: Spread::of(of_cpu),
         memory_kib: Spread::of(memory),
         ended,
     })
@@ -179,20 +205,34 @@ fn cases(cases: &[Case]) -> Table {
         "workload",
         "jobs",
         "job events/s",
+        "by CPU second",
         "memory KiB",
     ]);
     for case in cases {
-        let speed = match case.ended {
-            0 => case.events_per_s.to_string(),
+        let speed = |speed: &Spread| match case.ended {
+            0 if speed.runs == 0 => "too short".to_owned(),
+            0 => speed.to_string(),
             _ => "took too long".to_owned(),
         };
         table.add_row([
             case.policy.clone(),
             case.workload.clone(),
             case.jobs.to_string(),
-            speed,
+            speed(&case.events_per_s),
+            speed(&case.events_per_cpu_s),
             case.memory_kib.to_string(),
         ]);
+    }
+    table
+}
+
+fn growth(growth: &[Growth]) -> Table {
+    let mut table = Table::new();
+    let header = ["policy", "queue of", "instead of", "CPU time of an event grows by"];
+    table.load_preset(comfy_table::presets::ASCII_MARKDOWN).set_header(header);
+    for one in growth {
+        let factor = format!("{:.2}", one.factor);
+        table.add_row([one.policy.clone(), one.to.to_string(), one.from.to_string(), factor]);
     }
     table
 }

@@ -9,6 +9,10 @@ use storm_replay::{ReplayOptions, replay};
 use storm_sched::{Machine, PolicyParams, registry};
 use tokio::time::timeout;
 
+/// The shortest processor time that is told: several of the ticks, of 4 ms at most, at which the
+/// kernel keeps its account.
+const SHORTEST_CPU_S: f64 = 0.02;
+
 /// What a replay took, without reading or generating its jobs.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Replayed {
@@ -18,6 +22,8 @@ pub struct Replayed {
     pub job_events: u64,
     /// Seconds of real time.
     pub real_s: f64,
+    /// Seconds that it had a processor.
+    pub cpu_s: f64,
     /// Memory that the replay took at most beside its jobs, in KiB.
     pub memory_kib: u64,
 }
@@ -39,6 +45,13 @@ impl Replayed {
         self.job_events as f64 / self.real_s.max(f64::MIN_POSITIVE)
     }
 
+    /// Submissions and ends in a second of a processor, on which what else the machine does has
+    /// less effect; `None` when the kernel's account is too coarse for so short a time.
+    #[must_use]
+    pub fn events_per_cpu_s(&self) -> Option<f64> {
+        (self.cpu_s >= SHORTEST_CPU_S).then(|| self.job_events as f64 / self.cpu_s)
+    }
+
     /// Replays in this process.
     ///
     /// # Errors
@@ -50,12 +63,14 @@ impl Replayed {
         // Forgets the peak of reading the jobs: proc(5). Without it that counts, too.
         let _ = std::fs::write("/proc/self/clear_refs", "5");
         let before_kib = status_kib("VmRSS:")?;
-        let begun = Instant::now();
+        let (begun, cpu_before_s) = (Instant::now(), cpu_s()?);
         let schedule = replay(&trace, policy.as_mut(), ReplayOptions::default(), &mut |_| {})?;
         let real_s = begun.elapsed().as_secs_f64();
+        let cpu_s = cpu_s()? - cpu_before_s;
         let memory_kib = status_kib("VmHWM:")?.saturating_sub(before_kib);
         let jobs = schedule.starts.len() as u64;
-        Ok(Replayed { jobs, job_events: schedule.job_events, real_s, memory_kib })
+        let job_events = schedule.job_events;
+        Ok(Replayed { jobs, job_events, real_s, cpu_s, memory_kib })
     }
 }
 
@@ -78,6 +93,14 @@ pub fn measure(options: &[String], limit: Duration) -> Result<Outcome> {
         ensure!(done.status.success(), "a replay with {options:?} failed: {}", done.status);
         Ok(Outcome::Measured(serde_json::from_slice(&done.stdout)?))
     })
+}
+
+/// Seconds that this process has had a processor: the first field of schedstat is in nanoseconds
+/// (proc(5)); it has one thread.
+fn cpu_s() -> Result<f64> {
+    let text = std::fs::read_to_string("/proc/self/schedstat")?;
+    let nanos: u64 = text.split_whitespace().next().context("no schedstat")?.parse()?;
+    Ok(nanos as f64 / 1e9)
 }
 
 /// A line of /proc/self/status.

@@ -153,7 +153,12 @@ async fn submit_all(socket: &Path, spec: &JobSpec, jobs: u32) -> Result<()> {
         while sent < jobs && sent - answered < WINDOW {
             let spec = Box::new(spec.clone());
             requests
-                .send(ManagerRequest::Submit { spec, attach: false, service: Default::default() })
+                .send(ManagerRequest::Submit {
+                    spec,
+                    attach: false,
+                    service: Default::default(),
+                    reservation: None,
+                })
                 .await?;
             sent += 1;
         }

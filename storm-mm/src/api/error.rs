@@ -87,6 +87,8 @@ pub enum ErrorCode {
     NoSuchQos,
     /// No partition runs this policy.
     NoSuchPolicy,
+    /// No reservation has this name.
+    NoSuchReservation,
     /// The job could never run on this cluster.
     Infeasible,
     /// The manager holds as many jobs as it may.

@@ -63,7 +63,8 @@ pub use service::Service;
 pub use spool::{Spool, SpoolError};
 pub use view::{
     ClusterStatus, Explanation, JobDetail, JobState, JobView, LaunchBreakdown, LogEntry, NodeState,
-    NodeView, PartitionView, PriorityView, RankView, ShareView, SpecSummary, UserView, asked_for,
+    NodeView, PartitionView, PriorityView, RankView, ReservationRequest, ReservationView,
+    ShareView, SpecSummary, UserView, asked_for,
 };
 
 /// Longest line of a request: a job specification holds the submitter's whole

@@ -2,7 +2,7 @@
 
 use super::{
     ApiError, ClusterStatus, Explanation, JobDetail, JobState, JobView, LaunchBreakdown, NodeView,
-    PartitionView, PriorityView, ShareView, base64_bytes,
+    PartitionView, PriorityView, ReservationView, ShareView, base64_bytes,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -53,7 +53,7 @@ pub enum Reply {
     /// Why a job does not run.
     Explanation {
         /// The explanation.
-        explanation: Explanation,
+        explanation: Box<Explanation>,
     },
     /// What became of each job to be ended.
     Cancelled {
@@ -74,6 +74,11 @@ pub enum Reply {
     Partitions {
         /// In order of the configuration.
         partitions: Vec<PartitionView>,
+    },
+    /// The reservations.
+    Reservations {
+        /// In the order in which they begin.
+        reservations: Vec<ReservationView>,
     },
     /// The priorities of jobs that wait, the highest first.
     Priorities {
@@ -146,6 +151,10 @@ impl Reply {
             Reply::Shares { shares } => LINE * (1 + shares.len()),
             Reply::Cancelled { jobs } | Reply::Altered { jobs } => LINE * (1 + jobs.len()),
             Reply::Nodes { nodes } => LINE * (1 + nodes.len()),
+            Reply::Reservations { reservations } => {
+                let lines = |view: &ReservationView| 1 + view.users.len();
+                LINE * (1 + reservations.iter().map(lines).sum::<usize>())
+            }
             Reply::Job { job } => LINE * (4 + job.ranks.len() + job.log.len()),
             Reply::Ok
             | Reply::Error { .. }

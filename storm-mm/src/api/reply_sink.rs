@@ -103,6 +103,7 @@ impl ReplySink {
             | Reply::Partitions { .. }
             | Reply::Priorities { .. }
             | Reply::Shares { .. }
+            | Reply::Reservations { .. }
             | Reply::Status { .. }
             | Reply::Ended { .. } => true,
         };

@@ -1,6 +1,6 @@
 //! What a client may ask.
 
-use super::{ApiError, ErrorCode, JobState, Service, base64_bytes};
+use super::{ApiError, ErrorCode, JobState, ReservationRequest, Service, base64_bytes};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use storm_rm::{ContentHash, JobId, JobSpec};
@@ -20,6 +20,9 @@ pub enum ManagerRequest {
         /// On whose account, and how urgent.
         #[serde(default)]
         service: Service,
+        /// It waits for this reservation, by name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reservation: Option<String>,
     },
     /// Follow a job: answered [`Attached`](super::Reply::Attached), its events
     /// follow until it has ended.
@@ -95,6 +98,16 @@ pub enum ManagerRequest {
         #[serde(default)]
         quantum_us: Option<u64>,
     },
+    /// The reservations that are not over.
+    Reservations,
+    /// Reserve nodes. For administrators; answered
+    /// [`Reservations`](super::Reply::Reservations) with the one that was made.
+    Reserve(ReservationRequest),
+    /// Take a reservation back. For administrators.
+    Unreserve {
+        /// Its name.
+        name: String,
+    },
     /// Jobs that have ended, the latest first.
     History(HistoryQuery),
     /// The priorities of jobs that wait.
@@ -128,6 +141,9 @@ impl ManagerRequest {
         "resume",
         "partitions",
         "set-partition",
+        "reservations",
+        "reserve",
+        "unreserve",
         "history",
         "priority",
         "shares",
@@ -160,6 +176,9 @@ impl ManagerRequest {
             | ManagerRequest::Partitions
             | ManagerRequest::SetPartition { .. }
             | ManagerRequest::Shares
+            | ManagerRequest::Reservations
+            | ManagerRequest::Reserve(_)
+            | ManagerRequest::Unreserve { .. }
             | ManagerRequest::Status
             | ManagerRequest::Shutdown => 0,
         }

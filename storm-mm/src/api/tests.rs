@@ -116,6 +116,7 @@ fn replies_survive_their_line() {
     let job = JobId(7);
     let explanation = Explanation {
         job,
+        array: None,
         state: JobState::Pending,
         reason: "no room".to_owned(),
         details: vec!["a".to_owned()],
@@ -129,7 +130,7 @@ fn replies_survive_their_line() {
         Reply::NeedFiles { hashes: vec![ContentHash::of(b"x")] },
         Reply::Submitted { job },
         Reply::Attached { job, state: JobState::Running },
-        Reply::Explanation { explanation },
+        Reply::Explanation { explanation: Box::new(explanation) },
         Reply::Cancelled { jobs: vec![CancelOutcome { job, error: Some(error) }] },
         Reply::State { job, state: JobState::Running, reason: None, node_list: Some("n1".into()) },
         Reply::Ended { job, state: JobState::Timeout, exit_code: 1, reason: None, breakdown },

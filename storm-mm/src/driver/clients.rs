@@ -34,25 +34,27 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
     let Call { peer, request, replies } = call;
     let (now, core) = (shared.now(), &shared.core);
     let reply = match request {
-        ManagerRequest::Submit { spec, attach, service } => {
-            return submit(shared, peer, *spec, service, attach, replies);
+        ManagerRequest::Submit { spec, attach, service, reservation } => {
+            let asked = (service, reservation);
+            return submit(shared, peer, *spec, asked, attach, replies);
         }
         ManagerRequest::Attach { job } => return attach(shared, peer, job, replies),
         ManagerRequest::Input { job, data, eof } => {
             return input(shared, peer, job, InputRequest { data, eof, replies });
         }
         ManagerRequest::Cancel { jobs, signal } => {
-            let jobs =
-                each(&jobs, |job| shared.drive(|core, now| core.cancel(now, peer, job, signal)));
-            Ok(Reply::Cancelled { jobs })
+            let done = shared.drive(|core, now| core.cancel_all(now, peer, &jobs, signal));
+            Ok(Reply::Cancelled { jobs: outcomes(&jobs, done) })
         }
         ManagerRequest::Hold { jobs } => {
-            let jobs = each(&jobs, |job| shared.drive(|core, now| core.hold(now, peer, job)));
-            Ok(Reply::Altered { jobs })
+            let done = shared.drive(|core, now| core.hold_all(now, peer, &jobs));
+            Ok(Reply::Altered { jobs: outcomes(&jobs, done) })
         }
         ManagerRequest::Release { jobs } => {
-            let release = |job| shared.drive(|core, now| core.release_hold(now, peer, job));
-            Ok(Reply::Altered { jobs: each(&jobs, release) })
+            let release =
+                |job: &JobId| shared.drive(|core, now| core.release_hold(now, peer, *job));
+            let done = jobs.iter().map(release).collect();
+            Ok(Reply::Altered { jobs: outcomes(&jobs, done) })
         }
         ManagerRequest::SetPartition { partition, sched, quantum_us } => {
             let quantum = quantum_us.map(Duration::from_micros);
@@ -71,9 +73,10 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Show { job } => {
             core.borrow().show(now, job).map(|job| Reply::Job { job: Box::new(job) })
         }
-        ManagerRequest::Explain { job } => {
-            core.borrow().explain(now, job).map(|explanation| Reply::Explanation { explanation })
-        }
+        ManagerRequest::Explain { job } => core
+            .borrow()
+            .explain(now, job)
+            .map(|explanation| Reply::Explanation { explanation: Box::new(explanation) }),
         ManagerRequest::Nodes => Ok(Reply::Nodes { nodes: core.borrow().list_nodes() }),
         ManagerRequest::Drain { nodes, reason } => {
             shared.drive(|core, now| core.drain(now, peer, &nodes, &reason)).map(|()| Reply::Ok)
@@ -83,6 +86,16 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         }
         ManagerRequest::Partitions => {
             Ok(Reply::Partitions { partitions: core.borrow().list_partitions() })
+        }
+        ManagerRequest::Reservations => {
+            Ok(Reply::Reservations { reservations: core.borrow().list_reservations(now) })
+        }
+        ManagerRequest::Reserve(request) => {
+            let made = shared.drive(|core, now| core.reserve(now, peer, &request));
+            made.map(|made| Reply::Reservations { reservations: vec![made] })
+        }
+        ManagerRequest::Unreserve { name } => {
+            shared.drive(|core, now| core.unreserve(now, peer, &name)).map(|()| Reply::Ok)
         }
         ManagerRequest::Priority { jobs } => {
             let (jobs, left) = core.borrow_mut().list_priorities(now, &jobs);
@@ -110,7 +123,7 @@ fn submit<P: Primitives, C: Contents + 'static>(
     shared: &Rc<Shared<P, C>>,
     peer: Peer,
     spec: JobSpec,
-    service: Service,
+    (service, reservation): (Service, Option<String>),
     attach: bool,
     replies: ReplySink,
 ) {
@@ -120,7 +133,8 @@ fn submit<P: Primitives, C: Contents + 'static>(
         let _ = replies.refuse(error.hint("submit it, and attach to one of its jobs"));
         return;
     }
-    let submitted = shared.drive(|core, now| core.submit_for(now, peer, spec, service));
+    let submitted =
+        shared.drive(|core, now| core.submit_to(now, peer, spec, service, reservation.as_deref()));
     if let Ok(job) = submitted
         && attach
     {
@@ -213,8 +227,12 @@ fn input_nodes<P: Primitives, C: Contents + 'static>(
     Ok((record.incarnation, shares.map(|share| share.node).collect()))
 }
 
-fn each(jobs: &[JobId], act: impl Fn(JobId) -> Result<(), ApiError>) -> Vec<CancelOutcome> {
-    jobs.iter().map(|job| CancelOutcome { job: *job, error: act(*job).err() }).collect()
+fn outcomes(jobs: &[JobId], done: Vec<Result<(), ApiError>>) -> Vec<CancelOutcome> {
+    let outcome = |(job, done): (&JobId, Result<(), ApiError>)| CancelOutcome {
+        job: *job,
+        error: done.err(),
+    };
+    jobs.iter().zip(done).map(outcome).collect()
 }
 
 fn shut_down<P: Primitives, C: Contents + 'static>(

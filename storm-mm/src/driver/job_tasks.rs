@@ -18,6 +18,7 @@ pub(super) enum Duty {
     Begin,
     Output,
     Priorities,
+    Wake,
 }
 
 impl From<TimerKind> for Duty {
@@ -31,6 +32,7 @@ impl From<TimerKind> for Duty {
             TimerKind::Begin => Duty::Begin,
             TimerKind::Output => Duty::Output,
             TimerKind::Priorities => Duty::Priorities,
+            TimerKind::Wake => Duty::Wake,
         }
     }
 }

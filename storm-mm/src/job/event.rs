@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_rm::message::{NodeRanks, RankExit};
 use storm_rm::{JobId, JobIncarnation, JobSpec, Rank, Row};
+use storm_sched::ReservationId;
 
 /// Something that happened to a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -123,6 +124,21 @@ pub enum JobEventKind {
         /// How much of the present runs of jobs is in it.
         charged: BTreeMap<JobId, Duration>,
     },
+    /// Reservations were made or deleted. Not of a job: the entry has the number
+    /// [`OF_NO_JOB`], and replaces the one before it.
+    ReservationsSet {
+        /// The number of the next one.
+        next: u64,
+        /// All that are not over.
+        reservations: Vec<ReservationRecord>,
+    },
+    /// It was submitted to a reservation.
+    InReservation {
+        /// Which.
+        id: ReservationId,
+        /// What it was called then.
+        name: String,
+    },
 }
 
 /// What a user has used under an account.
@@ -134,6 +150,25 @@ pub struct UsageOf {
     pub uid: u32,
     /// How much, in processor-seconds, decayed up to the time of the event.
     pub pe_s: f64,
+}
+
+/// A reservation, as the journal holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReservationRecord {
+    /// Its number: no other one ever has it.
+    pub id: ReservationId,
+    /// Its name: no other one has it as long as it is not over.
+    pub name: String,
+    /// The partition of its nodes.
+    pub partition: String,
+    /// Its nodes, by name.
+    pub nodes: Vec<String>,
+    /// When it begins.
+    pub start: Timestamp,
+    /// When it ends.
+    pub end: Timestamp,
+    /// Who may use it, by name or number; all when it names nobody.
+    pub users: Vec<String>,
 }
 
 /// What keeps a job from starting until somebody releases it.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use storm_primitives::NodeSet;
 use storm_rm::message::{NodeRanks, RankExit};
 use storm_rm::{ArraySpec, ArrayTask, JobId, JobIncarnation, JobSpec, Row};
+use storm_sched::ReservationId;
 
 /// Where a job is in its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,9 +72,16 @@ pub struct JobRecord {
     pub exits: Vec<RankExit>,
     /// On whose account it runs, and how urgent it is.
     pub service: Rc<Service>,
+    /// The reservation that it was submitted to, which may be over, by number and name.
+    pub reservation: Option<(ReservationId, String)>,
     /// What happened, in order.
     pub log: Vec<LogEntry>,
 }
+
+/// The most entries of a job's log: some are made by users, as often as they like.
+const MAX_LOG: usize = 128;
+/// Those of the beginning that stay.
+const LOG_BEGIN: usize = 8;
 
 impl JobRecord {
     /// The records that a first event makes, if it is a submission: one, or those of an
@@ -127,6 +135,7 @@ impl JobRecord {
             breakdown: None,
             exits: Vec::new(),
             service: Rc::default(),
+            reservation: None,
             log: Vec::new(),
         };
         let of = task.map(|task| format!("as {task}, ")).unwrap_or_default();
@@ -141,6 +150,7 @@ impl JobRecord {
             | JobEventKind::ArraySubmitted { .. }
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::UsageNoted { .. }
+            | JobEventKind::ReservationsSet { .. }
             | JobEventKind::PartitionsSet { .. } => {}
             JobEventKind::Classed { service } => self.service.clone_from(service),
             JobEventKind::Placed { incarnation, ranks, row, node_list } => {
@@ -188,6 +198,10 @@ impl JobRecord {
             JobEventKind::Ran { time } => {
                 self.ran = *time;
                 self.ran_at = Some(event.at);
+            }
+            JobEventKind::InReservation { id, name } => {
+                self.reservation = Some((*id, name.clone()));
+                self.note(event, "reserved", format!("waits for reservation {name}"));
             }
             JobEventKind::Moved { row } => {
                 self.row = Some(*row);
@@ -243,6 +257,13 @@ impl JobRecord {
     }
 
     fn note(&mut self, event: &JobEvent, name: &str, text: String) {
+        if self.log.len() >= MAX_LOG {
+            // How it came about stays, and what was last; of what was between, that it was.
+            let left_out = self.log.drain(LOG_BEGIN..LOG_BEGIN + MAX_LOG / 2).next_back();
+            let time = left_out.map_or(event.at, |entry| entry.time);
+            let text = "entries up to here are left out".to_owned();
+            self.log.insert(LOG_BEGIN, LogEntry { time, event: "log".to_owned(), text });
+        }
         self.log.push(LogEntry { time: event.at, event: name.to_owned(), text });
     }
 }

@@ -1,5 +1,6 @@
 //! Which entries of the journal nobody needs any more: those of jobs that have ended
-//! and are not among the latest that have.
+//! and are not among the latest that have, and those that a later one of the same job or
+//! kind has replaced.
 //!
 //! The numbers of jobs and of runs go on where the journal ends: the job with the
 //! highest number and the one with the latest run stay, however long ago they ended.
@@ -25,6 +26,8 @@ pub(super) struct Mark {
     array: u64,
     /// It is of no job, and replaces the one before it of its kind.
     of_no_job: Option<OfNoJob>,
+    /// It says whether the job is held, and replaces the one before that did.
+    hold: bool,
 }
 
 /// What an entry of no job is about.
@@ -33,11 +36,13 @@ enum OfNoJob {
     Partitions,
     Nodes,
     Usage,
+    Reservations,
 }
 
 impl From<&Entry> for Mark {
     fn from((job, event): &Entry) -> Mark {
-        let mark = Mark { job: *job, run: None, ends: false, array: 0, of_no_job: None };
+        let mark =
+            Mark { job: *job, run: None, ends: false, array: 0, of_no_job: None, hold: false };
         match &event.kind {
             JobEventKind::Placed { incarnation, .. } => Mark { run: Some(*incarnation), ..mark },
             JobEventKind::Ended { .. } => Mark { ends: true, ..mark },
@@ -51,15 +56,20 @@ impl From<&Entry> for Mark {
             | JobEventKind::Ending { .. }
             | JobEventKind::Requeued { .. }
             | JobEventKind::Ran { .. }
-            | JobEventKind::Held { .. }
-            | JobEventKind::Released { .. }
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Classed { .. }
+            | JobEventKind::InReservation { .. }
             | JobEventKind::Moved { .. } => mark,
+            JobEventKind::Held { .. } | JobEventKind::Released { .. } => {
+                Mark { hold: true, ..mark }
+            }
             JobEventKind::PartitionsSet { .. } => {
                 Mark { of_no_job: Some(OfNoJob::Partitions), ..mark }
             }
             JobEventKind::UsageNoted { .. } => Mark { of_no_job: Some(OfNoJob::Usage), ..mark },
+            JobEventKind::ReservationsSet { .. } => {
+                Mark { of_no_job: Some(OfNoJob::Reservations), ..mark }
+            }
             JobEventKind::NodesDrained { .. } => Mark { of_no_job: Some(OfNoJob::Nodes), ..mark },
         }
     }
@@ -86,6 +96,8 @@ pub(super) struct Retention {
     ended_jobs: usize,
     /// The entries of no job, and those that they have replaced.
     of_no_job: BTreeMap<OfNoJob, u64>,
+    /// For each job, the entry that says whether it is held.
+    holds: BTreeMap<JobId, u64>,
     replaced: Vec<u64>,
     last_run: Option<(JobIncarnation, JobId)>,
     next: u64,
@@ -101,6 +113,7 @@ impl Retention {
             ended: VecDeque::new(),
             ended_jobs: 0,
             of_no_job: BTreeMap::new(),
+            holds: BTreeMap::new(),
             replaced: Vec::new(),
             last_run: None,
             next: 0,
@@ -109,7 +122,7 @@ impl Retention {
 
     /// An entry is in the journal.
     pub(super) fn note(&mut self, sequence: u64, mark: Mark) {
-        let Mark { job, run, ends, array, of_no_job } = mark;
+        let Mark { job, run, ends, array, of_no_job, hold } = mark;
         self.next = sequence + 1;
         if let Some(kind) = of_no_job {
             self.replaced.extend(self.of_no_job.insert(kind, sequence));
@@ -119,7 +132,18 @@ impl Retention {
             self.arrays.insert(job, Array { jobs: array, left: array });
         }
         let unit = self.unit_of(job);
-        self.entries.entry(unit).or_default().push(sequence);
+        let entries = self.entries.entry(unit).or_default();
+        entries.push(sequence);
+        let former = if hold { self.holds.insert(job, sequence) } else { None };
+        if let Some(former) = former {
+            // Entries are in order.
+            if let Ok(at) = entries.binary_search(&former) {
+                self.replaced.push(entries.remove(at));
+            }
+        }
+        if ends {
+            self.holds.remove(&job);
+        }
         self.last_run = self.last_run.max(run.map(|run| (run, unit)));
         if ends {
             let left = self.arrays.get_mut(&unit).map_or(0, |array| {
@@ -264,6 +288,21 @@ mod tests {
         let all: std::collections::BTreeSet<u64> = taken.concat().into_iter().collect();
         assert_eq!(all, expected.concat().into_iter().collect(), "{taken:?}");
         assert!(taken[..6].iter().all(Vec::is_empty), "{taken:?}");
+    }
+
+    #[test]
+    fn a_job_that_is_held_and_released_again_and_again_has_one_entry_of_that() {
+        let mut retention = Retention::new(5);
+        let held = |job| entry(job, JobEventKind::Held { hold: crate::job::Hold::User });
+        let released = |job| entry(job, JobEventKind::Released { uid: 7 });
+        let entries =
+            [array(1, "0-2"), held(2), released(2), held(3), held(9), released(9), held(9)];
+        (0..).zip(&entries).for_each(|(sequence, entry)| retention.note(sequence, entry.into()));
+        assert_eq!(retention.take_unneeded(), [1, 4, 5]);
+        (7..).zip([ended(9), held(9)]).for_each(|(sequence, entry)| {
+            retention.note(sequence, (&entry).into());
+        });
+        assert_eq!(retention.take_unneeded(), [] as [u64; 0], "an end replaces nothing");
     }
 
     #[test]

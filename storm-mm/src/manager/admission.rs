@@ -18,19 +18,21 @@ impl Core {
     /// # Errors
     /// An [`ApiError`] for the client.
     pub fn submit(&mut self, now: Instant, peer: Peer, spec: JobSpec) -> Result<JobId, ApiError> {
-        self.submit_for(now, peer, spec, Service::default())
+        self.submit_to(now, peer, spec, Service::default(), None)
     }
 
-    /// Admits a job with an account and a class, or says why it can never run here.
+    /// Admits a job with an account and a class, to a reservation where it names one, or says
+    /// why it can never run here.
     ///
     /// # Errors
     /// An [`ApiError`] for the client.
-    pub fn submit_for(
+    pub fn submit_to(
         &mut self,
         now: Instant,
         peer: Peer,
         mut spec: JobSpec,
         service: Service,
+        reservation: Option<&str>,
     ) -> Result<JobId, ApiError> {
         if self.shutting_down {
             return Err(ApiError::new(ErrorCode::ShuttingDown, "the cluster is going down"));
@@ -40,6 +42,9 @@ impl Core {
         check_constraint(&spec)?;
         check_amounts(&spec)?;
         let service = self.served(peer, service)?;
+        let reservation = reservation
+            .map(|name| self.reservation_to_use(now, peer, name, &mut spec))
+            .transpose()?;
         let partition = self.choose_partition(&spec)?;
         let job = JobId(self.next_job);
         let request = request_of(job, &spec);
@@ -53,6 +58,9 @@ impl Core {
             .why(why.to_string())
         })?;
         check_ranks(&spec)?;
+        if let Some((id, _)) = &reservation {
+            self.check_reservation(now, *id, &request)?;
+        }
         self.check_dependency(&spec.needs)?;
         let tasks = spec.needs.array.as_ref().map(|array| self.array_size(array)).transpose()?;
         let switching = chosen.switching.as_ref().map_or(0, |switching| switching.queue.len());
@@ -79,6 +87,9 @@ impl Core {
             self.append(now, job, JobEventKind::Classed { service });
         }
         for job in self.jobs_of(job) {
+            if let Some((id, name)) = reservation.clone() {
+                self.append(now, job, JobEventKind::InReservation { id, name });
+            }
             self.watch_dependencies(now, job);
             self.enter(now, job);
         }

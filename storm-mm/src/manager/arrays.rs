@@ -3,13 +3,13 @@
 //! The array has a number of its own, and its jobs those that follow, in the order of
 //! their indices (`docs/decisions/0043`).
 
-use super::Core;
 use super::needs_table::Array;
+use super::{Core, Effect};
 use crate::api::{ApiError, ErrorCode, Peer};
 use crate::job::Phase;
 use std::collections::BTreeSet;
 use storm_primitives::Instant;
-use storm_rm::{ArrayError, ArraySpec, JobId};
+use storm_rm::{ArrayError, ArraySpec, JobId, PartitionId};
 
 impl Core {
     /// The array of a job of one.
@@ -75,6 +75,33 @@ impl Core {
         jobs.iter().find(goes_on).or(jobs.last()).copied().unwrap_or(job)
     }
 
+    /// Does something to many jobs: what that makes of arrays and queues is dealt with once
+    /// it is done, since each end would have all that wait looked at.
+    pub(super) fn together<T>(&mut self, now: Instant, act: impl FnOnce(&mut Core) -> T) -> T {
+        if self.needs.fill_later.is_some() {
+            return act(self);
+        }
+        self.needs.fill_later = Some(BTreeSet::new());
+        let outcome = act(self);
+        let units = self.needs.fill_later.take().unwrap_or_default();
+        for id in (0..self.partition_count()).map(PartitionId) {
+            self.tell_withdrawn(now, id);
+        }
+        for unit in units {
+            self.fill_array(now, unit);
+        }
+        outcome
+    }
+
+    /// Tells a policy of the jobs that were withdrawn, as one.
+    pub(super) fn tell_withdrawn(&mut self, now: Instant, id: PartitionId) {
+        let withdrawn = std::mem::take(&mut self.partition(id).withdrawn);
+        if !withdrawn.is_empty() {
+            self.handle_together(now, id, withdrawn);
+            self.effects.push(Effect::SlicesChanged(id));
+        }
+    }
+
     /// Does something to the jobs that the number `job` stands for, if they are the user's;
     /// of an array it is enough that it can be done to one.
     pub(super) fn each_of(
@@ -93,12 +120,8 @@ impl Core {
             let message = format!("job {job} belongs to another user");
             return Err(ApiError::new(ErrorCode::NotPermitted, message));
         }
-        // An array is filled once they are done: each end would look at all that wait.
-        self.needs.fill_later = Some(BTreeSet::new());
-        let mut outcomes = jobs.into_iter().map(|job| act(self, job)).collect::<Vec<_>>();
-        for unit in self.needs.fill_later.take().unwrap_or_default() {
-            self.fill_array(now, unit);
-        }
+        let mut outcomes = self
+            .together(now, |core| jobs.into_iter().map(|job| act(core, job)).collect::<Vec<_>>());
         match outcomes.iter().any(Result::is_ok) {
             true => Ok(()),
             false => outcomes.pop().unwrap_or(Ok(())),

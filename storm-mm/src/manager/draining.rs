@@ -5,6 +5,7 @@
 //! them, each list in the place of the one before.
 
 use super::Core;
+use super::node_names::{MAX_NAMED, named_at_most};
 use crate::api::{ApiError, ErrorCode, Peer};
 use crate::job::{JobEvent, JobEventKind, OF_NO_JOB};
 use std::collections::BTreeMap;
@@ -98,6 +99,16 @@ impl Core {
         if !self.is_admin(peer) {
             let message = "only an administrator may drain and resume nodes";
             return Err(ApiError::new(ErrorCode::NotPermitted, message));
+        }
+        self.nodes_of_list(names)
+    }
+
+    /// The nodes of a folded list.
+    pub(super) fn nodes_of_list(&self, names: &str) -> Result<Vec<NodeId>, ApiError> {
+        if named_at_most(names) > MAX_NAMED {
+            let message = format!("the list names more than {MAX_NAMED} nodes");
+            return Err(ApiError::new(ErrorCode::NoSuchNode, message)
+                .hint("storm nodes lists those that there are"));
         }
         let unfolded = names.parse::<nodeset::NodeSet>().map_err(|why| {
             let message = format!("{names:?} is no list of nodes");

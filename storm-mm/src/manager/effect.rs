@@ -109,6 +109,8 @@ pub enum TimerKind {
     Output,
     /// The priorities are to be reckoned anew. Of no job.
     Priorities,
+    /// A policy wants to be woken. Of no job.
+    Wake,
 }
 
 /// News of a job for the clients attached to it.

@@ -31,6 +31,9 @@ pub(super) enum Obstacle {
     GoingDown,
 }
 
+/// The most conditions of a dependency that a reason names.
+const MAX_NAMED_CONDITIONS: usize = 8;
+
 impl Core {
     /// Hands a job that waits to its partition's policy, unless it lacks something else.
     pub(super) fn enter(&mut self, now: Instant, job: JobId) {
@@ -148,9 +151,14 @@ impl Core {
             }
             Obstacle::Begin(begin) => format!("it is not to begin before {begin} (BeginTime)"),
             Obstacle::Dependency { open, any } => {
-                let open: Vec<String> = open.iter().map(ToString::to_string).collect();
-                let open = open.join(if any { " or " } else { " and " });
-                format!("it waits for {open} (Dependency)")
+                let word = if any { " or " } else { " and " };
+                let named: Vec<String> =
+                    open.iter().take(MAX_NAMED_CONDITIONS).map(ToString::to_string).collect();
+                let more = match open.len() - named.len() {
+                    0 => String::new(),
+                    more => format!("{word}{more} more"),
+                };
+                format!("it waits for {}{more} (Dependency)", named.join(word))
             }
             Obstacle::NeverSatisfied(condition) => {
                 format!("{condition} can never be, so it never starts (DependencyNeverSatisfied)")

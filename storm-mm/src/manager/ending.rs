@@ -32,6 +32,19 @@ impl Core {
         self.each_of(now, peer, job, jobs, |core, job| core.cancel_one(now, peer, job, signal))
     }
 
+    /// As [`Core::cancel`], of many; what each came to, in order.
+    pub fn cancel_all(
+        &mut self,
+        now: Instant,
+        peer: Peer,
+        jobs: &[JobId],
+        signal: Option<i32>,
+    ) -> Vec<Result<(), ApiError>> {
+        self.together(now, |core| {
+            jobs.iter().map(|job| core.cancel(now, peer, *job, signal)).collect()
+        })
+    }
+
     fn cancel_one(
         &mut self,
         now: Instant,
@@ -76,7 +89,9 @@ impl Core {
                 Ok(())
             }
             Some(_) | None => {
-                let message = format!("job {job} has no processes yet");
+                let name =
+                    self.jobs.get(&job).map_or_else(|| job.to_string(), |record| record.name());
+                let message = format!("job {name} has no processes yet");
                 Err(ApiError::new(ErrorCode::BadRequest, message)
                     .hint("to end it, cancel it without a signal"))
             }
@@ -97,9 +112,11 @@ impl Core {
         let early = switching.flat_map(|s| s.queue.iter().rev().copied()).chain(early);
         let unfinished =
             early.collect::<Vec<_>>().into_iter().chain(queued).chain(parked).chain(all);
-        for job in unfinished {
-            self.end_job(now, job, EndCause::Shutdown);
-        }
+        self.together(now, |core| {
+            for job in unfinished {
+                core.end_job(now, job, EndCause::Shutdown);
+            }
+        });
     }
 
     /// Begins the end of a job, whatever it is doing.
@@ -131,8 +148,7 @@ impl Core {
         }
     }
 
-    /// A job that waits leaves the queue at once, also in the middle of a slice:
-    /// it may still wait for the edge to enter it.
+    /// A job that waits leaves the queue.
     pub(super) fn withdraw(
         &mut self,
         now: Instant,
@@ -145,6 +161,9 @@ impl Core {
         }
         if let Some(switching) = &mut self.partition(partition).switching {
             return switching.queue.retain(|waiting| *waiting != job);
+        }
+        if self.needs.fill_later.is_some() {
+            return self.partition(partition).withdrawn.push(event);
         }
         self.tell_policy(now, partition, event);
     }

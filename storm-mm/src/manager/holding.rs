@@ -18,6 +18,16 @@ impl Core {
         self.each_of(now, peer, job, jobs, |core, job| core.hold_one(now, peer, job))
     }
 
+    /// As [`Core::hold`], of many; what each came to, in order.
+    pub fn hold_all(
+        &mut self,
+        now: Instant,
+        peer: Peer,
+        jobs: &[JobId],
+    ) -> Vec<Result<(), ApiError>> {
+        self.together(now, |core| jobs.iter().map(|job| core.hold(now, peer, *job)).collect())
+    }
+
     fn hold_one(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {
         let record = self.waiting_record(job)?;
         let hold = if record.spec.owner.uid == peer.uid { Hold::User } else { Hold::Admin };

@@ -252,6 +252,7 @@ impl Core {
             TimerKind::Vacated => return self.queue_if_vacated(now, job),
             TimerKind::Begin => return self.reconsider(now, job),
             TimerKind::Priorities => return self.reckon_priorities(now),
+            TimerKind::Wake => return self.wake(now),
             _ => {}
         }
         let Some(live) = self.live.get(&job) else { return };
@@ -259,7 +260,7 @@ impl Core {
             return;
         }
         match kind {
-            TimerKind::Vacated | TimerKind::Begin | TimerKind::Priorities => {}
+            TimerKind::Vacated | TimerKind::Begin | TimerKind::Priorities | TimerKind::Wake => {}
             TimerKind::Kill => {
                 let nodes = live.nodes.difference(&live.over);
                 self.effects.push(Effect::Command(nodes, Command::DestroyJob { job }));

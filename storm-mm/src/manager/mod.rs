@@ -21,11 +21,13 @@ mod live_job;
 #[cfg(test)]
 mod model;
 mod needs_table;
+mod node_names;
 mod node_table;
 mod partition;
 mod priorities;
 mod recovery;
 mod reports;
+mod reservations;
 mod scheduling;
 mod shares;
 mod slots;
@@ -48,6 +50,7 @@ use node_table::NodeTable;
 use partition::Partition;
 use priorities::Priorities;
 use recovery::Memory;
+use reservations::ReservationTable;
 use std::collections::{BTreeMap, VecDeque};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::{JobId, PartitionId, RecentEnvironments};
@@ -77,6 +80,8 @@ pub struct Core {
     /// What was changed of partitions since they were configured, by name.
     settings: BTreeMap<String, PartitionSetting>,
     priorities: Priorities,
+    /// Nodes that are for some jobs only, now or later.
+    reservations: ReservationTable,
     environments: RecentEnvironments,
     next_job: u64,
     /// Numbers the runs of all jobs: what an earlier job left in a slot's flags
@@ -123,6 +128,7 @@ impl Core {
             settling: false,
             settings: BTreeMap::new(),
             priorities: Priorities::new(&config.service),
+            reservations: ReservationTable::default(),
             environments: RecentEnvironments::default(),
             next_job: 1,
             next_incarnation: 1,
@@ -184,6 +190,9 @@ impl Core {
             return;
         }
         self.charge_for(job, event);
+        if let JobEventKind::ReservationsSet { next, reservations } = &event.kind {
+            return self.reservations.set(*next, reservations);
+        }
         let Some(record) = self.jobs.get_mut(&job) else {
             let records = JobRecord::from_first(job, event);
             self.needs.submitted(job, &records);

@@ -113,6 +113,8 @@ pub(super) struct Partition {
     pub(super) members: Vec<NodeId>,
     pub(super) nodes: NodeSet,
     pub(super) node_list: String,
+    /// Jobs withdrawn in one request, of which the policy is told at once.
+    pub(super) withdrawn: Vec<Event>,
     /// The row that is active.
     pub(super) active: Row,
     /// When it became so, unless that was with a regular edge.
@@ -163,7 +165,9 @@ impl Partition {
         let mut machine = Machine::of_nodes(nodes.iter().map(|&node| node.clone()))
             .map_err(|source| PartitionError::Machine { partition: partition.clone(), source })?;
         machine.reserve_memory(given.params.memory_reserve_mib.saturating_mul(MIB));
-        let mut policy = config.policies.make(&given.sched, machine, &given.params)
+        let mut policy = config
+            .policies
+            .make(&given.sched, machine, &given.params)
             .map_err(|source| PartitionError::Policy { partition: partition.clone(), source })?;
         Capability::check(policy.as_ref(), CAPABILITIES)
             .map_err(|source| PartitionError::Unsupported { partition, source })?;
@@ -186,6 +190,7 @@ impl Partition {
             nodes: members.iter().copied().collect(),
             members,
             node_list: fold_names(&names),
+            withdrawn: Vec::new(),
             active: Row(0),
             early_edge: None,
             strobes: 0,

@@ -136,7 +136,8 @@ impl Core {
     /// What a job asks of its policy now.
     pub(super) fn request_now(&mut self, now: Instant, job: JobId) -> Option<JobRequest> {
         let record = self.jobs.get(&job)?;
-        let request = request_of(job, &record.spec);
+        let mut request = request_of(job, &record.spec);
+        request.reservation = record.reservation.as_ref().map(|(id, _)| *id);
         Some(request.with_priority(self.priority_of(now, job)))
     }
 

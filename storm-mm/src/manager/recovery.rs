@@ -60,6 +60,7 @@ impl Core {
         // Each who waited for them has it in the journal.
         self.needs.ends.clear();
         self.restore_settings();
+        self.restore_reservations(now);
         let of_phase = |wanted: fn(&Phase) -> bool| {
             let records = self.jobs.values().filter(|record| wanted(&record.phase));
             records.map(|record| record.id).collect::<Vec<JobId>>()
@@ -140,7 +141,8 @@ impl Core {
         let kept = placement.clone();
         if let Some(placement) = placement {
             let request = self.request_now(now, job).ok_or("it is not known")?;
-            let restore = Event::Restore { request, placement, slot: Slot(row.0) };
+            let ran = self.ran_before(now, &self.jobs[&job], partition);
+            let restore = Event::Restore { request, placement, slot: Slot(row.0), ran };
             self.handle_event(now, partition, restore);
             if !self.partition(partition).policy.running().contains(&id) {
                 self.slots.put_back(slot);
@@ -186,6 +188,17 @@ impl Core {
         Placement::with_pes_per_proc(machine, pes, asked.cpus_per_task)
     }
 
+    /// How long a job of a former manager has run.
+    fn ran_before(&self, now: Instant, record: &JobRecord, partition: PartitionId) -> Duration {
+        let shares_space = self.partitions[usize::from(partition.0)].shares_space();
+        // In a row of several only the journal knows how much of it a job has run.
+        let since = record.ran_at.filter(|_| shares_space).map(|told| {
+            let since = self.wall(now).duration_since(told);
+            Duration::try_from(since).unwrap_or_default()
+        });
+        record.ran + since.unwrap_or_default()
+    }
+
     fn live_again(
         &self,
         now: Instant,
@@ -195,12 +208,6 @@ impl Core {
         slot: JobSlot,
     ) -> LiveJob {
         let nodes: NodeSet = record.ranks.iter().map(|share| share.node).collect();
-        let shares_space = self.partitions[usize::from(partition.0)].shares_space();
-        // In a row of several only the journal knows how much of it a job has run.
-        let since = record.ran_at.filter(|_| shares_space).map(|told| {
-            let since = self.wall(now).duration_since(told);
-            Duration::try_from(since).unwrap_or_default()
-        });
         let mut live = LiveJob {
             incarnation: record.incarnation,
             slot,
@@ -222,7 +229,7 @@ impl Core {
             staged_at: now,
             launched_at: now,
             stage: StageOutcome::default(),
-            ran: record.ran + since.unwrap_or_default(),
+            ran: self.ran_before(now, record, partition),
             active_since: None,
         };
         live.set_active(now, self.partitions[usize::from(partition.0)].runs(live.rows));

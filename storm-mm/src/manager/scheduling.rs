@@ -52,8 +52,11 @@ impl Core {
 
     pub(super) fn handle_event(&mut self, now: Instant, partition: PartitionId, event: Event) {
         let is_end = matches!(event, Event::Finished(_));
+        // They went before.
+        self.tell_withdrawn(now, partition);
         let actions = self.partition(partition).policy.handle(sched_time(now), event);
         self.carry_out(now, partition, actions);
+        self.arm_wake(now);
         if is_end {
             self.try_switch(now, partition);
         }
@@ -68,6 +71,7 @@ impl Core {
     ) {
         let actions = self.partition(partition).policy.handle_together(sched_time(now), events);
         self.carry_out(now, partition, actions);
+        self.arm_wake(now);
     }
 
     fn carry_out(&mut self, now: Instant, partition: PartitionId, actions: Vec<Action>) {
@@ -123,6 +127,9 @@ impl Core {
             | EventError::NotRestored { .. }
             | EventError::NotRunning { .. }
             | EventError::NotPending { .. }
+            | EventError::ReservationOver { .. }
+            | EventError::ReservationClash { .. }
+            | EventError::NoSuchReservation { .. }
             | EventError::NoSuchNode { .. } => {
                 tracing::error!(%error, "the policy refused an event");
                 return;

@@ -58,7 +58,12 @@ impl Core {
         let target = partition
             .fresh_policy(target)
             .map_err(|why| ApiError::new(ErrorCode::NoSuchPolicy, why.to_string()))?;
-        let quantum = quantum.map(|quantum| checked(quantum, target.as_ref())).transpose()?;
+        let quantum = quantum.map(|quantum| {
+            // What is asked for with the quantum, or else what is under way.
+            let next = partition.next_sched().filter(|_| sched.is_none());
+            checked(quantum, target.as_ref(), next.map(|_| name))
+        });
+        let quantum = quantum.transpose()?;
         if let Some(quantum) = quantum {
             self.set_quantum(now, id, quantum);
         }
@@ -72,7 +77,7 @@ impl Core {
         Ok(self.partition_view(&self.partitions[usize::from(id.0)]))
     }
 
-    fn no_such_partition(&self, name: &str) -> ApiError {
+    pub(super) fn no_such_partition(&self, name: &str) -> ApiError {
         let names: Vec<&str> = self.partitions.iter().map(|p| p.name.as_str()).collect();
         ApiError::new(ErrorCode::NoSuchPartition, format!("there is no partition {name:?}"))
             .hint(format!("there are: {}", names.join(", ")))
@@ -162,14 +167,18 @@ impl Core {
     ) -> Option<TakenOver> {
         let partition = &self.partitions[usize::from(id.0)];
         let mut policy = partition.fresh_policy(sched).ok()?;
+        self.tell_reservations(now, id, policy.as_mut());
         let time = super::scheduling::sched_time(now);
         let (mut slots, mut moved) = (BTreeMap::new(), Vec::new());
         for Holder { job, placement, slot } in holders {
-            let request = request_of(*job, &self.jobs.get(job)?.spec);
+            let record = self.jobs.get(job)?;
+            let mut request = request_of(*job, &record.spec);
+            request.reservation = record.reservation.as_ref().map(|(id, _)| *id);
+            let ran = self.live.get(job).map_or(Duration::ZERO, |live| live.run_time(now));
             let others = (0..partition.params.mpl_limit.get()).map(Slot);
             let found = std::iter::once(*slot).chain(others).find(|slot| {
                 let (request, placement) = (request.clone(), placement.clone());
-                let restore = Event::Restore { request, placement, slot: *slot };
+                let restore = Event::Restore { request, placement, slot: *slot, ran };
                 let actions = policy.handle(time, restore);
                 let taken = !actions.iter().any(|action| matches!(action, Action::Refused(_)));
                 moved.extend(actions);
@@ -223,6 +232,7 @@ impl Core {
             Some(slot) => self.activate(now, id, slot),
             None => self.charge_time(now, id),
         }
+        self.arm_wake(now);
     }
 
     /// The journal is told how long each job of a partition has run: how that is reckoned
@@ -287,11 +297,27 @@ impl Core {
     }
 }
 
-fn checked(quantum: Duration, policy: &dyn Policy) -> Result<Quantum, ApiError> {
+/// Whether a policy can have the quantum; `changing` is the partition if that changes to it
+/// just now.
+fn checked(
+    quantum: Duration,
+    policy: &dyn Policy,
+    changing: Option<&str>,
+) -> Result<Quantum, ApiError> {
     if policy.quantum().is_none() {
-        let message = format!("the policy {} cuts no time slices", policy.name());
-        return Err(ApiError::new(ErrorCode::BadRequest, message)
-            .hint("storm partition set-sched gives the partition one that does, as gang"));
+        let sched = policy.name();
+        let (message, hint) = match changing {
+            Some(name) => (
+                format!("partition {name} is changing to {sched}, which cuts no time slices"),
+                "storm partition set-sched can change it back; until then its rows go on in the \
+                 slices that they have",
+            ),
+            None => (
+                format!("the policy {sched} cuts no time slices"),
+                "storm partition set-sched gives the partition one that does, as gang",
+            ),
+        };
+        return Err(ApiError::new(ErrorCode::BadRequest, message).hint(hint));
     }
     Quantum::try_from(quantum).map_err(|why| ApiError::new(ErrorCode::BadRequest, why.to_string()))
 }

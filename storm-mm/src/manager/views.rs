@@ -14,10 +14,15 @@ use std::collections::{HashMap, HashSet};
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::RankExit;
 use storm_rm::{ContentHash, JobId, Memory, Rank, Resources};
-use storm_sched::PendingReason;
+use storm_sched::{PendingReason, SchedTime};
 
-/// Why jobs wait, as their policies say.
-type Reasons = HashMap<JobId, PendingReason>;
+/// What the policies say of the jobs that wait for elements, where all were asked about.
+#[derive(Default)]
+struct Waiting {
+    reasons: HashMap<JobId, PendingReason>,
+    /// `None`: each job is asked about.
+    starts: Option<HashMap<JobId, SchedTime>>,
+}
 
 impl Core {
     /// What the jobs that are not over may still have to be sent, by user and
@@ -44,15 +49,21 @@ impl Core {
                 && (jobs.is_empty() || named(record))
         };
         // One walk of the queues for all; of a few jobs each is asked about.
-        let reasons = if filter.jobs.is_empty() { self.reasons(now) } else { Reasons::new() };
-        let view = |record| self.view_with(now, record, &reasons);
+        let waiting = if filter.jobs.is_empty() { self.waiting(now) } else { Waiting::default() };
+        let view = |record| self.view_with(now, record, &waiting);
         self.jobs.values().filter(wanted).map(view).collect()
     }
 
-    /// Why each job that waits for elements does.
-    fn reasons(&self, now: Instant) -> Reasons {
-        let all = self.partitions.iter().flat_map(|p| p.policy.explain_all(sched_time(now)));
-        all.map(|(job, reason)| (JobId(job.0), reason)).collect()
+    /// Why each job that waits for elements does, and when it is to start.
+    fn waiting(&self, now: Instant) -> Waiting {
+        let time = sched_time(now);
+        let policies = || self.partitions.iter().map(|partition| &partition.policy);
+        let reasons = policies().flat_map(|policy| policy.explain_all(time));
+        let starts = policies().flat_map(|policy| policy.estimate_all(time));
+        Waiting {
+            reasons: reasons.map(|(job, reason)| (JobId(job.0), reason)).collect(),
+            starts: Some(starts.map(|(job, start)| (JobId(job.0), start)).collect()),
+        }
     }
 
     /// Ended jobs, the latest first.
@@ -109,6 +120,7 @@ impl Core {
             cpu_us,
             ranks,
             breakdown: record.breakdown,
+            reservation: self.reservation_of(record),
             runs: record.runs,
             log: record.log.clone(),
         })
@@ -135,35 +147,43 @@ impl Core {
         let job = self.one_of(job);
         let record = self.job(job)?;
         let details = record.log.iter().map(|entry| {
-            format!("{} {}: {}", entry.time.strftime("%H:%M:%S%.3f"), entry.event, entry.text)
+            // With the date and where it is valid: who reads it may be anywhere.
+            let time = entry.time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ");
+            format!("{time} {}: {}", entry.event, entry.text)
         });
         let asked = asked_for(record.spec.procs, record.spec.nodes, &record.spec.resources);
         let asked = format!("it asks for {asked}");
         let details = std::iter::once(asked).chain(details);
         Ok(Explanation {
             job,
+            array: record.task,
             state: record.state(),
-            reason: self.reason(now, record, &Reasons::new()),
+            reason: self.reason(now, record, &Waiting::default()),
             details: details.collect(),
-            estimate: self.estimate(now, record),
+            estimate: self.estimate(now, record, &Waiting::default()),
         })
     }
 
     /// When a job that waits starts at the latest, by the time limits of the others, where
     /// its policy can know it.
-    fn estimate(&self, now: Instant, record: &JobRecord) -> Option<Timestamp> {
+    fn estimate(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> Option<Timestamp> {
         if record.phase != Phase::Pending {
             return None;
         }
-        let partition = self.partitions.iter().find(|p| p.name == record.partition)?;
-        let id = storm_sched::JobId(record.id.0);
-        let start = partition.policy.estimate(sched_time(now), id)?;
+        let start = match &waiting.starts {
+            Some(starts) => *starts.get(&record.id)?,
+            None => {
+                let partition = self.partitions.iter().find(|p| p.name == record.partition)?;
+                let id = storm_sched::JobId(record.id.0);
+                partition.policy.estimate(sched_time(now), id)?
+            }
+        };
         Some(self.wall(now + start.since(sched_time(now))))
     }
 
-    fn reason(&self, now: Instant, record: &JobRecord, reasons: &Reasons) -> String {
+    fn reason(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> String {
         match &record.phase {
-            Phase::Pending => self.pending_reason(now, record, reasons),
+            Phase::Pending => self.pending_reason(now, record, waiting),
             Phase::Starting => match self.live.get(&record.id).map(|live| live.launch) {
                 Some(Launch::Recovering) => self.recovery_reason(record.id),
                 Some(Launch::Staging) => {
@@ -196,7 +216,7 @@ impl Core {
         }
     }
 
-    fn pending_reason(&self, now: Instant, record: &JobRecord, reasons: &Reasons) -> String {
+    fn pending_reason(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> String {
         let early = self.vacating_reason(now, record.id);
         if let Some(reason) = early.or_else(|| self.need_reason(now, record.id)) {
             return reason;
@@ -215,21 +235,23 @@ impl Core {
                 "partition {name} changes to {next} as soon as its {rows} rows have ended or fit"
             );
         }
-        let known = reasons.get(&record.id).cloned();
+        let known = waiting.reasons.get(&record.id).cloned();
         let asked = || partition.and_then(|p| p.policy.explain(sched_time(now), id));
         let reason = known.or_else(asked);
         match (reason, partition) {
-            (Some(reason), _) => reason.to_string(),
+            (Some(reason), _) => {
+                self.reserved_reason(&reason).unwrap_or_else(|| reason.to_string())
+            }
             (None, Some(_)) => "its partition's policy is about to be told of it".to_owned(),
             (None, None) => format!("partition {} does not exist any more", record.partition),
         }
     }
 
     fn view(&self, now: Instant, record: &JobRecord) -> JobView {
-        self.view_with(now, record, &Reasons::new())
+        self.view_with(now, record, &Waiting::default())
     }
 
-    fn view_with(&self, now: Instant, record: &JobRecord, reasons: &Reasons) -> JobView {
+    fn view_with(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> JobView {
         let until = record.ended.unwrap_or_else(|| self.wall(now));
         let elapsed = record.started.map_or(0, |started| until.duration_since(started).as_secs());
         let ran = self.live.get(&record.id).map_or(record.ran, |live| live.run_time(now));
@@ -243,7 +265,7 @@ impl Core {
             Phase::Ended(outcome) => outcome.reason.clone(),
             Phase::Running => None,
             Phase::Pending | Phase::Starting | Phase::Ending(_) => {
-                Some(self.reason(now, record, reasons))
+                Some(self.reason(now, record, waiting))
             }
         };
         JobView {
@@ -269,6 +291,7 @@ impl Core {
             ran_s: ran.as_secs(),
             time_limit_s: record.spec.time_limit.map(|limit| limit.as_secs()),
             reason,
+            estimate: self.estimate(now, record, waiting),
             exit_code,
         }
     }
@@ -369,6 +392,8 @@ impl Core {
             let jobs = self.jobs.values().filter(|r| r.partition == partition.name);
             jobs.filter(|record| record.state() == wanted).count() as u32
         };
+        let drained =
+            |node: &&NodeId| self.nodes.get(**node).is_some_and(|entry| entry.drained.is_some());
         let quantum = partition.policy.quantum();
         PartitionView {
             name: partition.name.clone(),
@@ -377,6 +402,7 @@ impl Core {
             node_list: partition.node_list.clone(),
             nodes: partition.members.len() as u32,
             nodes_up: self.up(&partition.nodes).len() as u32,
+            nodes_drained: partition.members.iter().filter(drained).count() as u32,
             pes: partition.policy.machine().pes(),
             next_sched: partition.next_sched().map(str::to_owned),
             quantum_us: quantum.map(|q| u64::try_from(q.as_micros()).unwrap_or(u64::MAX)),

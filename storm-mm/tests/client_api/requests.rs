@@ -30,6 +30,7 @@ fn view(id: u64) -> JobView {
         elapsed_s: 0,
         time_limit_s: None,
         reason: None,
+        estimate: None,
         exit_code: None,
     }
 }
@@ -60,6 +61,7 @@ fn the_peer_owns_its_job_whatever_it_says() {
             spec: job(&[]),
             attach: false,
             service: Default::default(),
+            reservation: None,
             files: Vec::new(),
         };
         let submitting = client.submit(submission, |_| {});

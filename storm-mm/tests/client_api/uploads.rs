@@ -18,7 +18,7 @@ fn file(content: &[u8]) -> File {
 
 pub(crate) fn submission(spec: JobSpec, contents: &[&[u8]]) -> Submission {
     let files = contents.iter().map(|content| (ContentHash::of(content), file(content))).collect();
-    Submission { spec, attach: false, service: Default::default(), files }
+    Submission { spec, attach: false, service: Default::default(), reservation: None, files }
 }
 
 #[test]
@@ -57,8 +57,13 @@ fn a_content_that_is_another_is_refused_and_the_client_can_go_on() {
         served.answer_with(submitted);
         let mut client = served.client().await;
         let files = vec![(ContentHash::of(b"good"), file(b"evil"))];
-        let wrong =
-            Submission { spec: job(&[b"good"]), attach: false, service: Default::default(), files };
+        let wrong = Submission {
+            spec: job(&[b"good"]),
+            attach: false,
+            service: Default::default(),
+            reservation: None,
+            files,
+        };
         let error = client.submit(wrong, |_| {}).await.expect_err("refused");
         assert_eq!(error.code(), Some(ErrorCode::WrongContent));
         assert!(served.spool.open(our_uid(), &ContentHash::of(b"good")).is_err());

@@ -88,6 +88,7 @@ impl Client {
                 spec: Box::new(spec),
                 attach: false,
                 service: Default::default(),
+                reservation: None,
             })
             .await
         {
@@ -105,6 +106,7 @@ impl Client {
             spec: Box::new(spec),
             attach: true,
             service: Default::default(),
+            reservation: None,
         };
         let replies = self.send_with(request, limit_bytes).await;
         match replies.next().await.expect("an answer").reply {

@@ -52,7 +52,12 @@ async fn submit(cluster: &Cluster) -> ReplyStream {
     let spec = Box::new(job(2, &["p", "compute-ms", "200"]));
     cluster
         .client
-        .send(ManagerRequest::Submit { spec, attach: false, service: Default::default() })
+        .send(ManagerRequest::Submit {
+            spec,
+            attach: false,
+            service: Default::default(),
+            reservation: None,
+        })
         .await
 }
 

@@ -82,6 +82,7 @@ async fn submit(cluster: &Cluster, client: &CurrentClient, spec: &JobSpec) -> Jo
                 spec: Box::new(spec.clone()),
                 attach: false,
                 service: Default::default(),
+                reservation: None,
             };
             let asked = pin!(async {
                 let replies = current.try_send(request).await?;

@@ -1,6 +1,8 @@
-//! Limits on the memory of pads, by the memory controller: that of cgroup v2 in the pad's own
-//! directory, or else that of v1 in a directory beside, which processes are moved into before
-//! they become a job.
+//! Limits on the memory of runs, by the memory controller of cgroup v2, or else that of v1. A
+//! directory is made for each run, below the pad's with v2, beside it with v1; the PLs that wait
+//! are moved into it before they become the job, and it is removed when they are gone. What files
+//! in memory the run leaves behind (tmpfs, /dev/shm) then counts against no other run
+//! (`docs/decisions/0057-memory-of-each-run.md`).
 //!
 //! Without either nothing is limited, and the reason is kept to be told.
 
@@ -11,7 +13,9 @@ use std::path::{Path, PathBuf};
 use nix::unistd::AccessFlags;
 use thiserror::Error;
 
+use crate::cgroup::PadCgroup;
 use crate::cgroup::mount::memory_v1_directory;
+use crate::cgroup::pad_cgroup::PROCESSES;
 use crate::ids::{PadId, ProcessId};
 
 /// Why memory cannot be limited on this node.
@@ -25,10 +29,10 @@ pub struct MemoryUnlimited {
     v1: String,
 }
 
-/// How the memory of a node's pads is limited.
+/// How the memory of what runs in a node's pads is limited.
 #[derive(Clone, Debug)]
 pub(crate) enum MemoryControl {
-    /// In the pads' own directories, which are in this one.
+    /// Below the pads' own directories, which are in this one.
     V2(PathBuf),
     /// In directories of the pads' names in this one.
     V1(PathBuf),
@@ -53,27 +57,34 @@ impl MemoryControl {
         }
     }
 
-    /// Holds what runs in a pad, and these processes of it, to so many bytes; `None` lifts that.
-    pub(crate) fn limit(
-        &self,
-        pad: PadId,
-        bytes: Option<u64>,
-        processes: &[ProcessId],
-    ) -> io::Result<()> {
+    /// Holds these processes of a pad, and what they start, to so many bytes.
+    pub(crate) fn limit(&self, pad: PadId, bytes: u64, processes: &[ProcessId]) -> io::Result<()> {
+        let directory = self.directory(pad);
+        // That of a former run goes with what is charged to it. While something holds it, as a
+        // process that is not quite gone, it serves once more.
+        let _ = fs::remove_dir(&directory);
+        if let Self::V2(node) = self {
+            let pad = PadCgroup::path_in(node, pad);
+            write(&pad.join("cgroup.subtree_control"), "+memory")?;
+        }
+        fs::create_dir_all(&directory)?;
+        let limit = i64::try_from(bytes).unwrap_or(i64::MAX).to_string();
+        write(&directory.join(self.limit_file()), &limit)?;
+        enter(&directory, processes)
+    }
+
+    /// The run is over: these processes, which had no part in it, go back to where they were
+    /// born, and its directory goes. One that something still holds goes with the next run's.
+    pub(crate) fn forget(&self, pad: PadId, processes: &[ProcessId]) -> io::Result<()> {
         let directory = self.directory(pad);
         match self {
-            Self::V2(_) => {
-                let limit = bytes.map_or_else(|| "max".to_owned(), |bytes| bytes.to_string());
-                write(&directory.join("memory.max"), &limit)
+            Self::V2(node) => {
+                enter(&PadCgroup::births_in(&PadCgroup::path_in(node, pad)), processes)?;
             }
-            Self::V1(_) => {
-                fs::create_dir_all(&directory)?;
-                let limit = bytes.and_then(|bytes| i64::try_from(bytes).ok()).unwrap_or(-1);
-                write(&directory.join("memory.limit_in_bytes"), &limit.to_string())?;
-                let tasks = directory.join("cgroup.procs");
-                processes.iter().try_for_each(|process| write(&tasks, &process.0.to_string()))
-            }
+            Self::V1(all) => enter(all, processes)?,
         }
+        let _ = fs::remove_dir(directory);
+        Ok(())
     }
 
     /// How many processes the kernel has killed in a pad for too much memory, so far.
@@ -97,13 +108,29 @@ impl MemoryControl {
         let _ = fs::remove_dir(directory);
     }
 
+    fn limit_file(&self) -> &'static str {
+        match self {
+            Self::V2(_) => "memory.max",
+            Self::V1(_) => "memory.limit_in_bytes",
+        }
+    }
+
+    /// The directory of the run that a pad has.
     fn directory(&self, pad: PadId) -> PathBuf {
-        let (Self::V2(node) | Self::V1(node)) = self;
-        super::PadCgroup::path_in(node, pad)
+        match self {
+            Self::V2(node) => PadCgroup::run_in(&PadCgroup::path_in(node, pad)),
+            Self::V1(all) => PadCgroup::path_in(all, pad),
+        }
     }
 }
 
-/// Hands the controller down to the pads. The node's directory holds no process itself; the one
+/// Moves processes into a directory.
+fn enter(directory: &Path, processes: &[ProcessId]) -> io::Result<()> {
+    let list = directory.join(PROCESSES);
+    processes.iter().try_for_each(|process| write(&list, &process.0.to_string()))
+}
+
+/// Hands the controller down to the pads, which hand it on to their runs. The node's directory holds no process itself; the one
 /// above it may have been told already.
 fn enable_v2(node: &Path) -> io::Result<()> {
     if let Some(parent) = node.parent() {

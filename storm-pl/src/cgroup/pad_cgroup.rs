@@ -1,4 +1,9 @@
-//! The cgroup of one pad: a directory that every process of the pad is born in.
+//! The cgroup of one pad: a directory with one below it that every process of the pad is born
+//! in, and while a run with a limit on its memory lasts another one for that
+//! ([`super::MemoryControl`]).
+//!
+//! The pad's own directory holds no process, as those that hand controllers down must not. It
+//! stops and resumes all below it.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
@@ -9,28 +14,39 @@ use std::path::{Path, PathBuf};
 use crate::ids::ProcessId;
 use crate::sys;
 
+/// Where PLs are born, below the pad's directory.
+const BIRTHS: &str = "pl";
+/// Where those of them are that run with a limit on their memory.
+const RUN: &str = "run";
+/// The list of a directory's processes.
+pub(crate) const PROCESSES: &str = "cgroup.procs";
+
 /// The cgroup of one pad, with the files the keeper uses held open.
 #[derive(Debug)]
 pub(crate) struct PadCgroup {
-    directory: File,
+    births: File,
     processes: File,
     freeze: File,
+    run: PathBuf,
 }
 
 impl PadCgroup {
-    /// Makes the directory.
+    /// Makes the directories.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         fs::create_dir(path)?;
+        let births = Self::births_in(path);
+        fs::create_dir(&births)?;
         Ok(Self {
-            directory: File::open(path)?,
-            processes: File::open(path.join("cgroup.procs"))?,
+            processes: File::open(births.join(PROCESSES))?,
+            births: File::open(births)?,
             freeze: File::options().write(true).open(path.join("cgroup.freeze"))?,
+            run: Self::run_in(path),
         })
     }
 
-    /// Its directory, for starting processes inside.
+    /// The directory for starting processes inside.
     pub(crate) fn directory(&self) -> BorrowedFd<'_> {
-        self.directory.as_fd()
+        self.births.as_fd()
     }
 
     /// Kills every process inside, frozen or not. Freezes the cgroup, so that nothing forks away
@@ -64,11 +80,27 @@ impl PadCgroup {
         let mut file = &self.processes;
         file.rewind()?;
         file.read_to_string(&mut text)?;
+        match File::open(self.run.join(PROCESSES)) {
+            Ok(mut file) => drop(file.read_to_string(&mut text)?),
+            // No run with a limit on its memory.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
         Ok(text.lines().filter_map(|line| line.parse().ok()).map(ProcessId).collect())
     }
 
     /// Its path below the node's directory `node`.
     pub(crate) fn path_in(node: &Path, pad: crate::ids::PadId) -> PathBuf {
         node.join(format!("pad-{}", pad.0))
+    }
+
+    /// Where the PLs of the pad `path` are born.
+    pub(crate) fn births_in(path: &Path) -> PathBuf {
+        path.join(BIRTHS)
+    }
+
+    /// Where those of the pad `path` are whose memory is limited.
+    pub(crate) fn run_in(path: &Path) -> PathBuf {
+        path.join(RUN)
     }
 }

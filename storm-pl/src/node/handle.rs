@@ -138,8 +138,8 @@ impl KeeperHandle {
         Ok(Launching { pid, ends })
     }
 
-    /// Holds what is launched in the pad from now on to so many bytes of memory together, or to
-    /// nothing any more.
+    /// Holds the job that is launched in the pad next to so many bytes of memory together, or to
+    /// nothing.
     ///
     /// # Errors
     /// When the limit cannot be set, or this node has no way to ([`Keeper::limits_memory`]).
@@ -147,22 +147,16 @@ impl KeeperHandle {
     /// [`Keeper::limits_memory`]: crate::Keeper::limits_memory
     pub fn limit_memory(&self, pad: PadId, bytes: Option<u64>) -> io::Result<()> {
         let mut pads = lock(&self.pads);
+        let Some(bytes) = bytes else { return pads.lift_limit(pad) };
         let Pads { memory, pads, .. } = &mut *pads;
         let Some(state) = pads.get_mut(&pad) else { return Err(no_pad()) };
-        if bytes.is_none() && !state.limited {
-            return Ok(());
-        }
         let Some(memory) = memory else { return Err(io::ErrorKind::Unsupported.into()) };
         state.limited = true;
-        let waiting = state.pls.iter().filter_map(|pl| match pl {
-            Pl::Idle { pid, .. } => Some(*pid),
-            _ => None,
-        });
-        memory.limit(pad, bytes, &waiting.collect::<Vec<_>>())
+        memory.limit(pad, bytes, &state.waiting())
     }
 
-    /// How many processes of the pad the kernel has killed so far for more memory than
-    /// [`limit_memory`](Self::limit_memory) allows.
+    /// How many processes of the job on the pad the kernel has killed so far for more memory
+    /// than [`limit_memory`](Self::limit_memory) allows.
     #[must_use]
     pub fn memory_kills(&self, pad: PadId) -> u64 {
         lock(&self.pads).memory.as_ref().map_or(0, |memory| memory.kills(pad))

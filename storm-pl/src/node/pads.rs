@@ -48,7 +48,7 @@ pub(super) struct Pad {
     pub(super) pls: Vec<Pl>,
     /// Between the end of a job and `PadClean`.
     pub(super) draining: bool,
-    /// Its memory is limited.
+    /// The memory of the job that it has, or had before it was filled again, is limited.
     pub(super) limited: bool,
     /// `Ready` has not been said since the last fill.
     pub(super) filling: bool,
@@ -120,6 +120,18 @@ impl Pads {
         Ok(self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, source.token()))?)
     }
 
+    /// What is launched in the pad next is not held to what a former job was.
+    pub(super) fn lift_limit(&mut self, pad: PadId) -> io::Result<()> {
+        let Some(state) = self.pads.get_mut(&pad).filter(|state| state.limited) else {
+            return Ok(());
+        };
+        if let Some(memory) = &self.memory {
+            memory.forget(pad, &state.waiting())?;
+        }
+        state.limited = false;
+        Ok(())
+    }
+
     /// Takes in one report of a keeper.
     pub(super) fn take_report(
         &mut self,
@@ -135,6 +147,9 @@ impl Pads {
                 Ok(())
             }
             Report::PadClean { pad } => {
+                if let Err(error) = self.lift_limit(pad) {
+                    tracing::warn!(%pad, %error, "the limit of a job's memory is not lifted");
+                }
                 if let Some(state) = self.pads.get_mut(&pad) {
                     state.draining = false;
                     state.filling = true;
@@ -266,6 +281,15 @@ impl Pad {
     /// PLs in one of the states that `wanted` picks.
     pub(super) fn select(&self, wanted: impl Fn(&Pl) -> bool) -> Vec<PlIndex> {
         (0u16..).zip(&self.pls).filter(|(_, pl)| wanted(pl)).map(|(i, _)| PlIndex(i)).collect()
+    }
+
+    /// The processes that wait for a launch.
+    pub(super) fn waiting(&self) -> Vec<ProcessId> {
+        let waiting = self.pls.iter().filter_map(|pl| match pl {
+            Pl::Idle { pid, .. } => Some(*pid),
+            _ => None,
+        });
+        waiting.collect()
     }
 
     fn announce(&mut self, pad: PadId, events: &mut VecDeque<Event>) {

@@ -13,6 +13,10 @@
 //! enough to say that it fits; it starts before that as soon as there is room
 //! on real PEs and no promise is broken.
 //!
+//! Reservations of nodes take their PEs out of the profile. Which PEs a job will
+//! find is not counted, so while there are some every decision makes all promises
+//! anew, and a promise can prove too early (`docs/decisions/0050`).
+//!
 //! A submission or an end costs a walk over the reservations: linear in the
 //! queue, unlike the other policies.
 
@@ -106,10 +110,14 @@ impl Discipline for Reservations {
 
     fn decide(&mut self, space: &mut Space, news: &[News]) {
         let remakes = |news: &News| match news {
-            News::Restored | News::Reordered | News::MachineChanged | News::Late => true,
+            News::Restored
+            | News::Reordered
+            | News::MachineChanged
+            | News::ReservationsChanged
+            | News::Late => true,
             News::Submitted(_) | News::Finished { .. } | News::Withdrawn(_) => false,
         };
-        self.stale |= news.iter().any(remakes);
+        self.stale |= space.has_reservations() || news.iter().any(remakes);
         self.profile.advance(space.now());
         self.start_those_whose_time_has_come(space);
         for news in news {
@@ -120,7 +128,11 @@ impl Discipline for Reservations {
                 News::Submitted(job) => self.submitted(space, job),
                 News::Finished { job } => self.finished(space, job),
                 News::Withdrawn(job) => self.withdrawn(space, job),
-                News::Restored | News::Reordered | News::MachineChanged | News::Late => {}
+                News::Restored
+                | News::Reordered
+                | News::MachineChanged
+                | News::ReservationsChanged
+                | News::Late => {}
             }
         }
         if self.stale {
@@ -128,8 +140,21 @@ impl Discipline for Reservations {
         }
     }
 
-    fn start_of(&self, _space: &Space, job: JobId) -> Option<SchedTime> {
-        self.booked.get(&job).map(|booking| booking.start)
+    /// In queue order, and nobody passes: promises are for nodes of all.
+    fn decide_apart(&mut self, space: &mut Space, _news: &[News]) {
+        self.stale = true;
+        space.offer(Order::Queue, |job| if job.fits() { Verdict::Start } else { Verdict::Stop });
+    }
+
+    fn start_of(&self, space: &Space, job: JobId) -> Option<SchedTime> {
+        let start = self.booked.get(&job).map(|booking| booking.start)?;
+        // What was promised for now and is not there is promised anew.
+        (!space.has_reservations() || start > space.now()).then_some(start)
+    }
+
+    fn starts(&self, space: &Space) -> Vec<(JobId, SchedTime)> {
+        let start = |job| Some((job, self.start_of(space, job)?));
+        space.queue().iter().filter_map(|request| start(request.id)).collect()
     }
 
     fn check(&self, _space: &Space) -> Result<(), InvariantViolation> {
@@ -278,6 +303,9 @@ impl Reservations {
             self.profile.take(now, end, pes);
             self.held.insert(job, Held { end, pes });
         }
+        for (from, to, pes) in space.reserved_pes() {
+            self.profile.take(from, to, pes);
+        }
         (self.stale, self.compressed) = (false, false);
         space.offer(Order::Queue, |job| self.book(job));
     }
@@ -290,6 +318,8 @@ fn hole(job: &Candidate<'_>) -> Hole {
     let all = job.usable_pes().max(asked.pes());
     // How many PEs nodes of its own have is known when they are chosen.
     let pes = if asked.exclusive { all } else { asked.pes() };
-    let first_pes = if job.is_plain() { pes } else { all };
+    // Among reservations counting is not certain either, but waiting for all would be
+    // for ever: promises are made anew at every event then.
+    let first_pes = if asked.is_plain() { pes } else { all };
     Hole { first_pes, pes, length: job.estimate() }
 }

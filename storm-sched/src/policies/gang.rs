@@ -19,14 +19,16 @@
 use std::time::Duration;
 
 use crate::partition::{Change, Partition};
+use crate::reservation::Book;
 use crate::shape::Shape;
-use crate::space::Order;
+use crate::space::{Order, nameable};
 use crate::{
-    Action, Capability, Event, InvariantViolation, JobId, JobRequest, Machine, MatrixQueue,
+    Action, Capability, Event, InvariantViolation, JobId, JobRequest, Machine, Matrix, MatrixQueue,
     Packing, PendingReason, Placement, Policy, PolicyParams, Quantum, RowView, SchedTime, Shortage,
     Slot, SlotChange,
 };
 
+mod reserved;
 mod run_time;
 mod shadow;
 
@@ -47,6 +49,7 @@ pub struct Gang {
     unifies: bool,
     repacks: bool,
     run_time: RunTime,
+    book: Book,
 }
 
 impl Gang {
@@ -62,6 +65,7 @@ impl Gang {
             unifies: params.unification,
             repacks: params.repack,
             run_time: RunTime::default(),
+            book: Book::default(),
         }
     }
 
@@ -74,9 +78,13 @@ impl Gang {
     /// Starts who can start, makes rows as few and as full as they can be, and
     /// sees to it that one runs.
     fn schedule(&mut self, now: SchedTime, actions: &mut Vec<Action>) {
-        self.start_prefix(actions);
-        if self.backfills {
-            self.backfill(now, actions);
+        if !self.book.is_empty() {
+            self.start_among(now, actions);
+        } else {
+            self.start_prefix(actions);
+            if self.backfills {
+                self.backfill(now, actions);
+            }
         }
         self.run_somebody(actions);
     }
@@ -102,10 +110,11 @@ impl Gang {
         request: &JobRequest,
         actions: &mut Vec<Action>,
     ) -> Option<(Slot, Placement)> {
+        let repacks = self.may_repack();
         let (matrix, scheme) = (&mut self.partition.matrix, self.packing.scheme());
         let live: Vec<Slot> = matrix.rows().map(crate::Row::slot).collect();
         let vacant = matrix.vacant_slot();
-        if self.repacks {
+        if repacks {
             let placed = scheme.place(matrix, request, &live);
             return placed
                 .or_else(|| self.repack_with(request, actions))
@@ -115,6 +124,11 @@ impl Gang {
         slots.extend(vacant);
         slots.sort_unstable();
         scheme.place(matrix, request, &slots)
+    }
+
+    /// Whether jobs may be mapped anew: not onto nodes that are another's.
+    fn may_repack(&self) -> bool {
+        self.repacks && self.book.is_empty()
     }
 
     fn repack_with(
@@ -157,13 +171,17 @@ impl Gang {
     }
 
     fn shadow(&self, now: SchedTime) -> Option<Shadow> {
+        self.shadow_of(now, self.partition.queue.head()?)
+    }
+
+    fn shadow_of(&self, now: SchedTime, head: &JobRequest) -> Option<Shadow> {
         let matrix = &self.partition.matrix;
         let end = |job: JobId| {
             let limit = matrix.request(job)?.time_limit?;
             let left = limit.saturating_sub(self.run_time.of(job));
             Some(latest_end(matrix, self.quantum, now, left))
         };
-        Shadow::of(matrix, self.partition.queue.head()?, end)
+        Shadow::of(matrix, head, end)
     }
 
     fn backfill_one(
@@ -203,7 +221,7 @@ impl Gang {
 
     /// After a departure: rows that can become one do, or all are packed anew.
     fn tidy(&mut self, actions: &mut Vec<Action>) {
-        if self.repacks {
+        if self.may_repack() {
             let moves = self.partition.matrix.repack(None).unwrap_or_default();
             self.announce(moves, actions);
         }
@@ -251,31 +269,35 @@ impl Gang {
     }
 
     fn shortage(&self, request: &JobRequest) -> Option<Shortage> {
-        let matrix = &self.partition.matrix;
-        let machine = matrix.machine();
-        if let Some(unavailable) = matrix.unavailable(request) {
-            return Some(unavailable);
-        }
-        let shape = Shape::of(request);
-        if matrix.vacant_slot().is_some() {
-            // Jobs of other rows may hold the memory.
-            let shortfall = matrix.new_row_shortfall(shape)?;
-            return Some(Shortage::Busy { shortfall, up_pes: machine.usable_pes() });
-        }
-        let mut closest = None;
-        for row in matrix.rows() {
-            let shortfall = matrix.row_shortfall(row.slot(), shape)?;
-            let missing = shortfall.needed - shortfall.have;
-            if closest.is_none_or(|(_, _, least)| missing < least) {
-                closest = Some((row.slot(), shortfall, missing));
-            }
-        }
-        closest.map(|(closest, shortfall, _)| Shortage::MatrixFull {
-            limit: matrix.limit().get(),
-            closest,
-            shortfall,
-        })
+        shortage(&self.partition.matrix, request)
     }
+}
+
+/// What a job lacks in a matrix.
+fn shortage(matrix: &Matrix, request: &JobRequest) -> Option<Shortage> {
+    let machine = matrix.machine();
+    if let Some(unavailable) = matrix.unavailable(request) {
+        return Some(unavailable);
+    }
+    let shape = Shape::of(request);
+    if matrix.vacant_slot().is_some() {
+        // Jobs of other rows may hold the memory.
+        let shortfall = matrix.new_row_shortfall(shape)?;
+        return Some(Shortage::Busy { shortfall, up_pes: machine.usable_pes() });
+    }
+    let mut closest = None;
+    for row in matrix.rows() {
+        let shortfall = matrix.row_shortfall(row.slot(), shape)?;
+        let missing = shortfall.needed - shortfall.have;
+        if closest.is_none_or(|(_, _, least)| missing < least) {
+            closest = Some((row.slot(), shortfall, missing));
+        }
+    }
+    closest.map(|(closest, shortfall, _)| Shortage::MatrixFull {
+        limit: matrix.limit().get(),
+        closest,
+        shortfall,
+    })
 }
 
 impl Policy for Gang {
@@ -290,9 +312,13 @@ impl Policy for Gang {
     fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
         self.run_time.advance(now, self.partition.matrix.active());
+        let mut already = Duration::ZERO;
         let of_job = match &event {
             Event::Finished(job) => Some(*job),
-            Event::Restore { request, .. } => Some(request.id),
+            Event::Restore { request, ran, .. } => {
+                already = *ran;
+                Some(request.id)
+            }
             Event::Submit(_)
             | Event::Cancel(_)
             | Event::Suspended(_)
@@ -301,12 +327,20 @@ impl Policy for Gang {
             | Event::NodeDrained(_)
             | Event::NodeUp(_)
             | Event::SliceEdge
-            | Event::SetQuantum(_) => None,
+            | Event::SetQuantum(_)
+            | Event::Reserve(_)
+            | Event::Unreserve(_)
+            | Event::Wake => None,
         };
+        if let Err(refused) = self.book.take(now, self.partition.matrix.machine(), &event) {
+            return vec![Action::Refused(refused)];
+        }
+        // What the ends of jobs are reckoned from.
+        let mut reckoned_anew = false;
         match self.partition.apply(event) {
             Err(refused) => actions.push(Action::Refused(refused)),
             Ok(Change::Queued { first } | Change::Withdrawn { first }) => {
-                if first || self.backfills {
+                if first || self.backfills || !self.book.is_empty() {
                     self.schedule(now, &mut actions);
                 }
             }
@@ -318,14 +352,40 @@ impl Policy for Gang {
             Ok(Change::ColumnsGained | Change::Reordered) => self.schedule(now, &mut actions),
             Ok(Change::Restored) => {
                 let restored = of_job.and_then(|job| Some((job, self.partition.matrix.home(job)?)));
-                restored.iter().for_each(|(job, home)| self.run_time.set_row(*job, *home));
+                if let Some((job, home)) = restored {
+                    self.run_time.set_row(job, home);
+                    self.run_time.add(job, already);
+                }
                 self.run_somebody(&mut actions);
             }
             Ok(Change::SliceEdge) => self.rotate(&mut actions),
-            Ok(Change::Quantum(quantum)) => self.quantum = quantum,
-            Ok(Change::ColumnsLost) => {}
+            Ok(Change::Quantum(quantum)) => {
+                self.quantum = quantum;
+                reckoned_anew = true;
+            }
+            // The first of a queue that fits nowhere now is nobody's first.
+            Ok(Change::ColumnsLost) => reckoned_anew = true,
+            Ok(Change::Nothing) => {}
+        }
+        if self.book.take_turned() || (reckoned_anew && !self.book.is_empty()) {
+            self.schedule(now, &mut actions);
         }
         actions
+    }
+
+    /// Of the first of the queue: when it can start at the latest, if all jobs of
+    /// the matrix run to their time limits. That cannot be known where one has
+    /// none or nodes are reserved, nor of the others, whose turn comes when those
+    /// ahead have places.
+    fn estimate(&self, now: SchedTime, job: JobId) -> Option<SchedTime> {
+        let head = self.partition.queue.head().filter(|_| self.book.is_empty());
+        head.filter(|head| head.id == job)?;
+        nameable(now, self.shadow(now)?.at)
+    }
+
+    fn estimate_all(&self, now: SchedTime) -> Vec<(JobId, SchedTime)> {
+        let head = self.partition.queue.head().map(|head| head.id);
+        head.and_then(|head| Some((head, self.estimate(now, head)?))).into_iter().collect()
     }
 
     fn pending(&self) -> Vec<JobId> {
@@ -341,10 +401,16 @@ impl Policy for Gang {
     }
 
     fn explain(&self, _now: SchedTime, job: JobId) -> Option<PendingReason> {
+        if !self.book.is_empty() {
+            return self.explain_among(job);
+        }
         self.partition.explain(job, |request| self.shortage(request))
     }
 
     fn explain_all(&self, _now: SchedTime) -> Vec<(JobId, PendingReason)> {
+        if !self.book.is_empty() {
+            return self.explain_all_among();
+        }
         self.partition.explain_all(|request| self.shortage(request))
     }
 
@@ -370,6 +436,10 @@ impl Policy for Gang {
 
     fn next_edge_needed(&self) -> bool {
         self.partition.matrix.row_count() > 1
+    }
+
+    fn wake_at(&self) -> Option<SchedTime> {
+        self.book.next_turn()
     }
 
     fn quantum(&self) -> Option<Duration> {

@@ -1,5 +1,6 @@
 //! A job that waits, as a discipline sees it.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::shape::Shape;
@@ -9,15 +10,25 @@ use crate::space::ledger::{Ledger, fits_row};
 use crate::{JobId, JobRequest, Matrix, SchedTime};
 
 /// A job that waits and is not due.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Candidate<'a> {
     request: &'a JobRequest,
-    matrix: &'a Matrix,
+    /// With the nodes closed that reservations keep from it.
+    matrix: Cow<'a, Matrix>,
     ledger: &'a Ledger,
 }
 
 impl<'a> Candidate<'a> {
     pub(crate) fn new(request: &'a JobRequest, matrix: &'a Matrix, ledger: &'a Ledger) -> Self {
+        Self { request, matrix: Cow::Borrowed(matrix), ledger }
+    }
+
+    /// As [`Candidate::new`], where no nodes are closed yet.
+    pub(crate) fn among(request: &'a JobRequest, matrix: &'a Matrix, ledger: &'a Ledger) -> Self {
+        let mut matrix = Cow::Borrowed(matrix);
+        if !ledger.book().is_empty() {
+            ledger.close_for(matrix.to_mut(), request);
+        }
         Self { request, matrix, ledger }
     }
 
@@ -63,11 +74,11 @@ impl<'a> Candidate<'a> {
         self.now() + self.estimate()
     }
 
-    /// Whether a number of PEs is all that it asks for, so that counting is
-    /// enough to say when it fits.
+    /// Whether a number of PEs is all that it asks for and nothing is reserved,
+    /// so that counting is enough to say when it fits.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        self.request.is_plain()
+        self.request.is_plain() && self.ledger.book().is_empty()
     }
 
     /// Whether it can be started now. A job that asks for more than a number
@@ -77,7 +88,7 @@ impl<'a> Candidate<'a> {
         if self.is_plain() {
             return self.request.procs <= self.ledger.free_pes();
         }
-        !self.ledger.anybody_due() && fits_row(self.matrix, self.request)
+        !self.ledger.anybody_due() && fits_row(&self.matrix, self.request)
     }
 
     /// The PEs that it would hold if it started now; those of its processes
@@ -87,16 +98,21 @@ impl<'a> Candidate<'a> {
         self.matrix.would_hold(self.request, ROW).unwrap_or_else(|| self.request.pes())
     }
 
-    /// Whether it fits the nodes that are up when nothing runs.
+    /// Whether it fits the nodes that are up and that it may have when nothing
+    /// runs and no reservation of others is under way.
     #[must_use]
     pub fn is_placeable(&self) -> bool {
-        self.matrix.empty_row_shortfall(Shape::of(self.request)).is_none()
+        let (book, shape) = (self.ledger.book(), Shape::of(self.request));
+        if book.is_empty() {
+            return self.matrix.empty_row_shortfall(shape).is_none();
+        }
+        self.matrix.open_shortfall(shape, book.own_nodes(self.request)).is_none()
     }
 
     /// When it can start by the estimates of the running jobs, and what is to
     /// spare then; `None` when it does not fit the nodes that are up.
     #[must_use]
     pub fn shadow(&self) -> Option<Shadow> {
-        Shadow::of(self.request, self.matrix, self.ledger)
+        Shadow::of(self.request, &self.matrix, self.ledger)
     }
 }

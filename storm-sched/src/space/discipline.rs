@@ -32,11 +32,26 @@ pub trait Discipline: Send {
     /// decision.
     fn decide(&mut self, space: &mut Space, news: &[News]);
 
+    /// Decides on the jobs of a reservation that is under way, which are a queue
+    /// of their own: [`Space`] shows these and no others, and they have the nodes
+    /// of the reservation. A discipline that remembers what it has promised to
+    /// whom says here how it goes without.
+    fn decide_apart(&mut self, space: &mut Space, news: &[News]) {
+        self.decide(space, news);
+    }
+
     /// When a job that waits is to start by the estimates, where that is
     /// known. By default it is known of the first in [`Discipline::order`].
     fn start_of(&self, space: &Space, job: JobId) -> Option<SchedTime> {
         let head = space.head(self.order()).filter(|head| head.job() == job)?;
         if head.fits() { Some(space.now()) } else { head.shadow().map(|shadow| shadow.at()) }
+    }
+
+    /// [`Discipline::start_of`] of all jobs of which it is known, at a cost linear
+    /// in the queue. Whoever knows more than the first says so here too.
+    fn starts(&self, space: &Space) -> Vec<(JobId, SchedTime)> {
+        let head = space.head(self.order()).map(|head| head.job());
+        head.and_then(|head| Some((head, self.start_of(space, head)?))).into_iter().collect()
     }
 
     /// Checks the discipline's own state; slow, for tests.
@@ -98,6 +113,8 @@ pub enum News {
     Reordered,
     /// Nodes take work that did not, or the other way round.
     MachineChanged,
+    /// Reservations came, began, ended or were taken back.
+    ReservationsChanged,
     /// Jobs that were due did not get their PEs in the instant of the decision:
     /// they wait again, to be decided on anew.
     Late,

@@ -10,6 +10,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
+use crate::reservation::{Book, Pool};
 use crate::shape::Shape;
 use crate::space::Candidate;
 use crate::space::ends::Ends;
@@ -37,6 +38,9 @@ pub(crate) struct Ledger {
     claimed: BTreeSet<JobId>,
     promised_pes: u32,
     actions: Vec<Action>,
+    book: Book,
+    /// The jobs that are being decided on.
+    pool: Pool,
 }
 
 impl Ledger {
@@ -50,6 +54,34 @@ impl Ledger {
             claimed: BTreeSet::new(),
             promised_pes: 0,
             actions: Vec::new(),
+            book: Book::default(),
+            pool: Pool::Common,
+        }
+    }
+
+    pub(crate) fn book(&self) -> &Book {
+        &self.book
+    }
+
+    pub(crate) fn book_mut(&mut self) -> &mut Book {
+        &mut self.book
+    }
+
+    /// From now on the jobs of this pool are decided on.
+    pub(crate) fn enter(&mut self, pool: Pool) {
+        self.pool = pool;
+    }
+
+    /// Whether a job is among those that are being decided on.
+    pub(crate) fn concerns(&self, request: &JobRequest) -> bool {
+        self.book.is_empty() || self.book.pool_of(request) == self.pool
+    }
+
+    /// Closes the nodes that reservations keep from a job that starts now.
+    pub(crate) fn close_for(&self, matrix: &mut Matrix, request: &JobRequest) {
+        if !self.book.is_empty() {
+            let until = self.now + self.estimate(request);
+            matrix.close_only(&self.book.closed(matrix.machine(), request, self.now, until));
         }
     }
 
@@ -59,6 +91,13 @@ impl Ledger {
 
     pub(crate) fn free_pes(&self) -> u32 {
         self.free_pes
+    }
+
+    /// As [`Ledger::free_pes`], of those that nobody holds.
+    pub(crate) fn idle_pes(&self, matrix: &Matrix) -> u32 {
+        let idle = matrix.row(ROW).map_or(matrix.machine().usable_pes(), Row::free_pes);
+        let due: u32 = self.due.iter().map(|due| due.pes).sum();
+        idle.saturating_sub(due).saturating_sub(self.promised_pes)
     }
 
     pub(crate) fn ends(&self) -> &Ends {
@@ -71,6 +110,10 @@ impl Ledger {
 
     pub(crate) fn is_due(&self, job: JobId) -> bool {
         self.claimed.contains(&job) || self.due.iter().any(|due| due.job == job)
+    }
+
+    pub(crate) fn due(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.due.iter().map(|due| due.job)
     }
 
     pub(crate) fn anybody_due(&self) -> bool {
@@ -116,10 +159,9 @@ impl Ledger {
         }
     }
 
-    /// A running job was taken over. How long it has run is not known here, so
-    /// that its estimate begins anew.
-    pub(crate) fn restored(&mut self, matrix: &Matrix, request: &JobRequest) {
-        let end = self.now + self.estimate(request);
+    /// A running job was taken over, which has run so long.
+    pub(crate) fn restored(&mut self, matrix: &Matrix, request: &JobRequest, ran: Duration) {
+        let end = self.now + self.estimate(request).saturating_sub(ran);
         self.ends.insert(request.id, end, usable_pes(matrix, request.id));
     }
 
@@ -157,6 +199,10 @@ impl Ledger {
             if self.anybody_due() && self.is_due(request.id) {
                 continue;
             }
+            if !self.concerns(request) {
+                continue;
+            }
+            self.close_for(matrix, request);
             match choose(&Candidate::new(request, matrix, self)) {
                 Verdict::Start => {
                     if self.start(matrix, request) {
@@ -167,6 +213,7 @@ impl Ledger {
                 Verdict::Stop => break,
             }
         }
+        matrix.close_only(&[]);
     }
 
     /// Checks the books against the matrix.
@@ -201,11 +248,26 @@ impl Ledger {
     /// Starts a job that was promised PEs, if they are there.
     pub(crate) fn place_now(&mut self, matrix: &mut Matrix, request: &JobRequest) -> bool {
         let job = request.id;
-        let Some(placement) = matrix.place(request, ROW, Fit::Exact) else { return false };
+        self.close_for(matrix, request);
+        let placed = matrix.place(request, ROW, Fit::Exact);
+        matrix.close_only(&[]);
+        let Some(placement) = placed else { return false };
         let end = self.now + self.estimate(request);
         self.ends.insert(job, end, usable_pes(matrix, job));
         self.actions.push(Action::Start { job, placement, slot: ROW });
         true
+    }
+
+    /// Whether reservations leave its nodes to a job that is stopped and has so much of its
+    /// estimate left.
+    pub(crate) fn may_go_on(&self, matrix: &Matrix, job: JobId, left: Duration) -> bool {
+        let Some(request) = matrix.request(job).filter(|_| !self.book.is_empty()) else {
+            return true;
+        };
+        let machine = matrix.machine();
+        let closed = self.book.closed(machine, request, self.now, self.now + left);
+        let mut held = matrix.columns(job).into_iter().flat_map(crate::ColumnSet::columns);
+        !held.any(|pe| machine.node_of(pe).is_some_and(|node| closed.binary_search(&node).is_ok()))
     }
 
     /// A job that was stopped goes on, and has so much of its estimate left.
@@ -225,7 +287,8 @@ impl Ledger {
     /// Starts a job or makes it due; true when it is to leave the queue.
     fn start(&mut self, matrix: &mut Matrix, request: &JobRequest) -> bool {
         let job = request.id;
-        let plain = request.is_plain();
+        // Among reservations PEs are not all alike.
+        let plain = request.is_plain() && self.book.is_empty();
         if plain && request.procs > self.free_pes {
             return false;
         }

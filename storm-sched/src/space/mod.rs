@@ -17,6 +17,7 @@ mod ends;
 mod ledger;
 mod preemption;
 mod reasons;
+mod reasons_among;
 mod shadow;
 mod sharing;
 
@@ -24,6 +25,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 pub use candidate::Candidate;
+pub(crate) use discipline::nameable;
 pub use discipline::{Discipline, News, Order, Passing, Verdict};
 use ledger::Ledger;
 use preemption::{PARKING_ROWS, Preemption};
@@ -32,9 +34,10 @@ pub use sharing::SpaceSharing;
 
 use crate::partition::{Change, Partition};
 use crate::pending_queue::Gap;
+use crate::reservation::{Book, Pool};
 use crate::{
     Action, Event, EventError, InvariantViolation, JobId, JobRequest, Machine, MatrixError,
-    MplLimit, PendingQueue, PolicyParams, SchedTime, Slot,
+    MplLimit, Pe, PendingQueue, PolicyParams, SchedTime, Slot,
 };
 
 /// The one row of space sharing.
@@ -101,6 +104,11 @@ impl Space {
         self.ledger.is_due(job)
     }
 
+    /// The jobs that are due.
+    pub(crate) fn due(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.ledger.due()
+    }
+
     /// The jobs that hold PEs or are due, by their estimated ends, with the
     /// PEs that they will give back.
     pub fn holdings(&self) -> impl Iterator<Item = (JobId, SchedTime, u32)> + '_ {
@@ -111,21 +119,64 @@ impl Space {
     #[must_use]
     pub fn candidate(&self, job: JobId) -> Option<Candidate<'_>> {
         let Partition { matrix, queue } = &self.partition;
-        Some(Candidate::new(queue.get(job)?, matrix, &self.ledger))
+        let request = queue.get(job).filter(|request| self.ledger.concerns(request))?;
+        Some(Candidate::among(request, matrix, &self.ledger))
     }
 
     /// The first in an order of the jobs that wait, are not due, and fit the
     /// nodes that are up.
     #[must_use]
     pub fn head(&self, order: Order) -> Option<Candidate<'_>> {
+        self.first_of(Pool::Common, order)
+    }
+
+    /// As [`Space::head`], of the jobs of a pool.
+    pub(crate) fn first_of(&self, pool: Pool, order: Order) -> Option<Candidate<'_>> {
         let Partition { matrix, queue } = &self.partition;
-        let candidate = |request| Candidate::new(request, matrix, &self.ledger);
-        let can =
-            |candidate: &Candidate<'_>| !self.is_due(candidate.job()) && candidate.is_placeable();
-        match order {
-            Order::Queue => queue.iter().map(candidate).find(can),
-            Order::ShortestFirst => queue.iter_shortest_first().map(candidate).find(can),
+        let book = self.ledger.book();
+        let can = |request: &&JobRequest| {
+            (book.is_empty() || book.pool_of(request) == pool)
+                && !self.is_due(request.id)
+                && Candidate::new(request, matrix, &self.ledger).is_placeable()
+        };
+        let first = match order {
+            Order::Queue => queue.iter().find(can),
+            Order::ShortestFirst => queue.iter_shortest_first().find(can),
+        };
+        first.map(|request| Candidate::among(request, matrix, &self.ledger))
+    }
+
+    /// Whether nodes are reserved, now or later.
+    #[must_use]
+    pub fn has_reservations(&self) -> bool {
+        !self.ledger.book().is_empty()
+    }
+
+    /// What reservations take of the PEs beyond what jobs hold by their
+    /// estimates: from when, until when, how many.
+    #[must_use]
+    pub fn reserved_pes(&self) -> Vec<(SchedTime, SchedTime, u32)> {
+        let matrix = &self.partition.matrix;
+        let machine = matrix.machine();
+        let mut stretches = Vec::new();
+        for window in self.ledger.book().windows() {
+            let usable_in = |columns: &mut dyn Iterator<Item = Pe>| {
+                let inside = |pe: &Pe| {
+                    machine.is_usable(*pe)
+                        && machine.node_of(*pe).is_some_and(|node| window.nodes.contains(&node))
+                };
+                columns.filter(inside).count() as u32
+            };
+            let mut free = usable_in(&mut (0..machine.pes()).map(Pe));
+            for (job, end, _) in self.holdings().filter(|(_, end, _)| *end > window.start) {
+                let held = matrix.columns(job).map_or(0, |held| usable_in(&mut held.columns()));
+                free -= held;
+                stretches.push((end, window.end, held));
+            }
+            stretches.push((window.start, window.end, free));
         }
+        stretches.retain(|(from, to, pes)| from < to && *pes > 0);
+        stretches
     }
 
     /// Whether these news can let any job start: not when all of them are jobs
@@ -133,6 +184,9 @@ impl Space {
     /// a pass only if the new job itself fits).
     #[must_use]
     pub fn is_worth_a_pass(&self, news: &[News]) -> bool {
+        if self.has_reservations() {
+            return true;
+        }
         let fits = |job| self.candidate(job).is_some_and(|candidate| candidate.fits());
         news.iter().any(|news| match news {
             News::Submitted(job) => fits(*job),
@@ -141,6 +195,7 @@ impl Space {
             | News::Restored
             | News::Reordered
             | News::MachineChanged
+            | News::ReservationsChanged
             | News::Late => true,
         })
     }
@@ -175,16 +230,20 @@ impl Space {
     ) -> Option<(JobId, T)> {
         let mut blocked = None;
         let usable_pes = self.machine().usable_pes();
-        self.offer_within(order, |_| Gap::of_pes(usable_pes), |job| {
-            if job.free_pes() == 0 {
-                return Verdict::Stop;
-            }
-            if job.fits() {
-                return Verdict::Start;
-            }
-            blocked = owed(job).map(|owed| (job.job(), owed));
-            if blocked.is_some() { Verdict::Stop } else { Verdict::Wait }
-        });
+        self.offer_within(
+            order,
+            |_| Gap::of_pes(usable_pes),
+            |job| {
+                if job.free_pes() == 0 {
+                    return Verdict::Stop;
+                }
+                if job.fits() {
+                    return Verdict::Start;
+                }
+                blocked = owed(job).map(|owed| (job.job(), owed));
+                if blocked.is_some() { Verdict::Stop } else { Verdict::Wait }
+            },
+        );
         blocked
     }
 
@@ -194,17 +253,21 @@ impl Space {
     /// estimates tell.
     pub fn backfill(&mut self, order: Order, head: JobId, shadow: Shadow) {
         let shadow = Cell::new(shadow);
-        self.offer_within(order, |space| shadow.get().gap(space), |job| {
-            if job.free_pes() == 0 {
-                return Verdict::Stop;
-            }
-            let mut reservation = shadow.get();
-            if job.job() == head || !job.fits() || !reservation.admits(job) {
-                return Verdict::Wait;
-            }
-            shadow.set(reservation);
-            Verdict::Start
-        });
+        self.offer_within(
+            order,
+            |space| shadow.get().gap(space),
+            |job| {
+                if job.free_pes() == 0 {
+                    return Verdict::Stop;
+                }
+                let mut reservation = shadow.get();
+                if job.job() == head || !job.fits() || !reservation.admits(job) {
+                    return Verdict::Wait;
+                }
+                shadow.set(reservation);
+                Verdict::Start
+            },
+        );
     }
 
     /// As [`Space::offer`], but only of jobs that may find enough in what `gap`
@@ -217,8 +280,12 @@ impl Space {
     ) {
         let Self { partition: Partition { matrix, queue }, ledger, started, .. } = self;
         let mut cursor = None;
+        // What is free among reservations depends on the job.
+        let everybody = Gap::of_pes(u32::MAX);
+        let counts = ledger.book().is_empty();
         let next = |ledger: &Ledger| {
-            let (at, request) = queue.next_within(order, cursor, &gap(ledger))?;
+            let gap = if counts { gap(ledger) } else { everybody };
+            let (at, request) = queue.next_within(order, cursor, &gap)?;
             cursor = Some(at);
             Some(request)
         };
@@ -254,11 +321,7 @@ impl Space {
     ) -> Result<(), EventError> {
         self.late |= self.ledger.advance(now);
         self.lift();
-        if let Event::Suspended(job) = event {
-            self.restore_suspended(job)?;
-            news.push(News::Restored);
-            return Ok(());
-        }
+        self.ledger.book_mut().take(now, self.partition.matrix.machine(), &event)?;
         if let Event::Restore { request, slot, .. } = &event
             && *slot != ROW
         {
@@ -267,14 +330,21 @@ impl Space {
         }
         let subject = subject(&event);
         let restored = match &event {
-            Event::Restore { request, .. } => Some(request.clone()),
+            Event::Restore { request, ran, .. } => Some((request.clone(), *ran)),
             _ => None,
         };
-        let applied = self.partition.apply(event);
-        let change = applied?;
+        let change = match event {
+            Event::Suspended(job) => self.restore_suspended(job).map(|()| Change::Restored),
+            event => self.partition.apply(event),
+        }?;
         let Partition { matrix, queue } = &mut self.partition;
         if std::mem::take(&mut self.late) {
             news.push(News::Late);
+        }
+        if self.ledger.book_mut().take_turned() {
+            // Who was due was so by counting.
+            self.ledger.machine_changed(matrix);
+            news.push(News::ReservationsChanged);
         }
         match (change, subject) {
             (Change::Queued { .. }, Some(job)) => news.push(News::Submitted(job)),
@@ -291,8 +361,8 @@ impl Space {
             }
             (Change::Reordered, _) => news.push(News::Reordered),
             (Change::Restored, _) => {
-                if let Some(request) = &restored {
-                    self.ledger.restored(matrix, request);
+                if let Some((request, ran)) = &restored {
+                    self.ledger.restored(matrix, request, *ran);
                     self.note_begin(request.id, true);
                 }
                 news.push(News::Restored);
@@ -301,7 +371,7 @@ impl Space {
                 self.ledger.machine_changed(matrix);
                 news.push(News::MachineChanged);
             }
-            (Change::SliceEdge | Change::Quantum(_), _)
+            (Change::SliceEdge | Change::Quantum(_) | Change::Nothing, _)
             | (Change::Queued { .. } | Change::Withdrawn { .. } | Change::Released, None) => {}
         }
         self.ledger.refresh(&self.partition.matrix);
@@ -321,6 +391,20 @@ impl Space {
             actions.push(Action::Activate { slot: ROW });
         }
         actions
+    }
+
+    /// How long a job is believed to run.
+    pub(crate) fn estimate(&self, request: &JobRequest) -> Duration {
+        self.ledger.estimate(request)
+    }
+
+    /// From now on [`Space`] shows the jobs of this pool.
+    pub(crate) fn enter(&mut self, pool: Pool) {
+        self.ledger.enter(pool);
+    }
+
+    pub(crate) fn book(&self) -> &Book {
+        self.ledger.book()
     }
 
     pub(crate) fn partition(&self) -> &Partition {
@@ -351,7 +435,10 @@ fn subject(event: &Event) -> Option<JobId> {
         | Event::NodeDrained(_)
         | Event::NodeUp(_)
         | Event::SliceEdge
-        | Event::SetQuantum(_) => None,
+        | Event::SetQuantum(_)
+        | Event::Reserve(_)
+        | Event::Unreserve(_)
+        | Event::Wake => None,
     }
 }
 

@@ -15,9 +15,12 @@ use std::time::Duration;
 
 use crate::job_map::JobMap;
 use crate::partition::Partition;
+use crate::reservation::Pool;
 use crate::space::ledger::fits_row;
 use crate::space::{News, ROW, Space};
-use crate::{Action, ColumnSet, EventError, JobId, JobRequest, Matrix, PreemptMode, QosId, Slot};
+use crate::{
+    Action, ColumnSet, EventError, JobId, JobRequest, Matrix, Precedence, PreemptMode, QosId, Slot,
+};
 
 /// Rows of jobs that are suspended, and the one that runs: so often can the jobs of a node
 /// be preempted by others that are preempted themselves.
@@ -129,15 +132,16 @@ impl Space {
             changed |= self.serve_preemptors();
         }
         changed |= self.resume();
-        if !self.preemption.suspended.is_empty() {
-            self.withhold_from(None);
-        }
-        if changed || self.is_preempting() {
-            self.count_promises();
-        }
+        self.keep_columns();
         if changed {
             news.push(News::Reordered);
         }
+    }
+
+    /// Nobody gets the columns of jobs that are stopped, or PEs that were promised.
+    pub(super) fn keep_columns(&mut self) {
+        self.withhold_from(None);
+        self.count_promises();
     }
 
     fn count_promises(&mut self) {
@@ -169,29 +173,53 @@ impl Space {
         changed
     }
 
-    /// Lets those who may preempt others go before them.
+    /// Lets those who may preempt others go before them: first those before whom nobody
+    /// who waits goes, so that nobody starts to be stopped at once.
     fn serve_preemptors(&mut self) -> bool {
+        let depths = depths(self.partition.queue.iter());
+        let deepest = depths.values().max().copied().unwrap_or(0);
+        let mut changed = false;
+        // Each turn but the last takes somebody out of the queue or makes him due.
+        for _ in 0..=self.partition.queue.len() {
+            let served = (0..=deepest).filter(|depth| self.serve_those(*depth, &depths)).count();
+            if served == 0 {
+                break;
+            }
+            changed = true;
+        }
+        changed
+    }
+
+    /// Serves those of a depth who are over all that wait in vain ahead of them for the
+    /// same nodes.
+    fn serve_those(&mut self, depth: usize, depths: &BTreeMap<QosId, usize>) -> bool {
         let waiting: Vec<JobId> = self.partition.queue.iter().map(|request| request.id).collect();
-        // The qualities of service of those who wait in vain.
-        let mut ahead: BTreeSet<Option<QosId>> = BTreeSet::new();
+        let mut vain: BTreeMap<Pool, BTreeSet<Option<QosId>>> = BTreeMap::new();
         let mut changed = false;
         for job in waiting {
             let Some(request) = self.partition.queue.get(job) else { continue };
-            if self.ledger.is_due(job) {
+            let pool = self.book().pool_of(request);
+            if self.ledger.is_due(job) || matches!(pool, Pool::Before(_)) {
                 continue;
             }
             let own = request.precedence.clone();
+            let ahead = vain.entry(pool).or_default();
             let over = |qos: &Option<QosId>| {
                 let preempts = own.as_ref().map(|own| &own.preempts);
                 qos.is_some_and(|qos| preempts.is_some_and(|all| all.contains(&qos)))
             };
-            let first = request.may_preempt() && ahead.iter().all(over);
-            if first && self.serve(&request.clone()) {
+            let qos = own.as_ref().map(|own| own.qos);
+            let turn = qos.is_some_and(|qos| depths.get(&qos) == Some(&depth));
+            let first = turn && request.may_preempt() && ahead.iter().all(over);
+            let request = first.then(|| request.clone());
+            self.enter(pool);
+            if request.is_some_and(|request| self.serve(&request)) {
                 changed = true;
             } else {
-                ahead.insert(own.map(|own| own.qos));
+                ahead.insert(qos);
             }
         }
+        self.enter(Pool::Common);
         changed
     }
 
@@ -201,7 +229,9 @@ impl Space {
         let job = request.id;
         self.withhold_from(Some(job));
         self.count_promises();
-        let fits = self.candidate(job).is_some_and(|candidate| candidate.fits());
+        // On those who have outlived their estimates nobody waits who may stop others.
+        let idle = !self.counts(request) || request.procs <= self.idle_pes();
+        let fits = idle && self.candidate(job).is_some_and(|candidate| candidate.fits());
         if fits && (self.start(job) || self.ledger.is_due(job)) {
             return true;
         }
@@ -228,19 +258,29 @@ impl Space {
         if awaited.is_empty() && (self.start(by) || self.ledger.is_due(by)) {
             return;
         }
-        let pes = if request.is_plain() { request.procs } else { u32::MAX };
+        let pes = if self.counts(request) { request.procs } else { u32::MAX };
         self.preemption.claims.push(Claim { job: by, pes, victims: awaited });
         self.count_promises();
+    }
+
+    /// Whether counting PEs is enough to say whether a job fits: among reservations they
+    /// are not all alike.
+    fn counts(&self, request: &JobRequest) -> bool {
+        request.is_plain() && !self.has_reservations()
     }
 
     /// The jobs that make room for one: no more than it takes; `None` when they would not
     /// be enough.
     fn victims_for(&self, request: &JobRequest) -> Option<Vec<Victim>> {
+        if self.ledger.due().next().is_some() {
+            return None;
+        }
         let candidates = self.candidates_for(request);
-        if request.is_plain() {
+        if self.counts(request) {
+            let idle = self.idle_pes();
             return enough(candidates, |chosen| {
                 let gained: u32 = chosen.iter().map(|victim| victim.pes).sum();
-                self.ledger.free_pes() + gained >= request.procs
+                idle + gained >= request.procs
             });
         }
         if !self.preemption.claims.is_empty() {
@@ -259,6 +299,7 @@ impl Space {
                     }
                 }
             }
+            self.ledger.close_for(&mut trial, request);
             fits_row(&trial, request)
         })
     }
@@ -270,18 +311,21 @@ impl Space {
         for job in matrix.jobs().filter(|job| matrix.home(*job) == Some(ROW)) {
             let Some(running) = matrix.request(job) else { continue };
             let mode = running.precedence.as_ref().and_then(|precedence| precedence.mode);
-            let (Some(mode), Some((end, pes))) = (mode, self.ledger.holding(job)) else { continue };
-            let over = end <= self.now()
-                || self.preemption.ending.contains(&job)
-                || !request.is_over(running);
-            let unparkable = mode == PreemptMode::Suspend && self.parking_for(job).is_none();
-            if !over && !unparkable {
+            let (Some(mode), Some((_, pes))) = (mode, self.ledger.holding(job)) else { continue };
+            let may = request.is_over(running) && !self.preemption.ending.contains(&job);
+            let can = mode != PreemptMode::Suspend || self.parking_for(job).is_some();
+            if may && can {
                 let began = self.preemption.began.get(&job).copied().unwrap_or(0);
                 let place = (running.priority, std::cmp::Reverse(began), job);
                 ordered.insert(place, Victim { job, mode, pes });
             }
         }
         ordered.into_values().take(MAX_VICTIMS).collect()
+    }
+
+    /// What nobody holds or was promised.
+    fn idle_pes(&self) -> u32 {
+        self.ledger.idle_pes(&self.partition.matrix)
     }
 
     fn parking_for(&self, job: JobId) -> Option<Slot> {
@@ -305,7 +349,8 @@ impl Space {
         self.partition.matrix.withhold(ROW, &[]);
         let mut changed = false;
         for Suspended { job, left } in std::mem::take(&mut self.preemption.suspended) {
-            if self.partition.matrix.shift(job, ROW) {
+            let may = self.ledger.may_go_on(&self.partition.matrix, job, left);
+            if may && self.partition.matrix.shift(job, ROW) {
                 self.ledger.go_on(&self.partition.matrix, job, left);
                 self.ledger.act(Action::Resume { job });
                 changed = true;
@@ -317,9 +362,9 @@ impl Space {
     }
 
     /// Keeps the idle columns of jobs that are stopped from all but a job that may preempt
-    /// them.
+    /// them, except where reservations keep them from going on.
     fn withhold_from(&mut self, job: Option<JobId>) {
-        let Space { partition: Partition { matrix, queue }, preemption, .. } = self;
+        let Space { partition: Partition { matrix, queue }, preemption, ledger, .. } = self;
         if preemption.suspended.is_empty() {
             return;
         }
@@ -327,12 +372,35 @@ impl Space {
         let kept = |one: &&Suspended| {
             let stopped = matrix.request(one.job);
             !request.zip(stopped).is_some_and(|(request, stopped)| request.is_over(stopped))
+                && ledger.may_go_on(matrix, one.job, one.left)
         };
         let columns = |one: &Suspended| matrix.columns(one.job).cloned();
         let kept: Vec<ColumnSet> =
             preemption.suspended.iter().filter(kept).filter_map(columns).collect();
         matrix.withhold(ROW, &kept);
     }
+}
+
+/// How many qualities of service there are one over the other over that of each that waits
+/// and may preempt others: nobody is over those of depth zero.
+fn depths<'a>(waiting: impl Iterator<Item = &'a JobRequest>) -> BTreeMap<QosId, usize> {
+    let mut qualities: BTreeMap<QosId, &Precedence> = BTreeMap::new();
+    for request in waiting.filter(|request| request.may_preempt()) {
+        qualities.extend(request.precedence.as_deref().map(|own| (own.qos, own)));
+    }
+    let mut depths: BTreeMap<QosId, usize> = qualities.keys().map(|qos| (*qos, 0)).collect();
+    // A chain is no longer than there are qualities, unless some are over each other.
+    for _ in 0..qualities.len() {
+        for (qos, own) in &qualities {
+            let below = depths[qos] + 1;
+            for lower in own.preempts.iter().filter(|lower| *lower != qos) {
+                if let Some(depth) = depths.get_mut(lower) {
+                    *depth = below.max(*depth).min(qualities.len());
+                }
+            }
+        }
+    }
+    depths
 }
 
 /// The first row in which a job that is stopped can keep its columns.

@@ -4,11 +4,14 @@ use std::collections::HashMap;
 
 use crate::shape::Shape;
 use crate::space::{Passing, ROW, Space};
-use crate::{Ahead, JobId, JobRequest, PendingReason, Shortage};
+use crate::{Ahead, JobId, JobRequest, Matrix, PendingReason, Shortage};
 
 impl Space {
     /// Why a job waits; `None` when it does not wait.
     pub(crate) fn explain(&self, passing: Passing, job: JobId) -> Option<PendingReason> {
+        if self.has_reservations() {
+            return self.explain_among(passing, job);
+        }
         let shortage = self.shortage(self.queue().get(job)?);
         let ahead = match passing {
             Passing::Never | Passing::Harmless => self.queue().ahead_of(job),
@@ -25,6 +28,9 @@ impl Space {
 
     /// Why each job waits, in queue order.
     pub(crate) fn explain_all(&self, passing: Passing) -> Vec<(JobId, PendingReason)> {
+        if self.has_reservations() {
+            return self.explain_all_among(passing);
+        }
         let ids = |request: &JobRequest| request.id;
         let order: Vec<JobId> = match passing {
             Passing::Never | Passing::Harmless => self.queue().iter().map(ids).collect(),
@@ -41,23 +47,32 @@ impl Space {
 
     /// What a job lacks to start at this moment.
     fn shortage(&self, request: &JobRequest) -> Option<Shortage> {
-        let matrix = &self.partition().matrix;
-        if let Some(unavailable) = matrix.unavailable(request) {
-            return Some(unavailable);
-        }
-        let lacking = matrix.row_shortfall(ROW, Shape::of(request));
         // What is promised to others is as good as held.
-        let counts = request.is_plain() && !self.is_due(request.id);
+        shortage(&self.partition().matrix, request).or_else(|| self.promised(request))
+    }
+
+    /// What a job lacks beside what is promised to others, or kept for them.
+    pub(super) fn promised(&self, request: &JobRequest) -> Option<Shortage> {
+        if !self.is_preempting() && !self.queue().may_preempt() {
+            return None;
+        }
+        let counts = request.is_plain() && !self.is_due(request.id) && !self.has_reservations();
         let free = if counts { self.free_pes() } else { 0 };
-        let promised = || Shape::shortfall_of_pes(request.pes(), free);
-        let shortfall = lacking.or_else(|| {
-            promised().filter(|_| self.is_preempting() || self.queue().may_preempt())
-        })?;
-        Some(Shortage::Busy { shortfall, up_pes: matrix.machine().usable_pes() })
+        let shortfall = Shape::shortfall_of_pes(request.pes(), free)?;
+        Some(Shortage::Busy { shortfall, up_pes: self.machine().usable_pes() })
     }
 }
 
-fn reason(
+/// What a job lacks in a matrix.
+pub(super) fn shortage(matrix: &Matrix, request: &JobRequest) -> Option<Shortage> {
+    if let Some(unavailable) = matrix.unavailable(request) {
+        return Some(unavailable);
+    }
+    let shortfall = matrix.row_shortfall(ROW, Shape::of(request))?;
+    Some(Shortage::Busy { shortfall, up_pes: matrix.machine().usable_pes() })
+}
+
+pub(super) fn reason(
     passing: Passing,
     ahead: Option<Ahead>,
     shortage: Option<Shortage>,

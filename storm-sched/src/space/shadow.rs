@@ -18,7 +18,9 @@ pub struct Shadow {
 
 impl Shadow {
     pub(crate) fn of(request: &JobRequest, matrix: &Matrix, ledger: &Ledger) -> Option<Self> {
-        if request.is_plain() {
+        if !ledger.book().is_empty() {
+            Self::among_reservations(request, matrix, ledger)
+        } else if request.is_plain() {
             Self::of_count(request.procs, ledger)
         } else {
             Self::of_nodes(request, matrix, ledger)
@@ -91,5 +93,30 @@ impl Shadow {
             }
         }
         None
+    }
+
+    /// The earliest time at which the nodes have room that reservations do not
+    /// keep from the job then: an estimated end, or the begin or end of a
+    /// reservation. Nothing is to spare, as for nodes.
+    fn among_reservations(request: &JobRequest, matrix: &Matrix, ledger: &Ledger) -> Option<Self> {
+        let (now, book) = (ledger.now(), ledger.book());
+        let length = ledger.estimate(request);
+        let ends = || ledger.holdings().map(|(job, end, _)| (end.max(now), job));
+        let mut times: Vec<SchedTime> =
+            ends().map(|(end, _)| end).chain(book.turns()).filter(|at| *at >= now).collect();
+        times.push(now);
+        times.sort_unstable();
+        times.dedup();
+        let mut trial = matrix.clone();
+        let mut ends = ends().peekable();
+        let fits = |at: &SchedTime| {
+            while let Some((_, job)) = ends.next_if(|(end, _)| end <= at) {
+                trial.release(job);
+            }
+            let closed = book.closed(trial.machine(), request, *at, *at + length);
+            trial.close_only(&closed);
+            fits_row(&trial, request)
+        };
+        times.into_iter().find(fits).map(|at| Self { at, spare_pes: 0 })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::reservation::Pool;
 use crate::space::discipline::nameable;
 use crate::space::{Discipline, News, ROW, Space};
 use crate::{
@@ -27,22 +28,48 @@ impl<D: Discipline> SpaceSharing<D> {
     }
 
     fn take(&mut self, now: SchedTime, events: impl Iterator<Item = Event>) -> Vec<Action> {
-        let mut refused = Vec::new();
+        let (mut refused, mut accepted) = (Vec::new(), false);
         self.news.clear();
         for event in events {
-            if let Err(error) = self.space.apply(now, event, &mut self.news) {
-                refused.push(Action::Refused(error));
+            match self.space.apply(now, event, &mut self.news) {
+                Ok(()) => accepted = true,
+                Err(error) => refused.push(Action::Refused(error)),
             }
         }
-        if !self.news.is_empty() || self.space.is_preempting() {
+        if !self.news.is_empty() || (accepted && self.space.is_preempting()) {
             self.space.preempt(&mut self.news);
+        } else {
+            self.space.keep_columns();
         }
         if !self.news.is_empty() {
             self.discipline.decide(&mut self.space, &self.news);
+            self.decide_apart();
         }
         let mut actions = self.space.take_actions();
         actions.append(&mut refused);
         actions
+    }
+}
+
+impl<D: Discipline> SpaceSharing<D> {
+    /// Decides on the jobs of reservations that are under way.
+    fn decide_apart(&mut self) {
+        if !self.space.has_reservations() {
+            return;
+        }
+        let pools: Vec<Pool> = self.space.book().under_way().collect();
+        for pool in pools {
+            self.space.enter(pool);
+            self.discipline.decide_apart(&mut self.space, &self.news);
+        }
+        self.space.enter(Pool::Common);
+    }
+
+    /// When the first of the jobs of a reservation is to start.
+    fn start_apart(&self, pool: Pool, job: JobId) -> Option<SchedTime> {
+        let first = self.space.first_of(pool, self.discipline.order());
+        let first = first.filter(|first| first.job() == job)?;
+        if first.fits() { Some(self.space.now()) } else { first.shadow().map(|shadow| shadow.at()) }
     }
 }
 
@@ -66,7 +93,25 @@ impl<D: Discipline> Policy for SpaceSharing<D> {
         if self.space.is_due(job) {
             return Some(now);
         }
-        nameable(now, self.discipline.start_of(&self.space, job)?)
+        let pool = self.space.book().pool_of(self.space.queue().get(job)?);
+        let start = match pool {
+            Pool::Common => self.discipline.start_of(&self.space, job),
+            Pool::Of(_) | Pool::Before(_) => self.start_apart(pool, job),
+        };
+        nameable(now, start?)
+    }
+
+    fn estimate_all(&self, now: SchedTime) -> Vec<(JobId, SchedTime)> {
+        if self.space.has_reservations() {
+            // Each reservation has a first of its own.
+            let estimate = |job| Some((job, self.estimate(now, job)?));
+            return self.pending().into_iter().filter_map(estimate).collect();
+        }
+        let due = self.space.due().map(|job| (job, now));
+        let starts = self.discipline.starts(&self.space).into_iter();
+        let waits = starts.filter(|(job, _)| !self.space.is_due(*job));
+        let named = waits.filter_map(|(job, start)| Some((job, nameable(now, start)?)));
+        due.chain(named).collect()
     }
 
     fn pending(&self) -> Vec<JobId> {
@@ -102,6 +147,10 @@ impl<D: Discipline> Policy for SpaceSharing<D> {
 
     fn next_edge_needed(&self) -> bool {
         false
+    }
+
+    fn wake_at(&self) -> Option<SchedTime> {
+        self.space.book().next_turn()
     }
 
     fn quantum(&self) -> Option<Duration> {

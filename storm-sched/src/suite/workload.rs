@@ -5,6 +5,10 @@
 //! of the jobs ask for some of all that can be asked for; on those of odd seeds
 //! jobs ask for processes and nodes only.
 //!
+//! With [`Workload::reserving`] nodes are reserved and given back too, and some jobs
+//! are of reservations; with [`Workload::preempting`] jobs have qualities of service, and
+//! those that are preempted wait again or go on.
+//!
 //! The whole run follows from the seed and the policy's answers. It ends with
 //! the drain: nodes come back, every job ends, and a job as large as the
 //! machine runs, which no lost column survives.
@@ -17,7 +21,7 @@ use crate::suite::oracle::MAX_ORACLE_PES;
 use crate::suite::{STEPS, World};
 use crate::{
     Constraint, Event, JobId, JobRequest, Machine, NodeIndex, NodeMemory, NodeSpec, NodeState,
-    Precedence, PreemptMode, Priority, QosId, Quantum, SchedTime,
+    Precedence, PreemptMode, Priority, QosId, Quantum, Reservation, ReservationId, SchedTime,
 };
 
 /// The largest nodes of a generated machine.
@@ -37,6 +41,8 @@ pub struct Workload {
     resources: bool,
     /// Jobs have qualities of service.
     preempts: bool,
+    /// Nodes are reserved, with so many reservations up to now.
+    reserved: Option<u64>,
     now: SchedTime,
     left: usize,
     next_job: u64,
@@ -64,6 +70,7 @@ impl Workload {
             machine: machine(&mut random, resources),
             resources,
             preempts: false,
+            reserved: None,
             random,
             now: SchedTime::ZERO,
             left: STEPS,
@@ -79,6 +86,18 @@ impl Workload {
         Self { preempts: true, ..Self::new(seed) }
     }
 
+    /// The workload of a seed, with reservations.
+    #[must_use]
+    pub fn reserving(seed: u64) -> Self {
+        Self { reserved: Some(0), ..Self::new(seed) }
+    }
+
+    /// The workload of a seed, with reservations and jobs that preempt each other.
+    #[must_use]
+    pub fn reserving_and_preempting(seed: u64) -> Self {
+        Self { preempts: true, ..Self::reserving(seed) }
+    }
+
     /// The machine to run on, every node up.
     #[must_use]
     pub fn machine(&self) -> &Machine {
@@ -87,7 +106,13 @@ impl Workload {
 
     /// The next event and its time; `None` when the run is over.
     pub fn next(&mut self, world: &World) -> Option<(SchedTime, Event)> {
-        self.now = self.now + Duration::from_nanos(self.random.below(50_000_000));
+        let later = self.now + Duration::from_nanos(self.random.below(50_000_000));
+        // The driver does what the policy asked for.
+        if let Some(turn) = world.next_turn(self.now).filter(|turn| *turn <= later) {
+            self.now = turn;
+            return Some((turn, Event::Wake));
+        }
+        self.now = later;
         let event = self.next_event(world)?;
         Some((self.now, event))
     }
@@ -108,6 +133,9 @@ impl Workload {
                 Some(self.load(world))
             }
             Phase::Drain => {
+                if let Some(left) = world.reserved(self.now).next() {
+                    return Some(Event::Unreserve(left.id));
+                }
                 if world.running.is_empty() {
                     self.phase = Phase::WholeMachine;
                     self.due.extend(world.queue.iter().map(|request| Event::Cancel(request.id)));
@@ -125,6 +153,9 @@ impl Workload {
     }
 
     fn load(&mut self, world: &World) -> Event {
+        if self.reserved.is_some() && self.random.below(12) == 0 {
+            return self.reserve(world);
+        }
         match self.random.below(100) {
             0..40 => Event::Submit(self.request(world)),
             40..65 => self.finish(world),
@@ -165,6 +196,11 @@ impl Workload {
         }
         if self.resources && self.random.below(2) == 0 {
             request = self.with_resources(request);
+        }
+        if self.reserved.is_some() && self.random.below(3) == 0 {
+            let known: Vec<ReservationId> =
+                world.reserved(self.now).map(|window| window.id).collect();
+            request.reservation = self.pick(&known);
         }
         if self.random.below(3) > 0 {
             return request;
@@ -254,9 +290,30 @@ impl Workload {
         }
     }
 
-    fn pick(&mut self, jobs: &[JobId]) -> Option<JobId> {
-        let last = jobs.len().checked_sub(1)?;
-        jobs.get(self.random.below(last as u64 + 1) as usize).copied()
+    /// Reserves some nodes for a while, which may clash, or takes a reservation back.
+    fn reserve(&mut self, world: &World) -> Event {
+        let known: Vec<ReservationId> = world.reserved(self.now).map(|window| window.id).collect();
+        if self.random.below(4) == 0
+            && let Some(id) = self.pick(&known)
+        {
+            return Event::Unreserve(id);
+        }
+        let all = world.machine.nodes().len() as u32;
+        let mut nodes: Vec<NodeIndex> = (0..all).map(NodeIndex).collect();
+        nodes.retain(|_| self.random.below(2) == 0);
+        if nodes.is_empty() {
+            nodes.push(NodeIndex(self.random.below(u64::from(all)) as u32));
+        }
+        let id = self.reserved.map_or(1, |last| last + 1);
+        self.reserved = Some(id);
+        let start = self.now + Duration::from_millis(self.random.below(400).saturating_sub(100));
+        let end = start + Duration::from_millis(1 + self.random.below(800));
+        Event::Reserve(Reservation { id: ReservationId(id), nodes, start, end })
+    }
+
+    fn pick<T: Copy>(&mut self, all: &[T]) -> Option<T> {
+        let last = all.len().checked_sub(1)?;
+        all.get(self.random.below(last as u64 + 1) as usize).copied()
     }
 
     fn new_job(&mut self) -> JobId {

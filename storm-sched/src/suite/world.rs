@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     Action, Event, JobId, JobRequest, Machine, NodeIndex, NodeState, Pe, Placement, PreemptMode,
-    Slot, feasible,
+    Reservation, SchedTime, Slot, feasible,
 };
 
 /// A job that was started and has not ended.
@@ -55,6 +55,8 @@ pub struct World {
     pub ending: BTreeSet<JobId>,
     /// The row that runs.
     pub active: Option<Slot>,
+    /// What was reserved and not taken back, be it over or not.
+    pub reservations: Vec<Reservation>,
 }
 
 impl World {
@@ -69,6 +71,7 @@ impl World {
             suspended: BTreeMap::new(),
             ending: BTreeSet::new(),
             active: None,
+            reservations: Vec::new(),
         }
     }
 
@@ -90,7 +93,15 @@ impl World {
             Event::NodeDown(node) | Event::NodeDrained(node) | Event::NodeUp(node) => {
                 self.machine.node(*node).is_some()
             }
-            Event::SliceEdge | Event::SetQuantum(_) => true,
+            Event::Reserve(asked) => {
+                let clashes = |other: &Reservation| {
+                    let shared = other.nodes.iter().any(|node| asked.nodes.contains(node));
+                    other.id == asked.id || (shared && other.meets(asked.start, asked.end))
+                };
+                !self.reservations.iter().any(clashes)
+            }
+            Event::Unreserve(id) => self.reservations.iter().any(|other| other.id == *id),
+            Event::SliceEdge | Event::SetQuantum(_) | Event::Wake => true,
         }
     }
 
@@ -137,6 +148,18 @@ impl World {
         self.queue.iter().any(|request| request.id == job)
     }
 
+    /// The reservations that are not over at a time.
+    pub fn reserved(&self, now: SchedTime) -> impl Iterator<Item = &Reservation> + '_ {
+        self.reservations.iter().filter(move |reservation| reservation.end > now)
+    }
+
+    /// The first time after `now` at which a reservation begins or ends.
+    #[must_use]
+    pub fn next_turn(&self, now: SchedTime) -> Option<SchedTime> {
+        let turns = self.reservations.iter().flat_map(|window| [window.start, window.end]);
+        turns.filter(|turn| *turn > now).min()
+    }
+
     /// The slots that jobs live in.
     #[must_use]
     pub fn live_slots(&self) -> BTreeSet<Slot> {
@@ -170,7 +193,7 @@ impl World {
                 }
                 self.sort_queue();
             }
-            Event::Restore { request, placement, slot } => {
+            Event::Restore { request, placement, slot, .. } => {
                 let (request, placement) = (request.clone(), placement.clone());
                 let alternates = BTreeSet::new();
                 let running = Running { request, placement, slot: *slot, alternates };
@@ -180,21 +203,28 @@ impl World {
                 self.running.remove(job);
                 self.suspended.remove(job);
                 self.ending.remove(job);
-                let live = self.live_slots();
-                self.active = self.active.filter(|slot| live.contains(slot));
+                self.active_if_live();
             }
             Event::Cancel(job) => self.queue.retain(|request| request.id != *job),
             Event::NodeDown(node) => self.set_node(*node, NodeState::Down),
             Event::NodeDrained(node) => self.set_node(*node, NodeState::Drained),
             Event::NodeUp(node) => self.set_node(*node, NodeState::Up),
             Event::Suspended(job) => self.stop(*job),
-            Event::SliceEdge | Event::SetQuantum(_) => {}
+            Event::Reserve(reservation) => self.reservations.push(reservation.clone()),
+            Event::Unreserve(id) => self.reservations.retain(|other| other.id != *id),
+            Event::SliceEdge | Event::SetQuantum(_) | Event::Wake => {}
         }
     }
 
     fn stop(&mut self, job: JobId) {
         let running = self.running.remove(&job);
         self.suspended.extend(running.map(|running| (job, running)));
+        self.active_if_live();
+    }
+
+    fn active_if_live(&mut self) {
+        let live = self.live_slots();
+        self.active = self.active.filter(|slot| live.contains(slot));
     }
 
     fn sort_queue(&mut self) {

@@ -11,9 +11,13 @@ use serde::Serialize;
 
 use super::SwfRecord;
 
-/// The latest submission and the longest run that are replayed, in seconds:
-/// 136 years, which leaves as long for the queue before time itself ends.
+/// The latest submission that is replayed, in seconds: 136 years, which leaves as
+/// long for the queue before time itself ends.
 pub const MAX_LOG_TIME_S: u64 = 1 << 32;
+
+/// The longest run that is replayed, in seconds: 8.5 years, longer than machines
+/// are kept. Few of a longer one would fill all the time that there is.
+pub const MAX_LOG_RUN_S: u64 = 1 << 28;
 
 /// A job that can be replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +48,7 @@ pub enum DropReason {
     TooManyProcs,
     /// Nobody knows when it was submitted.
     NoSubmitTime,
-    /// It was submitted or ran beyond [`MAX_LOG_TIME_S`].
+    /// It was submitted after [`MAX_LOG_TIME_S`], or ran longer than [`MAX_LOG_RUN_S`].
     BeyondTime,
 }
 
@@ -91,7 +95,7 @@ impl LogJob {
         let procs = procs.ok_or(DropReason::NoProcs)?;
         let procs = u32::try_from(procs).map_err(|_| DropReason::TooManyProcs)?;
         let submit_s = u64::try_from(record.submit_s).map_err(|_| DropReason::NoSubmitTime)?;
-        if submit_s > MAX_LOG_TIME_S || run_s > MAX_LOG_TIME_S {
+        if submit_s > MAX_LOG_TIME_S || run_s > MAX_LOG_RUN_S {
             return Err(DropReason::BeyondTime);
         }
         let estimate_s = above_zero(record.requested_s).unwrap_or(run_s).min(MAX_LOG_TIME_S);

@@ -17,7 +17,7 @@ mod header;
 mod reader;
 mod record;
 
-pub use cleaning::{Cleaned, Cleaning, DropReason, Drops, LogJob, MAX_LOG_TIME_S};
+pub use cleaning::{Cleaned, Cleaning, DropReason, Drops, LogJob, MAX_LOG_RUN_S, MAX_LOG_TIME_S};
 pub use damage::{Damage, DamagedLine};
 pub use header::{MAX_HEADER_ENTRIES, SwfHeader};
 pub use reader::{Conformity, MAX_LINE_BYTES, MAX_NAMED_LINES, SwfContents, SwfReader};

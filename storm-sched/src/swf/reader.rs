@@ -124,6 +124,7 @@ impl SwfReader {
 
     fn record(&self, line: &[u8]) -> Result<SwfRecord, Damage> {
         let record = SwfRecord::parse(line)?;
+        record.check_times()?;
         match (self.conformity, SwfRecord::field_count(line)) {
             (Conformity::Lenient, _) | (Conformity::Strict, super::FIELDS) => Ok(record),
             (Conformity::Strict, found) => Err(Damage::OtherFieldCount { found }),
@@ -183,6 +184,21 @@ mod tests {
         assert_eq!(records.len(), 1);
         let first = &contents.damaged[0];
         assert_eq!(first.to_string(), "line 3: there are 11 fields, and the format has 18");
+    }
+
+    #[test]
+    fn a_time_that_no_machine_has_seen_is_damage() {
+        let log = b"1 0 -1 10 4\n2 5000000000 -1 10 4\n3 0 -1 4294967295 4\n4 9 -1 268435456 4\n";
+        let (records, contents) = read(Conformity::Lenient, &[log]);
+        assert_eq!(records.iter().map(|record| record.job).collect::<Vec<_>>(), [1, 4]);
+        let told: Vec<String> = contents.damaged.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "line 2: field 2 (submit time) is \"5000000000\", which is out of range",
+                "line 3: field 4 (run time) is \"4294967295\", which is out of range",
+            ]
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Damage;
+use super::{Damage, MAX_LOG_RUN_S, MAX_LOG_TIME_S};
 
 /// The fields of a line.
 pub const FIELDS: usize = 18;
@@ -125,6 +125,21 @@ impl SwfRecord {
             return Err(Damage::TooFewFields { found });
         }
         Ok(Self::of(&values, cpu_s))
+    }
+
+    /// Whether its times are some that a machine can have seen.
+    pub(super) fn check_times(&self) -> Result<(), Damage> {
+        let times = [(1, self.submit_s, MAX_LOG_TIME_S), (3, self.run_s, MAX_LOG_RUN_S)];
+        let beyond = |(_, secs, most): &(usize, i64, u64)| {
+            u64::try_from(*secs).is_ok_and(|secs| secs > *most)
+        };
+        match times.into_iter().find(beyond) {
+            Some((index, secs, _)) => {
+                let (number, name) = (index + 1, NAMES[index]);
+                Err(Damage::OutOfRange { number, name, text: secs.to_string() })
+            }
+            None => Ok(()),
+        }
     }
 
     /// The number of fields of a line.

@@ -45,12 +45,16 @@ impl NoLostJob {
                 Some(Stage::Waits | Stage::Holds | Stage::Runs | Stage::Ends),
                 JobEventKind::Ended { .. },
             ) => Stage::Ended,
-            (Some(Stage::Waits), JobEventKind::Held { .. } | JobEventKind::Released { .. })
+            (Some(Stage::Waits), JobEventKind::InReservation { .. })
+            | (Some(Stage::Waits), JobEventKind::Held { .. } | JobEventKind::Released { .. })
             | (Some(Stage::Waits), JobEventKind::DependencyEnded { .. }) => Stage::Waits,
             // Not of a job.
-            (_, JobEventKind::PartitionsSet { .. } | JobEventKind::NodesDrained { .. }) => {
-                return Ok(());
-            }
+            (
+                _,
+                JobEventKind::PartitionsSet { .. }
+                | JobEventKind::NodesDrained { .. }
+                | JobEventKind::ReservationsSet { .. },
+            ) => return Ok(()),
             (before, kind) => {
                 return broken(format!("job {job}, {before:?}, is told {kind:?}"));
             }

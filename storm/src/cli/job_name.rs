@@ -1,5 +1,6 @@
 //! How users name jobs: `7`, and `7_3` for a job of an array.
 
+use std::fmt;
 use std::str::FromStr;
 use storm_rm::JobId;
 use thiserror::Error;
@@ -17,6 +18,15 @@ pub(crate) struct JobName {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("a job is a number from 1, as `storm queue` shows, or 7_3 in an array")]
 pub(crate) struct NotAJob;
+
+impl fmt::Display for JobName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.task {
+            None => write!(f, "{}", self.job),
+            Some(task) => write!(f, "{}_{task}", self.job),
+        }
+    }
+}
 
 impl FromStr for JobName {
     type Err = NotAJob;

@@ -80,6 +80,9 @@ pub(crate) struct JobOptions {
     /// Time limit: 90s, 10m, 1h30m, or MM, MM:SS, HH:MM:SS, D-HH:MM:SS
     #[arg(long, short, value_name = "T", value_parser = crate::duration::parse_time_limit)]
     pub(crate) time: Option<Duration>,
+    /// Wait for this reservation, and run on its nodes
+    #[arg(long, value_name = "NAME")]
+    pub(crate) reservation: Option<String>,
     /// Name of the job [default: that of the program]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,

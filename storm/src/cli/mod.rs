@@ -16,6 +16,7 @@ mod needs_options;
 mod partition_options;
 mod replay_options;
 mod reproduce_options;
+mod reservation_options;
 mod service_options;
 mod sim_options;
 mod workload_options;
@@ -39,6 +40,9 @@ pub(crate) use needs_options::{DependencyArgument, NeedsOptions, YesNo};
 pub(crate) use partition_options::{HoldOptions, PartitionCommand, PartitionOptions};
 pub(crate) use replay_options::{EventOrderArgument, ReplayOptions};
 pub(crate) use reproduce_options::ReproduceOptions;
+pub(crate) use reservation_options::{
+    ReservationCommand, ReservationOptions, ReserveOptions, Start,
+};
 pub(crate) use service_options::{PriorityOptions, ServiceOptions, SharesOptions};
 pub(crate) use sim_options::SimOptions;
 pub(crate) use workload_options::{LublinArguments, WorkloadModel, WorkloadOptions};
@@ -113,6 +117,8 @@ pub(crate) enum Command {
     Nodes(NodesOptions),
     /// List the partitions, or change one while it is at work
     Partition(PartitionOptions),
+    /// Reserve nodes for some time, or list what is reserved
+    Reservation(ReservationOptions),
     /// Have nodes take no further jobs
     Drain(DrainOptions),
     /// Have drained nodes take jobs again

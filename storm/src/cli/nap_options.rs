@@ -10,4 +10,8 @@ pub(crate) struct NapOptions {
     /// How long, without the time in which it is stopped
     #[arg(value_name = "TIME", value_parser = parse_time)]
     pub(crate) time: Duration,
+    /// When it was to start, in microseconds since 1970: a start that is late by what
+    /// launching takes is made up for
+    #[arg(long, value_name = "UNIX_US")]
+    pub(crate) planned: Option<i64>,
 }

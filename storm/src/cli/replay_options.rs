@@ -3,7 +3,7 @@
 use super::ClusterOptions;
 use crate::duration::parse_time;
 use clap::{Args, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use storm_replay::{DEFAULT_TRIM_PERCENT, EventOrder, TrimPercent};
 
@@ -14,7 +14,9 @@ The log is in the Standard Workload Format, version 2.2, as the Parallel Workloa
 has them, compressed by gzip or not; `-` is standard input. Times are virtual: a year of a
 machine takes a moment. Jobs are ended at their estimates. Left out, and counted, are jobs
 that did not run, had no processors or more than the machine, or no time of submission. A
-line that cannot be read is told with its number, and the others are used.
+line that cannot be read, or has a time that no machine has seen, is told with its number,
+and the others are used. Published values rest on a decision for each event, those of sjf on
+one for all of a second: --event-order batched.
 
 Examples:
   storm replay KTH-SP2.swf.gz --sched easy
@@ -33,7 +35,7 @@ pub(crate) struct ReplayOptions {
     #[arg(long, value_name = "NAME", default_value = "fcfs")]
     pub(crate) sched: String,
     /// Processors of the machine [default: the log's MaxProcs, else its MaxNodes]
-    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "P", value_parser = processors)]
     pub(crate) pes: Option<u32>,
     /// Take the time that a job runs for its estimate
     #[arg(long)]
@@ -59,7 +61,7 @@ pub(crate) struct ReplayOptions {
     /// Show each user, too
     #[arg(long)]
     pub(crate) users: bool,
-    /// Write every start to this file, as CSV
+    /// Write every start to this file, as CSV; with `-` to standard output, and nothing else
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
     /// Draw utilisation, queue and, of a few thousand jobs at most, who ran where
@@ -101,6 +103,11 @@ impl EventOrderArgument {
 }
 
 impl ReplayOptions {
+    /// Whether the starts are all that is printed.
+    pub(crate) fn csv_to_stdout(&self) -> bool {
+        self.csv.as_deref() == Some(Path::new("-"))
+    }
+
     /// What is left out at either end; `None` when it is out of range.
     pub(crate) fn trim(&self) -> Option<TrimPercent> {
         TrimPercent::new(self.trim)
@@ -116,6 +123,15 @@ fn speedup(text: &str) -> Result<f64, String> {
         Ok(_) | Err(_) => {
             let (least, most) = (SPEEDUPS.start(), SPEEDUPS.end());
             Err(format!("a number from {least} to {most} is expected, for example 1000"))
+        }
+    }
+}
+
+fn processors(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(count) if count > 0 => Ok(count),
+        Ok(_) | Err(_) => {
+            Err("a number of processors, 1 or more, is expected, for example 128".to_owned())
         }
     }
 }

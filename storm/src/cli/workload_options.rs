@@ -45,7 +45,8 @@ pub(crate) struct LublinArguments {
     /// Do not tell batch from interactive jobs
     #[arg(long)]
     pub(crate) typeless: bool,
-    /// Write it to this file, compressed if it ends in .gz [default: standard output]
+    /// Write it to this file, compressed if it ends in .gz; `-` is standard output, where with
+    /// --json the jobs are one JSON object [default: -]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

@@ -1,7 +1,7 @@
 //! `up` and `down`: the cluster that is kept for a user.
 
-use super::print;
 use super::progress::waiting;
+use super::{print, state_dir};
 use crate::cli::{DownOptions, UpOptions};
 use crate::failure::Failure;
 use crate::local_cluster::{
@@ -30,7 +30,7 @@ pub(super) async fn up(
     output: &dyn Output,
     silent: bool,
 ) -> Result<u8, Failure> {
-    let state = StateDir::of_user();
+    let state = state_dir();
     let _lock = state.lock()?;
     if let Some(kept) = state.read() {
         if kept.process.is_alive() {
@@ -62,7 +62,7 @@ pub(super) async fn down(
         print(&output.down(true))?;
         return Ok(0);
     }
-    let state = StateDir::of_user();
+    let state = state_dir();
     let _lock = state.lock()?;
     let Some(kept) = state.read() else {
         print(&output.down(false))?;

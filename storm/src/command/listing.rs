@@ -1,7 +1,7 @@
 //! The verbs that ask one question: `queue`, `hist`, `show`, `explain`,
 //! `nodes`, `drain`, `resume`; and `cancel`, `hold`, `release`.
 
-use super::naming::{resolve, resolve_one};
+use super::naming::{resolve, resolve_each, resolve_one};
 use super::{choices, connect, print};
 use crate::cli::{
     CancelOptions, ClusterOptions, DrainOptions, HistOptions, HoldOptions, JobArgument, JobName,
@@ -9,9 +9,9 @@ use crate::cli::{
 };
 use crate::failure::{EXIT_FAILED, Failure};
 use crate::manager::Manager;
-use crate::output::Output;
+use crate::output::{Changed, Output};
 use nix::unistd::User;
-use storm_mm::api::{HistoryQuery, JobFilter, ManagerRequest, Reply};
+use storm_mm::api::{ApiError, HistoryQuery, JobFilter, JobView, ManagerRequest, Reply};
 use storm_rm::JobId;
 
 /// `queue`.
@@ -20,11 +20,29 @@ pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<
     let (uids, users) = who(options.user, &manager)?;
     let mut client = manager.connect().await?;
     let jobs = resolve(&mut client, &options.jobs).await?;
+    // What was asked for by number alone is there, or was never, or is forgotten.
+    let sought = jobs.clone();
+    let any = options.state.is_empty() && uids.is_empty() && users.is_empty();
     let filter = JobFilter { states: options.state, uids, users, jobs, history: options.all };
     match client.call(ManagerRequest::Jobs(filter)).await? {
-        Reply::Jobs { jobs, .. } => print(&output.jobs(&jobs)).map(|()| 0),
+        Reply::Jobs { jobs, .. } => {
+            print(&output.jobs(&jobs))?;
+            match sought.into_iter().find(|job| any && !is_listed(*job, &jobs)) {
+                Some(job) => Err(no_such_job(job)),
+                None => Ok(0),
+            }
+        }
         other => Err(misunderstood(&other)),
     }
+}
+
+fn is_listed(job: JobId, jobs: &[JobView]) -> bool {
+    jobs.iter().any(|view| view.id == job || view.array.is_some_and(|task| task.array == job))
+}
+
+fn no_such_job(job: JobId) -> Failure {
+    Failure::new("no-such-job", format!("there is no job {job}"))
+        .hint("storm queue --all lists those that are remembered")
 }
 
 /// `hist`.
@@ -108,7 +126,8 @@ pub(super) async fn release(options: HoldOptions, output: &dyn Output) -> Result
     change(&options.cluster, &options.jobs, request, "Released", output).await
 }
 
-/// Does something to jobs, and says of each that it is done, or why not.
+/// Does something to jobs, and says of each that it is done, or why not; a name that means no
+/// job is no reason to leave the others.
 async fn change(
     cluster: &ClusterOptions,
     jobs: &[JobName],
@@ -117,15 +136,30 @@ async fn change(
     output: &dyn Output,
 ) -> Result<u8, Failure> {
     let mut client = connect(cluster).await?;
-    let numbers = resolve(&mut client, jobs).await?;
-    match client.call(request(numbers)).await? {
-        Reply::Cancelled { jobs } | Reply::Altered { jobs } => {
-            print(&output.changed(&jobs, done))?;
-            let failed = jobs.iter().any(|outcome| outcome.error.is_some());
-            Ok(if failed { EXIT_FAILED } else { 0 })
+    let numbers = resolve_each(&mut client, jobs).await?;
+    let known: Vec<JobId> = numbers.iter().filter_map(|n| n.as_ref().ok().copied()).collect();
+    let outcomes = match known.is_empty() {
+        true => Vec::new(),
+        false => match client.call(request(known)).await? {
+            Reply::Cancelled { jobs } | Reply::Altered { jobs } => jobs,
+            other => return Err(misunderstood(&other)),
+        },
+    };
+    let mut outcomes = outcomes.into_iter();
+    let changed = |(name, number): (&JobName, Result<JobId, ApiError>)| {
+        let name = name.to_string();
+        match number {
+            Ok(job) => {
+                let error = outcomes.next().and_then(|outcome| outcome.error);
+                Changed { job: Some(job), name, error }
+            }
+            Err(error) => Changed { job: None, name, error: Some(error) },
         }
-        other => Err(misunderstood(&other)),
-    }
+    };
+    let changed: Vec<Changed> = jobs.iter().zip(numbers).map(changed).collect();
+    print(&output.changed(&changed, done))?;
+    let failed = changed.iter().any(|one| one.error.is_some());
+    Ok(if failed { EXIT_FAILED } else { 0 })
 }
 
 /// A user by name or number, as a filter: numbers, and names that the manager's host

@@ -13,6 +13,7 @@ mod partition;
 mod progress;
 mod replay;
 mod reproduce;
+mod reservation;
 mod service;
 mod sim;
 mod workload;
@@ -40,7 +41,7 @@ pub(crate) fn run(cli: Cli) -> u8 {
         Command::Replay(options) if !options.live => {
             replay::run(&options, output.as_ref(), quiet, silent)
         }
-        Command::Workload(options) => workload::run(&options, output.as_ref()),
+        Command::Workload(options) => workload::run(&options, output.as_ref(), json),
         command => client_command(command, output.as_ref(), silent),
     };
     match result {
@@ -60,11 +61,21 @@ pub(crate) fn refuse(error: &clap::Error) -> u8 {
     if !error.use_stderr() || !asks_for_json {
         error.exit();
     }
-    let text = error.render().to_string();
-    let message = text.trim_start_matches("error: ").trim_end();
-    let failure = Failure::new("usage", message).exit(EXIT_USAGE);
+    let (message, hint) = said(&error.render().to_string());
+    let failure = Failure { hint, ..Failure::new("usage", message).exit(EXIT_USAGE) };
     note(&output::chosen(DisplayOptions { json: true, quiet: false }).failure(&failure));
     failure.exit
+}
+
+/// Of the parser's words, which are laid out for people: what is wrong, on one line, and what
+/// to try.
+fn said(text: &str) -> (String, Option<String>) {
+    let lines = || text.lines().map(str::trim);
+    let message: Vec<&str> = lines().take_while(|line| !line.is_empty()).collect();
+    let message = message.join(" ").trim_start_matches("error: ").to_owned();
+    let tip = lines().find_map(|line| line.strip_prefix("tip: "));
+    let usage = || lines().find(|line| line.starts_with("Usage: "));
+    (message, tip.or_else(usage).map(str::to_owned))
 }
 
 /// The verbs that speak to a manager, or may be interrupted.
@@ -90,6 +101,7 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             Command::Priority(options) => service::priority(options, output).await,
             Command::Shares(options) => service::shares(options, output).await,
             Command::Partition(options) => partition::run(options.command, output).await,
+            Command::Reservation(options) => reservation::run(options.command, output).await,
             Command::Up(options) => cluster::up(options, output, silent).await,
             Command::Down(options) => cluster::down(options, output, silent).await,
             Command::Model(options) => model::run(options.command, output, silent).await,
@@ -134,7 +146,15 @@ async fn connect(options: &ClusterOptions) -> Result<Client, Failure> {
 }
 
 fn choices(options: &ClusterOptions) -> Result<Choices, Failure> {
-    Choices::find(options, StateDir::of_user().live_socket())
+    Choices::find(options, state_dir().live_socket())
+}
+
+/// Where the cluster that `storm up` keeps is recorded. Whoever expects it elsewhere is told.
+fn state_dir() -> StateDir {
+    if let Some(complaint) = StateDir::complaint() {
+        note(&format!("storm: {complaint}\n"));
+    }
+    StateDir::of_user()
 }
 
 /// Prints a result. A reader that has left wants no more.
@@ -150,4 +170,23 @@ fn print(text: &str) -> Result<(), Failure> {
 /// Prints what is no result. There is nobody to tell that nobody can be told.
 fn note(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::said;
+
+    #[test]
+    fn what_the_parser_says_is_one_line_for_programs() {
+        let text = "error: the following required arguments were not provided:\n  <A>\n  <B>\n\n\
+                    Usage: storm x <A> <B>\n\nFor more information, try '--help'.\n";
+        let (message, hint) = said(text);
+        assert_eq!(message, "the following required arguments were not provided: <A> <B>");
+        assert_eq!(hint.as_deref(), Some("Usage: storm x <A> <B>"));
+        let (message, hint) = said("error: unrecognized subcommand 'q'\n\n  tip: say queue\n");
+        assert_eq!(
+            (message.as_str(), hint.as_deref()),
+            ("unrecognized subcommand 'q'", Some("say queue"))
+        );
+    }
 }

@@ -3,15 +3,24 @@
 use super::listing::misunderstood;
 use crate::cli::{DependencyArgument, JobName};
 use crate::failure::Failure;
-use storm_mm::api::{Client, JobFilter, ManagerRequest, Reply};
+use storm_mm::api::{ApiError, Client, ErrorCode, JobFilter, ManagerRequest, Reply};
 use storm_rm::{ArrayTask, Condition, Dependency, JobId};
 
 /// The numbers of jobs, in order.
 pub(super) async fn resolve(client: &mut Client, names: &[JobName]) -> Result<Vec<JobId>, Failure> {
+    let numbers = resolve_each(client, names).await?;
+    numbers.into_iter().map(|number| number.map_err(Failure::from)).collect()
+}
+
+/// The number of each job, or that there is none of its name.
+pub(super) async fn resolve_each(
+    client: &mut Client,
+    names: &[JobName],
+) -> Result<Vec<Result<JobId, ApiError>>, Failure> {
     let task = |name: &JobName| Some(ArrayTask { array: name.job, index: name.task? });
     let arrays: Vec<JobId> = names.iter().filter_map(task).map(|task| task.array).collect();
     if arrays.is_empty() {
-        return Ok(names.iter().map(|name| name.job).collect());
+        return Ok(names.iter().map(|name| Ok(name.job)).collect());
     }
     let filter = JobFilter { jobs: arrays, history: true, ..JobFilter::default() };
     let known = match client.call(ManagerRequest::Jobs(filter)).await? {
@@ -23,12 +32,13 @@ pub(super) async fn resolve(client: &mut Client, names: &[JobName]) -> Result<Ve
         Some(task) => {
             let found = known.iter().find(|job| job.array == Some(task)).map(|job| job.id);
             found.ok_or_else(|| {
-                Failure::new("no-such-job", format!("there is no job {task}"))
+                let message = format!("there is no job {task}");
+                ApiError::new(ErrorCode::NoSuchJob, message)
                     .hint(format!("storm queue --all {} lists the jobs of the array", task.array))
             })
         }
     };
-    names.iter().map(number).collect()
+    Ok(names.iter().map(number).collect())
 }
 
 /// The number of one job.

@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use storm_replay::lublin::{JobClasses, LublinOptions, Workload, generate};
+use storm_sched::swf::SwfRecord;
 
 /// What programs get when the log goes to a file.
 #[derive(Debug, Serialize)]
@@ -21,19 +22,45 @@ struct Written<'a> {
     seed: u64,
 }
 
+/// What programs get of a log that goes to standard output.
+#[derive(Debug, Serialize)]
+struct Generated {
+    pes: u32,
+    seed: u64,
+    jobs: Vec<Job>,
+}
+
+/// A job of it.
+#[derive(Debug, Serialize)]
+struct Job {
+    job: i64,
+    submit_s: i64,
+    run_s: i64,
+    procs: i64,
+    queue: i64,
+}
+
 /// `workload`.
-pub(super) fn run(options: &WorkloadOptions, output: &dyn Output) -> Result<u8, Failure> {
+pub(super) fn run(
+    options: &WorkloadOptions,
+    output: &dyn Output,
+    json: bool,
+) -> Result<u8, Failure> {
     match &options.model {
-        WorkloadModel::Lublin(arguments) => lublin(arguments, output),
+        WorkloadModel::Lublin(arguments) => lublin(arguments, output, json),
     }
 }
 
-fn lublin(arguments: &LublinArguments, output: &dyn Output) -> Result<u8, Failure> {
+fn lublin(arguments: &LublinArguments, output: &dyn Output, json: bool) -> Result<u8, Failure> {
     let &LublinArguments { pes, jobs, load, seed, typeless, .. } = arguments;
     let classes = if typeless { JobClasses::Typeless } else { JobClasses::Typed };
     let workload = generate(&LublinOptions { pes, jobs, classes, load, seed })
         .map_err(|error| Failure::of("usage", &error).exit(EXIT_USAGE))?;
-    let Some(path) = &arguments.output else {
+    let Some(path) = arguments.output.as_ref().filter(|path| *path != Path::new("-")) else {
+        if json {
+            let jobs = workload.records.iter().map(job).collect();
+            return print(&output.sheet(&Sheet::new(&Generated { pes, seed, jobs }))).map(|()| 0);
+        }
         return match write(&workload, io::stdout().lock()) {
             // A reader that has left wants no more.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -51,6 +78,11 @@ fn lublin(arguments: &LublinArguments, output: &dyn Output) -> Result<u8, Failur
     let told = vec![("log", path.display().to_string()), ("jobs", written.jobs.to_string())];
     print(&output.sheet(&Sheet::new(&written).pairs(told)))?;
     Ok(0)
+}
+
+fn job(record: &SwfRecord) -> Job {
+    let &SwfRecord { job, submit_s, run_s, allocated: procs, queue, .. } = record;
+    Job { job, submit_s, run_s, procs, queue }
 }
 
 fn write_file(workload: &Workload, path: &Path) -> io::Result<()> {

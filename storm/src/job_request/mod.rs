@@ -82,12 +82,13 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
             array: options.needs.array.clone(),
         },
     };
+    let reservation = options.reservation.clone();
     let service = Service {
         account: options.service.account.clone(),
         qos: options.service.qos.clone(),
         nice: options.service.nice,
     };
-    Ok(Submission { spec, attach, service, files: files.into_files() })
+    Ok(Submission { spec, attach, service, reservation, files: files.into_files() })
 }
 
 fn resources(options: &JobOptions) -> Resources {

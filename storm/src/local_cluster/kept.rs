@@ -63,6 +63,22 @@ impl StateDir {
         StateDir { path }
     }
 
+    /// What is wrong with `$XDG_RUNTIME_DIR`, if it is set and cannot be used: a cluster that is
+    /// kept under it is not found.
+    pub(crate) fn complaint() -> Option<String> {
+        let set = std::env::var_os("XDG_RUNTIME_DIR").filter(|set| !set.is_empty())?;
+        let path = PathBuf::from(set);
+        let why = if !path.is_absolute() {
+            "not an absolute path"
+        } else if !path.is_dir() {
+            "no directory"
+        } else {
+            return None;
+        };
+        let (set, used) = (path.display(), StateDir::of_user().path);
+        Some(format!("XDG_RUNTIME_DIR, {set}, is {why}: {} is used instead", used.display()))
+    }
+
     /// Takes the lock under which the record is changed; makes the directory.
     pub(crate) fn lock(&self) -> Result<Flock<File>, LocalClusterError> {
         let fail = |source| LocalClusterError::StateDir { path: self.path.clone(), source };

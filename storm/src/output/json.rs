@@ -1,6 +1,6 @@
 //! For programs: one JSON value per result, on one line.
 
-use super::{Campaign, Output, Sheet, Simulated};
+use super::{Campaign, Changed, Output, Sheet, Simulated};
 use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::path::Path;
 use storm_mm::api::{
-    API_VERSION, CancelOutcome, Explanation, JobDetail, JobView, NodeView, PartitionView,
+    API_VERSION, Explanation, JobDetail, JobView, NodeView, PartitionView, ReservationView,
 };
 use storm_rm::JobId;
 
@@ -41,11 +41,23 @@ impl Output for JsonOutput {
         line(partition)
     }
 
+    fn reservations(&self, reservations: &[ReservationView]) -> String {
+        line(&reservations)
+    }
+
+    fn reservation(&self, reservation: &ReservationView) -> String {
+        line(reservation)
+    }
+
+    fn unreserved(&self, name: &str) -> String {
+        line(&json!({ "deleted": name }))
+    }
+
     fn submitted(&self, job: JobId) -> String {
         line(&json!({ "job": job }))
     }
 
-    fn changed(&self, outcomes: &[CancelOutcome], _done: &str) -> String {
+    fn changed(&self, outcomes: &[Changed], _done: &str) -> String {
         line(&outcomes)
     }
 

@@ -2,18 +2,22 @@
 //! for scripts that want as little as possible.
 
 mod campaign;
+mod changed;
 mod folded_nodes;
 mod folded_tasks;
 mod json;
 mod partition;
 mod quiet;
+mod reservation;
 mod sheet;
 mod simulation;
 mod table;
 mod table_form;
 mod written;
+mod zone;
 
 pub(crate) use campaign::{Campaign, FailedSeed};
+pub(crate) use changed::Changed;
 pub(crate) use json::JsonOutput;
 pub(crate) use quiet::QuietOutput;
 pub(crate) use sheet::Sheet;
@@ -25,7 +29,7 @@ use crate::cli::DisplayOptions;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
 use std::path::Path;
-use storm_mm::api::{CancelOutcome, Explanation, JobDetail, JobView, NodeView, PartitionView};
+use storm_mm::api::{Explanation, JobDetail, JobView, NodeView, PartitionView, ReservationView};
 use storm_rm::JobId;
 
 /// Turns results into text, line feeds included.
@@ -42,10 +46,16 @@ pub(crate) trait Output {
     fn partitions(&self, partitions: &[PartitionView]) -> String;
     /// Everything about a partition.
     fn partition(&self, partition: &PartitionView) -> String;
+    /// A listing of reservations.
+    fn reservations(&self, reservations: &[ReservationView]) -> String;
+    /// Everything about a reservation.
+    fn reservation(&self, reservation: &ReservationView) -> String;
+    /// A reservation was taken back.
+    fn unreserved(&self, name: &str) -> String;
     /// A job was submitted.
     fn submitted(&self, job: JobId) -> String;
     /// What became of the wish to do something to jobs; `done` says what.
-    fn changed(&self, outcomes: &[CancelOutcome], done: &str) -> String;
+    fn changed(&self, outcomes: &[Changed], done: &str) -> String;
     /// These nodes take no further jobs, or take jobs again.
     fn drained(&self, nodes: &str, drained: bool) -> String;
     /// A cluster is up.
@@ -79,7 +89,7 @@ pub(crate) fn chosen(options: DisplayOptions) -> Box<dyn Output> {
     } else if options.quiet {
         Box::new(QuietOutput)
     } else {
-        Box::new(TableOutput::local())
+        Box::new(TableOutput::new(zone::Zone::of_user()))
     }
 }
 

@@ -11,6 +11,7 @@ pub(super) fn listing(partitions: &[PartitionView]) -> String {
         ">QUANTUM",
         ">NODES",
         ">UP",
+        ">DRAINED",
         ">PES",
         ">ROWS",
         ">RUNNING",
@@ -28,6 +29,7 @@ fn row(partition: &PartitionView) -> Vec<String> {
         quantum(partition).unwrap_or_else(|| "-".to_owned()),
         partition.nodes.to_string(),
         partition.nodes_up.to_string(),
+        partition.nodes_drained.to_string(),
         partition.pes.to_string(),
         format!("{}/{}", partition.rows_used, partition.rows_max),
         partition.jobs_running.to_string(),
@@ -50,6 +52,13 @@ pub(super) fn details(partition: &PartitionView) -> String {
         (
             "Nodes",
             format!("{} of {} up: {}", partition.nodes_up, partition.nodes, partition.node_list),
+        ),
+        (
+            "Drained",
+            Some(partition.nodes_drained)
+                .filter(|count| *count > 0)
+                .map(|count| count.to_string())
+                .unwrap_or_default(),
         ),
         ("PEs", partition.pes.to_string()),
         ("Rows", format!("{} of {}", partition.rows_used, partition.rows_max)),

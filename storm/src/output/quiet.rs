@@ -1,13 +1,14 @@
 //! For shell scripts: only ids and states, nothing where the status says it all.
 
 use super::table::failure_text;
-use super::{Campaign, Output, Sheet, Simulated, campaign, simulation};
+use super::zone::Zone;
+use super::{Campaign, Changed, Output, Sheet, Simulated, campaign, simulation, written};
 use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
 use std::fmt::Write;
 use std::path::Path;
-use storm_mm::api::{CancelOutcome, Explanation, JobDetail, JobView, NodeView, PartitionView};
+use storm_mm::api::{Explanation, JobDetail, JobView, NodeView, PartitionView, ReservationView};
 use storm_rm::JobId;
 
 /// See the module.
@@ -28,7 +29,7 @@ impl Output for QuietOutput {
     }
 
     fn explanation(&self, explanation: &Explanation) -> String {
-        format!("{}\n", explanation.reason)
+        format!("{}\n", written::local(&explanation.reason, &Zone::of_user()))
     }
 
     fn nodes(&self, nodes: &[NodeView], _each: bool) -> String {
@@ -46,14 +47,26 @@ impl Output for QuietOutput {
         format!("{} {}\n", partition.name, partition.sched)
     }
 
+    fn reservations(&self, reservations: &[ReservationView]) -> String {
+        reservations.iter().map(|reservation| self.reservation(reservation)).collect()
+    }
+
+    fn reservation(&self, reservation: &ReservationView) -> String {
+        format!("{} {}\n", reservation.name, reservation.node_list)
+    }
+
+    fn unreserved(&self, _name: &str) -> String {
+        String::new()
+    }
+
     fn submitted(&self, job: JobId) -> String {
         format!("{job}\n")
     }
 
-    fn changed(&self, outcomes: &[CancelOutcome], _done: &str) -> String {
+    fn changed(&self, outcomes: &[Changed], _done: &str) -> String {
         outcomes.iter().fold(String::new(), |mut text, outcome| {
             if let Some(error) = &outcome.error {
-                let _ = writeln!(text, "{} {error}", outcome.job);
+                let _ = writeln!(text, "{} {error}", outcome.name);
             }
             text
         })

@@ -3,16 +3,19 @@
 use super::folded_nodes::{Alike, fold};
 use super::folded_tasks::{Together, fold as fold_tasks};
 use super::table_form::{pairs, table};
-use super::{Campaign, Output, Sheet, Simulated, campaign, partition, simulation, written};
+use super::zone::Zone;
+use super::{
+    Campaign, Changed, Output, Sheet, Simulated, campaign, partition, reservation, simulation,
+    written,
+};
 use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
-use jiff::tz::TimeZone;
 use std::fmt::Write;
 use std::path::Path;
 use storm_mm::api::{
-    API_VERSION, CancelOutcome, Explanation, JobDetail, JobState, JobView, LaunchBreakdown,
-    NodeView, PartitionView, RankView, asked_for,
+    API_VERSION, Explanation, JobDetail, JobState, JobView, LaunchBreakdown, NodeView,
+    PartitionView, RankView, ReservationView, asked_for,
 };
 use storm_rm::JobId;
 
@@ -22,25 +25,13 @@ const RANKS_SHOWN: usize = 16;
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct TableOutput {
-    /// None: the user's, which takes reading a hundred files, and most answers have
-    /// no time in them.
-    zone: Option<TimeZone>,
+    zone: Zone,
 }
 
 impl TableOutput {
-    /// Times are shown in the user's zone.
-    pub(crate) fn local() -> TableOutput {
-        TableOutput { zone: None }
-    }
-
     /// Times are shown in this zone.
-    #[cfg(test)]
-    pub(crate) fn new(zone: TimeZone) -> TableOutput {
-        TableOutput { zone: Some(zone) }
-    }
-
-    fn zone(&self) -> TimeZone {
-        self.zone.clone().unwrap_or_else(TimeZone::system)
+    pub(crate) fn new(zone: Zone) -> TableOutput {
+        TableOutput { zone }
     }
 }
 
@@ -59,7 +50,7 @@ impl Output for TableOutput {
             ">ROW",
             "NODES (REASON)",
         ];
-        table(&columns, fold_tasks(jobs).iter().map(job_row))
+        table(&columns, fold_tasks(jobs).iter().map(|job| job_row(job, &self.zone)))
     }
 
     fn job(&self, job: &JobDetail) -> String {
@@ -71,7 +62,7 @@ impl Output for TableOutput {
         }
         if !job.log.is_empty() {
             let rows = job.log.iter().map(|entry| {
-                let time = written::time(entry.time, &self.zone());
+                let time = written::time(entry.time, &self.zone);
                 vec![time, entry.event.clone(), entry.text.clone()]
             });
             let _ = write!(text, "\n{}", table(&["TIME", "EVENT", "WHAT"], rows));
@@ -80,13 +71,15 @@ impl Output for TableOutput {
     }
 
     fn explanation(&self, explanation: &Explanation) -> String {
-        let Explanation { job, state, reason, details, estimate } = explanation;
-        let mut text = format!("Job {job} is {state}: {}\n", written::safe(reason));
+        let Explanation { job, array, state, reason, details, estimate } = explanation;
+        let name = array.map_or_else(|| job.to_string(), |task| task.to_string());
+        let said = |text: &str| written::local(&written::safe(text), &self.zone);
+        let mut text = format!("Job {name} is {state}: {}\n", said(reason));
         for detail in details {
-            let _ = writeln!(text, "  {}", written::safe(detail));
+            let _ = writeln!(text, "  {}", said(detail));
         }
         if let Some(estimate) = estimate {
-            let time = written::time(*estimate, &self.zone());
+            let time = written::time(*estimate, &self.zone);
             let _ = writeln!(text, "It should start by {time}.");
         }
         text
@@ -141,13 +134,25 @@ impl Output for TableOutput {
         partition::details(partition)
     }
 
+    fn reservations(&self, reservations: &[ReservationView]) -> String {
+        reservation::listing(reservations, &self.zone)
+    }
+
+    fn reservation(&self, reservation: &ReservationView) -> String {
+        reservation::details(reservation, &self.zone)
+    }
+
+    fn unreserved(&self, name: &str) -> String {
+        format!("Deleted {name}\n")
+    }
+
     fn submitted(&self, job: JobId) -> String {
         format!("Submitted job {job}\n")
     }
 
-    fn changed(&self, outcomes: &[CancelOutcome], done: &str) -> String {
+    fn changed(&self, outcomes: &[Changed], done: &str) -> String {
         outcomes.iter().fold(String::new(), |mut text, outcome| {
-            let job = outcome.job;
+            let job = &outcome.name;
             let _ = match &outcome.error {
                 None => writeln!(text, "{done} job {job}"),
                 Some(error) => writeln!(text, "Job {job}: {error}"),
@@ -228,7 +233,7 @@ impl TableOutput {
     fn job_pairs(&self, job: &JobDetail) -> Vec<(&'static str, String)> {
         let JobDetail { view, spec, .. } = job;
         let time = |time: Option<jiff::Timestamp>| {
-            time.map(|time| written::time(time, &self.zone())).unwrap_or_default()
+            time.map(|time| written::time(time, &self.zone)).unwrap_or_default()
         };
         let optional = |text: &Option<String>| text.clone().unwrap_or_default();
         let command: Vec<_> = spec.argv.iter().map(|word| word.to_string_lossy()).collect();
@@ -238,7 +243,7 @@ impl TableOutput {
             ("Name", view.name.clone()),
             ("User", format!("{} ({})", view.user.name, view.user.uid)),
             ("State", view.state.to_string()),
-            ("Reason", optional(&view.reason)),
+            ("Reason", written::local(&optional(&view.reason), &self.zone)),
             ("Exit status", view.exit_code.map(|code| code.to_string()).unwrap_or_default()),
             ("Partition", format!("{} ({})", view.partition, view.sched)),
             ("Row", view.row.map(|row| row.0.to_string()).unwrap_or_default()),
@@ -246,12 +251,14 @@ impl TableOutput {
             ("Asks for", asked_for(view.procs, spec.nodes, &view.resources)),
             ("Nodes", view.node_list.clone()),
             ("Submitted", time(Some(view.submitted))),
+            ("Reservation", optional(&job.reservation)),
             ("Begin", time(spec.needs.begin)),
             (
                 "Dependency",
                 spec.needs.dependency.as_ref().map(ToString::to_string).unwrap_or_default(),
             ),
             ("Array", spec.needs.array.as_ref().map(ToString::to_string).unwrap_or_default()),
+            ("Start by", time(view.estimate)),
             ("Started", time(view.started)),
             ("Ended", time(view.ended)),
             ("Elapsed", written::seconds(view.elapsed_s)),
@@ -270,10 +277,12 @@ impl TableOutput {
     }
 }
 
-fn job_row(together: &Together<'_>) -> Vec<String> {
+fn job_row(together: &Together<'_>, zone: &Zone) -> Vec<String> {
     let job = together.first;
     let place = match (&job.reason, job.state) {
-        (Some(reason), state) if state != JobState::Running => format!("({reason})"),
+        (Some(reason), state) if state != JobState::Running => {
+            format!("({})", written::local(reason, zone))
+        }
         (_, _) => job.node_list.clone(),
     };
     vec![

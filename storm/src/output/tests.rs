@@ -14,7 +14,7 @@ use storm_rm::{InputSpec, Memory, OutputSpec, Rank, Resources, Row};
 
 /// The three forms, one after the other.
 fn all(print: impl Fn(&dyn Output) -> String) -> String {
-    let table = TableOutput::new(TimeZone::UTC);
+    let table = TableOutput::new(TimeZone::UTC.into());
     let forms: [(&str, &dyn Output); 3] =
         [("table", &table), ("json", &JsonOutput), ("quiet", &QuietOutput)];
     forms.iter().map(|(name, form)| format!("--- {name}\n{}", print(*form))).collect()
@@ -45,6 +45,7 @@ fn running() -> JobView {
         ran_s: 1_860,
         time_limit_s: Some(86_400),
         reason: None,
+        estimate: None,
         exit_code: None,
     }
 }
@@ -61,6 +62,7 @@ fn pending() -> JobView {
         elapsed_s: 0,
         time_limit_s: None,
         reason: Some("needs 512 PEs, 256 are free".to_owned()),
+        estimate: Some(time(3_600)),
         ..running()
     }
 }
@@ -115,6 +117,7 @@ fn detail() -> JobDetail {
         },
         ranks: vec![exit(0, ExitStatus::Code(0)), exit(1, ExitStatus::Signal(11))],
         breakdown: Some(breakdown()),
+        reservation: None,
         cpu_us: 24_690,
         runs: 1,
         log: vec![
@@ -163,7 +166,7 @@ fn nodes_folded_and_one_by_one() {
     let mut nodes: Vec<NodeView> = (1..=5).map(|n| node(n, NodeState::Allocated)).collect();
     nodes.push(node(6, NodeState::Down));
     nodes.extend((7..=8).map(|n| node(n, NodeState::Allocated)));
-    let table = TableOutput::new(TimeZone::UTC);
+    let table = TableOutput::new(TimeZone::UTC.into());
     insta::assert_snapshot!(format!(
         "{}\n{}",
         table.nodes(&nodes, false),
@@ -175,6 +178,7 @@ fn nodes_folded_and_one_by_one() {
 fn explanations() {
     let explanation = Explanation {
         job: JobId(12),
+        array: None,
         state: JobState::Pending,
         reason: "it needs 512 PEs and 256 are free in partition main".to_owned(),
         details: vec!["job 7 holds 256 PEs until 11:00".to_owned()],
@@ -185,10 +189,11 @@ fn explanations() {
 
 #[test]
 fn short_answers() {
-    let refused = ApiError::new(ErrorCode::NoSuchJob, "there is no job 9");
+    let refused = ApiError::new(ErrorCode::NoSuchJob, "there is no job 12_99");
     let outcomes = [
-        CancelOutcome { job: JobId(7), error: None },
-        CancelOutcome { job: JobId(9), error: Some(refused) },
+        Changed { job: Some(JobId(7)), name: "7".to_owned(), error: None },
+        Changed { job: Some(JobId(16)), name: "12_3".to_owned(), error: None },
+        Changed { job: None, name: "12_99".to_owned(), error: Some(refused) },
     ];
     let kept = KeptCluster {
         process: ProcessIdentity { pid: 42, start_ticks: 4242 },
@@ -243,7 +248,7 @@ fn of_many_ranks_only_the_failed_ones_are_shown() {
     let mut job = detail();
     let template = job.ranks[0].clone();
     job.ranks.extend((2..100).map(|rank| RankView { rank: Rank(rank), ..template.clone() }));
-    let text = TableOutput::new(TimeZone::UTC).job(&job);
+    let text = TableOutput::new(TimeZone::UTC.into()).job(&job);
     assert!(text.contains("SIGSEGV"));
     assert_eq!(text.lines().filter(|line| line.contains("5.0 MiB")).count(), 1, "{text}");
 }

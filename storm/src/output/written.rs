@@ -1,7 +1,7 @@
 //! Times, sizes and exits as people read them.
 
+use super::zone::Zone;
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use storm_mm::api::NodeView;
 use storm_rm::message::ExitStatus;
 use storm_sched::MemorySize;
@@ -18,8 +18,21 @@ pub(super) fn seconds(total_s: u64) -> String {
 }
 
 /// To the second, in the user's time zone.
-pub(super) fn time(time: Timestamp, zone: &TimeZone) -> String {
-    time.to_zoned(zone.clone()).strftime("%Y-%m-%dT%H:%M:%S").to_string()
+pub(super) fn time(time: Timestamp, zone: &Zone) -> String {
+    time.to_zoned(zone.get().clone()).strftime("%Y-%m-%dT%H:%M:%S").to_string()
+}
+
+/// The manager's words, in which instants are as in RFC 3339, with each of them in the user's
+/// time zone.
+pub(super) fn local(text: &str, zone: &Zone) -> String {
+    let word = |word: &str| {
+        let (instant, rest) = word.split_at(word.trim_end_matches(['.', ',', ';', ':', ')']).len());
+        match instant.parse::<Timestamp>() {
+            Ok(instant) => time(instant, zone) + rest,
+            Err(_) => word.to_owned(),
+        }
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// With a unit that leaves at most four digits.
@@ -63,4 +76,22 @@ pub(super) fn exit(status: ExitStatus) -> String {
 /// Text of others for a terminal: control characters are made visible.
 pub(super) fn safe(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::tz::TimeZone;
+    use jiff::tz::offset;
+
+    #[test]
+    fn instants_among_words_are_shown_in_the_users_zone() {
+        let zone = Zone::from(TimeZone::fixed(offset(2)));
+        let said = "it is not to begin before 2026-11-21T23:30:00Z (BeginTime), 9999 times";
+        let expected = "it is not to begin before 2026-11-22T01:30:00 (BeginTime), 9999 times";
+        assert_eq!(local(said, &zone), expected);
+        let said = "2026-11-21T23:30:00.123Z submitted: as 7_3";
+        assert_eq!(local(said, &zone), "2026-11-22T01:30:00 submitted: as 7_3");
+        assert_eq!(local("(at 2026-11-21T23:30:00Z).", &zone), "(at 2026-11-22T01:30:00).");
+    }
 }

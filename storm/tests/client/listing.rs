@@ -55,13 +55,16 @@ fn hist_asks_for_the_latest() {
 fn explain_tells_the_reason() {
     let explanation = Explanation {
         job: JobId(7),
+        array: None,
         state: JobState::Pending,
         reason: "it needs 512 PEs, the partition main has 256".to_owned(),
         details: Vec::new(),
         estimate: None,
     };
-    let served =
-        answering(ManagerRequest::Explain { job: JobId(7) }, Reply::Explanation { explanation });
+    let served = answering(
+        ManagerRequest::Explain { job: JobId(7) },
+        Reply::Explanation { explanation: Box::new(explanation) },
+    );
     let output = served.storm(&["explain", "7"]);
     let expected = "Job 7 is PENDING: it needs 512 PEs, the partition main has 256\n";
     assert_eq!(stdout(&output), expected, "{}", stderr(&output));

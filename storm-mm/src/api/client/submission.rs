@@ -20,6 +20,8 @@ pub struct Submission {
     pub attach: bool,
     /// On whose account, and how urgent.
     pub service: Service,
+    /// It waits for this reservation, by name.
+    pub reservation: Option<String>,
     /// The files that the specification names, open for reading.
     pub files: Vec<(ContentHash, File)>,
 }
@@ -46,8 +48,8 @@ impl Client {
         submission: Submission,
         mut progress: impl FnMut(Progress),
     ) -> Result<(JobId, u64), ClientError> {
-        let Submission { spec, attach, service, mut files } = submission;
-        let request = ManagerRequest::Submit { spec: Box::new(spec), attach, service };
+        let Submission { spec, attach, service, reservation, mut files } = submission;
+        let request = ManagerRequest::Submit { spec: Box::new(spec), attach, service, reservation };
         let id = self.requests.send(request).await?;
         let mut reply = self.replies.reply_to(id).await?;
         if let Reply::NeedFiles { hashes } = reply {

@@ -177,6 +177,9 @@ fn is_streaming(request: &ManagerRequest) -> bool {
         ManagerRequest::Attach { .. } => true,
         ManagerRequest::Input { .. }
         | ManagerRequest::Jobs(_)
+        | ManagerRequest::Reservations
+        | ManagerRequest::Reserve(_)
+        | ManagerRequest::Unreserve { .. }
         | ManagerRequest::Show { .. }
         | ManagerRequest::Explain { .. }
         | ManagerRequest::Cancel { .. }

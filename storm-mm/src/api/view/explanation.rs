@@ -3,13 +3,16 @@
 use super::JobState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use storm_rm::JobId;
+use storm_rm::{ArrayTask, JobId};
 
 /// A true and specific answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The job.
     pub job: JobId,
+    /// What it is of an array, if it is of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayTask>,
     /// Its state.
     pub state: JobState,
     /// The reason, in one sentence.

@@ -20,6 +20,9 @@ pub struct JobDetail {
     pub breakdown: Option<LaunchBreakdown>,
     /// User and system time of all ended ranks, in microseconds.
     pub cpu_us: u64,
+    /// The reservation that it was submitted to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<String>,
     /// How often it was started.
     pub runs: u32,
     /// What happened to it, in order.

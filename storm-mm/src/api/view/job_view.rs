@@ -49,6 +49,9 @@ pub struct JobView {
     pub time_limit_s: Option<u64>,
     /// Why it is in this state: why it waits, or how it ended.
     pub reason: Option<String>,
+    /// While it waits: when it should start at the latest, where its policy can know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Timestamp>,
     /// Highest status of its ranks as a shell gives it, once it has ended.
     pub exit_code: Option<u8>,
 }

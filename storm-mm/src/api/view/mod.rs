@@ -12,6 +12,7 @@ mod launch_breakdown;
 mod node_view;
 mod partition_view;
 mod priority_view;
+mod reservation_view;
 mod share_view;
 
 pub use asked_for::asked_for;
@@ -24,4 +25,5 @@ pub use launch_breakdown::LaunchBreakdown;
 pub use node_view::{NodeState, NodeView};
 pub use partition_view::PartitionView;
 pub use priority_view::PriorityView;
+pub use reservation_view::{ReservationRequest, ReservationView};
 pub use share_view::ShareView;

@@ -20,6 +20,9 @@ pub struct PartitionView {
     pub nodes: u32,
     /// How many of them are up.
     pub nodes_up: u32,
+    /// How many of them are drained.
+    #[serde(default)]
+    pub nodes_drained: u32,
     /// Processing elements of all its nodes.
     pub pes: u32,
     /// Quantum in microseconds, where the policy shares time.

@@ -5,6 +5,7 @@ mod early_edges;
 mod invariants;
 mod needs;
 mod random;
+mod reservations;
 mod resources;
 mod service;
 mod tables;

@@ -2,9 +2,9 @@
 
 use super::invariants::check_all;
 use super::world::{ADMIN, USER, World, spec};
-use crate::api::{ErrorCode, JobState, Peer};
+use crate::api::{ErrorCode, JobFilter, JobState, Peer};
 use crate::job::Phase;
-use crate::manager::TimerKind;
+use crate::manager::{StageOutcome, TimerKind};
 use std::time::Duration;
 use storm_primitives::NodeId;
 use storm_rm::message::ExitStatus;
@@ -55,6 +55,34 @@ fn who_holds_a_job_says_who_releases_it() {
     let error = world.act(|core, now| core.hold(now, USER, held)).expect_err("it has started");
     assert_eq!(error.code, ErrorCode::BadRequest);
     end(&mut world, held, 0);
+}
+
+#[test]
+fn holds_and_releases_without_end_leave_a_log_of_bounded_length() {
+    let mut world = World::joined("fcfs", 8);
+    world.submit(spec(8, false, false));
+    let job = world.submit(spec(1, false, false));
+    for _ in 0..500 {
+        world.act(|core, now| core.hold(now, USER, job)).expect("it waits");
+        world.act(|core, now| core.release_hold(now, USER, job)).expect("it is held");
+    }
+    let log = &world.record(job).log;
+    assert!(log.len() <= 128, "{}", log.len());
+    assert_eq!((log[0].event.as_str(), log[8].event.as_str()), ("submitted", "log"));
+    assert_eq!(log.last().map(|entry| entry.event.as_str()), Some("released"));
+    assert!(log.is_sorted_by_key(|entry| entry.time));
+}
+
+#[test]
+fn a_reason_names_some_conditions_of_many() {
+    let mut world = World::joined("fcfs", 32);
+    let waits_for: Vec<Condition> = (0..20)
+        .map(|_| Condition::AfterOk(world.submit(needy(Needs { hold: true, ..Needs::default() }))))
+        .collect();
+    let dependency = Some(Dependency { any: true, conditions: waits_for });
+    let job = world.submit(needy(Needs { dependency, ..Needs::default() }));
+    let reason = world.core.explain(world.now, job).unwrap().reason;
+    assert!(reason.ends_with("afterok:8 or 12 more (Dependency)"), "{reason}");
 }
 
 #[test]
@@ -190,6 +218,10 @@ fn a_partition_with_three_rows_drains_before_it_shares_space_and_loses_nothing()
     assert_eq!((view.sched.as_str(), view.next_sched.as_deref()), ("gang", Some("fcfs")));
     let reason = world.core.explain(world.now, queued[0]).unwrap().reason;
     assert!(reason.contains("changes to fcfs"), "{reason}");
+    let quantum = Some(Duration::from_millis(3));
+    let refused = world.act(|core, now| core.set_partition(now, ADMIN, "all", None, quantum));
+    let said = refused.expect_err("the policy to come has no slices").message;
+    assert_eq!(said, "partition all is changing to fcfs, which cuts no time slices");
     world.edge();
     world.restart(|_| false, |_| false);
     check_all(&world);
@@ -252,4 +284,32 @@ fn who_waits_for_a_job_with_a_limit_is_told_when_it_starts_at_the_latest() {
     assert_eq!(told.duration_since(origin).unsigned_abs(), placed.since_origin() + LIMIT);
     let behind = world.submit(spec(8, false, false));
     assert_eq!(world.core.explain(world.now, behind).unwrap().estimate, None);
+    let all = JobFilter::default();
+    let listed = |world: &World| {
+        let views = world.core.list_jobs(world.now, &all);
+        views.iter().map(|view| view.estimate).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&world), [None, Some(told), None], "a listing says the same");
+}
+
+#[test]
+fn a_start_is_as_near_after_a_restart_as_it_was_before() {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let mut world = World::joined("backfill", 4);
+    let runs = world.submit(JobSpec { time_limit: Some(LIMIT), ..spec(8, false, false) });
+    while !world.stages.is_empty() {
+        world.staged(0, Ok(StageOutcome::default()));
+    }
+    while !world.starts.is_empty() {
+        world.started(0);
+    }
+    assert_eq!(world.record(runs).state(), JobState::Running);
+    let waits = world.submit(spec(8, false, false));
+    let told = |world: &World| world.core.explain(world.now, waits).unwrap().estimate;
+    world.now = world.now + LIMIT / 2;
+    let before = told(&world).expect("it is known");
+    world.restart(|_| false, |_| false);
+    let after = told(&world).expect("it is known");
+    let later = after.duration_since(before);
+    assert!(later < jiff::SignedDuration::from_secs(5), "{later}: the limit began anew");
 }

@@ -47,7 +47,7 @@ fn world(sched: &str, service: ServiceConfig) -> World {
 
 fn submit(world: &mut World, peer: Peer, procs: u32, service: Service) -> Result<JobId, ApiError> {
     let spec: JobSpec = spec(procs, false, false);
-    world.act(|core, now| core.submit_for(now, peer, spec, service))
+    world.act(|core, now| core.submit_to(now, peer, spec, service, None))
 }
 
 fn told(world: &mut World, job: JobId) -> PriorityView {

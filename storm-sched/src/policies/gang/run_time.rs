@@ -30,6 +30,11 @@ struct Spent {
 }
 
 impl RunTime {
+    /// The time up to which was counted.
+    pub(super) fn now(&self) -> SchedTime {
+        self.now
+    }
+
     /// Up to now, this row was active.
     pub(super) fn advance(&mut self, now: SchedTime, active: Option<Slot>) {
         let since = now.since(self.now);
@@ -51,6 +56,13 @@ impl RunTime {
     pub(super) fn set_row(&mut self, job: JobId, row: Slot) {
         let (before, then) = (self.of(job), self.counted(row));
         self.jobs.insert(job, Spent { before, row, then });
+    }
+
+    /// A job has run so long before its time was counted here.
+    pub(super) fn add(&mut self, job: JobId, ran: Duration) {
+        if let Some(spent) = self.jobs.get_mut(&job) {
+            spent.before += ran;
+        }
     }
 
     /// A job has ended.

@@ -8,11 +8,13 @@ mod every_row_in_turn;
 mod head_not_delayed;
 mod head_starts_when_it_fits;
 mod memory_within;
+mod nothing_starves;
 mod placement_sound;
 mod preemption_lawful;
 mod queue_order;
 mod reasons_true;
 mod refuses_what_does_not_fit;
+mod reservations_kept;
 mod rows_within_limit;
 mod same_state;
 mod shortest_first;
@@ -28,11 +30,13 @@ pub use every_row_in_turn::EveryRowInTurn;
 pub use head_not_delayed::HeadNotDelayed;
 pub use head_starts_when_it_fits::HeadStartsWhenItFits;
 pub use memory_within::MemoryWithin;
+pub use nothing_starves::NothingStarves;
 pub use placement_sound::PlacementSound;
 pub use preemption_lawful::PreemptionLawful;
 pub use queue_order::QueueOrder;
 pub use reasons_true::ReasonsTrue;
 pub use refuses_what_does_not_fit::RefusesWhatDoesNotFit;
+pub use reservations_kept::ReservationsKept;
 pub use rows_within_limit::RowsWithinLimit;
 pub use same_state::SameState;
 pub use shortest_first::ShortestFirst;
@@ -74,6 +78,16 @@ pub fn any_policy(limit: MplLimit, held: Held) -> Vec<Box<dyn Invariant>> {
     ]
 }
 
+/// What every policy holds among reservations, whatever its queue order, that lets
+/// no job wait while nothing runs.
+#[must_use]
+pub fn reserving(limit: MplLimit, held: Held) -> Vec<Box<dyn Invariant>> {
+    let mut invariants = any_policy(limit, held);
+    invariants.push(Box::new(ReservationsKept));
+    invariants.push(Box::new(NothingStarves));
+    invariants
+}
+
 /// What space sharing in queue order holds (A1).
 #[must_use]
 pub fn space_sharing() -> Vec<Box<dyn Invariant>> {
@@ -103,6 +117,15 @@ pub fn preempting() -> Vec<Box<dyn Invariant>> {
         Box::new(PreemptionLawful),
         Box::new(SuspendedResume),
     ]
+}
+
+/// What space sharing holds when jobs preempt others and nodes are reserved.
+#[must_use]
+pub fn reserving_and_preempting() -> Vec<Box<dyn Invariant>> {
+    let mut invariants = preempting();
+    invariants.push(Box::new(ReservationsKept));
+    invariants.push(Box::new(NothingStarves));
+    invariants
 }
 
 /// What backfilling with a reservation for the head holds (A2a).

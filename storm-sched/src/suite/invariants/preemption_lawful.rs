@@ -1,8 +1,8 @@
 //! Nobody loses PEs without need, or to a job that may not have them.
 
 use super::{Invariant, Violation};
-use crate::suite::{Step, World};
-use crate::{Action, Event, JobId, JobRequest, Pe, PreemptMode};
+use crate::suite::{Running, Step, World, oracle};
+use crate::{Action, Event, JobId, JobRequest, PreemptMode};
 
 /// A preempted job is of a quality of service that the other one may preempt, is treated as
 /// that says, and no victim could have been spared.
@@ -87,15 +87,14 @@ fn check_one(
             .iter()
             .any(|action| matches!(action, Action::Preempt { job: j, .. } if *j == job))
     };
-    let mut free = before.usable();
-    let kept = |pe: &Pe, free: &mut Vec<bool>| free[pe.0 as usize] = false;
-    for (job, other) in &before.running {
-        if *job == victim || !of_step(*job) {
-            other.placement.pes().iter().for_each(|pe| kept(pe, &mut free));
-        }
-    }
-    let others = before.suspended.values().filter(|other| !request.is_over(&other.request));
-    others.for_each(|other| other.placement.pes().iter().for_each(|pe| kept(pe, &mut free)));
+    let keeps = |(job, running): &(&JobId, &Running)| {
+        let stopped = before.suspended.contains_key(*job);
+        let yields = if stopped { request.is_over(&running.request) } else { of_step(**job) };
+        **job == victim || !yields
+    };
+    let others = before.running.iter().chain(&before.suspended).filter(keeps);
+    let kept = others.flat_map(|(_, running)| oracle::held_pes(&before.machine, running));
+    let free = oracle::free_pes(&before.machine, kept);
     let spared = free.into_iter().filter(|free| *free).count() as u32;
     if spared >= request.procs {
         return Err(Unlawful::NoNeed { victim, by });

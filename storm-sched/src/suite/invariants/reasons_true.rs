@@ -1,11 +1,12 @@
 //! Whoever waits is told why, and it is true: the head for what it lacks, the
 //! others for who is ahead, with numbers that can be counted.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Invariant, Violation};
 use crate::suite::{Step, oracle};
-use crate::{JobId, JobRequest, PendingReason, Room, Shortage, Shortfall};
+use crate::{JobId, JobRequest, PendingReason, Room, SchedTime, Shortage, Shortfall};
 
 /// Every job that waits has a true reason.
 #[derive(Debug)]
@@ -25,8 +26,12 @@ enum Untrue {
     Enough { job: JobId, why: Shortage },
     #[error("job {0} is told that there is room for it, and there is none")]
     NoRoom(JobId),
+    #[error("job {job} waits for a reservation, and there is no such one: {reason}")]
+    Reservation { job: JobId, reason: Box<PendingReason> },
     #[error("the reasons of all and the reasons of each differ")]
     Differ,
+    #[error("the estimates of all and the estimates of each differ")]
+    EstimatesDiffer,
 }
 
 impl Invariant for ReasonsTrue {
@@ -45,6 +50,12 @@ impl Invariant for ReasonsTrue {
         if each != step.policy.explain_all(step.now) {
             return Err(Untrue::Differ.into());
         }
+        let estimate = |job: JobId| Some((job, step.policy.estimate(step.now, job)?));
+        let one_by_one: BTreeMap<JobId, SchedTime> =
+            each.iter().filter_map(|(job, _)| estimate(*job)).collect();
+        if one_by_one != step.policy.estimate_all(step.now).into_iter().collect() {
+            return Err(Untrue::EstimatesDiffer.into());
+        }
         let runs = |job: &&JobId| step.policy.explain(step.now, **job).is_some();
         match step.after.running.keys().find(runs) {
             Some(job) => Err(Untrue::Runs(*job).into()),
@@ -59,6 +70,9 @@ fn check_reason(
     place: usize,
     reason: &PendingReason,
 ) -> Result<(), Untrue> {
+    if step.after.reserved(step.now).next().is_some() {
+        return check_among_reservations(step, job, reason);
+    }
     match reason {
         PendingReason::Resources(why) if place == 0 || is_shortest(step, job) => {
             check_shortage(step, job, why)
@@ -84,6 +98,36 @@ fn check_reason(
         }
         _ => Err(Untrue::Ahead { job, place, reason: Box::new(reason.clone()) }),
     }
+}
+
+/// What is named is there. Who is ahead and what is free differs from job to job.
+fn check_among_reservations(
+    step: &Step<'_>,
+    job: JobId,
+    reason: &PendingReason,
+) -> Result<(), Untrue> {
+    let own = step.after.queue.iter().find(|request| request.id == job);
+    let own = own.and_then(|request| request.reservation);
+    let is_there = match reason {
+        PendingReason::NotBegun { reservation, start } => {
+            let mut known = step.after.reserved(step.now);
+            own == Some(*reservation)
+                && *start > step.now
+                && known.any(|known| (known.id, known.start) == (*reservation, *start))
+        }
+        PendingReason::Reserved { reservation, start, end } => {
+            let window = (*reservation, *start, *end);
+            let mut known = step.after.reserved(step.now);
+            own != Some(*reservation)
+                && known.any(|known| (known.id, known.start, known.end) == window)
+        }
+        PendingReason::Resources(_)
+        | PendingReason::Priority { .. }
+        | PendingReason::WouldDelay { .. }
+        | PendingReason::Shorter { .. } => true,
+    };
+    let reason = || Box::new(reason.clone());
+    if is_there { Ok(()) } else { Err(Untrue::Reservation { job, reason: reason() }) }
 }
 
 /// Whether no job that waits has a shorter time limit.

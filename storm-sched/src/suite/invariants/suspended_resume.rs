@@ -4,7 +4,7 @@ use super::{Invariant, Violation};
 use crate::suite::{Step, World};
 use crate::{JobId, Pe};
 
-/// A suspended job's PEs are those of others, or about to be.
+/// A suspended job's PEs are those of others, or about to be, or reserved.
 #[derive(Debug)]
 pub struct SuspendedResume;
 
@@ -39,7 +39,14 @@ impl Invariant for SuspendedResume {
                 true => whole.any(|pe| taken(&pe)),
                 false => stopped.placement.pes().iter().any(taken),
             };
-            if !blocked {
+            let reserved = step.after.reserved(step.now).any(|window| {
+                let inside = |node| window.nodes.contains(&node);
+                let own = stopped.request.reservation == Some(window.id);
+                let mut nodes = stopped.placement.nodes();
+                // It may wait until its own begins, and be kept from going on by others.
+                if own { window.start > step.now || !nodes.all(inside) } else { nodes.any(inside) }
+            });
+            if !blocked && !reserved {
                 return Err(Forgotten(*job).into());
             }
         }

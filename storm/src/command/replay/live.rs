@@ -1,21 +1,28 @@
 //! The same trace on a cluster, as fast as asked: each job is submitted when its
 //! time has come and does nothing for as long as it ran, and what the cluster
 //! did stands beside what the policy did in virtual time.
+//!
+//! The cluster decides who starts when. Two things are done about what a launch costs, which
+//! would otherwise add up along chains of jobs, and at a speedup of 500 be as long as many of
+//! them: a start is when the policy gave the job its elements, and a job that got its own
+//! when the plan says ends when the plan says. One that got them at another time runs as long
+//! as it ran.
 
 use super::CODE;
 use crate::attach::Interrupts;
 use crate::cli::{JobOptions, ReplayOptions};
 use crate::command::choices;
+use crate::command::listing::misunderstood;
 use crate::command::on_cluster::on_cluster;
 use crate::command::progress::Counter;
-use crate::failure::Failure;
+use crate::failure::{EXIT_USAGE, Failure};
 use crate::job_request::job_request;
 use crate::local_cluster::LocalClusterShape;
 use crate::manager::Manager;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::time::Duration;
-use storm_mm::api::{JobFilter, JobView, ManagerRequest, Reply};
+use storm_mm::api::{Client, JobFilter, JobView, ManagerRequest, Reply};
 use storm_replay::{JobIndex, Trace, TraceJob};
 use storm_rm::JobId;
 use storm_sched::metrics::JobOutcome;
@@ -30,6 +37,8 @@ const MAX_NODE_PES: u32 = 1_024;
 const POLL: Duration = Duration::from_millis(200);
 /// How long no job may end before the replay is given up.
 const MAX_QUIET: Duration = Duration::from_secs(600);
+/// How long submitted jobs are given to end when the replay has failed.
+const CLEAN_UP: Duration = Duration::from_secs(10);
 /// The shortest time limit that a cluster is asked for.
 const SHORTEST_LIMIT: Duration = Duration::from_millis(1);
 
@@ -38,6 +47,7 @@ const SHORTEST_LIMIT: Duration = Duration::from_millis(1);
 pub(super) async fn replay(
     options: &ReplayOptions,
     trace: &Trace,
+    planned: &[JobOutcome],
     silent: bool,
 ) -> Result<Vec<JobOutcome>, Failure> {
     let jobs = trace.jobs().len();
@@ -47,10 +57,19 @@ pub(super) async fn replay(
         return Err(Failure::new(CODE, message).hint(hint));
     }
     let mut interrupts = Interrupts::listen()?;
+    let plan = Plan::new(options, trace, planned)?;
     if let Some(place) = choices(&options.cluster)?.place()? {
+        if options.nodes.is_some() {
+            return Err(Failure::new(
+                "usage",
+                "--nodes is for an embedded cluster, and there is one",
+            )
+            .hint("without --nodes the jobs go to that one; `storm down` ends a kept one")
+            .exit(EXIT_USAGE));
+        }
         let manager = place.open()?;
         return tokio::select! {
-            outcomes = on(&manager, options, trace, silent) => outcomes,
+            outcomes = on(&manager, &plan, silent) => outcomes,
             status = interrupts.next() => {
                 Err(Failure::new("interrupted", "the replay was interrupted: its jobs go on")
                     .hint("`storm cancel` ends them")
@@ -60,7 +79,7 @@ pub(super) async fn replay(
     }
     let shape = shape(options, trace)?;
     on_cluster(&shape, 0, &mut interrupts, async |socket| {
-        on(&Manager::at(socket), options, trace, silent).await
+        on(&Manager::at(socket), &plan, silent).await
     })
     .await
 }
@@ -83,20 +102,87 @@ fn shape(options: &ReplayOptions, trace: &Trace) -> Result<LocalClusterShape, Fa
     })
 }
 
-async fn on(
+/// What is to be submitted, and when it is to start.
+struct Plan<'a> {
+    options: &'a ReplayOptions,
+    trace: &'a Trace,
+    /// In the order of the trace.
+    planned: &'a [JobOutcome],
+    /// The policy gives each job its elements until it ends.
+    shares_space: bool,
+}
+
+impl<'a> Plan<'a> {
+    fn new(
+        options: &'a ReplayOptions,
+        trace: &'a Trace,
+        planned: &'a [JobOutcome],
+    ) -> Result<Plan<'a>, Failure> {
+        let shares_space = super::policy(options, trace.pes())?.quantum().is_none();
+        Ok(Plan { options, trace, planned, shares_space })
+    }
+
+    fn first(&self) -> SchedTime {
+        self.trace.jobs().first().map_or(SchedTime::ZERO, |job| job.submit)
+    }
+
+    /// A time of the log after the replay has begun.
+    fn after(&self, time: SchedTime) -> Duration {
+        time.since(self.first()).div_f64(self.options.speedup)
+    }
+
+    /// The job of the cluster that stands for one of the log.
+    fn job_options(
+        &self,
+        index: JobIndex,
+        job: &TraceJob,
+        begun: jiff::Timestamp,
+    ) -> Result<JobOptions, Failure> {
+        let own = std::env::current_exe().map_err(|error| Failure::of("program", &error))?;
+        let speedup = self.options.speedup;
+        let run_us = job.run.div_f64(speedup).as_micros().max(1);
+        let mut program: Vec<OsString> =
+            vec![own.into(), "nap".into(), format!("{run_us}us").into()];
+        // Of a job that is stopped for others, the start says little of when it ends.
+        if let Some(planned) = self.planned.get(index.0 as usize).filter(|_| self.shares_space) {
+            let start = self.after(planned.start).as_micros() as i64;
+            program.push(format!("--planned={}", begun.as_microsecond() + start).into());
+        }
+        Ok(JobOptions {
+            procs: Some(job.procs),
+            sched: Some(self.options.sched.clone()),
+            name: Some(format!("log-{}", job.number)),
+            time: Some(job.estimate.div_f64(speedup).max(SHORTEST_LIMIT)),
+            no_bcast: true,
+            output: Some("/dev/null".into()),
+            program,
+            ..JobOptions::default()
+        })
+    }
+}
+
+async fn on(manager: &Manager, plan: &Plan<'_>, silent: bool) -> Result<Vec<JobOutcome>, Failure> {
+    let mut submitted = HashMap::new();
+    let done = play(manager, plan, &mut submitted, silent).await;
+    if done.is_err() {
+        abandon(manager, submitted.keys().copied().collect()).await;
+    }
+    done
+}
+
+async fn play(
     manager: &Manager,
-    options: &ReplayOptions,
-    trace: &Trace,
+    plan: &Plan<'_>,
+    submitted: &mut HashMap<JobId, JobIndex>,
     silent: bool,
 ) -> Result<Vec<JobOutcome>, Failure> {
-    let begun = Instant::now();
     let mut client = manager.connect().await?;
-    let first = trace.jobs().first().map_or(SchedTime::ZERO, |job| job.submit);
+    let (begun, begun_at) = (Instant::now(), jiff::Timestamp::now());
+    let trace = plan.trace;
     let counter = Counter::new(silent, "jobs submitted", trace.jobs().len() as u64);
-    let mut submitted = HashMap::new();
     for (index, job) in (0..).map(JobIndex).zip(trace.jobs()) {
-        sleep_until(begun + job.submit.since(first).div_f64(options.speedup)).await;
-        let request = job_request(&job_options(options, job)?, false)?;
+        let request = job_request(&plan.job_options(index, job, begun_at)?, false)?;
+        sleep_until(begun + plan.after(job.submit)).await;
         let (id, _) = client.submit(request, |_| {}).await?;
         submitted.insert(id, index);
         counter.one_more();
@@ -107,34 +193,52 @@ async fn on(
     for view in &views {
         let job = submitted.get(&view.id).and_then(|index| Some((*index, trace.job(*index)?)));
         let Some((index, job)) = job else { continue };
-        let outcome = outcome(view, job, &views, first, options.speedup).ok_or_else(|| {
+        let placed = placed(&mut client, view).await?.ok_or_else(|| {
             let why = view.reason.clone().unwrap_or_else(|| "it never started".to_owned());
             let mut failure =
                 Failure::new(CODE, format!("job {} of the log failed on the cluster", job.number));
             failure.causes.push(why);
             failure.hint("`storm show` and the cluster's log say more")
         })?;
-        outcomes.push((index, outcome));
+        let time = |stamp: jiff::Timestamp| {
+            let later = Duration::try_from(stamp.duration_since(begun_at)).unwrap_or_default();
+            plan.first() + later.mul_f64(plan.options.speedup)
+        };
+        let &TraceJob { run, procs, .. } = job;
+        let (start, end) = (time(placed), view.ended.map_or(time(placed), time));
+        outcomes.push((index, JobOutcome { submit: time(view.submitted), start, end, run, procs }));
     }
     outcomes.sort_unstable_by_key(|(index, _)| *index);
     Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
 }
 
-/// The job of the cluster that stands for one of the log.
-fn job_options(options: &ReplayOptions, job: &TraceJob) -> Result<JobOptions, Failure> {
-    let own = std::env::current_exe().map_err(|error| Failure::of("program", &error))?;
-    let run_us = job.run.div_f64(options.speedup).as_micros().max(1);
-    let program: [OsString; 3] = [own.into(), "nap".into(), format!("{run_us}us").into()];
-    Ok(JobOptions {
-        procs: Some(job.procs),
-        sched: Some(options.sched.clone()),
-        name: Some(format!("log-{}", job.number)),
-        time: Some(job.estimate.div_f64(options.speedup).max(SHORTEST_LIMIT)),
-        no_bcast: true,
-        output: Some("/dev/null".into()),
-        program: program.to_vec(),
-        ..JobOptions::default()
-    })
+/// When the policy gave a job its elements; `None` if it never started.
+async fn placed(client: &mut Client, view: &JobView) -> Result<Option<jiff::Timestamp>, Failure> {
+    let Some(started) = view.started else { return Ok(None) };
+    let launch_ms = match client.call(ManagerRequest::Show { job: view.id }).await? {
+        Reply::Job { job } => job.breakdown.map_or(0.0, |launch| launch.total_ms),
+        other => return Err(misunderstood(&other)),
+    };
+    let launch = Duration::try_from_secs_f64(launch_ms / 1e3).unwrap_or_default();
+    Ok(Some(started - launch))
+}
+
+/// The replay has failed: the jobs that it has submitted have nobody who waits for them.
+async fn abandon(manager: &Manager, jobs: Vec<JobId>) {
+    if jobs.is_empty() {
+        return;
+    }
+    let cancel = async {
+        let mut client = manager.connect().await.ok()?;
+        // Those that have ended already are no reason to leave the others.
+        for job in jobs {
+            let one = ManagerRequest::Cancel { jobs: vec![job], signal: None };
+            let _ = client.call(one).await;
+        }
+        Some(())
+    };
+    // Why the replay has failed is what matters; a manager that is gone cancels nothing.
+    let _ = tokio::time::timeout(CLEAN_UP, cancel).await;
 }
 
 /// Waits until all of these jobs have ended.
@@ -163,22 +267,4 @@ async fn ended(manager: &Manager, jobs: Vec<JobId>, silent: bool) -> Result<Vec<
         }
         sleep(POLL).await;
     }
-}
-
-/// What came of a job, in the time of the log; `None` if it never started.
-fn outcome(
-    view: &JobView,
-    job: &TraceJob,
-    views: &[JobView],
-    first: SchedTime,
-    speedup: f64,
-) -> Option<JobOutcome> {
-    let begin = views.iter().map(|view| view.submitted).min()?;
-    let time = |stamp: jiff::Timestamp| {
-        let later = Duration::try_from(stamp.duration_since(begin)).unwrap_or_default();
-        first + later.mul_f64(speedup)
-    };
-    let &TraceJob { run, procs, .. } = job;
-    let (start, end) = (time(view.started?), time(view.ended?));
-    Some(JobOutcome { submit: time(view.submitted), start, end, run, procs })
 }

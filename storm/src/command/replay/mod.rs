@@ -24,7 +24,8 @@ use storm_replay::{Estimates, Report, Schedule, Trace, TrimPercent};
 use storm_sched::metrics::UserService;
 use storm_sched::swf::{DamagedLine, Drops};
 use storm_sched::{
-    Machine, MachineError, MplLimit, ParamError, Policy, PolicyParams, Quantum,
+    DEFAULT_QUANTUM_US, MAX_QUANTUM_US, Machine, MachineError, MplLimit, ParamError, Policy,
+    PolicyParams, Quantum,
 };
 
 /// For programs: what kind of failure it was.
@@ -71,6 +72,9 @@ pub(super) fn run(
     let schedule = replay(options, &trace, silent)?;
     let real = begun.elapsed();
     let report = Report::new(&trace, &schedule, trim);
+    if options.csv_to_stdout() {
+        return print(&String::from_utf8_lossy(&starts::csv(&trace, &schedule)?)).map(|()| 0);
+    }
     if let Some(path) = &options.csv {
         write(path, &starts::csv(&trace, &schedule)?)?;
     }
@@ -89,10 +93,20 @@ pub(super) async fn live(
     silent: bool,
 ) -> Result<u8, Failure> {
     let (log, _, trace) = prepare(options, silent, silent)?;
-    let planned = replay(options, &trace, silent)?.outcomes(&trace);
-    let happened = live::replay(options, &trace, silent).await?;
+    let planned = replay(&in_log_time(options), &trace, silent)?.outcomes(&trace);
+    let happened = live::replay(options, &trace, &planned, silent).await?;
     print(&output.sheet(&live_report::sheet(options, &log, &trace, &happened, &planned)))?;
     Ok(0)
+}
+
+/// The options of the plan of a live replay: a slice of the cluster is longer in the time of
+/// the log.
+fn in_log_time(options: &ReplayOptions) -> ReplayOptions {
+    let quantum = options.quantum.unwrap_or(Duration::from_micros(DEFAULT_QUANTUM_US));
+    let longest = Duration::from_micros(MAX_QUANTUM_US);
+    let quantum = Duration::try_from_secs_f64(quantum.as_secs_f64() * options.speedup);
+    let quantum = quantum.map_or(longest, |quantum| quantum.min(longest));
+    ReplayOptions { quantum: Some(quantum), ..options.clone() }
 }
 
 /// What is written must be neither the log nor each other.

@@ -1,0 +1,60 @@
+//! A reservation in a listing, and what one is asked for with.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Nodes that are for some users' jobs only, for some time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReservationView {
+    /// Its name.
+    pub name: String,
+    /// It has begun.
+    pub active: bool,
+    /// The partition of its nodes.
+    pub partition: String,
+    /// Its nodes, folded.
+    pub node_list: String,
+    /// Number of nodes.
+    pub nodes: u32,
+    /// Processing elements of its nodes.
+    pub pes: u32,
+    /// When it begins.
+    pub start: Timestamp,
+    /// When it ends.
+    pub end: Timestamp,
+    /// Who may use it, by name or number; all when it names nobody.
+    pub users: Vec<String>,
+    /// Its jobs that run or are being started.
+    pub jobs_running: u32,
+    /// Its jobs that wait.
+    pub jobs_pending: u32,
+}
+
+/// A reservation to be made. Nodes are named, or counted, or counted in processing
+/// elements.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReservationRequest {
+    /// Its name.
+    pub name: String,
+    /// When it begins; at once when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Timestamp>,
+    /// How long it lasts, in seconds.
+    pub duration_s: u64,
+    /// These nodes, folded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<String>,
+    /// So many nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_count: Option<u32>,
+    /// Nodes with so many processing elements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pes: Option<u32>,
+    /// Who may use it, by name or number; all when it names nobody.
+    #[serde(default)]
+    pub users: Vec<String>,
+    /// The partition of its nodes; the default one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
+}

@@ -1,0 +1,161 @@
+//! Reservations: who may make and use them, and what policies are told of them
+//! (`docs/decisions/0051`).
+//!
+//! The manager knows names, users and the wall clock; the policies know numbers, nodes
+//! and instants. What this does not do: decide who starts where. That is the policies'.
+
+mod making;
+mod using;
+mod waking;
+
+use super::{Core, Effect};
+use crate::api::{ApiError, ErrorCode, Peer, ReservationView};
+use crate::job::{JobEvent, JobEventKind, OF_NO_JOB, Phase, ReservationRecord};
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use storm_primitives::{Instant, NodeId, NodeSet};
+use storm_rm::PartitionId;
+use storm_sched::{Event, Policy, Reservation, ReservationId, SchedTime};
+
+/// Reservations that are not over.
+#[derive(Debug, Default)]
+pub(super) struct ReservationTable {
+    by_id: BTreeMap<ReservationId, ReservationRecord>,
+    /// The number of the next one: none is given twice.
+    next: u64,
+    /// When the driver wakes the policies.
+    armed: Option<Instant>,
+}
+
+impl ReservationTable {
+    /// What the journal says.
+    pub(super) fn set(&mut self, next: u64, records: &[ReservationRecord]) {
+        self.next = next;
+        self.by_id = records.iter().map(|record| (record.id, record.clone())).collect();
+    }
+
+    fn named(&self, name: &str, at: Timestamp) -> Option<&ReservationRecord> {
+        self.left(at).find(|record| record.name == name)
+    }
+
+    /// Those that are not over.
+    fn left(&self, at: Timestamp) -> impl Iterator<Item = &ReservationRecord> + '_ {
+        self.by_id.values().filter(move |record| record.end > at)
+    }
+}
+
+impl Core {
+    /// The reservations that are not over, in the order in which they begin.
+    pub fn list_reservations(&self, now: Instant) -> Vec<ReservationView> {
+        let at = self.wall(now);
+        let mut left: Vec<&ReservationRecord> = self.reservations.left(at).collect();
+        left.sort_by_key(|record| (record.start, record.id));
+        left.into_iter().map(|record| self.reservation_view(record, at)).collect()
+    }
+
+    fn reservation_view(&self, record: &ReservationRecord, at: Timestamp) -> ReservationView {
+        let of_it = |job: &&crate::job::JobRecord| {
+            job.reservation.as_ref().is_some_and(|(id, _)| *id == record.id)
+        };
+        let (mut running, mut pending) = (0, 0);
+        for job in self.jobs.values().filter(of_it) {
+            match job.phase {
+                Phase::Pending => pending += 1,
+                Phase::Starting | Phase::Running | Phase::Ending(_) => running += 1,
+                Phase::Ended(_) => {}
+            }
+        }
+        let nodes = self.reserved_nodes(record);
+        let of_node = |node: NodeId| self.nodes.get(node).map_or(0, |entry| entry.pes);
+        ReservationView {
+            name: record.name.clone(),
+            active: record.start <= at,
+            partition: record.partition.clone(),
+            node_list: self.nodes.fold(&nodes),
+            nodes: nodes.len() as u32,
+            pes: nodes.iter().map(of_node).sum(),
+            start: record.start,
+            end: record.end,
+            users: record.users.clone(),
+            jobs_running: running,
+            jobs_pending: pending,
+        }
+    }
+
+    /// The nodes of a reservation that there are.
+    fn reserved_nodes(&self, record: &ReservationRecord) -> NodeSet {
+        let named = self.nodes.iter().filter(|(_, entry)| record.nodes.contains(&entry.name));
+        named.map(|(node, _)| node).collect()
+    }
+
+    /// The reservations of a partition that are not over, as its policy knows them.
+    pub(super) fn reservations_of(&self, now: Instant, id: PartitionId) -> Vec<Reservation> {
+        let partition = &self.partitions[usize::from(id.0)];
+        let at = self.wall(now);
+        let here = self.reservations.left(at).filter(|record| record.partition == partition.name);
+        here.map(|record| {
+            let nodes = self.reserved_nodes(record);
+            Reservation {
+                id: record.id,
+                nodes: nodes.iter().filter_map(|node| partition.index_of(node)).collect(),
+                start: self.sched_time_of(record.start),
+                end: self.sched_time_of(record.end),
+            }
+        })
+        .collect()
+    }
+
+    /// Tells a policy that knows of none what is reserved in its partition.
+    pub(super) fn tell_reservations(&self, now: Instant, id: PartitionId, policy: &mut dyn Policy) {
+        for reservation in self.reservations_of(now, id) {
+            // Nothing waits for it yet that could start.
+            policy.handle(super::scheduling::sched_time(now), Event::Reserve(reservation));
+        }
+    }
+
+    /// The policies of a manager on the journal of a former one are told what is reserved.
+    pub(super) fn restore_reservations(&mut self, now: Instant) {
+        for id in (0..self.partition_count()).map(PartitionId) {
+            for reservation in self.reservations_of(now, id) {
+                self.handle_event(now, id, Event::Reserve(reservation));
+            }
+        }
+    }
+
+    /// An instant of the wall clock as the policies count; what was before the backend's
+    /// origin is its origin.
+    fn sched_time_of(&self, at: Timestamp) -> SchedTime {
+        let since = Duration::try_from(at.duration_since(self.config.origin));
+        SchedTime::ZERO + since.unwrap_or_default()
+    }
+
+    /// The journal is told of all that are not over.
+    fn set_reservations(&mut self, now: Instant, next: u64, records: Vec<ReservationRecord>) {
+        let kind = JobEventKind::ReservationsSet { next, reservations: records };
+        let event = JobEvent { at: self.wall(now), kind };
+        self.apply(OF_NO_JOB, &event);
+        self.effects.push(Effect::Journal(OF_NO_JOB, event));
+    }
+
+    fn no_such_reservation(&self, now: Instant, name: &str) -> ApiError {
+        let names: Vec<String> =
+            self.list_reservations(now).into_iter().map(|known| known.name).collect();
+        let error = ApiError::new(
+            ErrorCode::NoSuchReservation,
+            format!("there is no reservation {name:?}"),
+        );
+        match names.is_empty() {
+            true => error.hint("there are none: storm reservation create makes one"),
+            false => error.hint(format!("there are: {}", names.join(", "))),
+        }
+    }
+
+    fn admin_only(&self, peer: Peer) -> Result<(), ApiError> {
+        if self.is_admin(peer) {
+            return Ok(());
+        }
+        let message = "only an administrator may make and delete reservations";
+        Err(ApiError::new(ErrorCode::NotPermitted, message))
+    }
+}

@@ -1,0 +1,125 @@
+//! Jobs of reservations: who may submit them, and why they wait.
+
+use crate::api::{ApiError, ErrorCode, Peer};
+use crate::job::{JobRecord, ReservationRecord};
+use crate::manager::Core;
+use jiff::Timestamp;
+use std::time::Duration;
+use storm_primitives::Instant;
+use storm_rm::JobSpec;
+use storm_sched::{JobRequest, Machine, NodeSpec, PendingReason, ReservationId};
+
+impl Core {
+    /// The reservation that a job is submitted to, if it may be; its partition becomes the
+    /// job's.
+    pub(in crate::manager) fn reservation_to_use(
+        &self,
+        now: Instant,
+        peer: Peer,
+        name: &str,
+        spec: &mut JobSpec,
+    ) -> Result<(ReservationId, String), ApiError> {
+        let at = self.wall(now);
+        let Some(record) = self.reservations.named(name, at) else {
+            return Err(self.no_such_reservation(now, name));
+        };
+        let (uid, user) = (peer.uid.to_string(), (self.config.user_name)(peer.uid));
+        let is_user = |known: &String| *known == uid || Some(known) == user.as_ref();
+        if !record.users.is_empty() && !record.users.iter().any(is_user) {
+            let (who, users) = (user.unwrap_or(uid), record.users.join(", "));
+            let message = format!("user {who} may not use reservation {name:?}");
+            return Err(
+                ApiError::new(ErrorCode::NotPermitted, message).why(format!("it is for {users}"))
+            );
+        }
+        match &spec.partition {
+            Some(other) if *other != record.partition => {
+                let own = &record.partition;
+                let message = format!("reservation {name:?} has no nodes of partition {other:?}");
+                return Err(ApiError::new(ErrorCode::Infeasible, message)
+                    .why(format!("it is of partition {own:?}")));
+            }
+            Some(_) => {}
+            None => spec.partition = Some(record.partition.clone()),
+        }
+        Ok((record.id, record.name.clone()))
+    }
+
+    /// Whether the nodes and the time of a reservation are enough for a job.
+    pub(in crate::manager) fn check_reservation(
+        &self,
+        now: Instant,
+        id: ReservationId,
+        request: &JobRequest,
+    ) -> Result<(), ApiError> {
+        let Some(record) = self.reservations.by_id.get(&id) else { return Ok(()) };
+        let never = |why: String| {
+            let message = format!("reservation {:?} can never run this job", record.name);
+            Err(ApiError::new(ErrorCode::Infeasible, message).why(why))
+        };
+        let left = left_of(record, self.wall(now));
+        if let Some(limit) = request.time_limit.filter(|limit| *limit > left) {
+            let (limit, left) = (limit.as_secs(), left.as_secs());
+            return never(format!("its time limit is {limit} s, and there are {left} s of it"));
+        }
+        match self.machine_of(record).map(|machine| storm_sched::feasible(&machine, request)) {
+            Some(Err(why)) => never(format!("on its nodes alone {why}")),
+            Some(Ok(())) => Ok(()),
+            None => never("none of its nodes is configured any more".to_owned()),
+        }
+    }
+
+    /// Its nodes as a machine of their own.
+    fn machine_of(&self, record: &ReservationRecord) -> Option<Machine> {
+        let partition = self.partition_named(&record.partition)?;
+        let machine = self.partitions[usize::from(partition.0)].policy.machine();
+        let own = machine
+            .nodes()
+            .iter()
+            .filter(|node| record.nodes.iter().any(|name| name == node.name()));
+        let specs = own.map(|node| NodeSpec {
+            name: node.name().to_owned(),
+            pes: node.pes(),
+            memory_bytes: node.memory_bytes(),
+            features: node.features().to_vec(),
+        });
+        Machine::of_nodes(specs).ok()
+    }
+
+    /// The name of the reservation that a job is in.
+    pub(in crate::manager) fn reservation_of(&self, record: &JobRecord) -> Option<String> {
+        let (_, name) = record.reservation.as_ref()?;
+        Some(name.clone())
+    }
+
+    /// Why a job waits, by the names of reservations and the clock on the wall, where it
+    /// waits for reservations.
+    pub(in crate::manager) fn reserved_reason(&self, reason: &PendingReason) -> Option<String> {
+        match reason {
+            PendingReason::Reserved { reservation, .. } => {
+                let record = self.reservations.by_id.get(reservation)?;
+                let nodes = self.nodes.fold(&self.reserved_nodes(record));
+                let ReservationRecord { name, start, end, .. } = record;
+                Some(format!(
+                    "{nodes} is reserved for {name} from {start} to {end}, and by its time limit \
+                     the job would be running then (ReqNodeNotAvail)"
+                ))
+            }
+            PendingReason::NotBegun { reservation, .. } => {
+                let record = self.reservations.by_id.get(reservation)?;
+                let ReservationRecord { name, start, .. } = record;
+                Some(format!("its reservation {name} begins at {start} (Reservation)"))
+            }
+            PendingReason::Resources(_)
+            | PendingReason::Priority { .. }
+            | PendingReason::WouldDelay { .. }
+            | PendingReason::Shorter { .. } => None,
+        }
+    }
+}
+
+/// What is left of a reservation, from its start on.
+fn left_of(record: &ReservationRecord, at: Timestamp) -> Duration {
+    let left = record.end.duration_since(record.start.max(at));
+    Duration::try_from(left).unwrap_or_default()
+}

@@ -1,0 +1,44 @@
+//! Waking policies at times of their own: when reservations begin and end.
+
+use crate::job::OF_NO_JOB;
+use crate::manager::scheduling::sched_time;
+use crate::manager::{Core, Effect, TimerKind};
+use std::time::Duration;
+use storm_primitives::Instant;
+use storm_rm::{JobIncarnation, PartitionId};
+use storm_sched::{Event, SchedTime};
+
+/// The longest time for which a timer is set: then it is set again.
+const LONGEST_TIMER: Duration = Duration::from_secs(86_400);
+
+impl Core {
+    /// Has the driver call when the next policy wants to be woken.
+    pub(in crate::manager) fn arm_wake(&mut self, now: Instant) {
+        let wakes = self.partitions.iter().filter_map(|partition| partition.policy.wake_at());
+        let Some(next) = wakes.min() else {
+            // A timer that is set finds nothing to do.
+            return;
+        };
+        let left = next.since(sched_time(now)).min(LONGEST_TIMER);
+        let at = now + left;
+        if self.reservations.armed.is_some_and(|armed| armed > now && armed <= at) {
+            return;
+        }
+        self.reservations.armed = Some(at);
+        let (job, incarnation) = (OF_NO_JOB, JobIncarnation(0));
+        self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Wake });
+    }
+
+    /// The time has come that some policy wanted to be woken at, or it has not.
+    pub(in crate::manager) fn wake(&mut self, now: Instant) {
+        self.reservations.armed = None;
+        let time: SchedTime = sched_time(now);
+        for id in (0..self.partition_count()).map(PartitionId) {
+            if self.partition(id).policy.wake_at().is_some_and(|at| at <= time) {
+                self.handle_event(now, id, Event::Wake);
+                self.effects.push(Effect::SlicesChanged(id));
+            }
+        }
+        self.arm_wake(now);
+    }
+}

@@ -1,0 +1,124 @@
+//! Gang scheduling among reservations: in all rows the columns of reserved nodes
+//! are closed to a job that could still be there when a reservation of others has
+//! them. A job of the matrix runs for one of as many slices as there are rows, so
+//! its limit is reckoned as that of the shadow is ([`latest_end`]); one without a
+//! limit could be there for ever.
+//!
+//! The jobs of a reservation that is under way are a queue of their own. Behind the
+//! first of a queue that does not fit others pass only if they will have ended when
+//! it can start; one to which reservations leave too few nodes is nobody's first.
+
+use super::shadow::{Shadow, latest_end};
+use super::{Gang, shortage};
+use crate::reservation::{Lack, Pool};
+use crate::shape::Shape;
+use crate::{Action, Ahead, JobId, JobRequest, Matrix, PendingReason, SchedTime};
+
+/// The end of a job that has no limit.
+const NEVER: SchedTime = SchedTime::from_nanos(u64::MAX);
+
+impl Gang {
+    /// Starts who can start.
+    pub(super) fn start_among(&mut self, now: SchedTime, actions: &mut Vec<Action>) {
+        let apart: Vec<Pool> = self.book.under_way().collect();
+        for pool in std::iter::once(Pool::Common).chain(apart) {
+            self.start_of_pool(now, pool, actions);
+        }
+        self.partition.matrix.close_only(&[]);
+    }
+
+    fn start_of_pool(&mut self, now: SchedTime, pool: Pool, actions: &mut Vec<Action>) {
+        let queue = &self.partition.queue;
+        let of_pool = queue.iter().filter(|request| self.book.pool_of(request) == pool);
+        let waiting: Vec<JobRequest> = of_pool.cloned().collect();
+        // When the first that does not fit can start.
+        let mut shadow: Option<Shadow> = None;
+        for request in waiting {
+            let until = self.until(now, &request);
+            let harmless = shadow.as_ref().is_none_or(|shadow| until <= shadow.at);
+            if !harmless {
+                continue;
+            }
+            let matrix = &mut self.partition.matrix;
+            matrix.close_only(&self.book.closed(matrix.machine(), &request, now, until));
+            if let Some((slot, placement)) = self.place(&request, actions) {
+                self.partition.queue.remove(request.id);
+                self.start(request.id, slot, placement, actions);
+            } else if shadow.is_none() && holds_others_back(&self.partition.matrix, &request) {
+                shadow = self.shadow_of(now, &request).filter(|_| self.backfills);
+                if shadow.is_none() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether a job that waits keeps those behind it waiting: not one to which
+    /// reservations leave too few nodes, which may be so for days.
+    fn holds_back(&self, trial: &mut Matrix, request: &JobRequest) -> bool {
+        let now = self.run_time.now();
+        let until = self.until(now, request);
+        trial.close_only(&self.book.closed(trial.machine(), request, now, until));
+        let holds_back = holds_others_back(trial, request);
+        trial.close_only(&[]);
+        holds_back
+    }
+
+    /// When a job that starts now has ended at the latest.
+    fn until(&self, now: SchedTime, request: &JobRequest) -> SchedTime {
+        let end = |limit| latest_end(&self.partition.matrix, self.quantum, now, limit);
+        request.time_limit.map_or(NEVER, end)
+    }
+
+    /// Why a job waits among reservations.
+    pub(super) fn explain_among(&self, job: JobId) -> Option<PendingReason> {
+        let request = self.partition.queue.get(job)?;
+        let pool = self.book.pool_of(request);
+        let mut trial = self.partition.matrix.clone();
+        let before = self.partition.queue.iter().take_while(|rival| rival.id != job);
+        let rivals = before.filter(|rival| self.book.pool_of(rival) == pool);
+        let mut rivals = rivals.filter(|rival| self.holds_back(&mut trial, rival));
+        let first = rivals.next().map(|first| first.id);
+        let ahead = first.map(|first| Ahead { first, others: rivals.count() });
+        self.reason_among(&mut trial, request, ahead)
+    }
+
+    /// Why each job waits among reservations, in queue order.
+    pub(super) fn explain_all_among(&self) -> Vec<(JobId, PendingReason)> {
+        let mut pools: std::collections::BTreeMap<Pool, Ahead> = std::collections::BTreeMap::new();
+        let mut trial = self.partition.matrix.clone();
+        let mut reason = |request: &JobRequest| {
+            let pool = self.book.pool_of(request);
+            let ahead = pools.get(&pool).copied();
+            if self.holds_back(&mut trial, request) {
+                let one_more = |first: &mut Ahead| first.others += 1;
+                let first = Ahead { first: request.id, others: 0 };
+                pools.entry(pool).and_modify(one_more).or_insert(first);
+            }
+            Some((request.id, self.reason_among(&mut trial, request, ahead)?))
+        };
+        self.partition.queue.iter().filter_map(&mut reason).collect()
+    }
+
+    fn reason_among(
+        &self,
+        trial: &mut Matrix,
+        request: &JobRequest,
+        ahead: Option<Ahead>,
+    ) -> Option<PendingReason> {
+        let now = self.run_time.now();
+        let run = (now, self.until(now, request));
+        match (Lack::of(request, &self.book, trial, run, shortage), ahead) {
+            (Lack::Reserved(reason), _) => Some(reason),
+            (Lack::Room(shortage), Some(ahead)) => {
+                Some(PendingReason::Priority { ahead, shortage })
+            }
+            (Lack::Room(shortage), None) => shortage.map(PendingReason::Resources),
+        }
+    }
+}
+
+/// Whether the nodes that are open to a job could take it, were they idle.
+fn holds_others_back(matrix: &Matrix, request: &JobRequest) -> bool {
+    matrix.empty_row_shortfall(Shape::of(request)).is_none()
+}

@@ -1,0 +1,53 @@
+//! Why a job waits among reservations.
+
+use crate::reservation::{Book, Pool};
+use crate::{JobRequest, Matrix, PendingReason, SchedTime, Shortage};
+
+/// What a job lacks.
+#[derive(Debug)]
+pub(crate) enum Lack {
+    /// Reservations keep it waiting.
+    Reserved(PendingReason),
+    /// This, or nothing but its turn.
+    Room(Option<Shortage>),
+}
+
+impl Lack {
+    /// What a job lacks that would start at `now` and have ended by `until`;
+    /// `trial` is the matrix, on which nodes may be closed, and `shortage` what
+    /// the job lacks there.
+    pub(crate) fn of(
+        request: &JobRequest,
+        book: &Book,
+        trial: &mut Matrix,
+        (now, until): (SchedTime, SchedTime),
+        shortage: impl Fn(&Matrix, &JobRequest) -> Option<Shortage>,
+    ) -> Self {
+        let pool = book.pool_of(request);
+        if let (Pool::Before(reservation), Some(own)) = (pool, book.own(request)) {
+            let start = own.start;
+            return Self::Reserved(PendingReason::NotBegun { reservation, start });
+        }
+        trial.close_only(&[]);
+        let whole = shortage(trial, request);
+        if whole.is_some() {
+            return Self::Room(whole);
+        }
+        trial.close_only(&book.closed(trial.machine(), request, now, until));
+        let within = shortage(trial, request);
+        trial.close_only(&[]);
+        match (within, pool, book.in_the_way(request, now, until)) {
+            (None, ..) => Self::Room(None),
+            (Some(_), Pool::Common, Some(other)) => {
+                let (start, end) = (other.start, other.end);
+                Self::Reserved(PendingReason::Reserved { reservation: other.id, start, end })
+            }
+            // That other nodes are not its reservation's is no news.
+            (Some(Shortage::Unavailable { shortfall, .. }), ..) => {
+                let machine = trial.machine();
+                Self::Room(Some(Shortage::unavailable(machine, request, shortfall)))
+            }
+            (within, ..) => Self::Room(within),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Options of `reservation`.
+
+use super::ClusterOptions;
+use crate::begin_time::parse_begin;
+use crate::duration::parse_time_limit;
+use clap::{ArgGroup, Args, Subcommand};
+use jiff::{Timestamp, Zoned};
+use std::time::Duration;
+
+/// Options of `reservation`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+From its start to its end the nodes of a reservation are only for jobs that are submitted
+with --reservation, by its users. Other jobs do not get them when by their time limit they
+would still run at its start; a job without a limit would. Jobs that run there already go on.
+A job of the reservation waits for the start and runs on its nodes only; when the reservation
+ends or is deleted, jobs that run may finish, and those that wait are jobs like others.
+
+Examples:
+  storm reservation create --name demo --start 16:00 --duration 2h --nodes 'n[1-4]' --users ann
+  storm reservation create --name now --duration 30m -N 2
+  storm submit --reservation demo -n 8 --time 1h ./solve
+  storm reservation list
+  storm reservation delete demo")]
+pub(crate) struct ReservationOptions {
+    #[command(subcommand)]
+    pub(crate) command: ReservationCommand,
+}
+
+/// What is asked of reservations.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum ReservationCommand {
+    /// Reserve nodes for some time; for administrators
+    Create(Box<ReserveOptions>),
+    /// List the reservations that are not over
+    List {
+        #[command(flatten)]
+        cluster: ClusterOptions,
+    },
+    /// Show everything about a reservation
+    Show {
+        /// Name of the reservation
+        #[arg(value_name = "NAME")]
+        name: String,
+        #[command(flatten)]
+        cluster: ClusterOptions,
+    },
+    /// Take a reservation back; for administrators
+    Delete {
+        /// Name of the reservation
+        #[arg(value_name = "NAME")]
+        name: String,
+        #[command(flatten)]
+        cluster: ClusterOptions,
+    },
+}
+
+/// Options of `reservation create`.
+#[derive(Clone, Debug, Args)]
+#[command(group = ArgGroup::new("what").required(true).args(["nodes", "node_count", "pes"]))]
+pub(crate) struct ReserveOptions {
+    /// Name of the reservation
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: String,
+    /// When it begins: now+1hour, 16:00, tomorrow, 2026-12-24T08:00 [default: now]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| parse_start(text))]
+    pub(crate) start: Option<Start>,
+    /// How long it lasts: 90s, 10m, 1h30m, or MM, MM:SS, HH:MM:SS, D-HH:MM:SS
+    #[arg(long, value_name = "T", value_parser = parse_time_limit)]
+    pub(crate) duration: Duration,
+    /// These nodes, as n3 or n[1-8,12]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) nodes: Option<String>,
+    /// So many nodes
+    #[arg(short = 'N', long, value_name = "N")]
+    pub(crate) node_count: Option<u32>,
+    /// Nodes with so many PEs together
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) pes: Option<u32>,
+    /// Who may use it, by name or number [default: everybody]
+    #[arg(long, value_name = "USERS", value_delimiter = ',')]
+    pub(crate) users: Vec<String>,
+    /// Partition of its nodes [default: the default one]
+    #[arg(long, short, value_name = "PARTITION")]
+    pub(crate) partition: Option<String>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+/// When a reservation begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// When the manager has made it, whatever its clock says.
+    Now,
+    /// At this time.
+    At(Timestamp),
+}
+
+fn parse_start(text: &str) -> Result<Start, crate::begin_time::NotABegin> {
+    if text.trim() == "now" {
+        return Ok(Start::Now);
+    }
+    parse_begin(text, &Zoned::now()).map(Start::At)
+}

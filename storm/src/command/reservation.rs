@@ -1,0 +1,71 @@
+//! `reservation`: nodes that are for some users' jobs for some time.
+
+use super::listing::misunderstood;
+use super::{connect, print};
+use crate::cli::{ClusterOptions, ReservationCommand, ReserveOptions, Start};
+use crate::failure::Failure;
+use crate::output::Output;
+use storm_mm::api::{ManagerRequest, Reply, ReservationRequest, ReservationView};
+
+/// See the top.
+pub(super) async fn run(command: ReservationCommand, output: &dyn Output) -> Result<u8, Failure> {
+    match command {
+        ReservationCommand::Create(options) => {
+            let request = ManagerRequest::Reserve(request(&options));
+            let made = ask(&options.cluster, request).await?;
+            made.iter().try_for_each(|made| print(&output.reservation(made)))?;
+        }
+        ReservationCommand::List { cluster } => {
+            let all = ask(&cluster, ManagerRequest::Reservations).await?;
+            print(&output.reservations(&all))?;
+        }
+        ReservationCommand::Show { name, cluster } => {
+            let all = ask(&cluster, ManagerRequest::Reservations).await?;
+            let found = all.iter().find(|reservation| reservation.name == name);
+            print(&output.reservation(found.ok_or_else(|| no_such_reservation(&name, &all))?))?;
+        }
+        ReservationCommand::Delete { name, cluster } => {
+            let request = ManagerRequest::Unreserve { name: name.clone() };
+            match connect(&cluster).await?.call(request).await? {
+                Reply::Ok => print(&output.unreserved(&name))?,
+                other => return Err(misunderstood(&other)),
+            }
+        }
+    }
+    Ok(0)
+}
+
+fn request(options: &ReserveOptions) -> ReservationRequest {
+    ReservationRequest {
+        name: options.name.clone(),
+        start: options.start.and_then(|start| match start {
+            Start::Now => None,
+            Start::At(at) => Some(at),
+        }),
+        duration_s: options.duration.as_secs(),
+        nodes: options.nodes.clone(),
+        node_count: options.node_count,
+        pes: options.pes,
+        users: options.users.clone(),
+        partition: options.partition.clone(),
+    }
+}
+
+async fn ask(
+    cluster: &ClusterOptions,
+    request: ManagerRequest,
+) -> Result<Vec<ReservationView>, Failure> {
+    match connect(cluster).await?.call(request).await? {
+        Reply::Reservations { reservations } => Ok(reservations),
+        other => Err(misunderstood(&other)),
+    }
+}
+
+fn no_such_reservation(name: &str, all: &[ReservationView]) -> Failure {
+    let names: Vec<&str> = all.iter().map(|reservation| reservation.name.as_str()).collect();
+    let hint = match names.is_empty() {
+        true => "there are none".to_owned(),
+        false => format!("there are: {}", names.join(", ")),
+    };
+    Failure::new("no-such-reservation", format!("there is no reservation {name:?}")).hint(hint)
+}

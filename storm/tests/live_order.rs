@@ -1,0 +1,65 @@
+//! The same policies live: 200 jobs of the Lublin-Feitelson model on an embedded cluster of
+//! processes start in the order of virtual time.
+//!
+//! A policy can let a job pass or not for a moment's difference, so the workload is one whose
+//! schedule does not hang on less than 20 ms of the cluster's time, as replays with all
+//! events displaced at random have shown; two starts that are planned less than 50 ms apart
+//! are not told apart.
+
+mod scratch;
+
+use scratch::{Scratch, told};
+use serde_json::Value;
+
+/// 16 processing elements for some four minutes of jobs, one after the other and side by side.
+const WORKLOAD: &str = "workload lublin --pes 16 --jobs 200 --load 0.5 --seed 5 -o short.swf";
+/// How much faster than the log: 28 hours in a minute and a half.
+const SPEEDUP: &str = "1100";
+
+fn replayed(sched: &str) -> Value {
+    let scratch = Scratch::make();
+    scratch.prints(WORKLOAD);
+    let words = format!("replay short.swf --sched {sched} --live --speedup {SPEEDUP} --nodes 4");
+    let document = scratch.json(&words);
+    assert_eq!(document["jobs"], 200, "{sched}");
+    let figure = |key: &str| document[key].as_f64().expect("a number");
+    eprintln!(
+        "{sched}: {:.4} of all pairs in order, {:.6} of those more than {} s of the log apart; \
+         makespan {} s, planned {} s",
+        figure("same_order"),
+        figure("same_order_apart"),
+        figure("resolution_s"),
+        figure("makespan_s"),
+        document["planned"]["makespan_s"],
+    );
+    document
+}
+
+#[test]
+fn easy_starts_jobs_in_the_order_of_virtual_time() {
+    let document = replayed("easy");
+    assert_eq!(document["same_order_apart"], 1.0);
+}
+
+#[test]
+fn gang_starts_jobs_in_the_order_of_virtual_time() {
+    let document = replayed("gang");
+    assert_eq!(document["same_order_apart"], 1.0);
+}
+
+#[test]
+fn a_replay_that_fails_leaves_nothing_behind_and_says_what_is_of_no_use() {
+    let scratch = Scratch::make();
+    scratch.prints("up --nodes 2 --pes 2 --sched fcfs");
+    // The second job does not fit the cluster that there is.
+    let log = "; MaxProcs: 8\n1 0 -1 900000 4 -1 -1 4 900000\n2 1 -1 100 8 -1 -1 8 300\n";
+    std::fs::write(scratch.work().join("large.swf"), log).expect("it can be written");
+    let failed = scratch.does("replay large.swf --live --speedup 1000");
+    assert_eq!(failed.status.code(), Some(1), "{}", told(&failed));
+    let gone = |jobs: &Value| jobs.as_array().is_some_and(Vec::is_empty).then_some(());
+    scratch.wait_for("queue", gone);
+    let refused = scratch.does("replay large.swf --live --nodes 2");
+    assert_eq!(refused.status.code(), Some(2), "{}", told(&refused));
+    assert!(told(&refused).contains("--nodes is for an embedded cluster"), "{}", told(&refused));
+    scratch.prints("down");
+}
