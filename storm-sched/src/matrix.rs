@@ -22,8 +22,8 @@ use crate::{
 
 mod alternates;
 mod check;
-mod park;
 mod closing;
+mod park;
 mod repack;
 mod room;
 mod unify;

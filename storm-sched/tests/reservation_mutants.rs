@@ -118,7 +118,8 @@ fn found(bug: Bug, invariant: fn() -> Box<dyn Invariant>) -> Option<String> {
         let (inner, aware) = (Fcfs::new(machine.clone()), Fcfs::new(machine));
         Box::new(Mutant { bug, inner, aware })
     };
-    let failure = suite::run_seeds_of(SEEDS, Workload::reserving, &make, &|| vec![invariant()]).err()?;
+    let failure =
+        suite::run_seeds_of(SEEDS, Workload::reserving, &make, &|| vec![invariant()]).err()?;
     Some(failure.why.to_string())
 }
 

@@ -1,7 +1,7 @@
 //! Jobs that are stopped for others: they move to a row that never runs, and keep their
 //! columns and their memory.
 
-use crate::{ColumnSet, JobId, Matrix, Slot};
+use crate::{ColumnSet, JobId, Matrix, Row, Slot};
 
 impl Matrix {
     /// Moves a job with its columns to another row; false, and nothing changes, when one
@@ -35,6 +35,11 @@ impl Matrix {
             && !holding.columns.ranges().iter().any(|range| {
                 row.taken().contains_any_in_range(range.start as usize..range.end as usize)
             })
+    }
+
+    /// A row, live or not, if it has ever been so: columns may be withheld in it.
+    pub(crate) fn row_or_vacant(&self, slot: Slot) -> Option<&Row> {
+        self.rows.get(slot.0 as usize)
     }
 
     /// Keeps the free ones of these columns of a row from all jobs, and no others.

@@ -95,7 +95,8 @@ impl Ledger {
 
     /// As [`Ledger::free_pes`], of those that nobody holds.
     pub(crate) fn idle_pes(&self, matrix: &Matrix) -> u32 {
-        let idle = matrix.row(ROW).map_or(matrix.machine().usable_pes(), Row::free_pes);
+        let usable = matrix.machine().usable_pes();
+        let idle = matrix.row_or_vacant(ROW).map_or(usable, Row::free_pes);
         let due: u32 = self.due.iter().map(|due| due.pes).sum();
         idle.saturating_sub(due).saturating_sub(self.promised_pes)
     }
@@ -139,7 +140,7 @@ impl Ledger {
     /// Counts anew what is free: after each event, before the decisions.
     pub(crate) fn refresh(&mut self, matrix: &Matrix) {
         let usable = matrix.machine().usable_pes();
-        let free = matrix.row(ROW).map_or(usable, Row::free_pes);
+        let free = matrix.row_or_vacant(ROW).map_or(usable, Row::free_pes);
         let due: u32 = self.due.iter().map(|due| due.pes).sum();
         self.free_pes = (free + self.ends.overdue_pes(self.now))
             .saturating_sub(due)
@@ -245,6 +246,13 @@ impl Ledger {
         self.ends.of(job)
     }
 
+    /// The end of a job is on its way: it counts as ended.
+    pub(crate) fn ends_now(&mut self, job: JobId) {
+        if let Some((_, pes)) = self.ends.of(job) {
+            self.ends.insert(job, self.now, pes);
+        }
+    }
+
     /// Starts a job that was promised PEs, if they are there.
     pub(crate) fn place_now(&mut self, matrix: &mut Matrix, request: &JobRequest) -> bool {
         let job = request.id;
@@ -328,8 +336,8 @@ impl Ledger {
 /// Whether a job fits what nobody holds.
 pub(crate) fn fits_row(matrix: &Matrix, request: &JobRequest) -> bool {
     let shape = Shape::of(request);
-    let lacking = match matrix.row(ROW) {
-        Some(_) => matrix.row_shortfall(ROW, shape),
+    let lacking = match matrix.row_or_vacant(ROW) {
+        Some(row) => matrix.shortfall_in(row, shape),
         None => matrix.new_row_shortfall(shape),
     };
     lacking.is_none()

@@ -19,7 +19,8 @@ use crate::reservation::Pool;
 use crate::space::ledger::fits_row;
 use crate::space::{News, ROW, Space};
 use crate::{
-    Action, ColumnSet, EventError, JobId, JobRequest, Matrix, Precedence, PreemptMode, QosId, Slot,
+    Action, ColumnSet, EventError, JobId, JobRequest, Matrix, Pe, Precedence, PreemptMode, QosId,
+    Slot,
 };
 
 /// Rows of jobs that are suspended, and the one that runs: so often can the jobs of a node
@@ -248,6 +249,7 @@ impl Space {
                 Some(slot) => self.park(job, slot),
                 None => {
                     awaited.insert(job);
+                    self.ledger.ends_now(job);
                     self.preemption.ending.insert(job);
                 }
             }
@@ -286,6 +288,7 @@ impl Space {
         if !self.preemption.claims.is_empty() {
             return None;
         }
+        let kept = self.kept_from(Some(request));
         enough(candidates, |chosen| {
             let mut trial = self.partition.matrix.clone();
             for Victim { job, mode, .. } in chosen {
@@ -299,6 +302,7 @@ impl Space {
                     }
                 }
             }
+            trial.withhold(ROW, &kept);
             self.ledger.close_for(&mut trial, request);
             fits_row(&trial, request)
         })
@@ -307,24 +311,32 @@ impl Space {
     /// The running jobs that may make room, those that come first first.
     fn candidates_for(&self, request: &JobRequest) -> Vec<Victim> {
         let matrix = &self.partition.matrix;
+        let machine = matrix.machine();
+        let kept = self.kept_from(Some(request));
+        let kept: BTreeSet<Pe> = kept.iter().flat_map(ColumnSet::columns).collect();
+        // What nobody gets but those who are stopped already is no gain.
+        let gain = |columns: &ColumnSet| {
+            let gained = |pe: &Pe| machine.is_usable(*pe) && !kept.contains(pe);
+            columns.columns().filter(gained).count() as u32
+        };
         let mut ordered = BTreeMap::new();
         for job in matrix.jobs().filter(|job| matrix.home(*job) == Some(ROW)) {
             let Some(running) = matrix.request(job) else { continue };
             let mode = running.precedence.as_ref().and_then(|precedence| precedence.mode);
-            let (Some(mode), Some((_, pes))) = (mode, self.ledger.holding(job)) else { continue };
+            let (Some(mode), Some(columns)) = (mode, matrix.columns(job)) else { continue };
             let may = request.is_over(running) && !self.preemption.ending.contains(&job);
             let can = mode != PreemptMode::Suspend || self.parking_for(job).is_some();
             if may && can {
                 let began = self.preemption.began.get(&job).copied().unwrap_or(0);
                 let place = (running.priority, std::cmp::Reverse(began), job);
-                ordered.insert(place, Victim { job, mode, pes });
+                ordered.insert(place, Victim { job, mode, pes: gain(columns) });
             }
         }
         ordered.into_values().take(MAX_VICTIMS).collect()
     }
 
     /// What nobody holds or was promised.
-    fn idle_pes(&self) -> u32 {
+    pub(super) fn idle_pes(&self) -> u32 {
         self.ledger.idle_pes(&self.partition.matrix)
     }
 
@@ -362,22 +374,26 @@ impl Space {
     }
 
     /// Keeps the idle columns of jobs that are stopped from all but a job that may preempt
-    /// them, except where reservations keep them from going on.
+    /// them.
     fn withhold_from(&mut self, job: Option<JobId>) {
-        let Space { partition: Partition { matrix, queue }, preemption, ledger, .. } = self;
-        if preemption.suspended.is_empty() {
+        if self.preemption.suspended.is_empty() {
             return;
         }
-        let request = job.and_then(|job| queue.get(job));
+        let kept = self.kept_from(job.and_then(|job| self.partition.queue.get(job)));
+        self.partition.matrix.withhold(ROW, &kept);
+    }
+
+    /// The columns of jobs that are stopped and that a job may not preempt, or nobody, but
+    /// for those that reservations keep from going on.
+    fn kept_from(&self, request: Option<&JobRequest>) -> Vec<ColumnSet> {
+        let matrix = &self.partition.matrix;
         let kept = |one: &&Suspended| {
             let stopped = matrix.request(one.job);
             !request.zip(stopped).is_some_and(|(request, stopped)| request.is_over(stopped))
-                && ledger.may_go_on(matrix, one.job, one.left)
+                && self.ledger.may_go_on(matrix, one.job, one.left)
         };
         let columns = |one: &Suspended| matrix.columns(one.job).cloned();
-        let kept: Vec<ColumnSet> =
-            preemption.suspended.iter().filter(kept).filter_map(columns).collect();
-        matrix.withhold(ROW, &kept);
+        self.preemption.suspended.iter().filter(kept).filter_map(columns).collect()
     }
 }
 

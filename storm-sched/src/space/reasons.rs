@@ -57,7 +57,7 @@ impl Space {
             return None;
         }
         let counts = request.is_plain() && !self.is_due(request.id) && !self.has_reservations();
-        let free = if counts { self.free_pes() } else { 0 };
+        let free = if counts { self.idle_pes() } else { 0 };
         let shortfall = Shape::shortfall_of_pes(request.pes(), free)?;
         Some(Shortage::Busy { shortfall, up_pes: self.machine().usable_pes() })
     }

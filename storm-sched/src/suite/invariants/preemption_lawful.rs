@@ -2,7 +2,7 @@
 
 use super::{Invariant, Violation};
 use crate::suite::{Running, Step, World, oracle};
-use crate::{Action, Event, JobId, JobRequest, PreemptMode};
+use crate::{Action, Event, JobId, JobRequest, NodeIndex, Pe, PreemptMode, SchedTime};
 
 /// A preempted job is of a quality of service that the other one may preempt, is treated as
 /// that says, and no victim could have been spared.
@@ -94,12 +94,30 @@ fn check_one(
     };
     let others = before.running.iter().chain(&before.suspended).filter(keeps);
     let kept = others.flat_map(|(_, running)| oracle::held_pes(&before.machine, running));
-    let free = oracle::free_pes(&before.machine, kept);
+    let closed = reserved_pes(before, step.now, request);
+    let free = oracle::free_pes(&before.machine, kept.chain(closed));
     let spared = free.into_iter().filter(|free| *free).count() as u32;
     if spared >= request.procs {
         return Err(Unlawful::NoNeed { victim, by });
     }
     Ok(())
+}
+
+/// The PEs that reservations keep from a job that starts now.
+fn reserved_pes(world: &World, now: SchedTime, request: &JobRequest) -> Vec<Pe> {
+    let until = request.time_limit.map_or(SchedTime::from_nanos(u64::MAX), |limit| now + limit);
+    let closed = |node: NodeIndex| {
+        world.reserved(now).any(|window| {
+            let inside = window.nodes.contains(&node);
+            if request.reservation == Some(window.id) {
+                window.start > now || !inside
+            } else {
+                inside && window.meets(now, until.max(SchedTime::from_nanos(now.as_nanos() + 1)))
+            }
+        })
+    };
+    let pes = (0..world.machine.pes()).map(Pe);
+    pes.filter(|pe| world.machine.node_of(*pe).is_some_and(closed)).collect()
 }
 
 fn is_start(action: &Action, started: JobId) -> bool {
