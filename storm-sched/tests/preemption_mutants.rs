@@ -45,9 +45,9 @@ impl Mutant {
     fn bystander(&self, actions: &[Action]) -> Option<JobId> {
         let mentioned = |job: JobId| {
             actions.iter().any(|action| match action {
-                Action::Preempt { job: other, .. } | Action::Start { job: other, .. } => {
-                    *other == job
-                }
+                Action::Preempt { job: other, .. }
+                | Action::Start { job: other, .. }
+                | Action::Resume { job: other } => *other == job,
                 _ => false,
             })
         };
