@@ -1,11 +1,17 @@
 //! Jobs that get the PEs of others: every policy that shares space under the suite, with
 //! reservations and without.
 
-use storm_sched::suite::{self, Coverage, Invariant, Workload};
-use storm_sched::{PolicyParams, registry};
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Runs of each policy.
-const SEEDS: u64 = 100;
+use storm_sched::suite::{self, Coverage, Invariant, Workload};
+use storm_sched::{
+    Action, Event, JobId, JobRequest, Machine, Pe, Placement, PolicyParams, Precedence,
+    PreemptMode, QosId, SchedTime, Slot, registry,
+};
+
+/// Runs of each policy, without reservations and with them.
+const SEEDS: u64 = 60;
 /// Policies that share space.
 const POLICIES: [&str; 5] = ["fcfs", "easy", "easy-sjbf", "conservative", "sjf"];
 
@@ -47,5 +53,31 @@ fn jobs_are_preempted_among_reservations_and_these_are_kept() {
         assert!(covered.starts > 15 * covered.runs, "{name}: {covered:?}");
         assert!(covered.preemptions > covered.runs, "{name}: {covered:?}");
         assert!(covered.resumptions > covered.runs / 4, "{name}: {covered:?}");
+    }
+}
+
+/// A job that was suspended before the manager was started anew goes on when the other one
+/// has ended, and not before.
+#[test]
+fn a_suspended_job_is_taken_over_as_such() {
+    let machine = Machine::uniform(2, 2).unwrap();
+    let all = Placement::new(&machine, (0..4).map(Pe).collect()).unwrap();
+    let restore = |job: u64, qos: u16, preempts: Vec<QosId>| {
+        let mode = Some(PreemptMode::Suspend);
+        let precedence = Arc::new(Precedence { qos: QosId(qos), preempts, mode });
+        let request = JobRequest::new(JobId(job), 4).with_precedence(precedence);
+        Event::Restore { request, placement: all.clone(), slot: Slot(0), ran: Duration::ZERO }
+    };
+    for name in POLICIES {
+        let params = PolicyParams::default();
+        let mut policy = registry::by_name(name, machine.clone(), &params).unwrap();
+        let events =
+            vec![restore(1, 1, vec![]), Event::Suspended(JobId(1)), restore(2, 2, vec![QosId(1)])];
+        let taken = policy.handle_together(SchedTime::ZERO, events);
+        assert_eq!(taken, [Action::Activate { slot: Slot(0) }], "{name}");
+        let ended = policy.handle(SchedTime::from_secs(1), Event::Finished(JobId(2)));
+        let expected = [Action::Resume { job: JobId(1) }, Action::Activate { slot: Slot(0) }];
+        assert_eq!(ended, expected, "{name}");
+        policy.check().unwrap();
     }
 }
