@@ -20,7 +20,7 @@ fn replies() -> Vec<Vec<u8>> {
         Reply::Error { error: refusal },
         Reply::Submitted { job },
         Reply::Jobs { jobs: core.list_jobs(now, &JobFilter::default()), more: false },
-        Reply::Explanation { explanation: core.explain(now, job).expect("it is there") },
+        Reply::Explanation { explanation: Box::new(core.explain(now, job).expect("it is there")) },
         Reply::Nodes { nodes: core.list_nodes() },
         Reply::Partitions { partitions: core.list_partitions() },
     ];

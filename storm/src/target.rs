@@ -51,6 +51,12 @@ impl Place {
     }
 }
 
+/// The variable by which the environment names a cluster, if it does.
+pub(crate) fn naming_variable() -> Option<&'static str> {
+    let names = |name: &&str| env::var_os(name).is_some_and(|value| !value.is_empty());
+    [SOCKET_VARIABLE, MANAGER_VARIABLE].into_iter().find(names)
+}
+
 /// What there is to choose from, in order of precedence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choices {

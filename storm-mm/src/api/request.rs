@@ -3,6 +3,7 @@
 use super::{ApiError, ErrorCode, JobState, ReservationRequest, Service, base64_bytes};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use storm_rm::{ContentHash, JobId, JobSpec};
 
 /// A request to the manager's core: each variant is the `request` of one line.
@@ -151,6 +152,20 @@ impl ManagerRequest {
         "shutdown",
         ContentHeader::NAME,
     ];
+
+    /// The same, with each job named once: what is done for an array must not be done for
+    /// it as often as a client likes.
+    pub fn once_each(mut self) -> ManagerRequest {
+        if let ManagerRequest::Cancel { jobs, .. }
+        | ManagerRequest::Hold { jobs }
+        | ManagerRequest::Priority { jobs }
+        | ManagerRequest::Release { jobs } = &mut self
+        {
+            let mut named = BTreeSet::new();
+            jobs.retain(|job| named.insert(*job));
+        }
+        self
+    }
 
     /// How many jobs, users and states it names in lists.
     fn named(&self) -> usize {

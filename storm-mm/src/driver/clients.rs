@@ -33,7 +33,7 @@ pub(super) fn ends_the_run(reply: &Reply) -> bool {
 fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call: Call) {
     let Call { peer, request, replies } = call;
     let (now, core) = (shared.now(), &shared.core);
-    let reply = match request {
+    let reply = match request.once_each() {
         ManagerRequest::Submit { spec, attach, service, reservation } => {
             let asked = (service, reservation);
             return submit(shared, peer, *spec, asked, attach, replies);
@@ -51,17 +51,11 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             Ok(Reply::Altered { jobs: outcomes(&jobs, done) })
         }
         ManagerRequest::Release { jobs } => {
-            let release =
-                |job: &JobId| shared.drive(|core, now| core.release_hold(now, peer, *job));
-            let done = jobs.iter().map(release).collect();
+            let done = shared.drive(|core, now| core.release_all(now, peer, &jobs));
             Ok(Reply::Altered { jobs: outcomes(&jobs, done) })
         }
         ManagerRequest::SetPartition { partition, sched, quantum_us } => {
-            let quantum = quantum_us.map(Duration::from_micros);
-            let set = shared.drive(|core, now| {
-                core.set_partition(now, peer, &partition, sched.as_deref(), quantum)
-            });
-            set.map(|partition| Reply::Partitions { partitions: vec![partition] })
+            set_partition(shared, peer, &partition, sched.as_deref(), quantum_us)
         }
         ManagerRequest::Shutdown => shut_down(shared, peer),
         ManagerRequest::Jobs(filter) => {
@@ -90,10 +84,9 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Reservations => {
             Ok(Reply::Reservations { reservations: core.borrow().list_reservations(now) })
         }
-        ManagerRequest::Reserve(request) => {
-            let made = shared.drive(|core, now| core.reserve(now, peer, &request));
-            made.map(|made| Reply::Reservations { reservations: vec![made] })
-        }
+        ManagerRequest::Reserve(request) => shared
+            .drive(|core, now| core.reserve(now, peer, &request))
+            .map(|made| Reply::Reservations { reservations: vec![made] }),
         ManagerRequest::Unreserve { name } => {
             shared.drive(|core, now| core.unreserve(now, peer, &name)).map(|()| Reply::Ok)
         }
@@ -101,22 +94,40 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             let (jobs, left) = core.borrow_mut().list_priorities(now, &jobs);
             Ok(Reply::Priorities { jobs, left })
         }
-        ManagerRequest::Shares => {
-            let shares = core.borrow_mut().list_shares(now);
-            Ok(Reply::Shares { shares })
-        }
+        ManagerRequest::Shares => Ok(Reply::Shares { shares: core.borrow_mut().list_shares(now) }),
         ManagerRequest::Status => {
             let status = core.borrow().status(now, shared.started);
             Ok(Reply::Status { status: Box::new(status) })
         }
     };
-    // Behind what the request changed: an answer is a promise.
+    send_behind(shared, reply, replies);
+}
+
+/// Behind what the request changed: an answer is a promise.
+fn send_behind<P: Primitives, C: Contents + 'static>(
+    shared: &Rc<Shared<P, C>>,
+    reply: Result<Reply, ApiError>,
+    replies: ReplySink,
+) {
     shared.defer(move || {
         let _ = match reply {
             Ok(reply) => replies.send(reply),
             Err(error) => replies.refuse(error),
         };
     });
+}
+
+fn set_partition<P: Primitives, C: Contents + 'static>(
+    shared: &Rc<Shared<P, C>>,
+    peer: Peer,
+    partition: &str,
+    sched: Option<&str>,
+    quantum_us: Option<u64>,
+) -> Result<Reply, ApiError> {
+    let quantum = quantum_us.map(Duration::from_micros);
+    shared
+        .drive(|core, now| core.set_partition(now, peer, partition, sched, quantum))
+        .map(|partition| Reply::Partitions { partitions: vec![partition] })
 }
 
 fn submit<P: Primitives, C: Contents + 'static>(

@@ -41,7 +41,8 @@ impl Core {
         self.check_size(&spec)?;
         check_constraint(&spec)?;
         check_amounts(&spec)?;
-        let service = self.served(peer, service)?;
+        let tasks = spec.needs.array.as_ref().map(|array| self.array_size(array)).transpose()?;
+        let service = self.served(peer, service, tasks.unwrap_or(1))?;
         let reservation = reservation
             .map(|name| self.reservation_to_use(now, peer, name, &mut spec))
             .transpose()?;
@@ -62,7 +63,6 @@ impl Core {
             self.check_reservation(now, *id, &request)?;
         }
         self.check_dependency(&spec.needs)?;
-        let tasks = spec.needs.array.as_ref().map(|array| self.array_size(array)).transpose()?;
         let switching = chosen.switching.as_ref().map_or(0, |switching| switching.queue.len());
         let waiting = policy.pending_count() + switching + self.needs.waiting.len();
         if waiting + tasks.unwrap_or(1) as usize > storm_sched::MAX_PENDING_JOBS {

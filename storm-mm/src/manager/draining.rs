@@ -5,7 +5,7 @@
 //! them, each list in the place of the one before.
 
 use super::Core;
-use super::node_names::{MAX_NAMED, named_at_most};
+use super::node_names::{MAX_NAMED, has_step_of_nothing, named_at_most};
 use crate::api::{ApiError, ErrorCode, Peer};
 use crate::job::{JobEvent, JobEventKind, OF_NO_JOB};
 use std::collections::BTreeMap;
@@ -105,6 +105,12 @@ impl Core {
 
     /// The nodes of a folded list.
     pub(super) fn nodes_of_list(&self, names: &str) -> Result<Vec<NodeId>, ApiError> {
+        if has_step_of_nothing(names) {
+            let message = format!("{names:?} is no list of nodes");
+            return Err(
+                ApiError::new(ErrorCode::BadRequest, message).why("a range has a step of 0")
+            );
+        }
         if named_at_most(names) > MAX_NAMED {
             let message = format!("the list names more than {MAX_NAMED} nodes");
             return Err(ApiError::new(ErrorCode::NoSuchNode, message)

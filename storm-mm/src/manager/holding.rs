@@ -48,6 +48,16 @@ impl Core {
         self.each_of(now, peer, job, jobs, |core, job| core.release_one(now, peer, job))
     }
 
+    /// As [`Core::release_hold`], of many; what each came to, in order.
+    pub fn release_all(
+        &mut self,
+        now: Instant,
+        peer: Peer,
+        jobs: &[JobId],
+    ) -> Vec<Result<(), ApiError>> {
+        jobs.iter().map(|job| self.release_hold(now, peer, *job)).collect()
+    }
+
     fn release_one(&mut self, now: Instant, peer: Peer, job: JobId) -> Result<(), ApiError> {
         let record = self.waiting_record(job)?;
         let name = record.name();

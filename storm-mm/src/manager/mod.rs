@@ -21,7 +21,7 @@ mod live_job;
 #[cfg(test)]
 mod model;
 mod needs_table;
-mod node_names;
+pub(crate) mod node_names;
 mod node_table;
 mod partition;
 mod priorities;

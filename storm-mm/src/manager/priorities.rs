@@ -50,13 +50,18 @@ impl Priorities {
 
 impl Core {
     /// The service that a submission gets, with what it leaves out.
-    pub(super) fn served(&self, peer: Peer, asked: Service) -> Result<Service, ApiError> {
+    pub(super) fn served(
+        &self,
+        peer: Peer,
+        asked: Service,
+        jobs: u64,
+    ) -> Result<Service, ApiError> {
         if asked.nice < 0 && !self.is_admin(peer) {
             let message = format!("only an administrator may be of niceness {}", asked.nice);
             return Err(ApiError::new(ErrorCode::NotPermitted, message).hint("0 or more is free"));
         }
         let account = self.account_for(peer, asked.account)?;
-        let qos = self.qos_for(peer, account.as_deref(), asked.qos)?;
+        let qos = self.qos_for(peer, account.as_deref(), asked.qos, jobs)?;
         Ok(Service { account, qos, nice: asked.nice })
     }
 
@@ -84,6 +89,7 @@ impl Core {
         peer: Peer,
         account: Option<&str>,
         asked: Option<String>,
+        jobs: u64,
     ) -> Result<Option<String>, ApiError> {
         let all = &self.config.service.qos;
         let may = |qos: &QosConfig| {
@@ -94,7 +100,7 @@ impl Core {
         let Some(asked) = asked else {
             let default = all.iter().find(|qos| qos.default && may(qos));
             return default
-                .map(|qos| self.has_room(peer, qos).map(|()| qos.name.clone()))
+                .map(|qos| self.has_room(peer, qos, jobs).map(|()| qos.name.clone()))
                 .transpose();
         };
         let yours: Vec<&str> =
@@ -112,24 +118,25 @@ impl Core {
             let message = format!("you may not use the quality of service {asked:?}{of}");
             return Err(ApiError::new(ErrorCode::NotPermitted, message).hint(hint));
         }
-        self.has_room(peer, qos)?;
+        self.has_room(peer, qos, jobs)?;
         Ok(Some(asked))
     }
 
-    /// Whether a user may have one more job of this quality of service.
-    fn has_room(&self, peer: Peer, qos: &QosConfig) -> Result<(), ApiError> {
+    /// Whether a user may have so many more jobs of this quality of service.
+    fn has_room(&self, peer: Peer, qos: &QosConfig, more: u64) -> Result<(), ApiError> {
         let Some(most) = qos.max_jobs_per_user else { return Ok(()) };
         let counts = |record: &&JobRecord| {
             record.spec.owner.uid == peer.uid
                 && record.service.qos.as_ref() == Some(&qos.name)
                 && !matches!(record.phase, Phase::Ended(_))
         };
-        if self.jobs.values().filter(counts).count() < most as usize {
+        let has = self.jobs.values().filter(counts).count();
+        if has as u64 + more <= u64::from(most) {
             return Ok(());
         }
-        let message = format!("you have {most} jobs of the quality of service {:?}", qos.name);
+        let message = format!("you have {has} jobs of the quality of service {:?}", qos.name);
         Err(ApiError::new(ErrorCode::QueueFull, message)
-            .why("no more are possible at once (max-jobs-per-user)")
+            .why(format!("no more than {most} are possible at once (max-jobs-per-user)"))
             .hint("wait for some to end, or name another one"))
     }
 

@@ -38,7 +38,7 @@ impl Lack {
         trial.close_only(&[]);
         match (within, pool, book.in_the_way(request, now, until)) {
             (None, ..) => Self::Room(None),
-            (Some(_), Pool::Common, Some(other)) => {
+            (Some(_), Pool::Common | Pool::Of(_), Some(other)) => {
                 let (start, end) = (other.start, other.end);
                 Self::Reserved(PendingReason::Reserved { reservation: other.id, start, end })
             }

@@ -3,11 +3,12 @@
 use super::progress::waiting;
 use super::{print, state_dir};
 use crate::cli::{DownOptions, UpOptions};
-use crate::failure::Failure;
+use crate::failure::{EXIT_USAGE, Failure};
 use crate::local_cluster::{
     KeptCluster, LocalClusterError, LocalClusterShape, StateDir, start_kept,
 };
 use crate::output::Output;
+use crate::target::naming_variable;
 use nix::sys::signal::Signal;
 use std::path::Path;
 use std::time::Duration;
@@ -61,6 +62,14 @@ pub(super) async fn down(
         end_configured(&socket).await?;
         print(&output.down(true))?;
         return Ok(0);
+    }
+    if let Some(variable) = naming_variable() {
+        let message = format!("{variable} names another cluster than the one that `up` keeps");
+        return Err(Failure::new("usage", message)
+            .hint(format!(
+                "unset {variable} to end the one that is kept; `storm down --socket` ends another"
+            ))
+            .exit(EXIT_USAGE));
     }
     let state = state_dir();
     let _lock = state.lock()?;

@@ -186,6 +186,9 @@ fn members(
 fn unfold(key: &str, list: &str) -> Result<Vec<String>, ConfigProblem> {
     let wrong =
         |why: String| ConfigProblem::NodeList { key: key.to_owned(), names: list.to_owned(), why };
+    if storm_mm::has_step_of_nothing(list) {
+        return Err(wrong("a range has a step of 0".to_owned()));
+    }
     let set: nodeset::NodeSet = nodeset::Parser::default()
         .parse(list)
         .map_err(|error: nodeset::NodeSetParseError| wrong(error.to_string()))?;

@@ -64,7 +64,7 @@ impl DaemonError {
     fn hint(&self) -> Option<&'static str> {
         match self {
             DaemonError::Config(_) | DaemonError::Plan(_) | DaemonError::Partition(_) => {
-                Some("correct the file; `storm mm --help` shows an example")
+                Some("correct the file; docs/user-guide.md lists its keys")
             }
             DaemonError::Listen { .. } => {
                 Some("is another manager running? `listen` in the configuration names the address")

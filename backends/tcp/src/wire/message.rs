@@ -11,8 +11,9 @@ use storm_primitives::{
     PrimitiveError, Relation,
 };
 
-/// Changes with every change of a message.
-pub const PROTOCOL_VERSION: u32 = 5;
+/// Changes with every change of a message, also of those that heartbeats and reports
+/// carry.
+pub const PROTOCOL_VERSION: u32 = 6;
 
 /// The place of an operation in the order of all operations, counted from 1.
 #[derive(

@@ -15,6 +15,8 @@ const MAX_RESERVATIONS: usize = 1024;
 const MAX_NAME_BYTES: usize = 64;
 /// Most users of a reservation.
 const MAX_USERS: usize = 1024;
+/// How far off a reservation may begin: a hundred years, which the policies' clock can tell.
+const MAX_AHEAD_HOURS: i64 = 100 * 365 * 24;
 /// Longest reservation, in seconds: ten years.
 const MAX_DURATION_S: u64 = 10 * 365 * 86_400;
 
@@ -232,6 +234,11 @@ fn window(request: &ReservationRequest, at: Timestamp) -> Result<Window, ApiErro
         return Err(
             ApiError::new(ErrorCode::BadRequest, message).hint("leave the start out for now")
         );
+    }
+    if start.duration_since(at) > SignedDuration::from_hours(MAX_AHEAD_HOURS) {
+        let message = format!("the reservation begins too late, at {start}");
+        return Err(ApiError::new(ErrorCode::BadRequest, message)
+            .hint("a reservation begins within a hundred years"));
     }
     if request.duration_s == 0 || request.duration_s > MAX_DURATION_S {
         let message = format!("a reservation lasts from 1 to {MAX_DURATION_S} seconds");
