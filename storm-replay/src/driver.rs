@@ -250,6 +250,8 @@ impl<'a, R: Running> Driver<'a, R> {
                 Action::Activate { .. } => self.running.activated(on_edge),
                 // Who runs is asked once the policy is done; a move takes no time.
                 Action::SetSlots { .. } | Action::Migrate { .. } => {}
+                // No job of a trace has a precedence.
+                Action::Preempt { .. } | Action::Resume { .. } => {}
                 Action::Refused(why) => {
                     let number =
                         of.and_then(|job| self.trace.job(job)).map_or(-1, |job| job.number);

@@ -1,6 +1,8 @@
 //! What a policy asks for.
 
-use crate::{Infeasible, JobId, MatrixError, NodeIndex, Placement, ReservationId, Slot};
+use crate::{
+    Infeasible, JobId, MatrixError, NodeIndex, Placement, PreemptMode, ReservationId, Slot,
+};
 
 /// A decision of a policy. Actions are to be carried out in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +45,23 @@ pub enum Action {
     Activate {
         /// The row.
         slot: Slot,
+    },
+    /// Others get the PEs of a job. One that is to be suspended holds them no more: its
+    /// processes are stopped, and its memory stays its own. One that is to be requeued or
+    /// cancelled holds them until [`crate::Event::Finished`], and waits again, or does
+    /// not, by the driver's hands.
+    Preempt {
+        /// The job, which holds PEs.
+        job: JobId,
+        /// What becomes of it.
+        mode: PreemptMode,
+        /// For whom.
+        by: JobId,
+    },
+    /// A suspended job goes on, on the PEs that it had.
+    Resume {
+        /// The job.
+        job: JobId,
     },
     /// The event does not fit the state and changed nothing: to be logged.
     Refused(EventError),
@@ -92,6 +111,13 @@ pub enum EventError {
     /// Withdrawn or given a priority without having waited.
     #[error("job {job} was withdrawn or given a priority and does not wait")]
     NotPending {
+        /// The job.
+        job: JobId,
+    },
+    /// Said to be stopped, and holds no PEs that it could have lost, or here nobody
+    /// is ever stopped for others.
+    #[error("job {job} is said to be suspended and cannot be")]
+    NotSuspended {
         /// The job.
         job: JobId,
     },

@@ -36,6 +36,9 @@ pub enum Event {
         /// Its priority from now on.
         priority: Priority,
     },
+    /// A job that was taken over ([`Event::Restore`]) is stopped for another one: its PEs are
+    /// free, and it goes on when nobody of those it was stopped for has them.
+    Suspended(JobId),
     /// A node died or was cut off. Its columns take no job until
     /// [`Event::NodeUp`]; the Machine Manager ends the jobs that hold some and
     /// says [`Event::Finished`].

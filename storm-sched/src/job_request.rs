@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Constraint, JobId, Node, NodeMemory, Priority, ReservationId};
+use crate::{Constraint, JobId, Node, NodeMemory, Precedence, Priority, ReservationId};
 
 /// A job's request for PEs. Fields will be added: build it with
 /// [`JobRequest::new`] and the `with_` methods.
@@ -43,6 +43,12 @@ pub struct JobRequest {
     /// Jobs of a higher priority are ahead in the queue.
     #[serde(default)]
     pub priority: Priority,
+    /// Whom it may preempt and who may preempt it; `None`: nobody.
+    #[serde(default)]
+    pub precedence: Option<Arc<Precedence>>,
+    /// It has run and was preempted: among those of its priority it comes first.
+    #[serde(default)]
+    pub preempted: bool,
     /// It waits for this reservation to begin and runs on its nodes (Slurm
     /// `--reservation`); one that is over is none.
     #[serde(default)]
@@ -65,6 +71,8 @@ impl JobRequest {
             constraint: None,
             time_limit: None,
             priority: Priority::default(),
+            precedence: None,
+            preempted: false,
             reservation: None,
         }
     }
@@ -85,6 +93,24 @@ impl JobRequest {
     #[must_use]
     pub fn with_priority(self, priority: Priority) -> Self {
         Self { priority, ..self }
+    }
+
+    /// The same request of a quality of service.
+    #[must_use]
+    pub fn with_precedence(self, precedence: Arc<Precedence>) -> Self {
+        Self { precedence: Some(precedence), ..self }
+    }
+
+    /// Whether it may have the PEs of some other job.
+    #[must_use]
+    pub fn may_preempt(&self) -> bool {
+        self.precedence.as_ref().is_some_and(|own| !own.preempts.is_empty())
+    }
+
+    /// Whether it goes before another job, waiting or running.
+    #[must_use]
+    pub fn is_over(&self, other: &Self) -> bool {
+        self.precedence.as_ref().is_some_and(|own| own.is_over(other.precedence.as_deref()))
     }
 
     /// The same request with so many PEs for each process.

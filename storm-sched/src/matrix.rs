@@ -23,6 +23,7 @@ use crate::{
 mod alternates;
 mod check;
 mod closing;
+mod park;
 mod repack;
 mod room;
 mod unify;

@@ -66,6 +66,8 @@ impl Partition {
             Event::NodeDown(node) => self.set_node(node, NodeState::Down),
             Event::NodeDrained(node) => self.set_node(node, NodeState::Drained),
             Event::NodeUp(node) => self.set_node(node, NodeState::Up),
+            // Where space is shared it never comes here.
+            Event::Suspended(job) => Err(EventError::NotSuspended { job }),
             // The policy's book of reservations has them.
             Event::Reserve(_) | Event::Unreserve(_) | Event::Wake => Ok(Change::Nothing),
             Event::SliceEdge => Ok(Change::SliceEdge),

@@ -28,6 +28,8 @@ pub const MAX_PENDING_JOBS: usize = 1_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     priority: Reverse<Priority>,
+    /// Jobs that were preempted come first, by their ids.
+    is_new: bool,
     number: u64,
 }
 
@@ -45,6 +47,8 @@ pub struct PendingQueue {
     /// Looked up, never walked, so its order does not matter.
     places: JobMap<Place>,
     entered: u64,
+    /// Jobs that may preempt others.
+    may_preempt: usize,
     /// How long a job without a time limit is believed to run.
     default_estimate: Duration,
     /// The places by the estimates of their jobs, where that order is kept.
@@ -64,6 +68,7 @@ impl PendingQueue {
         Self {
             waiting: SearchTree::default(),
             places: JobMap::default(),
+            may_preempt: 0,
             entered: 0,
             default_estimate: Duration::MAX,
             shortest_first: None,
@@ -168,7 +173,9 @@ impl PendingQueue {
     /// Puts a job at the end of those with its priority. The caller has made
     /// sure that it does not wait yet and that the queue is not full.
     pub fn push(&mut self, request: JobRequest) {
-        let place = Place { priority: Reverse(request.priority), number: self.entered };
+        let is_new = !request.preempted;
+        let number = if is_new { self.entered } else { request.id.0 };
+        let place = Place { priority: Reverse(request.priority), is_new, number };
         self.entered += 1;
         self.insert(place, request);
     }
@@ -183,6 +190,7 @@ impl PendingQueue {
     pub fn remove(&mut self, job: JobId) -> Option<JobRequest> {
         let place = self.places.remove(&job)?;
         let request = self.waiting.remove(&place)?;
+        self.may_preempt -= usize::from(request.may_preempt());
         if let Some(order) = &mut self.shortest_first {
             order.remove(&(estimate(&request, self.default_estimate), place));
         }
@@ -206,7 +214,13 @@ impl PendingQueue {
             order.insert((estimate, place), demand, ());
         }
         self.places.insert(request.id, place);
+        self.may_preempt += usize::from(request.may_preempt());
         self.waiting.insert(place, demand, request);
+    }
+
+    /// Whether some job that waits may preempt others.
+    pub(crate) fn may_preempt(&self) -> bool {
+        self.may_preempt > 0
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Row {
     taken: FixedBitSet,
     busy: FixedBitSet,
     buddy: BuddyTree,
+    /// Columns that nobody holds and nobody gets: counted as taken.
+    withheld: FixedBitSet,
     jobs: BTreeSet<JobId>,
     pub(crate) guests: Guests,
 }
@@ -39,8 +41,9 @@ impl Row {
             buddy.set(node.columns(), true);
         }
         let taken = FixedBitSet::with_capacity(machine.pes() as usize);
-        let (busy, jobs, guests) = (taken.clone(), BTreeSet::new(), Guests::default());
-        Self { slot, taken, busy, buddy, jobs, guests }
+        let (busy, withheld) = (taken.clone(), taken.clone());
+        let (jobs, guests) = (BTreeSet::new(), Guests::default());
+        Self { slot, taken, busy, buddy, withheld, jobs, guests }
     }
 
     /// The slot of this row.
@@ -181,6 +184,28 @@ impl Row {
         for column in columns {
             let free = usable && !self.taken.contains(column as usize);
             self.buddy.set(column..column + 1, free);
+        }
+    }
+
+    /// The columns that are kept from all jobs.
+    pub(crate) fn withheld(&self) -> &FixedBitSet {
+        &self.withheld
+    }
+
+    /// Keeps the free ones of these columns from all jobs, and no others.
+    pub(crate) fn withhold(&mut self, machine: &Machine, columns: &[ColumnSet]) {
+        for column in std::mem::take(&mut self.withheld).ones() {
+            self.taken.set(column, false);
+            let column = column as u32;
+            self.buddy.set(column..column + 1, machine.is_usable(Pe(column)));
+        }
+        self.withheld = FixedBitSet::with_capacity(self.taken.len());
+        for pe in columns.iter().flat_map(ColumnSet::columns) {
+            if !self.taken.contains(pe.0 as usize) {
+                self.taken.insert(pe.0 as usize);
+                self.withheld.insert(pe.0 as usize);
+                self.buddy.set(pe.0..pe.0 + 1, false);
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use storm_sched::policies::Fcfs;
+use storm_sched::suite::Workload;
 use storm_sched::suite::invariants::{Invariant, NothingStarves, ReasonsTrue, ReservationsKept};
 use storm_sched::{
     Action, Event, InvariantViolation, JobId, Machine, PendingReason, Policy, RowView, SchedTime,
@@ -117,7 +118,8 @@ fn found(bug: Bug, invariant: fn() -> Box<dyn Invariant>) -> Option<String> {
         let (inner, aware) = (Fcfs::new(machine.clone()), Fcfs::new(machine));
         Box::new(Mutant { bug, inner, aware })
     };
-    let failure = suite::reserving_seeds(SEEDS, &make, &|| vec![invariant()]).err()?;
+    let failure =
+        suite::run_seeds_of(SEEDS, Workload::reserving, &make, &|| vec![invariant()]).err()?;
     Some(failure.why.to_string())
 }
 

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use storm_sched::policies::{Conservative, Easy, EasySjbf, Fcfs, Gang, Sjf};
+use storm_sched::suite::Workload;
 use storm_sched::suite::invariants::Held;
 use storm_sched::{
     Action, Event, JobId, JobRequest, Machine, MatrixQueue, MplLimit, NodeIndex, Packing,
@@ -17,7 +18,7 @@ const SEEDS_OF_A_MODE: u64 = 10;
 
 fn holds(what: &str, seeds: u64, limit: MplLimit, held: fn() -> Held, make: suite::Make<'_>) {
     let invariants = || suite::reserving(limit, held());
-    let covered = suite::reserving_seeds(0..seeds, make, &invariants);
+    let covered = suite::run_seeds_of(0..seeds, Workload::reserving, make, &invariants);
     let covered = covered.unwrap_or_else(|failure| panic!("{what}: {failure}: {}", failure.why));
     assert!(covered.starts > 20 * covered.runs, "{what}: {covered:?}");
 }

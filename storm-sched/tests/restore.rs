@@ -44,7 +44,11 @@ fn running_jobs_keep_their_places_and_waiting_jobs_their_order() {
                 let actions = new.handle(SchedTime::ZERO, restore);
                 let moves = |action: &Action| match action {
                     Action::Activate { .. } | Action::SetSlots { .. } => false,
-                    Action::Start { .. } | Action::Migrate { .. } | Action::Refused(_) => true,
+                    Action::Start { .. }
+                    | Action::Preempt { .. }
+                    | Action::Resume { .. }
+                    | Action::Migrate { .. }
+                    | Action::Refused(_) => true,
                 };
                 assert!(!actions.iter().any(moves), "{name}, seed {seed}: {actions:?}");
                 taken_over += 1;

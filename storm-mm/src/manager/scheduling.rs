@@ -90,7 +90,11 @@ impl Core {
                     edge = true;
                 }
                 Action::SetSlots { .. } => moved = true,
-                Action::Start { .. } | Action::Migrate { .. } | Action::Refused(_) => {}
+                Action::Start { .. }
+                | Action::Migrate { .. }
+                | Action::Preempt { .. }
+                | Action::Resume { .. }
+                | Action::Refused(_) => {}
             }
         }
         for action in actions {
@@ -107,6 +111,10 @@ impl Core {
                 Action::Activate { .. } => {}
                 Action::Migrate { job, .. } => {
                     tracing::error!(%job, "the policy moves a job, and said that it would not");
+                }
+                // No job is submitted to a policy with a precedence.
+                Action::Preempt { job, .. } | Action::Resume { job } => {
+                    tracing::error!(%job, "the policy preempts a job, and none may be");
                 }
                 Action::Refused(error) => self.refused(now, &error),
             }
@@ -127,6 +135,7 @@ impl Core {
             | EventError::NotRestored { .. }
             | EventError::NotRunning { .. }
             | EventError::NotPending { .. }
+            | EventError::NotSuspended { .. }
             | EventError::ReservationOver { .. }
             | EventError::ReservationClash { .. }
             | EventError::NoSuchReservation { .. }

@@ -187,7 +187,8 @@ impl Matrix {
         for column in (0..self.machine.pes()).map(Pe) {
             let holder = holders.get(&column).copied();
             let taken = row.taken().contains(column.0 as usize);
-            if taken != holder.is_some() {
+            let kept = row.withheld().contains(column.0 as usize);
+            if taken != (holder.is_some() || kept) || (kept && holder.is_some()) {
                 return Err(InvariantViolation::TakenWrong { slot, column, holder, taken });
             }
             let free = row.is_free(column.0);

@@ -41,7 +41,12 @@ impl Matrix {
     /// the row is not live.
     #[must_use]
     pub fn row_shortfall(&self, slot: Slot, shape: Shape<'_>) -> Option<Shortfall> {
-        self.row(slot)?.shortfall(&self.machine, &self.memory, shape)
+        self.row(slot).and_then(|row| self.shortfall_in(row, shape))
+    }
+
+    /// What a row lacks for a job of that shape; `None` when it fits.
+    pub(crate) fn shortfall_in(&self, row: &Row, shape: Shape<'_>) -> Option<Shortfall> {
+        row.shortfall(&self.machine, &self.memory, shape)
     }
 
     /// Whether a job fits some row, or a new one.

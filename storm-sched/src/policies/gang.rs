@@ -321,6 +321,7 @@ impl Policy for Gang {
             }
             Event::Submit(_)
             | Event::Cancel(_)
+            | Event::Suspended(_)
             | Event::Prioritise { .. }
             | Event::NodeDown(_)
             | Event::NodeDrained(_)

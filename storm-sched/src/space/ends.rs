@@ -38,6 +38,12 @@ impl Ends {
         }
     }
 
+    /// The end of a job that holds PEs, and how many.
+    pub(crate) fn of(&self, job: JobId) -> Option<(SchedTime, u32)> {
+        let end = *self.end_of.get(&job)?;
+        Some((end, *self.by_end.get(&(end, job))?))
+    }
+
     /// Whether a job holds PEs.
     pub(crate) fn contains(&self, job: JobId) -> bool {
         self.end_of.contains_key(&job)

@@ -7,7 +7,7 @@
 //! instant is decided anew at the next event, so that a decision never
 //! outlives the estimate that it rests on.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::reservation::{Book, Pool};
@@ -34,6 +34,9 @@ pub(crate) struct Ledger {
     ends: Ends,
     due: VecDeque<Due>,
     free_pes: u32,
+    /// Jobs that wait for PEs of others that make room, and what is promised to them.
+    claimed: BTreeSet<JobId>,
+    promised_pes: u32,
     actions: Vec<Action>,
     book: Book,
     /// The jobs that are being decided on.
@@ -48,6 +51,8 @@ impl Ledger {
             ends: Ends::default(),
             due: VecDeque::new(),
             free_pes: 0,
+            claimed: BTreeSet::new(),
+            promised_pes: 0,
             actions: Vec::new(),
             book: Book::default(),
             pool: Pool::Common,
@@ -88,6 +93,14 @@ impl Ledger {
         self.free_pes
     }
 
+    /// As [`Ledger::free_pes`], of those that nobody holds.
+    pub(crate) fn idle_pes(&self, matrix: &Matrix) -> u32 {
+        let usable = matrix.machine().usable_pes();
+        let idle = matrix.row_or_vacant(ROW).map_or(usable, Row::free_pes);
+        let due: u32 = self.due.iter().map(|due| due.pes).sum();
+        idle.saturating_sub(due).saturating_sub(self.promised_pes)
+    }
+
     pub(crate) fn ends(&self) -> &Ends {
         &self.ends
     }
@@ -97,7 +110,7 @@ impl Ledger {
     }
 
     pub(crate) fn is_due(&self, job: JobId) -> bool {
-        self.due.iter().any(|due| due.job == job)
+        self.claimed.contains(&job) || self.due.iter().any(|due| due.job == job)
     }
 
     pub(crate) fn due(&self) -> impl Iterator<Item = JobId> + '_ {
@@ -105,7 +118,7 @@ impl Ledger {
     }
 
     pub(crate) fn anybody_due(&self) -> bool {
-        !self.due.is_empty()
+        !self.due.is_empty() || !self.claimed.is_empty()
     }
 
     /// The length of the run that is believed.
@@ -119,7 +132,7 @@ impl Ledger {
             return false;
         }
         self.now = now;
-        let late = self.anybody_due();
+        let late = !self.due.is_empty();
         self.undo_due();
         late
     }
@@ -127,9 +140,11 @@ impl Ledger {
     /// Counts anew what is free: after each event, before the decisions.
     pub(crate) fn refresh(&mut self, matrix: &Matrix) {
         let usable = matrix.machine().usable_pes();
-        let free = matrix.row(ROW).map_or(usable, Row::free_pes);
+        let free = matrix.row_or_vacant(ROW).map_or(usable, Row::free_pes);
         let due: u32 = self.due.iter().map(|due| due.pes).sum();
-        self.free_pes = (free + self.ends.overdue_pes(self.now)).saturating_sub(due);
+        self.free_pes = (free + self.ends.overdue_pes(self.now))
+            .saturating_sub(due)
+            .saturating_sub(self.promised_pes);
     }
 
     /// A job has given its PEs back.
@@ -139,7 +154,7 @@ impl Ledger {
 
     /// A job that waited, due or not, is no more.
     pub(crate) fn withdrawn(&mut self, job: JobId) {
-        if self.is_due(job) {
+        if self.due.iter().any(|due| due.job == job) {
             self.due.retain(|due| due.job != job);
             self.ends.remove(job);
         }
@@ -214,10 +229,63 @@ impl Ledger {
                 return wrong(job, booked_pes, held_pes);
             }
         }
-        match matrix.jobs().find(|job| !self.ends.contains(*job)) {
+        let runs = |job: &JobId| matrix.home(*job) == Some(ROW);
+        match matrix.jobs().filter(runs).find(|job| !self.ends.contains(*job)) {
             Some(job) => wrong(job, 0, usable_pes(matrix, job)),
             None => Ok(()),
         }
+    }
+
+    /// These jobs were promised so many PEs in all.
+    pub(crate) fn promise(&mut self, claimed: BTreeSet<JobId>, pes: u32) {
+        (self.claimed, self.promised_pes) = (claimed, pes);
+    }
+
+    /// What a running job holds by its estimate: until when, and how much.
+    pub(crate) fn holding(&self, job: JobId) -> Option<(SchedTime, u32)> {
+        self.ends.of(job)
+    }
+
+    /// The end of a job is on its way: it counts as ended.
+    pub(crate) fn ends_now(&mut self, job: JobId) {
+        if let Some((_, pes)) = self.ends.of(job) {
+            self.ends.insert(job, self.now, pes);
+        }
+    }
+
+    /// Starts a job that was promised PEs, if they are there.
+    pub(crate) fn place_now(&mut self, matrix: &mut Matrix, request: &JobRequest) -> bool {
+        let job = request.id;
+        self.close_for(matrix, request);
+        let placed = matrix.place(request, ROW, Fit::Exact);
+        matrix.close_only(&[]);
+        let Some(placement) = placed else { return false };
+        let end = self.now + self.estimate(request);
+        self.ends.insert(job, end, usable_pes(matrix, job));
+        self.actions.push(Action::Start { job, placement, slot: ROW });
+        true
+    }
+
+    /// Whether reservations leave its nodes to a job that is stopped and has so much of its
+    /// estimate left.
+    pub(crate) fn may_go_on(&self, matrix: &Matrix, job: JobId, left: Duration) -> bool {
+        let Some(request) = matrix.request(job).filter(|_| !self.book.is_empty()) else {
+            return true;
+        };
+        let machine = matrix.machine();
+        let closed = self.book.closed(machine, request, self.now, self.now + left);
+        let mut held = matrix.columns(job).into_iter().flat_map(crate::ColumnSet::columns);
+        !held.any(|pe| machine.node_of(pe).is_some_and(|node| closed.binary_search(&node).is_ok()))
+    }
+
+    /// A job that was stopped goes on, and has so much of its estimate left.
+    pub(crate) fn go_on(&mut self, matrix: &Matrix, job: JobId, left: Duration) {
+        self.ends.insert(job, self.now + left, usable_pes(matrix, job));
+    }
+
+    /// Asks the driver for something.
+    pub(crate) fn act(&mut self, action: Action) {
+        self.actions.push(action);
     }
 
     pub(crate) fn take_actions(&mut self) -> Vec<Action> {
@@ -234,8 +302,11 @@ impl Ledger {
         }
         let end = self.now + self.estimate(request);
         // Whoever is due comes first.
-        let placement =
-            if self.anybody_due() { None } else { matrix.place(request, ROW, Fit::Exact) };
+        let placement = if !self.due.is_empty() || (!self.claimed.is_empty() && !plain) {
+            None
+        } else {
+            matrix.place(request, ROW, Fit::Exact)
+        };
         match placement {
             Some(placement) => {
                 let pes = if plain { request.procs } else { usable_pes(matrix, job) };
@@ -265,8 +336,8 @@ impl Ledger {
 /// Whether a job fits what nobody holds.
 pub(crate) fn fits_row(matrix: &Matrix, request: &JobRequest) -> bool {
     let shape = Shape::of(request);
-    let lacking = match matrix.row(ROW) {
-        Some(_) => matrix.row_shortfall(ROW, shape),
+    let lacking = match matrix.row_or_vacant(ROW) {
+        Some(row) => matrix.shortfall_in(row, shape),
         None => matrix.new_row_shortfall(shape),
     };
     lacking.is_none()

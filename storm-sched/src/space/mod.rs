@@ -15,6 +15,7 @@ mod candidate;
 mod discipline;
 mod ends;
 mod ledger;
+mod preemption;
 mod reasons;
 mod reasons_among;
 mod shadow;
@@ -27,6 +28,7 @@ pub use candidate::Candidate;
 pub(crate) use discipline::nameable;
 pub use discipline::{Discipline, News, Order, Passing, Verdict};
 use ledger::Ledger;
+use preemption::{PARKING_ROWS, Preemption};
 pub use shadow::Shadow;
 pub use sharing::SpaceSharing;
 
@@ -34,8 +36,8 @@ use crate::partition::{Change, Partition};
 use crate::pending_queue::Gap;
 use crate::reservation::{Book, Pool};
 use crate::{
-    Action, Event, EventError, InvariantViolation, JobId, JobRequest, Machine, MplLimit, Pe,
-    PendingQueue, PolicyParams, SchedTime, Slot,
+    Action, Event, EventError, InvariantViolation, JobId, JobRequest, Machine, MatrixError,
+    MplLimit, Pe, PendingQueue, PolicyParams, SchedTime, Slot,
 };
 
 /// The one row of space sharing.
@@ -53,6 +55,7 @@ pub struct Space {
     ledger: Ledger,
     /// Jobs that were due wait again, and no accepted event has said so yet.
     late: bool,
+    preemption: Preemption,
     /// Scratch of [`Space::offer`].
     started: Vec<JobId>,
 }
@@ -61,10 +64,11 @@ impl Space {
     pub(crate) fn new(machine: Machine, params: &PolicyParams, keeps_estimates: bool) -> Self {
         let seconds = |seconds: std::num::NonZeroU32| Duration::from_secs(seconds.get().into());
         let estimate = params.default_estimate_s.map_or(UNLIMITED_ESTIMATE, seconds);
-        let mut partition = Partition::new(machine, MplLimit::ONE);
+        let mut partition = Partition::new(machine, rows());
         let queue = PendingQueue::believing(estimate);
         partition.queue = if keeps_estimates { queue.with_estimates() } else { queue };
-        Self { partition, ledger: Ledger::new(estimate), late: false, started: Vec::new() }
+        let (ledger, preemption) = (Ledger::new(estimate), Preemption::default());
+        Self { partition, ledger, late: false, preemption, started: Vec::new() }
     }
 
     /// The time of the event that is being decided on.
@@ -316,15 +320,24 @@ impl Space {
         news: &mut Vec<News>,
     ) -> Result<(), EventError> {
         self.late |= self.ledger.advance(now);
+        self.lift();
         self.ledger.book_mut().take(now, self.partition.matrix.machine(), &event)?;
+        if let Event::Restore { request, slot, .. } = &event
+            && *slot != ROW
+        {
+            let why = MatrixError::NoSuchSlot { slot: *slot, limit: 1 };
+            return Err(EventError::NotRestored { job: request.id, why });
+        }
         let subject = subject(&event);
         let restored = match &event {
             Event::Restore { request, ran, .. } => Some((request.clone(), *ran)),
             _ => None,
         };
-        let applied = self.partition.apply(event);
+        let change = match event {
+            Event::Suspended(job) => self.restore_suspended(job).map(|()| Change::Restored),
+            event => self.partition.apply(event),
+        }?;
         let Partition { matrix, queue } = &mut self.partition;
-        let change = applied?;
         if std::mem::take(&mut self.late) {
             news.push(News::Late);
         }
@@ -337,17 +350,20 @@ impl Space {
             (Change::Queued { .. }, Some(job)) => news.push(News::Submitted(job)),
             (Change::Withdrawn { .. }, Some(job)) => {
                 self.ledger.withdrawn(job);
+                self.forget_preemption(job);
                 news.push(News::Withdrawn(job));
             }
             (Change::Released, Some(job)) => {
                 self.ledger.released(job);
                 self.ledger.settle(matrix, queue);
+                self.forget_preemption(job);
                 news.push(News::Finished { job });
             }
             (Change::Reordered, _) => news.push(News::Reordered),
             (Change::Restored, _) => {
                 if let Some((request, ran)) = &restored {
                     self.ledger.restored(matrix, request, *ran);
+                    self.note_begin(request.id, true);
                 }
                 news.push(News::Restored);
             }
@@ -365,9 +381,14 @@ impl Space {
     /// The decisions since the last call.
     pub(crate) fn take_actions(&mut self) -> Vec<Action> {
         let mut actions = self.ledger.take_actions();
+        for action in &actions {
+            if let Action::Start { job, .. } = action {
+                self.note_begin(*job, false);
+            }
+        }
         let matrix = &mut self.partition.matrix;
-        if matrix.active().is_none() {
-            actions.extend(matrix.advance().map(|slot| Action::Activate { slot }));
+        if matrix.active().is_none() && matrix.run_row(ROW) {
+            actions.push(Action::Activate { slot: ROW });
         }
         actions
     }
@@ -396,11 +417,20 @@ impl Space {
     }
 }
 
+/// The row that runs, and those of jobs that are suspended.
+fn rows() -> MplLimit {
+    // A number between one and the most.
+    MplLimit::try_from(PARKING_ROWS).unwrap_or(MplLimit::ONE)
+}
+
 /// The job that an event is about.
 fn subject(event: &Event) -> Option<JobId> {
     match event {
         Event::Submit(request) | Event::Restore { request, .. } => Some(request.id),
-        Event::Finished(job) | Event::Cancel(job) | Event::Prioritise { job, .. } => Some(*job),
+        Event::Finished(job)
+        | Event::Cancel(job)
+        | Event::Suspended(job)
+        | Event::Prioritise { job, .. } => Some(*job),
         Event::NodeDown(_)
         | Event::NodeDrained(_)
         | Event::NodeUp(_)

@@ -47,7 +47,19 @@ impl Space {
 
     /// What a job lacks to start at this moment.
     fn shortage(&self, request: &JobRequest) -> Option<Shortage> {
-        shortage(&self.partition().matrix, request)
+        // What is promised to others is as good as held.
+        shortage(&self.partition().matrix, request).or_else(|| self.promised(request))
+    }
+
+    /// What a job lacks beside what is promised to others, or kept for them.
+    pub(super) fn promised(&self, request: &JobRequest) -> Option<Shortage> {
+        if !self.is_preempting() && !self.queue().may_preempt() {
+            return None;
+        }
+        let counts = request.is_plain() && !self.is_due(request.id) && !self.has_reservations();
+        let free = if counts { self.idle_pes() } else { 0 };
+        let shortfall = Shape::shortfall_of_pes(request.pes(), free)?;
+        Some(Shortage::Busy { shortfall, up_pes: self.machine().usable_pes() })
     }
 }
 

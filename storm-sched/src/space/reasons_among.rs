@@ -60,7 +60,9 @@ impl Space {
         let run = (self.now(), self.now() + self.estimate(request));
         match Lack::of(request, self.book(), trial, run, shortage) {
             Lack::Reserved(reason) => Some(reason),
-            Lack::Room(shortage) => reason(passing, ahead, shortage),
+            Lack::Room(shortage) => {
+                reason(passing, ahead, shortage.or_else(|| self.promised(request)))
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::reservation::Pool;
 use crate::space::discipline::nameable;
-use crate::space::{Discipline, News, Space};
+use crate::space::{Discipline, News, ROW, Space};
 use crate::{
     Action, Event, InvariantViolation, JobId, Machine, PendingReason, Policy, PolicyParams,
     RowView, SchedTime, Slot,
@@ -28,12 +28,18 @@ impl<D: Discipline> SpaceSharing<D> {
     }
 
     fn take(&mut self, now: SchedTime, events: impl Iterator<Item = Event>) -> Vec<Action> {
-        let mut refused = Vec::new();
+        let (mut refused, mut accepted) = (Vec::new(), false);
         self.news.clear();
         for event in events {
-            if let Err(error) = self.space.apply(now, event, &mut self.news) {
-                refused.push(Action::Refused(error));
+            match self.space.apply(now, event, &mut self.news) {
+                Ok(()) => accepted = true,
+                Err(error) => refused.push(Action::Refused(error)),
             }
+        }
+        if !self.news.is_empty() || (accepted && self.space.is_preempting()) {
+            self.space.preempt(&mut self.news);
+        } else {
+            self.space.keep_columns();
         }
         if !self.news.is_empty() {
             self.discipline.decide(&mut self.space, &self.news);
@@ -81,6 +87,9 @@ impl<D: Discipline> Policy for SpaceSharing<D> {
     }
 
     fn estimate(&self, now: SchedTime, job: JobId) -> Option<SchedTime> {
+        if self.space.is_preempting() {
+            return None;
+        }
         if self.space.is_due(job) {
             return Some(now);
         }
@@ -130,7 +139,10 @@ impl<D: Discipline> Policy for SpaceSharing<D> {
     }
 
     fn rows(&self) -> Vec<RowView> {
-        self.space.partition().matrix.view()
+        // Those of jobs that are suspended never run.
+        let mut rows = self.space.partition().matrix.view();
+        rows.retain(|row| row.slot == ROW);
+        rows
     }
 
     fn next_edge_needed(&self) -> bool {

@@ -27,7 +27,7 @@ use std::ops::Range;
 pub use failure::Failure;
 pub use invariants::{
     Invariant, any_policy, any_space_sharing, backfilling, gang, gang_backfilling, gang_repacking,
-    reserving, shortest_first, space_sharing,
+    preempting, reserving, reserving_and_preempting, shortest_first, space_sharing,
 };
 pub use trace::{Coverage, Trace};
 pub use workload::Workload;
@@ -78,22 +78,14 @@ pub fn run(
     make: Make<'_>,
     invariants: Vec<Box<dyn Invariant>>,
 ) -> Result<Trace, Failure> {
-    run_workload(seed, Workload::new(seed), make, invariants)
+    run_of(seed, Workload::new(seed), make, invariants)
 }
 
-/// As [`run`], with [`Workload::reserving`].
+/// As [`run`], with a workload of another kind: [`Workload::preempting`] and the like.
 ///
 /// # Errors
 /// The first invariant that does not hold.
-pub fn run_reserving(
-    seed: u64,
-    make: Make<'_>,
-    invariants: Vec<Box<dyn Invariant>>,
-) -> Result<Trace, Failure> {
-    run_workload(seed, Workload::reserving(seed), make, invariants)
-}
-
-fn run_workload(
+pub fn run_of(
     seed: u64,
     mut workload: Workload,
     make: Make<'_>,
@@ -125,18 +117,19 @@ fn run_workload(
     Ok(trace)
 }
 
-/// Runs one workload with reservations for each seed.
+/// As [`run_seeds`], with workloads made of the seeds.
 ///
 /// # Errors
 /// The first invariant that does not hold.
-pub fn reserving_seeds(
+pub fn run_seeds_of(
     seeds: Range<u64>,
+    workload: impl Fn(u64) -> Workload,
     make: Make<'_>,
     invariants: &dyn Fn() -> Vec<Box<dyn Invariant>>,
 ) -> Result<Coverage, Failure> {
     let mut coverage = Coverage::default();
     for seed in seeds {
-        coverage.add(&run_reserving(seed, make, invariants())?);
+        coverage.add(&run_of(seed, workload(seed), make, invariants())?);
     }
     Ok(coverage)
 }
@@ -150,9 +143,5 @@ pub fn run_seeds(
     make: Make<'_>,
     invariants: &dyn Fn() -> Vec<Box<dyn Invariant>>,
 ) -> Result<Coverage, Failure> {
-    let mut coverage = Coverage::default();
-    for seed in seeds {
-        coverage.add(&run(seed, make, invariants())?);
-    }
-    Ok(coverage)
+    run_seeds_of(seeds, Workload::new, make, invariants)
 }

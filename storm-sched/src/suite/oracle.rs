@@ -46,7 +46,7 @@ pub fn held_bytes(world: &World) -> Vec<u64> {
             let share = running.placement.share_of(index)?;
             Some(running.request.memory_on_bytes(node, share.ranks))
         };
-        world.running.values().filter_map(of_job).sum()
+        world.running.values().chain(world.suspended.values()).filter_map(of_job).sum()
     };
     nodes.map(held).collect()
 }

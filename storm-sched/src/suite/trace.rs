@@ -31,6 +31,10 @@ pub struct Coverage {
     pub longest_queue: usize,
     /// The most rows at a time.
     pub most_rows: usize,
+    /// Jobs preempted.
+    pub preemptions: usize,
+    /// Jobs that went on after they were suspended.
+    pub resumptions: usize,
 }
 
 impl Trace {
@@ -68,6 +72,8 @@ impl Coverage {
                 Action::Activate { .. } => self.activations += 1,
                 Action::SetSlots { .. } => self.slot_changes += 1,
                 Action::Migrate { .. } => self.migrations += 1,
+                Action::Preempt { .. } => self.preemptions += 1,
+                Action::Resume { .. } => self.resumptions += 1,
                 Action::Refused(_) => self.refusals += 1,
             }
         }

@@ -6,20 +6,22 @@
 //! jobs ask for processes and nodes only.
 //!
 //! With [`Workload::reserving`] nodes are reserved and given back too, and some jobs
-//! are of reservations.
+//! are of reservations; with [`Workload::preempting`] jobs have qualities of service, and
+//! those that are preempted wait again or go on.
 //!
 //! The whole run follows from the seed and the policy's answers. It ends with
 //! the drain: nodes come back, every job ends, and a job as large as the
 //! machine runs, which no lost column survives.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::suite::oracle::MAX_ORACLE_PES;
 use crate::suite::{STEPS, World};
 use crate::{
     Constraint, Event, JobId, JobRequest, Machine, NodeIndex, NodeMemory, NodeSpec, NodeState,
-    Priority, Quantum, Reservation, ReservationId, SchedTime,
+    Precedence, PreemptMode, Priority, QosId, Quantum, Reservation, ReservationId, SchedTime,
 };
 
 /// The largest nodes of a generated machine.
@@ -37,6 +39,8 @@ pub struct Workload {
     machine: Machine,
     /// Jobs ask for more than processes and nodes.
     resources: bool,
+    /// Jobs have qualities of service.
+    preempts: bool,
     /// Nodes are reserved, with so many reservations up to now.
     reserved: Option<u64>,
     now: SchedTime,
@@ -65,6 +69,7 @@ impl Workload {
         Self {
             machine: machine(&mut random, resources),
             resources,
+            preempts: false,
             reserved: None,
             random,
             now: SchedTime::ZERO,
@@ -75,10 +80,22 @@ impl Workload {
         }
     }
 
+    /// The workload of a seed, with jobs that preempt each other.
+    #[must_use]
+    pub fn preempting(seed: u64) -> Self {
+        Self { preempts: true, ..Self::new(seed) }
+    }
+
     /// The workload of a seed, with reservations.
     #[must_use]
     pub fn reserving(seed: u64) -> Self {
         Self { reserved: Some(0), ..Self::new(seed) }
+    }
+
+    /// The workload of a seed, with reservations and jobs that preempt each other.
+    #[must_use]
+    pub fn reserving_and_preempting(seed: u64) -> Self {
+        Self { preempts: true, ..Self::reserving(seed) }
     }
 
     /// The machine to run on, every node up.
@@ -152,6 +169,14 @@ impl Workload {
     }
 
     fn request(&mut self, world: &World) -> JobRequest {
+        let request = self.request_of_no_quality(world);
+        match self.preempts.then(|| precedence(request.id)).flatten() {
+            Some(precedence) => request.with_precedence(Arc::new(precedence)),
+            None => request,
+        }
+    }
+
+    fn request_of_no_quality(&mut self, world: &World) -> JobRequest {
         let job = self.new_job();
         let pes = u64::from(world.machine.pes());
         // Small jobs are frequent, and one in twenty is too large.
@@ -217,7 +242,15 @@ impl Workload {
 
     fn finish(&mut self, world: &World) -> Event {
         let jobs: Vec<JobId> = world.running.keys().copied().collect();
-        self.pick(&jobs).map_or(Event::SliceEdge, Event::Finished)
+        let Some(job) = self.pick(&jobs) else { return Event::SliceEdge };
+        let running = world.running.get(&job).filter(|_| world.ending.contains(&job));
+        if let Some(mut request) = running.map(|running| running.request.clone())
+            && request.precedence.as_ref().is_some_and(|own| own.mode == Some(PreemptMode::Requeue))
+        {
+            request.preempted = true;
+            self.due.push_front(Event::Submit(request));
+        }
+        Event::Finished(job)
     }
 
     fn cancel(&mut self, world: &World) -> Event {
@@ -288,6 +321,23 @@ impl Workload {
         self.next_job += 1;
         job
     }
+}
+
+/// What jobs may do to each other: one in six nothing, three can be preempted, each by
+/// another mode, one preempts these, and one all.
+fn precedence(job: JobId) -> Option<Precedence> {
+    let (number, modes) =
+        (job.0 % 6, [PreemptMode::Suspend, PreemptMode::Requeue, PreemptMode::Cancel]);
+    let preempts = |below: u16| (1..below).map(QosId).collect();
+    Some(match number {
+        0 => return None,
+        1..=3 => {
+            let mode = Some(modes[number as usize - 1]);
+            Precedence { qos: QosId(number as u16), preempts: Vec::new(), mode }
+        }
+        4 => Precedence { qos: QosId(4), preempts: preempts(4), mode: Some(modes[0]) },
+        _ => Precedence { qos: QosId(5), preempts: preempts(5), mode: None },
+    })
 }
 
 /// A machine small enough for the oracle, of nodes that differ in size and,

@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    Action, Event, JobId, JobRequest, Machine, NodeIndex, NodeState, Pe, Placement, Reservation,
-    SchedTime, Slot, feasible,
+    Action, Event, JobId, JobRequest, Machine, NodeIndex, NodeState, Pe, Placement, PreemptMode,
+    Reservation, SchedTime, Slot, feasible,
 };
 
 /// A job that was started and has not ended.
@@ -49,6 +49,10 @@ pub struct World {
     arrivals: BTreeMap<JobId, usize>,
     /// The jobs that hold PEs.
     pub running: BTreeMap<JobId, Running>,
+    /// The jobs that are stopped for others.
+    pub suspended: BTreeMap<JobId, Running>,
+    /// The jobs that hold PEs and are being ended for others.
+    pub ending: BTreeSet<JobId>,
     /// The row that runs.
     pub active: Option<Slot>,
     /// What was reserved and not taken back, be it over or not.
@@ -64,6 +68,8 @@ impl World {
             queue: Vec::new(),
             arrivals: BTreeMap::new(),
             running: BTreeMap::new(),
+            suspended: BTreeMap::new(),
+            ending: BTreeSet::new(),
             active: None,
             reservations: Vec::new(),
         }
@@ -76,10 +82,14 @@ impl World {
             Event::Submit(request) | Event::Restore { request, .. } => {
                 !self.waits(request.id)
                     && !self.running.contains_key(&request.id)
+                    && !self.suspended.contains_key(&request.id)
                     && feasible(&self.machine, request).is_ok()
             }
-            Event::Finished(job) => self.running.contains_key(job),
+            Event::Finished(job) => {
+                self.running.contains_key(job) || self.suspended.contains_key(job)
+            }
             Event::Cancel(job) | Event::Prioritise { job, .. } => self.waits(*job),
+            Event::Suspended(job) => self.running.contains_key(job),
             Event::NodeDown(node) | Event::NodeDrained(node) | Event::NodeUp(node) => {
                 self.machine.node(*node).is_some()
             }
@@ -117,6 +127,16 @@ impl World {
                     }
                 }
                 Action::Activate { slot } => self.active = Some(*slot),
+                Action::Preempt { job, mode: PreemptMode::Suspend, .. } => {
+                    self.stop(*job);
+                }
+                Action::Preempt { job, .. } => {
+                    self.ending.insert(*job);
+                }
+                Action::Resume { job } => {
+                    let stopped = self.suspended.remove(job);
+                    self.running.extend(stopped.map(|running| (*job, running)));
+                }
                 Action::Refused(_) => {}
             }
         }
@@ -149,7 +169,8 @@ impl World {
     /// The jobs with ranks on a node.
     pub fn jobs_on(&self, node: NodeIndex) -> impl Iterator<Item = JobId> + '_ {
         let there = move |running: &Running| running.placement.share_of(node).is_some();
-        self.running.iter().filter(move |(_, running)| there(running)).map(|(job, _)| *job)
+        let all = self.running.iter().chain(&self.suspended);
+        all.filter(move |(_, running)| there(running)).map(|(job, _)| *job)
     }
 
     /// For each PE, whether its node takes work.
@@ -180,22 +201,39 @@ impl World {
             }
             Event::Finished(job) => {
                 self.running.remove(job);
-                let live = self.live_slots();
-                self.active = self.active.filter(|slot| live.contains(slot));
+                self.suspended.remove(job);
+                self.ending.remove(job);
+                self.active_if_live();
             }
             Event::Cancel(job) => self.queue.retain(|request| request.id != *job),
             Event::NodeDown(node) => self.set_node(*node, NodeState::Down),
             Event::NodeDrained(node) => self.set_node(*node, NodeState::Drained),
             Event::NodeUp(node) => self.set_node(*node, NodeState::Up),
+            Event::Suspended(job) => self.stop(*job),
             Event::Reserve(reservation) => self.reservations.push(reservation.clone()),
             Event::Unreserve(id) => self.reservations.retain(|other| other.id != *id),
             Event::SliceEdge | Event::SetQuantum(_) | Event::Wake => {}
         }
     }
 
+    fn stop(&mut self, job: JobId) {
+        let running = self.running.remove(&job);
+        self.suspended.extend(running.map(|running| (job, running)));
+        self.active_if_live();
+    }
+
+    fn active_if_live(&mut self) {
+        let live = self.live_slots();
+        self.active = self.active.filter(|slot| live.contains(slot));
+    }
+
     fn sort_queue(&mut self) {
         let Self { queue, arrivals, .. } = self;
-        queue.sort_by_key(|request| (Reverse(request.priority), arrivals[&request.id]));
+        queue.sort_by_key(|request| {
+            let arrival = arrivals[&request.id] as u64;
+            let number = if request.preempted { request.id.0 } else { arrival };
+            (Reverse(request.priority), !request.preempted, number)
+        });
     }
 
     fn set_node(&mut self, node: NodeIndex, state: NodeState) {

@@ -10,6 +10,7 @@ mod head_starts_when_it_fits;
 mod memory_within;
 mod nothing_starves;
 mod placement_sound;
+mod preemption_lawful;
 mod queue_order;
 mod reasons_true;
 mod refuses_what_does_not_fit;
@@ -18,6 +19,7 @@ mod rows_within_limit;
 mod same_state;
 mod shortest_first;
 mod somebody_runs;
+mod suspended_resume;
 
 use std::error::Error;
 
@@ -30,6 +32,7 @@ pub use head_starts_when_it_fits::HeadStartsWhenItFits;
 pub use memory_within::MemoryWithin;
 pub use nothing_starves::NothingStarves;
 pub use placement_sound::PlacementSound;
+pub use preemption_lawful::PreemptionLawful;
 pub use queue_order::QueueOrder;
 pub use reasons_true::ReasonsTrue;
 pub use refuses_what_does_not_fit::RefusesWhatDoesNotFit;
@@ -38,6 +41,7 @@ pub use rows_within_limit::RowsWithinLimit;
 pub use same_state::SameState;
 pub use shortest_first::ShortestFirst;
 pub use somebody_runs::SomebodyRuns;
+pub use suspended_resume::SuspendedResume;
 
 use crate::MplLimit;
 use crate::suite::Step;
@@ -97,6 +101,31 @@ pub fn space_sharing() -> Vec<Box<dyn Invariant>> {
 #[must_use]
 pub fn any_space_sharing() -> Vec<Box<dyn Invariant>> {
     any_policy(MplLimit::ONE, Held::Exactly)
+}
+
+/// What space sharing holds whatever the order when jobs preempt others.
+#[must_use]
+pub fn preempting() -> Vec<Box<dyn Invariant>> {
+    vec![
+        Box::new(RefusesWhatDoesNotFit),
+        Box::new(PlacementSound),
+        Box::new(ColumnsDisjoint),
+        Box::new(RowsWithinLimit(MplLimit::ONE)),
+        Box::new(SomebodyRuns),
+        Box::new(SameState),
+        Box::new(MemoryWithin),
+        Box::new(PreemptionLawful),
+        Box::new(SuspendedResume),
+    ]
+}
+
+/// What space sharing holds when jobs preempt others and nodes are reserved.
+#[must_use]
+pub fn reserving_and_preempting() -> Vec<Box<dyn Invariant>> {
+    let mut invariants = preempting();
+    invariants.push(Box::new(ReservationsKept));
+    invariants.push(Box::new(NothingStarves));
+    invariants
 }
 
 /// What backfilling with a reservation for the head holds (A2a).

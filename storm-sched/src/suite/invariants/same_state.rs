@@ -51,7 +51,9 @@ fn check_jobs(step: &Step<'_>) -> Result<(), Differs> {
         return Err(Differs::Pending { policy, actual });
     }
     let policy = step.policy.running();
-    let actual: Vec<JobId> = step.after.running.keys().copied().collect();
+    let held: BTreeSet<&JobId> =
+        step.after.running.keys().chain(step.after.suspended.keys()).collect();
+    let actual: Vec<JobId> = held.into_iter().copied().collect();
     if policy != actual {
         return Err(Differs::Running { policy, actual });
     }

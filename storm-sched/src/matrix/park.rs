@@ -1,0 +1,66 @@
+//! Jobs that are stopped for others: they move to a row that never runs, and keep their
+//! columns and their memory.
+
+use crate::{ColumnSet, JobId, Matrix, Row, Slot};
+
+impl Matrix {
+    /// Moves a job with its columns to another row; false, and nothing changes, when one
+    /// of them is taken there, the slot is beyond the limit, or the job is not here.
+    pub(crate) fn shift(&mut self, job: JobId, to: Slot) -> bool {
+        if !self.could_shift(job, to) || self.ensure_row(to).is_none() {
+            return false;
+        }
+        let Some(holding) = self.jobs.get_mut(&job) else { return false };
+        let from = std::mem::replace(&mut holding.home, to);
+        let (columns, busy) = (holding.columns.clone(), holding.busy.clone());
+        let row = &mut self.rows[from.0 as usize];
+        row.release(&self.machine, job, &columns, holding.on_hole);
+        let empty = !row.is_live();
+        if empty {
+            self.delete_row(from);
+        }
+        self.live.insert(to);
+        self.evict(to, &busy);
+        self.rows[to.0 as usize].hold(job, &columns, &busy);
+        self.unsettle();
+        true
+    }
+
+    /// Whether nobody has the columns of a job in a row.
+    pub(crate) fn could_shift(&self, job: JobId, to: Slot) -> bool {
+        let Some(holding) = self.jobs.get(&job) else { return false };
+        let Some(row) = self.rows.get(to.0 as usize) else { return to.0 < self.limit.get() };
+        holding.home != to
+            && to.0 < self.limit.get()
+            && !holding.columns.ranges().iter().any(|range| {
+                row.taken().contains_any_in_range(range.start as usize..range.end as usize)
+            })
+    }
+
+    /// A row, live or not, if it has ever been so: columns may be withheld in it.
+    pub(crate) fn row_or_vacant(&self, slot: Slot) -> Option<&Row> {
+        self.rows.get(slot.0 as usize)
+    }
+
+    /// Keeps the free ones of these columns of a row from all jobs, and no others.
+    pub(crate) fn withhold(&mut self, slot: Slot, columns: &[ColumnSet]) {
+        if self.ensure_row(slot).is_some() {
+            self.rows[slot.0 as usize].withhold(&self.machine, columns);
+        }
+    }
+
+    /// Has this row run, if it is live.
+    pub(crate) fn run_row(&mut self, slot: Slot) -> bool {
+        if self.row(slot).is_none() {
+            return false;
+        }
+        // As many turns as there are rows come past each of them.
+        for _ in 0..=self.row_count() {
+            if self.active() == Some(slot) {
+                return true;
+            }
+            self.advance();
+        }
+        self.active() == Some(slot)
+    }
+}

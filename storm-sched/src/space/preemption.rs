@@ -1,0 +1,453 @@
+//! Jobs that get the PEs of others, where space is shared.
+//!
+//! A job goes before all that it may preempt, waiting or running. When it does not fit
+//! beside the rest, the running jobs that it may preempt make room: those of the lowest
+//! priority first, of these the youngest, and no more than it takes. Those to be suspended
+//! move to a row that never runs, at once: they keep columns and memory, and what is idle of
+//! their columns only jobs get that may preempt them. The others hold their PEs until
+//! they have ended; so many are promised to the job that waits for them.
+//!
+//! What this does not do: decide among jobs that cannot preempt each other. That is the
+//! discipline's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::job_map::JobMap;
+use crate::partition::Partition;
+use crate::reservation::Pool;
+use crate::space::ledger::fits_row;
+use crate::space::{News, ROW, Space};
+use crate::{
+    Action, ColumnSet, EventError, JobId, JobRequest, Matrix, Pe, Precedence, PreemptMode, QosId,
+    Slot,
+};
+
+/// Rows of jobs that are suspended, and the one that runs: so often can the jobs of a node
+/// be preempted by others that are preempted themselves.
+pub(crate) const PARKING_ROWS: u32 = 16;
+/// The most running jobs that are looked at to make room for one.
+const MAX_VICTIMS: usize = 1_024;
+
+/// A job that waits for the ends of others.
+#[derive(Debug, Clone)]
+struct Claim {
+    job: JobId,
+    /// What is promised to it; everything where counting is not enough.
+    pes: u32,
+    /// Those that have not ended.
+    victims: BTreeSet<JobId>,
+}
+
+/// A job that is stopped.
+#[derive(Debug, Clone, Copy)]
+struct Suspended {
+    job: JobId,
+    /// What its estimate had left.
+    left: Duration,
+}
+
+/// What is under way.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Preemption {
+    /// When jobs that may be preempted began, in their order.
+    began: JobMap<i64>,
+    begun: i64,
+    restored: i64,
+    /// In the order in which they were stopped.
+    suspended: Vec<Suspended>,
+    claims: Vec<Claim>,
+    /// Those that are being ended, for whomever.
+    ending: BTreeSet<JobId>,
+}
+
+/// A running job that may make room.
+#[derive(Debug, Clone, Copy)]
+struct Victim {
+    job: JobId,
+    mode: PreemptMode,
+    pes: u32,
+}
+
+impl Space {
+    /// Whether PEs are promised to jobs, or kept for jobs that are stopped.
+    pub(crate) fn is_preempting(&self) -> bool {
+        !self.preemption.suspended.is_empty() || !self.preemption.claims.is_empty()
+    }
+
+    /// All columns are counted as they are held.
+    pub(super) fn lift(&mut self) {
+        if !self.preemption.suspended.is_empty() {
+            self.partition.matrix.withhold(ROW, &[]);
+        }
+    }
+
+    /// A job that was taken over is stopped.
+    pub(super) fn restore_suspended(&mut self, job: JobId) -> Result<(), EventError> {
+        let runs = self.partition.matrix.home(job) == Some(ROW);
+        match self.parking_for(job).filter(|_| runs) {
+            Some(slot) => {
+                self.park(job, slot);
+                Ok(())
+            }
+            None => Err(EventError::NotSuspended { job }),
+        }
+    }
+
+    /// A job has begun to run, or was taken over: the latest first.
+    pub(super) fn note_begin(&mut self, job: JobId, restored: bool) {
+        let request = self.partition.matrix.request(job);
+        let precedence = request.and_then(|request| request.precedence.as_ref());
+        if precedence.is_none_or(|precedence| precedence.mode.is_none()) {
+            return;
+        }
+        let Preemption { began, begun, restored: before, .. } = &mut self.preemption;
+        let place = if restored {
+            *before -= 1;
+            *before
+        } else {
+            *begun += 1;
+            *begun
+        };
+        began.insert(job, place);
+    }
+
+    /// A job holds nothing any more, or waits no more.
+    pub(super) fn forget_preemption(&mut self, job: JobId) {
+        let Preemption { began, suspended, claims, ending, .. } = &mut self.preemption;
+        began.remove(&job);
+        ending.remove(&job);
+        suspended.retain(|one| one.job != job);
+        claims.retain(|claim| claim.job != job);
+        claims.iter_mut().for_each(|claim| {
+            claim.victims.remove(&job);
+        });
+        self.count_promises();
+    }
+
+    /// Gives PEs to those who were promised some, to those who may preempt others, and
+    /// back to those who were stopped, in this order.
+    pub(crate) fn preempt(&mut self, news: &mut Vec<News>) {
+        let mut changed = self.settle_claims();
+        if self.partition.queue.may_preempt() {
+            changed |= self.serve_preemptors();
+        }
+        changed |= self.resume();
+        self.keep_columns();
+        if changed {
+            news.push(News::Reordered);
+        }
+    }
+
+    /// Nobody gets the columns of jobs that are stopped, or PEs that were promised.
+    pub(super) fn keep_columns(&mut self) {
+        self.withhold_from(None);
+        self.count_promises();
+    }
+
+    fn count_promises(&mut self) {
+        let claims = &self.preemption.claims;
+        let pes = claims.iter().map(|claim| claim.pes).fold(0, u32::saturating_add);
+        let jobs = claims.iter().map(|claim| claim.job).collect();
+        self.ledger.promise(jobs, pes);
+        self.ledger.refresh(&self.partition.matrix);
+    }
+
+    /// Starts those whose PEs are back, in order.
+    fn settle_claims(&mut self) -> bool {
+        let mut changed = false;
+        while let Some(claim) = self.preemption.claims.first() {
+            let (job, awaits) = (claim.job, !claim.victims.is_empty());
+            self.withhold_from(Some(job));
+            let Space { partition: Partition { matrix, queue }, ledger, .. } = self;
+            let placed = queue.get(job).is_some_and(|request| ledger.place_now(matrix, request));
+            if placed {
+                queue.remove(job);
+            } else if awaits {
+                break;
+            }
+            // Else its PEs went another way: it waits as before.
+            self.preemption.claims.remove(0);
+            self.count_promises();
+            changed = true;
+        }
+        changed
+    }
+
+    /// Lets those who may preempt others go before them: first those before whom nobody
+    /// who waits goes, so that nobody starts to be stopped at once.
+    fn serve_preemptors(&mut self) -> bool {
+        let depths = depths(self.partition.queue.iter());
+        let deepest = depths.values().max().copied().unwrap_or(0);
+        let mut changed = false;
+        // Each turn but the last takes somebody out of the queue or makes him due.
+        for _ in 0..=self.partition.queue.len() {
+            let served = (0..=deepest).filter(|depth| self.serve_those(*depth, &depths)).count();
+            if served == 0 {
+                break;
+            }
+            changed = true;
+        }
+        changed
+    }
+
+    /// Serves those of a depth who are over all that wait in vain ahead of them for the
+    /// same nodes.
+    fn serve_those(&mut self, depth: usize, depths: &BTreeMap<QosId, usize>) -> bool {
+        let waiting: Vec<JobId> = self.partition.queue.iter().map(|request| request.id).collect();
+        let mut vain: BTreeMap<Pool, BTreeSet<Option<QosId>>> = BTreeMap::new();
+        let mut changed = false;
+        for job in waiting {
+            let Some(request) = self.partition.queue.get(job) else { continue };
+            let pool = self.book().pool_of(request);
+            if self.ledger.is_due(job) || matches!(pool, Pool::Before(_)) {
+                continue;
+            }
+            let own = request.precedence.clone();
+            let ahead = vain.entry(pool).or_default();
+            let over = |qos: &Option<QosId>| {
+                let preempts = own.as_ref().map(|own| &own.preempts);
+                qos.is_some_and(|qos| preempts.is_some_and(|all| all.contains(&qos)))
+            };
+            let qos = own.as_ref().map(|own| own.qos);
+            let turn = qos.is_some_and(|qos| depths.get(&qos) == Some(&depth));
+            let first = turn && request.may_preempt() && ahead.iter().all(over);
+            let request = first.then(|| request.clone());
+            self.enter(pool);
+            if request.is_some_and(|request| self.serve(&request)) {
+                changed = true;
+            } else {
+                ahead.insert(qos);
+            }
+        }
+        self.enter(Pool::Common);
+        changed
+    }
+
+    /// Starts a job that may preempt others, or has others make room for it; false when
+    /// even that would not be enough.
+    fn serve(&mut self, request: &JobRequest) -> bool {
+        let job = request.id;
+        self.withhold_from(Some(job));
+        self.count_promises();
+        // On those who have outlived their estimates nobody waits who may stop others.
+        let idle = !self.counts(request) || request.procs <= self.idle_pes();
+        let fits = idle && self.candidate(job).is_some_and(|candidate| candidate.fits());
+        if fits && (self.start(job) || self.ledger.is_due(job)) {
+            return true;
+        }
+        let Some(victims) = self.victims_for(request) else { return false };
+        self.make_room(request, victims);
+        true
+    }
+
+    fn make_room(&mut self, request: &JobRequest, victims: Vec<Victim>) {
+        let by = request.id;
+        let mut awaited = BTreeSet::new();
+        for Victim { job, mode, .. } in victims {
+            match self.parking_for(job).filter(|_| mode == PreemptMode::Suspend) {
+                Some(slot) => self.park(job, slot),
+                None => {
+                    awaited.insert(job);
+                    self.ledger.ends_now(job);
+                    self.preemption.ending.insert(job);
+                }
+            }
+            self.ledger.act(Action::Preempt { job, mode, by });
+        }
+        self.withhold_from(Some(by));
+        self.count_promises();
+        if awaited.is_empty() && (self.start(by) || self.ledger.is_due(by)) {
+            return;
+        }
+        let pes = if self.counts(request) { request.procs } else { u32::MAX };
+        self.preemption.claims.push(Claim { job: by, pes, victims: awaited });
+        self.count_promises();
+    }
+
+    /// Whether counting PEs is enough to say whether a job fits: among reservations they
+    /// are not all alike.
+    fn counts(&self, request: &JobRequest) -> bool {
+        request.is_plain() && !self.has_reservations()
+    }
+
+    /// The jobs that make room for one: no more than it takes; `None` when they would not
+    /// be enough.
+    fn victims_for(&self, request: &JobRequest) -> Option<Vec<Victim>> {
+        if self.ledger.due().next().is_some() {
+            return None;
+        }
+        let candidates = self.candidates_for(request);
+        if self.counts(request) {
+            let idle = self.idle_pes();
+            return enough(candidates, |chosen| {
+                let gained: u32 = chosen.iter().map(|victim| victim.pes).sum();
+                idle + gained >= request.procs
+            });
+        }
+        if !self.preemption.claims.is_empty() {
+            return None;
+        }
+        let kept = self.kept_from(Some(request));
+        enough(candidates, |chosen| {
+            let mut trial = self.partition.matrix.clone();
+            for Victim { job, mode, .. } in chosen {
+                let slot = parking(&trial, *job).filter(|_| *mode == PreemptMode::Suspend);
+                match slot {
+                    Some(slot) => {
+                        trial.shift(*job, slot);
+                    }
+                    None => {
+                        trial.release(*job);
+                    }
+                }
+            }
+            trial.withhold(ROW, &kept);
+            self.ledger.close_for(&mut trial, request);
+            fits_row(&trial, request)
+        })
+    }
+
+    /// The running jobs that may make room, those that come first first.
+    fn candidates_for(&self, request: &JobRequest) -> Vec<Victim> {
+        let matrix = &self.partition.matrix;
+        let machine = matrix.machine();
+        let kept = self.kept_from(Some(request));
+        let kept: BTreeSet<Pe> = kept.iter().flat_map(ColumnSet::columns).collect();
+        // What nobody gets but those who are stopped already is no gain.
+        let gain = |columns: &ColumnSet| {
+            let gained = |pe: &Pe| machine.is_usable(*pe) && !kept.contains(pe);
+            columns.columns().filter(gained).count() as u32
+        };
+        let mut ordered = BTreeMap::new();
+        for job in matrix.jobs().filter(|job| matrix.home(*job) == Some(ROW)) {
+            let Some(running) = matrix.request(job) else { continue };
+            let mode = running.precedence.as_ref().and_then(|precedence| precedence.mode);
+            let (Some(mode), Some(columns)) = (mode, matrix.columns(job)) else { continue };
+            let may = request.is_over(running) && !self.preemption.ending.contains(&job);
+            let can = mode != PreemptMode::Suspend || self.parking_for(job).is_some();
+            if may && can {
+                let began = self.preemption.began.get(&job).copied().unwrap_or(0);
+                let place = (running.priority, std::cmp::Reverse(began), job);
+                ordered.insert(place, Victim { job, mode, pes: gain(columns) });
+            }
+        }
+        ordered.into_values().take(MAX_VICTIMS).collect()
+    }
+
+    /// What nobody holds or was promised.
+    pub(super) fn idle_pes(&self) -> u32 {
+        self.ledger.idle_pes(&self.partition.matrix)
+    }
+
+    fn parking_for(&self, job: JobId) -> Option<Slot> {
+        parking(&self.partition.matrix, job)
+    }
+
+    fn park(&mut self, job: JobId, slot: Slot) {
+        let end = self.ledger.holding(job).map_or(self.now(), |(end, _)| end);
+        if self.partition.matrix.shift(job, slot) {
+            self.ledger.released(job);
+            let left = end.since(self.now());
+            self.preemption.suspended.push(Suspended { job, left });
+        }
+    }
+
+    /// Lets those go on whose columns are free, unless somebody was promised PEs.
+    fn resume(&mut self) -> bool {
+        if self.preemption.suspended.is_empty() || !self.preemption.claims.is_empty() {
+            return false;
+        }
+        self.partition.matrix.withhold(ROW, &[]);
+        let mut changed = false;
+        for Suspended { job, left } in std::mem::take(&mut self.preemption.suspended) {
+            let may = self.ledger.may_go_on(&self.partition.matrix, job, left);
+            if may && self.partition.matrix.shift(job, ROW) {
+                self.ledger.go_on(&self.partition.matrix, job, left);
+                self.ledger.act(Action::Resume { job });
+                changed = true;
+            } else {
+                self.preemption.suspended.push(Suspended { job, left });
+            }
+        }
+        changed
+    }
+
+    /// Keeps the idle columns of jobs that are stopped from all but a job that may preempt
+    /// them.
+    fn withhold_from(&mut self, job: Option<JobId>) {
+        if self.preemption.suspended.is_empty() {
+            return;
+        }
+        let kept = self.kept_from(job.and_then(|job| self.partition.queue.get(job)));
+        self.partition.matrix.withhold(ROW, &kept);
+    }
+
+    /// The columns of jobs that are stopped and that a job may not preempt, or nobody, but
+    /// for those that reservations keep from going on.
+    fn kept_from(&self, request: Option<&JobRequest>) -> Vec<ColumnSet> {
+        let matrix = &self.partition.matrix;
+        let kept = |one: &&Suspended| {
+            let stopped = matrix.request(one.job);
+            !request.zip(stopped).is_some_and(|(request, stopped)| request.is_over(stopped))
+                && self.ledger.may_go_on(matrix, one.job, one.left)
+        };
+        let columns = |one: &Suspended| matrix.columns(one.job).cloned();
+        self.preemption.suspended.iter().filter(kept).filter_map(columns).collect()
+    }
+}
+
+/// How many qualities of service there are one over the other over that of each that waits
+/// and may preempt others: nobody is over those of depth zero.
+fn depths<'a>(waiting: impl Iterator<Item = &'a JobRequest>) -> BTreeMap<QosId, usize> {
+    let mut qualities: BTreeMap<QosId, &Precedence> = BTreeMap::new();
+    for request in waiting.filter(|request| request.may_preempt()) {
+        qualities.extend(request.precedence.as_deref().map(|own| (own.qos, own)));
+    }
+    let mut depths: BTreeMap<QosId, usize> = qualities.keys().map(|qos| (*qos, 0)).collect();
+    // A chain is no longer than there are qualities, unless some are over each other.
+    for _ in 0..qualities.len() {
+        for (qos, own) in &qualities {
+            let below = depths[qos] + 1;
+            for lower in own.preempts.iter().filter(|lower| *lower != qos) {
+                if let Some(depth) = depths.get_mut(lower) {
+                    *depth = below.max(*depth).min(qualities.len());
+                }
+            }
+        }
+    }
+    depths
+}
+
+/// The first row in which a job that is stopped can keep its columns.
+fn parking(matrix: &Matrix, job: JobId) -> Option<Slot> {
+    (1..PARKING_ROWS).map(Slot).find(|slot| matrix.could_shift(job, *slot))
+}
+
+/// The first candidates that are enough, without those of them that are not needed.
+fn enough(candidates: Vec<Victim>, are: impl Fn(&[Victim]) -> bool) -> Option<Vec<Victim>> {
+    // Who would fit as things are waits for what others were given already.
+    if are(&[]) || !are(&candidates) {
+        return None;
+    }
+    let mut chosen = candidates;
+    let mut least = 1;
+    // More are enough if fewer are: the least number is between the two.
+    let mut most = chosen.len();
+    while least < most {
+        let middle = (least + most) / 2;
+        if are(&chosen[..middle]) {
+            most = middle;
+        } else {
+            least = middle + 1;
+        }
+    }
+    chosen.truncate(least);
+    for index in (0..chosen.len()).rev() {
+        let victim = chosen.remove(index);
+        if !are(&chosen) {
+            chosen.insert(index, victim);
+        }
+    }
+    Some(chosen)
+}

@@ -1,0 +1,55 @@
+//! Who is stopped goes on as soon as nobody has the PEs.
+
+use super::{Invariant, Violation};
+use crate::suite::{Step, World};
+use crate::{JobId, Pe};
+
+/// A suspended job's PEs are those of others, or about to be, or reserved.
+#[derive(Debug)]
+pub struct SuspendedResume;
+
+#[derive(Debug, thiserror::Error)]
+#[error("job {0} is suspended, and nobody has its PEs or will have them")]
+struct Forgotten(JobId);
+
+impl Invariant for SuspendedResume {
+    fn name(&self) -> &'static str {
+        "a suspended job goes on when its PEs are free"
+    }
+
+    fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {
+        let World { running, suspended, ending, .. } = step.after;
+        if !ending.is_empty() {
+            return Ok(());
+        }
+        let taken = |pe: &Pe| {
+            let holds = |pes: &[Pe]| pes.binary_search(pe).is_ok();
+            running.values().any(|job| {
+                let node = step.after.machine.node_of(*pe);
+                let whole =
+                    job.request.exclusive && job.placement.nodes().any(|own| Some(own) == node);
+                whole || holds(job.placement.pes())
+            })
+        };
+        for (job, stopped) in suspended {
+            let nodes = stopped.placement.nodes();
+            let all = nodes.filter_map(|node| step.after.machine.node(node));
+            let mut whole = all.flat_map(|node| node.columns().map(Pe));
+            let blocked = match stopped.request.exclusive {
+                true => whole.any(|pe| taken(&pe)),
+                false => stopped.placement.pes().iter().any(taken),
+            };
+            let reserved = step.after.reserved(step.now).any(|window| {
+                let inside = |node| window.nodes.contains(&node);
+                let own = stopped.request.reservation == Some(window.id);
+                let mut nodes = stopped.placement.nodes();
+                // It may wait until its own begins, and be kept from going on by others.
+                if own { window.start > step.now || !nodes.all(inside) } else { nodes.any(inside) }
+            });
+            if !blocked && !reserved {
+                return Err(Forgotten(*job).into());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! Bugs put back in: the invariants about preemption must catch the policy that breaks
+//! them. A mutant is first come, first served with one mistake.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use storm_sched::policies::Fcfs;
+use storm_sched::suite::invariants::{Invariant, PreemptionLawful, SuspendedResume};
+use storm_sched::suite::{self, Workload};
+use storm_sched::{
+    Action, Event, InvariantViolation, JobId, Machine, PendingReason, Policy, PreemptMode, RowView,
+    SchedTime, Slot,
+};
+
+/// Seeds to look for a broken invariant in.
+const SEEDS: std::ops::Range<u64> = 0..40;
+
+/// A mistake that a policy could make.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bug {
+    /// None: the invariants must not blame a sound policy.
+    None,
+    /// Whoever is suspended stays so.
+    NeverResumes,
+    /// Whoever is to be requeued or cancelled is treated in the other way.
+    TakesAnotherMode,
+    /// The job that is to make room and the one that gets it are confused.
+    ConfusesTheTwo,
+    /// Who has no quality of service makes room too.
+    StopsAnybody,
+    /// Somebody makes room for a job that fits as things are.
+    StopsForNothing,
+    /// A job that has ended makes room.
+    StopsTheEnded,
+    /// Who waits is told nothing.
+    IsSilent,
+}
+
+struct Mutant {
+    bug: Bug,
+    inner: Fcfs,
+    /// Whoever has ever been preempted.
+    stopping: BTreeSet<JobId>,
+}
+
+impl Mutant {
+    /// Another job that runs, has done so before this event, and is not mentioned.
+    fn bystander(&self, before: &[JobId], actions: &[Action]) -> Option<JobId> {
+        let mentioned = |job: JobId| {
+            actions.iter().any(|action| match action {
+                Action::Preempt { job: other, .. }
+                | Action::Start { job: other, .. }
+                | Action::Resume { job: other } => *other == job,
+                _ => false,
+            })
+        };
+        let row = self.inner.rows().into_iter().next()?;
+        row.jobs
+            .iter()
+            .map(|running| running.job)
+            .find(|job| before.contains(job) && !self.stopping.contains(job) && !mentioned(*job))
+    }
+
+    fn spoil(&mut self, before: &[JobId], actions: &mut Vec<Action>) {
+        let bystander = self.bystander(before, actions);
+        for action in actions.iter_mut() {
+            let Action::Preempt { job, mode, by } = action else { continue };
+            self.stopping.insert(*job);
+            match self.bug {
+                Bug::TakesAnotherMode => {
+                    *mode = match mode {
+                        PreemptMode::Suspend => PreemptMode::Suspend,
+                        PreemptMode::Requeue => PreemptMode::Cancel,
+                        PreemptMode::Cancel => PreemptMode::Requeue,
+                    };
+                }
+                Bug::ConfusesTheTwo => std::mem::swap(job, by),
+                // Those whose number six divides have no quality of service.
+                Bug::StopsAnybody => {
+                    let anybody = bystander.filter(|job| job.0.is_multiple_of(6));
+                    *job = anybody.unwrap_or(*job);
+                }
+                Bug::StopsTheEnded => *job = JobId(u64::MAX),
+                Bug::None | Bug::NeverResumes | Bug::StopsForNothing | Bug::IsSilent => {}
+            }
+        }
+        if self.bug == Bug::NeverResumes {
+            actions.retain(|action| !matches!(action, Action::Resume { .. }));
+        }
+    }
+}
+
+impl Policy for Mutant {
+    fn name(&self) -> &'static str {
+        "mutant"
+    }
+
+    fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action> {
+        let (before, waited) = (self.inner.running(), self.inner.pending());
+        let came = match &event {
+            Event::Submit(request) if request.is_plain() && request.may_preempt() => {
+                Some(request.id)
+            }
+            _ => None,
+        };
+        let mut actions = self.inner.handle(now, event);
+        self.spoil(&before, &mut actions);
+        // Those whose numbers leave four or five may preempt others.
+        let alone = !waited.iter().any(|job| job.0 % 6 > 3)
+            && !before.iter().any(|job| self.stopping.contains(job));
+        let by = came.filter(|_| self.bug == Bug::StopsForNothing && alone);
+        let starts =
+            |by: &JobId| matches!(&actions[..], [Action::Start { job, .. }, ..] if job == by);
+        if let Some(by) = by.filter(starts) {
+            let victim = self.bystander(&before, &actions).filter(|job| job.0 % 6 == 1);
+            let mode = PreemptMode::Suspend;
+            actions.splice(0..0, victim.map(|job| Action::Preempt { job, mode, by }));
+        }
+        actions
+    }
+
+    fn pending(&self) -> Vec<JobId> {
+        self.inner.pending()
+    }
+
+    fn running(&self) -> Vec<JobId> {
+        self.inner.running()
+    }
+
+    fn explain(&self, now: SchedTime, job: JobId) -> Option<PendingReason> {
+        self.inner.explain(now, job).filter(|_| self.bug != Bug::IsSilent)
+    }
+
+    fn explain_all(&self, now: SchedTime) -> Vec<(JobId, PendingReason)> {
+        self.inner.explain_all(now)
+    }
+
+    fn active_slot(&self) -> Option<Slot> {
+        self.inner.active_slot()
+    }
+
+    fn rows(&self) -> Vec<RowView> {
+        self.inner.rows()
+    }
+
+    fn next_edge_needed(&self) -> bool {
+        false
+    }
+
+    fn quantum(&self) -> Option<Duration> {
+        None
+    }
+
+    fn machine(&self) -> &Machine {
+        self.inner.machine()
+    }
+
+    fn check(&self) -> Result<(), InvariantViolation> {
+        self.inner.check()
+    }
+}
+
+/// What is said against the mutant, if anything.
+fn found(bug: Bug, invariant: fn() -> Box<dyn Invariant>) -> Option<String> {
+    let make = |machine| -> Box<dyn Policy> {
+        Box::new(Mutant { bug, inner: Fcfs::new(machine), stopping: BTreeSet::new() })
+    };
+    let run = suite::run_seeds_of(SEEDS, Workload::preempting, &make, &|| vec![invariant()]);
+    run.err().map(|failure| failure.why.to_string())
+}
+
+#[test]
+fn each_invariant_catches_who_breaks_it_and_blames_nobody_else() {
+    let lawful = || -> Box<dyn Invariant> { Box::new(PreemptionLawful) };
+    let resume = || -> Box<dyn Invariant> { Box::new(SuspendedResume) };
+    for invariant in [lawful, resume] {
+        assert_eq!(found(Bug::None, invariant), None);
+    }
+    let forgets = found(Bug::NeverResumes, resume).expect("it leaves jobs suspended");
+    assert!(forgets.contains("is suspended, and nobody has its PEs"), "{forgets}");
+    for (bug, said) in [
+        (Bug::TakesAnotherMode, "which is not its own"),
+        (Bug::ConfusesTheTwo, "does not run"),
+        (Bug::StopsAnybody, "which may not do so"),
+        (Bug::StopsForNothing, "could have started without"),
+        (Bug::StopsTheEnded, "does not run"),
+        (Bug::IsSilent, "waits without a reason"),
+    ] {
+        let seen = found(bug, lawful).unwrap_or_else(|| panic!("nobody is {said}"));
+        assert!(seen.contains(said), "{said}: {seen}");
+    }
+}
