@@ -50,6 +50,24 @@ fn with_one_row_it_is_the_easy_of_space_sharing() {
 }
 
 #[test]
+fn what_comes_together_is_decided_once_and_starts_in_order() {
+    let (mut gang, now) = (gang(2, MatrixQueue::Fcfs), SchedTime::ZERO);
+    let jobs = (1..=5).map(|job| Event::Submit(request(job, 4, None)));
+    let actions = gang.handle_together(now, jobs.collect());
+    gang.check().unwrap();
+    let started = |action: &Action| matches!(action, Action::Start { .. });
+    assert_eq!(actions.iter().filter(|action| started(action)).count(), 4);
+    let activated = |action: &&Action| matches!(action, Action::Activate { .. });
+    assert_eq!(actions.iter().filter(activated).count(), 1);
+    let gone = [Event::Finished(JobId(1)), Event::Cancel(JobId(9)), Event::Finished(JobId(3))];
+    let actions = gang.handle_together(now, gone.to_vec());
+    gang.check().unwrap();
+    assert!(matches!(actions[0], Action::Refused(_)), "{actions:?}");
+    assert_eq!(actions.iter().filter(|action| started(action)).count(), 1);
+    assert!(gang.pending().is_empty());
+}
+
+#[test]
 fn without_backfilling_nobody_passes() {
     let mut gang = gang(1, MatrixQueue::Fcfs);
     submit(&mut gang, 0, request(1, 4, Some(100)));

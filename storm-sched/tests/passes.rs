@@ -1,8 +1,9 @@
 //! A pass looks only at jobs that could start: the same starts as a look at all
-//! of them, over generated workloads.
+//! of them, over generated workloads, without and with reservations.
 
 use storm_sched::space::{Discipline, News, Order, Passing, Shadow, Space, SpaceSharing, Verdict};
-use storm_sched::{JobId, Machine, Policy, PolicyParams, registry, suite};
+use storm_sched::suite::{self, Make, Workload};
+use storm_sched::{JobId, Machine, Policy, PolicyParams, registry};
 
 /// Workloads for each policy.
 const SEEDS: u64 = 150;
@@ -81,14 +82,16 @@ fn same<D: Discipline + 'static>(name: &str, discipline: impl Fn() -> D) {
         Box::new(SpaceSharing::under(discipline(), machine, &params))
     };
     let pruned = |machine: Machine| registry::by_name(name, machine, &params).unwrap();
-    let mut starts = 0;
-    for seed in 0..SEEDS {
-        let expected = suite::run(seed, &every_job, Vec::new()).unwrap();
-        let found = suite::run(seed, &pruned, Vec::new()).unwrap();
-        assert_eq!(found, expected, "{name}, seed {seed}");
-        starts += found.steps().iter().map(|(_, actions)| actions.len()).sum::<usize>();
+    for workload in [Workload::new, Workload::reserving] {
+        let mut starts = 0;
+        for seed in 0..SEEDS {
+            let run = |make: Make<'_>| suite::run_of(seed, workload(seed), make, Vec::new());
+            let (expected, found) = (run(&every_job).unwrap(), run(&pruned).unwrap());
+            assert_eq!(found, expected, "{name}, seed {seed}");
+            starts += found.steps().iter().map(|(_, actions)| actions.len()).sum::<usize>();
+        }
+        assert!(starts > 1_000, "{starts}");
     }
-    assert!(starts > 1_000, "{starts}");
 }
 
 #[test]
