@@ -138,6 +138,32 @@ fn jobs_that_nobody_will_ever_start_are_found_out() {
     assert_eq!(stuck, Err(ReplayError::Stuck { waiting: 1, running: 0 }));
 }
 
+/// Jobs by when they are submitted, how long they run and their processors.
+fn jobs(shapes: Vec<(u64, u64, u32)>) -> Vec<LogJob> {
+    (1..)
+        .zip(shapes)
+        .map(|(number, (submit, run, procs))| job(number, submit, run, procs))
+        .collect()
+}
+
+/// Replays with turns that pass at once and without.
+fn same(
+    pes: u32,
+    jobs: &[LogJob],
+    rows: u32,
+    quantum: Duration,
+    params: PolicyParams,
+) -> Result<(), TestCaseError> {
+    let fast = replay(pes, jobs, gang_with(pes, rows, quantum, params).as_mut());
+    let slow = replay(pes, jobs, &mut Blind(gang_with(pes, rows, quantum, params)));
+    prop_assert_eq!(&fast.starts, &slow.starts);
+    prop_assert_eq!(&fast.capacity, &slow.capacity);
+    let (fast, slow) = (fast.time_sharing.unwrap(), slow.time_sharing.unwrap());
+    prop_assert_eq!((fast.edges, fast.switches), (slow.edges, slow.switches));
+    prop_assert!(fast.asked_edges <= slow.asked_edges);
+    Ok(())
+}
+
 proptest! {
     #[test]
     fn turns_that_pass_at_once_change_nothing(
@@ -146,11 +172,6 @@ proptest! {
         quantum_ms in prop_oneof![Just(1_000_u64), Just(700), Just(3_000), Just(333)],
         (backfills, alternates, unifies) in any::<(bool, bool, bool)>(),
     ) {
-        let jobs: Vec<LogJob> = (1..)
-            .zip(shapes)
-            .map(|(number, (submit, run, procs))| job(number, submit, run, procs))
-            .collect();
-        let quantum = Duration::from_millis(quantum_ms);
         // Backfilling rests on how long each job has run.
         let queue = if backfills { MatrixQueue::Easy } else { MatrixQueue::Fcfs };
         let params = PolicyParams {
@@ -159,12 +180,22 @@ proptest! {
             unification: unifies,
             ..PolicyParams::default()
         };
-        let fast = replay(8, &jobs, gang_with(8, rows, quantum, params).as_mut());
-        let slow = replay(8, &jobs, &mut Blind(gang_with(8, rows, quantum, params)));
-        prop_assert_eq!(&fast.starts, &slow.starts);
-        prop_assert_eq!(&fast.capacity, &slow.capacity);
-        let (fast, slow) = (fast.time_sharing.unwrap(), slow.time_sharing.unwrap());
-        prop_assert_eq!((fast.edges, fast.switches), (slow.edges, slow.switches));
-        prop_assert!(fast.asked_edges <= slow.asked_edges);
+        same(8, &jobs(shapes), rows, Duration::from_millis(quantum_ms), params)?;
+    }
+}
+
+proptest! {
+    // Each asks about up to ten thousand edges.
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn rows_with_cycles_of_their_own_come_where_they_would(
+        shapes in prop::collection::vec((0..90_u64, 1..300_u64, 1..9_u32), 12..30),
+        rows in 3..8_u32,
+        queue in prop_oneof![Just(MatrixQueue::Easy), Just(MatrixQueue::Fcfs)],
+    ) {
+        // Small jobs and many rows: guests of each row take turns, few with few, many with many.
+        let params = PolicyParams { queue, unification: false, ..PolicyParams::default() };
+        same(16, &jobs(shapes), rows, Duration::from_millis(333), params)?;
     }
 }

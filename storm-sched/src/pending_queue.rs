@@ -256,7 +256,8 @@ impl PendingQueue {
         let is_new = |id: &ReservationId| !self.apart.contains_key(id);
         let new: BTreeSet<ReservationId> = apart.into_iter().filter(is_new).collect();
         if !new.is_empty() {
-            let is_of = |request: &JobRequest| request.reservation.is_some_and(|id| new.contains(&id));
+            let is_of =
+                |request: &JobRequest| request.reservation.is_some_and(|id| new.contains(&id));
             let all = self.waiting.iter();
             moved.extend(all.filter(|(_, request)| is_of(request)).map(|(place, _)| *place));
         }

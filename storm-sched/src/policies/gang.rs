@@ -24,8 +24,8 @@ use crate::shape::Shape;
 use crate::space::{Order, nameable};
 use crate::{
     Action, Capability, Event, InvariantViolation, JobId, JobRequest, Machine, Matrix, MatrixQueue,
-    Packing, PendingReason, Placement, Policy, PolicyParams, Quantum, RowView, SchedTime, Shortage,
-    Slot, SlotChange,
+    Packing, PendingReason, Placement, Policy, PolicyParams, Quantum, RowTurns, RowView, SchedTime,
+    Shortage, Slot, SlotChange,
 };
 
 mod decision;
@@ -376,8 +376,12 @@ impl Policy for Gang {
         Some(self.partition.matrix.rotation())
     }
 
-    fn turns_passed(&mut self, now: SchedTime, ran: &[(Slot, Duration)]) {
-        self.run_time.pass(now, ran);
+    fn turns_passed(&mut self, now: SchedTime, rows: &[RowTurns]) {
+        for &RowTurns { slot, ran, places_on } in rows {
+            self.run_time.pass(now, slot, ran);
+            // Jobs whose rows change are told of with the next answer.
+            (0..places_on).for_each(|_| self.fill(slot, true));
+        }
     }
 
     fn next_edge_needed(&self) -> bool {

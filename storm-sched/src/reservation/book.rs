@@ -147,8 +147,9 @@ impl Book {
         if let Some(node) = reservation.nodes.iter().find(|node| machine.node(**node).is_none()) {
             return Err(EventError::NoSuchNode { node: *node });
         }
-        let shares_nodes =
-            |window: &Reservation| window.nodes.iter().any(|node| reservation.nodes.binary_search(node).is_ok());
+        let shares_nodes = |window: &Reservation| {
+            window.nodes.iter().any(|node| reservation.nodes.binary_search(node).is_ok())
+        };
         let clash = self
             .windows()
             .find(|window| window.id == id || (window.meets(start, end) && shares_nodes(window)));

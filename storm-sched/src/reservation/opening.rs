@@ -28,15 +28,13 @@ impl Book {
             Pool::Common => (Vec::new(), None),
             Pool::Of(id) => {
                 let own = self.windows().find(|window| window.id == id);
-                let is_own = |node: &NodeIndex| {
-                    own.is_some_and(|own| own.nodes.binary_search(node).is_ok())
-                };
+                let is_own =
+                    |node: &NodeIndex| own.is_some_and(|own| own.nodes.binary_search(node).is_ok());
                 let all = (0..machine.nodes().len() as u32).map(NodeIndex);
                 (all.filter(|node| !is_own(node)).collect(), Some(id))
             }
         };
-        let mut others: Vec<_> =
-            self.windows().filter(|window| Some(window.id) != own).collect();
+        let mut others: Vec<_> = self.windows().filter(|window| Some(window.id) != own).collect();
         others.sort_by_key(|window| window.start);
         let mut openings: Vec<Opening> = Vec::new();
         for window in others {

@@ -163,7 +163,9 @@ impl Space {
             let usable_in = |columns: &mut dyn Iterator<Item = Pe>| {
                 let inside = |pe: &Pe| {
                     machine.is_usable(*pe)
-                        && machine.node_of(*pe).is_some_and(|node| window.nodes.binary_search(&node).is_ok())
+                        && machine
+                            .node_of(*pe)
+                            .is_some_and(|node| window.nodes.binary_search(&node).is_ok())
                 };
                 columns.filter(inside).count() as u32
             };

@@ -114,6 +114,9 @@ impl Space {
 
     /// A job holds nothing any more, or waits no more.
     pub(super) fn forget_preemption(&mut self, job: JobId) {
+        if self.preemption.began.is_empty() && !self.is_preempting() {
+            return;
+        }
         let Preemption { began, suspended, claims, ending, .. } = &mut self.preemption;
         began.remove(&job);
         ending.remove(&job);
@@ -128,6 +131,9 @@ impl Space {
     /// Gives PEs to those who were promised some, to those who may preempt others, and
     /// back to those who were stopped, in this order.
     pub(crate) fn preempt(&mut self, news: &mut Vec<News>) {
+        if !self.is_preempting() && !self.partition.queue.may_preempt() {
+            return;
+        }
         let mut changed = self.settle_claims();
         if self.partition.queue.may_preempt() {
             changed |= self.serve_preemptors();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::pending_queue::Gap;
 use crate::reservation::Opening;
-use crate::space::{Candidate, ROW};
 use crate::space::ledger::{Ledger, fits_row};
+use crate::space::{Candidate, ROW};
 use crate::{JobRequest, Matrix, SchedTime};
 
 /// When a blocked job can start, and what others may have beyond it.
@@ -64,12 +64,7 @@ impl Shadow {
 
     /// As [`Shadow::gap`], of the PEs that nobody holds, where reservations leave the
     /// fewer open the longer a job runs.
-    pub(crate) fn gap_among(
-        &self,
-        openings: &[Opening],
-        ledger: &Ledger,
-        matrix: &Matrix,
-    ) -> Gap {
+    pub(crate) fn gap_among(&self, openings: &[Opening], ledger: &Ledger, matrix: &Matrix) -> Gap {
         let window = |until: SchedTime| match until.min(self.at) {
             at if at == SchedTime::from_nanos(u64::MAX) => Duration::MAX,
             at => at.since(ledger.now()),

@@ -38,7 +38,7 @@ impl<D: Discipline> SpaceSharing<D> {
         }
         if !self.news.is_empty() || (accepted && self.space.is_preempting()) {
             self.space.preempt(&mut self.news);
-        } else {
+        } else if self.space.is_preempting() {
             self.space.keep_columns();
         }
         if !self.news.is_empty() {
