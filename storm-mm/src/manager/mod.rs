@@ -143,6 +143,7 @@ impl Core {
         };
         core.recover(journal, now);
         core.begin_reckoning(now);
+        (0..core.partition_count()).for_each(|id| core.warn_if_never_preempting(PartitionId(id)));
         Ok(core)
     }
 

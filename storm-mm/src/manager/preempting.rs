@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use storm_primitives::Instant;
 use storm_rm::message::Command;
-use storm_rm::{JobId, JobIncarnation, Row, RowSet};
+use storm_rm::{JobId, JobIncarnation, PartitionId, Row, RowSet};
 use storm_sched::{JobRequest, Precedence, PreemptMode, QosId};
 
 /// Who may preempt whom, and who is stopped.
@@ -95,6 +95,18 @@ impl Core {
         match precedence {
             Some(precedence) => request.with_precedence(precedence),
             None => request,
+        }
+    }
+
+    /// Says that a partition takes no notice of who may preempt whom.
+    pub(super) fn warn_if_never_preempting(&self, id: PartitionId) {
+        let partition = &self.partitions[usize::from(id.0)];
+        if !self.preemption.precedences.is_empty() && !partition.policy.preempts() {
+            let (name, sched) = (&partition.name, partition.policy.name());
+            tracing::warn!(
+                partition = %name, sched,
+                "qualities of service preempt others, and under this policy nobody is preempted"
+            );
         }
     }
 

@@ -178,14 +178,14 @@ impl Core {
             let (nodes, partition) = (&record.node_list, &record.partition);
             return Err(format!("{nodes} is not in partition {partition} any more"));
         }
-        let (shares_space, rows_max) = (of_partition.shares_space(), of_partition.rows_max());
+        let (suspends, rows_max) = (of_partition.policy.preempts(), of_partition.rows_max());
         let (row, placement) = if !self.is_suspended(job) {
             (row, self.placement_of(record, partition, row, taken))
-        } else if shares_space {
+        } else if suspends {
             // Others have its elements.
             (row, self.placement_of(record, partition, row, &mut Taken::new()))
         } else {
-            // The policy was one that suspends, and now each has a slice.
+            // The policy was one that suspends, and now each has a row.
             let mut rows = (0..rows_max).map(Row);
             let found =
                 rows.find_map(|row| Some((row, self.placement_of(record, partition, row, taken)?)));
@@ -196,7 +196,7 @@ impl Core {
         let live = self.live_again(now, record, partition, row, slot);
         let (released, incarnation) = (placement.is_none(), live.incarnation);
         self.live.insert(job, LiveJob { released, placement: placement.clone(), ..live });
-        if self.is_suspended(job) && !shares_space {
+        if self.is_suspended(job) && !suspends {
             self.append(now, job, JobEventKind::Moved { row });
             self.go_on(now, job);
         }

@@ -190,7 +190,7 @@ impl Core {
         self.tell_reservations(now, id, policy.as_mut());
         let time = super::scheduling::sched_time(now);
         let refuses = |action: &Action| matches!(action, Action::Refused(_));
-        if policy.quantum().is_none() {
+        if policy.preempts() {
             // At once: whose elements seem free must not go on before their holder is known.
             let (suspended, running): (Vec<_>, Vec<_>) =
                 holders.iter().partition(|holder| holder.suspended);
@@ -231,6 +231,8 @@ impl Core {
         tracing::info!(partition = %partition.name, from = partition.policy.name(),
                        to = policy.name(), "the partition has another policy");
         partition.policy = policy;
+        self.warn_if_never_preempting(id);
+        let partition = self.partition(id);
         if let Some(slot) = active {
             partition.active = Row(slot.0);
         }
