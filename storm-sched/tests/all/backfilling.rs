@@ -1,15 +1,12 @@
 //! Backfilling over generated logs: the invariants of the policy reference
 //! (A1, A2), and the same starts as by brute force.
 
-mod brute_force;
-mod virtual_time;
-
 use std::collections::BTreeMap;
 
-use brute_force::Rule;
+use crate::brute_force::Rule;
+use crate::virtual_time::{Log, LogJob, Telling};
 use proptest::prelude::*;
 use storm_sched::{JobId, Policy, PolicyParams, SchedTime, registry};
-use virtual_time::{Log, LogJob, Telling};
 
 const SPACE_SHARING: [&str; 5] = ["fcfs", "backfill", "easy-sjbf", "conservative", "sjf"];
 

@@ -2,10 +2,8 @@
 //! programs (`golden/micro*.swf`, outside this repository; `STORM_SHARED` says
 //! where).
 
-mod virtual_time;
-
+use crate::virtual_time::{Log, Telling};
 use storm_sched::{PolicyParams, registry};
-use virtual_time::{Log, Telling};
 
 /// The policies with their names in the golden files.
 const POLICIES: [(&str, &str); 5] = [

@@ -4,8 +4,6 @@
 //!
 //! It is not the replayer: it keeps nothing but the starts.
 
-#![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -13,24 +11,24 @@ use storm_sched::{Action, Event, JobId, JobRequest, Machine, Policy, SchedTime};
 
 /// A job of a log, times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LogJob {
-    pub submit_s: u64,
-    pub run_s: u64,
-    pub estimate_s: u64,
-    pub procs: u32,
+pub(crate) struct LogJob {
+    pub(crate) submit_s: u64,
+    pub(crate) run_s: u64,
+    pub(crate) estimate_s: u64,
+    pub(crate) procs: u32,
 }
 
 /// A log with the number of PEs of its machine. Jobs have their positions,
 /// from 1, as ids.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Log {
-    pub pes: u32,
-    pub jobs: Vec<LogJob>,
+pub(crate) struct Log {
+    pub(crate) pes: u32,
+    pub(crate) jobs: Vec<LogJob>,
 }
 
 /// What the policy is told of the events of one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Telling {
+pub(crate) enum Telling {
     /// One by one.
     PerEvent,
     /// All at once.
@@ -39,7 +37,7 @@ pub enum Telling {
 
 impl LogJob {
     /// The request under an id.
-    pub fn request(&self, id: JobId) -> JobRequest {
+    pub(crate) fn request(&self, id: JobId) -> JobRequest {
         JobRequest::new(id, self.procs).with_time_limit(Duration::from_secs(self.estimate_s))
     }
 }
@@ -47,7 +45,7 @@ impl LogJob {
 impl Log {
     /// Reads a log in the standard workload format, with the cleaning rule of
     /// the policy reference (B).
-    pub fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut log = Self::default();
         for line in text.lines() {
             if let Some(pes) = line.strip_prefix("; MaxProcs:") {
@@ -75,17 +73,17 @@ impl Log {
     }
 
     /// An idle machine for it.
-    pub fn machine(&self) -> Machine {
+    pub(crate) fn machine(&self) -> Machine {
         Machine::uniform(self.pes, 1).unwrap()
     }
 
     /// When each job starts under a policy, in seconds.
-    pub fn starts(&self, policy: &mut dyn Policy, telling: Telling) -> Vec<u64> {
+    pub(crate) fn starts(&self, policy: &mut dyn Policy, telling: Telling) -> Vec<u64> {
         self.watch(policy, telling, &mut |_, _| {})
     }
 
     /// The same; `watch` sees the policy after each decision.
-    pub fn watch(
+    pub(crate) fn watch(
         &self,
         policy: &mut dyn Policy,
         telling: Telling,
