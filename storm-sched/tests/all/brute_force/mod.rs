@@ -4,13 +4,11 @@
 //! or is promised which start: each time the free processors of every second
 //! are counted from scratch.
 
-#![allow(unreachable_pub, reason = "it belongs to the tests that include it")]
-
 use crate::virtual_time::{Log, LogJob};
 
 /// The rule by which jobs start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
+pub(crate) enum Rule {
     Easy { shortest_first: bool },
     Conservative,
     ShortestFirst,
@@ -36,7 +34,7 @@ struct BruteForce<'a> {
 }
 
 /// When each job starts, in seconds.
-pub fn starts(log: &Log, rule: Rule) -> Vec<u64> {
+pub(crate) fn starts(log: &Log, rule: Rule) -> Vec<u64> {
     let last = log.jobs.iter().map(|job| job.submit_s).max().unwrap_or(0);
     let horizon_s = last + 2 * log.jobs.iter().map(|job| job.estimate_s).sum::<u64>() + 2;
     let job = |log: &LogJob| Job { log: *log, submitted: false, ended: false, start: None };
