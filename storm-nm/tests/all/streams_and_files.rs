@@ -1,7 +1,7 @@
 //! Output, input and files on modelled nodes: nothing lost, nothing out of order,
 //! nothing without bound, and a reason for what fails.
 
-use crate::support::{World, file, ms, scenario};
+use crate::support::{self, World, file, ms, scenario};
 use bytes::Bytes;
 use std::rc::Rc;
 use std::time::Duration;

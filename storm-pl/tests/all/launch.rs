@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use crate::support::{BOTH, Mechanism, NOBODY, Node, program, shell, testbed};
+use crate::support::{self, BOTH, Mechanism, NOBODY, Node, program, shell, testbed};
 use storm_pl::{
     Credentials, ExitStatus, Input, LaunchSpec, LaunchStep, Output, RankSpec, ResourceLimit,
     SpecError,

@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use crate::support::{
-    BOTH, Mechanism, NOBODY, Node, alive, config, is_gone, marked, shell, testbed, unique_cluster,
-    until,
+    self, BOTH, Mechanism, NOBODY, Node, alive, config, is_gone, marked, shell, testbed,
+    unique_cluster, until,
 };
 use storm_pl::{
     Event, ExitStatus, Keeper, LaunchError, PadId, PlIndex, ProcessId, RankSpec, Refusal,

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Mechanism, Node, config, is_gone, until};
+use crate::support::{self, Mechanism, Node, config, is_gone, until};
 use storm_pl::{
     Capabilities, CgroupUnusable, Credentials, CredentialsError, Event, Keeper, KeeperConfig,
     StartError, StartMethod,

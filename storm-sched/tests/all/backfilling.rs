@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::brute_force::Rule;
+use crate::brute_force::{self, Rule};
 use crate::virtual_time::{Log, LogJob, Telling};
 use proptest::prelude::*;
 use storm_sched::{JobId, Policy, PolicyParams, SchedTime, registry};
