@@ -395,14 +395,14 @@ fn a_second_daemon_of_the_same_node_is_refused() {
 #[tokio::test]
 async fn a_manager_that_lost_its_keeper_leaves_its_successor_alone() {
     let config = config(Mechanism::Cgroup, 1);
-    let mut former = Node::attach(Keeper::start(&config).unwrap(), 1);
+    let mut former = Node::attach(Keeper::start(&config).unwrap());
     if former.cgroup.is_none() {
         eprintln!("no cgroup v2 on this host: NOT tested");
         return former.shut_down().await;
     }
     let killed = nix::unistd::Pid::from_raw(former.pid);
     nix::sys::signal::kill(killed, nix::sys::signal::Signal::SIGKILL).unwrap();
-    let mut successor = Node::attach(Keeper::start(&config).unwrap(), 1);
+    let mut successor = Node::attach(Keeper::start(&config).unwrap());
     assert_eq!(successor.cgroup, former.cgroup);
     assert_eq!(former.next().await, Event::KeeperGone { expected: false });
     successor.handle.make_pads(1).unwrap();

@@ -13,7 +13,7 @@ const RUNS: usize = 3;
 async fn node(mechanism: Mechanism) -> Option<Node> {
     let keeper = Keeper::start(&config(mechanism, 2)).unwrap();
     let limits = keeper.limits_memory();
-    let mut node = Node::attach(keeper, 2);
+    let mut node = Node::attach(keeper);
     node.handle.make_pads(1).unwrap();
     node.until_ready(PadId(0)).await;
     match limits {

@@ -40,7 +40,6 @@ pub(crate) fn us(us: u64) -> Duration {
 
 /// A cluster of modelled nodes with its Machine Manager.
 pub(crate) struct World {
-    pub(crate) simulation: Simulation,
     pub(crate) network: SimNetwork,
     pub(crate) plan: GlobalPlan,
     pub(crate) hosts: Vec<ModelledHost<SimRuntime>>,
@@ -110,14 +109,14 @@ fn run_once<T: 'static, F: Future<Output = T> + 'static>(
         };
         runtime.spawn(manager).detach();
     }
-    let world = Rc::new(World::new(simulation.clone(), network, plan, hosts, exits));
+    let world = Rc::new(World::new(&simulation, network, plan, hosts, exits));
     let result = simulation.run(body(world)).expect("the scenario ends");
     (result, simulation.trace().to_text())
 }
 
 impl World {
     fn new(
-        simulation: Simulation,
+        simulation: &Simulation,
         network: SimNetwork,
         plan: GlobalPlan,
         hosts: Vec<ModelledHost<SimRuntime>>,
@@ -144,7 +143,6 @@ impl World {
         }
         let heartbeats = tokio::sync::Mutex::new(Writer::new(mm.clone(), &plan.heartbeats));
         World {
-            simulation,
             network,
             plan,
             hosts,

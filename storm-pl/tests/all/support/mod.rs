@@ -23,7 +23,6 @@ static CLUSTERS: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Node {
     pub(crate) handle: KeeperHandle,
     pub(crate) events: KeeperEvents,
-    pub(crate) capacity: u16,
     pub(crate) cgroup: Option<PathBuf>,
     pub(crate) pid: i32,
 }
@@ -31,7 +30,12 @@ pub(crate) struct Node {
 /// How a launch went.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    Ran { status: ExitStatus, stdout: String, stderr: String },
+    Ran {
+        status: ExitStatus,
+        stdout: String,
+        #[allow(dead_code, reason = "shown when a test fails")]
+        stderr: String,
+    },
     Failed(LaunchFailure),
 }
 
@@ -86,17 +90,17 @@ impl Node {
     /// A keeper with one ready pad.
     pub(crate) async fn start(mechanism: Mechanism, capacity: u16) -> Self {
         let keeper = Keeper::start(&config(mechanism, capacity)).unwrap();
-        let mut node = Self::attach(keeper, capacity);
+        let mut node = Self::attach(keeper);
         node.handle.make_pads(1).unwrap();
         node.until_ready(PadId(0)).await;
         node
     }
 
-    pub(crate) fn attach(keeper: Keeper, capacity: u16) -> Self {
+    pub(crate) fn attach(keeper: Keeper) -> Self {
         let cgroup = keeper.cgroup().map(Path::to_owned);
         let pid = keeper.pid().0;
         let (handle, events) = keeper.into_async().unwrap();
-        Self { handle, events, capacity, cgroup, pid }
+        Self { handle, events, cgroup, pid }
     }
 
     pub(crate) async fn next(&mut self) -> Event {
