@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
+use storm_sched::PreemptMode;
 use storm_sched::priority::{HalfLife, Weights};
 
 /// Default of [`PriorityConfig::interval`]: Slurm's `PriorityCalcPeriod`.
@@ -67,6 +68,11 @@ pub struct QosConfig {
     pub accounts: Vec<String>,
     /// The most jobs of a user that have it and have not ended.
     pub max_jobs_per_user: Option<u32>,
+    /// The qualities of service whose jobs make room for those of this one.
+    pub preempts: Vec<String>,
+    /// What becomes of a job that makes room; without it none does. Of one that did not ask
+    /// to be run again, to be requeued means to be cancelled.
+    pub preempt_mode: Option<PreemptMode>,
 }
 
 impl ServiceConfig {

@@ -91,6 +91,12 @@ pub trait Policy: Send {
     /// row as things stand.
     fn next_edge_needed(&self) -> bool;
 
+    /// Whether jobs get the PEs of others by their [`crate::Precedence`]; such a policy takes
+    /// [`Event::Suspended`].
+    fn preempts(&self) -> bool {
+        false
+    }
+
     /// The next time at which the policy decides anew although nothing happens:
     /// the driver says [`Event::Wake`] then. `None` when there is no such time.
     fn wake_at(&self) -> Option<SchedTime> {

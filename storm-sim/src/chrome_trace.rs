@@ -104,6 +104,8 @@ impl ChromeTrace {
             }
             JobEventKind::Placed { .. } => Some("is launched"),
             JobEventKind::Started { .. } => Some("runs"),
+            JobEventKind::Suspended { .. } => Some("is suspended"),
+            JobEventKind::Resumed { .. } => Some("runs"),
             JobEventKind::Ending { .. } => Some("is ended"),
             JobEventKind::Requeued { .. } => Some("waits"),
             JobEventKind::Ended { .. } => None,

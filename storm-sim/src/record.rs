@@ -244,6 +244,8 @@ impl State {
             | JobEventKind::Released { .. }
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Ran { .. }
+            | JobEventKind::Suspended { .. }
+            | JobEventKind::Resumed { .. }
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::PartitionsSet { .. }
             | JobEventKind::ReservationsSet { .. }

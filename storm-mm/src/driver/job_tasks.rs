@@ -19,6 +19,7 @@ pub(super) enum Duty {
     Output,
     Priorities,
     Wake,
+    Returned,
 }
 
 impl From<TimerKind> for Duty {
@@ -33,6 +34,7 @@ impl From<TimerKind> for Duty {
             TimerKind::Output => Duty::Output,
             TimerKind::Priorities => Duty::Priorities,
             TimerKind::Wake => Duty::Wake,
+            TimerKind::Returned => Duty::Returned,
         }
     }
 }

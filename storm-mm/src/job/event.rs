@@ -139,6 +139,18 @@ pub enum JobEventKind {
         /// What it was called then.
         name: String,
     },
+    /// Its processes are stopped: another job has its processing elements.
+    Suspended {
+        /// Which.
+        by: JobId,
+        /// How long it has run, up to now.
+        time: Duration,
+    },
+    /// Its processes go on, where they were.
+    Resumed {
+        /// How long it has run.
+        time: Duration,
+    },
 }
 
 /// What a user has used under an account.
@@ -258,6 +270,13 @@ pub enum EndCause {
         /// The condition.
         condition: String,
     },
+    /// Another job gets its processing elements.
+    Preempted {
+        /// Which.
+        by: JobId,
+        /// It waits again then.
+        requeue: bool,
+    },
 }
 
 impl EndCause {
@@ -269,6 +288,7 @@ impl EndCause {
             | EndCause::DependencyNeverSatisfied { .. } => JobState::Cancelled,
             EndCause::NodeLost { .. } => JobState::NodeFail,
             EndCause::TimeLimit => JobState::Timeout,
+            EndCause::Preempted { .. } => JobState::Preempted,
             EndCause::RankKilled { .. }
             | EndCause::Aborted { .. }
             | EndCause::LaunchFailed { .. }
@@ -284,9 +304,10 @@ impl EndCause {
     pub fn exit_code(&self) -> Option<u8> {
         const TERMINATED: u8 = 128 + 15;
         match self {
-            EndCause::Cancelled { .. } | EndCause::Shutdown | EndCause::TimeLimit => {
-                Some(TERMINATED)
-            }
+            EndCause::Cancelled { .. }
+            | EndCause::Shutdown
+            | EndCause::TimeLimit
+            | EndCause::Preempted { .. } => Some(TERMINATED),
             EndCause::RankKilled { signal, .. } => {
                 Some(u8::try_from(128 + signal).unwrap_or(u8::MAX))
             }
@@ -323,6 +344,7 @@ impl std::fmt::Display for EndCause {
                 f.write_str("the Machine Manager was restarted while it ran")
             }
             EndCause::Shutdown => f.write_str("the cluster was shut down"),
+            EndCause::Preempted { by, .. } => write!(f, "preempted by job {by}"),
             EndCause::DependencyNeverSatisfied { condition } => {
                 write!(f, "{condition} can never be (DependencyNeverSatisfied)")
             }

@@ -64,6 +64,10 @@ pub struct JobRecord {
     pub ran: Duration,
     /// When that was; its start if it was not told since.
     pub ran_at: Option<Timestamp>,
+    /// The job for which its processes are stopped.
+    pub suspended_for: Option<JobId>,
+    /// It waits again because another job got its processing elements.
+    pub preempted: bool,
     /// When it ended.
     pub ended: Option<Timestamp>,
     /// Where the time of its launch went.
@@ -131,6 +135,8 @@ impl JobRecord {
             started: None,
             ran: Duration::ZERO,
             ran_at: None,
+            suspended_for: None,
+            preempted: false,
             ended: None,
             breakdown: None,
             exits: Vec::new(),
@@ -161,12 +167,13 @@ impl JobRecord {
                 self.row = Some(*row);
                 self.node_list.clone_from(node_list);
                 self.former_nodes = NodeSet::new();
+                self.preempted = false;
                 self.note(event, "placed", format!("on {node_list}, row {}", row.0));
             }
             JobEventKind::Started { breakdown } => {
                 self.phase = Phase::Running;
                 self.started = Some(event.at);
-                self.ran_at = Some(event.at);
+                self.ran_at = self.suspended_for.is_none().then_some(event.at);
                 self.breakdown = Some(*breakdown);
                 self.note(event, "started", format!("in {:.1} ms", breakdown.total_ms));
             }
@@ -177,6 +184,7 @@ impl JobRecord {
             JobEventKind::Ended { outcome, exits, ran } => {
                 self.ended = Some(event.at);
                 self.ran = *ran;
+                self.suspended_for = None;
                 self.exits.clone_from(exits);
                 let reason = outcome.reason.as_deref().unwrap_or("all ranks ended");
                 let text = format!("{}, exit {}: {reason}", outcome.state, outcome.exit_code);
@@ -185,6 +193,8 @@ impl JobRecord {
             }
             JobEventKind::Requeued { cause } => {
                 self.phase = Phase::Pending;
+                self.suspended_for = None;
+                self.preempted = matches!(cause, EndCause::Preempted { .. });
                 self.former_nodes = self.ranks.iter().map(|share| share.node).collect();
                 self.ranks.clear();
                 self.row = None;
@@ -207,9 +217,30 @@ impl JobRecord {
                 self.row = Some(*row);
                 self.note(event, "moved", format!("to row {}", row.0));
             }
+            JobEventKind::Suspended { .. } | JobEventKind::Resumed { .. } => {
+                self.apply_preemption(event);
+            }
             JobEventKind::Held { .. }
             | JobEventKind::Released { .. }
             | JobEventKind::DependencyEnded { .. } => self.apply_need(event),
+        }
+    }
+
+    /// Applies an event that stops the job for another one, or ends that.
+    fn apply_preemption(&mut self, event: &JobEvent) {
+        match &event.kind {
+            JobEventKind::Suspended { by, time } => {
+                self.suspended_for = Some(*by);
+                (self.ran, self.ran_at) = (*time, None);
+                self.note(event, "suspended", format!("for job {by}"));
+            }
+            JobEventKind::Resumed { time } => {
+                self.suspended_for = None;
+                // Before its start its time does not count.
+                (self.ran, self.ran_at) = (*time, self.started.map(|_| event.at));
+                self.note(event, "resumed", format!("on {}", self.node_list));
+            }
+            _ => {}
         }
     }
 
@@ -251,6 +282,7 @@ impl JobRecord {
     pub fn state(&self) -> JobState {
         match &self.phase {
             Phase::Pending | Phase::Starting => JobState::Pending,
+            Phase::Running if self.suspended_for.is_some() => JobState::Suspended,
             Phase::Running | Phase::Ending(_) => JobState::Running,
             Phase::Ended(outcome) => outcome.state,
         }

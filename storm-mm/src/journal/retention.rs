@@ -26,8 +26,17 @@ pub(super) struct Mark {
     array: u64,
     /// It is of no job, and replaces the one before it of its kind.
     of_no_job: Option<OfNoJob>,
-    /// It says whether the job is held, and replaces the one before that did.
-    hold: bool,
+    /// It says all of something about the job, and replaces the one before that did.
+    replaces: Option<OfJob>,
+}
+
+/// What an entry says all of, of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum OfJob {
+    /// Whether it is held.
+    Hold,
+    /// Whether it is stopped for another one.
+    Stop,
 }
 
 /// What an entry of no job is about.
@@ -42,7 +51,7 @@ enum OfNoJob {
 impl From<&Entry> for Mark {
     fn from((job, event): &Entry) -> Mark {
         let mark =
-            Mark { job: *job, run: None, ends: false, array: 0, of_no_job: None, hold: false };
+            Mark { job: *job, run: None, ends: false, array: 0, of_no_job: None, replaces: None };
         match &event.kind {
             JobEventKind::Placed { incarnation, .. } => Mark { run: Some(*incarnation), ..mark },
             JobEventKind::Ended { .. } => Mark { ends: true, ..mark },
@@ -61,7 +70,10 @@ impl From<&Entry> for Mark {
             | JobEventKind::InReservation { .. }
             | JobEventKind::Moved { .. } => mark,
             JobEventKind::Held { .. } | JobEventKind::Released { .. } => {
-                Mark { hold: true, ..mark }
+                Mark { replaces: Some(OfJob::Hold), ..mark }
+            }
+            JobEventKind::Suspended { .. } | JobEventKind::Resumed { .. } => {
+                Mark { replaces: Some(OfJob::Stop), ..mark }
             }
             JobEventKind::PartitionsSet { .. } => {
                 Mark { of_no_job: Some(OfNoJob::Partitions), ..mark }
@@ -96,8 +108,8 @@ pub(super) struct Retention {
     ended_jobs: usize,
     /// The entries of no job, and those that they have replaced.
     of_no_job: BTreeMap<OfNoJob, u64>,
-    /// For each job, the entry that says whether it is held.
-    holds: BTreeMap<JobId, u64>,
+    /// For each job, the entries that later ones replace.
+    latest: BTreeMap<(JobId, OfJob), u64>,
     replaced: Vec<u64>,
     last_run: Option<(JobIncarnation, JobId)>,
     next: u64,
@@ -113,7 +125,7 @@ impl Retention {
             ended: VecDeque::new(),
             ended_jobs: 0,
             of_no_job: BTreeMap::new(),
-            holds: BTreeMap::new(),
+            latest: BTreeMap::new(),
             replaced: Vec::new(),
             last_run: None,
             next: 0,
@@ -122,7 +134,7 @@ impl Retention {
 
     /// An entry is in the journal.
     pub(super) fn note(&mut self, sequence: u64, mark: Mark) {
-        let Mark { job, run, ends, array, of_no_job, hold } = mark;
+        let Mark { job, run, ends, array, of_no_job, replaces } = mark;
         self.next = sequence + 1;
         if let Some(kind) = of_no_job {
             self.replaced.extend(self.of_no_job.insert(kind, sequence));
@@ -134,7 +146,7 @@ impl Retention {
         let unit = self.unit_of(job);
         let entries = self.entries.entry(unit).or_default();
         entries.push(sequence);
-        let former = if hold { self.holds.insert(job, sequence) } else { None };
+        let former = replaces.and_then(|what| self.latest.insert((job, what), sequence));
         if let Some(former) = former {
             // Entries are in order.
             if let Ok(at) = entries.binary_search(&former) {
@@ -142,7 +154,8 @@ impl Retention {
             }
         }
         if ends {
-            self.holds.remove(&job);
+            self.latest.remove(&(job, OfJob::Hold));
+            self.latest.remove(&(job, OfJob::Stop));
         }
         self.last_run = self.last_run.max(run.map(|run| (run, unit)));
         if ends {

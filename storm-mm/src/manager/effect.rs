@@ -111,6 +111,8 @@ pub enum TimerKind {
     Priorities,
     /// A policy wants to be woken. Of no job.
     Wake,
+    /// Nodes may not have come back after a restart of the manager. Of no job.
+    Returned,
 }
 
 /// News of a job for the clients attached to it.

@@ -28,6 +28,10 @@ pub(super) enum Obstacle {
     /// This one cannot come true any more.
     NeverSatisfied(Condition),
     ArrayLimit(u32),
+    /// All places in the arrays of flags are those of suspended jobs, or were.
+    Places,
+    /// Nodes have not come back, and it might stop others for want of them.
+    Nodes,
     GoingDown,
 }
 
@@ -67,7 +71,9 @@ impl Core {
             | Obstacle::Held(_)
             | Obstacle::Dependency { .. }
             | Obstacle::ArrayLimit(_)
+            | Obstacle::Places
             | Obstacle::GoingDown => {}
+            Obstacle::Nodes => self.strand(job),
         }
     }
 
@@ -132,6 +138,12 @@ impl Core {
         if let Some(obstacle) = self.unmet_dependency(record) {
             return Some(obstacle);
         }
+        if self.is_stranded(job) {
+            return Some(Obstacle::Places);
+        }
+        if self.awaits_nodes(record) {
+            return Some(Obstacle::Nodes);
+        }
         let task = record.task?;
         let array = self.needs.arrays.get(&task.array)?;
         let limit = array.spec.needs.array.as_ref().and_then(|array| array.limit)?;
@@ -165,6 +177,14 @@ impl Core {
             }
             Obstacle::ArrayLimit(limit) => {
                 format!("{limit} jobs of its array may run at once (JobArrayTaskLimit)")
+            }
+            Obstacle::Places => {
+                let limit = self.config.job_slots;
+                format!("the {limit} jobs that there may be have begun: one must end before it")
+            }
+            Obstacle::Nodes => {
+                "the Machine Manager was restarted: before it stops others, all nodes are to be back"
+                    .to_owned()
             }
             Obstacle::GoingDown => "the cluster is going down".to_owned(),
         })

@@ -124,7 +124,7 @@ impl Core {
         let Some(record) = self.jobs.get(&job) else { return };
         match (&record.phase, self.live.get(&job).map(|live| live.launch)) {
             // Else it would be queued again after the user was told that it ends.
-            (Phase::Ending(EndCause::NodeLost { .. }), Some(_))
+            (Phase::Ending(EndCause::NodeLost { .. } | EndCause::Preempted { .. }), Some(_))
                 if matches!(cause, EndCause::Cancelled { .. }) =>
             {
                 self.append(now, job, JobEventKind::Ending { cause });
@@ -181,8 +181,13 @@ impl Core {
     pub(super) fn order_end(&mut self, now: Instant, job: JobId, nodes: NodeSet, cause: &EndCause) {
         let Some(live) = self.live.get(&job) else { return };
         let incarnation = live.incarnation;
-        let polite =
-            matches!(cause, EndCause::Cancelled { .. } | EndCause::TimeLimit | EndCause::Shutdown);
+        let polite = matches!(
+            cause,
+            EndCause::Cancelled { .. }
+                | EndCause::TimeLimit
+                | EndCause::Shutdown
+                | EndCause::Preempted { .. }
+        );
         if polite {
             let ask = Command::SignalJob { job, signal: SIGTERM };
             self.effects.push(Effect::Command(nodes, ask));
@@ -199,7 +204,12 @@ impl Core {
         let nodes = self.up(&live.nodes);
         self.effects.push(Effect::Command(nodes, Command::ReleaseJob { job }));
         let may_requeue = self.jobs[&job].spec.requeue && !self.shutting_down;
-        let requeue = may_requeue && matches!(cause, Some(EndCause::NodeLost { .. }));
+        let again = match cause {
+            Some(EndCause::NodeLost { .. }) => true,
+            Some(EndCause::Preempted { requeue, .. }) => requeue,
+            _ => false,
+        };
+        let requeue = may_requeue && again;
         match cause {
             Some(cause) if requeue => self.append(now, job, JobEventKind::Requeued { cause }),
             cause => {
@@ -213,6 +223,7 @@ impl Core {
             let finished = Event::Finished(storm_sched::JobId(job.0));
             self.tell_policy(now, live.partition, finished);
         }
+        self.return_stranded(now);
         if requeue {
             let launched = !matches!(live.launch, Launch::Staging | Launch::Staged);
             let lost = if launched { live.lost } else { NodeSet::new() };

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::message::{Command, LaunchJob};
-use storm_rm::{JobId, JobIncarnation, PartitionId};
+use storm_rm::{JobId, JobIncarnation, PartitionId, RowSet};
 
 /// Exit status of a job whose ranks did not start in time, as a shell gives it for
 /// what cannot be executed.
@@ -75,7 +75,8 @@ impl Core {
         let staged = self
             .live
             .iter()
-            .filter(|(_, live)| live.partition == partition && live.launch == Launch::Staged);
+            .filter(|(_, live)| live.partition == partition && live.launch == Launch::Staged)
+            .filter(|(_, live)| live.rows != RowSet::NONE);
         let waiting: Vec<JobId> =
             staged.filter(|(_, live)| chosen(entry, live)).map(|(job, _)| *job).collect();
         for job in waiting {
@@ -83,7 +84,8 @@ impl Core {
         }
     }
 
-    fn launch(&mut self, now: Instant, job: JobId) {
+    /// Launches a job whose files are on its nodes.
+    pub(super) fn launch(&mut self, now: Instant, job: JobId) {
         let Some(live) = self.live.get(&job) else { return };
         let nodes = live.nodes.clone();
         self.counters.launches += 1;
@@ -253,6 +255,7 @@ impl Core {
             TimerKind::Begin => return self.reconsider(now, job),
             TimerKind::Priorities => return self.reckon_priorities(now),
             TimerKind::Wake => return self.wake(now),
+            TimerKind::Returned => return self.nodes_returned(now),
             _ => {}
         }
         let Some(live) = self.live.get(&job) else { return };
@@ -260,7 +263,11 @@ impl Core {
             return;
         }
         match kind {
-            TimerKind::Vacated | TimerKind::Begin | TimerKind::Priorities | TimerKind::Wake => {}
+            TimerKind::Vacated
+            | TimerKind::Begin
+            | TimerKind::Priorities
+            | TimerKind::Wake
+            | TimerKind::Returned => {}
             TimerKind::Kill => {
                 let nodes = live.nodes.difference(&live.over);
                 self.effects.push(Effect::Command(nodes, Command::DestroyJob { job }));

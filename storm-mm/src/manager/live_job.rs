@@ -1,9 +1,10 @@
 //! A job that holds processing elements: what is known only while it lasts.
 
+use super::Core;
 use super::effect::Watch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use storm_primitives::{Instant, NodeSet};
+use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::RankExit;
 use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row, RowSet};
 use storm_sched::{Placement, Slot};
@@ -107,6 +108,17 @@ pub(super) struct Parked {
     pub(super) slot: Slot,
     /// The rows that it is to run in.
     pub(super) rows: RowSet,
+    /// The job for which it is suspended already.
+    pub(super) suspended_for: Option<JobId>,
+}
+
+impl Parked {
+    /// Its nodes.
+    pub(super) fn nodes(&self, core: &Core) -> Vec<NodeId> {
+        let members = &core.partitions[usize::from(self.partition.0)].members;
+        let shares = self.placement.shares().iter();
+        shares.map(|share| members[share.node.0 as usize]).collect()
+    }
 }
 
 /// Which places in the global arrays of flags are free.
@@ -127,6 +139,10 @@ impl SlotPool {
     #[cfg(test)]
     pub(super) fn free(&self) -> &BTreeSet<u32> {
         &self.free
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.free.is_empty()
     }
 
     pub(super) fn put_back(&mut self, slot: JobSlot) {

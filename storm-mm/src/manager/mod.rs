@@ -24,6 +24,7 @@ mod needs_table;
 pub(crate) mod node_names;
 mod node_table;
 mod partition;
+mod preempting;
 mod priorities;
 mod recovery;
 mod reports;
@@ -48,6 +49,7 @@ use live_job::{LiveJob, Parked, SlotPool};
 use needs_table::NeedsTable;
 use node_table::NodeTable;
 use partition::Partition;
+use preempting::Preemption;
 use priorities::Priorities;
 use recovery::Memory;
 use reservations::ReservationTable;
@@ -80,6 +82,7 @@ pub struct Core {
     /// What was changed of partitions since they were configured, by name.
     settings: BTreeMap<String, PartitionSetting>,
     priorities: Priorities,
+    preemption: Preemption,
     /// Nodes that are for some jobs only, now or later.
     reservations: ReservationTable,
     environments: RecentEnvironments,
@@ -128,6 +131,7 @@ impl Core {
             settling: false,
             settings: BTreeMap::new(),
             priorities: Priorities::new(&config.service),
+            preemption: Preemption::new(&config.service),
             reservations: ReservationTable::default(),
             environments: RecentEnvironments::default(),
             next_job: 1,
@@ -139,6 +143,7 @@ impl Core {
         };
         core.recover(journal, now);
         core.begin_reckoning(now);
+        (0..core.partition_count()).for_each(|id| core.warn_if_never_preempting(PartitionId(id)));
         Ok(core)
     }
 
@@ -202,6 +207,7 @@ impl Core {
             return;
         };
         record.apply(event);
+        self.preemption.note(record);
         if let JobEventKind::Ended { outcome, .. } = &event.kind {
             self.needs.job_ended(record, outcome);
             self.history.push_back(job);

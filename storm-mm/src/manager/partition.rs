@@ -220,7 +220,7 @@ impl Partition {
     /// Whether a job of these rows is launched without waiting for an edge: it can run in
     /// the slice under way.
     pub(super) fn may_launch(&self, rows: RowSet) -> bool {
-        !self.is_slicing() || self.runs(rows)
+        rows != RowSet::NONE && (!self.is_slicing() || self.runs(rows))
     }
 
     pub(super) fn index_of(&self, node: NodeId) -> Option<NodeIndex> {

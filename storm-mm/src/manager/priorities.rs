@@ -143,7 +143,7 @@ impl Core {
     /// What a job asks of its policy now.
     pub(super) fn request_now(&mut self, now: Instant, job: JobId) -> Option<JobRequest> {
         let record = self.jobs.get(&job)?;
-        let mut request = request_of(job, &record.spec);
+        let mut request = self.with_precedence(request_of(job, &record.spec), record);
         request.reservation = record.reservation.as_ref().map(|(id, _)| *id);
         Some(request.with_priority(self.priority_of(now, job)))
     }
@@ -259,7 +259,7 @@ impl Core {
 
     fn waits_in_policy(&self, job: JobId) -> bool {
         self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Pending)
-            && !self.parked.iter().any(|placed| placed.job == job)
+            && !self.is_parked(job)
     }
 
     /// Charges the jobs that run for what they have run since they were charged last.

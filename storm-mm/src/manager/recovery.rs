@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{Command, HeldJob, ResumedJob};
-use storm_rm::{ArraySpec, JobId, JobIncarnation, JobSlot, OutputSpec, PartitionId, Row};
+use storm_rm::{ArraySpec, JobId, JobIncarnation, JobSlot, OutputSpec, PartitionId, Row, RowSet};
 use storm_sched::{Event, Pe, Placement, Slot};
 
 /// How long the client of a job that goes on has to come back before what the job
@@ -68,22 +68,7 @@ impl Core {
         let placed =
             of_phase(|phase| matches!(phase, Phase::Starting | Phase::Running | Phase::Ending(_)));
         let waiting = of_phase(|phase| *phase == Phase::Pending);
-        // The latest first: an element that two have was given up by the earlier one,
-        // whose ranks have ended (Algorithm 8) and were about to be told of.
-        let mut placed = placed;
-        placed.sort_by_key(|job| std::cmp::Reverse(self.jobs[job].incarnation));
-        // Those on the machine first: the others must not be given their elements.
-        let mut taken = Taken::new();
-        for job in placed {
-            if let Some(array) = self.array_of(job) {
-                array.entered.insert(job);
-            }
-            if let Err(reason) = self.take_over(now, job, &mut taken) {
-                tracing::error!(%job, reason, "a job on the machine cannot be taken over");
-                let cause = EndCause::Unplaceable { reason };
-                self.end_waiting(now, job, cause);
-            }
-        }
+        self.take_over_all(now, placed);
         for job in &waiting {
             self.watch_dependencies(now, *job);
         }
@@ -122,40 +107,105 @@ impl Core {
         }
     }
 
-    /// Gives a job back its place in the matrix. Its nodes have to come back.
-    fn take_over(&mut self, now: Instant, job: JobId, taken: &mut Taken) -> Result<(), String> {
+    /// Gives jobs back their places in the matrix, before others are given their elements.
+    fn take_over_all(&mut self, now: Instant, mut placed: Vec<JobId>) {
+        // The latest first: an element that two have was given up by the earlier one,
+        // whose ranks have ended (Algorithm 8) and were about to be told of. But suspended
+        // ones in the order in which they were, after those that have their elements.
+        let since = |job: &JobId| self.suspended().iter().position(|other| other == job);
+        placed.sort_by_key(|job| (since(job), std::cmp::Reverse(self.jobs[job].incarnation)));
+        let mut taken = Taken::new();
+        let mut restored: BTreeMap<PartitionId, [Vec<Event>; 2]> = BTreeMap::new();
+        for job in placed {
+            if let Some(array) = self.array_of(job) {
+                array.entered.insert(job);
+            }
+            match self.take_over(now, job, &mut taken) {
+                Ok((partition, restore)) => {
+                    let stopped = self.is_suspended(job);
+                    let [first, then] = restored.entry(partition).or_default();
+                    let events = if stopped { first } else { then };
+                    let has_place = restore.is_some();
+                    events.extend(restore);
+                    let suspended = Event::Suspended(storm_sched::JobId(job.0));
+                    events.extend((stopped && has_place).then_some(suspended));
+                }
+                Err(reason) => self.lose(now, job, reason),
+            }
+        }
+        self.await_nodes(now);
+        for (partition, [stopped, running]) in restored {
+            // At once: whose elements seem free must not go on before their holder is known.
+            self.handle_together(now, partition, stopped.into_iter().chain(running).collect());
+            let known: BTreeSet<_> =
+                self.partition(partition).policy.running().into_iter().collect();
+            let here = self.live.iter().filter(|(_, live)| live.partition == partition);
+            let lost = here.filter(|(job, live)| {
+                !live.released && !known.contains(&storm_sched::JobId(job.0))
+            });
+            let lost: Vec<(JobId, Row)> = lost.map(|(job, live)| (*job, live.row)).collect();
+            for (job, row) in lost {
+                if let Some(live) = self.live.remove(&job) {
+                    self.slots.put_back(live.slot);
+                }
+                self.lose(now, job, format!("its place in row {} is not there any more", row.0));
+            }
+        }
+    }
+
+    /// A job on the machine cannot be taken over.
+    fn lose(&mut self, now: Instant, job: JobId, reason: String) {
+        tracing::error!(%job, reason, "a job on the machine cannot be taken over");
+        self.end_waiting(now, job, EndCause::Unplaceable { reason });
+    }
+
+    /// Finds a job its place in the matrix, of which its policy is to be told, unless
+    /// another one has its elements. Its nodes have to come back.
+    fn take_over(
+        &mut self,
+        now: Instant,
+        job: JobId,
+        taken: &mut Taken,
+    ) -> Result<(PartitionId, Option<Event>), String> {
         let record = self.jobs.get(&job).ok_or("it is not known")?;
         let partition = self
             .partition_named(&record.partition)
             .ok_or_else(|| format!("partition {} does not exist any more", record.partition))?;
         let row = record.row.ok_or("it has no row")?;
-        let members = &self.partitions[usize::from(partition.0)].nodes;
+        let of_partition = &self.partitions[usize::from(partition.0)];
+        let members = &of_partition.nodes;
         if !record.ranks.iter().all(|share| members.contains(share.node)) {
             let (nodes, partition) = (&record.node_list, &record.partition);
             return Err(format!("{nodes} is not in partition {partition} any more"));
         }
-        let id = storm_sched::JobId(job.0);
-        let placement = self.placement_of(record, partition, row, taken);
+        let (suspends, rows_max) = (of_partition.policy.preempts(), of_partition.rows_max());
+        let (row, placement) = if !self.is_suspended(job) {
+            (row, self.placement_of(record, partition, row, taken))
+        } else if suspends {
+            // Others have its elements.
+            (row, self.placement_of(record, partition, row, &mut Taken::new()))
+        } else {
+            // The policy was one that suspends, and now each has a row.
+            let mut rows = (0..rows_max).map(Row);
+            let found =
+                rows.find_map(|row| Some((row, self.placement_of(record, partition, row, taken)?)));
+            let (row, placement) = found.ok_or("there is no row left for it")?;
+            (row, Some(placement))
+        };
         let slot = self.slots.take().ok_or("there are fewer places for jobs than before")?;
-        let released = placement.is_none();
-        let kept = placement.clone();
-        if let Some(placement) = placement {
-            let request = self.request_now(now, job).ok_or("it is not known")?;
-            let ran = self.ran_before(now, &self.jobs[&job], partition);
-            let restore = Event::Restore { request, placement, slot: Slot(row.0), ran };
-            self.handle_event(now, partition, restore);
-            if !self.partition(partition).policy.running().contains(&id) {
-                self.slots.put_back(slot);
-                return Err(format!("its place in row {} is not there any more", row.0));
-            }
+        let live = self.live_again(now, record, partition, row, slot);
+        let (released, incarnation) = (placement.is_none(), live.incarnation);
+        self.live.insert(job, LiveJob { released, placement: placement.clone(), ..live });
+        if self.is_suspended(job) && !suspends {
+            self.append(now, job, JobEventKind::Moved { row });
+            self.go_on(now, job);
         }
-        let live = self.live_again(now, &self.jobs[&job], partition, row, slot);
-        let live = LiveJob { released, placement: kept, ..live };
-        let incarnation = live.incarnation;
-        self.live.insert(job, live);
         let at = now + self.config.recovery_timeout;
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Recovery });
-        Ok(())
+        let Some(placement) = placement else { return Ok((partition, None)) };
+        let request = self.request_now(now, job).ok_or("it is not known")?;
+        let ran = self.ran_before(now, &self.jobs[&job], partition);
+        Ok((partition, Some(Event::Restore { request, placement, slot: Slot(row.0), ran })))
     }
 
     /// The elements of a job: those of its nodes in its row that no job before it has.
@@ -214,7 +264,10 @@ impl Core {
             partition,
             row,
             placement: None,
-            rows: self.partitions[usize::from(partition.0)].rows_of_new(row),
+            rows: match record.suspended_for {
+                Some(_) => RowSet::NONE,
+                None => self.partitions[usize::from(partition.0)].rows_of_new(row),
+            },
             launch: Launch::Recovering,
             over: NodeSet::new(),
             lost: NodeSet::new(),

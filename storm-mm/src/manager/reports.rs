@@ -59,16 +59,14 @@ impl Core {
         let hit: Vec<JobId> = self
             .parked
             .iter()
-            .filter(|placed| {
-                let members = &self.partitions[usize::from(placed.partition.0)].members;
-                let mut shares = placed.placement.shares().iter();
-                shares.any(|share| members[share.node.0 as usize] == node)
-            })
+            .filter(|placed| placed.nodes(self).contains(&node))
             .map(|placed| placed.job)
             .collect();
         for job in hit {
-            self.give_back(now, job);
-            self.hand_over(now, job);
+            // Unless it has gone back already for another reason.
+            if self.give_back(now, job) {
+                self.hand_over(now, job);
+            }
         }
     }
 
@@ -95,6 +93,9 @@ impl Core {
         self.vacated_by(now, node, held.as_ref());
         self.node_back(now, node, held);
         self.tell_of_state(now, node);
+        if self.nodes.up().len() == self.config.nodes.len() {
+            self.nodes_returned(now);
+        }
     }
 
     /// News from a node.

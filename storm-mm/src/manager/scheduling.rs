@@ -12,7 +12,7 @@ use storm_rm::message::{NodeRanks, Strobe};
 use storm_rm::{
     FileSpec, JobId, JobIncarnation, JobSlot, JobSpec, PartitionId, Program, Rank, Row,
 };
-use storm_sched::{Action, Event, EventError, SchedTime, Slot};
+use storm_sched::{Action, Event, EventError, PreemptMode, SchedTime, Slot};
 
 impl Core {
     /// The row of a partition whose jobs run now.
@@ -97,12 +97,16 @@ impl Core {
                 | Action::Refused(_) => {}
             }
         }
+        // An end may be told of at once, and more be decided: all of this comes before.
+        let mut ends = Vec::new();
         for action in actions {
             match action {
                 Action::Start { job, placement, slot } => {
                     let job = JobId(job.0);
                     let rows = self.partition(partition).rows_of_new(Row(slot.0));
-                    self.place_or_park(now, Parked { job, partition, placement, slot, rows });
+                    let suspended_for = None;
+                    let placed = Parked { job, partition, placement, slot, rows, suspended_for };
+                    self.place_or_park(now, placed);
                 }
                 // Once more for those that have just started.
                 Action::SetSlots { job, home, alternates } => {
@@ -112,10 +116,11 @@ impl Core {
                 Action::Migrate { job, .. } => {
                     tracing::error!(%job, "the policy moves a job, and said that it would not");
                 }
-                // No job is submitted to a policy with a precedence.
-                Action::Preempt { job, .. } | Action::Resume { job } => {
-                    tracing::error!(%job, "the policy preempts a job, and none may be");
+                Action::Preempt { job, mode: PreemptMode::Suspend, by } => {
+                    self.suspend(now, JobId(job.0), JobId(by.0));
                 }
+                Action::Preempt { job, mode, by } => ends.push((job, mode, by)),
+                Action::Resume { job } => self.go_on(now, JobId(job.0)),
                 Action::Refused(error) => self.refused(now, &error),
             }
         }
@@ -123,6 +128,9 @@ impl Core {
             self.launch_staged(now, partition);
         } else if moved {
             self.launch_running(now, partition);
+        }
+        for (job, mode, by) in ends {
+            self.end_for(now, JobId(job.0), mode, JobId(by.0));
         }
     }
 
@@ -167,11 +175,19 @@ impl Core {
 
     /// Starts placed jobs in order while there are flags for them.
     pub(super) fn unpark(&mut self, now: Instant) {
-        while !self.parked.is_empty() {
-            let Some(flags) = self.slots.take() else { return };
-            let Some(placed) = self.parked.pop_front() else { return };
+        // Those of a node that is just being lost get others.
+        let can = |core: &Core, placed: &Parked| {
+            placed.nodes(core).iter().all(|node| core.nodes.up().contains(*node))
+        };
+        while let Some(index) = self.parked.iter().position(|placed| can(self, placed)) {
+            let Some(flags) = self.slots.take() else { return self.give_way(now) };
+            let Some(placed) = self.parked.remove(index) else { return };
             self.place(now, placed, flags);
         }
+    }
+
+    pub(super) fn is_parked(&self, job: JobId) -> bool {
+        self.parked.iter().any(|placed| placed.job == job)
     }
 
     /// A parked job is not wanted on its elements any more; false when it is not
@@ -189,7 +205,7 @@ impl Core {
 
     /// The launch of a job begins.
     fn place(&mut self, now: Instant, placed: Parked, flags: JobSlot) {
-        let Parked { job, partition, placement, slot, rows } = placed;
+        let Parked { job, partition, placement, slot, rows, suspended_for } = placed;
         let row = Row(slot.0);
         let members = &self.partition(partition).members;
         let ranks: Vec<NodeRanks> = placement
@@ -231,6 +247,10 @@ impl Core {
         };
         self.live.insert(job, live);
         self.append(now, job, JobEventKind::Placed { incarnation, ranks, row, node_list });
+        if let Some(by) = suspended_for {
+            let time = Duration::ZERO;
+            self.append(now, job, JobEventKind::Suspended { by, time });
+        }
         self.stage(now, job);
     }
 

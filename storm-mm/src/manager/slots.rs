@@ -5,11 +5,10 @@
 //! its nodes through the one queue of heartbeats, before the strobe of a row that
 //! they are about, so that each strobe finds the same rows on all nodes of a job.
 
+use super::Core;
 use super::live_job::Launch;
-use super::{Core, Effect};
 use crate::job::{JobEventKind, Phase};
 use storm_primitives::Instant;
-use storm_rm::message::Command;
 use storm_rm::{JobId, Row, RowSet};
 use storm_sched::Slot;
 
@@ -30,18 +29,11 @@ impl Core {
         }
         let moved = std::mem::replace(&mut live.row, home) != home;
         live.rows = rows;
-        let told = match live.launch {
-            Launch::Staging | Launch::Staged => false,
-            Launch::Recovering | Launch::Launched | Launch::Started => true,
-        };
-        let nodes = live.nodes.difference(&live.over).difference(&live.unheard);
-        if told {
+        if !matches!(live.launch, Launch::Staging | Launch::Staged) {
             let active = self.partitions[usize::from(live.partition.0)].runs(rows);
             live.set_active(now, active);
-            if !nodes.is_empty() {
-                self.effects.push(Effect::Command(nodes, Command::SetRows { job, rows }));
-            }
         }
+        self.tell_rows(job);
         let placed = self.jobs.get(&job).is_some_and(|record| {
             matches!(record.phase, Phase::Starting | Phase::Running | Phase::Ending(_))
         });

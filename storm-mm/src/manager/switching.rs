@@ -5,7 +5,6 @@
 //! which is at once unless there are more rows than it can have, it takes them over where
 //! they run, and then those that wait, in their order (`docs/decisions/0044`).
 
-use super::admission::request_of;
 use super::live_job::Launch;
 use super::partition::{Partition, Switching};
 use super::{Core, Effect};
@@ -14,15 +13,28 @@ use crate::job::{JobEventKind, OF_NO_JOB, PartitionSetting, Phase};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use storm_primitives::Instant;
-use storm_rm::message::Command;
-use storm_rm::{JobId, PartitionId, Row};
-use storm_sched::{Action, Event, Placement, Policy, Quantum, Slot};
+use storm_rm::{JobId, PartitionId, Row, RowSet};
+use storm_sched::{Action, Event, JobRequest, Placement, Policy, Quantum, Slot};
 
-/// A job that holds elements, and where.
+/// A job that has a place in the matrix, and where.
 struct Holder {
-    job: JobId,
+    request: JobRequest,
     placement: Placement,
     slot: Slot,
+    ran: Duration,
+    suspended: bool,
+}
+
+impl Holder {
+    fn job(&self) -> JobId {
+        JobId(self.request.id.0)
+    }
+
+    /// It is in a row of a policy that takes over.
+    fn restore(&self, slot: Slot) -> Event {
+        let (request, placement) = (self.request.clone(), self.placement.clone());
+        Event::Restore { request, placement, slot, ran: self.ran }
+    }
 }
 
 /// A policy that has the jobs of another.
@@ -30,7 +42,8 @@ struct TakenOver {
     policy: Box<dyn Policy>,
     /// The rows in which it took them.
     slots: BTreeMap<JobId, Slot>,
-    /// What it decided meanwhile; of these, that jobs run in other rows is to be done.
+    /// What it decided meanwhile; of these, that jobs run in other rows or go on is to be
+    /// done.
     moved: Vec<Action>,
 }
 
@@ -118,7 +131,8 @@ impl Core {
         let Some(switching) = &partition.switching else { return };
         if switching.sched != partition.policy.name() {
             let sched = switching.sched.clone();
-            let taken = self.holders(id).and_then(|all| self.taken_over(now, id, &sched, &all));
+            let taken =
+                self.holders(now, id).and_then(|all| self.taken_over(now, id, &sched, &all));
             let Some(taken) = taken else { return };
             self.install(now, id, taken);
         }
@@ -134,30 +148,36 @@ impl Core {
         self.effects.push(Effect::SlicesChanged(id));
     }
 
-    /// The jobs that hold elements of a partition; `None` while that may change without
-    /// news of them: an end waits to be told, or nodes have not come back.
-    fn holders(&self, id: PartitionId) -> Option<Vec<Holder>> {
-        let mut holders = Vec::new();
+    /// The jobs that have places in a partition, those that run by their rows before those
+    /// that are suspended; `None` while that may change without news of them: an end waits
+    /// to be told, or nodes have not come back.
+    fn holders(&mut self, now: Instant, id: PartitionId) -> Option<Vec<Holder>> {
+        let mut placed = Vec::new();
         for (job, live) in self.live.iter().filter(|(_, live)| live.partition == id) {
             if live.launch == Launch::Recovering {
                 return None;
             }
             if !live.released {
                 let (placement, slot) = (live.placement.clone()?, Slot(live.row.0));
-                holders.push(Holder { job: *job, placement, slot });
+                placed.push((*job, placement, slot, live.run_time(now), self.is_suspended(*job)));
             }
         }
-        for placed in self.parked.iter().filter(|placed| placed.partition == id) {
-            let (placement, slot) = (placed.placement.clone(), placed.slot);
-            holders.push(Holder { job: placed.job, placement, slot });
+        for parked in self.parked.iter().filter(|parked| parked.partition == id) {
+            let suspended = parked.suspended_for.is_some();
+            let (placement, slot) = (parked.placement.clone(), parked.slot);
+            placed.push((parked.job, placement, slot, Duration::ZERO, suspended));
         }
-        holders.sort_by_key(|holder| (holder.slot, holder.job));
+        let since = |job: &JobId| self.suspended().iter().position(|other| other == job);
+        placed.sort_by_key(|(job, _, slot, _, suspended)| (*suspended, since(job), *slot, *job));
         let known = self.partitions[usize::from(id.0)].policy.running().len();
-        (known == holders.len()).then_some(holders)
+        let holders = placed.into_iter().map(|(job, placement, slot, ran, suspended)| {
+            let request = self.request_now(now, job)?;
+            Some(Holder { request, placement, slot, ran, suspended })
+        });
+        holders.collect::<Option<Vec<Holder>>>().filter(|holders| holders.len() == known)
     }
 
-    /// The new policy with the jobs that run, each in its row or, where it has no such row,
-    /// in another one; `None` while it has no room for all.
+    /// The new policy with the jobs that have places; `None` while it has no room for all.
     fn taken_over(
         &self,
         now: Instant,
@@ -169,22 +189,35 @@ impl Core {
         let mut policy = partition.fresh_policy(sched).ok()?;
         self.tell_reservations(now, id, policy.as_mut());
         let time = super::scheduling::sched_time(now);
+        let refuses = |action: &Action| matches!(action, Action::Refused(_));
+        if policy.preempts() {
+            // At once: whose elements seem free must not go on before their holder is known.
+            let (suspended, running): (Vec<_>, Vec<_>) =
+                holders.iter().partition(|holder| holder.suspended);
+            let stopped =
+                |holder: &&Holder| [holder.restore(Slot(0)), Event::Suspended(holder.request.id)];
+            let events = suspended.iter().flat_map(stopped);
+            let events = events.chain(running.iter().map(|holder| holder.restore(Slot(0))));
+            let moved = policy.handle_together(time, events.collect());
+            let slots = holders.iter().map(|holder| (holder.job(), Slot(0))).collect();
+            let all = !moved.iter().any(refuses);
+            return all.then_some(TakenOver { policy, slots, moved });
+        }
+        // Each in its row or, where there is none or others are there, in another one: also
+        // those that are suspended, who have a slice again.
         let (mut slots, mut moved) = (BTreeMap::new(), Vec::new());
-        for Holder { job, placement, slot } in holders {
-            let record = self.jobs.get(job)?;
-            let mut request = request_of(*job, &record.spec);
-            request.reservation = record.reservation.as_ref().map(|(id, _)| *id);
-            let ran = self.live.get(job).map_or(Duration::ZERO, |live| live.run_time(now));
+        for holder in holders {
             let others = (0..partition.params.mpl_limit.get()).map(Slot);
-            let found = std::iter::once(*slot).chain(others).find(|slot| {
-                let (request, placement) = (request.clone(), placement.clone());
-                let restore = Event::Restore { request, placement, slot: *slot, ran };
-                let actions = policy.handle(time, restore);
-                let taken = !actions.iter().any(|action| matches!(action, Action::Refused(_)));
+            let found = std::iter::once(holder.slot).chain(others).find(|slot| {
+                let actions = policy.handle(time, holder.restore(*slot));
+                let taken = !actions.iter().any(refuses);
                 moved.extend(actions);
                 taken
             });
-            slots.insert(*job, found?);
+            slots.insert(holder.job(), found?);
+            if holder.suspended {
+                moved.push(Action::Resume { job: holder.request.id });
+            }
         }
         Some(TakenOver { policy, slots, moved })
     }
@@ -198,6 +231,8 @@ impl Core {
         tracing::info!(partition = %partition.name, from = partition.policy.name(),
                        to = policy.name(), "the partition has another policy");
         partition.policy = policy;
+        self.warn_if_never_preempting(id);
+        let partition = self.partition(id);
         if let Some(slot) = active {
             partition.active = Row(slot.0);
         }
@@ -205,8 +240,10 @@ impl Core {
             let row = Row(slot.0);
             let rows = self.partition(id).rows_of_new(row);
             if let Some(placed) = self.parked.iter_mut().find(|placed| placed.job == *job) {
-                (placed.slot, placed.rows) = (*slot, rows);
+                placed.slot = *slot;
+                placed.rows = if placed.suspended_for.is_some() { RowSet::NONE } else { rows };
             }
+            let rows = if self.is_suspended(*job) { RowSet::NONE } else { rows };
             if let Some(live) = self.live.get_mut(job) {
                 live.rows = rows;
                 if std::mem::replace(&mut live.row, row) != row {
@@ -223,8 +260,12 @@ impl Core {
             }
         }
         for action in moved {
-            if let Action::SetSlots { job, home, alternates } = action {
-                self.set_slots(now, JobId(job.0), home, &alternates);
+            match action {
+                Action::SetSlots { job, home, alternates } => {
+                    self.set_slots(now, JobId(job.0), home, &alternates);
+                }
+                Action::Resume { job } => self.go_on(now, JobId(job.0)),
+                _ => {}
             }
         }
         match active {
@@ -245,16 +286,6 @@ impl Core {
             if self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Running) {
                 self.append(now, job, JobEventKind::Ran { time });
             }
-        }
-    }
-
-    /// Tells the nodes of a job in which rows it runs.
-    pub(super) fn tell_rows(&mut self, job: JobId) {
-        let Some(live) = self.live.get(&job) else { return };
-        if matches!(live.launch, Launch::Launched | Launch::Started) {
-            let rows = live.rows;
-            let nodes = self.up(&live.nodes.difference(&live.over));
-            self.effects.push(Effect::Command(nodes, Command::SetRows { job, rows }));
         }
     }
 

@@ -184,6 +184,9 @@ impl Core {
     fn reason(&self, now: Instant, record: &JobRecord, waiting: &Waiting) -> String {
         match &record.phase {
             Phase::Pending => self.pending_reason(now, record, waiting),
+            Phase::Starting | Phase::Running if record.suspended_for.is_some() => {
+                self.suspended_reason(record)
+            }
             Phase::Starting => match self.live.get(&record.id).map(|live| live.launch) {
                 Some(Launch::Recovering) => self.recovery_reason(record.id),
                 Some(Launch::Staging) => {
@@ -263,7 +266,8 @@ impl Core {
         };
         let reason = match &record.phase {
             Phase::Ended(outcome) => outcome.reason.clone(),
-            Phase::Running => None,
+            Phase::Running if record.suspended_for.is_none() => None,
+            Phase::Running => Some(self.suspended_reason(record)),
             Phase::Pending | Phase::Starting | Phase::Ending(_) => {
                 Some(self.reason(now, record, waiting))
             }
@@ -332,7 +336,9 @@ impl Core {
             true => entry.pes,
             false => ranks.saturating_mul(asked.cpus_per_task),
         };
-        let pes_used = held().map(pes_of).fold(0, u32::saturating_add).min(entry.pes);
+        // Those that are suspended keep their memory only.
+        let at_work = jobs.iter().filter(|job| !self.is_suspended(**job)).filter_map(on_node);
+        let pes_used = at_work.map(pes_of).fold(0, u32::saturating_add).min(entry.pes);
         let bytes_of = |(asked, ranks): (&Resources, u32)| match asked.memory {
             Memory::WholeNode => entry.memory_bytes.unwrap_or(0),
             _ => asked.memory_limit_bytes(ranks).unwrap_or(0),

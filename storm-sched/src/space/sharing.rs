@@ -78,6 +78,10 @@ impl<D: Discipline> Policy for SpaceSharing<D> {
         self.discipline.name()
     }
 
+    fn preempts(&self) -> bool {
+        true
+    }
+
     fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action> {
         self.take(now, std::iter::once(event))
     }

@@ -127,6 +127,8 @@ impl GangStart {
             | JobEventKind::Released { .. }
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Moved { .. }
+            | JobEventKind::Suspended { .. }
+            | JobEventKind::Resumed { .. }
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::PartitionsSet { .. }
             | JobEventKind::ReservationsSet { .. }

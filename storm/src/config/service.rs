@@ -31,6 +31,7 @@ use storm_mm::{
     AccountConfig, DEFAULT_ACCOUNT, DEFAULT_PRIORITY_INTERVAL, PriorityConfig, QosConfig,
     ServiceConfig,
 };
+use storm_sched::PreemptMode;
 use storm_sched::priority::{HalfLife, Weights};
 
 /// The `[priority]` of a cluster.
@@ -108,6 +109,11 @@ pub(crate) struct QosEntry {
     #[serde(default)]
     accounts: Vec<String>,
     max_jobs_per_user: Option<NonZeroU32>,
+    /// Those whose jobs make room for its own.
+    #[serde(default)]
+    preempts: Vec<String>,
+    /// What becomes of its own jobs when they make room.
+    preempt_mode: Option<PreemptMode>,
 }
 
 fn one_share() -> u32 {
@@ -137,6 +143,15 @@ pub(crate) enum ServiceProblem {
     UserTwice { key: String, name: String },
     #[error("{key}.accounts: there is no account {name:?}")]
     NoSuchAccount { key: String, name: String },
+    #[error("{key}.preempts: there is no quality of service {name:?}")]
+    NoSuchQos { key: String, name: String },
+    #[error(
+        "{key}.preempts: no job of {name:?} makes room, as it has no preempt-mode: \
+         \"suspend\", \"requeue\" or \"cancel\""
+    )]
+    NeverPreempted { key: String, name: String },
+    #[error("{key}.preempts: its jobs would preempt those of {name:?}, and these its own")]
+    PreemptsItself { key: String, name: String },
 }
 
 impl MmConfig {
@@ -264,9 +279,46 @@ fn planned_qos(
             users: entry.users.iter().map(|user| uid_of(&key, user)).collect::<Result<_, _>>()?,
             accounts: entry.accounts.clone(),
             max_jobs_per_user: entry.max_jobs_per_user.map(NonZeroU32::get),
+            preempts: entry.preempts.clone(),
+            preempt_mode: entry.preempt_mode,
         });
     }
+    check_precedence(&planned)?;
     Ok(planned)
+}
+
+/// Those who make room are there, can, and need not make room for each other.
+fn check_precedence(all: &[QosConfig]) -> Result<(), ServiceProblem> {
+    let lower = |qos: &QosConfig| {
+        let named = qos.preempts.clone();
+        all.iter().filter(move |other| named.contains(&other.name))
+    };
+    for (index, qos) in all.iter().enumerate() {
+        let key = || format!("qos[{index}]");
+        if let Some(name) = qos.preempts.iter().find(|name| all.iter().all(|q| q.name != **name)) {
+            return Err(ServiceProblem::NoSuchQos { key: key(), name: name.clone() });
+        }
+        if let Some(other) = lower(qos).find(|other| other.preempt_mode.is_none()) {
+            let name = other.name.clone();
+            return Err(ServiceProblem::NeverPreempted { key: key(), name });
+        }
+        // All below it, and below these.
+        let mut below: Vec<&QosConfig> = lower(qos).collect();
+        let mut next = 0;
+        while let Some(other) = below.get(next).copied() {
+            if other.name == qos.name || other.preempts.contains(&qos.name) {
+                let name = other.name.clone();
+                return Err(ServiceProblem::PreemptsItself { key: key(), name });
+            }
+            for further in lower(other) {
+                if !below.iter().any(|known| known.name == further.name) {
+                    below.push(further);
+                }
+            }
+            next += 1;
+        }
+    }
+    Ok(())
 }
 
 fn check_name<'a>(

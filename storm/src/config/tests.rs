@@ -139,6 +139,21 @@ fn each_mistake_names_its_key() {
             format!("{GOOD}{QOS}default = true\n[[qos]]\nname = \"b\"\ndefault = true"),
         ),
         ("nobody's quality", format!("{GOOD}{QOS}accounts = [\"physics\"]")),
+        ("preempts nothing there is", format!("{GOOD}{QOS}preempts = [\"low\"]")),
+        ("preempts who never is", format!("{GOOD}{QOS}preempts = [\"b\"]\n[[qos]]\nname = \"b\"")),
+        (
+            "preempts its own",
+            format!("{GOOD}{QOS}preempts = [\"high\"]\npreempt-mode = \"cancel\""),
+        ),
+        (
+            "a circle of qualities",
+            format!(
+                "{GOOD}{QOS}preempts = [\"b\"]\n[[qos]]\nname = \"b\"\npreempts = [\"c\"]\n\
+                 preempt-mode = \"cancel\"\n[[qos]]\nname = \"c\"\npreempts = [\"high\"]\n\
+                 preempt-mode = \"requeue\""
+            ),
+        ),
+        ("an unknown mode", format!("{GOOD}{QOS}preempt-mode = \"stop\"")),
         ("no job at all", format!("{GOOD}{QOS}max-jobs-per-user = 0")),
     ];
     let said: Vec<String> = wrong

@@ -12,7 +12,7 @@ pub enum JobState {
     Pending,
     /// Its processes exist; under gang scheduling they run in their row.
     Running,
-    /// Its processes are stopped and stay so until someone resumes it.
+    /// Its processes are stopped while others have its processing elements.
     Suspended,
     /// Every rank exited with 0.
     Completed,
@@ -24,11 +24,13 @@ pub enum JobState {
     Timeout,
     /// Ended because a node of it died.
     NodeFail,
+    /// Ended because a job of another quality of service got its processing elements.
+    Preempted,
 }
 
 impl JobState {
     /// Every state, in the order of a job's life.
-    pub const ALL: [JobState; 8] = [
+    pub const ALL: [JobState; 9] = [
         JobState::Pending,
         JobState::Running,
         JobState::Suspended,
@@ -37,6 +39,7 @@ impl JobState {
         JobState::Cancelled,
         JobState::Timeout,
         JobState::NodeFail,
+        JobState::Preempted,
     ];
 
     /// The word that users and scripts see.
@@ -50,6 +53,7 @@ impl JobState {
             JobState::Cancelled => "CANCELLED",
             JobState::Timeout => "TIMEOUT",
             JobState::NodeFail => "NODE_FAIL",
+            JobState::Preempted => "PREEMPTED",
         }
     }
 
@@ -61,7 +65,8 @@ impl JobState {
             | JobState::Failed
             | JobState::Cancelled
             | JobState::Timeout
-            | JobState::NodeFail => true,
+            | JobState::NodeFail
+            | JobState::Preempted => true,
         }
     }
 }
@@ -75,7 +80,7 @@ impl fmt::Display for JobState {
 /// Not the name of a state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a job state: PENDING, RUNNING, SUSPENDED, COMPLETED, FAILED, CANCELLED, TIMEOUT and NODE_FAIL are"
+    "{0:?} is not a job state: PENDING, RUNNING, SUSPENDED, COMPLETED, FAILED, CANCELLED, TIMEOUT, NODE_FAIL and PREEMPTED are"
 )]
 pub struct NotAState(pub String);
 

@@ -2,8 +2,10 @@
 //! in the end every job ends.
 
 use super::invariants::check_all;
+use super::preempting::urgencies;
 use super::world::{ADMIN, NODES, PES, World, spec};
-use crate::api::Peer;
+use crate::CoreConfig;
+use crate::api::{Peer, Service};
 use crate::manager::{Core, StageOutcome};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -22,6 +24,8 @@ enum Step {
         shipped: bool,
         requeue: bool,
         limited: bool,
+        /// Its quality of service, of [`super::preempting::urgencies`].
+        qos: usize,
     },
     Cancel(usize),
     /// A job with other needs than elements; some of them by bits.
@@ -79,9 +83,9 @@ fn step() -> impl Strategy<Value = Step> {
     let pick = any::<prop::sample::Index>().prop_map(|index| index.index(64));
     let node = 1..=NODES;
     prop_oneof![
-        6 => (1..=NODES * PES, prop::option::weighted(0.2, 1..=NODES), any::<[bool; 3]>()).prop_map(
-            |(procs, nodes, [shipped, requeue, limited])| {
-                Step::Submit { procs, nodes, shipped, requeue, limited }
+        6 => (1..=NODES * PES, prop::option::weighted(0.2, 1..=NODES), any::<[bool; 3]>(), 0..8_usize).prop_map(
+            |(procs, nodes, [shipped, requeue, limited], qos)| {
+                Step::Submit { procs, nodes, shipped, requeue, limited, qos }
             }
         ),
         2 => pick.clone().prop_map(Step::Cancel),
@@ -124,12 +128,15 @@ fn exit(rank: Rank, status: ExitStatus) -> RankExit {
 impl World {
     fn take(&mut self, step: &Step) {
         match step {
-            Step::Submit { procs, nodes, shipped, requeue, limited } => {
+            Step::Submit { procs, nodes, shipped, requeue, limited, qos } => {
                 let time_limit = limited.then_some(Duration::from_millis(80));
                 let spec =
                     JobSpec { nodes: *nodes, time_limit, ..spec(*procs, *shipped, *requeue) };
                 // An infeasible one is refused, which changes nothing.
-                let _ = self.act(|core, now| core.submit(now, super::world::USER, spec));
+                let qos = urgencies().qos.get(*qos).map(|qos| qos.name.clone());
+                let service = Service { qos, ..Service::default() };
+                let user = super::world::USER;
+                let _ = self.act(|core, now| core.submit_to(now, user, spec, service, None));
             }
             Step::Cancel(pick) => {
                 if let Some(job) = self.unit(*pick) {
@@ -273,16 +280,20 @@ impl World {
     }
 }
 
+fn sched() -> impl Strategy<Value = &'static str> {
+    prop_oneof![4 => Just("gang"), 2 => Just("fcfs"), 2 => Just("backfill"), 1 => Just("conservative"), 1 => Just("sjf")]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn whatever_happens_the_invariants_hold_and_every_job_ends(
-        gang in any::<bool>(),
+        sched in sched(),
         job_slots in 1..6_u32,
         steps in prop::collection::vec(step(), 1..120),
     ) {
-        let mut world = World::joined(if gang { "gang" } else { "fcfs" }, job_slots);
+        let mut world = World::joined_serving(sched, job_slots, urgencies());
         for step in &steps {
             world.take(step);
             check_all(&world);
@@ -294,16 +305,16 @@ proptest! {
 
     #[test]
     fn whatever_happened_a_shutdown_ends_all_and_a_restart_knows_all(
-        gang in any::<bool>(),
+        sched in sched(),
         job_slots in 1..4_u32,
         steps in prop::collection::vec(step(), 1..60),
     ) {
-        let sched = if gang { "gang" } else { "fcfs" };
-        let mut world = World::joined(sched, job_slots);
+        let mut world = World::joined_serving(sched, job_slots, urgencies());
         steps.iter().for_each(|step| world.take(step));
 
         let now = Instant::ORIGIN;
-        let config = super::world::config(sched, job_slots);
+        let service = urgencies();
+        let config = CoreConfig { service, ..super::world::config(sched, job_slots) };
         let again = Core::new(config, world.journal.clone(), now).unwrap();
         prop_assert_eq!(
             again.jobs.keys().collect::<Vec<_>>(),
@@ -313,7 +324,10 @@ proptest! {
             let waits = again.jobs[*job].phase == crate::job::Phase::Pending;
             waits && !again.needs.waiting.contains(job)
         };
-        let waiting: Vec<u64> = again.jobs.keys().filter(pending).map(|job| job.0).collect();
+        let mut waiting: Vec<JobId> = again.jobs.keys().filter(pending).copied().collect();
+        // Who was preempted comes first.
+        waiting.sort_by_key(|job| (!again.jobs[job].preempted, *job));
+        let waiting: Vec<u64> = waiting.into_iter().map(|job| job.0).collect();
         let partition = &again.partitions[0];
         let switching = partition.switching.iter().flat_map(|switching| &switching.queue);
         let queue = partition.policy.pending();

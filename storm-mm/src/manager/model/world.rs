@@ -13,7 +13,7 @@ use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{Command, ExitStatus, HeldJob, LaunchJob, NodeInfo, RankExit, Report};
 use storm_rm::{
     ContentHash, Destination, FileSpec, InputSpec, JobId, JobIncarnation, JobSpec, OutputSpec,
-    Owner, PartitionId, Program, Rank,
+    Owner, PartitionId, Program, Rank, RowSet,
 };
 use storm_sched::{MplLimit, PolicyParams};
 
@@ -40,6 +40,8 @@ pub(super) struct World {
     pub(super) timers: Vec<(Instant, JobId, JobIncarnation, TimerKind)>,
     /// The ranks that live, and whether they were told to die.
     pub(super) parts: BTreeMap<PartKey, (Vec<Rank>, bool)>,
+    /// The rows in which each part was told to run, last.
+    pub(super) rows: BTreeMap<PartKey, RowSet>,
     pub(super) joined: BTreeSet<NodeId>,
     /// Parts that are over and were not released: what each node last said of them.
     over: BTreeMap<PartKey, Report>,
@@ -116,10 +118,6 @@ pub(super) fn spec(procs: u32, shipped: bool, requeue: bool) -> JobSpec {
 }
 
 impl World {
-    pub(super) fn new(sched: &str, job_slots: u32) -> World {
-        World::serving(sched, job_slots, ServiceConfig::default())
-    }
-
     /// A world with accounts, qualities of service or priorities.
     pub(super) fn serving(sched: &str, job_slots: u32, service: ServiceConfig) -> World {
         let config = CoreConfig { service: service.clone(), ..config(sched, job_slots) };
@@ -134,6 +132,7 @@ impl World {
             terminations: Vec::new(),
             timers: Vec::new(),
             parts: BTreeMap::new(),
+            rows: BTreeMap::new(),
             joined: BTreeSet::new(),
             over: BTreeMap::new(),
             first_runs: BTreeMap::new(),
@@ -151,7 +150,12 @@ impl World {
 
     /// A world in which all nodes have joined.
     pub(super) fn joined(sched: &str, job_slots: u32) -> World {
-        let mut world = World::new(sched, job_slots);
+        World::joined_serving(sched, job_slots, ServiceConfig::default())
+    }
+
+    /// A world with qualities of service in which all nodes have joined.
+    pub(super) fn joined_serving(sched: &str, job_slots: u32, service: ServiceConfig) -> World {
+        let mut world = World::serving(sched, job_slots, service);
         (1..=NODES).for_each(|node| world.node_up(NodeId(node)));
         world
     }
@@ -181,7 +185,9 @@ impl World {
                 self.timers.push((at, job, incarnation, kind));
             }
             Effect::Strobe(nodes, _) => {
-                let passed = self.parts.keys().find(|(node, ..)| !nodes.contains(*node));
+                // Those that have not come back hear of it when they do.
+                let mut here = self.parts.keys().filter(|(node, ..)| self.joined.contains(node));
+                let passed = here.find(|(node, ..)| !nodes.contains(*node));
                 self.faults.extend(passed.map(|part| format!("a strobe passed over {part:?}")));
             }
             Effect::Notify(..) | Effect::SlicesChanged(_) => {}
@@ -205,12 +211,18 @@ impl World {
             Command::LaunchJob(launch) if self.joined.contains(&node) => {
                 let share = launch.ranks.of_node(node).unwrap();
                 let ranks = (0..share.count).map(|index| Rank(share.first.0 + index)).collect();
-                self.parts.insert((node, launch.job, launch.incarnation), (ranks, false));
+                let part = (node, launch.job, launch.incarnation);
+                self.parts.insert(part, (ranks, false));
+                self.rows.insert(part, launch.rows);
                 if node == launch.announcer {
                     let LaunchJob { job, incarnation, slot, .. } = **launch;
                     let nodes = launch.ranks.iter().map(|share| share.node).collect();
                     self.may_start(Watch { job, incarnation, slot, nodes });
                 }
+            }
+            Command::SetRows { job, rows } => {
+                let parts = self.parts.keys().filter(|(n, j, _)| (n, j) == (&node, job));
+                self.rows.extend(parts.map(|part| (*part, *rows)));
             }
             Command::DestroyJob { job } => {
                 let of_job = self.parts.iter_mut().filter(|((n, j, _), _)| (n, j) == (&node, job));
@@ -219,6 +231,7 @@ impl World {
             Command::ReleaseJob { job } => self.over.retain(|(n, j, _), _| (n, j) != (&node, job)),
             Command::Resume { jobs, next_run } => {
                 self.first_runs.entry(node).or_insert(*next_run);
+                self.rows.extend(jobs.iter().map(|r| ((node, r.job, r.incarnation), r.rows)));
                 let kept: BTreeSet<_> = jobs.iter().map(|r| (node, r.job, r.incarnation)).collect();
                 self.parts.retain(|part, _| part.0 != node || kept.contains(part));
                 self.over.retain(|part, _| part.0 != node || kept.contains(part));

@@ -5,6 +5,7 @@ mod needs_respected;
 mod no_idle_wait;
 mod one_end;
 mod replay;
+mod rows_told;
 mod running_in_turn;
 mod slots;
 mod surroundings;
@@ -22,6 +23,7 @@ const ALL: &[(&str, Check)] = &[
     ("nobody starts before it may", needs_respected::check),
     ("the journal gives the same records", replay::check),
     ("a job ends once and nothing follows", one_end::check),
+    ("nodes and policy know who is stopped", rows_told::check),
     ("the time of a job passes in its row only", running_in_turn::check),
     ("nothing is placed on the dead or forgotten alive", surroundings::check),
 ];

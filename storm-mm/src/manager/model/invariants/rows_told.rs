@@ -1,0 +1,42 @@
+//! The parts of a job run in the rows that it has, and who is stopped for another job is
+//! stopped by the policy's word.
+
+use crate::manager::model::world::World;
+use std::collections::BTreeSet;
+use storm_rm::{JobId, RowSet};
+
+pub(super) fn check(world: &World) -> Result<(), String> {
+    let core = &world.core;
+    for part in world.parts.keys() {
+        let (node, job, incarnation) = *part;
+        let Some(live) = core.live.get(&job) else { continue };
+        let knows = live.incarnation == incarnation && !live.unheard.contains(node);
+        let told = world.rows.get(part);
+        if knows && !live.over.contains(node) && told != Some(&live.rows) {
+            let rows = live.rows;
+            return Err(format!("{part:?} was told to run in {told:?}, and has {rows:?}"));
+        }
+    }
+    for (job, live) in &core.live {
+        let stopped = core.jobs[job].suspended_for.is_some();
+        if stopped != (live.rows == RowSet::NONE) {
+            return Err(format!("job {job} is suspended: {stopped}, its rows: {:?}", live.rows));
+        }
+    }
+    for partition in &core.partitions {
+        let policy = &partition.policy;
+        let rows = policy.rows();
+        let in_rows = rows.iter().flat_map(|row| &row.jobs).map(|view| view.job);
+        let in_rows: BTreeSet<_> = in_rows.collect();
+        let stopped = policy.running().into_iter().filter(|job| !in_rows.contains(job));
+        let believed: BTreeSet<JobId> = stopped.map(|job| JobId(job.0)).collect();
+        let here = core.live.iter().filter(|(_, live)| !live.released);
+        let live = here.filter(|(_, live)| live.rows == RowSet::NONE).map(|(job, _)| *job);
+        let parked = core.parked.iter().filter(|parked| parked.suspended_for.is_some());
+        let are: BTreeSet<JobId> = live.chain(parked.map(|parked| parked.job)).collect();
+        if are != believed {
+            return Err(format!("{are:?} are suspended, the policy believes {believed:?}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! Jobs that get the elements of others: suspended, requeued, cancelled.
+
+use super::invariants::check_all;
+use super::world::{ADMIN, USER, World, spec};
+use crate::api::{JobState, Service};
+use crate::manager::TimerKind;
+use crate::{QosConfig, ServiceConfig};
+use std::time::Duration;
+use storm_rm::message::ExitStatus;
+use storm_rm::{JobId, JobSpec};
+use storm_sched::PreemptMode;
+
+/// What all jobs of a test have a time limit of.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Three qualities of service that make room, each in its way, for two others.
+pub(super) fn urgencies() -> ServiceConfig {
+    let qos = |name: &str, preempts: &[&str], preempt_mode| QosConfig {
+        name: name.to_owned(),
+        preempts: preempts.iter().map(|name| (*name).to_owned()).collect(),
+        preempt_mode,
+        ..QosConfig::default()
+    };
+    let low = ["patient", "repeatable", "cheap"];
+    let all = ["patient", "repeatable", "cheap", "urgent"];
+    let qos = vec![
+        qos("patient", &[], Some(PreemptMode::Suspend)),
+        qos("repeatable", &[], Some(PreemptMode::Requeue)),
+        qos("cheap", &[], Some(PreemptMode::Cancel)),
+        qos("urgent", &low, Some(PreemptMode::Suspend)),
+        qos("most-urgent", &all, None),
+    ];
+    ServiceConfig { qos, ..ServiceConfig::default() }
+}
+
+fn world(sched: &str) -> World {
+    World::joined_serving(sched, 16, urgencies())
+}
+
+fn submit(world: &mut World, spec: JobSpec, qos: &str) -> JobId {
+    let service = Service { qos: Some(qos.to_owned()), ..Service::default() };
+    let spec = JobSpec { time_limit: Some(LIMIT), ..spec };
+    let job = world.act(|core, now| core.submit_to(now, USER, spec, service, None));
+    let job = job.expect("it is taken");
+    begin(world);
+    job
+}
+
+/// All that was launched starts.
+fn begin(world: &mut World) {
+    while !world.starts.is_empty() {
+        world.started(0);
+    }
+    check_all(world);
+}
+
+fn end(world: &mut World, job: JobId) {
+    while let Some(part) = world.parts.keys().find(|(_, of, _)| *of == job).copied() {
+        world.part_over(part, ExitStatus::Code(0));
+    }
+    begin(world);
+}
+
+fn state(world: &World, job: JobId) -> JobState {
+    world.core.jobs[&job].state()
+}
+
+fn ran(world: &World, job: JobId) -> Duration {
+    world.core.live[&job].run_time(world.now)
+}
+
+fn later(world: &mut World, time: Duration) {
+    world.now = world.now + time;
+}
+
+#[test]
+fn a_suspended_job_keeps_its_place_and_its_time_also_over_a_restart() {
+    for sched in ["fcfs", "backfill", "easy-sjbf", "conservative", "sjf"] {
+        let mut world = world(sched);
+        let patient = submit(&mut world, spec(8, false, false), "patient");
+        later(&mut world, Duration::from_secs(10));
+        let urgent = submit(&mut world, spec(6, false, false), "urgent");
+        assert_eq!(state(&world, patient), JobState::Suspended, "{sched}");
+        assert_eq!(state(&world, urgent), JobState::Running, "{sched}");
+        let told = world.core.explain(world.now, patient).unwrap().reason;
+        assert!(told.starts_with("it is suspended for job 2"), "{told}");
+        let before = ran(&world, patient);
+
+        later(&mut world, Duration::from_secs(20));
+        world.restart(|_| false, |_| false);
+        check_all(&world);
+        assert_eq!(state(&world, patient), JobState::Suspended, "{sched}");
+        later(&mut world, Duration::from_secs(20));
+        assert_eq!(ran(&world, patient), before, "{sched}");
+
+        end(&mut world, urgent);
+        assert_eq!(state(&world, patient), JobState::Running, "{sched}");
+        later(&mut world, Duration::from_secs(5));
+        let after = ran(&world, patient);
+        assert!(after > before && after < before + Duration::from_secs(6), "{sched}: {after:?}");
+        world.finish();
+    }
+}
+
+#[test]
+fn a_suspended_job_goes_on_after_a_restart_if_the_other_has_ended() {
+    let mut world = world("backfill");
+    let patient = submit(&mut world, spec(8, false, false), "patient");
+    let urgent = submit(&mut world, spec(8, false, false), "urgent");
+    // The nodes of the urgent one die with the manager: all of them.
+    world.restart(|_| true, |_| false);
+    check_all(&world);
+    let timers = world.timers.iter().filter(|timer| timer.3 == TimerKind::Recovery);
+    assert_eq!(timers.count(), 2);
+    world.finish();
+    assert!(state(&world, patient).is_final() && state(&world, urgent).is_final());
+}
+
+#[test]
+fn a_job_that_asked_for_it_waits_again_and_is_the_next() {
+    let mut world = world("fcfs");
+    let running = submit(&mut world, spec(8, false, true), "repeatable");
+    let behind = submit(&mut world, spec(8, false, true), "repeatable");
+    let urgent = submit(&mut world, spec(2, false, false), "urgent");
+    assert_eq!(state(&world, running), JobState::Running, "until its processes have ended");
+    end(&mut world, running);
+    assert_eq!(state(&world, running), JobState::Pending);
+    assert_eq!(state(&world, urgent), JobState::Running);
+    end(&mut world, urgent);
+    assert_eq!(state(&world, running), JobState::Running);
+    assert_eq!(state(&world, behind), JobState::Pending);
+    assert_eq!(world.core.jobs[&running].runs, 2);
+    world.finish();
+}
+
+#[test]
+fn nobody_is_run_twice_who_did_not_ask_for_it() {
+    let mut world = world("backfill");
+    let running = submit(&mut world, spec(8, false, false), "repeatable");
+    let urgent = submit(&mut world, spec(2, false, false), "urgent");
+    end(&mut world, running);
+    assert_eq!(state(&world, running), JobState::Preempted);
+    assert_eq!(state(&world, urgent), JobState::Running);
+    world.finish();
+}
+
+#[test]
+fn a_cancelled_job_says_for_whom() {
+    let mut world = world("conservative");
+    let cheap = submit(&mut world, spec(8, false, true), "cheap");
+    let urgent = submit(&mut world, spec(2, false, false), "urgent");
+    // It is asked to end, and then made to.
+    while let Some(kill) = world.timers.iter().position(|timer| timer.3 == TimerKind::Kill) {
+        let (at, job, incarnation, kind) = world.timers.remove(kill);
+        world.now = world.now.max(at);
+        world.act(|core, now| core.timer(now, job, incarnation, kind));
+    }
+    assert!(world.parts.iter().any(|((_, job, _), (_, doomed))| *job == cheap && *doomed));
+    end(&mut world, cheap);
+    let (now, told) = (world.now, state(&world, cheap));
+    assert_eq!((told, state(&world, urgent)), (JobState::Preempted, JobState::Running));
+    let reason = world.core.explain(now, cheap).unwrap().reason;
+    assert_eq!(reason, "it has ended: preempted by job 2");
+    world.finish();
+}
+
+#[test]
+fn a_suspended_job_stays_so_under_another_policy_and_has_a_slice_under_gang() {
+    let mut world = world("fcfs");
+    let patient = submit(&mut world, spec(8, false, false), "patient");
+    let urgent = submit(&mut world, spec(8, false, false), "urgent");
+    let switch = |world: &mut World, sched| {
+        world.act(|core, now| core.set_partition(now, ADMIN, "all", Some(sched), None)).unwrap();
+        check_all(world);
+    };
+    switch(&mut world, "conservative");
+    assert_eq!(state(&world, patient), JobState::Suspended);
+    switch(&mut world, "gang");
+    assert_eq!(state(&world, patient), JobState::Running);
+    assert_eq!(state(&world, urgent), JobState::Running);
+    assert_ne!(world.core.live[&patient].rows, world.core.live[&urgent].rows);
+    world.finish();
+}
+
+#[test]
+fn nobody_is_stopped_for_want_of_nodes_that_are_about_to_come_back() {
+    let mut world = World::joined_serving("backfill", 1, urgencies());
+    let cheap = submit(&mut world, spec(3, false, false), "cheap");
+    // There is room for it, but not in the arrays of flags.
+    let urgent = submit(&mut world, spec(1, false, false), "urgent");
+    assert_eq!(
+        (state(&world, cheap), state(&world, urgent)),
+        (JobState::Running, JobState::Pending)
+    );
+    world.restart(|_| false, |_| false);
+    check_all(&world);
+    assert_eq!(
+        (state(&world, cheap), state(&world, urgent)),
+        (JobState::Running, JobState::Pending)
+    );
+    world.finish();
+}

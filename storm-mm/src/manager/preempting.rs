@@ -1,0 +1,268 @@
+//! Jobs that get the processing elements of others: what a quality of service means to a
+//! policy, and what becomes of those that it preempts (`docs/decisions/0047`).
+//!
+//! A job that is suspended keeps its memory and its place; its processes are stopped, as
+//! those of a row that never runs. What this does not do: choose who makes room. That is
+//! the policies'.
+
+use super::live_job::Launch;
+use super::{Core, Effect, TimerKind};
+use crate::ServiceConfig;
+use crate::api::JobState;
+use crate::job::{EndCause, JobEventKind, JobRecord, OF_NO_JOB, Phase};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use storm_primitives::Instant;
+use storm_rm::message::Command;
+use storm_rm::{JobId, JobIncarnation, PartitionId, Row, RowSet};
+use storm_sched::{JobRequest, Precedence, PreemptMode, QosId};
+
+/// Who may preempt whom, and who is stopped.
+#[derive(Debug, Default)]
+pub(super) struct Preemption {
+    /// What the qualities of service mean to a policy, by name; none when nobody may preempt
+    /// anybody.
+    precedences: BTreeMap<String, Meanings>,
+    /// Jobs that are suspended, in the order in which they were.
+    suspended: Vec<JobId>,
+    /// Jobs that wait for others to end that hold all places in the arrays of flags, or for
+    /// nodes to come back.
+    stranded: BTreeSet<JobId>,
+    /// Nodes of a former manager have not come back, and might be free.
+    returning: bool,
+    /// Places are being given back.
+    giving_way: bool,
+}
+
+/// What a quality of service means for a job.
+#[derive(Debug)]
+struct Meanings {
+    /// One that asked to be run again if need be.
+    of_requeuable: Arc<Precedence>,
+    /// One that did not: nobody runs it twice.
+    of_others: Arc<Precedence>,
+}
+
+impl Preemption {
+    pub(super) fn new(config: &ServiceConfig) -> Preemption {
+        if config.qos.iter().all(|qos| qos.preempts.is_empty()) {
+            return Preemption::default();
+        }
+        // By their order: of one manager's jobs all have the same numbers.
+        let numbered = || (0..).map(QosId).zip(&config.qos);
+        let meanings = numbered().map(|(qos, own)| {
+            let lower = numbered().filter(|(_, other)| own.preempts.contains(&other.name));
+            let requeued = Precedence {
+                qos,
+                preempts: lower.map(|(lower, _)| lower).collect(),
+                mode: own.preempt_mode,
+            };
+            let mode = match own.preempt_mode {
+                Some(PreemptMode::Requeue) => Some(PreemptMode::Cancel),
+                mode => mode,
+            };
+            let cancelled = Precedence { mode, ..requeued.clone() };
+            let meanings =
+                Meanings { of_requeuable: Arc::new(requeued), of_others: Arc::new(cancelled) };
+            (own.name.clone(), meanings)
+        });
+        Preemption { precedences: meanings.collect(), ..Preemption::default() }
+    }
+
+    /// Takes note of a job that has changed.
+    pub(super) fn note(&mut self, record: &JobRecord) {
+        let known = self.suspended.iter().position(|job| *job == record.id);
+        match (record.suspended_for, known) {
+            (Some(_), None) => self.suspended.push(record.id),
+            (None, Some(at)) => drop(self.suspended.remove(at)),
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+    }
+
+    fn precedence_of(&self, record: &JobRecord) -> Option<Arc<Precedence>> {
+        let meanings = self.precedences.get(record.service.qos.as_ref()?)?;
+        let asked = record.spec.requeue;
+        Some(if asked { &meanings.of_requeuable } else { &meanings.of_others }.clone())
+    }
+}
+
+impl Core {
+    /// What a job asks of its policy because of its quality of service.
+    pub(super) fn with_precedence(&self, request: JobRequest, record: &JobRecord) -> JobRequest {
+        let precedence = self.preemption.precedence_of(record);
+        let mut request = request;
+        request.preempted = record.preempted;
+        match precedence {
+            Some(precedence) => request.with_precedence(precedence),
+            None => request,
+        }
+    }
+
+    /// Says that a partition takes no notice of who may preempt whom.
+    pub(super) fn warn_if_never_preempting(&self, id: PartitionId) {
+        let partition = &self.partitions[usize::from(id.0)];
+        if !self.preemption.precedences.is_empty() && !partition.policy.preempts() {
+            let (name, sched) = (&partition.name, partition.policy.name());
+            tracing::warn!(
+                partition = %name, sched,
+                "qualities of service preempt others, and under this policy nobody is preempted"
+            );
+        }
+    }
+
+    /// Jobs that are suspended, in the order in which they were.
+    pub(super) fn suspended(&self) -> &[JobId] {
+        &self.preemption.suspended
+    }
+
+    pub(super) fn is_suspended(&self, job: JobId) -> bool {
+        self.suspended().contains(&job)
+    }
+
+    /// Why a suspended job does not run.
+    pub(super) fn suspended_reason(&self, record: &JobRecord) -> String {
+        let by = record.suspended_for.and_then(|by| self.jobs.get(&by));
+        let name = by.map_or_else(String::new, |by| format!(" for job {}", by.name()));
+        let nodes = &record.node_list;
+        format!(
+            "it is suspended{name}, and goes on when its processing elements of {nodes} are free"
+        )
+    }
+
+    /// Ends a job whose elements another one gets, for good or until it is its turn again.
+    pub(super) fn end_for(&mut self, now: Instant, job: JobId, mode: PreemptMode, by: JobId) {
+        let requeue = mode == PreemptMode::Requeue;
+        let cause = EndCause::Preempted { by, requeue };
+        if requeue && self.is_parked(job) {
+            self.append(now, job, JobEventKind::Requeued { cause });
+            self.give_back(now, job);
+            self.queue_again(now, job);
+        } else {
+            self.end_job(now, job, cause);
+        }
+    }
+
+    /// Stops the processes of a job on all its nodes: another one has its elements.
+    pub(super) fn suspend(&mut self, now: Instant, job: JobId, by: JobId) {
+        if let Some(parked) = self.parked.iter_mut().find(|parked| parked.job == job) {
+            parked.rows = RowSet::NONE;
+            parked.suspended_for = Some(by);
+            return;
+        }
+        let Some(live) = self.live.get_mut(&job) else { return };
+        live.rows = RowSet::NONE;
+        live.set_active(now, false);
+        let time = live.run_time(now);
+        self.tell_rows(job);
+        self.append(now, job, JobEventKind::Suspended { by, time });
+        self.tell_whether_stopped(job, Some(format!("suspended for job {by}")));
+    }
+
+    /// The processes of a suspended job go on.
+    pub(super) fn go_on(&mut self, now: Instant, job: JobId) {
+        if let Some(parked) = self.parked.iter_mut().find(|parked| parked.job == job) {
+            let partition = &self.partitions[usize::from(parked.partition.0)];
+            parked.rows = partition.rows_of_new(Row(parked.slot.0));
+            parked.suspended_for = None;
+            return;
+        }
+        let Some(live) = self.live.get_mut(&job) else { return };
+        let partition = &self.partitions[usize::from(live.partition.0)];
+        live.rows = partition.rows_of_new(live.row);
+        let launched = !matches!(live.launch, Launch::Staging | Launch::Staged);
+        live.set_active(now, launched && partition.runs(live.rows));
+        let (time, staged) = (live.run_time(now), live.launch == Launch::Staged);
+        let may_launch = partition.may_launch(live.rows);
+        self.tell_rows(job);
+        if self.is_suspended(job) {
+            self.append(now, job, JobEventKind::Resumed { time });
+        }
+        self.tell_whether_stopped(job, None);
+        if staged && may_launch && !self.shutting_down {
+            self.launch(now, job);
+        }
+    }
+
+    /// When suspended jobs hold all places in the arrays of flags, none of them ends unless
+    /// those that wait for such a place give them their elements.
+    pub(super) fn give_way(&mut self, now: Instant) {
+        if std::mem::replace(&mut self.preemption.giving_way, true) {
+            return;
+        }
+        while self.slots.is_empty()
+            && self.live.values().all(|live| live.rows == RowSet::NONE)
+            && let Some(job) = self.parked.back().map(|placed| placed.job)
+        {
+            self.strand(job);
+            self.needs.waiting.insert(job);
+            self.give_back(now, job);
+        }
+        self.preemption.giving_way = false;
+    }
+
+    /// Whether a job waits for a suspended one to end.
+    pub(super) fn is_stranded(&self, job: JobId) -> bool {
+        self.slots.is_empty() && self.preemption.stranded.contains(&job)
+    }
+
+    /// A job has ended: those may wait again that made way for it.
+    pub(super) fn return_stranded(&mut self, now: Instant) {
+        for job in std::mem::take(&mut self.preemption.stranded) {
+            if self.slots.is_empty() {
+                self.strand(job);
+            } else {
+                self.reconsider(now, job);
+            }
+        }
+    }
+
+    pub(super) fn strand(&mut self, job: JobId) {
+        self.preemption.stranded.insert(job);
+    }
+
+    /// After a restart nobody is stopped for want of nodes that are about to come back.
+    pub(super) fn await_nodes(&mut self, now: Instant) {
+        if self.live.is_empty() || self.preemption.precedences.is_empty() {
+            return;
+        }
+        self.preemption.returning = true;
+        let at = now + self.config.recovery_timeout;
+        let (job, incarnation) = (OF_NO_JOB, JobIncarnation(0));
+        self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Returned });
+    }
+
+    pub(super) fn awaits_nodes(&self, record: &JobRecord) -> bool {
+        let may = |own: Arc<Precedence>| !own.preempts.is_empty();
+        self.preemption.returning && self.preemption.precedence_of(record).is_some_and(may)
+    }
+
+    /// All nodes have come back, or are not waited for any more.
+    pub(super) fn nodes_returned(&mut self, now: Instant) {
+        if std::mem::take(&mut self.preemption.returning) {
+            self.return_stranded(now);
+        }
+    }
+
+    /// Tells who watches a job that runs whether it is stopped.
+    fn tell_whether_stopped(&mut self, job: JobId, reason: Option<String>) {
+        let record = self.jobs.get(&job);
+        if let Some(state) = record.filter(|record| record.phase == Phase::Running) {
+            let state = state.state();
+            debug_assert!(matches!(state, JobState::Running | JobState::Suspended));
+            self.notify_state(job, state, reason);
+        }
+    }
+
+    /// Tells the nodes of a job that they hold a part of in which rows it runs.
+    pub(super) fn tell_rows(&mut self, job: JobId) {
+        let Some(live) = self.live.get(&job) else { return };
+        if matches!(live.launch, Launch::Staging | Launch::Staged) {
+            return;
+        }
+        let rows = live.rows;
+        let nodes = live.nodes.difference(&live.over).difference(&live.unheard);
+        if !nodes.is_empty() {
+            self.effects.push(Effect::Command(nodes, Command::SetRows { job, rows }));
+        }
+    }
+}
