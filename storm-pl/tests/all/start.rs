@@ -64,7 +64,7 @@ async fn a_node_falls_back_to_signals_and_says_why() {
     config.cgroup_parent = Some("/no/such/directory".into());
     let keeper = Keeper::start(&config).unwrap();
     assert!(matches!(keeper.capabilities().cgroup, Err(CgroupUnusable::CannotCreate { .. })));
-    let mut node = Node::attach(keeper, 1);
+    let mut node = Node::attach(keeper);
     let pads = node.handle.make_pads(2).unwrap();
     let mut ready = Vec::new();
     while ready.len() < 2 {

@@ -77,12 +77,8 @@ impl Log {
         Machine::uniform(self.pes, 1).unwrap()
     }
 
-    /// When each job starts under a policy, in seconds.
-    pub(crate) fn starts(&self, policy: &mut dyn Policy, telling: Telling) -> Vec<u64> {
-        self.watch(policy, telling, &mut |_, _| {})
-    }
-
-    /// The same; `watch` sees the policy after each decision.
+    /// When each job starts under a policy, in seconds; `watch` sees the policy after each
+    /// decision.
     pub(crate) fn watch(
         &self,
         policy: &mut dyn Policy,
