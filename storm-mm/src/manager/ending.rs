@@ -211,7 +211,14 @@ impl Core {
         };
         let requeue = may_requeue && again;
         match cause {
-            Some(cause) if requeue => self.append(now, job, JobEventKind::Requeued { cause }),
+            Some(cause) if requeue => {
+                // What it has run is charged, and it begins anew.
+                let time = live.run_time(now);
+                if !time.is_zero() {
+                    self.append(now, job, JobEventKind::Ran { time });
+                }
+                self.append(now, job, JobEventKind::Requeued { cause });
+            }
             cause => {
                 let ran = live.run_time(now);
                 self.append_end(now, job, cause, live.exits.into_values().collect(), ran);
