@@ -81,3 +81,55 @@ fn a_suspended_job_is_taken_over_as_such() {
         policy.check().unwrap();
     }
 }
+
+/// A request for all four PEs of a quality that preempts those of lower numbers.
+fn of_quality(job: u64, qos: u16) -> JobRequest {
+    let preempts = (0..qos).map(QosId).collect();
+    let precedence = Precedence { qos: QosId(qos), preempts, mode: Some(PreemptMode::Suspend) };
+    JobRequest::new(JobId(job), 4).with_precedence(Arc::new(precedence))
+}
+
+/// Of jobs that were stopped one for the other, the one before whom no other goes is the
+/// first to go on.
+#[test]
+fn who_was_stopped_last_goes_on_first_if_it_is_over_the_others() {
+    for name in POLICIES {
+        let machine = Machine::uniform(2, 2).unwrap();
+        let mut policy = registry::by_name(name, machine, &PolicyParams::default()).unwrap();
+        let time = SchedTime::from_secs;
+        for qos in 0..3 {
+            policy.handle(time(qos), Event::Submit(of_quality(qos, qos as u16)));
+        }
+        let ended = policy.handle(time(9), Event::Finished(JobId(2)));
+        assert!(ended.contains(&Action::Resume { job: JobId(1) }), "{name}: {ended:?}");
+        assert!(!ended.contains(&Action::Resume { job: JobId(0) }), "{name}: {ended:?}");
+        let ended = policy.handle(time(10), Event::Finished(JobId(1)));
+        assert!(ended.contains(&Action::Resume { job: JobId(0) }), "{name}: {ended:?}");
+        policy.check().unwrap();
+    }
+}
+
+/// Nobody goes on with the columns of one who is over him and waits for the rest of his own.
+#[test]
+fn nobody_goes_on_with_what_another_waits_for() {
+    for name in POLICIES {
+        let machine = Machine::uniform(2, 2).unwrap();
+        let mut policy = registry::by_name(name, machine, &PolicyParams::default()).unwrap();
+        let time = SchedTime::from_secs;
+        let half = |job, qos| {
+            let mut request = of_quality(job, qos);
+            request.procs = 2;
+            request
+        };
+        policy.handle(time(0), Event::Submit(half(0, 0)));
+        policy.handle(time(1), Event::Submit(half(1, 0)));
+        policy.handle(time(2), Event::Submit(of_quality(2, 1)));
+        policy.handle(time(3), Event::Submit(half(3, 2)));
+        // Two columns are free of everybody, and the four of job 2 are not.
+        let waiting = policy.handle(time(4), Event::Wake);
+        assert_eq!(waiting, [], "{name}");
+        let ended = policy.handle(time(9), Event::Finished(JobId(3)));
+        assert!(ended.contains(&Action::Resume { job: JobId(2) }), "{name}: {ended:?}");
+        policy.check().unwrap();
+    }
+}
