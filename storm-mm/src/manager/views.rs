@@ -120,6 +120,8 @@ impl Core {
             cpu_us,
             ranks,
             breakdown: record.breakdown,
+            account: record.service.account.clone(),
+            qos: record.service.qos.clone(),
             reservation: self.reservation_of(record),
             runs: record.runs,
             log: record.log.clone(),

@@ -72,6 +72,7 @@ pub(crate) async fn follow(
         input: Input::start(what.input),
         awaiting_ok: None,
         running: false,
+        suspended: false,
         terminal: Terminal::new(what.label),
         node_list: None,
         interrupted: None,
@@ -99,6 +100,8 @@ struct Follower {
     awaiting_ok: Option<u64>,
     /// There is somebody to read it: what comes sooner would be lost.
     running: bool,
+    /// It was said that the job is.
+    suspended: bool,
     terminal: Terminal,
     node_list: Option<String>,
     interrupted: Option<Interruption>,
@@ -166,7 +169,18 @@ impl Follower {
                 self.running = state == JobState::Running;
                 Ok(None)
             }
-            Reply::State { node_list, state, .. } => {
+            Reply::State { node_list, state, reason, .. } => {
+                let (job, stopped) = (self.what.job, state == JobState::Suspended);
+                match (std::mem::replace(&mut self.suspended, stopped), stopped) {
+                    (false, true) => {
+                        let why = reason.unwrap_or_else(|| "suspended".to_owned());
+                        self.terminal.note(&format!("job {job} is {why}")).await?;
+                    }
+                    (true, false) if state == JobState::Running => {
+                        self.terminal.note(&format!("job {job} goes on")).await?;
+                    }
+                    _ => {}
+                }
                 self.running = state == JobState::Running;
                 self.node_list = node_list.or(self.node_list.take());
                 Ok(None)

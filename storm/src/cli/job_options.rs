@@ -86,7 +86,8 @@ pub(crate) struct JobOptions {
     /// Name of the job [default: that of the program]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Put the job back in the queue if a node of it dies
+    /// Put the job back in the queue if a node of it dies, or it is preempted and its quality of
+    /// service says requeue
     #[arg(long)]
     pub(crate) requeue: bool,
     /// Working directory of the processes [default: the current one]

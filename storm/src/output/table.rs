@@ -251,6 +251,8 @@ impl TableOutput {
             ("Asks for", asked_for(view.procs, spec.nodes, &view.resources)),
             ("Nodes", view.node_list.clone()),
             ("Submitted", time(Some(view.submitted))),
+            ("Account", optional(&job.account)),
+            ("QOS", optional(&job.qos)),
             ("Reservation", optional(&job.reservation)),
             ("Begin", time(spec.needs.begin)),
             (

@@ -117,6 +117,8 @@ fn detail() -> JobDetail {
         },
         ranks: vec![exit(0, ExitStatus::Code(0)), exit(1, ExitStatus::Signal(11))],
         breakdown: Some(breakdown()),
+        account: Some("physics".to_owned()),
+        qos: None,
         reservation: None,
         cpu_us: 24_690,
         runs: 1,

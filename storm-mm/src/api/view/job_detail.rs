@@ -20,6 +20,12 @@ pub struct JobDetail {
     pub breakdown: Option<LaunchBreakdown>,
     /// User and system time of all ended ranks, in microseconds.
     pub cpu_us: u64,
+    /// The account that is charged for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// Its quality of service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<String>,
     /// The reservation that it was submitted to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<String>,

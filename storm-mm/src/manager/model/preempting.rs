@@ -200,3 +200,48 @@ fn nobody_is_stopped_for_want_of_nodes_that_are_about_to_come_back() {
     );
     world.finish();
 }
+
+#[test]
+fn who_waits_for_whose_elements_is_the_same_after_a_restart() {
+    let mut world = world("fcfs");
+    // Both of a node's elements, one after the other.
+    let patient = submit(&mut world, spec(1, false, false), "patient");
+    let other = submit(&mut world, spec(1, false, false), "patient");
+    let filler = submit(&mut world, spec(6, false, false), "most-urgent");
+    let urgent = submit(&mut world, spec(1, false, false), "urgent");
+    // The younger one makes room; then an ordinary job has what the elder one leaves.
+    assert_eq!(
+        (state(&world, patient), state(&world, other)),
+        (JobState::Running, JobState::Suspended)
+    );
+    end(&mut world, patient);
+    let ordinary = world.submit(spec(1, false, false));
+    begin(&mut world);
+    assert_eq!(state(&world, ordinary), JobState::Running);
+    world.restart(|_| false, |_| false);
+    check_all(&world);
+    end(&mut world, urgent);
+    assert_eq!(state(&world, other), JobState::Running, "its element is free");
+    assert_eq!(state(&world, filler), JobState::Running);
+    world.finish();
+}
+
+#[test]
+fn many_suspended_jobs_of_a_node_outlive_the_manager() {
+    let mut world = world("backfill");
+    let low: Vec<JobId> =
+        (0..8).map(|_| submit(&mut world, spec(1, false, false), "patient")).collect();
+    let urgent = submit(&mut world, spec(8, false, false), "urgent");
+    let most = submit(&mut world, spec(8, false, false), "most-urgent");
+    for _ in 0..2 {
+        world.restart(|_| false, |_| false);
+        check_all(&world);
+        assert!(low.iter().all(|job| state(&world, *job) == JobState::Suspended));
+        assert_eq!(state(&world, urgent), JobState::Suspended);
+    }
+    end(&mut world, most);
+    assert_eq!(state(&world, urgent), JobState::Running);
+    end(&mut world, urgent);
+    assert!(low.iter().all(|job| state(&world, *job) == JobState::Running));
+    world.finish();
+}
