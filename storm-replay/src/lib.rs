@@ -12,6 +12,7 @@
 
 mod continuous;
 mod driver;
+mod held;
 pub mod lublin;
 mod report;
 mod rotation;

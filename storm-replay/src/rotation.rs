@@ -1,105 +1,193 @@
-//! A turn of the rotation: the slices after which it repeats itself, as long
-//! as nothing happens but their ends.
+//! The rotation of the rows, as it repeats itself as long as nothing happens but
+//! the ends of slices.
 //!
-//! A policy tells its place in the rotation ([`storm_sched::Policy::rotation`]).
-//! When the place at an edge is one that was seen before, and nothing but
-//! edges happened in between, all that follows is known.
+//! A policy tells the place of the row that runs in its own rotation
+//! ([`storm_sched::Policy::rotation`]). When a row comes to a place that it was at
+//! before, and nothing but edges happened in between, all that it will do is known.
+//! Each row has a cycle of its own; when those of all rows are known, any number of
+//! rounds, in each of which every row runs once, can pass at once. That all rows come
+//! to the same places together, which takes as many rounds as the least common
+//! multiple of their cycles, need not be waited for.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
-use storm_sched::Slot;
+use storm_sched::{RowTurns, Slot};
 
-use crate::JobIndex;
+use crate::held::Held;
 
-/// The longest turn that is watched for: rows times the turns of guests. A
-/// rotation that takes longer is asked about every edge.
-const MAX_SLICES: usize = 4_096;
+/// The most turns that are remembered, of all rows. A rotation that takes longer is
+/// asked about every edge.
+const MAX_TURNS: usize = 4_096;
 
-/// One slice of a turn.
+/// What a row does at one of its places.
 #[derive(Debug, Clone)]
-pub(crate) struct Slice {
-    /// The row that was active.
-    pub(crate) slot: Option<Slot>,
-    /// The jobs that ran.
-    pub(crate) jobs: Vec<JobIndex>,
+pub(crate) struct Turn {
+    /// The jobs that run.
+    pub(crate) jobs: Vec<Held>,
     /// Their processors.
     pub(crate) busy_pes: u32,
-    /// At its end others went on.
-    pub(crate) switched_after: bool,
 }
 
-/// The slices since something happened other than the end of a slice.
+/// The turns of a row.
+#[derive(Debug)]
+struct RowCycle {
+    slot: Slot,
+    /// At each place that was seen, which turn that was.
+    places: HashMap<Vec<u64>, usize>,
+    turns: Vec<Turn>,
+    /// The turn that the row has, or had last.
+    at: usize,
+    /// The turn that comes after the last one, once that is known.
+    begin: Option<usize>,
+}
+
+/// The turns since something happened other than the end of a slice.
 #[derive(Debug, Default)]
 pub(crate) struct Rotation {
-    /// At each place that was seen, how many slices there were before.
-    places: HashMap<Vec<u64>, usize>,
-    slices: Vec<Slice>,
+    /// In the order in which they run.
+    rows: Vec<RowCycle>,
+    /// The row that runs.
+    running: usize,
+    /// All rows were seen.
+    whole: bool,
+    turns: usize,
+    /// No round fits in before the next event.
+    spent: bool,
 }
 
 impl Rotation {
     /// Something happened that changes what follows.
     pub(crate) fn forget(&mut self) {
-        self.places.clear();
-        self.slices.clear();
+        self.rows.clear();
+        (self.running, self.whole, self.turns, self.spent) = (0, false, 0, false);
     }
 
-    /// At an edge: whether a turn is over, of which the slices are then.
-    /// `switched` when others go on.
-    pub(crate) fn is_turn(&mut self, place: Option<Vec<u64>>, switched: bool) -> bool {
-        if let Some(last) = self.slices.last_mut() {
-            last.switched_after = switched;
-        }
-        let Some(place) = place else {
+    /// A row runs from an edge on, at which others went on if `switched`. Nothing is
+    /// known of the rotation when the policy tells no place.
+    pub(crate) fn turn(
+        &mut self,
+        slot: Option<Slot>,
+        place: Option<Vec<u64>>,
+        switched: bool,
+        turn: impl FnOnce() -> Turn,
+    ) {
+        let (Some(slot), Some(place)) = (slot, place) else { return self.forget() };
+        if self.turns >= MAX_TURNS {
             self.forget();
-            return false;
+        }
+        if !self.comes_to(slot) || (self.whole && switched != (self.rows.len() > 1)) {
+            // Not the order of before: it begins here.
+            self.forget();
+            self.comes_to(slot);
+        }
+        let Some(row) = self.rows.get_mut(self.running) else { return };
+        if let Some(&at) = row.places.get(&place) {
+            if row.begin.is_none() {
+                row.begin = Some(at);
+            }
+            row.at = at;
+            return;
+        }
+        if row.begin.is_some() {
+            // It was not as the policy said.
+            return self.forget();
+        }
+        row.at = row.turns.len();
+        row.places.insert(place, row.at);
+        row.turns.push(turn());
+        self.turns += 1;
+    }
+
+    /// Whether all that follows is known, and more than a round may be ahead.
+    pub(crate) fn is_known(&self) -> bool {
+        self.whole && !self.spent && self.rows.iter().all(|row| row.begin.is_some())
+    }
+
+    /// No round more can pass at once before something happens.
+    pub(crate) fn spend(&mut self) {
+        self.spent = true;
+    }
+
+    /// The number of rows.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
+    /// After how many rounds all rows are at the same places again; `None` if that is
+    /// beyond all numbers.
+    pub(crate) fn period(&self) -> Option<u64> {
+        self.rows.iter().map(|row| row.cycle().len() as u64).try_fold(1, lcm)
+    }
+
+    /// The turns of so many rounds from now on, each with the times that it comes; the
+    /// row that runs begins with the turn that it has.
+    pub(crate) fn coming(&self, rounds: u64) -> impl Iterator<Item = (&Turn, u64)> {
+        let rows = self.rows.iter().enumerate();
+        rows.flat_map(move |(index, row)| row.coming(index == self.running, rounds))
+    }
+
+    /// All turns that come, each once for each row.
+    pub(crate) fn all(&self) -> impl Iterator<Item = impl Iterator<Item = &Turn>> {
+        self.rows.iter().map(|row| row.cycle().iter())
+    }
+
+    /// So many rounds have passed; what each row did in slices of that length.
+    pub(crate) fn pass(&mut self, rounds: u64, quantum: Duration) -> Vec<RowTurns> {
+        let ran = from_nanos(quantum.as_nanos() * u128::from(rounds));
+        let pass = |row: &mut RowCycle| {
+            let (begin, length) = (row.begin.unwrap_or(0), row.cycle().len().max(1));
+            let places_on = rounds % length as u64;
+            row.at = begin + (row.at - begin + places_on as usize) % length;
+            RowTurns { slot: row.slot, ran, places_on }
         };
-        if self.slices.len() >= MAX_SLICES {
-            self.forget();
-        }
-        if let Some(&begin) = self.places.get(&place) {
-            // What came before the place was first seen does not come again.
-            self.slices.drain(..begin);
-            self.places.clear();
-            self.places.insert(place, 0);
+        self.rows.iter_mut().map(pass).collect()
+    }
+
+    /// The turn that the row has which runs.
+    pub(crate) fn now(&self) -> Option<&Turn> {
+        self.rows.get(self.running).and_then(|row| row.turns.get(row.at))
+    }
+
+    /// A row runs; false if it is not its turn.
+    fn comes_to(&mut self, slot: Slot) -> bool {
+        let next = if self.rows.is_empty() { 0 } else { self.running + 1 };
+        if !self.whole && self.rows.iter().all(|row| row.slot != slot) {
+            let (places, turns) = (HashMap::new(), Vec::new());
+            self.rows.push(RowCycle { slot, places, turns, at: 0, begin: None });
+            self.running = next;
             return true;
         }
-        self.places.insert(place, self.slices.len());
-        false
+        let next = next % self.rows.len().max(1);
+        self.whole |= next == 0;
+        self.running = next;
+        self.rows.get(next).is_some_and(|row| row.slot == slot)
+    }
+}
+
+impl RowCycle {
+    /// The turns that come again.
+    fn cycle(&self) -> &[Turn] {
+        &self.turns[self.begin.unwrap_or(self.turns.len())..]
     }
 
-    /// The turn is over and another begins.
-    pub(crate) fn again(&mut self) {
-        self.slices.clear();
+    fn coming(&self, runs: bool, rounds: u64) -> impl Iterator<Item = (&Turn, u64)> {
+        let cycle = self.cycle();
+        let length = cycle.len() as u64;
+        let begin = self.at - self.begin.unwrap_or(self.at) + usize::from(!runs);
+        (0..length.min(rounds)).map(move |turn| {
+            let times = rounds / length + u64::from(turn < rounds % length);
+            (&cycle[(begin + turn as usize) % cycle.len()], times)
+        })
     }
+}
 
-    /// A slice begins.
-    pub(crate) fn push(&mut self, slice: Slice) {
-        self.slices.push(slice);
+fn lcm(one: u64, other: u64) -> Option<u64> {
+    let (mut greatest, mut rest) = (one, other);
+    while rest > 0 {
+        (greatest, rest) = (rest, greatest % rest);
     }
-
-    /// The slices of the turn.
-    pub(crate) fn slices(&self) -> &[Slice] {
-        &self.slices
-    }
-
-    /// How long each row is active in so many turns of slices of that length.
-    pub(crate) fn ran(&self, quantum: Duration, turns: u64) -> Vec<(Slot, Duration)> {
-        let mut ran = BTreeMap::new();
-        for slot in self.slices.iter().filter_map(|slice| slice.slot) {
-            *ran.entry(slot).or_insert(0_u128) += quantum.as_nanos() * u128::from(turns);
-        }
-        ran.into_iter().map(|(slot, ns)| (slot, from_nanos(ns))).collect()
-    }
-
-    /// In how many of the slices each job ran.
-    pub(crate) fn shares(&self) -> BTreeMap<JobIndex, u64> {
-        let mut shares = BTreeMap::new();
-        for job in self.slices.iter().flat_map(|slice| &slice.jobs) {
-            *shares.entry(*job).or_default() += 1;
-        }
-        shares
-    }
+    (one / greatest.max(1)).checked_mul(other)
 }
 
 /// The longest time there is when the nanoseconds are more.
@@ -111,65 +199,75 @@ pub(crate) fn from_nanos(nanos: u128) -> Duration {
 mod tests {
     use super::*;
 
-    fn slice(job: u32) -> Slice {
-        Slice {
-            slot: Some(Slot(job)),
-            jobs: vec![JobIndex(job)],
-            busy_pes: 1,
-            switched_after: false,
+    fn turn(job: u32) -> Turn {
+        Turn { jobs: vec![Held(job)], busy_pes: job }
+    }
+
+    /// Turns of rows at places; the processors that are busy tell which.
+    fn after(turns: &[(u32, u64)]) -> Rotation {
+        let mut rotation = Rotation::default();
+        for &(slot, place) in turns {
+            let busy = slot * 100 + place as u32;
+            rotation.turn(Some(Slot(slot)), Some(vec![place]), true, || turn(busy));
+        }
+        rotation
+    }
+
+    fn coming(rotation: &Rotation, rounds: u64) -> Vec<(u32, u64)> {
+        let mut coming: Vec<_> =
+            rotation.coming(rounds).map(|(turn, times)| (turn.busy_pes, times)).collect();
+        coming.sort_unstable();
+        coming
+    }
+
+    #[test]
+    fn each_row_has_a_cycle_of_its_own() {
+        // Row 1 goes 9, 0, 1, 0, 1; row 2 stays at 5; both are known in the fourth round.
+        let mut turns = vec![(1, 9), (2, 5), (1, 0), (2, 5), (1, 1), (2, 5)];
+        assert!(!after(&turns).is_known());
+        turns.push((1, 0));
+        let mut rotation = after(&turns);
+        assert!(rotation.is_known() && rotation.period() == Some(2) && rotation.rows() == 2);
+        assert_eq!(coming(&rotation, 1), [(100, 1), (205, 1)]);
+        assert_eq!(coming(&rotation, 5), [(100, 3), (101, 2), (205, 5)]);
+        let passed = rotation.pass(5, Duration::from_secs(3));
+        let ran = Duration::from_secs(15);
+        let row = |slot, places_on| RowTurns { slot: Slot(slot), ran, places_on };
+        assert_eq!(passed, [row(1, 1), row(2, 0)]);
+        assert_eq!(rotation.now().map(|turn| turn.busy_pes), Some(101));
+        assert_eq!(coming(&rotation, 1), [(101, 1), (205, 1)]);
+        rotation.spend();
+        assert!(!rotation.is_known());
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_a_cycle() {
+        let rotation = |place, switched| {
+            let mut rotation = after(&[(1, 0), (2, 0), (1, 0)]);
+            rotation.turn(Some(Slot(2)), place, switched, || turn(7));
+            rotation
+        };
+        assert!(rotation(Some(vec![0]), true).is_known());
+        assert!(!rotation(None, true).is_known(), "no place");
+        assert!(!rotation(Some(vec![0]), false).is_known(), "nobody else went on");
+        let out_of_turn = after(&[(1, 0), (2, 0), (3, 0), (2, 0), (3, 0), (2, 0), (3, 0)]);
+        assert!(out_of_turn.is_known(), "once the order has begun anew");
+        assert_eq!(out_of_turn.rows(), 2);
+        assert!(!after(&[(1, 0), (2, 0), (1, 0), (2, 0), (1, 4)]).is_known(), "another place");
+    }
+
+    #[test]
+    fn what_takes_too_long_is_not_remembered() {
+        let mut rotation = Rotation::default();
+        for place in 0..3 * MAX_TURNS as u64 {
+            rotation.turn(Some(Slot(0)), Some(vec![place]), false, || turn(0));
+            assert!(!rotation.is_known() && rotation.turns <= MAX_TURNS);
         }
     }
 
     #[test]
-    fn a_place_that_comes_again_ends_a_turn() {
-        let mut rotation = Rotation::default();
-        let mut turns = Vec::new();
-        for place in [0, 1, 2, 0, 1, 2, 0] {
-            let turn = rotation.is_turn(Some(vec![place]), true);
-            if turn {
-                assert_eq!(rotation.slices().len(), 3);
-                assert!(rotation.slices().iter().all(|slice| slice.switched_after));
-                rotation.again();
-            }
-            turns.push(turn);
-            rotation.push(slice(place as u32));
-        }
-        assert_eq!(turns, [false, false, false, true, false, false, true]);
-    }
-
-    #[test]
-    fn what_does_not_come_again_is_not_of_the_turn() {
-        let mut rotation = Rotation::default();
-        for place in [7, 8, 0, 1] {
-            assert!(!rotation.is_turn(Some(vec![place]), true));
-            rotation.push(slice(place as u32));
-        }
-        assert!(rotation.is_turn(Some(vec![0]), true));
-        assert_eq!(rotation.shares().len(), 2);
-    }
-
-    #[test]
-    fn what_is_not_known_or_takes_too_long_is_no_turn() {
-        let mut rotation = Rotation::default();
-        for place in 0..3 * MAX_SLICES as u64 {
-            assert!(!rotation.is_turn(Some(vec![place]), false));
-            rotation.push(slice(0));
-            assert!(rotation.slices().len() <= MAX_SLICES);
-        }
-        assert!(!rotation.is_turn(None, false));
-        assert!(!rotation.is_turn(None, false));
-    }
-
-    #[test]
-    fn shares_count_the_slices_of_a_job() {
-        let mut rotation = Rotation::default();
-        for job in [4, 5, 4] {
-            rotation.push(slice(job));
-        }
-        let shares: Vec<_> = rotation.shares().into_iter().collect();
-        assert_eq!(shares, [(JobIndex(4), 2), (JobIndex(5), 1)]);
-        let ran = rotation.ran(Duration::from_secs(3), 10);
-        let seconds = |s| Duration::from_secs(s);
-        assert_eq!(ran, [(Slot(4), seconds(60)), (Slot(5), seconds(30))]);
+    fn common_multiples_stop_where_numbers_do() {
+        assert_eq!(lcm(4, 6), Some(12));
+        assert_eq!(lcm(u64::MAX, u64::MAX - 1), None);
     }
 }

@@ -2,36 +2,32 @@
 //! is a guest.
 //!
 //! Virtual slices are exact to the nanosecond. While nothing but edges happens
-//! a rotation repeats itself, so that after one turn has been watched whole
-//! turns pass at once ([`crate::rotation`]): a policy is asked about a few
-//! edges for each event of a job, however long the jobs are.
+//! the rows repeat themselves, so that after each has been watched for a cycle of
+//! its own all rounds that end before the next event pass at once
+//! ([`crate::rotation`]): a policy is asked about a few edges for each event of a
+//! job, however long the jobs are.
 //!
 //! Switching costs no time here.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use storm_sched::metrics::Capacity;
 use storm_sched::{Policy, SchedTime};
 
-use crate::rotation::{Rotation, Slice, from_nanos};
+use crate::held::{Held, HeldJobs};
+use crate::rotation::{Rotation, Turn, from_nanos};
 use crate::running::{Instant, Running, Started};
 use crate::{JobIndex, TimeSharing};
 
-/// What a job still has to do.
-#[derive(Debug, Clone, Copy)]
-struct Held {
-    order: u32,
-    left: Duration,
-    procs: u32,
-}
+/// The most times that rounds are let pass one after the other: each time fewer are
+/// left, and what is left then is asked about edge by edge.
+const MAX_LEAPS: usize = 16;
 
 /// The jobs in the matrix.
 #[derive(Debug)]
 pub(crate) struct Sliced {
-    /// Looked up, never walked, so its order does not matter.
-    held: HashMap<JobIndex, Held>,
-    active: Vec<JobIndex>,
+    held: HeldJobs,
+    active: Vec<Held>,
     busy_pes: u32,
     /// Until when the jobs have progressed.
     passed: SchedTime,
@@ -42,12 +38,14 @@ pub(crate) struct Sliced {
     switched: bool,
     rotation: Rotation,
     sharing: TimeSharing,
+    /// Scratch: by place, slices of a job.
+    slices: Vec<u64>,
 }
 
 impl Sliced {
     pub(crate) fn new(quantum: Duration) -> Self {
         Self {
-            held: HashMap::new(),
+            held: HeldJobs::default(),
             active: Vec::new(),
             busy_pes: 0,
             passed: SchedTime::ZERO,
@@ -56,75 +54,146 @@ impl Sliced {
             switched: false,
             rotation: Rotation::default(),
             sharing: TimeSharing { quantum, ..TimeSharing::default() },
+            slices: Vec::new(),
         }
     }
 
     /// Asks who runs in the slice that begins or goes on.
     fn refresh(&mut self, policy: &dyn Policy) {
-        let running = policy.running_now();
+        let held = &self.held;
+        let place = |job| JobIndex::of(job).and_then(|job| held.place(job));
         self.active.clear();
-        self.active.extend(running.into_iter().filter_map(JobIndex::of));
-        let procs = |job: &JobIndex| self.held.get(job).map_or(0, |held| held.procs);
+        self.active.extend(policy.running_now().into_iter().filter_map(place));
+        let procs = |place: &Held| held.work(*place).map_or(0, |work| work.procs);
         self.busy_pes = self.active.iter().map(procs).sum();
     }
 
-    /// Lets whole turns of the rotation pass, as many as end before the next
-    /// event.
-    fn skip(&mut self, now: SchedTime, next_submit: Option<SchedTime>) -> u64 {
-        let quantum_ns = self.sharing.quantum.as_nanos();
-        let turn_ns = self.rotation.slices().len() as u128 * quantum_ns;
-        // An event at the end of the last turn comes before its edge.
-        let before = |time: Duration, step_ns: u128| time.as_nanos().saturating_sub(1) / step_ns;
-        let mut turns = next_submit.map_or(u128::MAX, |next| before(next.since(now), turn_ns));
-        let shares = self.rotation.shares();
-        for (job, slices) in &shares {
-            let Some(held) = self.held.get(job) else { continue };
-            turns = turns.min(before(held.left, u128::from(*slices) * quantum_ns));
-        }
-        // Nobody runs and nobody comes: the driver finds that it is stuck.
-        let Some(turns) = u64::try_from(turns).ok().filter(|_| !shares.is_empty()) else {
-            return 0;
-        };
-        for (job, slices) in shares {
-            if let Some(held) = self.held.get_mut(&job) {
-                let share_ns = u128::from(slices) * quantum_ns * u128::from(turns);
-                held.left = held.left.saturating_sub(from_nanos(share_ns));
+    /// Lets rounds of all rows pass, as many as end before the next event; the time
+    /// up to which they did.
+    fn leap(
+        &mut self,
+        now: SchedTime,
+        next_submit: Option<SchedTime>,
+        policy: &mut dyn Policy,
+        capacity: &mut Capacity,
+    ) -> SchedTime {
+        let quantum = self.sharing.quantum;
+        let mut later = now;
+        for leap in 0..MAX_LEAPS {
+            let left = next_submit.map(|next| next.since(later));
+            let rounds = match leap {
+                0 => self.rounds_in_periods(left),
+                _ => self.times(1, left),
+            };
+            if leap == 0 {
+                self.count_rows();
+            } else if rounds == 0 {
+                self.rotation.spend();
+                break;
+            }
+            self.let_pass(rounds, capacity);
+            let edges = self.rotation.rows() * rounds;
+            self.sharing.edges += edges;
+            self.sharing.switches += if self.rotation.rows() > 1 { edges } else { 0 };
+            later = later + from_nanos(quantum.as_nanos() * u128::from(edges));
+            let turns = self.rotation.pass(rounds, quantum);
+            if rounds > 0 {
+                policy.turns_passed(later, &turns);
             }
         }
-        turns
+        if let Some(Turn { jobs, busy_pes }) = self.rotation.now() {
+            self.active.clone_from(jobs);
+            self.busy_pes = *busy_pes;
+        }
+        later
+    }
+
+    /// The rounds, whole periods of the rotation, that end before any job does and
+    /// before that time is over.
+    fn rounds_in_periods(&mut self, left: Option<Duration>) -> u64 {
+        let Some(period) = self.rotation.period() else { return 0 };
+        self.count(|rotation, slices| {
+            for (turn, times) in rotation.coming(period) {
+                turn.jobs.iter().for_each(|job| slices[job.0 as usize] += times);
+            }
+        });
+        self.times(period, left).saturating_mul(period)
+    }
+
+    /// The most slices of a round in which each job can run: the rows in which it does
+    /// in some turn. That bounds how long the other rounds may go on.
+    fn count_rows(&mut self) {
+        self.count(|rotation, slices| {
+            for row in rotation.all() {
+                let mut jobs: Vec<Held> = row.flat_map(|turn| turn.jobs.iter().copied()).collect();
+                jobs.sort_unstable();
+                jobs.dedup();
+                jobs.into_iter().for_each(|job| slices[job.0 as usize] += 1);
+            }
+        });
+    }
+
+    fn count(&mut self, count: impl FnOnce(&Rotation, &mut [u64])) {
+        self.slices.clear();
+        self.slices.resize(self.held.places(), 0);
+        count(&self.rotation, &mut self.slices);
+    }
+
+    /// How often so many rounds, in which each job runs in so many slices as were
+    /// counted, can pass before a job or that time is over.
+    fn times(&self, rounds: u64, left: Option<Duration>) -> u64 {
+        let quantum_ns = self.sharing.quantum.as_nanos();
+        // An event at the end of the last round comes before its edge.
+        let before = |time: Duration, slices: u128| {
+            time.as_nanos().saturating_sub(1) / slices.saturating_mul(quantum_ns).max(1)
+        };
+        let all = u128::from(self.rotation.rows()) * u128::from(rounds);
+        let mut times = left.map_or(u128::MAX, |left| before(left, all));
+        let mut anybody = false;
+        for (place, &slices) in self.slices.iter().enumerate().filter(|(_, slices)| **slices > 0) {
+            anybody = true;
+            if let Some(work) = self.held.work(Held(place as u32)) {
+                times = times.min(before(work.left, u128::from(slices)));
+            }
+        }
+        // Nobody runs and nobody comes: the driver finds that it is stuck.
+        u64::try_from(times).ok().filter(|_| anybody).unwrap_or(0)
+    }
+
+    fn let_pass(&mut self, rounds: u64, capacity: &mut Capacity) {
+        let quantum = self.sharing.quantum;
+        for (turn, times) in self.rotation.coming(rounds) {
+            capacity.passes(turn.busy_pes, quantum, times);
+            let ran = from_nanos(quantum.as_nanos() * u128::from(times));
+            turn.jobs.iter().for_each(|job| self.held.ran(*job, ran));
+        }
     }
 }
 
 impl Running for Sliced {
     fn start(&mut self, _now: SchedTime, started: Started) {
-        let Started { job, order, run, procs } = started;
-        self.held.insert(job, Held { order, left: run, procs });
+        self.held.insert(started);
     }
 
     fn next(&self) -> Option<SchedTime> {
-        let left = self.active.iter().filter_map(|job| self.held.get(job)).map(|held| held.left);
-        let end = left.min().map(|left| self.passed + left);
+        let left = self.active.iter().filter_map(|held| self.held.work(*held));
+        let end = left.map(|work| work.left).min().map(|left| self.passed + left);
         end.into_iter().chain(self.edge).min()
     }
 
     fn pass(&mut self, now: SchedTime) {
         let time = now.since(self.passed);
         self.passed = now;
-        for job in &self.active {
-            if let Some(held) = self.held.get_mut(job) {
-                held.left = held.left.saturating_sub(time);
-            }
-        }
+        self.active.iter().for_each(|held| self.held.ran(*held, time));
     }
 
     fn ended(&mut self, _now: SchedTime, ended: &mut Vec<JobIndex>) {
-        let over = |job: &JobIndex| {
-            self.held.get(job).filter(|held| held.left.is_zero()).map(|held| (held.order, *job))
-        };
-        let mut over: Vec<(u32, JobIndex)> = self.active.iter().filter_map(over).collect();
+        let works = self.active.iter().filter_map(|held| self.held.work(*held));
+        let over = works.filter(|work| work.left.is_zero()).map(|work| (work.order, work.job));
+        let mut over: Vec<(u32, JobIndex)> = over.collect();
         over.sort_unstable();
         for (_, job) in over {
-            self.held.remove(&job);
+            self.held.remove(job);
             ended.push(job);
         }
     }
@@ -159,30 +228,15 @@ impl Running for Sliced {
             self.rotation.forget();
             return now;
         }
-        let mut later = now;
-        if self.rotation.is_turn(policy.rotation(), switched) {
-            let turns = self.skip(now, next_submit);
-            let quantum = self.sharing.quantum;
-            for slice in self.rotation.slices() {
-                capacity.passes(slice.busy_pes, quantum, turns);
-                self.sharing.switches += u64::from(slice.switched_after) * turns;
-            }
-            let edges = self.rotation.slices().len() as u64 * turns;
-            self.sharing.edges += edges;
-            later = now + from_nanos(quantum.as_nanos() * u128::from(edges));
-            self.passed = later;
-            self.edge = Some(later + quantum);
-            if turns > 0 {
-                policy.turns_passed(later, &self.rotation.ran(quantum, turns));
-            }
-            self.rotation.again();
+        let (active, busy_pes) = (&self.active, self.busy_pes);
+        let turn = || Turn { jobs: active.clone(), busy_pes };
+        self.rotation.turn(policy.active_slot(), policy.rotation(), switched, turn);
+        if !self.rotation.is_known() {
+            return now;
         }
-        self.rotation.push(Slice {
-            slot: policy.active_slot(),
-            jobs: self.active.clone(),
-            busy_pes: self.busy_pes,
-            switched_after: false,
-        });
+        let later = self.leap(now, next_submit, policy, capacity);
+        self.passed = later;
+        self.edge = Some(later + self.sharing.quantum);
         later
     }
 

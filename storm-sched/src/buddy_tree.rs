@@ -163,21 +163,34 @@ impl BuddyTree {
         }
         let mut low = (1usize << self.height) + columns.start as usize;
         let mut high = (1usize << self.height) + columns.end as usize - 1;
-        for leaf in &mut self.orders[low..=high] {
-            self.free = self.free - *leaf + u32::from(free);
-            *leaf = u32::from(free);
-        }
+        let leaf = u32::from(free);
+        let leaves = &mut self.orders[low..=high];
+        self.free -= leaves.iter().sum::<u32>();
+        self.free += leaf * (columns.end - columns.start);
+        leaves.fill(leaf);
         for height in 1..=self.height {
-            low /= 2;
-            high /= 2;
-            // Buddies merge when both are free as a whole.
-            let whole = 1 << (height - 1);
-            for vertex in low..=high {
-                let (left, right) = (self.orders[2 * vertex], self.orders[2 * vertex + 1]);
-                self.orders[vertex] =
-                    if left == whole && right == whole { 1 << height } else { left | right };
+            (low, high) = (low / 2, high / 2);
+            // Below those between the two there is nothing but what was set.
+            if high - low > 1 {
+                self.orders[low + 1..high].fill(leaf << height);
+            }
+            let changed = self.merge(low, height);
+            if low != high {
+                self.merge(high, height);
+            } else if !changed {
+                return;
             }
         }
+    }
+
+    /// What is free below a vertex of that height, of what is below its children;
+    /// whether that is not what it was.
+    fn merge(&mut self, vertex: usize, height: u32) -> bool {
+        let (left, right) = (self.orders[2 * vertex], self.orders[2 * vertex + 1]);
+        // Buddies merge when both are free as a whole.
+        let whole = 1 << (height - 1);
+        let orders = if left & right & whole != 0 { 1 << height } else { left | right };
+        std::mem::replace(&mut self.orders[vertex], orders) != orders
     }
 
     fn leaf(&self, column: u32) -> Option<usize> {

@@ -26,12 +26,16 @@ impl ColumnSet {
     /// The set of these disjoint ranges, in any order.
     #[must_use]
     pub fn from_ranges(mut ranges: Vec<Range<u32>>) -> Self {
+        ranges.retain(|range| !range.is_empty());
         ranges.sort_unstable_by_key(|range| range.start);
-        let mut set = Self { ranges: Vec::with_capacity(ranges.len()) };
-        for range in ranges {
-            set.push(range);
-        }
-        set
+        ranges.dedup_by(|next, last| {
+            let touch = last.end == next.start;
+            if touch {
+                last.end = next.end;
+            }
+            touch
+        });
+        Self { ranges }
     }
 
     /// Adds columns that all lie after the present ones.
@@ -59,7 +63,7 @@ impl ColumnSet {
     /// The first so many columns; all when there are fewer.
     #[must_use]
     pub fn first(&self, columns: u32) -> Self {
-        let mut first = Self::new();
+        let mut first = Self { ranges: Vec::with_capacity(self.ranges.len()) };
         let mut left = columns;
         for range in &self.ranges {
             let end = range.end.min(range.start.saturating_add(left));

@@ -16,11 +16,14 @@ pub(crate) struct Guests {
     /// The last job that had its turn: the next one comes after it.
     turn: JobId,
     settled: bool,
+    /// The jobs whose columns are idle in the row, by id, while that is known.
+    eligible: Option<Vec<JobId>>,
 }
 
 impl Default for Guests {
     fn default() -> Self {
-        Self { columns: BTreeMap::new(), jobs: BTreeSet::new(), turn: JobId(0), settled: true }
+        let (columns, jobs) = (BTreeMap::new(), BTreeSet::new());
+        Self { columns, jobs, turn: JobId(0), settled: true, eligible: None }
     }
 }
 
@@ -74,6 +77,22 @@ impl Guests {
 
     pub(crate) fn set_settled(&mut self, settled: bool) {
         self.settled = settled;
+    }
+
+    /// Jobs or columns have changed.
+    pub(crate) fn unsettle(&mut self) {
+        (self.settled, self.eligible) = (false, None);
+    }
+
+    /// Takes the jobs that could be guests out, if they are known since jobs or
+    /// columns changed.
+    pub(crate) fn take_eligible(&mut self) -> Option<Vec<JobId>> {
+        self.eligible.take()
+    }
+
+    /// The jobs, by id, that could be guests until jobs or columns change.
+    pub(crate) fn set_eligible(&mut self, eligible: Vec<JobId>) {
+        self.eligible = Some(eligible);
     }
 
     pub(crate) fn turn(&self) -> JobId {

@@ -89,7 +89,7 @@ pub use params::{
 pub use pending_queue::{MAX_PENDING_JOBS, PendingQueue};
 pub use pending_reason::{AbsentNode, Ahead, MAX_NAMED_NODES, PendingReason, Shortage};
 pub use placement::{NodeShare, Placement};
-pub use policy::{JobView, Policy, RowView};
+pub use policy::{JobView, Policy, RowTurns, RowView};
 pub use precedence::{Precedence, PreemptMode, QosId};
 pub use priority::Priority;
 pub use registry::{Registry, UnknownPolicy};

@@ -101,7 +101,8 @@ pub struct Matrix {
     /// Indexed by slot; a row without jobs is a deleted one.
     rows: Vec<Row>,
     live: RowOrder,
-    jobs: BTreeMap<JobId, Holding>,
+    /// Apart from the tree, whose vertices are moved about.
+    jobs: BTreeMap<JobId, Box<Holding>>,
     memory: MemoryAccount,
     closing: closing::Closing,
     cursor: Slot,
@@ -200,7 +201,7 @@ impl Matrix {
     /// The rows that a job runs in, its home row first.
     pub fn rows_of(&self, job: JobId) -> impl Iterator<Item = Slot> + '_ {
         let slots = |holding: &'_ Holding| std::iter::once(holding.home);
-        let holding = self.jobs.get(&job);
+        let holding = self.jobs.get(&job).map(Box::as_ref);
         let others = holding.into_iter().flat_map(|holding| holding.alternates.iter().copied());
         holding.map(slots).into_iter().flatten().chain(others)
     }
@@ -227,14 +228,14 @@ impl Matrix {
         self.ensure_row(slot)?;
         let row = self.rows.get_mut(slot.0 as usize)?;
         let shape = Shape::of(request);
-        let Chosen { columns, ranks } =
+        let Chosen { columns, busy, ranks } =
             row.place(&self.machine, &self.memory, request.id, shape, fit)?;
         let placement = match ranks {
             Some(pes) => Placement::of_ranks(&self.machine, pes, request.pes_per_proc),
             None => Placement::on_columns(&self.machine, &columns, request.procs),
         };
         let memory = self.memory.take(&self.machine, request, placement.shares());
-        self.enter(request, columns, slot, memory);
+        self.enter(request, (columns, busy), slot, memory);
         Some(placement)
     }
 
@@ -254,8 +255,9 @@ impl Matrix {
         self.ensure_row(slot)?;
         let row = self.rows.get_mut(slot.0 as usize)?;
         columns.columns().all(|pe| row.is_free(pe.0)).then_some(())?;
-        row.hold(request.id, columns, &columns.first(request.procs));
-        self.enter(request, columns.clone(), slot, Vec::new());
+        let busy = columns.first(request.procs);
+        row.hold(request.id, columns, &busy);
+        self.enter(request, (columns.clone(), busy), slot, Vec::new());
         Some(Placement::on_columns(&self.machine, columns, request.procs))
     }
 
@@ -298,7 +300,8 @@ impl Matrix {
         }
         self.rows[slot.0 as usize].hold(job, &columns, &columns);
         let memory = self.memory.take(&self.machine, request, placement.shares());
-        self.enter(request, columns, slot, memory);
+        let busy = Shape::of(request).busy(&columns);
+        self.enter(request, (columns, busy), slot, memory);
         if let Some(holding) = self.jobs.get_mut(&job) {
             holding.on_hole = on_hole;
         }
@@ -401,17 +404,16 @@ impl Matrix {
         Ok(columns)
     }
 
-    /// Notes what a job holds in a row that has taken it in.
+    /// Notes what a job holds, and keeps busy, in a row that has taken it in.
     fn enter(
         &mut self,
         request: &JobRequest,
-        columns: ColumnSet,
+        (columns, busy): (ColumnSet, ColumnSet),
         slot: Slot,
         memory: Vec<HeldMemory>,
     ) {
         self.live.insert(slot);
         self.taken_ever_pes += u64::from(columns.len());
-        let busy = Shape::of(request).busy(&columns);
         self.evict(slot, &busy);
         let holding = Holding {
             request: request.clone(),
@@ -422,7 +424,7 @@ impl Matrix {
             alternates: BTreeSet::new(),
             on_hole: false,
         };
-        self.jobs.insert(request.id, holding);
+        self.jobs.insert(request.id, Box::new(holding));
         self.unsettle();
     }
 

@@ -3,20 +3,25 @@
 //!
 //! Everything but a walk is O(log n), and so is the next job that could start in
 //! what is free: a policy that lets jobs pass looks at those only. One that goes
-//! by the length of the jobs has a second order kept.
+//! by the length of the jobs has a second order kept. The jobs of a reservation that
+//! is not over are a queue of their own, beside their place in that of all.
 
 mod gap;
+mod orders;
 mod search_tree;
 
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 pub(crate) use gap::Gap;
 
 use gap::Demand;
+use orders::Orders;
 use search_tree::SearchTree;
 
 use crate::job_map::JobMap;
+use crate::reservation::{Pool, ReservationId};
 use crate::space::{Order, estimate};
 use crate::{Ahead, JobId, JobRequest, Priority};
 
@@ -53,6 +58,8 @@ pub struct PendingQueue {
     default_estimate: Duration,
     /// The places by the estimates of their jobs, where that order is kept.
     shortest_first: Option<SearchTree<(Duration, Place), ()>>,
+    /// The jobs of each reservation that is not over.
+    apart: BTreeMap<ReservationId, Orders>,
 }
 
 impl Default for PendingQueue {
@@ -72,6 +79,7 @@ impl PendingQueue {
             entered: 0,
             default_estimate: Duration::MAX,
             shortest_first: None,
+            apart: BTreeMap::new(),
         }
     }
 
@@ -136,14 +144,21 @@ impl PendingQueue {
         places.filter_map(|((_, place), ())| self.waiting.get(place))
     }
 
-    /// The next job of an order, from its beginning or a cursor on, that may
-    /// find this enough. Those that are left out would not.
+    /// The next job of a pool in an order, from its beginning or a cursor on,
+    /// that may find this enough. Those that are left out would not.
     pub(crate) fn next_within(
         &self,
+        pool: Pool,
         order: Order,
         after: Option<Cursor>,
         gap: &Gap,
     ) -> Option<(Cursor, &JobRequest)> {
+        if let Pool::Of(reservation) | Pool::Before(reservation) = pool {
+            let after = after.map(|after| (after.estimate, after.place));
+            let orders = self.apart.get(&reservation)?;
+            let (estimate, place) = orders.next_within(order, after, gap)?;
+            return Some((Cursor { place, estimate }, self.waiting.get(&place)?));
+        }
         match order {
             Order::Queue => {
                 let after = after.map(|after| after.place);
@@ -191,8 +206,12 @@ impl PendingQueue {
         let place = self.places.remove(&job)?;
         let request = self.waiting.remove(&place)?;
         self.may_preempt -= usize::from(request.may_preempt());
+        let estimate = estimate(&request, self.default_estimate);
         if let Some(order) = &mut self.shortest_first {
-            order.remove(&(estimate(&request, self.default_estimate), place));
+            order.remove(&(estimate, place));
+        }
+        if let Some(orders) = request.reservation.and_then(|id| self.apart.get_mut(&id)) {
+            orders.remove(place, estimate);
         }
         Some(request)
     }
@@ -209,13 +228,46 @@ impl PendingQueue {
 
     fn insert(&mut self, place: Place, request: JobRequest) {
         let estimate = estimate(&request, self.default_estimate);
-        let demand = Demand::new(request.pes(), estimate);
+        let mut demand = Demand::new(request.pes(), estimate);
+        if let Some(orders) = request.reservation.and_then(|id| self.apart.get_mut(&id)) {
+            orders.insert(place, estimate, demand);
+            demand = Demand::NOT_TO_BE_MET;
+        }
         if let Some(order) = &mut self.shortest_first {
             order.insert((estimate, place), demand, ());
         }
         self.places.insert(request.id, place);
         self.may_preempt += usize::from(request.may_preempt());
         self.waiting.insert(place, demand, request);
+    }
+
+    /// From now on the jobs of these reservations, and of no others, are queues of
+    /// their own, which [`PendingQueue::next_within`] walks; it does not show them
+    /// among the others. Linear in the jobs whose queue is another one then, and in
+    /// all when a reservation is new.
+    pub(crate) fn part(&mut self, reservations: impl Iterator<Item = ReservationId>) {
+        let apart: BTreeSet<ReservationId> = reservations.collect();
+        let is_over = |id: &&ReservationId| !apart.contains(id);
+        let over: Vec<ReservationId> = self.apart.keys().filter(is_over).copied().collect();
+        let mut moved: Vec<Place> = Vec::new();
+        for orders in over.iter().filter_map(|id| self.apart.get(id)) {
+            moved.extend(orders.places());
+        }
+        let is_new = |id: &ReservationId| !self.apart.contains_key(id);
+        let new: BTreeSet<ReservationId> = apart.into_iter().filter(is_new).collect();
+        if !new.is_empty() {
+            let is_of =
+                |request: &JobRequest| request.reservation.is_some_and(|id| new.contains(&id));
+            let all = self.waiting.iter();
+            moved.extend(all.filter(|(_, request)| is_of(request)).map(|(place, _)| *place));
+        }
+        // Out of the orders that they are in, and into those that they belong to.
+        let job_at = |place: &Place| self.waiting.get(place).map(|request| request.id);
+        let jobs: Vec<JobId> = moved.iter().filter_map(job_at).collect();
+        let taken: Vec<JobRequest> = jobs.into_iter().filter_map(|job| self.remove(job)).collect();
+        over.iter().for_each(|id| drop(self.apart.remove(id)));
+        self.apart.extend(new.into_iter().map(|id| (id, Orders::default())));
+        moved.into_iter().zip(taken).for_each(|(place, request)| self.insert(place, request));
     }
 
     /// Whether some job that waits may preempt others.
@@ -268,5 +320,44 @@ mod tests {
         assert_eq!(queue.remove(JobId(1)).map(|request| request.id), Some(JobId(1)));
         assert_eq!(ids(queue.iter()), [4, 3]);
         assert_eq!(ids(queue.iter_shortest_first()), [4, 3]);
+    }
+
+    /// The jobs of a pool that ask for no more than so many PEs.
+    fn shown(queue: &PendingQueue, pool: Pool, order: Order, pes: u32) -> Vec<u64> {
+        let (mut cursor, mut shown) = (None, Vec::new());
+        while let Some((at, request)) = queue.next_within(pool, order, cursor, &Gap::of_pes(pes)) {
+            cursor = Some(at);
+            shown.push(request.id.0);
+        }
+        shown
+    }
+
+    #[test]
+    fn jobs_of_a_reservation_are_a_queue_of_their_own_as_long_as_it_is_not_over() {
+        let id = ReservationId;
+        let mut queue = queue();
+        for (job, reservation, limit_s) in [(5, 7, 9), (6, 8, 50), (7, 7, 5)] {
+            let limit = Duration::from_secs(limit_s);
+            let request = JobRequest::new(JobId(job), 2).with_reservation(id(reservation));
+            queue.push(request.with_time_limit(limit));
+        }
+        assert_eq!(shown(&queue, Pool::Common, Order::Queue, 9), [3, 1, 2, 4, 5, 6, 7]);
+        queue.part([id(7)].into_iter());
+        queue.push(JobRequest::new(JobId(8), 1).with_reservation(id(7)));
+        for order in [Order::Queue, Order::ShortestFirst] {
+            let common = shown(&queue, Pool::Common, order, u32::MAX);
+            assert!(common.iter().all(|job| ![5, 7, 8].contains(job)) && common.len() == 5);
+            assert!(shown(&queue, Pool::Of(id(8)), order, 9).is_empty());
+        }
+        let own = |queue: &PendingQueue, order, pes| shown(queue, Pool::Of(id(7)), order, pes);
+        assert_eq!(own(&queue, Order::Queue, 9), [5, 7, 8]);
+        assert_eq!(own(&queue, Order::ShortestFirst, 9), [7, 5, 8]);
+        assert_eq!(own(&queue, Order::Queue, 1), [8]);
+        assert!(queue.prioritise(JobId(7), Priority(1)));
+        assert_eq!(own(&queue, Order::Queue, 9), [7, 5, 8]);
+        queue.part([id(8)].into_iter());
+        assert_eq!(shown(&queue, Pool::Common, Order::Queue, 9), [3, 7, 1, 2, 4, 5, 8]);
+        assert_eq!(shown(&queue, Pool::Of(id(8)), Order::Queue, 9), [6]);
+        assert_eq!(ids(queue.iter()), [3, 7, 1, 2, 4, 5, 6, 8]);
     }
 }

@@ -61,9 +61,24 @@ impl Placement {
     /// The placement of `procs` ranks on the first of these columns, which are
     /// columns of this machine.
     pub(crate) fn on_columns(machine: &Machine, columns: &ColumnSet, procs: u32) -> Self {
-        let pes: Vec<Pe> = columns.columns().take(procs as usize).collect();
-        let shares =
-            shares(machine, &pes, 1).expect("a row has no columns beyond its machine's PEs");
+        let mut pes = Vec::with_capacity(procs as usize);
+        let mut shares: Vec<NodeShare> = Vec::new();
+        for range in columns.ranges() {
+            let mut next = range.start;
+            let end = range.end.min(next.saturating_add(procs - pes.len() as u32));
+            while next < end {
+                let node = machine.node_of(Pe(next));
+                let node = node.expect("a row has no columns beyond its machine's PEs");
+                let last = machine.node(node).map_or(end, |node| node.columns().end.min(end));
+                let (first_rank, ranks) = (pes.len() as u32, last - next);
+                pes.extend((next..last).map(Pe));
+                match shares.last_mut() {
+                    Some(share) if share.node == node => share.ranks += ranks,
+                    _ => shares.push(NodeShare { node, first_rank, ranks }),
+                }
+                next = last;
+            }
+        }
         Self { pes, pes_per_proc: 1, shares }
     }
 

@@ -73,18 +73,19 @@ pub trait Policy: Send {
         active.flat_map(jobs).collect()
     }
 
-    /// The place in the rotation of the rows: while nothing but slice edges
-    /// happens, what follows a place is always the same. `None` when the
-    /// policy does not know, or does not share time.
+    /// The place in its rotation of the row that runs: while nothing but slice
+    /// edges happens, the rows run in turn, in one order, and who runs in a row
+    /// the next time follows from its place. `None` when the policy does not know,
+    /// or does not share time.
     fn rotation(&self) -> Option<Vec<u64>> {
         None
     }
 
-    /// Whole turns of the rotation have passed up to `now` in which nothing but
-    /// slice edges happened, and the policy was not told of these: each of
-    /// these rows ran so long. The place in the rotation is the same as before.
-    fn turns_passed(&mut self, now: SchedTime, ran: &[(Slot, Duration)]) {
-        let _ = (now, ran);
+    /// All rows have run in turn up to `now`, each as often, and nothing but slice
+    /// edges happened, of which the policy was not told. The row that runs is the
+    /// same as before. A policy that tells its place in the rotation has to know.
+    fn turns_passed(&mut self, now: SchedTime, rows: &[RowTurns]) {
+        let _ = (now, rows);
     }
 
     /// Whether slices must be cut: whether the next edge can change the active
@@ -119,6 +120,18 @@ pub trait Policy: Send {
     /// # Errors
     /// The first that does not hold.
     fn check(&self) -> Result<(), InvariantViolation>;
+}
+
+/// What a row did while its policy was not told of slice edges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowTurns {
+    /// The row.
+    pub slot: Slot,
+    /// How long it ran.
+    pub ran: Duration,
+    /// So many turns on is its place ([`Policy::rotation`]): those that it had
+    /// without the ones after which it comes to the same place.
+    pub places_on: u64,
 }
 
 /// A row, for display.

@@ -127,6 +127,8 @@ impl Row {
         shape: Shape<'_>,
         fit: Fit,
     ) -> Option<Chosen> {
+        // Pieces are taken one after the other, as each depends on those before.
+        let is_taken = matches!((shape, fit), (Shape::Pes(_), Fit::Pieces | Fit::Exact));
         let columns = match (shape, fit) {
             (Shape::Pes(procs), Fit::Block) => vec![self.buddy.find_block(procs)?],
             (Shape::Pes(procs), Fit::Pieces) => self.buddy.take_pieces(procs, false)?,
@@ -135,21 +137,33 @@ impl Row {
             (Shape::Pes(procs), Fit::Right) => self.buddy.outermost(procs, Side::Right)?,
             (Shape::OnNodes(request), _) => {
                 let chosen = self.choose_on_nodes(machine, memory, request)?;
-                self.hold(job, &chosen.columns, &chosen.columns);
+                self.hold(job, &chosen.columns, &chosen.busy);
                 return Some(chosen);
             }
         };
         let columns = ColumnSet::from_ranges(columns);
-        self.hold(job, &columns, &shape.busy(&columns));
-        Some(Chosen { columns, ranks: None })
+        let busy = shape.busy(&columns);
+        if is_taken {
+            self.mark(job, &columns, &busy);
+        } else {
+            self.hold(job, &columns, &busy);
+        }
+        Some(Chosen { columns, busy, ranks: None })
     }
 
     /// Takes exactly these columns, which nobody holds, for a job, of which it
     /// keeps some busy.
     pub(crate) fn hold(&mut self, job: JobId, columns: &ColumnSet, busy: &ColumnSet) {
         for range in columns.ranges() {
-            self.taken.insert_range(range.start as usize..range.end as usize);
             self.buddy.set(range.clone(), false);
+        }
+        self.mark(job, columns, busy);
+    }
+
+    /// Notes who holds these columns, which are free no more.
+    fn mark(&mut self, job: JobId, columns: &ColumnSet, busy: &ColumnSet) {
+        for range in columns.ranges() {
+            self.taken.insert_range(range.start as usize..range.end as usize);
         }
         for range in busy.ranges() {
             self.busy.insert_range(range.start as usize..range.end as usize);
@@ -250,7 +264,8 @@ impl Row {
                 columns.push(column..column + 1);
             }
         }
-        dealing.is_done().then_some(Chosen { columns, ranks: Some(ranks) })
+        let busy = columns.clone();
+        dealing.is_done().then_some(Chosen { columns, busy, ranks: Some(ranks) })
     }
 }
 
@@ -258,6 +273,8 @@ impl Row {
 pub(crate) struct Chosen {
     /// All that it holds.
     pub(crate) columns: ColumnSet,
+    /// Those of them that it keeps busy.
+    pub(crate) busy: ColumnSet,
     /// Those of its ranks; the first `procs` of its columns when absent.
     pub(crate) ranks: Option<Vec<Pe>>,
 }

@@ -118,6 +118,7 @@ impl ChromeTrace {
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::PartitionsSet { .. }
             | JobEventKind::ReservationsSet { .. }
+            | JobEventKind::OnColumns { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::Classed { .. }
             | JobEventKind::UsageNoted { .. } => return,

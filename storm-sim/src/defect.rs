@@ -1,6 +1,6 @@
 //! A wrong implementation, put into a simulated machine on purpose: what its
 //! daemons are made to do otherwise than they would. The invariants' mutants are
-//! such defects (`tests/mutants.rs`).
+//! such defects (`tests/all/mutants.rs`).
 //!
 //! What it does not do: misfortunes of a right implementation, which are faults
 //! ([`crate::scenario`]).

@@ -249,6 +249,7 @@ impl State {
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::PartitionsSet { .. }
             | JobEventKind::ReservationsSet { .. }
+            | JobEventKind::OnColumns { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::Classed { .. }
             | JobEventKind::UsageNoted { .. } => {}

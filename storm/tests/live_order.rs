@@ -8,8 +8,11 @@
 
 mod scratch;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use scratch::{Scratch, told};
 use serde_json::Value;
+use std::process::Stdio;
 
 /// 16 processing elements for some four minutes of jobs, one after the other and side by side.
 const WORKLOAD: &str = "workload lublin --pes 16 --jobs 200 --load 0.5 --seed 5 -o short.swf";
@@ -61,5 +64,25 @@ fn a_replay_that_fails_leaves_nothing_behind_and_says_what_is_of_no_use() {
     let refused = scratch.does("replay large.swf --live --nodes 2");
     assert_eq!(refused.status.code(), Some(2), "{}", told(&refused));
     assert!(told(&refused).contains("--nodes is for an embedded cluster"), "{}", told(&refused));
+    scratch.prints("down");
+}
+
+#[test]
+fn a_replay_that_is_interrupted_cancels_its_jobs() {
+    let scratch = Scratch::make();
+    scratch.prints("up --nodes 1 --pes 2 --sched fcfs");
+    let log = "; MaxProcs: 2\n1 0 -1 900000 2 -1 -1 2 900000\n2 9000000 -1 100 2 -1 -1 2 300\n";
+    std::fs::write(scratch.work().join("long.swf"), log).expect("it can be written");
+    let mut command = scratch.storm("replay long.swf --live --speedup 100".split(' '));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let runs = |jobs: &Value| (jobs[0]["state"] == "RUNNING").then_some(());
+    scratch.wait_for("queue", runs);
+    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid fits"));
+    kill(pid, Signal::SIGINT).expect("it lives");
+    let done = child.wait_with_output().expect("it ends");
+    assert_eq!(done.status.code(), Some(130), "{}", told(&done));
+    assert!(told(&done).contains("its jobs are cancelled"), "{}", told(&done));
+    let gone = |jobs: &Value| jobs.as_array().is_some_and(Vec::is_empty).then_some(());
+    scratch.wait_for("queue", gone);
     scratch.prints("down");
 }

@@ -151,6 +151,11 @@ pub enum JobEventKind {
         /// How long it has run.
         time: Duration,
     },
+    /// Which elements it has: others may be suspended for them.
+    OnColumns {
+        /// Columns of the matrix of its partition, ascending, each range without its end.
+        columns: Vec<(u32, u32)>,
+    },
 }
 
 /// What a user has used under an account.

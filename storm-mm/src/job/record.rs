@@ -64,6 +64,8 @@ pub struct JobRecord {
     pub ran: Duration,
     /// When that was; its start if it was not told since.
     pub ran_at: Option<Timestamp>,
+    /// Its columns of the matrix, where the journal was told: ranges without their ends.
+    pub columns: Option<Vec<(u32, u32)>>,
     /// The job for which its processes are stopped.
     pub suspended_for: Option<JobId>,
     /// It waits again because another job got its processing elements.
@@ -135,6 +137,7 @@ impl JobRecord {
             started: None,
             ran: Duration::ZERO,
             ran_at: None,
+            columns: None,
             suspended_for: None,
             preempted: false,
             ended: None,
@@ -168,6 +171,7 @@ impl JobRecord {
                 self.node_list.clone_from(node_list);
                 self.former_nodes = NodeSet::new();
                 self.preempted = false;
+                self.columns = None;
                 self.note(event, "placed", format!("on {node_list}, row {}", row.0));
             }
             JobEventKind::Started { breakdown } => {
@@ -195,8 +199,13 @@ impl JobRecord {
                 self.phase = Phase::Pending;
                 self.suspended_for = None;
                 self.preempted = matches!(cause, EndCause::Preempted { .. });
-                self.former_nodes = self.ranks.iter().map(|share| share.node).collect();
+                // A preempted one waits until its ranks have ended.
+                self.former_nodes = match self.preempted {
+                    true => NodeSet::new(),
+                    false => self.ranks.iter().map(|share| share.node).collect(),
+                };
                 self.ranks.clear();
+                self.columns = None;
                 self.row = None;
                 self.node_list.clear();
                 self.started = None;
@@ -217,6 +226,7 @@ impl JobRecord {
                 self.row = Some(*row);
                 self.note(event, "moved", format!("to row {}", row.0));
             }
+            JobEventKind::OnColumns { columns } => self.columns = Some(columns.clone()),
             JobEventKind::Suspended { .. } | JobEventKind::Resumed { .. } => {
                 self.apply_preemption(event);
             }

@@ -68,6 +68,7 @@ impl From<&Entry> for Mark {
             | JobEventKind::DependencyEnded { .. }
             | JobEventKind::Classed { .. }
             | JobEventKind::InReservation { .. }
+            | JobEventKind::OnColumns { .. }
             | JobEventKind::Moved { .. } => mark,
             JobEventKind::Held { .. } | JobEventKind::Released { .. } => {
                 Mark { replaces: Some(OfJob::Hold), ..mark }

@@ -86,13 +86,15 @@ impl Core {
             let service = Rc::new(service);
             self.append(now, job, JobEventKind::Classed { service });
         }
-        for job in self.jobs_of(job) {
-            if let Some((id, name)) = reservation.clone() {
-                self.append(now, job, JobEventKind::InReservation { id, name });
+        self.together(now, |core| {
+            for job in core.jobs_of(job) {
+                if let Some((id, name)) = reservation.clone() {
+                    core.append(now, job, JobEventKind::InReservation { id, name });
+                }
+                core.watch_dependencies(now, job);
+                core.enter(now, job);
             }
-            self.watch_dependencies(now, job);
-            self.enter(now, job);
-        }
+        });
         Ok(job)
     }
 

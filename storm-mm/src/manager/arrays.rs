@@ -85,7 +85,7 @@ impl Core {
         let outcome = act(self);
         let units = self.needs.fill_later.take().unwrap_or_default();
         for id in (0..self.partition_count()).map(PartitionId) {
-            self.tell_withdrawn(now, id);
+            self.tell_untold(now, id);
         }
         for unit in units {
             self.fill_array(now, unit);
@@ -93,11 +93,11 @@ impl Core {
         outcome
     }
 
-    /// Tells a policy of the jobs that were withdrawn, as one.
-    pub(super) fn tell_withdrawn(&mut self, now: Instant, id: PartitionId) {
-        let withdrawn = std::mem::take(&mut self.partition(id).withdrawn);
-        if !withdrawn.is_empty() {
-            self.handle_together(now, id, withdrawn);
+    /// Tells a policy of the jobs that were submitted or withdrawn in one request, as one.
+    pub(super) fn tell_untold(&mut self, now: Instant, id: PartitionId) {
+        let untold = std::mem::take(&mut self.partition(id).untold);
+        if !untold.is_empty() {
+            self.handle_together(now, id, untold);
             self.effects.push(Effect::SlicesChanged(id));
         }
     }

@@ -30,8 +30,6 @@ pub(super) enum Obstacle {
     ArrayLimit(u32),
     /// All places in the arrays of flags are those of suspended jobs, or were.
     Places,
-    /// Nodes have not come back, and it might stop others for want of them.
-    Nodes,
     GoingDown,
 }
 
@@ -73,7 +71,6 @@ impl Core {
             | Obstacle::ArrayLimit(_)
             | Obstacle::Places
             | Obstacle::GoingDown => {}
-            Obstacle::Nodes => self.strand(job),
         }
     }
 
@@ -92,6 +89,8 @@ impl Core {
             Some(partition) => {
                 if let Some(switching) = &mut self.partition(partition).switching {
                     switching.queue.push(job);
+                } else if self.needs.fill_later.is_some() {
+                    self.partition(partition).untold.push(Event::Submit(request));
                 } else {
                     self.tell_policy(now, partition, Event::Submit(request));
                 }
@@ -141,9 +140,6 @@ impl Core {
         if self.is_stranded(job) {
             return Some(Obstacle::Places);
         }
-        if self.awaits_nodes(record) {
-            return Some(Obstacle::Nodes);
-        }
         let task = record.task?;
         let array = self.needs.arrays.get(&task.array)?;
         let limit = array.spec.needs.array.as_ref().and_then(|array| array.limit)?;
@@ -181,10 +177,6 @@ impl Core {
             Obstacle::Places => {
                 let limit = self.config.job_slots;
                 format!("the {limit} jobs that there may be have begun: one must end before it")
-            }
-            Obstacle::Nodes => {
-                "the Machine Manager was restarted: before it stops others, all nodes are to be back"
-                    .to_owned()
             }
             Obstacle::GoingDown => "the cluster is going down".to_owned(),
         })

@@ -1,6 +1,6 @@
 //! The end of jobs: asked for, forced, or reached.
 
-use super::live_job::Launch;
+use super::live_job::{Launch, LiveJob};
 use super::{Core, Effect, Notice, TimerKind};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
 use crate::job::{EndCause, JobEventKind, Outcome, Phase};
@@ -163,7 +163,7 @@ impl Core {
             return switching.queue.retain(|waiting| *waiting != job);
         }
         if self.needs.fill_later.is_some() {
-            return self.partition(partition).withdrawn.push(event);
+            return self.partition(partition).untold.push(event);
         }
         self.tell_policy(now, partition, event);
     }
@@ -204,6 +204,7 @@ impl Core {
         let nodes = self.up(&live.nodes);
         self.effects.push(Effect::Command(nodes, Command::ReleaseJob { job }));
         let may_requeue = self.jobs[&job].spec.requeue && !self.shutting_down;
+        let cause = self.lost_meanwhile(&live, cause);
         let again = match cause {
             Some(EndCause::NodeLost { .. }) => true,
             Some(EndCause::Preempted { requeue, .. }) => requeue,
@@ -211,7 +212,14 @@ impl Core {
         };
         let requeue = may_requeue && again;
         match cause {
-            Some(cause) if requeue => self.append(now, job, JobEventKind::Requeued { cause }),
+            Some(cause) if requeue => {
+                // What it has run is charged, and it begins anew.
+                let time = live.run_time(now);
+                if !time.is_zero() {
+                    self.append(now, job, JobEventKind::Ran { time });
+                }
+                self.append(now, job, JobEventKind::Requeued { cause });
+            }
             cause => {
                 let ran = live.run_time(now);
                 self.append_end(now, job, cause, live.exits.into_values().collect(), ran);
@@ -228,6 +236,16 @@ impl Core {
             let launched = !matches!(live.launch, Launch::Staging | Launch::Staged);
             let lost = if launched { live.lost } else { NodeSet::new() };
             self.queue_when_vacated(now, job, lost);
+        }
+    }
+
+    /// Of a preempted job, a node that was lost may still run ranks.
+    fn lost_meanwhile(&self, live: &LiveJob, cause: Option<EndCause>) -> Option<EndCause> {
+        match cause {
+            Some(EndCause::Preempted { requeue: true, .. }) if !live.lost.is_empty() => {
+                Some(EndCause::NodeLost { node: self.nodes.fold(&live.lost) })
+            }
+            cause => cause,
         }
     }
 

@@ -113,8 +113,8 @@ pub(super) struct Partition {
     pub(super) members: Vec<NodeId>,
     pub(super) nodes: NodeSet,
     pub(super) node_list: String,
-    /// Jobs withdrawn in one request, of which the policy is told at once.
-    pub(super) withdrawn: Vec<Event>,
+    /// Jobs submitted or withdrawn in one request, of which the policy is told at once.
+    pub(super) untold: Vec<Event>,
     /// The row that is active.
     pub(super) active: Row,
     /// When it became so, unless that was with a regular edge.
@@ -190,7 +190,7 @@ impl Partition {
             nodes: members.iter().copied().collect(),
             members,
             node_list: fold_names(&names),
-            withdrawn: Vec::new(),
+            untold: Vec::new(),
             active: Row(0),
             early_edge: None,
             strobes: 0,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use storm_primitives::Instant;
 use storm_rm::message::Command;
 use storm_rm::{JobId, JobIncarnation, PartitionId, Row, RowSet};
-use storm_sched::{JobRequest, Precedence, PreemptMode, QosId};
+use storm_sched::{Event, JobRequest, Placement, Precedence, PreemptMode, QosId};
 
 /// Who may preempt whom, and who is stopped.
 #[derive(Debug, Default)]
@@ -25,8 +25,7 @@ pub(super) struct Preemption {
     precedences: BTreeMap<String, Meanings>,
     /// Jobs that are suspended, in the order in which they were.
     suspended: Vec<JobId>,
-    /// Jobs that wait for others to end that hold all places in the arrays of flags, or for
-    /// nodes to come back.
+    /// Jobs that wait for others to end that hold all places in the arrays of flags.
     stranded: BTreeSet<JobId>,
     /// Nodes of a former manager have not come back, and might be free.
     returning: bool,
@@ -89,7 +88,13 @@ impl Preemption {
 impl Core {
     /// What a job asks of its policy because of its quality of service.
     pub(super) fn with_precedence(&self, request: JobRequest, record: &JobRecord) -> JobRequest {
-        let precedence = self.preemption.precedence_of(record);
+        let mut precedence = self.preemption.precedence_of(record);
+        if self.preemption.returning
+            && let Some(own) = precedence.as_mut().filter(|own| !own.preempts.is_empty())
+        {
+            // After a restart nobody is stopped for want of nodes that are about to come back.
+            Arc::make_mut(own).preempts.clear();
+        }
         let mut request = request;
         request.preempted = record.preempted;
         match precedence {
@@ -127,6 +132,20 @@ impl Core {
         format!(
             "it is suspended{name}, and goes on when its processing elements of {nodes} are free"
         )
+    }
+
+    /// The journal is told which elements a job has, where it matters after a restart: a
+    /// suspended job waits for those that have the same.
+    pub(super) fn note_columns(&mut self, now: Instant, job: JobId) {
+        let placement = self.live.get(&job).and_then(|live| live.placement.as_ref());
+        let known = self.jobs.get(&job).is_none_or(|record| record.columns.is_some());
+        if known || self.preemption.precedences.is_empty() {
+            return;
+        }
+        if let Some(columns) = placement.map(Placement::columns) {
+            let columns = columns.ranges().iter().map(|range| (range.start, range.end)).collect();
+            self.append(now, job, JobEventKind::OnColumns { columns });
+        }
     }
 
     /// Ends a job whose elements another one gets, for good or until it is its turn again.
@@ -193,7 +212,7 @@ impl Core {
             && self.live.values().all(|live| live.rows == RowSet::NONE)
             && let Some(job) = self.parked.back().map(|placed| placed.job)
         {
-            self.strand(job);
+            self.preemption.stranded.insert(job);
             self.needs.waiting.insert(job);
             self.give_back(now, job);
         }
@@ -209,18 +228,14 @@ impl Core {
     pub(super) fn return_stranded(&mut self, now: Instant) {
         for job in std::mem::take(&mut self.preemption.stranded) {
             if self.slots.is_empty() {
-                self.strand(job);
+                self.preemption.stranded.insert(job);
             } else {
                 self.reconsider(now, job);
             }
         }
     }
 
-    pub(super) fn strand(&mut self, job: JobId) {
-        self.preemption.stranded.insert(job);
-    }
-
-    /// After a restart nobody is stopped for want of nodes that are about to come back.
+    /// Until nodes have come back, or had their time to, nobody stops others.
     pub(super) fn await_nodes(&mut self, now: Instant) {
         if self.live.is_empty() || self.preemption.precedences.is_empty() {
             return;
@@ -231,15 +246,26 @@ impl Core {
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Returned });
     }
 
-    pub(super) fn awaits_nodes(&self, record: &JobRecord) -> bool {
-        let may = |own: Arc<Precedence>| !own.preempts.is_empty();
-        self.preemption.returning && self.preemption.precedence_of(record).is_some_and(may)
-    }
-
-    /// All nodes have come back, or are not waited for any more.
+    /// All nodes have come back, or are not waited for any more: those who wait and may stop
+    /// others are told of anew.
     pub(super) fn nodes_returned(&mut self, now: Instant) {
-        if std::mem::take(&mut self.preemption.returning) {
-            self.return_stranded(now);
+        if !std::mem::take(&mut self.preemption.returning) {
+            return;
+        }
+        for id in (0..self.partition_count()).map(PartitionId) {
+            let policy = &self.partition(id).policy;
+            let waiting = if policy.preempts() { policy.pending() } else { Vec::new() };
+            let mut events = Vec::new();
+            for job in waiting {
+                let request = self.request_now(now, JobId(job.0));
+                if let Some(request) = request.filter(JobRequest::may_preempt) {
+                    events.extend([Event::Cancel(job), Event::Submit(request)]);
+                }
+            }
+            if !events.is_empty() {
+                self.handle_together(now, id, events);
+                self.effects.push(Effect::SlicesChanged(id));
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use super::shares::Shares;
 use super::{Core, Effect, TimerKind};
 use crate::api::{ApiError, ErrorCode, Peer, PriorityView, Service, ShareView, UserView};
 use crate::job::{JobEvent, JobEventKind, JobRecord, OF_NO_JOB, Phase};
-use crate::{PriorityConfig, QosConfig, ServiceConfig};
+use crate::{DEFAULT_PRIORITY_INTERVAL, PriorityConfig, QosConfig, ServiceConfig};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::num::NonZeroU32;
@@ -201,8 +201,13 @@ impl Core {
 
     /// Has the first reckoning take place.
     pub(super) fn begin_reckoning(&mut self, now: Instant) {
-        let Some(priority) = &self.config.service.priority else { return };
-        let at = now + priority.interval;
+        let service = &self.config.service;
+        // Also without priorities: what was used goes into the journal.
+        if !service.charges() {
+            return;
+        }
+        let interval = service.priority.as_ref().map(|priority| priority.interval);
+        let at = now + interval.unwrap_or(DEFAULT_PRIORITY_INTERVAL);
         let (job, incarnation) = (OF_NO_JOB, JobIncarnation(0));
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Priorities });
     }
@@ -212,6 +217,9 @@ impl Core {
         self.charge_running(now);
         self.note_usage(now);
         self.priorities.shares.reckon(self.wall(now));
+        if self.config.service.priority.is_none() {
+            return self.begin_reckoning(now);
+        }
         for partition in (0..self.partition_count()).map(PartitionId) {
             if self.partition(partition).is_slicing() {
                 self.priorities.due.insert(partition);

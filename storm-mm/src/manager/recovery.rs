@@ -72,13 +72,15 @@ impl Core {
         for job in &waiting {
             self.watch_dependencies(now, *job);
         }
-        for job in waiting {
-            let record = &self.jobs[&job];
-            if record.phase == Phase::Pending {
-                let former = record.former_nodes.clone();
-                self.queue_when_vacated(now, job, former);
+        self.together(now, |core| {
+            for job in waiting {
+                let record = &core.jobs[&job];
+                if record.phase == Phase::Pending {
+                    let former = record.former_nodes.clone();
+                    core.queue_when_vacated(now, job, former);
+                }
             }
-        }
+        });
         for id in (0..self.partition_count()).map(PartitionId) {
             self.try_switch(now, id);
         }
@@ -183,7 +185,8 @@ impl Core {
             (row, self.placement_of(record, partition, row, taken))
         } else if suspends {
             // Others have its elements.
-            (row, self.placement_of(record, partition, row, &mut Taken::new()))
+            let placement = self.placement_of(record, partition, row, &mut Taken::new());
+            (row, Some(placement.ok_or("its nodes have fewer processing elements now")?))
         } else {
             // The policy was one that suspends, and now each has a row.
             let mut rows = (0..rows_max).map(Row);
@@ -203,6 +206,7 @@ impl Core {
         let at = now + self.config.recovery_timeout;
         self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::Recovery });
         let Some(placement) = placement else { return Ok((partition, None)) };
+        self.note_columns(now, job);
         let request = self.request_now(now, job).ok_or("it is not known")?;
         let ran = self.ran_before(now, &self.jobs[&job], partition);
         Ok((partition, Some(Event::Restore { request, placement, slot: Slot(row.0), ran })))
@@ -221,12 +225,19 @@ impl Core {
         let machine = partition_of.policy.machine();
         let taken = taken.entry((partition, row)).or_default();
         let asked = &record.spec.resources;
+        // Those that it had, if they are still its nodes' and nobody's else.
+        let had = |column: &u32| {
+            let ranges = record.columns.iter().flatten();
+            ranges.clone().any(|(start, end)| (*start..*end).contains(column))
+        };
         let (mut columns, mut held) = (Vec::new(), Vec::new());
         for share in &record.ranks {
             let node = machine.node(partition_of.index_of(share.node)?)?;
             let wanted = share.count.saturating_mul(asked.cpus_per_task) as usize;
             let free = node.columns().filter(|column| !taken.contains(column));
-            let own: Vec<u32> = free.take(wanted).collect();
+            let (former, others): (Vec<u32>, Vec<u32>) = free.partition(had);
+            let mut own: Vec<u32> = former.into_iter().chain(others).take(wanted).collect();
+            own.sort_unstable();
             if own.len() < wanted {
                 return None;
             }

@@ -53,7 +53,7 @@ impl Core {
     pub(super) fn handle_event(&mut self, now: Instant, partition: PartitionId, event: Event) {
         let is_end = matches!(event, Event::Finished(_));
         // They went before.
-        self.tell_withdrawn(now, partition);
+        self.tell_untold(now, partition);
         let actions = self.partition(partition).policy.handle(sched_time(now), event);
         self.carry_out(now, partition, actions);
         self.arm_wake(now);
@@ -138,12 +138,16 @@ impl Core {
     /// ever; the rest are defects that change nothing.
     fn refused(&mut self, now: Instant, error: &EventError) {
         let job = match error {
+            // For its policy it runs.
+            EventError::NotSuspended { job } => {
+                tracing::error!(%error, "it goes on");
+                return self.go_on(now, JobId(job.0));
+            }
             EventError::Infeasible { job, .. } | EventError::QueueFull { job, .. } => job,
             EventError::DuplicateJob { .. }
             | EventError::NotRestored { .. }
             | EventError::NotRunning { .. }
             | EventError::NotPending { .. }
-            | EventError::NotSuspended { .. }
             | EventError::ReservationOver { .. }
             | EventError::ReservationClash { .. }
             | EventError::NoSuchReservation { .. }
@@ -247,6 +251,7 @@ impl Core {
         };
         self.live.insert(job, live);
         self.append(now, job, JobEventKind::Placed { incarnation, ranks, row, node_list });
+        self.note_columns(now, job);
         if let Some(by) = suspended_for {
             let time = Duration::ZERO;
             self.append(now, job, JobEventKind::Suspended { by, time });

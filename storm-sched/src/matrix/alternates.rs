@@ -14,7 +14,8 @@
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
-use crate::{ColumnSet, JobId, Matrix, Slot};
+use super::Holding;
+use crate::{ColumnSet, JobId, Matrix, Row, Slot};
 
 /// The most jobs examined for one row at one strobe: with the default of eight
 /// rows more than 30 jobs in each, and about 10 us of work. What does not fit
@@ -38,13 +39,13 @@ impl Matrix {
     pub fn fill(&mut self, slot: Slot, turn: bool) {
         let Some(row) = self.row(slot).filter(|row| !row.guests.is_settled()) else { return };
         let last = row.guests.turn();
-        let after = self.jobs.range((Excluded(last), Unbounded));
-        let order = after.chain(self.jobs.range(..=last)).map(|(job, _)| *job);
-        let examined: Vec<JobId> = order.take(MAX_EXAMINED).collect();
-        let whole_round = examined.len() == self.jobs.len();
+        let whole_round = self.jobs.len() <= MAX_EXAMINED;
+        let examined = if whole_round { self.eligible(slot) } else { self.some_after(last) };
         let (mut waits, mut had_turn) = (false, None);
         let mut came = BTreeSet::new();
-        for &job in &examined {
+        let next = if whole_round { examined.partition_point(|job| *job <= last) } else { 0 };
+        let (before, after) = examined.split_at(next);
+        for &job in after.iter().chain(before) {
             let Some(rivals) = self.rivals(slot, job) else { continue };
             if !rivals.is_empty() {
                 waits = true;
@@ -62,6 +63,26 @@ impl Matrix {
         let guests = &mut self.rows[slot.0 as usize].guests;
         guests.set_turn(had_turn.or(partly).unwrap_or(last));
         guests.set_settled(whole_round && !waits);
+        if whole_round {
+            guests.set_eligible(examined);
+        }
+    }
+
+    /// The jobs, by id, whose columns are idle in a row that is not their own.
+    fn eligible(&mut self, slot: Slot) -> Vec<JobId> {
+        if let Some(known) = self.rows[slot.0 as usize].guests.take_eligible() {
+            return known;
+        }
+        let row = &self.rows[slot.0 as usize];
+        let jobs = self.jobs.iter().filter(|(_, holding)| Self::is_eligible(row, holding));
+        jobs.map(|(job, _)| *job).collect()
+    }
+
+    /// So many jobs as are examined at one strobe, in a cycle from the next on.
+    fn some_after(&self, last: JobId) -> Vec<JobId> {
+        let after = self.jobs.range((Excluded(last), Unbounded));
+        let order = after.chain(self.jobs.range(..=last)).map(|(job, _)| *job);
+        order.take(MAX_EXAMINED).collect()
     }
 
     /// The jobs whose rows have changed since this was asked last, in the order
@@ -76,18 +97,16 @@ impl Matrix {
         changed.into_iter().filter_map(of_job).collect()
     }
 
-    /// The place in the rotation: the rows in turn, and the guests of each with
-    /// whose turn it was. Slice edges change nothing else.
+    /// The place in the rotation of the row that runs: its guests, and whose
+    /// turn it was. Slice edges change nothing else but which row runs, and
+    /// those of other rows do not matter to it.
     #[must_use]
     pub fn rotation(&self) -> Vec<u64> {
-        let mut place: Vec<u64> = self.active().map(|slot| u64::from(slot.0)).into_iter().collect();
-        for slot in self.live.in_turn() {
-            let guests = &self.rows[slot.0 as usize].guests;
-            let head = [u64::from(slot.0), u64::from(guests.is_settled()), guests.turn().0];
-            place.extend(head);
-            place.push(guests.jobs().len() as u64);
-            place.extend(guests.jobs().iter().map(|job| job.0));
-        }
+        let Some(slot) = self.active() else { return Vec::new() };
+        let guests = &self.rows[slot.0 as usize].guests;
+        let mut place = Vec::with_capacity(guests.jobs().len() + 2);
+        place.extend([u64::from(guests.is_settled()), guests.turn().0]);
+        place.extend(guests.jobs().iter().map(|job| job.0));
         place
     }
 
@@ -95,9 +114,12 @@ impl Matrix {
     /// `None` when it could not, or is one.
     fn rivals(&self, slot: Slot, job: JobId) -> Option<BTreeSet<JobId>> {
         let (row, holding) = (self.row(slot)?, self.jobs.get(&job)?);
-        let may_come =
-            holding.home != slot && !row.guests.contains(job) && row.is_idle(&holding.busy);
+        let may_come = !row.guests.contains(job) && Self::is_eligible(row, holding);
         may_come.then(|| row.guests.overlapping(&holding.busy))
+    }
+
+    fn is_eligible(row: &Row, holding: &Holding) -> bool {
+        holding.home != row.slot() && row.is_idle(&holding.busy)
     }
 
     fn admit(&mut self, slot: Slot, job: JobId) {
@@ -128,7 +150,7 @@ impl Matrix {
     /// Jobs or columns have changed: every row may have room for guests.
     pub(super) fn unsettle(&mut self) {
         for slot in self.live.slots() {
-            self.rows[slot.0 as usize].guests.set_settled(false);
+            self.rows[slot.0 as usize].guests.unsettle();
         }
     }
 

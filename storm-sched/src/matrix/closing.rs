@@ -2,7 +2,7 @@
 //! moment, as if they took no work, while what jobs hold of them stays theirs.
 
 use crate::shape::{NodeRoom, Shape};
-use crate::{Matrix, NodeIndex, NodeState, Shortfall};
+use crate::{Matrix, NodeIndex, NodeState, Shortfall, Slot};
 
 /// What is closed for the moment.
 #[derive(Debug, Clone, Default)]
@@ -21,21 +21,58 @@ impl Matrix {
         if self.closing.asked == nodes {
             return;
         }
-        for node in std::mem::take(&mut self.closing.closed) {
+        let before = std::mem::take(&mut self.closing.closed);
+        let mut closed = Vec::with_capacity(nodes.len());
+        for &node in nodes {
+            let is_up = self.machine.node(node).is_some_and(|node| node.state() == NodeState::Up);
+            if is_up {
+                self.set_node_state(node, NodeState::Drained);
+            }
+            if is_up || before.binary_search(&node).is_ok() {
+                closed.push(node);
+            }
+        }
+        for node in before.into_iter().filter(|node| closed.binary_search(node).is_err()) {
             self.set_node_state(node, NodeState::Up);
         }
-        let is_up = |node: &NodeIndex| {
-            self.machine.node(*node).is_some_and(|node| node.state() == NodeState::Up)
+        self.closing.asked.clear();
+        self.closing.asked.extend_from_slice(nodes);
+        self.closing.closed = closed;
+    }
+
+    /// The columns that a job could get in a row, live or not, if these nodes,
+    /// ascending, were closed and no others.
+    pub(crate) fn free_pes_beside(&self, slot: Slot, closed: &[NodeIndex]) -> u32 {
+        let Some(row) = self.row_or_vacant(slot) else { return self.idle_pes_beside(closed) };
+        let free_of = |node: &crate::Node| {
+            let columns = node.columns();
+            let taken = row.taken().count_ones(columns.start as usize..columns.end as usize);
+            node.pes() - taken as u32
         };
-        let closed: Vec<NodeIndex> = nodes.iter().copied().filter(is_up).collect();
-        for node in &closed {
-            self.set_node_state(*node, NodeState::Drained);
-        }
-        self.closing = Closing { asked: nodes.to_vec(), closed };
+        self.open_beside(closed).map(free_of).sum()
+    }
+
+    /// The columns that jobs could get of an empty row if these nodes, ascending,
+    /// were closed and no others.
+    pub(crate) fn idle_pes_beside(&self, closed: &[NodeIndex]) -> u32 {
+        self.open_beside(closed).map(crate::Node::pes).sum()
+    }
+
+    fn open_beside(&self, closed: &[NodeIndex]) -> impl Iterator<Item = &crate::Node> {
+        let nodes = (0..).map(NodeIndex).zip(self.machine.nodes());
+        let is_open = |index: NodeIndex, node: &crate::Node| {
+            let takes_work = node.state() == NodeState::Up || self.is_closed(index);
+            takes_work && closed.binary_search(&index).is_err()
+        };
+        nodes.filter(move |(index, node)| is_open(*index, node)).map(|(_, node)| node)
+    }
+
+    fn is_closed(&self, node: NodeIndex) -> bool {
+        self.closing.closed.binary_search(&node).is_ok()
     }
 
     /// What an empty row lacks for a job of that shape, given the nodes that take
-    /// work, closed or not; of these only `among`, if it says which.
+    /// work, closed or not; of these only `among`, ascending, if it says which.
     pub(crate) fn open_shortfall(
         &self,
         shape: Shape<'_>,
@@ -43,10 +80,10 @@ impl Matrix {
     ) -> Option<Shortfall> {
         let nodes = (0..).map(NodeIndex).zip(self.machine.nodes());
         let takes_work = |index: &NodeIndex, node: &crate::Node| {
-            node.state() == NodeState::Up || self.closing.closed.contains(index)
+            node.state() == NodeState::Up || self.is_closed(*index)
         };
         let open = nodes.filter(|(index, node)| {
-            takes_work(index, node) && among.is_none_or(|among| among.contains(index))
+            takes_work(index, node) && among.is_none_or(|among| among.binary_search(index).is_ok())
         });
         shape.shortfall(open.map(|(_, node)| NodeRoom::whole(node)))
     }

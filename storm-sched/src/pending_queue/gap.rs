@@ -17,15 +17,24 @@ const NOBODY: u8 = 255;
 /// Estimates below 2^30 ns, a second, are one.
 const SHORTEST_BITS: u32 = 30;
 
-/// What a job that starts now may hold.
+/// The most steps of a gap; what comes after is one with the last.
+const MAX_STEPS: usize = 4;
+
+/// What a job that starts now may hold: fewer PEs the longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gap {
+    steps: [Step; MAX_STEPS],
+    count: usize,
+}
+
+/// So many PEs for a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Step {
     pes: u32,
     /// The class of `pes`.
     class: usize,
-    /// The code of the longest time for which all of `pes` may be held.
+    /// The code of the longest time for which they may be held.
     window: u8,
-    spare_pes: u32,
 }
 
 /// What a job asks for at least.
@@ -47,16 +56,42 @@ pub(crate) struct Least {
 impl Gap {
     /// So many PEs, for whatever time.
     pub(crate) fn of_pes(pes: u32) -> Self {
-        Self::new(pes, Duration::MAX, pes)
+        Self::of_steps([(pes, Duration::MAX)])
     }
 
     /// So many PEs for a time, and some of them beyond it.
     pub(crate) fn new(pes: u32, window: Duration, spare_pes: u32) -> Self {
-        Self { pes, class: class(pes), window: code(window), spare_pes: spare_pes.min(pes) }
+        Self::of_steps([(pes, window), (spare_pes.min(pes), Duration::MAX)])
+    }
+
+    /// So many PEs for each of these times, which ascend.
+    pub(crate) fn of_steps(steps: impl IntoIterator<Item = (u32, Duration)>) -> Self {
+        let mut gap = Self { steps: [Step::default(); MAX_STEPS], count: 0 };
+        for (pes, window) in steps {
+            let window = code(window);
+            if gap.count == MAX_STEPS {
+                // Nobody may be left out.
+                let last = &mut gap.steps[MAX_STEPS - 1];
+                last.window = last.window.max(window);
+                continue;
+            }
+            // No job is of so many PEs: who asks for them is to be left out.
+            let pes = pes.min(u32::MAX - 1);
+            gap.steps[gap.count] = Step { pes, class: class(pes), window };
+            gap.count += 1;
+        }
+        gap
+    }
+
+    fn steps(&self) -> &[Step] {
+        &self.steps[..self.count]
     }
 }
 
 impl Demand {
+    /// That of a job that is not to be found: nothing is enough.
+    pub(crate) const NOT_TO_BE_MET: Self = Self { pes: u32::MAX, estimate: NOBODY };
+
     /// That many PEs at least, for a time that is believed.
     pub(crate) fn new(pes: u32, estimate: Duration) -> Self {
         Self { pes, estimate: code(estimate) }
@@ -64,7 +99,7 @@ impl Demand {
 
     /// Whether the job may find this enough.
     pub(crate) fn may_fit(self, gap: &Gap) -> bool {
-        self.pes <= gap.pes && (self.estimate <= gap.window || self.pes <= gap.spare_pes)
+        gap.steps().iter().any(|step| self.pes <= step.pes && self.estimate <= step.window)
     }
 }
 
@@ -87,8 +122,9 @@ impl Least {
 
     /// Whether one of the jobs may find this enough.
     pub(crate) fn may_fit(&self, gap: &Gap) -> bool {
-        self.pes <= gap.pes
-            && (self.pes <= gap.spare_pes || self.estimates[gap.class] <= gap.window)
+        let may_fit =
+            |step: &Step| self.pes <= step.pes && self.estimates[step.class] <= step.window;
+        gap.steps().iter().any(may_fit)
     }
 }
 
@@ -136,6 +172,10 @@ mod tests {
         ) {
             let time = Duration::from_secs;
             let gap = Gap::new(pes, time(window_s), spare_pes);
+            let windows = [window_s / 4, window_s / 2, window_s].map(time);
+            let steps = [pes, pes / 2, pes / 3, pes / 5, pes / 9];
+            let steps = steps.into_iter().zip(windows.into_iter().chain([Duration::MAX; 2]));
+            let staircase = Gap::of_steps(steps.clone());
             let demand = |&(pes, secs): &(u32, u64)| Demand::new(pes, time(secs));
             let least = jobs.iter().map(|job| Least::of(demand(job)));
             let least = least.reduce(|one, other| one.and(&other));
@@ -144,6 +184,11 @@ mod tests {
                 prop_assert!(!fits || demand(job).may_fit(&gap));
                 let shown = demand(job).may_fit(&gap);
                 prop_assert!(!shown || least.is_some_and(|least| least.may_fit(&gap)));
+                let fits = steps.clone().any(|(pes, window)| job.0 <= pes && time(job.1) <= window);
+                prop_assert!(!fits || demand(job).may_fit(&staircase));
+                let shown = demand(job).may_fit(&staircase);
+                prop_assert!(!shown || least.is_some_and(|least| least.may_fit(&staircase)));
+                prop_assert!(!Demand::NOT_TO_BE_MET.may_fit(&Gap::of_pes(u32::MAX)));
             }
         }
     }

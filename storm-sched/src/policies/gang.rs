@@ -21,16 +21,17 @@
 
 use std::time::Duration;
 
-use crate::partition::{Change, Partition};
-use crate::reservation::Book;
+use crate::partition::Partition;
+use crate::reservation::{Book, Pool};
 use crate::shape::Shape;
 use crate::space::{Order, nameable};
 use crate::{
     Action, Capability, Event, InvariantViolation, JobId, JobRequest, Machine, Matrix, MatrixQueue,
-    Packing, PendingReason, Placement, Policy, PolicyParams, Quantum, RowView, SchedTime, Shortage,
-    Slot, SlotChange,
+    Packing, PendingReason, Placement, Policy, PolicyParams, Quantum, RowTurns, RowView, SchedTime,
+    Shortage, Slot, SlotChange,
 };
 
+mod decision;
 mod preempting;
 mod reserved;
 mod run_time;
@@ -178,7 +179,8 @@ impl Gang {
         loop {
             let Partition { matrix, queue } = &self.partition;
             let gap = shadow.gap(matrix, self.quantum, now);
-            let Some((at, request)) = queue.next_within(Order::Queue, cursor, &gap) else { return };
+            let next = queue.next_within(Pool::Common, Order::Queue, cursor, &gap);
+            let Some((at, request)) = next else { return };
             let job = request.id;
             cursor = Some(at);
             if job != head {
@@ -331,68 +333,11 @@ impl Policy for Gang {
     }
 
     fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action> {
-        let mut actions = Vec::new();
-        self.run_time.advance(now, self.partition.matrix.active());
-        let mut already = Duration::ZERO;
-        let of_job = match &event {
-            Event::Finished(job) => Some(*job),
-            Event::Restore { request, ran, .. } => {
-                already = *ran;
-                Some(request.id)
-            }
-            Event::Submit(_)
-            | Event::Cancel(_)
-            | Event::Suspended(_)
-            | Event::Prioritise { .. }
-            | Event::NodeDown(_)
-            | Event::NodeDrained(_)
-            | Event::NodeUp(_)
-            | Event::SliceEdge
-            | Event::SetQuantum(_)
-            | Event::Reserve(_)
-            | Event::Unreserve(_)
-            | Event::Wake => None,
-        };
-        if let Err(refused) = self.book.take(now, self.partition.matrix.machine(), &event) {
-            return vec![Action::Refused(refused)];
-        }
-        // What the ends of jobs are reckoned from.
-        let mut reckoned_anew = false;
-        match self.partition.apply(event) {
-            Err(refused) => actions.push(Action::Refused(refused)),
-            Ok(Change::Queued { first } | Change::Withdrawn { first }) => {
-                if first || self.backfills || !self.book.is_empty() || self.is_urgent() {
-                    self.schedule(now, &mut actions);
-                }
-            }
-            Ok(Change::Released) => {
-                of_job.iter().for_each(|job| self.run_time.forget(*job));
-                self.tidy(&mut actions);
-                self.schedule(now, &mut actions);
-            }
-            Ok(Change::ColumnsGained | Change::Reordered) => self.schedule(now, &mut actions),
-            Ok(Change::Restored) => {
-                let restored = of_job.and_then(|job| Some((job, self.partition.matrix.home(job)?)));
-                if let Some((job, home)) = restored {
-                    self.run_time.set_row(job, home);
-                    self.run_time.add(job, already);
-                }
-                self.run_somebody(&mut actions);
-            }
-            Ok(Change::SliceEdge) => self.rotate(&mut actions),
-            Ok(Change::Quantum(quantum)) => {
-                self.quantum = quantum;
-                reckoned_anew = true;
-            }
-            // The first of a queue that fits nowhere now is nobody's first.
-            Ok(Change::ColumnsLost) => reckoned_anew = true,
-            Ok(Change::Nothing) => {}
-        }
-        if self.book.take_turned() || (reckoned_anew && (!self.book.is_empty() || self.is_urgent()))
-        {
-            self.schedule(now, &mut actions);
-        }
-        actions
+        self.take(now, std::iter::once(event))
+    }
+
+    fn handle_together(&mut self, now: SchedTime, events: Vec<Event>) -> Vec<Action> {
+        self.take(now, events.into_iter())
     }
 
     /// Of the first of the queue: when it can start at the latest, if all jobs of
@@ -456,8 +401,12 @@ impl Policy for Gang {
         Some(self.partition.matrix.rotation())
     }
 
-    fn turns_passed(&mut self, now: SchedTime, ran: &[(Slot, Duration)]) {
-        self.run_time.pass(now, ran);
+    fn turns_passed(&mut self, now: SchedTime, rows: &[RowTurns]) {
+        for &RowTurns { slot, ran, places_on } in rows {
+            self.run_time.pass(now, slot, ran);
+            // Jobs whose rows change are told of with the next answer.
+            (0..places_on).for_each(|_| self.fill(slot, true));
+        }
     }
 
     fn next_edge_needed(&self) -> bool {

@@ -68,7 +68,8 @@ impl Account {
     /// What all users below have used, in PE-seconds.
     #[must_use]
     pub fn usage_pe_s(&self) -> f64 {
-        let users: f64 = self.users.iter().map(|user| user.usage_pe_s).sum();
+        // An empty sum is -0, which people would see.
+        let users = self.users.iter().fold(0.0, |sum, user| sum + user.usage_pe_s);
         self.accounts.iter().fold(users, |sum, account| sum + account.usage_pe_s())
     }
 

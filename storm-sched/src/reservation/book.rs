@@ -15,12 +15,17 @@ pub(crate) struct Book {
 }
 
 impl Book {
+    /// The time up to which is known what is over.
+    pub(crate) fn now(&self) -> SchedTime {
+        self.now
+    }
+
     /// Whether nothing is reserved.
     pub(crate) fn is_empty(&self) -> bool {
         self.windows.is_empty()
     }
 
-    /// What is reserved, by number.
+    /// What is reserved, by number; the nodes of each ascend.
     pub(crate) fn windows(&self) -> impl Iterator<Item = &Reservation> + '_ {
         self.windows.values()
     }
@@ -38,6 +43,11 @@ impl Book {
             Event::Unreserve(id) => self.remove(*id),
             _ => Ok(()),
         }
+    }
+
+    /// Whether what is reserved has changed since [`Book::take_turned`].
+    pub(crate) fn has_turned(&self) -> bool {
+        self.turned
     }
 
     /// Whether what is reserved has changed since this was asked last.
@@ -91,7 +101,8 @@ impl Book {
             .collect();
         if let Some(own) = self.own(request).filter(|own| from < own.end) {
             let all = (0..machine.nodes().len() as u32).map(NodeIndex);
-            closed.extend(all.filter(|node| from < own.start || !own.nodes.contains(node)));
+            let is_own = |node: &NodeIndex| own.nodes.binary_search(node).is_ok();
+            closed.extend(all.filter(|node| from < own.start || !is_own(node)));
         }
         closed.sort_unstable();
         closed.dedup();
@@ -126,16 +137,19 @@ impl Book {
         self.windows.retain(|_, window| window.end > now);
     }
 
-    fn add(&mut self, machine: &Machine, reservation: Reservation) -> Result<(), EventError> {
+    fn add(&mut self, machine: &Machine, mut reservation: Reservation) -> Result<(), EventError> {
         let Reservation { id, start, end, .. } = reservation;
+        reservation.nodes.sort_unstable();
+        reservation.nodes.dedup();
         if start >= end || end <= self.now {
             return Err(EventError::ReservationOver { reservation: id });
         }
         if let Some(node) = reservation.nodes.iter().find(|node| machine.node(**node).is_none()) {
             return Err(EventError::NoSuchNode { node: *node });
         }
-        let shares_nodes =
-            |window: &Reservation| window.nodes.iter().any(|node| reservation.nodes.contains(node));
+        let shares_nodes = |window: &Reservation| {
+            window.nodes.iter().any(|node| reservation.nodes.binary_search(node).is_ok())
+        };
         let clash = self
             .windows()
             .find(|window| window.id == id || (window.meets(start, end) && shares_nodes(window)));

@@ -14,12 +14,14 @@
 
 mod book;
 mod lack;
+mod opening;
 mod pool;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use book::Book;
 pub(crate) use lack::Lack;
+pub(crate) use opening::Opening;
 pub(crate) use pool::Pool;
 
 use crate::{NodeIndex, SchedTime};

@@ -2,7 +2,6 @@
 //! next ends are the first.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
 use crate::job_map::JobMap;
 use crate::{JobId, SchedTime};
@@ -51,13 +50,14 @@ impl Ends {
 
     /// The PEs of the jobs whose ends are not after `now`.
     pub(crate) fn overdue_pes(&self, now: SchedTime) -> u32 {
-        self.by_end.range(..=(now, JobId(u64::MAX))).map(|(_, pes)| pes).sum()
+        // From the first on: there are few of them.
+        self.by_end.iter().take_while(|((end, _), _)| *end <= now).map(|(_, pes)| pes).sum()
     }
 
     /// The ends after `now`, ascending, with the PEs that come free.
     pub(crate) fn after(&self, now: SchedTime) -> impl Iterator<Item = (SchedTime, u32)> + '_ {
-        let later = (Bound::Excluded((now, JobId(u64::MAX))), Bound::Unbounded);
-        self.by_end.range(later).map(|((end, _), pes)| (*end, *pes))
+        let later = self.by_end.iter().skip_while(move |((end, _), _)| *end <= now);
+        later.map(|((end, _), pes)| (*end, *pes))
     }
 
     /// All jobs by their ends.

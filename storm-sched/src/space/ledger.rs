@@ -67,6 +67,11 @@ impl Ledger {
         &mut self.book
     }
 
+    /// The jobs that are decided on.
+    pub(crate) fn pool(&self) -> Pool {
+        self.pool
+    }
+
     /// From now on the jobs of this pool are decided on.
     pub(crate) fn enter(&mut self, pool: Pool) {
         self.pool = pool;
@@ -192,11 +197,11 @@ impl Ledger {
     pub(crate) fn offer<'q>(
         &mut self,
         matrix: &mut Matrix,
-        mut next: impl FnMut(&Self) -> Option<&'q JobRequest>,
+        mut next: impl FnMut(&Self, &Matrix) -> Option<&'q JobRequest>,
         mut choose: impl FnMut(&Candidate<'_>) -> Verdict,
         started: &mut Vec<JobId>,
     ) {
-        while let Some(request) = next(self) {
+        while let Some(request) = next(self, matrix) {
             if self.anybody_due() && self.is_due(request.id) {
                 continue;
             }

@@ -36,7 +36,7 @@ use crate::partition::{Change, Partition};
 use crate::pending_queue::Gap;
 use crate::reservation::{Book, Pool};
 use crate::{
-    Action, Event, EventError, InvariantViolation, JobId, JobRequest, Machine, MatrixError,
+    Action, Event, EventError, InvariantViolation, JobId, JobRequest, Machine, Matrix, MatrixError,
     MplLimit, Pe, PendingQueue, PolicyParams, SchedTime, Slot,
 };
 
@@ -163,7 +163,9 @@ impl Space {
             let usable_in = |columns: &mut dyn Iterator<Item = Pe>| {
                 let inside = |pe: &Pe| {
                     machine.is_usable(*pe)
-                        && machine.node_of(*pe).is_some_and(|node| window.nodes.contains(&node))
+                        && machine
+                            .node_of(*pe)
+                            .is_some_and(|node| window.nodes.binary_search(&node).is_ok())
                 };
                 columns.filter(inside).count() as u32
             };
@@ -203,15 +205,19 @@ impl Space {
     /// Shows the jobs that wait, those that are due left out, one by one, and
     /// starts those that are wanted and fit.
     pub fn offer(&mut self, order: Order, choose: impl FnMut(&Candidate<'_>) -> Verdict) {
+        if self.has_reservations() {
+            // Those of other pools are not even walked past.
+            return self.offer_within(order, |_, _| Gap::of_pes(u32::MAX), choose);
+        }
         let Self { partition: Partition { matrix, queue }, ledger, started, .. } = self;
         match order {
             Order::Queue => {
                 let mut jobs = queue.iter();
-                ledger.offer(matrix, |_| jobs.next(), choose, started);
+                ledger.offer(matrix, |_, _| jobs.next(), choose, started);
             }
             Order::ShortestFirst => {
                 let mut jobs = queue.iter_shortest_first();
-                ledger.offer(matrix, |_| jobs.next(), choose, started);
+                ledger.offer(matrix, |_, _| jobs.next(), choose, started);
             }
         }
         for job in started.drain(..) {
@@ -232,7 +238,7 @@ impl Space {
         let usable_pes = self.machine().usable_pes();
         self.offer_within(
             order,
-            |_| Gap::of_pes(usable_pes),
+            |_, _| Gap::of_pes(usable_pes),
             |job| {
                 if job.free_pes() == 0 {
                     return Verdict::Stop;
@@ -253,9 +259,16 @@ impl Space {
     /// estimates tell.
     pub fn backfill(&mut self, order: Order, head: JobId, shadow: Shadow) {
         let shadow = Cell::new(shadow);
+        let openings = self.has_reservations().then(|| {
+            let (book, pool) = (self.ledger.book(), self.ledger.pool());
+            book.openings(pool, self.machine())
+        });
         self.offer_within(
             order,
-            |space| shadow.get().gap(space),
+            |ledger, matrix| match &openings {
+                None => shadow.get().gap(ledger),
+                Some(openings) => shadow.get().gap_among(openings, ledger, matrix),
+            },
             |job| {
                 if job.free_pes() == 0 {
                     return Verdict::Stop;
@@ -275,17 +288,14 @@ impl Space {
     fn offer_within(
         &mut self,
         order: Order,
-        gap: impl Fn(&Ledger) -> Gap,
+        gap: impl Fn(&Ledger, &Matrix) -> Gap,
         choose: impl FnMut(&Candidate<'_>) -> Verdict,
     ) {
         let Self { partition: Partition { matrix, queue }, ledger, started, .. } = self;
-        let mut cursor = None;
-        // What is free among reservations depends on the job.
-        let everybody = Gap::of_pes(u32::MAX);
-        let counts = ledger.book().is_empty();
-        let next = |ledger: &Ledger| {
-            let gap = if counts { gap(ledger) } else { everybody };
-            let (at, request) = queue.next_within(order, cursor, &gap)?;
+        let (mut cursor, pool) = (None, ledger.pool());
+        let next = |ledger: &Ledger, matrix: &Matrix| {
+            let gap = gap(ledger, matrix);
+            let (at, request) = queue.next_within(pool, order, cursor, &gap)?;
             cursor = Some(at);
             Some(request)
         };
@@ -305,7 +315,7 @@ impl Space {
             if fitted { Verdict::Start } else { Verdict::Stop }
         };
         let mut only = Some(request);
-        ledger.offer(matrix, |_| only.take(), choose, started);
+        ledger.offer(matrix, |_, _| only.take(), choose, started);
         for job in started.drain(..) {
             queue.remove(job);
         }
@@ -321,7 +331,11 @@ impl Space {
     ) -> Result<(), EventError> {
         self.late |= self.ledger.advance(now);
         self.lift();
-        self.ledger.book_mut().take(now, self.partition.matrix.machine(), &event)?;
+        let taken = self.ledger.book_mut().take(now, self.partition.matrix.machine(), &event);
+        if self.ledger.book().has_turned() {
+            self.partition.queue.part(self.ledger.book().windows().map(|window| window.id));
+        }
+        taken?;
         if let Event::Restore { request, slot, .. } = &event
             && *slot != ROW
         {

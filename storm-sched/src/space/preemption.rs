@@ -112,6 +112,9 @@ impl Space {
 
     /// A job holds nothing any more, or waits no more.
     pub(super) fn forget_preemption(&mut self, job: JobId) {
+        if self.preemption.began.is_empty() && !self.is_preempting() {
+            return;
+        }
         let Preemption { began, suspended, claims, ending, .. } = &mut self.preemption;
         began.remove(&job);
         ending.remove(&job);
@@ -126,6 +129,9 @@ impl Space {
     /// Gives PEs to those who were promised some, to those who may preempt others, and
     /// back to those who were stopped, in this order.
     pub(crate) fn preempt(&mut self, news: &mut Vec<News>) {
+        if !self.is_preempting() && !self.partition.queue.may_preempt() {
+            return;
+        }
         let mut changed = self.settle_claims();
         if self.partition.queue.may_preempt() {
             changed |= self.serve_preemptors();
@@ -344,24 +350,54 @@ impl Space {
         }
     }
 
-    /// Lets those go on whose columns are free, unless somebody was promised PEs.
+    /// Lets those go on whose columns are free, unless somebody was promised PEs: first those
+    /// over whom no other is, and nobody on columns that one who is over him waits for.
     fn resume(&mut self) -> bool {
         if self.preemption.suspended.is_empty() || !self.preemption.claims.is_empty() {
             return false;
         }
         self.partition.matrix.withhold(ROW, &[]);
-        let mut changed = false;
-        for Suspended { job, left } in std::mem::take(&mut self.preemption.suspended) {
+        let before = self.preemption.suspended.len();
+        let matrix = &self.partition.matrix;
+        let depths = depths(requests_of(matrix, &self.preemption.suspended));
+        let depth = |one: &Suspended| {
+            let own = matrix.request(one.job).and_then(|request| request.precedence.as_ref());
+            own.and_then(|own| depths.get(&own.qos)).copied().unwrap_or(0)
+        };
+        // In the order of being stopped among equals.
+        let mut ordered = self.preemption.suspended.clone();
+        ordered.sort_by_key(depth);
+        for one in ordered {
+            let Suspended { job, left } = one;
             let may = self.ledger.may_go_on(&self.partition.matrix, job, left);
-            if may && self.partition.matrix.shift(job, ROW) {
+            if may && !self.is_waited_for(job) && self.partition.matrix.shift(job, ROW) {
+                self.preemption.suspended.retain(|other| other.job != job);
                 self.ledger.go_on(&self.partition.matrix, job, left);
                 self.ledger.act(Action::Resume { job });
-                changed = true;
-            } else {
-                self.preemption.suspended.push(Suspended { job, left });
             }
         }
-        changed
+        self.preemption.suspended.len() < before
+    }
+
+    /// Whether a job that is stopped and may go on, and is over this one, has columns of it.
+    fn is_waited_for(&self, job: JobId) -> bool {
+        let matrix = &self.partition.matrix;
+        let (Some(own), Some(columns)) = (matrix.request(job), matrix.columns(job)) else {
+            return false;
+        };
+        let meets = |other: &ColumnSet| {
+            other.ranges().iter().any(|theirs| {
+                columns
+                    .ranges()
+                    .iter()
+                    .any(|ours| theirs.start < ours.end && ours.start < theirs.end)
+            })
+        };
+        self.preemption.suspended.iter().any(|other| {
+            matrix.request(other.job).is_some_and(|request| request.is_over(own))
+                && matrix.columns(other.job).is_some_and(meets)
+                && self.ledger.may_go_on(matrix, other.job, other.left)
+        })
     }
 
     /// Keeps the idle columns of jobs that are stopped from all but a job that may preempt
@@ -386,6 +422,14 @@ impl Space {
         let columns = |one: &Suspended| matrix.columns(one.job).cloned();
         self.preemption.suspended.iter().filter(kept).filter_map(columns).collect()
     }
+}
+
+/// What stopped jobs asked for.
+fn requests_of<'a>(
+    matrix: &'a Matrix,
+    suspended: &'a [Suspended],
+) -> impl Iterator<Item = &'a JobRequest> {
+    suspended.iter().filter_map(|one| matrix.request(one.job))
 }
 
 /// The first row in which a job that is stopped can keep its columns.

@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use crate::pending_queue::Gap;
-use crate::space::Candidate;
+use crate::reservation::Opening;
 use crate::space::ledger::{Ledger, fits_row};
+use crate::space::{Candidate, ROW};
 use crate::{JobRequest, Matrix, SchedTime};
 
 /// When a blocked job can start, and what others may have beyond it.
@@ -59,6 +60,19 @@ impl Shadow {
         let ever = self.at == SchedTime::from_nanos(u64::MAX);
         let window = if ever { Duration::MAX } else { self.at.since(ledger.now()) };
         Gap::new(ledger.free_pes(), window, self.spare_pes)
+    }
+
+    /// As [`Shadow::gap`], of the PEs that nobody holds, where reservations leave the
+    /// fewer open the longer a job runs.
+    pub(crate) fn gap_among(&self, openings: &[Opening], ledger: &Ledger, matrix: &Matrix) -> Gap {
+        let window = |until: SchedTime| match until.min(self.at) {
+            at if at == SchedTime::from_nanos(u64::MAX) => Duration::MAX,
+            at => at.since(ledger.now()),
+        };
+        let step = |opening: &Opening| {
+            (matrix.free_pes_beside(ROW, &opening.closed), window(opening.until))
+        };
+        Gap::of_steps(openings.iter().map(step))
     }
 
     /// The earliest end at which so many PEs are free, all that come free in

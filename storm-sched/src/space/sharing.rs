@@ -38,7 +38,7 @@ impl<D: Discipline> SpaceSharing<D> {
         }
         if !self.news.is_empty() || (accepted && self.space.is_preempting()) {
             self.space.preempt(&mut self.news);
-        } else {
+        } else if self.space.is_preempting() {
             self.space.keep_columns();
         }
         if !self.news.is_empty() {
@@ -106,6 +106,9 @@ impl<D: Discipline> Policy for SpaceSharing<D> {
     }
 
     fn estimate_all(&self, now: SchedTime) -> Vec<(JobId, SchedTime)> {
+        if self.space.is_preempting() {
+            return Vec::new();
+        }
         if self.space.has_reservations() {
             // Each reservation has a first of its own.
             let estimate = |job| Some((job, self.estimate(now, job)?));

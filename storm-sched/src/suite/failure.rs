@@ -9,7 +9,7 @@ use crate::Event;
 #[error(
     "policy {policy} broke the invariant {invariant:?} at step {step} of seed {seed}, \
      on {event:?}; repeat it with storm_sched::suite::run({seed}, ..) or run_of, \
-     or in this crate with STORM_SUITE_SEED={seed} cargo test -p storm-sched --test suite"
+     or in this crate with STORM_SUITE_SEED={seed} cargo test -p storm-sched --test all suite"
 )]
 pub struct Failure {
     /// The policy's name.

@@ -132,6 +132,7 @@ impl GangStart {
             | JobEventKind::NodesDrained { .. }
             | JobEventKind::PartitionsSet { .. }
             | JobEventKind::ReservationsSet { .. }
+            | JobEventKind::OnColumns { .. }
             | JobEventKind::InReservation { .. }
             | JobEventKind::Classed { .. }
             | JobEventKind::UsageNoted { .. } => Ok(()),

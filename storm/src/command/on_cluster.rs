@@ -47,5 +47,5 @@ pub(super) async fn run_well(
 }
 
 fn interrupted(status: u8) -> Failure {
-    Failure::new("interrupted", "the measurement was interrupted: nothing was kept").exit(status)
+    Failure::new("interrupted", "interrupted: nothing was kept").exit(status)
 }

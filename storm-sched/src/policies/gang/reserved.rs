@@ -8,11 +8,13 @@
 //! first of a queue that does not fit others pass only if they will have ended when
 //! it can start; one to which reservations leave too few nodes is nobody's first.
 
-use super::shadow::{Shadow, latest_end};
+use super::shadow::{Shadow, latest_end, longest_limit};
 use super::{Gang, shortage};
-use crate::reservation::{Lack, Pool};
+use crate::pending_queue::Gap;
+use crate::reservation::{Lack, Opening, Pool};
 use crate::shape::Shape;
-use crate::{Action, Ahead, JobId, JobRequest, Matrix, PendingReason, SchedTime};
+use crate::space::Order;
+use crate::{Action, Ahead, JobId, JobRequest, Matrix, PendingReason, SchedTime, Slot};
 
 /// The end of a job that has no limit.
 const NEVER: SchedTime = SchedTime::from_nanos(u64::MAX);
@@ -28,12 +30,17 @@ impl Gang {
     }
 
     fn start_of_pool(&mut self, now: SchedTime, pool: Pool, actions: &mut Vec<Action>) {
-        let queue = &self.partition.queue;
-        let of_pool = queue.iter().filter(|request| self.book.pool_of(request) == pool);
-        let waiting: Vec<JobRequest> = of_pool.cloned().collect();
+        let openings = self.book.openings(pool, self.partition.matrix.machine());
         // When the first that does not fit can start.
         let mut shadow: Option<Shadow> = None;
-        for request in waiting {
+        let mut cursor = None;
+        loop {
+            let gap = self.gap_among(&openings, shadow.as_ref(), now);
+            let next = self.partition.queue.next_within(pool, Order::Queue, cursor, &gap);
+            let Some((at, request)) = next.map(|(at, request)| (at, request.clone())) else {
+                return;
+            };
+            cursor = Some(at);
             let until = self.until(now, &request);
             let harmless = shadow.as_ref().is_none_or(|shadow| until <= shadow.at);
             if !harmless {
@@ -51,6 +58,26 @@ impl Gang {
                 }
             }
         }
+    }
+
+    /// What a job may take at most that is worth a look: before the first that waits
+    /// one that has to wait counts too, and behind it only one that could start.
+    fn gap_among(&self, openings: &[Opening], shadow: Option<&Shadow>, now: SchedTime) -> Gap {
+        let matrix = &self.partition.matrix;
+        let vacant = matrix.vacant_slot();
+        let step = |opening: &Opening| {
+            let until = shadow.map_or(opening.until, |shadow| shadow.at.min(opening.until));
+            // A row without jobs has all that is open.
+            let idle = || matrix.idle_pes_beside(&opening.closed);
+            let beside = |slot: Slot| matrix.free_pes_beside(slot, &opening.closed);
+            let rows = || matrix.rows().map(crate::Row::slot).map(beside).max();
+            let pes = match (shadow, vacant) {
+                (Some(_), None) => rows().unwrap_or(0),
+                (None, _) | (Some(_), Some(_)) => idle(),
+            };
+            (pes, longest_limit(matrix, self.quantum, now, until))
+        };
+        Gap::of_steps(openings.iter().map(step))
     }
 
     /// Whether a job that waits keeps those behind it waiting: not one to which

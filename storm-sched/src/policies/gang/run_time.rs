@@ -49,12 +49,10 @@ impl RunTime {
         }
     }
 
-    /// Up to now, each of these rows was active so long.
-    pub(super) fn pass(&mut self, now: SchedTime, ran: &[(Slot, Duration)]) {
+    /// Up to now, this row was active so long.
+    pub(super) fn pass(&mut self, now: SchedTime, slot: Slot, ran: Duration) {
         self.now = self.now.max(now);
-        for (slot, time) in ran {
-            *self.active.entry(*slot).or_default() += *time;
-        }
+        *self.active.entry(slot).or_default() += ran;
     }
 
     /// From now on a job lives in this row; it may be a new one.
@@ -112,8 +110,8 @@ mod tests {
         times.advance(at(10), Some(Slot(1)));
         times.advance(at(11), Some(Slot(0)));
         assert_eq!(times.of(job), Duration::from_secs(3));
-        times
-            .pass(at(31), &[(Slot(0), Duration::from_secs(12)), (Slot(1), Duration::from_secs(8))]);
+        times.pass(at(31), Slot(0), Duration::from_secs(12));
+        times.pass(at(31), Slot(1), Duration::from_secs(8));
         times.advance(at(32), Some(Slot(1)));
         assert_eq!(times.of(job), Duration::from_secs(12));
         times.forget(job);

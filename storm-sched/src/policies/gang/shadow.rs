@@ -41,6 +41,24 @@ pub(super) fn latest_end(
     now + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
+/// The longest time limit of a job that would have ended by then: [`latest_end`]
+/// turned round.
+pub(super) fn longest_limit(
+    matrix: &Matrix,
+    quantum: Quantum,
+    now: SchedTime,
+    at: SchedTime,
+) -> Duration {
+    if at == SchedTime::from_nanos(u64::MAX) {
+        // Sums stop there.
+        return Duration::MAX;
+    }
+    let slice_ns = quantum.duration().as_nanos().max(1);
+    let turns = at.since(now).as_nanos() / (slice_ns * u128::from(matrix.limit().get()));
+    let limit_ns = slice_ns.saturating_mul(turns.saturating_sub(1));
+    Duration::from_nanos(u64::try_from(limit_ns).unwrap_or(u64::MAX))
+}
+
 impl Shadow {
     /// That of the first job of the queue, given when each job of the matrix has
     /// ended at the latest; `None` when there is no such instant.
@@ -67,20 +85,8 @@ impl Shadow {
         let vacant = self.room.and(matrix.vacant_slot());
         let vacant_pes = vacant.map(|_| matrix.machine().usable_pes());
         let spare_pes = matrix.rows().map(beyond).chain(vacant_pes).max().unwrap_or(0);
-        Gap::new(matrix.widest_room_pes(), self.window(matrix, quantum, now), spare_pes)
-    }
-
-    /// The longest time limit of a job that would have ended: [`latest_end`]
-    /// turned round.
-    fn window(&self, matrix: &Matrix, quantum: Quantum, now: SchedTime) -> Duration {
-        if self.at == SchedTime::from_nanos(u64::MAX) {
-            // Sums stop there.
-            return Duration::MAX;
-        }
-        let slice = quantum.duration();
-        let turn_ns = slice.as_nanos().max(1) * u128::from(matrix.limit().get());
-        let turns = self.at.since(now).as_nanos() / turn_ns;
-        slice.saturating_mul(u32::try_from(turns.saturating_sub(1)).unwrap_or(u32::MAX))
+        let window = longest_limit(matrix, quantum, now, self.at);
+        Gap::new(matrix.widest_room_pes(), window, spare_pes)
     }
 
     /// For PEs it is enough to count columns.

@@ -21,6 +21,7 @@ use crate::local_cluster::LocalClusterShape;
 use crate::manager::Manager;
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 use storm_mm::api::{Client, JobFilter, JobView, ManagerRequest, Reply};
 use storm_replay::{JobIndex, Trace, TraceJob};
@@ -68,18 +69,12 @@ pub(super) async fn replay(
             .exit(EXIT_USAGE));
         }
         let manager = place.open()?;
-        return tokio::select! {
-            outcomes = on(&manager, &plan, silent) => outcomes,
-            status = interrupts.next() => {
-                Err(Failure::new("interrupted", "the replay was interrupted: its jobs go on")
-                    .hint("`storm cancel` ends them")
-                    .exit(status))
-            }
-        };
+        return on(&manager, &plan, pin!(interrupts.next()), silent).await;
     }
     let shape = shape(options, trace)?;
     on_cluster(&shape, 0, &mut interrupts, async |socket| {
-        on(&Manager::at(socket), &plan, silent).await
+        // An interruption ends the cluster, and all with it.
+        on(&Manager::at(socket), &plan, pin!(std::future::pending()), silent).await
     })
     .await
 }
@@ -161,9 +156,15 @@ impl<'a> Plan<'a> {
     }
 }
 
-async fn on(manager: &Manager, plan: &Plan<'_>, silent: bool) -> Result<Vec<JobOutcome>, Failure> {
+/// Plays the trace; when that fails, or `interrupted` comes with an exit status, its jobs end.
+async fn on(
+    manager: &Manager,
+    plan: &Plan<'_>,
+    interrupted: Pin<&mut impl Future<Output = u8>>,
+    silent: bool,
+) -> Result<Vec<JobOutcome>, Failure> {
     let mut submitted = HashMap::new();
-    let done = play(manager, plan, &mut submitted, silent).await;
+    let done = play(manager, plan, &mut submitted, interrupted, silent).await;
     if done.is_err() {
         abandon(manager, submitted.keys().copied().collect()).await;
     }
@@ -174,21 +175,33 @@ async fn play(
     manager: &Manager,
     plan: &Plan<'_>,
     submitted: &mut HashMap<JobId, JobIndex>,
+    mut interrupted: Pin<&mut impl Future<Output = u8>>,
     silent: bool,
 ) -> Result<Vec<JobOutcome>, Failure> {
+    let interruption = |status| {
+        Failure::new("interrupted", "the replay was interrupted: its jobs are cancelled")
+            .exit(status)
+    };
     let mut client = manager.connect().await?;
     let (begun, begun_at) = (Instant::now(), jiff::Timestamp::now());
     let trace = plan.trace;
     let counter = Counter::new(silent, "jobs submitted", trace.jobs().len() as u64);
     for (index, job) in (0..).map(JobIndex).zip(trace.jobs()) {
         let request = job_request(&plan.job_options(index, job, begun_at)?, false)?;
-        sleep_until(begun + plan.after(job.submit)).await;
+        // Only here and below: every job that was taken is known.
+        tokio::select! {
+            () = sleep_until(begun + plan.after(job.submit)) => {}
+            status = &mut interrupted => return Err(interruption(status)),
+        }
         let (id, _) = client.submit(request, |_| {}).await?;
         submitted.insert(id, index);
         counter.one_more();
     }
     drop(counter);
-    let views = ended(manager, submitted.keys().copied().collect(), silent).await?;
+    let views = tokio::select! {
+        views = ended(manager, submitted.keys().copied().collect(), silent) => views?,
+        status = &mut interrupted => return Err(interruption(status)),
+    };
     let mut outcomes = Vec::with_capacity(views.len());
     for view in &views {
         let job = submitted.get(&view.id).and_then(|index| Some((*index, trace.job(*index)?)));

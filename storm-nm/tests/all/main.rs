@@ -1,0 +1,7 @@
+//! The core of the node manager on modelled hosts, in virtual time.
+
+mod core_properties;
+mod jobs;
+mod streams_and_files;
+mod support;
+mod switching;

@@ -1,0 +1,223 @@
+//! Strobes on modelled nodes: whose CPU time passes when, to the microsecond.
+
+use crate::support::{World, file, ms, scenario, us};
+use std::rc::Rc;
+use std::time::Duration;
+use storm_nm::modelled::{Model, Script};
+use storm_nm::{ExitReason, JobKey};
+use storm_primitives::NodeId;
+use storm_rm::message::{Command, ExitStatus, Report};
+use storm_rm::{JobId, JobIncarnation, Rank, Row, RowSet};
+
+const SIGTERM: i32 = 15;
+/// A heartbeat reaches all nodes of the simulated network well within this.
+const SWEEP: Duration = Duration::from_micros(300);
+
+fn compute(time: Duration) -> Model {
+    Model { program: Rc::new(move |_| Script::compute(time)), ..Model::default() }
+}
+
+fn key(job: u64) -> JobKey {
+    JobKey { job: JobId(job), incarnation: JobIncarnation(1) }
+}
+
+fn row(row: u32) -> RowSet {
+    RowSet::single(Row(row))
+}
+
+/// Launches jobs 1 and 2 in rows 0 and 1, row 0 active.
+async fn two_rows(world: &World) {
+    world.strobe(0).await;
+    world.launch(world.job(1, row(0))).await;
+    world.launch(world.job(2, row(1))).await;
+    world.sleep(ms(2)).await;
+}
+
+fn close(actual: Duration, expected: Duration, slack: Duration) {
+    let low = expected.saturating_sub(slack);
+    assert!(actual >= low && actual <= expected + slack, "{actual:?} is not about {expected:?}");
+}
+
+#[test]
+fn a_job_of_another_row_starts_stopped_and_executes_nothing() {
+    let body = |world: Rc<World>| async move {
+        two_rows(&world).await;
+        world.sleep(ms(50)).await;
+        assert!(world.host(1).cpu_time(key(1), Rank(0)) > ms(40));
+        assert_eq!(world.host(1).cpu_time(key(2), Rank(0)), Duration::ZERO);
+        world.strobe(1).await;
+        world.all_started(2, 1).await;
+    };
+    let ((), trace) = scenario(20, 2, compute(ms(500)), body);
+    assert!(trace.contains("launch 2.1 stopped=true"), "{trace}");
+}
+
+#[test]
+fn two_rows_share_the_time_exactly() {
+    let body = |world: Rc<World>| async move {
+        two_rows(&world).await;
+        let used = |job| world.host(2).cpu_time(key(job), Rank(2));
+        let before = [used(1), used(2)];
+        for slice in 1..=20 {
+            world.strobe(slice % 2).await;
+            world.sleep(ms(2)).await;
+        }
+        let gained = [used(1) - before[0], used(2) - before[1]];
+        for gained in gained {
+            close(gained, ms(20), SWEEP * 20);
+        }
+        // Never both at once: together they have used no more than has passed.
+        let (start, end) = (before[0] + before[1], used(1) + used(2));
+        assert!(end - start <= ms(40) + SWEEP * 20);
+        let exits = world.exits_of(1);
+        for slice in 1..=1000 {
+            world.strobe(slice % 2).await;
+            world.sleep(ms(2)).await;
+        }
+        for exit in exits.await.values() {
+            assert_eq!(exit.user_us, 100_000, "stopping neither adds nor takes work");
+        }
+    };
+    scenario(21, 2, compute(ms(100)), body);
+}
+
+#[test]
+fn a_job_of_both_rows_runs_on_through_the_switch() {
+    let body = |world: Rc<World>| async move {
+        two_rows(&world).await;
+        let both = RowSet(0b11);
+        world.say(vec![Command::SetRows { job: JobId(1), rows: both }]).await;
+        for slice in 1..=10 {
+            world.strobe(slice % 2).await;
+            world.sleep(ms(2)).await;
+        }
+        world.say(vec![Command::SetRows { job: JobId(1), rows: row(1) }]).await;
+        world.sleep(ms(2)).await;
+        let stopped_at = world.host(1).cpu_time(key(1), Rank(0));
+        world.sleep(ms(10)).await;
+        assert_eq!(world.host(1).cpu_time(key(1), Rank(0)), stopped_at, "row 0 is active");
+    };
+    let ((), trace) = scenario(22, 1, compute(ms(500)), body);
+    assert_eq!(trace.matches("stop 1.1").count(), 1, "{trace}");
+}
+
+#[test]
+fn a_strobe_that_is_past_changes_nothing() {
+    let body = |world: Rc<World>| async move {
+        two_rows(&world).await;
+        let late = world.next_strobe(1);
+        world.strobe(0).await;
+        world.say(vec![Command::Strobe(late)]).await;
+        world.sleep(ms(10)).await;
+        assert_eq!(world.host(1).cpu_time(key(2), Rank(0)), Duration::ZERO);
+    };
+    scenario(23, 1, compute(ms(500)), body);
+}
+
+#[test]
+fn a_node_that_slept_through_strobes_ends_in_the_newest_row() {
+    let body = |world: Rc<World>| async move {
+        two_rows(&world).await;
+        world.network.freeze(NodeId(1));
+        // Not long enough to be taken for dead: these are delivered late.
+        let missed = vec![world.next_strobe(1), world.next_strobe(0), world.next_strobe(1)];
+        let say = world.say(missed.into_iter().map(Command::Strobe).collect());
+        let thaw = async {
+            world.sleep(ms(3)).await;
+            world.network.thaw(NodeId(1));
+        };
+        futures_util::future::join(say, thaw).await;
+        world.sleep(ms(1)).await;
+        let second = world.host(1).cpu_time(key(2), Rank(0));
+        world.sleep(ms(5)).await;
+        close(world.host(1).cpu_time(key(2), Rank(0)) - second, ms(5), us(10));
+    };
+    scenario(24, 1, compute(ms(500)), body);
+}
+
+#[test]
+fn strobes_do_not_wait_for_a_slow_disk() {
+    let body = |world: Rc<World>| async move {
+        two_rows(&world).await;
+        // 8 ms for every chunk of 8 KiB.
+        world.host(1).slow_disk(us(1));
+        let content = vec![9u8; 200_000];
+        let program = file("program", &content);
+        let shipping = world.ship(1, &program, &content);
+        let strobing = async {
+            for slice in 1..=150 {
+                world.strobe(slice % 2).await;
+                world.sleep(ms(1)).await;
+            }
+        };
+        let (shipped, ()) = futures_util::future::join(shipping, strobing).await;
+        assert!(shipped.expect("written").write > Duration::ZERO);
+        assert!(world.now_ns() > ms(200).as_nanos() as u64, "the disk was slow indeed");
+        world.say(vec![Command::Shutdown]).await;
+        world.when(|| !world.exits.borrow().is_empty()).await;
+        let exits = world.exits.borrow();
+        let exit = &exits[&NodeId(1)];
+        assert_eq!(exit.reason, ExitReason::Shutdown);
+        assert!(exit.switches.since_issue().len() > 150);
+        let worst = Duration::from_nanos(exit.switches.since_issue().max());
+        assert!(worst < SWEEP * 2, "a strobe took {worst:?}");
+    };
+    scenario(25, 1, compute(ms(10_000)), body);
+}
+
+#[test]
+fn a_stopped_job_is_resumed_to_act_on_a_signal_and_stopped_again() {
+    let model = Model {
+        program: Rc::new(|context| Script {
+            ignores: if context.rank == Rank(0) { vec![SIGTERM] } else { Vec::new() },
+            ..Script::compute(ms(500))
+        }),
+        ..Model::default()
+    };
+    let body = |world: Rc<World>| async move {
+        two_rows(&world).await;
+        world.strobe(1).await;
+        world.sleep(ms(2)).await;
+        assert_eq!(world.host(1).live_processes(), 4);
+        world.say(vec![Command::SignalJob { job: JobId(1), signal: SIGTERM }]).await;
+        world.sleep(ms(20)).await;
+        assert_eq!(world.host(1).live_processes(), 3, "the signal has acted");
+        let used = world.host(1).cpu_time(key(1), Rank(0));
+        world.sleep(ms(20)).await;
+        assert_eq!(world.host(1).cpu_time(key(1), Rank(0)), used, "stopped again");
+    };
+    let ((), trace) = scenario(26, 1, model, body);
+    assert_eq!(trace.matches("resume 1.1").count(), 1, "{trace}");
+    assert_eq!(trace.matches("stop 1.1").count(), 2, "{trace}");
+}
+
+#[test]
+fn a_stopped_job_can_be_killed() {
+    let body = |world: Rc<World>| async move {
+        two_rows(&world).await;
+        world.say(vec![Command::DestroyJob { job: JobId(2) }]).await;
+        let exits = world.exits_of(2).await;
+        assert!(exits.values().all(|exit| exit.status == ExitStatus::Signal(9)));
+        let started = world.reports().iter().any(|(_, r)| matches!(r, Report::LaunchFailed { .. }));
+        assert!(!started);
+    };
+    scenario(27, 2, compute(ms(500)), body);
+}
+
+#[test]
+fn a_node_that_missed_strobes_of_others_follows_the_launch() {
+    let body = |world: Rc<World>| async move {
+        world.strobe(0).await;
+        world.launch(world.job(1, row(0))).await;
+        world.sleep(ms(2)).await;
+        let mut second = world.job(2, row(1));
+        second.active_row = Row(1);
+        world.launch(second).await;
+        world.sleep(ms(2)).await;
+        let used = world.host(1).cpu_time(key(1), Rank(0));
+        world.sleep(ms(5)).await;
+        assert_eq!(world.host(1).cpu_time(key(1), Rank(0)), used);
+        assert!(world.host(1).cpu_time(key(2), Rank(0)) > ms(4));
+    };
+    scenario(28, 1, compute(ms(500)), body);
+}

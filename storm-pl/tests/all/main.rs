@@ -1,0 +1,9 @@
+//! Real processes: each test has a keeper of its own.
+
+mod freeze;
+mod launch;
+mod lifetime;
+mod memory;
+mod place;
+mod start;
+mod support;

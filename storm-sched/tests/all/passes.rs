@@ -1,0 +1,110 @@
+//! A pass looks only at jobs that could start: the same starts as a look at all
+//! of them, over generated workloads, without and with reservations.
+
+use storm_sched::space::{Discipline, News, Order, Passing, Shadow, Space, SpaceSharing, Verdict};
+use storm_sched::suite::{self, Make, Workload};
+use storm_sched::{JobId, Machine, Policy, PolicyParams, registry};
+
+/// Workloads for each policy.
+const SEEDS: u64 = 150;
+
+/// EASY as the policy reference has it (A2a), job by job; the others in this
+/// order.
+struct EveryJob {
+    order: Order,
+}
+
+impl Discipline for EveryJob {
+    fn name(&self) -> &'static str {
+        "every-job"
+    }
+
+    fn passing(&self) -> Passing {
+        Passing::Harmless
+    }
+
+    fn keeps_estimates(&self) -> bool {
+        self.order == Order::ShortestFirst
+    }
+
+    fn decide(&mut self, space: &mut Space, news: &[News]) {
+        if !space.is_worth_a_pass(news) {
+            return;
+        }
+        let mut blocked: Option<(JobId, Shadow)> = None;
+        space.offer(Order::Queue, |job| {
+            if job.fits() {
+                return Verdict::Start;
+            }
+            blocked = job.shadow().map(|shadow| (job.job(), shadow));
+            if blocked.is_some() { Verdict::Stop } else { Verdict::Wait }
+        });
+        let Some((head, mut shadow)) = blocked else { return };
+        space.offer(self.order, |job| {
+            let starts = job.job() != head && job.fits() && shadow.admits(job);
+            if starts { Verdict::Start } else { Verdict::Wait }
+        });
+    }
+}
+
+/// Shortest job first, job by job.
+struct EveryJobShortestFirst;
+
+impl Discipline for EveryJobShortestFirst {
+    fn name(&self) -> &'static str {
+        "every-job-shortest-first"
+    }
+
+    fn order(&self) -> Order {
+        Order::ShortestFirst
+    }
+
+    fn passing(&self) -> Passing {
+        Passing::Shortest
+    }
+
+    fn decide(&mut self, space: &mut Space, news: &[News]) {
+        if !space.is_worth_a_pass(news) {
+            return;
+        }
+        space.offer(Order::ShortestFirst, |job| match job.fits() {
+            true => Verdict::Start,
+            false if job.is_placeable() => Verdict::Stop,
+            false => Verdict::Wait,
+        });
+    }
+}
+
+/// Whether a policy of the registry answers every event as this discipline.
+fn same<D: Discipline + 'static>(name: &str, discipline: impl Fn() -> D) {
+    let params = PolicyParams::default();
+    let every_job = |machine: Machine| -> Box<dyn Policy> {
+        Box::new(SpaceSharing::under(discipline(), machine, &params))
+    };
+    let pruned = |machine: Machine| registry::by_name(name, machine, &params).unwrap();
+    for workload in [Workload::new, Workload::reserving] {
+        let mut starts = 0;
+        for seed in 0..SEEDS {
+            let run = |make: Make<'_>| suite::run_of(seed, workload(seed), make, Vec::new());
+            let (expected, found) = (run(&every_job).unwrap(), run(&pruned).unwrap());
+            assert_eq!(found, expected, "{name}, seed {seed}");
+            starts += found.steps().iter().map(|(_, actions)| actions.len()).sum::<usize>();
+        }
+        assert!(starts > 1_000, "{starts}");
+    }
+}
+
+#[test]
+fn easy_starts_whom_it_would_have_started_by_a_look_at_all() {
+    same("backfill", || EveryJob { order: Order::Queue });
+}
+
+#[test]
+fn easy_with_the_shortest_first_starts_whom_it_would_have_started() {
+    same("easy-sjbf", || EveryJob { order: Order::ShortestFirst });
+}
+
+#[test]
+fn shortest_first_starts_whom_it_would_have_started() {
+    same("sjf", || EveryJobShortestFirst);
+}

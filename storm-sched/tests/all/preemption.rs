@@ -1,0 +1,188 @@
+//! Jobs that get the PEs of others: every policy that shares space, and gang scheduling, under
+//! the suite, with reservations and without.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use storm_sched::suite::{self, Coverage, Invariant, Workload};
+use storm_sched::{
+    Action, Event, JobId, JobRequest, Machine, MatrixQueue, MplLimit, Packing, Pe, Placement,
+    PolicyParams, Precedence, PreemptMode, QosId, SchedTime, Slot, registry,
+};
+
+/// Runs of each policy, without reservations and with them.
+const SEEDS: u64 = 60;
+/// Policies that share space.
+const POLICIES: [&str; 5] = ["fcfs", "easy", "easy-sjbf", "conservative", "sjf"];
+
+/// What the policies did, each in as many runs; panics when one broke an invariant.
+fn covered(
+    workload: fn(u64) -> Workload,
+    invariants: fn() -> Vec<Box<dyn Invariant>>,
+) -> Vec<(&'static str, Coverage)> {
+    let params = PolicyParams::default();
+    let run = |name| {
+        let make = |machine| registry::by_name(name, machine, &params).unwrap();
+        let run = suite::run_seeds_of(0..SEEDS, workload, &make, &invariants);
+        (name, run.map_err(|failure| format!("{failure}: {}", failure.why)))
+    };
+    let (mut held, mut broken) = (Vec::new(), Vec::new());
+    for (name, run) in POLICIES.map(run) {
+        match run {
+            Ok(coverage) => held.push((name, coverage)),
+            Err(why) => broken.push(why),
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    held
+}
+
+#[test]
+fn whoever_is_preempted_is_so_lawfully_under_every_policy_that_shares_space() {
+    for (name, covered) in covered(Workload::preempting, suite::preempting) {
+        assert!(covered.starts > 20 * covered.runs, "{name}: {covered:?}");
+        assert!(covered.preemptions > covered.runs, "{name}: {covered:?}");
+        assert!(covered.resumptions > covered.runs / 2, "{name}: {covered:?}");
+    }
+}
+
+#[test]
+fn jobs_are_preempted_among_reservations_and_these_are_kept() {
+    let both = covered(Workload::reserving_and_preempting, suite::reserving_and_preempting);
+    for (name, covered) in both {
+        assert!(covered.starts > 15 * covered.runs, "{name}: {covered:?}");
+        assert!(covered.preemptions > covered.runs, "{name}: {covered:?}");
+        assert!(covered.resumptions > covered.runs / 4, "{name}: {covered:?}");
+    }
+}
+
+/// What gang scheduling with these settings did, summed over workloads of a kind.
+fn covered_by_gang(params: PolicyParams, workload: fn(u64) -> Workload, seeds: u64) -> Coverage {
+    let limit = params.mpl_limit;
+    let make = |machine| registry::by_name("gang", machine, &params).unwrap();
+    let invariants = || suite::gang_preempting(limit);
+    let run = suite::run_seeds_of(0..seeds, workload, &make, &invariants);
+    run.unwrap_or_else(|failure| panic!("{params:?}: {failure}: {}", failure.why))
+}
+
+fn of_rows(rows: u32) -> PolicyParams {
+    PolicyParams { mpl_limit: MplLimit::try_from(rows).unwrap(), ..PolicyParams::default() }
+}
+
+#[test]
+fn whoever_makes_room_does_so_lawfully_under_gang_scheduling() {
+    for rows in [1, 2, 4] {
+        for workload in [Workload::preempting, Workload::reserving_and_preempting] {
+            let covered = covered_by_gang(of_rows(rows), workload, SEEDS);
+            assert!(covered.starts > 15 * covered.runs, "{rows}: {covered:?}");
+            // One row in four lacks room less often.
+            assert!(covered.preemptions > covered.runs / 4, "{rows}: {covered:?}");
+            assert_eq!(covered.resumptions, 0);
+        }
+    }
+}
+
+#[test]
+fn whoever_makes_room_does_so_lawfully_under_every_kind_of_gang_scheduling() {
+    for packing in Packing::ALL {
+        for queue in [MatrixQueue::Fcfs, MatrixQueue::Easy] {
+            let modes = PolicyParams { packing, queue, ..of_rows(2) };
+            let params = PolicyParams { alternative_scheduling: true, unification: true, ..modes };
+            let covered = covered_by_gang(params, Workload::preempting, SEEDS / 6);
+            assert!(covered.preemptions > 0, "{params:?}: {covered:?}");
+        }
+    }
+    let params = PolicyParams { repack: true, ..of_rows(2) };
+    // Rows of jobs that are moved are new ones.
+    let covered = suite::run_seeds_of(
+        0..SEEDS / 6,
+        Workload::preempting,
+        &|machine| registry::by_name("gang", machine, &params).unwrap(),
+        &|| {
+            vec![
+                Box::new(suite::invariants::PreemptionLawful),
+                Box::new(suite::invariants::SameState),
+            ]
+        },
+    );
+    let covered = covered.unwrap_or_else(|failure| panic!("{failure}: {}", failure.why));
+    assert!(covered.migrations > 0 && covered.preemptions > 0, "{covered:?}");
+}
+
+/// A job that was suspended before the manager was started anew goes on when the other one
+/// has ended, and not before.
+#[test]
+fn a_suspended_job_is_taken_over_as_such() {
+    let machine = Machine::uniform(2, 2).unwrap();
+    let all = Placement::new(&machine, (0..4).map(Pe).collect()).unwrap();
+    let restore = |job: u64, qos: u16, preempts: Vec<QosId>| {
+        let mode = Some(PreemptMode::Suspend);
+        let precedence = Arc::new(Precedence { qos: QosId(qos), preempts, mode });
+        let request = JobRequest::new(JobId(job), 4).with_precedence(precedence);
+        Event::Restore { request, placement: all.clone(), slot: Slot(0), ran: Duration::ZERO }
+    };
+    for name in POLICIES {
+        let params = PolicyParams::default();
+        let mut policy = registry::by_name(name, machine.clone(), &params).unwrap();
+        let events =
+            vec![restore(1, 1, vec![]), Event::Suspended(JobId(1)), restore(2, 2, vec![QosId(1)])];
+        let taken = policy.handle_together(SchedTime::ZERO, events);
+        assert_eq!(taken, [Action::Activate { slot: Slot(0) }], "{name}");
+        let ended = policy.handle(SchedTime::from_secs(1), Event::Finished(JobId(2)));
+        let expected = [Action::Resume { job: JobId(1) }, Action::Activate { slot: Slot(0) }];
+        assert_eq!(ended, expected, "{name}");
+        policy.check().unwrap();
+    }
+}
+
+/// A request for all four PEs of a quality that preempts those of lower numbers.
+fn of_quality(job: u64, qos: u16) -> JobRequest {
+    let preempts = (0..qos).map(QosId).collect();
+    let precedence = Precedence { qos: QosId(qos), preempts, mode: Some(PreemptMode::Suspend) };
+    JobRequest::new(JobId(job), 4).with_precedence(Arc::new(precedence))
+}
+
+/// Of jobs that were stopped one for the other, the one before whom no other goes is the
+/// first to go on.
+#[test]
+fn who_was_stopped_last_goes_on_first_if_it_is_over_the_others() {
+    for name in POLICIES {
+        let machine = Machine::uniform(2, 2).unwrap();
+        let mut policy = registry::by_name(name, machine, &PolicyParams::default()).unwrap();
+        let time = SchedTime::from_secs;
+        for qos in 0..3 {
+            policy.handle(time(qos), Event::Submit(of_quality(qos, qos as u16)));
+        }
+        let ended = policy.handle(time(9), Event::Finished(JobId(2)));
+        assert!(ended.contains(&Action::Resume { job: JobId(1) }), "{name}: {ended:?}");
+        assert!(!ended.contains(&Action::Resume { job: JobId(0) }), "{name}: {ended:?}");
+        let ended = policy.handle(time(10), Event::Finished(JobId(1)));
+        assert!(ended.contains(&Action::Resume { job: JobId(0) }), "{name}: {ended:?}");
+        policy.check().unwrap();
+    }
+}
+
+/// Nobody goes on with the columns of one who is over him and waits for the rest of his own.
+#[test]
+fn nobody_goes_on_with_what_another_waits_for() {
+    for name in POLICIES {
+        let machine = Machine::uniform(2, 2).unwrap();
+        let mut policy = registry::by_name(name, machine, &PolicyParams::default()).unwrap();
+        let time = SchedTime::from_secs;
+        let half = |job, qos| {
+            let mut request = of_quality(job, qos);
+            request.procs = 2;
+            request
+        };
+        policy.handle(time(0), Event::Submit(half(0, 0)));
+        policy.handle(time(1), Event::Submit(half(1, 0)));
+        policy.handle(time(2), Event::Submit(of_quality(2, 1)));
+        policy.handle(time(3), Event::Submit(half(3, 2)));
+        // Two columns are free of everybody, and the four of job 2 are not.
+        let waiting = policy.handle(time(4), Event::Wake);
+        assert_eq!(waiting, [], "{name}");
+        let ended = policy.handle(time(9), Event::Finished(JobId(3)));
+        assert!(ended.contains(&Action::Resume { job: JobId(2) }), "{name}: {ended:?}");
+        policy.check().unwrap();
+    }
+}

@@ -1,0 +1,11 @@
+//! The simulated machine, in virtual time: one program, as each of its own would be linked
+//! with the whole machine once more.
+
+mod any_profile;
+mod campaign;
+mod figures;
+mod mutants;
+mod own_policy;
+mod scenarios;
+mod several_rows;
+mod trees;
