@@ -1,10 +1,11 @@
 //! Who is stopped goes on as soon as nobody has the PEs.
 
 use super::{Invariant, Violation};
-use crate::suite::{Step, World};
+use crate::suite::{Running, Step, World};
 use crate::{JobId, Pe};
 
-/// A suspended job's PEs are those of others, or about to be, or reserved.
+/// A suspended job's PEs are those of others, or about to be, or reserved, or a suspended job
+/// that is over it waits for them too.
 #[derive(Debug)]
 pub struct SuspendedResume;
 
@@ -46,10 +47,26 @@ impl Invariant for SuspendedResume {
                 // It may wait until its own begins, and be kept from going on by others.
                 if own { window.start > step.now || !nodes.all(inside) } else { nodes.any(inside) }
             });
-            if !blocked && !reserved {
+            let mut others = suspended.values();
+            let waited_for = others.any(|other| goes_before(other, stopped));
+            if !blocked && !reserved && !waited_for {
                 return Err(Forgotten(*job).into());
             }
         }
         Ok(())
     }
+}
+
+/// Whether a job is over another one and has PEs of it.
+fn goes_before(job: &Running, other: &Running) -> bool {
+    let exclusive = job.request.exclusive || other.request.exclusive;
+    let mut nodes = job.placement.nodes();
+    let meets = match exclusive {
+        true => nodes.any(|node| other.placement.nodes().any(|theirs| theirs == node)),
+        false => {
+            let theirs = other.placement.pes();
+            job.placement.pes().iter().any(|pe| theirs.binary_search(pe).is_ok())
+        }
+    };
+    meets && job.request.is_over(&other.request)
 }
