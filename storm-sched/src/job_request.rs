@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Constraint, JobId, Node, NodeMemory, Precedence, Priority, ReservationId};
+use crate::{Constraint, JobId, Node, NodeMemory, Precedence, Priority, QosId, ReservationId};
 
 /// A job's request for PEs. Fields will be added: build it with
 /// [`JobRequest::new`] and the `with_` methods.
@@ -105,6 +105,12 @@ impl JobRequest {
     #[must_use]
     pub fn may_preempt(&self) -> bool {
         self.precedence.as_ref().is_some_and(|own| !own.preempts.is_empty())
+    }
+
+    /// Its quality of service.
+    #[must_use]
+    pub fn qos(&self) -> Option<QosId> {
+        self.precedence.as_ref().map(|own| own.qos)
     }
 
     /// Whether it goes before another job, waiting or running.

@@ -41,6 +41,7 @@ mod ids;
 mod job_map;
 mod job_request;
 mod machine;
+mod making_room;
 mod matrix;
 mod memory;
 mod memory_account;

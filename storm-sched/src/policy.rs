@@ -92,10 +92,15 @@ pub trait Policy: Send {
     /// row as things stand.
     fn next_edge_needed(&self) -> bool;
 
-    /// Whether jobs get the PEs of others by their [`crate::Precedence`]; such a policy takes
-    /// [`Event::Suspended`].
+    /// Whether it suspends jobs for others; such a policy takes [`Event::Suspended`], and
+    /// heeds precedences.
     fn preempts(&self) -> bool {
         false
+    }
+
+    /// Whether jobs get the PEs of others by their [`crate::Precedence`].
+    fn heeds_precedence(&self) -> bool {
+        self.preempts()
     }
 
     /// The next time at which the policy decides anew although nothing happens:

@@ -15,6 +15,9 @@
 //! rows (alternative scheduling), rows with disjoint columns become one
 //! (unification, after each departure), and all jobs are mapped anew (repacking,
 //! for machines that can move processes).
+//!
+//! Jobs whose quality of service says so have others make room for them
+//! (`gang/preempting.rs`).
 
 use std::time::Duration;
 
@@ -29,10 +32,12 @@ use crate::{
 };
 
 mod decision;
+mod preempting;
 mod reserved;
 mod run_time;
 mod shadow;
 
+use preempting::Preemption;
 use run_time::RunTime;
 use shadow::{Shadow, latest_end};
 
@@ -51,6 +56,7 @@ pub struct Gang {
     repacks: bool,
     run_time: RunTime,
     book: Book,
+    preemption: Preemption,
 }
 
 impl Gang {
@@ -67,6 +73,7 @@ impl Gang {
             repacks: params.repack,
             run_time: RunTime::default(),
             book: Book::default(),
+            preemption: Preemption::default(),
         }
     }
 
@@ -79,7 +86,10 @@ impl Gang {
     /// Starts who can start, makes rows as few and as full as they can be, and
     /// sees to it that one runs.
     fn schedule(&mut self, now: SchedTime, actions: &mut Vec<Action>) {
-        if !self.book.is_empty() {
+        let others_may = self.start_urgent(now, actions);
+        if !others_may {
+            // What becomes free was promised.
+        } else if !self.book.is_empty() {
             self.start_among(now, actions);
         } else {
             self.start_prefix(actions);
@@ -92,11 +102,17 @@ impl Gang {
 
     /// Starts the head of the queue while there is room for it in the matrix.
     fn start_prefix(&mut self, actions: &mut Vec<Action>) {
-        while let Some(head) = self.partition.queue.head().cloned() {
-            let Some((slot, placement)) = self.place(&head, actions) else { return };
-            self.partition.queue.pop();
-            self.start(head.id, slot, placement, actions);
-        }
+        while self.start_head(actions) {}
+    }
+
+    /// Starts the head of the queue if there is room for it in the matrix, and nobody
+    /// who waits goes before it.
+    fn start_head(&mut self, actions: &mut Vec<Action>) -> bool {
+        let Some(head) = self.first_of_all().cloned() else { return false };
+        let Some((slot, placement)) = self.place(&head, actions) else { return false };
+        self.partition.queue.remove(head.id);
+        self.start(head.id, slot, placement, actions);
+        true
     }
 
     fn start(&mut self, job: JobId, slot: Slot, placement: Placement, actions: &mut Vec<Action>) {
@@ -127,9 +143,9 @@ impl Gang {
         scheme.place(matrix, request, &slots)
     }
 
-    /// Whether jobs may be mapped anew: not onto nodes that are another's.
+    /// Whether jobs may be mapped anew: not onto nodes that are another's, or may be soon.
     fn may_repack(&self) -> bool {
-        self.repacks && self.book.is_empty()
+        self.repacks && self.book.is_empty() && !self.is_promised()
     }
 
     fn repack_with(
@@ -154,7 +170,8 @@ impl Gang {
     /// that could not start are not looked at, as far as PEs and limits tell.
     fn backfill(&mut self, now: SchedTime, actions: &mut Vec<Action>) {
         let queue = &self.partition.queue;
-        let Some(head) = queue.head().map(|head| head.id).filter(|_| queue.len() > 1) else {
+        let first = self.first_of_all().map(|head| head.id);
+        let Some(head) = first.filter(|_| queue.len() > 1) else {
             return;
         };
         let Some(mut shadow) = self.shadow(now) else { return };
@@ -173,7 +190,7 @@ impl Gang {
     }
 
     fn shadow(&self, now: SchedTime) -> Option<Shadow> {
-        self.shadow_of(now, self.partition.queue.head()?)
+        self.shadow_of(now, self.first_of_all()?)
     }
 
     fn shadow_of(&self, now: SchedTime, head: &JobRequest) -> Option<Shadow> {
@@ -311,6 +328,10 @@ impl Policy for Gang {
         if self.repacks { &[Capability::Migration] } else { &[] }
     }
 
+    fn heeds_precedence(&self) -> bool {
+        true
+    }
+
     fn handle(&mut self, now: SchedTime, event: Event) -> Vec<Action> {
         self.take(now, std::iter::once(event))
     }
@@ -324,13 +345,13 @@ impl Policy for Gang {
     /// none or nodes are reserved, nor of the others, whose turn comes when those
     /// ahead have places.
     fn estimate(&self, now: SchedTime, job: JobId) -> Option<SchedTime> {
-        let head = self.partition.queue.head().filter(|_| self.book.is_empty());
+        let head = self.first_of_all().filter(|_| self.book.is_empty() && !self.is_promised());
         head.filter(|head| head.id == job)?;
         nameable(now, self.shadow(now)?.at)
     }
 
     fn estimate_all(&self, now: SchedTime) -> Vec<(JobId, SchedTime)> {
-        let head = self.partition.queue.head().map(|head| head.id);
+        let head = self.first_of_all().map(|head| head.id);
         head.and_then(|head| Some((head, self.estimate(now, head)?))).into_iter().collect()
     }
 
@@ -347,17 +368,21 @@ impl Policy for Gang {
     }
 
     fn explain(&self, _now: SchedTime, job: JobId) -> Option<PendingReason> {
-        if !self.book.is_empty() {
-            return self.explain_among(job);
-        }
-        self.partition.explain(job, |request| self.shortage(request))
+        let reason = if self.book.is_empty() {
+            self.partition.explain(job, |request| self.shortage(request))
+        } else {
+            self.explain_among(job)
+        };
+        self.reason_of(job, reason)
     }
 
     fn explain_all(&self, _now: SchedTime) -> Vec<(JobId, PendingReason)> {
-        if !self.book.is_empty() {
-            return self.explain_all_among();
-        }
-        self.partition.explain_all(|request| self.shortage(request))
+        let reasons = if self.book.is_empty() {
+            self.partition.explain_all(|request| self.shortage(request))
+        } else {
+            self.explain_all_among()
+        };
+        self.reasons_of_all(reasons)
     }
 
     fn active_slot(&self) -> Option<Slot> {

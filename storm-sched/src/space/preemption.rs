@@ -14,20 +14,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::job_map::JobMap;
+use crate::making_room::{InVain, MAX_VICTIMS, depths, enough};
 use crate::partition::Partition;
 use crate::reservation::Pool;
 use crate::space::ledger::fits_row;
 use crate::space::{News, ROW, Space};
 use crate::{
-    Action, ColumnSet, EventError, JobId, JobRequest, Matrix, Pe, Precedence, PreemptMode, QosId,
-    Slot,
+    Action, ColumnSet, EventError, JobId, JobRequest, Matrix, Pe, PreemptMode, QosId, Slot,
 };
 
 /// Rows of jobs that are suspended, and the one that runs: so often can the jobs of a node
 /// be preempted by others that are preempted themselves.
 pub(crate) const PARKING_ROWS: u32 = 16;
-/// The most running jobs that are looked at to make room for one.
-const MAX_VICTIMS: usize = 1_024;
 
 /// A job that waits for the ends of others.
 #[derive(Debug, Clone)]
@@ -201,7 +199,7 @@ impl Space {
     /// same nodes.
     fn serve_those(&mut self, depth: usize, depths: &BTreeMap<QosId, usize>) -> bool {
         let waiting: Vec<JobId> = self.partition.queue.iter().map(|request| request.id).collect();
-        let mut vain: BTreeMap<Pool, BTreeSet<Option<QosId>>> = BTreeMap::new();
+        let mut vain = InVain::default();
         let mut changed = false;
         for job in waiting {
             let Some(request) = self.partition.queue.get(job) else { continue };
@@ -209,21 +207,14 @@ impl Space {
             if self.ledger.is_due(job) || matches!(pool, Pool::Before(_)) {
                 continue;
             }
-            let own = request.precedence.clone();
-            let ahead = vain.entry(pool).or_default();
-            let over = |qos: &Option<QosId>| {
-                let preempts = own.as_ref().map(|own| &own.preempts);
-                qos.is_some_and(|qos| preempts.is_some_and(|all| all.contains(&qos)))
-            };
-            let qos = own.as_ref().map(|own| own.qos);
-            let turn = qos.is_some_and(|qos| depths.get(&qos) == Some(&depth));
-            let first = turn && request.may_preempt() && ahead.iter().all(over);
-            let request = first.then(|| request.clone());
+            let request = request.clone();
+            let turn = request.qos().is_some_and(|qos| depths.get(&qos) == Some(&depth));
+            let first = turn && vain.is_under(pool, &request);
             self.enter(pool);
-            if request.is_some_and(|request| self.serve(&request)) {
+            if first && self.serve(&request) {
                 changed = true;
             } else {
-                ahead.insert(qos);
+                vain.add(pool, &request);
             }
         }
         self.enter(Pool::Common);
@@ -441,57 +432,7 @@ fn requests_of<'a>(
     suspended.iter().filter_map(|one| matrix.request(one.job))
 }
 
-/// How many qualities of service there are one over the other over that of each that waits
-/// and may preempt others: nobody is over those of depth zero.
-fn depths<'a>(waiting: impl Iterator<Item = &'a JobRequest>) -> BTreeMap<QosId, usize> {
-    let mut qualities: BTreeMap<QosId, &Precedence> = BTreeMap::new();
-    for request in waiting.filter(|request| request.may_preempt()) {
-        qualities.extend(request.precedence.as_deref().map(|own| (own.qos, own)));
-    }
-    let mut depths: BTreeMap<QosId, usize> = qualities.keys().map(|qos| (*qos, 0)).collect();
-    // A chain is no longer than there are qualities, unless some are over each other.
-    for _ in 0..qualities.len() {
-        for (qos, own) in &qualities {
-            let below = depths[qos] + 1;
-            for lower in own.preempts.iter().filter(|lower| *lower != qos) {
-                if let Some(depth) = depths.get_mut(lower) {
-                    *depth = below.max(*depth).min(qualities.len());
-                }
-            }
-        }
-    }
-    depths
-}
-
 /// The first row in which a job that is stopped can keep its columns.
 fn parking(matrix: &Matrix, job: JobId) -> Option<Slot> {
     (1..PARKING_ROWS).map(Slot).find(|slot| matrix.could_shift(job, *slot))
-}
-
-/// The first candidates that are enough, without those of them that are not needed.
-fn enough(candidates: Vec<Victim>, are: impl Fn(&[Victim]) -> bool) -> Option<Vec<Victim>> {
-    // Who would fit as things are waits for what others were given already.
-    if are(&[]) || !are(&candidates) {
-        return None;
-    }
-    let mut chosen = candidates;
-    let mut least = 1;
-    // More are enough if fewer are: the least number is between the two.
-    let mut most = chosen.len();
-    while least < most {
-        let middle = (least + most) / 2;
-        if are(&chosen[..middle]) {
-            most = middle;
-        } else {
-            least = middle + 1;
-        }
-    }
-    chosen.truncate(least);
-    for index in (0..chosen.len()).rev() {
-        let victim = chosen.remove(index);
-        if !are(&chosen) {
-            chosen.insert(index, victim);
-        }
-    }
-    Some(chosen)
 }

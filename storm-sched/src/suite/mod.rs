@@ -22,18 +22,21 @@ mod trace;
 mod workload;
 mod world;
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 pub use failure::Failure;
 pub use invariants::{
-    Invariant, any_policy, any_space_sharing, backfilling, gang, gang_backfilling, gang_repacking,
-    preempting, reserving, reserving_and_preempting, shortest_first, space_sharing,
+    Invariant, any_policy, any_space_sharing, backfilling, gang, gang_backfilling, gang_preempting,
+    gang_repacking, preempting, reserving, reserving_and_preempting, shortest_first, space_sharing,
 };
 pub use trace::{Coverage, Trace};
 pub use workload::Workload;
 pub use world::{Running, World};
 
-use crate::{Action, Event, JobId, Machine, Policy, SchedTime};
+use crate::{
+    Action, Event, JobId, JobRequest, JobView, Machine, MplLimit, Policy, RowView, SchedTime,
+};
 
 /// Events of one run: enough to fill the queue and to empty it several times.
 pub const STEPS: usize = 300;
@@ -58,6 +61,30 @@ pub struct Step<'a> {
 }
 
 impl Step<'_> {
+    /// Whether a job fits some row, or a new one of so many, when some of those that run
+    /// have ended. What a job holds is what the policy says.
+    #[must_use]
+    pub fn would_fit_without(
+        &self,
+        limit: MplLimit,
+        gone: &BTreeSet<JobId>,
+        request: &JobRequest,
+    ) -> bool {
+        let mut world = self.after.clone();
+        world.running.retain(|job, _| !gone.contains(job));
+        let held = oracle::held_bytes(&world);
+        let rows = self.policy.rows();
+        let stays = |job: &&JobView| !gone.contains(&job.job);
+        let fits = |free: &[bool]| oracle::fits_beside(&world.machine, free, &held, request);
+        let in_row = |row: &RowView| {
+            let taken = row.jobs.iter().filter(stays).flat_map(|job| job.columns.columns());
+            fits(&oracle::free_pes(&world.machine, taken))
+        };
+        let live = rows.iter().filter(|row| row.jobs.iter().any(|job| stays(&job))).count();
+        let new_row = live < limit.get() as usize;
+        (new_row && fits(&world.usable())) || rows.iter().any(in_row)
+    }
+
     /// The jobs that wait when the event has happened and nothing is decided
     /// yet, in queue order.
     #[must_use]

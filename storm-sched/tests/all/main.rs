@@ -6,6 +6,7 @@ mod brute_force;
 mod fair_share;
 mod feasibility;
 mod gang_fairness;
+mod gang_preemption;
 mod gang_queue;
 mod golden_gang;
 mod golden_space_sharing;

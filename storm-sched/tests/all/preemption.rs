@@ -1,13 +1,13 @@
-//! Jobs that get the PEs of others: every policy that shares space under the suite, with
-//! reservations and without.
+//! Jobs that get the PEs of others: every policy that shares space, and gang scheduling, under
+//! the suite, with reservations and without.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use storm_sched::suite::{self, Coverage, Invariant, Workload};
 use storm_sched::{
-    Action, Event, JobId, JobRequest, Machine, Pe, Placement, PolicyParams, Precedence,
-    PreemptMode, QosId, SchedTime, Slot, registry,
+    Action, Event, JobId, JobRequest, Machine, MatrixQueue, MplLimit, Packing, Pe, Placement,
+    PolicyParams, Precedence, PreemptMode, QosId, SchedTime, Slot, registry,
 };
 
 /// Runs of each policy, without reservations and with them.
@@ -54,6 +54,59 @@ fn jobs_are_preempted_among_reservations_and_these_are_kept() {
         assert!(covered.preemptions > covered.runs, "{name}: {covered:?}");
         assert!(covered.resumptions > covered.runs / 4, "{name}: {covered:?}");
     }
+}
+
+/// What gang scheduling with these settings did, summed over workloads of a kind.
+fn covered_by_gang(params: PolicyParams, workload: fn(u64) -> Workload, seeds: u64) -> Coverage {
+    let limit = params.mpl_limit;
+    let make = |machine| registry::by_name("gang", machine, &params).unwrap();
+    let invariants = || suite::gang_preempting(limit);
+    let run = suite::run_seeds_of(0..seeds, workload, &make, &invariants);
+    run.unwrap_or_else(|failure| panic!("{params:?}: {failure}: {}", failure.why))
+}
+
+fn of_rows(rows: u32) -> PolicyParams {
+    PolicyParams { mpl_limit: MplLimit::try_from(rows).unwrap(), ..PolicyParams::default() }
+}
+
+#[test]
+fn whoever_makes_room_does_so_lawfully_under_gang_scheduling() {
+    for rows in [1, 2, 4] {
+        for workload in [Workload::preempting, Workload::reserving_and_preempting] {
+            let covered = covered_by_gang(of_rows(rows), workload, SEEDS);
+            assert!(covered.starts > 15 * covered.runs, "{rows}: {covered:?}");
+            // One row in four lacks room less often.
+            assert!(covered.preemptions > covered.runs / 4, "{rows}: {covered:?}");
+            assert_eq!(covered.resumptions, 0);
+        }
+    }
+}
+
+#[test]
+fn whoever_makes_room_does_so_lawfully_under_every_kind_of_gang_scheduling() {
+    for packing in Packing::ALL {
+        for queue in [MatrixQueue::Fcfs, MatrixQueue::Easy] {
+            let modes = PolicyParams { packing, queue, ..of_rows(2) };
+            let params = PolicyParams { alternative_scheduling: true, unification: true, ..modes };
+            let covered = covered_by_gang(params, Workload::preempting, SEEDS / 6);
+            assert!(covered.preemptions > 0, "{params:?}: {covered:?}");
+        }
+    }
+    let params = PolicyParams { repack: true, ..of_rows(2) };
+    // Rows of jobs that are moved are new ones.
+    let covered = suite::run_seeds_of(
+        0..SEEDS / 6,
+        Workload::preempting,
+        &|machine| registry::by_name("gang", machine, &params).unwrap(),
+        &|| {
+            vec![
+                Box::new(suite::invariants::PreemptionLawful),
+                Box::new(suite::invariants::SameState),
+            ]
+        },
+    );
+    let covered = covered.unwrap_or_else(|failure| panic!("{failure}: {}", failure.why));
+    assert!(covered.migrations > 0 && covered.preemptions > 0, "{covered:?}");
 }
 
 /// A job that was suspended before the manager was started anew goes on when the other one

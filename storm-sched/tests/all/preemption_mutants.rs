@@ -1,15 +1,17 @@
 //! Bugs put back in: the invariants about preemption must catch the policy that breaks
-//! them. A mutant is first come, first served with one mistake.
+//! them. A mutant is first come, first served, or gang scheduling, with one mistake.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use storm_sched::policies::Fcfs;
-use storm_sched::suite::invariants::{Invariant, PreemptionLawful, SuspendedResume};
+use storm_sched::policies::{Fcfs, Gang};
+use storm_sched::suite::invariants::{
+    Invariant, NobodySpared, PreemptionLawful, PromiseKept, SuspendedResume,
+};
 use storm_sched::suite::{self, Workload};
 use storm_sched::{
-    Action, Event, InvariantViolation, JobId, Machine, PendingReason, Policy, PreemptMode, RowView,
-    SchedTime, Slot,
+    Action, Event, InvariantViolation, JobId, JobRequest, Machine, MplLimit, PendingReason, Policy,
+    PolicyParams, PreemptMode, RowView, SchedTime, Slot,
 };
 
 /// Seeds to look for a broken invariant in.
@@ -34,13 +36,19 @@ enum Bug {
     StopsTheEnded,
     /// Who waits is told nothing.
     IsSilent,
+    /// One more makes room than it takes.
+    StopsOneMore,
+    /// Who was promised room waits as if he had just come when it is there.
+    Forgets,
 }
 
 struct Mutant {
     bug: Bug,
-    inner: Fcfs,
+    inner: Box<dyn Policy>,
     /// Whoever has ever been preempted.
     stopping: BTreeSet<JobId>,
+    /// What was asked for, by whom.
+    asked: BTreeMap<JobId, JobRequest>,
 }
 
 impl Mutant {
@@ -54,9 +62,8 @@ impl Mutant {
                 _ => false,
             })
         };
-        let row = self.inner.rows().into_iter().next()?;
-        row.jobs
-            .iter()
+        let rows = self.inner.rows().into_iter();
+        rows.flat_map(|row| row.jobs)
             .map(|running| running.job)
             .find(|job| before.contains(job) && !self.stopping.contains(job) && !mentioned(*job))
     }
@@ -81,12 +88,44 @@ impl Mutant {
                     *job = anybody.unwrap_or(*job);
                 }
                 Bug::StopsTheEnded => *job = JobId(u64::MAX),
-                Bug::None | Bug::NeverResumes | Bug::StopsForNothing | Bug::IsSilent => {}
+                Bug::None
+                | Bug::NeverResumes
+                | Bug::StopsForNothing
+                | Bug::IsSilent
+                | Bug::StopsOneMore
+                | Bug::Forgets => {}
             }
+        }
+        if self.bug == Bug::StopsOneMore
+            && let Some(&Action::Preempt { by, .. }) = actions.last()
+        {
+            // Those whose number leaves three may be cancelled.
+            let more = bystander.filter(|job| job.0 % 6 == 3);
+            let mode = PreemptMode::Cancel;
+            actions.extend(more.map(|job| Action::Preempt { job, mode, by }));
         }
         if self.bug == Bug::NeverResumes {
             actions.retain(|action| !matches!(action, Action::Resume { .. }));
         }
+    }
+}
+
+impl Mutant {
+    /// Passes an event on; those who may preempt others are behind all that wait if room
+    /// becomes free by it that was promised.
+    fn pass_on(&mut self, now: SchedTime, event: Event) -> Vec<Action> {
+        let ended = matches!(&event, Event::Finished(job) if self.stopping.contains(job));
+        let mut behind = self.inner.pending();
+        behind.retain(|job| ended && self.bug == Bug::Forgets && job.0 % 6 > 3);
+        for job in &behind {
+            self.inner.handle(now, Event::Cancel(*job));
+        }
+        let mut actions = self.inner.handle(now, event);
+        for job in behind {
+            let again = Event::Submit(self.asked[&job].clone());
+            actions.extend(self.inner.handle(now, again));
+        }
+        actions
     }
 }
 
@@ -103,7 +142,10 @@ impl Policy for Mutant {
             }
             _ => None,
         };
-        let mut actions = self.inner.handle(now, event);
+        if let Event::Submit(request) = &event {
+            self.asked.insert(request.id, request.clone());
+        }
+        let mut actions = self.pass_on(now, event);
         self.spoil(&before, &mut actions);
         // Those whose numbers leave four or five may preempt others.
         let alone = !waited.iter().any(|job| job.0 % 6 > 3)
@@ -148,7 +190,7 @@ impl Policy for Mutant {
     }
 
     fn quantum(&self) -> Option<Duration> {
-        None
+        self.inner.quantum()
     }
 
     fn machine(&self) -> &Machine {
@@ -160,11 +202,13 @@ impl Policy for Mutant {
     }
 }
 
+fn mutant(bug: Bug, inner: Box<dyn Policy>) -> Box<dyn Policy> {
+    Box::new(Mutant { bug, inner, stopping: BTreeSet::new(), asked: BTreeMap::new() })
+}
+
 /// What is said against the mutant, if anything.
 fn found(bug: Bug, invariant: fn() -> Box<dyn Invariant>) -> Option<String> {
-    let make = |machine| -> Box<dyn Policy> {
-        Box::new(Mutant { bug, inner: Fcfs::new(machine), stopping: BTreeSet::new() })
-    };
+    let make = |machine| -> Box<dyn Policy> { mutant(bug, Box::new(Fcfs::new(machine))) };
     let run = suite::run_seeds_of(SEEDS, Workload::preempting, &make, &|| vec![invariant()]);
     run.err().map(|failure| failure.why.to_string())
 }
@@ -187,6 +231,39 @@ fn each_invariant_catches_who_breaks_it_and_blames_nobody_else() {
         (Bug::IsSilent, "waits without a reason"),
     ] {
         let seen = found(bug, lawful).unwrap_or_else(|| panic!("nobody is {said}"));
+        assert!(seen.contains(said), "{said}: {seen}");
+    }
+}
+
+/// Two rows.
+fn limit() -> MplLimit {
+    MplLimit::try_from(2).unwrap()
+}
+
+/// What is said against gang scheduling with a mistake, if anything.
+fn found_in_gang(bug: Bug, invariant: fn() -> Box<dyn Invariant>) -> Option<String> {
+    let params = PolicyParams { mpl_limit: limit(), ..PolicyParams::default() };
+    let make = |machine| mutant(bug, Box::new(Gang::new(machine, &params)));
+    let run = suite::run_seeds_of(SEEDS, Workload::preempting, &make, &|| vec![invariant()]);
+    run.err().map(|failure| failure.why.to_string())
+}
+
+#[test]
+fn each_invariant_catches_a_gang_policy_that_breaks_it() {
+    let lawful = || -> Box<dyn Invariant> { Box::new(PreemptionLawful) };
+    let spared = || -> Box<dyn Invariant> { Box::new(NobodySpared(limit())) };
+    let kept = || -> Box<dyn Invariant> { Box::new(PromiseKept::new(limit())) };
+    for invariant in [lawful, spared, kept] {
+        assert_eq!(found_in_gang(Bug::None, invariant), None);
+    }
+    for (bug, invariant, said) in [
+        (Bug::TakesAnotherMode, lawful as fn() -> Box<dyn Invariant>, "which is not its own"),
+        (Bug::StopsAnybody, lawful, "which may not do so"),
+        (Bug::IsSilent, lawful, "waits without a reason"),
+        (Bug::StopsOneMore, spared, "would fit without the end"),
+        (Bug::Forgets, kept, "was started on what others give up"),
+    ] {
+        let seen = found_in_gang(bug, invariant).unwrap_or_else(|| panic!("nobody is {said}"));
         assert!(seen.contains(said), "{said}: {seen}");
     }
 }

@@ -69,7 +69,8 @@ impl Gang {
         match self.partition.apply(event) {
             Err(refused) => actions.push(Action::Refused(refused)),
             Ok(Change::Queued { first } | Change::Withdrawn { first }) => {
-                decision.schedule |= first || self.backfills || !self.book.is_empty();
+                let all = self.backfills || !self.book.is_empty() || self.is_urgent();
+                decision.schedule |= first || all;
             }
             Ok(Change::Released) => {
                 of_job.iter().for_each(|job| self.run_time.forget(*job));
@@ -94,7 +95,8 @@ impl Gang {
             Ok(Change::Nothing) => {}
         }
         let turned = self.book.take_turned();
-        decision.schedule |= turned || (reckoned_anew && !self.book.is_empty());
+        decision.schedule |=
+            turned || (reckoned_anew && (!self.book.is_empty() || self.is_urgent()));
     }
 }
 

@@ -92,7 +92,7 @@ impl Gang {
     }
 
     /// When a job that starts now has ended at the latest.
-    fn until(&self, now: SchedTime, request: &JobRequest) -> SchedTime {
+    pub(super) fn until(&self, now: SchedTime, request: &JobRequest) -> SchedTime {
         let end = |limit| latest_end(&self.partition.matrix, self.quantum, now, limit);
         request.time_limit.map_or(NEVER, end)
     }

@@ -17,6 +17,9 @@ pub(super) struct RunTime {
     /// The time in which each row was active.
     active: BTreeMap<Slot, Duration>,
     jobs: BTreeMap<JobId, Spent>,
+    /// So many jobs were started, or taken over.
+    started: i64,
+    taken_over: i64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +30,8 @@ struct Spent {
     row: Slot,
     /// What that had counted when it came.
     then: Duration,
+    /// Its place among those that began: negative of one that was taken over.
+    began: i64,
 }
 
 impl RunTime {
@@ -53,14 +58,23 @@ impl RunTime {
     /// From now on a job lives in this row; it may be a new one.
     pub(super) fn set_row(&mut self, job: JobId, row: Slot) {
         let (before, then) = (self.of(job), self.counted(row));
-        self.jobs.insert(job, Spent { before, row, then });
+        let began = self.jobs.get(&job).map_or(self.started + 1, |spent| spent.began);
+        self.started = self.started.max(began);
+        self.jobs.insert(job, Spent { before, row, then, began });
     }
 
-    /// A job has run so long before its time was counted here.
+    /// A job was taken over, the latest first, and has run so long before.
     pub(super) fn add(&mut self, job: JobId, ran: Duration) {
         if let Some(spent) = self.jobs.get_mut(&job) {
             spent.before += ran;
+            self.taken_over += 1;
+            spent.began = -self.taken_over;
         }
+    }
+
+    /// The place of a job among those that began.
+    pub(super) fn began(&self, job: JobId) -> i64 {
+        self.jobs.get(&job).map_or(0, |spent| spent.began)
     }
 
     /// A job has ended.

@@ -8,9 +8,11 @@ mod every_row_in_turn;
 mod head_not_delayed;
 mod head_starts_when_it_fits;
 mod memory_within;
+mod nobody_spared;
 mod nothing_starves;
 mod placement_sound;
 mod preemption_lawful;
+mod promise_kept;
 mod queue_order;
 mod reasons_true;
 mod refuses_what_does_not_fit;
@@ -30,9 +32,11 @@ pub use every_row_in_turn::EveryRowInTurn;
 pub use head_not_delayed::HeadNotDelayed;
 pub use head_starts_when_it_fits::HeadStartsWhenItFits;
 pub use memory_within::MemoryWithin;
+pub use nobody_spared::NobodySpared;
 pub use nothing_starves::NothingStarves;
 pub use placement_sound::PlacementSound;
 pub use preemption_lawful::PreemptionLawful;
+pub use promise_kept::PromiseKept;
 pub use queue_order::QueueOrder;
 pub use reasons_true::ReasonsTrue;
 pub use refuses_what_does_not_fit::RefusesWhatDoesNotFit;
@@ -167,4 +171,25 @@ pub fn gang_repacking(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
     let mut invariants = any_policy(limit, Held::RoundedUp);
     invariants.push(Box::new(HeadStartsWhenItFits(limit)));
     invariants
+}
+
+/// What gang scheduling holds when jobs preempt others, also when nodes are reserved.
+#[must_use]
+pub fn gang_preempting(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
+    vec![
+        Box::new(RefusesWhatDoesNotFit),
+        Box::new(PlacementSound),
+        Box::new(ColumnsDisjoint),
+        Box::new(RowsWithinLimit(limit)),
+        Box::new(SomebodyRuns),
+        Box::new(SameState),
+        Box::new(ColumnsReturned(Held::RoundedUp)),
+        Box::new(MemoryWithin),
+        Box::new(EveryRowInTurn::default()),
+        Box::new(ReservationsKept),
+        Box::new(NothingStarves),
+        Box::new(PreemptionLawful),
+        Box::new(NobodySpared(limit)),
+        Box::new(PromiseKept::new(limit)),
+    ]
 }

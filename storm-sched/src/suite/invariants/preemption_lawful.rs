@@ -79,7 +79,9 @@ fn check_one(
             Action::Resume { .. } => false,
             _ => true,
         });
-    if !alone || !request.is_plain() || matches!(step.event, Event::SetQuantum(_)) {
+    // Among rows [`super::NobodySpared`] says so.
+    let one_row = step.policy.quantum().is_none();
+    if !alone || !one_row || !request.is_plain() || matches!(step.event, Event::SetQuantum(_)) {
         return Ok(());
     }
     let of_step = |job: JobId| {

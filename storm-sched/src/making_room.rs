@@ -1,0 +1,81 @@
+//! Whose turn it is to have others make room, and which of these do: what space sharing
+//! and gang scheduling have in common.
+//!
+//! What this does not do: know what room is. That differs between the two.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::reservation::Pool;
+use crate::{JobRequest, Precedence, QosId};
+
+/// The most running jobs that are looked at to make room for one.
+pub(crate) const MAX_VICTIMS: usize = 1_024;
+
+/// Those ahead in the queue who wait in vain for the same nodes, by their qualities.
+#[derive(Debug, Default)]
+pub(crate) struct InVain(BTreeMap<Pool, BTreeSet<Option<QosId>>>);
+
+impl InVain {
+    /// Whether a job that may preempt others is over all of them.
+    pub(crate) fn is_under(&self, pool: Pool, request: &JobRequest) -> bool {
+        let preempts =
+            |qos: &QosId| request.precedence.as_ref().is_some_and(|own| own.preempts.contains(qos));
+        let over = |qos: &Option<QosId>| qos.as_ref().is_some_and(preempts);
+        request.may_preempt() && self.0.get(&pool).is_none_or(|ahead| ahead.iter().all(over))
+    }
+
+    /// One more waits in vain.
+    pub(crate) fn add(&mut self, pool: Pool, request: &JobRequest) {
+        self.0.entry(pool).or_default().insert(request.qos());
+    }
+}
+
+/// How many qualities of service there are one over the other over that of each that waits
+/// and may preempt others: nobody is over those of depth zero.
+pub(crate) fn depths<'a>(waiting: impl Iterator<Item = &'a JobRequest>) -> BTreeMap<QosId, usize> {
+    let mut qualities: BTreeMap<QosId, &Precedence> = BTreeMap::new();
+    for request in waiting.filter(|request| request.may_preempt()) {
+        qualities.extend(request.precedence.as_deref().map(|own| (own.qos, own)));
+    }
+    let mut depths: BTreeMap<QosId, usize> = qualities.keys().map(|qos| (*qos, 0)).collect();
+    // A chain is no longer than there are qualities, unless some are over each other.
+    for _ in 0..qualities.len() {
+        for (qos, own) in &qualities {
+            let below = depths[qos] + 1;
+            for lower in own.preempts.iter().filter(|lower| *lower != qos) {
+                if let Some(depth) = depths.get_mut(lower) {
+                    *depth = below.max(*depth).min(qualities.len());
+                }
+            }
+        }
+    }
+    depths
+}
+
+/// The first candidates that are enough, without those of them that are not needed.
+pub(crate) fn enough<V>(candidates: Vec<V>, are: impl Fn(&[V]) -> bool) -> Option<Vec<V>> {
+    // Who would fit as things are waits for what others were given already.
+    if are(&[]) || !are(&candidates) {
+        return None;
+    }
+    let mut chosen = candidates;
+    let mut least = 1;
+    // More are enough if fewer are: the least number is between the two.
+    let mut most = chosen.len();
+    while least < most {
+        let middle = (least + most) / 2;
+        if are(&chosen[..middle]) {
+            most = middle;
+        } else {
+            least = middle + 1;
+        }
+    }
+    chosen.truncate(least);
+    for index in (0..chosen.len()).rev() {
+        let victim = chosen.remove(index);
+        if !are(&chosen) {
+            chosen.insert(index, victim);
+        }
+    }
+    Some(chosen)
+}

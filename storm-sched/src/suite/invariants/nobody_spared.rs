@@ -1,0 +1,60 @@
+//! Among several rows too, nobody loses a place without need, or in vain; by brute force
+//! over the sets of PEs.
+//!
+//! What others were promised is not looked at: only the first of those who make room.
+
+use std::collections::BTreeSet;
+
+use super::{Invariant, Violation};
+use crate::suite::Step;
+use crate::{Action, JobId, MplLimit};
+
+/// Whoever makes room is needed for it, and it is enough.
+#[derive(Debug)]
+pub struct NobodySpared(pub MplLimit);
+
+#[derive(Debug, thiserror::Error)]
+enum Wrong {
+    #[error("job {by} would fit without the end of job {victim}")]
+    NoNeed { victim: JobId, by: JobId },
+    #[error("job {by} would not fit when all have ended that make room for it")]
+    InVain { by: JobId },
+}
+
+impl Invariant for NobodySpared {
+    fn name(&self) -> &'static str {
+        "those make room whom it takes, and no others"
+    }
+
+    fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {
+        let mut before = step.before.clone();
+        before.apply(step.event, &[]);
+        let mut victims = BTreeSet::new();
+        let mut served = BTreeSet::new();
+        for action in step.actions {
+            match action {
+                Action::Preempt { job, by, .. } => {
+                    victims.insert(*job);
+                    served.insert(*by);
+                }
+                Action::Start { .. } | Action::Migrate { .. } => return Ok(()),
+                _ => {}
+            }
+        }
+        let (Some(&by), 1) = (served.first(), served.len()) else { return Ok(()) };
+        let among_others = !before.ending.is_empty() || before.reserved(step.now).next().is_some();
+        let request = before.queue.iter().find(|request| request.id == by);
+        let Some(request) = request.filter(|_| !among_others) else { return Ok(()) };
+        for &victim in &victims {
+            let mut gone = victims.clone();
+            gone.remove(&victim);
+            if step.would_fit_without(self.0, &gone, request) {
+                return Err(Wrong::NoNeed { victim, by }.into());
+            }
+        }
+        if !step.would_fit_without(self.0, &victims, request) {
+            return Err(Wrong::InVain { by }.into());
+        }
+        Ok(())
+    }
+}

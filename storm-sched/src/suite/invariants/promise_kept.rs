@@ -1,0 +1,73 @@
+//! Whoever was promised what others give up gets it: those who may preempt nobody do not
+//! start on it meanwhile. Among reservations, which end promises as they come near, it is not
+//! looked at.
+
+use std::collections::BTreeSet;
+
+use super::{Invariant, Violation};
+use crate::suite::Step;
+use crate::{Action, Event, JobId, JobRequest, MplLimit};
+
+/// What is given up for a job is not given to others.
+#[derive(Debug)]
+pub struct PromiseKept {
+    limit: MplLimit,
+    /// Jobs that others make room for, and that will fit.
+    promised: BTreeSet<JobId>,
+}
+
+impl PromiseKept {
+    /// With so many rows at most.
+    #[must_use]
+    pub fn new(limit: MplLimit) -> Self {
+        Self { limit, promised: BTreeSet::new() }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("job {started} was started on what others give up for job {promised}")]
+struct Broken {
+    started: JobId,
+    promised: JobId,
+}
+
+impl Invariant for PromiseKept {
+    fn name(&self) -> &'static str {
+        "what is given up for a job is not given to others"
+    }
+
+    fn check(&mut self, step: &Step<'_>) -> Result<(), Violation> {
+        if !step.after.reservations.is_empty() {
+            self.promised.clear();
+            return Ok(());
+        }
+        let (mut intruder, mut served) = (None, Vec::new());
+        for action in step.actions {
+            match action {
+                Action::Preempt { by, .. } => served.push(*by),
+                Action::Start { job, .. } => {
+                    let running = step.after.running.get(job);
+                    let may = running.is_some_and(|running| running.request.may_preempt());
+                    intruder = intruder.or(Some(*job).filter(|_| !may));
+                }
+                _ => {}
+            }
+        }
+        let queue = &step.after.queue;
+        let waiting = |job: &JobId| queue.iter().find(|request| request.id == *job);
+        let fits =
+            |request: &JobRequest| step.would_fit_without(self.limit, &step.after.ending, request);
+        let before = std::mem::take(&mut self.promised);
+        let mut promised: BTreeSet<JobId> = before.iter().copied().chain(served).collect();
+        // Where nodes are lost nothing is promised any more.
+        promised.retain(|job| waiting(job).is_some_and(fits));
+        let of_node = matches!(step.event, Event::NodeDown(_) | Event::NodeDrained(_));
+        let mut lost = before.difference(&promised).filter(|job| waiting(job).is_some());
+        let lost = lost.next().copied();
+        self.promised = promised;
+        match (intruder.filter(|_| !of_node), lost) {
+            (Some(started), Some(promised)) => Err(Broken { started, promised }.into()),
+            _ => Ok(()),
+        }
+    }
+}
