@@ -106,7 +106,7 @@ impl Core {
     /// Says that a partition takes no notice of who may preempt whom.
     pub(super) fn warn_if_never_preempting(&self, id: PartitionId) {
         let partition = &self.partitions[usize::from(id.0)];
-        if !self.preemption.precedences.is_empty() && !partition.policy.preempts() {
+        if !self.preemption.precedences.is_empty() && !partition.policy.heeds_precedence() {
             let (name, sched) = (&partition.name, partition.policy.name());
             tracing::warn!(
                 partition = %name, sched,

@@ -181,6 +181,10 @@ impl Reservations {
     }
 
     fn submitted(&mut self, space: &mut Space, job: JobId) {
+        if self.booked.contains_key(&job) {
+            // On other news of the same instant.
+            return;
+        }
         let Some(candidate) = space.candidate(job) else { return };
         if self.book(&candidate) == Verdict::Start {
             space.start(job);

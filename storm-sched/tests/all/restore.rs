@@ -119,3 +119,24 @@ fn what_a_job_has_run_already_counts_in_what_is_believed_of_it() {
         assert_eq!(new.estimate_all(now), [(JobId(2), start)], "{name}");
     }
 }
+
+/// A job that is withdrawn and submitted anew in one instant has one promise.
+#[test]
+fn a_job_submitted_anew_in_the_instant_of_its_withdrawal_holds_nothing_twice() {
+    for name in ["fcfs", "easy", "easy-sjbf", "conservative", "sjf"] {
+        let machine = Machine::uniform(2, 2).unwrap();
+        let mut policy = registry::by_name(name, machine, &PolicyParams::default()).unwrap();
+        let time = SchedTime::from_secs;
+        for job in 1..=3 {
+            policy.handle(time(0), Event::Submit(JobRequest::new(JobId(job), 3)));
+        }
+        let again = vec![Event::Cancel(JobId(2)), Event::Submit(JobRequest::new(JobId(2), 3))];
+        assert_eq!(policy.handle_together(time(1), again), [], "{name}");
+        for (end, next) in [(1, 3), (3, 2)] {
+            let ended = policy.handle(time(2), Event::Finished(JobId(end)));
+            let starts =
+                |action: &Action| matches!(action, Action::Start { job, .. } if job.0 == next);
+            assert!(ended.iter().any(starts), "{name}: {ended:?}");
+        }
+    }
+}
