@@ -42,6 +42,22 @@ pub enum PendingReason {
         /// What it would wait for if it were the first.
         shortage: Option<Shortage>,
     },
+    /// What it needs is idle, and kept for jobs that are suspended there.
+    Kept {
+        /// What it waits for.
+        shortage: Shortage,
+        /// The one of them that was stopped first.
+        first: JobId,
+        /// How many more there are.
+        others: usize,
+    },
+    /// Others are being ended so that it can start.
+    MakingRoom {
+        /// One of them.
+        first: JobId,
+        /// How many more there are.
+        others: usize,
+    },
     /// There is room for it, and by its time limit it would be running when a
     /// reservation has these nodes.
     Reserved {
@@ -118,7 +134,9 @@ impl PendingReason {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Priority { .. } | Self::WouldDelay { .. } | Self::Shorter { .. } => "Priority",
-            Self::Resources(Shortage::Busy { .. } | Shortage::MatrixFull { .. }) => "Resources",
+            Self::Resources(Shortage::Busy { .. } | Shortage::MatrixFull { .. })
+            | Self::Kept { .. }
+            | Self::MakingRoom { .. } => "Resources",
             Self::Resources(Shortage::Unavailable { .. }) | Self::Reserved { .. } => {
                 "ReqNodeNotAvail"
             }
@@ -158,6 +176,14 @@ impl fmt::Display for PendingReason {
                 "there is room for it now, but as long as it may run it would delay a job that \
                  has been promised PEs"
             ),
+            Self::Kept { shortage, first, others } => {
+                let jobs = and_others(*first, *others);
+                write!(f, "{shortage}; idle ones are kept for suspended {jobs}")
+            }
+            Self::MakingRoom { first, others } => {
+                let verb = if *others == 0 { "is" } else { "are" };
+                write!(f, "{} {verb} being ended to make room for it", and_others(*first, *others))
+            }
             Self::Reserved { reservation, start, end } => write!(
                 f,
                 "by its time limit it would reach into reservation {reservation}, which has the \
@@ -176,13 +202,19 @@ impl fmt::Display for PendingReason {
     }
 }
 
+/// Jobs of whom one is named.
+fn and_others(first: JobId, others: usize) -> String {
+    match others {
+        0 => format!("job {first}"),
+        1 => format!("job {first} and 1 other"),
+        others => format!("job {first} and {others} others"),
+    }
+}
+
 impl fmt::Display for Ahead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.others {
-            0 => write!(f, "job {} is ahead in the queue", self.first),
-            1 => write!(f, "job {} and 1 other are ahead in the queue", self.first),
-            others => write!(f, "job {} and {others} others are ahead in the queue", self.first),
-        }
+        let verb = if self.others == 0 { "is" } else { "are" };
+        write!(f, "{} {verb} ahead in the queue", and_others(self.first, self.others))
     }
 }
 

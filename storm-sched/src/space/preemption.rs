@@ -332,6 +332,30 @@ impl Space {
         ordered.into_values().take(MAX_VICTIMS).collect()
     }
 
+    /// The jobs that are being ended for one that waits.
+    pub(super) fn ending_for(&self, job: JobId) -> impl Iterator<Item = JobId> + '_ {
+        let claim = self.preemption.claims.iter().find(|claim| claim.job == job);
+        claim.into_iter().flat_map(|claim| claim.victims.iter().copied())
+    }
+
+    /// The suspended jobs whose idle columns are kept from one that waits.
+    pub(super) fn kept_for<'a>(
+        &'a self,
+        request: &'a JobRequest,
+    ) -> impl Iterator<Item = JobId> + 'a {
+        self.kept(Some(request)).map(|one| one.job)
+    }
+
+    /// The matrix as if nothing was kept for suspended jobs; `None` when nobody is.
+    pub(super) fn without_kept(&self) -> Option<Matrix> {
+        if self.preemption.suspended.is_empty() {
+            return None;
+        }
+        let mut matrix = self.partition.matrix.clone();
+        matrix.withhold(ROW, &[]);
+        Some(matrix)
+    }
+
     /// What nobody holds or was promised.
     pub(super) fn idle_pes(&self) -> u32 {
         self.ledger.idle_pes(&self.partition.matrix)
@@ -410,17 +434,24 @@ impl Space {
         self.partition.matrix.withhold(ROW, &kept);
     }
 
-    /// The columns of jobs that are stopped and that a job may not preempt, or nobody, but
-    /// for those that reservations keep from going on.
-    fn kept_from(&self, request: Option<&JobRequest>) -> Vec<ColumnSet> {
+    /// The jobs that are stopped and that a job may not preempt, or nobody, but for those
+    /// that reservations keep from going on.
+    fn kept<'a>(
+        &'a self,
+        request: Option<&'a JobRequest>,
+    ) -> impl Iterator<Item = &'a Suspended> + 'a {
         let matrix = &self.partition.matrix;
-        let kept = |one: &&Suspended| {
+        self.preemption.suspended.iter().filter(move |one| {
             let stopped = matrix.request(one.job);
             !request.zip(stopped).is_some_and(|(request, stopped)| request.is_over(stopped))
                 && self.ledger.may_go_on(matrix, one.job, one.left)
-        };
-        let columns = |one: &Suspended| matrix.columns(one.job).cloned();
-        self.preemption.suspended.iter().filter(kept).filter_map(columns).collect()
+        })
+    }
+
+    /// Their columns.
+    fn kept_from(&self, request: Option<&JobRequest>) -> Vec<ColumnSet> {
+        let columns = |one: &Suspended| self.partition.matrix.columns(one.job).cloned();
+        self.kept(request).filter_map(columns).collect()
     }
 }
 

@@ -12,7 +12,8 @@ impl Space {
         if self.has_reservations() {
             return self.explain_among(passing, job);
         }
-        let shortage = self.shortage(self.queue().get(job)?);
+        let request = self.queue().get(job)?;
+        let shortage = self.shortage(request);
         let ahead = match passing {
             Passing::Never | Passing::Harmless => self.queue().ahead_of(job),
             Passing::Shortest => {
@@ -23,7 +24,8 @@ impl Space {
                 first.map(others)
             }
         };
-        reason(passing, ahead, shortage)
+        let reason = reason(passing, ahead, shortage)?;
+        Some(self.with_preemption(request, reason, self.without_kept().as_ref()))
     }
 
     /// Why each job waits, in queue order.
@@ -36,13 +38,43 @@ impl Space {
             Passing::Never | Passing::Harmless => self.queue().iter().map(ids).collect(),
             Passing::Shortest => self.queue().iter_shortest_first().map(ids).collect(),
         };
+        let trial = self.without_kept();
         let place: HashMap<JobId, usize> = order.iter().copied().zip(0..).collect();
         let reason = |request: &JobRequest| {
             let others = place.get(&request.id)?.checked_sub(1);
             let ahead = others.map(|others| Ahead { first: order[0], others });
-            Some((request.id, reason(passing, ahead, self.shortage(request))?))
+            let reason = reason(passing, ahead, self.shortage(request))?;
+            Some((request.id, self.with_preemption(request, reason, trial.as_ref())))
         };
         self.queue().iter().filter_map(reason).collect()
+    }
+
+    /// The reason of a job, or what is behind it: others are being ended for it, or what it
+    /// lacks is idle and kept, as the matrix without what is kept says.
+    fn with_preemption(
+        &self,
+        request: &JobRequest,
+        reason: PendingReason,
+        without_kept: Option<&Matrix>,
+    ) -> PendingReason {
+        let mut ending = self.ending_for(request.id);
+        if let Some(first) = ending.next() {
+            return PendingReason::MakingRoom { first, others: ending.count() };
+        }
+        let lacks = match &reason {
+            PendingReason::Resources(shortage @ Shortage::Busy { .. }) => Some(shortage),
+            _ => None,
+        };
+        let mut kept = self.kept_for(request);
+        match (lacks, kept.next()) {
+            (Some(shortage), Some(first))
+                if without_kept.is_some_and(|matrix| self::shortage(matrix, request).is_none()) =>
+            {
+                let shortage = shortage.clone();
+                PendingReason::Kept { shortage, first, others: kept.count() }
+            }
+            _ => reason,
+        }
     }
 
     /// What a job lacks to start at this moment.

@@ -186,3 +186,31 @@ fn nobody_goes_on_with_what_another_waits_for() {
         policy.check().unwrap();
     }
 }
+
+/// A job from whom idle PEs are kept is told for whom, and one for whom others are ended
+/// is told who.
+#[test]
+fn reasons_name_who_is_suspended_and_who_makes_room() {
+    for name in POLICIES {
+        let machine = Machine::uniform(2, 2).unwrap();
+        let mut policy = registry::by_name(name, machine, &PolicyParams::default()).unwrap();
+        let time = SchedTime::from_secs;
+        let mut half = of_quality(2, 1);
+        half.procs = 2;
+        policy.handle(time(0), Event::Submit(of_quality(1, 0)));
+        policy.handle(time(1), Event::Submit(half));
+        policy.handle(time(2), Event::Submit(JobRequest::new(JobId(3), 1)));
+        let reason = policy.explain(time(3), JobId(3)).unwrap().to_string();
+        assert!(reason.ends_with("idle ones are kept for suspended job 1"), "{name}: {reason}");
+        assert_eq!(policy.explain_all(time(3))[0].1.to_string(), reason, "{name}");
+
+        let machine = Machine::uniform(2, 2).unwrap();
+        let mut policy = registry::by_name(name, machine, &PolicyParams::default()).unwrap();
+        let cheap = Precedence { mode: Some(PreemptMode::Cancel), ..Precedence::default() };
+        let cheap = JobRequest::new(JobId(1), 4).with_precedence(Arc::new(cheap));
+        policy.handle(time(0), Event::Submit(cheap));
+        policy.handle(time(1), Event::Submit(of_quality(2, 1)));
+        let reason = policy.explain(time(2), JobId(2)).unwrap().to_string();
+        assert_eq!(reason, "job 1 is being ended to make room for it", "{name}");
+    }
+}

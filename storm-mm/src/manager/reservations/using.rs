@@ -113,7 +113,9 @@ impl Core {
             PendingReason::Resources(_)
             | PendingReason::Priority { .. }
             | PendingReason::WouldDelay { .. }
-            | PendingReason::Shorter { .. } => None,
+            | PendingReason::Shorter { .. }
+            | PendingReason::Kept { .. }
+            | PendingReason::MakingRoom { .. } => None,
         }
     }
 }

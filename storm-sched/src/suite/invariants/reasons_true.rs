@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Invariant, Violation};
-use crate::suite::{Step, oracle};
+use crate::suite::{Step, World, oracle};
 use crate::{JobId, JobRequest, PendingReason, Room, SchedTime, Shortage, Shortfall};
 
 /// Every job that waits has a true reason.
@@ -96,7 +96,22 @@ fn check_reason(
             }
             shortage.as_ref().map_or(Ok(()), |why| check_shortage(step, job, why))
         }
+        _ if names_preempted(step, reason) => Ok(()),
         _ => Err(Untrue::Ahead { job, place, reason: Box::new(reason.clone()) }),
+    }
+}
+
+/// Whether a reason names others that are suspended, or are being ended, and they are.
+fn names_preempted(step: &Step<'_>, reason: &PendingReason) -> bool {
+    let World { suspended, ending, .. } = step.after;
+    match reason {
+        PendingReason::Kept { first, others, .. } => {
+            suspended.contains_key(first) && *others < suspended.len()
+        }
+        PendingReason::MakingRoom { first, others } => {
+            ending.contains(first) && *others < ending.len()
+        }
+        _ => false,
     }
 }
 
@@ -109,6 +124,9 @@ fn check_among_reservations(
     let own = step.after.queue.iter().find(|request| request.id == job);
     let own = own.and_then(|request| request.reservation);
     let is_there = match reason {
+        PendingReason::Kept { .. } | PendingReason::MakingRoom { .. } => {
+            names_preempted(step, reason)
+        }
         PendingReason::NotBegun { reservation, start } => {
             let mut known = step.after.reserved(step.now);
             own == Some(*reservation)
