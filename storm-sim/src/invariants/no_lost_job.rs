@@ -29,11 +29,15 @@ impl NoLostJob {
         let after = match (before, kind) {
             (None, JobEventKind::Submitted { .. }) => Stage::Waits,
             (Some(Stage::Waits), JobEventKind::Placed { .. }) => Stage::Holds,
-            (Some(Stage::Holds), JobEventKind::Started { .. })
-            | (Some(Stage::Runs), JobEventKind::Ran { .. }) => Stage::Runs,
-            (
+            (Some(Stage::Holds), JobEventKind::Started { .. }) => Stage::Runs,
+            // Its time is noted at its end too if it is to run again.
+            (Some(stage @ (Stage::Runs | Stage::Ends)), JobEventKind::Ran { .. })
+            | (
                 Some(stage @ (Stage::Holds | Stage::Runs | Stage::Ends)),
-                JobEventKind::Moved { .. },
+                JobEventKind::Moved { .. }
+                | JobEventKind::OnColumns { .. }
+                | JobEventKind::Suspended { .. }
+                | JobEventKind::Resumed { .. },
             ) => stage,
             (Some(Stage::Holds | Stage::Runs | Stage::Ends), JobEventKind::Ending { .. }) => {
                 Stage::Ends
