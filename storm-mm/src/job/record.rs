@@ -195,25 +195,7 @@ impl JobRecord {
                 self.note(event, "ended", text);
                 self.phase = Phase::Ended(outcome.clone());
             }
-            JobEventKind::Requeued { cause } => {
-                self.phase = Phase::Pending;
-                self.suspended_for = None;
-                self.preempted = matches!(cause, EndCause::Preempted { .. });
-                // A preempted one waits until its ranks have ended.
-                self.former_nodes = match self.preempted {
-                    true => NodeSet::new(),
-                    false => self.ranks.iter().map(|share| share.node).collect(),
-                };
-                self.ranks.clear();
-                self.columns = None;
-                self.row = None;
-                self.node_list.clear();
-                self.started = None;
-                self.ran = Duration::ZERO;
-                self.ran_at = None;
-                self.breakdown = None;
-                self.note(event, "requeued", cause.to_string());
-            }
+            JobEventKind::Requeued { cause } => self.wait_again(event, cause),
             JobEventKind::Ran { time } => {
                 self.ran = *time;
                 self.ran_at = Some(event.at);
@@ -234,6 +216,27 @@ impl JobRecord {
             | JobEventKind::Released { .. }
             | JobEventKind::DependencyEnded { .. } => self.apply_need(event),
         }
+    }
+
+    /// A run is over, and the job waits for the next one.
+    fn wait_again(&mut self, event: &JobEvent, cause: &EndCause) {
+        self.phase = Phase::Pending;
+        self.suspended_for = None;
+        self.preempted = matches!(cause, EndCause::Preempted { .. });
+        // All ranks of a preempted one have ended: no node may still run it.
+        self.former_nodes = match self.preempted {
+            true => NodeSet::new(),
+            false => self.ranks.iter().map(|share| share.node).collect(),
+        };
+        self.ranks.clear();
+        self.columns = None;
+        self.row = None;
+        self.node_list.clear();
+        self.started = None;
+        self.ran = Duration::ZERO;
+        self.ran_at = None;
+        self.breakdown = None;
+        self.note(event, "requeued", cause.to_string());
     }
 
     /// Applies an event that stops the job for another one, or ends that.
