@@ -4,6 +4,7 @@ use super::settings::{ROOT_TIMEOUT, plan_config};
 use super::{DaemonError, start_log};
 use crate::cli::NmOptions;
 use crate::config::{MmConfig, NetworkConfig, SecurityConfig, TimeoutConfig};
+use nix::sys::signal::Signal;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -11,6 +12,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use storm_backend_tcp::{JoinError, Node, NodeConfig, TcpPrimitives};
@@ -63,6 +65,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         config.nm.manager_lost = Duration::ZERO;
     }
     let keeper = start_keeper(&config)?;
+    let asked_to_end = watch_for_end()?;
     let plan = GlobalPlan::new(plan_config(&network, nodes));
     let layout = plan.layout.clone();
     let mut joins_again = std::env::var_os(REJOIN).is_some();
@@ -79,28 +82,40 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         node.root_timeout = ROOT_TIMEOUT;
         node.join_timeout = if joins_again { REJOIN_TIMEOUT } else { FIRST_JOIN_TIMEOUT };
         joins_again = true;
-        if ASKED_TO_END.load(Ordering::Relaxed) {
+        // What comes from now on these hear; what came before, between two lives of this
+        // node, the flag has.
+        let ends = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        if asked_to_end.load(Ordering::Relaxed) {
             return Err(interrupted());
         }
-        join_cluster(node).await
+        join_cluster(node, ends).await
     };
     let exit = serve(keeper, config, plan, join);
     // Empty by now; one that holds what is not ours stays.
     let _ = fs::remove_dir(&dir);
     match exit?.reason {
         ExitReason::Shutdown => Ok(()),
-        ExitReason::Disconnected if once || ASKED_TO_END.load(Ordering::Relaxed) => Ok(()),
+        ExitReason::Disconnected if once || asked_to_end.load(Ordering::Relaxed) => Ok(()),
         ExitReason::Disconnected => Err(start_again()),
         reason => Err(DaemonError::NodeStopped { reason: reason.to_string() }),
     }
 }
 
-/// A signal asked this Node Manager to end.
-static ASKED_TO_END: AtomicBool = AtomicBool::new(false);
+/// Set as soon as a signal asks this Node Manager to end, whatever it is doing.
+fn watch_for_end() -> Result<Arc<AtomicBool>, DaemonError> {
+    let asked = Arc::new(AtomicBool::new(false));
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        signal_hook::flag::register(signal as i32, asked.clone())
+            .map_err(|source| DaemonError::System { what: "the watch for signals", source })?;
+    }
+    Ok(asked)
+}
 
 /// Joins, and leaves when a signal asks for it.
-async fn join_cluster(config: NodeConfig) -> Result<TcpPrimitives, JoinError> {
-    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+async fn join_cluster(
+    config: NodeConfig,
+    (mut term, mut int): (tokio::signal::unix::Signal, tokio::signal::unix::Signal),
+) -> Result<TcpPrimitives, JoinError> {
     let joined = tokio::select! {
         joined = Node::join(config) => joined?,
         _ = term.recv() => return Err(interrupted()),
@@ -113,7 +128,6 @@ async fn join_cluster(config: NodeConfig) -> Result<TcpPrimitives, JoinError> {
             _ = term.recv() => {}
             _ = int.recv() => {}
         }
-        ASKED_TO_END.store(true, Ordering::Relaxed);
         leaving.shut_down();
     });
     Ok(joined)
