@@ -115,12 +115,12 @@ pub enum CommError {
         /// Ranks in the job.
         size: u32,
     },
-    /// Slices that must have the same length have not.
-    #[error("two slices of a collective differ in length: {left} and {right} elements")]
+    /// Buffers that must have the same length have not.
+    #[error("two buffers of a collective differ in length: {left} and {right} bytes")]
     LengthMismatch {
-        /// Elements in the first.
+        /// Bytes in the first.
         left: usize,
-        /// Elements in the second.
+        /// Bytes in the second.
         right: usize,
     },
     /// A wait that cannot end: this is the job's only process.

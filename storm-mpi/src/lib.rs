@@ -5,19 +5,24 @@
 //! sleep in the kernel, so that a node may have many more ranks than processors. [`pmi`] is the
 //! wire-up with the resource manager; its server half is used by the Node Manager.
 //!
-//! Layers, each knowing the one below: `World` (types, lifetimes) - engine (messages: protocol and
-//! matching) - transport (byte streams). Deliberately absent: communicators other than the world,
-//! derived datatypes, one-sided operations, and any wall-clock timeout: a gang-scheduled job may be
-//! stopped at any instant.
+//! Layers, each knowing the one below: [`World`] and the C ABI of `capi/` (types, lifetimes) -
+//! [`comm`], [`collective`], [`layout`] (communicators, collectives over bytes, datatypes) -
+//! [`Process`] (one process's handle on the engine) - engine (messages: protocol and matching) -
+//! transport (byte streams). Deliberately absent: one-sided operations, and any wall-clock timeout: a
+//! gang-scheduled job may be stopped at any instant. The Rust API knows the world only; other
+//! communicators and derived datatypes are the C ABI's.
 
-mod collective;
+pub mod collective;
+pub mod comm;
 mod datatype;
 mod engine;
 mod envelope;
 mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+pub mod layout;
 pub mod pmi;
+mod process;
 mod rank;
 mod scope;
 #[cfg(feature = "testing")]
@@ -26,8 +31,12 @@ mod transport;
 mod world;
 
 pub use datatype::{Datatype, ReduceOp, Reducible};
-pub use envelope::{ANY_SOURCE, ANY_TAG, Source, Status, Tag, TagPattern};
+pub use engine::{Received, RequestId};
+pub use envelope::{
+    ANY_SOURCE, ANY_TAG, Address, Context, Pattern, SendMode, Source, Status, Tag, TagPattern,
+};
 pub use error::{CommError, InitError, Violation};
+pub use process::Process;
 pub use rank::Rank;
 pub use scope::{RecvRequest, Scope, SendRequest, Tested};
 pub use world::{OnError, World};

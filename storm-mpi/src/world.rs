@@ -1,15 +1,18 @@
 //! A rank's handle on its job: joining, leaving, and blocking messages.
 //!
-//! Safe layer over the engine: buffers are borrowed for as long as the engine may touch them.
-//! Collectives are in `collective.rs`, non-blocking messages in `scope.rs`.
+//! Safe layer over [`Process`]: buffers are borrowed for as long as the engine may touch them.
+//! Collectives are in `collective/typed.rs`, non-blocking messages in `scope.rs`.
 
+use crate::collective::Party;
+use crate::comm::ContextId;
 use crate::datatype::Datatype;
-use crate::engine::{Engine, Lent, LentMut, Received, RequestId};
-use crate::envelope::{Context, Pattern, Source, Status, Tag, TagPattern};
+use crate::engine::{Received, RequestId};
+use crate::envelope::{Address, Pattern, SendMode, Source, Status, Tag, TagPattern};
 use crate::error::{CommError, InitError};
+use crate::process::Process;
 use crate::rank::Rank;
 use crate::scope::Scope;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::time::Instant;
 
 /// Exit code of a rank that ends its job because a communication failed.
@@ -28,11 +31,10 @@ pub enum OnError {
 ///
 /// Not shared between threads: one thread communicates (`MPI_THREAD_FUNNELED`).
 pub struct World {
-    engine: RefCell<Engine>,
+    process: Process,
+    members: Vec<Rank>,
     on_error: Cell<OnError>,
     started: Instant,
-    rank: Rank,
-    size: usize,
 }
 
 impl World {
@@ -44,11 +46,10 @@ impl World {
     /// # Errors
     /// [`InitError`].
     pub fn init() -> Result<Self, InitError> {
-        let engine = Engine::open()?;
+        let process = Process::join()?;
         Ok(World {
-            rank: engine.me(),
-            size: engine.size(),
-            engine: RefCell::new(engine),
+            members: (0..process.size()).map(Rank::from_index).collect(),
+            process,
             on_error: Cell::new(OnError::Abort),
             started: Instant::now(),
         })
@@ -59,15 +60,12 @@ impl World {
     /// # Errors
     /// [`CommError`], with [`OnError::Return`].
     pub fn finalize(self) -> Result<(), CommError> {
-        let outcome = self.engine.borrow_mut().finish();
-        self.checked(outcome)
+        self.checked(self.process.finish())
     }
 
     /// Ends the whole job with this exit code, and this process at once.
     pub fn abort(&self, exit_code: i32) -> ! {
-        // When the process manager is gone already, there is nobody left to tell.
-        let _ = self.engine.borrow_mut().abort(exit_code);
-        std::process::exit(exit_code);
+        self.process.abort(exit_code)
     }
 
     /// Chooses what errors do from now on.
@@ -77,12 +75,12 @@ impl World {
 
     /// This process's rank.
     pub fn rank(&self) -> Rank {
-        self.rank
+        self.process.rank()
     }
 
     /// Ranks in the job.
     pub fn size(&self) -> usize {
-        self.size
+        self.process.size()
     }
 
     /// Seconds since this process joined the job (`MPI_Wtime`).
@@ -104,7 +102,11 @@ impl World {
     /// # Errors
     /// [`CommError`], with [`OnError::Return`].
     pub fn send<T: Datatype>(&self, data: &[T], to: Rank, tag: Tag) -> Result<(), CommError> {
-        self.checked(self.send_in(Context::POINT_TO_POINT, data, to, tag))
+        let send = || {
+            let request = self.start_send(data, to, tag)?;
+            self.wait(request).map(|_| ())
+        };
+        self.checked(send())
     }
 
     /// Receives one message into `into` and returns what it was.
@@ -117,9 +119,11 @@ impl World {
         from: impl Into<Source>,
         tag: impl Into<TagPattern>,
     ) -> Result<Status, CommError> {
-        let (source, tag) = (from.into(), tag.into());
-        let pattern = Pattern { context: Context::POINT_TO_POINT, source, tag };
-        self.checked(self.recv_in(pattern, into))
+        let recv = || {
+            let request = self.start_recv(into, from.into(), tag.into())?;
+            self.wait(request)?.ok_or(CommError::Ended).and_then(check_received::<T>)
+        };
+        self.checked(recv())
     }
 
     /// Sends and receives at once: no order of calls on the two sides can block for good.
@@ -156,65 +160,45 @@ impl World {
         Scope::run(self, body)
     }
 
-    pub(crate) fn send_in<T: Datatype>(
-        &self,
-        context: Context,
-        data: &[T],
-        to: Rank,
-        tag: Tag,
-    ) -> Result<(), CommError> {
-        let mut engine = self.engine.borrow_mut();
-        // SAFETY: `data` stays borrowed until `wait` returns, and `wait` returns when the request is
-        // done or the engine has ended.
-        unsafe {
-            let send = engine.start_send(to, context, tag, lend(data))?;
-            engine.wait(send).map(|_| ())
-        }
+    /// All ranks, for a collective.
+    pub(crate) fn party(&self) -> Party<'_> {
+        let me = self.rank().index();
+        Party::new(&self.process, &self.members, me, ContextId::WORLD.collective())
     }
 
-    pub(crate) fn recv_in<T: Datatype>(
-        &self,
-        pattern: Pattern,
-        into: &mut [T],
-    ) -> Result<Status, CommError> {
-        let mut engine = self.engine.borrow_mut();
-        // SAFETY: as in `send_in`.
-        let received = unsafe {
-            let recv = engine.start_recv(pattern, lend_mut(into))?;
-            engine.wait(recv)?
-        };
-        drop(engine);
-        received.ok_or(CommError::Ended).and_then(check_received::<T>)
-    }
-
+    /// The request must be waited for before `data`'s borrow ends.
     pub(crate) fn start_send<T: Datatype>(
         &self,
         data: &[T],
         to: Rank,
         tag: Tag,
     ) -> Result<RequestId, CommError> {
-        let mut engine = self.engine.borrow_mut();
-        // SAFETY: called by a scope only, which outlives no buffer and waits for all its requests.
-        unsafe { engine.start_send(to, Context::POINT_TO_POINT, tag, lend(data)) }
+        let address = Address { to, context: ContextId::WORLD.point_to_point(), tag };
+        let (start, bytes) = (data.as_ptr().cast(), size_of_val(data));
+        // SAFETY: called by what waits for the request before it returns, and by a scope, which
+        // outlives no buffer and waits for all its requests.
+        unsafe { self.process.start_send(address, SendMode::Standard, start, bytes) }
     }
 
+    /// The request must be waited for before `into`'s borrow ends.
     pub(crate) fn start_recv<T: Datatype>(
         &self,
         into: &mut [T],
         source: Source,
         tag: TagPattern,
     ) -> Result<RequestId, CommError> {
-        let pattern = Pattern { context: Context::POINT_TO_POINT, source, tag };
+        let pattern = Pattern { context: ContextId::WORLD.point_to_point(), source, tag };
+        let (start, bytes) = (into.as_mut_ptr().cast(), size_of_val(into));
         // SAFETY: as in `start_send`.
-        unsafe { self.engine.borrow_mut().start_recv(pattern, lend_mut(into)) }
+        unsafe { self.process.start_recv(pattern, start, bytes) }
     }
 
     pub(crate) fn wait(&self, id: RequestId) -> Result<Option<Received>, CommError> {
-        self.engine.borrow_mut().wait(id)
+        self.process.wait(id)
     }
 
     pub(crate) fn test(&self, id: RequestId) -> Result<Option<Option<Received>>, CommError> {
-        self.engine.borrow_mut().test(id)
+        self.process.test(id)
     }
 
     /// Applies [`OnError`] to the outcome of a public call.
@@ -226,7 +210,7 @@ impl World {
     }
 
     fn die_of(&self, error: &CommError) -> ! {
-        let mut text = format!("storm-mpi: rank {}: {error}", self.rank);
+        let mut text = format!("storm-mpi: rank {}: {error}", self.rank());
         let mut cause = std::error::Error::source(error);
         while let Some(source) = cause {
             text = format!("{text}: {source}");
@@ -248,12 +232,4 @@ pub(crate) fn check_received<T: Datatype>(received: Received) -> Result<Status, 
         return Err(CommError::PartialElement { rank, sent_bytes });
     }
     Ok(status)
-}
-
-fn lend<T: Datatype>(data: &[T]) -> Lent {
-    Lent { start: data.as_ptr().cast(), bytes: size_of_val(data) }
-}
-
-fn lend_mut<T: Datatype>(into: &mut [T]) -> LentMut {
-    LentMut { start: into.as_mut_ptr().cast(), bytes: size_of_val(into) }
 }

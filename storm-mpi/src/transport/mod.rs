@@ -101,6 +101,11 @@ impl Transport {
         self.directory.size()
     }
 
+    /// The ranks of this node, in order.
+    pub(crate) fn node_ranks(&self) -> &[Rank] {
+        self.directory.local_ranks()
+    }
+
     /// Sends as much of the two buffers as the way to `peer` takes now. When that is not all, news
     /// from `peer` tells when to try again.
     pub(crate) fn send(&mut self, peer: Rank, buffers: [&[u8]; 2]) -> Result<usize, CommError> {
