@@ -1,6 +1,6 @@
 //! One process of a job, as libraries of message passing see it: bytes, contexts, requests.
 //!
-//! What [`crate::World`] and the C ABI stand on: a thin handle on the engine that may be used from
+//! What [`crate::Communicator`] and the C ABI stand on: a thin handle on the engine that may be used from
 //! several places of one thread. Knows no datatypes and no communicators; ranks here are the job's.
 
 use crate::engine::{Engine, Lent, LentMut, Received, RequestId};
