@@ -38,7 +38,7 @@ pub use envelope::{
     ANY_SOURCE, ANY_TAG, Address, Context, Pattern, SendMode, Source, Status, Tag, TagPattern,
 };
 pub use error::{CommError, InitError, Violation};
-pub use process::Process;
+pub use process::{Process, processor_name};
 pub use rank::Rank;
 pub use scope::{RecvRequest, Scope, SendRequest, Tested};
 pub use world::World;

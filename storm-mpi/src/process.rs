@@ -194,3 +194,11 @@ impl Process {
         std::process::exit(exit_code);
     }
 }
+
+/// The name of the machine this process runs on (`MPI_Get_processor_name`).
+pub fn processor_name() -> String {
+    match nix::unistd::gethostname() {
+        Ok(name) => name.to_string_lossy().into_owned(),
+        Err(_) => String::from("localhost"),
+    }
+}

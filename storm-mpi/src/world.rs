@@ -41,10 +41,7 @@ impl World {
 
     /// The name of the machine this rank runs on (`MPI_Get_processor_name`).
     pub fn processor_name(&self) -> String {
-        match nix::unistd::gethostname() {
-            Ok(name) => name.to_string_lossy().into_owned(),
-            Err(_) => String::from("localhost"),
-        }
+        crate::process::processor_name()
     }
 }
 
