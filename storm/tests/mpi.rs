@@ -76,8 +76,7 @@ fn a_program_in_c_gives_the_same_answer_on_any_nodes() {
     let answer = |lines: &[String]| -> Vec<String> {
         lines.iter().filter_map(|line| line.split(',').next().map(str::to_owned)).collect()
     };
-    let [one, two, four] =
-        ["--nodes 1 --pes 4", "--nodes 2 --pes 2", "--nodes 4 --pes 1"].map(run);
+    let [one, two, four] = ["--nodes 1 --pes 4", "--nodes 2 --pes 2", "--nodes 4 --pes 1"].map(run);
     assert_eq!(answer(&one), answer(&two));
     assert_eq!(answer(&one), answer(&four));
     // Each node's ranks find each other there.
