@@ -37,6 +37,14 @@ pub enum InitError {
         /// Its value.
         value: String,
     },
+    /// A setting of this library has a value that means nothing.
+    #[error("{variable} is \"{value}\", which it cannot be")]
+    Setting {
+        /// The environment variable.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+    },
     /// The job's first rank published no usable token.
     #[error("the job's rank 0 published no connection token")]
     Token,
