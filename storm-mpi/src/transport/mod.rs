@@ -28,7 +28,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 use tcp::{Arrival, Tcp};
-use waiting::{Patience, Waiting};
+use waiting::{Patience, Waiting, Wish};
 
 /// Looks at shared memory between looks at the clock, and at sockets, while spinning.
 const CHECKS_BETWEEN_LOOKS: u32 = 32;
@@ -58,6 +58,8 @@ pub(crate) struct Transport {
 impl Transport {
     /// Joins the job and makes this rank reachable.
     pub(crate) fn open() -> Result<Self, InitError> {
+        // Before the process manager is spoken to: who breaks that off is ended at once, unheard.
+        let wish = Wish::from_environment()?;
         let mut directory = Directory::join()?;
         let poller = Poller::new().map_err(InitError::os("epoll"))?;
         let (me, here) = (directory.me(), directory.local_ranks().len());
@@ -83,7 +85,7 @@ impl Transport {
             tcp.set_token(token);
         }
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let waiting = Waiting::from_environment(here > processors, elsewhere > 0)?;
+        let waiting = wish.waiting(here > processors, elsewhere > 0);
         let since_socket_poll = 0;
         Ok(Transport { directory, poller, local, tcp, waiting, since_socket_poll, closing: false })
     }

@@ -65,48 +65,63 @@ pub(super) struct Waiting {
     skipped: u32,
 }
 
-impl Waiting {
-    /// As the environment says. Else two-phase, but for a node with more ranks than processors: there
-    /// the awaited rank may need this one's processor.
-    pub(super) fn from_environment(crowded: bool, has_remote: bool) -> Result<Self, InitError> {
+/// What the user wants.
+#[derive(Debug)]
+pub(super) struct Wish {
+    mode: Option<Named>,
+    spin: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Named {
+    Spin,
+    Block,
+    SpinBlock,
+}
+
+impl Wish {
+    /// As the environment says.
+    pub(super) fn from_environment() -> Result<Self, InitError> {
         let value = |name| std::env::var(name).ok();
-        Self::chosen(value(MODE_VARIABLE), value(SPIN_VARIABLE), crowded, has_remote)
+        Self::of(value(MODE_VARIABLE), value(SPIN_VARIABLE))
     }
 
-    fn chosen(
-        mode: Option<String>,
-        spin_us: Option<String>,
-        crowded: bool,
-        has_remote: bool,
-    ) -> Result<Self, InitError> {
-        let answer = if has_remote { REMOTE_ANSWER } else { LOCAL_ANSWER };
-        let base = match spin_us {
-            None => answer + WAKE,
-            Some(value) => match value.trim().parse() {
-                Ok(us) => Duration::from_micros(us),
-                Err(_) => return Err(InitError::Setting { variable: SPIN_VARIABLE, value }),
-            },
-        };
-        let two_phase = Mode::SpinBlock { base, pair: base + 4 * WAKE };
+    fn of(mode: Option<String>, spin_us: Option<String>) -> Result<Self, InitError> {
+        let unknown =
+            |variable, value: &str| Err(InitError::Setting { variable, value: value.to_owned() });
         let mode = match mode.as_deref().map(str::trim) {
-            Some("spin") => Mode::Spin,
-            Some("block") => Mode::Block,
-            Some("spin-block") => two_phase,
-            None | Some("") => {
-                if crowded {
-                    Mode::Block
-                } else {
-                    two_phase
-                }
-            }
-            Some(other) => {
-                let value = other.to_owned();
-                return Err(InitError::Setting { variable: MODE_VARIABLE, value });
-            }
+            None | Some("") => None,
+            Some("spin") => Some(Named::Spin),
+            Some("block") => Some(Named::Block),
+            Some("spin-block") => Some(Named::SpinBlock),
+            Some(other) => return unknown(MODE_VARIABLE, other),
         };
-        Ok(Waiting { mode, last_news: None, vain: 0, skipped: 0 })
+        let spin = match spin_us.as_deref().map(|value| (value, value.trim().parse())) {
+            None => None,
+            Some((_, Ok(us))) => Some(Duration::from_micros(us)),
+            Some((value, Err(_))) => return unknown(SPIN_VARIABLE, value),
+        };
+        Ok(Wish { mode, spin })
     }
 
+    /// That, in a job as it is. Without a wish two-phase, but for a node with more ranks than
+    /// processors: there the awaited rank may need this one's processor.
+    pub(super) fn waiting(&self, crowded: bool, has_remote: bool) -> Waiting {
+        let answer = if has_remote { REMOTE_ANSWER } else { LOCAL_ANSWER };
+        let base = self.spin.unwrap_or(answer + WAKE);
+        let two_phase = Mode::SpinBlock { base, pair: base + 4 * WAKE };
+        let mode = match self.mode {
+            Some(Named::Spin) => Mode::Spin,
+            Some(Named::Block) => Mode::Block,
+            Some(Named::SpinBlock) => two_phase,
+            None if crowded => Mode::Block,
+            None => two_phase,
+        };
+        Waiting { mode, last_news: None, vain: 0, skipped: 0 }
+    }
+}
+
+impl Waiting {
     /// Until when a wait that begins, or goes on after news, looks for news.
     pub(super) fn patience(&mut self, now: Instant) -> Patience {
         match self.mode {
@@ -150,7 +165,7 @@ mod tests {
 
     fn waiting(mode: &str, spin_us: Option<&str>, crowded: bool) -> Waiting {
         let mode = Some(mode.to_owned());
-        Waiting::chosen(mode, spin_us.map(str::to_owned), crowded, false).unwrap()
+        Wish::of(mode, spin_us.map(str::to_owned)).unwrap().waiting(crowded, false)
     }
 
     #[test]
@@ -163,7 +178,7 @@ mod tests {
         assert_eq!(waiting("spin-block", Some("50"), true).patience(now), until);
         assert_eq!(waiting("spin-block", Some("0"), false).patience(now), Patience::None);
         for (mode, spin_us) in [("busy", "1"), ("spin", "-1"), ("spin", "x")] {
-            let wrong = Waiting::chosen(Some(mode.into()), Some(spin_us.into()), false, false);
+            let wrong = Wish::of(Some(mode.into()), Some(spin_us.into()));
             assert!(matches!(wrong, Err(InitError::Setting { .. })));
         }
     }
