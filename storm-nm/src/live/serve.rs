@@ -1,6 +1,6 @@
 //! The daemon: a keeper, a thread, a runtime, a network of the caller's choice.
 
-use super::{AttachError, LiveConfig, LiveHost};
+use super::{AttachError, LiveConfig, LiveHost, program_text};
 use crate::reason::explain;
 use crate::{Host, NmExit, SwitchLog, run_and_return};
 use std::error::Error;
@@ -81,6 +81,8 @@ where
         match join().await {
             Ok(primitives) => {
                 host.joined_as(primitives.node());
+                let bytes = program_text::let_go();
+                tracing::debug!(bytes, "the text of the start is let go of");
                 let way_back = async || match join().await {
                     Ok(primitives) => Some(primitives),
                     Err(error) => {
