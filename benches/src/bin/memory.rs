@@ -5,6 +5,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use comfy_table::Table;
 use serde::Serialize;
+use std::time::Duration;
 use storm_benches::cluster::Cluster;
 use storm_benches::daemons::{Daemon, Resident, Role, of_cluster};
 use storm_benches::measuring::Measuring;
@@ -14,6 +15,9 @@ use storm_benches::throughput::StormJobs;
 
 /// Nothing runs: Slurm's default slice, seconds.
 const SLICE_S: u32 = 30;
+
+/// After so long a daemon is idle: what only its start needed, it has let go of.
+const SETTLED: Duration = Duration::from_secs(3);
 
 /// Resident memory of the daemons.
 #[derive(Debug, Parser)]
@@ -73,6 +77,7 @@ fn main() -> Result<()> {
     for run in 1..=options.measuring.runs {
         eprintln!("run {run} ...");
         let storm = StormJobs::up(nodes, options.pes, &["--sched", "fcfs"])?;
+        std::thread::sleep(SETTLED);
         idle.extend(daemons(storm.cluster())?);
         storm.queue_behind_a_job(nodes * options.pes, jobs)?;
         queued.extend(daemons(storm.cluster())?);
