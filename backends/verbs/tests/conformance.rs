@@ -1,5 +1,5 @@
 //! The whole conformance suite on clusters whose nodes are processes and whose lanes are
-//! queue pairs: the same cases as over TCP. Needs an RDMA device; `vm/run-tests.sh` has one.
+//! queue pairs: the same cases as over TCP. Needs an RDMA device; `.ci/verbs` has one.
 
 #[path = "../../tcp/tests/process_cluster/mod.rs"]
 mod process_cluster;
