@@ -2,9 +2,12 @@
 
 use crate::VerbsError;
 use crate::guard::{Device, OpenDevice, Port};
+use crate::port_address;
+use serde::Serialize;
+use std::net::IpAddr;
 
 /// One device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeviceReport {
     /// As the kernel names it.
     pub name: String,
@@ -13,7 +16,7 @@ pub struct DeviceReport {
 }
 
 /// One port.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PortReport {
     /// From 1.
     pub number: u8,
@@ -23,6 +26,8 @@ pub struct PortReport {
     pub link_layer: &'static str,
     /// The largest packet now, in bytes.
     pub mtu_bytes: u32,
+    /// Those by which `--backend verbs` can know it: of RoCE version 2, or on InfiniBand.
+    pub addresses: Vec<String>,
 }
 
 /// All devices of this host with their ports.
@@ -41,6 +46,7 @@ fn report(name: &str) -> Result<DeviceReport, VerbsError> {
 /// Ports are numbered without holes: the first that is not there ends them.
 fn ports(device: &OpenDevice) -> Vec<PortReport> {
     let report = |port: Port| PortReport {
+        addresses: port_address::usable(device, &port).iter().map(IpAddr::to_string).collect(),
         number: port.number,
         state: port.state(),
         link_layer: port.link_layer(),

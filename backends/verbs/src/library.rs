@@ -28,6 +28,13 @@ fn load() -> Result<Functions, VerbsError> {
     let functions = look_up(&library)?;
     // The functions have to stay where they are.
     std::mem::forget(library);
+    // Kernels before 5.12 take pages of queues away from a process that forks, unless they
+    // are told (ibv_fork_init(3)); later ones need nothing, and do nothing here.
+    // SAFETY: it takes nothing, and no other function of the library was called before.
+    let code = unsafe { (functions.fork_init)() };
+    if code != 0 {
+        tracing::warn!(code, "this process must not fork while it uses RDMA (ibv_fork_init)");
+    }
     Ok(functions)
 }
 
@@ -42,6 +49,7 @@ fn look_up(library: &Library) -> Result<Functions, VerbsError> {
         }};
     }
     Ok(Functions {
+        fork_init: symbol!("ibv_fork_init"),
         get_device_list: symbol!("ibv_get_device_list"),
         free_device_list: symbol!("ibv_free_device_list"),
         get_device_name: symbol!("ibv_get_device_name"),

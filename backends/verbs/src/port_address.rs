@@ -42,6 +42,12 @@ pub(crate) fn choose(
     best.copied().map(Entry::chosen).ok_or_else(|| none("of RoCE version 2".into()))
 }
 
+/// The addresses among which [`choose`] does.
+pub(crate) fn usable(device: &OpenDevice, port: &Port) -> Vec<IpAddr> {
+    let is_usable = |entry: &Entry| !port.is_ethernet() || entry.is_second_version;
+    table(device, port).into_iter().filter(is_usable).map(|entry| entry.address()).collect()
+}
+
 /// One address of a port.
 #[derive(Clone, Copy, Debug)]
 struct Entry {

@@ -8,6 +8,8 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// The symbols of the library, looked up by name.
 pub struct Functions {
+    /// `ibv_fork_init`
+    pub fork_init: unsafe extern "C" fn() -> c_int,
     /// `ibv_get_device_list`
     pub get_device_list: unsafe extern "C" fn(*mut c_int) -> *mut *mut Device,
     /// `ibv_free_device_list`
