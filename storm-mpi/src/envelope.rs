@@ -53,16 +53,10 @@ pub struct Status {
     pub bytes: usize,
 }
 
-/// Keeps traffic apart that must never match: the application's and the collectives'.
+/// Keeps traffic apart that must never match: that of different communicators, and in each the
+/// application's and the collectives'. Two per communicator, see [`crate::comm::ContextId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Context(pub(crate) u16);
-
-impl Context {
-    /// Messages of the application.
-    pub(crate) const POINT_TO_POINT: Context = Context(0);
-    /// Messages that collectives are made of.
-    pub(crate) const COLLECTIVE: Context = Context(1);
-}
+pub struct Context(pub u16);
 
 /// A message's head, without its source, which the connection tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,10 +68,33 @@ pub(crate) struct Envelope {
 
 /// What a receive accepts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pattern {
-    pub(crate) context: Context,
-    pub(crate) source: Source,
-    pub(crate) tag: TagPattern,
+pub struct Pattern {
+    /// Only messages of this context.
+    pub context: Context,
+    /// From whom, by its rank in the job.
+    pub source: Source,
+    /// With which tag.
+    pub tag: TagPattern,
+}
+
+/// Where a message goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Address {
+    /// To whom, by its rank in the job.
+    pub to: Rank,
+    /// In which context.
+    pub context: Context,
+    /// With which tag.
+    pub tag: Tag,
+}
+
+/// When a send is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendMode {
+    /// When its data may be reused (`MPI_Send`).
+    Standard,
+    /// When moreover its receiver has begun to receive it (`MPI_Ssend`).
+    Synchronous,
 }
 
 impl Pattern {

@@ -37,6 +37,14 @@ pub enum InitError {
         /// Its value.
         value: String,
     },
+    /// A setting of this library has a value that means nothing.
+    #[error("{variable} is \"{value}\", which it cannot be")]
+    Setting {
+        /// The environment variable.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+    },
     /// The job's first rank published no usable token.
     #[error("the job's rank 0 published no connection token")]
     Token,
@@ -115,14 +123,17 @@ pub enum CommError {
         /// Ranks in the job.
         size: u32,
     },
-    /// Slices that must have the same length have not.
-    #[error("two slices of a collective differ in length: {left} and {right} elements")]
+    /// Buffers that must have the same length have not.
+    #[error("two buffers of a collective differ in length: {left} and {right} bytes")]
     LengthMismatch {
-        /// Elements in the first.
+        /// Bytes in the first.
         left: usize,
-        /// Elements in the second.
+        /// Bytes in the second.
         right: usize,
     },
+    /// Every context is in use at one member or another: each of them has too many communicators.
+    #[error("no context is free at all members; a process has room for 4096 communicators")]
+    NoContext,
     /// A wait that cannot end: this is the job's only process.
     #[error("the job's only process waits for a message that nobody can send")]
     Deadlock,

@@ -1,23 +1,29 @@
 //! Message passing for applications: a subset of MPI, in direct mode.
 //!
-//! [`World`] is a rank's handle: blocking messages, collectives, and a [`Scope`] for non-blocking
-//! ones. Inside a node bytes go through shared memory, between nodes through TCP; ranks that wait
+//! [`World`] is a rank's handle, a [`Communicator`] of all ranks: blocking messages, collectives, and
+//! a [`Scope`] for non-blocking ones; others are split off it. Inside a node bytes go through shared memory, between nodes through TCP; ranks that wait
 //! sleep in the kernel, so that a node may have many more ranks than processors. [`pmi`] is the
 //! wire-up with the resource manager; its server half is used by the Node Manager.
 //!
-//! Layers, each knowing the one below: `World` (types, lifetimes) - engine (messages: protocol and
-//! matching) - transport (byte streams). Deliberately absent: communicators other than the world,
-//! derived datatypes, one-sided operations, and any wall-clock timeout: a gang-scheduled job may be
-//! stopped at any instant.
+//! Layers, each knowing the one below: [`World`] and the C ABI of `capi/` (types, lifetimes) -
+//! [`comm`], [`collective`], [`layout`] (communicators, collectives over bytes, datatypes) -
+//! [`Process`] (one process's handle on the engine) - engine (messages: protocol and matching) -
+//! transport (byte streams). Deliberately absent: one-sided operations, and any wall-clock timeout: a
+//! gang-scheduled job may be stopped at any instant. Derived datatypes are the C ABI's: a slice of
+//! Rust is one stretch of memory.
 
-mod collective;
+pub mod collective;
+pub mod comm;
+mod communicator;
 mod datatype;
 mod engine;
 mod envelope;
 mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+pub mod layout;
 pub mod pmi;
+mod process;
 mod rank;
 mod scope;
 #[cfg(feature = "testing")]
@@ -25,9 +31,14 @@ pub mod testing;
 mod transport;
 mod world;
 
+pub use communicator::{Communicator, OnError};
 pub use datatype::{Datatype, ReduceOp, Reducible};
-pub use envelope::{ANY_SOURCE, ANY_TAG, Source, Status, Tag, TagPattern};
+pub use engine::{Received, RequestId};
+pub use envelope::{
+    ANY_SOURCE, ANY_TAG, Address, Context, Pattern, SendMode, Source, Status, Tag, TagPattern,
+};
 pub use error::{CommError, InitError, Violation};
+pub use process::{Process, processor_name};
 pub use rank::Rank;
 pub use scope::{RecvRequest, Scope, SendRequest, Tested};
-pub use world::{OnError, World};
+pub use world::World;

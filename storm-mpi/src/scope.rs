@@ -4,21 +4,21 @@
 //! forgotten, is still waited for before its buffer's borrow ends (as `std::thread::scope` does for
 //! threads).
 
+use crate::communicator::Communicator;
 use crate::datatype::Datatype;
 use crate::engine::RequestId;
-use crate::envelope::{Source, Status, Tag, TagPattern};
+use crate::envelope::{SendMode, Source, Status, Tag, TagPattern};
 use crate::error::CommError;
 use crate::rank::Rank;
-use crate::world::{World, check_received};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
 /// Exit code of a job whose rank panicked with messages under way.
 const PANIC_EXIT_CODE: i32 = 101;
 
-/// Starts non-blocking messages; made by [`World::scope`].
+/// Starts non-blocking messages; made by [`Communicator::scope`].
 pub struct Scope<'scope, 'env: 'scope> {
-    world: &'scope World,
+    comm: &'scope Communicator,
     open: RefCell<Vec<RequestId>>,
     _scope: PhantomData<&'scope mut &'scope ()>,
     _env: PhantomData<&'env mut &'env ()>,
@@ -49,25 +49,25 @@ pub enum Tested<Done, Request> {
 
 #[derive(Clone, Copy)]
 struct Handle<'scope> {
-    world: &'scope World,
+    comm: &'scope Communicator,
     open: &'scope RefCell<Vec<RequestId>>,
     id: RequestId,
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
     pub(crate) fn run<R>(
-        world: &World,
+        comm: &Communicator,
         body: impl for<'s> FnOnce(&'s Scope<'s, 'env>) -> Result<R, CommError>,
     ) -> Result<R, CommError> {
         let scope =
-            Scope { world, open: RefCell::new(Vec::new()), _scope: PhantomData, _env: PhantomData };
+            Scope { comm, open: RefCell::new(Vec::new()), _scope: PhantomData, _env: PhantomData };
         // A panic that leaves the body must not end the borrows of buffers in use.
-        let guard = AbortOnPanic { world, open: &scope.open };
+        let guard = AbortOnPanic { comm, open: &scope.open };
         let outcome = body(&scope);
         std::mem::forget(guard);
         let open: Vec<RequestId> = scope.open.borrow().clone();
-        let rest = open.into_iter().try_for_each(|id| world.wait(id).map(|_| ()));
-        match (outcome, world.checked(rest)) {
+        let rest = open.into_iter().try_for_each(|id| comm.wait(id).map(|_| ()));
+        match (outcome, comm.checked(rest)) {
             (Ok(value), Ok(())) => Ok(value),
             (Err(error), _) | (Ok(_), Err(error)) => Err(error),
         }
@@ -83,7 +83,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         to: Rank,
         tag: Tag,
     ) -> Result<SendRequest<'scope>, CommError> {
-        let id = self.world.checked(self.world.start_send(data, to, tag))?;
+        let id = self.comm.checked(self.comm.start_send(data, to, tag, SendMode::Standard))?;
         Ok(SendRequest { handle: self.handle(id) })
     }
 
@@ -99,7 +99,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         tag: impl Into<TagPattern>,
     ) -> Result<RecvRequest<'scope, T>, CommError> {
         let (start, elements) = (into.as_mut_ptr(), into.len());
-        let id = self.world.checked(self.world.start_recv(into, from.into(), tag.into()))?;
+        let id = self.comm.checked(self.comm.start_recv(into, from.into(), tag.into()))?;
         let handle = self.handle(id);
         Ok(RecvRequest { handle, into: start, elements, _into: PhantomData })
     }
@@ -128,7 +128,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     fn handle(&'scope self, id: RequestId) -> Handle<'scope> {
         self.open.borrow_mut().push(id);
-        Handle { world: self.world, open: &self.open, id }
+        Handle { comm: self.comm, open: &self.open, id }
     }
 }
 
@@ -138,9 +138,9 @@ impl SendRequest<'_> {
     /// # Errors
     /// [`CommError`], with [`crate::OnError::Return`].
     pub fn wait(self) -> Result<(), CommError> {
-        let outcome = self.handle.world.wait(self.handle.id).map(|_| ());
+        let outcome = self.handle.comm.wait(self.handle.id).map(|_| ());
         self.handle.close();
-        self.handle.world.checked(outcome)
+        self.handle.comm.checked(outcome)
     }
 
     /// Whether the data has been taken. Does not wait.
@@ -148,8 +148,8 @@ impl SendRequest<'_> {
     /// # Errors
     /// [`CommError`], with [`crate::OnError::Return`].
     pub fn test(self) -> Result<Tested<(), Self>, CommError> {
-        let world = self.handle.world;
-        match world.checked(world.test(self.handle.id))? {
+        let comm = self.handle.comm;
+        match comm.checked(comm.test(self.handle.id))? {
             None => Ok(Tested::Pending(self)),
             Some(_) => {
                 self.handle.close();
@@ -163,27 +163,27 @@ impl<'scope, T: Datatype> RecvRequest<'scope, T> {
     /// Waits for the message; gives what it was, and the buffer back.
     ///
     /// # Errors
-    /// As [`World::recv`].
+    /// As [`Communicator::recv`].
     pub fn wait(self) -> Result<(Status, &'scope mut [T]), CommError> {
-        let world = self.handle.world;
-        let received = world.wait(self.handle.id);
+        let comm = self.handle.comm;
+        let received = comm.wait(self.handle.id);
         self.handle.close();
-        let status = received.and_then(|r| r.ok_or(CommError::Ended).and_then(check_received::<T>));
-        world.checked(status).map(|status| (status, self.buffer()))
+        let status = received.and_then(|received| comm.received::<T>(received));
+        comm.checked(status).map(|status| (status, self.buffer()))
     }
 
     /// Whether the message has arrived. Does not wait.
     ///
     /// # Errors
-    /// As [`World::recv`].
+    /// As [`Communicator::recv`].
     pub fn test(self) -> Result<Tested<(Status, &'scope mut [T]), Self>, CommError> {
-        let world = self.handle.world;
-        let Some(received) = world.checked(world.test(self.handle.id))? else {
+        let comm = self.handle.comm;
+        let Some(received) = comm.checked(comm.test(self.handle.id))? else {
             return Ok(Tested::Pending(self));
         };
         self.handle.close();
-        let status = received.ok_or(CommError::Ended).and_then(check_received::<T>);
-        world.checked(status).map(|status| Tested::Done((status, self.buffer())))
+        let status = comm.received::<T>(received);
+        comm.checked(status).map(|status| Tested::Done((status, self.buffer())))
     }
 
     fn buffer(self) -> &'scope mut [T] {
@@ -203,14 +203,14 @@ impl Handle<'_> {
 }
 
 struct AbortOnPanic<'a> {
-    world: &'a World,
+    comm: &'a Communicator,
     open: &'a RefCell<Vec<RequestId>>,
 }
 
 impl Drop for AbortOnPanic<'_> {
     fn drop(&mut self) {
         if !self.open.borrow().is_empty() {
-            self.world.abort(PANIC_EXIT_CODE);
+            self.comm.abort(PANIC_EXIT_CODE);
         }
     }
 }

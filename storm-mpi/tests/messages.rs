@@ -126,6 +126,21 @@ fn sixty_four_ranks_on_sixteen_nodes() {
 }
 
 #[test]
+fn every_way_to_wait_gives_the_same() {
+    for mode in ["spin", "block", "spin-block"] {
+        for name in ["any_source", "collectives", "test"] {
+            for (nodes, per_node) in [(1, 2), (2, 1)] {
+                run(case(name).nodes(nodes, per_node).env("STORM_MPI_WAIT", mode));
+            }
+        }
+    }
+    let outcome = case("hello").nodes(1, 2).env("STORM_MPI_WAIT", "sometimes").run().unwrap();
+    assert!(!outcome.success());
+    let said: String = outcome.ranks.iter().map(|rank| rank.stderr.as_str()).collect();
+    assert!(said.contains("STORM_MPI_WAIT") && said.contains("sometimes"), "{said}");
+}
+
+#[test]
 fn errors_are_typed_and_leave_the_job_usable() {
     for (nodes, per_node) in [(1, 2), (2, 1)] {
         run(case("errors").nodes(nodes, per_node));

@@ -67,9 +67,11 @@ impl Engine {
     ) {
         let Some(&State::RecvPosted { into }) = self.requests.get(recv) else { return };
         let bytes = data.bytes.min(into.bytes);
-        // SAFETY: both are lent until their requests are done, and the lender of `into` vouches that
-        // nothing else refers to it, so they do not overlap.
-        unsafe { std::ptr::copy_nonoverlapping(data.start, into.start, bytes) };
+        if bytes > 0 {
+            // SAFETY: both are lent until their requests are done, and the lender of `into` vouches
+            // that nothing else refers to it, so they do not overlap.
+            unsafe { std::ptr::copy_nonoverlapping(data.start, into.start, bytes) };
+        }
         let status = Status { source: from, tag: envelope.tag, bytes: envelope.bytes };
         self.complete(recv, status, into);
     }

@@ -5,7 +5,7 @@
 //! messages do not overtake (MPI-4.1, section 3.5).
 
 use super::requests::RequestId;
-use crate::envelope::{Envelope, Pattern};
+use crate::envelope::{Envelope, Pattern, Status};
 use crate::rank::Rank;
 use std::collections::VecDeque;
 
@@ -51,6 +51,19 @@ impl Matching {
     pub(super) fn take_unexpected(&mut self, pattern: &Pattern) -> Option<Unexpected> {
         let at = self.unexpected.iter().position(|m| pattern.accepts(m.from, &m.envelope))?;
         self.unexpected.remove(at)
+    }
+
+    /// The oldest kept message that the pattern accepts, left where it is.
+    pub(super) fn look_for(&self, pattern: &Pattern) -> Option<Status> {
+        let found = self.unexpected.iter().find(|m| pattern.accepts(m.from, &m.envelope))?;
+        let Envelope { tag, bytes, .. } = found.envelope;
+        Some(Status { source: found.from, tag, bytes })
+    }
+
+    /// Takes back a posted receive; false when it has been matched or never was.
+    pub(super) fn withdraw(&mut self, recv: RequestId) -> bool {
+        let at = self.posted.iter().position(|&(_, posted)| posted == recv);
+        at.is_some_and(|at| self.posted.remove(at).is_some())
     }
 
     pub(super) fn clear(&mut self) {

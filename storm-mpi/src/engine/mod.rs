@@ -13,7 +13,7 @@ mod matching;
 mod peer;
 mod requests;
 
-use crate::envelope::{Context, Envelope, Pattern, Status, Tag};
+use crate::envelope::{Address, Envelope, Pattern, SendMode, Status};
 use crate::error::{CommError, InitError};
 use crate::pmi::client::PmiError;
 use crate::rank::Rank;
@@ -21,7 +21,8 @@ use crate::transport::{News, Transport};
 use frame::{FRAME_BYTES, Frame};
 use matching::{Body, Matching, Unexpected};
 use peer::{EAGER_MAX_BYTES, OutItem, Payload, Peer, eager_cost};
-pub(crate) use requests::{Lent, LentMut, Received, RequestId};
+pub(crate) use requests::{Lent, LentMut};
+pub use requests::{Received, RequestId};
 use requests::{Requests, State};
 
 /// One rank's message engine.
@@ -65,17 +66,16 @@ impl Engine {
     /// failed with anything but an argument error.
     pub(crate) unsafe fn start_send(
         &mut self,
-        to: Rank,
-        context: Context,
-        tag: Tag,
+        Address { to, context, tag }: Address,
+        mode: SendMode,
         data: Lent,
     ) -> Result<RequestId, CommError> {
         self.check_rank(to)?;
         let envelope = Envelope { context, tag, bytes: data.bytes };
         let sent = if to == self.me {
-            Ok(self.send_to_self(envelope, data))
+            Ok(self.send_to_self(envelope, mode, data))
         } else {
-            self.send_to_peer(to, envelope, data)
+            self.send_to_peer(to, envelope, mode, data)
         };
         self.end_if_failed(sent)
     }
@@ -121,6 +121,42 @@ impl Engine {
         }
         self.progress(false)?;
         self.collect(id)
+    }
+
+    /// Whether a request is done. Neither collects it nor moves bytes.
+    pub(crate) fn is_done(&self, id: RequestId) -> Result<bool, CommError> {
+        match self.requests.get(id) {
+            Some(State::Done { .. }) => Ok(true),
+            Some(_) => Ok(false),
+            None => Err(CommError::Ended),
+        }
+    }
+
+    /// Takes back a receive that no message has matched, and tells whether it was one. It is then
+    /// forgotten, and its memory is the lender's again.
+    pub(crate) fn cancel_recv(&mut self, id: RequestId) -> bool {
+        let cancelled = self.matching.withdraw(id);
+        if cancelled {
+            self.requests.remove(id);
+        }
+        cancelled
+    }
+
+    /// The oldest message that the pattern accepts and no receive has taken, left where it is. Does
+    /// not move bytes.
+    pub(crate) fn look_for(&self, pattern: &Pattern) -> Result<Option<Status>, CommError> {
+        if self.ended {
+            return Err(CommError::Ended);
+        }
+        if let crate::envelope::Source::Rank(rank) = pattern.source {
+            self.check_rank(rank)?;
+        }
+        Ok(self.matching.look_for(pattern))
+    }
+
+    /// The ranks of this node, in order.
+    pub(crate) fn node_ranks(&self) -> &[Rank] {
+        self.transport.node_ranks()
     }
 
     /// Finishes all that is on its way out, then waits until every rank has come so far.
@@ -182,7 +218,7 @@ impl Engine {
     }
 
     /// Moves bytes: waits for the first news when `block`.
-    fn progress(&mut self, block: bool) -> Result<(), CommError> {
+    pub(crate) fn progress(&mut self, block: bool) -> Result<(), CommError> {
         if self.ended {
             return Err(CommError::Ended);
         }
@@ -202,11 +238,12 @@ impl Engine {
         &mut self,
         to: Rank,
         envelope: Envelope,
+        mode: SendMode,
         data: Lent,
     ) -> Result<RequestId, CommError> {
         let cost = eager_cost(&envelope);
         let peer = &mut self.peers[to.index()];
-        if envelope.bytes <= EAGER_MAX_BYTES && cost <= peer.credit {
+        if may_be_eager(&envelope, mode) && cost <= peer.credit {
             peer.credit -= cost;
             self.send_eagerly(to, envelope, data)?;
             return Ok(self.requests.add(State::Done { received: None }));
@@ -219,7 +256,7 @@ impl Engine {
     /// Sends straight from the application's memory; what does not fit now is copied.
     fn send_eagerly(&mut self, to: Rank, envelope: Envelope, data: Lent) -> Result<(), CommError> {
         // SAFETY: lent for reading until this send is done, which is after this call.
-        let payload = unsafe { std::slice::from_raw_parts(data.start, data.bytes) };
+        let payload = unsafe { data.bytes() };
         let head = Frame::Eager(envelope).encode();
         let outbox = &mut self.peers[to.index()].outbox;
         let sent = if outbox.is_empty() { self.transport.send(to, [&head, payload])? } else { 0 };
@@ -230,7 +267,7 @@ impl Engine {
         Ok(())
     }
 
-    fn send_to_self(&mut self, envelope: Envelope, data: Lent) -> RequestId {
+    fn send_to_self(&mut self, envelope: Envelope, mode: SendMode, data: Lent) -> RequestId {
         let me = self.me;
         if let Some(recv) = self.matching.take_posted(me, &envelope) {
             self.copy_to_receive(recv, me, envelope, data);
@@ -238,10 +275,10 @@ impl Engine {
         }
         let cost = eager_cost(&envelope);
         let credit = &mut self.peers[me.index()].credit;
-        let (body, request) = if envelope.bytes <= EAGER_MAX_BYTES && cost <= *credit {
+        let (body, request) = if may_be_eager(&envelope, mode) && cost <= *credit {
             *credit -= cost;
             // SAFETY: lent for reading until this send is done, which is after this call.
-            let bytes = unsafe { std::slice::from_raw_parts(data.start, data.bytes) }.to_vec();
+            let bytes = unsafe { data.bytes() }.to_vec();
             (Body::Eager(bytes), self.requests.add(State::Done { received: None }))
         } else {
             let send = self.requests.add(State::SendAnnounced { to: me, data });
@@ -277,4 +314,10 @@ impl Engine {
             }
         }
     }
+}
+
+/// Whether a message may go before its receiver has asked for it. A synchronous send learns from
+/// the asking that it is received, so it is always announced.
+fn may_be_eager(envelope: &Envelope, mode: SendMode) -> bool {
+    mode == SendMode::Standard && envelope.bytes <= EAGER_MAX_BYTES
 }

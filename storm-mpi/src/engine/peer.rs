@@ -68,7 +68,7 @@ impl OutItem {
             Payload::Own(bytes) => bytes.as_slice(),
             // SAFETY: the application lent this memory until the request is done, which it is only
             // when this item has left the outbox.
-            Payload::Lent(lent) => unsafe { std::slice::from_raw_parts(lent.start, lent.bytes) },
+            Payload::Lent(lent) => unsafe { lent.bytes() },
         };
         let head = self.sent.min(FRAME_BYTES);
         let rest = [&self.head[head..], &payload[self.sent - head..]];

@@ -9,7 +9,7 @@ use crate::rank::Rank;
 
 /// Names a request; a reused place has another generation, so a stale name is found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RequestId {
+pub struct RequestId {
     index: u32,
     generation: u32,
 }
@@ -31,6 +31,21 @@ impl RequestId {
 pub(crate) struct Lent {
     pub(crate) start: *const u8,
     pub(crate) bytes: usize,
+}
+
+impl Lent {
+    /// The memory as a slice.
+    ///
+    /// # Safety
+    /// It must still be lent while the slice is used.
+    pub(super) unsafe fn bytes<'a>(self) -> &'a [u8] {
+        if self.bytes == 0 {
+            // C programs pass a null pointer with no data.
+            return &[];
+        }
+        // SAFETY: valid for reads and not written while it is lent; not null, because it is not empty.
+        unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
+    }
 }
 
 /// Memory lent for writing.
@@ -57,10 +72,11 @@ pub(super) enum State {
 
 /// The outcome of a receive.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Received {
-    pub(crate) status: Status,
+pub struct Received {
+    /// What the message was.
+    pub status: Status,
     /// Length of the buffer: less than the message's when it was cut.
-    pub(crate) buffer_bytes: usize,
+    pub buffer_bytes: usize,
 }
 
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! Ordered byte streams between the ranks of a job: shared memory inside a node, TCP between nodes.
 //!
-//! One thread, no helper: bytes move when the rank calls in. Waiting spins for a bounded moment and
-//! then sleeps in the kernel; nothing depends on time, because a job may be stopped at any instant.
+//! One thread, no helper: bytes move when the rank calls in. Waiting spins for a while and then sleeps
+//! in the kernel, as `waiting` says; no outcome depends on time, because a job may be stopped at any
+//! instant.
 //! What the bytes mean is the engine's business.
 
 mod directory;
@@ -13,6 +14,7 @@ mod local;
 mod poller;
 mod ring;
 mod tcp;
+mod waiting;
 
 use crate::error::{CommError, InitError, Violation};
 use crate::pmi::client::PmiError;
@@ -24,11 +26,12 @@ use local::Local;
 use poller::{Happening, Poller, Watched};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Instant;
 use tcp::{Arrival, Tcp};
+use waiting::{Patience, Waiting, Wish};
 
-/// Looks at shared memory before sleeping: about 20 us, several times a wake-up (6 us). None when
-/// the node has more ranks than processors: then the awaited rank may need this one's processor.
-const SPIN_CHECKS: u32 = 400;
+/// Looks at shared memory between looks at the clock, and at sockets, while spinning.
+const CHECKS_BETWEEN_LOOKS: u32 = 32;
 /// Shared-memory news handled before the sockets get a look too.
 const NEWS_BETWEEN_SOCKET_POLLS: u32 = 64;
 /// Names the address that peers on other nodes reach this one by.
@@ -47,7 +50,7 @@ pub(crate) struct Transport {
     poller: Poller,
     local: Option<Local>,
     tcp: Option<Tcp>,
-    spin_checks: u32,
+    waiting: Waiting,
     since_socket_poll: u32,
     closing: bool,
 }
@@ -55,6 +58,8 @@ pub(crate) struct Transport {
 impl Transport {
     /// Joins the job and makes this rank reachable.
     pub(crate) fn open() -> Result<Self, InitError> {
+        // Before the process manager is spoken to: who breaks that off is ended at once, unheard.
+        let wish = Wish::from_environment()?;
         let mut directory = Directory::join()?;
         let poller = Poller::new().map_err(InitError::os("epoll"))?;
         let (me, here) = (directory.me(), directory.local_ranks().len());
@@ -80,17 +85,9 @@ impl Transport {
             tcp.set_token(token);
         }
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let spin_checks = if here > processors { 0 } else { SPIN_CHECKS };
+        let waiting = wish.waiting(here > processors, elsewhere > 0);
         let since_socket_poll = 0;
-        Ok(Transport {
-            directory,
-            poller,
-            local,
-            tcp,
-            spin_checks,
-            since_socket_poll,
-            closing: false,
-        })
+        Ok(Transport { directory, poller, local, tcp, waiting, since_socket_poll, closing: false })
     }
 
     pub(crate) fn me(&self) -> Rank {
@@ -99,6 +96,11 @@ impl Transport {
 
     pub(crate) fn size(&self) -> usize {
         self.directory.size()
+    }
+
+    /// The ranks of this node, in order.
+    pub(crate) fn node_ranks(&self) -> &[Rank] {
+        self.directory.local_ranks()
     }
 
     /// Sends as much of the two buffers as the way to `peer` takes now. When that is not all, news
@@ -163,12 +165,8 @@ impl Transport {
         if self.local.is_none() && self.tcp.is_none() && !self.closing {
             return Err(CommError::Deadlock);
         }
-        for _ in 0..self.spin_checks {
-            if self.local.as_ref().is_some_and(|local| local.inbox().has_pending()) {
-                self.local_news(news);
-                return Ok(());
-            }
-            std::hint::spin_loop();
+        if self.spin(news)? {
+            return Ok(());
         }
         if self.local.as_ref().is_none_or(|local| local.inbox().fall_asleep()) {
             let slept = self.socket_news(true, news);
@@ -178,7 +176,37 @@ impl Transport {
             slept?;
         }
         self.local_news(news);
+        if !news.is_empty() {
+            self.waiting.woken(Instant::now());
+        }
         Ok(())
+    }
+
+    /// Looks for news without sleeping, as long as it is worth it. False: there was none.
+    fn spin(&mut self, news: &mut Vec<News>) -> Result<bool, CommError> {
+        let patience = self.waiting.patience(Instant::now());
+        if patience == Patience::None {
+            return Ok(false);
+        }
+        loop {
+            for _ in 0..CHECKS_BETWEEN_LOOKS {
+                if self.local.as_ref().is_some_and(|local| local.inbox().has_pending()) {
+                    self.local_news(news);
+                    self.waiting.found(Instant::now());
+                    return Ok(true);
+                }
+                std::hint::spin_loop();
+            }
+            let now = Instant::now();
+            if (self.tcp.is_some() || self.closing) && self.socket_news(false, news)? {
+                self.waiting.found(now);
+                return Ok(true);
+            }
+            if matches!(patience, Patience::Until(end) if now >= end) {
+                self.waiting.gave_up();
+                return Ok(false);
+            }
+        }
     }
 
     /// Enters the job's last barrier. From here on a peer that closes its connection has finished.
@@ -257,14 +285,17 @@ impl Transport {
         }
     }
 
-    fn socket_news(&mut self, block: bool, news: &mut Vec<News>) -> Result<(), CommError> {
+    /// Tells whether anything happened, news or not.
+    fn socket_news(&mut self, block: bool, news: &mut Vec<News>) -> Result<bool, CommError> {
         self.since_socket_poll = 0;
-        for happening in self.poller.wait(block).map_err(CommError::Wait)? {
+        let happenings = self.poller.wait(block).map_err(CommError::Wait)?;
+        let any = !happenings.is_empty();
+        for happening in happenings {
             if let Some(peer) = self.handle(happening)? {
                 news.push(News { peer });
             }
         }
-        Ok(())
+        Ok(any)
     }
 
     /// Handles one event of the kernel; tells which peer it is news of.

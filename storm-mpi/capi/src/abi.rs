@@ -1,0 +1,229 @@
+//! What crosses the boundary between C and Rust: constants of `mpi.h`, `MPI_Status`, and pointers
+//! that C programs pass.
+//!
+//! The pointer types here can be made by a C caller only: their fields are private and there is no
+//! constructor, so the functions of the ABI take them as arguments. What a caller of an MPI function
+//! must guarantee (MPI-4.1, section 2.4: arguments point to what the binding says and stay valid
+//! during the call) is what makes each access here sound; what can be checked, null above all, is.
+
+use crate::fault::{Class, Fault, Outcome};
+use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
+
+/// `MPI_SUCCESS`.
+pub(crate) const SUCCESS: c_int = 0;
+/// `MPI_ANY_SOURCE`.
+pub(crate) const ANY_SOURCE: c_int = -2;
+/// `MPI_PROC_NULL`.
+pub(crate) const PROC_NULL: c_int = -1;
+/// `MPI_ANY_TAG`.
+pub(crate) const ANY_TAG: c_int = -1;
+/// `MPI_UNDEFINED`.
+pub(crate) const UNDEFINED: c_int = -32766;
+/// The value of the attribute `MPI_TAG_UB`: tags are 31 bits on the wire.
+pub(crate) const TAG_UB: c_int = c_int::MAX;
+/// `MPI_MAX_PROCESSOR_NAME`, `MPI_MAX_OBJECT_NAME`.
+pub(crate) const MAX_NAME: usize = 128;
+/// `MPI_MAX_ERROR_STRING`.
+pub(crate) const MAX_ERROR_STRING: usize = 512;
+/// `MPI_MAX_LIBRARY_VERSION_STRING`.
+pub(crate) const MAX_LIBRARY_VERSION: usize = 256;
+/// `MPI_BSEND_OVERHEAD`.
+pub(crate) const BSEND_OVERHEAD: usize = 64;
+
+/// `MPI_IN_PLACE`.
+const IN_PLACE: usize = usize::MAX;
+/// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
+const IGNORE: usize = 1;
+
+/// `MPI_Status`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Status {
+    pub(crate) source: c_int,
+    pub(crate) tag: c_int,
+    pub(crate) error: c_int,
+    pub(crate) cancelled: c_int,
+    pub(crate) bytes: c_longlong,
+}
+
+impl Status {
+    /// That of a request that is none, or a send's.
+    pub(crate) const EMPTY: Status =
+        Status { source: ANY_SOURCE, tag: ANY_TAG, error: SUCCESS, cancelled: 0, bytes: 0 };
+    /// That of a receive from `MPI_PROC_NULL`.
+    pub(crate) const OF_NOBODY: Status = Status { source: PROC_NULL, ..Status::EMPTY };
+}
+
+/// Where a function puts one result.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct Out<T>(*mut T);
+
+impl<T: Copy> Out<T> {
+    /// Puts the result.
+    pub(crate) fn set(self, value: T) -> Outcome {
+        if self.0.is_null() {
+            return Err(null());
+        }
+        // SAFETY: not null; the caller passed a place for one `T` (module documentation). It may
+        // hold nothing yet, so it is written, not assigned.
+        unsafe { self.0.write(value) };
+        Ok(())
+    }
+
+    /// What is there now.
+    pub(crate) fn get(self) -> Outcome<T> {
+        if self.0.is_null() {
+            return Err(null());
+        }
+        // SAFETY: not null; used only for arguments that go in and out, which the caller has set.
+        Ok(unsafe { self.0.read() })
+    }
+}
+
+/// Where a status goes, if anywhere.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct StatusOut(*mut Status);
+
+impl StatusOut {
+    /// Puts the status unless it is to be ignored. `MPI_ERROR` is left alone, as the standard wants
+    /// of calls for one message.
+    pub(crate) fn set(self, status: &Status) {
+        self.set_at(0, Status { error: self.error_at(0), ..*status });
+    }
+
+    /// Puts one of several statuses, with its error.
+    pub(crate) fn set_at(self, index: usize, status: Status) {
+        if !self.ignored() {
+            // SAFETY: the caller passed a place for as many statuses as there are requests.
+            unsafe { self.0.add(index).write(status) };
+        }
+    }
+
+    /// A C int at a place that the caller may not have set: any bytes are one.
+    fn error_at(self, index: usize) -> c_int {
+        if self.ignored() {
+            return SUCCESS;
+        }
+        // SAFETY: as in `set_at`; the field is inside the status.
+        unsafe { (&raw const (*self.0.add(index)).error).read() }
+    }
+
+    fn ignored(self) -> bool {
+        // Null is no value that the standard knows here, but other libraries take it.
+        self.0.is_null() || self.0 as usize == IGNORE
+    }
+}
+
+/// Several values that a function reads.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct Array<T>(*const T);
+
+impl<T: Copy> Array<T> {
+    /// The first `count` of them.
+    pub(crate) fn get(&self, count: usize) -> Outcome<&[T]> {
+        match count {
+            0 => Ok(&[]),
+            _ if self.0.is_null() => Err(null()),
+            // SAFETY: not null; the caller passed at least as many as its other arguments say, and
+            // does not change them during the call.
+            _ => Ok(unsafe { std::slice::from_raw_parts(self.0, count) }),
+        }
+    }
+}
+
+/// Several values that a function reads and changes.
+#[repr(transparent)]
+pub(crate) struct ArrayMut<T>(*mut T);
+
+impl<T: Copy> ArrayMut<T> {
+    /// The first `count` of them.
+    pub(crate) fn get(&mut self, count: usize) -> Outcome<&mut [T]> {
+        match count {
+            0 => Ok(&mut []),
+            _ if self.0.is_null() => Err(null()),
+            // SAFETY: as in `Array::get`; arguments of a function do not overlap in C's bindings
+            // (MPI-4.1, section 2.4), and there is one such value per argument.
+            _ => Ok(unsafe { std::slice::from_raw_parts_mut(self.0, count) }),
+        }
+    }
+}
+
+/// A string that a function reads.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct Text(*const c_char);
+
+impl Text {
+    pub(crate) fn get(&self) -> Outcome<String> {
+        if self.0.is_null() {
+            return Err(null());
+        }
+        // SAFETY: not null; the caller passed a string, which ends with a zero.
+        Ok(unsafe { CStr::from_ptr(self.0) }.to_string_lossy().into_owned())
+    }
+}
+
+/// Where a string and its length go.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct TextOut(*mut c_char);
+
+impl TextOut {
+    /// Puts the string, cut to what fits into `room` bytes with its final zero.
+    pub(crate) fn set(self, text: &str, room: usize, length: Out<c_int>) -> Outcome {
+        if self.0.is_null() {
+            return Err(null());
+        }
+        let bytes = &text.as_bytes()[..text.len().min(room - 1)];
+        // SAFETY: not null; the caller passed `room` bytes, which `mpi.h` has a constant for.
+        unsafe {
+            self.0.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len());
+            self.0.add(bytes.len()).write(0);
+        }
+        length.set(bytes.len() as c_int)
+    }
+}
+
+/// Elements that a function reads.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct Buffer(*const c_void);
+
+/// Elements that a function writes.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct BufferMut(*mut c_void);
+
+impl Buffer {
+    pub(crate) fn start(self) -> *const u8 {
+        self.0.cast()
+    }
+
+    pub(crate) fn is_in_place(self) -> bool {
+        self.0 as usize == IN_PLACE
+    }
+}
+
+impl BufferMut {
+    pub(crate) fn start(self) -> *mut u8 {
+        self.0.cast()
+    }
+
+    /// The same memory, read.
+    pub(crate) fn read(self) -> Buffer {
+        Buffer(self.0)
+    }
+}
+
+/// A count, a length or a number of anything: not negative.
+pub(crate) fn counted(count: c_int) -> Outcome<usize> {
+    let negative = |_| Fault::new(Class::Count, format!("count of {count}"));
+    usize::try_from(count).map_err(negative)
+}
+
+fn null() -> Fault {
+    Fault::new(Class::Arg, "null pointer")
+}

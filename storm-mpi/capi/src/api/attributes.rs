@@ -1,0 +1,217 @@
+//! What programs hang on communicators (MPI-4.1, section 7.7), and what the library tells there.
+
+use crate::abi::{Out, PROC_NULL, TAG_UB};
+use crate::comm::Comm;
+use crate::fault::{Class, Fault, Outcome};
+use crate::session::{
+    CopyFunction, Copying, DeleteFunction, Keyval, Session, TOLD_ATTRIBUTES, call, on,
+};
+use crate::table::{Handle, KEYVAL};
+use std::ffi::{c_int, c_void};
+
+/// `MPI_COMM_DUP_FN`, which is no function but a number in its place.
+const DUP_FN: usize = 1;
+
+/// The library's own attributes: keys of `mpi.h`, from its place 1 on, and their values.
+static TOLD: [Option<c_int>; TOLD_ATTRIBUTES] = [
+    Some(TAG_UB),
+    // MPI_HOST: no process is one.
+    Some(PROC_NULL),
+    // MPI_IO: any process may do input and output, but there is no parallel one.
+    Some(crate::abi::ANY_SOURCE),
+    // MPI_WTIME_IS_GLOBAL: no.
+    Some(0),
+    // MPI_UNIVERSE_SIZE, MPI_APPNUM: not known.
+    None,
+    None,
+];
+
+/// A function or one of the numbers that stand for one, as C passes it.
+#[repr(transparent)]
+struct MaybeCopy(usize);
+
+impl MaybeCopy {
+    fn read(self) -> Option<Copying> {
+        match self.0 {
+            0 => None,
+            DUP_FN => Some(Copying::Address),
+            address => {
+                // SAFETY: neither of the two numbers, so a function of this type, as the caller
+                // guarantees; functions are as wide as numbers.
+                let function = unsafe { std::mem::transmute::<usize, CopyFunction>(address) };
+                Some(Copying::Call(function))
+            }
+        }
+    }
+}
+
+impl Session {
+    /// Copies attributes to a duplicate, as their keys say.
+    pub(crate) fn copy_attributes(&self, from: &Comm, to: &Comm) -> Outcome {
+        let attributes = from.attributes.borrow().clone();
+        for (key, value) in attributes {
+            let keyval = *self.keyvals.borrow().get(key)?;
+            let copied = match keyval.copy {
+                None => None,
+                Some(Copying::Address) => Some(value),
+                Some(Copying::Call(function)) => {
+                    let (mut copied, mut flag) = (std::ptr::null_mut::<c_void>(), 0);
+                    let state = keyval.extra_state;
+                    let out = (&raw mut copied).cast();
+                    // SAFETY: the program's function of this type; it may store one address and
+                    // one flag where it is told.
+                    let code = unsafe {
+                        function(
+                            from.handle.get(),
+                            key,
+                            state,
+                            value as *mut c_void,
+                            out,
+                            &mut flag,
+                        )
+                    };
+                    refused(code)?;
+                    (flag != 0).then_some(copied as usize)
+                }
+            };
+            if let Some(copied) = copied {
+                to.attributes.borrow_mut().push((key, copied));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes leave of all attributes of a communicator that ends.
+    pub(crate) fn delete_attributes(&self, comm: &Comm) -> Outcome {
+        // Backwards, as the standard wants it of MPI_COMM_SELF.
+        while let Some((key, value)) = { comm.attributes.borrow_mut().pop() } {
+            self.deleted(comm, key, value)?;
+        }
+        Ok(())
+    }
+
+    fn deleted(&self, comm: &Comm, key: Handle, value: usize) -> Outcome {
+        let keyval = *self.keyvals.borrow().get(key)?;
+        match keyval.delete {
+            None => Ok(()),
+            // SAFETY: the program's function of this type.
+            Some(function) => refused(unsafe {
+                function(comm.handle.get(), key, value as *mut c_void, keyval.extra_state)
+            }),
+        }
+    }
+}
+
+fn refused(code: c_int) -> Outcome {
+    match code {
+        crate::abi::SUCCESS => Ok(()),
+        code => Err(Fault::new(
+            Class::of(code).unwrap_or(Class::Other),
+            "the program's function for an attribute failed",
+        )),
+    }
+}
+
+/// The library's own attribute of a key.
+fn told(key: Handle) -> Option<&'static Option<c_int>> {
+    TOLD.iter().enumerate().find(|(i, _)| KEYVAL.handle(i + 1) == key).map(|(_, value)| value)
+}
+
+fn get(
+    name: &str,
+    comm: Handle,
+    keyval: Handle,
+    value: Out<*const c_void>,
+    flag: Out<c_int>,
+) -> c_int {
+    on(comm, name, |session, comm| {
+        let found = match told(keyval) {
+            Some(value) => value.as_ref().map(|value| (&raw const *value).cast::<c_void>()),
+            None => {
+                session.keyvals.borrow().get(keyval)?;
+                let attributes = comm.attributes.borrow();
+                let found = attributes.iter().find(|(key, _)| *key == keyval);
+                found.map(|&(_, value)| value as *const c_void)
+            }
+        };
+        if let Some(found) = found {
+            value.set(found)?;
+        }
+        flag.set(c_int::from(found.is_some()))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_create_keyval(
+    copy: MaybeCopy,
+    del: Option<DeleteFunction>,
+    keyval: Out<c_int>,
+    extra_state: *mut c_void,
+) -> c_int {
+    call("MPI_Comm_create_keyval", |session| {
+        let made = Keyval { copy: copy.read(), delete: del, extra_state };
+        keyval.set(session.keyvals.borrow_mut().add(made)?)
+    })
+}
+
+/// The program's key becomes invalid. What it stands for stays: attributes may still have it.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_free_keyval(keyval: Out<c_int>) -> c_int {
+    call("MPI_Comm_free_keyval", |session| {
+        session.keyvals.borrow().get(keyval.get()?)?;
+        keyval.set(KEYVAL.null())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_set_attr(comm: Handle, keyval: c_int, value: *mut c_void) -> c_int {
+    on(comm, "MPI_Comm_set_attr", |session, comm| {
+        if told(keyval).is_some() {
+            return Err(Fault::new(Class::Keyval, "attribute of the library"));
+        }
+        session.keyvals.borrow().get(keyval)?;
+        let mut attributes = comm.attributes.borrow_mut();
+        let before = attributes.iter().position(|(key, _)| *key == keyval);
+        let before = before.map(|at| attributes.remove(at).1);
+        drop(attributes);
+        if let Some(before) = before {
+            session.deleted(comm, keyval, before)?;
+        }
+        comm.attributes.borrow_mut().push((keyval, value as usize));
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_get_attr(
+    comm: Handle,
+    keyval: c_int,
+    value: Out<*const c_void>,
+    flag: Out<c_int>,
+) -> c_int {
+    get("MPI_Comm_get_attr", comm, keyval, value, flag)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_delete_attr(comm: Handle, keyval: c_int) -> c_int {
+    on(comm, "MPI_Comm_delete_attr", |session, comm| {
+        let mut attributes = comm.attributes.borrow_mut();
+        let at = attributes.iter().position(|(key, _)| *key == keyval);
+        let value = at.map(|at| attributes.remove(at).1);
+        drop(attributes);
+        match value {
+            Some(value) => session.deleted(comm, keyval, value),
+            None => Err(Fault::new(Class::Keyval, "no such attribute")),
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Attr_get(
+    comm: Handle,
+    keyval: c_int,
+    value: Out<*const c_void>,
+    flag: Out<c_int>,
+) -> c_int {
+    get("MPI_Attr_get", comm, keyval, value, flag)
+}

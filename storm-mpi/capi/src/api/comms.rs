@@ -1,0 +1,178 @@
+//! Communicators.
+
+use crate::abi::{MAX_NAME, Out, Text, TextOut, UNDEFINED};
+use crate::comm::Comm;
+use crate::fault::{Class, Fault, Outcome};
+use crate::session::{Session, call, on};
+use crate::table::{COMM, Handle};
+use std::ffi::c_int;
+use storm_mpi::collective::BlocksMut;
+use storm_mpi::comm::{Cartesian, Choice, Comparison, Group, chosen_together};
+
+const IDENT: c_int = 0;
+const CONGRUENT: c_int = 1;
+const SIMILAR: c_int = 2;
+const UNEQUAL: c_int = 3;
+const COMM_TYPE_SHARED: c_int = 1;
+
+/// Makes a communicator of some members of another; all of those call it, also the ones that will
+/// not be in it, whose handle is null.
+pub(super) fn make(
+    session: &Session,
+    parent: &Comm,
+    part: Option<(Group, usize)>,
+    grid: Option<Cartesian>,
+) -> Outcome<Handle> {
+    let agreed = session.contexts.borrow().agree(parent.party(&session.process))?;
+    let context = agreed.ok_or(storm_mpi::CommError::NoContext)?;
+    let Some((group, me)) = part else { return Ok(COMM.null()) };
+    session.contexts.borrow_mut().take(context);
+    let errhandler = parent.errhandler.get();
+    session.add_comm(Comm::new(context, group, me, grid, errhandler, &session.contexts))
+}
+
+/// Splits a communicator by what each member chose.
+pub(super) fn split(
+    session: &Session,
+    comm: &Comm,
+    choice: Choice,
+) -> Outcome<Option<(Group, usize)>> {
+    let places: Vec<_> =
+        (0..comm.size()).map(|i| i * Choice::BYTES..(i + 1) * Choice::BYTES).collect();
+    let mut told = vec![0; comm.size() * Choice::BYTES];
+    let mine = choice.encode();
+    let mut blocks = BlocksMut::new(&mut told, &places)?;
+    comm.party(&session.process).allgather(Some(&mine), &mut blocks)?;
+    let choices: Vec<Choice> = told
+        .as_chunks::<{ Choice::BYTES }>()
+        .0
+        .iter()
+        .map(|&chunk| Choice::decode(chunk))
+        .collect();
+    let together = chosen_together(&choices, comm.me);
+    let me = together.iter().position(|&place| place == comm.me);
+    let group = Group::new(together.iter().map(|&place| comm.group.members()[place]));
+    Ok(me.map(|me| (group, me)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_rank(comm: Handle, rank: Out<c_int>) -> c_int {
+    on(comm, "MPI_Comm_rank", |_, comm| rank.set(comm.me as c_int))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_size(comm: Handle, size: Out<c_int>) -> c_int {
+    on(comm, "MPI_Comm_size", |_, comm| size.set(comm.size() as c_int))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_dup(comm: Handle, newcomm: Out<Handle>) -> c_int {
+    on(comm, "MPI_Comm_dup", |session, comm| {
+        let members = (comm.group.clone(), comm.me);
+        let made = make(session, comm, Some(members), comm.grid.clone())?;
+        session.copy_attributes(comm, &*session.comm(made)?)?;
+        newcomm.set(made)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_split(
+    comm: Handle,
+    color: c_int,
+    key: c_int,
+    newcomm: Out<Handle>,
+) -> c_int {
+    on(comm, "MPI_Comm_split", |session, comm| {
+        if color < 0 && color != UNDEFINED {
+            return Err(Fault::new(Class::Arg, format!("color {color}")));
+        }
+        let choice = Choice { color: (color != UNDEFINED).then_some(color), key };
+        let part = split(session, comm, choice)?;
+        newcomm.set(make(session, comm, part, None)?)
+    })
+}
+
+/// With `MPI_COMM_TYPE_SHARED`: the members on this node.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_split_type(
+    comm: Handle,
+    split_type: c_int,
+    key: c_int,
+    _info: Handle,
+    newcomm: Out<Handle>,
+) -> c_int {
+    on(comm, "MPI_Comm_split_type", |session, comm| {
+        let color = match split_type {
+            // The node's first rank names it.
+            COMM_TYPE_SHARED => {
+                session.process.node_ranks().first().map(|rank| rank.index() as i32)
+            }
+            UNDEFINED => None,
+            other => return Err(Fault::new(Class::Arg, format!("split type {other}"))),
+        };
+        let part = split(session, comm, Choice { color, key })?;
+        newcomm.set(make(session, comm, part, None)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_create(comm: Handle, group: Handle, newcomm: Out<Handle>) -> c_int {
+    on(comm, "MPI_Comm_create", |session, comm| {
+        let group = session.group(group)?;
+        if group.members().iter().any(|&member| comm.group.position(member).is_none()) {
+            return Err(Fault::new(Class::Group, "a member that the communicator has not"));
+        }
+        let me = group.position(session.process.rank());
+        newcomm.set(make(session, comm, me.map(|me| (group, me)), None)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_free(comm: Out<Handle>) -> c_int {
+    call("MPI_Comm_free", |session| {
+        let handle = comm.get()?;
+        let object = session.comm(handle)?;
+        session.delete_attributes(&object)?;
+        session.comms.borrow_mut().free(handle)?;
+        comm.set(COMM.null())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_compare(comm1: Handle, comm2: Handle, result: Out<c_int>) -> c_int {
+    call("MPI_Comm_compare", |session| {
+        let (one, two) = (session.comm(comm1)?, session.comm(comm2)?);
+        result.set(match one.group.compare(&two.group) {
+            Comparison::Identical if comm1 == comm2 => IDENT,
+            Comparison::Identical => CONGRUENT,
+            Comparison::Similar => SIMILAR,
+            Comparison::Unequal => UNEQUAL,
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_group(comm: Handle, group: Out<Handle>) -> c_int {
+    on(comm, "MPI_Comm_group", |session, comm| {
+        group.set(session.groups.borrow_mut().add(comm.group.clone())?)
+    })
+}
+
+/// There are no intercommunicators.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_test_inter(comm: Handle, flag: Out<c_int>) -> c_int {
+    on(comm, "MPI_Comm_test_inter", |_, _| flag.set(0))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_set_name(comm: Handle, name: Text) -> c_int {
+    on(comm, "MPI_Comm_set_name", |_, comm| {
+        comm.name.replace(name.get()?);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_get_name(comm: Handle, name: TextOut, resultlen: Out<c_int>) -> c_int {
+    on(comm, "MPI_Comm_get_name", |_, comm| name.set(&comm.name.borrow(), MAX_NAME, resultlen))
+}

@@ -1,0 +1,309 @@
+//! Datatypes.
+
+use crate::abi::{Array, Buffer, MAX_NAME, Out, Text, TextOut, counted};
+use crate::fault::{Class, Fault, Outcome};
+use crate::session::{Session, call};
+use crate::table::{Handle, TYPE};
+use crate::types::Type;
+use std::cell::{Cell, RefCell};
+use std::ffi::c_int;
+use std::rc::Rc;
+use storm_mpi::layout::{ArrayOrder, Layout, Part};
+
+const ORDER_C: c_int = 56;
+const ORDER_FORTRAN: c_int = 57;
+
+fn add(session: &Session, made: Option<Layout>, newtype: Out<Handle>) -> Outcome {
+    newtype.set(session.types.borrow_mut().add(Type::made(made)?)?)
+}
+
+fn layout(session: &Session, datatype: Handle) -> Outcome<Layout> {
+    Ok(session.datatype(datatype)?.layout.clone())
+}
+
+/// Blocks of lengths at displacements, in whatever unit.
+fn blocks<T: Copy + Into<i64>>(
+    count: c_int,
+    lengths: Array<c_int>,
+    displacements: Array<T>,
+) -> Outcome<Vec<(usize, isize)>> {
+    let count = counted(count)?;
+    let (lengths, displacements) = (lengths.get(count)?, displacements.get(count)?);
+    let block = |(&length, &at): (&c_int, &T)| Ok((counted(length)?, at.into() as isize));
+    lengths.iter().zip(displacements).map(block).collect()
+}
+
+fn structure(
+    session: &Session,
+    count: c_int,
+    lengths: Array<c_int>,
+    displacements: Array<i64>,
+    types: Array<Handle>,
+    newtype: Out<Handle>,
+) -> Outcome {
+    let types = types.get(counted(count)?)?;
+    let part = |((count, offset), &datatype): ((usize, isize), &Handle)| {
+        Ok(Part { offset, count, layout: layout(session, datatype)? })
+    };
+    let parts = blocks(count, lengths, displacements)?.into_iter().zip(types).map(part);
+    add(session, Layout::structure(parts.collect::<Outcome<_>>()?), newtype)
+}
+
+fn hvector(
+    session: &Session,
+    (count, blocklength, stride): (c_int, c_int, isize),
+    oldtype: Handle,
+    newtype: Out<Handle>,
+) -> Outcome {
+    let old = layout(session, oldtype)?;
+    add(session, old.hvector(counted(count)?, counted(blocklength)?, stride), newtype)
+}
+
+fn address(location: Buffer, address: Out<isize>) -> Outcome {
+    address.set(location.start() as isize)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_contiguous(count: c_int, oldtype: Handle, newtype: Out<Handle>) -> c_int {
+    call("MPI_Type_contiguous", |session| {
+        add(session, layout(session, oldtype)?.contiguous(counted(count)?), newtype)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_vector(
+    count: c_int,
+    blocklength: c_int,
+    stride: c_int,
+    oldtype: Handle,
+    newtype: Out<Handle>,
+) -> c_int {
+    call("MPI_Type_vector", |session| {
+        let old = layout(session, oldtype)?;
+        add(session, old.vector(counted(count)?, counted(blocklength)?, stride as isize), newtype)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_create_hvector(
+    count: c_int,
+    blocklength: c_int,
+    stride: isize,
+    oldtype: Handle,
+    newtype: Out<Handle>,
+) -> c_int {
+    call("MPI_Type_create_hvector", |session| {
+        hvector(session, (count, blocklength, stride), oldtype, newtype)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_hvector(
+    count: c_int,
+    blocklength: c_int,
+    stride: isize,
+    oldtype: Handle,
+    newtype: Out<Handle>,
+) -> c_int {
+    call("MPI_Type_hvector", |session| {
+        hvector(session, (count, blocklength, stride), oldtype, newtype)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_indexed(
+    count: c_int,
+    blocklengths: Array<c_int>,
+    displacements: Array<c_int>,
+    oldtype: Handle,
+    newtype: Out<Handle>,
+) -> c_int {
+    call("MPI_Type_indexed", |session| {
+        let old = layout(session, oldtype)?;
+        add(session, old.indexed(blocks(count, blocklengths, displacements)?), newtype)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_create_hindexed(
+    count: c_int,
+    blocklengths: Array<c_int>,
+    displacements: Array<i64>,
+    oldtype: Handle,
+    newtype: Out<Handle>,
+) -> c_int {
+    call("MPI_Type_create_hindexed", |session| {
+        let old = layout(session, oldtype)?;
+        add(session, old.hindexed(blocks(count, blocklengths, displacements)?), newtype)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_create_indexed_block(
+    count: c_int,
+    blocklength: c_int,
+    displacements: Array<c_int>,
+    oldtype: Handle,
+    newtype: Out<Handle>,
+) -> c_int {
+    call("MPI_Type_create_indexed_block", |session| {
+        let old = layout(session, oldtype)?;
+        let length = counted(blocklength)?;
+        let displacements = displacements.get(counted(count)?)?;
+        let blocks = displacements.iter().map(|&at| (length, at as isize));
+        add(session, old.indexed(blocks), newtype)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_create_struct(
+    count: c_int,
+    blocklengths: Array<c_int>,
+    displacements: Array<i64>,
+    types: Array<Handle>,
+    newtype: Out<Handle>,
+) -> c_int {
+    call("MPI_Type_create_struct", |session| {
+        structure(session, count, blocklengths, displacements, types, newtype)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_struct(
+    count: c_int,
+    blocklengths: Array<c_int>,
+    displacements: Array<i64>,
+    types: Array<Handle>,
+    newtype: Out<Handle>,
+) -> c_int {
+    call("MPI_Type_struct", |session| {
+        structure(session, count, blocklengths, displacements, types, newtype)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_create_resized(
+    oldtype: Handle,
+    lb: isize,
+    extent: isize,
+    newtype: Out<Handle>,
+) -> c_int {
+    call("MPI_Type_create_resized", |session| {
+        add(session, layout(session, oldtype)?.resized(lb, extent), newtype)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_create_subarray(
+    ndims: c_int,
+    sizes: Array<c_int>,
+    subsizes: Array<c_int>,
+    starts: Array<c_int>,
+    order: c_int,
+    oldtype: Handle,
+    newtype: Out<Handle>,
+) -> c_int {
+    call("MPI_Type_create_subarray", |session| {
+        let order = match order {
+            ORDER_C => ArrayOrder::LastFastest,
+            ORDER_FORTRAN => ArrayOrder::FirstFastest,
+            other => return Err(Fault::new(Class::Arg, format!("order {other} of an array"))),
+        };
+        let ndims = counted(ndims)?;
+        let (sizes, subsizes, starts) =
+            (sizes.get(ndims)?, subsizes.get(ndims)?, starts.get(ndims)?);
+        let dim = |i: usize| Ok((counted(sizes[i])?, counted(subsizes[i])?, counted(starts[i])?));
+        let dims: Vec<_> = (0..ndims).map(dim).collect::<Outcome<_>>()?;
+        add(session, layout(session, oldtype)?.subarray(&dims, order), newtype)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_dup(oldtype: Handle, newtype: Out<Handle>) -> c_int {
+    call("MPI_Type_dup", |session| {
+        let old = session.datatype(oldtype)?;
+        let copy = Type {
+            layout: old.layout.clone(),
+            committed: Cell::new(old.committed.get()),
+            name: RefCell::default(),
+            number: old.number,
+        };
+        newtype.set(session.types.borrow_mut().add(Rc::new(copy))?)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_commit(datatype: Out<Handle>) -> c_int {
+    call("MPI_Type_commit", |session| {
+        session.datatype(datatype.get()?)?.committed.set(true);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_free(datatype: Out<Handle>) -> c_int {
+    call("MPI_Type_free", |session| {
+        session.types.borrow_mut().free(datatype.get()?)?;
+        datatype.set(TYPE.null())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_size(datatype: Handle, size: Out<c_int>) -> c_int {
+    call("MPI_Type_size", |session| {
+        let bytes = layout(session, datatype)?.size();
+        size.set(c_int::try_from(bytes).unwrap_or(crate::abi::UNDEFINED))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_get_extent(datatype: Handle, lb: Out<isize>, extent: Out<isize>) -> c_int {
+    call("MPI_Type_get_extent", |session| {
+        let layout = layout(session, datatype)?;
+        lb.set(layout.lower())?;
+        extent.set(layout.extent())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_extent(datatype: Handle, extent: Out<isize>) -> c_int {
+    call("MPI_Type_extent", |session| extent.set(layout(session, datatype)?.extent()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_get_true_extent(
+    datatype: Handle,
+    true_lb: Out<isize>,
+    true_extent: Out<isize>,
+) -> c_int {
+    call("MPI_Type_get_true_extent", |session| {
+        let layout = layout(session, datatype)?;
+        true_lb.set(layout.true_lower())?;
+        true_extent.set(layout.true_extent())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_set_name(datatype: Handle, name: Text) -> c_int {
+    call("MPI_Type_set_name", |session| {
+        session.datatype(datatype)?.name.replace(name.get()?);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_get_name(datatype: Handle, name: TextOut, resultlen: Out<c_int>) -> c_int {
+    call("MPI_Type_get_name", |session| {
+        name.set(&session.datatype(datatype)?.name.borrow(), MAX_NAME, resultlen)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Get_address(location: Buffer, address_out: Out<isize>) -> c_int {
+    call("MPI_Get_address", |_| address(location, address_out))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Address(location: Buffer, address_out: Out<isize>) -> c_int {
+    call("MPI_Address", |_| address(location, address_out))
+}

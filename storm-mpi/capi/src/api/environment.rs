@@ -1,0 +1,116 @@
+//! Joining and leaving the job, and what there is to ask about it.
+
+use crate::abi::{MAX_LIBRARY_VERSION, MAX_NAME, Out, SUCCESS, TextOut};
+use crate::fault::{Outcome, describe};
+use crate::session::{Phase, Session, abort, call};
+use crate::table::Handle;
+use std::ffi::{c_char, c_int};
+use std::sync::LazyLock;
+use std::time::Instant;
+
+const THREAD_FUNNELED: c_int = 1;
+const THREAD_MULTIPLE: c_int = 3;
+/// The version of the standard whose names these are.
+const VERSION: (c_int, c_int) = (3, 1);
+
+/// Where `MPI_Wtime` begins.
+static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// For functions that may be called at any time, and have no error handler.
+fn anytime(outcome: Outcome) -> c_int {
+    outcome.map_or_else(|fault| fault.class.code(), |()| SUCCESS)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Init(_argc: Out<c_int>, _argv: Out<*mut *mut c_char>) -> c_int {
+    LazyLock::force(&BEGINNING);
+    Session::begin("MPI_Init")
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Init_thread(
+    _argc: Out<c_int>,
+    _argv: Out<*mut *mut c_char>,
+    required: c_int,
+    provided: Out<c_int>,
+) -> c_int {
+    LazyLock::force(&BEGINNING);
+    Session::begin("MPI_Init_thread");
+    call("MPI_Init_thread", |_| match required {
+        0..=THREAD_MULTIPLE => provided.set(required.min(THREAD_FUNNELED)),
+        _ => provided.set(THREAD_FUNNELED),
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Initialized(flag: Out<c_int>) -> c_int {
+    anytime(flag.set(c_int::from(Phase::now() != Phase::Before)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Finalize() -> c_int {
+    call("MPI_Finalize", Session::end)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Finalized(flag: Out<c_int>) -> c_int {
+    anytime(flag.set(c_int::from(Phase::now() == Phase::After)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Query_thread(provided: Out<c_int>) -> c_int {
+    call("MPI_Query_thread", |_| provided.set(THREAD_FUNNELED))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Is_thread_main(flag: Out<c_int>) -> c_int {
+    anytime(flag.set(c_int::from(Session::is_of_this_thread())))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Abort(_comm: Handle, errorcode: c_int) -> c_int {
+    abort(errorcode)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Get_version(version: Out<c_int>, subversion: Out<c_int>) -> c_int {
+    anytime(version.set(VERSION.0).and_then(|()| subversion.set(VERSION.1)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Get_library_version(version: TextOut, resultlen: Out<c_int>) -> c_int {
+    let text = concat!("storm-mpi ", env!("CARGO_PKG_VERSION"), ", a subset of MPI, direct mode");
+    anytime(version.set(text, MAX_LIBRARY_VERSION, resultlen))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Get_processor_name(name: TextOut, resultlen: Out<c_int>) -> c_int {
+    call("MPI_Get_processor_name", |_| name.set(&storm_mpi::processor_name(), MAX_NAME, resultlen))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Wtime() -> f64 {
+    BEGINNING.elapsed().as_secs_f64()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Wtick() -> f64 {
+    1e-9
+}
+
+/// C passes more arguments than the one that is looked at, which its calling conventions allow.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Pcontrol(_level: c_int) -> c_int {
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Error_class(errorcode: c_int, errorclass: Out<c_int>) -> c_int {
+    anytime(errorclass.set(errorcode))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Error_string(errorcode: c_int, string: TextOut, resultlen: Out<c_int>) -> c_int {
+    let text = describe(errorcode).unwrap_or_else(|| format!("unknown error code {errorcode}"));
+    anytime(string.set(&text, crate::abi::MAX_ERROR_STRING, resultlen))
+}

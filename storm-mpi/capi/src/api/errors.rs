@@ -1,0 +1,78 @@
+//! Error handlers.
+
+use crate::abi::Out;
+use crate::fault::{Class, Fault, Outcome};
+use crate::session::{ErrorFunction, ErrorHandler, call, on, raise};
+use crate::table::{ERRHANDLER, Handle};
+use std::ffi::c_int;
+
+fn create(name: &str, function: Option<ErrorFunction>, errhandler: Out<Handle>) -> c_int {
+    call(name, |session| {
+        let function = function.ok_or_else(|| Fault::new(Class::Arg, "null function"))?;
+        let added = session.error_handlers.borrow_mut().add(ErrorHandler::Call(function))?;
+        errhandler.set(added)
+    })
+}
+
+fn set(name: &str, comm: Handle, errhandler: Handle) -> c_int {
+    on(comm, name, |session, comm| {
+        session.error_handlers.borrow().get(errhandler)?;
+        comm.errhandler.set(errhandler);
+        Ok(())
+    })
+}
+
+fn get(name: &str, comm: Handle, errhandler: Out<Handle>) -> c_int {
+    on(comm, name, |_, comm| errhandler.set(comm.errhandler.get()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_create_errhandler(
+    function: Option<ErrorFunction>,
+    errhandler: Out<Handle>,
+) -> c_int {
+    create("MPI_Comm_create_errhandler", function, errhandler)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_set_errhandler(comm: Handle, errhandler: Handle) -> c_int {
+    set("MPI_Comm_set_errhandler", comm, errhandler)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_get_errhandler(comm: Handle, errhandler: Out<Handle>) -> c_int {
+    get("MPI_Comm_get_errhandler", comm, errhandler)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_call_errhandler(comm: Handle, errorcode: c_int) -> c_int {
+    raise(comm, "MPI_Comm_call_errhandler", errorcode)
+}
+
+/// The program's handle becomes null. The handler stays: communicators may still have it.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Errhandler_free(errhandler: Out<Handle>) -> c_int {
+    call("MPI_Errhandler_free", |session| {
+        let known = |handle| -> Outcome { session.error_handlers.borrow().get(handle).map(|_| ()) };
+        known(errhandler.get()?)?;
+        errhandler.set(ERRHANDLER.null())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Errhandler_create(
+    function: Option<ErrorFunction>,
+    errhandler: Out<Handle>,
+) -> c_int {
+    create("MPI_Errhandler_create", function, errhandler)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Errhandler_set(comm: Handle, errhandler: Handle) -> c_int {
+    set("MPI_Errhandler_set", comm, errhandler)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Errhandler_get(comm: Handle, errhandler: Out<Handle>) -> c_int {
+    get("MPI_Errhandler_get", comm, errhandler)
+}

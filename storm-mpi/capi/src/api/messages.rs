@@ -1,0 +1,352 @@
+//! Blocking and non-blocking messages.
+
+use crate::abi::{Buffer, BufferMut, Out, Status, StatusOut, UNDEFINED};
+use crate::comm::Comm;
+use crate::fault::Outcome;
+use crate::memory::Elements;
+use crate::request::{Active, Message};
+use crate::session::{Session, call, on};
+use crate::table::Handle;
+use std::ffi::c_int;
+use std::rc::Rc;
+use storm_mpi::{Pattern, SendMode};
+
+/// A message to send, from the arguments of a function.
+pub(super) fn outgoing(
+    session: &Session,
+    comm: &Comm,
+    mode: SendMode,
+    (buf, count, datatype): (Buffer, c_int, Handle),
+    (dest, tag): (c_int, c_int),
+) -> Outcome<Message> {
+    let data = Elements::read(buf, count, &*session.datatype(datatype)?)?;
+    Ok(Message::Send { data, to: comm.address(dest, tag)?, mode })
+}
+
+/// A message to receive, from the arguments of a function.
+pub(super) fn incoming(
+    session: &Session,
+    comm: &Comm,
+    (buf, count, datatype): (BufferMut, c_int, Handle),
+    (source, tag): (c_int, c_int),
+) -> Outcome<Message> {
+    let into = Elements::written(buf, count, &*session.datatype(datatype)?)?;
+    Ok(Message::Receive { into, from: comm.pattern(source, tag)? })
+}
+
+/// The same, through the program's buffer space.
+pub(super) fn buffered(message: Message) -> Message {
+    match message {
+        Message::Send { data, to, .. } => Message::BufferedSend { data, to },
+        other => other,
+    }
+}
+
+/// Starts a message and waits for it.
+fn at_once(session: &Session, comm: &Rc<Comm>, message: &Message) -> Outcome<Status> {
+    let active = session.start(comm, message)?;
+    session.finish(comm, active)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Send(
+    buf: Buffer,
+    count: c_int,
+    datatype: Handle,
+    dest: c_int,
+    tag: c_int,
+    comm: Handle,
+) -> c_int {
+    on(comm, "MPI_Send", |session, comm| {
+        let message =
+            outgoing(session, comm, SendMode::Standard, (buf, count, datatype), (dest, tag))?;
+        at_once(session, comm, &message).map(|_| ())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Ssend(
+    buf: Buffer,
+    count: c_int,
+    datatype: Handle,
+    dest: c_int,
+    tag: c_int,
+    comm: Handle,
+) -> c_int {
+    on(comm, "MPI_Ssend", |session, comm| {
+        let message =
+            outgoing(session, comm, SendMode::Synchronous, (buf, count, datatype), (dest, tag))?;
+        at_once(session, comm, &message).map(|_| ())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Rsend(
+    buf: Buffer,
+    count: c_int,
+    datatype: Handle,
+    dest: c_int,
+    tag: c_int,
+    comm: Handle,
+) -> c_int {
+    on(comm, "MPI_Rsend", |session, comm| {
+        let message =
+            outgoing(session, comm, SendMode::Standard, (buf, count, datatype), (dest, tag))?;
+        at_once(session, comm, &message).map(|_| ())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Bsend(
+    buf: Buffer,
+    count: c_int,
+    datatype: Handle,
+    dest: c_int,
+    tag: c_int,
+    comm: Handle,
+) -> c_int {
+    on(comm, "MPI_Bsend", |session, comm| {
+        let message = buffered(outgoing(
+            session,
+            comm,
+            SendMode::Standard,
+            (buf, count, datatype),
+            (dest, tag),
+        )?);
+        at_once(session, comm, &message).map(|_| ())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Recv(
+    buf: BufferMut,
+    count: c_int,
+    datatype: Handle,
+    source: c_int,
+    tag: c_int,
+    comm: Handle,
+    status: StatusOut,
+) -> c_int {
+    on(comm, "MPI_Recv", |session, comm| {
+        let message = incoming(session, comm, (buf, count, datatype), (source, tag))?;
+        status.set(&at_once(session, comm, &message)?);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Isend(
+    buf: Buffer,
+    count: c_int,
+    datatype: Handle,
+    dest: c_int,
+    tag: c_int,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    on(comm, "MPI_Isend", |session, comm| {
+        let message =
+            outgoing(session, comm, SendMode::Standard, (buf, count, datatype), (dest, tag))?;
+        request.set(session.request(comm, &message)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Issend(
+    buf: Buffer,
+    count: c_int,
+    datatype: Handle,
+    dest: c_int,
+    tag: c_int,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    on(comm, "MPI_Issend", |session, comm| {
+        let message =
+            outgoing(session, comm, SendMode::Synchronous, (buf, count, datatype), (dest, tag))?;
+        request.set(session.request(comm, &message)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Irsend(
+    buf: Buffer,
+    count: c_int,
+    datatype: Handle,
+    dest: c_int,
+    tag: c_int,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    on(comm, "MPI_Irsend", |session, comm| {
+        let message =
+            outgoing(session, comm, SendMode::Standard, (buf, count, datatype), (dest, tag))?;
+        request.set(session.request(comm, &message)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Ibsend(
+    buf: Buffer,
+    count: c_int,
+    datatype: Handle,
+    dest: c_int,
+    tag: c_int,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    on(comm, "MPI_Ibsend", |session, comm| {
+        let message = buffered(outgoing(
+            session,
+            comm,
+            SendMode::Standard,
+            (buf, count, datatype),
+            (dest, tag),
+        )?);
+        request.set(session.request(comm, &message)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Irecv(
+    buf: BufferMut,
+    count: c_int,
+    datatype: Handle,
+    source: c_int,
+    tag: c_int,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    on(comm, "MPI_Irecv", |session, comm| {
+        let message = incoming(session, comm, (buf, count, datatype), (source, tag))?;
+        request.set(session.request(comm, &message)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Sendrecv(
+    sendbuf: Buffer,
+    sendcount: c_int,
+    sendtype: Handle,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: BufferMut,
+    recvcount: c_int,
+    recvtype: Handle,
+    source: c_int,
+    recvtag: c_int,
+    comm: Handle,
+    status: StatusOut,
+) -> c_int {
+    on(comm, "MPI_Sendrecv", |session, comm| {
+        let data = (sendbuf, sendcount, sendtype);
+        let send = outgoing(session, comm, SendMode::Standard, data, (dest, sendtag))?;
+        let into = (recvbuf, recvcount, recvtype);
+        let recv = incoming(session, comm, into, (source, recvtag))?;
+        let receiving = session.start(comm, &recv)?;
+        let sending = session.start(comm, &send)?;
+        both(session, comm, receiving, sending, status)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Sendrecv_replace(
+    buf: BufferMut,
+    count: c_int,
+    datatype: Handle,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: Handle,
+    status: StatusOut,
+) -> c_int {
+    on(comm, "MPI_Sendrecv_replace", |session, comm| {
+        let recv = incoming(session, comm, (buf, count, datatype), (source, recvtag))?;
+        let to = comm.address(dest, sendtag)?;
+        // What is sent leaves a copy: its memory receives at the same time.
+        let data = Elements::written(buf, count, &*session.datatype(datatype)?)?.copied();
+        let receiving = session.start(comm, &recv)?;
+        let sending = match to {
+            Some(to) => session.start_packed(to, SendMode::Standard, data)?,
+            None => Active::Over(Ok(Status::OF_NOBODY)),
+        };
+        both(session, comm, receiving, sending, status)
+    })
+}
+
+/// Waits for both messages, whatever becomes of the first, so that no memory is in use.
+fn both(
+    session: &Session,
+    comm: &Rc<Comm>,
+    receiving: Active,
+    sending: Active,
+    status: StatusOut,
+) -> Outcome {
+    let received = session.finish(comm, receiving);
+    session.finish(comm, sending)?;
+    status.set(&received?);
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Probe(source: c_int, tag: c_int, comm: Handle, status: StatusOut) -> c_int {
+    on(comm, "MPI_Probe", |session, comm| {
+        let found = match comm.pattern(source, tag)? {
+            None => Status::OF_NOBODY,
+            Some(pattern) => seen(comm, session.process.await_message(&pattern)?),
+        };
+        status.set(&found);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Iprobe(
+    source: c_int,
+    tag: c_int,
+    comm: Handle,
+    flag: Out<c_int>,
+    status: StatusOut,
+) -> c_int {
+    on(comm, "MPI_Iprobe", |session, comm| {
+        let look = |pattern: &Pattern| session.process.probe(pattern);
+        let found = match comm.pattern(source, tag)? {
+            None => Some(Status::OF_NOBODY),
+            Some(pattern) => look(&pattern)?.map(|found| seen(comm, found)),
+        };
+        if let Some(found) = &found {
+            status.set(found);
+        }
+        flag.set(c_int::from(found.is_some()))
+    })
+}
+
+fn seen(comm: &Comm, found: storm_mpi::Status) -> Status {
+    let (source, tag) = (comm.rank_here(found.source), found.tag.0);
+    Status { source, tag, bytes: found.bytes as i64, ..Status::EMPTY }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Get_count(status: Out<Status>, datatype: Handle, count: Out<c_int>) -> c_int {
+    call("MPI_Get_count", |session| {
+        let bytes = status.get()?.bytes;
+        let size = session.datatype(datatype)?.layout.size() as i64;
+        let whole = match size {
+            0 if bytes == 0 => Some(0),
+            0 => None,
+            _ if bytes % size == 0 => c_int::try_from(bytes / size).ok(),
+            _ => None,
+        };
+        count.set(whole.unwrap_or(UNDEFINED))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Get_elements(status: Out<Status>, datatype: Handle, count: Out<c_int>) -> c_int {
+    call("MPI_Get_elements", |session| {
+        let bytes = usize::try_from(status.get()?.bytes).unwrap_or(0);
+        let numbers = session.datatype(datatype)?.layout.numbers_in(bytes);
+        count.set(numbers.and_then(|n| c_int::try_from(n).ok()).unwrap_or(UNDEFINED))
+    })
+}

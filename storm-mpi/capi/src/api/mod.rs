@@ -1,0 +1,56 @@
+//! The functions of `mpi.h`, by the header's sections. Each checks and translates its arguments; the
+//! meaning of each is the standard's, and is said there only.
+
+mod attributes;
+mod collectives;
+mod comms;
+mod datatypes;
+mod environment;
+mod errors;
+mod grids;
+mod groups;
+mod messages;
+mod packing;
+mod reductions;
+mod requests;
+mod vectors;
+mod waiting;
+
+#[cfg(test)]
+mod tests {
+    /// Everything that the header declares is there, and nothing else is: a program that uses more
+    /// does not link.
+    #[test]
+    fn the_header_and_the_library_name_the_same_functions() {
+        let sources = [
+            include_str!("attributes.rs"),
+            include_str!("collectives.rs"),
+            include_str!("comms.rs"),
+            include_str!("datatypes.rs"),
+            include_str!("environment.rs"),
+            include_str!("errors.rs"),
+            include_str!("grids.rs"),
+            include_str!("groups.rs"),
+            include_str!("messages.rs"),
+            include_str!("packing.rs"),
+            include_str!("reductions.rs"),
+            include_str!("requests.rs"),
+            include_str!("vectors.rs"),
+            include_str!("waiting.rs"),
+        ];
+        let name = |rest: &str| rest.split('(').next().unwrap_or_default().to_owned();
+        let mut defined: Vec<String> = sources
+            .iter()
+            .flat_map(|source| source.split("extern \"C\" fn ").skip(1))
+            .map(name)
+            .collect();
+        let mut declared: Vec<String> = include_str!("../../include/mpi.h")
+            .lines()
+            .filter_map(|line| line.strip_prefix("int ").or(line.strip_prefix("double ")))
+            .map(name)
+            .collect();
+        defined.sort_unstable();
+        declared.sort_unstable();
+        assert_eq!(defined, declared);
+    }
+}

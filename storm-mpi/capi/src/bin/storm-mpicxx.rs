@@ -1,0 +1,8 @@
+//! `storm-mpicxx`: the C++ compiler, with `mpi.h` and `libstormmpi`.
+
+#[path = "../wrapper.rs"]
+mod wrapper;
+
+fn main() -> std::process::ExitCode {
+    wrapper::run(&wrapper::Language { name: "storm-mpicxx", variable: "CXX", compiler: "c++" })
+}

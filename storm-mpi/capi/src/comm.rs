@@ -1,0 +1,117 @@
+//! Communicators: a context, a group, and what a program hangs on them.
+
+use crate::abi::{ANY_SOURCE, ANY_TAG, PROC_NULL};
+use crate::fault::{Class, Fault, Outcome};
+use crate::table::{COMM, Handle};
+use std::cell::{Cell, RefCell};
+use std::ffi::c_int;
+use std::rc::Rc;
+use storm_mpi::collective::Party;
+use storm_mpi::comm::{Cartesian, ContextId, ContextPool, Group};
+use storm_mpi::{Address, Pattern, Process, Rank, Source, Tag, TagPattern};
+
+/// A communicator. Shared by its handle and by the requests on it, so that its context is used
+/// again only when nothing communicates under it any more.
+pub(crate) struct Comm {
+    pub(crate) context: ContextId,
+    /// Its own handle, for error handlers and attributes.
+    pub(crate) handle: Cell<Handle>,
+    pub(crate) group: Group,
+    /// This process's place in the group.
+    pub(crate) me: usize,
+    pub(crate) grid: Option<Cartesian>,
+    pub(crate) errhandler: Cell<Handle>,
+    pub(crate) name: RefCell<String>,
+    /// Attributes of the program: key, and the address it stored.
+    pub(crate) attributes: RefCell<Vec<(Handle, usize)>>,
+    pool: Rc<RefCell<ContextPool>>,
+}
+
+impl Comm {
+    pub(crate) fn new(
+        context: ContextId,
+        group: Group,
+        me: usize,
+        grid: Option<Cartesian>,
+        errhandler: Handle,
+        pool: &Rc<RefCell<ContextPool>>,
+    ) -> Self {
+        Comm {
+            context,
+            handle: Cell::new(COMM.null()),
+            group,
+            me,
+            grid,
+            errhandler: Cell::new(errhandler),
+            name: RefCell::default(),
+            attributes: RefCell::default(),
+            pool: Rc::clone(pool),
+        }
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.group.size()
+    }
+
+    /// All members, for a collective.
+    pub(crate) fn party<'a>(&'a self, process: &'a Process) -> Party<'a> {
+        Party::new(process, self.group.members(), self.me, self.context.collective())
+    }
+
+    /// Where a message to `dest` goes; `None` for `MPI_PROC_NULL`.
+    pub(crate) fn address(&self, dest: c_int, tag: c_int) -> Outcome<Option<Address>> {
+        if tag < 0 {
+            return Err(Fault::new(Class::Tag, format!("tag {tag}")));
+        }
+        if dest == PROC_NULL {
+            return Ok(None);
+        }
+        let (to, context) = (self.rank_in_job(dest)?, self.context.point_to_point());
+        Ok(Some(Address { to, context, tag: Tag(tag) }))
+    }
+
+    /// What a receive from `source` accepts; `None` for `MPI_PROC_NULL`.
+    pub(crate) fn pattern(&self, source: c_int, tag: c_int) -> Outcome<Option<Pattern>> {
+        let tag = match tag {
+            ANY_TAG => TagPattern::Any,
+            tag if tag >= 0 => TagPattern::Tag(Tag(tag)),
+            _ => return Err(Fault::new(Class::Tag, format!("tag {tag}"))),
+        };
+        let source = match source {
+            PROC_NULL => return Ok(None),
+            ANY_SOURCE => Source::Any,
+            source => Source::Rank(self.rank_in_job(source)?),
+        };
+        Ok(Some(Pattern { context: self.context.point_to_point(), source, tag }))
+    }
+
+    /// A member's place by its number in C.
+    pub(crate) fn member(&self, rank: c_int) -> Outcome<usize> {
+        let place = usize::try_from(rank).ok().filter(|&place| place < self.size());
+        let wrong = || {
+            let text = format!("rank {rank} in a communicator of {}", self.size());
+            Fault::new(Class::Rank, text)
+        };
+        place.ok_or_else(wrong)
+    }
+
+    /// As [`Comm::member`], for the root of a collective.
+    pub(crate) fn root(&self, root: c_int) -> Outcome<usize> {
+        self.member(root).map_err(|fault| Fault { class: Class::Root, ..fault })
+    }
+
+    /// A member's number in C.
+    pub(crate) fn rank_here(&self, rank: Rank) -> c_int {
+        self.group.position(rank).map_or(PROC_NULL, |place| place as c_int)
+    }
+
+    fn rank_in_job(&self, rank: c_int) -> Outcome<Rank> {
+        Ok(self.group.members()[self.member(rank)?])
+    }
+}
+
+impl Drop for Comm {
+    fn drop(&mut self) {
+        self.pool.borrow_mut().give_back(self.context);
+    }
+}

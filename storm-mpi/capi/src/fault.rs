@@ -1,0 +1,156 @@
+//! What goes wrong in a call, with its error class (MPI-4.1, section 9.4).
+
+use crate::comm::Comm;
+use std::ffi::c_int;
+use std::fmt::Write as _;
+use std::rc::Rc;
+use storm_mpi::comm::GridError;
+use storm_mpi::{CommError, InitError};
+
+/// The error classes of `mpi.h`. Error codes are classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum Class {
+    Buffer = 1,
+    Count,
+    Type,
+    Tag,
+    Comm,
+    Rank,
+    Root,
+    Group,
+    Op,
+    Topology,
+    Dims,
+    Arg,
+    Unknown,
+    Truncate,
+    Other,
+    Intern,
+    InStatus,
+    Pending,
+    Request,
+    Keyval,
+    Info,
+}
+
+/// Name and meaning of each class, in their order.
+const CLASSES: [(Class, &str, &str); 21] = [
+    (Class::Buffer, "MPI_ERR_BUFFER", "invalid buffer"),
+    (Class::Count, "MPI_ERR_COUNT", "invalid count"),
+    (Class::Type, "MPI_ERR_TYPE", "invalid datatype"),
+    (Class::Tag, "MPI_ERR_TAG", "invalid tag"),
+    (Class::Comm, "MPI_ERR_COMM", "invalid communicator"),
+    (Class::Rank, "MPI_ERR_RANK", "invalid rank"),
+    (Class::Root, "MPI_ERR_ROOT", "invalid root"),
+    (Class::Group, "MPI_ERR_GROUP", "invalid group"),
+    (Class::Op, "MPI_ERR_OP", "invalid operation"),
+    (Class::Topology, "MPI_ERR_TOPOLOGY", "invalid topology"),
+    (Class::Dims, "MPI_ERR_DIMS", "invalid dimensions"),
+    (Class::Arg, "MPI_ERR_ARG", "invalid argument"),
+    (Class::Unknown, "MPI_ERR_UNKNOWN", "unknown error"),
+    (Class::Truncate, "MPI_ERR_TRUNCATE", "message longer than its buffer"),
+    (Class::Other, "MPI_ERR_OTHER", "communication failed"),
+    (Class::Intern, "MPI_ERR_INTERN", "internal error"),
+    (Class::InStatus, "MPI_ERR_IN_STATUS", "an error is in a status"),
+    (Class::Pending, "MPI_ERR_PENDING", "request pending"),
+    (Class::Request, "MPI_ERR_REQUEST", "invalid request"),
+    (Class::Keyval, "MPI_ERR_KEYVAL", "invalid attribute key"),
+    (Class::Info, "MPI_ERR_INFO", "invalid info"),
+];
+
+impl Class {
+    /// The code that C sees.
+    pub(crate) fn code(self) -> c_int {
+        self as c_int
+    }
+
+    /// The class with this code.
+    pub(crate) fn of(code: c_int) -> Option<Class> {
+        CLASSES.iter().map(|row| row.0).find(|class| class.code() == code)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        CLASSES.iter().find(|(class, ..)| *class == self).map_or("MPI_ERR_UNKNOWN", |row| row.1)
+    }
+}
+
+/// Name and meaning of an error code; `None` when it is none.
+pub(crate) fn describe(code: c_int) -> Option<String> {
+    if code == crate::abi::SUCCESS {
+        return Some("MPI_SUCCESS: no error".to_owned());
+    }
+    let row = CLASSES.iter().find(|(class, ..)| class.code() == code);
+    row.map(|(_, name, meaning)| format!("{name}: {meaning}"))
+}
+
+/// Why a call failed.
+#[derive(Clone)]
+pub(crate) struct Fault {
+    pub(crate) class: Class,
+    pub(crate) text: String,
+    /// The communicator whose error handler is asked, when it is not the call's.
+    pub(crate) on: Option<Rc<Comm>>,
+}
+
+/// What a call makes.
+pub(crate) type Outcome<T = ()> = Result<T, Fault>;
+
+impl Fault {
+    pub(crate) fn new(class: Class, text: impl Into<String>) -> Fault {
+        Fault { class, text: text.into(), on: None }
+    }
+
+    /// The same, of a request on that communicator.
+    pub(crate) fn on(self, comm: &Rc<Comm>) -> Fault {
+        Fault { on: Some(Rc::clone(comm)), ..self }
+    }
+}
+
+impl From<CommError> for Fault {
+    fn from(error: CommError) -> Fault {
+        let class = match error {
+            CommError::Truncated { .. } | CommError::LengthMismatch { .. } => Class::Truncate,
+            CommError::NoSuchRank { .. } => Class::Rank,
+            CommError::PartialElement { .. } => Class::Type,
+            CommError::PeerLost { .. }
+            | CommError::Unreachable { .. }
+            | CommError::NoAddress { .. }
+            | CommError::Protocol { .. }
+            | CommError::Deadlock
+            | CommError::NoContext
+            | CommError::Ended
+            | CommError::Pmi(_)
+            | CommError::Wait(_) => Class::Other,
+        };
+        Fault::new(class, with_causes(&error))
+    }
+}
+
+impl From<InitError> for Fault {
+    fn from(error: InitError) -> Fault {
+        Fault::new(Class::Other, with_causes(&error))
+    }
+}
+
+impl From<GridError> for Fault {
+    fn from(error: GridError) -> Fault {
+        let class = match error {
+            GridError::Dimensions | GridError::DoesNotFit { .. } => Class::Dims,
+            GridError::Outside { .. } => Class::Rank,
+            GridError::NoSuchDimension { .. } => Class::Arg,
+        };
+        Fault::new(class, error.to_string())
+    }
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        // Writing to a string does not fail.
+        let _ = write!(text, ": {source}");
+        cause = source.source();
+    }
+    text
+}

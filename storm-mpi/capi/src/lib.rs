@@ -1,0 +1,21 @@
+//! The C interface of storm-mpi: the functions of `mpi.h`, as `libstormmpi`.
+//!
+//! A thin layer: handles and their tables, checks of arguments, packing of derived datatypes, and
+//! error handlers. What communicates is the crate `storm-mpi`. Rank numbers are checked against the
+//! communicator, counts and datatypes before anything is sent; what a C caller must itself guarantee
+//! is said in `abi.rs`. Only the thread that called `MPI_Init` may call in
+//! (`MPI_THREAD_FUNNELED`). What is absent, `docs/mpi.md` names.
+// The names and the arguments are the standard's.
+#![allow(non_snake_case, clippy::too_many_arguments)]
+
+mod abi;
+mod api;
+mod comm;
+mod fault;
+mod memory;
+mod operation;
+mod request;
+mod session;
+mod spread;
+mod table;
+mod types;

@@ -1,0 +1,129 @@
+//! Elements in a program's memory, and the way of their bytes into and out of it.
+//!
+//! A type without gaps is sent from where it lies and received to where it belongs; any other is
+//! packed and unpacked here. The pointers come from a C caller, who guarantees that they are what
+//! the call says they are (see [`crate::abi`]).
+
+use crate::abi::{Buffer, BufferMut, counted};
+use crate::fault::{Class, Fault, Outcome};
+use crate::types::Type;
+use std::borrow::Cow;
+use std::ffi::c_int;
+use storm_mpi::layout::Layout;
+
+/// `count` elements in a row.
+#[derive(Clone)]
+pub(crate) struct Elements {
+    pub(crate) start: *mut u8,
+    pub(crate) count: usize,
+    pub(crate) layout: Layout,
+    /// Of data.
+    pub(crate) bytes: usize,
+}
+
+impl Elements {
+    /// Elements that are read only.
+    pub(crate) fn read(buffer: Buffer, count: c_int, datatype: &Type) -> Outcome<Self> {
+        if buffer.is_in_place() {
+            return Err(Fault::new(Class::Buffer, "MPI_IN_PLACE where it means nothing"));
+        }
+        Self::new(buffer.start().cast_mut(), counted(count)?, datatype)
+    }
+
+    /// Elements that are written, or both.
+    pub(crate) fn written(buffer: BufferMut, count: c_int, datatype: &Type) -> Outcome<Self> {
+        Self::read(buffer.read(), count, datatype)
+    }
+
+    /// Elements that begin there; of a buffer that was checked.
+    pub(crate) fn new(start: *mut u8, count: usize, datatype: &Type) -> Outcome<Self> {
+        if !datatype.committed.get() {
+            return Err(Fault::new(Class::Type, "datatype that was not committed"));
+        }
+        let layout = datatype.layout.clone();
+        let fits = layout.bounds(count).and(layout.size().checked_mul(count));
+        let too_many = || Fault::new(Class::Count, format!("{count} elements exceed memory"));
+        let bytes = fits.ok_or_else(too_many)?;
+        // With absolute addresses the buffer is MPI_BOTTOM, which is null: its types begin far off.
+        if start.is_null() && bytes > 0 && layout.is_dense() {
+            return Err(Fault::new(Class::Buffer, format!("null buffer for {count} elements")));
+        }
+        Ok(Elements { start, count, layout, bytes })
+    }
+
+    /// The data in one piece, copied only when it has gaps.
+    pub(crate) fn packed(&self) -> Cow<'_, [u8]> {
+        if self.bytes == 0 {
+            return Cow::Borrowed(&[]);
+        }
+        if self.layout.is_dense() {
+            // SAFETY: not null, and the caller passed so many elements of a type without gaps, that
+            // nobody writes during the call.
+            return Cow::Borrowed(unsafe { std::slice::from_raw_parts(self.start, self.bytes) });
+        }
+        let mut bytes = Vec::with_capacity(self.bytes);
+        self.layout.for_each_run(self.count, &mut |at, length| {
+            let run = self.start.wrapping_offset(at);
+            // SAFETY: the caller passed elements of this layout: its runs are in their memory.
+            bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(run, length) });
+        });
+        Cow::Owned(bytes)
+    }
+
+    /// A copy of the data in one piece.
+    pub(crate) fn copied(&self) -> Vec<u8> {
+        self.packed().into_owned()
+    }
+
+    /// Puts data that [`Elements::packed`] made to its places, as much as there is of it.
+    pub(crate) fn unpack(&self, data: &[u8]) {
+        let mut rest = data;
+        self.layout.for_each_run(self.count, &mut |at, length| {
+            let (now, later) = rest.split_at(length.min(rest.len()));
+            rest = later;
+            let run = self.start.wrapping_offset(at);
+            // SAFETY: as in `packed`, for writing; `now` is not longer than the run. Memory that the
+            // library owns and memory of the program do not overlap, and a program's send buffer
+            // does not overlap its receive buffer.
+            unsafe { run.copy_from_nonoverlapping(now.as_ptr(), now.len()) };
+        });
+    }
+
+    /// Where the elements' bytes can be received to.
+    pub(crate) fn landing(&self) -> Landing {
+        if self.bytes > 0 && self.layout.is_dense() {
+            Landing::Direct(self.clone())
+        } else {
+            Landing::Staged { bytes: vec![0; self.bytes], into: self.clone() }
+        }
+    }
+}
+
+/// A stretch of bytes that comes to be elements.
+pub(crate) enum Landing {
+    /// The elements' own memory.
+    Direct(Elements),
+    /// Memory of the library, to be unpacked; also for no bytes at all, wherever they point.
+    Staged { bytes: Vec<u8>, into: Elements },
+}
+
+impl Landing {
+    /// The bytes to receive to.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            // SAFETY: not null, and the caller passed so many elements without gaps for writing,
+            // which it does not touch during the call, or until the request is done.
+            Landing::Direct(elements) => unsafe {
+                std::slice::from_raw_parts_mut(elements.start, elements.bytes)
+            },
+            Landing::Staged { bytes, .. } => bytes,
+        }
+    }
+
+    /// Puts the first `received` bytes to their places.
+    pub(crate) fn finish(&self, received: usize) {
+        if let Landing::Staged { bytes, into } = self {
+            into.unpack(&bytes[..received.min(bytes.len())]);
+        }
+    }
+}

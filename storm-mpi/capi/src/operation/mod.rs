@@ -1,0 +1,160 @@
+//! Operations of reductions (MPI-4.1, section 6.9): the predefined ones, and those that programs
+//! make.
+//!
+//! The order in which elements are combined depends on the number of members alone, so the bits of
+//! a result do too, for floats and for operations that do not commute alike.
+
+#[cfg(target_arch = "x86_64")]
+mod long_double;
+mod numbers;
+
+use crate::fault::{Class, Fault, Outcome};
+use crate::memory::Elements;
+use crate::session::Session;
+use crate::table::{Handle, OP, Table};
+use crate::types::Type;
+use std::ffi::{c_int, c_void};
+use std::rc::Rc;
+use storm_mpi::CommError;
+use storm_mpi::collective::{Combine, Span};
+
+/// A predefined operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Predefined {
+    Max,
+    Min,
+    Sum,
+    Prod,
+    Land,
+    Band,
+    Lor,
+    Bor,
+    Lxor,
+    Bxor,
+    MinLoc,
+    MaxLoc,
+}
+
+/// The predefined operations, from place 1 on.
+const PREDEFINED: [(Predefined, &str); 12] = [
+    (Predefined::Max, "MPI_MAX"),
+    (Predefined::Min, "MPI_MIN"),
+    (Predefined::Sum, "MPI_SUM"),
+    (Predefined::Prod, "MPI_PROD"),
+    (Predefined::Land, "MPI_LAND"),
+    (Predefined::Band, "MPI_BAND"),
+    (Predefined::Lor, "MPI_LOR"),
+    (Predefined::Bor, "MPI_BOR"),
+    (Predefined::Lxor, "MPI_LXOR"),
+    (Predefined::Bxor, "MPI_BXOR"),
+    (Predefined::MinLoc, "MPI_MINLOC"),
+    (Predefined::MaxLoc, "MPI_MAXLOC"),
+];
+
+/// An operation that a program made: `inoutvec[i] = invec[i] op inoutvec[i]`.
+pub(crate) type UserFunction =
+    unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut Handle);
+
+/// An operation.
+pub(crate) enum Operation {
+    Known(Predefined, &'static str),
+    User { function: UserFunction, commutes: bool },
+}
+
+impl Operation {
+    /// A table of the predefined operations.
+    pub(crate) fn predefined() -> Table<Rc<Operation>> {
+        Table::new(OP, PREDEFINED.map(|(op, name)| Rc::new(Operation::Known(op, name))))
+    }
+
+    pub(crate) fn commutes(&self) -> bool {
+        match self {
+            Operation::Known(..) => true,
+            Operation::User { commutes, .. } => *commutes,
+        }
+    }
+}
+
+/// An operation on elements of one type, for a reduction of `count` of them.
+pub(crate) struct Reducer {
+    operation: Rc<Operation>,
+    datatype: Rc<Type>,
+    handle: Handle,
+    count: c_int,
+}
+
+impl Reducer {
+    /// Checks that the operation is defined for the type.
+    pub(crate) fn new(
+        session: &Session,
+        operation: Handle,
+        handle: Handle,
+        count: c_int,
+    ) -> Outcome<Self> {
+        let (operation, datatype) = (session.operation(operation)?, session.datatype(handle)?);
+        if let Operation::Known(op, name) = *operation {
+            let known = datatype.number.is_some_and(|n| numbers::apply(op, n, &mut [], &mut []));
+            if !known {
+                let text = format!("{name} is not defined for {}", datatype.to_text());
+                return Err(Fault::new(Class::Op, text));
+            }
+        }
+        Ok(Reducer { operation, datatype, handle, count })
+    }
+
+    pub(crate) fn datatype(&self) -> &Type {
+        &self.datatype
+    }
+
+    /// Calls the program's function on elements as they lie in memory.
+    fn call(&mut self, function: UserFunction, left: *mut u8, right: *mut u8) {
+        let (mut count, mut handle) = (self.count, self.handle);
+        // SAFETY: the program passed a function of this type; both point to `count` elements of
+        // the type, aligned for any, that nobody else uses.
+        unsafe { function(left.cast(), right.cast(), &mut count, &mut handle) };
+    }
+
+    /// As [`Reducer::call`] with packed elements, for types with gaps.
+    fn call_unpacked(
+        &mut self,
+        function: UserFunction,
+        left: &[u8],
+        right: &mut [u8],
+    ) -> Result<(), CommError> {
+        let layout = &self.datatype.layout;
+        let count = self.count.unsigned_abs() as usize;
+        let too_large = CommError::LengthMismatch { left: left.len(), right: right.len() };
+        let (start, end) = layout.bounds(count).ok_or(too_large)?;
+        // Elements keep their alignment: the memory begins a whole number of words before them.
+        let before = (start.min(0).unsigned_abs()).next_multiple_of(16);
+        let bytes = before + end.max(0).unsigned_abs();
+        let mut spans = [Span::zeroed(bytes), Span::zeroed(bytes)];
+        let [l, r] = spans.each_mut().map(|span| span.as_mut().as_mut_ptr().wrapping_add(before));
+        let elements =
+            |start| Elements { start, count, layout: layout.clone(), bytes: layout.size() * count };
+        let (in_left, in_right) = (elements(l), elements(r));
+        in_left.unpack(left);
+        in_right.unpack(right);
+        self.call(function, l, r);
+        right.copy_from_slice(&in_right.packed());
+        Ok(())
+    }
+}
+
+impl Combine for Reducer {
+    fn combine(&mut self, left: &mut [u8], right: &mut [u8]) -> Result<(), CommError> {
+        match *self.operation {
+            Operation::Known(op, _) => {
+                if let Some(number) = self.datatype.number {
+                    numbers::apply(op, number, left, right);
+                }
+                Ok(())
+            }
+            Operation::User { function, .. } if self.datatype.layout.is_dense() => {
+                self.call(function, left.as_mut_ptr(), right.as_mut_ptr());
+                Ok(())
+            }
+            Operation::User { function, .. } => self.call_unpacked(function, left, right),
+        }
+    }
+}

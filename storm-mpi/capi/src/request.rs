@@ -1,0 +1,316 @@
+//! Requests: messages under way, and the means to start them again.
+
+use crate::abi::{BSEND_OVERHEAD, Status};
+use crate::comm::Comm;
+use crate::fault::{Class, Fault, Outcome};
+use crate::memory::{Elements, Landing};
+use crate::session::Session;
+use crate::table::{Handle, REQUEST};
+use std::borrow::Cow;
+use std::rc::Rc;
+use storm_mpi::{Address, Pattern, RequestId, SendMode};
+
+/// A message to be sent or received.
+#[derive(Clone)]
+pub(crate) enum Message {
+    /// `None`: to nobody.
+    Send { data: Elements, to: Option<Address>, mode: SendMode },
+    /// The data is copied at once into the program's buffer space.
+    BufferedSend { data: Elements, to: Option<Address> },
+    /// `None`: from nobody.
+    Receive { into: Elements, from: Option<Pattern> },
+}
+
+/// A request of a program.
+pub(crate) struct Request {
+    comm: Rc<Comm>,
+    /// What a persistent request starts.
+    again: Option<Message>,
+    active: Option<Active>,
+}
+
+/// A message under way.
+pub(crate) enum Active {
+    /// The engine reads the program's memory, or the packed copy kept here.
+    Sending { id: RequestId, packed: Option<Vec<u8>> },
+    /// The engine writes where the landing says.
+    Receiving { id: RequestId, landing: Landing },
+    /// Done: what the program will learn.
+    Over(Result<Status, Fault>),
+}
+
+/// Messages that the program has no request of any more.
+#[derive(Default)]
+pub(crate) struct Detached {
+    messages: Vec<(Rc<Comm>, Active)>,
+}
+
+/// The program's buffer space for `MPI_Bsend`. Its memory is not used: what it bounds is.
+#[derive(Clone, Copy)]
+pub(crate) struct BufferSpace {
+    pub(crate) start: *mut u8,
+    pub(crate) bytes: usize,
+}
+
+impl Session {
+    /// Starts a message.
+    pub(crate) fn start(&self, comm: &Rc<Comm>, message: &Message) -> Outcome<Active> {
+        match message {
+            Message::Send { to: None, .. } | Message::BufferedSend { to: None, .. } => {
+                Ok(Active::Over(Ok(Status::OF_NOBODY)))
+            }
+            Message::Receive { from: None, .. } => Ok(Active::Over(Ok(Status::OF_NOBODY))),
+            Message::Send { data, to: Some(to), mode } => match data.packed() {
+                Cow::Borrowed(bytes) => {
+                    // SAFETY: the program keeps the memory as it is until the request is done.
+                    let id = unsafe {
+                        self.process.start_send(*to, *mode, bytes.as_ptr(), bytes.len())?
+                    };
+                    Ok(Active::Sending { id, packed: None })
+                }
+                Cow::Owned(bytes) => self.start_packed(*to, *mode, bytes),
+            },
+            Message::BufferedSend { data, to: Some(to) } => {
+                self.reserve_buffer(data.bytes)?;
+                let sending = self.start_packed(*to, SendMode::Standard, data.copied())?;
+                self.detach(comm, sending);
+                Ok(Active::Over(Ok(Status::EMPTY)))
+            }
+            Message::Receive { into, from: Some(from) } => {
+                let mut landing = into.landing();
+                let place = landing.bytes_mut();
+                let (start, bytes) = (place.as_mut_ptr(), place.len());
+                // SAFETY: the program leaves its memory alone until the request is done; that of
+                // the library lives in `landing` as long as the request.
+                let id = unsafe { self.process.start_recv(*from, start, bytes)? };
+                Ok(Active::Receiving { id, landing })
+            }
+        }
+    }
+
+    /// Starts a send from the library's memory.
+    pub(crate) fn start_packed(
+        &self,
+        to: Address,
+        mode: SendMode,
+        bytes: Vec<u8>,
+    ) -> Outcome<Active> {
+        // SAFETY: the bytes stay where they are, unchanged, in the active request, until it is done.
+        let id = unsafe { self.process.start_send(to, mode, bytes.as_ptr(), bytes.len())? };
+        Ok(Active::Sending { id, packed: Some(bytes) })
+    }
+
+    /// Starts a message and gives a request for it.
+    pub(crate) fn request(&self, comm: &Rc<Comm>, message: &Message) -> Outcome<Handle> {
+        let active = Some(self.start(comm, message)?);
+        let request = Request { comm: Rc::clone(comm), again: None, active };
+        self.requests.borrow_mut().add(request)
+    }
+
+    /// A request that starts the message whenever it is told to.
+    pub(crate) fn persistent(&self, comm: &Rc<Comm>, message: Message) -> Outcome<Handle> {
+        let request = Request { comm: Rc::clone(comm), again: Some(message), active: None };
+        self.requests.borrow_mut().add(request)
+    }
+
+    /// Starts a persistent request.
+    pub(crate) fn start_again(&self, handle: Handle) -> Outcome {
+        let (comm, message) = {
+            let requests = self.requests.borrow();
+            let request = requests.get(handle)?;
+            let wrong = |text| Err(Fault::new(Class::Request, text).on(&request.comm));
+            match &request.again {
+                None => return wrong("request that is not persistent"),
+                Some(_) if request.active.is_some() => return wrong("request that is active"),
+                Some(message) => (Rc::clone(&request.comm), message.clone()),
+            }
+        };
+        let active = self.start(&comm, &message).map_err(|fault| fault.on(&comm))?;
+        self.requests.borrow_mut().get_mut(handle)?.active = Some(active);
+        Ok(())
+    }
+
+    /// Whether there is something to wait for: not with a null request, nor a persistent one that
+    /// was not started.
+    pub(crate) fn is_active(&self, handle: Handle) -> Outcome<bool> {
+        Ok(handle != REQUEST.null() && self.requests.borrow().get(handle)?.active.is_some())
+    }
+
+    /// Whether an active request is done. Does not move bytes.
+    pub(crate) fn is_done(&self, handle: Handle) -> Outcome<bool> {
+        let requests = self.requests.borrow();
+        let request = requests.get(handle)?;
+        match &request.active {
+            None | Some(Active::Over(_)) => Ok(true),
+            Some(Active::Sending { id, .. } | Active::Receiving { id, .. }) => {
+                self.process.is_done(*id).map_err(|error| Fault::from(error).on(&request.comm))
+            }
+        }
+    }
+
+    /// Waits for a request and collects it: the handle is null then, unless it is persistent.
+    pub(crate) fn collect(&self, handle: &mut Handle) -> Outcome<Status> {
+        if *handle == REQUEST.null() {
+            return Ok(Status::EMPTY);
+        }
+        let (comm, active) = {
+            let mut requests = self.requests.borrow_mut();
+            let request = requests.get_mut(*handle)?;
+            let (comm, active) = (Rc::clone(&request.comm), request.active.take());
+            if request.again.is_none() {
+                requests.free(*handle)?;
+                *handle = REQUEST.null();
+            }
+            (comm, active)
+        };
+        active.map_or(Ok(Status::EMPTY), |active| self.finish(&comm, active))
+    }
+
+    /// What a request that is done will say, without collecting it.
+    pub(crate) fn peek(&self, handle: Handle) -> Outcome<Status> {
+        let (comm, active) = {
+            let mut requests = self.requests.borrow_mut();
+            let request = requests.get_mut(handle)?;
+            (Rc::clone(&request.comm), request.active.take())
+        };
+        let Some(active) = active else { return Ok(Status::EMPTY) };
+        let over = self.finish(&comm, active);
+        let said = over.as_ref().map_or(Status::EMPTY, |status| *status);
+        self.requests.borrow_mut().get_mut(handle)?.active = Some(Active::Over(over));
+        Ok(said)
+    }
+
+    /// Waits for a message.
+    pub(crate) fn finish(&self, comm: &Rc<Comm>, active: Active) -> Outcome<Status> {
+        let finished = match active {
+            Active::Over(over) => over,
+            Active::Sending { id, packed } => {
+                let sent = self.process.wait(id);
+                drop(packed);
+                sent.map(|_| Status::EMPTY).map_err(Fault::from)
+            }
+            Active::Receiving { id, landing } => self.received(comm, id, &landing),
+        };
+        finished.map_err(|fault| fault.on(comm))
+    }
+
+    fn received(&self, comm: &Comm, id: RequestId, landing: &Landing) -> Outcome<Status> {
+        let nothing = || Fault::new(Class::Intern, "a receive without a message");
+        let received = self.process.wait(id)?.ok_or_else(nothing)?;
+        let (bytes, room) = (received.status.bytes, received.buffer_bytes);
+        landing.finish(bytes);
+        let source = comm.rank_here(received.status.source);
+        if bytes > room {
+            let text = format!("message of {bytes} bytes from rank {source} into {room}");
+            return Err(Fault::new(Class::Truncate, text));
+        }
+        let tag = received.status.tag.0;
+        Ok(Status { source, tag, bytes: bytes as i64, ..Status::EMPTY })
+    }
+
+    /// Takes back a receive that nothing has matched; leaves all else as it is.
+    pub(crate) fn cancel(&self, handle: Handle) -> Outcome {
+        let mut requests = self.requests.borrow_mut();
+        let request = requests.get_mut(handle)?;
+        if let Some(Active::Receiving { id, .. }) = &request.active
+            && self.process.cancel_recv(*id)
+        {
+            let cancelled = Status { cancelled: 1, ..Status::EMPTY };
+            request.active = Some(Active::Over(Ok(cancelled)));
+        }
+        Ok(())
+    }
+
+    /// Takes a program's request away; its message goes on.
+    pub(crate) fn free_request(&self, handle: &mut Handle) -> Outcome {
+        let request = self.requests.borrow_mut().free(*handle)?;
+        *handle = REQUEST.null();
+        if let Some(active) = request.active {
+            self.detach(&request.comm, active);
+        }
+        Ok(())
+    }
+
+    fn detach(&self, comm: &Rc<Comm>, active: Active) {
+        let mut detached = self.detached.borrow_mut();
+        detached.reap(self);
+        detached.messages.push((Rc::clone(comm), active));
+    }
+
+    /// Waits for all detached sends. Receives that nothing has matched are given up.
+    pub(crate) fn end_detached(&self) -> Outcome {
+        let messages = std::mem::take(&mut self.detached.borrow_mut().messages);
+        for (comm, active) in messages {
+            let given_up = match &active {
+                Active::Receiving { id, .. } => self.process.cancel_recv(*id),
+                Active::Sending { .. } | Active::Over(_) => false,
+            };
+            if !given_up {
+                self.finish(&comm, active)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for all sends from the buffer space.
+    pub(crate) fn end_buffered(&self) -> Outcome {
+        let messages = std::mem::take(&mut self.detached.borrow_mut().messages);
+        for (comm, active) in messages {
+            match active {
+                Active::Sending { packed: Some(_), .. } => {
+                    self.finish(&comm, active)?;
+                }
+                other => self.detach(&comm, other),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the buffer space has room for another message.
+    fn reserve_buffer(&self, bytes: usize) -> Outcome {
+        let room = self.buffer.get().map_or(0, |space| space.bytes);
+        let needed = |detached: &Detached| {
+            detached.buffered().saturating_add(bytes).saturating_add(BSEND_OVERHEAD)
+        };
+        self.process.progress(false)?;
+        let mut detached = self.detached.borrow_mut();
+        detached.reap(self);
+        if needed(&detached) <= room {
+            return Ok(());
+        }
+        let text = format!("no room for {bytes} bytes in a buffer space of {room}");
+        Err(Fault::new(Class::Buffer, text))
+    }
+}
+
+impl Detached {
+    /// Collects messages that are done.
+    fn reap(&mut self, session: &Session) {
+        let done = |active: &Active| match active {
+            Active::Over(_) => true,
+            // After a failure nothing is under way any more.
+            Active::Sending { id, .. } | Active::Receiving { id, .. } => {
+                session.process.is_done(*id).unwrap_or(true)
+            }
+        };
+        let mut at = 0;
+        while at < self.messages.len() {
+            if done(&self.messages[at].1) {
+                let (comm, active) = self.messages.swap_remove(at);
+                // The program gave the request up and with it the right to hear of an error.
+                let _ = session.finish(&comm, active);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Buffer space that messages under way take.
+    fn buffered(&self) -> usize {
+        let taken = |active: &Active| match active {
+            Active::Sending { packed: Some(bytes), .. } => bytes.len() + BSEND_OVERHEAD,
+            Active::Sending { packed: None, .. } | Active::Receiving { .. } | Active::Over(_) => 0,
+        };
+        self.messages.iter().map(|(_, active)| taken(active)).sum()
+    }
+}

@@ -1,0 +1,287 @@
+//! This process between `MPI_Init` and `MPI_Finalize`: its objects, and what an error does.
+
+use crate::abi::SUCCESS;
+use crate::comm::Comm;
+use crate::fault::{Class, Fault, Outcome};
+use crate::operation::Operation;
+use crate::request::{BufferSpace, Detached, Request};
+use crate::table::{COMM, ERRHANDLER, GROUP, Handle, KEYVAL, REQUEST, Table};
+use crate::types::{self, Type};
+use std::cell::{Cell, RefCell};
+use std::ffi::{c_int, c_void};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use storm_mpi::Process;
+use storm_mpi::comm::{ContextId, ContextPool, Group};
+
+/// Exit code of a rank that ends its job because a communication failed.
+const FAILED_EXIT_CODE: c_int = 1;
+
+/// `MPI_ERRORS_ARE_FATAL`.
+pub(crate) const ERRORS_ARE_FATAL: Handle = ERRHANDLER.handle(1);
+
+thread_local! {
+    // Never dropped: functions that run at the process's exit may still call in.
+    static SESSION: Cell<Option<&'static Session>> = const { Cell::new(None) };
+}
+
+/// Where the process stands, for all threads.
+static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
+
+/// Where a process stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Phase {
+    Before,
+    Inside,
+    After,
+}
+
+impl Phase {
+    pub(crate) fn now() -> Phase {
+        match PHASE.load(Ordering::Acquire) {
+            before if before == Phase::Before as u8 => Phase::Before,
+            inside if inside == Phase::Inside as u8 => Phase::Inside,
+            _ => Phase::After,
+        }
+    }
+}
+
+/// An error handler of a program.
+pub(crate) type ErrorFunction = unsafe extern "C" fn(*mut Handle, *mut c_int, ...);
+
+/// What an error does.
+#[derive(Clone, Copy)]
+pub(crate) enum ErrorHandler {
+    /// Says so and ends the job.
+    Fatal,
+    /// Returns its code.
+    Return,
+    /// Calls the program, then returns its code.
+    Call(ErrorFunction),
+}
+
+/// Copies an attribute to a communicator's duplicate.
+pub(crate) type CopyFunction =
+    unsafe extern "C" fn(Handle, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+/// Takes leave of an attribute.
+pub(crate) type DeleteFunction =
+    unsafe extern "C" fn(Handle, c_int, *mut c_void, *mut c_void) -> c_int;
+
+/// A key that programs hang attributes on communicators by.
+#[derive(Clone, Copy)]
+pub(crate) struct Keyval {
+    /// `None`: attributes are not copied.
+    pub(crate) copy: Option<Copying>,
+    pub(crate) delete: Option<DeleteFunction>,
+    pub(crate) extra_state: *mut c_void,
+}
+
+/// Attributes that the library itself has, with the first keys (`MPI_TAG_UB` and so on).
+pub(crate) const TOLD_ATTRIBUTES: usize = 6;
+
+impl Keyval {
+    /// A key of the library's: what it tells is not in the communicators.
+    const TOLD: Keyval = Keyval { copy: None, delete: None, extra_state: std::ptr::null_mut() };
+}
+
+/// How an attribute is copied.
+#[derive(Clone, Copy)]
+pub(crate) enum Copying {
+    /// The address alone (`MPI_COMM_DUP_FN`).
+    Address,
+    /// The program does it.
+    Call(CopyFunction),
+}
+
+/// This process in its job.
+pub(crate) struct Session {
+    pub(crate) process: Process,
+    pub(crate) contexts: Rc<RefCell<ContextPool>>,
+    pub(crate) comms: RefCell<Table<Rc<Comm>>>,
+    pub(crate) groups: RefCell<Table<Group>>,
+    pub(crate) types: RefCell<Table<Rc<Type>>>,
+    pub(crate) operations: RefCell<Table<Rc<Operation>>>,
+    pub(crate) error_handlers: RefCell<Table<ErrorHandler>>,
+    pub(crate) keyvals: RefCell<Table<Keyval>>,
+    pub(crate) requests: RefCell<Table<Request>>,
+    pub(crate) detached: RefCell<Detached>,
+    pub(crate) buffer: Cell<Option<BufferSpace>>,
+    world: Rc<Comm>,
+    own: Rc<Comm>,
+}
+
+impl Session {
+    /// Joins the job. On failure there is no error handler yet to ask.
+    pub(crate) fn begin(name: &str) -> c_int {
+        if Phase::now() != Phase::Before {
+            die(name, "called a second time");
+        }
+        let process = match Process::join() {
+            Ok(process) => process,
+            Err(error) => die(name, &Fault::from(error).text),
+        };
+        SESSION.set(Some(Box::leak(Box::new(Session::new(process)))));
+        PHASE.store(Phase::Inside as u8, Ordering::Release);
+        SUCCESS
+    }
+
+    /// Leaves the job, when all that was sent has gone.
+    pub(crate) fn end(&self) -> Outcome {
+        self.end_detached()?;
+        self.delete_attributes(&self.own)?;
+        self.delete_attributes(&self.world)?;
+        self.process.finish()?;
+        PHASE.store(Phase::After as u8, Ordering::Release);
+        SESSION.set(None);
+        Ok(())
+    }
+
+    /// Whether this thread is the one that may communicate.
+    pub(crate) fn is_of_this_thread() -> bool {
+        SESSION.get().is_some()
+    }
+
+    fn new(process: Process) -> Self {
+        let contexts: Rc<RefCell<ContextPool>> = Rc::default();
+        let (me, size) = (process.rank(), process.size());
+        let all = Group::new((0..size).map(storm_mpi::Rank::from_index));
+        let comm = |context, group, place, name: &str| {
+            let comm = Comm::new(context, group, place, None, ERRORS_ARE_FATAL, &contexts);
+            comm.name.replace(name.to_owned());
+            Rc::new(comm)
+        };
+        let world = comm(ContextId::WORLD, all, me.index(), "MPI_COMM_WORLD");
+        let own = comm(ContextId::SELF, Group::new([me]), 0, "MPI_COMM_SELF");
+        world.handle.set(COMM.handle(1));
+        own.handle.set(COMM.handle(2));
+        let handlers = [ErrorHandler::Fatal, ErrorHandler::Return, ErrorHandler::Fatal];
+        Session {
+            process,
+            comms: RefCell::new(Table::new(COMM, [Rc::clone(&world), Rc::clone(&own)])),
+            groups: RefCell::new(Table::new(GROUP, [Group::new([])])),
+            types: RefCell::new(types::predefined()),
+            operations: RefCell::new(Operation::predefined()),
+            error_handlers: RefCell::new(Table::new(ERRHANDLER, handlers)),
+            keyvals: RefCell::new(Table::new(KEYVAL, [Keyval::TOLD; TOLD_ATTRIBUTES])),
+            requests: RefCell::new(Table::new(REQUEST, std::iter::empty())),
+            detached: RefCell::default(),
+            buffer: Cell::new(None),
+            contexts,
+            world,
+            own,
+        }
+    }
+
+    pub(crate) fn comm(&self, handle: Handle) -> Outcome<Rc<Comm>> {
+        self.comms.borrow().get(handle).cloned()
+    }
+
+    pub(crate) fn group(&self, handle: Handle) -> Outcome<Group> {
+        self.groups.borrow().get(handle).cloned()
+    }
+
+    pub(crate) fn datatype(&self, handle: Handle) -> Outcome<Rc<Type>> {
+        self.types.borrow().get(handle).cloned()
+    }
+
+    pub(crate) fn operation(&self, handle: Handle) -> Outcome<Rc<Operation>> {
+        self.operations.borrow().get(handle).cloned()
+    }
+
+    /// Adds a communicator, which learns its handle.
+    pub(crate) fn add_comm(&self, comm: Comm) -> Outcome<Handle> {
+        let comm = Rc::new(comm);
+        let handle = self.comms.borrow_mut().add(Rc::clone(&comm))?;
+        comm.handle.set(handle);
+        Ok(handle)
+    }
+
+    /// Does what the communicator's error handler wants; gives what the function returns.
+    fn answer(&self, name: &str, fault: &Fault, comm: Option<&Rc<Comm>>) -> c_int {
+        let comm = fault.on.as_ref().or(comm).unwrap_or(&self.world);
+        let handler = self.error_handlers.borrow().get(comm.errhandler.get()).copied();
+        match handler {
+            Ok(ErrorHandler::Return) => fault.class.code(),
+            Ok(ErrorHandler::Call(function)) => {
+                let (mut handle, mut code) = (comm.handle.get(), fault.class.code());
+                // SAFETY: the program passed a function of this type, which takes a communicator
+                // and an error code.
+                unsafe { function(&mut handle, &mut code) };
+                fault.class.code()
+            }
+            Ok(ErrorHandler::Fatal) | Err(_) => self.die(name, fault, comm),
+        }
+    }
+
+    fn die(&self, name: &str, fault: &Fault, comm: &Comm) -> ! {
+        let rank = self.process.rank();
+        let on = comm.name.borrow();
+        let on = if on.is_empty() { "a communicator" } else { on.as_str() };
+        let class = fault.class.name();
+        eprintln!("storm-mpi: rank {rank}: {name} on {on}: {} ({class})", fault.text);
+        self.process.abort(FAILED_EXIT_CODE)
+    }
+}
+
+/// The session of a call, which must come between `MPI_Init` and `MPI_Finalize`.
+fn session(name: &str) -> &'static Session {
+    match (SESSION.get(), Phase::now()) {
+        (Some(session), _) => session,
+        (None, Phase::Before) => die(name, "called before MPI_Init"),
+        (None, Phase::After) => die(name, "called after MPI_Finalize"),
+        (None, Phase::Inside) => {
+            die(name, "called from another thread than MPI_Init (MPI_THREAD_FUNNELED)")
+        }
+    }
+}
+
+/// A call on no communicator: errors go to that of `MPI_COMM_WORLD`.
+pub(crate) fn call(name: &str, body: impl FnOnce(&'static Session) -> Outcome) -> c_int {
+    let session = session(name);
+    match body(session) {
+        Ok(()) => SUCCESS,
+        Err(fault) => session.answer(name, &fault, None),
+    }
+}
+
+/// A call on a communicator.
+pub(crate) fn on(
+    comm: Handle,
+    name: &str,
+    body: impl FnOnce(&'static Session, &Rc<Comm>) -> Outcome,
+) -> c_int {
+    let session = session(name);
+    let comm = match session.comm(comm) {
+        Ok(comm) => comm,
+        Err(fault) => return session.answer(name, &fault, None),
+    };
+    match body(session, &comm) {
+        Ok(()) => SUCCESS,
+        Err(fault) => session.answer(name, &fault, Some(&comm)),
+    }
+}
+
+/// Calls the error handler of a communicator with an error of the program's.
+pub(crate) fn raise(comm: Handle, name: &str, code: c_int) -> c_int {
+    let class = Class::of(code).unwrap_or(Class::Unknown);
+    let fault = Fault::new(class, "raised by the program");
+    on(comm, name, |session, comm| {
+        session.answer(name, &fault, Some(comm));
+        Ok(())
+    })
+}
+
+/// Ends the job at the program's wish.
+pub(crate) fn abort(code: c_int) -> ! {
+    let Some(session) = SESSION.get() else { die("MPI_Abort", "called outside of the job") };
+    let rank = session.process.rank();
+    eprintln!("storm-mpi: rank {rank}: MPI_Abort with error code {code}");
+    session.process.abort(code)
+}
+
+/// Ends a process that is in no job, or may not communicate.
+fn die(name: &str, text: &str) -> ! {
+    eprintln!("storm-mpi: {name}: {text}");
+    std::process::exit(FAILED_EXIT_CODE)
+}

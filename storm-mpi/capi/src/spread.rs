@@ -1,0 +1,151 @@
+//! A buffer with a block of elements for each member of a communicator: what gathers fill and
+//! scatters send from.
+
+use crate::abi::{Buffer, counted};
+use crate::fault::{Class, Fault, Outcome};
+use crate::memory::Elements;
+use crate::types::Type;
+use std::borrow::Cow;
+use std::ffi::c_int;
+use std::ops::Range;
+
+/// A block of elements for each member.
+pub(crate) struct Spread {
+    blocks: Vec<Elements>,
+}
+
+impl Spread {
+    /// As many elements for each, one block after the other.
+    pub(crate) fn even(
+        buffer: Buffer,
+        count: c_int,
+        datatype: &Type,
+        members: usize,
+    ) -> Outcome<Self> {
+        let places = (0..members as isize).map(|i| (count, i.checked_mul(count as isize)));
+        Self::at(buffer, places, datatype)
+    }
+
+    /// `counts[i]` elements for member `i`, `displs[i]` elements from the buffer's start.
+    pub(crate) fn uneven(
+        buffer: Buffer,
+        counts: &[c_int],
+        displs: &[c_int],
+        datatype: &Type,
+    ) -> Outcome<Self> {
+        let places = counts.iter().zip(displs).map(|(&n, &displ)| (n, Some(displ as isize)));
+        Self::at(buffer, places, datatype)
+    }
+
+    fn at(
+        buffer: Buffer,
+        places: impl Iterator<Item = (c_int, Option<isize>)>,
+        datatype: &Type,
+    ) -> Outcome<Self> {
+        if buffer.is_in_place() {
+            return Err(Fault::new(Class::Buffer, "MPI_IN_PLACE where it means nothing"));
+        }
+        let too_far = || Fault::new(Class::Arg, "displacement beyond memory");
+        let extent = datatype.layout.extent();
+        let block = |(count, at): (c_int, Option<isize>)| {
+            let offset = at.and_then(|at| at.checked_mul(extent)).ok_or_else(too_far)?;
+            let start = match buffer.start() {
+                start if start.is_null() => start,
+                start => start.wrapping_offset(offset),
+            };
+            Elements::new(start.cast_mut(), counted(count)?, datatype)
+        };
+        Ok(Spread { blocks: places.map(block).collect::<Outcome<_>>()? })
+    }
+
+    /// All blocks in one piece, one after the other, copied.
+    pub(crate) fn copied(&self) -> Vec<u8> {
+        let mut all = Vec::with_capacity(self.bytes());
+        self.blocks.iter().for_each(|block| all.extend_from_slice(&block.packed()));
+        all
+    }
+
+    /// All blocks in one piece, copied only when they do not lie so.
+    pub(crate) fn packed(&self) -> Cow<'_, [u8]> {
+        match self.whole() {
+            // SAFETY: as in `Elements::packed`: the blocks are adjoining parts of one buffer.
+            Some(all) => Cow::Borrowed(unsafe { std::slice::from_raw_parts(all.start, all.bytes) }),
+            None => Cow::Owned(self.copied()),
+        }
+    }
+
+    /// Where each block lies in that piece.
+    pub(crate) fn places(&self) -> Vec<Range<usize>> {
+        let mut end = 0;
+        let place = |block: &Elements| {
+            let start = end;
+            end += block.bytes;
+            start..end
+        };
+        self.blocks.iter().map(place).collect()
+    }
+
+    /// Memory for all blocks in one piece. When `loaded`, it holds what is in the blocks now.
+    pub(crate) fn landing(&self, loaded: bool) -> SpreadLanding<'_> {
+        match self.whole() {
+            Some(all) => SpreadLanding::Direct(all),
+            None if loaded => SpreadLanding::Staged { bytes: self.copied(), of: self },
+            None => SpreadLanding::Staged { bytes: vec![0; self.bytes()], of: self },
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.blocks.iter().map(|block| block.bytes).sum()
+    }
+
+    /// When the blocks lie one after the other without gaps: all of them.
+    fn whole(&self) -> Option<Elements> {
+        let first = self.blocks.first()?;
+        let mut next = first.start;
+        for block in &self.blocks {
+            if block.start != next || !block.layout.is_dense() {
+                return None;
+            }
+            next = next.wrapping_add(block.bytes);
+        }
+        let count = self.blocks.iter().map(|block| block.count).sum();
+        let bytes = self.bytes();
+        (bytes > 0).then(|| Elements { count, bytes, ..first.clone() })
+    }
+}
+
+/// A stretch of bytes that comes to be blocks of elements.
+pub(crate) enum SpreadLanding<'a> {
+    /// The blocks' own memory.
+    Direct(Elements),
+    /// Memory of the library, to be unpacked.
+    Staged {
+        /// The blocks, one after the other.
+        bytes: Vec<u8>,
+        /// What they come to be.
+        of: &'a Spread,
+    },
+}
+
+impl SpreadLanding<'_> {
+    /// The bytes to receive to.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            // SAFETY: not null, and adjoining parts of a buffer that the caller passed for writing
+            // and does not touch during the call.
+            SpreadLanding::Direct(all) => unsafe {
+                std::slice::from_raw_parts_mut(all.start, all.bytes)
+            },
+            SpreadLanding::Staged { bytes, .. } => bytes,
+        }
+    }
+
+    /// Puts the blocks to their places.
+    pub(crate) fn finish(self) {
+        if let SpreadLanding::Staged { bytes, of } = self {
+            for (block, place) in of.blocks.iter().zip(of.places()) {
+                block.unpack(&bytes[place]);
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Datatypes: the predefined ones, in the order of `mpi.h`, and those that programs make.
+
+use crate::fault::{Class, Fault, Outcome};
+use crate::table::{TYPE, Table};
+use std::cell::{Cell, RefCell};
+use std::ffi::{c_int, c_long};
+use std::rc::Rc;
+use storm_mpi::layout::{Layout, Part};
+
+/// What the numbers of a predefined type are, for operations on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Number {
+    Signed(usize),
+    Unsigned(usize),
+    Float32,
+    Float64,
+    /// The 80-bit format of x86, in 16 bytes.
+    LongDouble,
+    Bool,
+    Byte,
+    Complex32,
+    Complex64,
+    /// A complex number of long doubles: travels, is not reckoned with.
+    ComplexLong,
+    Packed,
+    /// A value and an index, for `MPI_MINLOC` and `MPI_MAXLOC`.
+    Pair(PairValue),
+}
+
+/// The value of a pair, whose index is an `int`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PairValue {
+    Float,
+    Double,
+    Long,
+    Int,
+    Short,
+    LongDouble,
+}
+
+/// A datatype. Shared by its handle and by what communicates with it.
+pub(crate) struct Type {
+    pub(crate) layout: Layout,
+    pub(crate) committed: Cell<bool>,
+    pub(crate) name: RefCell<String>,
+    /// `None` for those that programs make.
+    pub(crate) number: Option<Number>,
+}
+
+impl Type {
+    /// A type made of others; `None` is what layouts say of one larger than memory.
+    pub(crate) fn made(layout: Option<Layout>) -> Outcome<Rc<Type>> {
+        let too_large = || Fault::new(Class::Arg, "datatype larger than memory can be");
+        Ok(Rc::new(Type {
+            layout: layout.ok_or_else(too_large)?,
+            committed: Cell::new(false),
+            name: RefCell::default(),
+            number: None,
+        }))
+    }
+
+    /// Its name, or what it is.
+    pub(crate) fn to_text(&self) -> String {
+        let name = self.name.borrow();
+        if name.is_empty() { "a derived datatype".to_owned() } else { name.clone() }
+    }
+}
+
+const INT_BYTES: usize = size_of::<c_int>();
+const LONG_BYTES: usize = size_of::<c_long>();
+/// `sizeof(long double)` on x86-64 and its alignment; on aarch64 it is the same.
+pub(crate) const LONG_DOUBLE_BYTES: usize = 16;
+
+/// The predefined types, from place 1 on.
+const PREDEFINED: [(&str, Number); 42] = [
+    ("MPI_CHAR", Number::Signed(1)),
+    ("MPI_SIGNED_CHAR", Number::Signed(1)),
+    ("MPI_UNSIGNED_CHAR", Number::Unsigned(1)),
+    ("MPI_BYTE", Number::Byte),
+    ("MPI_WCHAR", Number::Signed(4)),
+    ("MPI_SHORT", Number::Signed(2)),
+    ("MPI_UNSIGNED_SHORT", Number::Unsigned(2)),
+    ("MPI_INT", Number::Signed(INT_BYTES)),
+    ("MPI_UNSIGNED", Number::Unsigned(INT_BYTES)),
+    ("MPI_LONG", Number::Signed(LONG_BYTES)),
+    ("MPI_UNSIGNED_LONG", Number::Unsigned(LONG_BYTES)),
+    ("MPI_LONG_LONG", Number::Signed(8)),
+    ("MPI_UNSIGNED_LONG_LONG", Number::Unsigned(8)),
+    ("MPI_FLOAT", Number::Float32),
+    ("MPI_DOUBLE", Number::Float64),
+    ("MPI_LONG_DOUBLE", Number::LongDouble),
+    ("MPI_C_BOOL", Number::Bool),
+    ("MPI_INT8_T", Number::Signed(1)),
+    ("MPI_UINT8_T", Number::Unsigned(1)),
+    ("MPI_INT16_T", Number::Signed(2)),
+    ("MPI_UINT16_T", Number::Unsigned(2)),
+    ("MPI_INT32_T", Number::Signed(4)),
+    ("MPI_UINT32_T", Number::Unsigned(4)),
+    ("MPI_INT64_T", Number::Signed(8)),
+    ("MPI_UINT64_T", Number::Unsigned(8)),
+    ("MPI_AINT", Number::Signed(size_of::<isize>())),
+    ("MPI_OFFSET", Number::Signed(8)),
+    ("MPI_COUNT", Number::Signed(8)),
+    ("MPI_C_FLOAT_COMPLEX", Number::Complex32),
+    ("MPI_C_DOUBLE_COMPLEX", Number::Complex64),
+    ("MPI_C_LONG_DOUBLE_COMPLEX", Number::ComplexLong),
+    ("MPI_CXX_BOOL", Number::Bool),
+    ("MPI_CXX_FLOAT_COMPLEX", Number::Complex32),
+    ("MPI_CXX_DOUBLE_COMPLEX", Number::Complex64),
+    ("MPI_CXX_LONG_DOUBLE_COMPLEX", Number::ComplexLong),
+    ("MPI_PACKED", Number::Packed),
+    ("MPI_FLOAT_INT", Number::Pair(PairValue::Float)),
+    ("MPI_DOUBLE_INT", Number::Pair(PairValue::Double)),
+    ("MPI_LONG_INT", Number::Pair(PairValue::Long)),
+    ("MPI_2INT", Number::Pair(PairValue::Int)),
+    ("MPI_SHORT_INT", Number::Pair(PairValue::Short)),
+    ("MPI_LONG_DOUBLE_INT", Number::Pair(PairValue::LongDouble)),
+];
+
+/// A table of the predefined types.
+pub(crate) fn predefined() -> Table<Rc<Type>> {
+    let make = |(name, number): (&str, Number)| {
+        Rc::new(Type {
+            layout: number.layout(),
+            committed: Cell::new(true),
+            name: RefCell::new(name.to_owned()),
+            number: Some(number),
+        })
+    };
+    Table::new(TYPE, PREDEFINED.map(make))
+}
+
+impl Number {
+    fn layout(self) -> Layout {
+        let (size, align) = match self {
+            Number::Signed(bytes) | Number::Unsigned(bytes) => (bytes, bytes),
+            Number::Float32 => (4, 4),
+            Number::Float64 => (8, 8),
+            Number::LongDouble => (LONG_DOUBLE_BYTES, LONG_DOUBLE_BYTES),
+            Number::Bool | Number::Byte | Number::Packed => (1, 1),
+            Number::Complex32 => (8, 4),
+            Number::Complex64 => (16, 8),
+            Number::ComplexLong => (2 * LONG_DOUBLE_BYTES, LONG_DOUBLE_BYTES),
+            Number::Pair(value) => return value.layout(),
+        };
+        Layout::number(size, align)
+    }
+}
+
+impl PairValue {
+    /// Bytes of the value; C aligns it to them.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            PairValue::Short => 2,
+            PairValue::Float => 4,
+            PairValue::Int => INT_BYTES,
+            PairValue::Double => 8,
+            PairValue::Long => LONG_BYTES,
+            PairValue::LongDouble => LONG_DOUBLE_BYTES,
+        }
+    }
+
+    /// Where the index is in the structure of C.
+    pub(crate) fn index_offset(self) -> usize {
+        self.bytes().next_multiple_of(INT_BYTES)
+    }
+
+    fn layout(self) -> Layout {
+        let value = Layout::number(self.bytes(), self.bytes());
+        let index = Layout::number(INT_BYTES, INT_BYTES);
+        let part = |offset: usize, layout| Part { offset: offset as isize, count: 1, layout };
+        Layout::structure(vec![part(0, value.clone()), part(self.index_offset(), index)])
+            // Six known structures of two numbers fit memory.
+            .unwrap_or(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The places of the types in `mpi.h` are those of the table.
+    #[test]
+    fn the_header_names_types_by_their_places() {
+        let header = include_str!("../include/mpi.h");
+        for (index, (name, _)) in PREDEFINED.iter().enumerate() {
+            let line = format!("#define {name} ((MPI_Datatype){:#010x})", TYPE.handle(index + 1));
+            assert!(header.contains(&line), "{line}");
+        }
+    }
+
+    #[test]
+    fn pairs_lie_as_in_c() {
+        #[repr(C)]
+        struct DoubleInt(f64, c_int);
+        #[repr(C)]
+        struct ShortInt(i16, c_int);
+        let extent = |value: PairValue| value.layout().extent() as usize;
+        assert_eq!(extent(PairValue::Double), size_of::<DoubleInt>());
+        assert_eq!(PairValue::Double.index_offset(), std::mem::offset_of!(DoubleInt, 1));
+        assert_eq!(extent(PairValue::Short), size_of::<ShortInt>());
+        assert_eq!(PairValue::Short.index_offset(), std::mem::offset_of!(ShortInt, 1));
+        assert!(PairValue::Int.layout().is_dense() && !PairValue::Double.layout().is_dense());
+    }
+}

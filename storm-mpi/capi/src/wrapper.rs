@@ -1,0 +1,152 @@
+//! What the compiler wrappers do: pass all arguments on, and add where `mpi.h` and the library are.
+//!
+//! The compiler is the one that `STORM_MPI_CC` (`STORM_MPI_CXX`) names, else `CC` (`CXX`), else `cc`
+//! (`c++`). Header and library are under `STORM_MPI_PREFIX`; else beside the wrapper, as it was
+//! installed (`bin/`, `include/`, `lib/`); else where cargo built them. Arguments of the wrapper's
+//! own, which the compiler does not see: `-show` prints the command and runs nothing; `-static_mpi`
+//! links the library into the program.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// What a static library of Rust needs of the system (`rustc --print native-static-libs`).
+const NATIVE_LIBRARIES: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
+/// With one of these nothing is linked.
+const NO_LINKING: [&str; 6] = ["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"];
+/// Exit code when there is nothing to compile with.
+const FAILED_EXIT_CODE: u8 = 1;
+
+/// Which compiler is wrapped.
+pub(crate) struct Language {
+    /// The wrapper.
+    pub(crate) name: &'static str,
+    /// The variable that names the compiler, also with `STORM_MPI_` before it.
+    pub(crate) variable: &'static str,
+    /// The compiler without it.
+    pub(crate) compiler: &'static str,
+}
+
+/// Becomes the compiler; comes back only when that fails, or with `-show`.
+pub(crate) fn run(language: &Language) -> ExitCode {
+    let arguments: Vec<OsString> = env::args_os().skip(1).collect();
+    let show = arguments.iter().any(|a| a == "-show" || a == "--show");
+    let is_static = arguments.iter().any(|a| a == "-static_mpi");
+    let own = |a: &OsString| a == "-show" || a == "--show" || a == "-static_mpi";
+    let Some(place) = Place::find() else {
+        let name = language.name;
+        eprintln!(
+            "{name}: mpi.h and libstormmpi are not where {name} lies, nor in STORM_MPI_PREFIX"
+        );
+        return ExitCode::from(FAILED_EXIT_CODE);
+    };
+    let mut command = language.command();
+    command.arg(with_prefix("-I", &place.include));
+    let passed_on = || arguments.iter().filter(|a| !own(a));
+    command.args(passed_on());
+    if links(passed_on()) {
+        command.args(place.link_arguments(is_static));
+    }
+    if show {
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let words: Vec<String> = words.map(quoted).collect();
+        println!("{}", words.join(" "));
+        return ExitCode::SUCCESS;
+    }
+    let error = command.exec();
+    eprintln!("{}: {}: {error}", language.name, command.get_program().display());
+    ExitCode::from(FAILED_EXIT_CODE)
+}
+
+impl Language {
+    /// The compiler and what its variable says besides (`ccache gcc -m64`).
+    fn command(&self) -> Command {
+        let named = [format!("STORM_MPI_{}", self.variable), self.variable.to_owned()]
+            .iter()
+            .filter_map(|variable| env::var(variable).ok())
+            .find(|value| !value.trim().is_empty() && !self.is_this(value));
+        let named = named.unwrap_or_else(|| self.compiler.to_owned());
+        let mut words = named.split_whitespace();
+        let mut command = Command::new(words.next().unwrap_or(self.compiler));
+        command.args(words);
+        command
+    }
+
+    /// `CC=storm-mpicc make` means this program, which must not call itself for ever.
+    fn is_this(&self, value: &str) -> bool {
+        let first = value.split_whitespace().next().unwrap_or_default();
+        Path::new(first).file_name().is_some_and(|name| name == self.name)
+    }
+}
+
+/// Where the header and the library are.
+struct Place {
+    include: PathBuf,
+    lib: PathBuf,
+}
+
+impl Place {
+    fn find() -> Option<Place> {
+        let under =
+            |prefix: &Path| Place { include: prefix.join("include"), lib: prefix.join("lib") };
+        if let Some(prefix) = env::var_os("STORM_MPI_PREFIX") {
+            return under(Path::new(&prefix)).complete();
+        }
+        let program = env::current_exe().ok()?;
+        let here = program.parent()?;
+        let built = || {
+            let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+            Place { include, lib: here.to_owned() }.complete()
+        };
+        here.parent().and_then(|prefix| under(prefix).complete()).or_else(built)
+    }
+
+    fn complete(self) -> Option<Place> {
+        let library = |name: &str| self.lib.join(name).exists();
+        let found = library("libstormmpi.so") || library("libstormmpi.a");
+        (found && self.include.join("mpi.h").exists()).then_some(self)
+    }
+
+    fn link_arguments(&self, is_static: bool) -> Vec<OsString> {
+        if is_static {
+            let archive = self.lib.join("libstormmpi.a").into_os_string();
+            return std::iter::once(archive).chain(NATIVE_LIBRARIES.map(OsString::from)).collect();
+        }
+        let mut arguments = vec![with_prefix("-L", &self.lib)];
+        arguments.push(with_prefix("-Wl,-rpath,", &self.lib));
+        arguments.push("-lstormmpi".into());
+        arguments
+    }
+}
+
+/// Whether the compiler is going to link: it has something to compile or to link, and is not told to
+/// stop before.
+fn links<'a>(arguments: impl Iterator<Item = &'a OsString> + Clone) -> bool {
+    let stops = arguments.clone().any(|a| NO_LINKING.iter().any(|option| a == option));
+    let mut after_output = false;
+    let mut has_input = false;
+    for argument in arguments {
+        let bytes = argument.as_encoded_bytes();
+        has_input |= !after_output && (!bytes.starts_with(b"-") || bytes == b"-");
+        after_output = bytes == b"-o";
+    }
+    has_input && !stops
+}
+
+fn with_prefix(prefix: &str, path: &Path) -> OsString {
+    let mut argument = OsString::from(prefix);
+    argument.push(path);
+    argument
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+/.,:@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.into_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}

@@ -1,0 +1,87 @@
+/* What is wrong is said: each mistake gives its error class. One rank and more. */
+#include "check.h"
+
+static int called_, last_;
+static MPI_Comm where_;
+
+static void handler(MPI_Comm *comm, int *code, ...) {
+  called_++;
+  last_ = *code;
+  where_ = *comm;
+}
+
+static void is_class(int code, int class) {
+  int got = -1, length;
+  char text[MPI_MAX_ERROR_STRING];
+  CHECK(MPI_Error_class(code, &got) == MPI_SUCCESS);
+  if (got != class) fprintf(stderr, "class %d instead of %d\n", got, class);
+  CHECK(got == class);
+  CHECK(MPI_Error_string(code, text, &length) == MPI_SUCCESS);
+  CHECK(length > 0 && length == (int)strlen(text));
+}
+
+int main(int argc, char **argv) {
+  int value = 0, in[8], neighbour;
+  MPI_Status status;
+  MPI_Request request;
+  MPI_Comm copy;
+  MPI_Datatype type;
+  MPI_Errhandler mine, got;
+  begin(&argc, &argv);
+  OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+  is_class(MPI_Send(&value, 1, MPI_INT, size_, 0, MPI_COMM_WORLD), MPI_ERR_RANK);
+  is_class(MPI_Send(&value, 1, MPI_INT, -9, 0, MPI_COMM_WORLD), MPI_ERR_RANK);
+  is_class(MPI_Send(&value, -1, MPI_INT, 0, 0, MPI_COMM_WORLD), MPI_ERR_COUNT);
+  is_class(MPI_Send(&value, 1, MPI_INT, 0, -5, MPI_COMM_WORLD), MPI_ERR_TAG);
+  is_class(MPI_Send(&value, 1, MPI_INT, 0, MPI_ANY_TAG, MPI_COMM_WORLD), MPI_ERR_TAG);
+  is_class(MPI_Send(NULL, 1, MPI_INT, 0, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER);
+  is_class(MPI_Send(&value, 1, MPI_DATATYPE_NULL, 0, 0, MPI_COMM_WORLD), MPI_ERR_TYPE);
+  is_class(MPI_Send(&value, 1, MPI_INT, 0, 0, MPI_COMM_NULL), MPI_ERR_COMM);
+  is_class(MPI_Bcast(&value, 1, MPI_INT, size_, MPI_COMM_WORLD), MPI_ERR_ROOT);
+  is_class(MPI_Allreduce(&value, in, 1, MPI_DOUBLE, MPI_BAND, MPI_COMM_WORLD), MPI_ERR_OP);
+  is_class(MPI_Allreduce(&value, in, 1, MPI_INT, MPI_OP_NULL, MPI_COMM_WORLD), MPI_ERR_OP);
+  is_class(MPI_Bsend(&value, 1, MPI_INT, 0, 0, MPI_COMM_WORLD), MPI_ERR_BUFFER);
+  OK(MPI_Type_contiguous(2, MPI_INT, &type));
+  is_class(MPI_Send(in, 1, type, 0, 0, MPI_COMM_WORLD), MPI_ERR_TYPE);
+  OK(MPI_Type_free(&type));
+  type = MPI_INT;
+  CHECK(MPI_Type_free(&type) != MPI_SUCCESS);
+  is_class(MPI_Cart_coords(MPI_COMM_WORLD, 0, 1, in), MPI_ERR_TOPOLOGY);
+  /* Too long a message: cut, and said in the status of several. */
+  int out[4] = {1, 2, 3, 4};
+  in[2] = 77;
+  OK(MPI_Isend(out, 4, MPI_INT, rank_, 1, MPI_COMM_WORLD, &request));
+  is_class(MPI_Recv(in, 2, MPI_INT, rank_, 1, MPI_COMM_WORLD, &status), MPI_ERR_TRUNCATE);
+  CHECK(in[0] == 1 && in[1] == 2 && in[2] == 77);
+  OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  MPI_Request pair[2];
+  MPI_Status statuses[2];
+  OK(MPI_Irecv(in, 1, MPI_INT, rank_, 2, MPI_COMM_WORLD, &pair[0]));
+  OK(MPI_Irecv(in + 4, 4, MPI_INT, rank_, 3, MPI_COMM_WORLD, &pair[1]));
+  OK(MPI_Send(out, 4, MPI_INT, rank_, 2, MPI_COMM_WORLD));
+  OK(MPI_Send(out, 4, MPI_INT, rank_, 3, MPI_COMM_WORLD));
+  is_class(MPI_Waitall(2, pair, statuses), MPI_ERR_IN_STATUS);
+  is_class(statuses[0].MPI_ERROR, MPI_ERR_TRUNCATE);
+  CHECK(statuses[1].MPI_ERROR == MPI_SUCCESS && in[7] == 4);
+  /* A handler of the program's, inherited by a duplicate. */
+  OK(MPI_Comm_create_errhandler(handler, &mine));
+  OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, mine));
+  OK(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
+  OK(MPI_Comm_get_errhandler(copy, &got));
+  CHECK(got == mine);
+  is_class(MPI_Send(&value, 1, MPI_INT, size_, 0, copy), MPI_ERR_RANK);
+  CHECK(called_ == 1 && where_ == copy);
+  is_class(last_, MPI_ERR_RANK);
+  OK(MPI_Comm_call_errhandler(copy, MPI_ERR_OTHER));
+  CHECK(called_ == 2 && last_ == MPI_ERR_OTHER);
+  OK(MPI_Errhandler_free(&got));
+  OK(MPI_Errhandler_free(&mine));
+  CHECK(mine == MPI_ERRHANDLER_NULL);
+  OK(MPI_Comm_free(&copy));
+  /* After all that the job is as good as before. */
+  neighbour = (rank_ + 1) % size_;
+  OK(MPI_Sendrecv_replace(&neighbour, 1, MPI_INT, neighbour, 5, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD,
+                          MPI_STATUS_IGNORE));
+  CHECK(neighbour == rank_);
+  return MPI_Finalize();
+}

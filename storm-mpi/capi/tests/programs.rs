@@ -1,0 +1,218 @@
+//! C programs, compiled with `storm-mpicc` and run as whole jobs on simulated nodes of this host.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+use storm_mpi::testing::{Launcher, Outcome};
+use tempfile::TempDir;
+
+/// (nodes, ranks per node): alone, one node, all remote, mixed, more ranks than processors.
+const SHAPES: [(usize, usize); 5] = [(1, 1), (1, 2), (2, 1), (2, 2), (4, 4)];
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name)
+}
+
+/// The library as it would be installed. Cargo makes it for the tests beside them, and elsewhere only
+/// when it is asked for the library itself.
+static PREFIX: LazyLock<TempDir> = LazyLock::new(|| {
+    let prefix = TempDir::new().expect("a directory");
+    let test = std::env::current_exe().expect("this test has a path");
+    let built = test.parent().expect("in a directory");
+    let copy = |from: &Path, to: &str| {
+        let to = prefix.path().join(to);
+        std::fs::create_dir_all(to.parent().expect("in the prefix")).expect("made");
+        std::fs::copy(from, to).expect("copied");
+    };
+    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("include/mpi.h"), "include/mpi.h");
+    copy(&built.join("libstormmpi.so"), "lib/libstormmpi.so");
+    copy(&built.join("libstormmpi.a"), "lib/libstormmpi.a");
+    copy(Path::new(env!("CARGO_BIN_EXE_storm-mpicc")), "bin/storm-mpicc");
+    copy(Path::new(env!("CARGO_BIN_EXE_storm-mpicxx")), "bin/storm-mpicxx");
+    prefix
+});
+
+/// An installed wrapper, with no compiler but the system's.
+fn wrapper(name: &str) -> Command {
+    let mut command = Command::new(PREFIX.path().join("bin").join(name));
+    for variable in ["CC", "CXX", "STORM_MPI_CC", "STORM_MPI_CXX", "STORM_MPI_PREFIX"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+fn mpicc() -> Command {
+    let mut command = wrapper("storm-mpicc");
+    command.args(["-O1", "-Wall", "-Wextra", "-Werror"]);
+    command
+}
+
+fn ran(command: &mut Command) -> Output {
+    let output = command.output().expect("the wrapper starts");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// A compiled program, and the directory that it goes with.
+struct Program {
+    path: PathBuf,
+    _directory: TempDir,
+}
+
+impl Program {
+    fn compiled(name: &str) -> Program {
+        Self::with(mpicc().arg(source(&format!("{name}.c"))).arg("-lm"))
+    }
+
+    fn with(command: &mut Command) -> Program {
+        let directory = TempDir::new().expect("a directory");
+        let path = directory.path().join("program");
+        ran(command.arg("-o").arg(&path));
+        Program { path, _directory: directory }
+    }
+
+    fn run(&self, (nodes, per_node): (usize, usize)) -> Outcome {
+        let outcome = Launcher::new(&self.path).nodes(nodes, per_node).run().expect("it starts");
+        assert!(outcome.success(), "{nodes} x {per_node}: {}", outcome.report());
+        outcome
+    }
+
+    fn run_everywhere(&self) {
+        for shape in SHAPES {
+            self.run(shape);
+        }
+    }
+}
+
+#[test]
+fn messages() {
+    let program = Program::compiled("messages");
+    program.run_everywhere();
+}
+
+#[test]
+fn collectives_whose_bits_are_the_same_in_every_run() {
+    let program = Program::compiled("collectives");
+    for shape in SHAPES {
+        let mut sums: Vec<String> = (0..2)
+            .flat_map(|_| program.run(shape).ranks)
+            .flat_map(|rank| rank.stdout.lines().map(str::to_owned).collect::<Vec<_>>())
+            .collect();
+        sums.sort_unstable();
+        sums.dedup();
+        // "MEMBERS BITS": one result for each number of members.
+        let members = |sum: &String| sum.split(' ').next().map(str::to_owned);
+        let mut numbers: Vec<_> = sums.iter().map(members).collect();
+        numbers.dedup();
+        assert_eq!(numbers.len(), sums.len(), "{sums:?}");
+    }
+}
+
+#[test]
+fn derived_datatypes() {
+    let program = Program::compiled("types");
+    program.run_everywhere();
+}
+
+#[test]
+fn communicators() {
+    let program = Program::compiled("communicators");
+    program.run_everywhere();
+}
+
+#[test]
+fn mistakes_give_their_error_classes() {
+    let program = Program::compiled("errors");
+    program.run_everywhere();
+}
+
+#[test]
+fn what_is_fatal_ends_the_whole_job() {
+    let program = Program::compiled("fatal");
+    let end = |how: &str| {
+        let outcome = Launcher::new(&program.path).arg(how).nodes(2, 2).run().expect("it starts");
+        assert!(!outcome.timed_out && !outcome.success(), "{how}: {}", outcome.report());
+        outcome
+    };
+    let error = end("error");
+    assert_eq!(error.aborted, Some(1));
+    let said = &error.ranks[3].stderr;
+    let expected = "storm-mpi: rank 3: MPI_Send on MPI_COMM_WORLD: rank 77 in a communicator of 4 \
+                    (MPI_ERR_RANK)";
+    assert!(said.contains(expected), "{said}");
+    assert_eq!(end("abort").aborted, Some(42));
+    end("exit");
+    let twice = end("twice");
+    assert!(twice.ranks[3].stderr.contains("MPI_Init: called a second time"), "{}", twice.report());
+    let before = end("before");
+    assert!(before.ranks[0].stderr.contains("MPI_Comm_rank: called before MPI_Init"));
+}
+
+#[test]
+fn what_is_absent_does_not_become_a_program() {
+    let directory = TempDir::new().expect("a directory");
+    let link = |arguments: &[&str]| {
+        let mut command = wrapper("storm-mpicc");
+        command.args(arguments).arg(source("absent.c")).arg("-o").arg(directory.path().join("it"));
+        let output = command.output().expect("the wrapper starts");
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for arguments in [&["-DDECLARED"][..], &["-DDECLARED", "-static_mpi"]] {
+        let said = link(arguments);
+        assert!(said.contains("undefined reference to `MPI_Ibcast'"), "{said}");
+    }
+    assert!(link(&["-Werror=implicit-function-declaration"]).contains("MPI_Ibcast"));
+}
+
+#[test]
+fn the_static_library_and_cxx() {
+    let source_file = source("messages.c");
+    let program = Program::with(mpicc().arg("-static_mpi").arg(source_file));
+    program.run((2, 2));
+    let needs = Command::new("ldd").arg(&program.path).output().expect("ldd is part of libc");
+    let needs = String::from_utf8_lossy(&needs.stdout);
+    assert!(needs.contains("libc.so") && !needs.contains("stormmpi"), "{needs}");
+    let mut cxx = wrapper("storm-mpicxx");
+    Program::with(cxx.args(["-Wall", "-Wextra", "-Werror"]).arg(source("plus.cc"))).run((2, 2));
+}
+
+#[test]
+fn the_wrapper_passes_arguments_on() {
+    let shown = |command: &mut Command| {
+        String::from_utf8(ran(command.arg("-show")).stdout).expect("text").trim().to_owned()
+    };
+    let mut plain = wrapper("storm-mpicc");
+    let line = shown(plain.args(["-g", "a b.c", "-o", "it"]));
+    assert!(line.starts_with("cc -I") && line.contains(" -g 'a b.c' -o it -L"), "{line}");
+    assert!(line.contains(" -Wl,-rpath,") && line.ends_with("-lstormmpi"), "{line}");
+    // Nothing is linked, so nothing to link with is named.
+    for arguments in [&["-c", "a.c"][..], &["-E", "a.c"], &["--version"], &["-o", "it"]] {
+        let line = shown(wrapper("storm-mpicc").args(arguments));
+        assert!(!line.contains("-lstormmpi"), "{line}");
+    }
+    let with = |variables: &[(&str, &str)]| {
+        let mut command = wrapper("storm-mpicc");
+        shown(command.envs(variables.iter().copied()).args(["-c", "a.c"]))
+    };
+    assert!(with(&[("CC", "clang -m64")]).starts_with("clang -m64 -I"));
+    assert!(with(&[("CC", "clang"), ("STORM_MPI_CC", "gcc")]).starts_with("gcc -I"));
+    // As configure scripts are told: that must not call itself for ever.
+    assert!(with(&[("CC", "/usr/bin/storm-mpicc")]).starts_with("cc -I"));
+}
+
+#[test]
+fn the_wrapper_finds_the_library() {
+    let prefix = PREFIX.path().canonicalize().expect("it is there");
+    let beside = ran(wrapper("storm-mpicc").args(["-show", "a.c"]));
+    let line = String::from_utf8_lossy(&beside.stdout).into_owned();
+    assert!(line.contains(&format!("-I{}/include ", prefix.display())), "{line}");
+    assert!(line.contains(&format!("-L{}/lib ", prefix.display())), "{line}");
+    let mut told = Command::new(env!("CARGO_BIN_EXE_storm-mpicc"));
+    let told = ran(told.env("STORM_MPI_PREFIX", &prefix).args(["-show", "a.c"]));
+    assert_eq!(String::from_utf8_lossy(&told.stdout), line);
+    let mut nowhere = wrapper("storm-mpicc");
+    let failed = nowhere.env("STORM_MPI_PREFIX", "/nonexistent").arg("a.c").output().unwrap();
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&failed.stderr).contains("STORM_MPI_PREFIX"));
+}

@@ -1,0 +1,78 @@
+//! A buffer with a place for each member: what gathers fill and scatters send from.
+
+use crate::error::CommError;
+use std::ops::Range;
+
+/// A block to send for each member, somewhere in `bytes`.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks<'a> {
+    bytes: &'a [u8],
+    places: &'a [Range<usize>],
+}
+
+/// A place to receive each member's block in, somewhere in `bytes`.
+#[derive(Debug)]
+pub struct BlocksMut<'a> {
+    bytes: &'a mut [u8],
+    places: &'a [Range<usize>],
+}
+
+impl<'a> Blocks<'a> {
+    /// The `i`-th member's block is `bytes[places[i]]`.
+    ///
+    /// # Errors
+    /// [`CommError::LengthMismatch`] when a place is not within the bytes.
+    pub fn new(bytes: &'a [u8], places: &'a [Range<usize>]) -> Result<Self, CommError> {
+        check(bytes.len(), places)?;
+        Ok(Blocks { bytes, places })
+    }
+
+    pub(super) fn of(&self, member: usize) -> &'a [u8] {
+        self.places.get(member).map_or(&[], |place| &self.bytes[place.clone()])
+    }
+}
+
+impl<'a> BlocksMut<'a> {
+    /// The `i`-th member's place is `bytes[places[i]]`. No two of them may overlap, or it is not
+    /// said what will be in them.
+    ///
+    /// # Errors
+    /// [`CommError::LengthMismatch`] when a place is not within the bytes.
+    pub fn new(bytes: &'a mut [u8], places: &'a [Range<usize>]) -> Result<Self, CommError> {
+        check(bytes.len(), places)?;
+        Ok(BlocksMut { bytes, places })
+    }
+
+    pub(super) fn of(&mut self, member: usize) -> &mut [u8] {
+        match self.places.get(member) {
+            Some(place) => &mut self.bytes[place.clone()],
+            None => &mut [],
+        }
+    }
+
+    pub(super) fn bytes_of(&self, member: usize) -> usize {
+        self.places.get(member).map_or(0, Range::len)
+    }
+
+    pub(super) fn largest(&self) -> usize {
+        self.places.iter().map(Range::len).max().unwrap_or(0)
+    }
+}
+
+fn check(bytes: usize, places: &[Range<usize>]) -> Result<(), CommError> {
+    match places.iter().find(|place| place.start > place.end || place.end > bytes) {
+        Some(place) => Err(CommError::LengthMismatch { left: bytes, right: place.end }),
+        None => Ok(()),
+    }
+}
+
+/// Places of these lengths, one after the other.
+pub(super) fn in_a_row(lengths: impl IntoIterator<Item = usize>) -> Vec<Range<usize>> {
+    let mut end = 0;
+    let place = |length| {
+        let start = end;
+        end += length;
+        start..end
+    };
+    lengths.into_iter().map(place).collect()
+}

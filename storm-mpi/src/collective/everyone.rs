@@ -1,0 +1,110 @@
+//! Collectives in which all members get something from all: barrier, allgather, all-to-all.
+
+use super::blocks::in_a_row;
+use super::rooted::copy;
+use super::{Blocks, BlocksMut, Party, Step};
+use crate::envelope::SendMode;
+use crate::error::CommError;
+
+/// Largest block that is gathered at one member and broadcast: `2 (n - 1)` messages. Longer ones go
+/// round a ring, `n (n - 1)` messages, in which no member carries more than another.
+const GATHERED_MAX_BYTES: usize = 8 << 10;
+
+impl Party<'_> {
+    /// Returns when every member has called it.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn barrier(&self) -> Result<(), CommError> {
+        let nothing: &mut [u8] = &mut [];
+        let tree = self.tree(0);
+        for child in tree.children() {
+            self.take(nothing, child, Step::Up)?;
+        }
+        if let Some(parent) = tree.parent() {
+            self.give(nothing, parent, Step::Up)?;
+        }
+        self.down(&tree, nothing, Step::Release)
+    }
+
+    /// Brings every member's block to all. One's own is `mine`, or lies in its place already when
+    /// that is `None`. All members pass places of the same lengths.
+    ///
+    /// # Errors
+    /// As [`Party::gather`].
+    pub fn allgather(
+        &self,
+        mine: Option<&[u8]>,
+        into: &mut BlocksMut<'_>,
+    ) -> Result<(), CommError> {
+        if let Some(mine) = mine {
+            copy(mine, into.of(self.me))?;
+        }
+        // Lengths are the same everywhere, so all members decide alike.
+        if into.largest() > GATHERED_MAX_BYTES {
+            return self.around(into);
+        }
+        let places = in_a_row((0..self.size()).map(|member| into.bytes_of(member)));
+        let mut all = vec![0; places.last().map_or(0, |place| place.end)];
+        let own = into.of(self.me).to_vec();
+        self.gather(Some(&own), Some(&mut BlocksMut::new(&mut all, &places)?), 0)?;
+        self.bcast(&mut all, 0)?;
+        for (member, place) in places.iter().enumerate() {
+            copy(&all[place.clone()], into.of(member))?;
+        }
+        Ok(())
+    }
+
+    /// Sends each member its block of `from`, and receives one from each.
+    ///
+    /// # Errors
+    /// As [`Party::gather`].
+    pub fn alltoall(&self, from: Blocks<'_>, into: &mut BlocksMut<'_>) -> Result<(), CommError> {
+        let size = self.size();
+        let mut requests = Vec::with_capacity(2 * size);
+        // Each begins with its neighbour, so that no member is everybody's first.
+        for member in (1..size).map(|step| (self.me + size - step) % size) {
+            let pattern = self.pattern(member, Step::Exchange)?;
+            let place = into.of(member);
+            // SAFETY: both stay borrowed until `finish` has waited for all, or the engine ended.
+            requests.push(unsafe {
+                self.process.start_recv(pattern, place.as_mut_ptr(), place.len())?
+            });
+        }
+        for member in (1..size).map(|step| (self.me + step) % size) {
+            let address = self.address(member, Step::Exchange)?;
+            let block = from.of(member);
+            // SAFETY: as above.
+            requests.push(unsafe {
+                let (start, bytes) = (block.as_ptr(), block.len());
+                self.process.start_send(address, SendMode::Standard, start, bytes)?
+            });
+        }
+        let own = copy(from.of(self.me), into.of(self.me));
+        self.finish(&requests).and(own)
+    }
+
+    /// Passes blocks round the ring: with each step one's own and those received so far go on.
+    fn around(&self, into: &mut BlocksMut<'_>) -> Result<(), CommError> {
+        let size = self.size();
+        let (next, previous) = ((self.me + 1) % size, (self.me + size - 1) % size);
+        for step in 0..size - 1 {
+            let received = (self.me + size - step - 1) % size;
+            let passed_on = (self.me + size - step) % size;
+            let place = into.of(received);
+            let (place, room) = (place.as_mut_ptr(), place.len());
+            let block = into.of(passed_on);
+            let (block, bytes) = (block.as_ptr(), block.len());
+            let pattern = self.pattern(previous, Step::Around)?;
+            let address = self.address(next, Step::Around)?;
+            // SAFETY: `into` stays borrowed until `finish` has waited for both, or the engine ended.
+            let requests = unsafe {
+                let recv = self.process.start_recv(pattern, place, room)?;
+                let send = self.process.start_send(address, SendMode::Standard, block, bytes)?;
+                [recv, send]
+            };
+            self.finish(&requests)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! Reductions. Every operation is applied in the order of the members, along a tree that depends on
+//! their number only: the same bits in every run, and right for operations that do not commute.
+
+use super::rooted::copy;
+use super::{Blocks, Party, Span, Step};
+use crate::error::CommError;
+use std::ops::Range;
+
+/// What a reduction makes of two stretches of elements of the same length.
+pub trait Combine {
+    /// Makes `right` to `left op right`, element by element. May change `left`.
+    ///
+    /// Both are aligned to 16.
+    ///
+    /// # Errors
+    /// Whatever the operation may find wrong with them.
+    fn combine(&mut self, left: &mut [u8], right: &mut [u8]) -> Result<(), CommError>;
+}
+
+impl Party<'_> {
+    /// Combines all members' elements at `root`, which gets them. The order of combination does not
+    /// depend on `root`.
+    ///
+    /// # Errors
+    /// [`CommError::LengthMismatch`] when members disagree on the length; others of communication.
+    pub fn reduce(
+        &self,
+        mine: Span,
+        op: &mut dyn Combine,
+        root: usize,
+    ) -> Result<Option<Span>, CommError> {
+        self.rank(root)?;
+        let mut all = self.up(mine, op)?;
+        if self.me == 0 && root != 0 {
+            self.give(all.as_ref(), root, Step::ToRoot)?;
+        }
+        if self.me == root && root != 0 {
+            self.take(all.as_mut(), 0, Step::ToRoot)?;
+        }
+        Ok((self.me == root).then_some(all))
+    }
+
+    /// Combines all members' elements for all: the same bits everywhere.
+    ///
+    /// # Errors
+    /// As [`Party::reduce`].
+    pub fn allreduce(&self, mine: Span, op: &mut dyn Combine) -> Result<Span, CommError> {
+        let mut all = self.up(mine, op)?;
+        self.down(&self.tree(0), all.as_mut(), Step::Broadcast)?;
+        Ok(all)
+    }
+
+    /// Combines all members' elements and gives each member its part of the result.
+    ///
+    /// # Errors
+    /// As [`Party::reduce`].
+    pub fn reduce_scatter(
+        &self,
+        mine: Span,
+        op: &mut dyn Combine,
+        parts: &[Range<usize>],
+        part: &mut [u8],
+    ) -> Result<(), CommError> {
+        let all = self.up(mine, op)?;
+        let blocks = if self.me == 0 { Some(Blocks::new(all.as_ref(), parts)?) } else { None };
+        self.scatter(blocks, Some(part), 0)
+    }
+
+    /// Combines the elements of this member with those of all before it, in order.
+    ///
+    /// # Errors
+    /// As [`Party::reduce`].
+    pub fn scan(&self, mine: Span, op: &mut dyn Combine) -> Result<Span, CommError> {
+        Ok(self.prefix(mine, op)?.1)
+    }
+
+    /// Combines the elements of all members before this one, in order; the first gets none.
+    ///
+    /// # Errors
+    /// As [`Party::reduce`].
+    pub fn exscan(&self, mine: Span, op: &mut dyn Combine) -> Result<Option<Span>, CommError> {
+        Ok(self.prefix(mine, op)?.0)
+    }
+
+    /// Along a chain, which is the one order of `n - 1` messages: what came before this member, and
+    /// that with its own.
+    fn prefix(
+        &self,
+        mut mine: Span,
+        op: &mut dyn Combine,
+    ) -> Result<(Option<Span>, Span), CommError> {
+        let mut before = None;
+        if let Some(previous) = self.me.checked_sub(1) {
+            let mut received = Span::zeroed(mine.as_ref().len());
+            self.take(received.as_mut(), previous, Step::Scan)?;
+            before = Some(received.clone());
+            op.combine(received.as_mut(), mine.as_mut())?;
+        }
+        if self.me + 1 < self.size() {
+            self.give(mine.as_ref(), self.me + 1, Step::Scan)?;
+        }
+        Ok((before, mine))
+    }
+
+    /// Combines up the tree; whole at member 0.
+    fn up(&self, mine: Span, op: &mut dyn Combine) -> Result<Span, CommError> {
+        let tree = self.tree(0);
+        let mut sum = mine;
+        for child in tree.children() {
+            let mut part = Span::zeroed(sum.as_ref().len());
+            self.take(part.as_mut(), child, Step::Reduce)?;
+            op.combine(sum.as_mut(), part.as_mut())?;
+            sum = part;
+        }
+        if let Some(parent) = tree.parent() {
+            self.give(sum.as_ref(), parent, Step::Reduce)?;
+        }
+        Ok(sum)
+    }
+}
+
+/// Copies the result of a reduction to where it is wanted.
+pub(super) fn deliver(result: &Span, into: &mut [u8]) -> Result<(), CommError> {
+    copy(result.as_ref(), into)
+}

@@ -1,0 +1,91 @@
+//! Collectives with a root: broadcast, gather, scatter.
+
+use super::{Blocks, BlocksMut, Party, Step, Tree};
+use crate::envelope::SendMode;
+use crate::error::CommError;
+
+impl Party<'_> {
+    /// Gives every member the root's `data`.
+    ///
+    /// # Errors
+    /// [`CommError::LengthMismatch`] when members disagree on its length; others of communication.
+    pub fn bcast(&self, data: &mut [u8], root: usize) -> Result<(), CommError> {
+        self.rank(root)?;
+        self.down(&self.tree(root), data, Step::Broadcast)
+    }
+
+    /// Brings every member's block to the root, which passes `into`. The root's own is `mine`, or
+    /// lies in its place already when that is `None`.
+    ///
+    /// # Errors
+    /// [`CommError::LengthMismatch`] when a block is not as long as its place; others of
+    /// communication.
+    pub fn gather(
+        &self,
+        mine: Option<&[u8]>,
+        into: Option<&mut BlocksMut<'_>>,
+        root: usize,
+    ) -> Result<(), CommError> {
+        let Some(into) = into.filter(|_| self.me == root) else {
+            return self.give(mine.unwrap_or(&[]), root, Step::Gather);
+        };
+        let mut requests = Vec::with_capacity(self.size());
+        for member in (0..self.size()).filter(|&member| member != root) {
+            let pattern = self.pattern(member, Step::Gather)?;
+            let place = into.of(member);
+            // SAFETY: `into` stays borrowed until `finish` has waited for all, or the engine ended.
+            requests.push(unsafe {
+                self.process.start_recv(pattern, place.as_mut_ptr(), place.len())?
+            });
+        }
+        let own = mine.map_or(Ok(()), |mine| copy(mine, into.of(root)));
+        self.finish(&requests).and(own)
+    }
+
+    /// Gives every member its block of `from`, which the root passes. It comes to `mine`; the
+    /// root's stays in its place when that is `None`.
+    ///
+    /// # Errors
+    /// As [`Party::gather`].
+    pub fn scatter(
+        &self,
+        from: Option<Blocks<'_>>,
+        mine: Option<&mut [u8]>,
+        root: usize,
+    ) -> Result<(), CommError> {
+        let Some(from) = from.filter(|_| self.me == root) else {
+            return self.take(mine.unwrap_or(&mut []), root, Step::Scatter);
+        };
+        let mut requests = Vec::with_capacity(self.size());
+        for member in (0..self.size()).filter(|&member| member != root) {
+            let address = self.address(member, Step::Scatter)?;
+            let block = from.of(member);
+            // SAFETY: `from` stays borrowed until `finish` has waited for all, or the engine ended.
+            requests.push(unsafe {
+                let (start, bytes) = (block.as_ptr(), block.len());
+                self.process.start_send(address, SendMode::Standard, start, bytes)?
+            });
+        }
+        let own = mine.map_or(Ok(()), |mine| copy(from.of(root), mine));
+        self.finish(&requests).and(own)
+    }
+
+    /// Hands `data` from the tree's root to all.
+    pub(super) fn down(&self, tree: &Tree, data: &mut [u8], step: Step) -> Result<(), CommError> {
+        if let Some(parent) = tree.parent() {
+            self.take(data, parent, step)?;
+        }
+        // Largest subtree first: it has the longest way.
+        for child in tree.children().rev() {
+            self.give(data, child, step)?;
+        }
+        Ok(())
+    }
+}
+
+/// Copies a block to a place of its length.
+pub(super) fn copy(from: &[u8], into: &mut [u8]) -> Result<(), CommError> {
+    super::same_length(into.len(), from.len())?;
+    into.copy_from_slice(from);
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! The collectives of the Rust API: slices of numbers over a communicator.
+
+use super::reduction::deliver;
+use super::{Blocks, BlocksMut, Combine, Span};
+use crate::communicator::Communicator;
+use crate::datatype::{Datatype, ReduceOp, Reducible};
+use crate::error::CommError;
+use crate::rank::Rank;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+impl Communicator {
+    /// Returns when every rank has called it.
+    ///
+    /// # Errors
+    /// [`CommError`], with [`crate::OnError::Return`].
+    pub fn barrier(&self) -> Result<(), CommError> {
+        self.checked(self.party().barrier())
+    }
+
+    /// Gives every rank the root's `data`.
+    ///
+    /// # Errors
+    /// [`CommError`], with [`crate::OnError::Return`].
+    pub fn bcast<T: Datatype>(&self, data: &mut [T], root: Rank) -> Result<(), CommError> {
+        self.checked(self.party().bcast(bytes_of_mut(data), root.index()))
+    }
+
+    /// Brings every rank's `data` to `root`, in the order of the ranks; `all` is as long as all of
+    /// them together there, and left alone elsewhere.
+    ///
+    /// # Errors
+    /// [`CommError::LengthMismatch`] at the root; others with [`crate::OnError::Return`].
+    pub fn gather<T: Datatype>(
+        &self,
+        data: &[T],
+        all: &mut [T],
+        root: Rank,
+    ) -> Result<(), CommError> {
+        let places = self.equal_places(size_of_val(data));
+        let mut gather = || {
+            let mut into = match self.rank() == root {
+                true => Some(BlocksMut::new(self.exactly(bytes_of_mut(all), &places)?, &places)?),
+                false => None,
+            };
+            self.party().gather(Some(bytes_of(data)), into.as_mut(), root.index())
+        };
+        self.checked(gather())
+    }
+
+    /// Gives each rank its part of the root's `all`, in the order of the ranks; `all` is not looked
+    /// at elsewhere.
+    ///
+    /// # Errors
+    /// [`CommError::LengthMismatch`] at the root; others with [`crate::OnError::Return`].
+    pub fn scatter<T: Datatype>(
+        &self,
+        all: &[T],
+        part: &mut [T],
+        root: Rank,
+    ) -> Result<(), CommError> {
+        let places = self.equal_places(size_of_val(part));
+        let mut scatter = || {
+            let from = match self.rank() == root {
+                true => Some(Blocks::new(self.exactly(bytes_of(all), &places)?, &places)?),
+                false => None,
+            };
+            self.party().scatter(from, Some(bytes_of_mut(part)), root.index())
+        };
+        self.checked(scatter())
+    }
+
+    /// Brings every rank's `data` to all, in the order of the ranks.
+    ///
+    /// # Errors
+    /// [`CommError::LengthMismatch`]; others with [`crate::OnError::Return`].
+    pub fn allgather<T: Datatype>(&self, data: &[T], all: &mut [T]) -> Result<(), CommError> {
+        let places = self.equal_places(size_of_val(data));
+        let mut allgather = || {
+            let all = self.exactly(bytes_of_mut(all), &places)?;
+            self.party().allgather(Some(bytes_of(data)), &mut BlocksMut::new(all, &places)?)
+        };
+        self.checked(allgather())
+    }
+
+    /// Sends each rank its part of `data` and receives one from each, in the order of the ranks:
+    /// both are cut into as many equal parts as there are ranks.
+    ///
+    /// # Errors
+    /// [`CommError::LengthMismatch`]; others with [`crate::OnError::Return`].
+    pub fn alltoall<T: Datatype>(&self, data: &[T], all: &mut [T]) -> Result<(), CommError> {
+        let places = self.equal_places(data.len() / self.size() * size_of::<T>());
+        let mut alltoall = || {
+            let from = Blocks::new(self.exactly(bytes_of(data), &places)?, &places)?;
+            let all = self.exactly(bytes_of_mut(all), &places)?;
+            self.party().alltoall(from, &mut BlocksMut::new(all, &places)?)
+        };
+        self.checked(alltoall())
+    }
+
+    /// Combines `data` of all ranks, element by element, into `result` at `root`; `result` is left
+    /// alone elsewhere. The order of combination does not depend on `root`.
+    ///
+    /// # Errors
+    /// [`CommError::LengthMismatch`] at the root; others with [`crate::OnError::Return`].
+    pub fn reduce<T: Reducible>(
+        &self,
+        data: &[T],
+        result: &mut [T],
+        op: ReduceOp,
+        root: Rank,
+    ) -> Result<(), CommError> {
+        let mine = Span::of(bytes_of(data));
+        let all = self.party().reduce(mine, &mut Typed::<T>::new(op), root.index());
+        self.checked(all.and_then(|all| match all {
+            Some(all) => deliver(&all, bytes_of_mut(result)),
+            None => Ok(()),
+        }))
+    }
+
+    /// Combines `data` of all ranks, element by element, into `result` everywhere: the same bits on
+    /// every rank.
+    ///
+    /// # Errors
+    /// [`CommError::LengthMismatch`]; others with [`crate::OnError::Return`].
+    pub fn allreduce<T: Reducible>(
+        &self,
+        data: &[T],
+        result: &mut [T],
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        let mine = Span::of(bytes_of(data));
+        let all = self.party().allreduce(mine, &mut Typed::<T>::new(op));
+        self.checked(all.and_then(|all| deliver(&all, bytes_of_mut(result))))
+    }
+
+    /// Combines `data` of this rank and all before it, element by element (`MPI_Scan`).
+    ///
+    /// # Errors
+    /// [`CommError::LengthMismatch`]; others with [`crate::OnError::Return`].
+    pub fn scan<T: Reducible>(
+        &self,
+        data: &[T],
+        result: &mut [T],
+        op: ReduceOp,
+    ) -> Result<(), CommError> {
+        let so_far = self.party().scan(Span::of(bytes_of(data)), &mut Typed::<T>::new(op));
+        self.checked(so_far.and_then(|so_far| deliver(&so_far, bytes_of_mut(result))))
+    }
+
+    /// A place of so many bytes for each rank, one after the other.
+    fn equal_places(&self, bytes: usize) -> Vec<Range<usize>> {
+        (0..self.size()).map(|rank| rank * bytes..(rank + 1) * bytes).collect()
+    }
+
+    /// The bytes, when they are the places' and no more.
+    fn exactly<B: AsRef<[u8]>>(&self, bytes: B, places: &[Range<usize>]) -> Result<B, CommError> {
+        let end = places.last().map_or(0, |place| place.end);
+        super::same_length(bytes.as_ref().len(), end).map(|()| bytes)
+    }
+}
+
+/// An operation on elements of one type.
+struct Typed<T> {
+    op: ReduceOp,
+    _elements: PhantomData<T>,
+}
+
+impl<T> Typed<T> {
+    fn new(op: ReduceOp) -> Self {
+        Typed { op, _elements: PhantomData }
+    }
+}
+
+impl<T: Reducible> Combine for Typed<T> {
+    fn combine(&mut self, left: &mut [u8], right: &mut [u8]) -> Result<(), CommError> {
+        let (before, left, _) = elements_of::<T>(left);
+        debug_assert!(before.is_empty(), "spans are aligned");
+        let (_, right, _) = elements_of::<T>(right);
+        for (l, r) in left.iter().zip(right) {
+            *r = T::apply(self.op, *l, *r);
+        }
+        Ok(())
+    }
+}
+
+fn bytes_of<T: Datatype>(data: &[T]) -> &[u8] {
+    // SAFETY: a `Datatype` is a plain number without padding, borrowed as `data` is.
+    unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), size_of_val(data)) }
+}
+
+fn bytes_of_mut<T: Datatype>(data: &mut [T]) -> &mut [u8] {
+    // SAFETY: as in `bytes_of`; every bit pattern is a value of a `Datatype`.
+    unsafe { std::slice::from_raw_parts_mut(data.as_mut_ptr().cast(), size_of_val(data)) }
+}
+
+fn elements_of<T: Datatype>(bytes: &mut [u8]) -> (&mut [u8], &mut [T], &mut [u8]) {
+    // SAFETY: every bit pattern is a value of a `Datatype`, and it has no padding.
+    unsafe { bytes.align_to_mut() }
+}

@@ -1,0 +1,204 @@
+//! One process of a job, as libraries of message passing see it: bytes, contexts, requests.
+//!
+//! What [`crate::Communicator`] and the C ABI stand on: a thin handle on the engine that may be used from
+//! several places of one thread. Knows no datatypes and no communicators; ranks here are the job's.
+
+use crate::engine::{Engine, Lent, LentMut, Received, RequestId};
+use crate::envelope::{Address, Pattern, SendMode, Status};
+use crate::error::{CommError, InitError};
+use crate::rank::Rank;
+use std::cell::RefCell;
+
+/// This process in its job.
+///
+/// Not shared between threads: one thread at a time communicates.
+pub struct Process {
+    engine: RefCell<Engine>,
+    rank: Rank,
+    size: usize,
+}
+
+impl Process {
+    /// Joins the job that the environment names (`PMI_FD`, `PMI_RANK`, `PMI_SIZE`) and waits until
+    /// every rank has joined. Without a process manager: rank 0 of 1.
+    ///
+    /// Call it once per process.
+    ///
+    /// # Errors
+    /// [`InitError`].
+    pub fn join() -> Result<Self, InitError> {
+        let engine = Engine::open()?;
+        Ok(Process { rank: engine.me(), size: engine.size(), engine: RefCell::new(engine) })
+    }
+
+    /// This process's rank in the job.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// Ranks in the job.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The ranks of this node, this one among them, in order.
+    pub fn node_ranks(&self) -> Vec<Rank> {
+        self.engine.borrow().node_ranks().to_vec()
+    }
+
+    /// Starts to send the `bytes` bytes at `start`.
+    ///
+    /// # Safety
+    /// They must be valid for reads, and not written, until the request is done or a call has
+    /// failed with anything but an argument error. With no bytes, `start` may be anything.
+    ///
+    /// # Errors
+    /// [`CommError::NoSuchRank`]; any other ends all communication.
+    pub unsafe fn start_send(
+        &self,
+        address: Address,
+        mode: SendMode,
+        start: *const u8,
+        bytes: usize,
+    ) -> Result<RequestId, CommError> {
+        // SAFETY: the caller vouches for the memory, with the same words.
+        unsafe { self.engine.borrow_mut().start_send(address, mode, Lent { start, bytes }) }
+    }
+
+    /// Starts to receive one message into the `bytes` bytes at `start`.
+    ///
+    /// # Safety
+    /// They must be valid for writes, and not otherwise touched, until the request is done or a
+    /// call has failed with anything but an argument error. With no bytes, `start` may be anything.
+    ///
+    /// # Errors
+    /// [`CommError::NoSuchRank`]; any other ends all communication.
+    pub unsafe fn start_recv(
+        &self,
+        pattern: Pattern,
+        start: *mut u8,
+        bytes: usize,
+    ) -> Result<RequestId, CommError> {
+        // SAFETY: the caller vouches for the memory, with the same words.
+        unsafe { self.engine.borrow_mut().start_recv(pattern, LentMut { start, bytes }) }
+    }
+
+    /// Sends `data` and returns once it may be reused.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn send(&self, address: Address, mode: SendMode, data: &[u8]) -> Result<(), CommError> {
+        // SAFETY: `data` stays borrowed until `wait` returns, and `wait` returns when the request
+        // is done or the engine has ended.
+        unsafe {
+            let send = self.start_send(address, mode, data.as_ptr(), data.len())?;
+            self.wait(send).map(|_| ())
+        }
+    }
+
+    /// Receives one message into `into`, which is cut when it is longer.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn recv(&self, pattern: Pattern, into: &mut [u8]) -> Result<Received, CommError> {
+        // SAFETY: as in `send`.
+        let received = unsafe {
+            let recv = self.start_recv(pattern, into.as_mut_ptr(), into.len())?;
+            self.wait(recv)?
+        };
+        received.ok_or(CommError::Ended)
+    }
+
+    /// Waits until a request is done and collects it; a send gives `None`.
+    ///
+    /// # Errors
+    /// [`CommError`]; also when the request has been collected before.
+    pub fn wait(&self, id: RequestId) -> Result<Option<Received>, CommError> {
+        self.engine.borrow_mut().wait(id)
+    }
+
+    /// Collects a request if it is done. Moves bytes, does not wait.
+    ///
+    /// # Errors
+    /// As [`Process::wait`].
+    pub fn test(&self, id: RequestId) -> Result<Option<Option<Received>>, CommError> {
+        self.engine.borrow_mut().test(id)
+    }
+
+    /// Whether a request is done. Neither collects it nor moves bytes.
+    ///
+    /// # Errors
+    /// As [`Process::wait`].
+    pub fn is_done(&self, id: RequestId) -> Result<bool, CommError> {
+        self.engine.borrow().is_done(id)
+    }
+
+    /// Takes back a receive that no message has matched, and tells whether it was one: then the
+    /// request is gone, and its memory is the caller's again.
+    pub fn cancel_recv(&self, id: RequestId) -> bool {
+        self.engine.borrow_mut().cancel_recv(id)
+    }
+
+    /// What the next matching message is that no receive has taken. Moves bytes, does not wait.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn probe(&self, pattern: &Pattern) -> Result<Option<Status>, CommError> {
+        let mut engine = self.engine.borrow_mut();
+        match engine.look_for(pattern)? {
+            Some(status) => Ok(Some(status)),
+            None => {
+                engine.progress(false)?;
+                engine.look_for(pattern)
+            }
+        }
+    }
+
+    /// Waits for a matching message and leaves it where it is.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn await_message(&self, pattern: &Pattern) -> Result<Status, CommError> {
+        let mut engine = self.engine.borrow_mut();
+        loop {
+            if let Some(status) = engine.look_for(pattern)? {
+                return Ok(status);
+            }
+            engine.progress(true)?;
+        }
+    }
+
+    /// Moves bytes; waits for the first news when `block`.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn progress(&self, block: bool) -> Result<(), CommError> {
+        self.engine.borrow_mut().progress(block)
+    }
+
+    /// Waits until every rank has finished, then leaves the job. All communication must be over.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn finish(&self) -> Result<(), CommError> {
+        self.engine.borrow_mut().finish()
+    }
+
+    /// Asks the process manager for the end of the whole job, and ends this process.
+    pub fn abort(&self, exit_code: i32) -> ! {
+        // Called from within a communication, the engine is in use: the process's exit code has
+        // to do. When the process manager is gone, there is nobody left to tell.
+        if let Ok(mut engine) = self.engine.try_borrow_mut() {
+            let _ = engine.abort(exit_code);
+        }
+        std::process::exit(exit_code);
+    }
+}
+
+/// The name of the machine this process runs on (`MPI_Get_processor_name`).
+pub fn processor_name() -> String {
+    match nix::unistd::gethostname() {
+        Ok(name) => name.to_string_lossy().into_owned(),
+        Err(_) => String::from("localhost"),
+    }
+}

@@ -1,0 +1,219 @@
+//! How a rank waits for news: how long it looks for it before it sleeps in the kernel.
+//!
+//! Two-phase waiting as in implicit coscheduling (Arpaci-Dusseau, ACM TOCS 19(3), 2001): a rank spins
+//! for as long as an answer takes when its sender runs, then gives its processor away; and it goes on
+//! while messages arrive, because then the others run, and a switch would be paid for by each of them
+//! (the conditional rule). A rank whose looking was in vain several times looks seldom: it may stand in
+//! the way of the one it waits for, on the same processor. Pure: the clock is the caller's. Time decides only who has the processor,
+//! never what comes of a wait: a job may be stopped at any instant.
+
+use crate::error::InitError;
+use std::time::{Duration, Instant};
+
+/// Names the way to wait: `spin`, `block` or `spin-block`.
+const MODE_VARIABLE: &str = "STORM_MPI_WAIT";
+/// The first phase of `spin-block`, in microseconds.
+const SPIN_VARIABLE: &str = "STORM_MPI_SPIN_US";
+
+/// Waking a sleeper on another processor, `W`: measured between two ranks of a node.
+const WAKE: Duration = Duration::from_micros(6);
+/// `2 L + 4 O` (latency and overhead, there and back) through shared memory.
+const LOCAL_ANSWER: Duration = Duration::from_micros(4);
+/// The same through TCP.
+const REMOTE_ANSWER: Duration = Duration::from_micros(60);
+
+/// So many times may looking be in vain before it is left.
+const VAIN_MAX: u32 = 2;
+/// Longest row of waits without looking.
+const SKIPPED_MAX: u32 = 1024;
+
+/// How a rank waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Looks until there is news: for ranks with processors of their own, or gangs.
+    Spin,
+    /// Sleeps at once: for ranks that share processors with what can use the time.
+    Block,
+    /// Looks for a while first.
+    SpinBlock {
+        /// For the first news, `2 L + 4 O + W`.
+        base: Duration,
+        /// After news, for the next, `2 L + 4 O + 5 W`.
+        pair: Duration,
+    },
+}
+
+/// Until when to look before sleeping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// Sleep now.
+    None,
+    /// Then.
+    Until(Instant),
+    /// Never sleep.
+    Endless,
+}
+
+/// What a rank knows for its next wait.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    mode: Mode,
+    last_news: Option<Instant>,
+    /// How many times in a row looking ended in sleep.
+    vain: u32,
+    /// Waits to come without looking.
+    skipped: u32,
+}
+
+/// What the user wants.
+#[derive(Debug)]
+pub(super) struct Wish {
+    mode: Option<Named>,
+    spin: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Named {
+    Spin,
+    Block,
+    SpinBlock,
+}
+
+impl Wish {
+    /// As the environment says.
+    pub(super) fn from_environment() -> Result<Self, InitError> {
+        let value = |name| std::env::var(name).ok();
+        Self::of(value(MODE_VARIABLE), value(SPIN_VARIABLE))
+    }
+
+    fn of(mode: Option<String>, spin_us: Option<String>) -> Result<Self, InitError> {
+        let unknown =
+            |variable, value: &str| Err(InitError::Setting { variable, value: value.to_owned() });
+        let mode = match mode.as_deref().map(str::trim) {
+            None | Some("") => None,
+            Some("spin") => Some(Named::Spin),
+            Some("block") => Some(Named::Block),
+            Some("spin-block") => Some(Named::SpinBlock),
+            Some(other) => return unknown(MODE_VARIABLE, other),
+        };
+        let spin = match spin_us.as_deref().map(|value| (value, value.trim().parse())) {
+            None => None,
+            Some((_, Ok(us))) => Some(Duration::from_micros(us)),
+            Some((value, Err(_))) => return unknown(SPIN_VARIABLE, value),
+        };
+        Ok(Wish { mode, spin })
+    }
+
+    /// That, in a job as it is. Without a wish two-phase, but for a node with more ranks than
+    /// processors: there the awaited rank may need this one's processor.
+    pub(super) fn waiting(&self, crowded: bool, has_remote: bool) -> Waiting {
+        let answer = if has_remote { REMOTE_ANSWER } else { LOCAL_ANSWER };
+        let base = self.spin.unwrap_or(answer + WAKE);
+        let two_phase = Mode::SpinBlock { base, pair: base + 4 * WAKE };
+        let mode = match self.mode {
+            Some(Named::Spin) => Mode::Spin,
+            Some(Named::Block) => Mode::Block,
+            Some(Named::SpinBlock) => two_phase,
+            None if crowded => Mode::Block,
+            None => two_phase,
+        };
+        Waiting { mode, last_news: None, vain: 0, skipped: 0 }
+    }
+}
+
+impl Waiting {
+    /// Until when a wait that begins, or goes on after news, looks for news.
+    pub(super) fn patience(&mut self, now: Instant) -> Patience {
+        match self.mode {
+            Mode::Spin => Patience::Endless,
+            Mode::Block => Patience::None,
+            Mode::SpinBlock { base, .. } if base.is_zero() => Patience::None,
+            Mode::SpinBlock { .. } if self.skipped > 0 => {
+                self.skipped -= 1;
+                Patience::None
+            }
+            Mode::SpinBlock { base, pair } => {
+                let first = now + base;
+                Patience::Until(self.last_news.map_or(first, |news| first.max(news + pair)))
+            }
+        }
+    }
+
+    /// Looking has brought news.
+    pub(super) fn found(&mut self, now: Instant) {
+        self.last_news = Some(now);
+        self.vain = 0;
+    }
+
+    /// Sleep has.
+    pub(super) fn woken(&mut self, now: Instant) {
+        self.last_news = Some(now);
+    }
+
+    /// Looking has brought nothing until patience ended.
+    pub(super) fn gave_up(&mut self) {
+        self.vain = self.vain.saturating_add(1);
+        if self.vain >= VAIN_MAX {
+            self.skipped = 1_u32.checked_shl(self.vain).map_or(SKIPPED_MAX, |n| n.min(SKIPPED_MAX));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(mode: &str, spin_us: Option<&str>, crowded: bool) -> Waiting {
+        let mode = Some(mode.to_owned());
+        Wish::of(mode, spin_us.map(str::to_owned)).unwrap().waiting(crowded, false)
+    }
+
+    #[test]
+    fn the_environment_chooses() {
+        let now = Instant::now();
+        assert_eq!(waiting("spin", None, true).patience(now), Patience::Endless, "told so");
+        assert_eq!(waiting("block", None, false).patience(now), Patience::None);
+        assert_eq!(waiting("", None, true).patience(now), Patience::None, "a crowded node");
+        let until = Patience::Until(now + Duration::from_micros(50));
+        assert_eq!(waiting("spin-block", Some("50"), true).patience(now), until);
+        assert_eq!(waiting("spin-block", Some("0"), false).patience(now), Patience::None);
+        for (mode, spin_us) in [("busy", "1"), ("spin", "-1"), ("spin", "x")] {
+            let wrong = Wish::of(Some(mode.into()), Some(spin_us.into()));
+            assert!(matches!(wrong, Err(InitError::Setting { .. })));
+        }
+    }
+
+    #[test]
+    fn who_receives_is_more_patient() {
+        let (start, us) = (Instant::now(), Duration::from_micros);
+        let mut waiting = waiting("spin-block", Some("10"), false);
+        assert_eq!(waiting.patience(start), Patience::Until(start + us(10)));
+        waiting.found(start + us(8));
+        let pair = us(8) + us(10) + 4 * WAKE;
+        assert_eq!(waiting.patience(start + us(9)), Patience::Until(start + pair));
+        // Long after the last message, a wait is like the first.
+        let later = start + us(1000);
+        assert_eq!(waiting.patience(later), Patience::Until(later + us(10)));
+    }
+
+    #[test]
+    fn who_looks_in_vain_looks_seldom_and_never_leaves_it() {
+        let now = Instant::now();
+        let mut waiting = waiting("spin-block", Some("10"), false);
+        let mut looked = 0;
+        for _ in 0..10 * SKIPPED_MAX {
+            if waiting.patience(now) != Patience::None {
+                looked += 1;
+                waiting.gave_up();
+            }
+        }
+        assert!((10..30).contains(&looked), "{looked}");
+        // Once it helps again, it is done every time.
+        while waiting.patience(now) == Patience::None {}
+        waiting.found(now);
+        for _ in 0..100 {
+            assert_ne!(waiting.patience(now), Patience::None);
+            waiting.found(now);
+        }
+    }
+}

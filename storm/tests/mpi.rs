@@ -1,0 +1,98 @@
+//! A program in C with our own MPI, under `storm run` on an embedded cluster: as its users would
+//! compile it, with nothing but the library's directories.
+
+mod scratch;
+
+use scratch::{STORM, Scratch, stderr, stdout, told};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const PROGRAM: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int main(int argc, char **argv) {
+  int rank, size, sum, next;
+  double block[3000], all;
+  MPI_Comm node;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  next = (rank + 1) % size;
+  if (argc > 1 && strcmp(argv[1], "abort") == 0) {
+    if (rank == size - 1) MPI_Abort(MPI_COMM_WORLD, 9);
+    MPI_Recv(block, 1, MPI_DOUBLE, size - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+  for (int i = 0; i < 3000; i++) block[i] = 1.0 / (rank + i + 1);
+  MPI_Sendrecv_replace(block, 3000, MPI_DOUBLE, next, 0, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD,
+                       MPI_STATUS_IGNORE);
+  MPI_Allreduce(&block[rank], &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, node);
+  printf("%d of %d: %a, node %d\n", rank, size, all, sum);
+  return MPI_Finalize();
+}
+"#;
+
+/// Compiles it with the `storm-mpicc` of this build.
+fn compiled(scratch: &Scratch) -> PathBuf {
+    let built = Path::new(STORM).parent().expect("in a directory");
+    let wrapper = built.join("storm-mpicc");
+    assert!(wrapper.exists(), "{} is missing: cargo build -p storm-mpi-c", wrapper.display());
+    let prefix = scratch.work().join("mpi");
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../storm-mpi/capi/include/mpi.h");
+    let library = built.join("deps/libstormmpi.so");
+    for (from, to) in [(header, "include/mpi.h"), (library, "lib/libstormmpi.so")] {
+        let to = prefix.join(to);
+        fs::create_dir_all(to.parent().expect("in the prefix")).expect("made");
+        fs::copy(&from, to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+    }
+    let (source, program) = (scratch.work().join("program.c"), scratch.work().join("program"));
+    fs::write(&source, PROGRAM).expect("written");
+    let mut command = Command::new(wrapper);
+    command.env("STORM_MPI_PREFIX", prefix).env_remove("CC").env_remove("STORM_MPI_CC");
+    let done = command.arg("-o").arg(&program).arg(source).output().expect("it starts");
+    assert!(done.status.success(), "{}", told(&done));
+    program
+}
+
+#[test]
+fn a_program_in_c_gives_the_same_answer_on_any_nodes() {
+    let scratch = Scratch::make();
+    let program = compiled(&scratch);
+    let run = |options: &str| {
+        let mut command = scratch.storm(["submit", "-n", "4"]);
+        command.args(options.split_whitespace()).arg(&program);
+        let done = command.output().expect("storm starts");
+        assert!(done.status.success(), "{}", told(&done));
+        let mut lines: Vec<String> = stdout(&done).lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        assert_eq!(lines.len(), 4, "{}", told(&done));
+        lines
+    };
+    let answer = |lines: &[String]| -> Vec<String> {
+        lines.iter().filter_map(|line| line.split(',').next().map(str::to_owned)).collect()
+    };
+    let [one, two, four] = ["--nodes 1 --pes 4", "--nodes 2 --pes 2", "--nodes 4 --pes 1"].map(run);
+    assert_eq!(answer(&one), answer(&two));
+    assert_eq!(answer(&one), answer(&four));
+    // Each node's ranks find each other there.
+    assert!(one.iter().all(|line| line.ends_with("node 6")), "{one:?}");
+    assert!(two[0].ends_with("node 1") && two[3].ends_with("node 5"), "{two:?}");
+    assert!(four.iter().enumerate().all(|(rank, line)| line.ends_with(&format!("node {rank}"))));
+    scratch.assert_nothing_runs();
+}
+
+#[test]
+fn an_abort_ends_the_job_with_its_code() {
+    let scratch = Scratch::make();
+    let program = compiled(&scratch);
+    let mut command = scratch.storm(["submit", "-n", "4", "--nodes", "2", "--pes", "2"]);
+    let done = command.arg(&program).arg("abort").output().expect("storm starts");
+    assert_eq!(done.status.code(), Some(9), "{}", told(&done));
+    assert!(stderr(&done).contains("rank 3: MPI_Abort with error code 9"), "{}", told(&done));
+    scratch.assert_nothing_runs();
+}
