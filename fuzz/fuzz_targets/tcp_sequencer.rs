@@ -62,6 +62,7 @@ fuzz_target!(|input: &[u8]| {
                     name: format!("host{}", script.byte() % 8),
                     layout: layout.hash(),
                     listen: nowhere,
+                    fabric: String::new(),
                 };
                 // A name that is in use is refused.
                 let _ = root.join(&join, "fuzz");

@@ -40,9 +40,10 @@ pub(crate) enum Command {
     Setup(Setup),
     /// Make a pad and fill it.
     MakePad { pad: PadId },
-    /// The job is over: clean the pad and fill it again. Of its PLs, `running` have not ended as
-    /// far as the NM knows, and `failed` are about to end by themselves after a failed launch.
-    Release { pad: PadId, running: Vec<PlIndex>, failed: Vec<PlIndex> },
+    /// The job is over: clean the pad, and fill it again if `fill` says so. Of its PLs, `running`
+    /// have not ended as far as the NM knows, and `failed` are about to end by themselves after a
+    /// failed launch.
+    Release { pad: PadId, running: Vec<PlIndex>, failed: Vec<PlIndex>, fill: bool },
     /// Kill everything in the pad, then as `Release`.
     Destroy { pad: PadId },
     /// Send a signal to the process groups of these PLs.

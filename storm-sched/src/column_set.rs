@@ -60,6 +60,15 @@ impl ColumnSet {
         self.ranges.iter().cloned().flatten().map(Pe)
     }
 
+    /// Whether the two have a column in common.
+    #[must_use]
+    pub fn meets(&self, other: &Self) -> bool {
+        let apart = |ours: &Range<u32>, theirs: &Range<u32>| {
+            ours.end <= theirs.start || theirs.end <= ours.start
+        };
+        self.ranges.iter().any(|ours| other.ranges.iter().any(|theirs| !apart(ours, theirs)))
+    }
+
     /// The first so many columns; all when there are fewer.
     #[must_use]
     pub fn first(&self, columns: u32) -> Self {

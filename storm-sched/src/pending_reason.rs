@@ -58,6 +58,13 @@ pub enum PendingReason {
         /// How many more there are.
         others: usize,
     },
+    /// It is suspended, and goes on when these have left its PEs.
+    Suspended {
+        /// One of them.
+        first: JobId,
+        /// How many more there are.
+        others: usize,
+    },
     /// There is room for it, and by its time limit it would be running when a
     /// reservation has these nodes.
     Reserved {
@@ -136,7 +143,8 @@ impl PendingReason {
             Self::Priority { .. } | Self::WouldDelay { .. } | Self::Shorter { .. } => "Priority",
             Self::Resources(Shortage::Busy { .. } | Shortage::MatrixFull { .. })
             | Self::Kept { .. }
-            | Self::MakingRoom { .. } => "Resources",
+            | Self::MakingRoom { .. }
+            | Self::Suspended { .. } => "Resources",
             Self::Resources(Shortage::Unavailable { .. }) | Self::Reserved { .. } => {
                 "ReqNodeNotAvail"
             }
@@ -183,6 +191,10 @@ impl fmt::Display for PendingReason {
             Self::MakingRoom { first, others } => {
                 let verb = if *others == 0 { "is" } else { "are" };
                 write!(f, "{} {verb} being ended to make room for it", and_others(*first, *others))
+            }
+            Self::Suspended { first, others } => {
+                let verb = if *others == 0 { "has" } else { "have" };
+                write!(f, "{} {verb} its processing elements", and_others(*first, *others))
             }
             Self::Reserved { reservation, start, end } => write!(
                 f,

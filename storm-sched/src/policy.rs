@@ -57,6 +57,11 @@ pub trait Policy: Send {
     /// Why a job waits; `None` when it does not wait.
     fn explain(&self, now: SchedTime, job: JobId) -> Option<PendingReason>;
 
+    /// Why a suspended job does not go on; `None` when it is not suspended.
+    fn explain_suspended(&self, _now: SchedTime, _job: JobId) -> Option<PendingReason> {
+        None
+    }
+
     /// Why each job waits, in queue order, at a cost linear in the queue.
     fn explain_all(&self, now: SchedTime) -> Vec<(JobId, PendingReason)>;
 

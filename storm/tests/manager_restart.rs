@@ -9,7 +9,7 @@ use scratch::{STORM, stderr, stdout, told};
 use std::collections::hash_map::RandomState;
 use std::fs;
 use std::hash::{BuildHasher, Hasher};
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -66,14 +66,18 @@ fn a_manager_that_is_asked_to_end_leaves_the_jobs_and_storm_down_ends_them() {
     let mut cluster = RealCluster::start(2, "");
     let long = cluster.caller().submit_script("", UNTIL_GO).expect("a manager");
     cluster.caller().until(long, "RUNNING");
-    let attached = cluster.caller().storm("run -n 2 --no-bcast /bin/sh -c").arg(UNTIL_GO).spawn();
-    let mut attached = attached.expect("storm starts");
+    let mut attached = cluster.caller().storm("run -n 2 --no-bcast /bin/sh -c");
+    let mut attached = attached.arg(UNTIL_GO).stderr(Stdio::piped()).spawn().expect("storm starts");
+    let mut told = BufReader::new(attached.stderr.take().expect("piped")).lines();
     cluster.caller().until(long + 1, "RUNNING");
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         cluster.end_manager(signal);
         cluster.start_manager();
         let found = cluster.caller().until(long, "RUNNING");
         assert_eq!(found["runs"], 1, "{found}");
+        // Only who follows again can be told the end.
+        let mut lines = told.by_ref().map(|line| line.expect("readable"));
+        assert!(lines.any(|line| line.contains("the manager is back")));
     }
     let socket = cluster.scratch.work().join("mm.sock").display().to_string();
     cluster.scratch.prints(&format!("down --socket {socket}"));

@@ -1,11 +1,13 @@
 //! Settings of the root and of the nodes, each with its default and why.
 
+use crate::fabric::{Fabric, TCP};
 use crate::liveness::Patience;
 use crate::names::NameTable;
 use crate::observer::Observer;
 use crate::sequencer::Limits;
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::Layout;
 use storm_session::Trust;
@@ -45,6 +47,8 @@ pub struct RootConfig {
     /// When to ask a node whether it is there: see [`Patience`]. Defaults 400 ms,
     /// 400 ms, 3 s, 1 s: a node that is cut off is known within a second.
     pub patience: Patience,
+    /// What carries the lanes of the tree. Default none: TCP.
+    pub fabric: Option<Rc<dyn Fabric>>,
     /// Sees every frame.
     pub observer: Observer,
 }
@@ -70,19 +74,26 @@ impl RootConfig {
                 hang_timeout: Duration::from_secs(3),
                 keepalive: Duration::from_secs(1),
             },
+            fabric: None,
             observer: Observer::default(),
         }
     }
 
     pub(crate) fn limits(&self) -> Limits {
+        let carried = self.fabric.as_ref().map_or(MAX_CHUNK_BYTES, |it| it.max_chunk_bytes());
         Limits {
             inline_limit_bytes: self.inline_limit_bytes.min(MAX_INLINE_BYTES),
-            chunk_bytes: self.chunk_bytes.clamp(1, MAX_CHUNK_BYTES),
+            chunk_bytes: self.chunk_bytes.min(carried).clamp(1, MAX_CHUNK_BYTES),
             stage_window_bytes: self.stage_window_bytes,
             operation_window: self.operation_window.max(1),
             request_window: self.request_window.max(1),
         }
     }
+}
+
+/// The name of what carries the lanes.
+pub(crate) fn name_of(fabric: Option<&Rc<dyn Fabric>>) -> &'static str {
+    fabric.map_or(TCP, |fabric| fabric.name())
 }
 
 /// Without a key nothing is done beyond this host.
@@ -124,6 +135,8 @@ pub struct NodeConfig {
     /// Whether pieces of large transfers may come as references to memory of a parent
     /// on this host ([`shared_memory`](crate::shared_memory)). Default true.
     pub by_reference: bool,
+    /// What carries the lanes of the tree; the same as the root's. Default none: TCP.
+    pub fabric: Option<Rc<dyn Fabric>>,
     /// How long to try to reach the root. Default 30 s: it may be starting.
     pub join_timeout: Duration,
     /// A root that says nothing for so long is gone. Default 10 s: ten of its
@@ -150,6 +163,7 @@ impl NodeConfig {
             trust: None,
             await_key: false,
             by_reference: true,
+            fabric: None,
             join_timeout: Duration::from_secs(30),
             root_timeout: Duration::from_secs(10),
             observer: Observer::default(),

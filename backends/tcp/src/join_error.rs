@@ -50,6 +50,9 @@ impl fmt::Display for Refusal {
             Refusal::Cluster { root, node } => {
                 write!(f, "the root is of cluster {root:?}, the node of {node:?}")
             }
+            Refusal::Fabric { root, node } => {
+                write!(f, "the lanes of the root's cluster are on {root}, the node's on {node}")
+            }
             Refusal::UnknownName { name } => write!(f, "{name:?} is not in the root's table"),
             Refusal::NameInUse { name, node } => write!(f, "{name:?} is alive as {node}"),
             Refusal::Full { max_nodes } => write!(f, "there are {max_nodes} nodes already"),

@@ -12,12 +12,15 @@
 //! [`engine`] (one node of the tree) know no socket and no clock; the driver
 //! only carries frames between them.
 //!
+//! The lanes may be carried by another network than TCP: [`fabric`].
+//!
 //! Members that hold a [`ClusterKey`] speak only to those that prove that they hold
 //! it too: `storm_session`.
 //!
 //! What it does not do: store anything, or know a daemon or a job.
 
 pub mod engine;
+pub mod fabric;
 pub mod sequencer;
 pub mod shared_memory;
 pub mod topology;

@@ -147,6 +147,20 @@ impl Stream {
         }
     }
 
+    /// Waits for the end of a stream on which nothing more is to come: whatever does is
+    /// its end, too.
+    pub(crate) async fn ended(&self) {
+        loop {
+            if self.tcp.readable().await.is_err() {
+                return;
+            }
+            match self.tcp.try_read(&mut [0]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                _ => return,
+            }
+        }
+    }
+
     /// Waits until something can be written.
     pub(crate) async fn writable(&self) -> io::Result<()> {
         self.tcp.writable().await

@@ -10,7 +10,7 @@ use process_cluster::ProcessFactory;
 #[test]
 fn node_process() {
     match process_cluster::NodeProcess::from_env() {
-        Some(process) => process.run(),
+        Some(process) => process.run(|_| None),
         None => assert!(std::env::var_os(process_cluster::SUITE_VARIABLE).is_none()),
     }
 }

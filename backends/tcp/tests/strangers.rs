@@ -331,6 +331,7 @@ fn strange_openings(key: &ClusterKey) -> [Vec<u8>; 5] {
         name: String::from("stranger"),
         layout: plan().0.hash(),
         listen: loopback(),
+        fabric: String::from("tcp"),
     });
     let mut version = opening_of(key);
     version[7] += 1;

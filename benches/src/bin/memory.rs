@@ -5,6 +5,8 @@ use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use comfy_table::Table;
 use serde::Serialize;
+use std::thread;
+use std::time::Duration;
 use storm_benches::cluster::Cluster;
 use storm_benches::daemons::{Daemon, Resident, Role, of_cluster};
 use storm_benches::measuring::Measuring;
@@ -14,6 +16,11 @@ use storm_benches::throughput::StormJobs;
 
 /// Nothing runs: Slurm's default slice, seconds.
 const SLICE_S: u32 = 30;
+
+/// Between two looks at what idle daemons have: what only their start needed they let go of.
+const LOOK_PAUSE: Duration = Duration::from_secs(2);
+/// Looks after which they have what they have.
+const LOOKS_MAX: u32 = 10;
 
 /// Resident memory of the daemons.
 #[derive(Debug, Parser)]
@@ -73,7 +80,7 @@ fn main() -> Result<()> {
     for run in 1..=options.measuring.runs {
         eprintln!("run {run} ...");
         let storm = StormJobs::up(nodes, options.pes, &["--sched", "fcfs"])?;
-        idle.extend(daemons(storm.cluster())?);
+        idle.extend(settled(storm.cluster())?);
         storm.queue_behind_a_job(nodes * options.pes, jobs)?;
         queued.extend(daemons(storm.cluster())?);
     }
@@ -118,6 +125,21 @@ fn slurm_memory(slurm: &Slurm) -> Result<SlurmMemory> {
         slurmd: of("slurmd")?,
         slurmctld: of("slurmctld")?,
     })
+}
+
+/// The daemons when what they have does not change any more.
+fn settled(cluster: &Cluster) -> Result<Vec<Daemon>> {
+    let total = |daemons: &[Daemon]| daemons.iter().map(|one| one.resident.rss_kib).sum::<u64>();
+    let mut before = daemons(cluster)?;
+    for _ in 0..LOOKS_MAX {
+        thread::park_timeout(LOOK_PAUSE);
+        let now = daemons(cluster)?;
+        if total(&now).abs_diff(total(&before)) * 100 < total(&before) {
+            return Ok(now);
+        }
+        before = now;
+    }
+    Ok(before)
 }
 
 fn daemons(cluster: &Cluster) -> Result<Vec<Daemon>> {

@@ -6,6 +6,7 @@
 //! the policies'.
 
 use super::live_job::Launch;
+use super::scheduling::sched_time;
 use super::{Core, Effect, TimerKind};
 use crate::ServiceConfig;
 use crate::api::JobState;
@@ -125,9 +126,16 @@ impl Core {
     }
 
     /// Why a suspended job does not run.
-    pub(super) fn suspended_reason(&self, record: &JobRecord) -> String {
+    pub(super) fn suspended_reason(&self, now: Instant, record: &JobRecord) -> String {
         let by = record.suspended_for.and_then(|by| self.jobs.get(&by));
         let name = by.map_or_else(String::new, |by| format!(" for job {}", by.name()));
+        let partition = self.partitions.iter().find(|p| p.name == record.partition);
+        let id = storm_sched::JobId(record.id.0);
+        let kept = partition.and_then(|p| p.policy.explain_suspended(sched_time(now), id));
+        // Who has its elements is in numbers of the policy; the nodes say it as well.
+        if let Some(reserved) = kept.and_then(|kept| self.reserved_reason(&kept)) {
+            return format!("it is suspended{name}; {reserved}");
+        }
         let nodes = &record.node_list;
         format!(
             "it is suspended{name}, and goes on when its processing elements of {nodes} are free"

@@ -187,7 +187,7 @@ impl Core {
         match &record.phase {
             Phase::Pending => self.pending_reason(now, record, waiting),
             Phase::Starting | Phase::Running if record.suspended_for.is_some() => {
-                self.suspended_reason(record)
+                self.suspended_reason(now, record)
             }
             Phase::Starting => match self.live.get(&record.id).map(|live| live.launch) {
                 Some(Launch::Recovering) => self.recovery_reason(record.id),
@@ -269,7 +269,7 @@ impl Core {
         let reason = match &record.phase {
             Phase::Ended(outcome) => outcome.reason.clone(),
             Phase::Running if record.suspended_for.is_none() => None,
-            Phase::Running => Some(self.suspended_reason(record)),
+            Phase::Running => Some(self.suspended_reason(now, record)),
             Phase::Pending | Phase::Starting | Phase::Ending(_) => {
                 Some(self.reason(now, record, waiting))
             }

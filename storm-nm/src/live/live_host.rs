@@ -298,14 +298,13 @@ impl LiveHost {
         live.map(|job| job.freezer.clone()).collect()
     }
 
-    /// Gives the pad back, for the keeper to clean and fill it.
+    /// Gives the pad back, for the keeper to clean.
     fn give_back(&self, key: JobKey, destroy: bool) {
         let Some(job) = self.job(key) else { return };
         if job.over.replace(true) {
             return;
         }
-        let told =
-            if destroy { self.keeper.destroy(job.pad) } else { self.keeper.release(job.pad) };
+        let told = if destroy { self.keeper.destroy(job.pad) } else { self.pads.vacate(job.pad) };
         if let Err(error) = told {
             tracing::error!(job = %key, %error, "the keeper does not end the job");
         }

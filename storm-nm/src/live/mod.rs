@@ -15,6 +15,7 @@ mod live_host;
 mod live_job;
 mod node_facts;
 mod pad_pool;
+mod program_text;
 mod rank_streams;
 mod serve;
 

@@ -32,6 +32,8 @@ pub(super) enum PadError {
 pub(super) struct PadPool {
     keeper: KeeperHandle,
     ready: RefCell<VecDeque<PadId>>,
+    /// Clean, or about to be, and not filled again.
+    vacant: RefCell<Vec<PadId>>,
     made: Cell<u16>,
     max: u16,
     waiting: Cell<u16>,
@@ -49,6 +51,7 @@ impl PadPool {
         Ok(PadPool {
             keeper,
             ready: RefCell::default(),
+            vacant: RefCell::default(),
             made: Cell::new(first),
             max: max.max(first),
             waiting: Cell::new(0),
@@ -65,7 +68,9 @@ impl PadPool {
         if let Some(pad) = self.pop() {
             return Ok(pad);
         }
-        if self.made.get() < self.max {
+        if let Some(pad) = self.pop_vacant() {
+            self.refill(pad);
+        } else if self.made.get() < self.max {
             self.make_another()?;
         } else if self.waiting.get() >= self.max {
             return Err(PadError::TooMany(self.max));
@@ -103,9 +108,34 @@ impl PadPool {
         Ok(())
     }
 
+    /// The job on a pad is over here, and may go on elsewhere: the pad is cleaned at once. Its
+    /// processes are made when the job is over everywhere ([`PadPool::fill`]) or when another
+    /// job needs them, not while the job's other nodes launch it.
+    pub(super) fn vacate(&self, pad: PadId) -> io::Result<()> {
+        if self.waiting.get() > 0 {
+            return self.keeper.release(pad);
+        }
+        self.keeper.clean(pad)?;
+        self.vacant.borrow_mut().push(pad);
+        Ok(())
+    }
+
+    /// Fills a pad again that was vacated and has not been filled since.
+    pub(super) fn fill(&self, pad: PadId) {
+        let vacant = {
+            let mut vacant = self.vacant.borrow_mut();
+            let place = vacant.iter().position(|other| *other == pad);
+            place.map(|place| vacant.swap_remove(place))
+        };
+        if let Some(pad) = vacant {
+            self.refill(pad);
+        }
+    }
+
     /// The pad is ready for a job (again).
     pub(super) fn ready(&self, pad: PadId) {
         self.attempts.borrow_mut().remove(&pad);
+        self.vacant.borrow_mut().retain(|other| *other != pad);
         self.ready.borrow_mut().push_back(pad);
         self.arrived.notify_waiters();
     }
@@ -162,6 +192,7 @@ impl PadPool {
     /// The pad is gone for good; another may take its place.
     pub(super) fn lost(&self, pad: PadId) {
         self.ready.borrow_mut().retain(|other| *other != pad);
+        self.vacant.borrow_mut().retain(|other| *other != pad);
         self.attempts.borrow_mut().remove(&pad);
         self.made.set(self.made.get().saturating_sub(1));
         self.losses.set(self.losses.get().wrapping_add(1));
@@ -176,6 +207,10 @@ impl PadPool {
             tracing::error!(%pad, %error, "a place for jobs is lost");
             self.lost(pad);
         }
+    }
+
+    fn pop_vacant(&self) -> Option<PadId> {
+        self.vacant.borrow_mut().pop()
     }
 
     fn pop(&self) -> Option<PadId> {

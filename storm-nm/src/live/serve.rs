@@ -1,12 +1,13 @@
 //! The daemon: a keeper, a thread, a runtime, a network of the caller's choice.
 
-use super::{AttachError, LiveConfig, LiveHost};
+use super::{AttachError, LiveConfig, LiveHost, program_text};
 use crate::reason::explain;
 use crate::{Host, NmExit, SwitchLog, run_and_return};
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use storm_pl::{Keeper, StartError};
 use storm_primitives::Primitives;
 use storm_rm::GlobalPlan;
@@ -15,6 +16,9 @@ use tokio::task::LocalSet;
 
 /// Threads for files: one that writes what comes and one for what a launch needs.
 const BLOCKING_THREADS: usize = 2;
+
+/// When a node manager has joined for so long, its start is over.
+const SETTLED: Duration = Duration::from_secs(1);
 
 /// Why a node manager did not come to run, or not to its proper end.
 #[derive(Debug, Error)]
@@ -81,6 +85,7 @@ where
         match join().await {
             Ok(primitives) => {
                 host.joined_as(primitives.node());
+                tokio::task::spawn_local(let_go_of_the_start());
                 let way_back = async || match join().await {
                     Ok(primitives) => Some(primitives),
                     Err(error) => {
@@ -102,6 +107,13 @@ where
             .map_err(|source| ServeError::SwitchLog { path, source })?;
     }
     Ok(exit)
+}
+
+/// Once a node manager is a member, what it does is little, and always the same.
+async fn let_go_of_the_start() {
+    tokio::time::sleep(SETTLED).await;
+    let bytes = program_text::let_go();
+    tracing::debug!(bytes, "the text of the start is let go of");
 }
 
 fn write_log(path: &Path, switches: &SwitchLog) -> io::Result<()> {

@@ -19,7 +19,7 @@ use crate::cgroup::{
 use crate::exit::{ExitStatus, Usage};
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
 use crate::keeper::fill::make_pl;
-use crate::keeper::pad::{Draining, Pad};
+use crate::keeper::pad::{Clean, Draining, Pad};
 use crate::keeper::place::{PlaceFailure, PlaceSpec, PlaceStep, place};
 use crate::process_tree;
 use crate::protocol::{self, Command, MESSAGE_MAX_BYTES, PadStep, Refusal, Report, Setup};
@@ -168,7 +168,9 @@ impl KeeperProcess {
         }
         match protocol::decode(&self.buffer[..received.len]) {
             Ok(Command::MakePad { pad }) => self.make_pad(pad),
-            Ok(Command::Release { pad, running, failed }) => self.release(pad, &running, failed),
+            Ok(Command::Release { pad, running, failed, fill }) => {
+                self.release(pad, &running, failed, fill);
+            }
             Ok(Command::Destroy { pad }) => self.drain(pad, Draining::of_everything()),
             Ok(Command::Kill { pad, pls, signal }) => self.kill(pad, &pls, signal),
             Ok(Command::Place { id, spec }) => self.place(id, &spec),
@@ -235,24 +237,27 @@ impl KeeperProcess {
         }
     }
 
-    /// The job is over: what is left of it goes, then the pad is filled again.
-    fn release(&mut self, id: PadId, running: &[PlIndex], failed: Vec<PlIndex>) {
+    /// The job is over: what is left of it goes, then the pad is filled again, or stays as it is.
+    fn release(&mut self, id: PadId, running: &[PlIndex], failed: Vec<PlIndex>, fill: bool) {
         // Another try for a pad that could not be made.
         let Some(pad) = self.pads.get(&id) else {
             self.report(&Report::PadClean { pad: id }, &[]);
             return self.make_pad(id);
         };
         let draining = if running.iter().any(|&pl| pad.process(pl).is_some()) {
-            Draining::of_everything()
+            Draining { fill, ..Draining::of_everything() }
         } else {
-            Draining { awaited: failed, ..Draining::default() }
+            Draining { awaited: failed, fill, ..Draining::default() }
         };
         self.drain(id, draining);
     }
 
     fn drain(&mut self, id: PadId, mut draining: Draining) {
         let Some(pad) = self.pads.get_mut(&id) else { return };
-        draining.everything |= pad.draining.as_ref().is_some_and(|former| former.everything);
+        if let Some(former) = &pad.draining {
+            draining.everything |= former.everything;
+            draining.fill |= former.fill;
+        }
         if draining.everything {
             pad.kill_everything();
         }
@@ -266,11 +271,13 @@ impl KeeperProcess {
             // Deaths that the look depends on may have come since the last signal.
             self.reap();
             let Some(pad) = self.pads.get_mut(&id) else { continue };
-            if pad.look() {
+            if let Some(Clean { fill }) = pad.look() {
                 match pad.cgroup.as_ref().map_or(Ok(()), PadCgroup::thaw) {
                     Ok(()) => {
                         self.report(&Report::PadClean { pad: id }, &[]);
-                        self.fill(id);
+                        if fill {
+                            self.fill(id);
+                        }
                     }
                     Err(error) => self.failed(id, PadStep::Thaw, Errno::of(&error)),
                 }

@@ -24,15 +24,23 @@ pub(super) struct Pad {
 pub(super) struct Draining {
     /// Every process has to go; otherwise only the former job's, the waiting PLs stay.
     pub(super) everything: bool,
+    /// When it is clean it is filled again.
+    pub(super) fill: bool,
     /// PLs that are ending by themselves.
     pub(super) awaited: Vec<PlIndex>,
     /// Looks taken so far.
     pub(super) looks: u32,
 }
 
+/// No process of the former job is left.
+pub(super) struct Clean {
+    /// Whether the pad is to be filled again.
+    pub(super) fill: bool,
+}
+
 impl Draining {
     pub(super) fn of_everything() -> Self {
-        Self { everything: true, ..Self::default() }
+        Self { everything: true, fill: true, ..Self::default() }
     }
 }
 
@@ -66,10 +74,10 @@ impl Pad {
         }
     }
 
-    /// Takes one more look at a draining pad; true when it has become clean.
-    pub(super) fn look(&mut self) -> bool {
+    /// Takes one more look at a draining pad, which may have become clean.
+    pub(super) fn look(&mut self) -> Option<Clean> {
         let strays = self.strays();
-        let Some(draining) = &mut self.draining else { return false };
+        let draining = self.draining.as_mut()?;
         draining.looks = draining.looks.saturating_add(1);
         let pls = &self.pls;
         let reaped = |pl: &PlIndex| pls.get(usize::from(pl.0)).is_none_or(Option::is_none);
@@ -80,8 +88,9 @@ impl Pad {
             draining.awaited.iter().all(reaped)
         };
         if no_stray && ended {
+            let fill = draining.fill;
             self.draining = None;
-            return true;
+            return Some(Clean { fill });
         }
         if draining.everything || !no_stray || draining.looks > LOOKS_FOR_AWAITED_MAX {
             // A stray may be forking. Nothing escapes a kill of the whole pad, and that takes the
@@ -89,7 +98,7 @@ impl Pad {
             draining.everything = true;
             self.kill_everything();
         }
-        false
+        None
     }
 
     /// Looks taken since the job was over.

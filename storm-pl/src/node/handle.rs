@@ -168,12 +168,25 @@ impl KeeperHandle {
     /// # Errors
     /// When the keeper is gone or does not read.
     pub fn release(&self, pad: PadId) -> io::Result<()> {
+        self.give_back(pad, true)
+    }
+
+    /// As [`release`](Self::release), but the pad is not filled again before that is called:
+    /// making processes can wait for a time at which nobody else wants the processors.
+    ///
+    /// # Errors
+    /// When the keeper is gone or does not read.
+    pub fn clean(&self, pad: PadId) -> io::Result<()> {
+        self.give_back(pad, false)
+    }
+
+    fn give_back(&self, pad: PadId, fill: bool) -> io::Result<()> {
         let mut pads = lock(&self.pads);
         let Some(state) = pads.pads.get_mut(&pad) else { return Err(no_pad()) };
         let running = state.select(|pl| matches!(pl, Pl::Launching { .. } | Pl::Running));
         let failed = state.select(|pl| matches!(pl, Pl::Failed));
         state.draining = true;
-        let command = Command::Release { pad, running, failed };
+        let command = Command::Release { pad, running, failed, fill };
         protocol::send(pads.control_of(pad), &command, &[], Wait::No)
     }
 

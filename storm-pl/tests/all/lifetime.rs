@@ -55,6 +55,25 @@ async fn strays_die_with_their_job() {
 }
 
 #[tokio::test]
+async fn a_pad_that_is_only_cleaned_stays_as_it_is_until_it_is_released() {
+    for mechanism in BOTH {
+        let mut node = Node::start(mechanism, 2).await;
+        let spec = shell("exit 0").encode().unwrap();
+        assert!(node.run_only(&spec, &RankSpec::default()).await.status().success());
+        node.handle.clean(PAD).unwrap();
+        assert_eq!(node.next().await, Event::PadClean { pad: PAD });
+        // The keeper answers what it is asked in turn: it is not at work on the pad.
+        node.handle.make_pads(1).unwrap();
+        node.until_ready(PadId(1)).await;
+        assert_eq!(node.handle.waiting(PAD), [PlIndex(1)], "only the one that was not used");
+        node.handle.release(PAD).unwrap();
+        node.until_ready(PAD).await;
+        assert_eq!(node.handle.waiting(PAD).len(), 2);
+        node.shut_down().await;
+    }
+}
+
+#[tokio::test]
 async fn destroy_ends_a_stopped_job() {
     for mechanism in BOTH {
         let mut node = Node::start(mechanism, 2).await;

@@ -121,6 +121,22 @@ impl Book {
         others.filter(|window| window.meets(from, until)).min_by_key(|window| window.start)
     }
 
+    /// As [`Book::in_the_way`], of those that have one of these nodes.
+    pub(crate) fn in_the_way_on(
+        &self,
+        nodes: &[NodeIndex],
+        request: &JobRequest,
+        from: SchedTime,
+        until: SchedTime,
+    ) -> Option<&Reservation> {
+        let others = self.windows().filter(|window| Some(window.id) != request.reservation);
+        let has = |window: &&Reservation| {
+            window.meets(from, until)
+                && nodes.iter().any(|node| window.nodes.binary_search(node).is_ok())
+        };
+        others.filter(has).min_by_key(|window| window.start)
+    }
+
     /// The reservation of a job, if it is not over.
     pub(crate) fn own(&self, request: &JobRequest) -> Option<&Reservation> {
         self.windows.get(&request.reservation?)

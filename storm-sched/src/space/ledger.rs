@@ -137,9 +137,7 @@ impl Ledger {
             return false;
         }
         self.now = now;
-        let late = !self.due.is_empty();
-        self.undo_due();
-        late
+        self.undo_due()
     }
 
     /// Counts anew what is free: after each event, before the decisions.
@@ -331,10 +329,13 @@ impl Ledger {
         }
     }
 
-    fn undo_due(&mut self) {
-        for due in std::mem::take(&mut self.due) {
+    /// Those who are due wait again; true when there were any.
+    pub(crate) fn undo_due(&mut self) -> bool {
+        let due = std::mem::take(&mut self.due);
+        for due in &due {
             self.ends.remove(due.job);
         }
+        !due.is_empty()
     }
 }
 

@@ -18,6 +18,7 @@ mod ledger;
 mod preemption;
 mod reasons;
 mod reasons_among;
+mod reasons_suspended;
 mod shadow;
 mod sharing;
 

@@ -134,6 +134,11 @@ impl Space {
         }
         let mut changed = self.settle_claims();
         if self.partition.queue.may_preempt() {
+            // Whoever became due in this very instant is decided on anew, after those who
+            // may stop others.
+            if self.ledger.undo_due() {
+                news.push(News::Late);
+            }
             changed |= self.serve_preemptors();
         }
         changed |= self.resume();
@@ -271,9 +276,6 @@ impl Space {
     /// The jobs that make room for one: no more than it takes; `None` when they would not
     /// be enough.
     fn victims_for(&self, request: &JobRequest) -> Option<Vec<Victim>> {
-        if self.ledger.due().next().is_some() {
-            return None;
-        }
         let candidates = self.candidates_for(request);
         if self.counts(request) {
             let idle = self.idle_pes();
@@ -405,23 +407,33 @@ impl Space {
 
     /// Whether a job that is stopped and may go on, and is over this one, has columns of it.
     fn is_waited_for(&self, job: JobId) -> bool {
+        self.over_and_stopped(job).next().is_some()
+    }
+
+    /// The jobs that are stopped, may go on, and go before a stopped one with columns of it.
+    pub(super) fn over_and_stopped(&self, job: JobId) -> impl Iterator<Item = JobId> + '_ {
         let matrix = &self.partition.matrix;
-        let (Some(own), Some(columns)) = (matrix.request(job), matrix.columns(job)) else {
-            return false;
+        let own = matrix.request(job).zip(matrix.columns(job));
+        let over = move |other: &&Suspended| {
+            own.zip(matrix.request(other.job).zip(matrix.columns(other.job))).is_some_and(
+                |((own, columns), (request, theirs))| {
+                    request.is_over(own)
+                        && columns.meets(theirs)
+                        && self.ledger.may_go_on(matrix, other.job, other.left)
+                },
+            )
         };
-        let meets = |other: &ColumnSet| {
-            other.ranges().iter().any(|theirs| {
-                columns
-                    .ranges()
-                    .iter()
-                    .any(|ours| theirs.start < ours.end && ours.start < theirs.end)
-            })
-        };
-        self.preemption.suspended.iter().any(|other| {
-            matrix.request(other.job).is_some_and(|request| request.is_over(own))
-                && matrix.columns(other.job).is_some_and(meets)
-                && self.ledger.may_go_on(matrix, other.job, other.left)
-        })
+        self.preemption.suspended.iter().filter(over).map(|other| other.job)
+    }
+
+    /// What the estimate of a job that is stopped has left; `None` when it is not stopped.
+    pub(super) fn left_of(&self, job: JobId) -> Option<Duration> {
+        self.preemption.suspended.iter().find(|one| one.job == job).map(|one| one.left)
+    }
+
+    /// The jobs that were promised PEs, in order.
+    pub(super) fn promised_jobs(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.preemption.claims.iter().map(|claim| claim.job)
     }
 
     /// Keeps the idle columns of jobs that are stopped from all but a job that may preempt

@@ -137,6 +137,10 @@ impl<D: Discipline> Policy for SpaceSharing<D> {
         self.space.explain(self.discipline.passing(), job)
     }
 
+    fn explain_suspended(&self, _now: SchedTime, job: JobId) -> Option<PendingReason> {
+        self.space.explain_suspended(job)
+    }
+
     fn explain_all(&self, _now: SchedTime) -> Vec<(JobId, PendingReason)> {
         self.space.explain_all(self.discipline.passing())
     }

@@ -1,13 +1,15 @@
 //! Jobs that get the PEs of others: every policy that shares space, and gang scheduling, under
 //! the suite, with reservations and without.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use storm_sched::suite::{self, Coverage, Invariant, Workload};
 use storm_sched::{
-    Action, Event, JobId, JobRequest, Machine, MatrixQueue, MplLimit, Packing, Pe, Placement,
-    PolicyParams, Precedence, PreemptMode, QosId, SchedTime, Slot, registry,
+    Action, Event, JobId, JobRequest, Machine, MatrixQueue, MplLimit, NodeIndex, Packing, Pe,
+    PendingReason, Placement, PolicyParams, Precedence, PreemptMode, QosId, Reservation,
+    ReservationId, SchedTime, Slot, registry,
 };
 
 /// Runs of each policy, without reservations and with them.
@@ -212,5 +214,71 @@ fn reasons_name_who_is_suspended_and_who_makes_room() {
         policy.handle(time(1), Event::Submit(of_quality(2, 1)));
         let reason = policy.explain(time(2), JobId(2)).unwrap().to_string();
         assert_eq!(reason, "job 1 is being ended to make room for it", "{name}");
+    }
+}
+
+/// Who became due in the instant in which an urgent job comes keeps that from stopping
+/// others: no later event may follow for hours.
+#[test]
+fn who_is_due_in_the_same_instant_keeps_nobody_from_preempting() {
+    for name in POLICIES {
+        let machine = Machine::uniform(2, 2).unwrap();
+        let params =
+            PolicyParams { default_estimate_s: NonZeroU32::new(10), ..PolicyParams::default() };
+        let mut policy = registry::by_name(name, machine, &params).unwrap();
+        let time = SchedTime::from_secs;
+        let half = |job, qos| {
+            let mut request = of_quality(job, qos);
+            request.procs = 2;
+            request
+        };
+        let held = JobRequest::new(JobId(0), 2);
+        policy.handle(time(0), Event::Submit(held));
+        let long = half(1, 0).with_time_limit(Duration::from_secs(1000));
+        policy.handle(time(1), Event::Submit(long));
+        // Job 0 has outlived its estimate: job 2 is due on its elements.
+        assert_eq!(policy.handle(time(20), Event::Submit(half(2, 0))), [], "{name}");
+        let urgent = policy.handle(time(20), Event::Submit(half(3, 1)));
+        let (mode, by) = (PreemptMode::Suspend, JobId(3));
+        assert!(
+            urgent.contains(&Action::Preempt { job: JobId(1), mode, by }),
+            "{name}: {urgent:?}"
+        );
+        let started = |action: &Action| matches!(action, Action::Start { job, .. } if *job == by);
+        assert!(urgent.iter().any(started), "{name}: {urgent:?}");
+        policy.check().unwrap();
+    }
+}
+
+/// A suspended job is told who has its elements, and when these are free, which reservation
+/// keeps it from them.
+#[test]
+fn a_suspended_job_is_told_what_it_waits_for() {
+    for name in POLICIES {
+        let machine = Machine::uniform(2, 2).unwrap();
+        let mut policy = registry::by_name(name, machine, &PolicyParams::default()).unwrap();
+        let time = SchedTime::from_secs;
+        let limited = of_quality(1, 0).with_time_limit(Duration::from_secs(100));
+        policy.handle(time(0), Event::Submit(limited));
+        assert_eq!(policy.explain_suspended(time(1), JobId(1)), None, "{name}");
+        policy.handle(time(1), Event::Submit(of_quality(2, 1)));
+        let reason = policy.explain_suspended(time(2), JobId(1)).unwrap().to_string();
+        assert_eq!(reason, "job 2 has its processing elements", "{name}");
+        let window = Reservation {
+            id: ReservationId(7),
+            nodes: vec![NodeIndex(1)],
+            start: time(50),
+            end: time(60),
+        };
+        policy.handle(time(3), Event::Reserve(window));
+        let ended = policy.handle(time(4), Event::Finished(JobId(2)));
+        assert!(!ended.contains(&Action::Resume { job: JobId(1) }), "{name}: {ended:?}");
+        let reason = policy.explain_suspended(time(5), JobId(1));
+        let expected = PendingReason::Reserved {
+            reservation: ReservationId(7),
+            start: time(50),
+            end: time(60),
+        };
+        assert_eq!(reason, Some(expected), "{name}");
     }
 }

@@ -1,5 +1,6 @@
 //! Options of the two daemons.
 
+use super::backend_options::BackendOptions;
 use crate::duration::parse_time;
 use clap::Args;
 use std::net::ToSocketAddrs;
@@ -70,6 +71,8 @@ pub(crate) struct MmOptions {
     /// Write one JSON line here when every node has joined, or the start failed
     #[arg(long, value_name = "FD", help_heading = "Local cluster")]
     pub(crate) ready_fd: Option<RawFd>,
+    #[command(flatten)]
+    pub(crate) network: BackendOptions,
 }
 
 /// Options of `storm nm`.
@@ -111,6 +114,8 @@ pub(crate) struct NmOptions {
     /// Write the times of the last switches to DIR/NAME.csv at the end
     #[arg(long, value_name = "DIR", env = "STORM_SWITCH_LOG", hide_env_values = true)]
     pub(crate) switch_log: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) network: BackendOptions,
 }
 
 /// A host, by name or number, and a port.

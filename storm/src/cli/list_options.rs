@@ -73,6 +73,9 @@ pub(crate) struct NodesOptions {
     /// A line per node, not one per group of nodes that are alike
     #[arg(long, short)]
     pub(crate) long: bool,
+    /// The RDMA devices of this host instead, as `--backend verbs` would use them
+    #[arg(long, conflicts_with = "long")]
+    pub(crate) fabric: bool,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
 }

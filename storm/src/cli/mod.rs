@@ -3,6 +3,7 @@
 //! What it does not do: look at the system. The values here are what the user
 //! typed; [`crate::command`] gives them their meaning.
 
+mod backend_options;
 mod cluster_options;
 mod daemon_options;
 mod export_argument;
@@ -21,6 +22,7 @@ mod service_options;
 mod sim_options;
 mod workload_options;
 
+pub(crate) use backend_options::{Backend, BackendOptions};
 pub(crate) use cluster_options::{ClusterOptions, DownOptions, EmbeddedOptions, UpOptions};
 pub(crate) use daemon_options::{MmOptions, NmOptions, NodeAddress};
 pub(crate) use export_argument::ExportArgument;

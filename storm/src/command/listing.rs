@@ -80,6 +80,9 @@ pub(super) async fn explain(options: JobArgument, output: &dyn Output) -> Result
 
 /// `nodes`.
 pub(super) async fn nodes(options: NodesOptions, output: &dyn Output) -> Result<u8, Failure> {
+    if options.fabric {
+        return super::fabric::list(output);
+    }
     match connect(&options.cluster).await?.call(ManagerRequest::Nodes).await? {
         Reply::Nodes { nodes } => print(&output.nodes(&nodes, options.long)).map(|()| 0),
         other => Err(misunderstood(&other)),

@@ -1,6 +1,7 @@
 //! The verbs: each asks a manager, or starts one, and prints the answer.
 
 mod cluster;
+mod fabric;
 mod job;
 mod key;
 mod listing;

@@ -135,7 +135,7 @@ impl Default for NetworkConfig {
     fn default() -> NetworkConfig {
         NetworkConfig {
             fan_out: 4,
-            chunk_bytes: 256 << 10,
+            chunk_bytes: 512 << 10,
             chunk_slots: 8,
             channels: 2,
             job_slots: 4096,

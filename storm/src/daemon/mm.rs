@@ -3,7 +3,7 @@
 use super::local_nodes::LocalNodes;
 use super::remote_users::remote_clients;
 use super::settings::Settings;
-use super::{DaemonError, descriptor, start_log};
+use super::{DaemonError, backend, descriptor, start_log};
 use crate::cli::MmOptions;
 use crate::local_cluster::Ready;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -181,6 +181,7 @@ impl Manager {
         config.cluster.clone_from(&settings.cluster);
         config.trust.clone_from(&settings.trust);
         config.fanout = settings.network.fan_out;
+        config.fabric = backend::open(&settings.backend, settings.listen.ip())?;
         config.patience.stall_timeout = settings.node_dead / 2;
         config.patience.ping_timeout = settings.node_dead / 2;
         config.patience.hang_timeout = settings.node_hung;

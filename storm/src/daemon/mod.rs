@@ -1,6 +1,7 @@
 //! The mains of the two daemons: they read the configuration, open what the
 //! daemon needs, and hand over. What the daemons do is not here.
 
+mod backend;
 mod descriptor;
 mod local_nodes;
 mod mm;
@@ -38,6 +39,8 @@ pub(crate) enum DaemonError {
     Journal { path: PathBuf, source: JournalError },
     #[error("{} cannot be used", path.display())]
     Path { path: PathBuf, source: io::Error },
+    #[error("verbs cannot be used")]
+    Verbs(#[from] storm_backend_verbs::VerbsError),
     #[error("cannot listen for nodes on {listen}")]
     Listen { listen: std::net::SocketAddr, source: io::Error },
     #[error("cannot listen for users of other hosts on {listen}")]
@@ -71,6 +74,9 @@ impl DaemonError {
             }
             DaemonError::ListenClients { .. } => {
                 Some("`listen` in [clients] names an address of this host, not that for nodes")
+            }
+            DaemonError::Verbs(_) => {
+                Some("`storm nodes --fabric` lists the devices; --backend tcp needs none")
             }
             DaemonError::Journal { source: JournalError::InUse(_), .. } => {
                 Some("one manager per state-dir: end the other one first")

@@ -1,8 +1,8 @@
 //! The Node Manager's main.
 
 use super::settings::{ROOT_TIMEOUT, plan_config};
-use super::{DaemonError, start_log};
-use crate::cli::NmOptions;
+use super::{DaemonError, backend, start_log};
+use crate::cli::{BackendOptions, NmOptions};
 use crate::config::{MmConfig, NetworkConfig, SecurityConfig, TimeoutConfig};
 use nix::sys::signal::Signal;
 use std::fs::{self, DirBuilder};
@@ -82,13 +82,14 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         node.root_timeout = ROOT_TIMEOUT;
         node.join_timeout = if joins_again { REJOIN_TIMEOUT } else { FIRST_JOIN_TIMEOUT };
         joins_again = true;
+        node.fabric = backend::open(&options.network, listen.ip()).map_err(io::Error::other)?;
         // What comes from now on these hear; what came before, between two lives of this
         // node, the flag has.
         let ends = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         if asked_to_end.load(Ordering::Relaxed) {
             return Err(interrupted());
         }
-        join_cluster(node, ends).await
+        join_cluster(&options.network, node, ends).await
     };
     let exit = serve(keeper, config, plan, join);
     // Empty by now; one that holds what is not ours stays.
@@ -113,11 +114,12 @@ fn watch_for_end() -> Result<Arc<AtomicBool>, DaemonError> {
 
 /// Joins, and leaves when a signal asks for it.
 async fn join_cluster(
+    network: &BackendOptions,
     config: NodeConfig,
     (mut term, mut int): (tokio::signal::unix::Signal, tokio::signal::unix::Signal),
 ) -> Result<TcpPrimitives, JoinError> {
     let joined = tokio::select! {
-        joined = Node::join(config) => joined?,
+        joined = join_or_follow(network, config) => joined?,
         _ = term.recv() => return Err(interrupted()),
         _ = int.recv() => return Err(interrupted()),
     };
@@ -131,6 +133,21 @@ async fn join_cluster(
         leaving.shut_down();
     });
     Ok(joined)
+}
+
+/// Joins; where the manager is on another network, on that one if this node may choose.
+async fn join_or_follow(
+    network: &BackendOptions,
+    config: NodeConfig,
+) -> Result<TcpPrimitives, JoinError> {
+    let on_tcp = NodeConfig { fabric: None, ..config.clone() };
+    match Node::join(config).await {
+        Err(refused) if backend::can_follow(network, &refused) => {
+            tracing::info!("on TCP, as the manager is");
+            Node::join(on_tcp).await
+        }
+        joined => joined,
+    }
 }
 
 fn interrupted() -> JoinError {

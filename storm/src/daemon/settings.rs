@@ -2,7 +2,7 @@
 //! options of a local cluster.
 
 use super::DaemonError;
-use crate::cli::MmOptions;
+use crate::cli::{BackendOptions, MmOptions};
 use crate::config::{
     ClusterPlan, DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PlannedPartition, Revoked,
 };
@@ -39,6 +39,8 @@ const NODE_KILLS: Duration = Duration::from_secs(1);
 pub(super) struct Settings {
     pub(super) cluster: String,
     pub(super) listen: SocketAddr,
+    /// What carries the lanes of the tree.
+    pub(super) backend: BackendOptions,
     pub(super) trust: Option<Trust>,
     pub(super) socket: PathBuf,
     pub(super) state_dir: PathBuf,
@@ -75,13 +77,13 @@ impl Settings {
     pub(super) fn read(options: &MmOptions) -> Result<Settings, DaemonError> {
         match (&options.config, options.local_nodes, &options.runtime_dir) {
             (None, Some(nodes), Some(dir)) => Settings::local(options, nodes, dir.clone()),
-            (Some(file), ..) => Ok(Settings::configured(MmConfig::read(file)?)?),
+            (Some(file), ..) => Ok(Settings::configured(options, MmConfig::read(file)?)?),
             // The command line's parser lets neither come to pass.
             (None, ..) => Err(DaemonError::Plan(crate::config::ConfigProblem::NoNodes)),
         }
     }
 
-    fn configured(config: MmConfig) -> Result<Settings, DaemonError> {
+    fn configured(options: &MmOptions, config: MmConfig) -> Result<Settings, DaemonError> {
         let revoked = config.clients.revoked()?;
         let clients = config.clients.listen.map(|listen| (listen, revoked));
         Ok(Settings {
@@ -94,6 +96,7 @@ impl Settings {
             requeue_fence: NODE_NOTICES + config.timeouts.requeue_fence() + NODE_KILLS,
             cluster: config.cluster,
             listen: config.listen,
+            backend: options.network.clone(),
             trust: config.security.trust()?,
             socket: config.socket,
             state_dir: config.state_dir,
@@ -126,6 +129,7 @@ impl Settings {
         Ok(Settings {
             cluster: format!("local-{}", std::process::id()),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            backend: options.network.clone(),
             trust: Some(Trust::new(key.clone())),
             socket: runtime_dir.join(SOCKET_NAME),
             state_dir: runtime_dir.clone(),

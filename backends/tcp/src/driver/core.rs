@@ -6,6 +6,7 @@ use super::link::Link;
 use super::node::NodeRole;
 use super::root::RootRole;
 use crate::engine::{Engine, Output};
+use crate::fabric::Fabric;
 use crate::initiator::{Initiator, Waiter};
 use crate::runtime::TcpRuntime;
 use crate::sequencer::check;
@@ -31,6 +32,7 @@ pub(crate) struct Core {
     pub(crate) events: EventTable,
     pub(crate) membership: Membership,
     pub(crate) runtime: TcpRuntime,
+    pub(crate) fabric: Option<Rc<dyn Fabric>>,
     pub(crate) observer: crate::Observer,
     pub(crate) engine: RefCell<Engine>,
     pub(crate) lanes: Lanes,
@@ -66,13 +68,15 @@ pub(crate) struct Identity {
     pub(crate) request_window: usize,
     pub(crate) by_reference: bool,
     pub(crate) runtime: TcpRuntime,
+    pub(crate) fabric: Option<Rc<dyn Fabric>>,
     pub(crate) observer: crate::Observer,
 }
 
 impl Core {
     pub(crate) fn new(identity: Identity) -> Rc<Core> {
-        let Identity { node, incarnation, cluster, trust, layout, runtime, observer, .. } =
-            identity;
+        let Identity { node, incarnation, cluster, trust, layout, runtime, fabric, .. } = identity;
+        // Another network brings the bytes where they are wanted by itself.
+        let takes_references = identity.by_reference && fabric.is_none();
         // By reference: a large transfer is not copied into it and out of it again.
         let memory = GlobalMemory::sparse(&layout);
         let events = EventTable::new(&layout);
@@ -88,7 +92,8 @@ impl Core {
             events,
             membership: Membership::new(),
             runtime,
-            observer,
+            fabric,
+            observer: identity.observer,
             engine: RefCell::new(engine),
             lanes: Lanes::default(),
             initiator: RefCell::new(initiator),
@@ -96,7 +101,7 @@ impl Core {
             dirty: RefCell::default(),
             issued: Notify::new(),
             tasks: RefCell::default(),
-            takes_references: Cell::new(identity.by_reference),
+            takes_references: Cell::new(takes_references),
             ended: Cell::new(false),
             end: Notify::new(),
         })

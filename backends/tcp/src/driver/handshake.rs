@@ -4,10 +4,12 @@
 
 use super::core::{Core, Role};
 use super::{lanes, link::Link};
+use crate::fabric::{Carrier, End};
 use crate::observer::LinkKind;
 use crate::stream::Stream;
 use crate::wire::{
-    DecodeError, FrameBuffer, Hello, JoinAnswer, Lane, PROTOCOL_VERSION, Refusal, TreeHello, encode,
+    DecodeError, FrameBuffer, Hello, JoinAnswer, Lane, LaneAnswer, PROTOCOL_VERSION, Refusal,
+    TreeHello, encode,
 };
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -193,17 +195,49 @@ async fn serve(core: Rc<Core>, hello: Hello, stream: Stream, mut buffer: FrameBu
             }
         }
         Hello::Tree(tree) => {
-            if is_welcome(&core, &tree) {
-                buffer.admit();
-                let kind = match tree.lane {
-                    Lane::Express => LinkKind::Down,
-                    Lane::Bulk => LinkKind::Bulk,
-                };
-                let link = Link::new(stream, kind, core.observer.clone());
-                lanes::serve(core, tree, link, buffer).await;
+            if !is_welcome(&core, &tree) {
+                return;
+            }
+            buffer.admit();
+            let kind = match tree.lane {
+                Lane::Express => LinkKind::Down,
+                Lane::Bulk => LinkKind::Bulk,
+            };
+            match carry(&core, &tree, &stream).await {
+                Ok(carrier) => {
+                    let link = Link::carried(stream, carrier, kind, core.observer.clone());
+                    lanes::serve(core, tree, link, buffer).await;
+                }
+                Err(error) => {
+                    tracing::warn!(node = %core.node, child = %tree.node, %error, "no lane");
+                }
             }
         }
     }
+}
+
+/// This end of a lane that another network carries, where one does.
+async fn carry(
+    core: &Core,
+    hello: &TreeHello,
+    stream: &Stream,
+) -> io::Result<Option<Rc<dyn Carrier>>> {
+    let (fabric, theirs) = match (&core.fabric, &hello.offer) {
+        (None, None) => return Ok(None),
+        (Some(fabric), Some(theirs)) => (fabric, theirs),
+        (None, Some(_)) | (Some(_), None) => {
+            return Err(io::Error::other("its lanes are on another network than this node's"));
+        }
+    };
+    let opening = fabric.open(hello.node, hello.lane, End::Parent)?;
+    let answer = encode(&LaneAnswer { offer: opening.offer() }, &[]);
+    let carrier = opening.connect(theirs)?;
+    // Only now: whoever reads it sends at once.
+    let mut out = [answer].into_iter().collect();
+    while !stream.write_some(&mut out)? {
+        stream.writable().await?;
+    }
+    Ok(Some(carrier))
 }
 
 /// Whether this node is, or may be about to become, the parent of the sender.

@@ -5,13 +5,16 @@
 //! socket is full. What collects while it is full is bounded by the protocol's
 //! windows, not here.
 
+use crate::fabric::Carrier;
 use crate::observer::{Direction, LinkKind, Observer};
 use crate::stream::Stream;
 use crate::wire::{DecodeError, Frame, FrameBuffer};
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -20,6 +23,8 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub(crate) struct Link {
     stream: Stream,
+    /// Carries the frames instead of the stream, whose end is then all that it says.
+    carrier: Option<Rc<dyn Carrier>>,
     kind: LinkKind,
     observer: Observer,
     out: RefCell<VecDeque<Bytes>>,
@@ -33,8 +38,19 @@ pub(crate) struct Link {
 impl Link {
     /// Takes over `stream`. `kind` is what is sent over it.
     pub(crate) fn new(stream: Stream, kind: LinkKind, observer: Observer) -> Rc<Link> {
+        Link::carried(stream, None, kind, observer)
+    }
+
+    /// The same for frames that `carrier` carries.
+    pub(crate) fn carried(
+        stream: Stream,
+        carrier: Option<Rc<dyn Carrier>>,
+        kind: LinkKind,
+        observer: Observer,
+    ) -> Rc<Link> {
         Rc::new(Link {
             stream,
+            carrier,
             kind,
             observer,
             out: RefCell::default(),
@@ -66,7 +82,7 @@ impl Link {
         if self.blocked.get() || self.closed.get() {
             return;
         }
-        let result = self.stream.write_some(&mut self.out.borrow_mut());
+        let result = self.write_some(&mut self.out.borrow_mut());
         match result {
             Ok(true) => {}
             Ok(false) => {
@@ -84,7 +100,7 @@ impl Link {
                 self.wake.notified().await;
                 continue;
             }
-            if self.stream.writable().await.is_err() {
+            if self.writable().await.is_err() {
                 return self.close();
             }
             self.blocked.set(false);
@@ -109,13 +125,13 @@ impl Link {
                 self.observer.note(Direction::Send, self.kind, &head);
                 out.extend([head, payload]);
             }
-            let result = self.stream.write_some(&mut out);
+            let result = self.write_some(&mut out);
             blocked = matches!(result, Ok(false));
             match result {
                 // Others have their turn between two chunks.
                 Ok(true) => tokio::task::yield_now().await,
                 Ok(false) => {
-                    if self.stream.writable().await.is_err() {
+                    if self.writable().await.is_err() {
                         return self.close();
                     }
                 }
@@ -149,8 +165,23 @@ impl Link {
             if !frames.is_empty() {
                 return Ok(Some(frames));
             }
-            if self.closed.get() || self.stream.read(buffer.spare()).await? == 0 {
+            if self.closed.get() {
                 return Ok(None);
+            }
+            let Some(carrier) = &self.carrier else {
+                if self.stream.read(buffer.spare()).await? == 0 {
+                    return Ok(None);
+                }
+                continue;
+            };
+            match select(carrier.read(), pin!(self.stream.ended())).await {
+                Either::Left((run, _)) => {
+                    if let Some(frame) = buffer.take_run(run?)? {
+                        self.observer.note(Direction::Receive, kind, &frame.raw);
+                        return Ok(Some(vec![frame]));
+                    }
+                }
+                Either::Right(_) => return Ok(None),
             }
         }
     }
@@ -159,6 +190,7 @@ impl Link {
     pub(crate) fn close(&self) {
         if !self.closed.replace(true) {
             self.stream.shutdown();
+            self.carrier.iter().for_each(|carrier| carrier.shutdown());
             self.out.borrow_mut().clear();
             self.wake.notify_one();
         }
@@ -166,6 +198,20 @@ impl Link {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.get()
+    }
+
+    fn write_some(&self, out: &mut VecDeque<Bytes>) -> io::Result<bool> {
+        match &self.carrier {
+            None => self.stream.write_some(out),
+            Some(carrier) => carrier.write_some(out),
+        }
+    }
+
+    async fn writable(&self) -> io::Result<()> {
+        match &self.carrier {
+            None => self.stream.writable().await,
+            Some(carrier) => carrier.writable().await,
+        }
     }
 }
 

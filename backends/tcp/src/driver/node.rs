@@ -5,7 +5,7 @@ use super::core::{Core, Identity, Role};
 use super::handshake;
 use super::link::{Link, ReadError};
 use super::parent::{self, ParentLink};
-use crate::config::{NodeConfig, check_reach};
+use crate::config::{NodeConfig, check_reach, name_of};
 use crate::initiator::Issued;
 use crate::join_error::JoinError;
 use crate::observer::LinkKind;
@@ -109,6 +109,7 @@ async fn attempt(
         name: config.name.clone(),
         layout: config.layout.hash(),
         listen,
+        fabric: name_of(config.fabric.as_ref()).to_owned(),
     });
     let mut out = [encode(&hello, &[])].into_iter().collect();
     if !stream.write_some(&mut out)? {
@@ -149,6 +150,7 @@ fn start(
         request_window: welcome.request_window as usize,
         by_reference: config.by_reference,
         runtime,
+        fabric: config.fabric.clone(),
         observer: config.observer.clone(),
     });
     let role = NodeRole {

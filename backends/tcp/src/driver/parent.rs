@@ -4,11 +4,13 @@
 use super::core::{Core, Role};
 use super::link::{Link, ReadError};
 use super::node::NodeRole;
-use crate::observer::LinkKind;
+use crate::fabric::{Carrier, End};
+use crate::observer::{Direction, LinkKind};
 use crate::shared_memory::{HostId, Piece, Room};
 use crate::stream::Stream;
 use crate::wire::{
-    Chunk, Down, FrameBuffer, FromNode, Hello, Lane, Member, PROTOCOL_VERSION, TreeHello, encode,
+    Chunk, Down, FrameBuffer, FromNode, Hello, Lane, LaneAnswer, Member, PROTOCOL_VERSION,
+    TreeHello, encode,
 };
 use std::io;
 use std::rc::Rc;
@@ -69,30 +71,61 @@ pub(crate) async fn connect(core: Rc<Core>, parent: Member, epoch: Epoch) {
 }
 
 async fn open_both(core: &Core, parent: &Member, epoch: Epoch) -> io::Result<(Rc<Link>, Rc<Link>)> {
-    let Some(Role::Node(role)) = core.role.get() else { return Err(io::ErrorKind::Other.into()) };
-    let addr = if parent.node == NodeId::MM { role.root } else { parent.listen };
     let open = async |lane: Lane, kind: LinkKind| {
-        let connect = Stream::connect(addr, core.trust.as_ref());
-        let stream = match core.runtime.timeout(DIAL_TIMEOUT, connect).await {
-            Some(stream) => stream.map_err(io::Error::other)?,
-            None => return Err(io::ErrorKind::TimedOut.into()),
-        };
-        let hello = Hello::Tree(TreeHello {
-            version: PROTOCOL_VERSION,
-            cluster: core.cluster.clone(),
-            node: core.node,
-            incarnation: core.incarnation,
-            epoch,
-            lane,
-            host: core.takes_references().then(HostId::own).flatten(),
-        });
-        let link = Link::new(stream, kind, core.observer.clone());
-        link.send(encode(&hello, &[]));
-        link.flush();
-        io::Result::Ok(link)
+        let opened = core.runtime.timeout(DIAL_TIMEOUT, open_lane(core, parent, epoch, lane)).await;
+        let (stream, carrier) = opened.unwrap_or(Err(io::ErrorKind::TimedOut.into()))?;
+        io::Result::Ok(Link::carried(stream, carrier, kind, core.observer.clone()))
     };
     let lanes = (open(Lane::Express, LinkKind::Up), open(Lane::Bulk, LinkKind::Bulk));
     futures_util::try_join!(lanes.0, lanes.1)
+}
+
+/// One lane to the parent: the connection, and what carries the frames if another network
+/// does.
+async fn open_lane(
+    core: &Core,
+    parent: &Member,
+    epoch: Epoch,
+    lane: Lane,
+) -> io::Result<(Stream, Option<Rc<dyn Carrier>>)> {
+    let Some(Role::Node(role)) = core.role.get() else { return Err(io::ErrorKind::Other.into()) };
+    let addr = if parent.node == NodeId::MM { role.root } else { parent.listen };
+    let stream = Stream::connect(addr, core.trust.as_ref()).await.map_err(io::Error::other)?;
+    let opening = match &core.fabric {
+        Some(fabric) => Some(fabric.open(parent.node, lane, End::Child)?),
+        None => None,
+    };
+    let hello = Hello::Tree(TreeHello {
+        version: PROTOCOL_VERSION,
+        cluster: core.cluster.clone(),
+        node: core.node,
+        incarnation: core.incarnation,
+        epoch,
+        lane,
+        host: core.takes_references().then(HostId::own).flatten(),
+        offer: opening.as_ref().map(|opening| opening.offer()),
+    });
+    let frame = encode(&hello, &[]);
+    let kind = match lane {
+        Lane::Express => LinkKind::Up,
+        Lane::Bulk => LinkKind::Bulk,
+    };
+    core.observer.note(Direction::Send, kind, &frame);
+    let mut out = [frame].into_iter().collect();
+    while !stream.write_some(&mut out)? {
+        stream.writable().await?;
+    }
+    let Some(opening) = opening else { return Ok((stream, None)) };
+    let mut buffer = FrameBuffer::new();
+    loop {
+        if let Some(frame) = buffer.next_frame().map_err(io::Error::other)? {
+            let answer: LaneAnswer = frame.message().map_err(io::Error::other)?;
+            return Ok((stream, Some(opening.connect(&answer.offer)?)));
+        }
+        if stream.read(buffer.spare()).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
 }
 
 /// Reads one lane to its end; then the link as a whole has ended.

@@ -3,14 +3,17 @@
 use super::core::{Core, Identity, Role};
 use super::handshake;
 use super::link::{Link, ReadError};
-use crate::config::{RootConfig, check_reach};
+use crate::config::{RootConfig, check_reach, name_of};
 use crate::initiator::Issued;
 use crate::liveness::{Liveness, Patience};
 use crate::observer::LinkKind;
 use crate::runtime::TcpRuntime;
 use crate::sequencer::{Joined, Output, Sequencer};
 use crate::stream::Stream;
-use crate::wire::{FrameBuffer, FromNode, FromRoot, Join, JoinAnswer, Member, Up, Welcome, encode};
+use crate::wire::{
+    FrameBuffer, FromNode, FromRoot, Join, JoinAnswer, Member, PROTOCOL_VERSION, Refusal, Up,
+    Welcome, encode,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
@@ -45,6 +48,7 @@ pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
         request_window: usize::MAX,
         by_reference: false,
         runtime,
+        fabric: config.fabric.clone(),
         observer: config.observer.clone(),
     });
     let member = Member { node: NodeId::MM, incarnation, listen };
@@ -103,7 +107,7 @@ pub(crate) async fn serve(core: Rc<Core>, mut join: Join, stream: Stream, mut bu
         join.listen.set_ip(peer.ip());
     }
     let link = Link::new(stream, LinkKind::Control, core.observer.clone());
-    let joined = root.sequencer.borrow_mut().join(&join, &root.config.cluster);
+    let joined = root.admit(&join);
     let Joined { node, incarnation } = match joined {
         Ok(joined) => joined,
         Err(refusal) => {
@@ -165,6 +169,15 @@ async fn read_control(
 }
 
 impl RootRole {
+    /// Lets a node in, or says why not.
+    fn admit(&self, join: &Join) -> Result<Joined, Refusal> {
+        let own = name_of(self.config.fabric.as_ref());
+        if join.version == PROTOCOL_VERSION && join.fabric != own {
+            return Err(Refusal::Fabric { root: own.to_owned(), node: join.fabric.clone() });
+        }
+        self.sequencer.borrow_mut().join(join, &self.config.cluster)
+    }
+
     /// The root's own requests.
     pub(crate) fn submit(&self, issued: Issued) {
         let mut sequencer = self.sequencer.borrow_mut();
@@ -206,6 +219,10 @@ impl RootRole {
                     core.engine.borrow_mut().on_down(down, payload, &raw);
                 }
                 Output::Chunk(chunk, payload) => {
+                    let payload = match &core.fabric {
+                        Some(fabric) => fabric.place(payload),
+                        None => payload,
+                    };
                     let result = core.engine.borrow_mut().on_chunk(&chunk, payload);
                     if let Err(error) = result {
                         tracing::error!(%error, "the root does not understand itself");

@@ -153,6 +153,23 @@ impl FrameBuffer {
         self.max_payload_bytes = MAX_PAYLOAD_BYTES;
     }
 
+    /// Takes bytes that came in their order by other ways. What is exactly one frame is
+    /// given back as it is, not copied.
+    ///
+    /// # Errors
+    /// [`DecodeError::TooLong`].
+    pub(crate) fn take_run(&mut self, run: Bytes) -> Result<Option<Frame>, DecodeError> {
+        if self.buffer.is_empty() && run.len() >= HEADER_BYTES {
+            let (body, payload) = (length_at(&run, 0), length_at(&run, 4));
+            self.check_lengths(body, payload)?;
+            if run.len() == HEADER_BYTES + body + payload {
+                return Ok(Some(Frame { raw: run, payload_at: HEADER_BYTES + body }));
+            }
+        }
+        self.buffer.extend_from_slice(&run);
+        Ok(None)
+    }
+
     /// Whether what has come and was not cut off yet begins so.
     pub(crate) fn begins_with(&self, bytes: &[u8]) -> bool {
         self.buffer.starts_with(bytes)
@@ -201,7 +218,7 @@ impl FrameBuffer {
         if self.buffer.len() < len {
             return Ok(None);
         }
-        let payload_at = HEADER_BYTES + self.length_at(0);
+        let payload_at = HEADER_BYTES + length_at(&self.buffer, 0);
         self.last_long_bytes = if len >= MIN_PARKED_BYTES { len + NEXT_HEADER_BYTES } else { 0 };
         Ok(Some(Frame { raw: self.buffer.split_to(len).freeze(), payload_at }))
     }
@@ -211,19 +228,24 @@ impl FrameBuffer {
         if self.buffer.len() < HEADER_BYTES {
             return Ok(None);
         }
-        let (body, payload) = (self.length_at(0), self.length_at(4));
-        if body > self.max_body_bytes || payload > self.max_payload_bytes {
-            return Err(DecodeError::TooLong { body, payload });
-        }
+        let (body, payload) = (length_at(&self.buffer, 0), length_at(&self.buffer, 4));
+        self.check_lengths(body, payload)?;
         Ok(Some(HEADER_BYTES + body + payload))
     }
 
-    /// A length in the header, which is there.
-    fn length_at(&self, at: usize) -> usize {
-        let mut bytes = [0; 4];
-        bytes.copy_from_slice(&self.buffer[at..at + 4]);
-        u32::from_le_bytes(bytes) as usize
+    fn check_lengths(&self, body: usize, payload: usize) -> Result<(), DecodeError> {
+        if body > self.max_body_bytes || payload > self.max_payload_bytes {
+            return Err(DecodeError::TooLong { body, payload });
+        }
+        Ok(())
     }
+}
+
+/// A length in a header, which is there.
+fn length_at(header: &[u8], at: usize) -> usize {
+    let mut bytes = [0; 4];
+    bytes.copy_from_slice(&header[at..at + 4]);
+    u32::from_le_bytes(bytes) as usize
 }
 
 impl Default for FrameBuffer {

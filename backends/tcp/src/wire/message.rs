@@ -13,7 +13,7 @@ use storm_primitives::{
 
 /// Changes with every change of a message, also of those that heartbeats and reports
 /// carry.
-pub const PROTOCOL_VERSION: u32 = 6;
+pub const PROTOCOL_VERSION: u32 = 7;
 
 /// The place of an operation in the order of all operations, counted from 1.
 #[derive(
@@ -56,6 +56,8 @@ pub struct Join {
     pub layout: LayoutHash,
     /// Where it listens for its children.
     pub listen: SocketAddr,
+    /// The name of what carries its lanes ([`Fabric`](crate::fabric::Fabric)).
+    pub fabric: String,
 }
 
 /// The answer to [`Join`].
@@ -113,6 +115,13 @@ pub enum Refusal {
         /// The cluster that the node named.
         node: String,
     },
+    /// Its lanes are carried by another network.
+    Fabric {
+        /// The network of the root.
+        root: String,
+        /// The network that the node named.
+        node: String,
+    },
     /// The root has a table of names, and this one is not in it.
     UnknownName {
         /// The name given.
@@ -149,6 +158,16 @@ pub struct TreeHello {
     pub lane: Lane,
     /// Where it is, if it can take references to memory of its host; on the bulk lane.
     pub host: Option<HostId>,
+    /// What the parent has to know of the child's end of the lane where another network
+    /// carries it; the parent then answers with a [`LaneAnswer`].
+    pub offer: Option<Vec<u8>>,
+}
+
+/// What the child has to know of the parent's end of a lane that another network carries.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LaneAnswer {
+    /// The parent's [`offer`](crate::fabric::Opening::offer).
+    pub offer: Vec<u8>,
 }
 
 /// The two connections between a parent and a child: an operation never waits

@@ -63,7 +63,8 @@ fn openings(plan: &Plan, number: usize) -> Vec<u8> {
     let tree = |node, epoch, lane| {
         let (version, cluster) = (PROTOCOL_VERSION, String::from("storm"));
         let incarnation = Incarnation(1);
-        Hello::Tree(TreeHello { version, cluster, node, incarnation, epoch, lane, host: None })
+        let (host, offer) = (None, None);
+        Hello::Tree(TreeHello { version, cluster, node, incarnation, epoch, lane, host, offer })
     };
     let hello = match number % 5 {
         0 => return Vec::new(),
@@ -76,6 +77,7 @@ fn openings(plan: &Plan, number: usize) -> Vec<u8> {
             name: format!("stranger{number}"),
             layout: plan.layout.hash(),
             listen: loopback(1),
+            fabric: String::from("tcp"),
         }),
     };
     encode(&hello, &[]).to_vec()

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use storm_backend_tcp::fabric::Fabric;
 use storm_backend_tcp::{
     ClusterKey, NameTable, Node, NodeConfig, Observer, Root, RootConfig, TcpPrimitives, Trust,
 };
@@ -71,14 +72,17 @@ impl NodeProcess {
         })
     }
 
-    /// Runs until the suite goes away.
-    pub(crate) fn run(self) {
+    /// Runs until the suite goes away. `fabric` is what is to carry the lanes, if not TCP.
+    pub(crate) fn run(self, fabric: impl FnOnce(u32) -> Option<Rc<dyn Fabric>>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
-        tokio::task::LocalSet::new().block_on(&runtime, self.serve());
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            let fabric = fabric(self.node);
+            self.serve(fabric).await;
+        });
     }
 
-    async fn serve(self) {
+    async fn serve(self, fabric: Option<Rc<dyn Fabric>>) {
         let countdown = Countdown::default();
         let watched = countdown.clone();
         let observer = Observer::new(move |_, _, _| count_down(&watched));
@@ -91,6 +95,7 @@ impl NodeProcess {
                 let mut config = RootConfig::new(loopback, layout, names);
                 // Deep enough to have inner nodes below inner nodes.
                 config.fanout = 2;
+                config.fabric = fabric;
                 config.observer = observer;
                 config.trust = Some(Trust::new(self.key));
                 let root = Root::bind(config).expect("a port");
@@ -99,6 +104,7 @@ impl NodeProcess {
             }
             Some(root) => {
                 let mut config = NodeConfig::new(root, name(self.node), loopback, layout);
+                config.fabric = fabric;
                 config.observer = observer;
                 config.trust = Some(Trust::new(self.key));
                 (None, Node::join(config).await.expect("joins"), 0)

@@ -115,7 +115,8 @@ impl Core {
             | PendingReason::WouldDelay { .. }
             | PendingReason::Shorter { .. }
             | PendingReason::Kept { .. }
-            | PendingReason::MakingRoom { .. } => None,
+            | PendingReason::MakingRoom { .. }
+            | PendingReason::Suspended { .. } => None,
         }
     }
 }

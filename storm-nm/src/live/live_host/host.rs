@@ -138,7 +138,9 @@ impl Host for LiveHost {
     fn forget(&self, job: JobKey) {
         self.give_back(job, true);
         self.cores.release(job);
-        if self.jobs.borrow_mut().remove(&job).is_some() {
+        let former = self.jobs.borrow_mut().remove(&job);
+        if let Some(former) = former {
+            self.pads.fill(former.pad);
             remove_in_background(self.job_directory(job));
         }
     }

@@ -143,6 +143,8 @@ fn check_among_reservations(
         | PendingReason::Priority { .. }
         | PendingReason::WouldDelay { .. }
         | PendingReason::Shorter { .. } => true,
+        // Nobody who waits to start is suspended.
+        PendingReason::Suspended { .. } => false,
     };
     let reason = || Box::new(reason.clone());
     if is_there { Ok(()) } else { Err(Untrue::Reservation { job, reason: reason() }) }

@@ -121,6 +121,7 @@ impl World {
             name,
             layout: self.layout.hash(),
             listen: nowhere(),
+            fabric: String::new(),
         };
         let joined = self.sequencer.join(&join, "").expect("it fits");
         self.settle();

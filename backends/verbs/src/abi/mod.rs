@@ -1,0 +1,26 @@
+//! The part of the ABI of `libibverbs.so.1` that this crate uses, by hand.
+//!
+//! Names, order and values are those of `infiniband/verbs.h` of rdma-core 44; the test
+//! `layout` compares every size and offset with the header where it is installed. Of
+//! objects that the library makes, only the beginning is described: they are never
+//! made or copied here.
+
+mod attributes;
+mod constants;
+mod functions;
+mod objects;
+mod requests;
+
+pub use attributes::{AhAttr, GlobalRoute, PortAttr, QpAttr, QpCap, QpInitAttr};
+pub use constants::{
+    ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE, EVENT_COMM_EST, EVENT_DEVICE_FATAL,
+    LINK_LAYER_ETHERNET, PORT_ACTIVE, QPS_ERR, QPS_INIT, QPS_RTR, QPS_RTS, QPT_RC, SEND_INLINE,
+    SEND_SIGNALED, WC_RDMA_WRITE, WC_RECV_RDMA_WITH_IMM, WC_RETRY_EXC_ERR, WC_WR_FLUSH_ERR,
+    WR_RDMA_WRITE_WITH_IMM, qp_mask,
+};
+pub use functions::Functions;
+pub use objects::{
+    CompletionChannel, CompletionQueue, Context, ContextOps, Device, Gid, MemoryRegion, PollCq,
+    PostRecv, PostSend, ProtectionDomain, QueuePair, ReqNotifyCq,
+};
+pub use requests::{AsyncEvent, ReceiveRequest, SendRequest, Sge, WorkCompletion};

@@ -1,0 +1,323 @@
+//! Devices: which there are, opening one, what its ports are.
+
+use super::completion_queue::set_nonblocking;
+use crate::VerbsError;
+use crate::abi::{self, Functions, Gid, LINK_LAYER_ETHERNET, PORT_ACTIVE, PortAttr};
+use crate::library::functions;
+use std::ffi::{CStr, c_int};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use tokio::io::unix::AsyncFd;
+
+/// The name of a device that is here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// As the kernel names it, such as `mlx5_0`.
+    pub name: String,
+}
+
+/// The library's list of devices, given back when dropped.
+struct List {
+    functions: &'static Functions,
+    devices: NonNull<*mut abi::Device>,
+    len: usize,
+}
+
+/// A device in use.
+pub struct OpenDevice {
+    functions: &'static Functions,
+    context: NonNull<abi::Context>,
+    name: String,
+}
+
+// SAFETY: the calls of the library on a context may come from any thread and from several
+// at a time (ibv_open_device(3) and the rest are thread-safe; only forking is special,
+// and registered memory is kept from children).
+unsafe impl Send for OpenDevice {}
+// SAFETY: as above.
+unsafe impl Sync for OpenDevice {}
+
+/// Something that happened to a device, one of its ports or what was made from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceEvent {
+    /// `enum ibv_event_type`.
+    pub kind: u32,
+    /// As the library names it.
+    pub name: String,
+}
+
+/// One port of a device, as it is now.
+#[derive(Clone, Debug)]
+pub struct Port {
+    /// From 1.
+    pub number: u8,
+    /// What the library says.
+    pub attr: PortAttr,
+}
+
+impl Device {
+    /// All devices of this host.
+    ///
+    /// # Errors
+    /// [`VerbsError::NoLibrary`], [`VerbsError::NoSymbol`]; [`VerbsError::Call`] where the
+    /// kernel has no verbs at all.
+    pub fn list() -> Result<Vec<Device>, VerbsError> {
+        let list = List::get(functions()?)?;
+        Ok((0..list.len).map(|at| Device { name: list.name(at) }).collect())
+    }
+
+    /// Opens the device `wanted`, or the first.
+    ///
+    /// # Errors
+    /// [`VerbsError::NoDevice`], [`VerbsError::NoSuchDevice`], and those of [`list`](Self::list).
+    pub fn open(wanted: Option<&str>) -> Result<Arc<OpenDevice>, VerbsError> {
+        let functions = functions()?;
+        let list = List::get(functions)?;
+        let names: Vec<String> = (0..list.len).map(|at| list.name(at)).collect();
+        let at = match wanted {
+            None if names.is_empty() => return Err(VerbsError::NoDevice),
+            None => 0,
+            Some(wanted) => match names.iter().position(|name| name == wanted) {
+                Some(at) => at,
+                None => {
+                    let wanted = wanted.to_owned();
+                    return Err(VerbsError::NoSuchDevice { wanted, present: names });
+                }
+            },
+        };
+        let name = names[at].clone();
+        // SAFETY: `at` is below the length of the list, which lives to the end of this
+        // function; an opened context outlives the list (ibv_free_device_list(3)).
+        let context = unsafe { (functions.open_device)(*list.devices.as_ptr().add(at)) };
+        match NonNull::new(context) {
+            Some(context) => Ok(Arc::new(OpenDevice { functions, context, name })),
+            None => Err(failed("ibv_open_device", &name)),
+        }
+    }
+}
+
+impl List {
+    fn get(functions: &'static Functions) -> Result<List, VerbsError> {
+        let mut len: c_int = 0;
+        // SAFETY: `len` is valid for the call.
+        let devices = unsafe { (functions.get_device_list)(&raw mut len) };
+        match NonNull::new(devices) {
+            Some(devices) => {
+                Ok(List { functions, devices, len: usize::try_from(len).unwrap_or(0) })
+            }
+            // No module of the kernel: as good as no device.
+            None if io::Error::last_os_error().raw_os_error() == Some(nix::libc::ENOSYS) => {
+                Err(VerbsError::NoDevice)
+            }
+            None => Err(failed("ibv_get_device_list", "this host")),
+        }
+    }
+
+    fn name(&self, at: usize) -> String {
+        assert!(at < self.len, "a device of the list");
+        // SAFETY: `at` is below the length of the list; the name is a C string in the
+        // device, which lives as long as the list.
+        let name = unsafe {
+            let device = *self.devices.as_ptr().add(at);
+            CStr::from_ptr((self.functions.get_device_name)(device))
+        };
+        name.to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        // SAFETY: it came from `ibv_get_device_list` and is given back once.
+        unsafe { (self.functions.free_device_list)(self.devices.as_ptr()) };
+    }
+}
+
+impl OpenDevice {
+    /// As the kernel names it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn functions(&self) -> &'static Functions {
+        self.functions
+    }
+
+    pub(super) fn context(&self) -> *mut abi::Context {
+        self.context.as_ptr()
+    }
+
+    /// What the library has no symbols for.
+    pub(super) fn ops(&self) -> &abi::ContextOps {
+        // SAFETY: the context lives as long as `self`, and its functions are set before
+        // `ibv_open_device` returns and not changed after.
+        unsafe { &(*self.context.as_ptr()).ops }
+    }
+
+    /// What failed just now, from `errno`.
+    pub(super) fn failed(&self, call: &'static str) -> VerbsError {
+        failed(call, &self.name)
+    }
+
+    /// The same where the call has returned the error.
+    pub(super) fn returned(&self, call: &'static str, code: c_int) -> VerbsError {
+        let source = io::Error::from_raw_os_error(code.abs());
+        VerbsError::Call { call, device: self.name.clone(), source }
+    }
+
+    pub(super) fn io(&self, call: &'static str, source: io::Error) -> VerbsError {
+        VerbsError::Call { call, device: self.name.clone(), source }
+    }
+
+    /// Its descriptor as something to wait for.
+    ///
+    /// # Errors
+    /// [`VerbsError::Call`].
+    pub fn watch(self: Arc<Self>) -> Result<AsyncFd<Arc<OpenDevice>>, VerbsError> {
+        let device = self.clone();
+        let failed = |source| device.io("waiting for events", source);
+        set_nonblocking(self.as_fd()).map_err(|errno| failed(errno.into()))?;
+        // SAFETY: the descriptor is always the same, and open as long as the device, which
+        // the result holds.
+        unsafe { AsyncFd::register(self) }.map_err(|error| failed(error.into()))
+    }
+
+    /// A port as it is now.
+    ///
+    /// # Errors
+    /// [`VerbsError::Call`] when there is none of this number.
+    pub fn port(&self, number: u8) -> Result<Port, VerbsError> {
+        let mut attr = PortAttr::default();
+        // SAFETY: the context is open; the library writes less than `attr` has.
+        let code = unsafe { (self.functions.query_port)(self.context(), number, &raw mut attr) };
+        match code {
+            0 => Ok(Port { number, attr }),
+            code => Err(self.returned("ibv_query_port", code)),
+        }
+    }
+
+    /// A port that must be active.
+    ///
+    /// # Errors
+    /// [`VerbsError::PortNotActive`].
+    pub fn active_port(&self, number: u8) -> Result<Port, VerbsError> {
+        let port = self.port(number)?;
+        if port.attr.state == PORT_ACTIVE {
+            return Ok(port);
+        }
+        let (device, state) = (self.name.clone(), port.state());
+        Err(VerbsError::PortNotActive { device, port: number, state })
+    }
+
+    /// The address at `index` of the table of a port; all zero where there is none.
+    ///
+    /// # Errors
+    /// [`VerbsError::Call`].
+    pub fn gid(&self, port: u8, index: u8) -> Result<Gid, VerbsError> {
+        let mut gid = Gid::default();
+        // SAFETY: the context is open, `gid` is valid for the call.
+        let code = unsafe {
+            (self.functions.query_gid)(self.context(), port, c_int::from(index), &raw mut gid)
+        };
+        if code == 0 { Ok(gid) } else { Err(self.failed("ibv_query_gid")) }
+    }
+
+    /// Takes the next thing that happened to the device, a port or a queue pair; `None` when the descriptor, which must not block, has none.
+    ///
+    /// # Errors
+    /// When the device is gone.
+    pub fn take_event(&self) -> io::Result<Option<DeviceEvent>> {
+        let mut event = abi::AsyncEvent { element: 0, event_type: 0 };
+        // SAFETY: the context is open, `event` is valid for the call.
+        let code = unsafe { (self.functions.get_async_event)(self.context(), &raw mut event) };
+        if code != 0 {
+            let error = io::Error::last_os_error();
+            let nothing = error.kind() == io::ErrorKind::WouldBlock;
+            return if nothing { Ok(None) } else { Err(error) };
+        }
+        // SAFETY: the library has a constant string for every number.
+        let name = unsafe { CStr::from_ptr((self.functions.event_type_str)(event.event_type)) };
+        let name = name.to_string_lossy().into_owned();
+        // SAFETY: it is the event just taken, acknowledged once: what it is about cannot be
+        // taken down before.
+        unsafe { (self.functions.ack_async_event)(&raw mut event) };
+        Ok(Some(DeviceEvent { kind: event.event_type, name }))
+    }
+}
+
+impl AsFd for OpenDevice {
+    /// Where events of the device can be read.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the context lives as long as `self`, and so is its descriptor open, which
+        // is not changed.
+        unsafe { BorrowedFd::borrow_raw((*self.context.as_ptr()).async_fd) }
+    }
+}
+
+impl AsRawFd for OpenDevice {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+impl Drop for OpenDevice {
+    fn drop(&mut self) {
+        // SAFETY: all that was made from the context holds `self` and is gone.
+        unsafe { (self.functions.close_device)(self.context()) };
+    }
+}
+
+impl std::fmt::Debug for OpenDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OpenDevice({})", self.name)
+    }
+}
+
+impl Port {
+    /// Its state in words.
+    pub fn state(&self) -> &'static str {
+        match self.attr.state {
+            1 => "down",
+            2 => "initialising",
+            3 => "armed",
+            PORT_ACTIVE => "active",
+            5 => "active, but deferring",
+            _ => "in no known state",
+        }
+    }
+
+    /// Whether it is RoCE.
+    pub fn is_ethernet(&self) -> bool {
+        self.attr.link_layer == LINK_LAYER_ETHERNET
+    }
+
+    /// What it is on, in words.
+    pub fn link_layer(&self) -> &'static str {
+        link_layer_name(self.attr.link_layer)
+    }
+
+    /// The largest packet now, in bytes.
+    pub fn mtu_bytes(&self) -> u32 {
+        mtu_bytes(self.attr.active_mtu)
+    }
+}
+
+/// A coded MTU in bytes; 0 of what is no code.
+pub(crate) fn mtu_bytes(code: u32) -> u32 {
+    if (1..=5).contains(&code) { 128 << code } else { 0 }
+}
+
+/// A link layer in words.
+pub(crate) fn link_layer_name(layer: u8) -> &'static str {
+    match layer {
+        0 | 1 => "InfiniBand",
+        LINK_LAYER_ETHERNET => "Ethernet",
+        _ => "an unknown network",
+    }
+}
+
+fn failed(call: &'static str, device: &str) -> VerbsError {
+    let source = io::Error::last_os_error();
+    VerbsError::Call { call, device: device.to_owned(), source }
+}

@@ -1,0 +1,193 @@
+//! Memory that adapters can read and write: mapped, locked and registered in one piece,
+//! and given back in the reverse order.
+//!
+//! Others write to it behind the compiler's back, so there is no safe way to a slice of
+//! it but [`MemoryRegion::slice`], whose caller says why nobody does.
+
+use super::protection_domain::ProtectionDomain;
+use crate::VerbsError;
+use crate::abi::{self, ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE};
+use nix::errno::Errno;
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
+use nix::sys::resource::{Resource, getrlimit};
+use std::ffi::c_void;
+use std::io;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Zeroed memory that the local adapter and, with its key, remote ones can write.
+pub struct MemoryRegion {
+    domain: Arc<ProtectionDomain>,
+    region: NonNull<abi::MemoryRegion>,
+    start: NonNull<c_void>,
+    len: usize,
+    lkey: u32,
+    rkey: u32,
+}
+
+// SAFETY: the memory is the process's, and what is written to it goes through raw pointers
+// or needs `&mut` of the part's only owner (`pool::Block`).
+unsafe impl Send for MemoryRegion {}
+// SAFETY: as above.
+unsafe impl Sync for MemoryRegion {}
+
+impl MemoryRegion {
+    /// `len` bytes, not 0.
+    ///
+    /// # Errors
+    /// [`VerbsError::LockedMemory`] when this process may not lock so much.
+    pub fn new(domain: &Arc<ProtectionDomain>, len: usize) -> Result<MemoryRegion, VerbsError> {
+        let device = domain.device();
+        let size = NonZeroUsize::new(len).unwrap_or(NonZeroUsize::MIN);
+        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        let unmapped = |call, errno: Errno| {
+            let (device, source) = (device.name().to_owned(), io::Error::from(errno));
+            VerbsError::Call { call, device, source }
+        };
+        // SAFETY: a new mapping of no file, where the system likes.
+        let start = unsafe { mmap_anonymous(None, size, protection, MapFlags::MAP_PRIVATE) }
+            .map_err(|errno| unmapped("mmap", errno))?;
+        // Of a forked process the pages would be copies that no adapter knows; and this
+        // process's own could become the copies (ibv_fork_init(3)).
+        // SAFETY: the mapping was just made; the advice changes nothing for this process.
+        let advised = unsafe { madvise(start, size.get(), MmapAdvise::MADV_DONTFORK) };
+        let access = (ACCESS_LOCAL_WRITE | ACCESS_REMOTE_WRITE) as i32;
+        let region = match advised {
+            // SAFETY: the domain is alive, and the mapping is as long as is said.
+            Ok(()) => unsafe {
+                (device.functions().reg_mr)(domain.as_ptr(), start.as_ptr(), size.get(), access)
+            },
+            Err(_) => std::ptr::null_mut(),
+        };
+        let Some(region) = NonNull::new(region) else {
+            let error = why_not(domain, size.get());
+            // SAFETY: the mapping was just made, and nothing refers to it.
+            let _ = unsafe { munmap(start, size.get()) };
+            return Err(error);
+        };
+        // SAFETY: the library has just made it, and does not change its keys.
+        let (lkey, rkey) = unsafe { ((*region.as_ptr()).lkey, (*region.as_ptr()).rkey) };
+        Ok(MemoryRegion { domain: domain.clone(), region, start, len: size.get(), lkey, rkey })
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never: a region has at least one byte.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Where it begins in this process, which is also how others address it.
+    pub fn addr(&self) -> u64 {
+        self.start.as_ptr() as u64
+    }
+
+    /// What the local adapter needs to use it.
+    pub fn lkey(&self) -> u32 {
+        self.lkey
+    }
+
+    /// What a remote adapter needs to write to it.
+    pub fn rkey(&self) -> u32 {
+        self.rkey
+    }
+
+    pub(super) fn domain(&self) -> &Arc<ProtectionDomain> {
+        &self.domain
+    }
+
+    /// Copies `data` to `at`. Whoever reads there at the same time, an adapter, gets a
+    /// mixture: that nobody does is for the caller to see to, and not needed for memory
+    /// safety.
+    ///
+    /// # Panics
+    /// When it does not fit.
+    pub fn write(&self, at: usize, data: &[u8]) {
+        self.check(at..at + data.len());
+        // SAFETY: the range lies in the mapping. No reference into it exists: `slice` is
+        // for ranges that nobody writes.
+        unsafe {
+            let to = self.start.as_ptr().cast::<u8>().add(at);
+            std::ptr::copy_nonoverlapping(data.as_ptr(), to, data.len());
+        }
+    }
+
+    /// Copies the bytes of `range` out.
+    ///
+    /// # Panics
+    /// When it is not in the region.
+    pub fn read(&self, range: Range<usize>) -> Vec<u8> {
+        self.check(range.clone());
+        let mut out = Vec::with_capacity(range.len());
+        // SAFETY: the range lies in the mapping, and `out` has room; bytes that an adapter
+        // writes meanwhile come out as some bytes.
+        unsafe {
+            let from = self.start.as_ptr().cast::<u8>().add(range.start);
+            std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), range.len());
+            out.set_len(range.len());
+        }
+        out
+    }
+
+    /// The bytes of `range` where they are.
+    ///
+    /// # Safety
+    /// Nobody writes to them as long as the slice lives: neither this process nor an
+    /// adapter that was told of them.
+    ///
+    /// # Panics
+    /// When it is not in the region.
+    pub unsafe fn slice(&self, range: Range<usize>) -> &[u8] {
+        self.check(range.clone());
+        // SAFETY: the range lies in the mapping, which lives as long as `self`; that
+        // nobody writes is the caller's promise.
+        unsafe {
+            let from = self.start.as_ptr().cast::<u8>().add(range.start);
+            std::slice::from_raw_parts(from, range.len())
+        }
+    }
+
+    fn check(&self, range: Range<usize>) {
+        assert!(range.start <= range.end && range.end <= self.len, "in the region: {range:?}");
+    }
+}
+
+/// What stood in the way of registering `bytes`.
+fn why_not(domain: &ProtectionDomain, bytes: usize) -> VerbsError {
+    let error = domain.device().failed("ibv_reg_mr");
+    let VerbsError::Call { source, .. } = &error else { return error };
+    let limit = getrlimit(Resource::RLIMIT_MEMLOCK).map_or(u64::MAX, |(soft, _)| soft);
+    match source.raw_os_error() {
+        Some(nix::libc::ENOMEM | nix::libc::EAGAIN) if limit != u64::MAX => {
+            VerbsError::LockedMemory { bytes, limit }
+        }
+        _ => error,
+    }
+}
+
+impl Drop for MemoryRegion {
+    fn drop(&mut self) {
+        // SAFETY: queue pairs whose requests use the region hold it and are gone, and so
+        // are its blocks; after this no adapter reads or writes it.
+        let code = unsafe { (self.domain.device().functions().dereg_mr)(self.region.as_ptr()) };
+        if code == 0 {
+            // SAFETY: the mapping is this value's alone, and no adapter knows it any more.
+            // The arguments are those of the mapping.
+            let _ = unsafe { munmap(self.start, self.len) };
+        } else {
+            // Better lost than written to by an adapter when it is something else.
+            tracing::error!(code, len = self.len, "memory stays registered");
+        }
+    }
+}
+
+impl std::fmt::Debug for MemoryRegion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MemoryRegion({} bytes)", self.len)
+    }
+}

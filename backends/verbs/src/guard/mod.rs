@@ -1,0 +1,18 @@
+//! What the library makes, as owned values. Each keeps alive what it is made from, so
+//! that nothing is taken down that something else still uses: a queue pair its
+//! completion queue and the memory of its requests, memory its protection domain, that
+//! its device. All `unsafe` calls of this crate are in here and in
+//! [`library`](crate::library).
+
+mod completion_queue;
+mod device;
+mod memory_region;
+mod protection_domain;
+mod queue_pair;
+
+pub use completion_queue::{Completion, CompletionQueue, Outcome};
+pub use device::{Device, DeviceEvent, OpenDevice, Port};
+pub(crate) use device::{link_layer_name, mtu_bytes};
+pub use memory_region::MemoryRegion;
+pub use protection_domain::ProtectionDomain;
+pub use queue_pair::{Endpoint, QueuePair, RemoteAddr, Route, Source, Sources};

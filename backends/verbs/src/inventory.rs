@@ -1,0 +1,56 @@
+//! What devices there are, for those who ask the command.
+
+use crate::VerbsError;
+use crate::guard::{Device, OpenDevice, Port};
+use crate::port_address;
+use serde::Serialize;
+use std::net::IpAddr;
+
+/// One device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeviceReport {
+    /// As the kernel names it.
+    pub name: String,
+    /// Its ports, from 1.
+    pub ports: Vec<PortReport>,
+}
+
+/// One port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PortReport {
+    /// From 1.
+    pub number: u8,
+    /// In words; `active` is usable.
+    pub state: &'static str,
+    /// `InfiniBand` or `Ethernet`.
+    pub link_layer: &'static str,
+    /// The largest packet now, in bytes.
+    pub mtu_bytes: u32,
+    /// Those by which `--backend verbs` can know it: of RoCE version 2, or on InfiniBand.
+    pub addresses: Vec<String>,
+}
+
+/// All devices of this host with their ports.
+///
+/// # Errors
+/// [`VerbsError`]: no library, no verbs in the kernel, or a device that cannot be opened.
+pub fn inventory() -> Result<Vec<DeviceReport>, VerbsError> {
+    Device::list()?.into_iter().map(|device| report(&device.name)).collect()
+}
+
+fn report(name: &str) -> Result<DeviceReport, VerbsError> {
+    let device = Device::open(Some(name))?;
+    Ok(DeviceReport { name: name.to_owned(), ports: ports(&device) })
+}
+
+/// Ports are numbered without holes: the first that is not there ends them.
+fn ports(device: &OpenDevice) -> Vec<PortReport> {
+    let report = |port: Port| PortReport {
+        addresses: port_address::usable(device, &port).iter().map(IpAddr::to_string).collect(),
+        number: port.number,
+        state: port.state(),
+        link_layer: port.link_layer(),
+        mtu_bytes: port.mtu_bytes(),
+    };
+    (1..=u8::MAX).map_while(|number| device.port(number).ok()).map(report).collect()
+}

@@ -1,0 +1,126 @@
+//! One end of a lane that does not know the other yet.
+
+use super::blocks::{Filler, Granter};
+use super::connected::{Duty, Lane};
+use super::pipe::{Pipe, REGION_BYTES, REQUESTS};
+use crate::VerbsError;
+use crate::error::LaneError;
+use crate::fabric::Common;
+use crate::guard::{CompletionQueue, MemoryRegion, QueuePair, Route, link_layer_name, mtu_bytes};
+use crate::offer::{LANE_VERSION, MAX_PACKET_NUMBER, Offer};
+use crate::ring::RING_BYTES;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use storm_backend_tcp::fabric::{Carrier, End, Opening};
+use storm_backend_tcp::wire;
+use storm_primitives::NodeId;
+
+/// What is no longer than this travels inside its request: operations of small sets, and
+/// grants. Adapters have room for some hundred bytes.
+const MAX_INLINE_BYTES: u32 = 220;
+
+/// A queue pair that can receive as soon as it is connected, its memory, and what the
+/// other side has to know of it.
+pub(crate) struct Half {
+    common: Rc<Common>,
+    peer: NodeId,
+    pair: QueuePair,
+    queue: Arc<CompletionQueue>,
+    region: Arc<MemoryRegion>,
+    duty: Duty,
+    own: Offer,
+}
+
+impl Half {
+    /// This end of a lane to `peer`.
+    ///
+    /// # Errors
+    /// [`VerbsError`].
+    pub(crate) fn new(
+        common: Rc<Common>,
+        peer: NodeId,
+        lane: wire::Lane,
+        end: End,
+    ) -> Result<Half, VerbsError> {
+        let domain = common.pool.domain();
+        let region = Arc::new(MemoryRegion::new(domain, REGION_BYTES)?);
+        let queue = Arc::new(CompletionQueue::new(&common.device, 2 * REQUESTS)?);
+        let pair = QueuePair::new(domain, &queue, REQUESTS, REQUESTS, MAX_INLINE_BYTES)?;
+        pair.initialise(&common.port)?;
+        for _ in 0..REQUESTS {
+            pair.post_receive()?;
+        }
+        let own = Offer {
+            version: LANE_VERSION,
+            ring_bytes: RING_BYTES,
+            number: pair.number(),
+            first_packet: first_packet(),
+            gid: common.gid.raw,
+            lid: common.port.attr.lid,
+            link_layer: common.port.attr.link_layer,
+            mtu: common.port.attr.active_mtu,
+            ring_addr: region.addr(),
+            ring_rkey: region.rkey(),
+        };
+        let duty = duty(&common, lane, end)?;
+        Ok(Half { common, peer, pair, queue, region, duty, own })
+    }
+
+    fn join(self, theirs: &[u8]) -> Result<Rc<Lane>, LaneError> {
+        let Half { common, peer, pair, queue, region, duty, own } = self;
+        let theirs = Offer::decode(theirs).map_err(|why| LaneError::Offer { peer, why })?;
+        let (layer, their_layer) =
+            (link_layer_name(own.link_layer), link_layer_name(theirs.link_layer));
+        if layer != their_layer {
+            return Err(LaneError::LinkLayer { peer, theirs: their_layer, ours: layer });
+        }
+        let mtu = own.mtu.min(theirs.mtu);
+        if own.mtu != theirs.mtu {
+            tracing::warn!(
+                %peer,
+                ours = mtu_bytes(own.mtu),
+                theirs = mtu_bytes(theirs.mtu),
+                "the ports differ in MTU; this lane uses the smaller"
+            );
+        }
+        let route = Route { gid_index: common.gid_index, mtu };
+        pair.connect(&common.port, &route, &own.endpoint(), &theirs.endpoint())?;
+        let pipe = Pipe::new(peer, theirs, pair, queue.clone(), region);
+        let lane = Lane::start(&common, pipe, queue, duty)?;
+        common.watch(&lane);
+        Ok(lane)
+    }
+}
+
+/// What this end of the lane does, with the blocks that it cannot do without.
+fn duty(common: &Common, lane: wire::Lane, end: End) -> Result<Duty, VerbsError> {
+    let pool = &common.pool;
+    Ok(match (lane, end) {
+        (wire::Lane::Express, End::Parent | End::Child) => Duty::Express,
+        (wire::Lane::Bulk, End::Parent) => Duty::Fill(Filler::new(pool, pool.reserve()?)),
+        (wire::Lane::Bulk, End::Child) => {
+            let mut blocks = vec![pool.reserve()?];
+            let more = 1..common.config.blocks_per_lane;
+            blocks.extend(more.map_while(|_| pool.take()));
+            Duty::Grant(Granter::new(pool, blocks))
+        }
+    })
+}
+
+/// So that packets of an earlier pair of the same number are not taken for this one's.
+fn first_packet() -> u32 {
+    // Without randomness 0 will do: the number of the pair is another each time.
+    getrandom::u32().unwrap_or(0) & MAX_PACKET_NUMBER
+}
+
+impl Opening for Half {
+    fn offer(&self) -> Vec<u8> {
+        self.own.encode()
+    }
+
+    fn connect(self: Box<Self>, theirs: &[u8]) -> io::Result<Rc<dyn Carrier>> {
+        let lane: Rc<dyn Carrier> = self.join(theirs)?;
+        Ok(lane)
+    }
+}

@@ -1,0 +1,262 @@
+//! A queue pair with a ring of bytes each way: what is put in on one side comes out on
+//! the other in the same order, each message one write with an immediate value.
+
+use crate::error::LaneError;
+use crate::guard::{
+    Completion, CompletionQueue, MemoryRegion, Outcome, QueuePair, RemoteAddr, Source, Sources,
+};
+use crate::message::Note;
+use crate::offer::Offer;
+use crate::ring::{MAX_MESSAGES, Overrun, RING_BYTES, ReceiveRing, SendRing};
+use bytes::{Buf, Bytes};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use storm_primitives::NodeId;
+
+/// Where the ring begins into which this side puts what it sends; the other side writes
+/// below.
+pub(super) const OUT_AT: usize = RING_BYTES as usize;
+/// Length of the memory of a lane: both rings.
+pub(super) const REGION_BYTES: usize = 2 * RING_BYTES as usize;
+/// Credits that are under way at most, as each is for half of a ring or of the messages;
+/// and blocks.
+const SPARE_MESSAGES: u32 = 16;
+/// Send requests that a queue pair has room for, and receive requests that it always has:
+/// as many messages as the other side may send without credit, its credits and blocks.
+pub(super) const REQUESTS: u32 = MAX_MESSAGES as u32 + SPARE_MESSAGES;
+
+/// The queue pair and its rings.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    pub(super) peer: NodeId,
+    theirs: Offer,
+    /// Before the memory: when it is gone nobody writes any more.
+    pair: QueuePair,
+    queue: Arc<CompletionQueue>,
+    region: Arc<MemoryRegion>,
+    rings: RefCell<Rings>,
+}
+
+#[derive(Debug, Default)]
+struct Rings {
+    sender: SendRing,
+    receiver: ReceiveRing,
+    last_id: u64,
+    under_way: VecDeque<(u64, Posted)>,
+}
+
+/// What a send request was for.
+#[derive(Clone, Copy, Debug)]
+enum Posted {
+    /// Bytes of the ring up to here.
+    Run(u64),
+    Credit,
+    /// A frame for a block, by what its poster calls it.
+    Frame(usize),
+}
+
+/// What [`Pipe::poll`] has found that is not the pipe's own business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// The other side has filled this block with so many bytes.
+    Filled { slot: u32, len: u32 },
+    /// The frame that was called so is in the other side's block.
+    Delivered(usize),
+}
+
+impl Pipe {
+    pub(super) fn new(
+        peer: NodeId,
+        theirs: Offer,
+        pair: QueuePair,
+        queue: Arc<CompletionQueue>,
+        region: Arc<MemoryRegion>,
+    ) -> Pipe {
+        Pipe { peer, theirs, pair, queue, region, rings: RefCell::default() }
+    }
+
+    /// Nothing is sent or received from here on.
+    pub(super) fn stop(&self) {
+        self.pair.stop();
+    }
+
+    /// Whether something can be put in now.
+    pub(super) fn has_room(&self) -> bool {
+        self.pair.has_room() && !self.rings.borrow().sender.room().is_empty()
+    }
+
+    /// Whether another block can be written to.
+    pub(super) fn has_request(&self) -> bool {
+        self.pair.has_room()
+    }
+
+    /// Sends from the front of `out` as much as there is room for; whether that was all.
+    pub(super) fn put(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
+        out.retain(|bytes| !bytes.is_empty());
+        while !out.is_empty() {
+            let room = self.rings.borrow().sender.room();
+            if room.is_empty() || !self.pair.has_room() {
+                return Ok(false);
+            }
+            let mut end = room.start;
+            while end < room.end
+                && let Some(front) = out.front_mut()
+            {
+                let len = front.len().min(room.end - end);
+                self.region.write(OUT_AT + end, &front[..len]);
+                front.advance(len);
+                end += len;
+                if front.is_empty() {
+                    out.pop_front();
+                }
+            }
+            let len = end - room.start;
+            let source = Source::Part(self.region.clone(), OUT_AT + room.start..OUT_AT + end);
+            let posted = Posted::Run(self.rings.borrow_mut().sender.sent(len));
+            let to = self.theirs.ring(room.start);
+            self.post(posted, [Some(source), None], to, Note::Run(len as u32))?;
+        }
+        Ok(true)
+    }
+
+    /// Writes a frame to a block of the other side, which it calls `slot`; here the frame
+    /// is called `name` until it is delivered. There must be a [request](Self::has_request).
+    pub(super) fn put_frame(
+        &self,
+        name: usize,
+        sources: Sources,
+        to: RemoteAddr,
+        slot: u32,
+    ) -> Result<(), LaneError> {
+        self.post(Posted::Frame(name), sources, to, Note::Block(slot))
+    }
+
+    /// Copies a head to its place among those that wait for being sent; on a lane that
+    /// sends no runs this is what the ring is used for.
+    pub(super) fn lay_down(&self, at: usize, head: &[u8]) -> Source {
+        self.region.write(OUT_AT + at, head);
+        Source::Part(self.region.clone(), OUT_AT + at..OUT_AT + at + head.len())
+    }
+
+    /// What has come and was not taken.
+    pub(super) fn take(&self) -> Result<Option<Bytes>, LaneError> {
+        let here = self.rings.borrow().receiver.here();
+        if here.is_empty() {
+            return Ok(None);
+        }
+        let len = here.len();
+        let run = self.region.read(here);
+        self.rings.borrow_mut().receiver.take(len);
+        self.give_credit()?;
+        Ok(Some(Bytes::from(run)))
+    }
+
+    /// Takes the completions that are here, gives what they say to `each`; whether there
+    /// were any.
+    pub(super) fn poll(
+        &self,
+        mut each: impl FnMut(Event) -> Result<(), LaneError>,
+    ) -> Result<bool, LaneError> {
+        let mut completions = Vec::new();
+        let any = self.queue.poll(|completion| completions.push(completion))?;
+        for completion in completions {
+            self.on_completion(completion, &mut each)?;
+        }
+        if any {
+            self.give_credit()?;
+        }
+        Ok(any)
+    }
+
+    fn on_completion(
+        &self,
+        Completion { id, outcome }: Completion,
+        each: &mut impl FnMut(Event) -> Result<(), LaneError>,
+    ) -> Result<(), LaneError> {
+        match outcome {
+            Outcome::Sent => self.on_sent(id, each),
+            Outcome::Written { immediate, len } => {
+                self.pair.post_receive()?;
+                self.on_written(immediate, len, each)
+            }
+            Outcome::Flushed => Err(self.failed(crate::abi::WC_WR_FLUSH_ERR)),
+            Outcome::Failed { status } => Err(self.failed(status)),
+        }
+    }
+
+    fn on_sent(
+        &self,
+        id: u64,
+        each: &mut impl FnMut(Event) -> Result<(), LaneError>,
+    ) -> Result<(), LaneError> {
+        self.pair.completed(id);
+        loop {
+            let posted = {
+                let mut rings = self.rings.borrow_mut();
+                match rings.under_way.front() {
+                    Some((first, _)) if *first <= id => {}
+                    _ => return Ok(()),
+                }
+                let posted = rings.under_way.pop_front().map(|(_, posted)| posted);
+                if let Some(Posted::Run(end)) = posted {
+                    rings.sender.completed(end);
+                }
+                posted
+            };
+            if let Some(Posted::Frame(name)) = posted {
+                each(Event::Delivered(name))?;
+            }
+        }
+    }
+
+    fn on_written(
+        &self,
+        immediate: u32,
+        written: u32,
+        each: &mut impl FnMut(Event) -> Result<(), LaneError>,
+    ) -> Result<(), LaneError> {
+        let overrun = |Overrun| self.breach("more came than there is room for");
+        match Note::decode(immediate) {
+            Some(Note::Run(len)) if len == written => {
+                self.rings.borrow_mut().receiver.arrived(len.into()).map_err(overrun)
+            }
+            Some(Note::Credit(len)) => {
+                self.rings.borrow_mut().sender.credit(len.into()).map_err(overrun)
+            }
+            Some(Note::Block(slot)) => each(Event::Filled { slot, len: written }),
+            Some(Note::Run(_)) | None => Err(self.breach("an immediate value that means nothing")),
+        }
+    }
+
+    /// Tells the other side what was taken, when it is time and there is a request for it.
+    fn give_credit(&self) -> Result<(), LaneError> {
+        let due = self.rings.borrow().receiver.credit_due();
+        let Some(due) = due.filter(|_| self.pair.has_room()) else { return Ok(()) };
+        self.rings.borrow_mut().receiver.credited(due);
+        self.post(Posted::Credit, [None, None], self.theirs.ring(0), Note::Credit(due as u32))
+    }
+
+    fn post(
+        &self,
+        posted: Posted,
+        sources: Sources,
+        to: RemoteAddr,
+        note: Note,
+    ) -> Result<(), LaneError> {
+        let mut rings = self.rings.borrow_mut();
+        rings.last_id += 1;
+        let id = rings.last_id;
+        rings.under_way.push_back((id, posted));
+        Ok(self.pair.post_write(id, sources, to, note.encode())?)
+    }
+
+    pub(super) fn breach(&self, why: &'static str) -> LaneError {
+        LaneError::Protocol { peer: self.peer, why }
+    }
+
+    fn failed(&self, code: u32) -> LaneError {
+        let status = self.queue.status_name(code);
+        LaneError::Failed { peer: self.peer, status, code }
+    }
+}

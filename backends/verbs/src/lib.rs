@@ -1,0 +1,43 @@
+//! The lanes of the tree on InfiniBand and RoCE verbs.
+//!
+//! A cluster on verbs is a cluster of `storm-backend-tcp` whose lanes, from parent to
+//! child, are reliable connected queue pairs: the order at the root, deaths and repairs
+//! are those that are tested there, and control links stay on TCP. What this crate adds is
+//! a [`Fabric`](storm_backend_tcp::fabric::Fabric): [`VerbsFabric`].
+//!
+//! - An **express lane** is a pair of rings in registered memory: operations and replies
+//!   are written to the other side by `RDMA WRITE WITH IMMEDIATE`, whose immediate value
+//!   says how many bytes are new. Short ones travel inside their request (inline).
+//! - On a **bulk lane** the child grants blocks of registered memory, and the parent writes
+//!   each chunk into one, head and payload gathered by the adapter. The child passes it on
+//!   from there, and its global memory refers to it there: between hosts nothing is copied
+//!   by a processor.
+//! - A member sleeps on its completion channels, or [spins](VerbsConfig::spin) for a while
+//!   first.
+//!
+//! `libibverbs.so.1` is loaded when it is first needed: nothing of it is needed to build
+//! or to run anything else. What the calls of the library need is in [`guard`], every one
+//! with its argument; the layouts are in [`abi`].
+//!
+//! What it does not do: encrypt. What travels on a lane is as safe as the fabric is
+//! (`docs/decisions/0070`); who may open one is proved over TCP.
+
+pub mod abi;
+pub mod guard;
+pub mod pool;
+
+mod config;
+mod error;
+mod fabric;
+mod inventory;
+mod lane;
+mod library;
+mod message;
+mod offer;
+mod port_address;
+mod ring;
+
+pub use config::VerbsConfig;
+pub use error::{LaneError, VerbsError};
+pub use fabric::VerbsFabric;
+pub use inventory::{DeviceReport, PortReport, inventory};

@@ -1,0 +1,78 @@
+//! `libibverbs.so.1`, found at run time: a machine without it builds and runs STORM.
+
+use crate::VerbsError;
+use crate::abi::Functions;
+use libloading::Library;
+use std::sync::OnceLock;
+
+/// The name under which every distribution has the library.
+const SONAME: &str = "libibverbs.so.1";
+
+/// The library, loaded on first use and never unloaded.
+///
+/// # Errors
+/// [`VerbsError::NoLibrary`], [`VerbsError::NoSymbol`].
+pub(crate) fn functions() -> Result<&'static Functions, VerbsError> {
+    static LOADED: OnceLock<Functions> = OnceLock::new();
+    if let Some(functions) = LOADED.get() {
+        return Ok(functions);
+    }
+    let functions = load()?;
+    Ok(LOADED.get_or_init(|| functions))
+}
+
+fn load() -> Result<Functions, VerbsError> {
+    // SAFETY: the library is the system's; what its initialisers do is what every program
+    // that is linked with it lets them do.
+    let library = unsafe { Library::new(SONAME) }.map_err(VerbsError::NoLibrary)?;
+    let functions = look_up(&library)?;
+    // The functions have to stay where they are.
+    std::mem::forget(library);
+    // Kernels before 5.12 take pages of queues away from a process that forks, unless they
+    // are told (ibv_fork_init(3)); later ones need nothing, and do nothing here.
+    // SAFETY: it takes nothing, and no other function of the library was called before.
+    let code = unsafe { (functions.fork_init)() };
+    if code != 0 {
+        tracing::warn!(code, "this process must not fork while it uses RDMA (ibv_fork_init)");
+    }
+    Ok(functions)
+}
+
+fn look_up(library: &Library) -> Result<Functions, VerbsError> {
+    macro_rules! symbol {
+        ($name:literal) => {{
+            // SAFETY: the type is that of the field of `Functions` that takes the symbol,
+            // which is the prototype in `infiniband/verbs.h`; versions of a symbol with the
+            // same soname keep it.
+            let symbol = unsafe { library.get(concat!($name, "\0").as_bytes()) };
+            *symbol.map_err(|source| VerbsError::NoSymbol { symbol: $name, source })?
+        }};
+    }
+    Ok(Functions {
+        fork_init: symbol!("ibv_fork_init"),
+        get_device_list: symbol!("ibv_get_device_list"),
+        free_device_list: symbol!("ibv_free_device_list"),
+        get_device_name: symbol!("ibv_get_device_name"),
+        open_device: symbol!("ibv_open_device"),
+        close_device: symbol!("ibv_close_device"),
+        query_port: symbol!("ibv_query_port"),
+        query_gid: symbol!("ibv_query_gid"),
+        get_async_event: symbol!("ibv_get_async_event"),
+        ack_async_event: symbol!("ibv_ack_async_event"),
+        event_type_str: symbol!("ibv_event_type_str"),
+        alloc_pd: symbol!("ibv_alloc_pd"),
+        dealloc_pd: symbol!("ibv_dealloc_pd"),
+        reg_mr: symbol!("ibv_reg_mr"),
+        dereg_mr: symbol!("ibv_dereg_mr"),
+        create_comp_channel: symbol!("ibv_create_comp_channel"),
+        destroy_comp_channel: symbol!("ibv_destroy_comp_channel"),
+        create_cq: symbol!("ibv_create_cq"),
+        destroy_cq: symbol!("ibv_destroy_cq"),
+        get_cq_event: symbol!("ibv_get_cq_event"),
+        ack_cq_events: symbol!("ibv_ack_cq_events"),
+        create_qp: symbol!("ibv_create_qp"),
+        modify_qp: symbol!("ibv_modify_qp"),
+        destroy_qp: symbol!("ibv_destroy_qp"),
+        wc_status_str: symbol!("ibv_wc_status_str"),
+    })
+}

@@ -1,0 +1,123 @@
+//! What one end of a lane tells the other, over the session in which both have proved who
+//! they are: where it is and where to write.
+
+use crate::abi::Gid;
+use crate::guard::{Endpoint, RemoteAddr};
+use crate::ring::RING_BYTES;
+use serde::{Deserialize, Serialize};
+
+/// Changes with every change of what travels on a lane.
+pub(crate) const LANE_VERSION: u32 = 1;
+/// Packets are numbered with so many bits.
+pub(crate) const MAX_PACKET_NUMBER: u32 = (1 << 24) - 1;
+
+/// One end of a lane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Offer {
+    /// [`LANE_VERSION`].
+    pub(crate) version: u32,
+    /// Length of the ring; both ends have the same.
+    pub(crate) ring_bytes: u64,
+    /// Number of the queue pair.
+    pub(crate) number: u32,
+    /// Number of its first packet.
+    pub(crate) first_packet: u32,
+    /// Address of the port.
+    pub(crate) gid: [u8; 16],
+    /// Local identifier of the port.
+    pub(crate) lid: u16,
+    /// What the port is on, as the library codes it.
+    pub(crate) link_layer: u8,
+    /// Its largest packet, coded.
+    pub(crate) mtu: u32,
+    /// Where the ring is.
+    pub(crate) ring_addr: u64,
+    /// The key to the ring.
+    pub(crate) ring_rkey: u32,
+}
+
+impl Offer {
+    /// What it is on the wire.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        // Integers into memory that grows: this cannot fail.
+        postcard::to_stdvec(self).unwrap_or_default()
+    }
+
+    /// The offer of somebody else.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Offer, &'static str> {
+        let (offer, rest) =
+            postcard::take_from_bytes::<Offer>(bytes).map_err(|_| "it cannot be decoded")?;
+        match () {
+            () if !rest.is_empty() => Err("something follows it"),
+            () if offer.version != LANE_VERSION => Err("it is of another version of the lanes"),
+            () if offer.ring_bytes != RING_BYTES => Err("its ring has another length"),
+            () if offer.first_packet > MAX_PACKET_NUMBER => Err("its packet number is too large"),
+            () if !(1..=5).contains(&offer.mtu) => Err("its MTU does not exist"),
+            () if offer.ring_addr.checked_add(RING_BYTES).is_none() => Err("its ring is nowhere"),
+            () => Ok(offer),
+        }
+    }
+
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        Endpoint {
+            number: self.number,
+            first_packet: self.first_packet,
+            gid: Gid { raw: self.gid },
+            lid: self.lid,
+        }
+    }
+
+    /// The place `at` of the ring.
+    pub(crate) fn ring(&self, at: usize) -> RemoteAddr {
+        RemoteAddr { addr: self.ring_addr + at as u64, rkey: self.ring_rkey }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn offer() -> Offer {
+        Offer {
+            version: LANE_VERSION,
+            ring_bytes: RING_BYTES,
+            number: 17,
+            first_packet: MAX_PACKET_NUMBER,
+            gid: [9; 16],
+            lid: 3,
+            link_layer: 2,
+            mtu: 3,
+            ring_addr: 1 << 40,
+            ring_rkey: 77,
+        }
+    }
+
+    #[test]
+    fn an_offer_survives_the_wire_and_a_wrong_one_does_not() {
+        assert_eq!(Offer::decode(&offer().encode()), Ok(offer()));
+        let changed = |change: fn(&mut Offer)| {
+            let mut offer = offer();
+            change(&mut offer);
+            Offer::decode(&offer.encode()).is_err()
+        };
+        assert!(changed(|offer| offer.version += 1));
+        assert!(changed(|offer| offer.ring_bytes *= 2));
+        assert!(changed(|offer| offer.first_packet += 1));
+        assert!(changed(|offer| offer.mtu = 6));
+        assert!(changed(|offer| offer.ring_addr = u64::MAX));
+        let mut long = offer().encode();
+        long.push(0);
+        assert!(Offer::decode(&long).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_decoded_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _ = Offer::decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Which of its addresses a port is known by.
+
+use crate::VerbsError;
+use crate::abi::Gid;
+use crate::config::VerbsConfig;
+use crate::guard::{OpenDevice, Port};
+use std::net::{IpAddr, Ipv6Addr};
+
+/// The kernel's name for RoCE version 2 in the table of types.
+const ROCE_V2: &str = "RoCE v2";
+
+/// The place in the port's table, and the address there.
+///
+/// # Errors
+/// [`VerbsError::NoGid`] when the one that the configuration names is not there, or none
+/// is.
+pub(crate) fn choose(
+    config: &VerbsConfig,
+    device: &OpenDevice,
+    port: &Port,
+) -> Result<(u8, Gid), VerbsError> {
+    let none = |wanted: String| {
+        let (device, port) = (device.name().to_owned(), port.number);
+        VerbsError::NoGid { device, port, wanted }
+    };
+    let table = table(device, port);
+    if let Some(index) = config.gid_index {
+        let found = table.into_iter().find(|entry| entry.index == index);
+        return found.map(Entry::chosen).ok_or_else(|| none(format!("number {index}")));
+    }
+    if !port.is_ethernet() {
+        return table.into_iter().next().map(Entry::chosen).ok_or_else(|| none("at all".into()));
+    }
+    let of_address = |entry: &&Entry| {
+        config.address.is_some_and(|address| entry.address() == address.to_canonical())
+    };
+    let second = || table.iter().filter(|entry| entry.is_second_version);
+    let best = second()
+        .find(of_address)
+        .or_else(|| second().find(|entry| entry.address().is_ipv4()))
+        .or_else(|| second().next());
+    best.copied().map(Entry::chosen).ok_or_else(|| none("of RoCE version 2".into()))
+}
+
+/// The addresses among which [`choose`] does.
+pub(crate) fn usable(device: &OpenDevice, port: &Port) -> Vec<IpAddr> {
+    let is_usable = |entry: &Entry| !port.is_ethernet() || entry.is_second_version;
+    table(device, port).into_iter().filter(is_usable).map(|entry| entry.address()).collect()
+}
+
+/// One address of a port.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    index: u8,
+    gid: Gid,
+    is_second_version: bool,
+}
+
+impl Entry {
+    fn chosen(self) -> (u8, Gid) {
+        (self.index, self.gid)
+    }
+
+    fn address(&self) -> IpAddr {
+        IpAddr::V6(Ipv6Addr::from(self.gid.raw)).to_canonical()
+    }
+}
+
+/// The addresses that are there.
+fn table(device: &OpenDevice, port: &Port) -> Vec<Entry> {
+    let len = u8::try_from(port.attr.gid_tbl_len).unwrap_or(u8::MAX);
+    let types =
+        format!("/sys/class/infiniband/{}/ports/{}/gid_attrs/types", device.name(), port.number);
+    let entry = |index: u8| {
+        // A place that is empty is one that cannot be read.
+        let gid = device.gid(port.number, index).ok()?;
+        let kind = std::fs::read_to_string(format!("{types}/{index}")).unwrap_or_default();
+        let is_second_version = kind.trim() == ROCE_V2;
+        (gid != Gid::default()).then_some(Entry { index, gid, is_second_version })
+    };
+    (0..len).filter_map(entry).collect()
+}

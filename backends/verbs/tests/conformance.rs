@@ -1,0 +1,32 @@
+//! The whole conformance suite on clusters whose nodes are processes and whose lanes are
+//! queue pairs: the same cases as over TCP. Needs an RDMA device; `.ci/verbs` has one.
+
+#[path = "../../tcp/tests/process_cluster/mod.rs"]
+mod process_cluster;
+
+use process_cluster::ProcessFactory;
+use std::rc::Rc;
+use storm_backend_tcp::fabric::Fabric;
+use storm_backend_verbs::{VerbsConfig, VerbsFabric};
+
+/// The test machine has so many addresses on its one device, from 10.9.0.1.
+const ADDRESSES: u32 = 8;
+
+/// Not a test of its own: what the processes of a cluster run. Without the
+/// variables that a factory sets, it checks that they are not set.
+#[test]
+fn node_process() {
+    match process_cluster::NodeProcess::from_env() {
+        Some(process) => process.run(fabric),
+        None => assert!(std::env::var_os(process_cluster::SUITE_VARIABLE).is_none()),
+    }
+}
+
+/// That of one simulated host.
+fn fabric(node: u32) -> Option<Rc<dyn Fabric>> {
+    let host = 1 + (node % ADDRESSES) as u8;
+    let config = VerbsConfig { address: Some([10, 9, 0, host].into()), ..VerbsConfig::default() };
+    Some(Rc::new(VerbsFabric::open(config).expect("a device that works")))
+}
+
+storm_primitives::conformance_tests!(ProcessFactory);

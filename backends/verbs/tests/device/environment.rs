@@ -1,0 +1,133 @@
+//! A host on which something is missing or not as it should be: each is said.
+
+use crate::pair::{config, run};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use storm_backend_verbs::{VerbsConfig, VerbsFabric, inventory};
+
+/// Set for the process that only opens the device and says how it went.
+const REPORT_VARIABLE: &str = "STORM_VERBS_TEST_REPORT";
+/// Where the test machine has the library.
+const LIBRARY: &str = "/lib/x86_64-linux-gnu/libibverbs.so.1";
+
+/// Runs a line of shell, which must succeed.
+pub(crate) fn shell(line: &str) {
+    // The shell's own `ip` knows less.
+    let line = format!("alias ip=/sbin/ip rdma=/sbin/rdma\n{line}");
+    let status = Command::new("sh").args(["-c", &line]).status().expect("a shell");
+    assert!(status.success(), "{line}");
+}
+
+/// The port is down as long as this lives.
+pub(crate) struct PortDown;
+
+impl PortDown {
+    pub(crate) fn new() -> PortDown {
+        shell("ip link set d0 down");
+        PortDown
+    }
+}
+
+impl Drop for PortDown {
+    fn drop(&mut self) {
+        shell("ip link set d0 up");
+    }
+}
+
+fn reason(config: VerbsConfig) -> String {
+    use std::error::Error as _;
+    let error = VerbsFabric::open(config).map(|_| ()).expect_err("it cannot be opened");
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}
+
+/// Not a test of its own: what [`report`] starts.
+#[test]
+fn reporter() {
+    if std::env::var_os(REPORT_VARIABLE).is_some() {
+        run(async { println!("REPORT {}", reason(config(1))) });
+    }
+}
+
+/// What a process says that is started by `prepared` to open the device.
+fn report(mut prepared: Command) -> String {
+    let output = prepared.env(REPORT_VARIABLE, "1").output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find_map(|line| Some(line.split_once("REPORT ")?.1.to_owned()));
+    line.unwrap_or_else(|| panic!("no report: {text} {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// This program, to be started by a shell after `line`.
+fn after(line: &str) -> Command {
+    let own = std::env::current_exe().expect("a program");
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{line}; exec \"$0\" \"$@\"")]).arg(own);
+    command.args(["--exact", "environment::reporter", "--nocapture", "--test-threads=1"]);
+    command
+}
+
+#[test]
+fn the_devices_are_listed() {
+    let devices = inventory().expect("a device");
+    assert_eq!(devices.len(), 1);
+    assert_eq!(devices[0].name, "rxe0");
+    let port = &devices[0].ports[0];
+    assert_eq!((port.number, port.state, port.link_layer), (1, "active", "Ethernet"));
+    assert_eq!(port.mtu_bytes, 4096);
+}
+
+#[test]
+fn a_host_without_the_library() {
+    std::fs::rename(LIBRARY, "/tmp/libibverbs").expect("root");
+    let said = report(after(":"));
+    std::fs::rename("/tmp/libibverbs", LIBRARY).expect("root");
+    assert!(said.starts_with("libibverbs.so.1 cannot be loaded; Debian has it in"), "{said}");
+}
+
+#[test]
+fn a_host_without_a_device() {
+    shell("rdma link delete rxe0");
+    let said = report(after(":"));
+    let listed = inventory().expect("the library works");
+    shell("rdma link add rxe0 type rxe netdev d0");
+    assert!(said.starts_with("there is no RDMA device"), "{said}");
+    assert!(listed.is_empty());
+}
+
+#[test]
+fn devices_and_addresses_that_are_not_there() {
+    run(async {
+        let device = Some(String::from("mlx5_0"));
+        let said = reason(VerbsConfig { device, ..config(1) });
+        assert_eq!(said, "there is no RDMA device \"mlx5_0\"; there are: rxe0");
+        let said = reason(VerbsConfig { gid_index: Some(200), ..config(1) });
+        assert_eq!(said, "port 1 of rxe0 has no address (GID) number 200");
+        let said = reason(VerbsConfig { port: 9, ..config(1) });
+        assert!(said.contains("port 9 of rxe0") || said.contains("on rxe0 failed"), "{said}");
+    });
+}
+
+#[test]
+fn a_port_that_is_down() {
+    run(async {
+        let _down = PortDown::new();
+        let said = reason(config(1));
+        let expected = "port 1 of rxe0 is down, and not active: look at its cable or its link";
+        assert_eq!(said, expected);
+    });
+}
+
+#[test]
+fn too_little_memory_that_may_be_locked() {
+    // The administrator may lock as much as there is.
+    let mut nobody = after("ulimit -l 64");
+    nobody.uid(65534).gid(65534);
+    let said = report(nobody);
+    assert!(said.contains("this process may lock 65536 (RLIMIT_MEMLOCK)"), "{said}");
+    assert!(said.contains("LimitMEMLOCK="), "{said}");
+}

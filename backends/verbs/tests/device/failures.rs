@@ -1,0 +1,100 @@
+//! A peer, a port or a device that goes away while it is used.
+
+use crate::environment::{PortDown, shell};
+use crate::pair::{Pair, end_of_reading, pattern, run, send};
+use storm_backend_tcp::fabric::Fabric;
+use storm_backend_tcp::wire::Lane;
+use storm_backend_verbs::{VerbsConfig, VerbsFabric};
+
+#[test]
+fn a_peer_that_vanishes_in_the_middle_of_a_write_is_named() {
+    run(async {
+        let pair = Pair::new();
+        let ends = pair.lane(Lane::Bulk);
+        ends.parent.writable().await.expect("the child grants");
+        let len = pair.parent.max_chunk_bytes() as usize;
+        let frame = [pattern(0, 10), pair.parent.place(pattern(0, len))];
+        send(&*ends.parent, &frame).await.expect("it is taken");
+        // Soft-RoCE may have it delivered already; the second frame is for nobody.
+        drop(ends.child);
+        send(&*ends.parent, &frame).await.expect("it is taken");
+        let error = end_of_reading(&*ends.parent).await.to_string();
+        assert!(error.contains("the queue pair to n2 is in its error state"), "{error}");
+        // And who writes learns of the same.
+        let again = send(&*ends.parent, &frame).await.expect_err("it has ended").to_string();
+        assert_eq!(again, error);
+        drop((frame, ends.parent));
+        let (all, free) = pair.parent.blocks();
+        assert_eq!(all, free, "nothing is kept");
+    });
+}
+
+#[test]
+fn what_comes_after_the_end_changes_nothing() {
+    run(async {
+        let pair = Pair::new();
+        let ends = pair.lane(Lane::Bulk);
+        ends.parent.writable().await.expect("the child grants");
+        ends.child.shutdown();
+        let frame = [pattern(0, 10), pair.parent.place(pattern(0, 100_000))];
+        send(&*ends.parent, &frame).await.expect("it is taken");
+        let error = end_of_reading(&*ends.parent).await.to_string();
+        assert!(error.contains("n2"), "{error}");
+        let error = end_of_reading(&*ends.child).await.to_string();
+        assert!(error.contains("closed"), "{error}");
+    });
+}
+
+#[test]
+fn a_port_that_goes_down_ends_its_lanes_and_another_lane_follows() {
+    run(async {
+        let pair = Pair::new();
+        let ends = pair.lane(Lane::Express);
+        send(&*ends.child, &[pattern(0, 10)]).await.expect("it lives");
+        assert_eq!(ends.parent.read().await.expect("it lives").len(), 10);
+        let down = PortDown::new();
+        send(&*ends.parent, &[pattern(0, 10)]).await.expect("it is taken");
+        let error = end_of_reading(&*ends.parent).await.to_string();
+        assert!(error.contains("the queue pair to n2 is in its error state"), "{error}");
+        drop(down);
+        let ends = pair.lane(Lane::Express);
+        send(&*ends.child, &[pattern(0, 10)]).await.expect("it lives");
+        assert_eq!(ends.parent.read().await.expect("it lives").len(), 10);
+    });
+}
+
+#[test]
+fn ports_of_different_mtu_agree_on_the_smaller() {
+    run(async {
+        let large = VerbsFabric::open(crate::pair::config(1)).expect("a device that works");
+        shell("ip link set d0 mtu 1500");
+        let small = VerbsFabric::open(crate::pair::config(2)).expect("a device that works");
+        shell("ip link set d0 mtu 4200");
+        for (parent, child) in [(large, small)] {
+            let pair = Pair { parent, child };
+            let ends = pair.lane(Lane::Bulk);
+            let payload = pattern(0, 200_000);
+            send(&*ends.parent, &[pattern(0, 10), payload.clone()]).await.expect("it lives");
+            let frame = ends.child.read().await.expect("it lives");
+            assert!(frame[10..] == payload);
+        }
+    });
+}
+
+#[test]
+fn a_bulk_lane_with_little_memory_still_moves() {
+    run(async {
+        let least =
+            |host| VerbsConfig { max_blocks: 1, blocks_per_lane: 1, ..crate::pair::config(host) };
+        let pair = Pair::with(least(1), least(2));
+        let lanes: Vec<_> = (0..6).map(|_| pair.lane(Lane::Bulk)).collect();
+        for round in 0..5 {
+            for ends in &lanes {
+                let frame = [pattern(round, 10), pattern(round, 100_000)];
+                send(&*ends.parent, &frame).await.expect("it lives");
+                let came = ends.child.read().await.expect("it lives");
+                assert!(came[10..] == frame[1]);
+            }
+        }
+    });
+}

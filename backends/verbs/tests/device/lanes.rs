@@ -1,0 +1,213 @@
+//! What lanes carry: all of it, in its order, and nothing is left behind.
+
+use crate::pair::{Pair, config, end_of_reading, pattern, run, send};
+use bytes::Bytes;
+use std::process::Command;
+use std::time::Duration;
+use storm_backend_tcp::fabric::{Carrier, Fabric};
+use storm_backend_tcp::wire::Lane;
+use storm_backend_verbs::VerbsConfig;
+
+/// Many times around a ring.
+const STREAM_BYTES: usize = 1 << 20;
+
+async fn send_stream(carrier: &dyn Carrier) {
+    let (mut at, mut len) = (0, 1);
+    while at < STREAM_BYTES {
+        let part = pattern(at, len.min(STREAM_BYTES - at));
+        at += part.len();
+        send(carrier, &[part]).await.expect("it lives");
+        // Lengths that are no divisors of anything, some longer than is free.
+        len = (len * 7 + 3) % 40_000 + 1;
+    }
+}
+
+async fn expect_stream(carrier: &dyn Carrier) {
+    let mut at = 0;
+    while at < STREAM_BYTES {
+        let run = carrier.read().await.expect("it lives");
+        assert!(run == pattern(at, run.len()), "other bytes at {at}");
+        at += run.len();
+    }
+    assert_eq!(at, STREAM_BYTES);
+}
+
+#[test]
+fn an_express_lane_is_two_streams() {
+    run(async {
+        let pair = Pair::new();
+        let ends = pair.lane(Lane::Express);
+        // The child sends first.
+        send(&*ends.child, &[Bytes::from_static(b"hello")]).await.expect("it lives");
+        assert_eq!(ends.parent.read().await.expect("it lives"), "hello");
+        futures_util::join!(
+            send_stream(&*ends.parent),
+            send_stream(&*ends.child),
+            expect_stream(&*ends.parent),
+            expect_stream(&*ends.child),
+        );
+    });
+}
+
+#[test]
+fn it_is_the_same_when_completions_are_polled_for() {
+    run(async {
+        let spin = Duration::from_micros(200);
+        let pair = Pair::with(VerbsConfig { spin, ..config(1) }, VerbsConfig { spin, ..config(2) });
+        let ends = pair.lane(Lane::Express);
+        futures_util::join!(send_stream(&*ends.child), expect_stream(&*ends.parent));
+        futures_util::join!(send_stream(&*ends.parent), expect_stream(&*ends.child));
+    });
+}
+
+/// Sends `count` frames and keeps what comes.
+async fn frames(pair: &Pair, count: usize, len: usize) -> Vec<Bytes> {
+    let ends = pair.lane(Lane::Bulk);
+    let head = |number: usize| Bytes::from(format!("head {number:06}"));
+    let sender = async {
+        for number in 0..count {
+            // Now and then one that lies in no registered memory.
+            let payload = pattern(number, len);
+            let payload = if number % 3 == 0 { payload } else { pair.parent.place(payload) };
+            send(&*ends.parent, &[head(number), payload]).await.expect("it lives");
+        }
+    };
+    let receiver = async {
+        let mut kept = Vec::new();
+        for number in 0..count {
+            let frame = ends.child.read().await.expect("it lives");
+            assert!(frame.starts_with(&head(number)), "frame {number} is next");
+            kept.push(frame);
+        }
+        kept
+    };
+    futures_util::join!(sender, receiver).1
+}
+
+fn check(frames: &[Bytes], len: usize) {
+    for (number, frame) in frames.iter().enumerate() {
+        assert!(frame[frame.len() - len..] == pattern(number, len), "frame {number}");
+    }
+}
+
+#[test]
+fn frames_stay_where_they_were_written() {
+    run(async {
+        let pair = Pair::new();
+        let len = pair.parent.max_chunk_bytes() as usize;
+        let (_, free_before) = pair.child.blocks();
+        assert!(free_before > 0);
+        let kept = frames(&pair, 20, len).await;
+        check(&kept, len);
+        let (all, free) = pair.child.blocks();
+        assert_eq!(all - free, 20, "each keeps its block");
+        drop(kept);
+        let (all, free) = pair.child.blocks();
+        assert_eq!(all, free, "nothing is kept");
+        let (all, free) = pair.parent.blocks();
+        assert_eq!(all, free, "nothing is kept");
+    });
+}
+
+#[test]
+fn frames_are_copied_when_there_are_no_more_blocks() {
+    run(async {
+        let few = VerbsConfig { max_blocks: 4, ..config(2) };
+        let pair = Pair::with(config(1), few);
+        let len = pair.parent.max_chunk_bytes() as usize;
+        let kept = frames(&pair, 20, len).await;
+        check(&kept, len);
+        assert_eq!(pair.child.blocks().0, 4, "no more than that");
+    });
+}
+
+#[test]
+fn short_frames_do_not_keep_a_block() {
+    run(async {
+        let pair = Pair::new();
+        let kept = frames(&pair, 20, 1000).await;
+        check(&kept, 1000);
+        let (all, free) = pair.child.blocks();
+        assert_eq!(all, free, "their blocks are free");
+    });
+}
+
+#[test]
+fn a_frame_that_fits_in_no_block_is_refused() {
+    run(async {
+        let small = VerbsConfig { chunk_bytes: 4096, ..config(2) };
+        let pair = Pair::with(config(1), small);
+        let ends = pair.lane(Lane::Bulk);
+        ends.parent.writable().await.expect("the child grants");
+        let frame = [Bytes::from_static(b"head"), pattern(0, 100_000)];
+        let error = send(&*ends.parent, &frame).await.expect_err("it does not fit");
+        assert!(error.to_string().contains("100004 bytes"), "{error}");
+        assert!(error.to_string().contains("n2"), "{error}");
+    });
+}
+
+#[test]
+fn nothing_is_sent_on_a_lane_that_is_closed() {
+    run(async {
+        let pair = Pair::new();
+        let ends = pair.lane(Lane::Express);
+        ends.child.shutdown();
+        for error in [
+            end_of_reading(&*ends.child).await,
+            send(&*ends.child, &[pattern(0, 1)]).await.expect_err("it is closed"),
+        ] {
+            assert!(error.to_string().contains("the lane to n1 was closed"), "{error}");
+        }
+    });
+}
+
+/// What the kernel has for this process and all others: queue pairs, queues, regions.
+fn resources() -> String {
+    let output = Command::new("rdma").args(["resource", "show"]).output().expect("rdma");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The drivers of lanes are tasks, which end when they are next looked at.
+async fn expect_resources(expected: &str) {
+    for _ in 0..100 {
+        if resources() == expected {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(resources(), expected);
+}
+
+/// Both lanes, used once, with a frame under way to their end or not.
+async fn use_lanes(pair: &Pair, reads: bool) {
+    let (express, bulk) = (pair.lane(Lane::Express), pair.lane(Lane::Bulk));
+    let frame = [pattern(0, 10), pair.parent.place(pattern(0, 100_000))];
+    send(&*bulk.parent, &frame).await.expect("it lives");
+    if reads {
+        bulk.child.read().await.expect("it lives");
+    }
+    send(&*express.child, &frame[..1]).await.expect("it lives");
+}
+
+#[test]
+fn lanes_leave_nothing_behind() {
+    run(async {
+        let nothing = resources();
+        let pair = Pair::new();
+        // Blocks are registered when they are first needed, and stay.
+        use_lanes(&pair, true).await;
+        tokio::task::yield_now().await;
+        let before = resources();
+        assert_ne!(before, nothing, "regions are something");
+        for round in 0..20 {
+            use_lanes(&pair, round % 2 == 0).await;
+        }
+        expect_resources(&before).await;
+        for fabric in [&pair.parent, &pair.child] {
+            let (all, free) = fabric.blocks();
+            assert_eq!(all, free);
+        }
+        drop(pair);
+        expect_resources(&nothing).await;
+    });
+}

@@ -1,0 +1,74 @@
+//! What the other side says of itself is not believed blindly.
+
+use crate::pair::{CHILD, PARENT, Pair, end_of_reading, pattern, run, send};
+use serde::{Deserialize, Serialize};
+use storm_backend_tcp::fabric::{End, Fabric};
+use storm_backend_tcp::wire::Lane;
+
+/// An offer as it is on the wire.
+#[derive(Serialize, Deserialize)]
+struct Offer {
+    version: u32,
+    ring_bytes: u64,
+    number: u32,
+    first_packet: u32,
+    gid: [u8; 16],
+    lid: u16,
+    link_layer: u8,
+    mtu: u32,
+    ring_addr: u64,
+    ring_rkey: u32,
+}
+
+fn change(offer: &[u8], change: impl FnOnce(&mut Offer)) -> Vec<u8> {
+    let mut offer = postcard::from_bytes(offer).expect("an offer");
+    change(&mut offer);
+    postcard::to_stdvec(&offer).expect("an offer")
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_the_reason() {
+    run(async {
+        let pair = Pair::new();
+        let refusal = |changed: fn(Vec<u8>) -> Vec<u8>| {
+            let error = pair.lane_by(Lane::Bulk, |same| same, changed);
+            error.map(|_| ()).expect_err("it makes no sense").to_string()
+        };
+        let garbage = refusal(|_| vec![0xff; 40]);
+        assert!(garbage.contains("n2") && garbage.contains("cannot be decoded"), "{garbage}");
+        let version = refusal(|offer| change(&offer, |offer| offer.version += 1));
+        assert!(version.contains("another version"), "{version}");
+        let layer = refusal(|offer| change(&offer, |offer| offer.link_layer = 1));
+        assert_eq!(layer, "n2 has its port on InfiniBand, this node on Ethernet");
+    });
+}
+
+#[test]
+fn a_key_that_is_not_the_others_ends_the_lane_with_its_name() {
+    run(async {
+        let pair = Pair::new();
+        let wrong = |offer: Vec<u8>| change(&offer, |offer| offer.ring_rkey ^= 0xff00);
+        let ends = pair.lane_by(Lane::Express, wrong, |same| same).expect("nothing shows yet");
+        send(&*ends.child, &[pattern(0, 1000)]).await.expect("it is taken");
+        let error = end_of_reading(&*ends.child).await.to_string();
+        assert!(error.contains("the queue pair to n1 is in its error state"), "{error}");
+        assert!(error.contains("remote access error"), "{error}");
+    });
+}
+
+#[test]
+fn a_lane_that_nobody_answers_ends_when_retries_are_exhausted() {
+    run(async {
+        let pair = Pair::new();
+        let up = pair.child.open(PARENT, Lane::Express, End::Child).expect("there is room");
+        let down = pair.parent.open(CHILD, Lane::Express, End::Parent).expect("there is room");
+        let offer = down.offer();
+        // The parent has gone away before the child has come.
+        drop(down);
+        let child = up.connect(&offer).expect("nothing shows yet");
+        send(&*child, &[pattern(0, 10)]).await.expect("it is taken");
+        let error = end_of_reading(&*child).await.to_string();
+        assert!(error.contains("the queue pair to n1 is in its error state"), "{error}");
+        assert!(error.contains("transport retry counter exceeded (status 12)"), "{error}");
+    });
+}

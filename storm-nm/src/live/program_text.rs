@@ -1,0 +1,65 @@
+//! Lets go of the pages of program text that only the start needed.
+//!
+//! Of a daemon that has just started, most of the resident memory is text that ran once:
+//! parsing of options and configuration, the handshake, and what the kernel mapped around
+//! it. The mappings stay; a page that is used again comes back from the page cache
+//! (`MADV_DONTNEED` of a private mapping of a file, madvise(2)).
+
+use nix::sys::mman::{MmapAdvise, madvise};
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
+use std::ptr::NonNull;
+
+/// Lets go of text and constants; how many bytes were resident of them. Nothing on a system
+/// that does not say what is mapped.
+pub(super) fn let_go() -> u64 {
+    let Ok(maps) = Process::myself().and_then(|process| process.smaps()) else { return 0 };
+    maps.iter().filter(|map| is_unchanged_file(map)).map(release).sum()
+}
+
+/// Whether every page of a mapping is what its file says: nobody can write it, and nobody
+/// has, not even the loader or a debugger.
+fn is_unchanged_file(map: &MemoryMap) -> bool {
+    let fixed = map.perms.contains(MMPermissions::PRIVATE)
+        && !map.perms.contains(MMPermissions::WRITE)
+        && matches!(map.pathname, MMapPath::Path(_));
+    fixed && map.extension.map.get("Anonymous") == Some(&0)
+}
+
+fn release(map: &MemoryMap) -> u64 {
+    let (start, end) = map.address;
+    let (Ok(start), Ok(length)) = (usize::try_from(start), usize::try_from(end - start)) else {
+        return 0;
+    };
+    let Some(address) = NonNull::new(std::ptr::without_provenance_mut(start)) else { return 0 };
+    // SAFETY: the pages are private to this process, cannot be written and were not
+    // (`is_unchanged_file`), so what is read there after this is what was there before: the
+    // same pages of the same file. That the addresses still are that mapping holds because
+    // this process takes no mapping of a file down.
+    let released = unsafe { madvise(address, length, MmapAdvise::MADV_DONTNEED) };
+    if released.is_err() {
+        return 0;
+    }
+    map.extension.map.get("Rss").copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_after_it_is_what_ran_before() {
+        let text: Vec<u32> = (0..1000).collect();
+        let before = format!("{text:?}");
+        assert!(let_go() > 0, "a program has text");
+        assert_eq!(format!("{text:?}"), before);
+    }
+
+    #[test]
+    fn what_was_written_is_kept() {
+        let maps = Process::myself().and_then(|process| process.smaps()).expect("Linux says it");
+        let kept = maps.iter().filter(|map| !is_unchanged_file(map));
+        // Relocated constants cannot be written any more, but were.
+        assert!(kept.clone().any(|map| matches!(map.pathname, MMapPath::Heap)));
+        assert!(kept.clone().any(|map| map.perms.contains(MMPermissions::WRITE)));
+    }
+}

@@ -1,0 +1,37 @@
+//! Which network a daemon is on.
+
+use crate::duration::parse_time;
+use clap::{Args, ValueEnum};
+use std::time::Duration;
+
+/// Options of both daemons. The variables reach the Node Managers of a local cluster.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Network")]
+pub(crate) struct BackendOptions {
+    /// What carries operations and files between nodes; the same on all nodes
+    #[arg(long, value_enum, default_value = "tcp", env = "STORM_BACKEND", hide_env_values = true)]
+    pub(crate) backend: Backend,
+    /// RDMA device of verbs [default: the first with an active port]
+    #[arg(long, value_name = "DEVICE", env = "STORM_RDMA_DEVICE", hide_env_values = true)]
+    pub(crate) rdma_device: Option<String>,
+    /// Of verbs: look for completions this long before going to sleep [default: not at all]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = parse_time,
+        env = "STORM_RDMA_SPIN",
+        hide_env_values = true
+    )]
+    pub(crate) rdma_spin: Option<Duration>,
+}
+
+/// What carries the lanes of the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Backend {
+    /// TCP connections
+    Tcp,
+    /// RDMA queue pairs, on InfiniBand or RoCE
+    Verbs,
+    /// Verbs where the host has a device that works, else TCP; a node follows its manager to TCP
+    Auto,
+}

@@ -1,0 +1,50 @@
+//! Opens the network that a daemon was told to be on. Which one it is the daemons' crates
+//! do not know.
+
+use super::DaemonError;
+use crate::cli::{Backend, BackendOptions};
+use std::error::Error;
+use std::net::IpAddr;
+use std::rc::Rc;
+use storm_backend_tcp::JoinError;
+use storm_backend_tcp::fabric::{Fabric, TCP};
+use storm_backend_tcp::wire::Refusal;
+use storm_backend_verbs::{VerbsConfig, VerbsError, VerbsFabric};
+
+/// What is to carry the lanes of a member that is known by `address`; none is TCP. Within
+/// a `LocalSet`.
+pub(super) fn open(
+    options: &BackendOptions,
+    address: IpAddr,
+) -> Result<Option<Rc<dyn Fabric>>, DaemonError> {
+    match options.backend {
+        Backend::Tcp => Ok(None),
+        Backend::Verbs => Ok(Some(verbs(options, address)?)),
+        Backend::Auto => match verbs(options, address) {
+            Ok(fabric) => Ok(Some(fabric)),
+            Err(error) => {
+                let source = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+                tracing::info!("on TCP, as {error}{source}");
+                Ok(None)
+            }
+        },
+    }
+}
+
+fn verbs(options: &BackendOptions, address: IpAddr) -> Result<Rc<dyn Fabric>, VerbsError> {
+    let fabric = VerbsFabric::open(VerbsConfig {
+        device: options.rdma_device.clone(),
+        address: Some(address),
+        spin: options.rdma_spin.unwrap_or_default(),
+        ..VerbsConfig::default()
+    })?;
+    Ok(Rc::new(fabric))
+}
+
+/// Whether the node, which may choose, has chosen otherwise than its manager, and can follow
+/// it.
+pub(super) fn can_follow(options: &BackendOptions, refused: &JoinError) -> bool {
+    let to_tcp = |refusal: &Refusal| matches!(refusal, Refusal::Fabric { root, .. } if root == TCP);
+    options.backend == Backend::Auto
+        && matches!(refused, JoinError::Refused(refusal) if to_tcp(refusal))
+}
