@@ -51,3 +51,22 @@ fn a_launch_tells_what_the_daemons_worked_for_it() {
         assert!(work.as_f64().expect("a number") > 0.0, "{cases}");
     }
 }
+
+#[test]
+fn messages_of_all_sizes_go_to_and_fro() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pingpong"));
+    command.args(["--runs", "1", "--seconds", "0.001", "--sizes", "1,100000", "--json"]);
+    command.args(["--waits", "block,spin-block"]);
+    let output = command.stdin(Stdio::null()).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let cases = report["cases"].as_array().expect("a list");
+    for (way, wait) in [("node", "block"), ("node", "spin-block"), ("tcp", "spin-block")] {
+        let of =
+            |case: &&Value| case["way"] == way && case["library"] == format!("storm-mpi {wait}");
+        let sizes: Vec<_> = cases.iter().filter(of).map(|case| &case["bytes"]).collect();
+        assert_eq!(sizes, [1, 100_000], "{report}");
+    }
+    assert!(cases.iter().all(|case| case["mib_per_s"].as_f64().expect("a number") > 0.0));
+}

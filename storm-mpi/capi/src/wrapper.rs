@@ -11,6 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::SystemTime;
 
 /// What a static library of Rust needs of the system (`rustc --print native-static-libs`).
 const NATIVE_LIBRARIES: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
@@ -96,11 +97,19 @@ impl Place {
         }
         let program = env::current_exe().ok()?;
         let here = program.parent()?;
+        let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
         let built = || {
-            let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
-            Place { include, lib: here.to_owned() }.complete()
+            // `cargo build` puts the library beside its programs, `cargo test` leaves it below them.
+            let in_either = [here.to_owned(), here.join("deps")];
+            let places = in_either.map(|lib| Place { include: include.clone(), lib }.complete());
+            places.into_iter().flatten().max_by_key(Place::made_at)
         };
         here.parent().and_then(|prefix| under(prefix).complete()).or_else(built)
+    }
+
+    /// When the shared library was made.
+    fn made_at(&self) -> Option<SystemTime> {
+        self.lib.join("libstormmpi.so").metadata().and_then(|file| file.modified()).ok()
     }
 
     fn complete(self) -> Option<Place> {
