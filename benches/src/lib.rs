@@ -12,6 +12,7 @@ pub mod floor;
 pub mod measuring;
 pub mod payload;
 pub mod peers;
+pub mod primitives;
 pub mod replay;
 pub mod spread;
 pub mod switches;
