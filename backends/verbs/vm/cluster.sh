@@ -56,7 +56,7 @@ grep -q 'verbs.*rxe0' /tmp/n3.log || [ "$STORM_BACKEND" = tcp ] || fail "n3 is n
 
 printf '#!/bin/sh\necho rank $STORM_RANK\n' >/tmp/hello
 # They look now and then: sixteen that never sleep leave an emulated machine to nobody else.
-printf '#!/bin/sh\nuntil [ -e /tmp/gate ]; do usleep 200000; done\n' >/tmp/spin
+printf '#!/bin/sh\nuntil [ -e /tmp/gate ]; do sleep 1; done\n' >/tmp/spin
 printf '#!/bin/sh\nexec sleep 1000\n' >/tmp/endless
 chmod +x /tmp/hello /tmp/spin /tmp/endless
 
