@@ -13,6 +13,7 @@ pub mod measuring;
 pub mod payload;
 pub mod peers;
 pub mod pingpong;
+pub mod primitives;
 pub mod replay;
 pub mod spread;
 pub mod switches;

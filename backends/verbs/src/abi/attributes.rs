@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_uint, c_void};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PortAttr {
-    /// `state`, see [`PORT_ACTIVE`].
+    /// `state`, see [`PORT_ACTIVE`](super::PORT_ACTIVE).
     pub state: c_uint,
     /// `max_mtu`, coded.
     pub max_mtu: c_uint,
@@ -45,7 +45,7 @@ pub struct PortAttr {
     pub active_speed: u8,
     /// `phys_state`
     pub phys_state: u8,
-    /// `link_layer`, see [`LINK_LAYER_ETHERNET`].
+    /// `link_layer`, see [`LINK_LAYER_ETHERNET`](super::LINK_LAYER_ETHERNET).
     pub link_layer: u8,
     /// `flags`
     pub flags: u8,
@@ -82,7 +82,7 @@ pub struct QpInitAttr {
     pub srq: *mut c_void,
     /// `cap`
     pub cap: QpCap,
-    /// `qp_type`, see [`QPT_RC`].
+    /// `qp_type`, see [`QPT_RC`](super::QPT_RC).
     pub qp_type: c_uint,
     /// `sq_sig_all`
     pub sq_sig_all: c_int,

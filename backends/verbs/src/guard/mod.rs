@@ -2,7 +2,7 @@
 //! that nothing is taken down that something else still uses: a queue pair its
 //! completion queue and the memory of its requests, memory its protection domain, that
 //! its device. All `unsafe` calls of this crate are in here and in
-//! [`library`](crate::library).
+//! `library`, which loads it.
 
 mod completion_queue;
 mod device;

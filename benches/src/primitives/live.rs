@@ -1,0 +1,121 @@
+//! The primitives on a real network: each node is a process, this program started again.
+
+use super::{Figure, Plan, Work, measure};
+use anyhow::{Context, Result};
+use std::net::{IpAddr, SocketAddr};
+use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+use std::time::Duration;
+use storm_backend_tcp::fabric::Fabric;
+use storm_backend_tcp::{NameTable, Node, NodeConfig, Root, RootConfig};
+use storm_backend_verbs::{VerbsConfig, VerbsFabric};
+use storm_primitives::Primitives;
+
+/// Where the root is, in the environment of a node's process.
+const ROOT_VARIABLE: &str = "STORM_BENCH_ROOT";
+/// Which network: there too.
+const NETWORK_VARIABLE: &str = "STORM_BENCH_NETWORK";
+
+/// The network under the tree.
+#[derive(Clone, Copy, Debug)]
+pub enum Network {
+    /// TCP.
+    Tcp,
+    /// RDMA, looking for completions so long before going to sleep.
+    Verbs {
+        /// How long.
+        spin: Duration,
+    },
+}
+
+/// Serves as a node if this process is one.
+///
+/// # Errors
+/// When it cannot join.
+pub fn serve_if_node() -> Result<bool> {
+    let (Ok(root), Ok(spin_us)) = (std::env::var(ROOT_VARIABLE), std::env::var(NETWORK_VARIABLE))
+    else {
+        return Ok(false);
+    };
+    let network = match spin_us.parse() {
+        Ok(us) => Network::Verbs { spin: Duration::from_micros(us) },
+        Err(_) => Network::Tcp,
+    };
+    let root: SocketAddr = root.parse()?;
+    block_on(async move {
+        let name = format!("pid{}", std::process::id());
+        let mut config = NodeConfig::new(root, name, loopback(), Plan::new().layout);
+        config.fabric = open(network)?;
+        // As between hosts: there is no other memory to refer to.
+        config.by_reference = false;
+        Node::join(config).await?.closed().await;
+        Ok(true)
+    })
+}
+
+/// Measures on a cluster of processes of this host.
+///
+/// # Errors
+/// When they cannot be started, or an operation fails.
+pub fn run(network: Network, fan_out: u32, work: &Work) -> Result<Vec<Figure>> {
+    let nodes = work.nodes.iter().copied().max().unwrap_or(0);
+    block_on(async move {
+        let plan = Plan::new();
+        let mut config = RootConfig::new(loopback(), plan.layout.clone(), NameTable::open(nodes));
+        config.fanout = fan_out;
+        config.fabric = open(network)?;
+        let root = Root::bind(config).context("no place to listen")?;
+        let handle = root.handle();
+        let start = || spawn(root.local_addr(), network);
+        let processes = Processes((0..nodes).map(|_| start()).collect::<Result<_>>()?);
+        let membership = handle.membership();
+        while membership.alive().len() <= nodes as usize {
+            membership.changed(membership.epoch()).await;
+        }
+        let figures = measure(&handle, &plan, work).await?;
+        drop(processes);
+        Ok(figures)
+    })
+}
+
+fn block_on<T>(body: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    tokio::task::LocalSet::new().block_on(&runtime, body)
+}
+
+fn open(network: Network) -> Result<Option<Rc<dyn Fabric>>> {
+    match network {
+        Network::Tcp => Ok(None),
+        Network::Verbs { spin } => {
+            let fabric = VerbsFabric::open(VerbsConfig { spin, ..VerbsConfig::default() })?;
+            Ok(Some(Rc::new(fabric)))
+        }
+    }
+}
+
+fn spawn(root: SocketAddr, network: Network) -> Result<Child> {
+    let network = match network {
+        Network::Tcp => String::from("tcp"),
+        Network::Verbs { spin } => spin.as_micros().to_string(),
+    };
+    let mut command = Command::new(std::env::current_exe()?);
+    command.env(ROOT_VARIABLE, root.to_string()).env(NETWORK_VARIABLE, network);
+    command.stdin(Stdio::null()).spawn().context("a node cannot be started")
+}
+
+fn loopback() -> SocketAddr {
+    SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 0)
+}
+
+/// The nodes' processes, which end with this.
+struct Processes(Vec<Child>);
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
