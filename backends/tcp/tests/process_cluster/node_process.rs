@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 use storm_backend_tcp::fabric::Fabric;
 use storm_backend_tcp::{
     ClusterKey, NameTable, Node, NodeConfig, Observer, Root, RootConfig, TcpPrimitives, Trust,
@@ -41,6 +42,9 @@ pub(crate) const ARMED: u8 = 4;
 
 /// The largest cluster of the suite.
 const MAX_NODES: u32 = 64;
+/// When a node with a fabric counts as frozen: its machine is emulated, and a node that is
+/// well may not run for seconds there.
+const EMULATED_HANG_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The process of one node, as its environment describes it.
 pub(crate) struct NodeProcess {
@@ -95,6 +99,9 @@ impl NodeProcess {
                 let mut config = RootConfig::new(loopback, layout, names);
                 // Deep enough to have inner nodes below inner nodes.
                 config.fanout = 2;
+                if fabric.is_some() {
+                    config.patience.hang_timeout = EMULATED_HANG_TIMEOUT;
+                }
                 config.fabric = fabric;
                 config.observer = observer;
                 config.trust = Some(Trust::new(self.key));
