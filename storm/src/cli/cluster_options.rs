@@ -1,6 +1,6 @@
 //! Which cluster is meant, and the size of local ones.
 
-use super::NodeAddress;
+use super::{Backend, NodeAddress};
 use crate::duration::parse_time;
 use clap::Args;
 use std::path::PathBuf;
@@ -86,6 +86,9 @@ pub(crate) struct UpOptions {
     /// Time slice of gang scheduling
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_time)]
     pub(crate) quantum: Duration,
+    /// What carries operations and files between nodes [default: STORM_BACKEND, else tcp]
+    #[arg(long, value_enum)]
+    pub(crate) backend: Option<Backend>,
 }
 
 /// Options of `down`.

@@ -1,5 +1,6 @@
 //! Options of `model`: questions to the analytic model.
 
+use super::Backend;
 use crate::duration::parse_time;
 use crate::size::parse_size;
 use clap::{Args, Subcommand, ValueEnum};
@@ -157,7 +158,8 @@ do-nothing programs on them. What it fits holds for clusters on this machine.
 Examples:
   storm model calibrate --output here.toml
   storm model predict --profile here.toml --nodes 64 --bytes 12MB
-  storm model calibrate --nodes 1,4,8 --sizes 1MB,4MB --runs 5")]
+  storm model calibrate --nodes 1,4,8 --sizes 1MB,4MB --runs 5
+  storm model calibrate --backend verbs --output rdma.toml    on RDMA queue pairs")]
 pub(crate) struct CalibrateOptions {
     /// Numbers of nodes to measure
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "2,3,6,12,24,56",
@@ -175,6 +177,9 @@ pub(crate) struct CalibrateOptions {
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) runs: u32,
+    /// The network of the clusters [default: STORM_BACKEND, else tcp]
+    #[arg(long, value_enum)]
+    pub(crate) backend: Option<Backend>,
     /// Launch this program, filled up to each size [default: the smallest that ends at once]
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,

@@ -41,8 +41,8 @@ pub(super) async fn up(
         }
         clean(&kept, &state)?;
     }
-    let UpOptions { nodes, pes, sched, quantum } = options;
-    let shape = LocalClusterShape { nodes, pes, sched, quantum, switch_log: None };
+    let UpOptions { nodes, pes, sched, quantum, backend } = options;
+    let shape = LocalClusterShape { nodes, pes, sched, quantum, switch_log: None, backend };
     let kept = {
         let _spinner = waiting(silent, "starting the nodes");
         start_kept(&shape, &state, FREE_BYTES).await?

@@ -117,6 +117,7 @@ fn shape(options: &JobOptions) -> LocalClusterShape {
         sched: vec![options.sched.clone().unwrap_or_else(|| EMBEDDED_SCHED.to_owned())],
         quantum: options.embedded.quantum.unwrap_or(EMBEDDED_QUANTUM),
         switch_log: None,
+        backend: None,
     }
 }
 

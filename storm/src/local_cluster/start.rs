@@ -4,6 +4,8 @@ use super::ready::MAX_LINE_BYTES;
 use super::{
     KeptCluster, LOG_NAME, LocalClusterError, ProcessIdentity, Ready, RuntimeDir, StateDir,
 };
+use crate::cli::Backend;
+use clap::ValueEnum;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::unistd::pipe2;
 use std::fs::File;
@@ -47,6 +49,8 @@ pub(crate) struct LocalClusterShape {
     /// Where the Node Managers write their switches at the end; none if that is
     /// for the environment to say.
     pub(crate) switch_log: Option<PathBuf>,
+    /// The network between the nodes; none if that is for the environment to say.
+    pub(crate) backend: Option<Backend>,
 }
 
 /// A cluster that lives as long as this value.
@@ -189,6 +193,10 @@ fn spawn(
         .stderr(log_too);
     if let Some(directory) = &shape.switch_log {
         command.env("STORM_SWITCH_LOG", directory);
+    }
+    if let Some(backend) = shape.backend.and_then(|backend| backend.to_possible_value()) {
+        // The daemons of the nodes have it from the manager's.
+        command.env("STORM_BACKEND", backend.get_name());
     }
     if let Some(lifeline) = lifeline {
         inherit(lifeline).map_err(spawn_error)?;

@@ -94,6 +94,7 @@ fn shape(options: &ReplayOptions, trace: &Trace) -> Result<LocalClusterShape, Fa
         sched: vec![options.sched.clone()],
         quantum: options.quantum.unwrap_or(Duration::from_micros(DEFAULT_QUANTUM_US)),
         switch_log: None,
+        backend: None,
     })
 }
 

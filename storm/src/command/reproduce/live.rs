@@ -111,7 +111,14 @@ async fn case(
 ) -> Result<Case, Failure> {
     let quantum = Duration::from_millis(slice_ms);
     let sched = vec![SCHED.to_owned()];
-    let shape = LocalClusterShape { nodes: NODES, pes: PES, sched, quantum, switch_log: None };
+    let shape = LocalClusterShape {
+        nodes: NODES,
+        pes: PES,
+        sched,
+        quantum,
+        switch_log: None,
+        backend: None,
+    };
     let (mut alone, mut each) = (Vec::new(), Vec::new());
     on_cluster(&shape, 0, interrupts, async |socket| {
         for _ in 0..RUNS {

@@ -38,7 +38,7 @@ pub(super) async fn all(
         for &size_bytes in &options.sizes {
             for &nodes in node_counts {
                 steps.next(&format!("launching on {nodes} nodes"));
-                let shape = shape(nodes, options.pes, LAUNCH_QUANTUM);
+                let shape = shape(options, nodes, options.pes, LAUNCH_QUANTUM);
                 let program = programs.make(size_bytes)?;
                 let launched = on_cluster(&shape, size_bytes, &mut interrupts, async |socket| {
                     twice(socket, &shape, &program, silent).await
@@ -51,13 +51,14 @@ pub(super) async fn all(
     }
     for &nodes in node_counts {
         steps.next(&format!("strobes on {nodes} nodes"));
-        measured.strobes.extend(strobe(nodes, &mut interrupts, silent).await?);
+        measured.strobes.extend(strobe(options, nodes, &mut interrupts, silent).await?);
     }
     Ok(measured)
 }
 
-fn shape(nodes: u32, pes: u32, quantum: Duration) -> LocalClusterShape {
-    LocalClusterShape { nodes, pes, sched: vec![SCHED.to_owned()], quantum, switch_log: None }
+fn shape(options: &CalibrateOptions, nodes: u32, pes: u32, quantum: Duration) -> LocalClusterShape {
+    let (sched, backend) = (vec![SCHED.to_owned()], options.backend);
+    LocalClusterShape { nodes, pes, sched, quantum, switch_log: None, backend }
 }
 
 /// Launches a program that no node has, and again when all have it.
@@ -78,6 +79,7 @@ async fn twice(
 
 /// Two jobs that take turns on all nodes, and what the strobes between took.
 async fn strobe(
+    options: &CalibrateOptions,
     nodes: u32,
     interrupts: &mut Interrupts,
     silent: bool,
@@ -85,7 +87,7 @@ async fn strobe(
     let unreadable = |error| Failure::of("calibration", &error);
     let log = tempfile::tempdir().map_err(unreadable)?;
     let switch_log = Some(log.path().to_owned());
-    let shape = LocalClusterShape { switch_log, ..shape(nodes, 1, STROBE_QUANTUM) };
+    let shape = LocalClusterShape { switch_log, ..shape(options, nodes, 1, STROBE_QUANTUM) };
     let job = JobOptions {
         procs: Some(nodes),
         no_bcast: true,

@@ -11,6 +11,7 @@ mod strobe_log;
 
 use super::number;
 use crate::cli::CalibrateOptions;
+use crate::config::NetworkConfig;
 use crate::failure::Failure;
 use crate::output::Sheet;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,6 @@ use std::path::Path;
 use storm_model::calibrate::{
     Calibration, CalibrationError, Fit, LaunchSample, StrobeSample, Surroundings, calibrate,
 };
-use storm_rm::PlanConfig;
 use tempfile::NamedTempFile;
 
 /// Numbers of nodes that it takes to tell the terms of the execution apart.
@@ -64,11 +64,12 @@ struct Report<'a> {
 
 fn surroundings() -> Surroundings {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let plan = PlanConfig::default();
+    // What a cluster without a configuration has.
+    let network = NetworkConfig::default();
     Surroundings {
         processors: u32::try_from(processors).unwrap_or(u32::MAX),
-        chunk_bytes: plan.chunk_bytes,
-        chunk_slots: plan.chunk_slots,
+        chunk_bytes: network.chunk_bytes,
+        chunk_slots: network.chunk_slots,
         measured: format!("on {}", jiff::Zoned::now().strftime("%Y-%m-%d")),
     }
 }
