@@ -25,6 +25,9 @@ fn seeded(name: &str, seed: u64) -> Launcher {
     case(name).arg(seed.to_string())
 }
 
+/// Every `STORM_MPI_WAIT`.
+const WAITS: [&str; 3] = ["spin", "block", "spin-block"];
+
 /// (nodes, ranks per node): one node, all remote, mixed.
 const SHAPES: [(usize, usize); 3] = [(1, 6), (6, 1), (3, 2)];
 
@@ -127,7 +130,7 @@ fn sixty_four_ranks_on_sixteen_nodes() {
 
 #[test]
 fn every_way_to_wait_gives_the_same() {
-    for mode in ["spin", "block", "spin-block"] {
+    for mode in WAITS {
         for name in ["any_source", "collectives", "test"] {
             for (nodes, per_node) in [(1, 2), (2, 1)] {
                 run(case(name).nodes(nodes, per_node).env("STORM_MPI_WAIT", mode));
@@ -148,17 +151,23 @@ fn errors_are_typed_and_leave_the_job_usable() {
 }
 
 #[test]
-fn an_abort_ends_the_whole_job() {
-    let outcome = case("die").nodes(2, 2).run().unwrap();
-    assert_eq!(outcome.aborted, Some(7), "{}", outcome.report());
-    assert!(!outcome.timed_out && !outcome.success());
+fn an_abort_ends_the_whole_job_however_its_ranks_wait() {
+    for mode in WAITS {
+        let outcome = case("die").nodes(2, 2).env("STORM_MPI_WAIT", mode).run().unwrap();
+        assert_eq!(outcome.aborted, Some(7), "{mode}: {}", outcome.report());
+        assert!(!outcome.timed_out && !outcome.success(), "{mode}");
+    }
 }
 
 #[test]
-fn a_lost_peer_on_another_node_is_named() {
-    let outcome = case("lost").nodes(3, 1).spare_survivors().run().unwrap();
-    for survivor in &outcome.ranks[..2] {
-        assert_eq!(survivor.status.code(), Some(3), "{}", outcome.report());
-        assert!(survivor.stderr.contains("told: lost rank 2"), "{}", survivor.stderr);
+fn a_lost_peer_on_another_node_is_named_however_its_peers_wait() {
+    for mode in WAITS {
+        let lost = case("lost").nodes(3, 1).env("STORM_MPI_WAIT", mode);
+        let outcome = lost.spare_survivors().run().unwrap();
+        for survivor in &outcome.ranks[..2] {
+            assert_eq!(survivor.status.code(), Some(3), "{mode}: {}", outcome.report());
+            let said = &survivor.stderr;
+            assert!(said.contains("told: lost rank 2"), "{mode}: {said}");
+        }
     }
 }

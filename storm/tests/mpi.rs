@@ -3,15 +3,18 @@
 
 mod scratch;
 
-use scratch::{STORM, Scratch, stderr, stdout, told};
+use scratch::{Scratch, mpi_program, stderr, stdout, told};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::Output;
+
+/// Every `STORM_MPI_WAIT`.
+const WAITS: [&str; 3] = ["spin", "block", "spin-block"];
 
 const PROGRAM: &str = r#"
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 int main(int argc, char **argv) {
@@ -22,8 +25,10 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   next = (rank + 1) % size;
-  if (argc > 1 && strcmp(argv[1], "abort") == 0) {
-    if (rank == size - 1) MPI_Abort(MPI_COMM_WORLD, 9);
+  if (argc > 1) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == size - 1 && strcmp(argv[1], "abort") == 0) MPI_Abort(MPI_COMM_WORLD, 9);
+    if (rank == size - 1 && strcmp(argv[1], "die") == 0) raise(SIGKILL);
     MPI_Recv(block, 1, MPI_DOUBLE, size - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   }
   for (int i = 0; i < 3000; i++) block[i] = 1.0 / (rank + i + 1);
@@ -37,26 +42,10 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Compiles it with the `storm-mpicc` of this build.
 fn compiled(scratch: &Scratch) -> PathBuf {
-    let built = Path::new(STORM).parent().expect("in a directory");
-    let wrapper = built.join("storm-mpicc");
-    assert!(wrapper.exists(), "{} is missing: cargo build -p storm-mpi-c", wrapper.display());
-    let prefix = scratch.work().join("mpi");
-    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../storm-mpi/capi/include/mpi.h");
-    let library = built.join("deps/libstormmpi.so");
-    for (from, to) in [(header, "include/mpi.h"), (library, "lib/libstormmpi.so")] {
-        let to = prefix.join(to);
-        fs::create_dir_all(to.parent().expect("in the prefix")).expect("made");
-        fs::copy(&from, to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
-    }
-    let (source, program) = (scratch.work().join("program.c"), scratch.work().join("program"));
+    let source = scratch.work().join("program.c");
     fs::write(&source, PROGRAM).expect("written");
-    let mut command = Command::new(wrapper);
-    command.env("STORM_MPI_PREFIX", prefix).env_remove("CC").env_remove("STORM_MPI_CC");
-    let done = command.arg("-o").arg(&program).arg(source).output().expect("it starts");
-    assert!(done.status.success(), "{}", told(&done));
-    program
+    mpi_program::compiled(scratch, &source)
 }
 
 #[test]
@@ -86,13 +75,36 @@ fn a_program_in_c_gives_the_same_answer_on_any_nodes() {
     scratch.assert_nothing_runs();
 }
 
+/// How a job ends whose last rank does this while the others, on its node and on another, wait for a
+/// message of its.
+fn ended(scratch: &Scratch, program: &Path, wait: &str, how: &str) -> Output {
+    let mut command = scratch.storm(["submit", "-n", "4", "--nodes", "2", "--pes", "2"]);
+    command.env("STORM_MPI_WAIT", wait);
+    let done = command.arg(program).arg(how).output().expect("storm starts");
+    scratch.assert_nothing_runs();
+    done
+}
+
 #[test]
-fn an_abort_ends_the_job_with_its_code() {
+fn an_abort_ends_the_job_with_its_code_however_its_peers_wait() {
     let scratch = Scratch::make();
     let program = compiled(&scratch);
-    let mut command = scratch.storm(["submit", "-n", "4", "--nodes", "2", "--pes", "2"]);
-    let done = command.arg(&program).arg("abort").output().expect("storm starts");
-    assert_eq!(done.status.code(), Some(9), "{}", told(&done));
-    assert!(stderr(&done).contains("rank 3: MPI_Abort with error code 9"), "{}", told(&done));
-    scratch.assert_nothing_runs();
+    for wait in WAITS {
+        let done = ended(&scratch, &program, wait, "abort");
+        assert_eq!(done.status.code(), Some(9), "{wait}: {}", told(&done));
+        let said = stderr(&done);
+        assert!(said.contains("rank 3: MPI_Abort with error code 9"), "{wait}: {}", told(&done));
+    }
+}
+
+#[test]
+fn the_death_of_a_rank_ends_the_job_however_its_peers_wait() {
+    let scratch = Scratch::make();
+    let program = compiled(&scratch);
+    for wait in WAITS {
+        let done = ended(&scratch, &program, wait, "die");
+        assert_eq!(done.status.code(), Some(137), "{wait}: {}", told(&done));
+        let said = stderr(&done);
+        assert!(said.contains("rank 3 on n2 was ended by signal 9"), "{wait}: {}", told(&done));
+    }
 }

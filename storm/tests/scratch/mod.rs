@@ -10,6 +10,7 @@ pub(crate) mod caller;
 pub(crate) mod daemons;
 pub(crate) mod hosts;
 pub(crate) mod keyed_cluster;
+pub(crate) mod mpi_program;
 pub(crate) mod real_cluster;
 
 use serde_json::Value;

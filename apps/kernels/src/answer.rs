@@ -1,0 +1,23 @@
+//! What came of a kernel.
+
+use std::fmt;
+
+/// What came of a kernel; rank 0's is printed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// What must be the same in Rust and in C, and in every run.
+    pub text: String,
+    /// Whether it holds against what is known without the messages, where something is.
+    pub right: Option<bool>,
+    /// What differs from run to run.
+    pub times: Option<String>,
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        let verdict = self.right.map(|right| if right { ", OK" } else { ", WRONG" });
+        f.write_str(verdict.unwrap_or_default())?;
+        self.times.iter().try_for_each(|times| write!(f, "\n{times}"))
+    }
+}

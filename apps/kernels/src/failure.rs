@@ -1,0 +1,23 @@
+//! Why a kernel did not come to an answer.
+
+use nix::errno::Errno;
+use storm_mpi::CommError;
+use storm_mpi::comm::GridError;
+use thiserror::Error;
+
+/// Why a kernel did not come to an answer.
+#[derive(Debug, Error)]
+pub enum Failure {
+    /// Arguments that do not go together, or not with so many ranks.
+    #[error("{0}")]
+    Arguments(String),
+    /// A message failed.
+    #[error("communication failed")]
+    Communication(#[from] CommError),
+    /// The ranks make no grid.
+    #[error("the ranks make no grid")]
+    Grid(#[from] GridError),
+    /// The time that this process computes cannot be read.
+    #[error("the clock of this thread cannot be read")]
+    Clock(#[from] Errno),
+}

@@ -1,0 +1,32 @@
+//! Programs in C with our own MPI, compiled as users would.
+
+use super::{STORM, Scratch, told};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Compiles `source` with the `storm-mpicc` of this build, with nothing but the library's directories;
+/// the program has its name without `.c`.
+pub(crate) fn compiled(scratch: &Scratch, source: &Path) -> PathBuf {
+    let built = Path::new(STORM).parent().expect("in a directory");
+    let wrapper = built.join("storm-mpicc");
+    assert!(wrapper.exists(), "{} is missing: cargo build -p storm-mpi-c", wrapper.display());
+    let prefix = scratch.work().join("mpi");
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../storm-mpi/capi/include/mpi.h");
+    let library = built.join("deps/libstormmpi.so");
+    for (from, to) in [(header, "include/mpi.h"), (library, "lib/libstormmpi.so")] {
+        let to = prefix.join(to);
+        // A program that was compiled before may be running with it.
+        if !to.exists() {
+            fs::create_dir_all(to.parent().expect("in the prefix")).expect("made");
+            fs::copy(&from, to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+        }
+    }
+    let program = scratch.work().join(source.file_stem().expect("a file"));
+    let mut command = Command::new(wrapper);
+    command.env("STORM_MPI_PREFIX", prefix).env_remove("CC").env_remove("STORM_MPI_CC");
+    command.args(["-O1", "-ffp-contract=off", "-o"]).arg(&program).arg(source).arg("-lm");
+    let done = command.output().expect("it starts");
+    assert!(done.status.success(), "{}", told(&done));
+    program
+}
