@@ -4,10 +4,12 @@
 #[path = "../../tcp/tests/process_cluster/mod.rs"]
 mod process_cluster;
 
-use process_cluster::ProcessFactory;
+use process_cluster::{ProcessCluster, ProcessFactory};
 use std::rc::Rc;
+use std::time::Duration;
 use storm_backend_tcp::fabric::Fabric;
 use storm_backend_verbs::{VerbsConfig, VerbsFabric};
+use storm_primitives::conformance::{Capabilities, ClusterSpec, Factory, RunError};
 
 /// The test machine has so many addresses on its one device, from 10.9.0.1.
 const ADDRESSES: u32 = 8;
@@ -29,4 +31,28 @@ fn fabric(node: u32) -> Option<Rc<dyn Fabric>> {
     Some(Rc::new(VerbsFabric::open(config).expect("a device that works")))
 }
 
-storm_primitives::conformance_tests!(ProcessFactory);
+/// Clusters of processes, given the time that an emulated machine takes.
+struct EmulatedFactory;
+
+impl Factory for EmulatedFactory {
+    type Cluster = ProcessCluster;
+
+    fn capabilities(&self) -> Capabilities {
+        ProcessFactory.capabilities()
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs(240)
+    }
+
+    fn run<R, B, Fut>(&self, spec: &ClusterSpec, body: B) -> Result<R, RunError>
+    where
+        B: FnOnce(Self::Cluster) -> Fut,
+        Fut: Future<Output = R> + 'static,
+        R: 'static,
+    {
+        ProcessFactory.run(spec, body)
+    }
+}
+
+storm_primitives::conformance_tests!(EmulatedFactory);
