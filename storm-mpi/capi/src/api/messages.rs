@@ -11,16 +11,33 @@ use std::ffi::c_int;
 use std::rc::Rc;
 use storm_mpi::{Pattern, SendMode};
 
+/// What is sent, as functions have it: a buffer, a count, a datatype.
+pub(super) type Sent = (Buffer, c_int, Handle);
+
+/// How it is sent. A ready send is a standard one, which the standard allows.
+#[derive(Clone, Copy)]
+pub(super) enum Sending {
+    Standard,
+    Synchronous,
+    /// Through the program's buffer space.
+    Buffered,
+}
+
 /// A message to send, from the arguments of a function.
 pub(super) fn outgoing(
     session: &Session,
     comm: &Comm,
-    mode: SendMode,
-    (buf, count, datatype): (Buffer, c_int, Handle),
+    how: Sending,
+    (buf, count, datatype): Sent,
     (dest, tag): (c_int, c_int),
 ) -> Outcome<Message> {
     let data = Elements::read(buf, count, &*session.datatype(datatype)?)?;
-    Ok(Message::Send { data, to: comm.address(dest, tag)?, mode })
+    let to = comm.address(dest, tag)?;
+    Ok(match how {
+        Sending::Standard => Message::Send { data, to, mode: SendMode::Standard },
+        Sending::Synchronous => Message::Send { data, to, mode: SendMode::Synchronous },
+        Sending::Buffered => Message::BufferedSend { data, to },
+    })
 }
 
 /// A message to receive, from the arguments of a function.
@@ -34,18 +51,33 @@ pub(super) fn incoming(
     Ok(Message::Receive { into, from: comm.pattern(source, tag)? })
 }
 
-/// The same, through the program's buffer space.
-pub(super) fn buffered(message: Message) -> Message {
-    match message {
-        Message::Send { data, to, .. } => Message::BufferedSend { data, to },
-        other => other,
-    }
-}
-
 /// Starts a message and waits for it.
 fn at_once(session: &Session, comm: &Rc<Comm>, message: &Message) -> Outcome<Status> {
     let active = session.start(comm, message)?;
     session.finish(comm, active)
+}
+
+/// A function that sends and waits.
+fn send(name: &str, how: Sending, sent: Sent, to: (c_int, c_int), comm: Handle) -> c_int {
+    on(comm, name, |session, comm| {
+        let message = outgoing(session, comm, how, sent, to)?;
+        at_once(session, comm, &message).map(drop)
+    })
+}
+
+/// A function that begins to send.
+fn start_sending(
+    name: &str,
+    how: Sending,
+    sent: Sent,
+    to: (c_int, c_int),
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    on(comm, name, |session, comm| {
+        let message = outgoing(session, comm, how, sent, to)?;
+        request.set(session.request(comm, &message)?)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -57,11 +89,7 @@ extern "C" fn MPI_Send(
     tag: c_int,
     comm: Handle,
 ) -> c_int {
-    on(comm, "MPI_Send", |session, comm| {
-        let message =
-            outgoing(session, comm, SendMode::Standard, (buf, count, datatype), (dest, tag))?;
-        at_once(session, comm, &message).map(|_| ())
-    })
+    send("MPI_Send", Sending::Standard, (buf, count, datatype), (dest, tag), comm)
 }
 
 #[unsafe(no_mangle)]
@@ -73,11 +101,7 @@ extern "C" fn MPI_Ssend(
     tag: c_int,
     comm: Handle,
 ) -> c_int {
-    on(comm, "MPI_Ssend", |session, comm| {
-        let message =
-            outgoing(session, comm, SendMode::Synchronous, (buf, count, datatype), (dest, tag))?;
-        at_once(session, comm, &message).map(|_| ())
-    })
+    send("MPI_Ssend", Sending::Synchronous, (buf, count, datatype), (dest, tag), comm)
 }
 
 #[unsafe(no_mangle)]
@@ -89,11 +113,7 @@ extern "C" fn MPI_Rsend(
     tag: c_int,
     comm: Handle,
 ) -> c_int {
-    on(comm, "MPI_Rsend", |session, comm| {
-        let message =
-            outgoing(session, comm, SendMode::Standard, (buf, count, datatype), (dest, tag))?;
-        at_once(session, comm, &message).map(|_| ())
-    })
+    send("MPI_Rsend", Sending::Standard, (buf, count, datatype), (dest, tag), comm)
 }
 
 #[unsafe(no_mangle)]
@@ -105,16 +125,7 @@ extern "C" fn MPI_Bsend(
     tag: c_int,
     comm: Handle,
 ) -> c_int {
-    on(comm, "MPI_Bsend", |session, comm| {
-        let message = buffered(outgoing(
-            session,
-            comm,
-            SendMode::Standard,
-            (buf, count, datatype),
-            (dest, tag),
-        )?);
-        at_once(session, comm, &message).map(|_| ())
-    })
+    send("MPI_Bsend", Sending::Buffered, (buf, count, datatype), (dest, tag), comm)
 }
 
 #[unsafe(no_mangle)]
@@ -144,11 +155,14 @@ extern "C" fn MPI_Isend(
     comm: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    on(comm, "MPI_Isend", |session, comm| {
-        let message =
-            outgoing(session, comm, SendMode::Standard, (buf, count, datatype), (dest, tag))?;
-        request.set(session.request(comm, &message)?)
-    })
+    start_sending(
+        "MPI_Isend",
+        Sending::Standard,
+        (buf, count, datatype),
+        (dest, tag),
+        comm,
+        request,
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -161,11 +175,14 @@ extern "C" fn MPI_Issend(
     comm: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    on(comm, "MPI_Issend", |session, comm| {
-        let message =
-            outgoing(session, comm, SendMode::Synchronous, (buf, count, datatype), (dest, tag))?;
-        request.set(session.request(comm, &message)?)
-    })
+    start_sending(
+        "MPI_Issend",
+        Sending::Synchronous,
+        (buf, count, datatype),
+        (dest, tag),
+        comm,
+        request,
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -178,11 +195,14 @@ extern "C" fn MPI_Irsend(
     comm: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    on(comm, "MPI_Irsend", |session, comm| {
-        let message =
-            outgoing(session, comm, SendMode::Standard, (buf, count, datatype), (dest, tag))?;
-        request.set(session.request(comm, &message)?)
-    })
+    start_sending(
+        "MPI_Irsend",
+        Sending::Standard,
+        (buf, count, datatype),
+        (dest, tag),
+        comm,
+        request,
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -195,16 +215,14 @@ extern "C" fn MPI_Ibsend(
     comm: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    on(comm, "MPI_Ibsend", |session, comm| {
-        let message = buffered(outgoing(
-            session,
-            comm,
-            SendMode::Standard,
-            (buf, count, datatype),
-            (dest, tag),
-        )?);
-        request.set(session.request(comm, &message)?)
-    })
+    start_sending(
+        "MPI_Ibsend",
+        Sending::Buffered,
+        (buf, count, datatype),
+        (dest, tag),
+        comm,
+        request,
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -240,7 +258,7 @@ extern "C" fn MPI_Sendrecv(
 ) -> c_int {
     on(comm, "MPI_Sendrecv", |session, comm| {
         let data = (sendbuf, sendcount, sendtype);
-        let send = outgoing(session, comm, SendMode::Standard, data, (dest, sendtag))?;
+        let send = outgoing(session, comm, Sending::Standard, data, (dest, sendtag))?;
         let into = (recvbuf, recvcount, recvtype);
         let recv = incoming(session, comm, into, (source, recvtag))?;
         let receiving = session.start(comm, &recv)?;

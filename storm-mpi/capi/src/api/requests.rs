@@ -1,13 +1,27 @@
 //! Persistent requests, and what is done to requests but waiting.
 
-use super::messages::{incoming, outgoing};
+use super::messages::{Sending, Sent, incoming, outgoing};
 use crate::abi::{Array, Buffer, BufferMut, Out, Status, StatusOut, counted};
 use crate::fault::{Class, Fault};
 use crate::request::BufferSpace;
 use crate::session::{call, on};
 use crate::table::Handle;
 use std::ffi::{c_int, c_void};
-use storm_mpi::SendMode;
+
+/// A function that makes a request to send, again and again.
+fn keep_sending(
+    name: &str,
+    how: Sending,
+    sent: Sent,
+    to: (c_int, c_int),
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    on(comm, name, |session, comm| {
+        let message = outgoing(session, comm, how, sent, to)?;
+        request.set(session.persistent(comm, message)?)
+    })
+}
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Send_init(
@@ -19,11 +33,14 @@ extern "C" fn MPI_Send_init(
     comm: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    on(comm, "MPI_Send_init", |session, comm| {
-        let data = (buf, count, datatype);
-        let message = outgoing(session, comm, SendMode::Standard, data, (dest, tag))?;
-        request.set(session.persistent(comm, message)?)
-    })
+    keep_sending(
+        "MPI_Send_init",
+        Sending::Standard,
+        (buf, count, datatype),
+        (dest, tag),
+        comm,
+        request,
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -36,11 +53,14 @@ extern "C" fn MPI_Ssend_init(
     comm: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    on(comm, "MPI_Ssend_init", |session, comm| {
-        let data = (buf, count, datatype);
-        let message = outgoing(session, comm, SendMode::Synchronous, data, (dest, tag))?;
-        request.set(session.persistent(comm, message)?)
-    })
+    keep_sending(
+        "MPI_Ssend_init",
+        Sending::Synchronous,
+        (buf, count, datatype),
+        (dest, tag),
+        comm,
+        request,
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -53,11 +73,14 @@ extern "C" fn MPI_Rsend_init(
     comm: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    on(comm, "MPI_Rsend_init", |session, comm| {
-        let data = (buf, count, datatype);
-        let message = outgoing(session, comm, SendMode::Standard, data, (dest, tag))?;
-        request.set(session.persistent(comm, message)?)
-    })
+    keep_sending(
+        "MPI_Rsend_init",
+        Sending::Standard,
+        (buf, count, datatype),
+        (dest, tag),
+        comm,
+        request,
+    )
 }
 
 #[unsafe(no_mangle)]
