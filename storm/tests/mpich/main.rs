@@ -24,10 +24,27 @@ const VECTOR_BYTES: u64 = 8 << 20;
 /// Where ScaLAPACK's test programs are in Debian's `scalapack-mpi-test`.
 const SCALAPACK: &str = "/usr/lib/x86_64-linux-gnu/scalapack/mpich-tests";
 
-/// A Cholesky factorization on a grid of 1 x 2 processes: names, output, device, triangle,
-/// sizes, block sizes, right-hand sides and their blocks, grids, threshold, refinement.
-const CHOLESKY: &str =
-    "'LLt'\n'MPI'\n'LLT.out'\n6\n'U'\n1\n31\n2\n3 8\n1\n3\n1\n3\n1\n1\n2\n3.0\nT\n";
+/// Its programs, the files that they read, and what to do on a grid of 1 x 2 processes.
+///
+/// Cholesky's last line is F: neither conditions are estimated nor solutions refined. With T
+/// `xdllt` hangs in a third of its runs under Hydra too, without STORM.
+const PROGRAMS: [(&str, &str, &str); 3] = [
+    (
+        "xdllt",
+        "LLT.dat",
+        "'LLt'\n'MPI'\n'LLT.out'\n6\n'U'\n1\n31\n2\n3 8\n1\n3\n1\n3\n1\n1\n2\n3.0\nF\n",
+    ),
+    (
+        "xdqr",
+        "QR.dat",
+        "'QR'\n'MPI'\n'QR.out'\n6\n2\n'QR' 'LQ'\n2\n13 26\n17 20\n2\n4 3\n4 3\n1\n1\n2\n5.0\n",
+    ),
+    (
+        "xdinv",
+        "INV.dat",
+        "'INV'\n'MPI'\n'INV.out'\n6\n2\n'GEN' 'UPD'\n2\n10 30\n2\n3 4\n1\n1\n2\n1.0\n",
+    ),
+];
 
 /// A cluster of two hosts, and a program on it.
 struct Bench<'a> {
@@ -38,7 +55,12 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Runs a program; a limit of time ends one that hangs.
     fn run(&self, options: &str, program: &Path, argument: &str) -> Output {
-        let mut command = self.scratch.storm(["run", "--time", "100s"]);
+        self.run_within("100s", options, program, argument)
+    }
+
+    /// Runs a program under a time limit.
+    fn run_within(&self, limit: &str, options: &str, program: &Path, argument: &str) -> Output {
+        let mut command = self.scratch.storm(["run", "--time", limit]);
         command.args(self.hosts.at().split_whitespace()).args(options.split_whitespace());
         command.arg(program).args(argument.split_whitespace()).env("UCX_TLS", "tcp,self");
         command.output().expect("storm starts")
@@ -51,6 +73,26 @@ impl Bench<'_> {
         let mut lines: Vec<String> = stdout(&done).lines().map(str::to_owned).collect();
         lines.sort_unstable();
         lines
+    }
+}
+
+impl Bench<'_> {
+    /// What a program of ScaLAPACK printed.
+    ///
+    /// MPICH 4.0 over UCX may hang in `MPI_Finalize`, seldom under Hydra, more often here: the rank
+    /// that closes its connections last waits for an acknowledgement of the other, which
+    /// already waits for all in the barrier of PMI and answers nothing. Then it runs again.
+    fn factorized(&self, program: &Path) -> String {
+        for attempt in 1..=5 {
+            let done = self.run_within("20s", "-n 2 -N 2 --chdir input", program, "");
+            if done.status.success() {
+                return stdout(&done);
+            }
+            let said = told(&done);
+            assert!(said.contains("ended TIMEOUT"), "{said}");
+            eprintln!("{}: attempt {attempt} hung in MPICH", program.display());
+        }
+        panic!("{}: hung five times", program.display());
     }
 }
 
@@ -111,20 +153,22 @@ fn the_mpich_of_pypi_runs_across_hosts() {
 }
 
 #[test]
-fn a_program_of_scalapack_factorizes_across_hosts() {
-    let program = Path::new(SCALAPACK).join("xdllt");
-    if !program.exists() {
+fn programs_of_scalapack_factorize_across_hosts() {
+    if !Path::new(SCALAPACK).join(PROGRAMS[0].0).exists() {
         return missing("ScaLAPACK", "apt-get install scalapack-mpi-test");
     }
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::make();
     let Some(hosts) = Hosts::cluster(&scratch, 2, 2) else { return };
     let bench = Bench { scratch: &scratch, hosts };
-    fs::create_dir(scratch.work().join("input")).expect("made");
-    fs::write(scratch.work().join("input/LLT.dat"), CHOLESKY).expect("written");
-    let done = bench.run("-n 2 -N 2 --chdir input", &program, "");
-    assert!(done.status.success(), "{}", told(&done));
-    let said = stdout(&done);
-    assert!(said.contains("2 tests completed and passed residual checks"), "{said}");
-    assert!(said.contains("0 tests completed and failed residual checks"), "{said}");
+    let input = scratch.work().join("input");
+    fs::create_dir(&input).expect("made");
+    for (program, file, parameters) in PROGRAMS {
+        fs::write(input.join(file), parameters).expect("written");
+        let program = Path::new(SCALAPACK).join(program);
+        let said = bench.factorized(&program);
+        assert!(said.contains(" tests completed and passed residual checks"), "{said}");
+        assert!(!said.contains(" 0 tests completed and passed residual checks"), "{said}");
+        assert!(said.contains(" 0 tests completed and failed residual checks"), "{said}");
+    }
 }
