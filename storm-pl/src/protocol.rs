@@ -43,9 +43,9 @@ pub(crate) enum Command {
     /// The job is over: clean the pad, and fill it again if `fill` says so. Of its PLs, `running`
     /// have not ended as far as the NM knows, and `failed` are about to end by themselves after a
     /// failed launch.
-    Release { pad: PadId, running: Vec<PlIndex>, failed: Vec<PlIndex>, fill: bool },
+    Release { pad: PadId, ticket: u32, running: Vec<PlIndex>, failed: Vec<PlIndex>, fill: bool },
     /// Kill everything in the pad, then as `Release`.
-    Destroy { pad: PadId },
+    Destroy { pad: PadId, ticket: u32 },
     /// Send a signal to the process groups of these PLs.
     Kill { pad: PadId, pls: Vec<PlIndex>, signal: i32 },
     /// Copy a file as a user.
@@ -70,7 +70,7 @@ pub(crate) enum Report {
     /// A PL, or the application that it became, ended.
     Exited { pad: PadId, pl: PlIndex, pid: ProcessId, status: ExitStatus, usage: Usage },
     /// No process of the former job is left in the pad.
-    PadClean { pad: PadId },
+    PadClean { pad: PadId, ticket: u32 },
     /// Processes of the former job do not die.
     PadStuck { pad: PadId, processes: Vec<ProcessId> },
     /// A placement ended.

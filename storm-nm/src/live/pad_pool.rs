@@ -132,8 +132,12 @@ impl PadPool {
         }
     }
 
-    /// The pad is ready for a job (again).
+    /// The pad is ready for a job (again): unless it was given back again since it said so,
+    /// after which it says so once more.
     pub(super) fn ready(&self, pad: PadId) {
+        if !self.keeper.is_ready(pad) {
+            return;
+        }
         self.attempts.borrow_mut().remove(&pad);
         self.vacant.borrow_mut().retain(|other| *other != pad);
         self.ready.borrow_mut().push_back(pad);

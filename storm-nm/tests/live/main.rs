@@ -551,7 +551,7 @@ async fn jobs_destroyed_at_once_give_their_places_back(cluster: Rc<Cluster>) {
     }
     cluster.launch(9, 2, RowSet::ALL, shell("exit 0")).await;
     let exits = cluster.exits_of(9).await;
-    assert!(exits.values().all(|exit| exit.status == ExitStatus::Code(0)));
+    assert!(exits.values().all(|exit| exit.status == ExitStatus::Code(0)), "{exits:?}");
 }
 
 async fn shutdown_kills_what_runs(cluster: Rc<Cluster>) {

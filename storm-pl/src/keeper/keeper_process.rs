@@ -168,10 +168,13 @@ impl KeeperProcess {
         }
         match protocol::decode(&self.buffer[..received.len]) {
             Ok(Command::MakePad { pad }) => self.make_pad(pad),
-            Ok(Command::Release { pad, running, failed, fill }) => {
-                self.release(pad, &running, failed, fill);
+            Ok(Command::Release { pad, ticket, running, failed, fill }) => {
+                let draining = Draining { ticket, awaited: failed, fill, ..Draining::default() };
+                self.release(pad, &running, draining);
             }
-            Ok(Command::Destroy { pad }) => self.drain(pad, Draining::of_everything()),
+            Ok(Command::Destroy { pad, ticket }) => {
+                self.drain(pad, Draining { ticket, ..Draining::of_everything() });
+            }
             Ok(Command::Kill { pad, pls, signal }) => self.kill(pad, &pls, signal),
             Ok(Command::Place { id, spec }) => self.place(id, &spec),
             Ok(Command::Ping) => self.report(&Report::Pong, &[]),
@@ -238,17 +241,13 @@ impl KeeperProcess {
     }
 
     /// The job is over: what is left of it goes, then the pad is filled again, or stays as it is.
-    fn release(&mut self, id: PadId, running: &[PlIndex], failed: Vec<PlIndex>, fill: bool) {
+    fn release(&mut self, id: PadId, running: &[PlIndex], mut draining: Draining) {
         // Another try for a pad that could not be made.
         let Some(pad) = self.pads.get(&id) else {
-            self.report(&Report::PadClean { pad: id }, &[]);
+            self.report(&Report::PadClean { pad: id, ticket: draining.ticket }, &[]);
             return self.make_pad(id);
         };
-        let draining = if running.iter().any(|&pl| pad.process(pl).is_some()) {
-            Draining { fill, ..Draining::of_everything() }
-        } else {
-            Draining { awaited: failed, fill, ..Draining::default() }
-        };
+        draining.everything = running.iter().any(|&pl| pad.process(pl).is_some());
         self.drain(id, draining);
     }
 
@@ -271,10 +270,10 @@ impl KeeperProcess {
             // Deaths that the look depends on may have come since the last signal.
             self.reap();
             let Some(pad) = self.pads.get_mut(&id) else { continue };
-            if let Some(Clean { fill }) = pad.look() {
+            if let Some(Clean { ticket, fill }) = pad.look() {
                 match pad.cgroup.as_ref().map_or(Ok(()), PadCgroup::thaw) {
                     Ok(()) => {
-                        self.report(&Report::PadClean { pad: id }, &[]);
+                        self.report(&Report::PadClean { pad: id, ticket }, &[]);
                         if fill {
                             self.fill(id);
                         }

@@ -22,6 +22,8 @@ pub(super) struct Pad {
 /// A pad on its way to be clean.
 #[derive(Debug, Default)]
 pub(super) struct Draining {
+    /// Which of the requests to be clean is the latest.
+    pub(super) ticket: u32,
     /// Every process has to go; otherwise only the former job's, the waiting PLs stay.
     pub(super) everything: bool,
     /// When it is clean it is filled again.
@@ -34,6 +36,8 @@ pub(super) struct Draining {
 
 /// No process of the former job is left.
 pub(super) struct Clean {
+    /// The latest request that it is clean for.
+    pub(super) ticket: u32,
     /// Whether the pad is to be filled again.
     pub(super) fill: bool,
 }
@@ -88,9 +92,9 @@ impl Pad {
             draining.awaited.iter().all(reaped)
         };
         if no_stray && ended {
-            let fill = draining.fill;
+            let clean = Clean { ticket: draining.ticket, fill: draining.fill };
             self.draining = None;
-            return Some(Clean { fill });
+            return Some(clean);
         }
         if draining.everything || !no_stray || draining.looks > LOOKS_FOR_AWAITED_MAX {
             // A stray may be forking. Nothing escapes a kill of the whole pad, and that takes the

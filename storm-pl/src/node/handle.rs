@@ -138,6 +138,15 @@ impl KeeperHandle {
         Ok(Launching { pid, ends })
     }
 
+    /// Whether every process of the pad waits for a launch. [`Event::Ready`] says so of the
+    /// time at which it was reported: the pad may have been given back once more since.
+    ///
+    /// [`Event::Ready`]: crate::Event::Ready
+    #[must_use]
+    pub fn is_ready(&self, pad: PadId) -> bool {
+        lock(&self.pads).pads.get(&pad).is_some_and(Pad::is_ready)
+    }
+
     /// Holds the job that is launched in the pad next to so many bytes of memory together, or to
     /// nothing.
     ///
@@ -185,8 +194,8 @@ impl KeeperHandle {
         let Some(state) = pads.pads.get_mut(&pad) else { return Err(no_pad()) };
         let running = state.select(|pl| matches!(pl, Pl::Launching { .. } | Pl::Running));
         let failed = state.select(|pl| matches!(pl, Pl::Failed));
-        state.draining = true;
-        let command = Command::Release { pad, running, failed, fill };
+        let ticket = state.drain();
+        let command = Command::Release { pad, ticket, running, failed, fill };
         protocol::send(pads.control_of(pad), &command, &[], Wait::No)
     }
 
@@ -197,12 +206,12 @@ impl KeeperHandle {
     pub fn destroy(&self, pad: PadId) -> io::Result<()> {
         let mut pads = lock(&self.pads);
         let Some(state) = pads.pads.get_mut(&pad) else { return Err(no_pad()) };
-        state.draining = true;
+        let ticket = state.drain();
         // The waiting PLs die as well; their sockets are of no more use.
         for pl in state.pls.iter_mut().filter(|pl| matches!(pl, Pl::Idle { .. })) {
             *pl = Pl::Absent;
         }
-        protocol::send(pads.control_of(pad), &Command::Destroy { pad }, &[], Wait::No)
+        protocol::send(pads.control_of(pad), &Command::Destroy { pad, ticket }, &[], Wait::No)
     }
 
     /// Sends `signal` to the process group of every rank that runs. In a stopped pad it acts when

@@ -48,6 +48,8 @@ pub(super) struct Pad {
     pub(super) pls: Vec<Pl>,
     /// Between the end of a job and `PadClean`.
     pub(super) draining: bool,
+    /// How often it was given back: a `PadClean` of an earlier time says nothing of the last.
+    pub(super) ticket: u32,
     /// The memory of the job that it has, or had before it was filled again, is limited.
     pub(super) limited: bool,
     /// `Ready` has not been said since the last fill.
@@ -146,7 +148,10 @@ impl Pads {
                 self.take_exit(pad, pl, pid, (status, usage), events);
                 Ok(())
             }
-            Report::PadClean { pad } => {
+            Report::PadClean { pad, ticket } => {
+                if self.pads.get(&pad).is_some_and(|state| state.ticket != ticket) {
+                    return Ok(());
+                }
                 if let Err(error) = self.lift_limit(pad) {
                     tracing::warn!(%pad, %error, "the limit of a job's memory is not lifted");
                 }
@@ -292,9 +297,20 @@ impl Pad {
         waiting.collect()
     }
 
+    /// It is given back, for the so-manieth time.
+    pub(super) fn drain(&mut self) -> u32 {
+        self.draining = true;
+        self.ticket = self.ticket.wrapping_add(1);
+        self.ticket
+    }
+
+    /// Whether all its processes wait, and go on waiting.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.draining && self.pls.iter().all(|pl| matches!(pl, Pl::Idle { .. }))
+    }
+
     fn announce(&mut self, pad: PadId, events: &mut VecDeque<Event>) {
-        let complete = self.pls.iter().all(|pl| matches!(pl, Pl::Idle { .. }));
-        if self.filling && !self.draining && complete {
+        if self.filling && self.is_ready() {
             self.filling = false;
             events.push_back(Event::Ready { pad });
         }
