@@ -22,7 +22,7 @@ mod service_config;
 
 pub use config::{
     CoreConfig, DEFAULT_ARRAY_MAX, DEFAULT_HISTORY_LIMIT, DEFAULT_KILL_GRACE,
-    DEFAULT_LAUNCH_TIMEOUT, DEFAULT_RECOVERY_TIMEOUT, PartitionConfig,
+    DEFAULT_LAUNCH_TIMEOUT, DEFAULT_RECOVERY_TIMEOUT, DEFAULT_STROBE_SPAN, PartitionConfig,
 };
 pub use live::{SpoolContents, SpooledFile};
 pub use manager::node_names::has_step_of_nothing;

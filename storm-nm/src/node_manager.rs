@@ -1,6 +1,7 @@
 //! The loop of the node manager: the network on one side, the node on the other,
 //! the core between them.
 
+mod following;
 mod inputs;
 mod reception;
 mod returning;
@@ -23,7 +24,7 @@ use storm_rm::heartbeat::{ReceiveHeartbeatError, heartbeat_handled, receive_hear
 use storm_rm::message::{Heartbeat, Report, Strobe};
 use storm_rm::remote_queue::{EnqueueError, Reader, Writer};
 use storm_rm::termination::{Outbox as _, Urgency, announce_termination};
-use storm_rm::{Channel, GlobalPlan};
+use storm_rm::{Channel, GlobalPlan, PartitionId};
 use streams::HeldOutputs;
 use thiserror::Error;
 
@@ -138,6 +139,8 @@ struct Node<P: Primitives, H: Host> {
     /// Those that end with a life in the cluster.
     life_tasks: TaskSet,
     receptions: RefCell<BTreeMap<Channel, Task>>,
+    /// What begins the slices of each partition that this node begins by itself.
+    following: RefCell<BTreeMap<PartitionId, Task>>,
     /// Why to leave, once it is known.
     exit: RefCell<Option<ExitReason>>,
     asked_to_leave: Cell<bool>,
@@ -168,6 +171,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             tasks: TaskSet::default(),
             life_tasks: TaskSet::default(),
             receptions: RefCell::default(),
+            following: RefCell::default(),
             exit: RefCell::default(),
             asked_to_leave: Cell::new(false),
             changed: Bell::default(),
@@ -305,6 +309,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 self.host.switch(strobe.as_ref(), &stop, &resume);
                 self.record_switch(strobe, before, (stop.len(), resume.len()));
             }
+            Action::Follow { partition, slices } => self.follow(partition, slices),
             Action::Rows { job, rows } => self.host.set_rows(job, rows),
             Action::Receive(info) => self.receive(info),
             Action::RefuseFile { info, reason } => self.refuse_file(&info, reason),

@@ -36,6 +36,8 @@ pub enum Command {
     /// SCHEDULE-PROCESS: the strobe. The jobs of this row run, the others of
     /// the partition stop.
     Strobe(Strobe),
+    /// A strobe, and the slices after it that nodes begin by their own clocks.
+    Slices(Slices),
     /// From now on the job runs in these rows.
     SetRows {
         /// The job.
@@ -189,6 +191,38 @@ pub struct Strobe {
     pub number: u64,
     /// The Machine Manager's clock when it was issued, in nanoseconds.
     pub issued_ns: u64,
+}
+
+/// A strobe that orders more than its own slice: a node begins the slices that follow by
+/// its own clock, until another strobe comes, so that short slices cost the Machine
+/// Manager and the network no more than long ones.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slices {
+    /// The strobe, which is obeyed at once.
+    pub strobe: Strobe,
+    /// The length of each slice in nanoseconds, from the arrival of the strobe on.
+    pub quantum_ns: u64,
+    /// The rows of the slices that follow, in order; they count as strobes of the numbers
+    /// after that of `strobe`.
+    pub following: Vec<Row>,
+}
+
+impl Slices {
+    /// The strobe that begins the slice `index` places after the first, as if the Machine
+    /// Manager had issued it; `None` past the last.
+    pub fn strobe_of(&self, index: usize) -> Option<Strobe> {
+        let Some(before) = index.checked_sub(1) else { return Some(self.strobe) };
+        let row = *self.following.get(before)?;
+        let number = self.strobe.number.checked_add(index as u64)?;
+        let since_ns = self.quantum_ns.checked_mul(index as u64)?;
+        let issued_ns = self.strobe.issued_ns.checked_add(since_ns)?;
+        Some(Strobe { row, number, issued_ns, ..self.strobe })
+    }
+
+    /// The number of the last of its strobes.
+    pub fn last_number(&self) -> u64 {
+        self.strobe.number.saturating_add(self.following.len() as u64)
+    }
 }
 
 /// News from a Node Manager. Several travel in one item of its queue.

@@ -379,6 +379,18 @@ impl Matrix {
         next
     }
 
+    /// The rows that [`Matrix::advance`] would return so many times in a row; none while no
+    /// row is active.
+    #[must_use]
+    pub fn upcoming(&self, times: usize) -> Vec<Slot> {
+        if !self.active {
+            return Vec::new();
+        }
+        let others = self.live.in_turn().filter(|slot| *slot != self.cursor);
+        let order: Vec<Slot> = others.chain([self.cursor]).collect();
+        order.into_iter().cycle().take(times).collect()
+    }
+
     fn ensure_row(&mut self, slot: Slot) -> Option<()> {
         if slot.0 >= self.limit.get() {
             return None;

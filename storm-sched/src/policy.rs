@@ -86,6 +86,14 @@ pub trait Policy: Send {
         None
     }
 
+    /// The rows of the next `slices` slices, in order, if nothing but slice edges happens
+    /// and those change nothing but the active row; empty when the policy does not know
+    /// so, or does not share time.
+    fn upcoming(&self, slices: usize) -> Vec<Slot> {
+        let _ = slices;
+        Vec::new()
+    }
+
     /// All rows have run in turn up to `now`, each as often, and nothing but slice
     /// edges happened, of which the policy was not told. The row that runs is the
     /// same as before. A policy that tells its place in the rotation has to know.

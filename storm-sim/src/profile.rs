@@ -155,6 +155,7 @@ fn plain(seed: u64, nodes: u32) -> MachineConfig {
         quantum: Duration::from_millis(50),
         mpl: 2,
         act_every: None,
+        strobe_span: Duration::ZERO,
         heartbeat_interval: Duration::from_millis(400),
         chunk_bytes: CHUNK_BYTES,
         chunk_slots: CHUNK_SLOTS,

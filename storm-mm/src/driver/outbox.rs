@@ -4,8 +4,9 @@
 use super::bell::Bell;
 use std::cell::{Cell, RefCell};
 use storm_primitives::NodeSet;
+use storm_rm::PartitionId;
 use storm_rm::heartbeat::encoded_bytes;
-use storm_rm::message::{Command, Heartbeat, Strobe};
+use storm_rm::message::{Command, Heartbeat, Slices};
 
 /// Filled by all tasks, emptied by the heartbeats.
 #[derive(Default)]
@@ -69,11 +70,12 @@ impl Outbox {
 
     /// Strobes with the next heartbeat. A strobe that could not leave yet is
     /// overtaken: nodes skip quanta, they do not catch up.
-    pub(super) fn strobe(&self, nodes: NodeSet, strobe: Strobe) {
-        self.commands.borrow_mut().retain(|(_, command)| {
-            !matches!(command, Command::Strobe(old) if old.partition == strobe.partition)
-        });
-        self.say(nodes, Command::Strobe(strobe));
+    pub(super) fn strobe(&self, nodes: NodeSet, slices: Slices) {
+        let partition = slices.strobe.partition;
+        self.commands.borrow_mut().retain(|(_, command)| strobed(command) != Some(partition));
+        let alone = slices.following.is_empty();
+        let slices = if alone { Command::Strobe(slices.strobe) } else { Command::Slices(slices) };
+        self.say(nodes, slices);
     }
 
     /// Has the next heartbeat reach these nodes at any rate.
@@ -134,7 +136,7 @@ impl Outbox {
     /// the others are not lost with it.
     fn take_fitting(&self, limit_bytes: usize) -> Vec<(NodeSet, Command)> {
         let mut commands = self.commands.borrow_mut();
-        commands.sort_by_key(|(_, command)| !matches!(command, Command::Strobe(_)));
+        commands.sort_by_key(|(_, command)| strobed(command).is_none());
         let mut bytes: usize = 0;
         let mut fitting = 0;
         for entry in commands.iter() {
@@ -150,12 +152,22 @@ impl Outbox {
     }
 }
 
+/// The partition that a command strobes, if it does.
+fn strobed(command: &Command) -> Option<PartitionId> {
+    match command {
+        Command::Strobe(strobe) => Some(strobe.partition),
+        Command::Slices(slices) => Some(slices.strobe.partition),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use futures_util::FutureExt;
     use storm_primitives::NodeId;
-    use storm_rm::{JobId, PartitionId, Row};
+    use storm_rm::message::Strobe;
+    use storm_rm::{JobId, Row};
 
     const LIMIT_BYTES: usize = 1024;
 
@@ -163,8 +175,10 @@ mod tests {
         Command::DestroyJob { job: JobId(job) }
     }
 
-    fn strobe(partition: u16, number: u64) -> Strobe {
-        Strobe { partition: PartitionId(partition), row: Row(0), number, issued_ns: 0 }
+    fn strobe(partition: u16, number: u64) -> Slices {
+        let partition = PartitionId(partition);
+        let strobe = Strobe { partition, row: Row(0), number, issued_ns: 0 };
+        Slices { strobe, quantum_ns: 1, following: Vec::new() }
     }
 
     fn next(outbox: &Outbox) -> Option<Batch> {
@@ -188,12 +202,13 @@ mod tests {
         let outbox = Outbox::default();
         let all = NodeSet::compute(3);
         outbox.say(all.clone(), destroy(1));
-        outbox.strobe(all.clone(), strobe(0, 1));
+        let following = vec![Row(1)];
+        outbox.strobe(all.clone(), Slices { following, ..strobe(0, 1) });
         outbox.say(all.clone(), destroy(2));
         outbox.strobe(all.clone(), strobe(1, 1));
         outbox.strobe(all.clone(), strobe(0, 2));
         let said: Vec<Command> = next(&outbox).unwrap().commands.into_iter().map(|c| c.1).collect();
-        let strobes = [strobe(1, 1), strobe(0, 2)].map(Command::Strobe);
+        let strobes = [strobe(1, 1), strobe(0, 2)].map(|one| Command::Strobe(one.strobe));
         assert_eq!(said, [&strobes[..], &[destroy(1), destroy(2)]].concat());
         assert!(next(&outbox).is_none());
     }

@@ -29,8 +29,11 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
             continue;
         };
         if now >= edge {
-            slice.next(now, edge);
-            shared.drive(|core, now| core.slice_edge(now, partition));
+            let on_grid = slice.next(now, edge);
+            shared.drive(|core, now| match on_grid {
+                true => core.slice_edge(now, partition),
+                false => core.late_slice_edge(now, partition),
+            });
             continue;
         }
         // When the quantum or the rows change: look again.
@@ -71,12 +74,13 @@ impl Slice {
 
     /// The slice that was to end at `edge` ends now. The next one began at the
     /// edge, so that edges stay on their grid, unless half of it is over already:
-    /// then it begins now. Slices that were missed are skipped, not made up for,
-    /// and none is shorter than half a quantum.
-    fn next(&mut self, now: Instant, edge: Instant) {
-        let Some(began) = self.began else { return };
-        let half = (edge - began) / 2;
-        self.began = Some(if now <= edge + half { edge } else { now });
+    /// then it begins now, and this is false. Slices that were missed are skipped, not
+    /// made up for, and none is shorter than half a quantum.
+    fn next(&mut self, now: Instant, edge: Instant) -> bool {
+        let Some(began) = self.began else { return false };
+        let on_grid = now <= edge + (edge - began) / 2;
+        self.began = Some(if on_grid { edge } else { now });
+        on_grid
     }
 }
 
@@ -96,7 +100,7 @@ mod tests {
         assert_eq!(slice.edge(at(3_000), Some(QUANTUM), None), Some(at(13_000)));
         // Looking again does not move the edge.
         assert_eq!(slice.edge(at(9_000), Some(QUANTUM), None), Some(at(13_000)));
-        slice.next(at(13_400), at(13_000));
+        assert!(slice.next(at(13_400), at(13_000)));
         assert_eq!(slice.edge(at(13_400), Some(QUANTUM), None), Some(at(23_000)));
     }
 
@@ -104,11 +108,11 @@ mod tests {
     fn missed_edges_are_skipped_and_no_slice_is_short() {
         let mut slice = Slice::default();
         slice.edge(at(0), Some(QUANTUM), None);
-        slice.next(at(15_000), at(10_000));
+        assert!(slice.next(at(15_000), at(10_000)));
         assert_eq!(slice.edge(at(15_000), Some(QUANTUM), None), Some(at(20_000)));
-        slice.next(at(25_001), at(20_000));
+        assert!(!slice.next(at(25_001), at(20_000)));
         assert_eq!(slice.edge(at(25_001), Some(QUANTUM), None), Some(at(35_001)));
-        slice.next(at(99_000), at(35_001));
+        assert!(!slice.next(at(99_000), at(35_001)));
         assert_eq!(slice.edge(at(99_000), Some(QUANTUM), None), Some(at(109_000)));
     }
 
@@ -127,7 +131,7 @@ mod tests {
         slice.edge(at(0), Some(QUANTUM), None);
         let early = Some(at(4_000));
         assert_eq!(slice.edge(at(4_100), Some(QUANTUM), early), Some(at(14_000)));
-        slice.next(at(14_000), at(14_000));
+        assert!(slice.next(at(14_000), at(14_000)));
         // What is past does not count again.
         assert_eq!(slice.edge(at(14_000), Some(QUANTUM), early), Some(at(24_000)));
     }

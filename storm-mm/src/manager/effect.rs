@@ -4,7 +4,7 @@ use crate::api::Reply;
 use crate::job::JobEvent;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
-use storm_rm::message::{Command, Strobe};
+use storm_rm::message::{Command, Slices};
 use storm_rm::{FileSpec, JobId, JobIncarnation, JobSlot, Owner, PartitionId, Rank};
 
 /// Something for the driver to do. In order; all but strobes only after the
@@ -15,8 +15,8 @@ pub enum Effect {
     Journal(JobId, JobEvent),
     /// Say this to these nodes with the next heartbeat.
     Command(NodeSet, Command),
-    /// Strobe these nodes at once.
-    Strobe(NodeSet, Strobe),
+    /// Strobe these nodes at once; they begin the slices that follow by themselves.
+    Strobe(NodeSet, Slices),
     /// Bring files to nodes; answer with [`Core::staged`](super::Core::staged).
     Stage(StageJob),
     /// The staging of this job is not wanted any more.

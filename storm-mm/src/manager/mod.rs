@@ -32,6 +32,7 @@ mod reservations;
 mod scheduling;
 mod shares;
 mod slots;
+mod strobing;
 mod switching;
 mod vacating;
 mod views;

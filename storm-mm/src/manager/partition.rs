@@ -1,6 +1,7 @@
 //! A partition: nodes under one policy, and the slices of its time.
 
 use super::node_table::fold_names;
+use super::strobing::Ordered;
 use crate::CoreConfig;
 use std::collections::BTreeMap;
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -119,7 +120,14 @@ pub(super) struct Partition {
     pub(super) active: Row,
     /// When it became so, unless that was with a regular edge.
     pub(super) early_edge: Option<Instant>,
+    /// The edge under way comes when the slice was to end.
+    pub(super) on_grid: bool,
+    /// The number of the strobe that began the slice under way.
     pub(super) strobes: u64,
+    /// The slices that nodes begin by themselves.
+    pub(super) ordered: Option<Ordered>,
+    /// Jobs have got other rows since the last strobe.
+    pub(super) rows_changed: bool,
 }
 
 impl Partition {
@@ -193,7 +201,10 @@ impl Partition {
             untold: Vec::new(),
             active: Row(0),
             early_edge: None,
+            on_grid: false,
             strobes: 0,
+            ordered: None,
+            rows_changed: false,
         })
     }
 

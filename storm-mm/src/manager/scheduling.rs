@@ -8,11 +8,11 @@ use crate::job::{EndCause, JobEventKind, Phase};
 use std::error::Error;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::message::{NodeRanks, Strobe};
+use storm_rm::message::NodeRanks;
 use storm_rm::{
     FileSpec, JobId, JobIncarnation, JobSlot, JobSpec, PartitionId, Program, Rank, Row,
 };
-use storm_sched::{Action, Event, EventError, PreemptMode, SchedTime, Slot};
+use storm_sched::{Action, Event, EventError, PreemptMode, SchedTime};
 
 impl Core {
     /// The row of a partition whose jobs run now.
@@ -35,9 +35,17 @@ impl Core {
     /// A slice of a partition ends: the next row becomes active, and what waited for an
     /// edge is launched.
     pub fn slice_edge(&mut self, now: Instant, partition: PartitionId) {
+        self.partition(partition).on_grid = true;
+        self.late_slice_edge(now, partition);
+    }
+
+    /// The same, so late that the next slice begins now and not when it was to: nodes that
+    /// begin slices by themselves are told.
+    pub fn late_slice_edge(&mut self, now: Instant, partition: PartitionId) {
         self.prioritise_if_due(now, partition);
         self.handle_event(now, partition, Event::SliceEdge);
-        self.partition(partition).early_edge = None;
+        let entry = self.partition(partition);
+        (entry.early_edge, entry.on_grid) = (None, false);
         self.launch_staged(now, partition);
         self.effects.push(Effect::SlicesChanged(partition));
     }
@@ -56,6 +64,7 @@ impl Core {
         self.tell_untold(now, partition);
         let actions = self.partition(partition).policy.handle(sched_time(now), event);
         self.carry_out(now, partition, actions);
+        self.recall_slices(now, partition);
         self.arm_wake(now);
         if is_end {
             self.try_switch(now, partition);
@@ -71,6 +80,7 @@ impl Core {
     ) {
         let actions = self.partition(partition).policy.handle_together(sched_time(now), events);
         self.carry_out(now, partition, actions);
+        self.recall_slices(now, partition);
         self.arm_wake(now);
     }
 
@@ -268,36 +278,6 @@ impl Core {
             self.staged(now, job, incarnation, Ok(StageOutcome::default()));
         } else {
             self.effects.push(Effect::Stage(StageJob { job, incarnation, nodes, files, owner }));
-        }
-    }
-
-    /// Another row becomes active. Only nodes that hold jobs of the partition are told:
-    /// to the others it makes no difference, and what is launched there later says
-    /// which row is active by then.
-    pub(super) fn activate(&mut self, now: Instant, partition: PartitionId, slot: Slot) {
-        let row = Row(slot.0);
-        let entry = self.partition(partition);
-        entry.active = row;
-        entry.early_edge = Some(now);
-        entry.strobes += 1;
-        let strobe = Strobe { partition, row, number: entry.strobes, issued_ns: now.as_nanos() };
-        self.counters.strobes += 1;
-        let here = self.live.values().filter(|live| live.partition == partition);
-        let nodes = here.fold(NodeSet::new(), |nodes, live| nodes.union(&live.nodes));
-        let up = self.up(&nodes);
-        if !up.is_empty() {
-            self.effects.push(Effect::Strobe(up, strobe));
-        }
-        self.charge_time(now, partition);
-    }
-
-    /// From now on time is charged to the launched jobs whose row runs.
-    pub(super) fn charge_time(&mut self, now: Instant, partition: PartitionId) {
-        let row = self.partitions[usize::from(partition.0)].active;
-        for live in self.live.values_mut().filter(|live| live.partition == partition) {
-            let started =
-                matches!(live.launch, Launch::Launched | Launch::Started | Launch::Recovering);
-            live.set_active(now, started && live.rows.contains(row));
         }
     }
 

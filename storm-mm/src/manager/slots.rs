@@ -29,8 +29,10 @@ impl Core {
         }
         let moved = std::mem::replace(&mut live.row, home) != home;
         live.rows = rows;
+        let entry = &mut self.partitions[usize::from(live.partition.0)];
+        entry.rows_changed = true;
         if !matches!(live.launch, Launch::Staging | Launch::Staged) {
-            let active = self.partitions[usize::from(live.partition.0)].runs(rows);
+            let active = entry.runs(rows);
             live.set_active(now, active);
         }
         self.tell_rows(job);

@@ -45,6 +45,7 @@ pub(crate) struct Shape {
     pub(crate) quantum: Duration,
     pub(crate) job_slots: u32,
     pub(crate) history_limit: usize,
+    pub(crate) strobe_span: Duration,
     /// How long the manager waits for a node that was lost before it runs a job again.
     pub(crate) requeue_fence: Duration,
 }
@@ -58,6 +59,7 @@ impl Shape {
             quantum: Duration::from_millis(10),
             job_slots: 16,
             history_limit: 5_000,
+            strobe_span: Duration::ZERO,
             requeue_fence: Duration::ZERO,
         }
     }
@@ -308,6 +310,7 @@ fn core_config(shape: &Shape) -> CoreConfig {
         launch_timeout: Duration::from_secs(1),
         recovery_timeout: Duration::from_secs(1),
         requeue_fence: shape.requeue_fence,
+        strobe_span: shape.strobe_span,
         history_limit: shape.history_limit,
         array_max: storm_mm::DEFAULT_ARRAY_MAX,
         service: Default::default(),

@@ -3,9 +3,9 @@
 use crate::{JobKey, JobTask};
 use bytes::Bytes;
 use std::rc::Rc;
-use storm_rm::message::{ReceiveFile, Report, Strobe};
+use storm_rm::message::{ReceiveFile, Report, Slices, Strobe};
 use storm_rm::termination::{LocalPart, Urgency};
-use storm_rm::{JobIncarnation, JobSlot, Rank, RowSet};
+use storm_rm::{JobIncarnation, JobSlot, PartitionId, Rank, RowSet};
 
 /// One thing to do, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,13 @@ pub enum Action {
         task: Rc<JobTask>,
         /// They execute nothing until resumed.
         stopped: bool,
+    },
+    /// Say when the slices after this one begin, and not any more when those before would.
+    Follow {
+        /// The partition whose slices they are.
+        partition: PartitionId,
+        /// The slices; `None` when the next strobe is to be waited for.
+        slices: Option<Slices>,
     },
     /// Stop and resume jobs, at once.
     Switch {

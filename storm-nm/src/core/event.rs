@@ -2,7 +2,7 @@
 
 use crate::{HostEvent, JobKey, LaunchRefused};
 use storm_rm::Rank;
-use storm_rm::message::{Command, Stream};
+use storm_rm::message::{Command, Stream, Strobe};
 
 /// One thing that happened, from above or from the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub enum Event {
         /// Whether it can be launched.
         outcome: Result<(), LaunchRefused>,
     },
+    /// A slice begins by this node's clock.
+    SliceBegins(Strobe),
     /// News from the host.
     Host(HostEvent),
     /// All output of a stream has been handed on.

@@ -10,7 +10,9 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use storm_primitives::NodeId;
-use storm_rm::message::{Command, ExitStatus, LaunchJob, RankExit, ReceiveFile, Report, Strobe};
+use storm_rm::message::{
+    Command, ExitStatus, LaunchJob, RankExit, ReceiveFile, Report, Slices, Strobe,
+};
 use storm_rm::termination::Urgency;
 use storm_rm::{JobId, JobIncarnation, Owner, PartitionId, Rank, Row, RowSet};
 
@@ -43,6 +45,20 @@ pub(super) struct ActiveRow {
     pub(super) row: Row,
     /// Number of the last strobe.
     pub(super) strobe: u64,
+    /// Number of the last slice that this node begins by itself.
+    pub(super) follows_to: u64,
+}
+
+impl ActiveRow {
+    /// A row that no strobe made active.
+    pub(super) fn of(row: Row) -> ActiveRow {
+        ActiveRow { row, strobe: 0, follows_to: 0 }
+    }
+
+    /// Whether this node is to begin further slices by itself.
+    pub(super) fn is_following(&self) -> bool {
+        self.strobe < self.follows_to
+    }
 }
 
 impl NodeCore {
@@ -64,6 +80,7 @@ impl NodeCore {
             Event::Command(command) => self.command(command, &mut actions),
             Event::Prepared { job, outcome } => self.prepared(job, outcome, &mut actions),
             Event::Host(event) => self.host_event(event, &mut actions),
+            Event::SliceBegins(strobe) => self.begin_slice(strobe, &mut actions),
             Event::StreamEnded { job, rank, stream } => {
                 if let Some(state) = self.jobs.get_mut(&job) {
                     state.open_streams.remove(&(rank, stream.into()));
@@ -110,7 +127,8 @@ impl NodeCore {
         match command {
             Command::ReceiveFile(info) => actions.push(self.receive(info)),
             Command::LaunchJob(launch) => self.launch(launch, actions),
-            Command::Strobe(strobe) => self.strobe(strobe, actions),
+            Command::Strobe(strobe) => self.strobe(strobe, None, actions),
+            Command::Slices(slices) => self.strobe(slices.strobe, Some(slices), actions),
             Command::SetRows { job, rows } => self.set_rows(job, rows, actions),
             Command::SignalJob { job, signal } => self.signal(job, signal, actions),
             Command::DestroyJob { job } => {
@@ -173,8 +191,8 @@ impl NodeCore {
         for old in earlier {
             self.supersede(old, actions);
         }
-        let active = self.partitions.entry(partition).or_insert(ActiveRow { row, strobe: 0 });
-        if active.row != row {
+        let active = self.partitions.entry(partition).or_insert(ActiveRow::of(row));
+        if active.row != row && !active.is_following() {
             // A strobe was not for this node: it had no job of the partition.
             active.row = row;
             self.reschedule(Some(partition), None, actions);
@@ -307,15 +325,31 @@ impl NodeCore {
     }
 
     /// SCHEDULE-PROCESS (paper, Algorithm 5): the row's jobs run, others stop.
-    fn strobe(&mut self, strobe: Strobe, actions: &mut Vec<Action>) {
+    fn strobe(&mut self, strobe: Strobe, slices: Option<Slices>, actions: &mut Vec<Action>) {
         let Strobe { partition, row, number, .. } = strobe;
-        let active = self.partitions.entry(partition).or_insert(ActiveRow { row, strobe: 0 });
+        let active = self.partitions.entry(partition).or_insert(ActiveRow::of(row));
         if number <= active.strobe {
             tracing::warn!(number, newest = active.strobe, "a strobe that is past was ignored");
             return;
         }
-        *active = ActiveRow { row, strobe: number };
+        let followed = active.is_following();
+        let follows_to = slices.as_ref().map_or(number, Slices::last_number);
+        *active = ActiveRow { row, strobe: number, follows_to };
         self.reschedule(Some(partition), Some(strobe), actions);
+        if followed || slices.is_some() {
+            actions.push(Action::Follow { partition, slices });
+        }
+    }
+
+    /// A slice begins that an earlier strobe ordered.
+    fn begin_slice(&mut self, strobe: Strobe, actions: &mut Vec<Action>) {
+        let Strobe { partition, row, number, .. } = strobe;
+        let Some(active) = self.partitions.get_mut(&partition) else { return };
+        // What recalled it may have come in the same instant.
+        if active.is_following() && active.strobe < number && number <= active.follows_to {
+            (active.row, active.strobe) = (row, number);
+            self.reschedule(Some(partition), Some(strobe), actions);
+        }
     }
 
     fn set_rows(&mut self, job: JobId, rows: RowSet, actions: &mut Vec<Action>) {

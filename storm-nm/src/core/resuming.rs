@@ -28,7 +28,7 @@ impl NodeCore {
         for job in self.jobs.values_mut() {
             job.orphaned = !job.silent && !job.released;
         }
-        self.partitions.values_mut().for_each(|active| active.strobe = 0);
+        self.partitions.values_mut().for_each(|active| *active = ActiveRow::of(active.row));
     }
 
     /// Ends the orphans that the next Machine Manager may have queued again: they must
@@ -61,8 +61,7 @@ impl NodeCore {
                 actions.push(Action::Rows { job: key, rows: resumed.rows });
             }
             let row = resumed.active_row;
-            let active = ActiveRow { row, strobe: 0 };
-            let known = self.partitions.entry(resumed.partition).or_insert(active);
+            let known = self.partitions.entry(resumed.partition).or_insert(ActiveRow::of(row));
             known.row = row;
             job.tell_all(&self.config, actions);
             if job.phase == JobPhase::Ended {

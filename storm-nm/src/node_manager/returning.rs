@@ -60,6 +60,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.life_tasks.cancel();
         let receptions = self.receptions.take();
         drop(receptions);
+        let following = self.following.take();
+        drop(following);
     }
 
     /// Tells the next Machine Manager what was kept for it.

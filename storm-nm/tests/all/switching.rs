@@ -6,7 +6,7 @@ use std::time::Duration;
 use storm_nm::modelled::{Model, Script};
 use storm_nm::{ExitReason, JobKey};
 use storm_primitives::NodeId;
-use storm_rm::message::{Command, ExitStatus, Report};
+use storm_rm::message::{Command, ExitStatus, Report, Slices};
 use storm_rm::{JobId, JobIncarnation, Rank, Row, RowSet};
 
 const SIGTERM: i32 = 15;
@@ -79,6 +79,49 @@ fn two_rows_share_the_time_exactly() {
         }
     };
     scenario(21, 2, compute(ms(100)), body);
+}
+
+/// A strobe of row 1, after which the rows take turns by the nodes' clocks.
+fn ten_slices(world: &World) -> Command {
+    let following = (1..10).map(|slice| Row((slice + 1) % 2)).collect();
+    Command::Slices(Slices { strobe: world.next_strobe(1), quantum_ns: 2_000_000, following })
+}
+
+#[test]
+fn nodes_begin_the_slices_that_follow_by_their_own_clocks() {
+    let body = |world: Rc<World>| async move {
+        two_rows(&world).await;
+        let used = |job| world.host(1).cpu_time(key(job), Rank(0));
+        let first = used(1);
+        world.say(vec![ten_slices(&world)]).await;
+        world.sleep(ms(19)).await;
+        // Five slices of each; the last has just begun.
+        close(used(1) - first, ms(9), ms(1) + SWEEP);
+        close(used(2), ms(10), SWEEP * 2);
+        world.sleep(ms(21)).await;
+        close(used(2), ms(10), SWEEP * 2);
+        close(used(1) - first, ms(30), SWEEP * 2);
+    };
+    let ((), trace) = scenario(27, 2, compute(ms(500)), body);
+    assert_eq!(trace.matches("stop 1.1").count(), 10, "five on each of two nodes\n{trace}");
+}
+
+#[test]
+fn a_strobe_recalls_the_slices_that_follow() {
+    let body = |world: Rc<World>| async move {
+        two_rows(&world).await;
+        world.say(vec![ten_slices(&world)]).await;
+        world.sleep(ms(5)).await;
+        // Nine numbers are taken; one that a node may have reached by itself is not believed.
+        world.strobe(0).await;
+        world.sleep(ms(1)).await;
+        let second = world.host(1).cpu_time(key(2), Rank(0));
+        (0..9).for_each(|_| drop(world.next_strobe(0)));
+        world.strobe(1).await;
+        world.sleep(ms(40)).await;
+        close(world.host(1).cpu_time(key(2), Rank(0)) - second, ms(41), ms(2) + SWEEP);
+    };
+    scenario(28, 1, compute(ms(500)), body);
 }
 
 #[test]

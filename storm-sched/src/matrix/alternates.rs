@@ -110,6 +110,12 @@ impl Matrix {
         place
     }
 
+    /// Whether no row gets another guest, or loses one, by its turn alone.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.live.slots().all(|slot| self.rows[slot.0 as usize].guests.is_settled())
+    }
+
     /// The guests in the way of a job that could be a guest of a live row;
     /// `None` when it could not, or is one.
     fn rivals(&self, slot: Slot, job: JobId) -> Option<BTreeSet<JobId>> {

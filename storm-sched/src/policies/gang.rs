@@ -397,6 +397,14 @@ impl Policy for Gang {
         self.partition.matrix.running_now().collect()
     }
 
+    fn upcoming(&self, slices: usize) -> Vec<Slot> {
+        let matrix = &self.partition.matrix;
+        if self.alternates && !matrix.is_settled() {
+            return Vec::new();
+        }
+        matrix.upcoming(slices)
+    }
+
     fn rotation(&self) -> Option<Vec<u64>> {
         Some(self.partition.matrix.rotation())
     }

@@ -159,3 +159,26 @@ fn rows_run_in_cyclic_order_and_a_deleted_one_is_passed_over() {
     assert_eq!(handle(&mut gang, Event::Finished(JobId(1))), activate(1));
     assert_eq!(edge(&mut gang), activate(3));
 }
+
+#[test]
+fn the_rows_of_the_next_slices_are_known_once_the_guests_are_settled() {
+    let mut gang = eight_pes();
+    assert_eq!(gang.upcoming(3), [], "nobody runs");
+    for job in 1..=3 {
+        submit(&mut gang, job, 8);
+    }
+    // Each row is looked at once.
+    for _ in 0..3 {
+        handle(&mut gang, Event::SliceEdge);
+    }
+    let upcoming = gang.upcoming(7);
+    let passed = (0..7).map(|_| match handle(&mut gang, Event::SliceEdge)[..] {
+        [Action::Activate { slot }] => slot,
+        ref other => panic!("{other:?}"),
+    });
+    assert_eq!(passed.collect::<Vec<_>>(), upcoming);
+    // A row with room for guests is not settled before its turn.
+    handle(&mut gang, Event::Finished(JobId(2)));
+    submit(&mut gang, 4, 4);
+    assert_eq!(gang.upcoming(7), []);
+}

@@ -77,6 +77,8 @@ pub struct MachineConfig {
     pub mpl: u32,
     /// The manager acts at multiples of this only; at once when there is none.
     pub act_every: Option<Duration>,
+    /// One strobe orders the slices of so much time; each its own when zero.
+    pub strobe_span: Duration,
     /// Every node must handle a heartbeat at least this often.
     pub heartbeat_interval: Duration,
     /// Bytes of a chunk of a file.
@@ -175,6 +177,7 @@ impl MachineConfig {
             recovery_timeout: storm_mm::DEFAULT_RECOVERY_TIMEOUT,
             requeue_fence: REQUEUE_FENCE,
             kill_grace: Duration::from_millis(100),
+            strobe_span: self.strobe_span,
             history_limit: HISTORY,
             array_max: storm_mm::DEFAULT_ARRAY_MAX,
             service: Default::default(),

@@ -67,6 +67,10 @@ pub struct MachineEntry {
     /// when left out.
     #[serde(default, with = "super::written_time::optional")]
     pub act_every: Option<Duration>,
+    /// One strobe orders the slices of so much time; each its own, as the paper has it,
+    /// when left out.
+    #[serde(default, with = "super::written_time")]
+    pub strobe_span: Duration,
     /// KiB of a chunk of a file.
     pub chunk_kib: Option<u32>,
     /// Check the invariants at every step.
@@ -215,6 +219,7 @@ impl Scenario {
             quantum: entry.quantum,
             mpl: entry.mpl,
             act_every: entry.act_every,
+            strobe_span: entry.strobe_span,
             chunk_bytes: entry.chunk_kib.map_or(base.chunk_bytes, |kib| kib.saturating_mul(1024)),
             checks: entry.checks,
             ..base

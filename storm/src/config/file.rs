@@ -44,6 +44,9 @@ pub(crate) struct MmConfig {
     /// for no more of them.
     #[serde(default = "default_history")]
     pub(crate) history: usize,
+    /// One strobe orders the slices of so much time; zero strobes each.
+    #[serde(default = "default_strobe_span")]
+    pub(super) strobe_span: WrittenTime,
     /// The most jobs of an array.
     #[serde(default = "default_array_max")]
     pub(crate) array_max: u32,
@@ -218,6 +221,11 @@ impl TimeoutConfig {
 }
 
 impl MmConfig {
+    /// One strobe orders the slices of so much time.
+    pub(crate) fn strobe_span(&self) -> Duration {
+        self.strobe_span.0
+    }
+
     /// Reads and checks a file.
     pub(crate) fn read(path: &Path) -> Result<MmConfig, ConfigError> {
         let fail = |problem| ConfigError { file: path.to_owned(), problem };
@@ -252,6 +260,10 @@ fn default_socket() -> PathBuf {
 
 fn default_spool_bytes() -> u64 {
     DEFAULT_SPOOL_BYTES
+}
+
+fn default_strobe_span() -> WrittenTime {
+    WrittenTime(storm_mm::DEFAULT_STROBE_SPAN)
 }
 
 fn default_array_max() -> u32 {

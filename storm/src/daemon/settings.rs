@@ -47,6 +47,7 @@ pub(super) struct Settings {
     pub(super) spool_bytes: u64,
     /// Ended jobs that are remembered.
     pub(super) history: usize,
+    pub(super) strobe_span: Duration,
     array_max: u32,
     pub(super) plan: ClusterPlan,
     pub(super) network: NetworkConfig,
@@ -86,6 +87,7 @@ impl Settings {
     fn configured(options: &MmOptions, config: MmConfig) -> Result<Settings, DaemonError> {
         let revoked = config.clients.revoked()?;
         let clients = config.clients.listen.map(|listen| (listen, revoked));
+        let strobe_span = config.strobe_span();
         Ok(Settings {
             plan: config.plan()?,
             heartbeat: config.timeouts.heartbeat(),
@@ -102,6 +104,7 @@ impl Settings {
             state_dir: config.state_dir,
             spool_bytes: config.spool_bytes,
             history: config.history,
+            strobe_span,
             array_max: config.array_max,
             network: config.network,
             admins: config.admins,
@@ -135,6 +138,7 @@ impl Settings {
             state_dir: runtime_dir.clone(),
             spool_bytes: DEFAULT_SPOOL_BYTES,
             history: storm_mm::DEFAULT_HISTORY_LIMIT,
+            strobe_span: storm_mm::DEFAULT_STROBE_SPAN,
             array_max: storm_mm::DEFAULT_ARRAY_MAX,
             plan: ClusterPlan {
                 nodes: (1..=nodes).map(planned).collect(),
@@ -186,6 +190,7 @@ impl Settings {
             launch_timeout: storm_mm::DEFAULT_LAUNCH_TIMEOUT,
             recovery_timeout: self.recovery,
             requeue_fence: self.requeue_fence,
+            strobe_span: self.strobe_span,
             history_limit: self.history,
             array_max: self.array_max,
             service: self.plan.service.clone(),

@@ -11,7 +11,7 @@ use storm_rm::{JobId, Row};
 /// Flags for more jobs than three rows of eight elements hold.
 const JOB_SLOTS: u32 = 32;
 
-fn end(world: &mut World, job: JobId) {
+pub(super) fn end(world: &mut World, job: JobId) {
     while let Some(part) = world.parts.keys().find(|(_, of, _)| *of == job).copied() {
         world.part_over(part, ExitStatus::Code(0));
         check_all(world);

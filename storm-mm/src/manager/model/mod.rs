@@ -4,6 +4,7 @@
 mod early_edges;
 mod invariants;
 mod needs;
+mod ordered_slices;
 mod preempting;
 mod random;
 mod reservations;

@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId};
-use storm_rm::message::{Command, ExitStatus, HeldJob, LaunchJob, NodeInfo, RankExit, Report};
+use storm_rm::message::{
+    Command, ExitStatus, HeldJob, LaunchJob, NodeInfo, RankExit, Report, Slices,
+};
 use storm_rm::{
     ContentHash, Destination, FileSpec, InputSpec, JobId, JobIncarnation, JobSpec, OutputSpec,
     Owner, PartitionId, Program, Rank, RowSet,
@@ -54,6 +56,8 @@ pub(super) struct World {
     service: ServiceConfig,
     /// What an effect did that must not happen.
     pub(super) faults: Vec<String>,
+    /// What nodes were told about slices.
+    pub(super) strobes: Vec<Slices>,
 }
 
 pub(super) fn config(sched: &str, job_slots: u32) -> CoreConfig {
@@ -76,6 +80,8 @@ pub(super) fn config(sched: &str, job_slots: u32) -> CoreConfig {
         launch_timeout: Duration::from_millis(70),
         recovery_timeout: Duration::from_secs(1),
         requeue_fence: Duration::ZERO,
+        // A few slices of the default quantum.
+        strobe_span: Duration::from_millis(200),
         history_limit: 10_000,
         array_max: 100,
         service: Default::default(),
@@ -141,6 +147,7 @@ impl World {
             job_slots,
             service,
             faults: Vec::new(),
+            strobes: Vec::new(),
         };
         for effect in world.core.take_effects() {
             world.perform(effect);
@@ -184,7 +191,8 @@ impl World {
             Effect::Timer { at, job, incarnation, kind } => {
                 self.timers.push((at, job, incarnation, kind));
             }
-            Effect::Strobe(nodes, _) => {
+            Effect::Strobe(nodes, slices) => {
+                self.strobes.push(slices);
                 // Those that have not come back hear of it when they do.
                 let mut here = self.parts.keys().filter(|(node, ..)| self.joined.contains(node));
                 let passed = here.find(|(node, ..)| !nodes.contains(*node));
