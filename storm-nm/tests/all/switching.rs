@@ -116,7 +116,9 @@ fn a_strobe_recalls_the_slices_that_follow() {
         world.strobe(0).await;
         world.sleep(ms(1)).await;
         let second = world.host(1).cpu_time(key(2), Rank(0));
-        (0..9).for_each(|_| drop(world.next_strobe(0)));
+        for _ in 0..9 {
+            let _ = world.next_strobe(0);
+        }
         world.strobe(1).await;
         world.sleep(ms(40)).await;
         close(world.host(1).cpu_time(key(2), Rank(0)) - second, ms(41), ms(2) + SWEEP);
