@@ -14,7 +14,9 @@ pub struct Checkpoint {
     pub slice: u64,
     /// The nodes that took part.
     pub nodes: NodeSet,
-    /// When it had to be over, and was not: how late that was.
+    /// From its first strobe until the network was known to be empty.
+    pub took: Duration,
+    /// By how much it ended after the next one had to begin.
     pub late: Duration,
 }
 
@@ -46,6 +48,7 @@ impl<P: Primitives> StrobeSender<P> {
         let runtime = self.network.runtime().clone();
         runtime.sleep_until(self.due).await;
         self.slice += 1;
+        let began = runtime.now();
         for phase in Phase::ALL {
             self.microphase(Strobe { slice: self.slice, phase }).await?;
         }
@@ -56,7 +59,7 @@ impl<P: Primitives> StrobeSender<P> {
         let now = runtime.now();
         let late = now.saturating_since(end);
         self.due = if late.is_zero() { end } else { next_edge(self.due, length, now) };
-        Ok(Checkpoint { slice: self.slice, nodes: self.nodes.clone(), late })
+        Ok(Checkpoint { slice: self.slice, nodes: self.nodes.clone(), took: now - began, late })
     }
 
     /// Strobes one microphase and returns when it is over everywhere.

@@ -36,8 +36,8 @@ pub struct Strobing {
     pub slices: u64,
     /// Of these, those that took longer than a slice.
     pub late: u64,
-    /// The longest that one ended too late.
-    pub latest: Duration,
+    /// Time that slices took, all together.
+    pub took: Duration,
     /// The last slice's end.
     pub checkpoint: Option<Checkpoint>,
     /// Why there are no more.
@@ -135,7 +135,7 @@ impl Machine {
                     Ok(checkpoint) => {
                         so_far.slices += 1;
                         so_far.late += u64::from(!checkpoint.late.is_zero());
-                        so_far.latest = so_far.latest.max(checkpoint.late);
+                        so_far.took += checkpoint.took;
                         so_far.checkpoint = Some(checkpoint);
                     }
                     Err(error) => {
