@@ -41,10 +41,13 @@ impl Engine {
             return;
         }
         match post {
-            Post::Send { address, data } => {
-                let to = job.placement[address.to.index()];
-                self.sender.add(member, request, address, data, to);
-            }
+            Post::Send { address, data } => match job.placement.get(address.to.index()) {
+                Some(to) => self.sender.add(member, request, address, data, *to),
+                None => {
+                    let error = BcsError::NoSuchRank { job: member.job, rank: address.to };
+                    step.done.push(Completion { member, request, outcome: Err(error) });
+                }
+            },
             Post::Recv { pattern, bytes } => {
                 self.receiver.post((slice, self.here), member, request, pattern, bytes);
             }

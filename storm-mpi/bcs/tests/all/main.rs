@@ -5,4 +5,5 @@ mod collectives;
 mod endings;
 mod lockstep;
 mod messages;
+mod sockets;
 mod timing;

@@ -135,6 +135,34 @@ fn random_messages_arrive_whole_and_in_the_order_of_mpi() {
     }
 }
 
+/// All that ranks hear, slice by slice.
+fn transcript(posts: u64, interleaving: u64) -> Vec<String> {
+    let mut dice = Dice(posts);
+    let mut machine = Lockstep::new(interleaving, 4, small());
+    let placement = vec![1, 2, 2, 3, 4, 4];
+    let mut job = Chatter::new(&mut machine, 0, placement);
+    let mut transcript = Vec::new();
+    for slice in 0..60 {
+        for _ in 0..if slice < 15 { dice.below(6) } else { 0 } {
+            job.speak(&mut machine, &mut dice, 900, true);
+        }
+        machine.step();
+        transcript.push(format!("{:?}", std::mem::take(&mut machine.heard)));
+    }
+    transcript
+}
+
+#[test]
+fn the_same_posts_are_done_in_the_same_slices_whatever_the_network_does() {
+    for posts in 0..20 {
+        let one = transcript(posts, 1);
+        assert!(one.iter().any(|slice| slice.contains("Received")), "posts {posts}");
+        for interleaving in 2..6 {
+            assert_eq!(one, transcript(posts, interleaving), "posts {posts}, {interleaving}");
+        }
+    }
+}
+
 /// A million slices, each of which asserts that nothing is on the way at its end. In a debug build
 /// that would be minutes: there it is a hundredth of it.
 #[test]
