@@ -39,6 +39,7 @@ pub(crate) struct Lockstep {
     pub(crate) slice: u64,
     dice: Dice,
     seed: u64,
+    link_bytes: u64,
     /// What ranks have heard, by whom and what it was.
     pub(crate) heard: BTreeMap<(Member, RequestId), Result<Outcome, BcsError>>,
     pub(crate) payload_bytes: u64,
@@ -56,6 +57,7 @@ impl Lockstep {
             slice: 0,
             dice: Dice(seed),
             seed,
+            link_bytes: config.link_bytes,
             heard: BTreeMap::new(),
             payload_bytes: 0,
         }
@@ -86,6 +88,7 @@ impl Lockstep {
     pub(crate) fn step(&mut self) {
         self.slice += 1;
         let before = self.totals();
+        let each: Vec<u64> = self.engines.iter().map(|e| e.traffic().payload_bytes).collect();
         for phase in Phase::ALL {
             self.microphase(Strobe { slice: self.slice, phase });
             if phase == Phase::DescriptorExchange {
@@ -101,6 +104,10 @@ impl Lockstep {
             self.slice
         );
         self.payload_bytes = after.2 - before.2;
+        for (engine, before) in self.engines.iter().zip(each) {
+            let sent = engine.traffic().payload_bytes - before;
+            assert!(sent <= self.link_bytes, "seed {}: {sent} bytes over one link", self.seed);
+        }
     }
 
     pub(crate) fn outcome(&self, member: Member, request: RequestId) -> Option<Outcome> {
