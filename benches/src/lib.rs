@@ -5,6 +5,7 @@
 //! Nothing here looks inside the daemons: what is not printed by a command or
 //! written to a log that anyone can ask for is not measured.
 
+pub mod buffered;
 pub mod cluster;
 pub mod configured_cluster;
 pub mod daemons;

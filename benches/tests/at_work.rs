@@ -70,3 +70,23 @@ fn messages_of_all_sizes_go_to_and_fro() {
     }
     assert!(cases.iter().all(|case| case["mib_per_s"].as_f64().expect("a number") > 0.0));
 }
+
+#[test]
+fn buffered_coscheduling_is_simulated_beside_direct_messages() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bcs"));
+    command.args(["--rounds", "20", "--grids", "2x2", "--granularity-us", "2000", "--json"]);
+    let output = command.stdin(Stdio::null()).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+    // Virtual time: what it says does not depend on this machine.
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let slice = &report["empty_slices"][0];
+    assert_eq!((&slice["nodes"], number(&slice["late_percent"])), (&4.into(), 0.0), "{report}");
+    assert!((1.0..2.0).contains(&number(&report["ping_pong"][0]["mean_slices"])), "{report}");
+    let stencils = report["stencils"].as_array().expect("a list");
+    assert_eq!(stencils.len(), 2, "{report}");
+    let quick = stencils.iter().find(|case| case["blocking"] == false).expect("one");
+    assert!(number(&quick["slowdown_percent"]) < 2.0, "{report}");
+    assert!(number(&report["two_jobs"][0]["ratio"]) < 1.0, "{report}");
+}

@@ -1,0 +1,250 @@
+//! The Buffer Receiver: what local ranks want to receive, what was announced to them, which of it
+//! matches, and how many bytes of it the link takes in this slice.
+//!
+//! Messages match in the order of MPI: of two from one rank that a receive would accept, the earlier.
+
+use crate::block::{self, Grant, Order, SendDescriptor};
+use crate::{BcsError, Completion, JobKey, Member, Outcome, Plan, RequestId};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use storm_mpi::{Pattern, Rank, Source, Status, Tag, TagPattern};
+use storm_primitives::{GlobalMemory, NodeId};
+
+/// The head of a piece where it lands: its slice, and how many bytes came.
+pub(crate) const PIECE_HEAD_BYTES: u64 = 16;
+/// Pieces begin on words.
+const WORD_BYTES: u64 = 8;
+
+/// What a piece of so many bytes takes of a link's budget.
+pub(crate) fn piece_cost(bytes: u64) -> u64 {
+    PIECE_HEAD_BYTES + bytes.next_multiple_of(WORD_BYTES)
+}
+
+/// How many bytes of a piece fit into what is left of a budget; `None` when nothing of it does.
+pub(crate) fn piece_fit(left: u64, room: u64) -> Option<u64> {
+    let fit = room.checked_sub(PIECE_HEAD_BYTES)? / WORD_BYTES * WORD_BYTES;
+    (left == 0 || fit > 0).then(|| left.min(fit))
+}
+
+#[derive(Debug)]
+struct Posted {
+    request: RequestId,
+    pattern: Pattern,
+    bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Announced {
+    node: NodeId,
+    descriptor: SendDescriptor,
+}
+
+/// One rank's receives and announced messages that have not matched, both in order.
+#[derive(Debug, Default)]
+struct Inbox {
+    posted: VecDeque<Posted>,
+    announced: VecDeque<Announced>,
+}
+
+/// A matched message.
+#[derive(Debug)]
+struct Active {
+    member: Member,
+    request: RequestId,
+    announced: Announced,
+    /// What the rank has room for.
+    limit: usize,
+    data: Vec<u8>,
+    /// Bytes that have come, kept or not.
+    received: u64,
+}
+
+/// What comes over the link in this slice.
+#[derive(Debug)]
+struct Expected {
+    order: Order,
+    landing: u32,
+    most: u32,
+}
+
+/// All receives of this node's ranks.
+#[derive(Debug, Default)]
+pub(crate) struct BufferReceiver {
+    inboxes: BTreeMap<Member, Inbox>,
+    /// Matched messages, oldest first.
+    active: BTreeMap<Order, Active>,
+    matched: u64,
+    expected: Vec<Expected>,
+}
+
+impl BufferReceiver {
+    /// Takes a receive; it matches an announced message at once or waits for one.
+    pub(crate) fn post(
+        &mut self,
+        at: (u64, NodeId),
+        member: Member,
+        request: RequestId,
+        pattern: Pattern,
+        bytes: usize,
+    ) {
+        let inbox = self.inboxes.entry(member).or_default();
+        let posted = Posted { request, pattern, bytes };
+        let found = inbox.announced.iter().position(|a| accepts(&pattern, &a.descriptor));
+        match found.and_then(|place| inbox.announced.remove(place)) {
+            Some(announced) => self.begin(at, member, posted, announced),
+            None => inbox.posted.push_back(posted),
+        }
+    }
+
+    /// Takes a descriptor; it matches a posted receive or waits for one.
+    pub(crate) fn announce(&mut self, at: (u64, NodeId), from: NodeId, descriptor: SendDescriptor) {
+        let member = Member { job: descriptor.job, rank: Rank(descriptor.to) };
+        let inbox = self.inboxes.entry(member).or_default();
+        let announced = Announced { node: from, descriptor };
+        let found = inbox.posted.iter().position(|p| accepts(&p.pattern, &descriptor));
+        match found.and_then(|place| inbox.posted.remove(place)) {
+            Some(posted) => self.begin(at, member, posted, announced),
+            None => inbox.announced.push_back(announced),
+        }
+    }
+
+    /// The first message that a receive like this would take, and that none has taken.
+    pub(crate) fn probe(&self, member: Member, pattern: &Pattern) -> Option<Status> {
+        let inbox = self.inboxes.get(&member)?;
+        let found = inbox.announced.iter().find(|a| accepts(pattern, &a.descriptor))?;
+        Some(status(&found.descriptor))
+    }
+
+    /// Shares out the bytes that the link takes in this slice, oldest message first. Messages within
+    /// the node need no link: they are granted whole.
+    pub(crate) fn grant(&mut self, here: NodeId, link_bytes: u64) -> BTreeMap<NodeId, Vec<Grant>> {
+        let mut grants: BTreeMap<NodeId, Vec<Grant>> = BTreeMap::new();
+        let mut landing = 0;
+        for (order, active) in &self.active {
+            let Announced { node, descriptor } = active.announced;
+            let (send, offset, order) = (descriptor.send, active.received, *order);
+            let left = descriptor.bytes - offset;
+            if node == here {
+                let grant = Grant { send, order, offset, bytes: 0, landing: 0 };
+                grants.entry(node).or_default().push(grant);
+                continue;
+            }
+            let Some(bytes) = piece_fit(left, link_bytes - landing) else { continue };
+            // No more than the budget, which fits.
+            let bytes = bytes as u32;
+            let at = landing as u32;
+            landing += piece_cost(u64::from(bytes));
+            grants.entry(node).or_default().push(Grant { send, order, offset, bytes, landing: at });
+        }
+        grants
+    }
+
+    /// Notes that these grants have left for the sender.
+    pub(crate) fn expect(&mut self, granted: &[Grant]) {
+        let expected = granted.iter().map(|grant| Expected {
+            order: grant.order,
+            landing: grant.landing,
+            most: grant.bytes,
+        });
+        self.expected.extend(expected);
+    }
+
+    /// Whether bytes may be in the landing buffer.
+    pub(crate) fn expects(&self) -> bool {
+        !self.expected.is_empty()
+    }
+
+    /// Takes what has landed out of the network's buffer; bytes taken, heads included.
+    pub(crate) fn drain(
+        &mut self,
+        slice: u64,
+        plan: &Plan,
+        memory: &GlobalMemory,
+        done: &mut Vec<Completion>,
+    ) -> Result<u64, block::Unreadable> {
+        let mut taken = 0;
+        for Expected { order, landing, most } in std::mem::take(&mut self.expected) {
+            let addr = plan.landing(u64::from(landing));
+            if memory.load_word(addr).map_err(|_| block::Unreadable)? != slice {
+                // The sender's link was full: it comes with another slice.
+                continue;
+            }
+            let bytes = memory.load_word(addr.offset(8)).map_err(|_| block::Unreadable)?;
+            if bytes > u64::from(most) {
+                return Err(block::Unreadable);
+            }
+            let at = addr.offset(PIECE_HEAD_BYTES);
+            let piece = memory.read_bytes(at, bytes as usize).map_err(|_| block::Unreadable)?;
+            taken += PIECE_HEAD_BYTES + piece.len() as u64;
+            done.extend(self.take_in(order, &piece));
+        }
+        Ok(taken)
+    }
+
+    /// Takes the next bytes of a message; the completion, when they are its last.
+    pub(crate) fn take_in(&mut self, order: Order, piece: &Bytes) -> Option<Completion> {
+        let active = self.active.get_mut(&order)?;
+        let kept = (active.limit - active.data.len()).min(piece.len());
+        active.data.extend_from_slice(&piece[..kept]);
+        active.received += piece.len() as u64;
+        if active.received < active.announced.descriptor.bytes {
+            return None;
+        }
+        let active = self.active.remove(&order)?;
+        let status = status(&active.announced.descriptor);
+        let outcome = Ok(Outcome::Received { status, data: active.data });
+        Some(Completion { member: active.member, request: active.request, outcome })
+    }
+
+    /// Forgets all of a job and gives back whose receives they were.
+    pub(crate) fn forget(&mut self, job: JobKey) -> Vec<(Member, RequestId)> {
+        let mut all = Vec::new();
+        for (member, inbox) in self.inboxes.extract_if(.., |member, _| member.job == job) {
+            all.extend(inbox.posted.iter().map(|posted| (member, posted.request)));
+        }
+        for (_, active) in self.active.extract_if(.., |_, active| active.member.job == job) {
+            all.push((active.member, active.request));
+        }
+        all
+    }
+
+    fn begin(
+        &mut self,
+        (slice, node): (u64, NodeId),
+        member: Member,
+        posted: Posted,
+        announced: Announced,
+    ) {
+        self.matched += 1;
+        let order = Order { slice, node: node.0, index: self.matched };
+        let Posted { request, bytes: limit, .. } = posted;
+        let active = Active { member, request, announced, limit, data: Vec::new(), received: 0 };
+        self.active.insert(order, active);
+    }
+}
+
+impl From<block::Unreadable> for BcsError {
+    fn from(_: block::Unreadable) -> BcsError {
+        BcsError::Corrupt
+    }
+}
+
+fn status(descriptor: &SendDescriptor) -> Status {
+    Status {
+        source: Rank(descriptor.from),
+        tag: Tag(descriptor.tag),
+        bytes: descriptor.bytes as usize,
+    }
+}
+
+fn accepts(pattern: &Pattern, descriptor: &SendDescriptor) -> bool {
+    let source = match pattern.source {
+        Source::Any => true,
+        Source::Rank(rank) => rank.0 == descriptor.from,
+    };
+    let tag = match pattern.tag {
+        TagPattern::Any => true,
+        TagPattern::Tag(tag) => tag.0 == descriptor.tag,
+    };
+    source && tag && pattern.context.0 == descriptor.context
+}

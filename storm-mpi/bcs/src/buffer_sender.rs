@@ -1,0 +1,92 @@
+//! The Buffer Sender: messages that local ranks have posted, until their bytes have left.
+
+use crate::block::{self, Notice, SendDescriptor};
+use crate::{JobKey, Member, RequestId};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use storm_mpi::Address;
+use storm_primitives::NodeId;
+
+/// A message that has not left whole.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) member: Member,
+    pub(crate) request: RequestId,
+    pub(crate) data: Bytes,
+}
+
+/// All messages of this node's ranks, and what other nodes have not been told.
+#[derive(Debug, Default)]
+pub(crate) struct BufferSender {
+    next: u64,
+    /// By name; messages leave in no fixed order.
+    outgoing: BTreeMap<u64, Outgoing>,
+    /// By destination, in the order of posting: the order in which messages match.
+    untold: BTreeMap<NodeId, VecDeque<Notice>>,
+}
+
+impl BufferSender {
+    /// Buffers a message.
+    pub(crate) fn add(
+        &mut self,
+        member: Member,
+        request: RequestId,
+        address: Address,
+        data: Bytes,
+        to: NodeId,
+    ) {
+        self.next += 1;
+        let descriptor = SendDescriptor {
+            job: member.job,
+            send: self.next,
+            from: member.rank.0,
+            to: address.to.0,
+            context: address.context.0,
+            tag: address.tag.0,
+            bytes: data.len() as u64,
+        };
+        self.outgoing.insert(self.next, Outgoing { member, request, data });
+        self.untold.entry(to).or_default().push_back(Notice::Send(descriptor));
+    }
+
+    /// Tells `to` that a job is over, before all descriptors that wait: every node of the job hears of
+    /// it in the same slice.
+    pub(crate) fn say_over(&mut self, job: JobKey, to: NodeId) {
+        self.untold.entry(to).or_default().push_front(Notice::JobOver(job));
+    }
+
+    /// The blocks of this slice, at most one per destination; what does not fit waits.
+    pub(crate) fn blocks(&mut self, slice: u64, most: u64) -> Vec<(NodeId, Bytes)> {
+        let mut blocks = Vec::new();
+        for (to, notices) in &mut self.untold {
+            let (block, packed) = block::pack(slice, most, notices.iter());
+            notices.drain(..packed);
+            blocks.push((*to, block));
+        }
+        self.untold.retain(|_, notices| !notices.is_empty());
+        blocks
+    }
+
+    /// A message that waits for its bytes to be granted.
+    pub(crate) fn get(&self, send: u64) -> Option<&Outgoing> {
+        self.outgoing.get(&send)
+    }
+
+    /// A message whose last bytes leave.
+    pub(crate) fn take(&mut self, send: u64) -> Option<Outgoing> {
+        self.outgoing.remove(&send)
+    }
+
+    /// Forgets the messages of a job and gives back whose they were.
+    pub(crate) fn forget(&mut self, job: JobKey) -> Vec<(Member, RequestId)> {
+        for notices in self.untold.values_mut() {
+            notices.retain(|notice| match notice {
+                Notice::Send(descriptor) => descriptor.job != job,
+                Notice::JobOver(_) => true,
+            });
+        }
+        self.untold.retain(|_, notices| !notices.is_empty());
+        let mine = self.outgoing.extract_if(.., |_, out| out.member.job == job);
+        mine.map(|(_, out)| (out.member, out.request)).collect()
+    }
+}

@@ -1,0 +1,99 @@
+//! The settings of buffered coscheduling: the slice, and what fits into one.
+
+use std::time::Duration;
+use thiserror::Error;
+
+/// How long a slice is and how much one may carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BcsConfig {
+    /// Length of a slice: "a few hundreds of microseconds" (SC'03).
+    pub slice: Duration,
+    /// Bytes that each link carries in the point-to-point microphase of a slice, each way: its
+    /// bandwidth times the length of that phase. What does not fit is carried over.
+    pub link_bytes: u64,
+    /// Bytes of descriptors, and of grants, that a node has for another in one slice.
+    pub descriptor_bytes: u64,
+    /// How many communicators may have collectives at the same time.
+    pub collective_slots: u32,
+    /// Bytes of a collective that go over a link in one slice.
+    pub collective_bytes: u64,
+    /// How long the strobe sender waits before it asks again whether a microphase is over.
+    pub poll: Duration,
+}
+
+impl Default for BcsConfig {
+    /// Slices of 500 us, and for each link what 131 MiB/s, the rate that STORM's paper measured from
+    /// host to host, carry in 300 us of it.
+    fn default() -> BcsConfig {
+        BcsConfig {
+            slice: Duration::from_micros(500),
+            link_bytes: 40 << 10,
+            descriptor_bytes: 4 << 10,
+            collective_slots: 16,
+            collective_bytes: 4 << 10,
+            poll: Duration::from_micros(5),
+        }
+    }
+}
+
+/// A setting that cannot work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum BcsConfigError {
+    /// A slice of no length.
+    #[error("a slice must last: the length is 0")]
+    NoSlice,
+    /// A buffer that not even one descriptor or piece fits into.
+    #[error("{what} of {bytes} bytes: at least {least} are needed")]
+    TooSmall {
+        /// The setting.
+        what: &'static str,
+        /// What it is.
+        bytes: u64,
+        /// What it must be at least.
+        least: u64,
+    },
+    /// A buffer that is larger than a length on the wire.
+    #[error("{what} of {bytes} bytes: at most {most} are possible")]
+    TooLarge {
+        /// The setting.
+        what: &'static str,
+        /// What it is.
+        bytes: u64,
+        /// What it may be at most.
+        most: u64,
+    },
+}
+
+/// Room for the longest descriptor or grant with the head of its block.
+const LEAST_DESCRIPTOR_BYTES: u64 = 128;
+/// Room for a piece of 8 bytes with its head.
+const LEAST_LINK_BYTES: u64 = 64;
+/// Room for 16 bytes of each of 24 pieces: the widest group of 4096 ranks.
+const LEAST_COLLECTIVE_BYTES: u64 = 1 << 10;
+/// Lengths of pieces are 32 bits on the wire.
+const MOST_BYTES: u64 = 1 << 30;
+
+impl BcsConfig {
+    /// The settings, when they can work.
+    ///
+    /// # Errors
+    /// [`BcsConfigError`].
+    pub fn checked(self) -> Result<BcsConfig, BcsConfigError> {
+        if self.slice.is_zero() {
+            return Err(BcsConfigError::NoSlice);
+        }
+        for (what, bytes, least) in [
+            ("link-bytes", self.link_bytes, LEAST_LINK_BYTES),
+            ("descriptor-bytes", self.descriptor_bytes, LEAST_DESCRIPTOR_BYTES),
+            ("collective-bytes", self.collective_bytes, LEAST_COLLECTIVE_BYTES),
+        ] {
+            if bytes < least {
+                return Err(BcsConfigError::TooSmall { what, bytes, least });
+            }
+            if bytes > MOST_BYTES {
+                return Err(BcsConfigError::TooLarge { what, bytes, most: MOST_BYTES });
+            }
+        }
+        Ok(self)
+    }
+}

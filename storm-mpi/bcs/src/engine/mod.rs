@@ -1,0 +1,308 @@
+//! The engine of one node: what the threads of the paper's network interface do, as one state machine.
+//!
+//! Pure but for the node's own copy of global memory: it is told of posts, strobes, outcomes and deaths,
+//! and answers with operations to issue. It neither waits nor reads a clock.
+
+mod ending;
+mod phases;
+
+use crate::block::{Grant, Unreadable};
+use crate::buffer_receiver::BufferReceiver;
+use crate::buffer_sender::BufferSender;
+use crate::collective_helper::{CollectiveHelper, Question, Stage};
+use crate::group::Placed;
+use crate::{
+    BcsError, Completion, Group, JobKey, Member, Phase, Plan, Post, RequestId, Slot, Strobe,
+    reduce_helper,
+};
+use ending::Doom;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use storm_mpi::{Pattern, Status};
+use storm_primitives::{
+    CompareAndWrite, GlobalMemory, NodeId, NodeSet, PrimitiveError, Signal, Xfer,
+};
+
+/// Names an operation that the engine has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActionId(pub u64);
+
+/// An operation to issue now; its outcome is told to [`Engine::outcome`].
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// XFER-AND-SIGNAL.
+    Put(ActionId, Xfer),
+    /// COMPARE-AND-WRITE.
+    Ask(ActionId, CompareAndWrite),
+}
+
+/// The outcome of an [`Action`].
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// What the local event of a transfer said.
+    Put(Signal),
+    /// The answer.
+    Ask(Result<bool, PrimitiveError>),
+}
+
+/// What has gone over links so far, in both directions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Bytes sent, heads and descriptors included, once for each node that they went to.
+    pub sent_bytes: u64,
+    /// Bytes taken out of the network's buffers.
+    pub received_bytes: u64,
+    /// Of the bytes sent, those of messages.
+    pub payload_bytes: u64,
+}
+
+/// What one step of a helper comes to.
+#[derive(Debug, Default)]
+pub(crate) struct Step {
+    pub(crate) puts: Vec<Xfer>,
+    pub(crate) asks: Vec<Question>,
+    pub(crate) done: Vec<Completion>,
+    pub(crate) failed: Vec<(JobKey, BcsError)>,
+    pub(crate) received_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Job {
+    placement: Rc<[NodeId]>,
+    /// Why nothing of it communicates any more.
+    over: Option<BcsError>,
+}
+
+/// The engine of one node.
+#[derive(Debug)]
+pub struct Engine {
+    here: NodeId,
+    plan: Plan,
+    now: Option<Strobe>,
+    jobs: BTreeMap<JobKey, Job>,
+    doomed: VecDeque<(JobKey, Doom)>,
+    posted: Vec<(Member, RequestId, Post)>,
+    next_request: u64,
+    next_action: u64,
+    /// Bytes of what was issued and has no outcome yet.
+    outstanding: BTreeMap<ActionId, u64>,
+    /// Of these, the questions about collectives.
+    asked: BTreeMap<ActionId, (Slot, Stage)>,
+    sender: BufferSender,
+    receiver: BufferReceiver,
+    collectives: CollectiveHelper,
+    here_grants: Vec<Grant>,
+    /// Done in this slice; ranks hear of it when the next one begins.
+    finished: Vec<Completion>,
+    completions: Vec<Completion>,
+    traffic: Traffic,
+}
+
+impl Engine {
+    /// The engine of node `here`.
+    pub fn new(here: NodeId, plan: Plan) -> Engine {
+        Engine {
+            here,
+            plan,
+            now: None,
+            jobs: BTreeMap::new(),
+            doomed: VecDeque::new(),
+            posted: Vec::new(),
+            next_request: 0,
+            next_action: 0,
+            outstanding: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            sender: BufferSender::default(),
+            receiver: BufferReceiver::default(),
+            collectives: CollectiveHelper::default(),
+            here_grants: Vec::new(),
+            finished: Vec::new(),
+            completions: Vec::new(),
+            traffic: Traffic::default(),
+        }
+    }
+
+    /// Learns of a job and of where its ranks are. All nodes of a job must have before any rank posts.
+    pub fn open_job(&mut self, job: JobKey, placement: Rc<[NodeId]>) {
+        self.jobs.insert(job, Job { placement, over: None });
+    }
+
+    /// Forgets a job when the next slice begins. Whoever still waits in it hears that its ranks have
+    /// gone.
+    pub fn close_job(&mut self, job: JobKey) {
+        self.doomed.push_back((job, Doom::Closed));
+    }
+
+    /// Opens a communicator, on every node of it before any member uses it.
+    ///
+    /// # Errors
+    /// [`BcsError::NoSuchJob`], [`BcsError::GroupRefused`].
+    pub fn open_group(&mut self, group: Group) -> Result<(), BcsError> {
+        let (slot, members) = (group.slot, group.members.len());
+        let refused = |why| BcsError::GroupRefused { slot, members, why };
+        if slot.0 >= self.plan.config.collective_slots {
+            return Err(refused("there is no such slot"));
+        }
+        let job = self.jobs.get(&group.job).ok_or(BcsError::NoSuchJob(group.job))?;
+        let placed = Placed::new(group, &job.placement, &self.plan.config).map_err(refused)?;
+        self.collectives.open(placed, self.here).map_err(refused)
+    }
+
+    /// Takes a descriptor of a local rank. It takes part in the next slice.
+    ///
+    /// # Errors
+    /// When the rank is not here, its job is over, or who is addressed does not exist.
+    pub fn post(&mut self, member: Member, post: Post) -> Result<RequestId, BcsError> {
+        let job = self.jobs.get(&member.job).ok_or(BcsError::NoSuchJob(member.job))?;
+        if let Some(error) = &job.over {
+            return Err(error.clone());
+        }
+        let no_rank = |rank| BcsError::NoSuchRank { job: member.job, rank };
+        if job.placement.get(member.rank.index()) != Some(&self.here) {
+            return Err(no_rank(member.rank));
+        }
+        if let Post::Send { address, .. } = &post
+            && address.to.index() >= job.placement.len()
+        {
+            return Err(no_rank(address.to));
+        }
+        self.next_request += 1;
+        let request = RequestId(self.next_request);
+        self.posted.push((member, request, post));
+        Ok(request)
+    }
+
+    /// The first message that was announced to a rank, that it would accept, and that no receive
+    /// has taken: as of the last slice.
+    pub fn probe(&self, member: Member, pattern: &Pattern) -> Option<Status> {
+        self.receiver.probe(member, pattern)
+    }
+
+    /// Begins a microphase. A strobe that was seen before does nothing.
+    pub fn strobe(&mut self, strobe: Strobe, memory: &GlobalMemory) -> Vec<Action> {
+        if self.now.is_some_and(|now| strobe <= now) {
+            return Vec::new();
+        }
+        self.now = Some(strobe);
+        let mut step = Step::default();
+        let read = match strobe.phase {
+            Phase::DescriptorExchange => {
+                self.exchange_descriptors(strobe.slice, memory, &mut step);
+                Ok(())
+            }
+            Phase::MessageScheduling => self.schedule_messages(strobe.slice, memory, &mut step),
+            Phase::PointToPoint => self.move_messages(strobe.slice, memory, &mut step),
+            Phase::BroadcastAndBarrier => self.begin_collectives(strobe.slice, memory, &mut step),
+            Phase::Reduce => self.begin_reductions(strobe.slice, memory, &mut step),
+            Phase::SliceEnd => self.end_slice(strobe.slice, memory, &mut step),
+        };
+        if let Err(Unreadable) = read {
+            self.doom_all(&BcsError::Corrupt);
+        }
+        self.carry_out(step)
+    }
+
+    /// Learns of a partial result's arrival.
+    pub fn arrived(&mut self, memory: &GlobalMemory) -> Vec<Action> {
+        let Some(Strobe { slice, phase: Phase::Reduce }) = self.now else { return Vec::new() };
+        let mut step = Step::default();
+        let (here, plan) = (self.here, self.plan);
+        reduce_helper::advance(&mut self.collectives, slice, here, &plan, memory, &mut step);
+        self.carry_out(step)
+    }
+
+    /// Learns what came of an operation.
+    pub fn outcome(&mut self, action: ActionId, reply: Reply) -> Vec<Action> {
+        self.outstanding.remove(&action);
+        let asked = self.asked.remove(&action);
+        let mut step = Step::default();
+        match reply {
+            Reply::Put(Ok(())) => {}
+            Reply::Ask(Ok(answer)) => {
+                if let Some((slot, stage)) = asked {
+                    self.collectives.answered(slot, stage, answer, &self.plan, &mut step);
+                }
+            }
+            Reply::Put(Err(error)) | Reply::Ask(Err(error)) => self.failed(error),
+        }
+        self.carry_out(step)
+    }
+
+    fn failed(&mut self, error: PrimitiveError) {
+        match error {
+            PrimitiveError::NodesDead { nodes } => self.nodes_lost(&nodes),
+            PrimitiveError::TimedOut { .. }
+            | PrimitiveError::Disconnected
+            | PrimitiveError::OutOfBounds(_)
+            | PrimitiveError::Misaligned { .. }
+            | PrimitiveError::UnknownEvent { .. } => self.doom_all(&BcsError::NodeGone),
+        }
+    }
+
+    /// Learns that nodes are dead: jobs with ranks there are over.
+    pub fn nodes_lost(&mut self, nodes: &NodeSet) {
+        let hit = |job: &Job| job.placement.iter().any(|node| nodes.contains(*node));
+        let jobs: Vec<JobKey> =
+            self.jobs.iter().filter(|(_, job)| hit(job)).map(|(key, _)| *key).collect();
+        for job in jobs {
+            self.fail(job, &BcsError::NodeGone);
+        }
+    }
+
+    /// Learns that a local rank died, or left without being asked for: its job is over from the next
+    /// slice on, on all nodes.
+    pub fn rank_gone(&mut self, member: Member) {
+        self.doomed.push_back((member.job, Doom::Over(BcsError::RankGone)));
+    }
+
+    /// The word of the present microphase, when this node is done with it. The caller publishes it.
+    pub fn phase_done(&self) -> Option<u64> {
+        let now = self.now?;
+        let waits = now.phase == Phase::Reduce && !reduce_helper::is_idle(&self.collectives);
+        (self.outstanding.is_empty() && !waits).then(|| now.to_word())
+    }
+
+    /// Bytes of this node that are on the way or in the network's buffers here.
+    pub fn in_flight_bytes(&self) -> u64 {
+        let landed = if self.receiver.expects() { 1 } else { 0 };
+        self.outstanding.values().sum::<u64>() + landed
+    }
+
+    /// What ranks are to hear, in the order of its ending: at the beginning of a slice, of what was
+    /// done in the one before.
+    pub fn completions(&mut self) -> Vec<Completion> {
+        std::mem::take(&mut self.completions)
+    }
+
+    /// What has gone over links.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    fn carry_out(&mut self, step: Step) -> Vec<Action> {
+        self.traffic.received_bytes += step.received_bytes;
+        self.finished.extend(step.done);
+        for (job, error) in step.failed {
+            self.doom(job, &error);
+        }
+        let mut actions = Vec::with_capacity(step.puts.len() + step.asks.len());
+        for xfer in step.puts {
+            let bytes = (xfer.data.len() * xfer.dest.len()) as u64;
+            self.traffic.sent_bytes += bytes;
+            actions.push(Action::Put(self.issued(bytes), xfer));
+        }
+        for Question { slot, stage, ask } in step.asks {
+            let id = self.issued(0);
+            self.asked.insert(id, (slot, stage));
+            actions.push(Action::Ask(id, ask));
+        }
+        actions
+    }
+
+    fn issued(&mut self, bytes: u64) -> ActionId {
+        self.next_action += 1;
+        let id = ActionId(self.next_action);
+        self.outstanding.insert(id, bytes);
+        id
+    }
+}

@@ -1,0 +1,61 @@
+//! What can go wrong, as a rank or the management node sees it.
+
+use crate::{JobKey, Slot};
+use storm_mpi::Rank;
+use storm_primitives::{NodeSet, PrimitiveError};
+use thiserror::Error;
+
+/// Why communication did not happen.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BcsError {
+    /// The node has no such job, or has it no more.
+    #[error("job {0:?} does not communicate here: not opened, or over")]
+    NoSuchJob(JobKey),
+    /// The rank is not in the job, or is not on this node.
+    #[error("rank {rank} of job {job:?} is not here")]
+    NoSuchRank {
+        /// The job.
+        job: JobKey,
+        /// The rank.
+        rank: Rank,
+    },
+    /// The communicator is not open, or the rank is no member of it.
+    #[error("no communicator of this rank has slot {0:?}")]
+    NoSuchGroup(Slot),
+    /// A communicator whose slot is taken, or that has more members than a slice can reduce.
+    #[error("slot {slot:?} cannot take a communicator of {members} ranks: {why}")]
+    GroupRefused {
+        /// The slot.
+        slot: Slot,
+        /// Members of the communicator.
+        members: usize,
+        /// What stands in the way.
+        why: &'static str,
+    },
+    /// A rank of the job died or left: its communication is over.
+    #[error("the job's communication is over: a rank of it has gone")]
+    RankGone,
+    /// A node of the job died: its communication is over.
+    #[error("the job's communication is over: a node of it has gone")]
+    NodeGone,
+    /// Members of a communicator called different collectives, or with different lengths.
+    #[error("members of the communicator disagree on the collective or its length")]
+    CollectiveMismatch,
+    /// A node sent what no engine sends.
+    #[error("the job's communication is over: a block from another node cannot be read")]
+    Corrupt,
+    /// The slice ended with bytes on the way: a defect of this program or its network.
+    #[error("slice {slice} ended on {nodes} while bytes were on the way")]
+    NotEmpty {
+        /// The slice.
+        slice: u64,
+        /// The nodes that were asked.
+        nodes: NodeSet,
+    },
+    /// No compute node is left.
+    #[error("no node is left to be strobed")]
+    NobodyLeft,
+    /// The network failed the management node.
+    #[error(transparent)]
+    Network(#[from] PrimitiveError),
+}

@@ -1,0 +1,58 @@
+//! Buffered coscheduling (BCS): the communication of jobs is buffered, and done in slices that the
+//! whole machine agrees on.
+//!
+//! After Fernandez, Frachtenberg, Petrini, *BCS-MPI: A New Approach in the System Software Design for
+//! Large-Scale Parallel Computers*, SC'03, and Petrini and Feng, IPDPS 2000. Ranks only post
+//! descriptors of what they want to send and receive. Once per slice the nodes exchange the
+//! descriptors, match them, agree on how many bytes each link carries, and move exactly those. Each
+//! such microphase ([`Phase`]) begins with a strobe (XFER-AND-SIGNAL) when the one before is over on
+//! every node (COMPARE-AND-WRITE). At the end of each slice the network is empty, so the memories of
+//! the nodes alone are the state of every job: a [`Checkpoint`].
+//!
+//! | thread of the paper | here |
+//! |---|---|
+//! | Strobe Sender | [`StrobeSender`], on the management node |
+//! | Strobe Receiver | [`StrobeReceiver`]: drives the engine of one node over the primitives |
+//! | Buffer Sender, Buffer Receiver | `buffer_sender`, `buffer_receiver`: what local ranks send, what they receive |
+//! | DMA Helper | `dma_helper`: carries out what was granted, within the link's budget |
+//! | Collective Helper, Reduce Helper | `collective_helper`, `reduce_helper` |
+//!
+//! [`Engine`] has the rules and is pure: it is told of strobes, posts and outcomes, and answers with
+//! [`Action`]s. [`modelled`] is a machine of it in virtual time. Where this departs from the paper is
+//! in `docs/decisions/0090`. What this crate does not do: know a daemon or a backend, share memory with
+//! a rank, or move a message outside a slice.
+#![forbid(unsafe_code)]
+
+mod block;
+mod buffer_receiver;
+mod buffer_sender;
+mod collective_helper;
+mod config;
+mod dma_helper;
+mod dyadic;
+mod engine;
+mod error;
+mod group;
+mod job;
+pub mod modelled;
+mod operation;
+mod plan;
+mod reduce_helper;
+mod reduction;
+mod strobe;
+mod strobe_receiver;
+mod strobe_sender;
+mod turns;
+
+pub use config::{BcsConfig, BcsConfigError};
+pub use engine::{Action, ActionId, Engine, Reply, Traffic};
+pub use error::BcsError;
+pub use group::{Group, Slot};
+pub use job::{JobKey, Member};
+pub use operation::{Collective, Completion, Outcome, Post, RequestId};
+pub use plan::Plan;
+pub use reduction::{Number, Reduction};
+pub use strobe::{Phase, Strobe};
+pub use strobe_receiver::{Edge, StrobeReceiver};
+pub use strobe_sender::{Checkpoint, StrobeSender};
+pub use turns::Turns;

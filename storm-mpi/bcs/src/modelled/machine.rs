@@ -1,0 +1,151 @@
+//! The machine: nodes with engines, and the management node that strobes them.
+
+use super::node::{ModelEdge, NodeModel};
+use super::rank::ModelledRank;
+use crate::{
+    BcsConfig, BcsError, Checkpoint, Engine, Group, JobKey, Member, Plan, Slot, StrobeReceiver,
+    StrobeSender,
+};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+use storm_mpi::Rank;
+use storm_primitives::sim::{Fabric, SimNetwork, SimPrimitives, SimRuntime, Simulation};
+use storm_primitives::{Layout, NodeId, NodeSet, Primitives, Runtime};
+
+/// Where a rank runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The node.
+    pub node: NodeId,
+    /// The processing element there. Ranks of several jobs may share one.
+    pub pe: usize,
+}
+
+/// A simulated machine under buffered coscheduling.
+pub struct Machine {
+    network: SimNetwork,
+    plan: Plan,
+    nodes: Vec<Rc<NodeModel>>,
+}
+
+/// What the strobe sender has done so far.
+#[derive(Clone, Debug, Default)]
+pub struct Strobing {
+    /// Slices that have ended, each with an empty network.
+    pub slices: u64,
+    /// Of these, those that took longer than a slice.
+    pub late: u64,
+    /// Time that slices took, all together.
+    pub took: Duration,
+    /// The last slice's end.
+    pub checkpoint: Option<Checkpoint>,
+    /// Why there are no more.
+    pub failed: Option<BcsError>,
+}
+
+impl Machine {
+    /// A machine of so many compute nodes on `fabric`. Slices begin with [`Machine::strobe`].
+    pub fn new(
+        simulation: &Simulation,
+        nodes: u32,
+        fabric: Rc<dyn Fabric>,
+        config: BcsConfig,
+    ) -> Machine {
+        let mut layout = Layout::builder();
+        let plan = Plan::new(&mut layout, nodes, config);
+        let network = SimNetwork::with_fabric(simulation, nodes, &layout.build(), fabric);
+        let model = |node: u32| {
+            let here = network.node(NodeId(node));
+            let model = Rc::new(NodeModel::new(Engine::new(NodeId(node), plan)));
+            let edge = ModelEdge(model.clone());
+            let driver = StrobeReceiver::new(here.clone(), plan, model.engine.clone(), edge);
+            here.runtime().spawn(driver.run()).detach();
+            model
+        };
+        let nodes = (1..=nodes).map(model).collect();
+        Machine { network, plan, nodes }
+    }
+
+    /// The network, to kill nodes of.
+    pub fn network(&self) -> &SimNetwork {
+        &self.network
+    }
+
+    /// The engine of a node.
+    ///
+    /// # Panics
+    /// When there is no such compute node.
+    pub fn engine(&self, node: NodeId) -> Rc<RefCell<Engine>> {
+        self.nodes[node.index() - 1].engine.clone()
+    }
+
+    /// Places a job's ranks, with one communicator of all in `slot`.
+    ///
+    /// # Errors
+    /// [`BcsError::GroupRefused`].
+    ///
+    /// # Panics
+    /// When there is no such compute node.
+    pub fn launch(
+        &self,
+        job: JobKey,
+        slot: Slot,
+        places: &[Place],
+    ) -> Result<Vec<ModelledRank>, BcsError> {
+        let placement: Rc<[NodeId]> = places.iter().map(|place| place.node).collect();
+        let members: Vec<Rank> = (0..places.len()).map(Rank::from_index).collect();
+        for node in placement.iter().copied().collect::<NodeSet>().iter() {
+            let mut engine = self.nodes[node.index() - 1].engine.borrow_mut();
+            engine.open_job(job, placement.clone());
+            engine.open_group(Group { job, slot, life: 1, members: members.clone() })?;
+        }
+        let rank = |(rank, place): (&Rank, &Place)| {
+            let member = Member { job, rank: *rank };
+            let node = self.nodes[place.node.index() - 1].clone();
+            node.place(place.pe, member);
+            let runtime: SimRuntime = self.network.node(place.node).runtime().clone();
+            ModelledRank { member, slot, pe: place.pe, node, runtime }
+        };
+        Ok(members.iter().zip(places).map(rank).collect())
+    }
+
+    /// The plan of its global memory.
+    pub fn plan(&self) -> Plan {
+        self.plan
+    }
+
+    /// What leads all nodes through slices, for who does something between them.
+    pub fn strobe_sender(&self) -> StrobeSender<SimPrimitives> {
+        let nodes = NodeSet::compute(self.nodes.len() as u32);
+        StrobeSender::new(self.network.node(NodeId::MM), self.plan, nodes)
+    }
+
+    /// Begins the slices, which go on until nobody is left.
+    pub fn strobe(&self) -> Rc<RefCell<Strobing>> {
+        let manager = self.network.node(NodeId::MM);
+        let mut sender = self.strobe_sender();
+        let so_far = Rc::new(RefCell::new(Strobing::default()));
+        let told = so_far.clone();
+        let strobing = async move {
+            loop {
+                let ended = sender.slice().await;
+                let mut so_far = told.borrow_mut();
+                match ended {
+                    Ok(checkpoint) => {
+                        so_far.slices += 1;
+                        so_far.late += u64::from(!checkpoint.late.is_zero());
+                        so_far.took += checkpoint.took;
+                        so_far.checkpoint = Some(checkpoint);
+                    }
+                    Err(error) => {
+                        so_far.failed = Some(error);
+                        return;
+                    }
+                }
+            }
+        };
+        manager.runtime().spawn(strobing).detach();
+        so_far
+    }
+}

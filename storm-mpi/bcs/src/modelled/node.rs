@@ -1,0 +1,107 @@
+//! One modelled node: its engine, its ranks' turns, and what they have been told.
+
+use crate::strobe_receiver::Edge;
+use crate::{BcsError, Completion, Engine, Member, Outcome, RequestId, Turns};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+/// What ranks and the driver of a node share.
+pub(super) struct NodeModel {
+    pub(super) engine: Rc<RefCell<Engine>>,
+    /// By processing element.
+    turns: RefCell<Vec<Turns>>,
+    done: RefCell<BTreeMap<RequestId, Result<Outcome, BcsError>>>,
+    waiting: RefCell<BTreeMap<Member, RequestId>>,
+    edges: Cell<u64>,
+    wakers: RefCell<Vec<Waker>>,
+}
+
+impl NodeModel {
+    pub(super) fn new(engine: Engine) -> NodeModel {
+        NodeModel {
+            engine: Rc::new(RefCell::new(engine)),
+            turns: RefCell::default(),
+            done: RefCell::default(),
+            waiting: RefCell::default(),
+            edges: Cell::new(0),
+            wakers: RefCell::default(),
+        }
+    }
+
+    /// Puts a rank on a processing element, from the next edge on.
+    pub(super) fn place(&self, pe: usize, member: Member) {
+        let mut turns = self.turns.borrow_mut();
+        if turns.len() <= pe {
+            turns.resize_with(pe + 1, Turns::default);
+        }
+        turns[pe].add(member);
+    }
+
+    /// Takes a rank that has ended off its element.
+    pub(super) fn remove(&self, pe: usize, member: Member) {
+        self.turns.borrow_mut()[pe].remove(member);
+    }
+
+    pub(super) fn runs(&self, pe: usize, member: Member) -> bool {
+        self.turns.borrow()[pe].current() == Some(member)
+    }
+
+    /// Edges so far.
+    pub(super) fn edges(&self) -> u64 {
+        self.edges.get()
+    }
+
+    /// The next edge after the `seen`-th.
+    pub(super) async fn edge_after(&self, seen: u64) {
+        std::future::poll_fn(|cx| {
+            if self.edges.get() != seen {
+                return Poll::Ready(());
+            }
+            let mut wakers = self.wakers.borrow_mut();
+            if !wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+                wakers.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Takes the outcome of a request, when the rank has been told.
+    pub(super) fn take_done(&self, request: RequestId) -> Option<Result<Outcome, BcsError>> {
+        self.done.borrow_mut().remove(&request)
+    }
+
+    /// Notes that a rank waits: its element is another's from the next edge on.
+    pub(super) fn waits(&self, pe: usize, member: Member, request: RequestId) {
+        self.waiting.borrow_mut().insert(member, request);
+        self.turns.borrow_mut()[pe].set_waiting(member, true);
+    }
+
+    fn tell(&self, completions: Vec<Completion>) {
+        let (mut done, mut waiting) = (self.done.borrow_mut(), self.waiting.borrow_mut());
+        for Completion { member, request, outcome } in completions {
+            done.insert(request, outcome);
+            if waiting.get(&member) == Some(&request) {
+                waiting.remove(&member);
+                for turns in self.turns.borrow_mut().iter_mut() {
+                    turns.set_waiting(member, false);
+                }
+            }
+        }
+    }
+}
+
+/// The edge as the driver sees it.
+pub(super) struct ModelEdge(pub(super) Rc<NodeModel>);
+
+impl Edge for ModelEdge {
+    fn edge(&mut self, completions: Vec<Completion>) {
+        let node = &self.0;
+        node.tell(completions);
+        node.turns.borrow_mut().iter_mut().for_each(Turns::edge);
+        node.edges.set(node.edges.get() + 1);
+        node.wakers.take().into_iter().for_each(Waker::wake);
+    }
+}

@@ -1,0 +1,112 @@
+//! Where the variables of buffered coscheduling lie in global memory.
+
+use crate::BcsConfig;
+use storm_primitives::{
+    EventId, GlobalAddr, GlobalMemory, LayoutBuilder, NodeId, Region, Var, VarArray,
+};
+
+/// Rounds of the tree of nodes that a reduction goes up: nodes fit in so many bits.
+pub(crate) const ROUNDS: u64 = 16;
+
+/// The addresses, the same on every node.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub(crate) config: BcsConfig,
+    nodes: u32,
+    /// The strobe that was sent last.
+    pub(crate) strobe: Var<u64>,
+    /// Signalled with each strobe.
+    pub(crate) strobed: EventId,
+    /// The last microphase that this node is done with, as the strobe's word.
+    pub(crate) phase_done: Var<u64>,
+    /// Bytes that this node sent and that are not known to have arrived, and those that arrived and
+    /// are still in the network's buffers.
+    pub(crate) in_flight: Var<u64>,
+    /// The last slice that ended with an empty network everywhere.
+    pub(crate) checkpoint: Var<u64>,
+    /// By source node: what it sends descriptors of.
+    descriptors: Region,
+    /// By source node: what it grants.
+    grants: Region,
+    /// Where the bytes of the point-to-point microphase land.
+    landing: Region,
+    /// By slot: the collectives that all members of this node have posted.
+    pub(crate) ready: VarArray<u64>,
+    /// By slot: what the next collective is, as this node's members have called it.
+    pub(crate) signature: VarArray<u64>,
+    /// By slot: the collectives that are or were carried out.
+    pub(crate) scheduled: VarArray<u64>,
+    /// By slot: what a broadcast or the result of a reduction lands in.
+    broadcast: Region,
+    /// By slot and round: the partial results of the node's children.
+    partial: Region,
+    /// Signalled with each partial result.
+    pub(crate) arrival: EventId,
+}
+
+impl Plan {
+    /// Plans for the management node and `nodes` compute nodes.
+    pub fn new(layout: &mut LayoutBuilder, nodes: u32, config: BcsConfig) -> Plan {
+        let everyone = u64::from(nodes) + 1;
+        let slots = u64::from(config.collective_slots);
+        Plan {
+            config,
+            nodes,
+            strobe: layout.var("bcs.strobe"),
+            strobed: layout.event("bcs.strobed"),
+            phase_done: layout.var("bcs.phase_done"),
+            in_flight: layout.var("bcs.in_flight"),
+            checkpoint: layout.var("bcs.checkpoint"),
+            descriptors: layout.region("bcs.descriptors", everyone * config.descriptor_bytes),
+            grants: layout.region("bcs.grants", everyone * config.descriptor_bytes),
+            landing: layout.region("bcs.landing", config.link_bytes),
+            ready: layout.vars("bcs.ready", config.collective_slots),
+            signature: layout.vars("bcs.signature", config.collective_slots),
+            scheduled: layout.vars("bcs.scheduled", config.collective_slots),
+            broadcast: layout.region("bcs.broadcast", slots * config.collective_bytes),
+            partial: layout.region("bcs.partial", slots * ROUNDS * config.collective_bytes),
+            arrival: layout.event("bcs.arrival"),
+        }
+    }
+
+    /// The settings that it was planned for.
+    pub fn config(&self) -> &BcsConfig {
+        &self.config
+    }
+
+    /// The last slice that ended with an empty network on every node, as a node's memory has it.
+    pub fn checkpoint(&self, memory: &GlobalMemory) -> u64 {
+        memory.load(self.checkpoint)
+    }
+
+    /// The compute nodes.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (1..=self.nodes).map(NodeId)
+    }
+
+    /// Where `from` writes its descriptors.
+    pub(crate) fn descriptors(&self, from: NodeId) -> GlobalAddr {
+        self.descriptors.addr.offset(u64::from(from.0) * self.config.descriptor_bytes)
+    }
+
+    /// Where `from` writes its grants.
+    pub(crate) fn grants(&self, from: NodeId) -> GlobalAddr {
+        self.grants.addr.offset(u64::from(from.0) * self.config.descriptor_bytes)
+    }
+
+    /// Where bytes of messages land.
+    pub(crate) fn landing(&self, offset: u64) -> GlobalAddr {
+        self.landing.addr.offset(offset)
+    }
+
+    /// Where a broadcast of a slot lands.
+    pub(crate) fn broadcast(&self, slot: u32) -> GlobalAddr {
+        self.broadcast.addr.offset(u64::from(slot) * self.config.collective_bytes)
+    }
+
+    /// Where the partial result of the `round`-th child lands.
+    pub(crate) fn partial(&self, slot: u32, round: u32) -> GlobalAddr {
+        let place = u64::from(slot) * ROUNDS + u64::from(round);
+        self.partial.addr.offset(place * self.config.collective_bytes)
+    }
+}

@@ -1,0 +1,197 @@
+//! The Reduce Helper: reductions, combined on the way up the tree of nodes in one microphase.
+//!
+//! Each slice takes a part of every running reduction. A node combines what its ranks and its children
+//! have, as far as the order of the members allows ([`crate::dyadic`]), and sends the rest up; the first
+//! node sends the result to whom it is for. The microphase has no strobes inside: a node waits for
+//! the signals of its children.
+
+use crate::block::{self, HEAD_BYTES, Unreadable};
+use crate::collective_helper::{Call, CollectiveHelper, Open, Running, Work};
+use crate::dyadic::{Misfit, Piece, Pieces};
+use crate::engine::Step;
+use crate::group::Placed;
+use crate::{BcsError, Collective, Outcome, Plan, Reduction};
+use std::collections::BTreeSet;
+use storm_primitives::{GlobalMemory, NodeId, NodeSet, Xfer};
+
+/// A reduction that has begun.
+#[derive(Debug)]
+pub(crate) struct Reducing {
+    bytes: usize,
+    reduction: Reduction,
+    root: Option<usize>,
+    /// The result so far, where it is wanted; its length everywhere.
+    result: Vec<u8>,
+    /// The part of this slice.
+    part: Option<Part>,
+}
+
+/// What one slice reduces.
+#[derive(Debug)]
+struct Part {
+    bytes: usize,
+    pieces: Pieces,
+    /// Rounds whose child has not been heard.
+    waiting: BTreeSet<u32>,
+    sent: bool,
+}
+
+impl Reducing {
+    /// Nothing reduced yet.
+    pub(crate) fn new(bytes: usize, reduction: Reduction, root: Option<usize>) -> Reducing {
+        Reducing { bytes, reduction, root, result: Vec::new(), part: None }
+    }
+
+    /// The nodes that get the result.
+    fn readers(&self, placed: &Placed) -> NodeSet {
+        match self.root {
+            None => placed.set.clone(),
+            Some(root) => placed.node_of(root).into_iter().collect(),
+        }
+    }
+}
+
+/// Begins the part of this slice of every running reduction.
+pub(crate) fn begin(helper: &mut CollectiveHelper, here: NodeId, step: &mut Step) {
+    for open in helper.open.values_mut() {
+        let Open { placed, running, .. } = open;
+        let Some(Running { calls, work: Work::Reduce(reducing) }) = running else { continue };
+        let done = reducing.result.len();
+        let bytes = placed.reduce_bytes.min(reducing.bytes - done);
+        let members = placed.group.members.len() as u32;
+        let mut pieces = Pieces::new(members, bytes, reducing.reduction);
+        let leaves = calls.iter().filter_map(|call| leaf(call, done, bytes));
+        if leaves.map(|leaf| pieces.add(leaf)).any(|added| added == Err(Misfit)) {
+            step.failed.push((placed.group.job, BcsError::Corrupt));
+        }
+        let waiting = placed.children(here).into_iter().collect();
+        reducing.part = Some(Part { bytes, pieces, waiting, sent: false });
+    }
+}
+
+/// Takes in what children have sent, and sends on what is complete.
+pub(crate) fn advance(
+    helper: &mut CollectiveHelper,
+    slice: u64,
+    here: NodeId,
+    plan: &Plan,
+    memory: &GlobalMemory,
+    step: &mut Step,
+) {
+    for (slot, open) in &mut helper.open {
+        let Open { placed, running, .. } = open;
+        let Some(Running { work: Work::Reduce(reducing), .. }) = running else { continue };
+        let readers = reducing.readers(placed);
+        let Some(part) = &mut reducing.part else { continue };
+        if part.sent {
+            continue;
+        }
+        if let Err(error) = take_in(part, slice, slot.0, plan, memory, step) {
+            // The job ends with the next slice; this one is gone through, as others wait for this node.
+            step.failed.push((placed.group.job, error));
+        }
+        if !part.waiting.is_empty() {
+            continue;
+        }
+        part.sent = true;
+        if let Some((parent, round)) = placed.parent(here) {
+            let pieces = part.pieces.take();
+            let most = plan.config.collective_bytes;
+            // Of what does not fit together, the parent misses the rest and ends the job too.
+            let (block, _) = block::pack(slice, most, &pieces);
+            let up = Xfer::new(NodeSet::single(parent), plan.partial(slot.0, round), block);
+            step.puts.push(up.signal_remote(plan.arrival));
+            continue;
+        }
+        // Without one the end of the slice says so.
+        let Some(result) = part.pieces.result() else { continue };
+        let dest = readers.difference(&NodeSet::single(here));
+        if !dest.is_empty() {
+            let block = block::raw(slice, &[result]);
+            step.puts.push(Xfer::new(dest, plan.broadcast(slot.0), block));
+        }
+    }
+}
+
+/// Whether no reduction waits for a child.
+pub(crate) fn is_idle(helper: &CollectiveHelper) -> bool {
+    helper.open.values().all(|open| match &open.running {
+        Some(Running { work: Work::Reduce(reducing), .. }) => {
+            reducing.part.as_ref().is_none_or(|part| part.sent)
+        }
+        Some(_) | None => true,
+    })
+}
+
+/// Ends the part of this slice: takes the results out of the network's buffers.
+pub(crate) fn end(
+    helper: &mut CollectiveHelper,
+    slice: u64,
+    here: NodeId,
+    plan: &Plan,
+    memory: &GlobalMemory,
+    step: &mut Step,
+) -> Result<(), Unreadable> {
+    for (slot, open) in &mut helper.open {
+        let Open { placed, running, .. } = open;
+        let Some(Running { work: Work::Reduce(reducing), .. }) = running else { continue };
+        let Some(part) = reducing.part.take() else { continue };
+        let so_far = reducing.result.len();
+        if placed.owner() == here {
+            reducing.result.extend_from_slice(part.pieces.result().unwrap_or_default());
+        } else if reducing.readers(placed).contains(here) {
+            let most = plan.config.collective_bytes;
+            if let Some(body) = block::body(memory, plan.broadcast(slot.0), most, slice)? {
+                step.received_bytes += HEAD_BYTES + body.len() as u64;
+                reducing.result.extend_from_slice(&body);
+            }
+        } else {
+            reducing.result.resize(so_far + part.bytes, 0);
+        }
+        if reducing.result.len() != so_far + part.bytes {
+            // Nobody hears of a result that is not there: the job ends with the next slice.
+            step.failed.push((placed.group.job, BcsError::Corrupt));
+            continue;
+        }
+        if reducing.result.len() >= reducing.bytes {
+            let (root, result) = (reducing.root, std::mem::take(&mut reducing.result));
+            step.done.extend(open.end(|member| match root {
+                Some(root) if root != member as usize => Outcome::Done,
+                Some(_) | None => Outcome::Data(result.clone()),
+            }));
+        }
+    }
+    Ok(())
+}
+
+fn take_in(
+    part: &mut Part,
+    slice: u64,
+    slot: u32,
+    plan: &Plan,
+    memory: &GlobalMemory,
+    step: &mut Step,
+) -> Result<(), BcsError> {
+    for round in part.waiting.clone() {
+        let most = plan.config.collective_bytes;
+        let Some(body) = block::body(memory, plan.partial(slot, round), most, slice)? else {
+            continue;
+        };
+        step.received_bytes += HEAD_BYTES + body.len() as u64;
+        part.waiting.remove(&round);
+        for piece in block::unpack::<Piece>(&body)? {
+            part.pieces.add(piece).map_err(|Misfit| BcsError::Corrupt)?;
+        }
+    }
+    Ok(())
+}
+
+fn leaf(call: &Call, offset: usize, bytes: usize) -> Option<Piece> {
+    match &call.call {
+        Collective::Reduce { data, .. } => {
+            let data = data.get(offset..offset + bytes)?.to_vec();
+            Some(Piece { first: call.index, level: 0, data })
+        }
+        Collective::Barrier | Collective::Broadcast { .. } => None,
+    }
+}

@@ -1,0 +1,152 @@
+//! The Strobe Receiver: drives the engine of one node over the primitives.
+
+use crate::{Action, ActionId, Completion, Engine, Plan, Reply, Strobe};
+use async_channel::{Receiver, Sender, unbounded};
+use std::cell::RefCell;
+use std::rc::Rc;
+use storm_primitives::{Epoch, Primitives, Runtime, Task};
+
+/// What the engine is to hear.
+enum Input {
+    Strobed,
+    Arrived,
+    Outcome(ActionId, Reply),
+    Membership,
+}
+
+/// Who is told, at the beginning of each slice, which posts are done. Called with no completions too:
+/// it is the edge at which ranks take turns.
+pub trait Edge {
+    /// A slice begins; these are done.
+    fn edge(&mut self, completions: Vec<Completion>);
+}
+
+impl<F: FnMut(Vec<Completion>)> Edge for F {
+    fn edge(&mut self, completions: Vec<Completion>) {
+        self(completions);
+    }
+}
+
+/// Drives an engine.
+pub struct StrobeReceiver<P: Primitives, E: Edge> {
+    network: P,
+    plan: Plan,
+    engine: Rc<RefCell<Engine>>,
+    edge: E,
+    inputs: Receiver<Input>,
+    input: Sender<Input>,
+    /// Wait for strobes, arrivals and changes of the membership.
+    _watchers: [Task; 3],
+}
+
+impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
+    /// For the node of `network`.
+    pub fn new(network: P, plan: Plan, engine: Rc<RefCell<Engine>>, edge: E) -> Self {
+        let (input, inputs) = unbounded();
+        let _watchers = [
+            watch_event(&network, plan.strobed, &input, || Input::Strobed),
+            watch_event(&network, plan.arrival, &input, || Input::Arrived),
+            watch_membership(&network, &input),
+        ];
+        StrobeReceiver { network, plan, engine, edge, inputs, input, _watchers }
+    }
+
+    /// Serves for ever.
+    pub async fn run(mut self) {
+        // The sender is this object's own: there is always one.
+        while let Ok(input) = self.inputs.recv().await {
+            self.handle(input);
+            self.publish();
+        }
+    }
+
+    fn handle(&mut self, input: Input) {
+        let memory = self.network.memory();
+        let actions = match input {
+            Input::Strobed => {
+                let Some(strobe) = Strobe::from_word(memory.load(self.plan.strobe)) else { return };
+                let actions = self.engine.borrow_mut().strobe(strobe, memory);
+                if strobe.phase == crate::Phase::DescriptorExchange {
+                    let completions = self.engine.borrow_mut().completions();
+                    self.edge.edge(completions);
+                }
+                actions
+            }
+            Input::Arrived => self.engine.borrow_mut().arrived(memory),
+            Input::Outcome(action, reply) => self.engine.borrow_mut().outcome(action, reply),
+            Input::Membership => {
+                // Nodes that never joined look dead too, and no job has ranks there.
+                let alive = self.network.membership().alive();
+                let dead = self.plan.nodes().filter(|node| !alive.contains(*node)).collect();
+                self.engine.borrow_mut().nodes_lost(&dead);
+                Vec::new()
+            }
+        };
+        for action in actions {
+            self.issue(action);
+        }
+    }
+
+    /// Says that this node is done with the microphase, when it is.
+    fn publish(&self) {
+        let engine = self.engine.borrow();
+        if let Some(word) = engine.phase_done() {
+            let memory = self.network.memory();
+            memory.store(self.plan.in_flight, engine.in_flight_bytes());
+            memory.store(self.plan.phase_done, word);
+        }
+    }
+
+    fn issue(&self, action: Action) {
+        let (network, input) = (self.network.clone(), self.input.clone());
+        // A transfer takes its place in the order now, not when its task first runs.
+        match action {
+            Action::Put(id, xfer) => {
+                let done = network.events().local();
+                network.xfer_and_signal(xfer.signal_local(done.id()));
+                let outcome = async move {
+                    let signal = network.await_event(done.id()).await;
+                    // Nobody hears it when the node ends.
+                    let _ = input.try_send(Input::Outcome(id, Reply::Put(signal)));
+                };
+                self.network.runtime().spawn(outcome).detach();
+            }
+            Action::Ask(id, question) => {
+                let asked = network.compare_and_write(question);
+                let outcome = async move {
+                    let _ = input.try_send(Input::Outcome(id, Reply::Ask(asked.await)));
+                };
+                self.network.runtime().spawn(outcome).detach();
+            }
+        }
+    }
+}
+
+fn watch_event<P: Primitives>(
+    network: &P,
+    event: storm_primitives::EventId,
+    input: &Sender<Input>,
+    make: fn() -> Input,
+) -> Task {
+    let (this, input) = (network.clone(), input.clone());
+    network.runtime().spawn(async move {
+        while this.await_event(event).await.is_ok() {
+            if input.try_send(make()).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+fn watch_membership<P: Primitives>(network: &P, input: &Sender<Input>) -> Task {
+    let (membership, input) = (network.membership().clone(), input.clone());
+    let mut seen: Epoch = membership.epoch();
+    network.runtime().spawn(async move {
+        loop {
+            seen = membership.changed(seen).await;
+            if input.try_send(Input::Membership).is_err() {
+                return;
+            }
+        }
+    })
+}

@@ -1,0 +1,184 @@
+//! The Strobe Sender, on the management node: leads every node through the microphases of each slice.
+
+use crate::{BcsError, Phase, Plan, Strobe};
+use std::time::Duration;
+use storm_primitives::{
+    CompareAndWrite, Instant, NodeSet, PrimitiveError, Primitives, Relation, Runtime, Var, Xfer,
+};
+
+/// The end of a slice: no byte of any job is on the way, so what the nodes have in memory is the whole
+/// state of every job until the next slice begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The slice that is over.
+    pub slice: u64,
+    /// The nodes that took part.
+    pub nodes: NodeSet,
+    /// From its first strobe until the network was known to be empty.
+    pub took: Duration,
+    /// By how much it ended after the next one had to begin.
+    pub late: Duration,
+}
+
+/// Strobes the nodes.
+#[derive(Debug)]
+pub struct StrobeSender<P: Primitives> {
+    network: P,
+    plan: Plan,
+    nodes: NodeSet,
+    slice: u64,
+    /// When the next slice begins.
+    due: Instant,
+}
+
+impl<P: Primitives> StrobeSender<P> {
+    /// For these nodes, the first slice now.
+    pub fn new(network: P, plan: Plan, nodes: NodeSet) -> StrobeSender<P> {
+        let due = network.runtime().now();
+        StrobeSender { network, plan, nodes, slice: 0, due }
+    }
+
+    /// Waits for the next slice's time and carries it out. Until it is called again, nothing
+    /// moves: who wants to keep the state of the jobs does it between.
+    ///
+    /// # Errors
+    /// [`BcsError::NobodyLeft`], [`BcsError::NotEmpty`], [`BcsError::Network`] where it is this node
+    /// that is cut off. Nodes that die are left out from then on.
+    pub async fn slice(&mut self) -> Result<Checkpoint, BcsError> {
+        let runtime = self.network.runtime().clone();
+        runtime.sleep_until(self.due).await;
+        self.slice += 1;
+        let began = runtime.now();
+        for phase in Phase::ALL {
+            self.microphase(Strobe { slice: self.slice, phase }).await?;
+        }
+        self.assert_empty().await?;
+        // Slices that a late one ran into do not happen: nodes skip them, they do not catch up.
+        let length = self.plan.config.slice;
+        let end = self.due + length;
+        let now = runtime.now();
+        let late = now.saturating_since(end);
+        self.due = if late.is_zero() { end } else { next_edge(self.due, length, now) };
+        Ok(Checkpoint { slice: self.slice, nodes: self.nodes.clone(), took: now - began, late })
+    }
+
+    /// Strobes one microphase and returns when it is over everywhere.
+    async fn microphase(&mut self, strobe: Strobe) -> Result<(), BcsError> {
+        let (plan, word) = (self.plan, strobe.to_word());
+        self.send(word);
+        loop {
+            let gate = (plan.phase_done, Relation::GreaterOrEqual);
+            match self.ask(gate.0, gate.1, word, None).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => self.network.runtime().sleep(plan.config.poll).await,
+                Err(error) => {
+                    self.leave_out(error)?;
+                    // Of a set with a dead node nobody was strobed.
+                    self.send(word);
+                }
+            }
+        }
+    }
+
+    /// Asserts that no byte is on the way, and writes on every node that it was so.
+    async fn assert_empty(&mut self) -> Result<(), BcsError> {
+        let (plan, slice) = (self.plan, self.slice);
+        loop {
+            let write = Some((plan.checkpoint, slice));
+            match self.ask(plan.in_flight, Relation::Equal, 0, write).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => return Err(BcsError::NotEmpty { slice, nodes: self.nodes.clone() }),
+                Err(error) => self.leave_out(error)?,
+            }
+        }
+    }
+
+    fn send(&self, word: u64) {
+        let strobe =
+            Xfer::new(self.nodes.clone(), self.plan.strobe.addr(), word.to_ne_bytes().to_vec());
+        self.network.xfer_and_signal(strobe.signal_remote(self.plan.strobed));
+    }
+
+    async fn ask(
+        &self,
+        var: Var<u64>,
+        relation: Relation,
+        value: u64,
+        write: Option<(Var<u64>, u64)>,
+    ) -> Result<bool, PrimitiveError> {
+        let mut question = CompareAndWrite::new(self.nodes.clone(), var, relation, value);
+        if let Some((var, value)) = write {
+            question = question.then_write(var, value);
+        }
+        self.network.compare_and_write(question).await
+    }
+
+    fn leave_out(&mut self, error: PrimitiveError) -> Result<(), BcsError> {
+        match error {
+            PrimitiveError::NodesDead { nodes } => {
+                tracing::warn!(%nodes, slice = self.slice, "left out of the slices: dead");
+                self.nodes = self.nodes.difference(&nodes);
+                if self.nodes.is_empty() { Err(BcsError::NobodyLeft) } else { Ok(()) }
+            }
+            PrimitiveError::TimedOut { .. } => Ok(()),
+            PrimitiveError::Disconnected
+            | PrimitiveError::OutOfBounds(_)
+            | PrimitiveError::Misaligned { .. }
+            | PrimitiveError::UnknownEvent { .. } => Err(BcsError::Network(error)),
+        }
+    }
+}
+
+/// The first edge from `now` on, of slices of which one began at `due`.
+fn next_edge(due: Instant, length: Duration, now: Instant) -> Instant {
+    let slices = (now - due).as_nanos().div_ceil(length.as_nanos().max(1));
+    due + length.saturating_mul(u32::try_from(slices).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BcsConfig;
+    use storm_primitives::sim::{SimNetwork, Simulation};
+    use storm_primitives::{Layout, NodeId};
+
+    /// A node that is always done, and says at the end of slice 3 that so many bytes are on the way.
+    async fn answer<P: Primitives>(network: P, plan: Plan, on_the_way: u64) {
+        while network.await_event(plan.strobed).await.is_ok() {
+            let word = network.memory().load(plan.strobe);
+            if Strobe::from_word(word).is_some_and(|strobe| strobe.slice == 3) {
+                network.memory().store(plan.in_flight, on_the_way);
+            }
+            network.memory().store(plan.phase_done, word);
+        }
+    }
+
+    #[test]
+    fn a_slice_that_ends_with_bytes_on_the_way_is_the_last() {
+        let mut layout = Layout::builder();
+        let plan = Plan::new(&mut layout, 2, BcsConfig::default());
+        let simulation = Simulation::new(1);
+        let network = SimNetwork::new(&simulation, 2, &layout.build(), Default::default());
+        for (node, on_the_way) in [(NodeId(1), 0), (NodeId(2), 8)] {
+            let here = network.node(node);
+            here.runtime().spawn(answer(here.clone(), plan, on_the_way)).detach();
+        }
+        let nodes = NodeSet::compute(2);
+        let mut sender = StrobeSender::new(network.node(NodeId::MM), plan, nodes.clone());
+        let ended = simulation.run(async move {
+            assert_eq!(sender.slice().await.map(|checkpoint| checkpoint.slice), Ok(1));
+            assert_eq!(sender.slice().await.map(|checkpoint| checkpoint.slice), Ok(2));
+            sender.slice().await
+        });
+        assert_eq!(ended, Ok(Err(BcsError::NotEmpty { slice: 3, nodes })));
+        assert_eq!(plan.checkpoint(network.node(NodeId(1)).memory()), 2);
+    }
+
+    #[test]
+    fn slices_that_a_late_one_ran_into_are_skipped() {
+        let (length, at) = (Duration::from_micros(500), |us: u64| Instant::from_nanos(us * 1000));
+        assert_eq!(next_edge(at(1000), length, at(1501)), at(2000));
+        assert_eq!(next_edge(at(1000), length, at(2000)), at(2000));
+        assert_eq!(next_edge(at(1000), length, at(3999)), at(4000));
+    }
+}

@@ -1,0 +1,84 @@
+//! Whose slice it is on one processing element that several jobs share.
+//!
+//! Ranks that wait for communication give their slice away: at each edge the element goes to the next
+//! rank, in order, that does not wait. A switch in the middle of a slice never happens, so a rank that
+//! begins to wait idles the rest of its slice.
+
+use crate::Member;
+
+/// The ranks of one processing element.
+#[derive(Debug, Default)]
+pub struct Turns {
+    ranks: Vec<(Member, bool)>,
+    current: Option<usize>,
+}
+
+impl Turns {
+    /// Adds a rank; it does not wait.
+    pub fn add(&mut self, member: Member) {
+        self.ranks.push((member, false));
+    }
+
+    /// Takes a rank away.
+    pub fn remove(&mut self, member: Member) {
+        let Some(place) = self.ranks.iter().position(|(rank, _)| *rank == member) else { return };
+        self.ranks.remove(place);
+        self.current = match self.current {
+            Some(current) if current == place => None,
+            Some(current) if current > place => Some(current - 1),
+            other => other,
+        };
+    }
+
+    /// Says whether a rank waits for communication.
+    pub fn set_waiting(&mut self, member: Member, waits: bool) {
+        if let Some((_, waiting)) = self.ranks.iter_mut().find(|(rank, _)| *rank == member) {
+            *waiting = waits;
+        }
+    }
+
+    /// Whose slice it is.
+    pub fn current(&self) -> Option<Member> {
+        self.current.and_then(|place| self.ranks.get(place)).map(|(member, _)| *member)
+    }
+
+    /// A slice begins: the next rank that does not wait has it.
+    pub fn edge(&mut self) {
+        let count = self.ranks.len();
+        let first = self.current.map_or(0, |current| current + 1);
+        let order = (0..count).map(|step| (first + step) % count);
+        self.current = order.into_iter().find(|place| !self.ranks[*place].1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::JobKey;
+    use storm_mpi::Rank;
+
+    fn member(job: u64) -> Member {
+        Member { job: JobKey(job), rank: Rank(0) }
+    }
+
+    #[test]
+    fn slices_go_round_and_pass_over_those_that_wait() {
+        let mut turns = Turns::default();
+        (1..=3).for_each(|job| turns.add(member(job)));
+        let next = |turns: &mut Turns| {
+            turns.edge();
+            turns.current().map(|member| member.job.0)
+        };
+        assert_eq!([next(&mut turns), next(&mut turns)], [Some(1), Some(2)]);
+        turns.set_waiting(member(3), true);
+        assert_eq!([next(&mut turns), next(&mut turns)], [Some(1), Some(2)]);
+        turns.set_waiting(member(1), true);
+        assert_eq!([next(&mut turns), next(&mut turns)], [Some(2), Some(2)]);
+        turns.set_waiting(member(2), true);
+        assert_eq!(next(&mut turns), None);
+        turns.set_waiting(member(3), false);
+        assert_eq!(next(&mut turns), Some(3));
+        turns.remove(member(3));
+        assert_eq!(turns.current(), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! Engines on a network without time: every interleaving of strobes, transfers and answers within a
+//! microphase, drawn from a seed. Asserts after each slice that nothing is on the way.
+
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use storm_bcs::{
+    Action, BcsConfig, BcsError, Collective, Completion, Engine, Group, JobKey, Member, Outcome,
+    Phase, Plan, Post, Reply, RequestId, Slot, Strobe,
+};
+use storm_mpi::{Address, Context, Pattern, Rank, Source, Tag, TagPattern};
+use storm_primitives::{GlobalMemory, Layout, NodeId};
+
+/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % bound as u64) as usize
+    }
+
+    pub(crate) fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+}
+
+enum Pending {
+    Strobe(usize),
+    Act(usize, Action),
+}
+
+pub(crate) struct Lockstep {
+    pub(crate) engines: Vec<Engine>,
+    memories: Vec<GlobalMemory>,
+    pub(crate) slice: u64,
+    dice: Dice,
+    seed: u64,
+    link_bytes: u64,
+    /// What ranks have heard, by whom and what it was.
+    pub(crate) heard: BTreeMap<(Member, RequestId), Result<Outcome, BcsError>>,
+    pub(crate) payload_bytes: u64,
+}
+
+impl Lockstep {
+    pub(crate) fn new(seed: u64, nodes: u32, config: BcsConfig) -> Lockstep {
+        let mut layout = Layout::builder();
+        let config = config.checked().expect("sensible settings");
+        let plan = Plan::new(&mut layout, nodes, config);
+        let layout = layout.build();
+        Lockstep {
+            engines: (1..=nodes).map(|node| Engine::new(NodeId(node), plan)).collect(),
+            memories: (1..=nodes).map(|_| GlobalMemory::new(&layout)).collect(),
+            slice: 0,
+            dice: Dice(seed),
+            seed,
+            link_bytes: config.link_bytes,
+            heard: BTreeMap::new(),
+            payload_bytes: 0,
+        }
+    }
+
+    /// Opens a job with one communicator of all ranks, in a slot of the job's number.
+    pub(crate) fn open(&mut self, job: u64, placement: &[u32]) {
+        let nodes: Rc<[NodeId]> = placement.iter().map(|node| NodeId(*node)).collect();
+        let members: Vec<Rank> = (0..placement.len() as u32).map(Rank).collect();
+        for engine in &mut self.engines {
+            engine.open_job(JobKey(job), nodes.clone());
+            let group = Group {
+                job: JobKey(job),
+                slot: Slot(job as u32),
+                life: 1,
+                members: members.clone(),
+            };
+            engine.open_group(group).expect("the slot is free");
+        }
+    }
+
+    pub(crate) fn post(&mut self, node: u32, member: Member, post: Post) -> RequestId {
+        let posted = self.engines[node as usize - 1].post(member, post);
+        posted.unwrap_or_else(|error| panic!("seed {}: {error}", self.seed))
+    }
+
+    /// One slice.
+    pub(crate) fn step(&mut self) {
+        self.slice += 1;
+        let before = self.totals();
+        let each: Vec<u64> = self.engines.iter().map(|e| e.traffic().payload_bytes).collect();
+        for phase in Phase::ALL {
+            self.microphase(Strobe { slice: self.slice, phase });
+            if phase == Phase::DescriptorExchange {
+                self.hear();
+            }
+        }
+        let after = self.totals();
+        assert_eq!(
+            (after.0 - before.0, 0),
+            (after.1 - before.1, self.engines.iter().map(Engine::in_flight_bytes).sum()),
+            "seed {}, slice {}: bytes sent and bytes received, and what is on the way",
+            self.seed,
+            self.slice
+        );
+        self.payload_bytes = after.2 - before.2;
+        for (engine, before) in self.engines.iter().zip(each) {
+            let sent = engine.traffic().payload_bytes - before;
+            assert!(sent <= self.link_bytes, "seed {}: {sent} bytes over one link", self.seed);
+        }
+    }
+
+    pub(crate) fn outcome(&self, member: Member, request: RequestId) -> Option<Outcome> {
+        let outcome = self.heard.get(&(member, request))?;
+        match outcome {
+            Ok(outcome) => Some(outcome.clone()),
+            Err(error) => panic!("seed {}: {member:?}: {error}", self.seed),
+        }
+    }
+
+    fn hear(&mut self) {
+        for engine in &mut self.engines {
+            for Completion { member, request, outcome } in engine.completions() {
+                let twice = self.heard.insert((member, request), outcome);
+                assert_eq!(twice, None, "seed {}: {member:?} heard twice", self.seed);
+            }
+        }
+    }
+
+    fn totals(&self) -> (u64, u64, u64) {
+        self.engines.iter().map(Engine::traffic).fold((0, 0, 0), |(sent, received, payload), t| {
+            (sent + t.sent_bytes, received + t.received_bytes, payload + t.payload_bytes)
+        })
+    }
+
+    fn microphase(&mut self, strobe: Strobe) {
+        let mut pending: Vec<Pending> = (0..self.engines.len()).map(Pending::Strobe).collect();
+        while !pending.is_empty() {
+            let next = self.dice.below(pending.len());
+            let more = match pending.swap_remove(next) {
+                Pending::Strobe(at) => {
+                    let actions = self.engines[at].strobe(strobe, &self.memories[at]);
+                    actions.into_iter().map(|action| Pending::Act(at, action)).collect()
+                }
+                Pending::Act(at, action) => self.act(at, action),
+            };
+            pending.extend(more);
+        }
+        for (at, engine) in self.engines.iter().enumerate() {
+            let done = engine.phase_done();
+            assert_eq!(done, Some(strobe.to_word()), "seed {}: node {}", self.seed, at + 1);
+        }
+    }
+
+    fn act(&mut self, at: usize, action: Action) -> Vec<Pending> {
+        match action {
+            Action::Put(id, xfer) => {
+                let mut more = Vec::new();
+                for node in xfer.dest.iter() {
+                    let to = node.index() - 1;
+                    assert_ne!(to, at, "what stays on a node needs no network");
+                    self.memories[to].write(xfer.addr, &xfer.data).expect("planned");
+                    if xfer.remote_event.is_some() {
+                        let actions = self.engines[to].arrived(&self.memories[to]);
+                        more.extend(actions.into_iter().map(|action| Pending::Act(to, action)));
+                    }
+                }
+                let actions = self.engines[at].outcome(id, Reply::Put(Ok(())));
+                more.extend(actions.into_iter().map(|action| Pending::Act(at, action)));
+                more
+            }
+            Action::Ask(id, question) => {
+                let memories = &self.memories;
+                let of = |node: NodeId| &memories[node.index() - 1];
+                let holds = question.set.iter().all(|node| {
+                    let word = of(node).load_word(question.var).expect("planned");
+                    question.relation.holds(word, question.value)
+                });
+                if let (true, Some((addr, value))) = (holds, question.write) {
+                    for node in question.set.iter() {
+                        of(node).store_word(addr, value).expect("planned");
+                    }
+                }
+                let actions = self.engines[at].outcome(id, Reply::Ask(Ok(holds)));
+                actions.into_iter().map(|action| Pending::Act(at, action)).collect()
+            }
+        }
+    }
+}
+
+pub(crate) fn member(job: u64, rank: u32) -> Member {
+    Member { job: JobKey(job), rank: Rank(rank) }
+}
+
+pub(crate) fn send(to: u32, tag: i32, data: impl Into<Bytes>) -> Post {
+    let address = Address { to: Rank(to), context: Context(0), tag: Tag(tag) };
+    Post::Send { address, data: data.into() }
+}
+
+pub(crate) fn recv(from: Option<u32>, tag: Option<i32>, bytes: usize) -> Post {
+    let pattern = Pattern {
+        context: Context(0),
+        source: from.map_or(Source::Any, |rank| Source::Rank(Rank(rank))),
+        tag: tag.map_or(TagPattern::Any, |tag| TagPattern::Tag(Tag(tag))),
+    };
+    Post::Recv { pattern, bytes }
+}
+
+pub(crate) fn collective(job: u64, call: Collective) -> Post {
+    Post::Collective { slot: Slot(job as u32), call }
+}

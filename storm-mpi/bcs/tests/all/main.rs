@@ -1,0 +1,9 @@
+//! The tests of buffered coscheduling, one program.
+
+mod checkpoints;
+mod collectives;
+mod endings;
+mod lockstep;
+mod messages;
+mod sockets;
+mod timing;
