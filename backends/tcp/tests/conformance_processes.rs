@@ -10,9 +10,16 @@ use process_cluster::ProcessFactory;
 #[test]
 fn node_process() {
     match process_cluster::NodeProcess::from_env() {
-        Some(process) => process.run(|_| None),
+        Some(process) => process.run(|_, _| None),
         None => assert!(std::env::var_os(process_cluster::SUITE_VARIABLE).is_none()),
     }
+}
+
+/// Not a test of its own: starts the nodes of a cluster of two machines, on the second.
+/// Without the variable that says where, it does nothing.
+#[test]
+fn starter() {
+    process_cluster::serve_if_starter();
 }
 
 storm_primitives::conformance_tests!(ProcessFactory);

@@ -108,6 +108,25 @@ pub enum LaneError {
         /// Its number.
         code: u32,
     },
+    /// The same, and this side's port carries nothing: that is why.
+    #[error(
+        "the queue pair to {peer} is in its error state: {status} (status {code}), as port {port} \
+         of {device} is {state}"
+    )]
+    PortLost {
+        /// The other side.
+        peer: NodeId,
+        /// The status as the library names it.
+        status: String,
+        /// Its number.
+        code: u32,
+        /// The device.
+        device: String,
+        /// The port, from 1.
+        port: u8,
+        /// What it is instead of active.
+        state: &'static str,
+    },
     /// The adapter has failed or was taken out.
     #[error("the device {device} of the lane to {peer} is gone")]
     DeviceGone {

@@ -1,6 +1,6 @@
 //! One member's access to its device: what all its lanes share.
 
-use crate::abi::{EVENT_COMM_EST, EVENT_DEVICE_FATAL, Gid};
+use crate::abi::{EVENT_COMM_EST, EVENT_DEVICE_FATAL, EVENT_PORT_ERR, Gid};
 use crate::config::VerbsConfig;
 use crate::error::LaneError;
 use crate::guard::{Device, DeviceEvent, OpenDevice, Port, ProtectionDomain};
@@ -167,6 +167,10 @@ fn happened(common: &Common, event: &DeviceEvent) {
         EVENT_DEVICE_FATAL => {
             tracing::error!(device, event = name, "the device has failed");
             common.end_all();
+        }
+        EVENT_PORT_ERR => {
+            // A port that is soon back costs nothing but retries; lanes end with theirs.
+            tracing::error!(device, event = name, "a port is down: nothing is sent until it is up");
         }
         _ => tracing::warn!(device, event = name, "something happened to the device"),
     }

@@ -5,6 +5,7 @@
 mod process_cluster;
 
 use process_cluster::{ProcessCluster, ProcessFactory};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_backend_tcp::fabric::Fabric;
@@ -24,10 +25,20 @@ fn node_process() {
     }
 }
 
-/// That of one simulated host.
-fn fabric(node: u32) -> Option<Rc<dyn Fabric>> {
-    let host = 1 + (node % ADDRESSES) as u8;
-    let config = VerbsConfig { address: Some([10, 9, 0, host].into()), ..VerbsConfig::default() };
+/// Not a test of its own: starts the nodes of a cluster of two machines, on the second.
+/// Without the variable that says where, it does nothing.
+#[test]
+fn starter() {
+    process_cluster::serve_if_starter();
+}
+
+/// That of one simulated host, or of a machine that has but one.
+fn fabric(node: u32, machine: IpAddr) -> Option<Rc<dyn Fabric>> {
+    let address = match machine.is_loopback() {
+        true => [10, 9, 0, 1 + (node % ADDRESSES) as u8].into(),
+        false => machine,
+    };
+    let config = VerbsConfig { address: Some(address), ..VerbsConfig::default() };
     Some(Rc::new(VerbsFabric::open(config).expect("a device that works")))
 }
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # In the test machine: a Machine Manager and eight Node Managers on RDMA, each with an address
-# of its own. Launches a job on all nodes, shares them between two jobs, and lets a node die.
+# of its own. Launches a job on all nodes, shares them between two jobs, and lets a node die;
+# then, with --backend auto, one of each with the device and without.
 # Needs the `storm` program beside it.
 set -u
 cd /t || exit 1
@@ -88,3 +89,23 @@ lines="$(./storm run -n $((nodes * pes - pes)) /tmp/hello | sort -u | wc -l)"
 ./storm down --socket /tmp/mm.sock || fail "not ended"
 wait
 echo "-- all of it works on $STORM_BACKEND"
+
+# A manager and a node that find out themselves where they can be; both must log this.
+find_out() {
+    ./storm mm --config /tmp/storm.toml 2>/tmp/mm.log &
+    ./storm nm --mm 10.9.0.1:7117 --name n1 --pes $pes --key /tmp/cluster.key \
+        --listen 10.9.0.1:0 2>/tmp/n1.log &
+    until_says '^1$' sh -c './storm nodes --long --quiet | grep -ciw idle'
+    grep -q "$1" /tmp/mm.log || fail "the manager does not say $1"
+    grep -q "$1" /tmp/n1.log || fail "n1 does not say $1"
+    lines="$(./storm run -n $pes /tmp/hello | sort -u | wc -l)"
+    [ "$lines" -eq $pes ] || fail "$lines ranks were heard"
+    ./storm down --socket /tmp/mm.sock || fail "not ended"
+    wait
+}
+export STORM_BACKEND=auto
+echo "-- auto, with a device"
+find_out 'verbs.*rxe0'
+echo "-- auto, without"
+rdma link delete rxe0
+find_out 'on TCP, as there is no RDMA device'

@@ -10,13 +10,15 @@
 #
 # Environment: STORM_VM_DIR  where kernel and image are kept (target/rdma-vm)
 #              MEM 1024 MiB, SMP 2 processors, LIMIT 300 seconds, EXTRA files beside PROG
+#              SETTINGS lines of shell before PROG, and CABLE the sockets of this end and of
+#              the other one, and an Ethernet address: for two machines (run-pair.sh)
 # Exit status: that of PROG; 124 when LIMIT has passed; 125 when the machine did not work.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 dir="${STORM_VM_DIR:-$here/../../../target/rdma-vm}"
 libs=/usr/lib/x86_64-linux-gnu
 # Loaded in this order.
-modules="crc32_generic configfs ib_core ib_uverbs iw_cm ib_cm rdma_cm rdma_ucm udp_tunnel ip6_udp_tunnel rdma_rxe dummy"
+modules="crc32_generic configfs ib_core ib_uverbs iw_cm ib_cm rdma_cm rdma_ucm udp_tunnel ip6_udp_tunnel rdma_rxe dummy e1000 sch_netem"
 
 fail() {
     echo "run-vm: $*" >&2
@@ -36,6 +38,12 @@ install_tools() {
     apt-get update -qq || fail "apt-get update has failed: no package lists"
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         "${missing[@]}" >/dev/null || fail "apt-get cannot install ${missing[*]}"
+}
+
+have_kernel() {
+    local module
+    [ -e vmlinux ] || return 1
+    for module in $modules; do [ -e "modules/$module.ko" ] || return 1; done
 }
 
 # The kernel is unpacked, never installed.
@@ -116,7 +124,7 @@ prepare() {
     (
         cd "$dir"
         exec 9>lock && flock 9
-        [ -e vmlinux ] || fetch_kernel
+        have_kernel || fetch_kernel
         [ -e "$base" ] || { rm -f base-*.cpio && make_image "$base"; }
     )
 }
@@ -132,13 +140,23 @@ mkdir -p "$work/overlay/t"
 cp -L "$program" "$work/overlay/t/prog"
 for file in ${EXTRA:-}; do cp -L "$file" "$work/overlay/t/"; done
 { [ $# -eq 0 ] || printf '%q ' "$@"; echo; } >"$work/overlay/t/args"
+printf '%s\n' "${SETTINGS:-}" >"$work/overlay/t/settings"
+network=(-net none)
+if [ -n "${CABLE:-}" ]; then
+    read -r near far address <<<"$CABLE"
+    network=(-device "e1000,netdev=cable,mac=$address"
+        -netdev "dgram,id=cable,local.type=unix,local.path=$near,remote.type=unix,remote.path=$far")
+fi
 (cd "$work/overlay" && find . | cpio -o -H newc --quiet) | cat "$dir/$base" - >"$work/initrd"
 : >"$work/out" >"$work/status"
 limit="${LIMIT:-300}"
-timeout -k 5 "$limit" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -machine q35,usb=off \
+# Vector instructions and `rep movsb` are slower under emulation than what libraries do without;
+# and what is at the same address in every process (norandmaps) is translated once for all.
+timeout -k 5 "$limit" qemu-system-x86_64 -accel tcg,thread=multi \
+    -cpu max,-avx,-avx2,-erms,-fsrm -machine q35,usb=off \
     -m "${MEM:-1024}" -smp "${SMP:-2}" -nodefaults -no-user-config -display none -monitor none \
-    -net none -no-reboot -kernel "$dir/vmlinux" -initrd "$work/initrd" \
-    -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr random.trust_cpu=on tsc=reliable" \
+    "${network[@]}" -no-reboot -kernel "$dir/vmlinux" -initrd "$work/initrd" \
+    -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr random.trust_cpu=on tsc=reliable norandmaps" \
     -serial file:"$work/console" -serial file:"$work/out" -serial file:"$work/status" &
 machine=$!
 tail -f -n +1 -s 0.05 --pid=$machine "$work/out" &

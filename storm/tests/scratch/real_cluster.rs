@@ -39,6 +39,13 @@ impl RealCluster {
 
     /// The same before any node has joined.
     pub(crate) fn without_nodes(nodes: u32, settings: &str) -> RealCluster {
+        let mut cluster = RealCluster::without_manager(nodes, settings);
+        cluster.start_manager();
+        cluster
+    }
+
+    /// The same before there is a manager.
+    pub(crate) fn without_manager(nodes: u32, settings: &str) -> RealCluster {
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = free.local_addr().expect("its number").port();
         drop(free);
@@ -51,9 +58,7 @@ impl RealCluster {
             scratch.cluster()
         );
         fs::write(scratch.work().join("storm.toml"), config).expect("written");
-        let mut cluster = RealCluster { scratch, port, manager: None, nodes: BTreeMap::new() };
-        cluster.start_manager();
-        cluster
+        RealCluster { scratch, port, manager: None, nodes: BTreeMap::new() }
     }
 
     /// Speaks to this cluster.
@@ -63,7 +68,12 @@ impl RealCluster {
 
     /// Starts the manager and waits until it answers.
     pub(crate) fn start_manager(&mut self) {
-        self.manager = Some(self.daemon("mm --config storm.toml", "mm"));
+        self.start_manager_as("mm --config storm.toml");
+    }
+
+    /// Starts the manager by these words and waits until it answers.
+    pub(crate) fn start_manager_as(&mut self, words: &str) {
+        self.manager = Some(self.daemon(words, "mm"));
         for _ in 0..MAX_TRIES {
             let mut asked = self.caller().storm("queue");
             if asked.output().expect("storm starts").status.success() {

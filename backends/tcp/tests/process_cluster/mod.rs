@@ -1,11 +1,14 @@
-//! Clusters of processes on loopback, with a key, as the local ones of the product. The suite's process is none of the nodes;
-//! each node is this test's own executable, started for one test: `node_process`.
+//! Clusters of processes on loopback, with a key, as the local ones of the product, or on
+//! two machines ([`machines`]). The suite's process is none of the nodes; each node is this test's own executable, started for one test: `node_process`.
 
+mod machines;
 mod node_process;
 mod remote_node;
 
+pub(crate) use machines::serve_if_starter;
 pub(crate) use node_process::{NodeProcess, SUITE_VARIABLE};
 
+use machines::Machines;
 use remote_node::RemoteNode;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,6 +26,7 @@ pub(crate) struct ProcessFactory;
 /// The suite's hold on the processes of one cluster. They end with it.
 pub(crate) struct ProcessCluster {
     runtime: TcpRuntime,
+    machines: Machines,
     root: SocketAddr,
     key: ClusterKey,
     nodes: RefCell<BTreeMap<NodeId, Rc<RemoteNode>>>,
@@ -53,15 +57,17 @@ impl Factory for ProcessFactory {
 
 impl ProcessCluster {
     async fn start(compute_nodes: u32) -> std::io::Result<ProcessCluster> {
-        let key = ClusterKey::generate()?;
-        let mm = RemoteNode::start(NodeId::MM, None, &key).await?;
+        let (key, machines) = (ClusterKey::generate()?, Machines::from_env());
+        let mm = RemoteNode::start(&machines, NodeId::MM, None, &key).await?;
         let root = mm.root_addr();
         // In the order of their ids, so that the tree is the same every time.
         let mut nodes = BTreeMap::from([(NodeId::MM, Rc::new(mm))]);
         for id in (1..=compute_nodes).map(NodeId) {
-            nodes.insert(id, Rc::new(RemoteNode::start(id, Some(root), &key).await?));
+            let node = RemoteNode::start(&machines, id, Some(root), &key).await?;
+            nodes.insert(id, Rc::new(node));
         }
-        Ok(ProcessCluster { runtime: TcpRuntime::new()?, root, key, nodes: RefCell::new(nodes) })
+        let (runtime, nodes) = (TcpRuntime::new()?, RefCell::new(nodes));
+        Ok(ProcessCluster { runtime, machines, root, key, nodes })
     }
 
     fn node(&self, node: NodeId) -> Option<Rc<RemoteNode>> {
@@ -98,18 +104,18 @@ impl Cluster for ProcessCluster {
 
     async fn freeze(&self, node: NodeId) -> Result<(), Unsupported> {
         let node = self.node(node).ok_or(Unsupported { ability: "freeze a stranger" })?;
-        node.signal(nix::sys::signal::Signal::SIGSTOP);
+        node.signal(nix::sys::signal::Signal::SIGSTOP).await;
         Ok(())
     }
 
     async fn thaw(&self, node: NodeId) -> Result<(), Unsupported> {
         let node = self.node(node).ok_or(Unsupported { ability: "thaw a stranger" })?;
-        node.signal(nix::sys::signal::Signal::SIGCONT);
+        node.signal(nix::sys::signal::Signal::SIGCONT).await;
         Ok(())
     }
 
     async fn rejoin(&self, node: NodeId) -> Result<(), Unsupported> {
-        let started = RemoteNode::start(node, Some(self.root), &self.key).await;
+        let started = RemoteNode::start(&self.machines, node, Some(self.root), &self.key).await;
         let started = started.map_err(|_| Unsupported { ability: "start a node again" })?;
         self.nodes.borrow_mut().insert(node, Rc::new(started));
         Ok(())

@@ -5,7 +5,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_backend_tcp::fabric::Fabric;
@@ -22,6 +22,8 @@ use tokio::sync::Notify;
 pub(crate) const SUITE_VARIABLE: &str = "STORM_TCP_TEST_SUITE";
 /// Which node it is.
 pub(crate) const NODE_VARIABLE: &str = "STORM_TCP_TEST_NODE";
+/// The address of its machine.
+pub(crate) const HOST_VARIABLE: &str = "STORM_TCP_TEST_HOST";
 /// The key of the cluster.
 pub(crate) const KEY_VARIABLE: &str = "STORM_TCP_TEST_KEY";
 /// Where the root is; unset for the root itself.
@@ -45,11 +47,15 @@ const MAX_NODES: u32 = 64;
 /// When a node with a fabric counts as frozen: its machine is emulated, and a node that is
 /// well may not run for seconds there.
 const EMULATED_HANG_TIMEOUT: Duration = Duration::from_secs(15);
+/// When a host counts as cut off that is another machine: between these packets are lost,
+/// and TCP takes its time to send one a third time.
+const LOSSY_PING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The process of one node, as its environment describes it.
 pub(crate) struct NodeProcess {
     suite: SocketAddr,
     node: u32,
+    host: IpAddr,
     root: Option<SocketAddr>,
     key: ClusterKey,
 }
@@ -71,17 +77,19 @@ impl NodeProcess {
         Some(NodeProcess {
             suite: read(SUITE_VARIABLE)?.parse().expect("an address"),
             node: read(NODE_VARIABLE)?.parse().expect("a number"),
+            host: read(HOST_VARIABLE)?.parse().expect("an address"),
             key: read(KEY_VARIABLE)?.parse().expect("a key"),
             root: read(ROOT_VARIABLE).map(|text| text.parse().expect("an address")),
         })
     }
 
-    /// Runs until the suite goes away. `fabric` is what is to carry the lanes, if not TCP.
-    pub(crate) fn run(self, fabric: impl FnOnce(u32) -> Option<Rc<dyn Fabric>>) {
+    /// Runs until the suite goes away. `fabric` is what is to carry the lanes of this node,
+    /// whose machine has this address, if not TCP.
+    pub(crate) fn run(self, fabric: impl FnOnce(u32, IpAddr) -> Option<Rc<dyn Fabric>>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
         tokio::task::LocalSet::new().block_on(&runtime, async {
-            let fabric = fabric(self.node);
+            let fabric = fabric(self.node, self.host);
             self.serve(fabric).await;
         });
     }
@@ -90,16 +98,20 @@ impl NodeProcess {
         let countdown = Countdown::default();
         let watched = countdown.clone();
         let observer = Observer::new(move |_, _, _| count_down(&watched));
-        let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listen = SocketAddr::new(self.host, 0);
         let name = |id: u32| format!("host{id}");
         let layout = ClusterSpec::layout();
         let (_root, handle, port) = match self.root {
             None => {
                 let names = NameTable::fixed((1..=MAX_NODES).map(name));
-                let mut config = RootConfig::new(loopback, layout, names);
+                let mut config = RootConfig::new(listen, layout, names);
                 // Deep enough to have inner nodes below inner nodes.
                 config.fanout = 2;
                 if fabric.is_some() {
+                    config.patience.hang_timeout = EMULATED_HANG_TIMEOUT;
+                }
+                if !self.host.is_loopback() {
+                    config.patience.ping_timeout = LOSSY_PING_TIMEOUT;
                     config.patience.hang_timeout = EMULATED_HANG_TIMEOUT;
                 }
                 config.fabric = fabric;
@@ -110,7 +122,7 @@ impl NodeProcess {
                 (Some(root), handle, port)
             }
             Some(root) => {
-                let mut config = NodeConfig::new(root, name(self.node), loopback, layout);
+                let mut config = NodeConfig::new(root, name(self.node), listen, layout);
                 config.fabric = fabric;
                 config.observer = observer;
                 config.trust = Some(Trust::new(self.key));

@@ -1,15 +1,15 @@
 //! The suite's end of one node's process.
 
+use super::machines::{Machines, Process};
 use super::node_process::{
-    ARMED, FRAME_HEAD_BYTES, JOINED, KEY_VARIABLE, NODE_VARIABLE, ROOT_VARIABLE, SUITE_VARIABLE,
-    TO_AGENT, TO_ARM, frame,
+    ARMED, FRAME_HEAD_BYTES, HOST_VARIABLE, JOINED, KEY_VARIABLE, NODE_VARIABLE, ROOT_VARIABLE,
+    SUITE_VARIABLE, TO_AGENT, TO_ARM, frame,
 };
 use nix::sys::signal::Signal;
-use nix::unistd::Pid;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::process::{Child, Stdio};
 use std::rc::Rc;
 use storm_backend_tcp::ClusterKey;
 use storm_primitives::NodeId;
@@ -22,7 +22,7 @@ use tokio::sync::{Notify, mpsc};
 /// A process and the stream to its agent.
 pub(crate) struct RemoteNode {
     root: SocketAddr,
-    child: RefCell<Child>,
+    process: Process,
     agent: RemoteAgent,
     to_node: mpsc::UnboundedSender<Vec<u8>>,
     armed: Rc<Notify>,
@@ -39,21 +39,21 @@ struct Gone {
 impl RemoteNode {
     /// Starts the process of `node` and waits until it has joined.
     pub(crate) async fn start(
+        machines: &Machines,
         node: NodeId,
         root: Option<SocketAddr>,
         key: &ClusterKey,
     ) -> io::Result<RemoteNode> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let mut command = std::process::Command::new(std::env::current_exe()?);
-        command.args(["--exact", "node_process", "--nocapture", "--test-threads=1"]);
-        command.env(SUITE_VARIABLE, listener.local_addr()?.to_string());
-        command.env(NODE_VARIABLE, node.0.to_string());
-        // Of this test alone, and of no use after it.
-        command.env(KEY_VARIABLE, &*key.to_text());
-        if let Some(root) = root {
-            command.env(ROOT_VARIABLE, root.to_string());
-        }
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+        let listener = TcpListener::bind((machines.own(), 0)).await?;
+        let mut environment = BTreeMap::from([
+            (SUITE_VARIABLE, listener.local_addr()?.to_string()),
+            (NODE_VARIABLE, node.0.to_string()),
+            (HOST_VARIABLE, machines.of(node).to_string()),
+            // Of this test alone, and of no use after it.
+            (KEY_VARIABLE, key.to_text().to_string()),
+        ]);
+        environment.extend(root.map(|root| (ROOT_VARIABLE, root.to_string())));
+        let process = machines.start(node, &environment).await?;
         let (stream, _) = listener.accept().await?;
         let (mut from_node, into_node) = stream.into_split();
         let (tag, body) = read_frame(&mut from_node).await?;
@@ -61,8 +61,8 @@ impl RemoteNode {
         let port = u16::from_le_bytes([body[0], body[1]]);
         let (to_node, queue) = mpsc::unbounded_channel();
         let node = RemoteNode {
-            root: root.unwrap_or(SocketAddr::from(([127, 0, 0, 1], port))),
-            child: RefCell::new(child),
+            root: root.unwrap_or(SocketAddr::new(machines.of(node), port)),
+            process,
             agent: RemoteAgent::new(),
             to_node,
             armed: Rc::default(),
@@ -101,9 +101,8 @@ impl RemoteNode {
 
     pub(crate) async fn kill(&self) {
         let gone = self.gone.notify.notified();
-        // It may have ended by itself.
-        let _ = self.child.borrow_mut().kill();
         if !self.gone.is.get() {
+            self.process.signal(Signal::SIGKILL).await;
             gone.await;
         }
     }
@@ -112,18 +111,8 @@ impl RemoteNode {
         self.gone.is.get()
     }
 
-    pub(crate) fn signal(&self, signal: Signal) {
-        let pid = self.child.borrow().id();
-        // It is this process's child and not reaped: the id is still its own.
-        nix::sys::signal::kill(Pid::from_raw(pid as i32), signal).expect("a child");
-    }
-}
-
-impl Drop for RemoteNode {
-    fn drop(&mut self) {
-        let child = self.child.get_mut();
-        let _ = child.kill();
-        let _ = child.wait();
+    pub(crate) async fn signal(&self, signal: Signal) {
+        self.process.signal(signal).await;
     }
 }
 

@@ -39,6 +39,8 @@ pub const WC_RETRY_EXC_ERR: c_uint = 12;
 pub const EVENT_COMM_EST: c_uint = 4;
 /// `IBV_EVENT_DEVICE_FATAL`
 pub const EVENT_DEVICE_FATAL: c_uint = 8;
+/// `IBV_EVENT_PORT_ERR`
+pub const EVENT_PORT_ERR: c_uint = 10;
 
 /// `enum ibv_qp_attr_mask`, those used.
 pub mod qp_mask {

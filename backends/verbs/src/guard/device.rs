@@ -203,7 +203,7 @@ impl OpenDevice {
     /// [`VerbsError::PortNotActive`].
     pub fn active_port(&self, number: u8) -> Result<Port, VerbsError> {
         let port = self.port(number)?;
-        if port.attr.state == PORT_ACTIVE {
+        if port.is_active() {
             return Ok(port);
         }
         let (device, state) = (self.name.clone(), port.state());
@@ -285,6 +285,11 @@ impl Port {
             5 => "active, but deferring",
             _ => "in no known state",
         }
+    }
+
+    /// Whether it carries data.
+    pub fn is_active(&self) -> bool {
+        self.attr.state == PORT_ACTIVE
     }
 
     /// Whether it is RoCE.

@@ -86,7 +86,7 @@ impl Half {
         }
         let route = Route { gid_index: common.gid_index, mtu };
         pair.connect(&common.port, &route, &own.endpoint(), &theirs.endpoint())?;
-        let pipe = Pipe::new(peer, theirs, pair, queue.clone(), region);
+        let pipe = Pipe::new(peer, common.port.number, theirs, pair, queue.clone(), region);
         let lane = Lane::start(&common, pipe, queue, duty)?;
         common.watch(&lane);
         Ok(lane)

@@ -30,6 +30,8 @@ pub(super) const REQUESTS: u32 = MAX_MESSAGES as u32 + SPARE_MESSAGES;
 #[derive(Debug)]
 pub(super) struct Pipe {
     pub(super) peer: NodeId,
+    /// The number of the own port.
+    port: u8,
     theirs: Offer,
     /// Before the memory: when it is gone nobody writes any more.
     pair: QueuePair,
@@ -68,12 +70,13 @@ pub(super) enum Event {
 impl Pipe {
     pub(super) fn new(
         peer: NodeId,
+        port: u8,
         theirs: Offer,
         pair: QueuePair,
         queue: Arc<CompletionQueue>,
         region: Arc<MemoryRegion>,
     ) -> Pipe {
-        Pipe { peer, theirs, pair, queue, region, rings: RefCell::default() }
+        Pipe { peer, port, theirs, pair, queue, region, rings: RefCell::default() }
     }
 
     /// Nothing is sent or received from here on.
@@ -255,8 +258,18 @@ impl Pipe {
         LaneError::Protocol { peer: self.peer, why }
     }
 
+    /// What has ended the queue pair, as far as this side can see.
     fn failed(&self, code: u32) -> LaneError {
-        let status = self.queue.status_name(code);
-        LaneError::Failed { peer: self.peer, status, code }
+        let (peer, port, status) = (self.peer, self.port, self.queue.status_name(code));
+        let device = self.queue.device();
+        match device.port(port) {
+            Ok(now) if now.is_active() => LaneError::Failed { peer, status, code },
+            Ok(now) => {
+                let (device, state) = (device.name().to_owned(), now.state());
+                LaneError::PortLost { peer, status, code, device, port, state }
+            }
+            // It was there when the lane was opened.
+            Err(_) => LaneError::DeviceGone { peer, device: device.name().to_owned() },
+        }
     }
 }

@@ -119,6 +119,7 @@ fn constants() -> Claims {
         "IBV_WC_RETRY_EXC_ERR" is abi::WC_RETRY_EXC_ERR,
         "IBV_EVENT_COMM_EST" is abi::EVENT_COMM_EST,
         "IBV_EVENT_DEVICE_FATAL" is abi::EVENT_DEVICE_FATAL,
+        "IBV_EVENT_PORT_ERR" is abi::EVENT_PORT_ERR,
         "IBV_QP_STATE" is qp_mask::STATE,
         "IBV_QP_ACCESS_FLAGS" is qp_mask::ACCESS_FLAGS,
         "IBV_QP_PKEY_INDEX" is qp_mask::PKEY_INDEX,

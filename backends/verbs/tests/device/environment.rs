@@ -1,8 +1,10 @@
 //! A host on which something is missing or not as it should be: each is said.
 
-use crate::pair::{config, run};
+use crate::pair::{CHILD, config, run};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Child, Command};
+use storm_backend_tcp::fabric::{End, Fabric};
+use storm_backend_tcp::wire::Lane;
 use storm_backend_verbs::{VerbsConfig, VerbsFabric, inventory};
 
 /// Set for the process that only opens the device and says how it went.
@@ -12,10 +14,22 @@ const LIBRARY: &str = "/lib/x86_64-linux-gnu/libibverbs.so.1";
 
 /// Runs a line of shell, which must succeed.
 pub(crate) fn shell(line: &str) {
+    let status = start_shell(line).wait().expect("a shell");
+    assert!(status.success(), "{line}");
+}
+
+/// Begins with a line of shell.
+pub(crate) fn start_shell(line: &str) -> Child {
     // The shell's own `ip` knows less.
     let line = format!("alias ip=/sbin/ip rdma=/sbin/rdma\n{line}");
-    let status = Command::new("sh").args(["-c", &line]).status().expect("a shell");
-    assert!(status.success(), "{line}");
+    Command::new("sh").args(["-c", &line]).spawn().expect("a shell")
+}
+
+/// Makes the device as it was when the machine started (`vm/init`).
+pub(crate) fn make_device() {
+    shell("ip link add d0 type dummy; ip link set d0 mtu 4200");
+    shell("for host in 1 2 3 4 5 6 7 8; do ip addr add 10.9.0.$host/24 dev d0; done");
+    shell("ip link set d0 up; rdma link add rxe0 type rxe netdev d0");
 }
 
 /// The port is down as long as this lives.
@@ -49,14 +63,29 @@ fn reason(config: VerbsConfig) -> String {
 /// Not a test of its own: what [`report`] starts.
 #[test]
 fn reporter() {
-    if std::env::var_os(REPORT_VARIABLE).is_some() {
-        run(async { println!("REPORT {}", reason(config(1))) });
+    match std::env::var(REPORT_VARIABLE).as_deref() {
+        Ok("lane") => run(async { println!("REPORT {}", reason_of_lane()) }),
+        Ok(_) => run(async { println!("REPORT {}", reason(config(1))) }),
+        Err(_) => {}
     }
 }
 
+/// Why there is no lane on a device that could be opened.
+fn reason_of_lane() -> String {
+    let fabric = VerbsFabric::open(config(1)).expect("there is enough for this");
+    let open = |_| fabric.open(CHILD, Lane::Express, End::Parent);
+    let lanes: Result<Vec<_>, _> = (0..8).map(open).collect();
+    lanes.map(|_| ()).expect_err("there is not enough for all").to_string()
+}
+
 /// What a process says that is started by `prepared` to open the device.
-fn report(mut prepared: Command) -> String {
-    let output = prepared.env(REPORT_VARIABLE, "1").output().expect("it starts");
+fn report(prepared: Command) -> String {
+    report_of("device", prepared)
+}
+
+/// What it says of that.
+fn report_of(what: &str, mut prepared: Command) -> String {
+    let output = prepared.env(REPORT_VARIABLE, what).output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().find_map(|line| Some(line.split_once("REPORT ")?.1.to_owned()));
     line.unwrap_or_else(|| panic!("no report: {text} {}", String::from_utf8_lossy(&output.stderr)))
@@ -130,4 +159,14 @@ fn too_little_memory_that_may_be_locked() {
     let said = report(nobody);
     assert!(said.contains("this process may lock 65536 (RLIMIT_MEMLOCK)"), "{said}");
     assert!(said.contains("LimitMEMLOCK="), "{said}");
+}
+
+#[test]
+fn too_little_memory_for_another_lane() {
+    // Blocks that a member begins with, and some lanes.
+    let mut nobody = after("ulimit -l 1500");
+    nobody.uid(65534).gid(65534);
+    let said = report_of("lane", nobody);
+    assert!(said.starts_with("131072 bytes cannot be registered"), "{said}");
+    assert!(said.contains("this process may lock 1536000 (RLIMIT_MEMLOCK)"), "{said}");
 }

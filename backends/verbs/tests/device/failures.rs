@@ -1,10 +1,11 @@
 //! A peer, a port or a device that goes away while it is used.
 
-use crate::environment::{PortDown, shell};
+use crate::environment::{PortDown, make_device, shell, start_shell};
+use crate::log::log_of;
 use crate::pair::{Pair, end_of_reading, pattern, run, send};
-use storm_backend_tcp::fabric::Fabric;
+use storm_backend_tcp::fabric::{Carrier, Fabric};
 use storm_backend_tcp::wire::Lane;
-use storm_backend_verbs::{VerbsConfig, VerbsFabric};
+use storm_backend_verbs::{VerbsConfig, VerbsFabric, inventory};
 
 #[test]
 fn a_peer_that_vanishes_in_the_middle_of_a_write_is_named() {
@@ -56,6 +57,7 @@ fn a_port_that_goes_down_ends_its_lanes_and_another_lane_follows() {
         send(&*ends.parent, &[pattern(0, 10)]).await.expect("it is taken");
         let error = end_of_reading(&*ends.parent).await.to_string();
         assert!(error.contains("the queue pair to n2 is in its error state"), "{error}");
+        assert!(error.contains("port 1 of rxe0 is down"), "{error}");
         drop(down);
         let ends = pair.lane(Lane::Express);
         send(&*ends.child, &[pattern(0, 10)]).await.expect("it lives");
@@ -63,21 +65,76 @@ fn a_port_that_goes_down_ends_its_lanes_and_another_lane_follows() {
     });
 }
 
+/// Sends all the time until the lane ends; why it has.
+async fn send_until_it_ends(carrier: &dyn Carrier) -> String {
+    loop {
+        if let Err(error) = send(carrier, &[pattern(0, 3000)]).await {
+            return error.to_string();
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// What `meanwhile` does to the device comes while lanes are busy. Why the parent's end and
+/// the child's have ended, and what is left when nobody uses the device any more.
+async fn ended_by(meanwhile: &str) -> (String, String, std::process::ExitStatus) {
+    let pair = Pair::new();
+    let (down, up) = (pair.lane(Lane::Express), pair.lane(Lane::Express));
+    let mut child = start_shell(meanwhile);
+    // A side that sends nothing is told by the end of its TCP connection, which is not here.
+    let readers = [down.child.clone(), up.parent.clone()];
+    let readers = readers.map(|end| {
+        tokio::task::spawn_local(async move { end_of_reading(&*end).await.to_string() })
+    });
+    let (parent, child_said) =
+        futures_util::join!(send_until_it_ends(&*down.parent), send_until_it_ends(&*up.child));
+    for reader in readers {
+        reader.abort();
+        // It has ended, or will never.
+        let _ = reader.await;
+    }
+    for fabric in [&pair.parent, &pair.child] {
+        let (all, free) = fabric.blocks();
+        assert_eq!(all, free, "nothing is kept");
+    }
+    drop((down, up, pair));
+    // The kernel waits for those who use what it takes away.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    (parent, child_said, child.wait().expect("a shell"))
+}
+
 #[test]
-fn ports_of_different_mtu_agree_on_the_smaller() {
+fn a_device_whose_network_is_taken_out_ends_its_lanes_and_can_go() {
+    run(async {
+        let (parent, child, status) = ended_by("ip link delete d0").await;
+        assert!(status.success(), "it is gone");
+        assert_eq!(inventory().expect("the library works").len(), 0);
+        make_device();
+        assert!(parent.contains("n2") && parent.contains("rxe0"), "{parent}");
+        assert!(child.contains("n1") && child.contains("rxe0"), "{child}");
+        let ends = Pair::new().lane(Lane::Express);
+        drop(ends);
+    });
+}
+
+#[test]
+fn ports_of_different_mtu_agree_on_the_smaller_and_say_so() {
     run(async {
         let large = VerbsFabric::open(crate::pair::config(1)).expect("a device that works");
         shell("ip link set d0 mtu 1500");
         let small = VerbsFabric::open(crate::pair::config(2)).expect("a device that works");
         shell("ip link set d0 mtu 4200");
-        for (parent, child) in [(large, small)] {
-            let pair = Pair { parent, child };
-            let ends = pair.lane(Lane::Bulk);
-            let payload = pattern(0, 200_000);
-            send(&*ends.parent, &[pattern(0, 10), payload.clone()]).await.expect("it lives");
-            let frame = ends.child.read().await.expect("it lives");
-            assert!(frame[10..] == payload);
-        }
+        let pair = Pair { parent: large, child: small };
+        let (ends, said) = log_of(|| pair.lane(Lane::Bulk));
+        let agreed = "the ports differ in MTU; this lane uses the smaller";
+        assert!(said.contains(&format!("{agreed} peer=n2 ours=4096 theirs=1024")), "{said}");
+        assert!(said.contains(&format!("{agreed} peer=n1 ours=1024 theirs=4096")), "{said}");
+        let payload = pattern(0, 200_000);
+        send(&*ends.parent, &[pattern(0, 10), payload.clone()]).await.expect("it lives");
+        let frame = ends.child.read().await.expect("it lives");
+        assert!(frame[10..] == payload);
     });
 }
 

@@ -4,5 +4,6 @@
 mod environment;
 mod failures;
 mod lanes;
+mod log;
 mod offers;
 mod pair;
