@@ -37,6 +37,7 @@ pub fn manager_config(sched: &str) -> CoreConfig {
         launch_timeout: Duration::from_millis(70),
         recovery_timeout: Duration::from_secs(1),
         requeue_fence: Duration::from_millis(90),
+        strobe_span: std::time::Duration::from_millis(200),
         history_limit: 8,
         array_max: 8,
         service: Default::default(),

@@ -69,10 +69,9 @@ pub struct PartitionConfig {
     pub default: bool,
 }
 
-/// Default of [`CoreConfig::strobe_span`]: at a quantum of a millisecond the Machine Manager
-/// has a tenth of the work, and a node that misses a recall is wrong for less time than a
-/// slice of other schedulers takes.
-pub const DEFAULT_STROBE_SPAN: Duration = Duration::from_millis(10);
+/// Default of [`CoreConfig::strobe_span`]: each slice has its strobe, so that nodes switch as
+/// close together as strobes reach them.
+pub const DEFAULT_STROBE_SPAN: Duration = Duration::ZERO;
 
 /// Ended jobs kept in memory unless configured otherwise: a day of a busy
 /// cluster, at about a KiB each.
