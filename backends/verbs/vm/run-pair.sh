@@ -14,7 +14,7 @@ starter=10.9.0.2:7000
 "$here/run-vm.sh" --prepare
 cable="$(mktemp -d)"
 second=
-trap '[ -z "$second" ] || { kill "$second" && wait "$second"; } 2>/dev/null; rm -rf "$cable"' EXIT
+trap '[ -z "$second" ] || { kill "$second" && wait "$second"; } 2>/dev/null || true; rm -rf "$cable"' EXIT
 
 CABLE="$cable/2 $cable/1 52:54:00:00:00:02" SETTINGS="machine=2 loss=${LOSS:-1%}
 export STORM_TEST_STARTER=$starter" \
