@@ -69,10 +69,18 @@ impl Outbox {
     }
 
     /// Strobes with the next heartbeat. A strobe that could not leave yet is
-    /// overtaken: nodes skip quanta, they do not catch up.
+    /// overtaken: nodes skip quanta, they do not catch up. Its nodes hear of this one
+    /// instead: it may have recalled slices that they would go on to begin by themselves.
     pub(super) fn strobe(&self, nodes: NodeSet, slices: Slices) {
         let partition = slices.strobe.partition;
-        self.commands.borrow_mut().retain(|(_, command)| strobed(command) != Some(partition));
+        let mut nodes = nodes;
+        self.commands.borrow_mut().retain(|(others, command)| {
+            let overtaken = strobed(command) == Some(partition);
+            if overtaken {
+                nodes = nodes.union(others);
+            }
+            !overtaken
+        });
         let alone = slices.following.is_empty();
         let slices = if alone { Command::Strobe(slices.strobe) } else { Command::Slices(slices) };
         self.say(nodes, slices);
@@ -211,6 +219,15 @@ mod tests {
         let strobes = [strobe(1, 1), strobe(0, 2)].map(|one| Command::Strobe(one.strobe));
         assert_eq!(said, [&strobes[..], &[destroy(1), destroy(2)]].concat());
         assert!(next(&outbox).is_none());
+    }
+
+    #[test]
+    fn who_was_to_be_recalled_hears_of_the_strobe_that_overtakes_the_recall() {
+        let outbox = Outbox::default();
+        outbox.strobe(NodeSet::compute(4), strobe(0, 1));
+        outbox.strobe(NodeSet::single(NodeId(2)), strobe(0, 2));
+        let said = next(&outbox).unwrap().commands;
+        assert_eq!(said, [(NodeSet::compute(4), Command::Strobe(strobe(0, 2).strobe))]);
     }
 
     #[test]

@@ -35,14 +35,19 @@ impl Core {
     /// A slice of a partition ends: the next row becomes active, and what waited for an
     /// edge is launched.
     pub fn slice_edge(&mut self, now: Instant, partition: PartitionId) {
+        self.prioritise_if_due(now, partition);
         self.partition(partition).on_grid = true;
-        self.late_slice_edge(now, partition);
+        self.end_slice(now, partition);
     }
 
     /// The same, so late that the next slice begins now and not when it was to: nodes that
     /// begin slices by themselves are told.
     pub fn late_slice_edge(&mut self, now: Instant, partition: PartitionId) {
         self.prioritise_if_due(now, partition);
+        self.end_slice(now, partition);
+    }
+
+    fn end_slice(&mut self, now: Instant, partition: PartitionId) {
         self.handle_event(now, partition, Event::SliceEdge);
         let entry = self.partition(partition);
         (entry.early_edge, entry.on_grid) = (None, false);

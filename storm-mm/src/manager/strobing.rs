@@ -11,8 +11,7 @@ use storm_rm::message::{Slices, Strobe};
 use storm_rm::{PartitionId, Row};
 use storm_sched::Slot;
 
-/// The most slices that a strobe orders: a message of a few dozen bytes, and no more time
-/// than a person can feel for a node that has missed what recalled them.
+/// The most slices that a strobe orders: a message of a few dozen bytes more.
 const SLICES_MAX: u128 = 64;
 
 /// Slices that nodes begin by themselves.
@@ -99,8 +98,8 @@ impl Core {
         }
     }
 
-    /// Only nodes that hold jobs of the partition are told: to the others it makes no
-    /// difference, and what is launched there later says which row is active by then.
+    /// Nodes that hold jobs of the partition. To the others, unless they are ahead, a strobe
+    /// makes no difference, and what is launched there later says which row is active by then.
     fn nodes_to_strobe(&self, partition: PartitionId) -> NodeSet {
         let here = self.live.values().filter(|live| live.partition == partition);
         self.up(&here.fold(NodeSet::new(), |nodes, live| nodes.union(&live.nodes)))

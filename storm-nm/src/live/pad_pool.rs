@@ -135,7 +135,7 @@ impl PadPool {
     /// The pad is ready for a job (again): unless it was given back again since it said so,
     /// after which it says so once more.
     pub(super) fn ready(&self, pad: PadId) {
-        if !self.keeper.is_ready(pad) {
+        if self.keeper.is_draining(pad) {
             return;
         }
         self.attempts.borrow_mut().remove(&pad);

@@ -29,19 +29,20 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 
     /// The first slice began at `began`. One that is over by the time its turn comes is
-    /// skipped, like a strobe that could not leave: nodes do not catch up.
+    /// skipped, like a strobe that could not leave: nodes do not catch up. The last is not:
+    /// its row stays until the next strobe.
     async fn begin_slices(self: &Rc<Self>, began: Instant, slices: &Slices) {
         let quantum = Duration::from_nanos(slices.quantum_ns).max(QUANTUM_MIN);
         let mut due = began;
         for index in 1..=slices.following.len() {
             due = due + quantum;
             let Some(strobe) = slices.strobe_of(index) else { return };
-            if self.runtime.now() >= due + quantum {
-                continue;
-            }
             self.runtime.sleep_until(due).await;
             self.host.attend().await;
-            self.handle(Event::SliceBegins(strobe));
+            let over = self.runtime.now() >= due + quantum;
+            if !over || index == slices.following.len() {
+                self.handle(Event::SliceBegins(strobe));
+            }
         }
     }
 }

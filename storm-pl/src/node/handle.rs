@@ -138,13 +138,13 @@ impl KeeperHandle {
         Ok(Launching { pid, ends })
     }
 
-    /// Whether every process of the pad waits for a launch. [`Event::Ready`] says so of the
-    /// time at which it was reported: the pad may have been given back once more since.
+    /// Whether the pad was given back and is not clean yet. [`Event::Ready`] tells of the time
+    /// at which it was reported: the pad may have been given back once more since.
     ///
     /// [`Event::Ready`]: crate::Event::Ready
     #[must_use]
-    pub fn is_ready(&self, pad: PadId) -> bool {
-        lock(&self.pads).pads.get(&pad).is_some_and(Pad::is_ready)
+    pub fn is_draining(&self, pad: PadId) -> bool {
+        lock(&self.pads).pads.get(&pad).is_some_and(|state| state.draining)
     }
 
     /// Holds the job that is launched in the pad next to so many bytes of memory together, or to

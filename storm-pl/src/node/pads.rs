@@ -304,13 +304,9 @@ impl Pad {
         self.ticket
     }
 
-    /// Whether all its processes wait, and go on waiting.
-    pub(super) fn is_ready(&self) -> bool {
-        !self.draining && self.pls.iter().all(|pl| matches!(pl, Pl::Idle { .. }))
-    }
-
     fn announce(&mut self, pad: PadId, events: &mut VecDeque<Event>) {
-        if self.filling && self.is_ready() {
+        let complete = self.pls.iter().all(|pl| matches!(pl, Pl::Idle { .. }));
+        if self.filling && !self.draining && complete {
             self.filling = false;
             events.push_back(Event::Ready { pad });
         }

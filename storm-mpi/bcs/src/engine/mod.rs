@@ -144,6 +144,9 @@ impl Engine {
             return Err(refused("there is no such slot"));
         }
         let job = self.jobs.get(&group.job).ok_or(BcsError::NoSuchJob(group.job))?;
+        if let Some(error) = &job.over {
+            return Err(error.clone());
+        }
         let placed = Placed::new(group, &job.placement, &self.plan.config).map_err(refused)?;
         self.collectives.open(placed, self.here).map_err(refused)
     }
