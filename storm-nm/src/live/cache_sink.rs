@@ -45,6 +45,23 @@ struct Writing {
     bytes: u64,
 }
 
+impl Writing {
+    /// Whether all has come, and as it was announced.
+    fn check(&self, file: &FileSpec) -> io::Result<()> {
+        let (came, announced) = (self.bytes, file.size_bytes);
+        let damage = if came == announced {
+            let came = ContentHash(*self.hasher.finalize().as_bytes());
+            if came == file.hash {
+                return Ok(());
+            }
+            Damaged::Content { came, announced: file.hash }
+        } else {
+            Damaged::Length { came, announced }
+        };
+        Err(io::Error::new(io::ErrorKind::InvalidData, damage))
+    }
+}
+
 impl CacheSink {
     pub(super) fn new(
         out: File,
@@ -97,24 +114,20 @@ impl ChunkSink for CacheSink {
 
     async fn finish(&mut self) -> io::Result<()> {
         let Some(temporary) = self.temporary.clone() else { return Ok(()) };
+        let Some(writing) = self.writing.take() else {
+            return Err(self.failed("finish a file", io::ErrorKind::BrokenPipe.into()));
+        };
         let (path, file) = (self.path.clone(), self.file.clone());
-        self.on_thread("finish a file", move |writing| {
-            let came = ContentHash(*writing.hasher.finalize().as_bytes());
-            let announced = file.size_bytes;
-            if writing.bytes != announced {
-                let damage = Damaged::Length { came: writing.bytes, announced };
-                return Err(io::Error::new(io::ErrorKind::InvalidData, damage));
-            }
-            if came != file.hash {
-                let damage = Damaged::Content { came, announced: file.hash };
-                return Err(io::Error::new(io::ErrorKind::InvalidData, damage));
-            }
+        let done = spawn_blocking(move || {
+            writing.check(&file)?;
             writing.out.set_permissions(Permissions::from_mode(MODE))?;
+            // A file open for writing is busy: nobody can execute it. Under its name it can be
+            // executed at once, by a job that waited for another copy of the same content.
+            drop(writing);
             fs::rename(temporary, path)
-        })
-        .await?;
-        // Closed before anyone can execute it: a file open for writing is busy.
-        self.writing = None;
+        });
+        let done = done.await.unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into()));
+        done.map_err(|error| self.failed("finish a file", error))?;
         self.temporary = None;
         self.room.fulfilled(self.uid, self.file.hash);
         Ok(())
