@@ -101,8 +101,8 @@ impl Session {
     }
 
     /// Starts a message and gives a request for it.
-    pub(crate) fn request(&self, comm: &Rc<Comm>, message: &Message) -> Outcome<Handle> {
-        let active = Some(self.start(comm, message)?);
+    pub(crate) fn request(&self, comm: &Rc<Comm>, message: Message) -> Outcome<Handle> {
+        let active = Some(self.start(comm, &message)?);
         let request = Request { comm: Rc::clone(comm), again: None, active };
         self.requests.borrow_mut().add(request)
     }

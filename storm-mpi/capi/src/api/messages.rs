@@ -24,7 +24,7 @@ pub(super) enum Sending {
 }
 
 /// A message to send, from the arguments of a function.
-pub(super) fn outgoing(
+fn outgoing(
     session: &Session,
     comm: &Comm,
     how: Sending,
@@ -65,18 +65,20 @@ fn send(name: &str, how: Sending, sent: Sent, to: (c_int, c_int), comm: Handle) 
     })
 }
 
-/// A function that begins to send.
-fn start_sending(
+/// A function that makes a request to send: one that begins at once, or one that does so
+/// whenever it is told to.
+pub(super) fn request_to_send(
     name: &str,
     how: Sending,
     sent: Sent,
     to: (c_int, c_int),
     comm: Handle,
     request: Out<Handle>,
+    make: fn(&Session, &Rc<Comm>, Message) -> Outcome<Handle>,
 ) -> c_int {
     on(comm, name, |session, comm| {
         let message = outgoing(session, comm, how, sent, to)?;
-        request.set(session.request(comm, &message)?)
+        request.set(make(session, comm, message)?)
     })
 }
 
@@ -155,13 +157,14 @@ extern "C" fn MPI_Isend(
     comm: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    start_sending(
+    request_to_send(
         "MPI_Isend",
         Sending::Standard,
         (buf, count, datatype),
         (dest, tag),
         comm,
         request,
+        Session::request,
     )
 }
 
@@ -175,13 +178,14 @@ extern "C" fn MPI_Issend(
     comm: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    start_sending(
+    request_to_send(
         "MPI_Issend",
         Sending::Synchronous,
         (buf, count, datatype),
         (dest, tag),
         comm,
         request,
+        Session::request,
     )
 }
 
@@ -195,13 +199,14 @@ extern "C" fn MPI_Irsend(
     comm: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    start_sending(
+    request_to_send(
         "MPI_Irsend",
         Sending::Standard,
         (buf, count, datatype),
         (dest, tag),
         comm,
         request,
+        Session::request,
     )
 }
 
@@ -215,13 +220,14 @@ extern "C" fn MPI_Ibsend(
     comm: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    start_sending(
+    request_to_send(
         "MPI_Ibsend",
         Sending::Buffered,
         (buf, count, datatype),
         (dest, tag),
         comm,
         request,
+        Session::request,
     )
 }
 
@@ -237,7 +243,7 @@ extern "C" fn MPI_Irecv(
 ) -> c_int {
     on(comm, "MPI_Irecv", |session, comm| {
         let message = incoming(session, comm, (buf, count, datatype), (source, tag))?;
-        request.set(session.request(comm, &message)?)
+        request.set(session.request(comm, message)?)
     })
 }
 

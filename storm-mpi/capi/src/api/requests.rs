@@ -1,27 +1,12 @@
 //! Persistent requests, and what is done to requests but waiting.
 
-use super::messages::{Sending, Sent, incoming, outgoing};
+use super::messages::{Sending, incoming, request_to_send};
 use crate::abi::{Array, Buffer, BufferMut, Out, Status, StatusOut, counted};
 use crate::fault::{Class, Fault};
 use crate::request::BufferSpace;
-use crate::session::{call, on};
+use crate::session::{Session, call, on};
 use crate::table::Handle;
 use std::ffi::{c_int, c_void};
-
-/// A function that makes a request to send, again and again.
-fn keep_sending(
-    name: &str,
-    how: Sending,
-    sent: Sent,
-    to: (c_int, c_int),
-    comm: Handle,
-    request: Out<Handle>,
-) -> c_int {
-    on(comm, name, |session, comm| {
-        let message = outgoing(session, comm, how, sent, to)?;
-        request.set(session.persistent(comm, message)?)
-    })
-}
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Send_init(
@@ -33,13 +18,14 @@ extern "C" fn MPI_Send_init(
     comm: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    keep_sending(
+    request_to_send(
         "MPI_Send_init",
         Sending::Standard,
         (buf, count, datatype),
         (dest, tag),
         comm,
         request,
+        Session::persistent,
     )
 }
 
@@ -53,13 +39,14 @@ extern "C" fn MPI_Ssend_init(
     comm: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    keep_sending(
+    request_to_send(
         "MPI_Ssend_init",
         Sending::Synchronous,
         (buf, count, datatype),
         (dest, tag),
         comm,
         request,
+        Session::persistent,
     )
 }
 
@@ -73,13 +60,14 @@ extern "C" fn MPI_Rsend_init(
     comm: Handle,
     request: Out<Handle>,
 ) -> c_int {
-    keep_sending(
+    request_to_send(
         "MPI_Rsend_init",
         Sending::Standard,
         (buf, count, datatype),
         (dest, tag),
         comm,
         request,
+        Session::persistent,
     )
 }
 
