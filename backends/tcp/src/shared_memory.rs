@@ -12,6 +12,7 @@
 //! without references ([`SharedMemoryError`]).
 
 use bytes::Bytes;
+use memmap2::Mmap;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -19,19 +20,16 @@ use serde::{Deserialize, Serialize};
 use std::cell::OnceCell;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
 /// Shorter pieces cost less in their frame.
 const MIN_SHARED_BYTES: usize = 32 << 10;
 /// No piece is longer: what is announced is believed up to here.
 const MAX_SHARED_BYTES: u64 = 1 << 20;
-/// Blocks kept to be used again: as many pieces as are on their way at once.
-const MAX_BLOCKS: usize = 8;
 /// What may not be done to shared memory any more.
 const SEALS: SealFlag = SealFlag::F_SEAL_WRITE
     .union(SealFlag::F_SEAL_SHRINK)
@@ -135,11 +133,11 @@ impl Piece {
         })
     }
 
-    /// The piece that another member of this host refers to, read into `room`.
+    /// The piece that another member of this host refers to.
     ///
     /// # Errors
     /// [`SharedMemoryError`].
-    pub fn open(reference: &Reference, room: &Room) -> Result<Piece, SharedMemoryError> {
+    pub fn open(reference: &Reference) -> Result<Piece, SharedMemoryError> {
         let Reference { process, descriptor, inode, len } = *reference;
         let cannot = |source| SharedMemoryError::Open { process, source };
         let other = || SharedMemoryError::Other { process };
@@ -152,60 +150,24 @@ impl Piece {
         if !is_it || len > MAX_SHARED_BYTES || !is_sealed(&file) {
             return Err(other());
         }
-        // Read, not mapped: to make and to take down a mapping costs more than the copy.
-        let bytes = room.read(&file, len as usize).map_err(cannot)?;
+        let bytes = map(&file).map_err(cannot)?;
+        if bytes.len() as u64 != len {
+            return Err(other());
+        }
         let sealed = Rc::new(OnceCell::from(Some(Sealed { file, inode })));
         Ok(Piece { bytes, sealed })
     }
 }
 
-/// Memory that is used again for piece after piece, once nobody holds the former
-/// one: fresh from the system it would cost as much as the copy into it.
-#[derive(Clone, Debug, Default)]
-pub struct Room {
-    blocks: Arc<Mutex<Vec<Vec<u8>>>>,
-}
-
-impl Room {
-    /// All of `file`, whose length is that of a piece.
-    fn read(&self, mut file: &File, len: usize) -> io::Result<Bytes> {
-        let mut block = self.blocks().pop().unwrap_or_default();
-        block.clear();
-        block.reserve(len);
-        file.read_to_end(&mut block)?;
-        let lent = Lent { block, room: self.clone() };
-        if lent.block.len() == len {
-            Ok(Bytes::from_owner(lent))
-        } else {
-            Err(io::ErrorKind::UnexpectedEof.into())
-        }
-    }
-
-    fn blocks(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
-        // A list of blocks is whole whenever it is not locked.
-        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A block in use, which goes back to where it came from.
-struct Lent {
-    block: Vec<u8>,
-    room: Room,
-}
-
-impl AsRef<[u8]> for Lent {
-    fn as_ref(&self) -> &[u8] {
-        &self.block
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        let mut blocks = self.room.blocks();
-        if blocks.len() < MAX_BLOCKS {
-            blocks.push(std::mem::take(&mut self.block));
-        }
-    }
+/// All of a sealed file, without a copy: whoever uses the bytes brings them into its cache
+/// then, once, and the pages are those of every member.
+fn map(file: &File) -> io::Result<Bytes> {
+    // SAFETY: the mapping is shared memory that nobody can write to or cut off any more, this
+    // process and the file's maker included: the file has `NEEDED_SEALS`, which cannot be taken
+    // back, and `F_SEAL_WRITE` is not given while a writable mapping exists (memfd_create(2),
+    // fcntl(2)). So the bytes do not change behind a `&[u8]`, and reading never raises SIGBUS.
+    let mapping = unsafe { Mmap::map(file)? };
+    Ok(Bytes::from_owner(mapping))
 }
 
 fn is_sealed(file: &File) -> bool {
@@ -250,11 +212,11 @@ mod tests {
     fn what_is_referred_to_is_the_same_bytes() {
         let original = piece(100_000);
         let reference = original.reference().expect("memory");
-        let opened = Piece::open(&reference, &Room::default()).expect("it is there");
+        let opened = Piece::open(&reference).expect("it is there");
         assert_eq!(opened.bytes(), original.bytes());
         // And from the second to a third, when the first is gone.
         drop(original);
-        let passed_on = Piece::open(&opened.reference().expect("memory"), &Room::default())
+        let passed_on = Piece::open(&opened.reference().expect("memory"))
             .expect("it is there");
         assert_eq!(passed_on.bytes(), opened.bytes());
     }
@@ -271,7 +233,7 @@ mod tests {
         let other = |change: fn(&mut Reference)| {
             let mut reference = reference.clone();
             change(&mut reference);
-            Piece::open(&reference, &Room::default())
+            Piece::open(&reference)
         };
         assert!(matches!(other(|r| r.inode += 1), Err(SharedMemoryError::Other { .. })));
         assert!(matches!(other(|r| r.len += 1), Err(SharedMemoryError::Other { .. })));
@@ -284,14 +246,14 @@ mod tests {
             ..reference.clone()
         };
         assert!(matches!(
-            Piece::open(&lie, &Room::default()),
+            Piece::open(&lie),
             Err(SharedMemoryError::Other { .. })
         ));
         // A pipe whose other end nobody writes does not hold anybody up.
         let (pipe, _writer) = nix::unistd::pipe().expect("a pipe");
         let lie = Reference { descriptor: pipe.as_raw_fd() as u32, ..reference };
         assert!(matches!(
-            Piece::open(&lie, &Room::default()),
+            Piece::open(&lie),
             Err(SharedMemoryError::Other { .. })
         ));
     }

@@ -6,7 +6,7 @@ use super::link::{Link, ReadError};
 use super::node::NodeRole;
 use crate::fabric::{Carrier, End};
 use crate::observer::{Direction, LinkKind};
-use crate::shared_memory::{HostId, Piece, Room};
+use crate::shared_memory::{HostId, Piece};
 use crate::stream::Stream;
 use crate::wire::{
     Chunk, Down, FrameBuffer, FromNode, Hello, Lane, LaneAnswer, Member, PROTOCOL_VERSION,
@@ -161,7 +161,7 @@ async fn read_operations(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadErr
 }
 
 async fn read_chunks(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadError> {
-    let (mut buffer, room) = (FrameBuffer::new(), Room::default());
+    let mut buffer = FrameBuffer::new();
     buffer.admit();
     while let Some(frames) = link.read(&mut buffer, LinkKind::Bulk).await? {
         for frame in frames {
@@ -171,7 +171,7 @@ async fn read_chunks(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadError> 
             let chunk: Chunk = frame.message()?;
             let piece = match &chunk.shared {
                 None => frame.payload().into(),
-                Some(reference) => Piece::open(reference, &room).map_err(|error| {
+                Some(reference) => Piece::open(reference).map_err(|error| {
                     core.refuse_references();
                     io::Error::other(error)
                 })?,
