@@ -69,9 +69,9 @@ pub struct PartitionConfig {
     pub default: bool,
 }
 
-/// Default of [`CoreConfig::strobe_span`]: each slice has its strobe, so that nodes switch as
-/// close together as strobes reach them.
-pub const DEFAULT_STROBE_SPAN: Duration = Duration::ZERO;
+/// Default of [`CoreConfig::strobe_span`]: quanta of milliseconds share strobes, at which a
+/// strobe each costs more than the switch; quanta that people notice have one each.
+pub const DEFAULT_STROBE_SPAN: Duration = Duration::from_millis(10);
 
 /// Ended jobs kept in memory unless configured otherwise: a day of a busy
 /// cluster, at about a KiB each.

@@ -13,6 +13,7 @@ use crate::outbox::Outbox;
 use crate::switch_log::SwitchLog;
 use crate::task_set::TaskSet;
 use crate::{Host, NmConfig};
+use following::Arrivals;
 use futures_util::future::{Either, select};
 use inputs::Inputs;
 use std::cell::{Cell, RefCell};
@@ -141,6 +142,8 @@ struct Node<P: Primitives, H: Host> {
     receptions: RefCell<BTreeMap<Channel, Task>>,
     /// What begins the slices of each partition that this node begins by itself.
     following: RefCell<BTreeMap<PartitionId, Task>>,
+    /// When strobes of the present Machine Manager should arrive.
+    arrivals: Cell<Arrivals>,
     /// Why to leave, once it is known.
     exit: RefCell<Option<ExitReason>>,
     asked_to_leave: Cell<bool>,
@@ -172,6 +175,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             life_tasks: TaskSet::default(),
             receptions: RefCell::default(),
             following: RefCell::default(),
+            arrivals: Cell::default(),
             exit: RefCell::default(),
             asked_to_leave: Cell::new(false),
             changed: Bell::default(),

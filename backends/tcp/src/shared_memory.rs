@@ -216,8 +216,7 @@ mod tests {
         assert_eq!(opened.bytes(), original.bytes());
         // And from the second to a third, when the first is gone.
         drop(original);
-        let passed_on = Piece::open(&opened.reference().expect("memory"))
-            .expect("it is there");
+        let passed_on = Piece::open(&opened.reference().expect("memory")).expect("it is there");
         assert_eq!(passed_on.bytes(), opened.bytes());
     }
 
@@ -245,16 +244,10 @@ mod tests {
             inode: plain.metadata().expect("it is open").ino(),
             ..reference.clone()
         };
-        assert!(matches!(
-            Piece::open(&lie),
-            Err(SharedMemoryError::Other { .. })
-        ));
+        assert!(matches!(Piece::open(&lie), Err(SharedMemoryError::Other { .. })));
         // A pipe whose other end nobody writes does not hold anybody up.
         let (pipe, _writer) = nix::unistd::pipe().expect("a pipe");
         let lie = Reference { descriptor: pipe.as_raw_fd() as u32, ..reference };
-        assert!(matches!(
-            Piece::open(&lie),
-            Err(SharedMemoryError::Other { .. })
-        ));
+        assert!(matches!(Piece::open(&lie), Err(SharedMemoryError::Other { .. })));
     }
 }

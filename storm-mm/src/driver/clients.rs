@@ -31,6 +31,8 @@ pub(super) fn ends_the_run(reply: &Reply) -> bool {
 }
 
 fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call: Call) {
+    // What is shown is of now.
+    shared.pass_ordered_slices();
     let Call { peer, request, replies } = call;
     let (now, core) = (shared.now(), &shared.core);
     let reply = match request.once_each() {

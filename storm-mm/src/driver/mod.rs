@@ -31,6 +31,7 @@ use bell::Bell;
 use inputs::Inputs;
 use job_tasks::JobTasks;
 use outbox::Outbox;
+use slices::Slice;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -136,6 +137,8 @@ struct Shared<P, C> {
     /// What goes out with the next heartbeat.
     outbox: Outbox,
     slice_bells: Vec<Bell>,
+    /// The slice under way of each partition.
+    slices: RefCell<Vec<Slice>>,
     starting: RefCell<WatchedJobs>,
     starting_bell: Bell,
     terminating: RefCell<WatchedJobs>,
@@ -169,6 +172,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         Shared {
             started: primitives.runtime().now(),
             slice_bells: (0..core.partition_count()).map(|_| Bell::default()).collect(),
+            slices: RefCell::new((0..core.partition_count()).map(|_| Slice::default()).collect()),
             channels: staging::Channels::new(plan.config.channels),
             primitives,
             plan,
@@ -197,7 +201,13 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
 
     /// Lets the core act, and queues what it wants done.
     fn drive<T>(&self, act: impl FnOnce(&mut Core, Instant) -> T) -> T {
-        let now = self.now();
+        self.pass_ordered_slices();
+        let result = self.act(self.now(), act);
+        self.wake_for_slices();
+        result
+    }
+
+    fn act<T>(&self, now: Instant, act: impl FnOnce(&mut Core, Instant) -> T) -> T {
         let (result, effects) = {
             let mut core = self.core.borrow_mut();
             let result = act(&mut core, now);

@@ -69,17 +69,16 @@ impl Outbox {
     }
 
     /// Strobes with the next heartbeat. A strobe that could not leave yet is
-    /// overtaken: nodes skip quanta, they do not catch up. Its nodes hear of this one
-    /// instead: it may have recalled slices that they would go on to begin by themselves.
+    /// overtaken: nodes skip quanta, they do not catch up. Nodes that only the former was for
+    /// hear of that one: it may recall slices that they would go on to begin by themselves. Of
+    /// slices that this one orders they are not told, as nobody would recall those.
     pub(super) fn strobe(&self, nodes: NodeSet, slices: Slices) {
         let partition = slices.strobe.partition;
-        let mut nodes = nodes;
-        self.commands.borrow_mut().retain(|(others, command)| {
-            let overtaken = strobed(command) == Some(partition);
-            if overtaken {
-                nodes = nodes.union(others);
+        self.commands.borrow_mut().retain_mut(|(others, command)| {
+            if strobed(command) == Some(partition) {
+                *others = others.difference(&nodes);
             }
-            !overtaken
+            !others.is_empty()
         });
         let alone = slices.following.is_empty();
         let slices = if alone { Command::Strobe(slices.strobe) } else { Command::Slices(slices) };
@@ -222,12 +221,17 @@ mod tests {
     }
 
     #[test]
-    fn who_was_to_be_recalled_hears_of_the_strobe_that_overtakes_the_recall() {
+    fn who_was_to_be_recalled_is_when_another_strobe_overtakes_the_recall() {
         let outbox = Outbox::default();
-        outbox.strobe(NodeSet::compute(4), strobe(0, 1));
-        outbox.strobe(NodeSet::single(NodeId(2)), strobe(0, 2));
+        let one = NodeSet::single(NodeId(2));
+        outbox.strobe(NodeSet::compute(3), strobe(0, 1));
+        outbox.strobe(one.clone(), Slices { following: vec![Row(1)], ..strobe(0, 2) });
         let said = next(&outbox).unwrap().commands;
-        assert_eq!(said, [(NodeSet::compute(4), Command::Strobe(strobe(0, 2).strobe))]);
+        let [(recalled, recall), (told, order)] = &said[..] else { panic!("{said:?}") };
+        assert_eq!(*recalled, NodeSet::compute(3).difference(&one));
+        assert_eq!(*recall, Command::Strobe(strobe(0, 1).strobe));
+        assert_eq!(*told, one);
+        assert!(matches!(order, Command::Slices(_)));
     }
 
     #[test]

@@ -17,19 +17,15 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
 ) {
     let bell = &shared.slice_bells[usize::from(partition.0)];
     let runtime = shared.primitives.runtime().clone();
-    let mut slice = Slice::default();
     loop {
-        let (quantum, early) = {
-            let core = shared.core.borrow();
-            (core.slice(partition), core.early_edge(partition))
-        };
-        let now = runtime.now();
-        let Some(edge) = slice.edge(now, quantum, early) else {
+        shared.pass_ordered_slices();
+        let Some((edge, needed)) = shared.edges(partition) else {
             bell.heard().await;
             continue;
         };
+        let now = runtime.now();
         if now >= edge {
-            let on_grid = slice.next(now, edge);
+            let on_grid = shared.slices.borrow_mut()[usize::from(partition.0)].next(now, edge);
             shared.drive(|core, now| match on_grid {
                 true => core.slice_edge(now, partition),
                 false => core.late_slice_edge(now, partition),
@@ -37,16 +33,62 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
             continue;
         }
         // When the quantum or the rows change: look again.
-        let at_edge = pin!(runtime.sleep_until(edge));
+        let at_edge = pin!(runtime.sleep_until(needed));
         let changed = pin!(bell.heard());
         select(at_edge, changed).await;
     }
 }
 
+impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
+    /// The next edge of a partition, and the first that the manager is needed for: at those
+    /// before it, nodes begin by themselves what was ordered.
+    fn edges(&self, partition: PartitionId) -> Option<(Instant, Instant)> {
+        let core = self.core.borrow();
+        let (quantum, early) = (core.slice(partition), core.early_edge(partition));
+        let slice = &mut self.slices.borrow_mut()[usize::from(partition.0)];
+        let edge = slice.edge(self.now(), quantum, early)?;
+        let quantum = quantum.unwrap_or_default();
+        slice.ordered = u32::try_from(core.slices_ahead(partition)).unwrap_or(u32::MAX);
+        Some((edge, edge + quantum.saturating_mul(slice.ordered)))
+    }
+
+    /// Passes the edges through which the manager slept, in their order and with their times,
+    /// before anything else happens: nodes began the slices after them by themselves
+    /// ([decision 0091](../../../docs/decisions/0091-slices-by-the-nodes-clocks.md)).
+    pub(super) fn pass_ordered_slices(&self) {
+        let partitions = self.slices.borrow().len();
+        for id in (0..partitions).filter_map(|id| u16::try_from(id).ok().map(PartitionId)) {
+            if self.slices.borrow()[usize::from(id.0)].ordered == 0 {
+                continue;
+            }
+            while let Some((edge, needed)) = self.edges(id)
+                && edge < needed
+                && edge <= self.now()
+            {
+                self.slices.borrow_mut()[usize::from(id.0)].next(edge, edge);
+                self.act(edge, |core, edge| core.slice_edge(edge, id));
+            }
+        }
+    }
+
+    /// Who sleeps through slices looks again where one of their edges has got something to do.
+    pub(super) fn wake_for_slices(&self) {
+        let core = self.core.borrow();
+        for (id, slice) in self.slices.borrow().iter().enumerate() {
+            let Ok(partition) = u16::try_from(id).map(PartitionId) else { continue };
+            if slice.ordered > 0 && core.slices_ahead(partition) == 0 {
+                self.slice_bells[id].ring();
+            }
+        }
+    }
+}
+
 /// The slice under way.
 #[derive(Debug, Default)]
-struct Slice {
+pub(super) struct Slice {
     began: Option<Instant>,
+    /// How many edges the manager sleeps through, from the next one on.
+    ordered: u32,
 }
 
 impl Slice {
@@ -66,7 +108,7 @@ impl Slice {
                 Some(began + quantum)
             }
             None => {
-                self.began = None;
+                (self.began, self.ordered) = (None, 0);
                 None
             }
         }

@@ -128,6 +128,8 @@ pub(super) struct Partition {
     pub(super) ordered: Option<Ordered>,
     /// Jobs have got other rows since the last strobe.
     pub(super) rows_changed: bool,
+    /// A job has come to nodes that the last strobe did not order slices of.
+    pub(super) nodes_came: bool,
 }
 
 impl Partition {
@@ -205,6 +207,7 @@ impl Partition {
             strobes: 0,
             ordered: None,
             rows_changed: false,
+            nodes_came: false,
         })
     }
 

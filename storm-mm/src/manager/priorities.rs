@@ -230,6 +230,11 @@ impl Core {
         self.begin_reckoning(now);
     }
 
+    /// Whether priorities that were reckoned in the slice under way count from its end on.
+    pub(super) fn priorities_are_due(&self, partition: PartitionId) -> bool {
+        self.priorities.due.contains(&partition)
+    }
+
     /// A slice ends: priorities that were reckoned in it count from now on.
     pub(super) fn prioritise_if_due(&mut self, now: Instant, partition: PartitionId) {
         if self.priorities.due.remove(&partition) {

@@ -240,6 +240,7 @@ impl Core {
         let incarnation = JobIncarnation(self.next_incarnation);
         self.next_incarnation += 1;
         let node_list = self.nodes.fold(&nodes);
+        self.partition(partition).job_comes_to(&nodes);
         let live = LiveJob {
             incarnation,
             slot: flags,

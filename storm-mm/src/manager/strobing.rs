@@ -3,7 +3,7 @@
 
 use super::Core;
 use super::Effect;
-use super::live_job::Launch;
+use super::live_job::{Launch, LiveJob};
 use super::partition::Partition;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
@@ -41,11 +41,17 @@ impl Ordered {
 }
 
 impl Partition {
+    /// A job comes to these nodes.
+    pub(super) fn job_comes_to(&mut self, nodes: &NodeSet) {
+        let begin_by_themselves = |ordered: &Ordered| nodes.is_subset(&ordered.nodes);
+        self.nodes_came |= !self.ordered.as_ref().is_none_or(begin_by_themselves);
+    }
+
     /// The number of the next strobe: none that a node may have reached by itself.
     fn next_strobe(&mut self) -> u64 {
         let ordered = self.ordered.take().map_or(0, |ordered| ordered.slices.last_number());
         self.strobes = self.strobes.max(ordered) + 1;
-        self.rows_changed = false;
+        (self.rows_changed, self.nodes_came) = (false, false);
         self.strobes
     }
 
@@ -64,6 +70,24 @@ impl Partition {
 }
 
 impl Core {
+    /// How many of the next edges do nothing but pass from one slice to another that nodes begin
+    /// by themselves: whoever cuts the slices may sleep through them, if it passes them before
+    /// it does anything else.
+    pub fn slices_ahead(&self, partition: PartitionId) -> usize {
+        let entry = &self.partitions[usize::from(partition.0)];
+        let is_as_told = !entry.rows_changed && !entry.nodes_came;
+        let Some(ordered) = entry.ordered.as_ref().filter(|_| is_as_told) else { return 0 };
+        let waits = |live: &LiveJob| live.partition == partition && live.launch == Launch::Staged;
+        let quantum = entry.policy.quantum().filter(|_| entry.is_slicing()).map(nanos);
+        if quantum != Some(ordered.slices.quantum_ns)
+            || self.priorities_are_due(partition)
+            || self.live.values().any(waits)
+        {
+            return 0;
+        }
+        ordered.after(entry.strobes).len()
+    }
+
     /// Another row becomes active.
     pub(super) fn activate(&mut self, now: Instant, partition: PartitionId, slot: Slot) {
         let row = Row(slot.0);

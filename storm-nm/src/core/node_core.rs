@@ -45,19 +45,15 @@ pub(super) struct ActiveRow {
     pub(super) row: Row,
     /// Number of the last strobe.
     pub(super) strobe: u64,
-    /// Number of the last slice that this node begins by itself.
-    pub(super) follows_to: u64,
+    /// The last strobe ordered further slices: until the next one comes, this node knows
+    /// better which row is active than who launches something meanwhile.
+    pub(super) follows: bool,
 }
 
 impl ActiveRow {
     /// A row that no strobe made active.
     pub(super) fn of(row: Row) -> ActiveRow {
-        ActiveRow { row, strobe: 0, follows_to: 0 }
-    }
-
-    /// Whether this node is to begin further slices by itself.
-    pub(super) fn is_following(&self) -> bool {
-        self.strobe < self.follows_to
+        ActiveRow { row, strobe: 0, follows: false }
     }
 }
 
@@ -192,7 +188,7 @@ impl NodeCore {
             self.supersede(old, actions);
         }
         let active = self.partitions.entry(partition).or_insert(ActiveRow::of(row));
-        if active.row != row && !active.is_following() {
+        if active.row != row && !active.follows {
             // A strobe was not for this node: it had no job of the partition.
             active.row = row;
             self.reschedule(Some(partition), None, actions);
@@ -332,9 +328,8 @@ impl NodeCore {
             tracing::warn!(number, newest = active.strobe, "a strobe that is past was ignored");
             return;
         }
-        let followed = active.is_following();
-        let follows_to = slices.as_ref().map_or(number, Slices::last_number);
-        *active = ActiveRow { row, strobe: number, follows_to };
+        let followed = active.follows;
+        *active = ActiveRow { row, strobe: number, follows: slices.is_some() };
         self.reschedule(Some(partition), Some(strobe), actions);
         if followed || slices.is_some() {
             actions.push(Action::Follow { partition, slices });
@@ -346,7 +341,7 @@ impl NodeCore {
         let Strobe { partition, row, number, .. } = strobe;
         let Some(active) = self.partitions.get_mut(&partition) else { return };
         // What recalled it may have come in the same instant.
-        if active.is_following() && active.strobe < number && number <= active.follows_to {
+        if active.follows && active.strobe < number {
             (active.row, active.strobe) = (row, number);
             self.reschedule(Some(partition), Some(strobe), actions);
         }

@@ -13,13 +13,47 @@ use storm_rm::message::Slices;
 /// No slice is shorter, whatever is ordered: a node does other things too.
 const QUANTUM_MIN: Duration = Duration::from_micros(50);
 
+/// What two clocks may drift apart, in parts of time: crystals keep 100 ppm.
+const DRIFT_DIVISOR: u64 = 10_000;
+
+/// When the Machine Manager's strobes arrive by this node's clock if nothing holds them up.
+/// Whatever the two clocks count from, what the quickest strobe of late took is in the
+/// difference: one that was held up is seen to be, and nodes that know it begin slices
+/// together however a single strobe reached them (the clock filter of RFC 5905, section 10,
+/// takes its samples of least delay for the same reason).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Arrivals {
+    /// Node's clock less manager's, in nanoseconds, and when that was found.
+    least: Option<(i128, Instant)>,
+}
+
+impl Arrivals {
+    /// A strobe that was issued at a time of the manager's clock arrives now; when it should
+    /// have: not later than now, and not longer before than `span`.
+    fn due(&mut self, issued_ns: u64, now: Instant, span: Duration) -> Instant {
+        let sample = i128::from(now.as_nanos()) - i128::from(issued_ns);
+        let least = self.least.map_or(sample, |(least, found)| {
+            let drift = (now - found).as_nanos() / u128::from(DRIFT_DIVISOR);
+            sample.min(least.saturating_add(i128::try_from(drift).unwrap_or(i128::MAX)))
+        });
+        self.least = Some((least, now));
+        let late = Duration::from_nanos(u64::try_from(sample - least).unwrap_or(u64::MAX));
+        let late_ns = late.min(span).as_nanos() as u64;
+        Instant::from_nanos(now.as_nanos().saturating_sub(late_ns))
+    }
+}
+
 impl<P: Primitives, H: Host> Node<P, H> {
     /// Begins these slices of a partition when they are due, and none of those before.
     pub(super) fn follow(self: &Rc<Self>, partition: PartitionId, slices: Option<Slices>) {
-        let began = self.runtime.now();
         let task = slices.map(|slices| {
+            let quantum = Duration::from_nanos(slices.quantum_ns).max(QUANTUM_MIN);
+            let mut arrivals = self.arrivals.get();
+            let now = self.runtime.now();
+            let began = arrivals.due(slices.strobe.issued_ns, now, quantum / 2);
+            self.arrivals.set(arrivals);
             let node = self.clone();
-            self.runtime.spawn(async move { node.begin_slices(began, &slices).await })
+            self.runtime.spawn(async move { node.begin_slices(began, quantum, &slices).await })
         });
         let former = match task {
             Some(task) => self.following.borrow_mut().insert(partition, task),
@@ -28,11 +62,10 @@ impl<P: Primitives, H: Host> Node<P, H> {
         drop(former);
     }
 
-    /// The first slice began at `began`. One that is over by the time its turn comes is
+    /// The first slice was to begin at `began`. One that is over by the time its turn comes is
     /// skipped, like a strobe that could not leave: nodes do not catch up. The last is not:
     /// its row stays until the next strobe.
-    async fn begin_slices(self: &Rc<Self>, began: Instant, slices: &Slices) {
-        let quantum = Duration::from_nanos(slices.quantum_ns).max(QUANTUM_MIN);
+    async fn begin_slices(self: &Rc<Self>, began: Instant, quantum: Duration, slices: &Slices) {
         let mut due = began;
         for index in 1..=slices.following.len() {
             due = due + quantum;
@@ -43,6 +76,49 @@ impl<P: Primitives, H: Host> Node<P, H> {
             if !over || index == slices.following.len() {
                 self.handle(Event::SliceBegins(strobe));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The node's clock is a second ahead of the manager's, or behind it.
+    fn at(issued_us: u64, took_us: u64, ahead: bool) -> (u64, Instant) {
+        let second = 1_000_000_000;
+        let (manager, node) = if ahead { (0, second) } else { (second, 0) };
+        let since = Instant::from_nanos(node + (issued_us + took_us) * 1000);
+        (manager + issued_us * 1000, since)
+    }
+
+    #[test]
+    fn a_strobe_that_was_held_up_is_reckoned_from_when_it_should_have_come() {
+        for ahead in [true, false] {
+            let mut arrivals = Arrivals::default();
+            let span = Duration::from_micros(500);
+            let mut late = |issued, took| {
+                let (issued_ns, now) = at(issued, took, ahead);
+                now - arrivals.due(issued_ns, now, span)
+            };
+            assert_eq!(late(0, 90), Duration::ZERO, "the first is all that is known");
+            assert_eq!(late(1_000, 80), Duration::ZERO, "the quickest so far");
+            assert_eq!(late(2_000, 230).as_micros(), 149, "drift is allowed for");
+            assert_eq!(late(3_000, 2_000), span, "no more than the span");
+            assert_eq!(late(4_000, 80).as_micros(), 0);
+        }
+    }
+
+    #[test]
+    fn clocks_that_drift_apart_are_followed() {
+        let mut arrivals = Arrivals::default();
+        let span = Duration::from_millis(1);
+        for strobe in 0..1_000u64 {
+            // Fifty parts in a million: half a millisecond in ten seconds.
+            let issued_us = strobe * 10_000;
+            let now = Instant::from_nanos((issued_us + 80 + issued_us / 20_000) * 1000);
+            let late = now - arrivals.due(issued_us * 1000, now, span);
+            assert!(late <= Duration::from_micros(1), "{late:?} after {strobe} strobes");
         }
     }
 }

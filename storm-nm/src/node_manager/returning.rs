@@ -62,6 +62,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         drop(receptions);
         let following = self.following.take();
         drop(following);
+        self.arrivals.take();
     }
 
     /// Tells the next Machine Manager what was kept for it.
