@@ -69,6 +69,11 @@ impl Plan {
         }
     }
 
+    /// Signalled with each strobe.
+    pub fn strobed(&self) -> EventId {
+        self.strobed
+    }
+
     /// The settings that it was planned for.
     pub fn config(&self) -> &BcsConfig {
         &self.config
