@@ -128,6 +128,8 @@ pub(super) struct Partition {
     pub(super) ordered: Option<Ordered>,
     /// Jobs have got other rows since the last strobe.
     pub(super) rows_changed: bool,
+    /// The last slice of communication that ended with nothing on the way.
+    pub(super) checkpoint: Option<u64>,
 }
 
 impl Partition {
@@ -205,6 +207,7 @@ impl Partition {
             strobes: 0,
             ordered: None,
             rows_changed: false,
+            checkpoint: None,
         })
     }
 

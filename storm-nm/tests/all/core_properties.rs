@@ -105,6 +105,7 @@ fn launch(job: u64, incarnation: u32, rows: u64, active: u32) -> LaunchJob {
         active_row: Row(active),
         announcer: NodeId(1),
         node_list: "n1".to_owned(),
+        buffered: false,
     }
 }
 
