@@ -68,7 +68,6 @@ fn the_checks_of_the_library_hold_in_slices() {
         "any_source",
         "order 5",
         "head_to_head",
-        "flood",
         "self",
         "test",
         "collectives 2",

@@ -2,16 +2,16 @@
 //! rank sends and receives goes through it, and moves when the node says so.
 //!
 //! One segment per rank: two byte rings, out of the rank and into it, and a flag that says that the
-//! rank sleeps. What the rings carry are [`frame`]s of byte streams between ranks; what the bytes mean
+//! rank sleeps. What the rings carry are [`Frame`]s of byte streams between ranks; what the bytes mean
 //! is the message engine's business, as it is over TCP. The node looks into the rings when a slice
 //! begins, so the rank never rings; the node wakes a rank that sleeps by an eventfd.
 //!
 //! The segment is an anonymous file of the node's, sealed against resizing, so that no rank can make
-//! the node fault; a rank gets it by asking over its PMI connection ([`handover`]), so no other
+//! the node fault; a rank gets it by asking over its PMI connection ([`hand_over`]), so no other
 //! process can have it. A rank may write anything into it: the node takes nothing from it but
 //! positions, which it checks, and frames, which it checks; whatever is wrong ends that rank's job.
 //!
-//! Layout, version 1: a page with [`Header`], the ring out of the rank, the ring into it.
+//! Layout, version 1: a page with `Header`, the ring out of the rank, the ring into it.
 
 mod frame;
 mod handover;
