@@ -4,7 +4,7 @@
 
 use super::Core;
 use super::live_job::Launch;
-use crate::job::EndCause;
+use crate::job::{EndCause, JobRecord};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
 use storm_rm::{JobId, PartitionId};
@@ -26,6 +26,17 @@ impl Core {
             .fold(NodeSet::new(), |nodes, live| nodes.union(&live.nodes.difference(&live.over)));
         let nodes = self.up(&nodes);
         (!nodes.is_empty()).then_some((nodes, slice))
+    }
+
+    /// How the ranks of a job communicate, for people, where its partition is coscheduled. What a
+    /// program is linked with its node alone knows.
+    pub(super) fn communication_of(&self, record: &JobRecord) -> Option<String> {
+        let partition = self.partitions.iter().find(|entry| entry.name == record.partition)?;
+        let slice_us = partition.policy.communication_slice()?.as_micros();
+        Some(format!(
+            "in slices of {slice_us} us, if it is linked with storm-mpi; as another program (MPICH, Open MPI) by \
+             itself, at any time, and its row is not given away while it waits"
+        ))
     }
 
     /// A slice has ended with nothing on the way: what the nodes have in memory is the whole state of

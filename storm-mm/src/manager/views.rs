@@ -123,6 +123,7 @@ impl Core {
             account: record.service.account.clone(),
             qos: record.service.qos.clone(),
             reservation: self.reservation_of(record),
+            communication: self.communication_of(record),
             runs: record.runs,
             log: record.log.clone(),
         })
