@@ -137,6 +137,12 @@ pub enum CommError {
     /// A wait that cannot end: this is the job's only process.
     #[error("the job's only process waits for a message that nobody can send")]
     Deadlock,
+    /// The job communicates no more: its node says why. Only under buffered coscheduling.
+    #[error("the job's communication is over: {reason}")]
+    Over {
+        /// Why.
+        reason: String,
+    },
     /// Communication ended with an earlier error.
     #[error("communication ended with an earlier error")]
     Ended,

@@ -1,6 +1,7 @@
 //! What `fuzz/` reaches of what ranks say to each other, which is private. Compiled by
 //! cargo-fuzz only.
 
+use crate::segment::Frames;
 use crate::{engine, transport};
 
 /// Bytes of the head of a frame.
@@ -25,4 +26,26 @@ pub fn card(text: &str) {
 /// The first bytes of a connection; the rank that they name when they hold `token`.
 pub fn hello(bytes: &[u8], token: u128) -> Option<u32> {
     transport::fuzzing::hello(bytes, token)
+}
+
+/// What a rank wrote into its segment: how many bytes of payload come out of it until the first that is
+/// no frame, when they come in pieces of this length.
+///
+/// # Panics
+/// A payload is longer than what came.
+pub fn segment(bytes: &[u8], piece: usize) -> usize {
+    let (mut frames, mut payload) = (Frames::default(), 0);
+    for piece in bytes.chunks(piece.max(1)) {
+        frames.buffer().extend_from_slice(piece);
+        loop {
+            match frames.next_frame() {
+                Ok(None) => break,
+                Err(_) => return payload,
+                Ok(Some(crate::segment::Frame::Data { bytes, .. })) => payload += bytes.len(),
+                Ok(Some(_)) => {}
+            }
+        }
+    }
+    assert!(payload <= bytes.len());
+    payload
 }

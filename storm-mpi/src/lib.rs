@@ -26,6 +26,7 @@ pub mod pmi;
 mod process;
 mod rank;
 mod scope;
+pub mod segment;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod transport;

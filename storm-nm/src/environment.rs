@@ -3,6 +3,7 @@
 use crate::JobTask;
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
+use storm_mpi::segment::{TRANSPORT_BCS, TRANSPORT_VARIABLE};
 use storm_primitives::NodeId;
 use storm_rm::{ArraySpec, Memory, Rank, Resources};
 
@@ -62,7 +63,13 @@ pub fn rank_environment(
             && !launch.spec.env.iter().any(|(known, _)| known.as_os_str() == *name)
     });
     let yields = yields.map(|(name, value)| (name, OsString::from(value)));
-    let all = variables.into_iter().chain(resources).chain(array_variables(task)).chain(yields);
+    let slices = launch.buffered.then(|| (TRANSPORT_VARIABLE, OsString::from(TRANSPORT_BCS)));
+    let all = variables
+        .into_iter()
+        .chain(slices)
+        .chain(resources)
+        .chain(array_variables(task))
+        .chain(yields);
     all.map(|(name, value)| (OsString::from(name), value)).collect()
 }
 

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use std::future::Future;
 use std::io;
 use std::rc::Rc;
+use storm_mpi::segment::NodeEnd;
 use storm_primitives::NodeId;
 use storm_rm::file_transfer::ChunkSink;
 use storm_rm::message::{NodeInfo, NodeStatus, RankExit, Stream, Strobe};
@@ -104,6 +105,10 @@ pub trait Host: 'static {
 
     /// Sends a PMI line, without its newline, to a rank.
     fn pmi_reply(&self, job: JobKey, rank: Rank, line: &str);
+
+    /// Gives a rank that asked over PMI the memory that it shares with the node manager. A modelled
+    /// rank never asks.
+    fn hand_over(&self, _job: JobKey, _rank: Rank, _segment: &NodeEnd) {}
 
     /// Closes the PMI connection of a rank that broke the protocol.
     fn close_pmi(&self, job: JobKey, rank: Rank);

@@ -1,6 +1,7 @@
 //! The loop of the node manager: the network on one side, the node on the other,
 //! the core between them.
 
+mod coscheduling;
 mod following;
 mod inputs;
 mod reception;
@@ -13,6 +14,7 @@ use crate::outbox::Outbox;
 use crate::switch_log::SwitchLog;
 use crate::task_set::TaskSet;
 use crate::{Host, NmConfig};
+use coscheduling::Coscheduling;
 use following::Arrivals;
 use futures_util::future::{Either, select};
 use inputs::Inputs;
@@ -144,6 +146,8 @@ struct Node<P: Primitives, H: Host> {
     following: RefCell<BTreeMap<PartitionId, Task>>,
     /// When strobes of the present Machine Manager should arrive.
     arrivals: Cell<Arrivals>,
+    /// What moves the bytes of jobs in slices, in this life.
+    coscheduling: RefCell<Option<Coscheduling>>,
     /// Why to leave, once it is known.
     exit: RefCell<Option<ExitReason>>,
     asked_to_leave: Cell<bool>,
@@ -176,6 +180,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             receptions: RefCell::default(),
             following: RefCell::default(),
             arrivals: Cell::default(),
+            coscheduling: RefCell::default(),
             exit: RefCell::default(),
             asked_to_leave: Cell::new(false),
             changed: Bell::default(),
@@ -220,6 +225,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             node.lost_cluster().await;
             node.give_up(ExitReason::Disconnected);
         });
+        self.spawn_in_life(|node| async move { node.await_slices().await });
         self.spawn_in_life(|node| async move {
             loop {
                 node.runtime.sleep(node.config.status_interval).await;
@@ -237,7 +243,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 if event == crate::HostEvent::Lost {
                     node.give_up(ExitReason::HostLost);
                 }
-                node.handle(Event::Host(event));
+                if !node.hear(&event) {
+                    node.handle(Event::Host(event));
+                }
             }
         });
     }
@@ -317,6 +325,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             Action::Rows { job, rows } => self.host.set_rows(job, rows),
             Action::Receive(info) => self.receive(info),
             Action::RefuseFile { info, reason } => self.refuse_file(&info, reason),
+            Action::Prepare(task) if !self.open_slices(&task) => {}
             Action::Prepare(task) => self.spawn(|node| async move {
                 let outcome = node.host.prepare(&task).await;
                 node.handle(Event::Prepared { job: task.key(), outcome });
@@ -335,8 +344,12 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 self.host.destroy(job);
             }
             Action::HoldOutput { job, hold } => self.hold_output(job, hold),
-            Action::End { job } => self.host.end(job),
+            Action::End { job } => {
+                self.close_slices(job);
+                self.host.end(job);
+            }
             Action::Forget { job } => {
+                self.close_slices(job);
                 self.inputs.forget(job);
                 self.hold_output(job, false);
                 self.host.forget(job);
@@ -344,6 +357,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             Action::Input { job, ranks, data, eof } => self.input(job, &ranks, &data, eof),
             Action::DropInput { job, rank } => self.drop_input(job, rank),
             Action::PmiReply { job, rank, line } => self.host.pmi_reply(job, rank, &line),
+            Action::RankGone { job, rank } => self.rank_gone(job, rank),
             Action::ClosePmi { job, rank } => self.host.close_pmi(job, rank),
             Action::MarkStarted { slot, incarnation } => {
                 if let Some(flag) = self.plan.started(slot) {

@@ -4,6 +4,7 @@
 use crate::remote_queue::QueuePlan;
 use crate::{Channel, JobSlot};
 use std::sync::Arc;
+use storm_bcs::BcsConfig;
 use storm_primitives::{Layout, NodeId, Var, VarArray};
 
 /// Sizes of the plan. Daemons whose sizes differ have different layouts and
@@ -29,7 +30,12 @@ pub struct PlanConfig {
     pub chunk_slots: u32,
     /// Bytes per chunk; 512 KiB in the paper.
     pub chunk_bytes: u32,
+    /// What a slice of buffered coscheduling carries.
+    pub bcs: BcsConfig,
 }
+
+/// Bytes that each link carries in a slice of buffered coscheduling: what 10 Gbit/s carry in 200 us.
+const SLICE_LINK_BYTES: u64 = 256 << 10;
 
 impl Default for PlanConfig {
     fn default() -> PlanConfig {
@@ -43,6 +49,12 @@ impl Default for PlanConfig {
             channels: 2,
             chunk_slots: 8,
             chunk_bytes: 128 * 1024,
+            // Ranks make collectives of messages themselves.
+            bcs: BcsConfig {
+                link_bytes: SLICE_LINK_BYTES,
+                collective_slots: 0,
+                ..BcsConfig::default()
+            },
         }
     }
 }
@@ -63,6 +75,9 @@ pub struct GlobalPlan {
     /// Per job slot, set by a node when all its ranks ended: the incarnation
     /// (Algorithms 8 and 9).
     pub terminated: VarArray<u64>,
+    /// The variables of buffered coscheduling: 8 KiB for each node that may be, by default, and what a
+    /// link carries in a slice. Where no partition is coscheduled nothing of it is ever touched.
+    pub bcs: storm_bcs::Plan,
     chunks: Vec<QueuePlan>,
     file_states: VarArray<u64>,
     /// Shared: a simulated machine has a plan for each of thousands of nodes.
@@ -95,6 +110,7 @@ impl GlobalPlan {
                 QueuePlan::declare(&mut builder, &name, config.report_slots, config.report_bytes)
             })
             .collect();
+        let bcs = storm_bcs::Plan::new(&mut builder, config.max_nodes, config.bcs);
         let layout = builder.build();
         GlobalPlan {
             config,
@@ -103,6 +119,7 @@ impl GlobalPlan {
             heartbeat_seen,
             started,
             terminated,
+            bcs,
             chunks,
             file_states,
             reports,

@@ -160,6 +160,8 @@ pub struct LaunchJob {
     pub announcer: NodeId,
     /// The node list for people and for `STORM_NODELIST`.
     pub node_list: String,
+    /// Whether the nodes move what its ranks send, in slices (buffered coscheduling).
+    pub buffered: bool,
 }
 
 /// The consecutive ranks of one node.

@@ -83,8 +83,9 @@ pub use memory_account::MemoryAccount;
 pub use node_needs::NodeNeeds;
 pub use packing::Packing;
 pub use params::{
-    DEFAULT_MPL_LIMIT, DEFAULT_QUANTUM_US, MAX_MPL_LIMIT, MAX_QUANTUM_US, MIN_QUANTUM_US,
-    MatrixQueue, MplLimit, ParamError, PolicyParams, Quantum,
+    DEFAULT_MPL_LIMIT, DEFAULT_QUANTUM_US, DEFAULT_SLICE_US, MAX_MPL_LIMIT, MAX_QUANTUM_US,
+    MAX_SLICE_US, MIN_QUANTUM_US, MatrixQueue, MplLimit, ParamError, PolicyParams, Quantum,
+    SliceLength,
 };
 pub use pending_queue::{MAX_PENDING_JOBS, PendingQueue};
 pub use pending_reason::{AbsentNode, Ahead, MAX_NAMED_NODES, PendingReason, Shortage};

@@ -19,6 +19,11 @@ pub const MIN_QUANTUM_US: u64 = 100;
 /// The longest quantum accepted, in microseconds: one hour, more than any
 /// Slurm site's; beyond it, it is a mistake of units.
 pub const MAX_QUANTUM_US: u64 = 3_600_000_000;
+/// The default length of a slice of communication in microseconds: "a few hundreds" (SC'03).
+pub const DEFAULT_SLICE_US: u64 = 500;
+/// The longest slice of communication accepted, in microseconds: a second, in which a ping-pong takes
+/// two of them; beyond it, it is a mistake of units.
+pub const MAX_SLICE_US: u64 = 1_000_000;
 /// The default multiprogramming limit: 8, the highest level that the paper
 /// measured (figure 5), and it found the run time flat up to there.
 pub const DEFAULT_MPL_LIMIT: u32 = 8;
@@ -30,6 +35,13 @@ pub const MAX_MPL_LIMIT: u32 = 1_024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub struct Quantum {
+    micros: u64,
+}
+
+/// The length of a slice of communication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "u64", into = "u64")]
+pub struct SliceLength {
     micros: u64,
 }
 
@@ -59,6 +71,15 @@ pub enum ParamError {
          (default {DEFAULT_QUANTUM_US})"
     )]
     Quantum {
+        /// What was given.
+        us: u64,
+    },
+    /// The slice of communication.
+    #[error(
+        "a slice of {us} us is out of range: use {MIN_QUANTUM_US} to {MAX_SLICE_US} us \
+         (default {DEFAULT_SLICE_US})"
+    )]
+    Slice {
         /// What was given.
         us: u64,
     },
@@ -111,6 +132,35 @@ impl From<Quantum> for u64 {
     }
 }
 
+impl SliceLength {
+    /// The length.
+    #[must_use]
+    pub const fn duration(self) -> Duration {
+        Duration::from_micros(self.micros)
+    }
+}
+
+impl Default for SliceLength {
+    fn default() -> Self {
+        Self { micros: DEFAULT_SLICE_US }
+    }
+}
+
+impl TryFrom<u64> for SliceLength {
+    type Error = ParamError;
+
+    fn try_from(us: u64) -> Result<Self, ParamError> {
+        let range = MIN_QUANTUM_US..=MAX_SLICE_US;
+        if range.contains(&us) { Ok(Self { micros: us }) } else { Err(ParamError::Slice { us }) }
+    }
+}
+
+impl From<SliceLength> for u64 {
+    fn from(slice: SliceLength) -> Self {
+        slice.micros
+    }
+}
+
 impl MplLimit {
     /// One row: space sharing.
     pub const ONE: Self = Self(NonZeroU32::MIN);
@@ -153,6 +203,9 @@ pub struct PolicyParams {
     /// The length of a time slice, in microseconds. Default
     /// [`DEFAULT_QUANTUM_US`].
     pub quantum_us: Quantum,
+    /// The length of a slice of communication under `bcs`, in microseconds. Default
+    /// [`DEFAULT_SLICE_US`].
+    pub slice_us: SliceLength,
     /// The most rows of the matrix. Default [`DEFAULT_MPL_LIMIT`].
     pub mpl_limit: MplLimit,
     /// How long a job without a time limit is believed to run, in seconds, by
@@ -184,6 +237,7 @@ impl Default for PolicyParams {
     fn default() -> Self {
         Self {
             quantum_us: Quantum::default(),
+            slice_us: SliceLength::default(),
             mpl_limit: MplLimit::default(),
             default_estimate_s: None,
             packing: crate::Packing::default(),
@@ -250,6 +304,8 @@ mod tests {
         let short = parse("quantum-us = 99").unwrap_err();
         assert!(short.contains("use 100 to 3600000000 us"), "{short}");
         assert!(parse("quantum-us = 3600000001").is_err());
+        assert!(parse("slice-us = 0").unwrap_err().contains("use 100 to 1000000 us (default 500)"));
+        assert_eq!(parse("slice-us = 250").unwrap().slice_us.duration().as_micros(), 250);
         assert!(parse("default-estimate-s = 0").unwrap_err().contains("nonzero"));
         let zero = parse("mpl-limit = 0").unwrap_err();
         assert!(zero.contains("use 1 to 1024"), "{zero}");

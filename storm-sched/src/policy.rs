@@ -125,6 +125,12 @@ pub trait Policy: Send {
     /// The length of a slice; `None` when the policy does not share time.
     fn quantum(&self) -> Option<Duration>;
 
+    /// The length of the slices in which the communication of its jobs is done, by the nodes and all at
+    /// once; `None` when jobs communicate by themselves.
+    fn communication_slice(&self) -> Option<Duration> {
+        None
+    }
+
     /// The machine, with the node states that the policy believes in.
     fn machine(&self) -> &Machine;
 

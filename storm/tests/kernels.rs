@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-const POLICIES: [&str; 3] = ["gang", "fcfs", "backfill"];
+const POLICIES: [&str; 4] = ["gang", "fcfs", "backfill", "bcs"];
 /// Every `STORM_MPI_WAIT`, and none.
 const WAITS: [&str; 4] = ["spin", "block", "spin-block", ""];
 const CASES: [&str; 4] =
@@ -36,7 +36,7 @@ impl Kernels {
         });
         let c = c.collect();
         let policies = POLICIES.join(",");
-        scratch.prints(&format!("up --nodes 6 --pes {pes} --sched {policies} --quantum 5ms"));
+        scratch.prints(&format!("up --nodes 8 --pes {pes} --sched {policies} --quantum 5ms"));
         Kernels { scratch, rust, c, answers: BTreeMap::new() }
     }
 

@@ -10,6 +10,7 @@
 
 mod bell;
 mod clients;
+mod coscheduling;
 mod effects;
 mod heartbeats;
 mod inputs;
@@ -108,6 +109,9 @@ pub async fn run<P: Primitives, J: Journal + 'static, C: Contents + 'static>(
     let _slices: Vec<Task> = (0..partitions)
         .map(|id| runtime.spawn(slices::run(shared.clone(), PartitionId(id))))
         .collect();
+    let _coscheduling: Vec<Task> = (0..partitions)
+        .map(|id| runtime.spawn(coscheduling::run(shared.clone(), PartitionId(id))))
+        .collect();
     let ended = effects::run(&shared, &journal).await;
     shared.farewell().await;
     ended
@@ -139,6 +143,8 @@ struct Shared<P, C> {
     slice_bells: Vec<Bell>,
     /// The slice under way of each partition.
     slices: RefCell<Vec<Slice>>,
+    /// Rung where jobs communicate in slices, after every act of the core.
+    coscheduling_bells: Vec<Bell>,
     starting: RefCell<WatchedJobs>,
     starting_bell: Bell,
     terminating: RefCell<WatchedJobs>,
@@ -173,6 +179,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
             started: primitives.runtime().now(),
             slice_bells: (0..core.partition_count()).map(|_| Bell::default()).collect(),
             slices: RefCell::new((0..core.partition_count()).map(|_| Slice::default()).collect()),
+            coscheduling_bells: (0..core.partition_count()).map(|_| Bell::default()).collect(),
             channels: staging::Channels::new(plan.config.channels),
             primitives,
             plan,
@@ -223,6 +230,13 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
             }
         }
         self.pending_bell.ring();
+        let core = self.core.borrow();
+        for (id, bell) in (0..).zip(&self.coscheduling_bells) {
+            if core.is_coscheduled(PartitionId(id)) {
+                bell.ring();
+            }
+        }
+        drop(core);
         result
     }
 

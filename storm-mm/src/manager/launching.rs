@@ -111,6 +111,7 @@ impl Core {
             active_row,
             announcer,
             node_list: record.node_list.clone(),
+            buffered: partition.policy.communication_slice().is_some(),
         };
         let Some(live) = self.live.get_mut(&job) else { return };
         live.launch = Launch::Launched;

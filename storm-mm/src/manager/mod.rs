@@ -9,6 +9,7 @@
 
 mod admission;
 mod arrays;
+mod coscheduling;
 mod dependencies;
 mod draining;
 mod effect;

@@ -130,6 +130,8 @@ pub(super) struct Partition {
     pub(super) rows_changed: bool,
     /// A job has come to nodes that the last strobe did not order slices of.
     pub(super) nodes_came: bool,
+    /// The last slice of communication that ended with nothing on the way.
+    pub(super) checkpoint: Option<u64>,
 }
 
 impl Partition {
@@ -208,6 +210,7 @@ impl Partition {
             ordered: None,
             rows_changed: false,
             nodes_came: false,
+            checkpoint: None,
         })
     }
 

@@ -123,6 +123,7 @@ impl Core {
             account: record.service.account.clone(),
             qos: record.service.qos.clone(),
             reservation: self.reservation_of(record),
+            communication: self.communication_of(record),
             runs: record.runs,
             log: record.log.clone(),
         })
@@ -402,7 +403,8 @@ impl Core {
         };
         let drained =
             |node: &&NodeId| self.nodes.get(**node).is_some_and(|entry| entry.drained.is_some());
-        let quantum = partition.policy.quantum();
+        let micros =
+            |time: std::time::Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         PartitionView {
             name: partition.name.clone(),
             sched: partition.policy.name().to_owned(),
@@ -413,7 +415,9 @@ impl Core {
             nodes_drained: partition.members.iter().filter(drained).count() as u32,
             pes: partition.policy.machine().pes(),
             next_sched: partition.next_sched().map(str::to_owned),
-            quantum_us: quantum.map(|q| u64::try_from(q.as_micros()).unwrap_or(u64::MAX)),
+            quantum_us: partition.policy.quantum().map(micros),
+            slice_us: partition.policy.communication_slice().map(micros),
+            checkpoint: partition.checkpoint,
             rows_used: partition.policy.rows().len() as u32,
             rows_max: partition.rows_max(),
             jobs_running: count(JobState::Running),

@@ -111,6 +111,7 @@ impl Cluster {
             channels: 2,
             chunk_slots: 2,
             chunk_bytes: 4096,
+            ..PlanConfig::default()
         });
         let config = NetworkConfig::default();
         let network = SimNetwork::new(simulation, shape.nodes, &plan.layout, config);

@@ -15,3 +15,4 @@ mod kill_points;
 mod launches;
 mod queues;
 mod restart;
+mod slices;

@@ -7,8 +7,8 @@
 //! one whose members called something else.
 
 use crate::block::{self, HEAD_BYTES, Unreadable};
-use crate::engine::Step;
 use crate::group::Placed;
+use crate::microphase::{Microphase, Step};
 use crate::reduce_helper::Reducing;
 use crate::{BcsError, Collective, Completion, JobKey, Member, Outcome, Plan, RequestId, Slot};
 use std::collections::{BTreeMap, VecDeque};
@@ -178,38 +178,31 @@ impl CollectiveHelper {
     }
 
     /// Begins what was scheduled, ends barriers, and sends the next part of each broadcast.
-    pub(crate) fn broadcast_and_barrier(
-        &mut self,
-        slice: u64,
-        here: NodeId,
-        plan: &Plan,
-        memory: &GlobalMemory,
-        step: &mut Step,
-    ) {
+    pub(crate) fn broadcast_and_barrier(&mut self, now: &mut Microphase<'_>) {
         for (slot, open) in &mut self.open {
-            open.begin(memory.load(plan.scheduled.get(slot.0)));
+            open.begin(now.memory.load(now.plan.scheduled.get(slot.0)));
             let Some(running) = &mut open.running else { continue };
             match &mut running.work {
-                Work::Barrier => step.done.extend(open.end(|_| Outcome::Done)),
+                Work::Barrier => now.step.done.extend(open.end(|_| Outcome::Done)),
                 Work::Reduce(_) => {}
                 Work::Broadcast { root, data } => {
-                    if open.placed.node_of(*root) != Some(here) {
+                    if open.placed.node_of(*root) != Some(now.here) {
                         continue;
                     }
                     let Some(all) = root_data(&running.calls, *root) else { continue };
-                    let most = plan.config.collective_bytes - HEAD_BYTES - TOTAL_BYTES;
+                    let most = now.plan.config.collective_bytes - HEAD_BYTES - TOTAL_BYTES;
                     let part = &all[data.len()..all.len().min(data.len() + most as usize)];
-                    let dest = open.placed.set.difference(&NodeSet::single(here));
+                    let dest = open.placed.set.difference(&NodeSet::single(now.here));
                     if !dest.is_empty() {
                         let total = (all.len() as u64).to_ne_bytes();
-                        let block = block::raw(slice, &[&total, part]);
-                        step.puts.push(Xfer::new(dest, plan.broadcast(slot.0), block));
+                        let block = block::raw(now.slice, &[&total, part]);
+                        now.step.puts.push(Xfer::new(dest, now.plan.broadcast(slot.0), block));
                     }
                     let over = data.len() + part.len() == all.len();
                     data.extend_from_slice(part);
                     if over {
                         let data = std::mem::take(data);
-                        step.done.extend(open.end(|_| Outcome::Data(data.clone())));
+                        now.step.done.extend(open.end(|_| Outcome::Data(data.clone())));
                     }
                 }
             }
@@ -217,32 +210,26 @@ impl CollectiveHelper {
     }
 
     /// Takes the parts of broadcasts that have come out of the network's buffers.
-    pub(crate) fn drain(
-        &mut self,
-        slice: u64,
-        here: NodeId,
-        plan: &Plan,
-        memory: &GlobalMemory,
-        step: &mut Step,
-    ) -> Result<(), Unreadable> {
+    pub(crate) fn drain(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
         for (slot, open) in &mut self.open {
             let Some(Running { work: Work::Broadcast { root, data }, .. }) = &mut open.running
             else {
                 continue;
             };
-            if open.placed.node_of(*root) == Some(here) {
+            if open.placed.node_of(*root) == Some(now.here) {
                 continue;
             }
-            let most = plan.config.collective_bytes;
-            let Some(body) = block::body(memory, plan.broadcast(slot.0), most, slice)? else {
+            let most = now.plan.config.collective_bytes;
+            let Some(body) = block::body(now.memory, now.plan.broadcast(slot.0), most, now.slice)?
+            else {
                 continue;
             };
-            step.received_bytes += HEAD_BYTES + body.len() as u64;
+            now.step.received_bytes += HEAD_BYTES + body.len() as u64;
             let (total, part) = body.split_first_chunk().ok_or(Unreadable)?;
             data.extend_from_slice(part);
             if data.len() as u64 >= u64::from_ne_bytes(*total) {
                 let data = std::mem::take(data);
-                step.done.extend(open.end(|_| Outcome::Data(data.clone())));
+                now.step.done.extend(open.end(|_| Outcome::Data(data.clone())));
             }
         }
         Ok(())

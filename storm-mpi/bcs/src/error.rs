@@ -41,6 +41,14 @@ pub enum BcsError {
     /// Members of a communicator called different collectives, or with different lengths.
     #[error("members of the communicator disagree on the collective or its length")]
     CollectiveMismatch,
+    /// A rank wrote what is no message into the memory that it shares with its node.
+    #[error(
+        "the job's communication is over: rank {rank} wrote what is no message into its shared memory"
+    )]
+    BadRank {
+        /// The rank.
+        rank: Rank,
+    },
     /// A node sent what no engine sends.
     #[error("the job's communication is over: a block from another node cannot be read")]
     Corrupt,

@@ -18,9 +18,10 @@
 //! | Collective Helper, Reduce Helper | `collective_helper`, `reduce_helper` |
 //!
 //! [`Engine`] has the rules and is pure: it is told of strobes, posts and outcomes, and answers with
-//! [`Action`]s. [`modelled`] is a machine of it in virtual time. Where this departs from the paper is
-//! in `docs/decisions/0090`. What this crate does not do: know a daemon or a backend, share memory with
-//! a rank, or move a message outside a slice.
+//! [`Action`]s. [`modelled`] is a machine of it in virtual time,
+//! [`Ranks`] the processes of a real one. Where this departs from the paper is
+//! in `docs/decisions/0090`. What this crate does not do: know a daemon or a backend, or
+//! move a message outside a slice.
 #![forbid(unsafe_code)]
 
 mod block;
@@ -34,9 +35,11 @@ mod engine;
 mod error;
 mod group;
 mod job;
+mod microphase;
 pub mod modelled;
 mod operation;
 mod plan;
+mod ranks;
 mod reduce_helper;
 mod reduction;
 mod strobe;
@@ -51,6 +54,7 @@ pub use group::{Group, Slot};
 pub use job::{JobKey, Member};
 pub use operation::{Collective, Completion, Outcome, Post, RequestId};
 pub use plan::Plan;
+pub use ranks::{CHUNK_BYTES, KEPT_BYTES, Ranks};
 pub use reduction::{Number, Reduction};
 pub use strobe::{Phase, Strobe};
 pub use strobe_receiver::{Edge, StrobeReceiver};

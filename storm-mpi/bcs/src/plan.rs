@@ -69,6 +69,16 @@ impl Plan {
         }
     }
 
+    /// Signalled with each strobe.
+    pub fn strobed(&self) -> EventId {
+        self.strobed
+    }
+
+    /// The bytes of a node that are on the way, as it says: a slice ends when all nodes say 0.
+    pub fn in_flight(&self) -> Var<u64> {
+        self.in_flight
+    }
+
     /// The settings that it was planned for.
     pub fn config(&self) -> &BcsConfig {
         &self.config

@@ -8,11 +8,11 @@
 use crate::block::{self, HEAD_BYTES, Unreadable};
 use crate::collective_helper::{Call, CollectiveHelper, Open, Running, Work};
 use crate::dyadic::{Misfit, Piece, Pieces};
-use crate::engine::Step;
 use crate::group::Placed;
-use crate::{BcsError, Collective, Outcome, Plan, Reduction};
+use crate::microphase::Microphase;
+use crate::{BcsError, Collective, Outcome, Reduction};
 use std::collections::BTreeSet;
-use storm_primitives::{GlobalMemory, NodeId, NodeSet, Xfer};
+use storm_primitives::{NodeSet, Xfer};
 
 /// A reduction that has begun.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Reducing {
 }
 
 /// Begins the part of this slice of every running reduction.
-pub(crate) fn begin(helper: &mut CollectiveHelper, here: NodeId, step: &mut Step) {
+pub(crate) fn begin(helper: &mut CollectiveHelper, now: &mut Microphase<'_>) {
     for open in helper.open.values_mut() {
         let Open { placed, running, .. } = open;
         let Some(Running { calls, work: Work::Reduce(reducing) }) = running else { continue };
@@ -62,22 +62,15 @@ pub(crate) fn begin(helper: &mut CollectiveHelper, here: NodeId, step: &mut Step
         let mut pieces = Pieces::new(members, bytes, reducing.reduction);
         let leaves = calls.iter().filter_map(|call| leaf(call, done, bytes));
         if leaves.map(|leaf| pieces.add(leaf)).any(|added| added == Err(Misfit)) {
-            step.failed.push((placed.group.job, BcsError::Corrupt));
+            now.step.failed.push((placed.group.job, BcsError::Corrupt));
         }
-        let waiting = placed.children(here).into_iter().collect();
+        let waiting = placed.children(now.here).into_iter().collect();
         reducing.part = Some(Part { bytes, pieces, waiting, sent: false });
     }
 }
 
 /// Takes in what children have sent, and sends on what is complete.
-pub(crate) fn advance(
-    helper: &mut CollectiveHelper,
-    slice: u64,
-    here: NodeId,
-    plan: &Plan,
-    memory: &GlobalMemory,
-    step: &mut Step,
-) {
+pub(crate) fn advance(helper: &mut CollectiveHelper, now: &mut Microphase<'_>) {
     for (slot, open) in &mut helper.open {
         let Open { placed, running, .. } = open;
         let Some(Running { work: Work::Reduce(reducing), .. }) = running else { continue };
@@ -86,29 +79,29 @@ pub(crate) fn advance(
         if part.sent {
             continue;
         }
-        if let Err(error) = take_in(part, slice, slot.0, plan, memory, step) {
+        if let Err(error) = take_in(part, slot.0, now) {
             // The job ends with the next slice; this one is gone through, as others wait for this node.
-            step.failed.push((placed.group.job, error));
+            now.step.failed.push((placed.group.job, error));
         }
         if !part.waiting.is_empty() {
             continue;
         }
         part.sent = true;
-        if let Some((parent, round)) = placed.parent(here) {
+        if let Some((parent, round)) = placed.parent(now.here) {
             let pieces = part.pieces.take();
-            let most = plan.config.collective_bytes;
+            let most = now.plan.config.collective_bytes;
             // Of what does not fit together, the parent misses the rest and ends the job too.
-            let (block, _) = block::pack(slice, most, &pieces);
-            let up = Xfer::new(NodeSet::single(parent), plan.partial(slot.0, round), block);
-            step.puts.push(up.signal_remote(plan.arrival));
+            let (block, _) = block::pack(now.slice, most, &pieces);
+            let up = Xfer::new(NodeSet::single(parent), now.plan.partial(slot.0, round), block);
+            now.step.puts.push(up.signal_remote(now.plan.arrival));
             continue;
         }
         // Without one the end of the slice says so.
         let Some(result) = part.pieces.result() else { continue };
-        let dest = readers.difference(&NodeSet::single(here));
+        let dest = readers.difference(&NodeSet::single(now.here));
         if !dest.is_empty() {
-            let block = block::raw(slice, &[result]);
-            step.puts.push(Xfer::new(dest, plan.broadcast(slot.0), block));
+            let block = block::raw(now.slice, &[result]);
+            now.step.puts.push(Xfer::new(dest, now.plan.broadcast(slot.0), block));
         }
     }
 }
@@ -126,23 +119,21 @@ pub(crate) fn is_idle(helper: &CollectiveHelper) -> bool {
 /// Ends the part of this slice: takes the results out of the network's buffers.
 pub(crate) fn end(
     helper: &mut CollectiveHelper,
-    slice: u64,
-    here: NodeId,
-    plan: &Plan,
-    memory: &GlobalMemory,
-    step: &mut Step,
+    now: &mut Microphase<'_>,
 ) -> Result<(), Unreadable> {
     for (slot, open) in &mut helper.open {
         let Open { placed, running, .. } = open;
         let Some(Running { work: Work::Reduce(reducing), .. }) = running else { continue };
         let Some(part) = reducing.part.take() else { continue };
         let so_far = reducing.result.len();
-        if placed.owner() == here {
+        if placed.owner() == now.here {
             reducing.result.extend_from_slice(part.pieces.result().unwrap_or_default());
-        } else if reducing.readers(placed).contains(here) {
-            let most = plan.config.collective_bytes;
-            if let Some(body) = block::body(memory, plan.broadcast(slot.0), most, slice)? {
-                step.received_bytes += HEAD_BYTES + body.len() as u64;
+        } else if reducing.readers(placed).contains(now.here) {
+            let most = now.plan.config.collective_bytes;
+            if let Some(body) =
+                block::body(now.memory, now.plan.broadcast(slot.0), most, now.slice)?
+            {
+                now.step.received_bytes += HEAD_BYTES + body.len() as u64;
                 reducing.result.extend_from_slice(&body);
             }
         } else {
@@ -150,12 +141,12 @@ pub(crate) fn end(
         }
         if reducing.result.len() != so_far + part.bytes {
             // Nobody hears of a result that is not there: the job ends with the next slice.
-            step.failed.push((placed.group.job, BcsError::Corrupt));
+            now.step.failed.push((placed.group.job, BcsError::Corrupt));
             continue;
         }
         if reducing.result.len() >= reducing.bytes {
             let (root, result) = (reducing.root, std::mem::take(&mut reducing.result));
-            step.done.extend(open.end(|member| match root {
+            now.step.done.extend(open.end(|member| match root {
                 Some(root) if root != member as usize => Outcome::Done,
                 Some(_) | None => Outcome::Data(result.clone()),
             }));
@@ -164,20 +155,14 @@ pub(crate) fn end(
     Ok(())
 }
 
-fn take_in(
-    part: &mut Part,
-    slice: u64,
-    slot: u32,
-    plan: &Plan,
-    memory: &GlobalMemory,
-    step: &mut Step,
-) -> Result<(), BcsError> {
+fn take_in(part: &mut Part, slot: u32, now: &mut Microphase<'_>) -> Result<(), BcsError> {
     for round in part.waiting.clone() {
-        let most = plan.config.collective_bytes;
-        let Some(body) = block::body(memory, plan.partial(slot, round), most, slice)? else {
+        let most = now.plan.config.collective_bytes;
+        let Some(body) = block::body(now.memory, now.plan.partial(slot, round), most, now.slice)?
+        else {
             continue;
         };
-        step.received_bytes += HEAD_BYTES + body.len() as u64;
+        now.step.received_bytes += HEAD_BYTES + body.len() as u64;
         part.waiting.remove(&round);
         for piece in block::unpack::<Piece>(&body)? {
             part.pieces.add(piece).map_err(|Misfit| BcsError::Corrupt)?;

@@ -14,9 +14,13 @@ enum Input {
     Membership,
 }
 
-/// Who is told, at the beginning of each slice, which posts are done. Called with no completions too:
-/// it is the edge at which ranks take turns.
+/// Who posts before each slice and is told, at its beginning, which posts are done. Called with no
+/// completions too: it is the edge at which ranks take turns.
 pub trait Edge {
+    /// A slice is about to begin: what is posted now takes part in it. Nothing, for those who post at
+    /// other times.
+    fn gather(&mut self, _engine: &mut Engine) {}
+
     /// A slice begins; these are done.
     fn edge(&mut self, completions: Vec<Completion>);
 }
@@ -40,9 +44,11 @@ pub struct StrobeReceiver<P: Primitives, E: Edge> {
 }
 
 impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
-    /// For the node of `network`.
+    /// For the node of `network`. A strobe that has come already is obeyed too.
     pub fn new(network: P, plan: Plan, engine: Rc<RefCell<Engine>>, edge: E) -> Self {
         let (input, inputs) = unbounded();
+        // The receiver is here, and the channel has no bound.
+        let _ = input.try_send(Input::Strobed);
         let _watchers = [
             watch_event(&network, plan.strobed, &input, || Input::Strobed),
             watch_event(&network, plan.arrival, &input, || Input::Arrived),
@@ -65,6 +71,9 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         let actions = match input {
             Input::Strobed => {
                 let Some(strobe) = Strobe::from_word(memory.load(self.plan.strobe)) else { return };
+                if strobe.phase == crate::Phase::DescriptorExchange {
+                    self.edge.gather(&mut self.engine.borrow_mut());
+                }
                 let actions = self.engine.borrow_mut().strobe(strobe, memory);
                 if strobe.phase == crate::Phase::DescriptorExchange {
                     let completions = self.engine.borrow_mut().completions();

@@ -27,6 +27,7 @@ pub struct StrobeSender<P: Primitives> {
     plan: Plan,
     nodes: NodeSet,
     slice: u64,
+    length: Duration,
     /// When the next slice begins.
     due: Instant,
 }
@@ -35,7 +36,17 @@ impl<P: Primitives> StrobeSender<P> {
     /// For these nodes, the first slice now.
     pub fn new(network: P, plan: Plan, nodes: NodeSet) -> StrobeSender<P> {
         let due = network.runtime().now();
-        StrobeSender { network, plan, nodes, slice: 0, due }
+        StrobeSender { network, plan, nodes, slice: 0, length: plan.config.slice, due }
+    }
+
+    /// From the next slice on: these nodes, slices of this length. Numbers go on.
+    pub fn lead(&mut self, nodes: NodeSet, length: Duration) {
+        (self.nodes, self.length) = (nodes, length);
+    }
+
+    /// There was a pause: the next slice begins now.
+    pub fn resume(&mut self) {
+        self.due = self.network.runtime().now();
     }
 
     /// Waits for the next slice's time and carries it out. Until it is called again, nothing
@@ -53,12 +64,14 @@ impl<P: Primitives> StrobeSender<P> {
             self.microphase(Strobe { slice: self.slice, phase }).await?;
         }
         self.assert_empty().await?;
-        // Slices that a late one ran into do not happen: nodes skip them, they do not catch up.
-        let length = self.plan.config.slice;
+        // Slices that a late one ran into do not happen: nodes skip them, they do not catch up. Ranks
+        // compute between slices, and have as much time as one that was late took.
+        let length = self.length;
         let end = self.due + length;
         let now = runtime.now();
         let late = now.saturating_since(end);
-        self.due = if late.is_zero() { end } else { next_edge(self.due, length, now) };
+        self.due =
+            if late.is_zero() { end } else { next_edge(self.due, length, now + (now - began)) };
         Ok(Checkpoint { slice: self.slice, nodes: self.nodes.clone(), took: now - began, late })
     }
 

@@ -120,6 +120,7 @@ impl From<CommError> for Fault {
             | CommError::Deadlock
             | CommError::NoContext
             | CommError::Ended
+            | CommError::Over { .. }
             | CommError::Pmi(_)
             | CommError::Wait(_) => Class::Other,
         };

@@ -5,10 +5,11 @@
 
 use super::wire::{MAX_LINE_BYTES, Request, Response, WireError};
 use crate::rank::Rank;
+use crate::segment::{SEGMENT_REQUEST, ask_for_segment};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use std::env;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
@@ -205,6 +206,15 @@ impl PmiClient {
     /// [`PmiError::Io`] when the process manager is gone already.
     pub fn abort(&mut self, exit_code: i32) -> Result<(), PmiError> {
         self.write(&Request::Abort { exit_code })
+    }
+
+    /// Asks for the memory that this rank shares with its node.
+    ///
+    /// # Errors
+    /// [`PmiError`]; where the node has none, something else than that is answered.
+    pub(crate) fn segment(&mut self) -> Result<[OwnedFd; 2], PmiError> {
+        self.stream.write_all(format!("{SEGMENT_REQUEST}\n").as_bytes())?;
+        ask_for_segment(&self.stream)
     }
 
     fn ask(&mut self, request: &Request) -> Result<Response, PmiError> {

@@ -1,10 +1,12 @@
-//! Ordered byte streams between the ranks of a job: shared memory inside a node, TCP between nodes.
+//! Ordered byte streams between the ranks of a job: shared memory inside a node, TCP between nodes;
+//! under buffered coscheduling, all of them through a segment that the node serves (`buffered`).
 //!
 //! One thread, no helper: bytes move when the rank calls in. Waiting spins for a while and then sleeps
 //! in the kernel, as `waiting` says; no outcome depends on time, because a job may be stopped at any
 //! instant.
 //! What the bytes mean is the engine's business.
 
+mod buffered;
 mod directory;
 mod doorbell;
 #[cfg(fuzzing)]
@@ -12,13 +14,14 @@ pub(crate) mod fuzzing;
 mod inbox;
 mod local;
 mod poller;
-mod ring;
+pub(crate) mod ring;
 mod tcp;
 mod waiting;
 
 use crate::error::{CommError, InitError, Violation};
 use crate::pmi::client::PmiError;
 use crate::rank::Rank;
+use crate::segment::RankEnd;
 use directory::{Card, Directory, Place, random_u128};
 use doorbell::BellName;
 use inbox::LocalIndex;
@@ -50,6 +53,8 @@ pub(crate) struct Transport {
     poller: Poller,
     local: Option<Local>,
     tcp: Option<Tcp>,
+    /// Under buffered coscheduling, instead of both.
+    buffered: Option<RankEnd>,
     waiting: Waiting,
     since_socket_poll: u32,
     closing: bool,
@@ -62,6 +67,9 @@ impl Transport {
         let wish = Wish::from_environment()?;
         let mut directory = Directory::join()?;
         let poller = Poller::new().map_err(InitError::os("epoll"))?;
+        if buffered::is_wanted()? && directory.pmi().is_some() {
+            return Transport::open_buffered(directory, poller, &wish);
+        }
         let (me, here) = (directory.me(), directory.local_ranks().len());
         let bell = BellName(random_u128().map_err(InitError::os("reading random bytes"))?);
         let local = match directory.place(me) {
@@ -87,7 +95,17 @@ impl Transport {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let waiting = wish.waiting(here > processors, elsewhere > 0);
         let since_socket_poll = 0;
-        Ok(Transport { directory, poller, local, tcp, waiting, since_socket_poll, closing: false })
+        let (buffered, closing) = (None, false);
+        Ok(Transport {
+            directory,
+            poller,
+            local,
+            tcp,
+            buffered,
+            waiting,
+            since_socket_poll,
+            closing,
+        })
     }
 
     pub(crate) fn me(&self) -> Rank {
@@ -106,6 +124,9 @@ impl Transport {
     /// Sends as much of the two buffers as the way to `peer` takes now. When that is not all, news
     /// from `peer` tells when to try again.
     pub(crate) fn send(&mut self, peer: Rank, buffers: [&[u8]; 2]) -> Result<usize, CommError> {
+        if let Some(buffered) = &mut self.buffered {
+            return buffered.send(peer, buffers);
+        }
         let place = self.place(peer)?;
         if !self.knows(peer, place) {
             if self.closing {
@@ -128,6 +149,9 @@ impl Transport {
 
     /// Takes up to `into.len()` bytes of what `peer` has sent; 0 when there is nothing now.
     pub(crate) fn read(&mut self, peer: Rank, into: &mut [u8]) -> Result<usize, CommError> {
+        if let Some(buffered) = &mut self.buffered {
+            return Ok(buffered.read(peer, into));
+        }
         let place = self.place(peer)?;
         match (place, &self.local, &mut self.tcp) {
             (Place::Here(index), Some(local), _) => {
@@ -152,6 +176,9 @@ impl Transport {
     /// Adds the peers with news to `news`; waits for the first when `block`. May come back with
     /// none: the caller looks at what it waits for and calls again.
     pub(crate) fn poll(&mut self, block: bool, news: &mut Vec<News>) -> Result<(), CommError> {
+        if self.buffered.is_some() {
+            return self.poll_buffered(block, news);
+        }
         self.local_news(news);
         if !news.is_empty() || !block {
             self.since_socket_poll += 1;
@@ -304,6 +331,9 @@ impl Transport {
             Watched::Bell => {
                 if let Some(local) = &self.local {
                     local.answer_bell();
+                }
+                if let Some(buffered) = &self.buffered {
+                    buffered.answer_bell();
                 }
                 Ok(None)
             }

@@ -22,14 +22,14 @@ use thiserror::Error;
 /// A peer wrote positions that no ring can have.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("shared-memory ring holds impossible positions")]
-pub(super) struct CorruptRing;
+pub(crate) struct CorruptRing;
 
 /// The shared words of one ring, in the consumer's memory. All zero is an empty ring.
 ///
 /// Producer and consumer write different cache lines.
 #[repr(C, align(64))]
 #[derive(Default)]
-pub(super) struct RingControl {
+pub(crate) struct RingControl {
     tail: AtomicU64,
     want_space: AtomicU32,
     consumer: ConsumerLine,
@@ -42,7 +42,7 @@ struct ConsumerLine {
 }
 
 /// One end's view of a ring.
-pub(super) struct Ring<'a> {
+pub(crate) struct Ring<'a> {
     control: &'a RingControl,
     data: *mut u8,
     capacity: usize,
@@ -56,13 +56,13 @@ impl<'a> Ring<'a> {
     /// `data` must be valid for reads and writes of `capacity` bytes during `'a`, and `capacity` a
     /// power of two. At most one thread of one process may push, and one pop, and nobody else may
     /// touch the bytes.
-    pub(super) unsafe fn new(control: &'a RingControl, data: *mut u8, capacity: usize) -> Self {
+    pub(crate) unsafe fn new(control: &'a RingControl, data: *mut u8, capacity: usize) -> Self {
         debug_assert!(capacity.is_power_of_two());
         Ring { control, data, capacity, _data: PhantomData }
     }
 
     /// Appends as much of the two buffers as fits and tells how much that was. Producer only.
-    pub(super) fn push(&self, buffers: [&[u8]; 2]) -> Result<usize, CorruptRing> {
+    pub(crate) fn push(&self, buffers: [&[u8]; 2]) -> Result<usize, CorruptRing> {
         let tail = self.control.tail.load(Ordering::Relaxed);
         let mut free = self.capacity - self.used(tail, self.head())?;
         let mut pushed = 0;
@@ -76,9 +76,15 @@ impl<'a> Ring<'a> {
         Ok(pushed)
     }
 
+    /// Bytes that fit now. Of the producer's end they are so many at least, of the consumer's at most.
+    pub(crate) fn free(&self) -> Result<usize, CorruptRing> {
+        let tail = self.control.tail.load(Ordering::Acquire);
+        Ok(self.capacity - self.used(tail, self.head())?)
+    }
+
     /// Asks the consumer to poke the producer once there is space; tells whether there is already,
     /// in which case the producer tries again instead of waiting. Producer only.
-    pub(super) fn ask_for_space(&self) -> Result<bool, CorruptRing> {
+    pub(crate) fn ask_for_space(&self) -> Result<bool, CorruptRing> {
         self.control.want_space.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let tail = self.control.tail.load(Ordering::Relaxed);
@@ -86,7 +92,7 @@ impl<'a> Ring<'a> {
     }
 
     /// Takes up to `into.len()` bytes and tells how many. Consumer only.
-    pub(super) fn pop(&self, into: &mut [u8]) -> Result<usize, CorruptRing> {
+    pub(crate) fn pop(&self, into: &mut [u8]) -> Result<usize, CorruptRing> {
         let head = self.control.consumer.head.load(Ordering::Relaxed);
         let used = self.used(self.control.tail.load(Ordering::Acquire), head)?;
         let n = used.min(into.len());
@@ -101,7 +107,7 @@ impl<'a> Ring<'a> {
     /// quarter of the ring. Clears the wish. Consumer only, after [`Ring::pop`].
     ///
     /// A producer waits only on a full ring and the consumer always drains, so the quarter is reached.
-    pub(super) fn space_wanted(&self) -> Result<bool, CorruptRing> {
+    pub(crate) fn space_wanted(&self) -> Result<bool, CorruptRing> {
         fence(Ordering::SeqCst);
         if self.control.want_space.load(Ordering::Relaxed) == 0 {
             return Ok(false);

@@ -115,6 +115,14 @@ pub enum Action {
         /// The line.
         line: String,
     },
+    /// A rank of a job whose bytes the nodes move is gone before its time: its peers must not wait for
+    /// it.
+    RankGone {
+        /// The job.
+        job: JobKey,
+        /// The rank.
+        rank: Rank,
+    },
     /// Close the PMI connection of a rank.
     ClosePmi {
         /// The job.

@@ -1,6 +1,7 @@
 //! What the node manager's core hears.
 
 use crate::{HostEvent, JobKey, LaunchRefused};
+use std::collections::BTreeSet;
 use storm_rm::Rank;
 use storm_rm::message::{Command, Stream, Strobe};
 
@@ -18,6 +19,12 @@ pub enum Event {
     },
     /// A slice begins by this node's clock.
     SliceBegins(Strobe),
+    /// A slice of communication begins, and all ranks of these jobs here wait for messages that have not
+    /// come.
+    Waiting {
+        /// The jobs.
+        jobs: BTreeSet<JobKey>,
+    },
     /// News from the host.
     Host(HostEvent),
     /// All output of a stream has been handed on.

@@ -7,6 +7,7 @@ mod job;
 mod node_core;
 mod pmi;
 mod resuming;
+mod turns;
 
 pub use action::Action;
 pub use event::Event;

@@ -43,6 +43,8 @@ pub struct NodeCore {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ActiveRow {
     pub(super) row: Row,
+    /// The row that runs here instead, whose ranks have something to do while those of `row` wait.
+    pub(super) yields_to: Option<Row>,
     /// Number of the last strobe.
     pub(super) strobe: u64,
     /// The last strobe ordered further slices: until the next one comes, this node knows
@@ -53,7 +55,12 @@ pub(super) struct ActiveRow {
 impl ActiveRow {
     /// A row that no strobe made active.
     pub(super) fn of(row: Row) -> ActiveRow {
-        ActiveRow { row, strobe: 0, follows: false }
+        ActiveRow { row, yields_to: None, strobe: 0, follows: false }
+    }
+
+    /// The row whose jobs run here now.
+    pub(super) fn running(&self) -> Row {
+        self.yields_to.unwrap_or(self.row)
     }
 }
 
@@ -77,6 +84,7 @@ impl NodeCore {
             Event::Prepared { job, outcome } => self.prepared(job, outcome, &mut actions),
             Event::Host(event) => self.host_event(event, &mut actions),
             Event::SliceBegins(strobe) => self.begin_slice(strobe, &mut actions),
+            Event::Waiting { jobs } => self.take_turns(&jobs, &mut actions),
             Event::StreamEnded { job, rank, stream } => {
                 if let Some(state) = self.jobs.get_mut(&job) {
                     state.open_streams.remove(&(rank, stream.into()));
@@ -286,6 +294,11 @@ impl NodeCore {
         }
         job.drop_input(exit.rank, actions);
         job.pmi.rank_ended(storm_mpi::Rank(exit.rank.0));
+        if job.task.launch.buffered
+            && (exit.status != ExitStatus::Code(0) || job.pmi.gone().is_some())
+        {
+            actions.push(Action::RankGone { job: key, rank: exit.rank });
+        }
         if job.is_news(&exit) {
             let JobKey { job, incarnation } = key;
             let report = Report::RankFailed { job, incarnation, exit };
@@ -329,7 +342,7 @@ impl NodeCore {
             return;
         }
         let followed = active.follows;
-        *active = ActiveRow { row, strobe: number, follows: slices.is_some() };
+        *active = ActiveRow { row, yields_to: None, strobe: number, follows: slices.is_some() };
         self.reschedule(Some(partition), Some(strobe), actions);
         if followed || slices.is_some() {
             actions.push(Action::Follow { partition, slices });
@@ -342,7 +355,7 @@ impl NodeCore {
         let Some(active) = self.partitions.get_mut(&partition) else { return };
         // What recalled it may have come in the same instant.
         if active.follows && active.strobe < number {
-            (active.row, active.strobe) = (row, number);
+            (active.row, active.yields_to, active.strobe) = (row, None, number);
             self.reschedule(Some(partition), Some(strobe), actions);
         }
     }
@@ -362,7 +375,7 @@ impl NodeCore {
 
     fn wanted(&self, job: &LocalJob) -> bool {
         let active = self.partitions.get(&job.task.launch.partition);
-        job.graces > 0 || active.is_none_or(|active| job.rows.contains(active.row))
+        job.graces > 0 || active.is_none_or(|active| job.rows.contains(active.running()))
     }
 
     /// Stops and resumes what has to be for the rows that are active.

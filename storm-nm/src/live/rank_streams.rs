@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::rc::Rc;
 use storm_mpi::pmi::wire::MAX_LINE_BYTES;
+use storm_mpi::segment::{NodeEnd, hand_over};
 use storm_pl::PlEnds;
 use storm_rm::Rank;
 use storm_rm::message::Stream;
@@ -114,6 +115,16 @@ impl RankStreams {
 
     pub(super) fn close_pmi(&self) {
         self.pmi.borrow_mut().take();
+    }
+
+    /// Answers with the memory that the rank shares with the node manager.
+    pub(super) fn hand_over(&self, segment: &NodeEnd) {
+        let socket = self.pmi.borrow().as_ref().map(|pmi| pmi.socket.clone());
+        let Some(socket) = socket else { return };
+        if let Err(error) = hand_over(&*socket, segment) {
+            tracing::warn!(%error, "a rank does not get its shared memory: connection closed");
+            self.close_pmi();
+        }
     }
 
     /// Sends a PMI line. Requests and responses alternate, so that there is room

@@ -34,6 +34,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.end_life();
         self.cut_outputs();
         self.inputs.count_anew();
+        self.end_slices();
         self.handle(Event::ManagerLost);
         tracing::warn!(node = %self.id, %reason, ?limit, "keeping the jobs; joining again");
         // What else ends it is said from now on.

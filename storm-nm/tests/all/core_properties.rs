@@ -25,6 +25,7 @@ enum Step {
     Exits { job: u64, incarnation: u32, rank: u32, code: u8 },
     StreamEnds { job: u64, incarnation: u32, rank: u32, stdout: bool },
     Strobe { row: u32, number: u64 },
+    Waiting { jobs: u64 },
     SetRows { job: u64, rows: u64 },
     Signal { job: u64, signal: i32 },
     GraceOver { job: u64, incarnation: u32 },
@@ -51,6 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
             Step::StreamEnds { job, incarnation, rank, stdout }
         }),
         4 => (0u32..2, 1u64..100).prop_map(|(row, number)| Step::Strobe { row, number }),
+        3 => (0u64..16).prop_map(|jobs| Step::Waiting { jobs }),
         1 => (1u64..4, 0u64..4).prop_map(|(job, rows)| Step::SetRows { job, rows }),
         1 => (1u64..4, prop_oneof![Just(15), Just(9)]).prop_map(|(job, signal)| {
             Step::Signal { job, signal }
@@ -61,7 +63,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn key(job: u64, incarnation: u32) -> JobKey {
+pub(crate) fn key(job: u64, incarnation: u32) -> JobKey {
     JobKey { job: JobId(job), incarnation: JobIncarnation(incarnation) }
 }
 
@@ -70,7 +72,7 @@ fn exit(rank: u32, code: u8) -> RankExit {
     RankExit { rank: Rank(rank), status, user_us: 0, system_us: 0, max_rss_kib: 0 }
 }
 
-fn launch(job: u64, incarnation: u32, rows: u64, active: u32) -> LaunchJob {
+pub(crate) fn launch(job: u64, incarnation: u32, rows: u64, active: u32) -> LaunchJob {
     let spec = JobSpec {
         name: String::new(),
         owner: Owner { uid: 1, gid: 1 },
@@ -105,6 +107,7 @@ fn launch(job: u64, incarnation: u32, rows: u64, active: u32) -> LaunchJob {
         active_row: Row(active),
         announcer: NodeId(1),
         node_list: "n1".to_owned(),
+        buffered: false,
     }
 }
 
@@ -200,6 +203,12 @@ fn event(step: &Step, model: &mut Model) -> Option<Event> {
             number,
             issued_ns: 0,
         })),
+        Step::Waiting { jobs } => {
+            let runs = (1..4).flat_map(|job| [(job, 1), (job, 2)]);
+            let waits = runs.filter(|(job, _)| jobs >> job & 1 == 1);
+            let jobs = waits.map(|(job, incarnation)| key(job, incarnation)).collect();
+            Some(Event::Waiting { jobs })
+        }
         Step::SetRows { job, rows } => {
             command(Command::SetRows { job: JobId(job), rows: RowSet(rows) })
         }

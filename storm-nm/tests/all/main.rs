@@ -5,3 +5,4 @@ mod jobs;
 mod streams_and_files;
 mod support;
 mod switching;
+mod turns;

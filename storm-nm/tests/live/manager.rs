@@ -235,6 +235,7 @@ impl Cluster {
             active_row: Row(0),
             announcer: NodeId(1),
             node_list: self.set().to_string(),
+            buffered: false,
         };
         self.say(vec![Command::LaunchJob(Rc::new(launch))]).await;
     }

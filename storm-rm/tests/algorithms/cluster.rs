@@ -105,5 +105,6 @@ pub(crate) fn small_plan(max_nodes: u32) -> GlobalPlan {
         channels: 2,
         chunk_slots: 2,
         chunk_bytes: 64,
+        ..PlanConfig::default()
     })
 }

@@ -197,6 +197,7 @@ fn launch() -> impl Strategy<Value = LaunchJob> {
             active_row: Row(numbers.3),
             announcer: NodeId(numbers.4 % MAX_NODES),
             node_list,
+            buffered: numbers.0 > 7,
         },
     )
 }

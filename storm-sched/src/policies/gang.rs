@@ -47,6 +47,8 @@ pub const NAME: &str = "gang";
 /// Explicit gang scheduling.
 #[derive(Debug, Clone)]
 pub struct Gang {
+    name: &'static str,
+    communication_slice: Option<Duration>,
     partition: Partition,
     quantum: Quantum,
     packing: Packing,
@@ -64,6 +66,8 @@ impl Gang {
     #[must_use]
     pub fn new(machine: Machine, params: &PolicyParams) -> Self {
         Self {
+            name: NAME,
+            communication_slice: None,
             partition: Partition::new(machine, params.mpl_limit),
             quantum: params.quantum_us,
             packing: params.packing,
@@ -75,6 +79,11 @@ impl Gang {
             book: Book::default(),
             preemption: Preemption::default(),
         }
+    }
+
+    /// The same under another name, whose jobs communicate in slices of this length.
+    pub(super) fn buffered(self, name: &'static str, slice: Duration) -> Self {
+        Self { name, communication_slice: Some(slice), ..self }
     }
 
     /// For the registry.
@@ -321,7 +330,7 @@ fn shortage(matrix: &Matrix, request: &JobRequest) -> Option<Shortage> {
 
 impl Policy for Gang {
     fn name(&self) -> &'static str {
-        NAME
+        self.name
     }
 
     fn requires(&self) -> &'static [Capability] {
@@ -423,6 +432,10 @@ impl Policy for Gang {
 
     fn wake_at(&self) -> Option<SchedTime> {
         self.book.next_turn()
+    }
+
+    fn communication_slice(&self) -> Option<Duration> {
+        self.communication_slice
     }
 
     fn quantum(&self) -> Option<Duration> {

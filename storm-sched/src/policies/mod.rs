@@ -1,5 +1,6 @@
 //! The policies, one file each; [`crate::registry`] lists them.
 
+pub mod bcs;
 pub mod conservative;
 pub mod easy;
 pub mod easy_sjbf;
@@ -7,6 +8,7 @@ pub mod fcfs;
 pub mod gang;
 pub mod sjf;
 
+pub use bcs::Bcs;
 pub use conservative::Conservative;
 pub use easy::Easy;
 pub use easy_sjbf::EasySjbf;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use storm_sched::policies::{Conservative, Easy, EasySjbf, Fcfs, Gang, Sjf};
+use storm_sched::policies::{Bcs, Conservative, Easy, EasySjbf, Fcfs, Gang, Sjf};
 use storm_sched::suite::Invariant;
 use storm_sched::{Machine, MatrixQueue, MplLimit, Packing, Policy, PolicyParams, suite};
 
@@ -93,6 +93,16 @@ fn gang_holds_the_invariants_of_gang_scheduling_at_every_limit() {
             assert_eq!(covered.most_rows, rows as usize, "{covered:?}");
         }
     }
+}
+
+/// It places jobs as gang scheduling does; what is different happens on the nodes.
+#[test]
+fn bcs_holds_the_invariants_of_gang_scheduling() {
+    let params = PolicyParams::default();
+    let make = |machine| Bcs::boxed(machine, &params);
+    let covered = suite::run_seeds(seeds(), &make, &|| suite::gang(params.mpl_limit));
+    let covered = covered.unwrap_or_else(|failure| report(failure));
+    assert!(covered.starts > 20 * covered.runs, "{covered:?}");
 }
 
 fn gang_with(params: PolicyParams) -> impl Fn(Machine) -> Box<dyn Policy> {

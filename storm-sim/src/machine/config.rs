@@ -153,6 +153,7 @@ impl MachineConfig {
             channels: CHANNELS,
             chunk_slots: self.chunk_slots,
             chunk_bytes: self.chunk_bytes,
+            ..PlanConfig::default()
         })
     }
 

@@ -48,6 +48,7 @@ pub(super) fn details(partition: &PartitionView) -> String {
         ("Policy", partition.sched.clone()),
         ("Changes", draining.unwrap_or_default()),
         ("Quantum", quantum(partition).unwrap_or_default()),
+        ("Slices", slices(partition).unwrap_or_default()),
         ("Default", if partition.default { "yes".to_owned() } else { String::new() }),
         (
             "Nodes",
@@ -72,6 +73,16 @@ fn policy(partition: &PartitionView) -> String {
         Some(next) => format!("{} -> {next}", partition.sched),
         None => partition.sched.clone(),
     }
+}
+
+fn slices(partition: &PartitionView) -> Option<String> {
+    let us = partition.slice_us?;
+    Some(match partition.checkpoint {
+        Some(slice) => {
+            format!("{us} us; slice {slice} was the last to end, with nothing on the way")
+        }
+        None => format!("{us} us"),
+    })
 }
 
 fn quantum(partition: &PartitionView) -> Option<String> {

@@ -254,6 +254,7 @@ impl TableOutput {
             ("Account", optional(&job.account)),
             ("QOS", optional(&job.qos)),
             ("Reservation", optional(&job.reservation)),
+            ("Messages", optional(&job.communication)),
             ("Begin", time(spec.needs.begin)),
             (
                 "Dependency",

@@ -121,6 +121,7 @@ fn detail() -> JobDetail {
         qos: None,
         reservation: None,
         cpu_us: 24_690,
+        communication: None,
         runs: 1,
         log: vec![
             LogEntry { time: time(0), event: "submitted".into(), text: "by ada".into() },

@@ -29,6 +29,10 @@ pub struct JobDetail {
     /// The reservation that it was submitted to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<String>,
+    /// How its ranks communicate, and what is not done for programs that do it otherwise, where its
+    /// partition is coscheduled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub communication: Option<String>,
     /// How often it was started.
     pub runs: u32,
     /// What happened to it, in order.

@@ -27,6 +27,13 @@ pub struct PartitionView {
     pub pes: u32,
     /// Quantum in microseconds, where the policy shares time.
     pub quantum_us: Option<u64>,
+    /// Length in microseconds of the slices in which its jobs communicate, where they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice_us: Option<u64>,
+    /// The last of these slices, by number, that ended with nothing on the way: the nodes' memories
+    /// alone were the state of its jobs then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<u64>,
     /// Rows of its matrix that hold jobs.
     pub rows_used: u32,
     /// Rows that its matrix may have.

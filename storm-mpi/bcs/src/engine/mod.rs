@@ -11,6 +11,7 @@ use crate::buffer_receiver::BufferReceiver;
 use crate::buffer_sender::BufferSender;
 use crate::collective_helper::{CollectiveHelper, Question, Stage};
 use crate::group::Placed;
+use crate::microphase::{Microphase, Step};
 use crate::{
     BcsError, Completion, Group, JobKey, Member, Phase, Plan, Post, RequestId, Slot, Strobe,
     reduce_helper,
@@ -56,16 +57,6 @@ pub struct Traffic {
     pub payload_bytes: u64,
 }
 
-/// What one step of a helper comes to.
-#[derive(Debug, Default)]
-pub(crate) struct Step {
-    pub(crate) puts: Vec<Xfer>,
-    pub(crate) asks: Vec<Question>,
-    pub(crate) done: Vec<Completion>,
-    pub(crate) failed: Vec<(JobKey, BcsError)>,
-    pub(crate) received_bytes: u64,
-}
-
 #[derive(Debug)]
 struct Job {
     placement: Rc<[NodeId]>,
@@ -80,6 +71,8 @@ pub struct Engine {
     plan: Plan,
     now: Option<Strobe>,
     jobs: BTreeMap<JobKey, Job>,
+    /// Nodes that shared a job with this one: nobody else writes into its blocks.
+    partners: NodeSet,
     doomed: VecDeque<(JobKey, Doom)>,
     posted: Vec<(Member, RequestId, Post)>,
     next_request: u64,
@@ -106,6 +99,7 @@ impl Engine {
             plan,
             now: None,
             jobs: BTreeMap::new(),
+            partners: NodeSet::new(),
             doomed: VecDeque::new(),
             posted: Vec::new(),
             next_request: 0,
@@ -124,6 +118,8 @@ impl Engine {
 
     /// Learns of a job and of where its ranks are. All nodes of a job must have before any rank posts.
     pub fn open_job(&mut self, job: JobKey, placement: Rc<[NodeId]>) {
+        let nodes = placement.iter().copied().collect();
+        self.partners = self.partners.union(&nodes);
         self.jobs.insert(job, Job { placement, over: None });
     }
 
@@ -187,31 +183,34 @@ impl Engine {
             return Vec::new();
         }
         self.now = Some(strobe);
-        let mut step = Step::default();
+        let mut now = self.microphase(strobe.slice, memory);
         let read = match strobe.phase {
             Phase::DescriptorExchange => {
-                self.exchange_descriptors(strobe.slice, memory, &mut step);
+                self.exchange_descriptors(&mut now);
                 Ok(())
             }
-            Phase::MessageScheduling => self.schedule_messages(strobe.slice, memory, &mut step),
-            Phase::PointToPoint => self.move_messages(strobe.slice, memory, &mut step),
-            Phase::BroadcastAndBarrier => self.begin_collectives(strobe.slice, memory, &mut step),
-            Phase::Reduce => self.begin_reductions(strobe.slice, memory, &mut step),
-            Phase::SliceEnd => self.end_slice(strobe.slice, memory, &mut step),
+            Phase::MessageScheduling => self.schedule_messages(&mut now),
+            Phase::PointToPoint => self.move_messages(&mut now),
+            Phase::BroadcastAndBarrier => self.begin_collectives(&mut now),
+            Phase::Reduce => self.begin_reductions(&mut now),
+            Phase::SliceEnd => self.end_slice(&mut now),
         };
         if let Err(Unreadable) = read {
             self.doom_all(&BcsError::Corrupt);
         }
-        self.carry_out(step)
+        self.carry_out(now.step)
     }
 
     /// Learns of a partial result's arrival.
     pub fn arrived(&mut self, memory: &GlobalMemory) -> Vec<Action> {
         let Some(Strobe { slice, phase: Phase::Reduce }) = self.now else { return Vec::new() };
-        let mut step = Step::default();
-        let (here, plan) = (self.here, self.plan);
-        reduce_helper::advance(&mut self.collectives, slice, here, &plan, memory, &mut step);
-        self.carry_out(step)
+        let mut now = self.microphase(slice, memory);
+        reduce_helper::advance(&mut self.collectives, &mut now);
+        self.carry_out(now.step)
+    }
+
+    fn microphase<'a>(&self, slice: u64, memory: &'a GlobalMemory) -> Microphase<'a> {
+        Microphase { slice, here: self.here, plan: self.plan, memory, step: Step::default() }
     }
 
     /// Learns what came of an operation.

@@ -5,5 +5,6 @@ mod collectives;
 mod endings;
 mod lockstep;
 mod messages;
+mod ranks;
 mod sockets;
 mod timing;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use std::fs;
 use std::io;
 use std::rc::Rc;
+use storm_mpi::segment::NodeEnd;
 use storm_pl::{Freezer, PlaceSpec};
 use storm_primitives::NodeId;
 use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
@@ -172,6 +173,12 @@ impl Host for LiveHost {
     fn pmi_reply(&self, job: JobKey, rank: Rank, line: &str) {
         if let Some(streams) = self.streams(job, rank) {
             streams.pmi_reply(line);
+        }
+    }
+
+    fn hand_over(&self, job: JobKey, rank: Rank, segment: &NodeEnd) {
+        if let Some(streams) = self.streams(job, rank) {
+            streams.hand_over(segment);
         }
     }
 

@@ -313,6 +313,7 @@ impl World {
             active_row: Row(0),
             announcer: NodeId(1),
             node_list: self.nodes().to_string(),
+            buffered: false,
         }
     }
 

@@ -1,0 +1,59 @@
+//! Partitions whose jobs communicate in slices that all their nodes begin together
+//! ([decision 0093](../../../docs/decisions/0093-ranks-under-buffered-coscheduling.md)): who takes part,
+//! and what becomes of the jobs when there can be no more slices.
+
+use super::Core;
+use super::live_job::Launch;
+use crate::job::{EndCause, JobRecord};
+use std::time::Duration;
+use storm_primitives::{Instant, NodeSet};
+use storm_rm::{JobId, PartitionId};
+
+impl Core {
+    /// Whether the jobs of a partition communicate in slices.
+    pub fn is_coscheduled(&self, partition: PartitionId) -> bool {
+        self.partitions[usize::from(partition.0)].policy.communication_slice().is_some()
+    }
+
+    /// The nodes that have ranks of a coscheduled partition, and the length of its slices; `None` while
+    /// nobody is there who could communicate.
+    pub fn coscheduled(&self, partition: PartitionId) -> Option<(NodeSet, Duration)> {
+        let slice = self.partitions[usize::from(partition.0)].policy.communication_slice()?;
+        let launched = self.live.values().filter(|live| {
+            live.partition == partition && matches!(live.launch, Launch::Launched | Launch::Started)
+        });
+        let nodes = launched
+            .fold(NodeSet::new(), |nodes, live| nodes.union(&live.nodes.difference(&live.over)));
+        let nodes = self.up(&nodes);
+        (!nodes.is_empty()).then_some((nodes, slice))
+    }
+
+    /// How the ranks of a job communicate, for people, where its partition is coscheduled. What a
+    /// program is linked with its node alone knows.
+    pub(super) fn communication_of(&self, record: &JobRecord) -> Option<String> {
+        let partition = self.partitions.iter().find(|entry| entry.name == record.partition)?;
+        let slice_us = partition.policy.communication_slice()?.as_micros();
+        Some(format!(
+            "in slices of {slice_us} us, if it is linked with storm-mpi; as another program (MPICH, Open MPI) by \
+             itself, at any time, and its row is not given away while it waits"
+        ))
+    }
+
+    /// A slice has ended with nothing on the way: what the nodes have in memory is the whole state of
+    /// the partition's jobs.
+    pub fn slice_ended(&mut self, partition: PartitionId, slice: u64) {
+        self.partition(partition).checkpoint = Some(slice);
+    }
+
+    /// There can be no more slices: the jobs that communicate in them end.
+    pub fn coscheduling_failed(&mut self, now: Instant, partition: PartitionId, reason: &str) {
+        let launched = self.live.iter().filter(|(_, live)| {
+            live.partition == partition && matches!(live.launch, Launch::Launched | Launch::Started)
+        });
+        let jobs: Vec<JobId> = launched.map(|(job, _)| *job).collect();
+        for job in jobs {
+            let reason = format!("buffered coscheduling has stopped: {reason}");
+            self.end_job(now, job, EndCause::Unserviceable { reason });
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! One rank's segment, and what the node keeps for the rank.
+
+use super::{CHUNK_BYTES, KEPT_BYTES};
+use crate::{BcsError, Outcome};
+use bytes::{Bytes, BytesMut};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use storm_mpi::segment::{CorruptSegment, Frame, Frames, NodeEnd, WINDOW_BYTES};
+use storm_mpi::{Address, Context, Rank, Tag};
+
+/// A rank's side of the streams.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) end: NodeEnd,
+    /// Receives of the engine that wait for a message.
+    pub(super) receives: usize,
+    /// Ranks of the job.
+    size: u32,
+    frames: Frames,
+    outward: BTreeMap<Rank, Outward>,
+    /// The number of the next chunk from each peer.
+    next_from: BTreeMap<Rank, i32>,
+    inward: VecDeque<(Rank, Vec<u8>)>,
+    /// Bytes in `inward`.
+    kept: usize,
+    /// What has left for each peer, untold.
+    left: BTreeMap<Rank, u32>,
+    over: Option<String>,
+    /// The rank has ended.
+    pub(super) gone: bool,
+}
+
+/// What a rank sends to one peer.
+#[derive(Debug, Default)]
+struct Outward {
+    waiting: BytesMut,
+    /// Bytes that have not left, those that wait among them.
+    under_way: usize,
+    next: i32,
+}
+
+/// A rank broke the rules of its segment.
+#[derive(Debug)]
+pub(super) struct BadRank;
+
+impl From<CorruptSegment> for BadRank {
+    fn from(_: CorruptSegment) -> BadRank {
+        BadRank
+    }
+}
+
+impl Link {
+    /// A new segment for a rank of a job of `size`.
+    pub(super) fn new(size: u32) -> io::Result<Link> {
+        Ok(Link {
+            end: NodeEnd::create()?,
+            receives: 0,
+            size,
+            frames: Frames::default(),
+            outward: BTreeMap::new(),
+            next_from: BTreeMap::new(),
+            inward: VecDeque::new(),
+            kept: 0,
+            left: BTreeMap::new(),
+            over: None,
+            gone: false,
+        })
+    }
+
+    /// Takes what the rank has sent.
+    pub(super) fn take(&mut self) -> Result<(), BadRank> {
+        self.end.take(&mut self.frames)?;
+        while let Some(frame) = self.frames.next_frame().map_err(|_| BadRank)? {
+            let Frame::Data { peer, bytes } = frame else { return Err(BadRank) };
+            if peer.0 >= self.size {
+                return Err(BadRank);
+            }
+            let stream = self.outward.entry(peer).or_default();
+            stream.under_way += bytes.len();
+            if stream.under_way > WINDOW_BYTES {
+                return Err(BadRank);
+            }
+            stream.waiting.extend_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    /// What is to be posted, in order for each peer. The chunks of a stream are numbered.
+    pub(super) fn chunks(&mut self) -> Vec<(Address, Bytes)> {
+        let mut chunks = Vec::new();
+        for (&to, stream) in &mut self.outward {
+            while !stream.waiting.is_empty() {
+                let bytes = stream.waiting.len().min(CHUNK_BYTES);
+                let data = stream.waiting.split_to(bytes).freeze();
+                let address = Address { to, context: Context(0), tag: Tag(stream.next) };
+                stream.next = stream.next.wrapping_add(1);
+                chunks.push((address, data));
+            }
+        }
+        chunks
+    }
+
+    /// Whether there is room for what one more receive may bring.
+    pub(super) fn has_room(&self) -> bool {
+        self.kept + (self.receives + 1) * CHUNK_BYTES <= KEPT_BYTES
+    }
+
+    /// Bytes have left for a peer.
+    pub(super) fn has_left(&mut self, to: Rank, bytes: usize) {
+        if let Some(stream) = self.outward.get_mut(&to) {
+            stream.under_way -= bytes;
+        }
+        // No more than a window, which fits.
+        *self.left.entry(to).or_default() += bytes as u32;
+    }
+
+    /// A message has come.
+    pub(super) fn has_come(&mut self, outcome: Outcome) -> Result<(), BcsError> {
+        self.receives -= 1;
+        let Outcome::Received { status, data } = outcome else { return Err(BcsError::Corrupt) };
+        let next = self.next_from.entry(status.source).or_default();
+        // Messages of one rank match in their order and move in it: another is a defect.
+        if status.tag != Tag(*next) || status.bytes != data.len() {
+            return Err(BcsError::Corrupt);
+        }
+        *next = next.wrapping_add(1);
+        self.kept += data.len();
+        self.inward.push_back((status.source, data));
+        Ok(())
+    }
+
+    /// Nothing communicates any more.
+    pub(super) fn end_with(&mut self, reason: &str) {
+        self.over = Some(reason.to_owned());
+        // One that breaks its own memory hears nothing.
+        let _ = self.hand_on();
+    }
+
+    /// Gives the rank what there is, as far as it has room, and wakes it.
+    pub(super) fn hand_on(&mut self) -> Result<(), BadRank> {
+        let mut any = false;
+        while let Some((&peer, &bytes)) = self.left.first_key_value() {
+            if !self.end.give(Frame::Room { peer, bytes })? {
+                break;
+            }
+            self.left.remove(&peer);
+            any = true;
+        }
+        while let Some((peer, data)) = self.inward.front() {
+            if !self.end.give(Frame::Data { peer: *peer, bytes: data })? {
+                break;
+            }
+            self.kept -= data.len();
+            self.inward.pop_front();
+            any = true;
+        }
+        if self.inward.is_empty()
+            && let Some(reason) = &self.over
+            && self.end.give(Frame::Over { reason })?
+        {
+            self.over = None;
+            any = true;
+        }
+        if any {
+            self.end.wake();
+        }
+        Ok(())
+    }
+}

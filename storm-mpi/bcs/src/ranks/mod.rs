@@ -1,0 +1,188 @@
+//! The real ranks of one node: what they write into the memory that they share with it becomes posts
+//! of the engine, and what the engine completes is written there.
+//!
+//! Ranks see byte streams, one to each rank of their job. What a rank has sent since the last slice
+//! goes as messages of at most [`CHUNK_BYTES`] to the rank's node, which keeps as many receives posted
+//! as it has room for; MPI's own matching is done by the ranks, above the streams
+//! (`docs/decisions/0093`). So a rank that receives nothing holds up whoever sends to it and nobody
+//! else, and no rank can make a node keep more than [`KEPT_BYTES`] for it, nor
+//! [`WINDOW_BYTES`](storm_mpi::segment::WINDOW_BYTES) of it for each of its peers.
+//!
+//! Nothing that a rank writes is believed: frames, ranks and lengths are checked, and whoever breaks
+//! them ends its own job ([`BcsError::BadRank`]).
+
+mod link;
+
+use crate::{BcsError, Completion, Engine, JobKey, Member, Post, RequestId};
+use link::Link;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::rc::Rc;
+use storm_mpi::segment::NodeEnd;
+use storm_mpi::{ANY_SOURCE, ANY_TAG, Context, Pattern, Rank};
+use storm_primitives::NodeId;
+
+/// The longest message that a stream is cut into: many of them fit the link of a slice, so that
+/// streams share it.
+pub const CHUNK_BYTES: usize = 16 << 10;
+/// What a node keeps at most of what a rank has not taken, receives under way counted in full.
+pub const KEPT_BYTES: usize = 1 << 20;
+
+/// What a request of the engine is for.
+#[derive(Clone, Copy, Debug)]
+enum UnderWay {
+    Send { member: Member, to: Rank, bytes: usize },
+    Receive { member: Member },
+}
+
+/// The ranks of one node.
+#[derive(Debug, Default)]
+pub struct Ranks {
+    links: BTreeMap<Member, Link>,
+    under_way: BTreeMap<RequestId, UnderWay>,
+    /// Jobs whose communication is over, until they are closed.
+    over: BTreeSet<JobKey>,
+    failures: Vec<(JobKey, BcsError)>,
+}
+
+impl Ranks {
+    /// Makes the segments of a job's ranks on this node, and tells the engine of the job. Before any of
+    /// them runs.
+    ///
+    /// # Errors
+    /// When the system has no memory for them: then nothing is left of the job here.
+    pub fn open(
+        &mut self,
+        engine: &mut Engine,
+        job: JobKey,
+        placement: Rc<[NodeId]>,
+        here: NodeId,
+    ) -> io::Result<()> {
+        let size = placement.len() as u32;
+        let mut links = BTreeMap::new();
+        for (rank, node) in placement.iter().enumerate() {
+            if *node == here {
+                let member = Member { job, rank: Rank::from_index(rank) };
+                links.insert(member, Link::new(size)?);
+            }
+        }
+        self.links.append(&mut links);
+        engine.open_job(job, placement);
+        Ok(())
+    }
+
+    /// The segment of a rank, to be handed to it.
+    pub fn segment(&self, member: Member) -> Option<&NodeEnd> {
+        self.links.get(&member).map(|link| &link.end)
+    }
+
+    /// Forgets a job.
+    pub fn close(&mut self, engine: &mut Engine, job: JobKey) {
+        self.links.retain(|member, _| member.job != job);
+        self.over.remove(&job);
+        engine.close_job(job);
+    }
+
+    /// Ends the communication of a job here: its ranks hear why at once.
+    pub fn end(&mut self, job: JobKey, reason: &str) {
+        for (_, link) in self.links.iter_mut().filter(|(member, _)| member.job == job) {
+            link.end_with(reason);
+        }
+        self.over.insert(job);
+    }
+
+    /// The jobs that have ranks here.
+    pub fn jobs(&self) -> BTreeSet<JobKey> {
+        self.links.keys().map(|member| member.job).collect()
+    }
+
+    /// Whether every rank of a job here waits for its messages.
+    pub fn all_wait(&self, job: JobKey) -> bool {
+        let first = Member { job, rank: Rank(0) };
+        let last = Member { job, rank: Rank(u32::MAX) };
+        self.links.range(first..=last).all(|(_, link)| link.gone || link.end.waits())
+    }
+
+    /// A rank has ended: nobody waits for it to run.
+    pub fn gone(&mut self, member: Member) {
+        if let Some(link) = self.links.get_mut(&member) {
+            link.gone = true;
+        }
+    }
+
+    /// Jobs that cannot go on, and why; each is told once.
+    pub fn take_failures(&mut self) -> Vec<(JobKey, BcsError)> {
+        std::mem::take(&mut self.failures)
+    }
+
+    /// Before the descriptors are exchanged: posts what the ranks have sent, and receives for what
+    /// there is room for.
+    pub fn gather(&mut self, engine: &mut Engine) {
+        let mut failed = Vec::new();
+        for (member, link) in &mut self.links {
+            if self.over.contains(&member.job) {
+                continue;
+            }
+            if let Err(error) = gather_one(*member, link, engine, &mut self.under_way) {
+                failed.push((member.job, error));
+            }
+        }
+        failed.into_iter().for_each(|(job, error)| self.fail(job, error));
+    }
+
+    /// A slice begins: the ranks get what came in the one before, and wake.
+    pub fn tell(&mut self, completions: Vec<Completion>) {
+        for Completion { request, outcome, .. } in completions {
+            let Some(what) = self.under_way.remove(&request) else { continue };
+            let (UnderWay::Send { member, .. } | UnderWay::Receive { member }) = what;
+            let Some(link) = self.links.get_mut(&member) else { continue };
+            let told = match (what, outcome) {
+                (_, Err(error)) => Err(error),
+                (UnderWay::Send { to, bytes, .. }, Ok(_)) => {
+                    link.has_left(to, bytes);
+                    Ok(())
+                }
+                (UnderWay::Receive { .. }, Ok(outcome)) => link.has_come(outcome),
+            };
+            if let Err(error) = told {
+                self.fail(member.job, error);
+            }
+        }
+        let mut failed = Vec::new();
+        for (member, link) in &mut self.links {
+            if link.hand_on().is_err() {
+                failed.push((member.job, BcsError::BadRank { rank: member.rank }));
+            }
+        }
+        failed.into_iter().for_each(|(job, error)| self.fail(job, error));
+    }
+
+    fn fail(&mut self, job: JobKey, error: BcsError) {
+        if !self.over.contains(&job) {
+            self.end(job, &error.to_string());
+            self.failures.push((job, error));
+        }
+    }
+}
+
+fn gather_one(
+    member: Member,
+    link: &mut Link,
+    engine: &mut Engine,
+    under_way: &mut BTreeMap<RequestId, UnderWay>,
+) -> Result<(), BcsError> {
+    let bad = BcsError::BadRank { rank: member.rank };
+    link.take().map_err(|_| bad)?;
+    for (address, data) in link.chunks() {
+        let (to, bytes) = (address.to, data.len());
+        let request = engine.post(member, Post::Send { address, data })?;
+        under_way.insert(request, UnderWay::Send { member, to, bytes });
+    }
+    let pattern = Pattern { context: Context(0), source: ANY_SOURCE, tag: ANY_TAG };
+    while link.has_room() {
+        let request = engine.post(member, Post::Recv { pattern, bytes: CHUNK_BYTES })?;
+        under_way.insert(request, UnderWay::Receive { member });
+        link.receives += 1;
+    }
+    Ok(())
+}

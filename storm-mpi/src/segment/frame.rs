@@ -1,0 +1,146 @@
+//! What the rings carry: a head of 12 bytes, then the payload.
+
+use crate::rank::Rank;
+use thiserror::Error;
+
+/// Length of a frame's head: kind, peer and length, 4 bytes each, in the host's order.
+pub(crate) const HEAD_BYTES: usize = 12;
+/// The longest payload.
+pub(crate) const PAYLOAD_MAX_BYTES: usize = 64 << 10;
+
+const DATA: u32 = 1;
+const ROOM: u32 = 2;
+const OVER: u32 = 3;
+
+/// A frame, at either end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// The next bytes of a stream: to this peer on the way out, from it on the way in.
+    Data {
+        /// The peer.
+        peer: Rank,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// So many bytes have left for this peer: as many more may follow. Inward only.
+    Room {
+        /// The peer.
+        peer: Rank,
+        /// The bytes.
+        bytes: u32,
+    },
+    /// Nothing of the job communicates any more. Inward only.
+    Over {
+        /// Why, for people.
+        reason: &'a str,
+    },
+}
+
+/// Bytes that are no frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("a segment holds what is no frame")]
+pub struct BadFrame;
+
+impl<'a> Frame<'a> {
+    /// The frame's head, and what follows it. Payloads longer than a frame takes are cut: who has
+    /// more makes several.
+    pub(crate) fn parts(self) -> ([u8; HEAD_BYTES], &'a [u8]) {
+        let cut = |bytes: &'a [u8]| &bytes[..bytes.len().min(PAYLOAD_MAX_BYTES)];
+        let (kind, peer, length, payload) = match self {
+            Frame::Data { peer, bytes } => (DATA, peer.0, cut(bytes).len() as u32, cut(bytes)),
+            Frame::Room { peer, bytes } => (ROOM, peer.0, bytes, &[][..]),
+            Frame::Over { reason } => {
+                (OVER, 0, cut(reason.as_bytes()).len() as u32, cut(reason.as_bytes()))
+            }
+        };
+        let mut head = [0; HEAD_BYTES];
+        head[..4].copy_from_slice(&kind.to_ne_bytes());
+        head[4..8].copy_from_slice(&peer.to_ne_bytes());
+        head[8..].copy_from_slice(&length.to_ne_bytes());
+        (head, payload)
+    }
+}
+
+/// Frames as they come out of a ring, in pieces.
+#[derive(Debug, Default)]
+pub struct Frames {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Frames {
+    /// Where what comes out of a ring is appended.
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        self.bytes.drain(..self.at);
+        self.at = 0;
+        &mut self.bytes
+    }
+
+    /// The next frame that is there whole.
+    ///
+    /// # Errors
+    /// [`BadFrame`].
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, BadFrame> {
+        let Some((head, rest)) = self.bytes[self.at..].split_first_chunk::<HEAD_BYTES>() else {
+            return Ok(None);
+        };
+        let word =
+            |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let (kind, peer, length) = (word(0), Rank(word(4)), word(8));
+        let payload = match kind {
+            ROOM => 0,
+            DATA | OVER => length as usize,
+            _ => return Err(BadFrame),
+        };
+        if payload > PAYLOAD_MAX_BYTES {
+            return Err(BadFrame);
+        }
+        let Some(payload) = rest.get(..payload) else { return Ok(None) };
+        self.at += HEAD_BYTES + payload.len();
+        Ok(Some(match kind {
+            DATA => Frame::Data { peer, bytes: payload },
+            ROOM => Frame::Room { peer, bytes: length },
+            _ => Frame::Over { reason: std::str::from_utf8(payload).map_err(|_| BadFrame)? },
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn frames_come_out_whole_however_they_are_cut() {
+        let frames = [
+            Frame::Data { peer: Rank(7), bytes: b"hello" },
+            Frame::Room { peer: Rank(1), bytes: u32::MAX },
+            Frame::Data { peer: Rank(0), bytes: b"" },
+            Frame::Over { reason: "a node is gone" },
+        ];
+        let mut all = Vec::new();
+        for frame in frames {
+            let (head, payload) = frame.parts();
+            all.extend_from_slice(&head);
+            all.extend_from_slice(payload);
+        }
+        let (mut reader, mut seen) = (Frames::default(), 0);
+        for byte in all {
+            reader.buffer().push(byte);
+            if let Some(frame) = reader.next_frame().expect("a frame") {
+                assert_eq!(frame, frames[seen]);
+                seen += 1;
+            }
+        }
+        assert_eq!(seen, frames.len());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_frames_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut frames = Frames::default();
+            frames.buffer().extend_from_slice(&bytes);
+            while let Ok(Some(_)) = frames.next_frame() {}
+        }
+    }
+}

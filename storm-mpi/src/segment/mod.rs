@@ -1,0 +1,114 @@
+//! The memory that a rank shares with its Node Manager under buffered coscheduling: all that the
+//! rank sends and receives goes through it, and moves when the node says so.
+//!
+//! One segment per rank: two byte rings, out of the rank and into it, and a flag that says that the
+//! rank sleeps. What the rings carry are [`Frame`]s of byte streams between ranks; what the bytes mean
+//! is the message engine's business, as it is over TCP. The node looks into the rings when a slice
+//! begins, so the rank never rings; the node wakes a rank that sleeps by an eventfd.
+//!
+//! The segment is an anonymous file of the node's, sealed against resizing, so that no rank can make
+//! the node fault; a rank gets it by asking over its PMI connection ([`hand_over`]), so no other
+//! process can have it. A rank may write anything into it: the node takes nothing from it but
+//! positions, which it checks, and frames, which it checks; whatever is wrong ends that rank's job.
+//!
+//! Layout, version 1: a page with `Header`, the ring out of the rank, the ring into it.
+
+mod frame;
+mod handover;
+mod node_end;
+mod rank_end;
+
+pub use frame::{BadFrame, Frame, Frames};
+pub use handover::{SEGMENT_REQUEST, hand_over};
+pub use node_end::{CorruptSegment, NodeEnd};
+pub use rank_end::RankEnd;
+
+pub(crate) use handover::ask_for_segment;
+
+use crate::transport::ring::{Ring, RingControl};
+use memmap2::{MmapOptions, MmapRaw};
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Bytes of each ring: four slices of what a link carries, with room for frames.
+pub const RING_BYTES: usize = 512 << 10;
+/// Bytes that a rank may have under way to another before the node says that they have left: more
+/// than an eager sender's credit, so that no eager message waits behind one that nobody receives.
+pub const WINDOW_BYTES: usize = 320 << 10;
+/// Names the way that bytes take: `direct`, or `bcs` through a segment. The Node Manager sets it.
+pub const TRANSPORT_VARIABLE: &str = "STORM_MPI_TRANSPORT";
+/// The value of [`TRANSPORT_VARIABLE`] for ranks that have a segment.
+pub const TRANSPORT_BCS: &str = "bcs";
+
+/// Marks the memory as a segment of this layout.
+const MAGIC: u64 = u64::from_be_bytes(*b"STORMBC1");
+const PAGE_BYTES: usize = 4096;
+const SEGMENT_BYTES: usize = PAGE_BYTES + 2 * RING_BYTES;
+
+#[repr(C, align(64))]
+struct Header {
+    magic: AtomicU64,
+    sleeping: SleepLine,
+    outward: RingControl,
+    inward: RingControl,
+}
+
+#[repr(C, align(64))]
+struct SleepLine {
+    flag: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Header>() <= PAGE_BYTES && RING_BYTES.is_power_of_two());
+
+/// A mapped segment, at either end.
+struct Segment {
+    map: MmapRaw,
+}
+
+impl Segment {
+    /// Maps a file that is as long as a segment.
+    fn map(file: &File) -> io::Result<Segment> {
+        if file.metadata()?.len() != SEGMENT_BYTES as u64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "no segment of this layout"));
+        }
+        Ok(Segment { map: MmapOptions::new().len(SEGMENT_BYTES).map_raw(file)? })
+    }
+
+    /// What the rank sends.
+    fn outward(&self) -> Ring<'_> {
+        // SAFETY: the ring's bytes are inside the mapping, behind the header's page, for as long as
+        // `self`; its capacity is a power of two. The rank pushes, the node pops.
+        unsafe { Ring::new(&self.header().outward, self.at(PAGE_BYTES), RING_BYTES) }
+    }
+
+    /// What the rank receives.
+    fn inward(&self) -> Ring<'_> {
+        // SAFETY: as `outward`, in the second half. The node pushes, the rank pops.
+        unsafe { Ring::new(&self.header().inward, self.at(PAGE_BYTES + RING_BYTES), RING_BYTES) }
+    }
+
+    fn at(&self, offset: usize) -> *mut u8 {
+        debug_assert!(offset < SEGMENT_BYTES);
+        // SAFETY: below the length of the mapping.
+        unsafe { self.map.as_mut_ptr().add(offset) }
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the mapping is page-aligned, longer than a header, lives as long as `self`, and
+        // the header consists of atomics, for which any bytes are valid.
+        unsafe { &*self.map.as_mut_ptr().cast::<Header>() }
+    }
+
+    fn sleeping(&self) -> &AtomicU32 {
+        &self.header().sleeping.flag
+    }
+
+    /// Clears the flag and tells whether it was set: then the caller has to wake the rank. After a
+    /// push: with the rank's own fence, one of the two sees what the other did.
+    fn must_wake(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.sleeping().load(Ordering::Relaxed) != 0
+            && self.sleeping().swap(0, Ordering::SeqCst) != 0
+    }
+}

@@ -1,0 +1,101 @@
+//! The node's end of a segment.
+
+use super::frame::{Frame, HEAD_BYTES};
+use super::{Frames, MAGIC, RING_BYTES, SEGMENT_BYTES, Segment};
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering;
+use thiserror::Error;
+
+/// A rank wrote positions into its segment that no ring can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("a rank's shared memory holds impossible positions")]
+pub struct CorruptSegment;
+
+/// A segment, as the Node Manager has it.
+pub struct NodeEnd {
+    segment: Segment,
+    memory: File,
+    bell: EventFd,
+}
+
+impl NodeEnd {
+    /// Makes the segment of one rank. Memory is taken as it is written.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn create() -> io::Result<NodeEnd> {
+        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+        let memory = File::from(memfd_create(c"storm-bcs", flags)?);
+        memory.set_len(SEGMENT_BYTES as u64)?;
+        let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+        fcntl(&memory, FcntlArg::F_ADD_SEALS(seals))?;
+        let segment = Segment::map(&memory)?;
+        segment.header().magic.store(MAGIC, Ordering::Release);
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let bell = EventFd::from_value_and_flags(0, flags)?;
+        Ok(NodeEnd { segment, memory, bell })
+    }
+
+    /// The memory and the bell, for the rank.
+    pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.memory.as_fd(), self.bell.as_fd()]
+    }
+
+    /// Takes what the rank has sent: no more than a ring holds, whatever the rank does meanwhile.
+    ///
+    /// # Errors
+    /// [`CorruptSegment`].
+    pub fn take(&self, into: &mut Frames) -> Result<(), CorruptSegment> {
+        let ring = self.segment.outward();
+        let into = into.buffer();
+        let used = RING_BYTES - ring.free().map_err(|_| CorruptSegment)?;
+        let start = into.len();
+        into.resize(start + used, 0);
+        let popped = ring.pop(&mut into[start..]).map_err(|_| CorruptSegment)?;
+        into.truncate(start + popped);
+        if popped > 0 && ring.space_wanted().map_err(|_| CorruptSegment)? {
+            self.wake();
+        }
+        Ok(())
+    }
+
+    /// Gives the rank a frame when there is room for all of it; tells whether there was. It hears of
+    /// it with [`wake`](Self::wake).
+    ///
+    /// # Errors
+    /// [`CorruptSegment`].
+    pub fn give(&self, frame: Frame<'_>) -> Result<bool, CorruptSegment> {
+        let (head, payload) = frame.parts();
+        let ring = self.segment.inward();
+        if ring.free().map_err(|_| CorruptSegment)? < HEAD_BYTES + payload.len() {
+            return Ok(false);
+        }
+        let pushed = ring.push([&head, payload]).map_err(|_| CorruptSegment)?;
+        // The rank alone could have made it less since.
+        if pushed == HEAD_BYTES + payload.len() { Ok(true) } else { Err(CorruptSegment) }
+    }
+
+    /// Wakes the rank if it sleeps.
+    pub fn wake(&self) {
+        if self.segment.must_wake() {
+            // A counter that is full has woken it.
+            let _ = self.bell.write(1);
+        }
+    }
+
+    /// Whether the rank waits for its messages, as it says.
+    pub fn waits(&self) -> bool {
+        self.segment.sleeping().load(Ordering::Relaxed) != 0
+    }
+}
+
+impl std::fmt::Debug for NodeEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NodeEnd").field("waits", &self.waits()).finish_non_exhaustive()
+    }
+}

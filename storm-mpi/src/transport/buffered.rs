@@ -1,0 +1,92 @@
+//! The streams of a job under buffered coscheduling: through the segment that this rank shares with
+//! its node, which moves bytes once per slice.
+//!
+//! A rank that waits sleeps at once, however it is told to wait: what it waits for comes when a slice
+//! begins, and until then its processor is another job's.
+
+use super::directory::{Card, Directory, random_u128};
+use super::doorbell::BellName;
+use super::poller::{Poller, Watched};
+use super::waiting::Wish;
+use super::{News, Transport};
+use crate::error::{CommError, InitError};
+use crate::rank::Rank;
+use crate::segment::{RankEnd, TRANSPORT_BCS, TRANSPORT_VARIABLE};
+
+/// Whether the environment says that this rank has a segment.
+pub(super) fn is_wanted() -> Result<bool, InitError> {
+    match std::env::var(TRANSPORT_VARIABLE) {
+        Err(_) => Ok(false),
+        Ok(value) => match value.trim() {
+            "" | "direct" => Ok(false),
+            TRANSPORT_BCS => Ok(true),
+            _ => Err(InitError::Setting { variable: TRANSPORT_VARIABLE, value }),
+        },
+    }
+}
+
+impl Transport {
+    /// Joins a job whose bytes the nodes move. Nobody sends before all have their segments, because
+    /// the cards are exchanged in a barrier.
+    pub(super) fn open_buffered(
+        mut directory: Directory,
+        poller: Poller,
+        wish: &Wish,
+    ) -> Result<Self, InitError> {
+        let (me, size) = (directory.me(), directory.size());
+        let descriptors = match directory.pmi() {
+            Some(pmi) => pmi.segment()?,
+            None => return Err(InitError::Token),
+        };
+        let end = RankEnd::attach(descriptors, me, size)
+            .map_err(InitError::os("mapping the memory shared with the node"))?;
+        poller.watch(&end, Watched::Bell, false).map_err(InitError::os("epoll"))?;
+        let bell = BellName(random_u128().map_err(InitError::os("reading random bytes"))?);
+        let pid = std::process::id();
+        directory.publish(&Card { pid, inbox_fd: -1, bell, address: None })?;
+        Ok(Transport {
+            directory,
+            poller,
+            local: None,
+            tcp: None,
+            buffered: Some(end),
+            waiting: wish.waiting(true, true),
+            since_socket_poll: 0,
+            closing: false,
+        })
+    }
+
+    /// [`Transport::poll`] where the node moves the bytes.
+    pub(super) fn poll_buffered(
+        &mut self,
+        block: bool,
+        news: &mut Vec<News>,
+    ) -> Result<(), CommError> {
+        if self.size() == 1 && block && !self.closing {
+            return Err(CommError::Deadlock);
+        }
+        self.buffered_news(news)?;
+        if !news.is_empty() || !block {
+            if self.closing && !block {
+                self.socket_news(false, news)?;
+            }
+            return Ok(());
+        }
+        let sleeps = self.buffered.as_ref().map_or(Ok(false), RankEnd::fall_asleep)?;
+        if sleeps {
+            let slept = self.socket_news(true, news);
+            if let Some(end) = &self.buffered {
+                end.wake_up();
+            }
+            slept?;
+        }
+        self.buffered_news(news)
+    }
+
+    fn buffered_news(&mut self, news: &mut Vec<News>) -> Result<(), CommError> {
+        if let Some(end) = &mut self.buffered {
+            news.extend(end.news()?.into_iter().map(|peer| News { peer: Rank(peer) }));
+        }
+        Ok(())
+    }
+}

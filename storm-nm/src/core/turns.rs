@@ -1,0 +1,71 @@
+//! Whose slice it is under buffered coscheduling: a row whose ranks all wait on this node gives its
+//! processing elements here to another row that has something to do (SC'03; `storm_bcs::Turns` is the
+//! same rule in the model). A switch in the middle of a slice never happens.
+
+use super::{Action, NodeCore};
+use crate::JobKey;
+use std::collections::BTreeSet;
+use storm_rm::{PartitionId, Row, RowSet};
+
+impl NodeCore {
+    /// At the beginning of a slice of communication: `waiting` are the jobs whose ranks here all wait.
+    /// The row of the last strobe goes first; what runs in its place goes on until it waits too.
+    pub(super) fn take_turns(&mut self, waiting: &BTreeSet<JobKey>, actions: &mut Vec<Action>) {
+        let partitions: Vec<PartitionId> = self.partitions.keys().copied().collect();
+        for partition in partitions {
+            let live: Vec<(RowSet, bool)> = self
+                .jobs
+                .iter()
+                .filter(|(_, job)| job.is_live() && job.task.launch.partition == partition)
+                .map(|(key, job)| (job.rows, waiting.contains(key)))
+                .collect();
+            let Some(active) = self.partitions.get_mut(&partition) else { continue };
+            let chosen = choose(&live, active.row, active.yields_to);
+            if chosen != active.yields_to {
+                active.yields_to = chosen;
+                self.reschedule(Some(partition), None, actions);
+            }
+        }
+    }
+}
+
+/// The row that runs in place of `row`, if one does: none while somebody in `row` has something to do,
+/// or nobody in any.
+fn choose(live: &[(RowSet, bool)], row: Row, instead: Option<Row>) -> Option<Row> {
+    let busy = |row: Row| live.iter().any(|(rows, waits)| !waits && rows.contains(row));
+    // Where nobody waits nothing is to be given away, and a row that is empty here is one that waits.
+    if live.iter().all(|(_, waits)| !waits) && instead.is_none() || busy(row) {
+        return None;
+    }
+    let after = (row.0 + 1..RowSet::MAX_ROWS).chain(0..row.0).map(Row);
+    instead.filter(|row| busy(*row)).or_else(|| after.into_iter().find(|row| busy(*row)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(row: u32, waits: bool) -> (RowSet, bool) {
+        (RowSet::single(Row(row)), waits)
+    }
+
+    #[test]
+    fn a_row_yields_while_it_waits_and_has_its_turn_back_when_it_does_not() {
+        let row = Row(1);
+        assert_eq!(choose(&[job(1, false), job(0, false)], row, None), None);
+        assert_eq!(choose(&[job(1, true), job(0, false)], row, None), Some(Row(0)));
+        assert_eq!(choose(&[job(1, true), job(0, true)], row, None), None);
+        assert_eq!(choose(&[job(1, true), job(1, false), job(2, false)], row, None), None);
+        assert_eq!(choose(&[job(1, false), job(0, false)], row, Some(Row(0))), None);
+    }
+
+    #[test]
+    fn what_runs_instead_goes_on_until_it_waits() {
+        let three = [job(0, true), job(1, false), job(2, false)];
+        assert_eq!(choose(&three, Row(0), None), Some(Row(1)));
+        assert_eq!(choose(&three, Row(0), Some(Row(2))), Some(Row(2)));
+        let two_waits = [job(0, true), job(1, false), job(2, true)];
+        assert_eq!(choose(&two_waits, Row(0), Some(Row(2))), Some(Row(1)));
+        assert_eq!(choose(&[job(0, true), job(1, true)], Row(0), Some(Row(1))), None);
+    }
+}

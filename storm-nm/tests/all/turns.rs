@@ -1,0 +1,81 @@
+//! Rows under buffered coscheduling: one whose ranks all wait here gives its elements away, slice by
+//! slice, and has them back with the next strobe or when something has come for it.
+
+use crate::core_properties::{key, launch};
+use std::rc::Rc;
+use storm_nm::{Action, CoreConfig, Event, JobKey, NodeCore};
+use storm_primitives::NodeId;
+use storm_rm::message::{Command, ExitStatus, LaunchJob, RankExit, Strobe};
+use storm_rm::{PartitionId, Rank, Row};
+
+/// A node with a running job in each of rows 0 and 1; row 0 is active.
+fn node() -> NodeCore {
+    let mut core = NodeCore::new(CoreConfig {
+        node: NodeId(1),
+        hostname: "host1".to_owned(),
+        pes: 4,
+        only_uid: None,
+    });
+    for (job, rows) in [(1, 0b01), (2, 0b10)] {
+        let launch = LaunchJob { buffered: true, ..launch(job, 1, rows, 0) };
+        core.handle(Event::Command(Command::LaunchJob(Rc::new(launch))));
+        let launched = core.handle(Event::Prepared { job: key(job, 1), outcome: Ok(()) });
+        let stopped = matches!(launched[..], [Action::Launch { stopped: true, .. }]);
+        assert_eq!(stopped, job == 2, "{launched:?}");
+    }
+    core
+}
+
+/// Who is stopped and who is resumed when these wait.
+fn wait(core: &mut NodeCore, jobs: &[u64]) -> Option<(Vec<JobKey>, Vec<JobKey>)> {
+    let jobs = jobs.iter().map(|job| key(*job, 1)).collect();
+    switched(core.handle(Event::Waiting { jobs }))
+}
+
+fn strobe(core: &mut NodeCore, row: u32, number: u64) -> Option<(Vec<JobKey>, Vec<JobKey>)> {
+    let strobe = Strobe { partition: PartitionId(0), row: Row(row), number, issued_ns: 0 };
+    switched(core.handle(Event::Command(Command::Strobe(strobe))))
+}
+
+fn switched(actions: Vec<Action>) -> Option<(Vec<JobKey>, Vec<JobKey>)> {
+    let switches = actions.into_iter().filter_map(|action| match action {
+        Action::Switch { stop, resume, .. } => Some((stop, resume)),
+        _ => None,
+    });
+    switches.last()
+}
+
+#[test]
+fn a_row_that_waits_gives_its_elements_to_one_that_does_not() {
+    let mut core = node();
+    let (one, two) = (vec![key(1, 1)], vec![key(2, 1)]);
+    assert_eq!(wait(&mut core, &[]), None);
+    assert_eq!(wait(&mut core, &[1]), Some((one.clone(), two.clone())));
+    assert_eq!(wait(&mut core, &[1]), None, "it goes on");
+    // Something has come for the first, whose quantum it is.
+    assert_eq!(wait(&mut core, &[]), Some((two.clone(), one.clone())));
+    assert_eq!(wait(&mut core, &[1, 2]), None, "nobody has anything to do");
+    assert_eq!(wait(&mut core, &[1]), Some((one.clone(), two.clone())));
+    assert_eq!(wait(&mut core, &[1, 2]), Some((two.clone(), one.clone())));
+    // The strobe of the other row finds things as if nobody had yielded.
+    assert_eq!(wait(&mut core, &[1]), Some((one.clone(), two.clone())));
+    assert_eq!(strobe(&mut core, 1, 1), Some((Vec::new(), Vec::new())));
+    assert_eq!(strobe(&mut core, 0, 2), Some((two, one)));
+}
+
+#[test]
+fn a_rank_that_is_gone_before_its_time_is_told_of_and_one_that_has_ended_well_is_not() {
+    let exit = |rank, status| {
+        let exit = RankExit { rank: Rank(rank), status, user_us: 0, system_us: 0, max_rss_kib: 0 };
+        Event::Host(storm_nm::HostEvent::Exited { job: key(1, 1), exit })
+    };
+    let told = |actions: &[Action]| {
+        actions.iter().any(|action| matches!(action, Action::RankGone { rank: Rank(0), .. }))
+    };
+    let mut core = node();
+    assert!(!told(&core.handle(exit(0, ExitStatus::Code(0)))));
+    let mut core = node();
+    assert!(told(&core.handle(exit(0, ExitStatus::Signal(9)))));
+    let mut core = node();
+    assert!(told(&core.handle(exit(0, ExitStatus::Code(3)))));
+}
