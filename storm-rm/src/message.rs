@@ -300,6 +300,8 @@ pub enum Report {
         incarnation: JobIncarnation,
         /// How it ended.
         exit: RankExit,
+        /// It had joined its peers through PMI and did not finalize: they may wait for it.
+        joined: bool,
     },
     /// How the node is doing, now and then.
     Status(NodeStatus),

@@ -289,10 +289,10 @@ impl NodeCore {
             return;
         }
         job.drop_input(exit.rank, actions);
-        job.pmi.rank_ended(storm_mpi::Rank(exit.rank.0));
-        if job.is_news(&exit) {
-            let JobKey { job, incarnation } = key;
-            let report = Report::RankFailed { job, incarnation, exit };
+        let rank = storm_mpi::Rank(exit.rank.0);
+        let joined = job.pmi.is_among_peers(rank);
+        job.pmi.rank_ended(rank);
+        if let Some(report) = job.news_of(&exit, joined) {
             actions.push(Action::Post { report, urgency: Urgency::AtOnce });
         }
         self.end_if_in_vain(key, actions);

@@ -300,10 +300,8 @@ fn report() -> impl Strategy<Value = Report> {
         (job(), run(), rank(), any::<i32>()).prop_map(|(job, incarnation, rank, exit_code)| {
             Report::Aborted { job, incarnation, rank, exit_code }
         }),
-        (job(), run(), exit()).prop_map(|(job, incarnation, exit)| Report::RankFailed {
-            job,
-            incarnation,
-            exit
+        (job(), run(), exit(), any::<bool>()).prop_map(|(job, incarnation, exit, joined)| {
+            Report::RankFailed { job, incarnation, exit, joined }
         }),
         any::<(u32, u64)>().prop_map(|(load_percent, memory_available_mib)| {
             Report::Status(NodeStatus { load_percent, memory_available_mib })

@@ -60,6 +60,7 @@ enum Step {
         code: u8,
     },
     RankKilled(usize),
+    RankLeft(usize),
     LaunchFailed(usize),
     JobFailed(usize),
     Terminated(usize),
@@ -105,6 +106,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => pick.clone().prop_map(Step::Unstarted),
         8 => (pick.clone(), 0..2_u8).prop_map(|(pick, code)| Step::PartOver { pick, code }),
         1 => pick.clone().prop_map(Step::RankKilled),
+        1 => pick.clone().prop_map(Step::RankLeft),
         1 => pick.clone().prop_map(Step::LaunchFailed),
         1 => pick.clone().prop_map(Step::JobFailed),
         2 => pick.prop_map(Step::Terminated),
@@ -174,7 +176,11 @@ impl World {
             }),
             Step::RankKilled(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
                 let exit = exit(world.parts[&(node, job, incarnation)].0[0], ExitStatus::Signal(9));
-                world.report(node, Report::RankFailed { job, incarnation, exit });
+                world.report(node, Report::RankFailed { job, incarnation, exit, joined: false });
+            }),
+            Step::RankLeft(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
+                let exit = exit(world.parts[&(node, job, incarnation)].0[0], ExitStatus::Code(0));
+                world.report(node, Report::RankFailed { job, incarnation, exit, joined: true });
             }),
             Step::LaunchFailed(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
                 let rank = world.parts[&(node, job, incarnation)].0[0];
