@@ -311,6 +311,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             }
             Action::Follow { partition, slices } => self.follow(partition, slices),
             Action::Rows { job, rows } => self.host.set_rows(job, rows),
+            Action::Coschedule { job, coscheduling } => self.host.coschedule(job, coscheduling),
             Action::Receive(info) => self.receive(info),
             Action::RefuseFile { info, reason } => self.refuse_file(&info, reason),
             Action::Prepare(task) => self.spawn(|node| async move {

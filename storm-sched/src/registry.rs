@@ -6,7 +6,8 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use crate::policies::{
-    Conservative, Easy, EasySjbf, Fcfs, Gang, Sjf, conservative, easy, easy_sjbf, fcfs, gang, sjf,
+    Conservative, Easy, EasySjbf, Fcfs, Gang, Sjf, conservative, easy, easy_sjbf, fcfs, gang,
+    local, sjf,
 };
 use crate::{Machine, Policy, PolicyParams};
 
@@ -21,6 +22,7 @@ const POLICIES: &[(&str, Constructor)] = &[
     (conservative::NAME, Conservative::boxed),
     (sjf::NAME, Sjf::boxed),
     (gang::NAME, Gang::boxed),
+    (local::NAME, local::boxed),
 ];
 
 /// Second names.
@@ -176,7 +178,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "there is no scheduling policy named \"gnag\": use one of fcfs, backfill, easy-sjbf, \
-             conservative, sjf, gang"
+             conservative, sjf, gang, local"
         );
     }
 

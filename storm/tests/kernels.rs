@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-const POLICIES: [&str; 3] = ["gang", "fcfs", "backfill"];
+const POLICIES: [&str; 4] = ["gang", "fcfs", "backfill", "local"];
 /// Every `STORM_MPI_WAIT`, and none.
 const WAITS: [&str; 4] = ["spin", "block", "spin-block", ""];
 const CASES: [&str; 4] =

@@ -103,6 +103,7 @@ fn launch(job: u64, incarnation: u32, rows: u64, active: u32) -> LaunchJob {
         partition: PartitionId(0),
         rows: RowSet(rows),
         active_row: Row(active),
+        coscheduling: Default::default(),
         announcer: NodeId(1),
         node_list: "n1".to_owned(),
     }

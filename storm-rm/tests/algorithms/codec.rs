@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{MAX_NODES, NodeId, NodeSet};
+use storm_rm::Coscheduling;
 use storm_rm::heartbeat::{decode_for, encode};
 use storm_rm::message::{
     Command, ExitStatus, Heartbeat, LaunchJob, NodeInfo, NodeRanks, NodeStatus, RankExit,
@@ -195,10 +196,16 @@ fn launch() -> impl Strategy<Value = LaunchJob> {
             partition: PartitionId(numbers.1),
             rows: RowSet(numbers.2),
             active_row: Row(numbers.3),
+            coscheduling: coscheduling(numbers.3),
             announcer: NodeId(numbers.4 % MAX_NODES),
             node_list,
         },
     )
+}
+
+fn coscheduling(number: u32) -> Coscheduling {
+    let all = [Coscheduling::Strobed, Coscheduling::Local];
+    all[number as usize % all.len()]
 }
 
 fn command() -> impl Strategy<Value = Command> {
@@ -210,6 +217,10 @@ fn command() -> impl Strategy<Value = Command> {
         launch().prop_map(|launch| Command::LaunchJob(Rc::new(launch))),
         strobe.prop_map(Command::Strobe),
         (job(), any::<u64>()).prop_map(|(job, rows)| Command::SetRows { job, rows: RowSet(rows) }),
+        (job(), any::<u32>()).prop_map(|(job, number)| Command::Coschedule {
+            job,
+            coscheduling: coscheduling(number)
+        }),
         (job(), any::<i32>()).prop_map(|(job, signal)| Command::SignalJob { job, signal }),
         job().prop_map(|job| Command::DestroyJob { job }),
         job().prop_map(|job| Command::ReleaseJob { job }),

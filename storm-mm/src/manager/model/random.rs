@@ -43,7 +43,7 @@ enum Step {
         pick: usize,
         admin: bool,
     },
-    SetSched(bool),
+    SetSched(&'static str),
     SetQuantum(u64),
     NodeDown(u32),
     NodeUp(u32),
@@ -95,7 +95,7 @@ fn step() -> impl Strategy<Value = Step> {
         ),
         2 => (pick.clone(), any::<bool>()).prop_map(|(pick, admin)| Step::Hold { pick, admin }),
         2 => (pick.clone(), any::<bool>()).prop_map(|(pick, admin)| Step::Release { pick, admin }),
-        1 => any::<bool>().prop_map(Step::SetSched),
+        1 => prop::sample::select(vec!["fcfs", "gang", "local"]).prop_map(Step::SetSched),
         1 => (1..100_u64).prop_map(Step::SetQuantum),
         1 => node.clone().prop_map(Step::NodeDown),
         2 => node.clone().prop_map(Step::NodeUp),
@@ -222,8 +222,8 @@ impl World {
                     let _ = self.act(|core, now| core.release_hold(now, peer(*admin), job));
                 }
             }
-            Step::SetSched(gang) => {
-                let sched = Some(if *gang { "gang" } else { "fcfs" });
+            Step::SetSched(sched) => {
+                let sched = Some(*sched);
                 self.act(|core, now| core.set_partition(now, ADMIN, "all", sched, None)).unwrap();
             }
             Step::SetQuantum(ms) => {

@@ -1,0 +1,13 @@
+//! How the processes of a job come to run at the same time, as its nodes are told.
+
+use serde::{Deserialize, Serialize};
+
+/// Who sees to it, where jobs share processors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Coscheduling {
+    /// The strobes of the Machine Manager; or the job has its processors to itself.
+    #[default]
+    Strobed,
+    /// Nobody: the operating system of each node by itself.
+    Local,
+}

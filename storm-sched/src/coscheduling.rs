@@ -1,0 +1,25 @@
+//! Who sees to it that the processes of a job run at the same time, where several jobs
+//! share processors.
+
+use crate::policies::local;
+
+/// How the processes of a job come to run together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Coscheduling {
+    /// Jobs have their processors to themselves, or strobes switch all nodes at once.
+    #[default]
+    Strobed,
+    /// Nobody: the operating system of each node by itself.
+    Local,
+}
+
+impl Coscheduling {
+    /// The policy of this kind; `None` where several are.
+    #[must_use]
+    pub fn policy(self) -> Option<&'static str> {
+        match self {
+            Self::Strobed => None,
+            Self::Local => Some(local::NAME),
+        }
+    }
+}
