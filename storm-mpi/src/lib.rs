@@ -28,6 +28,7 @@ mod rank;
 mod scope;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod thresholds;
 mod transport;
 mod world;
 
@@ -41,4 +42,5 @@ pub use error::{CommError, InitError, Violation};
 pub use process::{Process, processor_name};
 pub use rank::Rank;
 pub use scope::{RecvRequest, Scope, SendRequest, Tested};
+pub use thresholds::Thresholds;
 pub use world::World;

@@ -8,6 +8,9 @@ pub enum Coscheduling {
     /// The strobes of the Machine Manager; or the job has its processors to itself.
     #[default]
     Strobed,
+    /// They themselves, by how long they wait before they give their processors away
+    /// (implicit coscheduling).
+    Implicit,
     /// Nobody: the operating system of each node by itself.
     Local,
 }

@@ -1,7 +1,7 @@
 //! Who sees to it that the processes of a job run at the same time, where several jobs
 //! share processors.
 
-use crate::policies::local;
+use crate::policies::{ics, local};
 
 /// How the processes of a job come to run together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -9,6 +9,9 @@ pub enum Coscheduling {
     /// Jobs have their processors to themselves, or strobes switch all nodes at once.
     #[default]
     Strobed,
+    /// They themselves, by how long they wait before they give their processors away
+    /// (implicit coscheduling).
+    Implicit,
     /// Nobody: the operating system of each node by itself.
     Local,
 }
@@ -19,6 +22,7 @@ impl Coscheduling {
     pub fn policy(self) -> Option<&'static str> {
         match self {
             Self::Strobed => None,
+            Self::Implicit => Some(ics::NAME),
             Self::Local => Some(local::NAME),
         }
     }

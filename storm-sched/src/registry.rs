@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use crate::policies::{
-    Conservative, Easy, EasySjbf, Fcfs, Gang, Sjf, conservative, easy, easy_sjbf, fcfs, gang,
+    Conservative, Easy, EasySjbf, Fcfs, Gang, Sjf, conservative, easy, easy_sjbf, fcfs, gang, ics,
     local, sjf,
 };
 use crate::{Machine, Policy, PolicyParams};
@@ -22,6 +22,7 @@ const POLICIES: &[(&str, Constructor)] = &[
     (conservative::NAME, Conservative::boxed),
     (sjf::NAME, Sjf::boxed),
     (gang::NAME, Gang::boxed),
+    (ics::NAME, ics::boxed),
     (local::NAME, local::boxed),
 ];
 
@@ -178,7 +179,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "there is no scheduling policy named \"gnag\": use one of fcfs, backfill, easy-sjbf, \
-             conservative, sjf, gang, local"
+             conservative, sjf, gang, ics, local"
         );
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-const POLICIES: [&str; 4] = ["gang", "fcfs", "backfill", "local"];
+const POLICIES: [&str; 5] = ["gang", "fcfs", "backfill", "local", "ics"];
 /// Every `STORM_MPI_WAIT`, and none.
 const WAITS: [&str; 4] = ["spin", "block", "spin-block", ""];
 const CASES: [&str; 4] =

@@ -253,6 +253,7 @@ impl Partition {
     pub(super) fn coscheduling(&self) -> Coscheduling {
         match self.policy.coscheduling() {
             storm_sched::Coscheduling::Strobed => Coscheduling::Strobed,
+            storm_sched::Coscheduling::Implicit => Coscheduling::Implicit,
             storm_sched::Coscheduling::Local => Coscheduling::Local,
         }
     }

@@ -11,6 +11,7 @@ mod doorbell;
 pub(crate) mod fuzzing;
 mod inbox;
 mod local;
+mod measure;
 mod poller;
 mod ring;
 mod tcp;
@@ -88,6 +89,11 @@ impl Transport {
         let waiting = wish.waiting(here > processors, elsewhere > 0);
         let since_socket_poll = 0;
         Ok(Transport { directory, poller, local, tcp, waiting, since_socket_poll, closing: false })
+    }
+
+    /// From now on, or no longer, waits are for all members of a communicator.
+    pub(crate) fn wait_for_all(&mut self, all: bool) {
+        self.waiting.for_all(all);
     }
 
     pub(crate) fn me(&self) -> Rank {

@@ -5,12 +5,14 @@ mod host;
 
 use super::cache::{Cache, CacheError};
 use super::cores::Cores;
-use super::launch_plan::{credentials, job_files, launch_spec, program_path, rank_spec};
+use super::launch_plan::{
+    Surroundings, credentials, job_files, launch_spec, program_path, rank_spec,
+};
 use super::live_job::LiveJob;
 use super::pad_pool::PadPool;
 use super::rank_streams::RankStreams;
 use super::{LiveConfig, job_directory};
-use crate::environment::NodeNames;
+use crate::environment::{NodeNames, implicit_waiting};
 use crate::{Host, HostEvent, JobKey, JobTask, LaunchRefused};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -21,14 +23,15 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use storm_mpi::Thresholds;
 use storm_pl::{
     Freezer, Keeper, KeeperEvents, KeeperHandle, MemoryUnlimited, PadId, PlIndex, PlaceFailure,
     PlaceId,
 };
 use storm_primitives::NodeId;
-use storm_rm::{Binding, Rank};
+use storm_rm::{Binding, Coscheduling, Rank};
 use thiserror::Error;
-use tokio::sync::{Mutex, Notify, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, OnceCell, mpsc, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -83,6 +86,8 @@ pub struct LiveHost {
     read_buffer: RefCell<Vec<u8>>,
     keeper_gone: Cell<bool>,
     keeper_left: Notify,
+    /// How long messages take here, once that was asked for.
+    thresholds: OnceCell<Thresholds>,
 }
 
 /// Where events come from.
@@ -142,6 +147,7 @@ impl LiveHost {
             read_buffer: RefCell::default(),
             keeper_gone: Cell::new(false),
             keeper_left: Notify::new(),
+            thresholds: OnceCell::new(),
             config,
         })
     }
@@ -174,6 +180,7 @@ impl LiveHost {
             Ok(credentials)
         });
         let credentials = made.await.map_err(|error| LaunchRefused::because(&error))??;
+        let waiting = self.waiting(task).await;
         let program =
             program_path(task, &directory).map_err(|error| LaunchRefused::because(&error))?;
         let spec = launch_spec(task, program.clone(), credentials)
@@ -205,8 +212,25 @@ impl LiveHost {
             streams: RefCell::default(),
             ranks: RefCell::default(),
             cpus: self.binding(task),
+            waiting,
             over: Cell::new(false),
         })
+    }
+
+    /// How the ranks of a job are told to wait. What that needs is measured for the first one.
+    async fn waiting(&self, task: &JobTask) -> Vec<(&'static str, String)> {
+        if task.launch.coscheduling != Coscheduling::Implicit {
+            return Vec::new();
+        }
+        let measured = self.thresholds.get_or_init(|| async {
+            let measured = spawn_blocking(Thresholds::measure).await;
+            let measured = measured.map_err(io::Error::from).and_then(|measured| measured);
+            measured.unwrap_or_else(|error| {
+                tracing::warn!(%error, "how long messages take here cannot be measured");
+                Thresholds::default()
+            })
+        });
+        implicit_waiting(measured.await)
     }
 
     /// Holds a job to the memory that it asked for, where this node can.
@@ -243,8 +267,9 @@ impl LiveHost {
             name: self.config.name.clone(),
             address: self.config.address.clone(),
         };
-        let place = (self.cores.count(), job.cpus_of(rank));
-        let rank_spec = rank_spec(&job.task, rank, &names, &job.directory, place);
+        let (cores, cpus, waiting) = (self.cores.count(), job.cpus_of(rank), &job.waiting);
+        let surroundings = Surroundings { cores, cpus, waiting };
+        let rank_spec = rank_spec(&job.task, rank, &names, &job.directory, surroundings);
         let launching = self
             .keeper
             .launch(job.pad, pl, &job.spec, &rank_spec)

@@ -156,7 +156,7 @@ impl<R: Runtime> ModelledHost<R> {
         }
         let processor = self.inner.processors.iter().min_by_key(|processor| processor.tenants());
         let model = &self.inner.model;
-        Some(Share::new(processor?.clone(), (model.extra)(Activity::Tick)))
+        Some(Share::new(processor?.clone(), model, coscheduling))
     }
 
     fn observe(&self, act: HostAct) {

@@ -10,13 +10,16 @@ use std::time::Duration;
 pub struct OperatingSystem {
     /// How long one runs before it is another's turn.
     pub slice: Duration,
+    /// Waking a process that sleeps.
+    pub wake: Duration,
 }
 
 impl Default for OperatingSystem {
     /// Linux: its base slice (`/sys/kernel/debug/sched/base_slice_ns` on a node of several
-    /// processors) of about 3 ms.
+    /// processors) of about 3 ms, and the 6 us that waking a sleeper takes there
+    /// (`docs/decisions/0081-looking-in-vain.md`).
     fn default() -> OperatingSystem {
-        OperatingSystem { slice: Duration::from_millis(3) }
+        OperatingSystem { slice: Duration::from_millis(3), wake: Duration::from_micros(6) }
     }
 }
 

@@ -273,10 +273,10 @@ impl<R: Runtime> Process<R> {
                 self.use_cpu(overhead).await;
             }
             Step::Receive { from } => {
-                self.await_peers(self.model.exchange.receive(here, *from)).await;
+                self.await_peers(self.model.exchange.receive(here, *from), false).await;
             }
             Step::Barrier => {
-                self.await_peers(self.model.exchange.barrier(here, self.size)).await;
+                self.await_peers(self.model.exchange.barrier(here, self.size), true).await;
             }
             Step::Write(..)
             | Step::Echo
@@ -297,9 +297,9 @@ impl<R: Runtime> Process<R> {
     }
 
     /// Waits for a message, or for the others at a barrier.
-    async fn await_peers(&self, news: LocalBoxFuture<'static, ()>) {
+    async fn await_peers(&self, news: LocalBoxFuture<'static, ()>, all: bool) {
         let Some(share) = self.share() else { return news.await };
-        let used = share.await_news(&self.runtime, news).await;
+        let used = share.await_news(&self.runtime, news, all).await;
         self.cpu.set(self.cpu.get() + used);
     }
 

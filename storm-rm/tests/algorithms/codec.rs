@@ -204,7 +204,7 @@ fn launch() -> impl Strategy<Value = LaunchJob> {
 }
 
 fn coscheduling(number: u32) -> Coscheduling {
-    let all = [Coscheduling::Strobed, Coscheduling::Local];
+    let all = [Coscheduling::Strobed, Coscheduling::Implicit, Coscheduling::Local];
     all[number as usize % all.len()]
 }
 

@@ -5,6 +5,7 @@ pub mod easy;
 pub mod easy_sjbf;
 pub mod fcfs;
 pub mod gang;
+pub mod ics;
 pub mod local;
 pub mod sjf;
 
