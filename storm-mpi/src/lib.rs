@@ -22,6 +22,7 @@ mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod layout;
+pub mod page;
 pub mod pmi;
 mod process;
 mod rank;

@@ -36,6 +36,11 @@ pub fn implicit_waiting(measured: &Thresholds) -> Vec<(&'static str, String)> {
     measured.variables().into_iter().chain([mode]).collect()
 }
 
+/// How they wait under periodic boost: they look until the message is there, as there.
+pub fn boosted_waiting() -> Vec<(&'static str, String)> {
+    vec![(WAIT_VARIABLE, "spin".to_owned())]
+}
+
 /// The variables of one rank, to be added to those of the job. An entry wins over the
 /// submitter's variable of that name, but for how to wait: libraries are told to yield when
 /// the ranks on the host exceed its `cores`, or share them with other jobs that run at the same

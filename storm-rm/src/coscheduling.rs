@@ -13,4 +13,7 @@ pub enum Coscheduling {
     Implicit,
     /// Nobody: the operating system of each node by itself.
     Local,
+    /// The nodes, which now and then put processes first that have unread messages
+    /// (periodic boost).
+    PeriodicBoost,
 }

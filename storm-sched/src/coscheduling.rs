@@ -1,7 +1,7 @@
 //! Who sees to it that the processes of a job run at the same time, where several jobs
 //! share processors.
 
-use crate::policies::{ics, local};
+use crate::policies::{ics, local, pb};
 
 /// How the processes of a job come to run together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -14,6 +14,9 @@ pub enum Coscheduling {
     Implicit,
     /// Nobody: the operating system of each node by itself.
     Local,
+    /// The nodes, which now and then put processes first that have unread messages
+    /// (periodic boost).
+    PeriodicBoost,
 }
 
 impl Coscheduling {
@@ -24,6 +27,7 @@ impl Coscheduling {
             Self::Strobed => None,
             Self::Implicit => Some(ics::NAME),
             Self::Local => Some(local::NAME),
+            Self::PeriodicBoost => Some(pb::NAME),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use crate::policies::{
     Conservative, Easy, EasySjbf, Fcfs, Gang, Sjf, conservative, easy, easy_sjbf, fcfs, gang, ics,
-    local, sjf,
+    local, pb, sjf,
 };
 use crate::{Machine, Policy, PolicyParams};
 
@@ -24,6 +24,7 @@ const POLICIES: &[(&str, Constructor)] = &[
     (gang::NAME, Gang::boxed),
     (ics::NAME, ics::boxed),
     (local::NAME, local::boxed),
+    (pb::NAME, pb::boxed),
 ];
 
 /// Second names.
@@ -179,7 +180,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "there is no scheduling policy named \"gnag\": use one of fcfs, backfill, easy-sjbf, \
-             conservative, sjf, gang, ics, local"
+             conservative, sjf, gang, ics, local, pb"
         );
     }
 

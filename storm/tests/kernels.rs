@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-const POLICIES: [&str; 5] = ["gang", "fcfs", "backfill", "local", "ics"];
+const POLICIES: [&str; 6] = ["gang", "fcfs", "backfill", "local", "ics", "pb"];
 /// Every `STORM_MPI_WAIT`, and none.
 const WAITS: [&str; 4] = ["spin", "block", "spin-block", ""];
 const CASES: [&str; 4] =

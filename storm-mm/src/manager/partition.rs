@@ -255,6 +255,7 @@ impl Partition {
             storm_sched::Coscheduling::Strobed => Coscheduling::Strobed,
             storm_sched::Coscheduling::Implicit => Coscheduling::Implicit,
             storm_sched::Coscheduling::Local => Coscheduling::Local,
+            storm_sched::Coscheduling::PeriodicBoost => Coscheduling::PeriodicBoost,
         }
     }
 

@@ -18,6 +18,7 @@ mod tcp;
 mod waiting;
 
 use crate::error::{CommError, InitError, Violation};
+use crate::page::OwnPlace;
 use crate::pmi::client::PmiError;
 use crate::rank::Rank;
 use directory::{Card, Directory, Place, random_u128};
@@ -52,6 +53,8 @@ pub(crate) struct Transport {
     local: Option<Local>,
     tcp: Option<Tcp>,
     waiting: Waiting,
+    /// Where it says what it does, if anybody wants to know.
+    place: Option<OwnPlace>,
     since_socket_poll: u32,
     closing: bool,
 }
@@ -88,7 +91,20 @@ impl Transport {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let waiting = wish.waiting(here > processors, elsewhere > 0);
         let since_socket_poll = 0;
-        Ok(Transport { directory, poller, local, tcp, waiting, since_socket_poll, closing: false })
+        let place = OwnPlace::from_environment();
+        if let Some(place) = &place {
+            place.introduce(std::process::id(), poller.as_raw_fd());
+        }
+        Ok(Transport {
+            directory,
+            poller,
+            local,
+            tcp,
+            waiting,
+            place,
+            since_socket_poll,
+            closing: false,
+        })
     }
 
     /// From now on, or no longer, waits are for all members of a communicator.
@@ -120,7 +136,13 @@ impl Transport {
             self.introduce(peer, place)?;
         }
         let sent = match (place, &self.local, &mut self.tcp) {
-            (Place::Here(index), Some(local), _) => local.send(index, buffers),
+            (Place::Here(index), Some(local), _) => {
+                let sent = local.send(index, buffers);
+                if let Some(place) = &self.place {
+                    place.has_sent(index.0);
+                }
+                sent
+            }
             (Place::Elsewhere, _, Some(tcp)) => tcp.send(peer, buffers, &self.poller),
             _ => return Err(CommError::NoAddress { rank: peer }),
         };
@@ -158,6 +180,9 @@ impl Transport {
     /// Adds the peers with news to `news`; waits for the first when `block`. May come back with
     /// none: the caller looks at what it waits for and calls again.
     pub(crate) fn poll(&mut self, block: bool, news: &mut Vec<News>) -> Result<(), CommError> {
+        if let Some(place) = &self.place {
+            place.has_looked();
+        }
         self.local_news(news);
         if !news.is_empty() || !block {
             self.since_socket_poll += 1;
@@ -171,6 +196,20 @@ impl Transport {
         if self.local.is_none() && self.tcp.is_none() && !self.closing {
             return Err(CommError::Deadlock);
         }
+        self.say_waiting(true);
+        let waited = self.wait(news);
+        self.say_waiting(false);
+        waited
+    }
+
+    fn say_waiting(&self, waiting: bool) {
+        if let Some(place) = &self.place {
+            place.wait(waiting);
+        }
+    }
+
+    /// Waits for news: looks for them, and then sleeps.
+    fn wait(&mut self, news: &mut Vec<News>) -> Result<(), CommError> {
         if self.spin(news)? {
             return Ok(());
         }

@@ -40,6 +40,8 @@ struct Inner<R: Runtime> {
     daemon: Rc<DaemonTime>,
     /// Those that jobs share when they run at once.
     processors: Vec<Rc<Processor>>,
+    /// Processes that wait for what has come are boosted now and then.
+    boosting: Cell<bool>,
     tasks: TaskSet,
     left: Cell<bool>,
     stalled: Cell<bool>,
@@ -78,6 +80,7 @@ impl<R: Runtime> ModelledHost<R> {
         let processor = |_| Rc::new(Processor::new(model.os.slice));
         let inner = Inner {
             processors: (0..model.pes).map(processor).collect(),
+            boosting: Cell::default(),
             runtime,
             model: Rc::new(model),
             disk: Rc::new(disk),
@@ -156,7 +159,24 @@ impl<R: Runtime> ModelledHost<R> {
         }
         let processor = self.inner.processors.iter().min_by_key(|processor| processor.tenants());
         let model = &self.inner.model;
+        if coscheduling == Coscheduling::PeriodicBoost && !self.inner.boosting.replace(true) {
+            let (this, period) = (self.clone(), model.os.boost_period);
+            self.inner.tasks.spawn(&self.inner.runtime, async move { this.boost(period).await });
+        }
         Some(Share::new(processor?.clone(), model, coscheduling))
+    }
+
+    /// Boosts processes now and then, as long as there are any.
+    async fn boost(&self, period: Duration) {
+        loop {
+            self.inner.runtime.sleep(period).await;
+            let processors = &self.inner.processors;
+            if processors.iter().all(|processor| processor.tenants() == 0) {
+                self.inner.boosting.set(false);
+                return;
+            }
+            processors.iter().for_each(|processor| processor.boost());
+        }
     }
 
     fn observe(&self, act: HostAct) {

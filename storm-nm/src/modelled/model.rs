@@ -12,6 +12,8 @@ pub struct OperatingSystem {
     pub slice: Duration,
     /// Waking a process that sleeps.
     pub wake: Duration,
+    /// How often the node manager boosts those who wait for what has come, where it does.
+    pub boost_period: Duration,
 }
 
 impl Default for OperatingSystem {
@@ -19,7 +21,11 @@ impl Default for OperatingSystem {
     /// processors) of about 3 ms, and the 6 us that waking a sleeper takes there
     /// (`docs/decisions/0081-looking-in-vain.md`).
     fn default() -> OperatingSystem {
-        OperatingSystem { slice: Duration::from_millis(3), wake: Duration::from_micros(6) }
+        OperatingSystem {
+            slice: Duration::from_millis(3),
+            wake: Duration::from_micros(6),
+            boost_period: Duration::from_millis(10),
+        }
     }
 }
 

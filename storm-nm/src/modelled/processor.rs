@@ -26,6 +26,10 @@ struct Tenancy {
     had: Duration,
     /// It wants the processor.
     runnable: bool,
+    /// It goes before all that are not.
+    boosted: bool,
+    /// It waits for a message, and one has come.
+    unread: bool,
     /// Its job is stopped.
     held: bool,
 }
@@ -69,7 +73,7 @@ impl Processor {
         let tenant = Tenant(self.next.get());
         self.next.set(tenant.0 + 1);
         let had = self.least_had(tenant).unwrap_or_default() + tick;
-        let tenancy = Tenancy { had, runnable: true, held: false };
+        let tenancy = Tenancy { had, runnable: true, boosted: false, unread: false, held: false };
         self.tenants.borrow_mut().insert(tenant, tenancy);
         self.dispatch();
         tenant
@@ -116,6 +120,28 @@ impl Processor {
         }
     }
 
+    /// One of those who wait for a message that has come goes before the others from now on, in
+    /// turn; nobody else does any longer.
+    pub(super) fn boost(&self) {
+        let next = {
+            let mut tenants = self.tenants.borrow_mut();
+            let last = tenants.iter().find(|(_, tenancy)| tenancy.boosted).map(|(id, _)| *id);
+            tenants.values_mut().for_each(|tenancy| tenancy.boosted = false);
+            let waits = tenants.iter().filter(|(_, tenancy)| tenancy.unread && tenancy.competes());
+            let unread: Vec<Tenant> = waits.map(|(id, _)| *id).collect();
+            let after = unread.iter().find(|id| Some(**id) > last);
+            let next = after.or(unread.first()).copied();
+            if let Some(tenancy) = next.and_then(|next| tenants.get_mut(&next)) {
+                tenancy.boosted = true;
+            }
+            next
+        };
+        if next.is_some() && self.running.get() != next {
+            self.running.set(None);
+        }
+        self.dispatch();
+    }
+
     /// Runs until `work` of processor time is used, or `done` is; whichever is first. How much
     /// was used.
     pub(super) async fn run<R: Runtime>(
@@ -135,9 +161,11 @@ impl Processor {
                     turn.await;
                 } else if let Either::Right(_) = select(turn, done.as_mut()).await {
                     arrived = true;
+                    self.change(tenant, |tenancy| tenancy.unread = true);
                 }
             }
             if arrived || used >= work {
+                self.change(tenant, |tenancy| (tenancy.unread, tenancy.boosted) = (false, false));
                 return (used, arrived);
             }
             let left = work - used;
@@ -171,7 +199,7 @@ impl Processor {
     /// How long who runs may go on while others want the processor; `None` when nobody does.
     fn stint(&self, tenant: Tenant) -> Option<Duration> {
         let tenants = self.tenants.borrow();
-        let own = tenants.get(&tenant)?;
+        let own = tenants.get(&tenant).filter(|own| !own.boosted)?;
         let others = tenants.iter().filter(|(id, other)| **id != tenant && other.competes());
         let least = others.map(|(_, other)| other.had).min()?;
         // From half a slice behind the others to half a slice before them; who has had less than
@@ -204,7 +232,7 @@ impl Processor {
         if self.running.get().is_none() {
             let tenants = self.tenants.borrow();
             let willing = tenants.iter().filter(|(_, tenancy)| tenancy.competes());
-            let next = willing.min_by_key(|(id, tenancy)| (tenancy.had, **id));
+            let next = willing.min_by_key(|(id, tenancy)| (!tenancy.boosted, tenancy.had, **id));
             self.running.set(next.map(|(id, _)| *id));
         }
         self.changed.ring();

@@ -80,7 +80,7 @@ impl Share {
                 imbalance: Cell::default(),
                 last_news: Cell::default(),
             }),
-            Coscheduling::Strobed | Coscheduling::Local => None,
+            Coscheduling::Strobed | Coscheduling::Local | Coscheduling::PeriodicBoost => None,
         };
         Share { processor, tenant, two_phase }
     }

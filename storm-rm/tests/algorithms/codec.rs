@@ -204,7 +204,8 @@ fn launch() -> impl Strategy<Value = LaunchJob> {
 }
 
 fn coscheduling(number: u32) -> Coscheduling {
-    let all = [Coscheduling::Strobed, Coscheduling::Implicit, Coscheduling::Local];
+    use Coscheduling::{Implicit, Local, PeriodicBoost, Strobed};
+    let all = [Strobed, Implicit, Local, PeriodicBoost];
     all[number as usize % all.len()]
 }
 

@@ -7,6 +7,7 @@ pub mod fcfs;
 pub mod gang;
 pub mod ics;
 pub mod local;
+pub mod pb;
 pub mod sjf;
 
 pub use conservative::Conservative;

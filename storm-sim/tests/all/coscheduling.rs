@@ -56,6 +56,8 @@ fn ranks_that_wait_often_need_each_other_at_the_same_time() {
     // Those who sleep while they wait leave the processor to the others (A6: 1.1 to 1.4).
     let ics = mean("ics", bsp(100, 400));
     assert!(ics < 1.5, "ics {ics}");
+    let pb = mean("pb", bsp(100, 400));
+    assert!(pb < local, "pb {pb}, local {local}");
     let local = mean("local", bsp(100_000, 4));
     assert!(local < 1.5, "{local}");
 }
