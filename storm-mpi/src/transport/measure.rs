@@ -34,10 +34,11 @@ impl Thresholds {
         // Two that look need two processors.
         let local = match std::thread::available_parallelism().map_or(1, usize::from) {
             1 => known.local,
-            // Where others have the second processor the two took turns, which is no answer.
-            _ => local()?.min(known.local.max(2 * wake)),
+            _ => local()?,
         };
-        Ok(Thresholds { local, remote: remote()?, wake })
+        // Where others have the second processor the two took turns, which is no answer.
+        let (local, remote) = (local.min(known.local.max(2 * wake)), remote()?);
+        Ok(Thresholds { local, remote: remote.min(known.remote.max(4 * wake)), wake })
     }
 }
 
