@@ -86,6 +86,14 @@ fn jobs_on_the_same_elements_run_at_once_under_local() {
     cluster.start_manager();
     let now = partition(&cluster);
     assert_eq!((&now["sched"], &now["rows_used"]), (&"local".into(), &3.into()), "{now}");
+    for (sched, what) in [("ics", "how they wait"), ("pb", "never put first"), ("local", "nothing")]
+    {
+        set(&cluster, &format!("set-sched main {sched}")).expect("it is changed");
+        let explained = cluster.caller().storm(&format!("explain {}", jobs[0])).output();
+        let explained = stdout(&explained.expect("storm starts"));
+        assert!(explained.contains(&format!("under {sched} ")), "{explained}");
+        assert!(explained.contains(what), "{explained}");
+    }
     fs::write(cluster.scratch.work().join("go"), "").expect("written");
     for job in &jobs {
         let ended = cluster.caller().until(*job, "COMPLETED");
