@@ -156,11 +156,11 @@ fn boost_for_ever(shared: &Shared, period: Duration, at_once: usize) {
                 boosted.insert(seat, pid);
             }
         }
-        drop(state);
         if over {
             return;
         }
-        std::thread::sleep(period);
+        // A period, or the end: also of a lock that somebody else poisoned.
+        drop(shared.changed.wait_timeout_while(state, period, |state| !state.over));
     }
 }
 
