@@ -31,6 +31,7 @@ fn launch(job: u8, run: u8, options: u8) -> Command {
         partition: PartitionId(0),
         rows: RowSet(u64::from(options)),
         active_row: Row(0),
+        coscheduling: Default::default(),
         announcer: NODE,
         node_list: "n[1-3]".to_owned(),
     }))

@@ -22,6 +22,7 @@ mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod layout;
+pub mod page;
 pub mod pmi;
 mod process;
 mod rank;
@@ -29,6 +30,7 @@ mod scope;
 pub mod segment;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod thresholds;
 mod transport;
 mod world;
 
@@ -42,4 +44,5 @@ pub use error::{CommError, InitError, Violation};
 pub use process::{Process, processor_name};
 pub use rank::Rank;
 pub use scope::{RecvRequest, Scope, SendRequest, Tested};
+pub use thresholds::Thresholds;
 pub use world::World;

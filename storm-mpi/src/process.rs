@@ -41,6 +41,15 @@ impl Process {
         self.size
     }
 
+    /// Does what waits for all members of a communicator: how long it looks before it sleeps
+    /// depends on how differently they come.
+    pub(crate) fn for_all<T>(&self, wait: impl FnOnce() -> T) -> T {
+        self.engine.borrow_mut().wait_for_all(true);
+        let done = wait();
+        self.engine.borrow_mut().wait_for_all(false);
+        done
+    }
+
     /// The ranks of this node, this one among them, in order.
     pub fn node_ranks(&self) -> Vec<Rank> {
         self.engine.borrow().node_ranks().to_vec()

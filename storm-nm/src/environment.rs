@@ -3,9 +3,10 @@
 use crate::JobTask;
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
+use storm_mpi::Thresholds;
 use storm_mpi::segment::{TRANSPORT_BCS, TRANSPORT_VARIABLE};
 use storm_primitives::NodeId;
-use storm_rm::{ArraySpec, Memory, Rank, Resources};
+use storm_rm::{ArraySpec, Coscheduling, Memory, Rank, Resources};
 
 /// What a node is called, by its id and by its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,9 @@ pub struct NodeNames {
     pub address: String,
 }
 
+/// How our own message-passing library waits.
+const WAIT_VARIABLE: &str = "STORM_MPI_WAIT";
+
 /// What makes an MPI library give its core away while it waits, where it has such a
 /// switch: Open MPI, Intel MPI, MPICH from release 4.2 on.
 const YIELD_SWITCHES: [(&str, &str); 3] = [
@@ -26,15 +30,29 @@ const YIELD_SWITCHES: [(&str, &str); 3] = [
     ("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1"),
 ];
 
+/// How ranks of our own message-passing library wait under implicit coscheduling: two-phase,
+/// by what was measured here.
+pub fn implicit_waiting(measured: &Thresholds) -> Vec<(&'static str, String)> {
+    let mode = (WAIT_VARIABLE, "spin-block".to_owned());
+    measured.variables().into_iter().chain([mode]).collect()
+}
+
+/// How they wait under periodic boost: they look until the message is there, as there.
+pub fn boosted_waiting() -> Vec<(&'static str, String)> {
+    vec![(WAIT_VARIABLE, "spin".to_owned())]
+}
+
 /// The variables of one rank, to be added to those of the job. An entry wins over the
-/// submitter's variable of that name; libraries are told to yield when the ranks on
-/// the host exceed its `cores`, unless the submitter said otherwise.
+/// submitter's variable of that name, but for how to wait: libraries are told to yield when
+/// the ranks on the host exceed its `cores`, or share them with other jobs that run at the same
+/// time, and our own is told of `waiting`, unless the submitter said otherwise.
 pub fn rank_environment(
     task: &JobTask,
     rank: Rank,
     names: &NodeNames,
     job_directory: &OsStr,
     cores: usize,
+    waiting: &[(&'static str, String)],
 ) -> Vec<(OsString, OsString)> {
     let launch = &task.launch;
     let number = |value: u64| OsString::from(value.to_string());
@@ -58,18 +76,20 @@ pub fn rank_environment(
         ("MPI_LOCALNRANKS", number(u64::from(task.count))),
     ];
     let resources = resource_variables(&launch.spec.resources);
-    let yields = YIELD_SWITCHES.into_iter().filter(|(name, _)| {
-        ranks_on_host(task, names) as usize > cores
-            && !launch.spec.env.iter().any(|(known, _)| known.as_os_str() == *name)
-    });
+    let shares = launch.coscheduling != Coscheduling::Strobed;
+    let crowded = shares || ranks_on_host(task, names) as usize > cores;
+    let yields = YIELD_SWITCHES.into_iter().filter(|_| crowded);
     let yields = yields.map(|(name, value)| (name, OsString::from(value)));
     let slices = launch.buffered.then(|| (TRANSPORT_VARIABLE, OsString::from(TRANSPORT_BCS)));
+    let waiting = waiting.iter().map(|(name, value)| (*name, OsString::from(value)));
+    let unsaid = |name: &str| !launch.spec.env.iter().any(|(known, _)| known.as_os_str() == name);
+    let waiting = yields.chain(waiting).filter(|(name, _)| unsaid(name));
     let all = variables
         .into_iter()
         .chain(slices)
         .chain(resources)
         .chain(array_variables(task))
-        .chain(yields);
+        .chain(waiting);
     all.map(|(name, value)| (OsString::from(name), value)).collect()
 }
 

@@ -12,7 +12,7 @@ use storm_mpi::segment::NodeEnd;
 use storm_primitives::NodeId;
 use storm_rm::file_transfer::ChunkSink;
 use storm_rm::message::{NodeInfo, NodeStatus, RankExit, Stream, Strobe};
-use storm_rm::{FileSpec, Owner, Rank, RowSet};
+use storm_rm::{Coscheduling, FileSpec, Owner, Rank, RowSet};
 use thiserror::Error;
 
 /// The node of one node manager.
@@ -72,6 +72,12 @@ pub trait Host: 'static {
 
     /// The job runs in these rows from now on. It stops and resumes nothing.
     fn set_rows(&self, job: JobKey, rows: RowSet);
+
+    /// The ranks of the job come to run together in this way from now on; how they do from
+    /// their start, their task says. Nothing to do where operating systems alone see to it.
+    fn coschedule(&self, job: JobKey, coscheduling: Coscheduling) {
+        let _ = (job, coscheduling);
+    }
 
     /// Sends a signal to every rank of a job; one that is stopped acts on it when
     /// it is resumed (SIGKILL: at once).

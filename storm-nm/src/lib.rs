@@ -36,7 +36,7 @@ mod task_set;
 
 pub use config::NmConfig;
 pub use core::{Action, CoreConfig, Event, JobPhase, NodeCore};
-pub use environment::{NodeNames, rank_environment};
+pub use environment::{NodeNames, boosted_waiting, implicit_waiting, rank_environment};
 pub use host::{Content, Host, HostEvent, LaunchRefused};
 pub use job_key::JobKey;
 pub use job_task::JobTask;

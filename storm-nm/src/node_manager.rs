@@ -323,6 +323,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             }
             Action::Follow { partition, slices } => self.follow(partition, slices),
             Action::Rows { job, rows } => self.host.set_rows(job, rows),
+            Action::Coschedule { job, coscheduling } => self.host.coschedule(job, coscheduling),
             Action::Receive(info) => self.receive(info),
             Action::RefuseFile { info, reason } => self.refuse_file(&info, reason),
             Action::Prepare(task) if !self.open_slices(&task) => {}

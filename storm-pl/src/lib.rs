@@ -46,6 +46,7 @@
 //! What is deliberately not here: the network, the job table, output forwarding, PMI. The NM has
 //! those. This crate depends on no other crate of STORM.
 
+pub mod boost;
 mod capabilities;
 mod cgroup;
 mod credentials;

@@ -6,7 +6,7 @@
 //! for each. A slice that ends then ends last. A start takes no time.
 
 use storm_sched::metrics::Capacity;
-use storm_sched::{Action, ColumnSet, Event, EventError, JobId, Policy, SchedTime};
+use storm_sched::{Action, ColumnSet, Coscheduling, Event, EventError, JobId, Policy, SchedTime};
 
 use crate::continuous::Continuous;
 use crate::running::{Instant, Running, Started};
@@ -71,6 +71,15 @@ pub enum ReplayError {
         /// Jobs that hold processors.
         running: u64,
     },
+    /// Jobs share processors as the operating systems of the nodes see fit.
+    #[error(
+        "under {policy} jobs run at once on the same processors, and how long each then takes is \
+         not in the log"
+    )]
+    NotModelled {
+        /// The policy.
+        policy: &'static str,
+    },
     /// The queue lasts longer than time.
     #[error("after 292 years {left} jobs have not ended: is the machine far too small?")]
     EndOfTime {
@@ -83,13 +92,16 @@ pub enum ReplayError {
 /// last job.
 ///
 /// # Errors
-/// When that does not come.
+/// When that does not come, or the policy lets the jobs of several rows run at once.
 pub fn replay(
     trace: &Trace,
     policy: &mut dyn Policy,
     options: ReplayOptions,
     watch: Watch<'_>,
 ) -> Result<Schedule, ReplayError> {
+    if policy.coscheduling() != Coscheduling::Strobed {
+        return Err(ReplayError::NotModelled { policy: policy.name() });
+    }
     match policy.quantum() {
         Some(quantum) => Driver::new(trace, policy, options, Sliced::new(quantum)).run(watch),
         None => Driver::new(trace, policy, options, Continuous::default()).run(watch),

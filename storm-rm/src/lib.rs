@@ -18,6 +18,7 @@
 //! What this crate does not do: open a socket or a file, start a process,
 //! decide what runs where, or know the wall clock.
 
+mod coscheduling;
 mod environment;
 pub mod failure_detection;
 pub mod file_transfer;
@@ -35,6 +36,7 @@ pub mod remote_queue;
 mod resources;
 pub mod termination;
 
+pub use coscheduling::Coscheduling;
 pub use environment::{Environment, RecentEnvironments};
 pub use global_plan::{GlobalPlan, PlanConfig};
 pub use ids::{

@@ -4,8 +4,8 @@
 //! Every variant has a row in `docs/protocol.md`.
 
 use crate::{
-    ArrayTask, Channel, FileSpec, Generation, JobId, JobIncarnation, JobSlot, JobSpec, Owner,
-    PartitionId, Rank, RankMap, Row, RowSet,
+    ArrayTask, Channel, Coscheduling, FileSpec, Generation, JobId, JobIncarnation, JobSlot,
+    JobSpec, Owner, PartitionId, Rank, RankMap, Row, RowSet,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,14 @@ pub enum Command {
         job: JobId,
         /// Its rows.
         rows: RowSet,
+    },
+    /// From now on its ranks come to run together in another way: its partition has another
+    /// policy.
+    Coschedule {
+        /// The job.
+        job: JobId,
+        /// Who sees to it.
+        coscheduling: Coscheduling,
     },
     /// Sends a signal to every rank; a stopped job is resumed to receive it.
     SignalJob {
@@ -116,6 +124,8 @@ pub struct ResumedJob {
     pub rows: RowSet,
     /// The row active now.
     pub active_row: Row,
+    /// Who sees to it that its ranks run together.
+    pub coscheduling: Coscheduling,
     /// Keep its output: its client may come back.
     pub hold_output: bool,
 }
@@ -156,6 +166,8 @@ pub struct LaunchJob {
     pub rows: RowSet,
     /// The row active now: a job of another row starts stopped.
     pub active_row: Row,
+    /// Who sees to it that its ranks run together.
+    pub coscheduling: Coscheduling,
     /// The node that announces the end of its ranks at once (Algorithm 9).
     pub announcer: NodeId,
     /// The node list for people and for `STORM_NODELIST`.
@@ -302,6 +314,8 @@ pub enum Report {
         incarnation: JobIncarnation,
         /// How it ended.
         exit: RankExit,
+        /// It had joined its peers through PMI and did not finalize: they may wait for it.
+        joined: bool,
     },
     /// How the node is doing, now and then.
     Status(NodeStatus),

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::{
-    Action, Capability, ColumnSet, Event, InvariantViolation, JobId, Machine, Matrix,
+    Action, Capability, ColumnSet, Coscheduling, Event, InvariantViolation, JobId, Machine, Matrix,
     PendingReason, SchedTime, Slot,
 };
 
@@ -122,7 +122,12 @@ pub trait Policy: Send {
         None
     }
 
-    /// The length of a slice; `None` when the policy does not share time.
+    /// Who sees to it that the processes of a job run together.
+    fn coscheduling(&self) -> Coscheduling {
+        Coscheduling::default()
+    }
+
+    /// The length of a slice; `None` when the policy does not switch between jobs.
     fn quantum(&self) -> Option<Duration>;
 
     /// The length of the slices in which the communication of its jobs is done, by the nodes and all at

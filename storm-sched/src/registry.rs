@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use crate::policies::{
     Bcs, Conservative, Easy, EasySjbf, Fcfs, Gang, Sjf, bcs, conservative, easy, easy_sjbf, fcfs,
-    gang, sjf,
+    gang, ics, local, pb, sjf,
 };
 use crate::{Machine, Policy, PolicyParams};
 
@@ -23,6 +23,9 @@ const POLICIES: &[(&str, Constructor)] = &[
     (sjf::NAME, Sjf::boxed),
     (gang::NAME, Gang::boxed),
     (bcs::NAME, Bcs::boxed),
+    (ics::NAME, ics::boxed),
+    (local::NAME, local::boxed),
+    (pb::NAME, pb::boxed),
 ];
 
 /// Second names.
@@ -178,7 +181,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "there is no scheduling policy named \"gnag\": use one of fcfs, backfill, easy-sjbf, \
-             conservative, sjf, gang, bcs"
+             conservative, sjf, gang, bcs, ics, local, pb"
         );
     }
 

@@ -10,7 +10,7 @@ use storm_nm::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused};
 use storm_primitives::NodeId;
 use storm_primitives::sim::SimRuntime;
 use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
-use storm_rm::{FileSpec, Owner, Rank, RowSet};
+use storm_rm::{Coscheduling, FileSpec, Owner, Rank, RowSet};
 
 /// See the module.
 pub(crate) struct FlawedHost {
@@ -62,6 +62,10 @@ impl Host for FlawedHost {
 
     fn set_rows(&self, job: JobKey, rows: RowSet) {
         self.inner.set_rows(job, rows);
+    }
+
+    fn coschedule(&self, job: JobKey, coscheduling: Coscheduling) {
+        self.inner.coschedule(job, coscheduling);
     }
 
     fn signal(&self, job: JobKey, signal: i32) {

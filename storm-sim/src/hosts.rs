@@ -2,7 +2,7 @@
 
 use crate::content::time_of;
 use std::time::Duration;
-use storm_nm::modelled::Activity;
+use storm_nm::modelled::{Activity, OperatingSystem};
 use storm_primitives::sim::Random;
 use storm_qsnet_sim::HostModel;
 
@@ -50,6 +50,7 @@ impl Hosts for PlainHosts {
             Activity::Write { bytes } => time_of(self.per_mib, bytes),
             Activity::Exec => upto(self.exec),
             Activity::Exit => upto(self.exit),
+            Activity::Tick => upto(OperatingSystem::default().slice),
         }
     }
 }
@@ -79,6 +80,7 @@ impl Hosts for ProfiledHosts {
             Activity::Write { bytes } => self.model.write(bytes, random),
             Activity::Exec => self.model.fork_exec(random),
             Activity::Exit => self.model.exit(random),
+            Activity::Tick => random.between(Duration::ZERO, OperatingSystem::default().slice),
         }
     }
 }

@@ -111,6 +111,10 @@ impl Exchange for Interconnect {
         }))
     }
 
+    fn answer(&self) -> Duration {
+        2 * self.costs.latency
+    }
+
     fn barrier(&self, at: Endpoint, size: u32) -> LocalBoxFuture<'static, ()> {
         let job = at.job;
         let mine = {

@@ -15,6 +15,7 @@ const PROGRAM: &str = r#"
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int main(int argc, char **argv) {
@@ -29,6 +30,8 @@ int main(int argc, char **argv) {
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == size - 1 && strcmp(argv[1], "abort") == 0) MPI_Abort(MPI_COMM_WORLD, 9);
     if (rank == size - 1 && strcmp(argv[1], "die") == 0) raise(SIGKILL);
+    if (rank == size - 1 && strcmp(argv[1], "leave") == 0) exit(0);
+    if (rank == size - 1 && strcmp(argv[1], "fail") == 0) exit(5);
     MPI_Recv(block, 1, MPI_DOUBLE, size - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   }
   for (int i = 0; i < 3000; i++) block[i] = 1.0 / (rank + i + 1);
@@ -106,5 +109,20 @@ fn the_death_of_a_rank_ends_the_job_however_its_peers_wait() {
         assert_eq!(done.status.code(), Some(137), "{wait}: {}", told(&done));
         let said = stderr(&done);
         assert!(said.contains("rank 3 on n2 was ended by signal 9"), "{wait}: {}", told(&done));
+    }
+}
+
+#[test]
+fn a_rank_that_exits_without_finalizing_ends_the_job() {
+    let scratch = Scratch::make();
+    let program = compiled(&scratch);
+    for (how, code, own) in [("leave", 1, 0), ("fail", 5, 5)] {
+        // Of peers on its node, nobody else would notice.
+        let mut command = scratch.storm(["submit", "-n", "3", "--nodes", "1", "--pes", "3"]);
+        let done = command.arg(&program).arg(how).output().expect("storm starts");
+        assert_eq!(done.status.code(), Some(code), "{how}: {}", told(&done));
+        let expected = format!("rank 2 on n1 exited with {own} without MPI_Finalize");
+        assert!(stderr(&done).contains(&expected), "{how}: {}", told(&done));
+        scratch.assert_nothing_runs();
     }
 }

@@ -65,6 +65,51 @@ fn jobs_that_share_time_go_on_with_slices_of_another_length() {
 }
 
 #[test]
+fn jobs_on_the_same_elements_run_at_once_under_local() {
+    let mut cluster = RealCluster::start(1, "");
+    // Each rank goes on only when those of the other jobs do.
+    let together = format!(
+        "{UNTIL_GO}; touch here.$STORM_JOB_ID.$STORM_RANK; \
+         until [ $(ls here.* | wc -l) -ge 6 ]; do sleep 0.02; done"
+    );
+    let jobs: Vec<u64> = (0..3)
+        .map(|_| cluster.caller().submit("-n 2 --no-bcast", &["/bin/sh", "-c", &together]))
+        .map(|job| job.expect("it is taken"))
+        .collect();
+    for job in &jobs {
+        cluster.caller().until(*job, "RUNNING");
+    }
+    // In turn, that would take them minutes.
+    set(&cluster, "set-quantum main 60s").expect("it is changed");
+    set(&cluster, "set-sched main local").expect("it is changed");
+    cluster.end_manager(Signal::SIGKILL);
+    cluster.start_manager();
+    let now = partition(&cluster);
+    assert_eq!((&now["sched"], &now["rows_used"]), (&"local".into(), &3.into()), "{now}");
+    for (sched, what) in [("ics", "how they wait"), ("pb", "never put first"), ("local", "nothing")]
+    {
+        set(&cluster, &format!("set-sched main {sched}")).expect("it is changed");
+        let explained = cluster.caller().storm(&format!("explain {}", jobs[0])).output();
+        let explained = stdout(&explained.expect("storm starts"));
+        assert!(explained.contains(&format!("under {sched} ")), "{explained}");
+        assert!(explained.contains(what), "{explained}");
+    }
+    fs::write(cluster.scratch.work().join("go"), "").expect("written");
+    for job in &jobs {
+        let ended = cluster.caller().until(*job, "COMPLETED");
+        assert_eq!(ended["runs"], 1, "{ended}");
+    }
+    // One that starts there runs at once, too.
+    let waits = cluster.caller().submit("-n 2 --no-bcast", &["/bin/sh", "-c", "exec sleep 600"]);
+    let waits = waits.expect("it is taken");
+    cluster.caller().until(waits, "RUNNING");
+    let beside = cluster.caller().submit("-n 2 --no-bcast", &["/bin/true"]).expect("it is taken");
+    cluster.caller().until(beside, "COMPLETED");
+    cluster.caller().cancel(waits);
+    cluster.end();
+}
+
+#[test]
 fn drained_nodes_are_counted_and_a_job_that_is_not_there_is_an_error() {
     let cluster = RealCluster::start(2, "");
     let storm = |words: &str| cluster.caller().storm(words).output().expect("storm starts");

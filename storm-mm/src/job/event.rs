@@ -282,6 +282,16 @@ pub enum EndCause {
         /// It waits again then.
         requeue: bool,
     },
+    /// A rank that had joined its peers through PMI exited without leaving them; they would
+    /// wait for it.
+    RankLeft {
+        /// The rank.
+        rank: Rank,
+        /// The node it ran on.
+        node: String,
+        /// Its exit code.
+        exit_code: u8,
+    },
 }
 
 impl EndCause {
@@ -295,6 +305,7 @@ impl EndCause {
             EndCause::TimeLimit => JobState::Timeout,
             EndCause::Preempted { .. } => JobState::Preempted,
             EndCause::RankKilled { .. }
+            | EndCause::RankLeft { .. }
             | EndCause::Aborted { .. }
             | EndCause::LaunchFailed { .. }
             | EndCause::StagingFailed { .. }
@@ -319,6 +330,7 @@ impl EndCause {
             EndCause::Aborted { exit_code, .. } | EndCause::LaunchFailed { exit_code, .. } => {
                 Some(*exit_code)
             }
+            EndCause::RankLeft { exit_code, .. } => Some((*exit_code).max(1)),
             EndCause::NodeLost { .. }
             | EndCause::StagingFailed { .. }
             | EndCause::ManagerRestarted
@@ -337,6 +349,11 @@ impl std::fmt::Display for EndCause {
             EndCause::RankKilled { rank, node, signal } => {
                 write!(f, "rank {rank} on {node} was ended by signal {signal}")
             }
+            EndCause::RankLeft { rank, node, exit_code } => write!(
+                f,
+                "rank {rank} on {node} exited with {exit_code} without MPI_Finalize, and others \
+                 may wait for it"
+            ),
             EndCause::Aborted { rank, exit_code } => {
                 write!(f, "rank {rank} aborted the job with exit code {exit_code}")
             }

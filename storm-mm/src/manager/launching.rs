@@ -109,6 +109,7 @@ impl Core {
             partition: live.partition,
             rows: live.rows,
             active_row,
+            coscheduling: partition.coscheduling(),
             announcer,
             node_list: record.node_list.clone(),
             buffered: partition.policy.communication_slice().is_some(),
@@ -174,8 +175,8 @@ impl Core {
         let (Some(live), Some(record)) = (self.live.get(&job), self.jobs.get(&job)) else { return };
         if let Some(limit) = record.spec.time_limit {
             let next = limit.min(record.ran + limit / LIMIT_PARTS);
-            let shares_space = self.partitions[usize::from(live.partition.0)].shares_space();
-            let next = if shares_space { limit } else { next };
+            let runs_all = self.partitions[usize::from(live.partition.0)].runs_all();
+            let next = if runs_all { limit } else { next };
             let (at, incarnation) = (live.earliest(now, next), live.incarnation);
             self.effects.push(Effect::Timer { at, job, incarnation, kind: TimerKind::TimeLimit });
         }
@@ -190,8 +191,8 @@ impl Core {
         if time >= limit {
             return self.end_job(now, job, EndCause::TimeLimit);
         }
-        let shares_space = self.partitions[usize::from(live.partition.0)].shares_space();
-        let runs = record.phase == Phase::Running && !shares_space;
+        let runs_all = self.partitions[usize::from(live.partition.0)].runs_all();
+        let runs = record.phase == Phase::Running && !runs_all;
         if runs && time >= record.ran + limit / LIMIT_PARTS {
             self.append(now, job, JobEventKind::Ran { time });
         }

@@ -5,7 +5,7 @@ use super::strobing::Ordered;
 use crate::CoreConfig;
 use std::collections::BTreeMap;
 use storm_primitives::{Instant, NodeId, NodeSet};
-use storm_rm::{JobId, Row, RowSet};
+use storm_rm::{Coscheduling, JobId, Row, RowSet};
 use storm_sched::{
     Capability, Event, Machine, MachineError, NodeIndex, Policy, PolicyParams, Registry,
     UnknownPolicy, Unsupported,
@@ -216,7 +216,8 @@ impl Partition {
 
     /// Rows that its matrix may have.
     pub(super) fn rows_max(&self) -> u32 {
-        if self.shares_space() { 1 } else { self.params.mpl_limit.get() }
+        let own_elements = self.runs_all() && self.coscheduling() == Coscheduling::Strobed;
+        if own_elements { 1 } else { self.params.mpl_limit.get() }
     }
 
     /// The policy that is to take over, if one is.
@@ -251,11 +252,22 @@ impl Partition {
 
     /// The rows of a job that has just got this one.
     pub(super) fn rows_of_new(&self, row: Row) -> RowSet {
-        if self.shares_space() { RowSet::ALL } else { RowSet::single(row) }
+        if self.runs_all() { RowSet::ALL } else { RowSet::single(row) }
     }
 
-    /// A policy without a quantum never stops a job for another.
-    pub(super) fn shares_space(&self) -> bool {
+    /// How the ranks of its jobs come to run together.
+    pub(super) fn coscheduling(&self) -> Coscheduling {
+        match self.policy.coscheduling() {
+            storm_sched::Coscheduling::Strobed => Coscheduling::Strobed,
+            storm_sched::Coscheduling::Implicit => Coscheduling::Implicit,
+            storm_sched::Coscheduling::Local => Coscheduling::Local,
+            storm_sched::Coscheduling::PeriodicBoost => Coscheduling::PeriodicBoost,
+        }
+    }
+
+    /// A policy without a quantum never stops a job for another: jobs have their elements to
+    /// themselves, or all rows run at once.
+    pub(super) fn runs_all(&self) -> bool {
         self.policy.quantum().is_none()
     }
 }

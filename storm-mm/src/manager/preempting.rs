@@ -289,14 +289,26 @@ impl Core {
 
     /// Tells the nodes of a job that they hold a part of in which rows it runs.
     pub(super) fn tell_rows(&mut self, job: JobId) {
+        let Some(rows) = self.live.get(&job).map(|live| live.rows) else { return };
+        self.tell_holders(job, Command::SetRows { job, rows });
+    }
+
+    /// Tells them how its ranks come to run together.
+    pub(super) fn tell_coscheduling(&mut self, job: JobId) {
+        let Some(partition) = self.live.get(&job).map(|live| live.partition) else { return };
+        let coscheduling = self.partitions[usize::from(partition.0)].coscheduling();
+        self.tell_holders(job, Command::Coschedule { job, coscheduling });
+    }
+
+    /// Tells the nodes that hold a part of a job something of it.
+    fn tell_holders(&mut self, job: JobId, command: Command) {
         let Some(live) = self.live.get(&job) else { return };
         if matches!(live.launch, Launch::Staging | Launch::Staged) {
             return;
         }
-        let rows = live.rows;
         let nodes = live.nodes.difference(&live.over).difference(&live.unheard);
         if !nodes.is_empty() {
-            self.effects.push(Effect::Command(nodes, Command::SetRows { job, rows }));
+            self.effects.push(Effect::Command(nodes, command));
         }
     }
 }

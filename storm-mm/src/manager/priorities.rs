@@ -256,7 +256,7 @@ impl Core {
         if events.is_empty() {
             return;
         }
-        if self.partitions[usize::from(id.0)].shares_space() {
+        if self.partitions[usize::from(id.0)].runs_all() {
             self.handle_together(now, id, events);
         } else {
             for event in events {

@@ -251,9 +251,9 @@ impl Core {
 
     /// How long a job of a former manager has run.
     fn ran_before(&self, now: Instant, record: &JobRecord, partition: PartitionId) -> Duration {
-        let shares_space = self.partitions[usize::from(partition.0)].shares_space();
+        let runs_all = self.partitions[usize::from(partition.0)].runs_all();
         // In a row of several only the journal knows how much of it a job has run.
-        let since = record.ran_at.filter(|_| shares_space).map(|told| {
+        let since = record.ran_at.filter(|_| runs_all).map(|told| {
             let since = self.wall(now).duration_since(told);
             Duration::try_from(since).unwrap_or_default()
         });
@@ -373,6 +373,7 @@ impl Core {
             partition: live.partition,
             rows: live.rows,
             active_row: self.active_row(live.partition),
+            coscheduling: self.partitions[usize::from(live.partition.0)].coscheduling(),
             hold_output: live.hold_output,
         }
     }

@@ -125,8 +125,11 @@ impl Core {
                 let exit_code = (exit_code & 0xff) as u8;
                 self.fail(now, job, incarnation, EndCause::Aborted { rank, exit_code });
             }
-            Report::RankFailed { job, incarnation, exit } => {
-                self.rank_failed(now, node, job, incarnation, &exit);
+            Report::RankFailed { job, incarnation, exit, joined } => {
+                let node = self.node_name(node);
+                if let Some(cause) = end_by(node, &exit, joined) {
+                    self.fail(now, job, incarnation, cause);
+                }
             }
             Report::Terminated { job, incarnation, ranks } => {
                 self.part_over(now, node, job, incarnation, ranks);
@@ -144,23 +147,6 @@ impl Core {
             }
             Report::Holds { jobs, first_run } => self.node_holds(node, jobs, first_run),
             Report::Started { job, incarnation } => self.part_started(now, job, incarnation),
-        }
-    }
-
-    /// A rank that was killed leaves the others waiting for it for ever; one that
-    /// exits with an error may have peers that do not need it.
-    fn rank_failed(
-        &mut self,
-        now: Instant,
-        node: NodeId,
-        job: JobId,
-        incarnation: JobIncarnation,
-        exit: &RankExit,
-    ) {
-        if let ExitStatus::Signal(signal) = exit.status {
-            let cause =
-                EndCause::RankKilled { rank: exit.rank, node: self.node_name(node), signal };
-            self.fail(now, job, incarnation, cause);
         }
     }
 
@@ -259,5 +245,17 @@ impl Core {
             self.started(now, job, incarnation);
         }
         self.finish(now, job, cause);
+    }
+}
+
+/// What the end of a rank is for its job. One that was killed leaves the others waiting for it
+/// for ever, and so does one that exits among peers that it has joined and not left; one that
+/// exits with an error otherwise may have peers that do not need it.
+fn end_by(node: String, exit: &RankExit, joined: bool) -> Option<EndCause> {
+    let rank = exit.rank;
+    match exit.status {
+        ExitStatus::Signal(signal) => Some(EndCause::RankKilled { rank, node, signal }),
+        ExitStatus::Code(exit_code) if joined => Some(EndCause::RankLeft { rank, node, exit_code }),
+        ExitStatus::Code(_) => None,
     }
 }

@@ -20,10 +20,13 @@ impl Core {
         let rows = slots.fold(RowSet::NONE, |rows, slot| rows.with(Row(slot.0)));
         let home = Row(home.0);
         if let Some(parked) = self.parked.iter_mut().find(|parked| parked.job == job) {
-            (parked.slot, parked.rows) = (Slot(home.0), rows);
+            let all = self.partitions[usize::from(parked.partition.0)].runs_all();
+            (parked.slot, parked.rows) = (Slot(home.0), if all { RowSet::ALL } else { rows });
             return;
         }
         let Some(live) = self.live.get_mut(&job) else { return };
+        let all = self.partitions[usize::from(live.partition.0)].runs_all();
+        let rows = if all { RowSet::ALL } else { rows };
         if live.row == home && live.rows == rows {
             return;
         }

@@ -255,6 +255,7 @@ impl Core {
         let here: Vec<JobId> = here.map(|(job, _)| *job).collect();
         for job in here {
             self.tell_rows(job);
+            self.tell_coscheduling(job);
             if self.jobs.get(&job).is_some_and(|record| record.phase == Phase::Running) {
                 self.arm_time_limit(now, job);
             }

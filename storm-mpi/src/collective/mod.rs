@@ -98,7 +98,8 @@ impl<'a> Party<'a> {
 
     /// Receives exactly `into.len()` bytes.
     fn take(&self, into: &mut [u8], from: usize, step: Step) -> Result<(), CommError> {
-        let received = self.process.recv(self.pattern(from, step)?, into)?;
+        let pattern = self.pattern(from, step)?;
+        let received = self.process.for_all(|| self.process.recv(pattern, into))?;
         same_length(into.len(), received.status.bytes)
     }
 
@@ -108,7 +109,7 @@ impl<'a> Party<'a> {
     fn finish(&self, requests: &[RequestId]) -> Result<(), CommError> {
         let mut outcome = Ok(());
         for &request in requests {
-            if let Some(received) = self.process.wait(request)? {
+            if let Some(received) = self.process.for_all(|| self.process.wait(request))? {
                 let checked = same_length(received.buffer_bytes, received.status.bytes);
                 outcome = outcome.and(checked);
             }

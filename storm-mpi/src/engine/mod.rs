@@ -51,6 +51,11 @@ impl Engine {
         })
     }
 
+    /// From now on, or no longer, waits are for all members of a communicator.
+    pub(crate) fn wait_for_all(&mut self, all: bool) {
+        self.transport.wait_for_all(all);
+    }
+
     pub(crate) fn me(&self) -> Rank {
         self.me
     }

@@ -11,7 +11,7 @@ use super::wire::{
     VALLEN_MAX_BYTES, WireError,
 };
 use crate::rank::Rank;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use thiserror::Error;
 
 /// Most values one rank may put between two barriers; clients put a handful each.
@@ -138,6 +138,8 @@ pub struct NodeServer {
     kept_bytes: usize,
     /// Some rank has said something.
     spoken: bool,
+    /// Those whose `init` was answered with success.
+    joined: BTreeSet<Rank>,
 }
 
 impl NodeServer {
@@ -146,7 +148,15 @@ impl NodeServer {
         let ranks = config.local_ranks.iter().map(|&r| (r, RankState::Serving)).collect();
         let mapping = (PROCESS_MAPPING_KEY.to_owned(), config.process_mapping.clone());
         let values = HashMap::from([mapping]);
-        NodeServer { config, ranks, values, staged: Vec::new(), kept_bytes: 0, spoken: false }
+        NodeServer {
+            config,
+            ranks,
+            values,
+            staged: Vec::new(),
+            kept_bytes: 0,
+            spoken: false,
+            joined: BTreeSet::new(),
+        }
     }
 
     /// Takes one line of a local rank, with or without its newline.
@@ -180,6 +190,12 @@ impl NodeServer {
     /// Whether the rank has said `finalize`: one that exits without it has failed.
     pub fn finalized(&self, rank: Rank) -> bool {
         self.ranks.get(&rank) == Some(&RankState::Finalized)
+    }
+
+    /// Whether the rank has said `init` and not `finalize`: when its process ends so, others may
+    /// wait for its messages for ever.
+    pub fn is_among_peers(&self, rank: Rank) -> bool {
+        self.joined.contains(&rank) && !self.finalized(rank)
     }
 
     /// The rank's process has ended.
@@ -222,11 +238,7 @@ impl NodeServer {
 
     fn serve(&mut self, rank: Rank, request: Request) -> Result<Vec<Output>, RequestError> {
         let response = match request {
-            Request::Init { version, .. } => Response::ResponseToInit {
-                version: 1,
-                subversion: 1,
-                rc: if version == 1 { 0 } else { -1 },
-            },
+            Request::Init { version, .. } => self.init(rank, version),
             Request::GetMaxes => Response::Maxes {
                 kvsname_max: KVSNAME_MAX_BYTES,
                 keylen_max: KEYLEN_MAX_BYTES,
@@ -252,6 +264,14 @@ impl NodeServer {
             }
         };
         Ok(vec![reply(rank, &response)])
+    }
+
+    fn init(&mut self, rank: Rank, version: u32) -> Response {
+        let served = version == 1;
+        if served {
+            self.joined.insert(rank);
+        }
+        Response::ResponseToInit { version: 1, subversion: 1, rc: if served { 0 } else { -1 } }
     }
 
     fn get(&self, kvsname: &str, key: &str) -> Response {

@@ -51,6 +51,7 @@ impl Transport {
             tcp: None,
             buffered: Some(end),
             waiting: wish.waiting(true, true),
+            place: None,
             since_socket_poll: 0,
             closing: false,
         })

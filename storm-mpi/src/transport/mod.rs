@@ -13,12 +13,14 @@ mod doorbell;
 pub(crate) mod fuzzing;
 mod inbox;
 mod local;
+mod measure;
 mod poller;
 pub(crate) mod ring;
 mod tcp;
 mod waiting;
 
 use crate::error::{CommError, InitError, Violation};
+use crate::page::OwnPlace;
 use crate::pmi::client::PmiError;
 use crate::rank::Rank;
 use crate::segment::RankEnd;
@@ -56,6 +58,8 @@ pub(crate) struct Transport {
     /// Under buffered coscheduling, instead of both.
     buffered: Option<RankEnd>,
     waiting: Waiting,
+    /// Where it says what it does, if anybody wants to know.
+    place: Option<OwnPlace>,
     since_socket_poll: u32,
     closing: bool,
 }
@@ -95,17 +99,26 @@ impl Transport {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let waiting = wish.waiting(here > processors, elsewhere > 0);
         let since_socket_poll = 0;
-        let (buffered, closing) = (None, false);
+        let place = OwnPlace::from_environment();
+        if let Some(place) = &place {
+            place.introduce(std::process::id(), poller.as_raw_fd());
+        }
         Ok(Transport {
             directory,
             poller,
             local,
             tcp,
-            buffered,
+            buffered: None,
             waiting,
+            place,
             since_socket_poll,
-            closing,
+            closing: false,
         })
+    }
+
+    /// From now on, or no longer, waits are for all members of a communicator.
+    pub(crate) fn wait_for_all(&mut self, all: bool) {
+        self.waiting.for_all(all);
     }
 
     pub(crate) fn me(&self) -> Rank {
@@ -135,7 +148,13 @@ impl Transport {
             self.introduce(peer, place)?;
         }
         let sent = match (place, &self.local, &mut self.tcp) {
-            (Place::Here(index), Some(local), _) => local.send(index, buffers),
+            (Place::Here(index), Some(local), _) => {
+                let sent = local.send(index, buffers);
+                if let Some(place) = &self.place {
+                    place.has_sent(index.0);
+                }
+                sent
+            }
             (Place::Elsewhere, _, Some(tcp)) => tcp.send(peer, buffers, &self.poller),
             _ => return Err(CommError::NoAddress { rank: peer }),
         };
@@ -179,6 +198,9 @@ impl Transport {
         if self.buffered.is_some() {
             return self.poll_buffered(block, news);
         }
+        if let Some(place) = &self.place {
+            place.has_looked();
+        }
         self.local_news(news);
         if !news.is_empty() || !block {
             self.since_socket_poll += 1;
@@ -192,6 +214,20 @@ impl Transport {
         if self.local.is_none() && self.tcp.is_none() && !self.closing {
             return Err(CommError::Deadlock);
         }
+        self.say_waiting(true);
+        let waited = self.wait(news);
+        self.say_waiting(false);
+        waited
+    }
+
+    fn say_waiting(&self, waiting: bool) {
+        if let Some(place) = &self.place {
+            place.wait(waiting);
+        }
+    }
+
+    /// Waits for news: looks for them, and then sleeps.
+    fn wait(&mut self, news: &mut Vec<News>) -> Result<(), CommError> {
         if self.spin(news)? {
             return Ok(());
         }

@@ -5,7 +5,7 @@ use crate::rank::Rank;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 /// Most events taken from the kernel at once; the rest come with the next call.
 const EVENTS_AT_ONCE: usize = 64;
@@ -36,6 +36,11 @@ pub(super) struct Poller {
 impl Poller {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Poller { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)? })
+    }
+
+    /// The descriptor that is readable when something has happened.
+    pub(super) fn as_raw_fd(&self) -> RawFd {
+        self.epoll.0.as_raw_fd()
     }
 
     pub(super) fn watch(&self, fd: impl AsFd, watched: Watched, writable: bool) -> io::Result<()> {

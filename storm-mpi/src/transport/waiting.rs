@@ -3,11 +3,13 @@
 //! Two-phase waiting as in implicit coscheduling (Arpaci-Dusseau, ACM TOCS 19(3), 2001): a rank spins
 //! for as long as an answer takes when its sender runs, then gives its processor away; and it goes on
 //! while messages arrive, because then the others run, and a switch would be paid for by each of them
-//! (the conditional rule). A rank whose looking was in vain several times looks seldom: it may stand in
+//! (the conditional rule). For all members of a communicator it looks longer, by how much later
+//! than an answer the last of them has come of late. A rank whose looking was in vain several times looks seldom: it may stand in
 //! the way of the one it waits for, on the same processor. Pure: the clock is the caller's. Time decides only who has the processor,
 //! never what comes of a wait: a job may be stopped at any instant.
 
 use crate::error::InitError;
+use crate::thresholds::Thresholds;
 use std::time::{Duration, Instant};
 
 /// Names the way to wait: `spin`, `block` or `spin-block`.
@@ -15,17 +17,15 @@ const MODE_VARIABLE: &str = "STORM_MPI_WAIT";
 /// The first phase of `spin-block`, in microseconds.
 const SPIN_VARIABLE: &str = "STORM_MPI_SPIN_US";
 
-/// Waking a sleeper on another processor, `W`: measured between two ranks of a node.
-const WAKE: Duration = Duration::from_micros(6);
-/// `2 L + 4 O` (latency and overhead, there and back) through shared memory.
-const LOCAL_ANSWER: Duration = Duration::from_micros(4);
-/// The same through TCP.
-const REMOTE_ANSWER: Duration = Duration::from_micros(60);
-
 /// So many times may looking be in vain before it is left.
 const VAIN_MAX: u32 = 2;
 /// Longest row of waits without looking.
 const SKIPPED_MAX: u32 = 1024;
+/// Wakings that looking longer for all members of a communicator may cost at most: where they
+/// come at times that differ by more, looking for the last of them pays for nobody.
+const IMBALANCE_MAX_WAKES: u32 = 10;
+/// Of a new measurement of how different they are, one part in so many counts.
+const IMBALANCE_WEIGHT: u32 = 8;
 
 /// How a rank waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,14 @@ pub(super) struct Waiting {
     vain: u32,
     /// Waits to come without looking.
     skipped: u32,
+    /// The present wait is for all members of a communicator.
+    for_all: bool,
+    /// Since when it lasts.
+    began: Option<Instant>,
+    /// `V`: how much longer than an answer takes such waits last.
+    imbalance: Duration,
+    /// `W`.
+    wake: Duration,
 }
 
 /// What the user wants.
@@ -70,6 +78,7 @@ pub(super) struct Waiting {
 pub(super) struct Wish {
     mode: Option<Named>,
     spin: Option<Duration>,
+    thresholds: Thresholds,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +92,8 @@ impl Wish {
     /// As the environment says.
     pub(super) fn from_environment() -> Result<Self, InitError> {
         let value = |name| std::env::var(name).ok();
-        Self::of(value(MODE_VARIABLE), value(SPIN_VARIABLE))
+        let wish = Self::of(value(MODE_VARIABLE), value(SPIN_VARIABLE))?;
+        Ok(Wish { thresholds: Thresholds::from_environment(), ..wish })
     }
 
     fn of(mode: Option<String>, spin_us: Option<String>) -> Result<Self, InitError> {
@@ -101,15 +111,16 @@ impl Wish {
             Some((_, Ok(us))) => Some(Duration::from_micros(us)),
             Some((value, Err(_))) => return unknown(SPIN_VARIABLE, value),
         };
-        Ok(Wish { mode, spin })
+        Ok(Wish { mode, spin, thresholds: Thresholds::default() })
     }
 
     /// That, in a job as it is. Without a wish two-phase, but for a node with more ranks than
     /// processors: there the awaited rank may need this one's processor.
     pub(super) fn waiting(&self, crowded: bool, has_remote: bool) -> Waiting {
-        let answer = if has_remote { REMOTE_ANSWER } else { LOCAL_ANSWER };
-        let base = self.spin.unwrap_or(answer + WAKE);
-        let two_phase = Mode::SpinBlock { base, pair: base + 4 * WAKE };
+        let Thresholds { local, remote, wake } = self.thresholds;
+        let answer = if has_remote { remote } else { local };
+        let base = self.spin.unwrap_or(answer + wake);
+        let two_phase = Mode::SpinBlock { base, pair: base + 4 * wake };
         let mode = match self.mode {
             Some(Named::Spin) => Mode::Spin,
             Some(Named::Block) => Mode::Block,
@@ -117,13 +128,48 @@ impl Wish {
             None if crowded => Mode::Block,
             None => two_phase,
         };
-        Waiting { mode, last_news: None, vain: 0, skipped: 0 }
+        Waiting {
+            mode,
+            last_news: None,
+            vain: 0,
+            skipped: 0,
+            for_all: false,
+            began: None,
+            imbalance: Duration::ZERO,
+            wake,
+        }
     }
 }
 
 impl Waiting {
+    /// From now on, or no longer, waits are for all members of a communicator, who come at
+    /// different times.
+    pub(super) fn for_all(&mut self, all: bool) {
+        self.for_all = all;
+    }
+
+    /// How much longer than for one answer it pays to look for all.
+    fn allowance(&self) -> Duration {
+        let pays = self.for_all && self.imbalance <= IMBALANCE_MAX_WAKES * self.wake;
+        if pays { self.imbalance } else { Duration::ZERO }
+    }
+
+    /// A wait has ended.
+    fn ended(&mut self, now: Instant) {
+        self.last_news = Some(now);
+        let (Some(began), Mode::SpinBlock { base, .. }) = (self.began.take(), self.mode) else {
+            return;
+        };
+        if self.for_all {
+            let longer = now.saturating_duration_since(began).saturating_sub(base);
+            let kept = self.imbalance * (IMBALANCE_WEIGHT - 1) / IMBALANCE_WEIGHT;
+            self.imbalance = kept + longer / IMBALANCE_WEIGHT;
+        }
+    }
+
     /// Until when a wait that begins, or goes on after news, looks for news.
     pub(super) fn patience(&mut self, now: Instant) -> Patience {
+        self.began = Some(now);
         match self.mode {
             Mode::Spin => Patience::Endless,
             Mode::Block => Patience::None,
@@ -133,7 +179,7 @@ impl Waiting {
                 Patience::None
             }
             Mode::SpinBlock { base, pair } => {
-                let first = now + base;
+                let first = now + base + self.allowance();
                 Patience::Until(self.last_news.map_or(first, |news| first.max(news + pair)))
             }
         }
@@ -141,13 +187,13 @@ impl Waiting {
 
     /// Looking has brought news.
     pub(super) fn found(&mut self, now: Instant) {
-        self.last_news = Some(now);
+        self.ended(now);
         self.vain = 0;
     }
 
     /// Sleep has.
     pub(super) fn woken(&mut self, now: Instant) {
-        self.last_news = Some(now);
+        self.ended(now);
     }
 
     /// Looking has brought nothing until patience ended.
@@ -189,11 +235,35 @@ mod tests {
         let mut waiting = waiting("spin-block", Some("10"), false);
         assert_eq!(waiting.patience(start), Patience::Until(start + us(10)));
         waiting.found(start + us(8));
-        let pair = us(8) + us(10) + 4 * WAKE;
+        let pair = us(8) + us(10) + 4 * Thresholds::default().wake;
         assert_eq!(waiting.patience(start + us(9)), Patience::Until(start + pair));
         // Long after the last message, a wait is like the first.
         let later = start + us(1000);
         assert_eq!(waiting.patience(later), Patience::Until(later + us(10)));
+    }
+
+    #[test]
+    fn who_waits_for_all_looks_longer_by_what_they_differ_unless_that_is_too_long() {
+        let (start, us) = (Instant::now(), Duration::from_micros);
+        let mut waiting = waiting("spin-block", Some("10"), false);
+        let mut at = start;
+        let mut wait = |waiting: &mut Waiting, lasts: Duration| {
+            at += us(100_000);
+            let patience = waiting.patience(at);
+            waiting.found(at + lasts);
+            match patience {
+                Patience::Until(end) => end - at,
+                other => panic!("{other:?}"),
+            }
+        };
+        for _ in 0..50 {
+            assert_eq!(wait(&mut waiting, us(50)), us(10), "for one");
+        }
+        waiting.for_all(true);
+        let patient = (0..50).map(|_| wait(&mut waiting, us(50))).last().unwrap();
+        assert!((us(45)..=us(50)).contains(&patient), "{patient:?}");
+        let patient = (0..50).map(|_| wait(&mut waiting, us(5_000))).last().unwrap();
+        assert_eq!(patient, us(10), "it would look in vain");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use std::rc::Rc;
 use storm_rm::message::{ReceiveFile, Report, Slices, Strobe};
 use storm_rm::termination::{LocalPart, Urgency};
-use storm_rm::{JobIncarnation, JobSlot, PartitionId, Rank, RowSet};
+use storm_rm::{Coscheduling, JobIncarnation, JobSlot, PartitionId, Rank, RowSet};
 
 /// One thing to do, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +105,13 @@ pub enum Action {
         job: JobKey,
         /// Its rows.
         rows: RowSet,
+    },
+    /// The ranks of the job come to run together in this way from now on.
+    Coschedule {
+        /// The job.
+        job: JobKey,
+        /// Who sees to it.
+        coscheduling: Coscheduling,
     },
     /// Send a PMI line to a rank.
     PmiReply {

@@ -60,8 +60,9 @@ pub(super) struct LocalJob {
     pub(super) launch_failed: bool,
     /// Some rank ended abnormally.
     pub(super) failed: bool,
-    /// A failure by exit status has been reported, and one by a signal.
-    reported: [bool; 2],
+    /// A failure by exit status has been reported, one by a signal, and one of a rank that
+    /// left its peers.
+    reported: [bool; 3],
     pub(super) ranks: BTreeMap<Rank, RankState>,
     pub(super) open_streams: BTreeSet<(Rank, StreamOrder)>,
     pub(super) pmi: NodeServer,
@@ -103,7 +104,7 @@ impl LocalJob {
             released: false,
             launch_failed: false,
             failed: false,
-            reported: [false; 2],
+            reported: [false; 3],
             ranks: task.ranks().map(|rank| (rank, RankState::Starting)).collect(),
             open_streams: BTreeSet::new(),
             pmi: NodeServer::new(task.pmi_config()),
@@ -167,25 +168,28 @@ impl LocalJob {
         }
     }
 
-    /// Whether the Machine Manager must hear of this end at once: ranks here or
+    /// What the Machine Manager must hear of this end at once: ranks here or
     /// elsewhere may wait for this one. The first of each kind is enough, and
-    /// none is when the job is being killed anyway. A signal is kept in mind.
-    pub(super) fn is_news(&mut self, exit: &RankExit) -> bool {
-        let kind = match exit.status {
-            ExitStatus::Code(0) => return false,
-            ExitStatus::Code(_) => 0,
-            ExitStatus::Signal(_) => 1,
+    /// none is when the job is being killed anyway. What ends the job is kept in mind.
+    /// `joined`: the rank has not taken leave of its peers.
+    pub(super) fn news_of(&mut self, exit: &RankExit, joined: bool) -> Option<Report> {
+        let kind = match (exit.status, joined) {
+            (ExitStatus::Signal(_), _) => 1,
+            (ExitStatus::Code(_), true) => 2,
+            (ExitStatus::Code(0), false) => return None,
+            (ExitStatus::Code(_), false) => 0,
         };
         let alone = self.all_ended() && self.task.count == self.task.spec().procs;
         if alone || self.doomed || self.silent {
-            return false;
+            return None;
         }
-        if let ExitStatus::Signal(_) = exit.status {
-            let JobKey { job, incarnation } = self.key();
-            let report = Report::RankFailed { job, incarnation, exit: exit.clone() };
-            self.failure.get_or_insert(report);
+        let JobKey { job, incarnation } = self.key();
+        let report = Report::RankFailed { job, incarnation, exit: exit.clone(), joined };
+        if kind > 0 {
+            self.failure.get_or_insert(report.clone());
         }
-        !self.orphaned && !std::mem::replace(&mut self.reported[kind], true)
+        let first = !self.orphaned && !std::mem::replace(&mut self.reported[kind], true);
+        first.then_some(report)
     }
 
     /// A rank is gone: whoever sends it input must not wait for it.

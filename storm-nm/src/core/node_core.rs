@@ -14,7 +14,7 @@ use storm_rm::message::{
     Command, ExitStatus, LaunchJob, RankExit, ReceiveFile, Report, Slices, Strobe,
 };
 use storm_rm::termination::Urgency;
-use storm_rm::{JobId, JobIncarnation, Owner, PartitionId, Rank, Row, RowSet};
+use storm_rm::{Coscheduling, JobId, JobIncarnation, Owner, PartitionId, Rank, Row, RowSet};
 
 /// What the core must know of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,6 +134,11 @@ impl NodeCore {
             Command::Strobe(strobe) => self.strobe(strobe, None, actions),
             Command::Slices(slices) => self.strobe(slices.strobe, Some(slices), actions),
             Command::SetRows { job, rows } => self.set_rows(job, rows, actions),
+            Command::Coschedule { job, coscheduling } => {
+                if let Some(key) = self.current(job) {
+                    actions.push(Action::Coschedule { job: key, coscheduling });
+                }
+            }
             Command::SignalJob { job, signal } => self.signal(job, signal, actions),
             Command::DestroyJob { job } => {
                 if let Some(key) = self.current(job) {
@@ -180,7 +185,7 @@ impl NodeCore {
 
     fn launch(&mut self, launch: Rc<LaunchJob>, actions: &mut Vec<Action>) {
         let (job, partition, row) = (launch.job, launch.partition, launch.active_row);
-        let rows = launch.rows;
+        let (rows, coscheduling) = (launch.rows, launch.coscheduling);
         let owner = launch.spec.owner;
         let Some(task) = JobTask::of_node(launch, self.config.node) else {
             tracing::error!(%job, "told to launch a job that has no rank here");
@@ -201,7 +206,9 @@ impl NodeCore {
             active.row = row;
             self.reschedule(Some(partition), None, actions);
         }
-        if rows != RowSet::ALL && !rows.0.is_power_of_two() {
+        // Those of several rows at once have others than their own.
+        let at_once = coscheduling != Coscheduling::Strobed;
+        if at_once || (rows != RowSet::ALL && !rows.0.is_power_of_two()) {
             actions.push(Action::Rows { job: key, rows });
         }
         self.jobs.insert(key, LocalJob::new(task.clone()));
@@ -293,15 +300,15 @@ impl NodeCore {
             return;
         }
         job.drop_input(exit.rank, actions);
-        job.pmi.rank_ended(storm_mpi::Rank(exit.rank.0));
+        let rank = storm_mpi::Rank(exit.rank.0);
+        let joined = job.pmi.is_among_peers(rank);
+        job.pmi.rank_ended(rank);
         if job.task.launch.buffered
             && (exit.status != ExitStatus::Code(0) || job.pmi.gone().is_some())
         {
             actions.push(Action::RankGone { job: key, rank: exit.rank });
         }
-        if job.is_news(&exit) {
-            let JobKey { job, incarnation } = key;
-            let report = Report::RankFailed { job, incarnation, exit };
+        if let Some(report) = job.news_of(&exit, joined) {
             actions.push(Action::Post { report, urgency: Urgency::AtOnce });
         }
         self.end_if_in_vain(key, actions);

@@ -60,6 +60,8 @@ impl NodeCore {
                 job.rows = resumed.rows;
                 actions.push(Action::Rows { job: key, rows: resumed.rows });
             }
+            let coscheduling = resumed.coscheduling;
+            actions.push(Action::Coschedule { job: key, coscheduling });
             let row = resumed.active_row;
             let known = self.partitions.entry(resumed.partition).or_insert(ActiveRow::of(row));
             known.row = row;

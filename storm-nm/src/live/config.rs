@@ -41,6 +41,8 @@ pub struct LiveConfig {
     pub keeper_timeout: Duration,
     /// SCHED_FIFO priority of the node manager's thread; `None` leaves it as it is.
     pub realtime_priority: Option<u8>,
+    /// How often ranks are boosted that wait for a message which has come.
+    pub boost_period: Duration,
     /// Where to write the last switches at the end, as comma-separated values.
     pub switch_log: Option<PathBuf>,
     /// What holds on any host.
@@ -66,6 +68,8 @@ impl LiveConfig {
             start: StartMethod::Fork,
             keeper_timeout: Duration::from_secs(10),
             realtime_priority: Some(storm_pl::realtime::DEFAULT_PRIORITY),
+            // As in the literature (Nagar et al., SPAA 1999): not below 1 ms.
+            boost_period: Duration::from_millis(10),
             switch_log: None,
             nm: NmConfig::default(),
         }

@@ -73,14 +73,23 @@ pub(super) fn launch_spec(
     }
 }
 
-/// What one rank has of its own. `cores` are those of the host, `cpus` what the rank is
-/// bound to, if to any.
+/// What a rank is told of the node beside its names.
+pub(super) struct Surroundings<'a> {
+    /// Cores of the host.
+    pub(super) cores: usize,
+    /// What the rank is bound to, if to any.
+    pub(super) cpus: Vec<u16>,
+    /// How it is to wait for messages.
+    pub(super) waiting: &'a [(&'static str, String)],
+}
+
+/// What one rank has of its own.
 pub(super) fn rank_spec(
     task: &JobTask,
     rank: Rank,
     names: &NodeNames,
     directory: &Path,
-    (cores, cpus): (usize, Vec<u16>),
+    Surroundings { cores, cpus, waiting }: Surroundings<'_>,
 ) -> RankSpec {
     let spec = task.spec();
     let (stdout, stderr) = match &spec.output {
@@ -90,7 +99,7 @@ pub(super) fn rank_spec(
             (file(stdout), stderr.as_ref().map_or(Output::SameAsStdout, file))
         }
     };
-    let env = rank_environment(task, rank, names, directory.as_os_str(), cores);
+    let env = rank_environment(task, rank, names, directory.as_os_str(), cores, waiting);
     let stdin = if task.reads_input(rank) { Input::Pipe } else { Input::Null };
     RankSpec { env, stdin, stdout, stderr, cpus }
 }

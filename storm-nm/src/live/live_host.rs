@@ -3,32 +3,37 @@
 mod events;
 mod host;
 
+use super::booster::Booster;
 use super::cache::{Cache, CacheError};
 use super::cores::Cores;
-use super::launch_plan::{credentials, job_files, launch_spec, program_path, rank_spec};
+use super::launch_plan::{
+    Surroundings, credentials, job_files, launch_spec, program_path, rank_spec,
+};
 use super::live_job::LiveJob;
 use super::pad_pool::PadPool;
 use super::rank_streams::RankStreams;
 use super::{LiveConfig, job_directory};
-use crate::environment::NodeNames;
+use crate::environment::{NodeNames, boosted_waiting, implicit_waiting};
 use crate::{Host, HostEvent, JobKey, JobTask, LaunchRefused};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use storm_mpi::Thresholds;
+use storm_mpi::page::{self, RankPage};
 use storm_pl::{
     Freezer, Keeper, KeeperEvents, KeeperHandle, MemoryUnlimited, PadId, PlIndex, PlaceFailure,
     PlaceId,
 };
 use storm_primitives::NodeId;
-use storm_rm::{Binding, Rank};
+use storm_rm::{Binding, Coscheduling, Owner, Rank};
 use thiserror::Error;
-use tokio::sync::{Mutex, Notify, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, OnceCell, mpsc, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -40,6 +45,8 @@ const KEEPER_TIMEOUT: Duration = Duration::from_secs(5);
 /// its answer may be here and not yet read.
 const PINGS_UNANSWERED_MAX: u32 = 4;
 const SIGKILL: i32 = 9;
+/// The page in which ranks say what they do, in the job's directory.
+const PAGE_FILE: &str = ".storm-ranks";
 
 /// Why a node cannot serve.
 #[derive(Debug, Error)]
@@ -83,6 +90,10 @@ pub struct LiveHost {
     read_buffer: RefCell<Vec<u8>>,
     keeper_gone: Cell<bool>,
     keeper_left: Notify,
+    /// Boosts ranks under policies that do so.
+    booster: Booster,
+    /// How long messages take here, once that was asked for.
+    thresholds: OnceCell<Thresholds>,
 }
 
 /// Where events come from.
@@ -120,6 +131,7 @@ impl LiveHost {
         let pads = PadPool::new(keeper.clone(), config.pads, config.pads_max);
         let (events, local) = mpsc::channel(EVENTS_MAX);
         let pings = pings(config.keeper_timeout);
+        let cores = Cores::of_this_process().map_err(|error| AttachError::Cores(error.into()))?;
         Ok(LiveHost {
             capabilities,
             memory,
@@ -135,13 +147,15 @@ impl LiveHost {
             }),
             events,
             cache,
-            cores: Cores::of_this_process().map_err(|error| AttachError::Cores(error.into()))?,
+            booster: Booster::new(config.boost_period, cores.count()),
+            cores,
             jobs: RefCell::default(),
             by_pad: RefCell::default(),
             places: RefCell::default(),
             read_buffer: RefCell::default(),
             keeper_gone: Cell::new(false),
             keeper_left: Notify::new(),
+            thresholds: OnceCell::new(),
             config,
         })
     }
@@ -174,6 +188,8 @@ impl LiveHost {
             Ok(credentials)
         });
         let credentials = made.await.map_err(|error| LaunchRefused::because(&error))??;
+        let mut waiting = self.waiting(task).await;
+        waiting.extend(self.watch(task, &directory));
         let program =
             program_path(task, &directory).map_err(|error| LaunchRefused::because(&error))?;
         let spec = launch_spec(task, program.clone(), credentials)
@@ -205,8 +221,50 @@ impl LiveHost {
             streams: RefCell::default(),
             ranks: RefCell::default(),
             cpus: self.binding(task),
+            waiting,
             over: Cell::new(false),
         })
+    }
+
+    /// A page in which the ranks of a job say what they do, where several jobs share
+    /// processors; how the ranks are told of it.
+    fn watch(&self, task: &JobTask, directory: &Path) -> Option<(&'static str, String)> {
+        let coscheduling = task.launch.coscheduling;
+        if coscheduling == Coscheduling::Strobed {
+            return None;
+        }
+        let path = directory.join(PAGE_FILE);
+        let made = RankPage::create(&path, task.count as usize).and_then(|page| {
+            page_of(&path, task.spec().owner)?;
+            Ok(page)
+        });
+        let boosts = coscheduling == Coscheduling::PeriodicBoost;
+        match made {
+            Ok(page) => self.booster.watch(task.key(), page, boosts),
+            Err(error) => {
+                tracing::warn!(job = %task.key(), %error, "what its ranks do is not known here");
+                return None;
+            }
+        }
+        Some((page::VARIABLE, path.to_str()?.to_owned()))
+    }
+
+    /// How the ranks of a job are told to wait. What that needs is measured for the first one.
+    async fn waiting(&self, task: &JobTask) -> Vec<(&'static str, String)> {
+        match task.launch.coscheduling {
+            Coscheduling::Strobed | Coscheduling::Local => return Vec::new(),
+            Coscheduling::PeriodicBoost => return boosted_waiting(),
+            Coscheduling::Implicit => {}
+        }
+        let measured = self.thresholds.get_or_init(|| async {
+            let measured = spawn_blocking(Thresholds::measure).await;
+            let measured = measured.map_err(io::Error::from).and_then(|measured| measured);
+            measured.unwrap_or_else(|error| {
+                tracing::warn!(%error, "how long messages take here cannot be measured");
+                Thresholds::default()
+            })
+        });
+        implicit_waiting(measured.await)
     }
 
     /// Holds a job to the memory that it asked for, where this node can.
@@ -243,13 +301,16 @@ impl LiveHost {
             name: self.config.name.clone(),
             address: self.config.address.clone(),
         };
-        let place = (self.cores.count(), job.cpus_of(rank));
-        let rank_spec = rank_spec(&job.task, rank, &names, &job.directory, place);
+        let (cores, cpus, waiting) = (self.cores.count(), job.cpus_of(rank), &job.waiting);
+        let surroundings = Surroundings { cores, cpus, waiting };
+        let rank_spec = rank_spec(&job.task, rank, &names, &job.directory, surroundings);
         let launching = self
             .keeper
             .launch(job.pad, pl, &job.spec, &rank_spec)
             .map_err(|error| LaunchRefused::because(&error))?;
         job.ranks.borrow_mut().insert(pl, rank);
+        let place = rank.0.saturating_sub(job.task.first.0) as usize;
+        self.booster.started(key, place, launching.pid);
         let use_of = (job.task.reads_input(rank), job.task.output_to_client());
         match RankStreams::open(launching.ends, use_of, (key, rank), &self.events) {
             Ok(streams) => {
@@ -304,6 +365,7 @@ impl LiveHost {
         if job.over.replace(true) {
             return;
         }
+        self.booster.forget(key);
         let told = if destroy { self.keeper.destroy(job.pad) } else { self.pads.vacate(job.pad) };
         if let Err(error) = told {
             tracing::error!(job = %key, %error, "the keeper does not end the job");
@@ -334,6 +396,15 @@ fn prepare_directory(dir: &Path) -> Result<(), AttachError> {
         Ok(())
     };
     prepare().map_err(|source| AttachError::Directory { path: dir.to_owned(), source })
+}
+
+/// Gives the page of a job's ranks to their user.
+fn page_of(path: &Path, owner: Owner) -> io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    if nix::unistd::geteuid().is_root() {
+        chown(path, Some(owner.uid), Some(owner.gid))?;
+    }
+    Ok(())
 }
 
 fn remove_in_background(directory: PathBuf) {

@@ -21,6 +21,8 @@ pub(super) struct LiveJob {
     pub(super) ranks: RefCell<BTreeMap<PlIndex, Rank>>,
     /// What each rank of this node is bound to, in order; empty when they are not.
     pub(super) cpus: Vec<Vec<u16>>,
+    /// How its ranks are told to wait for messages.
+    pub(super) waiting: Vec<(&'static str, String)>,
     /// The memory that it may have on this node, where that is limited.
     pub(super) memory_limit_bytes: Option<u64>,
     /// Processes of former jobs of the pad that were killed for too much of it.

@@ -18,4 +18,7 @@ pub enum Activity {
     Exec,
     /// A process ends and its parent learns of it.
     Exit,
+    /// From when a process comes to share a processor with others to the next end of a turn
+    /// there: those of different nodes have nothing to do with each other.
+    Tick,
 }

@@ -23,6 +23,11 @@ pub trait Exchange {
     /// Waits for the next message from a rank, and takes it.
     fn receive(&self, at: Endpoint, from: Rank) -> LocalBoxFuture<'static, ()>;
 
+    /// `2 L + 4 O`: what an answer takes whose sender runs.
+    fn answer(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Enters a barrier of all `size` ranks of the job and waits for its end.
     fn barrier(&self, at: Endpoint, size: u32) -> LocalBoxFuture<'static, ()>;
 }

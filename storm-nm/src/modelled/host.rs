@@ -4,6 +4,8 @@
 use super::daemon_time::DaemonTime;
 use super::disk::Disk;
 use super::process::{Events, Freezer, Process};
+use super::processor::Processor;
+use super::share::Share;
 use super::{Activity, HostAct, Model, ModelledSink, RankContext};
 use crate::task_set::TaskSet;
 use crate::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused};
@@ -15,7 +17,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{NodeId, Runtime};
 use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
-use storm_rm::{Destination, FileSpec, Owner, Program, Rank, RowSet};
+use storm_rm::{Coscheduling, Destination, FileSpec, Owner, Program, Rank, RowSet};
 
 const SIGKILL: i32 = 9;
 const MEMORY_MIB: u64 = 1024;
@@ -36,6 +38,10 @@ struct Inner<R: Runtime> {
     events: Rc<Events>,
     jobs: RefCell<BTreeMap<JobKey, Rc<Job<R>>>>,
     daemon: Rc<DaemonTime>,
+    /// Those that jobs share when they run at once.
+    processors: Vec<Rc<Processor>>,
+    /// Processes that wait for what has come are boosted now and then.
+    boosting: Cell<bool>,
     tasks: TaskSet,
     left: Cell<bool>,
     stalled: Cell<bool>,
@@ -51,6 +57,15 @@ struct Job<R: Runtime> {
     processes: RefCell<BTreeMap<Rank, Rc<Process<R>>>>,
 }
 
+impl<R: Runtime> Job<R> {
+    fn set_stopped(&self, stopped: bool) {
+        self.freezer.set(stopped);
+        for share in self.processes.borrow().values().filter_map(|process| process.share()) {
+            share.hold(stopped);
+        }
+    }
+}
+
 impl<R: Runtime> Clone for ModelledHost<R> {
     fn clone(&self) -> Self {
         ModelledHost { inner: self.inner.clone() }
@@ -62,7 +77,10 @@ impl<R: Runtime> ModelledHost<R> {
     pub fn new(runtime: R, model: Model) -> ModelledHost<R> {
         let time = model.write_time_per_byte;
         let disk = Disk::new(model.cache_bytes, time, model.check_content);
+        let processor = |_| Rc::new(Processor::new(model.os.slice));
         let inner = Inner {
+            processors: (0..model.pes).map(processor).collect(),
+            boosting: Cell::default(),
             runtime,
             model: Rc::new(model),
             disk: Rc::new(disk),
@@ -134,6 +152,33 @@ impl<R: Runtime> ModelledHost<R> {
         self.job(key)?.processes.borrow().get(&rank).cloned()
     }
 
+    /// A share of the processor with the fewest processes, where several jobs run at once.
+    fn share(&self, coscheduling: Coscheduling) -> Option<Share> {
+        if coscheduling == Coscheduling::Strobed {
+            return None;
+        }
+        let processor = self.inner.processors.iter().min_by_key(|processor| processor.tenants());
+        let model = &self.inner.model;
+        if coscheduling == Coscheduling::PeriodicBoost && !self.inner.boosting.replace(true) {
+            let (this, period) = (self.clone(), model.os.boost_period);
+            self.inner.tasks.spawn(&self.inner.runtime, async move { this.boost(period).await });
+        }
+        Some(Share::new(processor?.clone(), model, coscheduling))
+    }
+
+    /// Boosts processes now and then, as long as there are any.
+    async fn boost(&self, period: Duration) {
+        loop {
+            self.inner.runtime.sleep(period).await;
+            let processors = &self.inner.processors;
+            if processors.iter().all(|processor| processor.tenants() == 0) {
+                self.inner.boosting.set(false);
+                return;
+            }
+            processors.iter().for_each(|processor| processor.boost());
+        }
+    }
+
     fn observe(&self, act: HostAct) {
         (self.inner.model.observer)(&act);
     }
@@ -141,7 +186,7 @@ impl<R: Runtime> ModelledHost<R> {
     fn set_stopped(&self, key: JobKey, stopped: bool) {
         if let Some(job) = self.job(key) {
             job.switches.set(job.switches.get() + 1);
-            job.freezer.set(stopped);
+            job.set_stopped(stopped);
         }
     }
 
@@ -156,7 +201,7 @@ impl<R: Runtime> ModelledHost<R> {
         self.inner.tasks.spawn(&self.inner.runtime, async move {
             timer.await;
             if job.switches.get() == switch {
-                job.freezer.set(false);
+                job.set_stopped(false);
             }
         });
     }
@@ -274,6 +319,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
                 freezer.clone(),
                 events.clone(),
             ));
+            process.set_share(self.share(task.launch.coscheduling));
             processes.insert(rank, process.clone());
             let stall = if self.inner.stalled.get() { FOR_EVER } else { Duration::ZERO };
             tasks.spawn(runtime, async move { process.live(stall).await });
@@ -311,6 +357,13 @@ impl<R: Runtime> Host for ModelledHost<R> {
 
     fn set_rows(&self, job: JobKey, rows: RowSet) {
         self.observe(HostAct::Rows { job, rows });
+    }
+
+    fn coschedule(&self, key: JobKey, coscheduling: Coscheduling) {
+        let Some(job) = self.job(key) else { return };
+        for process in job.processes.borrow().values().filter(|process| !process.ended.get()) {
+            process.set_share(self.share(coscheduling));
+        }
     }
 
     fn signal(&self, job: JobKey, signal: i32) {

@@ -4,7 +4,8 @@
 //! The node manager's tests run on it, and so does a simulated machine. A process
 //! uses CPU time only while its job is not frozen, so that context switches can be
 //! checked to the nanosecond. Ranks of one row do not contend for processors, gang
-//! scheduling sees to that; the node manager has a processor of its own where they
+//! scheduling sees to that; under policies that run all rows at once they
+//! share processors as an operating system shares them out (`processor`); the node manager has a processor of its own where they
 //! leave one, and takes its time from the last of them where they do not. Not modelled:
 //! anything that a process does besides its script.
 
@@ -17,12 +18,14 @@ mod host_act;
 mod model;
 mod pipe;
 mod process;
+mod processor;
 mod script;
+mod share;
 
 pub use activity::Activity;
 pub use disk::ModelledSink;
 pub use exchange::{Endpoint, Exchange, NoExchange};
 pub use host::ModelledHost;
 pub use host_act::HostAct;
-pub use model::Model;
+pub use model::{Model, OperatingSystem};
 pub use script::{RankContext, Script, Step};

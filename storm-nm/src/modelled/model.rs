@@ -5,6 +5,30 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
+/// How the operating system of a node shares out a processor among several processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperatingSystem {
+    /// How long one runs before it is another's turn.
+    pub slice: Duration,
+    /// Waking a process that sleeps.
+    pub wake: Duration,
+    /// How often the node manager boosts those who wait for what has come, where it does.
+    pub boost_period: Duration,
+}
+
+impl Default for OperatingSystem {
+    /// Linux: its base slice (`/sys/kernel/debug/sched/base_slice_ns` on a node of several
+    /// processors) of about 3 ms, and the 6 us that waking a sleeper takes there
+    /// (`docs/decisions/0081-looking-in-vain.md`).
+    fn default() -> OperatingSystem {
+        OperatingSystem {
+            slice: Duration::from_millis(3),
+            wake: Duration::from_micros(6),
+            boost_period: Duration::from_millis(10),
+        }
+    }
+}
+
 /// What a node is like. Times are those of an ordinary Linux node with a RAM
 /// disk; the sources are the measurements in the benchmarks of this repository.
 #[derive(Clone)]
@@ -17,6 +41,8 @@ pub struct Model {
     pub pes: u32,
     /// Processors: one more than the elements, or ranks share one with the daemon.
     pub processors: u32,
+    /// What shares them out where several jobs run at once.
+    pub os: OperatingSystem,
     /// The only user that jobs can run as.
     pub only_uid: Option<u32>,
     /// Making a job's directory.
@@ -48,6 +74,7 @@ impl Default for Model {
             address: "127.0.0.1".to_owned(),
             pes: 4,
             processors: 5,
+            os: OperatingSystem::default(),
             only_uid: None,
             prepare_time: Duration::from_micros(60),
             exec_time: Duration::from_micros(190),

@@ -2,6 +2,7 @@
 
 use super::daemon_time::DaemonTime;
 use super::pipe::Pipe;
+use super::share::Share;
 use super::{Activity, Endpoint, HostAct, Model, Script, Step};
 use crate::bell::Bell;
 use crate::{HostEvent, JobKey};
@@ -85,6 +86,8 @@ pub(super) struct Process<R> {
     model: Rc<Model>,
     /// The daemon's, where it shares the processor.
     daemon: Option<Rc<DaemonTime>>,
+    /// The processor that it shares with processes of other jobs, if it runs beside them.
+    share: RefCell<Option<Rc<Share>>>,
     pub(super) job: JobKey,
     pub(super) rank: Rank,
     /// Ranks of the job.
@@ -129,6 +132,7 @@ impl<R: Runtime> Process<R> {
             runtime,
             model,
             daemon,
+            share: RefCell::default(),
             job,
             rank,
             size,
@@ -164,6 +168,16 @@ impl<R: Runtime> Process<R> {
         self.daemon.as_ref().map_or(Duration::ZERO, |daemon| daemon.until(now))
     }
 
+    /// From its next step on it shares a processor with processes of other jobs, or does not.
+    pub(super) fn set_share(&self, share: Option<Share>) {
+        *self.share.borrow_mut() = share.map(Rc::new);
+    }
+
+    /// The processor that it shares.
+    pub(super) fn share(&self) -> Option<Rc<Share>> {
+        self.share.borrow().clone()
+    }
+
     pub(super) fn signal(&self, signal: i32) {
         self.signals.borrow_mut().push_back(signal);
         self.signalled.ring();
@@ -196,6 +210,7 @@ impl<R: Runtime> Process<R> {
         // takes to notice is no CPU time of its own.
         self.cpu.set(self.cpu_time());
         self.computing_since.set(None);
+        self.set_share(None);
         let reaped_after = (self.model.extra)(Activity::Exit);
         if !reaped_after.is_zero() {
             self.runtime.sleep(reaped_after).await;
@@ -257,8 +272,40 @@ impl<R: Runtime> Process<R> {
                 let overhead = self.model.exchange.send(here, *to, *bytes);
                 self.use_cpu(overhead).await;
             }
-            Step::Receive { from } => self.model.exchange.receive(here, *from).await,
-            Step::Barrier => self.model.exchange.barrier(here, self.size).await,
+            Step::Receive { from } => {
+                self.await_peers(self.model.exchange.receive(here, *from), false).await;
+            }
+            Step::Barrier => {
+                self.await_peers(self.model.exchange.barrier(here, self.size), true).await;
+            }
+            Step::Write(..)
+            | Step::Echo
+            | Step::Put { .. }
+            | Step::Fence
+            | Step::Get { .. }
+            | Step::Abort { .. } => {
+                let share = self.share();
+                if let Some(share) = &share {
+                    share.sleep();
+                }
+                self.talk(step).await;
+                if let Some(share) = &share {
+                    share.wake();
+                }
+            }
+        }
+    }
+
+    /// Waits for a message, or for the others at a barrier.
+    async fn await_peers(&self, news: LocalBoxFuture<'static, ()>, all: bool) {
+        let Some(share) = self.share() else { return news.await };
+        let used = share.await_news(&self.runtime, news, all).await;
+        self.cpu.set(self.cpu.get() + used);
+    }
+
+    /// What it has to do with the world outside of its job's network.
+    async fn talk(&self, step: &Step) {
+        match step {
             Step::Write(stream, data) => self.output(*stream).write(data.clone()).await,
             Step::Echo => {
                 while let Some(data) = self.stdin.read(COPY_BYTES).await {
@@ -281,6 +328,12 @@ impl<R: Runtime> Process<R> {
             Step::Abort { exit_code } => {
                 self.ask(&format!("cmd=abort exitcode={exit_code}")).await;
             }
+            // Taken by `take`.
+            Step::Compute(_)
+            | Step::Repeat { .. }
+            | Step::Send { .. }
+            | Step::Receive { .. }
+            | Step::Barrier => {}
         }
     }
 
@@ -297,6 +350,11 @@ impl<R: Runtime> Process<R> {
     /// Uses CPU time, which passes only while the job is not stopped; more of it
     /// where the node is slow.
     async fn use_cpu(&self, mut left: Duration) {
+        if let Some(share) = self.share() {
+            let used = share.compute(&self.runtime, at_pace(left, self.freezer.percent.get()));
+            self.cpu.set(self.cpu.get() + used.await);
+            return;
+        }
         while !left.is_zero() {
             self.freezer.resumed().await;
             let percent = self.freezer.percent.get();

@@ -105,6 +105,7 @@ pub(crate) fn launch(job: u64, incarnation: u32, rows: u64, active: u32) -> Laun
         partition: PartitionId(0),
         rows: RowSet(rows),
         active_row: Row(active),
+        coscheduling: Default::default(),
         announcer: NodeId(1),
         node_list: "n1".to_owned(),
         buffered: false,

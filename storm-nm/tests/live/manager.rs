@@ -233,6 +233,7 @@ impl Cluster {
             partition: PartitionId(0),
             rows,
             active_row: Row(0),
+            coscheduling: Default::default(),
             announcer: NodeId(1),
             node_list: self.set().to_string(),
             buffered: false,

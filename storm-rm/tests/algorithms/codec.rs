@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{MAX_NODES, NodeId, NodeSet};
+use storm_rm::Coscheduling;
 use storm_rm::heartbeat::{decode_for, encode};
 use storm_rm::message::{
     Command, ExitStatus, Heartbeat, LaunchJob, NodeInfo, NodeRanks, NodeStatus, RankExit,
@@ -195,11 +196,18 @@ fn launch() -> impl Strategy<Value = LaunchJob> {
             partition: PartitionId(numbers.1),
             rows: RowSet(numbers.2),
             active_row: Row(numbers.3),
+            coscheduling: coscheduling(numbers.3),
             announcer: NodeId(numbers.4 % MAX_NODES),
             node_list,
             buffered: numbers.0 > 7,
         },
     )
+}
+
+fn coscheduling(number: u32) -> Coscheduling {
+    use Coscheduling::{Implicit, Local, PeriodicBoost, Strobed};
+    let all = [Strobed, Implicit, Local, PeriodicBoost];
+    all[number as usize % all.len()]
 }
 
 fn command() -> impl Strategy<Value = Command> {
@@ -211,6 +219,10 @@ fn command() -> impl Strategy<Value = Command> {
         launch().prop_map(|launch| Command::LaunchJob(Rc::new(launch))),
         strobe.prop_map(Command::Strobe),
         (job(), any::<u64>()).prop_map(|(job, rows)| Command::SetRows { job, rows: RowSet(rows) }),
+        (job(), any::<u32>()).prop_map(|(job, number)| Command::Coschedule {
+            job,
+            coscheduling: coscheduling(number)
+        }),
         (job(), any::<i32>()).prop_map(|(job, signal)| Command::SignalJob { job, signal }),
         job().prop_map(|job| Command::DestroyJob { job }),
         job().prop_map(|job| Command::ReleaseJob { job }),
@@ -301,10 +313,8 @@ fn report() -> impl Strategy<Value = Report> {
         (job(), run(), rank(), any::<i32>()).prop_map(|(job, incarnation, rank, exit_code)| {
             Report::Aborted { job, incarnation, rank, exit_code }
         }),
-        (job(), run(), exit()).prop_map(|(job, incarnation, exit)| Report::RankFailed {
-            job,
-            incarnation,
-            exit
+        (job(), run(), exit(), any::<bool>()).prop_map(|(job, incarnation, exit, joined)| {
+            Report::RankFailed { job, incarnation, exit, joined }
         }),
         any::<(u32, u64)>().prop_map(|(load_percent, memory_available_mib)| {
             Report::Status(NodeStatus { load_percent, memory_available_mib })

@@ -18,6 +18,8 @@
 //!
 //! Jobs whose quality of service says so have others make room for them
 //! (`gang/preempting.rs`).
+//!
+//! Policies without strobes, as `local`, are this one with all rows running at once.
 
 use std::time::Duration;
 
@@ -26,9 +28,9 @@ use crate::reservation::{Book, Pool};
 use crate::shape::Shape;
 use crate::space::{Order, nameable};
 use crate::{
-    Action, Capability, Event, InvariantViolation, JobId, JobRequest, Machine, Matrix, MatrixQueue,
-    Packing, PendingReason, Placement, Policy, PolicyParams, Quantum, RowTurns, RowView, SchedTime,
-    Shortage, Slot, SlotChange,
+    Action, Capability, Coscheduling, Event, InvariantViolation, JobId, JobRequest, Machine,
+    Matrix, MatrixQueue, Packing, PendingReason, Placement, Policy, PolicyParams, Quantum,
+    RowTurns, RowView, SchedTime, Shortage, Slot, SlotChange,
 };
 
 mod decision;
@@ -44,13 +46,23 @@ use shadow::{Shadow, latest_end};
 /// The name in the registry.
 pub const NAME: &str = "gang";
 
+/// When the rows of the matrix run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// One after the other, for a slice each.
+    InTurn(Quantum),
+    /// All at once: the operating systems of the nodes share out the processors.
+    AtOnce,
+}
+
 /// Explicit gang scheduling.
 #[derive(Debug, Clone)]
 pub struct Gang {
     name: &'static str,
     communication_slice: Option<Duration>,
+    coscheduling: Coscheduling,
     partition: Partition,
-    quantum: Quantum,
+    pace: Pace,
     packing: Packing,
     backfills: bool,
     alternates: bool,
@@ -68,8 +80,9 @@ impl Gang {
         Self {
             name: NAME,
             communication_slice: None,
+            coscheduling: Coscheduling::Strobed,
             partition: Partition::new(machine, params.mpl_limit),
-            quantum: params.quantum_us,
+            pace: Pace::InTurn(params.quantum_us),
             packing: params.packing,
             backfills: params.queue == MatrixQueue::Easy,
             alternates: params.alternative_scheduling,
@@ -84,6 +97,20 @@ impl Gang {
     /// The same under another name, whose jobs communicate in slices of this length.
     pub(super) fn buffered(self, name: &'static str, slice: Duration) -> Self {
         Self { name, communication_slice: Some(slice), ..self }
+    }
+
+    /// The same matrix and queue without strobes: all rows run at once, and so that is
+    /// seen to that the processes of a job run together. Jobs have no further rows then, as
+    /// they run always.
+    #[must_use]
+    pub fn at_once(coscheduling: Coscheduling, machine: Machine, params: &PolicyParams) -> Self {
+        Self {
+            coscheduling,
+            pace: Pace::AtOnce,
+            alternates: false,
+            run_time: RunTime::at_once(),
+            ..Self::new(machine, params)
+        }
     }
 
     /// For the registry.
@@ -187,7 +214,7 @@ impl Gang {
         let mut cursor = None;
         loop {
             let Partition { matrix, queue } = &self.partition;
-            let gap = shadow.gap(matrix, self.quantum, now);
+            let gap = shadow.gap(matrix, self.pace, now);
             let next = queue.next_within(Pool::Common, Order::Queue, cursor, &gap);
             let Some((at, request)) = next else { return };
             let job = request.id;
@@ -207,7 +234,7 @@ impl Gang {
         let end = |job: JobId| {
             let limit = matrix.request(job)?.time_limit?;
             let left = limit.saturating_sub(self.run_time.of(job));
-            Some(latest_end(matrix, self.quantum, now, left))
+            Some(latest_end(matrix, self.pace, now, left))
         };
         Shadow::of(matrix, head, end)
     }
@@ -221,7 +248,7 @@ impl Gang {
     ) {
         let Partition { matrix, queue } = &mut self.partition;
         let Some(request) = queue.get(job).cloned() else { return };
-        let end = request.time_limit.map(|limit| latest_end(matrix, self.quantum, now, limit));
+        let end = request.time_limit.map(|limit| latest_end(matrix, self.pace, now, limit));
         let in_time = end.is_some_and(|end| end <= shadow.at);
         let scheme = self.packing.scheme();
         let may_have = |slot: &Slot| match shadow.room {
@@ -330,7 +357,11 @@ fn shortage(matrix: &Matrix, request: &JobRequest) -> Option<Shortage> {
 
 impl Policy for Gang {
     fn name(&self) -> &'static str {
-        self.name
+        self.coscheduling.policy().unwrap_or(self.name)
+    }
+
+    fn coscheduling(&self) -> Coscheduling {
+        self.coscheduling
     }
 
     fn requires(&self) -> &'static [Capability] {
@@ -399,23 +430,30 @@ impl Policy for Gang {
     }
 
     fn rows(&self) -> Vec<RowView> {
-        self.partition.matrix.view()
+        let mut rows = self.partition.matrix.view();
+        if self.pace == Pace::AtOnce {
+            rows.iter_mut().for_each(|row| row.active = true);
+        }
+        rows
     }
 
     fn running_now(&self) -> Vec<JobId> {
-        self.partition.matrix.running_now().collect()
+        match self.pace {
+            Pace::InTurn(_) => self.partition.matrix.running_now().collect(),
+            Pace::AtOnce => self.running(),
+        }
     }
 
     fn upcoming(&self, slices: usize) -> Vec<Slot> {
         let matrix = &self.partition.matrix;
-        if self.alternates && !matrix.is_settled() {
+        if self.pace == Pace::AtOnce || (self.alternates && !matrix.is_settled()) {
             return Vec::new();
         }
         matrix.upcoming(slices)
     }
 
     fn rotation(&self) -> Option<Vec<u64>> {
-        Some(self.partition.matrix.rotation())
+        (self.pace != Pace::AtOnce).then(|| self.partition.matrix.rotation())
     }
 
     fn turns_passed(&mut self, now: SchedTime, rows: &[RowTurns]) {
@@ -427,7 +465,7 @@ impl Policy for Gang {
     }
 
     fn next_edge_needed(&self) -> bool {
-        self.partition.matrix.row_count() > 1
+        self.pace != Pace::AtOnce && self.partition.matrix.row_count() > 1
     }
 
     fn wake_at(&self) -> Option<SchedTime> {
@@ -439,7 +477,10 @@ impl Policy for Gang {
     }
 
     fn quantum(&self) -> Option<Duration> {
-        Some(self.quantum.duration())
+        match self.pace {
+            Pace::InTurn(quantum) => Some(quantum.duration()),
+            Pace::AtOnce => None,
+        }
     }
 
     fn machine(&self) -> &Machine {

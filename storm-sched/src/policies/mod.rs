@@ -6,6 +6,9 @@ pub mod easy;
 pub mod easy_sjbf;
 pub mod fcfs;
 pub mod gang;
+pub mod ics;
+pub mod local;
+pub mod pb;
 pub mod sjf;
 
 pub use bcs::Bcs;

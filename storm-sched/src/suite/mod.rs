@@ -27,8 +27,9 @@ use std::ops::Range;
 
 pub use failure::Failure;
 pub use invariants::{
-    Invariant, any_policy, any_space_sharing, backfilling, gang, gang_backfilling, gang_preempting,
-    gang_repacking, preempting, reserving, reserving_and_preempting, shortest_first, space_sharing,
+    Invariant, any_policy, any_space_sharing, at_once, at_once_backfilling, backfilling, gang,
+    gang_backfilling, gang_preempting, gang_repacking, preempting, reserving,
+    reserving_and_preempting, shortest_first, space_sharing,
 };
 pub use trace::{Coverage, Trace};
 pub use workload::Workload;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use storm_sched::policies::{Bcs, Conservative, Easy, EasySjbf, Fcfs, Gang, Sjf};
+use storm_sched::policies::{Bcs, Conservative, Easy, EasySjbf, Fcfs, Gang, Sjf, local};
 use storm_sched::suite::Invariant;
 use storm_sched::{Machine, MatrixQueue, MplLimit, Packing, Policy, PolicyParams, suite};
 
@@ -162,6 +162,24 @@ fn gang_holds_its_invariants_when_it_packs_anew() {
             let params = PolicyParams { mpl_limit, repack: true, ..modes };
             let covered = gang_with_holds(params, &suite::gang_repacking);
             assert!(covered.migrations > 0, "{covered:?}");
+        }
+    }
+}
+
+#[test]
+fn local_holds_the_invariants_of_jobs_that_run_at_once() {
+    for rows in [1, 2, 8] {
+        let mpl_limit = MplLimit::try_from(rows).unwrap();
+        for queue in [MatrixQueue::Fcfs, MatrixQueue::Easy] {
+            let params = PolicyParams { mpl_limit, queue, ..PolicyParams::default() };
+            let make = |machine| local::boxed(machine, &params);
+            let invariants = || match queue {
+                MatrixQueue::Fcfs => suite::at_once(mpl_limit),
+                MatrixQueue::Easy => suite::at_once_backfilling(mpl_limit),
+            };
+            let covered = suite::run_seeds(seeds(), &make, &invariants);
+            let covered = covered.unwrap_or_else(|failure| report(failure));
+            assert!(covered.starts > 20 * covered.runs, "{rows} rows: {covered:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use storm_sched::policies::{Easy, Fcfs, Gang};
 use storm_sched::space::{Discipline, News, Order, Passing, Shadow, Space, SpaceSharing, Verdict};
 use storm_sched::suite::invariants::{
-    ColumnsDisjoint, ColumnsReturned, EveryJobInTurn, EveryRowInTurn, HeadNotDelayed,
+    ColumnsDisjoint, ColumnsReturned, EveryJobInTurn, EveryJobRuns, EveryRowInTurn, HeadNotDelayed,
     HeadStartsWhenItFits, Held, Invariant, MemoryWithin, PlacementSound, QueueOrder, ReasonsTrue,
     RefusesWhatDoesNotFit, RowsWithinLimit, SameState, ShortestFirst, SomebodyRuns,
 };
@@ -257,6 +257,13 @@ fn every_row_in_turn_catches_a_stuck_row() {
 #[test]
 fn every_job_in_turn_catches_a_stuck_row() {
     catches(Bug::NeverRotates, EveryJobInTurn::default);
+}
+
+#[test]
+fn every_job_runs_catches_rows_that_take_turns() {
+    let alone = || -> Vec<Box<dyn Invariant>> { vec![Box::new(EveryJobRuns)] };
+    let failure = suite::run_seeds(SEEDS, &gang_with(Bug::None), &alone).unwrap_err();
+    assert_eq!(failure.invariant, EveryJobRuns.name());
 }
 
 #[test]

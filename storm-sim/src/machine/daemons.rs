@@ -172,7 +172,8 @@ impl Machine {
                     Activity::Attend
                     | Activity::Switch
                     | Activity::Write { .. }
-                    | Activity::Exit => {
+                    | Activity::Exit
+                    | Activity::Tick => {
                         takes.saturating_mul(network.slow_percent(node)) / WHOLE_PERCENT
                     }
                 }

@@ -3,6 +3,7 @@
 
 mod any_profile;
 mod campaign;
+mod coscheduling;
 mod figures;
 mod mutants;
 mod own_policy;

@@ -111,6 +111,11 @@ pub(crate) struct NmOptions {
     /// End when the Machine Manager is gone, instead of waiting for its return
     #[arg(long)]
     pub(crate) once: bool,
+    /// Under the policy pb: how often ranks are put first that wait for a message which has
+    /// come; at least 1ms
+    #[arg(long, value_name = "TIME", env = "STORM_BOOST_PERIOD", hide_env_values = true,
+          default_value = "10ms", value_parser = parse_time)]
+    pub(crate) boost_period: Duration,
     /// Write the times of the last switches to DIR/NAME.csv at the end
     #[arg(long, value_name = "DIR", env = "STORM_SWITCH_LOG", hide_env_values = true)]
     pub(crate) switch_log: Option<PathBuf>,

@@ -26,6 +26,8 @@ use tokio::task::spawn_local;
 /// Marks a Node Manager that had joined before: it waits for its manager's
 /// return, however long that takes.
 const REJOIN: &str = "STORM_NM_REJOIN";
+/// Shorter periods cost more than they bring (Nagar et al., SPAA 1999).
+const SHORTEST_BOOST_PERIOD: Duration = Duration::from_millis(1);
 /// How long the first join is tried: a wrong address should be told soon.
 const FIRST_JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a node waits for a manager that it knew.
@@ -55,6 +57,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     );
     config.switch_log =
         options.switch_log.as_ref().map(|dir| dir.join(format!("{}.csv", options.name)));
+    config.boost_period = options.boost_period.max(SHORTEST_BOOST_PERIOD);
     let once = options.once;
     config.nm.manager_lost = timeouts.manager_lost();
     config.nm.requeue_fence = timeouts.requeue_fence();

@@ -43,7 +43,7 @@ enum Step {
         pick: usize,
         admin: bool,
     },
-    SetSched(bool),
+    SetSched(&'static str),
     SetQuantum(u64),
     NodeDown(u32),
     NodeUp(u32),
@@ -60,6 +60,7 @@ enum Step {
         code: u8,
     },
     RankKilled(usize),
+    RankLeft(usize),
     LaunchFailed(usize),
     JobFailed(usize),
     Terminated(usize),
@@ -94,7 +95,7 @@ fn step() -> impl Strategy<Value = Step> {
         ),
         2 => (pick.clone(), any::<bool>()).prop_map(|(pick, admin)| Step::Hold { pick, admin }),
         2 => (pick.clone(), any::<bool>()).prop_map(|(pick, admin)| Step::Release { pick, admin }),
-        1 => any::<bool>().prop_map(Step::SetSched),
+        1 => prop::sample::select(vec!["fcfs", "gang", "local"]).prop_map(Step::SetSched),
         1 => (1..100_u64).prop_map(Step::SetQuantum),
         1 => node.clone().prop_map(Step::NodeDown),
         2 => node.clone().prop_map(Step::NodeUp),
@@ -105,6 +106,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => pick.clone().prop_map(Step::Unstarted),
         8 => (pick.clone(), 0..2_u8).prop_map(|(pick, code)| Step::PartOver { pick, code }),
         1 => pick.clone().prop_map(Step::RankKilled),
+        1 => pick.clone().prop_map(Step::RankLeft),
         1 => pick.clone().prop_map(Step::LaunchFailed),
         1 => pick.clone().prop_map(Step::JobFailed),
         2 => pick.prop_map(Step::Terminated),
@@ -174,7 +176,11 @@ impl World {
             }),
             Step::RankKilled(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
                 let exit = exit(world.parts[&(node, job, incarnation)].0[0], ExitStatus::Signal(9));
-                world.report(node, Report::RankFailed { job, incarnation, exit });
+                world.report(node, Report::RankFailed { job, incarnation, exit, joined: false });
+            }),
+            Step::RankLeft(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
+                let exit = exit(world.parts[&(node, job, incarnation)].0[0], ExitStatus::Code(0));
+                world.report(node, Report::RankFailed { job, incarnation, exit, joined: true });
             }),
             Step::LaunchFailed(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
                 let rank = world.parts[&(node, job, incarnation)].0[0];
@@ -216,8 +222,8 @@ impl World {
                     let _ = self.act(|core, now| core.release_hold(now, peer(*admin), job));
                 }
             }
-            Step::SetSched(gang) => {
-                let sched = Some(if *gang { "gang" } else { "fcfs" });
+            Step::SetSched(sched) => {
+                let sched = Some(*sched);
                 self.act(|core, now| core.set_partition(now, ADMIN, "all", sched, None)).unwrap();
             }
             Step::SetQuantum(ms) => {

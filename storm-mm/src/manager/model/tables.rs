@@ -50,6 +50,7 @@ fn in_phase(phase: &str, requeue: bool) -> (World, JobId) {
                     system_us: 0,
                     max_rss_kib: 0,
                 },
+                joined: false,
             },
         );
     }
@@ -209,6 +210,27 @@ fn a_barrier_that_a_rank_has_left_for_ever_ends_the_job() {
         assert_eq!((outcome.state, outcome.exit_code), (JobState::Failed, 1));
         let reason = "rank 5 has ended and others wait for it in a PMI barrier";
         assert_eq!(outcome.reason.as_deref(), Some(reason));
+    }
+}
+
+#[test]
+fn a_rank_that_leaves_its_peers_ends_the_job_and_one_that_had_none_does_not() {
+    for (code, joined, expected) in [(0, true, Some(1)), (7, true, Some(7)), (7, false, None)] {
+        let (mut world, job) = in_phase("running", true);
+        let incarnation = world.record(job).incarnation;
+        let (rank, status) = (Rank(3), ExitStatus::Code(code));
+        let exit = RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 };
+        world.report(NodeId(2), Report::RankFailed { job, incarnation, exit, joined });
+        let doomed = world.parts.values().filter(|(_, doomed)| *doomed).count();
+        assert_eq!(doomed, if joined { NODES as usize } else { 0 });
+        world.finish();
+        let Phase::Ended(outcome) = &world.record(job).phase else { panic!("it goes on") };
+        let failed = (outcome.state == JobState::Failed).then_some(outcome.exit_code);
+        assert_eq!(failed, expected, "{outcome:?}");
+        if joined {
+            let reason = outcome.reason.as_deref().unwrap();
+            assert!(reason.starts_with("rank 3 on n2 exited with"), "{reason}");
+        }
     }
 }
 

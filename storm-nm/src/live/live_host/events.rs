@@ -36,6 +36,8 @@ impl LiveHost {
             }
             Event::Exited { pad, pl, status, usage, .. } => {
                 let (job, rank) = self.find(pad, pl)?;
+                let place = rank.0.saturating_sub(job.task.first.0) as usize;
+                self.booster.ended(job.task.key(), place);
                 let exited =
                     HostEvent::Exited { job: job.task.key(), exit: rank_exit(rank, status, usage) };
                 return Some(match self.over_memory(&job) {

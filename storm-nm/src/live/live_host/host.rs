@@ -13,7 +13,7 @@ use storm_mpi::segment::NodeEnd;
 use storm_pl::{Freezer, PlaceSpec};
 use storm_primitives::NodeId;
 use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
-use storm_rm::{Destination, FileSpec, Owner, Rank, RowSet};
+use storm_rm::{Coscheduling, Destination, FileSpec, Owner, Rank, RowSet};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
@@ -119,6 +119,10 @@ impl Host for LiveHost {
 
     fn set_rows(&self, job: JobKey, rows: RowSet) {
         self.cores.set_rows(job, rows);
+    }
+
+    fn coschedule(&self, job: JobKey, coscheduling: Coscheduling) {
+        self.booster.set_boosts(job, coscheduling == Coscheduling::PeriodicBoost);
     }
 
     fn signal(&self, job: JobKey, signal: i32) {

@@ -311,6 +311,7 @@ impl World {
             partition: PARTITION,
             rows,
             active_row: Row(0),
+            coscheduling: Default::default(),
             announcer: NodeId(1),
             node_list: self.nodes().to_string(),
             buffered: false,

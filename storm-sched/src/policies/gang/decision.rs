@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::Gang;
+use super::{Gang, Pace};
 use crate::partition::Change;
 use crate::{Action, Event, JobId, SchedTime};
 
@@ -85,10 +85,12 @@ impl Gang {
                 }
                 decision.run = true;
             }
-            Ok(Change::SliceEdge) => decision.rotate = true,
+            Ok(Change::SliceEdge) => decision.rotate = self.pace != Pace::AtOnce,
             Ok(Change::Quantum(quantum)) => {
-                self.quantum = quantum;
-                reckoned_anew = true;
+                if let Pace::InTurn(slices) = &mut self.pace {
+                    *slices = quantum;
+                    reckoned_anew = true;
+                }
             }
             // The first of a queue that fits nowhere now is nobody's first.
             Ok(Change::ColumnsLost) => reckoned_anew = true,

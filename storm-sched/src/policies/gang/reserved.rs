@@ -75,7 +75,7 @@ impl Gang {
                 (Some(_), None) => rows().unwrap_or(0),
                 (None, _) | (Some(_), Some(_)) => idle(),
             };
-            (pes, longest_limit(matrix, self.quantum, now, until))
+            (pes, longest_limit(matrix, self.pace, now, until))
         };
         Gap::of_steps(openings.iter().map(step))
     }
@@ -93,7 +93,7 @@ impl Gang {
 
     /// When a job that starts now has ended at the latest.
     pub(super) fn until(&self, now: SchedTime, request: &JobRequest) -> SchedTime {
-        let end = |limit| latest_end(&self.partition.matrix, self.quantum, now, limit);
+        let end = |limit| latest_end(&self.partition.matrix, self.pace, now, limit);
         request.time_limit.map_or(NEVER, end)
     }
 

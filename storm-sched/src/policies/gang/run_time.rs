@@ -14,6 +14,8 @@ use crate::{JobId, SchedTime, Slot};
 #[derive(Debug, Clone, Default)]
 pub(super) struct RunTime {
     now: SchedTime,
+    /// All rows are active always.
+    at_once: bool,
     /// The time in which each row was active.
     active: BTreeMap<Slot, Duration>,
     jobs: BTreeMap<JobId, Spent>,
@@ -35,6 +37,11 @@ struct Spent {
 }
 
 impl RunTime {
+    /// Of rows that are active always.
+    pub(super) fn at_once() -> Self {
+        Self { at_once: true, ..Self::default() }
+    }
+
     /// The time up to which was counted.
     pub(super) fn now(&self) -> SchedTime {
         self.now
@@ -89,6 +96,9 @@ impl RunTime {
     }
 
     fn counted(&self, slot: Slot) -> Duration {
+        if self.at_once {
+            return self.now.since(SchedTime::ZERO);
+        }
         self.active.get(&slot).copied().unwrap_or_default()
     }
 }
@@ -116,5 +126,17 @@ mod tests {
         assert_eq!(times.of(job), Duration::from_secs(12));
         times.forget(job);
         assert_eq!(times.of(job), Duration::ZERO);
+    }
+
+    #[test]
+    fn time_counts_for_all_where_all_rows_run_at_once() {
+        let mut times = RunTime::at_once();
+        let (job, at) = (JobId(1), SchedTime::from_secs);
+        times.advance(at(5), None);
+        times.set_row(job, Slot(1));
+        times.advance(at(7), Some(Slot(0)));
+        times.set_row(job, Slot(0));
+        times.advance(at(9), Some(Slot(1)));
+        assert_eq!(times.of(job), Duration::from_secs(4));
     }
 }

@@ -15,8 +15,9 @@
 
 use std::time::Duration;
 
+use super::Pace;
 use crate::pending_queue::Gap;
-use crate::{JobId, JobRequest, Matrix, Quantum, SchedTime, Slot};
+use crate::{JobId, JobRequest, Matrix, SchedTime, Slot};
 
 /// When the first of the queue can start at the latest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,12 +29,8 @@ pub(super) struct Shadow {
 }
 
 /// The latest instant at which a job has run for another `left`.
-pub(super) fn latest_end(
-    matrix: &Matrix,
-    quantum: Quantum,
-    now: SchedTime,
-    left: Duration,
-) -> SchedTime {
+pub(super) fn latest_end(matrix: &Matrix, pace: Pace, now: SchedTime, left: Duration) -> SchedTime {
+    let Pace::InTurn(quantum) = pace else { return now + left };
     let slice = quantum.duration();
     let slices = left.as_nanos().div_ceil(slice.as_nanos().max(1)) + 1;
     let slices = slices.saturating_mul(u128::from(matrix.limit().get()));
@@ -45,7 +42,7 @@ pub(super) fn latest_end(
 /// turned round.
 pub(super) fn longest_limit(
     matrix: &Matrix,
-    quantum: Quantum,
+    pace: Pace,
     now: SchedTime,
     at: SchedTime,
 ) -> Duration {
@@ -53,6 +50,7 @@ pub(super) fn longest_limit(
         // Sums stop there.
         return Duration::MAX;
     }
+    let Pace::InTurn(quantum) = pace else { return at.since(now) };
     let slice_ns = quantum.duration().as_nanos().max(1);
     let turns = at.since(now).as_nanos() / (slice_ns * u128::from(matrix.limit().get()));
     let limit_ns = slice_ns.saturating_mul(turns.saturating_sub(1));
@@ -76,7 +74,7 @@ impl Shadow {
 
     /// What a job that passes the first one can hold at most: in any row if it
     /// will have ended, else in another row or of what that one leaves.
-    pub(super) fn gap(&self, matrix: &Matrix, quantum: Quantum, now: SchedTime) -> Gap {
+    pub(super) fn gap(&self, matrix: &Matrix, pace: Pace, now: SchedTime) -> Gap {
         let beyond = |row: &crate::Row| match self.room {
             Some((slot, extra)) if slot == row.slot() => row.free_pes().min(extra),
             Some(_) => row.free_pes(),
@@ -85,7 +83,7 @@ impl Shadow {
         let vacant = self.room.and(matrix.vacant_slot());
         let vacant_pes = vacant.map(|_| matrix.machine().usable_pes());
         let spare_pes = matrix.rows().map(beyond).chain(vacant_pes).max().unwrap_or(0);
-        let window = longest_limit(matrix, quantum, now, self.at);
+        let window = longest_limit(matrix, pace, now, self.at);
         Gap::new(matrix.widest_room_pes(), window, spare_pes)
     }
 

@@ -4,6 +4,7 @@
 mod columns_disjoint;
 mod columns_returned;
 mod every_job_in_turn;
+mod every_job_runs;
 mod every_row_in_turn;
 mod head_not_delayed;
 mod head_starts_when_it_fits;
@@ -28,6 +29,7 @@ use std::error::Error;
 pub use columns_disjoint::ColumnsDisjoint;
 pub use columns_returned::{ColumnsReturned, Held};
 pub use every_job_in_turn::EveryJobInTurn;
+pub use every_job_runs::EveryJobRuns;
 pub use every_row_in_turn::EveryRowInTurn;
 pub use head_not_delayed::HeadNotDelayed;
 pub use head_starts_when_it_fits::HeadStartsWhenItFits;
@@ -171,6 +173,32 @@ pub fn gang_repacking(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
     let mut invariants = any_policy(limit, Held::RoundedUp);
     invariants.push(Box::new(HeadStartsWhenItFits(limit)));
     invariants
+}
+
+/// What policies hold that place jobs as gang scheduling does and run them all at once,
+/// with a queue in order (A6).
+#[must_use]
+pub fn at_once(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
+    let mut invariants = at_once_backfilling(limit);
+    invariants.push(Box::new(QueueOrder));
+    invariants
+}
+
+/// The same where jobs may pass the first of the queue.
+#[must_use]
+pub fn at_once_backfilling(limit: MplLimit) -> Vec<Box<dyn Invariant>> {
+    vec![
+        Box::new(RefusesWhatDoesNotFit),
+        Box::new(PlacementSound),
+        Box::new(ColumnsDisjoint),
+        Box::new(RowsWithinLimit(limit)),
+        Box::new(SameState),
+        Box::new(ColumnsReturned(Held::RoundedUp)),
+        Box::new(MemoryWithin),
+        Box::new(ReasonsTrue),
+        Box::new(HeadStartsWhenItFits(limit)),
+        Box::new(EveryJobRuns),
+    ]
 }
 
 /// What gang scheduling holds when jobs preempt others, also when nodes are reserved.

@@ -1,0 +1,193 @@
+//! The [`Thresholds`] of this host, measured: two threads send each other 64 bytes the ways that
+//! ranks do.
+//!
+//! What it does not do: measure the network between hosts. What comes from another one takes
+//! longer than through this host's stack alone, which is what is measured.
+
+use super::inbox::{Inbox, LocalIndex};
+use super::poller::{Poller, Watched};
+use crate::thresholds::Thresholds;
+use nix::sys::eventfd::EventFd;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Round trips of each kind, if there is time for them.
+const ROUNDS: usize = 200;
+/// What each kind may take: on a busy host a turn of another process comes between.
+const LIMIT: Duration = Duration::from_millis(20);
+/// Bytes of a message.
+const BYTES: usize = 64;
+/// The first byte of the last message.
+const LAST: u8 = 1;
+/// Tells the sleeper of the last round.
+const LAST_WAKE: u64 = 2;
+
+impl Thresholds {
+    /// Measures them on this host, with two threads; in some ten milliseconds.
+    ///
+    /// # Errors
+    /// When the system does not give what is needed for it.
+    pub fn measure() -> io::Result<Thresholds> {
+        let wake = wake()? / 2;
+        let known = Thresholds::default();
+        // Two that look need two processors.
+        let local = match std::thread::available_parallelism().map_or(1, usize::from) {
+            1 => known.local,
+            _ => local()?,
+        };
+        // Where others have the second processor the two took turns, which is no answer.
+        let (local, remote) = (local.min(known.local.max(2 * wake)), remote()?);
+        Ok(Thresholds { local, remote: remote.min(known.remote.max(4 * wake)), wake })
+    }
+}
+
+/// A round trip between two that sleep.
+fn wake() -> io::Result<Duration> {
+    let (there, back) = (EventFd::new()?, EventFd::new()?);
+    std::thread::scope(|scope| {
+        let answering = scope.spawn(|| -> io::Result<()> {
+            while there.read()? < LAST_WAKE {
+                back.write(1)?;
+            }
+            Ok(())
+        });
+        let measured = quartile(|| {
+            there.write(1)?;
+            back.read()?;
+            Ok(())
+        });
+        there.write(LAST_WAKE)?;
+        joined(answering)?;
+        measured
+    })
+}
+
+/// A round trip through shared memory between two that look.
+fn local() -> io::Result<Duration> {
+    let (mine, my_file) = Inbox::create(2, LocalIndex(0))?;
+    let (theirs, their_file) = Inbox::create(2, LocalIndex(1))?;
+    let to_them = Inbox::attach(&their_file, 2, LocalIndex(1))?;
+    let to_me = Inbox::attach(&my_file, 2, LocalIndex(0))?;
+    std::thread::scope(|scope| {
+        let answering = scope.spawn(move || -> io::Result<()> {
+            loop {
+                let message = take(&theirs, LocalIndex(0))?;
+                if message[0] == LAST {
+                    return Ok(());
+                }
+                give(&to_me, LocalIndex(1), &message)?;
+            }
+        });
+        let measured = quartile(|| {
+            give(&to_them, LocalIndex(0), &[0; BYTES])?;
+            take(&mine, LocalIndex(1)).map(drop)
+        });
+        give(&to_them, LocalIndex(0), &[LAST; BYTES])?;
+        joined(answering)?;
+        measured
+    })
+}
+
+/// A round trip through TCP between two that look.
+fn remote() -> io::Result<Duration> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let mut mine = TcpStream::connect(listener.local_addr()?)?;
+    let (mut theirs, _) = listener.accept()?;
+    for stream in [&mine, &theirs] {
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+    }
+    std::thread::scope(|scope| {
+        let answering = scope.spawn(move || -> io::Result<()> {
+            let poller = watching(&theirs)?;
+            while look(&poller, &mut theirs)? {
+                theirs.write_all(&[0; BYTES])?;
+            }
+            Ok(())
+        });
+        let poller = watching(&mine)?;
+        let measured = quartile(|| {
+            mine.write_all(&[0; BYTES])?;
+            look(&poller, &mut mine).map(drop)
+        });
+        drop(mine);
+        joined(answering)?;
+        measured
+    })
+}
+
+fn watching(stream: &TcpStream) -> io::Result<Poller> {
+    let poller = Poller::new()?;
+    poller.watch(stream, Watched::Bell, false)?;
+    Ok(poller)
+}
+
+/// Looks until a message is there, as ranks do; false at the end of the stream.
+fn look(poller: &Poller, stream: &mut TcpStream) -> io::Result<bool> {
+    let (mut message, mut got) = ([0; BYTES], 0);
+    while got < BYTES {
+        while poller.wait(false)?.is_empty() {}
+        match stream.read(&mut message[got..]) {
+            Ok(0) => return Ok(false),
+            Ok(bytes) => got += bytes,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::hint::spin_loop(),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+fn give(inbox: &Inbox, from: LocalIndex, message: &[u8; BYTES]) -> io::Result<()> {
+    inbox.ring(from).push([message, &[]]).map_err(broken)?;
+    // Nobody sleeps.
+    let _ = inbox.poke(from);
+    Ok(())
+}
+
+fn take(inbox: &Inbox, from: LocalIndex) -> io::Result<[u8; BYTES]> {
+    while !inbox.has_pending() {
+        std::hint::spin_loop();
+    }
+    inbox.take_pending(|_| {});
+    let mut message = [0; BYTES];
+    inbox.ring(from).pop(&mut message).map_err(broken)?;
+    Ok(message)
+}
+
+fn broken<E>(_: E) -> io::Error {
+    io::Error::other("the shared memory of a measurement is not what was written there")
+}
+
+fn joined(thread: std::thread::ScopedJoinHandle<'_, io::Result<()>>) -> io::Result<()> {
+    thread.join().unwrap_or_else(|_| Err(io::Error::other("a measurement broke off")))
+}
+
+/// The time that a quarter of the rounds does not exceed: what others on the host take of the
+/// rest is not part of it.
+fn quartile(mut round: impl FnMut() -> io::Result<()>) -> io::Result<Duration> {
+    let begun = Instant::now();
+    let mut times = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        round()?;
+        times.push(start.elapsed());
+        if begun.elapsed() > LIMIT {
+            break;
+        }
+    }
+    times.sort_unstable();
+    Ok(times[times.len() / 4])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_measured_and_takes_some_time() {
+        let measured = Thresholds::measure().unwrap();
+        let Thresholds { local, remote, wake } = measured;
+        assert!([local, remote, wake].iter().all(|time| !time.is_zero()), "{measured:?}");
+    }
+}

@@ -1,0 +1,137 @@
+//! A process's share of a processor, and how it waits there for messages: what the policies
+//! without strobes differ in (A6 of the policy reference).
+
+use super::processor::{Processor, Tenant};
+use super::{Activity, Model};
+use futures_util::future::LocalBoxFuture;
+use std::cell::Cell;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::time::Duration;
+use storm_primitives::{Instant, Runtime};
+use storm_rm::Coscheduling;
+
+/// Longer than any simulation.
+const FOR_EVER: Duration = Duration::from_secs(1 << 30);
+/// Wakings that looking longer for all ranks may cost at most, and the part of a new
+/// measurement that counts: as in storm-mpi.
+const IMBALANCE_MAX_WAKES: u32 = 10;
+const IMBALANCE_WEIGHT: u32 = 8;
+
+/// A process on a processor that it shares.
+#[derive(Debug)]
+pub(super) struct Share {
+    processor: Rc<Processor>,
+    tenant: Tenant,
+    /// How long it looks before it sleeps; it never sleeps when there is nothing.
+    two_phase: Option<TwoPhase>,
+}
+
+/// Two-phase waiting with the conditional rule (Arpaci-Dusseau, ACM TOCS 19(3), 2001), as the
+/// library of live applications has it.
+#[derive(Debug)]
+struct TwoPhase {
+    /// `2 L + 4 O`.
+    answer: Duration,
+    /// `W`.
+    wake: Duration,
+    /// `V`: how much longer than an answer the others take to come to a barrier.
+    imbalance: Cell<Duration>,
+    last_news: Cell<Option<Instant>>,
+}
+
+impl TwoPhase {
+    fn base(&self) -> Duration {
+        self.answer + self.wake
+    }
+
+    /// How long a wait that begins now looks.
+    fn patience(&self, now: Instant, all: bool) -> Duration {
+        let imbalance = self.imbalance.get();
+        let pays = all && imbalance <= IMBALANCE_MAX_WAKES * self.wake;
+        let first = self.base() + if pays { imbalance } else { Duration::ZERO };
+        let pair = self.base() + 4 * self.wake;
+        let since = self.last_news.get().map(|news| now - news);
+        first.max(since.map_or(Duration::ZERO, |since| pair.saturating_sub(since)))
+    }
+
+    /// A wait that began then is over.
+    fn ended(&self, began: Instant, now: Instant, all: bool) {
+        self.last_news.set(Some(now));
+        if all {
+            let longer = (now - began).saturating_sub(self.base());
+            let kept = self.imbalance.get() * (IMBALANCE_WEIGHT - 1) / IMBALANCE_WEIGHT;
+            self.imbalance.set(kept + longer / IMBALANCE_WEIGHT);
+        }
+    }
+}
+
+impl Share {
+    pub(super) fn new(
+        processor: Rc<Processor>,
+        model: &Model,
+        coscheduling: Coscheduling,
+    ) -> Share {
+        let tenant = processor.enter((model.extra)(Activity::Tick));
+        let two_phase = match coscheduling {
+            Coscheduling::Implicit => Some(TwoPhase {
+                answer: model.exchange.answer(),
+                wake: model.os.wake,
+                imbalance: Cell::default(),
+                last_news: Cell::default(),
+            }),
+            Coscheduling::Strobed | Coscheduling::Local | Coscheduling::PeriodicBoost => None,
+        };
+        Share { processor, tenant, two_phase }
+    }
+
+    /// Uses so much processor time; what it used.
+    pub(super) async fn compute<R: Runtime>(&self, runtime: &R, work: Duration) -> Duration {
+        let never = pin!(std::future::pending());
+        self.processor.run(runtime, self.tenant, work, never).await.0
+    }
+
+    /// Waits for news, or of `all` others; the processor time that it used meanwhile.
+    pub(super) async fn await_news<R: Runtime>(
+        &self,
+        runtime: &R,
+        mut news: LocalBoxFuture<'static, ()>,
+        all: bool,
+    ) -> Duration {
+        let began = runtime.now();
+        let two_phase = self.two_phase.as_ref();
+        let patience = two_phase.map_or(FOR_EVER, |rule| rule.patience(began, all));
+        let looking = self.processor.run(runtime, self.tenant, patience, Pin::new(&mut news));
+        let (mut used, arrived) = looking.await;
+        let Some(rule) = two_phase else { return used };
+        if !arrived {
+            self.sleep();
+            news.await;
+            self.wake();
+            used += self.compute(runtime, rule.wake).await;
+        }
+        rule.ended(began, runtime.now(), all);
+        used
+    }
+
+    /// It waits for something without looking for it.
+    pub(super) fn sleep(&self) {
+        self.processor.sleep(self.tenant);
+    }
+
+    /// It has come.
+    pub(super) fn wake(&self) {
+        self.processor.wake(self.tenant);
+    }
+
+    /// Its job is stopped, or goes on.
+    pub(super) fn hold(&self, held: bool) {
+        self.processor.hold(self.tenant, held);
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.processor.leave(self.tenant);
+    }
+}

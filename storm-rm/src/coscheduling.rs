@@ -1,0 +1,19 @@
+//! How the processes of a job come to run at the same time, as its nodes are told.
+
+use serde::{Deserialize, Serialize};
+
+/// Who sees to it, where jobs share processors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Coscheduling {
+    /// The strobes of the Machine Manager; or the job has its processors to itself.
+    #[default]
+    Strobed,
+    /// They themselves, by how long they wait before they give their processors away
+    /// (implicit coscheduling).
+    Implicit,
+    /// Nobody: the operating system of each node by itself.
+    Local,
+    /// The nodes, which now and then put processes first that have unread messages
+    /// (periodic boost).
+    PeriodicBoost,
+}

@@ -1,0 +1,33 @@
+//! Who sees to it that the processes of a job run at the same time, where several jobs
+//! share processors.
+
+use crate::policies::{ics, local, pb};
+
+/// How the processes of a job come to run together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Coscheduling {
+    /// Jobs have their processors to themselves, or strobes switch all nodes at once.
+    #[default]
+    Strobed,
+    /// They themselves, by how long they wait before they give their processors away
+    /// (implicit coscheduling).
+    Implicit,
+    /// Nobody: the operating system of each node by itself.
+    Local,
+    /// The nodes, which now and then put processes first that have unread messages
+    /// (periodic boost).
+    PeriodicBoost,
+}
+
+impl Coscheduling {
+    /// The policy of this kind; `None` where several are.
+    #[must_use]
+    pub fn policy(self) -> Option<&'static str> {
+        match self {
+            Self::Strobed => None,
+            Self::Implicit => Some(ics::NAME),
+            Self::Local => Some(local::NAME),
+            Self::PeriodicBoost => Some(pb::NAME),
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Periodic boost (Nagar, Banerjee, Sivasubramaniam, Das, *A closer look at coscheduling
+//! approaches for a network of workstations*, SPAA 1999; A6 of the policy reference): the placement
+//! of [`local`](super::local), and on each node now and then those processes go before others
+//! that wait for a message which has come already.
+//!
+//! The node managers do that; the application's message-passing library tells them which
+//! processes these are.
+
+use crate::policies::Gang;
+use crate::{Coscheduling, Machine, Policy, PolicyParams};
+
+/// The name in the registry.
+pub const NAME: &str = "pb";
+
+/// For the registry.
+#[must_use]
+pub fn boxed(machine: Machine, params: &PolicyParams) -> Box<dyn Policy> {
+    Box::new(Gang::at_once(Coscheduling::PeriodicBoost, machine, params))
+}
