@@ -137,23 +137,28 @@ impl Shared {
         if self.spin.is_zero() {
             return;
         }
-        let (mut quiet_since, mut turn_since) = (Instant::now(), Instant::now());
+        // Who was notified goes first: what it sends is answered while this looks.
+        tokio::task::yield_now().await;
+        let mut quiet_since = Instant::now();
+        let mut turn_since = quiet_since;
         loop {
             let any = self.each(Lane::progress);
             let now = Instant::now();
-            if any {
-                quiet_since = now;
-            } else if now - quiet_since >= self.spin {
+            if !any && now - quiet_since >= self.spin {
                 return;
             }
-            if any || now - turn_since >= TURN {
-                if !any {
-                    // Whoever else waits for this processor, such as the kernel's own
-                    // work on what arrives, is not to wait for the next tick.
-                    std::thread::yield_now();
-                }
-                tokio::task::yield_now().await;
-                turn_since = Instant::now();
+            if !any && now - turn_since < TURN {
+                continue;
+            }
+            if !any {
+                // Whoever else waits for this processor, such as the kernel's own work on
+                // what arrives, is not to wait for the next tick.
+                std::thread::yield_now();
+            }
+            tokio::task::yield_now().await;
+            turn_since = Instant::now();
+            if any {
+                quiet_since = turn_since;
             }
         }
     }
