@@ -128,7 +128,9 @@ pub enum LaneError {
         state: &'static str,
     },
     /// The adapter has failed or was taken out.
-    #[error("the device {device} of the lane to {peer} is gone")]
+    #[error(
+        "the device {device} of the lane to {peer} has failed or is gone: the queue pair is in its error state"
+    )]
     DeviceGone {
         /// The other side.
         peer: NodeId,

@@ -3,30 +3,47 @@
 use crate::abi::{EVENT_COMM_EST, EVENT_DEVICE_FATAL, EVENT_PORT_ERR, Gid};
 use crate::config::VerbsConfig;
 use crate::error::LaneError;
-use crate::guard::{Device, DeviceEvent, OpenDevice, Port, ProtectionDomain};
-use crate::lane::{self, Half, MAX_BLOCKS_PER_LANE};
+use crate::guard::{CompletionChannel, Device, DeviceEvent, OpenDevice, Port, ProtectionDomain};
+use crate::lane::{Half, MAX_BLOCKS_PER_LANE};
+use crate::poller::Poller;
 use crate::pool::Pool;
 use crate::{VerbsError, port_address};
 use bytes::Bytes;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use storm_backend_tcp::fabric::{End, Fabric, Opening};
 use storm_backend_tcp::wire::Lane;
 use storm_primitives::NodeId;
+use tokio::task::AbortHandle;
 
 /// Room for the head of a chunk in a block.
 const MAX_HEAD_BYTES: usize = 16 << 10;
+/// How often it is looked whether requests are stuck, and then whether the port is there.
+/// Soft-RoCE whose network was taken out may lose both the event that says so and the
+/// requests under way: these neither complete nor fail.
+const LOOK: Duration = Duration::from_millis(500);
 /// The name of the network.
 const NAME: &str = "verbs";
 
 /// A device in use, for [`RootConfig::fabric`](storm_backend_tcp::RootConfig::fabric) and
 /// [`NodeConfig::fabric`](storm_backend_tcp::NodeConfig::fabric).
+///
+/// When the device has failed or was taken out all its lanes end; the next one that is
+/// opened looks for a device anew, and registers memory with it.
 #[derive(Debug)]
 pub struct VerbsFabric {
+    config: VerbsConfig,
+    current: RefCell<Session>,
+}
+
+/// One life of a device.
+#[derive(Debug)]
+struct Session {
     common: Rc<Common>,
-    events: tokio::task::AbortHandle,
+    events: AbortHandle,
 }
 
 /// What lanes need of it.
@@ -38,8 +55,8 @@ pub(crate) struct Common {
     pub(crate) gid_index: u8,
     pub(crate) gid: Gid,
     pub(crate) pool: Pool,
-    /// For when the device goes away.
-    lanes: RefCell<Vec<Weak<lane::Lane>>>,
+    pub(crate) poller: Poller,
+    gone: Cell<bool>,
 }
 
 impl VerbsFabric {
@@ -51,6 +68,39 @@ impl VerbsFabric {
     pub fn open(config: VerbsConfig) -> Result<VerbsFabric, VerbsError> {
         let mut config = config;
         config.blocks_per_lane = config.blocks_per_lane.clamp(1, MAX_BLOCKS_PER_LANE);
+        let current = RefCell::new(Session::open(&config)?);
+        Ok(VerbsFabric { config, current })
+    }
+
+    /// The device.
+    pub fn device(&self) -> String {
+        self.current.borrow().common.device.name().to_owned()
+    }
+
+    /// How many blocks are registered, and how many of them are free.
+    pub fn blocks(&self) -> (usize, usize) {
+        self.current.borrow().common.pool.blocks()
+    }
+
+    /// Does what follows from something that happened to the device. What the device
+    /// itself tells is seen to without this.
+    pub fn happened(&self, event: &DeviceEvent) {
+        self.current.borrow().common.happened(event);
+    }
+
+    /// What lanes need, of a device that is there.
+    fn common(&self) -> Result<Rc<Common>, VerbsError> {
+        let mut current = self.current.borrow_mut();
+        if current.common.gone.get() {
+            *current = Session::open(&self.config)?;
+        }
+        Ok(current.common.clone())
+    }
+}
+
+impl Session {
+    fn open(config: &VerbsConfig) -> Result<Session, VerbsError> {
+        let config = config.clone();
         let (device, port) = choose(&config)?;
         let (gid_index, gid) = port_address::choose(&config, &device, &port)?;
         let domain = ProtectionDomain::new(&device)?;
@@ -64,40 +114,63 @@ impl VerbsFabric {
             gid_index,
             "verbs"
         );
-        let lanes = RefCell::default();
-        let common = Rc::new(Common { config, device, port, gid_index, gid, pool, lanes });
+        let poller = Poller::start(CompletionChannel::new(&device)?, config.spin)?;
+        let common = Rc::new(Common {
+            config,
+            device,
+            port,
+            gid_index,
+            gid,
+            pool,
+            poller,
+            gone: Cell::new(false),
+        });
         let events = tokio::task::spawn_local(watch(common.clone())).abort_handle();
-        Ok(VerbsFabric { common, events })
-    }
-
-    /// The device.
-    pub fn device(&self) -> &str {
-        self.common.device.name()
-    }
-
-    /// How many blocks are registered, and how many of them are free.
-    pub fn blocks(&self) -> (usize, usize) {
-        self.common.pool.blocks()
+        Ok(Session { common, events })
     }
 }
 
-impl Drop for VerbsFabric {
+impl Drop for Session {
     fn drop(&mut self) {
         self.events.abort();
     }
 }
 
 impl Common {
-    /// This lane is to end when the device does.
-    pub(crate) fn watch(&self, lane: &Rc<lane::Lane>) {
-        let mut lanes = self.lanes.borrow_mut();
-        lanes.retain(|lane| lane.strong_count() > 0);
-        lanes.push(Rc::downgrade(lane));
+    fn happened(&self, event: &DeviceEvent) {
+        let (device, name) = (self.device.name(), event.name.as_str());
+        match event.kind {
+            EVENT_COMM_EST => tracing::debug!(device, event = name, "verbs"),
+            EVENT_DEVICE_FATAL => {
+                tracing::error!(device, event = name, "the device has failed");
+                self.device_gone();
+            }
+            EVENT_PORT_ERR => {
+                // A port that is soon back costs nothing but retries; lanes end with theirs.
+                tracing::error!(
+                    device,
+                    event = name,
+                    "a port is down: nothing is sent until it is up"
+                );
+            }
+            _ => tracing::warn!(device, event = name, "something happened to the device"),
+        }
     }
 
-    fn end_all(&self) {
-        let lanes = std::mem::take(&mut *self.lanes.borrow_mut());
-        lanes.iter().filter_map(Weak::upgrade).for_each(|lane| lane.device_gone());
+    /// Where requests are stuck: false when there is no such port any more.
+    fn look_at_port(&self) -> bool {
+        if self.poller.is_any_stuck()
+            && let Err(error) = self.device.port(self.port.number)
+        {
+            tracing::error!(device = self.device.name(), %error, "the device is gone");
+            self.device_gone();
+        }
+        !self.gone.get()
+    }
+
+    fn device_gone(&self) {
+        self.gone.set(true);
+        self.poller.device_gone();
     }
 }
 
@@ -107,15 +180,16 @@ impl Fabric for VerbsFabric {
     }
 
     fn max_chunk_bytes(&self) -> u32 {
-        self.common.config.chunk_bytes
+        self.config.chunk_bytes
     }
 
     fn place(&self, data: Bytes) -> Bytes {
-        self.common.pool.place(data)
+        self.current.borrow().common.pool.place(data)
     }
 
     fn open(&self, peer: NodeId, lane: Lane, end: End) -> io::Result<Box<dyn Opening>> {
-        let half = Half::new(self.common.clone(), peer, lane, end).map_err(LaneError::from)?;
+        let common = self.common().map_err(LaneError::from)?;
+        let half = Half::new(common, peer, lane, end).map_err(LaneError::from)?;
         Ok(Box::new(half))
     }
 }
@@ -148,30 +222,19 @@ async fn watch(common: Rc<Common>) {
         }
     };
     loop {
-        let Ok(mut guard) = readable.readable().await else { return };
+        let ready = match tokio::time::timeout(LOOK, readable.readable()).await {
+            Ok(ready) => ready,
+            Err(_) if common.look_at_port() => continue,
+            Err(_) => return,
+        };
+        let Ok(mut guard) = ready else { return };
         match device.take_event() {
             Ok(None) => guard.clear_ready(),
-            Ok(Some(event)) => happened(&common, &event),
+            Ok(Some(event)) => common.happened(&event),
             Err(error) => {
                 tracing::error!(device = device.name(), %error, "the device is gone");
-                return common.end_all();
+                return common.device_gone();
             }
         }
-    }
-}
-
-fn happened(common: &Common, event: &DeviceEvent) {
-    let (device, name) = (common.device.name(), event.name.as_str());
-    match event.kind {
-        EVENT_COMM_EST => tracing::debug!(device, event = name, "verbs"),
-        EVENT_DEVICE_FATAL => {
-            tracing::error!(device, event = name, "the device has failed");
-            common.end_all();
-        }
-        EVENT_PORT_ERR => {
-            // A port that is soon back costs nothing but retries; lanes end with theirs.
-            tracing::error!(device, event = name, "a port is down: nothing is sent until it is up");
-        }
-        _ => tracing::warn!(device, event = name, "something happened to the device"),
     }
 }

@@ -34,6 +34,7 @@ mod lane;
 mod library;
 mod message;
 mod offer;
+mod poller;
 mod port_address;
 mod ring;
 

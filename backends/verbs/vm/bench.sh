@@ -23,6 +23,8 @@ for size in 65536 1048576; do
     echo "-- ib_write_bw, $size bytes: bytes, rounds, peak, average MiB/s"
     pair ib_write_bw $size
 done
+echo "-- one lane between two processes, looking for completions for 200 us"
+./primitives --backend verbs --hop --spin-us 200 --sizes 8,4096 --rounds 1000 || exit 1
 echo "-- tcp"
 ./primitives --backend tcp "$@" || exit 1
 echo "-- verbs, asleep between completions"

@@ -6,7 +6,7 @@ use clap::{Parser, ValueEnum};
 use comfy_table::Table;
 use std::time::Duration;
 use storm_benches::primitives::live::{self, Network};
-use storm_benches::primitives::{Figure, MAX_BYTES, Work, simulated};
+use storm_benches::primitives::{Figure, MAX_BYTES, Work, hop, simulated};
 
 /// The primitives by size and node count.
 #[derive(Debug, Parser)]
@@ -30,6 +30,12 @@ struct Options {
     /// On verbs: look for completions so long before going to sleep, in microseconds
     #[arg(long, default_value_t = 0)]
     spin_us: u64,
+    /// On verbs: only the lanes between two processes, as perftest measures a queue pair
+    #[arg(long)]
+    hop: bool,
+    /// With `--hop`: chunks of a transfer for its bandwidth
+    #[arg(long, default_value_t = 200)]
+    chunks: u32,
     /// The simulated machine
     #[arg(long, default_value = "es40-qsnet")]
     profile: String,
@@ -47,7 +53,7 @@ enum Backend {
 }
 
 fn main() -> Result<()> {
-    if live::serve_if_node()? {
+    if live::serve_if_node()? || hop::serve_if_other_end()? {
         return Ok(());
     }
     let options = Options::parse();
@@ -55,6 +61,7 @@ fn main() -> Result<()> {
     let spin = Duration::from_micros(options.spin_us);
     let figures = match options.backend {
         Backend::Tcp => live::run(Network::Tcp, options.fan_out, &work)?,
+        Backend::Verbs if options.hop => hop::run(spin, &work.sizes, work.rounds, options.chunks)?,
         Backend::Verbs => live::run(Network::Verbs { spin }, options.fan_out, &work)?,
         Backend::QsnetSim => simulated::run(&options.profile, &work)?,
     };
@@ -69,12 +76,21 @@ fn main() -> Result<()> {
 fn table(figures: &[Figure]) -> Table {
     let mut table = Table::new();
     table.load_preset(comfy_table::presets::ASCII_MARKDOWN);
-    table.set_header(["operation", "nodes", "bytes", "p50 us", "p99 us", "MiB/s per node"]);
+    table.set_header([
+        "operation",
+        "nodes",
+        "bytes",
+        "least us",
+        "p50 us",
+        "p99 us",
+        "MiB/s per node",
+    ]);
     for figure in figures {
         table.add_row([
             figure.operation.to_owned(),
             figure.nodes.to_string(),
             figure.bytes.to_string(),
+            format!("{:.1}", figure.least_us),
             format!("{:.1}", figure.p50_us),
             format!("{:.1}", figure.p99_us),
             figure.mib_s.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}")),

@@ -78,7 +78,7 @@ pub fn run(network: Network, fan_out: u32, work: &Work) -> Result<Vec<Figure>> {
     })
 }
 
-fn block_on<T>(body: impl Future<Output = Result<T>>) -> Result<T> {
+pub(super) fn block_on<T>(body: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     tokio::task::LocalSet::new().block_on(&runtime, body)
 }
@@ -86,11 +86,12 @@ fn block_on<T>(body: impl Future<Output = Result<T>>) -> Result<T> {
 fn open(network: Network) -> Result<Option<Rc<dyn Fabric>>> {
     match network {
         Network::Tcp => Ok(None),
-        Network::Verbs { spin } => {
-            let fabric = VerbsFabric::open(VerbsConfig { spin, ..VerbsConfig::default() })?;
-            Ok(Some(Rc::new(fabric)))
-        }
+        Network::Verbs { spin } => Ok(Some(verbs(spin)?)),
     }
+}
+
+pub(super) fn verbs(spin: Duration) -> Result<Rc<dyn Fabric>> {
+    Ok(Rc::new(VerbsFabric::open(VerbsConfig { spin, ..VerbsConfig::default() })?))
 }
 
 fn spawn(root: SocketAddr, network: Network) -> Result<Child> {

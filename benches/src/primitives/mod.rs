@@ -1,6 +1,7 @@
 //! How long the primitives take, by node count and size, on any backend: a root that asks,
 //! and nodes that only serve.
 
+pub mod hop;
 pub mod live;
 pub mod simulated;
 
@@ -46,13 +47,15 @@ pub struct Work {
 /// One figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
-    /// `xfer`, `caw`, or `caw+write`.
+    /// `xfer`, `caw`, `caw+write`, or what of one hop.
     pub operation: &'static str,
     /// Nodes of the set.
     pub nodes: u32,
     /// Bytes of a transfer.
     pub bytes: u64,
-    /// Until the initiator knows that it is done everywhere, in microseconds.
+    /// Until the initiator knows that it is done everywhere, in microseconds: the least.
+    pub least_us: f64,
+    /// The same for one of two.
     pub p50_us: f64,
     /// The same for 99 of 100.
     pub p99_us: f64,
@@ -113,7 +116,8 @@ pub async fn measure<P: Primitives>(
 
 fn figure(operation: &'static str, nodes: u32, bytes: u64, ns: &Histogram<u64>) -> Figure {
     let quantile = |at: f64| ns.value_at_quantile(at) as f64 / 1e3;
-    Figure { operation, nodes, bytes, p50_us: quantile(0.5), p99_us: quantile(0.99), mib_s: None }
+    let (least_us, p50_us, p99_us) = (ns.min() as f64 / 1e3, quantile(0.5), quantile(0.99));
+    Figure { operation, nodes, bytes, least_us, p50_us, p99_us, mib_s: None }
 }
 
 async fn repeat<P: Primitives>(

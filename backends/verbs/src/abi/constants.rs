@@ -24,6 +24,8 @@ pub const ACCESS_REMOTE_WRITE: c_uint = 2;
 pub const WR_RDMA_WRITE_WITH_IMM: c_uint = 1;
 /// `IBV_SEND_SIGNALED`
 pub const SEND_SIGNALED: c_uint = 2;
+/// `IBV_SEND_SOLICITED`
+pub const SEND_SOLICITED: c_uint = 4;
 /// `IBV_SEND_INLINE`
 pub const SEND_INLINE: c_uint = 8;
 /// `IBV_WC_RDMA_WRITE`

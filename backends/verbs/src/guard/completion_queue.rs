@@ -1,23 +1,29 @@
-//! A completion queue with a channel of its own to sleep on.
+//! A completion queue, whose notifications come by a channel.
 
+use super::completion_channel::CompletionChannel;
 use super::device::OpenDevice;
 use crate::VerbsError;
 use crate::abi::{self, WC_RECV_RDMA_WITH_IMM, WC_WR_FLUSH_ERR, WorkCompletion};
-use std::ffi::{CStr, c_int};
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use tokio::io::unix::AsyncFd;
 
-/// Completions taken by one call.
-const BATCH: usize = 16;
+/// Completions taken by one call: few, as room for them is made for each look in vain.
+const BATCH: usize = 4;
 
 /// A completion queue.
 pub struct CompletionQueue {
-    device: Arc<OpenDevice>,
-    channel: NonNull<abi::CompletionChannel>,
+    channel: Arc<CompletionChannel>,
     queue: NonNull<abi::CompletionQueue>,
+}
+
+/// Which completions are worth a notification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// What the other side has written, and failures.
+    Arrivals,
+    /// Own requests that are complete as well.
+    All,
 }
 
 /// A request that is over.
@@ -56,46 +62,30 @@ unsafe impl Send for CompletionQueue {}
 unsafe impl Sync for CompletionQueue {}
 
 impl CompletionQueue {
-    /// A queue for `len` completions that nobody has taken yet.
+    /// A queue for `len` completions that nobody has taken yet. Its notifications are
+    /// called `name`.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
-    pub fn new(device: &Arc<OpenDevice>, len: u32) -> Result<CompletionQueue, VerbsError> {
-        let functions = device.functions();
-        // SAFETY: the context is open.
-        let channel = unsafe { (functions.create_comp_channel)(device.context()) };
-        let Some(channel) = NonNull::new(channel) else {
-            return Err(device.failed("ibv_create_comp_channel"));
-        };
+    pub fn new(
+        channel: &Arc<CompletionChannel>,
+        name: usize,
+        len: u32,
+    ) -> Result<CompletionQueue, VerbsError> {
+        let device = channel.device();
         let wanted = c_int::try_from(len).unwrap_or(c_int::MAX);
-        let none = std::ptr::null_mut();
-        // SAFETY: context and channel are alive and the channel is of the context; vector 0
-        // is always there.
-        let queue =
-            unsafe { (functions.create_cq)(device.context(), wanted, none, channel.as_ptr(), 0) };
-        let queue = match NonNull::new(queue) {
-            Some(queue) => queue,
-            None => {
-                let error = device.failed("ibv_create_cq");
-                // SAFETY: it was just made, and no queue uses it.
-                unsafe { (functions.destroy_comp_channel)(channel.as_ptr()) };
-                return Err(error);
-            }
+        // It is given back with each notification, and never looked at.
+        let context: *mut c_void = std::ptr::without_provenance_mut(name);
+        // SAFETY: context and channel are alive, and the channel is of the device, which it
+        // holds; vector 0 is always there.
+        let queue = unsafe {
+            let create = device.functions().create_cq;
+            create(device.context(), wanted, context, channel.as_ptr(), 0)
         };
-        Ok(CompletionQueue { device: device.clone(), channel, queue })
-    }
-
-    /// Its descriptor as something to wait for.
-    ///
-    /// # Errors
-    /// [`VerbsError::Call`].
-    pub fn watch(self: Arc<Self>) -> Result<AsyncFd<Arc<CompletionQueue>>, VerbsError> {
-        let device = self.device.clone();
-        let failed = |source| device.io("waiting for completions", source);
-        set_nonblocking(self.as_fd()).map_err(|errno| failed(errno.into()))?;
-        // SAFETY: the descriptor is always the same, and open as long as the queue, which
-        // the result holds.
-        unsafe { AsyncFd::register(self) }.map_err(|error| failed(error.into()))
+        match NonNull::new(queue) {
+            Some(queue) => Ok(CompletionQueue { channel: channel.clone(), queue }),
+            None => Err(device.failed("ibv_create_cq")),
+        }
     }
 
     pub(super) fn as_ptr(&self) -> *mut abi::CompletionQueue {
@@ -104,7 +94,7 @@ impl CompletionQueue {
 
     /// The device that it is of.
     pub fn device(&self) -> &Arc<OpenDevice> {
-        &self.device
+        self.channel.device()
     }
 
     /// Gives the completions that are here to `each`; whether there were any.
@@ -117,10 +107,10 @@ impl CompletionQueue {
             let mut batch = [WorkCompletion::default(); BATCH];
             // SAFETY: the queue is alive, and `batch` has as much room as is said.
             let taken = unsafe {
-                (self.device.ops().poll_cq)(self.as_ptr(), BATCH as c_int, batch.as_mut_ptr())
+                (self.device().ops().poll_cq)(self.as_ptr(), BATCH as c_int, batch.as_mut_ptr())
             };
             let Ok(taken) = usize::try_from(taken) else {
-                return Err(self.device.returned("ibv_poll_cq", taken));
+                return Err(self.device().returned("ibv_poll_cq", taken));
             };
             any |= taken > 0;
             batch.iter().take(taken).map(Completion::from).for_each(&mut each);
@@ -130,43 +120,25 @@ impl CompletionQueue {
         }
     }
 
-    /// Has the descriptor become readable at the next completion. Completions that came
-    /// before do not count: poll once more after this.
+    /// Has the channel notify of the next completion that is `wanted`; as long as it did
+    /// not, arming again may add to what is wanted and takes nothing away. Completions that
+    /// came before do not count: poll once more after this.
     ///
     /// # Errors
     /// [`VerbsError::Call`].
-    pub fn arm(&self) -> Result<(), VerbsError> {
+    pub fn arm(&self, wanted: Wanted) -> Result<(), VerbsError> {
+        let solicited_only = c_int::from(wanted == Wanted::Arrivals);
         // SAFETY: the queue is alive.
-        match unsafe { (self.device.ops().req_notify_cq)(self.as_ptr(), 0) } {
+        match unsafe { (self.device().ops().req_notify_cq)(self.as_ptr(), solicited_only) } {
             0 => Ok(()),
-            code => Err(self.device.returned("ibv_req_notify_cq", code)),
+            code => Err(self.device().returned("ibv_req_notify_cq", code)),
         }
-    }
-
-    /// Takes one notification.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when there is none.
-    pub fn take_notification(&self) -> io::Result<()> {
-        let (mut queue, mut context) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let functions = self.device.functions();
-        // SAFETY: the channel is alive, its descriptor does not block, and both places are
-        // valid for the call.
-        let code = unsafe {
-            (functions.get_cq_event)(self.channel.as_ptr(), &raw mut queue, &raw mut context)
-        };
-        if code != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: one event was taken, of the only queue of this channel.
-        unsafe { (functions.ack_cq_events)(self.as_ptr(), 1) };
-        Ok(())
     }
 
     /// A status as the library names it.
     pub fn status_name(&self, status: u32) -> String {
         // SAFETY: the library has a constant string for every number.
-        let name = unsafe { CStr::from_ptr((self.device.functions().wc_status_str)(status)) };
+        let name = unsafe { CStr::from_ptr((self.device().functions().wc_status_str)(status)) };
         name.to_string_lossy().into_owned()
     }
 }
@@ -186,42 +158,16 @@ impl From<&WorkCompletion> for Completion {
     }
 }
 
-impl AsFd for CompletionQueue {
-    /// Where notifications are read.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the channel lives as long as `self`, and so is its descriptor open, which
-        // is not changed.
-        unsafe { BorrowedFd::borrow_raw((*self.channel.as_ptr()).fd) }
-    }
-}
-
-impl AsRawFd for CompletionQueue {
-    fn as_raw_fd(&self) -> RawFd {
-        self.as_fd().as_raw_fd()
-    }
-}
-
 impl Drop for CompletionQueue {
     fn drop(&mut self) {
-        let functions = self.device.functions();
-        // SAFETY: queue pairs that use the queue hold it and are gone; every notification
-        // taken was acknowledged. The channel has no other queue.
-        unsafe {
-            (functions.destroy_cq)(self.queue.as_ptr());
-            (functions.destroy_comp_channel)(self.channel.as_ptr());
-        }
+        // SAFETY: it is destroyed once. Queue pairs that use the queue hold it and are gone;
+        // every notification taken was acknowledged, and those not taken go with it.
+        unsafe { (self.device().functions().destroy_cq)(self.queue.as_ptr()) };
     }
 }
 
 impl std::fmt::Debug for CompletionQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "CompletionQueue({})", self.device.name())
+        write!(f, "CompletionQueue({})", self.device().name())
     }
-}
-
-/// Reading an event waits no longer for one.
-pub(super) fn set_nonblocking(descriptor: BorrowedFd<'_>) -> Result<(), nix::errno::Errno> {
-    use nix::fcntl::{FcntlArg, OFlag, fcntl};
-    let flags = OFlag::from_bits_truncate(fcntl(descriptor, FcntlArg::F_GETFL)?);
-    fcntl(descriptor, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map(drop)
 }

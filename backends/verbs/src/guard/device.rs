@@ -1,6 +1,5 @@
 //! Devices: which there are, opening one, what its ports are.
 
-use super::completion_queue::set_nonblocking;
 use crate::VerbsError;
 use crate::abi::{self, Functions, Gid, LINK_LAYER_ETHERNET, PORT_ACTIVE, PortAttr};
 use crate::library::functions;
@@ -325,4 +324,11 @@ pub(crate) fn link_layer_name(layer: u8) -> &'static str {
 fn failed(call: &'static str, device: &str) -> VerbsError {
     let source = io::Error::last_os_error();
     VerbsError::Call { call, device: device.to_owned(), source }
+}
+
+/// Reading an event waits no longer for one.
+pub(super) fn set_nonblocking(descriptor: BorrowedFd<'_>) -> Result<(), nix::errno::Errno> {
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+    let flags = OFlag::from_bits_truncate(fcntl(descriptor, FcntlArg::F_GETFL)?);
+    fcntl(descriptor, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map(drop)
 }

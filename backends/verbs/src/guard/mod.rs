@@ -4,13 +4,15 @@
 //! its device. All `unsafe` calls of this crate are in here and in
 //! `library`, which loads it.
 
+mod completion_channel;
 mod completion_queue;
 mod device;
 mod memory_region;
 mod protection_domain;
 mod queue_pair;
 
-pub use completion_queue::{Completion, CompletionQueue, Outcome};
+pub use completion_channel::CompletionChannel;
+pub use completion_queue::{Completion, CompletionQueue, Outcome, Wanted};
 pub use device::{Device, DeviceEvent, OpenDevice, Port};
 pub(crate) use device::{link_layer_name, mtu_bytes};
 pub use memory_region::MemoryRegion;

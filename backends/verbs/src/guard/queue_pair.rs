@@ -241,7 +241,9 @@ impl QueuePair {
         }
         let len: usize = pieces.iter().map(|piece| piece.length as usize).sum();
         let inline = len <= self.max_inline_bytes;
-        let flags = if inline { abi::SEND_SIGNALED | abi::SEND_INLINE } else { abi::SEND_SIGNALED };
+        // Who waits for arrivals there is woken by it; nobody here by its completion.
+        let flags = abi::SEND_SIGNALED | abi::SEND_SOLICITED;
+        let flags = if inline { flags | abi::SEND_INLINE } else { flags };
         let mut request = abi::SendRequest {
             wr_id: id,
             next: std::ptr::null_mut(),

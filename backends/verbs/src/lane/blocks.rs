@@ -165,6 +165,11 @@ impl Granter {
         pipe.put(&mut self.out).map(drop)
     }
 
+    /// Whether there are grants that there was no room for.
+    pub(super) fn waits(&self) -> bool {
+        !self.out.is_empty()
+    }
+
     fn grant(&mut self, slot: usize) {
         let block = &self.blocks[slot];
         let (addr, rkey, len) = (block.addr(), block.rkey(), block.capacity() as u32);

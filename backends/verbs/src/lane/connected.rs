@@ -4,20 +4,17 @@ use super::blocks::{Filler, Granter};
 use super::pipe::{Event, Pipe};
 use crate::error::LaneError;
 use crate::fabric::Common;
-use crate::guard::CompletionQueue;
+use crate::guard::{CompletionQueue, Wanted};
 use bytes::Bytes;
 use futures_util::future::LocalBoxFuture;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use storm_backend_tcp::fabric::Carrier;
-use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
 
 /// A lane in use.
 #[derive(Debug)]
@@ -26,10 +23,17 @@ pub(crate) struct Lane {
     pipe: Pipe,
     duty: RefCell<Duty>,
     ended: RefCell<Option<Arc<LaneError>>>,
-    device: String,
+    queue: Arc<CompletionQueue>,
+    /// Of which completions there will be a notification.
+    armed: Cell<Option<Wanted>>,
+    /// Somebody waits for room.
+    blocked: Cell<bool>,
+    /// The first request under way when it was last looked.
+    seen: Cell<Option<u64>>,
     readable: Notify,
     writable: Notify,
-    driver: RefCell<Option<AbortHandle>>,
+    /// Takes the completions of this lane as long as it lives.
+    common: Rc<Common>,
 }
 
 /// What this end does with frames.
@@ -43,6 +47,16 @@ pub(super) enum Duty {
     Grant(Granter),
 }
 
+impl Duty {
+    /// Whether something waits to be sent that nobody calls for.
+    fn waits(&self) -> bool {
+        match self {
+            Duty::Express | Duty::Fill(_) => false,
+            Duty::Grant(granter) => granter.waits(),
+        }
+    }
+}
+
 /// Why the lane has ended, for everybody who asks.
 #[derive(Clone, Debug)]
 struct Ended(Arc<LaneError>);
@@ -52,54 +66,100 @@ impl Lane {
         common: &Rc<Common>,
         pipe: Pipe,
         queue: Arc<CompletionQueue>,
+        name: usize,
         duty: Duty,
     ) -> Result<Rc<Lane>, LaneError> {
-        let queue = queue.watch()?;
         let lane = Rc::new(Lane {
             pipe,
             duty: RefCell::new(duty),
             ended: RefCell::default(),
-            device: common.device.name().to_owned(),
+            queue,
+            armed: Cell::new(None),
+            blocked: Cell::new(false),
+            seen: Cell::new(None),
             readable: Notify::new(),
             writable: Notify::new(),
-            driver: RefCell::default(),
+            common: common.clone(),
         });
         if let Duty::Grant(granter) = &mut *lane.duty.borrow_mut() {
             granter.send_grants(&lane.pipe)?;
         }
-        let driver = drive(Rc::downgrade(&lane), queue, common.config.spin);
-        *lane.driver.borrow_mut() = Some(tokio::task::spawn_local(driver).abort_handle());
+        common.poller.add(name, &lane);
+        lane.arm();
         Ok(lane)
     }
 
     /// The device is gone, and so is what goes through it.
     pub(crate) fn device_gone(&self) {
-        let device = self.device.clone();
+        let device = self.common.device.name().to_owned();
         self.end(LaneError::DeviceGone { peer: self.pipe.peer, device });
     }
 
-    /// Works off the completions that are here; whether there were any.
-    fn progress(&self) -> bool {
+    /// A notification was taken: there will be none until it is armed again.
+    pub(crate) fn notified(&self) {
+        self.armed.set(None);
+        self.progress();
+    }
+
+    /// Works off the completions that are here; whether somebody who waited can go on. That
+    /// a request is complete is of interest only to who has no room for another.
+    pub(crate) fn progress(&self) -> bool {
         if self.ended.borrow().is_some() {
             return false;
         }
-        let result = self.pipe.poll(|event| self.on_event(event)).and_then(|any| {
+        let result = self.pipe.poll(|event| self.on_event(event)).and_then(|found| {
             match &mut *self.duty.borrow_mut() {
                 Duty::Express => {}
                 Duty::Fill(filler) => filler.take_grants(&self.pipe)?,
                 Duty::Grant(granter) => granter.send_grants(&self.pipe)?,
             }
-            Ok(any)
+            Ok(found)
         });
-        let any = result.unwrap_or_else(|error| {
-            self.end(error);
-            true
-        });
-        if any {
+        let found = match result {
+            Ok(found) => found,
+            Err(error) => {
+                self.end(error);
+                return true;
+            }
+        };
+        if found.arrived {
             self.readable.notify_one();
+        }
+        let makes_room = self.blocked.get() && (found.arrived || found.sent);
+        if makes_room {
             self.writable.notify_one();
         }
-        any
+        found.arrived || makes_room
+    }
+
+    /// Sees to it that a notification comes for what is waited for; whether there was
+    /// something already. Own requests that are complete are of interest only to who has
+    /// no room for more.
+    pub(crate) fn arm(&self) -> bool {
+        let waits = self.blocked.get() || !self.pipe.has_request() || self.duty.borrow().waits();
+        let wanted = if waits { Wanted::All } else { Wanted::Arrivals };
+        let is_armed = matches!(self.armed.get(), Some(now) if now == wanted || !waits);
+        if is_armed || self.ended.borrow().is_some() {
+            return false;
+        }
+        if let Err(error) = self.queue.arm(wanted) {
+            self.end(error.into());
+            return true;
+        }
+        self.armed.set(Some(wanted));
+        // What came before does not count.
+        self.progress()
+    }
+
+    /// Whether the first request under way is the same as when this was last asked.
+    pub(crate) fn is_stuck(&self) -> bool {
+        let first = self.pipe.first_request().filter(|_| self.ended.borrow().is_none());
+        self.seen.replace(first) == first && first.is_some()
+    }
+
+    /// As [`arm`](Self::arm), unless it is looked for completions anyway.
+    fn rearm(&self) -> bool {
+        !self.common.poller.is_looking() && self.arm()
     }
 
     fn on_event(&self, event: Event) -> Result<(), LaneError> {
@@ -127,6 +187,8 @@ impl Lane {
             Duty::Fill(_) => Ok(None),
             Duty::Grant(granter) => granter.take(&self.pipe),
         };
+        // A credit or a grant may now wait for room.
+        self.rearm();
         result.map_err(|error| self.end(error).into())
     }
 
@@ -164,48 +226,6 @@ impl Lane {
     }
 }
 
-/// Takes completions as they come for as long as there is a lane.
-async fn drive(lane: Weak<Lane>, queue: AsyncFd<Arc<CompletionQueue>>, spin: Duration) {
-    loop {
-        // What came before it was armed is only seen by looking once more.
-        if let Err(error) = queue.get_ref().arm() {
-            if let Some(lane) = lane.upgrade() {
-                lane.end(error.into());
-            }
-            return;
-        }
-        let mut quiet_since = Instant::now();
-        loop {
-            let Some(lane) = lane.upgrade() else { return };
-            let any = lane.progress();
-            if lane.ended.borrow().is_some() {
-                return;
-            }
-            drop(lane);
-            if any {
-                quiet_since = Instant::now();
-            }
-            if spin.is_zero() || quiet_since.elapsed() >= spin {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
-        let Ok(mut guard) = queue.readable().await else { return };
-        match queue.get_ref().take_notification() {
-            // There is at most one for each time that it was armed.
-            Ok(()) => guard.clear_ready(),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
-            Err(error) => {
-                tracing::warn!(%error, "a completion channel cannot be read");
-                if let Some(lane) = lane.upgrade() {
-                    lane.device_gone();
-                }
-                return;
-            }
-        }
-    }
-}
-
 impl Carrier for Lane {
     fn write_some(&self, out: &mut VecDeque<Bytes>) -> io::Result<bool> {
         self.check()?;
@@ -219,8 +239,12 @@ impl Carrier for Lane {
     fn writable(&self) -> LocalBoxFuture<'_, io::Result<()>> {
         Box::pin(async {
             while !self.can_write()? {
-                self.writable.notified().await;
+                self.blocked.set(true);
+                if !self.rearm() {
+                    self.writable.notified().await;
+                }
             }
+            self.blocked.set(false);
             Ok(())
         })
     }
@@ -238,14 +262,6 @@ impl Carrier for Lane {
 
     fn shutdown(&self) {
         self.end(LaneError::Closed { peer: self.pipe.peer });
-    }
-}
-
-impl Drop for Lane {
-    fn drop(&mut self) {
-        if let Some(driver) = self.driver.get_mut().take() {
-            driver.abort();
-        }
     }
 }
 

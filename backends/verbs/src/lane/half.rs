@@ -27,6 +27,8 @@ pub(crate) struct Half {
     peer: NodeId,
     pair: QueuePair,
     queue: Arc<CompletionQueue>,
+    /// Of the queue.
+    name: usize,
     region: Arc<MemoryRegion>,
     duty: Duty,
     own: Offer,
@@ -45,7 +47,9 @@ impl Half {
     ) -> Result<Half, VerbsError> {
         let domain = common.pool.domain();
         let region = Arc::new(MemoryRegion::new(domain, REGION_BYTES)?);
-        let queue = Arc::new(CompletionQueue::new(&common.device, 2 * REQUESTS)?);
+        let name = common.poller.new_name();
+        let channel = common.poller.channel();
+        let queue = Arc::new(CompletionQueue::new(channel, name, 2 * REQUESTS)?);
         let pair = QueuePair::new(domain, &queue, REQUESTS, REQUESTS, MAX_INLINE_BYTES)?;
         pair.initialise(&common.port)?;
         for _ in 0..REQUESTS {
@@ -64,11 +68,11 @@ impl Half {
             ring_rkey: region.rkey(),
         };
         let duty = duty(&common, lane, end)?;
-        Ok(Half { common, peer, pair, queue, region, duty, own })
+        Ok(Half { common, peer, pair, queue, name, region, duty, own })
     }
 
     fn join(self, theirs: &[u8]) -> Result<Rc<Lane>, LaneError> {
-        let Half { common, peer, pair, queue, region, duty, own } = self;
+        let Half { common, peer, pair, queue, name, region, duty, own } = self;
         let theirs = Offer::decode(theirs).map_err(|why| LaneError::Offer { peer, why })?;
         let (layer, their_layer) =
             (link_layer_name(own.link_layer), link_layer_name(theirs.link_layer));
@@ -87,9 +91,7 @@ impl Half {
         let route = Route { gid_index: common.gid_index, mtu };
         pair.connect(&common.port, &route, &own.endpoint(), &theirs.endpoint())?;
         let pipe = Pipe::new(peer, common.port.number, theirs, pair, queue.clone(), region);
-        let lane = Lane::start(&common, pipe, queue, duty)?;
-        common.watch(&lane);
-        Ok(lane)
+        Lane::start(&common, pipe, queue, name, duty)
     }
 }
 

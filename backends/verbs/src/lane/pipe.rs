@@ -67,6 +67,15 @@ pub(super) enum Event {
     Delivered(usize),
 }
 
+/// Which completions there were.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Found {
+    /// Of what the other side has written, or of a failure.
+    pub(super) arrived: bool,
+    /// Of own requests.
+    pub(super) sent: bool,
+}
+
 impl Pipe {
     pub(super) fn new(
         peer: NodeId,
@@ -87,6 +96,11 @@ impl Pipe {
     /// Whether something can be put in now.
     pub(super) fn has_room(&self) -> bool {
         self.pair.has_room() && !self.rings.borrow().sender.room().is_empty()
+    }
+
+    /// The first request that is neither complete nor failed.
+    pub(super) fn first_request(&self) -> Option<u64> {
+        self.rings.borrow().under_way.front().map(|(id, _)| *id)
     }
 
     /// Whether another block can be written to.
@@ -155,21 +169,25 @@ impl Pipe {
         Ok(Some(Bytes::from(run)))
     }
 
-    /// Takes the completions that are here, gives what they say to `each`; whether there
-    /// were any.
+    /// Takes the completions that are here, gives what they say to `each`.
     pub(super) fn poll(
         &self,
         mut each: impl FnMut(Event) -> Result<(), LaneError>,
-    ) -> Result<bool, LaneError> {
+    ) -> Result<Found, LaneError> {
         let mut completions = Vec::new();
         let any = self.queue.poll(|completion| completions.push(completion))?;
+        let mut found = Found::default();
         for completion in completions {
+            match completion.outcome {
+                Outcome::Sent => found.sent = true,
+                _ => found.arrived = true,
+            }
             self.on_completion(completion, &mut each)?;
         }
         if any {
             self.give_credit()?;
         }
-        Ok(any)
+        Ok(found)
     }
 
     fn on_completion(

@@ -112,6 +112,7 @@ fn constants() -> Claims {
         "IBV_ACCESS_REMOTE_WRITE" is abi::ACCESS_REMOTE_WRITE,
         "IBV_WR_RDMA_WRITE_WITH_IMM" is abi::WR_RDMA_WRITE_WITH_IMM,
         "IBV_SEND_SIGNALED" is abi::SEND_SIGNALED,
+        "IBV_SEND_SOLICITED" is abi::SEND_SOLICITED,
         "IBV_SEND_INLINE" is abi::SEND_INLINE,
         "IBV_WC_RDMA_WRITE" is abi::WC_RDMA_WRITE,
         "IBV_WC_RECV_RDMA_WITH_IMM" is abi::WC_RECV_RDMA_WITH_IMM,

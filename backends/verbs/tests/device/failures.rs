@@ -1,10 +1,13 @@
 //! A peer, a port or a device that goes away while it is used.
 
 use crate::environment::{PortDown, make_device, shell, start_shell};
+use crate::lanes::{expect_resources, resources};
 use crate::log::log_of;
-use crate::pair::{Pair, end_of_reading, pattern, run, send};
+use crate::pair::{Ends, Pair, end_of_reading, pattern, run, send};
 use storm_backend_tcp::fabric::{Carrier, Fabric};
 use storm_backend_tcp::wire::Lane;
+use storm_backend_verbs::abi::EVENT_DEVICE_FATAL;
+use storm_backend_verbs::guard::DeviceEvent;
 use storm_backend_verbs::{VerbsConfig, VerbsFabric, inventory};
 
 #[test]
@@ -114,9 +117,101 @@ fn a_device_whose_network_is_taken_out_ends_its_lanes_and_can_go() {
         make_device();
         assert!(parent.contains("n2") && parent.contains("rxe0"), "{parent}");
         assert!(child.contains("n1") && child.contains("rxe0"), "{child}");
-        let ends = Pair::new().lane(Lane::Express);
-        drop(ends);
+        expect_data(&Pair::new()).await;
     });
+}
+
+#[test]
+fn a_device_that_is_to_be_deleted_serves_its_lanes_to_their_end_and_goes() {
+    run(async {
+        let pair = Pair::new();
+        expect_data(&pair).await;
+        let mut deleting = start_shell("rdma link delete rxe0");
+        // Soft-RoCE has no way to take a device from who uses it: the kernel waits.
+        let ends = pair.lane(Lane::Express);
+        for _ in 0..200 {
+            exchange(&ends).await;
+        }
+        assert!(deleting.try_wait().expect("a shell").is_none(), "it waits");
+        drop((ends, pair));
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(deleting.wait().expect("a shell").success(), "it is gone");
+        assert_eq!(inventory().expect("the library works").len(), 0);
+        shell("rdma link add rxe0 type rxe netdev d0");
+        expect_data(&Pair::new()).await;
+    });
+}
+
+#[test]
+fn a_device_that_says_that_it_has_failed_ends_busy_lanes_and_is_opened_anew() {
+    run(async {
+        let nothing = resources();
+        let pair = Pair::new();
+        let (express, bulk) = (pair.lane(Lane::Express), pair.lane(Lane::Bulk));
+        exchange(&express).await;
+        let payload = pair.parent.place(pattern(0, 200_000));
+        let fatal = DeviceEvent { kind: EVENT_DEVICE_FATAL, name: String::from("device failed") };
+        let fails = async {
+            // In the middle of what the others do.
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+            log_of(|| pair.parent.happened(&fatal)).1
+        };
+        let reader = bulk.child.clone();
+        let reader = tokio::task::spawn_local(async move { end_of_reading(&*reader).await });
+        let bulk_sender = async {
+            loop {
+                if let Err(error) = send(&*bulk.parent, &[pattern(0, 10), payload.clone()]).await {
+                    return error.to_string();
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let (said, sending, filling, reading) =
+            futures_util::join!(fails, send_until_it_ends(&*express.parent), bulk_sender, async {
+                end_of_reading(&*express.parent).await.to_string()
+            },);
+        reader.abort();
+        // It has ended, or will never.
+        let _ = reader.await;
+        assert!(said.contains("the device has failed") && said.contains("rxe0"), "{said}");
+        for error in [sending, filling, reading] {
+            assert!(error.starts_with("the device rxe0 of the lane to n2 has failed"), "{error}");
+            assert!(error.contains("the queue pair is in its error state"), "{error}");
+        }
+        drop((express, bulk, payload));
+        // The same member, with memory that it registers anew.
+        expect_data(&pair).await;
+        let (all, free) = pair.parent.blocks();
+        assert_eq!(all, free, "nothing is kept");
+        drop(pair);
+        expect_resources(&nothing).await;
+    });
+}
+
+/// A message each way.
+async fn exchange(ends: &Ends) {
+    for (from, to) in [(&ends.child, &ends.parent), (&ends.parent, &ends.child)] {
+        send(&**from, &[pattern(0, 1000)]).await.expect("it lives");
+        let mut missing = 1000;
+        while missing > 0 {
+            missing -= to.read().await.expect("it lives").len();
+        }
+    }
+}
+
+/// Both kinds of lanes carry what is sent on them.
+async fn expect_data(pair: &Pair) {
+    exchange(&pair.lane(Lane::Express)).await;
+    let bulk = pair.lane(Lane::Bulk);
+    let payload = pattern(3, 200_000);
+    send(&*bulk.parent, &[pattern(0, 10), pair.parent.place(payload.clone())])
+        .await
+        .expect("it lives");
+    assert!(bulk.child.read().await.expect("it lives")[10..] == payload);
 }
 
 #[test]

@@ -162,13 +162,13 @@ fn nothing_is_sent_on_a_lane_that_is_closed() {
 }
 
 /// What the kernel has for this process and all others: queue pairs, queues, regions.
-fn resources() -> String {
+pub(crate) fn resources() -> String {
     let output = Command::new("rdma").args(["resource", "show"]).output().expect("rdma");
     String::from_utf8(output.stdout).expect("text")
 }
 
 /// The drivers of lanes are tasks, which end when they are next looked at.
-async fn expect_resources(expected: &str) {
+pub(crate) async fn expect_resources(expected: &str) {
     for _ in 0..100 {
         if resources() == expected {
             return;

@@ -1,0 +1,108 @@
+//! What one sleeps on until one of many completion queues has something.
+
+use super::device::{OpenDevice, set_nonblocking};
+use crate::VerbsError;
+use crate::abi;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use tokio::io::unix::AsyncFd;
+
+/// A channel that tells which queues have completions.
+pub struct CompletionChannel {
+    device: Arc<OpenDevice>,
+    channel: NonNull<abi::CompletionChannel>,
+}
+
+// SAFETY: the library's calls on a channel may come from any thread.
+unsafe impl Send for CompletionChannel {}
+// SAFETY: and from several at a time.
+unsafe impl Sync for CompletionChannel {}
+
+impl CompletionChannel {
+    /// A channel that no queue uses yet.
+    ///
+    /// # Errors
+    /// [`VerbsError::Call`].
+    pub fn new(device: &Arc<OpenDevice>) -> Result<Arc<CompletionChannel>, VerbsError> {
+        // SAFETY: the context is open.
+        let channel = unsafe { (device.functions().create_comp_channel)(device.context()) };
+        match NonNull::new(channel) {
+            Some(channel) => Ok(Arc::new(CompletionChannel { device: device.clone(), channel })),
+            None => Err(device.failed("ibv_create_comp_channel")),
+        }
+    }
+
+    /// The device that it is of.
+    pub fn device(&self) -> &Arc<OpenDevice> {
+        &self.device
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut abi::CompletionChannel {
+        self.channel.as_ptr()
+    }
+
+    /// Its descriptor as something to wait for.
+    ///
+    /// # Errors
+    /// [`VerbsError::Call`].
+    pub fn watch(self: Arc<Self>) -> Result<AsyncFd<Arc<CompletionChannel>>, VerbsError> {
+        let device = self.device.clone();
+        let failed = |source| device.io("waiting for completions", source);
+        set_nonblocking(self.as_fd()).map_err(|errno| failed(errno.into()))?;
+        // SAFETY: the descriptor is always the same, and open as long as the channel, which
+        // the result holds.
+        unsafe { AsyncFd::register(self) }.map_err(|error| failed(error.into()))
+    }
+
+    /// Takes one notification: the name of the queue that it is of, which may be gone
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when there is none.
+    pub fn take_notification(&self) -> io::Result<usize> {
+        let (mut queue, mut context) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let functions = self.device.functions();
+        // SAFETY: the channel is alive, its descriptor does not block, and both places are
+        // valid for the call.
+        let code = unsafe {
+            (functions.get_cq_event)(self.channel.as_ptr(), &raw mut queue, &raw mut context)
+        };
+        if code != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: one event of this queue was taken, and until it is acknowledged nobody
+        // can destroy the queue (ibv_destroy_cq(3) waits for that).
+        unsafe { (functions.ack_cq_events)(queue, 1) };
+        Ok(context.addr())
+    }
+}
+
+impl AsFd for CompletionChannel {
+    /// Where notifications are read.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the channel lives as long as `self`, and so is its descriptor open, which
+        // is not changed.
+        unsafe { BorrowedFd::borrow_raw((*self.channel.as_ptr()).fd) }
+    }
+}
+
+impl AsRawFd for CompletionChannel {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+impl Drop for CompletionChannel {
+    fn drop(&mut self) {
+        // SAFETY: queues that use it hold it and are gone.
+        unsafe { (self.device.functions().destroy_comp_channel)(self.channel.as_ptr()) };
+    }
+}
+
+impl std::fmt::Debug for CompletionChannel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CompletionChannel({})", self.device.name())
+    }
+}
