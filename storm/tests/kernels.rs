@@ -36,7 +36,8 @@ impl Kernels {
         });
         let c = c.collect();
         let policies = POLICIES.join(",");
-        scratch.prints(&format!("up --nodes 8 --pes {pes} --sched {policies} --quantum 5ms"));
+        let nodes = 2 * POLICIES.len();
+        scratch.prints(&format!("up --nodes {nodes} --pes {pes} --sched {policies} --quantum 5ms"));
         Kernels { scratch, rust, c, answers: BTreeMap::new() }
     }
 
