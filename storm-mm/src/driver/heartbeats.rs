@@ -41,6 +41,7 @@ fn name_active_rows<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     batch: &mut Batch,
 ) {
+    shared.pass_ordered_slices();
     let core = shared.core.borrow();
     for (_, command) in &mut batch.commands {
         match command {

@@ -92,8 +92,15 @@ impl Outbox {
         self.bell.ring();
     }
 
-    /// Nodes died: what they hold of the queue of heartbeats is free.
+    /// Nodes died: what they hold of the queue of heartbeats is free, and strobes were for the
+    /// life that is over.
     pub(super) fn nodes_died(&self, dead: &NodeSet) {
+        self.commands.borrow_mut().retain_mut(|(nodes, command)| {
+            if strobed(command).is_some() {
+                *nodes = nodes.difference(dead);
+            }
+            !nodes.is_empty()
+        });
         let mut died = self.died.borrow_mut();
         *died = died.union(dead);
         self.deaths.ring();

@@ -43,13 +43,18 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     /// The next edge of a partition, and the first that the manager is needed for: at those
     /// before it, nodes begin by themselves what was ordered.
     fn edges(&self, partition: PartitionId) -> Option<(Instant, Instant)> {
+        let edge = self.next_edge(partition)?;
+        let core = self.core.borrow();
+        let quantum = core.slice(partition).unwrap_or_default();
+        let ordered = u32::try_from(core.slices_ahead(partition)).unwrap_or(u32::MAX);
+        self.slices.borrow_mut()[usize::from(partition.0)].ordered = ordered;
+        Some((edge, edge + quantum.saturating_mul(ordered)))
+    }
+
+    fn next_edge(&self, partition: PartitionId) -> Option<Instant> {
         let core = self.core.borrow();
         let (quantum, early) = (core.slice(partition), core.early_edge(partition));
-        let slice = &mut self.slices.borrow_mut()[usize::from(partition.0)];
-        let edge = slice.edge(self.now(), quantum, early)?;
-        let quantum = quantum.unwrap_or_default();
-        slice.ordered = u32::try_from(core.slices_ahead(partition)).unwrap_or(u32::MAX);
-        Some((edge, edge + quantum.saturating_mul(slice.ordered)))
+        self.slices.borrow_mut()[usize::from(partition.0)].edge(self.now(), quantum, early)
     }
 
     /// Passes the edges through which the manager slept, in their order and with their times,
@@ -61,9 +66,9 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
             if self.slices.borrow()[usize::from(id.0)].ordered == 0 {
                 continue;
             }
-            while let Some((edge, needed)) = self.edges(id)
+            while self.next_edge(id).is_some_and(|edge| edge <= self.now())
+                && let Some((edge, needed)) = self.edges(id)
                 && edge < needed
-                && edge <= self.now()
             {
                 self.slices.borrow_mut()[usize::from(id.0)].next(edge, edge);
                 self.act(edge, |core, edge| core.slice_edge(edge, id));

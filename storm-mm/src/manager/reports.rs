@@ -31,6 +31,7 @@ impl Core {
         tracing::warn!(node = %name, "node lost");
         for id in 0..self.partition_count() {
             let id = storm_rm::PartitionId(id);
+            self.partition(id).node_forgets(node);
             if let Some(index) = self.partition(id).index_of(node) {
                 self.handle_event(now, id, Event::NodeDown(index));
             }
@@ -88,6 +89,10 @@ impl Core {
         entry.info = Some(info);
         if !self.nodes.set_up(node, true) {
             return;
+        }
+        for id in 0..self.partition_count() {
+            // Jobs may be there already.
+            self.partition(storm_rm::PartitionId(id)).job_comes_to(&NodeSet::single(node));
         }
         // Before anything new is launched there.
         self.vacated_by(now, node, held.as_ref());

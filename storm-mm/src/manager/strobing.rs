@@ -6,7 +6,7 @@ use super::Effect;
 use super::live_job::{Launch, LiveJob};
 use super::partition::Partition;
 use std::time::Duration;
-use storm_primitives::{Instant, NodeSet};
+use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::message::{Slices, Strobe};
 use storm_rm::{PartitionId, Row};
 use storm_sched::Slot;
@@ -45,6 +45,13 @@ impl Partition {
     pub(super) fn job_comes_to(&mut self, nodes: &NodeSet) {
         let begin_by_themselves = |ordered: &Ordered| nodes.is_subset(&ordered.nodes);
         self.nodes_came |= !self.ordered.as_ref().is_none_or(begin_by_themselves);
+    }
+
+    /// A node is gone, and knows of no order when it comes back.
+    pub(super) fn node_forgets(&mut self, node: NodeId) {
+        if let Some(ordered) = &mut self.ordered {
+            ordered.nodes = ordered.nodes.difference(&NodeSet::single(node));
+        }
     }
 
     /// The number of the next strobe: none that a node may have reached by itself.
@@ -116,7 +123,9 @@ impl Core {
         let rest = ordered.after(entry.strobes);
         let upcoming = entry.policy.upcoming(rest.len());
         let as_ordered = upcoming.into_iter().map(|slot| Row(slot.0)).eq(rest.iter().copied());
-        if !as_ordered || entry.rows_changed || !entry.is_slicing() {
+        let quantum = entry.policy.quantum().filter(|_| entry.is_slicing()).map(nanos);
+        let in_time = quantum == Some(ordered.slices.quantum_ns);
+        if !as_ordered || !in_time || entry.rows_changed {
             let nodes = self.nodes_to_strobe(partition);
             self.strobe(now, partition, nodes, Vec::new());
         }

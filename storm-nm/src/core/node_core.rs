@@ -350,10 +350,11 @@ impl NodeCore {
         }
         let followed = active.follows;
         *active = ActiveRow { row, yields_to: None, strobe: number, follows: slices.is_some() };
-        self.reschedule(Some(partition), Some(strobe), actions);
+        // First: when the strobe came is what the slices after it are reckoned from.
         if followed || slices.is_some() {
             actions.push(Action::Follow { partition, slices });
         }
+        self.reschedule(Some(partition), Some(strobe), actions);
     }
 
     /// A slice begins that an earlier strobe ordered.

@@ -64,7 +64,9 @@ impl NodeCore {
             actions.push(Action::Coschedule { job: key, coscheduling });
             let row = resumed.active_row;
             let known = self.partitions.entry(resumed.partition).or_insert(ActiveRow::of(row));
-            known.row = row;
+            if !known.follows {
+                known.row = row;
+            }
             job.tell_all(&self.config, actions);
             if job.phase == JobPhase::Ended {
                 actions.push(job.announcement(&self.config));
