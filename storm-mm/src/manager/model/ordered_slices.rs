@@ -1,7 +1,7 @@
 //! Nodes begin by themselves what a strobe ordered, and are told what it did not (decision
 //! 0091).
 
-use super::world::{PARTITION, World, spec};
+use super::world::{ADMIN, PARTITION, World, spec};
 use storm_rm::message::Slices;
 use storm_rm::{JobId, Row};
 
@@ -58,6 +58,21 @@ fn an_end_recalls_what_was_ordered_with_a_number_that_nobody_has_reached() {
     let recall = told.first().expect("the order of the rows is another");
     assert_eq!((recall.strobe.row, &recall.following[..]), (active, &[] as &[Row]));
     assert!(recall.strobe.number > ordered.last_number());
+}
+
+#[test]
+fn another_quantum_recalls_what_was_ordered_and_the_manager_is_awake() {
+    let (mut world, _) = three_rows();
+    let ordered = next_order(&mut world);
+    assert_eq!(world.core.slices_ahead(PARTITION), ordered.following.len());
+    let told = strobes(&mut world, |world| {
+        let quantum = Some(std::time::Duration::from_secs(3));
+        let set = world.act(|core, now| core.set_partition(now, ADMIN, "all", None, quantum));
+        set.expect("in range");
+    });
+    assert_eq!(told.len(), 1, "nodes stay in the slice under way");
+    assert!(told[0].following.is_empty() && told[0].strobe.number > ordered.last_number());
+    assert_eq!(world.core.slices_ahead(PARTITION), 0);
 }
 
 #[test]
