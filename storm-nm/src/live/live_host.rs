@@ -19,7 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -235,7 +235,7 @@ impl LiveHost {
         }
         let path = directory.join(PAGE_FILE);
         let made = RankPage::create(&path, task.count as usize).and_then(|page| {
-            page_of(&path, task.spec().owner)?;
+            give_page(&page, task.spec().owner)?;
             Ok(page)
         });
         let boosts = coscheduling == Coscheduling::PeriodicBoost;
@@ -398,11 +398,11 @@ fn prepare_directory(dir: &Path) -> Result<(), AttachError> {
     prepare().map_err(|source| AttachError::Directory { path: dir.to_owned(), source })
 }
 
-/// Gives the page of a job's ranks to their user.
-fn page_of(path: &Path, owner: Owner) -> io::Result<()> {
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+/// Gives the page of a job's ranks to their user, in whose directory it lies: never by its name,
+/// which may be another file's by now.
+fn give_page(page: &RankPage, owner: Owner) -> io::Result<()> {
     if nix::unistd::geteuid().is_root() {
-        chown(path, Some(owner.uid), Some(owner.gid))?;
+        page.give_to(owner.uid, owner.gid)?;
     }
     Ok(())
 }
