@@ -7,9 +7,10 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::ids::ProcessId;
+use crate::realtime::{RealtimeRefused, probe_realtime};
 
 /// The lowest of real time: before all ordinary processes, behind whatever else is real time.
-const PRIORITY: i32 = 1;
+const PRIORITY: u8 = 1;
 
 /// A process of another's, known by a descriptor (pidfd): its number may be another's once it is
 /// over.
@@ -80,7 +81,7 @@ fn own(result: libc::c_long) -> io::Result<OwnedFd> {
 
 fn set_policy(pid: ProcessId, boosted: bool) -> io::Result<()> {
     let (policy, sched_priority) = if boosted {
-        (libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, PRIORITY)
+        (libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, i32::from(PRIORITY))
     } else {
         (libc::SCHED_OTHER, 0)
     };
@@ -88,6 +89,14 @@ fn set_policy(pid: ProcessId, boosted: bool) -> io::Result<()> {
     // SAFETY: `parameter` is valid for the whole call; the process is named by a number.
     let done = unsafe { libc::sched_setscheduler(pid.0, policy, &raw const parameter) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether this process may boost others: whether it may put itself there.
+///
+/// # Errors
+/// Why not.
+pub fn permitted() -> Result<(), RealtimeRefused> {
+    probe_realtime(PRIORITY)
 }
 
 /// Whether something can be read from a descriptor now.

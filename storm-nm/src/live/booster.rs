@@ -9,13 +9,13 @@
 mod turns;
 
 use crate::JobKey;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use storm_mpi::page::RankPage;
 use storm_pl::ProcessId;
-use storm_pl::boost::Process;
+use storm_pl::boost::{self, Process};
 
 /// What boosts, from the first job that asks for it.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub(super) struct Booster {
     /// So many may be boosted at once: one for each core.
     at_once: usize,
     started: Cell<bool>,
+    /// Whether the kernel lets this node boost, once that was asked for.
+    permitted: OnceCell<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -54,7 +56,13 @@ impl Booster {
             period,
             at_once: at_once.max(1),
             started: Cell::new(false),
+            permitted: OnceCell::new(),
         }
+    }
+
+    /// Whether anything is boosted here, where it is asked for.
+    pub(super) fn permitted(&self) -> bool {
+        *self.permitted.get_or_init(|| boost::permitted().is_ok())
     }
 
     /// The ranks of a job say there what they do.

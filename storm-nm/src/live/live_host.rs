@@ -252,8 +252,11 @@ impl LiveHost {
     /// How the ranks of a job are told to wait. What that needs is measured for the first one.
     async fn waiting(&self, task: &JobTask) -> Vec<(&'static str, String)> {
         match task.launch.coscheduling {
-            Coscheduling::Strobed | Coscheduling::Local => return Vec::new(),
-            Coscheduling::PeriodicBoost => return boosted_waiting(),
+            Coscheduling::PeriodicBoost if self.booster.permitted() => return boosted_waiting(),
+            // Who looks for messages all the time and is not boosted only takes time from others.
+            Coscheduling::Strobed | Coscheduling::Local | Coscheduling::PeriodicBoost => {
+                return Vec::new();
+            }
             Coscheduling::Implicit => {}
         }
         let measured = self.thresholds.get_or_init(|| async {
