@@ -6,10 +6,10 @@
 //! as nothing. Ranks believe it as little; without it they do the same, untold.
 
 use memmap2::{MmapOptions, MmapRaw};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::RawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -61,15 +61,27 @@ pub struct RankPage {
 }
 
 impl RankPage {
-    /// Makes the file, which must not exist, for so many ranks.
+    /// Makes the file, which must not exist (nor a symlink of that name), for so many ranks;
+    /// nobody but its owner may use it.
     ///
     /// # Errors
     /// When it cannot be made.
     pub fn create(path: &Path, ranks: usize) -> io::Result<RankPage> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
+        // Whatever the umask took away.
+        file.set_permissions(Permissions::from_mode(0o600))?;
         file.set_len((HEADER_BYTES + ranks * PLACE_BYTES) as u64)?;
         file.write_all_at(&MAGIC.to_ne_bytes(), 0)?;
         Ok(RankPage { file, ranks })
+    }
+
+    /// Gives the file to a user: the one that was made, whatever has its name by now.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn give_to(&self, uid: u32, gid: u32) -> io::Result<()> {
+        fchown(&self.file, Some(uid), Some(gid))
     }
 
     /// What each rank says; nothing of those for which the file has become too short.
@@ -182,6 +194,7 @@ impl OwnPlace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt;
 
     fn in_directory(test: impl FnOnce(&Path)) {
         let name = format!("storm-page-{}-{:?}", std::process::id(), std::thread::current().id());
@@ -209,6 +222,34 @@ mod tests {
             let said = page.read().unwrap();
             assert!(!said[1].waiting && !said[1].unread);
         });
+    }
+
+    #[test]
+    fn only_the_file_that_was_made_changes_hands() {
+        let name = format!("storm-page-swapped-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir(&directory).unwrap();
+        let (path, other) = (directory.join("page"), directory.join("other"));
+        std::fs::write(&other, "").unwrap();
+        std::fs::set_permissions(&other, Permissions::from_mode(0o644)).unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        assert!(RankPage::create(&path, 1).is_err(), "a symlink is not followed");
+        std::fs::remove_file(&path).unwrap();
+        let page = RankPage::create(&path, 1).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        let before = std::fs::metadata(&other).unwrap();
+        // Only root may give files away.
+        let (uid, gid) = match before.uid() {
+            0 => (4711, 4712),
+            own => (own, before.gid()),
+        };
+        page.give_to(uid, gid).unwrap();
+        let after = std::fs::metadata(&other).unwrap();
+        assert_eq!((after.uid(), after.mode()), (before.uid(), before.mode()));
+        let given = page.file.metadata().unwrap();
+        assert_eq!((given.uid(), given.gid(), given.mode() & 0o777), (uid, gid, 0o600));
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]

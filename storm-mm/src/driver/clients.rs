@@ -47,14 +47,8 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             let done = shared.drive(|core, now| core.cancel_all(now, peer, &jobs, signal));
             Ok(Reply::Cancelled { jobs: outcomes(&jobs, done) })
         }
-        ManagerRequest::Hold { jobs } => {
-            let done = shared.drive(|core, now| core.hold_all(now, peer, &jobs));
-            Ok(Reply::Altered { jobs: outcomes(&jobs, done) })
-        }
-        ManagerRequest::Release { jobs } => {
-            let done = shared.drive(|core, now| core.release_all(now, peer, &jobs));
-            Ok(Reply::Altered { jobs: outcomes(&jobs, done) })
-        }
+        ManagerRequest::Hold { jobs } => Ok(hold(shared, peer, &jobs)),
+        ManagerRequest::Release { jobs } => Ok(release(shared, peer, &jobs)),
         ManagerRequest::SetPartition { partition, sched, quantum_us } => {
             set_partition(shared, peer, &partition, sched.as_deref(), quantum_us)
         }
@@ -115,6 +109,24 @@ fn send_behind<P: Primitives, C: Contents + 'static>(
             Err(error) => replies.refuse(error),
         };
     });
+}
+
+fn hold<P: Primitives, C: Contents + 'static>(
+    shared: &Rc<Shared<P, C>>,
+    peer: Peer,
+    jobs: &[JobId],
+) -> Reply {
+    let done = shared.drive(|core, now| core.hold_all(now, peer, jobs));
+    Reply::Altered { jobs: outcomes(jobs, done) }
+}
+
+fn release<P: Primitives, C: Contents + 'static>(
+    shared: &Rc<Shared<P, C>>,
+    peer: Peer,
+    jobs: &[JobId],
+) -> Reply {
+    let done = shared.drive(|core, now| core.release_all(now, peer, jobs));
+    Reply::Altered { jobs: outcomes(jobs, done) }
 }
 
 fn set_partition<P: Primitives, C: Contents + 'static>(

@@ -4,19 +4,18 @@
 //! On a thread of its own, in real time where that is permitted. Which processes these are, ranks
 //! of our own message-passing library say in a page; of what they say, only a process that this
 //! node has started is ever boosted, and a descriptor of one only looked at. A rank that lies can
-//! have what any could: its turn of a period.
+//! have what any could: its turn of a period, and never two in a row.
+
+mod turns;
 
 use crate::JobKey;
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
-use std::io;
-use std::os::fd::{OwnedFd, RawFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use storm_mpi::page::{RankPage, RankSays};
-use storm_pl::{ProcessId, boost, realtime};
-
-/// A rank here: its job, and its place among those of this node.
-type Seat = (JobKey, usize);
+use storm_mpi::page::RankPage;
+use storm_pl::ProcessId;
+use storm_pl::boost::{self, Process};
 
 /// What boosts, from the first job that asks for it.
 #[derive(Debug)]
@@ -25,7 +24,9 @@ pub(super) struct Booster {
     period: Duration,
     /// So many may be boosted at once: one for each core.
     at_once: usize,
-    started: std::cell::Cell<bool>,
+    started: Cell<bool>,
+    /// Whether the kernel lets this node boost, once that was asked for.
+    permitted: OnceCell<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -41,18 +42,11 @@ struct State {
 }
 
 /// A job and what is known of its ranks.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Watched {
-    page: RankPage,
+    page: Arc<RankPage>,
     boosts: bool,
-    ranks: BTreeMap<usize, Rank>,
-}
-
-#[derive(Debug)]
-struct Rank {
-    pid: ProcessId,
-    /// Its descriptor that tells of news, once it was asked for.
-    news: Option<(RawFd, Option<OwnedFd>)>,
+    ranks: BTreeMap<usize, Arc<Process>>,
 }
 
 impl Booster {
@@ -61,13 +55,19 @@ impl Booster {
             shared: Arc::default(),
             period,
             at_once: at_once.max(1),
-            started: std::cell::Cell::new(false),
+            started: Cell::new(false),
+            permitted: OnceCell::new(),
         }
+    }
+
+    /// Whether anything is boosted here, where it is asked for.
+    pub(super) fn permitted(&self) -> bool {
+        *self.permitted.get_or_init(|| boost::permitted().is_ok())
     }
 
     /// The ranks of a job say there what they do.
     pub(super) fn watch(&self, job: JobKey, page: RankPage, boosts: bool) {
-        let watched = Watched { page, boosts, ranks: BTreeMap::new() };
+        let watched = Watched { page: Arc::new(page), boosts, ranks: BTreeMap::new() };
         self.shared.lock().jobs.insert(job, watched);
         self.wake(boosts);
     }
@@ -75,7 +75,11 @@ impl Booster {
     /// A rank of it has started, as this process.
     pub(super) fn started(&self, job: JobKey, place: usize, pid: ProcessId) {
         if let Some(watched) = self.shared.lock().jobs.get_mut(&job) {
-            watched.ranks.insert(place, Rank { pid, news: None });
+            match Process::of(pid) {
+                Ok(process) => drop(watched.ranks.insert(place, Arc::new(process))),
+                // It may be over already.
+                Err(error) => tracing::debug!(%job, place, %error, "a rank is never boosted"),
+            }
         }
     }
 
@@ -103,7 +107,7 @@ impl Booster {
         if boosts && !self.started.replace(true) {
             let (shared, period, at_once) = (self.shared.clone(), self.period, self.at_once);
             let named = std::thread::Builder::new().name("storm-boost".to_owned());
-            if let Err(error) = named.spawn(move || boost_for_ever(&shared, period, at_once)) {
+            if let Err(error) = named.spawn(move || turns::boost(&shared, period, at_once)) {
                 tracing::error!(%error, "nothing is boosted on this node");
             }
         }
@@ -123,120 +127,22 @@ impl Shared {
         // Each change of the state is one insertion or removal: it is whole whoever panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-fn boost_for_ever(shared: &Shared, period: Duration, at_once: usize) {
-    if let Err(error) = realtime::become_realtime(realtime::DEFAULT_PRIORITY) {
-        tracing::warn!(%error, "the thread that boosts others has to wait for them itself");
-    }
-    let mut boosted: BTreeMap<Seat, ProcessId> = BTreeMap::new();
-    let (mut refused, mut last) = (false, None);
-    loop {
-        let mut state = shared.lock();
-        let idle = |state: &State| !state.over && !state.jobs.values().any(|job| job.boosts);
-        while boosted.is_empty() && idle(&state) {
-            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        let over = state.over;
-        let waiting = if over { BTreeMap::new() } else { state.waiting() };
-        let seats: Vec<Seat> = waiting.keys().copied().collect();
-        let chosen = in_turn(&seats, last, at_once);
-        last = chosen.last().copied().or(last);
-        for (seat, pid) in std::mem::take(&mut boosted) {
-            let here = state.pid(seat) == Some(pid);
-            if chosen.contains(&seat) && here {
-                boosted.insert(seat, pid);
-            } else if here {
-                tell(boost::set_boosted(pid, false), &mut refused);
-            }
-        }
-        for seat in chosen {
-            let Some(pid) = waiting.get(&seat).copied() else { continue };
-            if boosted.contains_key(&seat) || tell(boost::set_boosted(pid, true), &mut refused) {
-                boosted.insert(seat, pid);
-            }
-        }
-        if over {
-            return;
-        }
-        // A period, or the end: also of a lock that somebody else poisoned.
-        drop(shared.changed.wait_timeout_while(state, period, |state| !state.over));
-    }
-}
-
-/// Whether it was done; says once that it is not permitted.
-fn tell(done: io::Result<()>, refused: &mut bool) -> bool {
-    if let Err(error) = &done
-        && error.kind() == io::ErrorKind::PermissionDenied
-        && !std::mem::replace(refused, true)
-    {
-        tracing::warn!(%error, "ranks cannot be boosted: this needs root or CAP_SYS_NICE");
-    }
-    done.is_ok()
-}
-
-/// So many of those who wait, beginning after the last of those whose turn it was.
-fn in_turn(waiting: &[Seat], last: Option<Seat>, at_once: usize) -> Vec<Seat> {
-    let after = waiting.partition_point(|seat| last.is_some_and(|last| *seat <= last));
-    waiting[after..].iter().chain(&waiting[..after]).take(at_once).copied().collect()
-}
-
-impl State {
-    fn pid(&self, (job, place): Seat) -> Option<ProcessId> {
-        self.jobs.get(&job)?.ranks.get(&place).map(|rank| rank.pid)
+    /// The jobs whose ranks are boosted, as they are now; `None` at the end.
+    fn boosted_jobs(&self) -> Option<BTreeMap<JobKey, Watched>> {
+        let state = self.lock();
+        let boosted = state.jobs.iter().filter(|(_, watched)| watched.boosts);
+        (!state.over).then(|| boosted.map(|(job, watched)| (*job, watched.clone())).collect())
     }
 
-    /// The ranks that wait for a message that has come.
-    fn waiting(&mut self) -> BTreeMap<Seat, ProcessId> {
-        let mut waiting = BTreeMap::new();
-        for (job, watched) in self.jobs.iter_mut().filter(|(_, watched)| watched.boosts) {
-            // What cannot be read says nothing.
-            let said = watched.page.read().unwrap_or_default();
-            for (place, says) in said.into_iter().enumerate() {
-                let rank = watched.ranks.get_mut(&place);
-                let Some(rank) = rank.filter(|rank| rank.pid.0 as u32 == says.pid) else {
-                    continue;
-                };
-                if says.waiting && rank.has_news(&says) {
-                    waiting.insert((*job, place), rank.pid);
-                }
-            }
-        }
-        waiting
+    /// Waits until there is a job whose ranks are boosted, or the end.
+    fn wait_for_jobs(&self) {
+        let idle = |state: &mut State| !state.over && !state.jobs.values().any(|job| job.boosts);
+        drop(self.changed.wait_while(self.lock(), idle));
     }
-}
 
-impl Rank {
-    fn has_news(&mut self, says: &RankSays) -> bool {
-        if says.unread {
-            return true;
-        }
-        let Some(fd) = says.news_fd else { return false };
-        if self.news.as_ref().is_none_or(|(known, _)| *known != fd) {
-            self.news = Some((fd, boost::descriptor_of(self.pid, fd).ok()));
-        }
-        let descriptor = self.news.as_ref().and_then(|(_, descriptor)| descriptor.as_ref());
-        descriptor.is_some_and(|descriptor| boost::is_readable(descriptor).unwrap_or(false))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use storm_rm::{JobId, JobIncarnation};
-
-    #[test]
-    fn who_waits_is_boosted_in_turn() {
-        let job = JobKey { job: JobId(1), incarnation: JobIncarnation(1) };
-        let seats: Vec<Seat> = [0, 2, 3, 5].map(|place| (job, place)).to_vec();
-        let places = |last: Option<usize>, at_once| -> Vec<usize> {
-            let chosen = in_turn(&seats, last.map(|place| (job, place)), at_once);
-            chosen.into_iter().map(|(_, place)| place).collect()
-        };
-        assert_eq!(places(None, 2), [0, 2]);
-        assert_eq!(places(Some(2), 2), [3, 5]);
-        assert_eq!(places(Some(4), 2), [5, 0]);
-        assert_eq!(places(Some(5), 9), [0, 2, 3, 5]);
-        assert_eq!(in_turn(&[], None, 2), []);
+    /// Waits for a period, or until the end: also of a lock that somebody else poisoned.
+    fn pause(&self, period: Duration) {
+        drop(self.changed.wait_timeout_while(self.lock(), period, |state| !state.over));
     }
 }

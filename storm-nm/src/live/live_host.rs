@@ -19,7 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -235,7 +235,7 @@ impl LiveHost {
         }
         let path = directory.join(PAGE_FILE);
         let made = RankPage::create(&path, task.count as usize).and_then(|page| {
-            page_of(&path, task.spec().owner)?;
+            give_page(&page, task.spec().owner)?;
             Ok(page)
         });
         let boosts = coscheduling == Coscheduling::PeriodicBoost;
@@ -252,8 +252,11 @@ impl LiveHost {
     /// How the ranks of a job are told to wait. What that needs is measured for the first one.
     async fn waiting(&self, task: &JobTask) -> Vec<(&'static str, String)> {
         match task.launch.coscheduling {
-            Coscheduling::Strobed | Coscheduling::Local => return Vec::new(),
-            Coscheduling::PeriodicBoost => return boosted_waiting(),
+            Coscheduling::PeriodicBoost if self.booster.permitted() => return boosted_waiting(),
+            // Who looks for messages all the time and is not boosted only takes time from others.
+            Coscheduling::Strobed | Coscheduling::Local | Coscheduling::PeriodicBoost => {
+                return Vec::new();
+            }
             Coscheduling::Implicit => {}
         }
         let measured = self.thresholds.get_or_init(|| async {
@@ -398,11 +401,11 @@ fn prepare_directory(dir: &Path) -> Result<(), AttachError> {
     prepare().map_err(|source| AttachError::Directory { path: dir.to_owned(), source })
 }
 
-/// Gives the page of a job's ranks to their user.
-fn page_of(path: &Path, owner: Owner) -> io::Result<()> {
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+/// Gives the page of a job's ranks to their user, in whose directory it lies: never by its name,
+/// which may be another file's by now.
+fn give_page(page: &RankPage, owner: Owner) -> io::Result<()> {
     if nix::unistd::geteuid().is_root() {
-        chown(path, Some(owner.uid), Some(owner.gid))?;
+        page.give_to(owner.uid, owner.gid)?;
     }
     Ok(())
 }

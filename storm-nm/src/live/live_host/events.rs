@@ -95,6 +95,8 @@ impl LiveHost {
         let Some(key) = self.by_pad.borrow_mut().remove(&pad) else { return };
         let Some(job) = self.job(key) else { return };
         job.over.set(true);
+        // Giving the job back finds it over and does not.
+        self.booster.forget(key);
         let killed = ExitStatus::Signal { signal: SIGKILL, core_dumped: false };
         for rank in job.task.ranks() {
             let exit = rank_exit(rank, killed, Usage::default());

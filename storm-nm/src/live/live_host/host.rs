@@ -80,6 +80,8 @@ impl Host for LiveHost {
                 Ok(())
             }
             Err(refused) => {
+                // Its page may be watched already.
+                self.booster.forget(key);
                 remove_in_background(self.job_directory(key));
                 Err(refused)
             }
