@@ -150,6 +150,9 @@ fn in_turn(waiting: &[Seat], last: Option<Seat>, at_once: usize) -> Vec<Seat> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::FileExt;
+    use storm_mpi::page::RankPage;
+    use storm_pl::ProcessId;
     use storm_rm::{JobId, JobIncarnation};
 
     const JOB: JobKey = JobKey { job: JobId(1), incarnation: JobIncarnation(1) };
@@ -181,5 +184,36 @@ mod tests {
         assert_eq!(period(&[0, 1, 2]), seats(&[1, 2]));
         assert_eq!(period(&[0, 1, 2]), seats(&[0]));
         assert_eq!(period(&[0, 1, 2]), seats(&[1, 2]));
+    }
+
+    #[test]
+    fn only_a_process_of_this_node_that_waits_for_what_has_come_is_boosted() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("page");
+        let page = Arc::new(RankPage::create(&path, 2).unwrap());
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let rank = Arc::new(Process::of(ProcessId(child.id() as i32)).unwrap());
+        let watched = Watched { page, boosts: true, ranks: BTreeMap::from([(0, rank)]) };
+        let jobs = BTreeMap::from([(JOB, watched)]);
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        // As a rank says it: its process, its descriptor, that it waits, that it has unread.
+        let say = |place: u64, said: [u32; 4]| {
+            let bytes: Vec<u8> = said.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            file.write_all_at(&bytes, 64 * (place + 1)).unwrap();
+        };
+        let mut turns = Turns::default();
+        let mut waiting = || turns.waiting(&jobs).into_keys().collect::<Vec<_>>();
+        say(1, [std::process::id(), 1, 1, 1]);
+        assert_eq!(waiting(), [], "no rank of this node");
+        say(0, [child.id(), 0, 1, 0]);
+        assert_eq!(waiting(), [], "nothing has come");
+        say(0, [child.id(), 0, 1, 1]);
+        assert_eq!(waiting(), [(JOB, 0)]);
+        say(0, [child.id(), 10_000, 1, 0]);
+        assert_eq!(waiting(), [], "no such descriptor");
+        say(0, [std::process::id(), 0, 1, 1]);
+        assert_eq!(waiting(), [], "another process than that rank");
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }
