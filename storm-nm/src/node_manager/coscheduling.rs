@@ -142,12 +142,13 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Jobs that communicate no more end, for the reason that their ranks were told.
+    /// Jobs that communicate no more end, for the reason that their ranks were told; one that does not
+    /// communicate here goes on, and the first of its ranks that would is told.
     fn end_failed(self: &Rc<Self>, coscheduling: &Coscheduling) {
         let failures = coscheduling.ranks.borrow_mut().take_failures();
         for (key, error) in failures {
             let opened = coscheduling.jobs.borrow().get(&key).copied();
-            if let Some(Opened { job, .. }) = opened {
+            if let Some(Opened { job, .. }) = opened.filter(|opened| opened.joined) {
                 self.handle(Event::Unserviceable { job, reason: error.to_string() });
             }
         }

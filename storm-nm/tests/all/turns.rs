@@ -77,5 +77,19 @@ fn a_rank_that_is_gone_before_its_time_is_told_of_and_one_that_has_ended_well_is
     let mut core = node();
     assert!(told(&core.handle(exit(0, ExitStatus::Signal(9)))));
     let mut core = node();
-    assert!(told(&core.handle(exit(0, ExitStatus::Code(3)))));
+    assert!(!told(&core.handle(exit(0, ExitStatus::Code(3)))), "it speaks no MPI");
+    let says = |line: &str| {
+        let (job, line) = (key(1, 1), line.to_owned());
+        Event::Host(storm_nm::HostEvent::Pmi { job, rank: Rank(0), line })
+    };
+    let init = "cmd=init pmi_version=1 pmi_subversion=1";
+    for code in [0, 3] {
+        let mut core = node();
+        core.handle(says(init));
+        assert!(told(&core.handle(exit(0, ExitStatus::Code(code)))), "it was among them");
+        let mut core = node();
+        core.handle(says(init));
+        core.handle(says("cmd=finalize"));
+        assert!(!told(&core.handle(exit(0, ExitStatus::Code(code)))), "it had left them");
+    }
 }
