@@ -4,7 +4,8 @@
 //! One segment per rank: two byte rings, out of the rank and into it, and a flag that says that the
 //! rank sleeps. What the rings carry are [`Frame`]s of byte streams between ranks; what the bytes mean
 //! is the message engine's business, as it is over TCP. The node looks into the rings when a slice
-//! begins, so the rank never rings; the node wakes a rank that sleeps by an eventfd.
+//! begins, so the rank never rings; the node wakes a rank that sleeps by a byte through a
+//! pair of sockets, without ever waiting for room there.
 //!
 //! The segment is an anonymous file of the node's, sealed against resizing, so that no rank can make
 //! the node fault; a rank gets it by asking over its PMI connection ([`hand_over`]), so no other
