@@ -79,13 +79,17 @@ impl Segment {
     /// What the rank sends.
     fn outward(&self) -> Ring<'_> {
         // SAFETY: the ring's bytes are inside the mapping, behind the header's page, for as long as
-        // `self`; its capacity is a power of two. The rank pushes, the node pops.
+        // `self`; its capacity is a power of two. The rank pushes, the node pops. A rank that writes
+        // there at other times can only spoil its own bytes: an end reads a position once per call,
+        // checks it and takes it modulo the capacity, so nothing outside the ring is touched; bytes
+        // are copied to and from private memory and never referred to in place, and what comes out
+        // is checked after it was copied.
         unsafe { Ring::new(&self.header().outward, self.at(PAGE_BYTES), RING_BYTES) }
     }
 
     /// What the rank receives.
     fn inward(&self) -> Ring<'_> {
-        // SAFETY: as `outward`, in the second half. The node pushes, the rank pops.
+        // SAFETY: as `outward`, in the second half. The node pushes, the rank pops or does what it likes.
         unsafe { Ring::new(&self.header().inward, self.at(PAGE_BYTES + RING_BYTES), RING_BYTES) }
     }
 
