@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use storm_mpi::Thresholds;
 use storm_mpi::segment::{TRANSPORT_BCS, TRANSPORT_VARIABLE};
 use storm_primitives::NodeId;
-use storm_rm::{ArraySpec, Coscheduling, Memory, Rank, Resources};
+use storm_rm::{ArraySpec, Coscheduling, JobSpec, Memory, Rank, Resources};
 
 /// What a node is called, by its id and by its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,23 @@ pub struct NodeNames {
 
 /// How our own message-passing library waits.
 const WAIT_VARIABLE: &str = "STORM_MPI_WAIT";
+
+/// The value of [`TRANSPORT_VARIABLE`] for ranks whose bytes take their own way.
+const TRANSPORT_DIRECT: &str = "direct";
+
+/// What Node Managers alone tell ranks: in a job's environment it comes from another job, from
+/// inside of which this one was submitted, and says nothing of this one.
+/// `STORM_MPI_REMOTE_US` is not one: users may set it.
+const NODES_OWN: [&str; 4] =
+    [TRANSPORT_VARIABLE, storm_mpi::page::VARIABLE, "STORM_MPI_LOCAL_US", "STORM_MPI_WAKE_US"];
+
+/// The job's environment, as far as it is the submitter's to say.
+pub(crate) fn submitted_environment(
+    spec: &JobSpec,
+) -> impl Iterator<Item = (&OsStr, &OsStr)> + Clone {
+    let all = spec.env.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
+    all.filter(|(name, _)| !NODES_OWN.iter().any(|own| name == own))
+}
 
 /// What makes an MPI library give its core away while it waits, where it has such a
 /// switch: Open MPI, Intel MPI, MPICH from release 4.2 on.
@@ -80,13 +97,15 @@ pub fn rank_environment(
     let crowded = shares || ranks_on_host(task, names) as usize > cores;
     let yields = YIELD_SWITCHES.into_iter().filter(|_| crowded);
     let yields = yields.map(|(name, value)| (name, OsString::from(value)));
-    let slices = launch.buffered.then(|| (TRANSPORT_VARIABLE, OsString::from(TRANSPORT_BCS)));
+    let transport = if launch.buffered { TRANSPORT_BCS } else { TRANSPORT_DIRECT };
+    let transport = (TRANSPORT_VARIABLE, OsString::from(transport));
     let waiting = waiting.iter().map(|(name, value)| (*name, OsString::from(value)));
-    let unsaid = |name: &str| !launch.spec.env.iter().any(|(known, _)| known.as_os_str() == name);
+    let said = submitted_environment(&launch.spec);
+    let unsaid = |name: &str| !said.clone().any(|(known, _)| known == name);
     let waiting = yields.chain(waiting).filter(|(name, _)| unsaid(name));
     let all = variables
         .into_iter()
-        .chain(slices)
+        .chain([transport])
         .chain(resources)
         .chain(array_variables(task))
         .chain(waiting);

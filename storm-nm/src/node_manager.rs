@@ -13,13 +13,13 @@ use crate::core::{Action, CoreConfig, Event, NodeCore};
 use crate::outbox::Outbox;
 use crate::switch_log::SwitchLog;
 use crate::task_set::TaskSet;
-use crate::{Host, NmConfig};
+use crate::{Host, JobKey, NmConfig};
 use coscheduling::Coscheduling;
 use following::Arrivals;
 use futures_util::future::{Either, select};
 use inputs::Inputs;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::rc::Rc;
 use storm_primitives::{NodeId, Primitives, Runtime, Task};
@@ -148,6 +148,8 @@ struct Node<P: Primitives, H: Host> {
     arrivals: Cell<Arrivals>,
     /// What moves the bytes of jobs in slices, in this life.
     coscheduling: RefCell<Option<Coscheduling>>,
+    /// Jobs of earlier lives that were to communicate in slices and had not begun to.
+    sliceless: RefCell<BTreeSet<JobKey>>,
     /// Why to leave, once it is known.
     exit: RefCell<Option<ExitReason>>,
     asked_to_leave: Cell<bool>,
@@ -181,6 +183,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             following: RefCell::default(),
             arrivals: Cell::default(),
             coscheduling: RefCell::default(),
+            sliceless: RefCell::default(),
             exit: RefCell::default(),
             asked_to_leave: Cell::new(false),
             changed: Bell::default(),

@@ -230,6 +230,14 @@ impl Partition {
         self.policies.make(sched, self.policy.machine().clone(), &self.params)
     }
 
+    /// Whether the jobs that run must have ended before it can have another policy: under one of
+    /// the two they communicate in slices, and no rank can change that while it runs.
+    pub(super) fn drains_for(&self, sched: &str) -> bool {
+        let in_slices = |policy: &dyn Policy| policy.communication_slice().is_some();
+        let next = self.fresh_policy(sched);
+        next.is_ok_and(|next| in_slices(next.as_ref()) != in_slices(self.policy.as_ref()))
+    }
+
     /// Time is being cut into slices: more than one row holds jobs.
     pub(super) fn is_slicing(&self) -> bool {
         self.policy.next_edge_needed()

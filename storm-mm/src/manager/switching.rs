@@ -3,7 +3,9 @@
 //! A switch has two parts. At once the jobs that wait leave the former policy, so that it
 //! starts nothing more. As soon as the jobs that run fit into the rows of the new policy,
 //! which is at once unless there are more rows than it can have, it takes them over where
-//! they run, and then those that wait, in their order (`docs/decisions/0044`).
+//! they run, and then those that wait, in their order (`docs/decisions/0044`). To and from a
+//! policy whose jobs communicate in slices nothing is taken over: ranks keep the way of their
+//! bytes that they were launched with, so the jobs that run end first.
 
 use super::live_job::Launch;
 use super::partition::{Partition, Switching};
@@ -131,8 +133,9 @@ impl Core {
         let Some(switching) = &partition.switching else { return };
         if switching.sched != partition.policy.name() {
             let sched = switching.sched.clone();
-            let taken =
-                self.holders(now, id).and_then(|all| self.taken_over(now, id, &sched, &all));
+            let drains = partition.drains_for(&sched);
+            let holders = self.holders(now, id).filter(|all| all.is_empty() || !drains);
+            let taken = holders.and_then(|all| self.taken_over(now, id, &sched, &all));
             let Some(taken) = taken else { return };
             self.install(now, id, taken);
         }

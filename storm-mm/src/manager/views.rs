@@ -239,6 +239,12 @@ impl Core {
         let partition = self.partitions.iter().find(|p| p.name == record.partition);
         if let Some((partition, next)) = partition.and_then(|p| Some((p, p.next_sched()?))) {
             let (name, rows) = (&partition.name, partition.policy.rows().len());
+            if partition.drains_for(next) {
+                return format!(
+                    "partition {name} changes to {next} as soon as its jobs have ended: how \
+                     ranks communicate cannot change while they run"
+                );
+            }
             return format!(
                 "partition {name} changes to {next} as soon as its {rows} rows have ended or fit"
             );

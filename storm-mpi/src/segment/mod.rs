@@ -4,7 +4,8 @@
 //! One segment per rank: two byte rings, out of the rank and into it, and a flag that says that the
 //! rank sleeps. What the rings carry are [`Frame`]s of byte streams between ranks; what the bytes mean
 //! is the message engine's business, as it is over TCP. The node looks into the rings when a slice
-//! begins, so the rank never rings; the node wakes a rank that sleeps by an eventfd.
+//! begins, so the rank never rings; the node wakes a rank that sleeps by a byte through a
+//! pair of sockets, without ever waiting for room there.
 //!
 //! The segment is an anonymous file of the node's, sealed against resizing, so that no rank can make
 //! the node fault; a rank gets it by asking over its PMI connection ([`hand_over`]), so no other
@@ -78,13 +79,17 @@ impl Segment {
     /// What the rank sends.
     fn outward(&self) -> Ring<'_> {
         // SAFETY: the ring's bytes are inside the mapping, behind the header's page, for as long as
-        // `self`; its capacity is a power of two. The rank pushes, the node pops.
+        // `self`; its capacity is a power of two. The rank pushes, the node pops. A rank that writes
+        // there at other times can only spoil its own bytes: an end reads a position once per call,
+        // checks it and takes it modulo the capacity, so nothing outside the ring is touched; bytes
+        // are copied to and from private memory and never referred to in place, and what comes out
+        // is checked after it was copied.
         unsafe { Ring::new(&self.header().outward, self.at(PAGE_BYTES), RING_BYTES) }
     }
 
     /// What the rank receives.
     fn inward(&self) -> Ring<'_> {
-        // SAFETY: as `outward`, in the second half. The node pushes, the rank pops.
+        // SAFETY: as `outward`, in the second half. The node pushes, the rank pops or does what it likes.
         unsafe { Ring::new(&self.header().inward, self.at(PAGE_BYTES + RING_BYTES), RING_BYTES) }
     }
 

@@ -3,11 +3,12 @@
 use super::frame::{Frame, HEAD_BYTES};
 use super::{Frames, MAGIC, RING_BYTES, SEGMENT_BYTES, Segment};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::socket::{MsgFlags, send};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::Ordering;
 use thiserror::Error;
 
@@ -20,7 +21,10 @@ pub struct CorruptSegment;
 pub struct NodeEnd {
     segment: Segment,
     memory: File,
-    bell: EventFd,
+    /// Two sockets, so that nothing that a rank does to its own makes the node wait at this one.
+    bell: UnixDatagram,
+    /// The rank's, of which it gets a copy.
+    rank_bell: UnixDatagram,
 }
 
 impl NodeEnd {
@@ -36,14 +40,15 @@ impl NodeEnd {
         fcntl(&memory, FcntlArg::F_ADD_SEALS(seals))?;
         let segment = Segment::map(&memory)?;
         segment.header().magic.store(MAGIC, Ordering::Release);
-        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        let bell = EventFd::from_value_and_flags(0, flags)?;
-        Ok(NodeEnd { segment, memory, bell })
+        // Datagrams, of whose sender's end the receiver hears nothing: a stream would ring for ever.
+        let (bell, rank_bell) = UnixDatagram::pair()?;
+        rank_bell.set_nonblocking(true)?;
+        Ok(NodeEnd { segment, memory, bell, rank_bell })
     }
 
     /// The memory and the bell, for the rank.
     pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
-        [self.memory.as_fd(), self.bell.as_fd()]
+        [self.memory.as_fd(), self.rank_bell.as_fd()]
     }
 
     /// Takes what the rank has sent: no more than a ring holds, whatever the rank does meanwhile.
@@ -83,8 +88,9 @@ impl NodeEnd {
     /// Wakes the rank if it sleeps.
     pub fn wake(&self) {
         if self.segment.must_wake() {
-            // A counter that is full has woken it.
-            let _ = self.bell.write(1);
+            // A socket that is full has woken it, and one that is gone has nobody to wake.
+            let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+            let _ = send(self.bell.as_raw_fd(), &[1], flags);
         }
     }
 

@@ -144,7 +144,7 @@ impl RankEnd {
     /// Called when the bell has rung.
     pub fn answer_bell(&self) {
         // It does not block: that there is nothing to read is as good.
-        let _ = (&self.bell).read(&mut [0; 8]);
+        while (&self.bell).read(&mut [0; 8]).is_ok_and(|read| read > 0) {}
     }
 
     /// Whether a stalled send has room in the ring and in its window.
@@ -253,6 +253,33 @@ mod tests {
         assert_eq!(node.give(Frame::Over { reason: "so it is" }), Ok(true));
         let over = rank.news().expect_err("over");
         assert_eq!(over.to_string(), "the job's communication is over: so it is");
+    }
+
+    #[test]
+    fn a_rank_that_fills_its_bell_does_not_hold_up_the_node() {
+        let (node, rank) = ends(1);
+        let flags = nix::fcntl::OFlag::empty();
+        nix::fcntl::fcntl(rank.as_fd(), nix::fcntl::FcntlArg::F_SETFL(flags)).expect("its own");
+        for _ in 0..100_000 {
+            rank.segment.sleeping().store(1, Ordering::Relaxed);
+            node.wake();
+            assert!(!node.waits());
+        }
+        rank.segment.sleeping().store(1, Ordering::Relaxed);
+        drop(rank);
+        node.wake();
+    }
+
+    #[test]
+    fn a_bell_that_has_rung_is_silent_once_answered() {
+        let (node, rank) = ends(1);
+        for _ in 0..200 {
+            rank.segment.sleeping().store(1, Ordering::Relaxed);
+            node.wake();
+        }
+        rank.answer_bell();
+        let empty = (&rank.bell).read(&mut [0]).expect_err("nothing is left");
+        assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

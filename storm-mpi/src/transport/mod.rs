@@ -69,9 +69,10 @@ impl Transport {
     pub(crate) fn open() -> Result<Self, InitError> {
         // Before the process manager is spoken to: who breaks that off is ended at once, unheard.
         let wish = Wish::from_environment()?;
+        let buffered = buffered::is_wanted()?;
         let mut directory = Directory::join()?;
         let poller = Poller::new().map_err(InitError::os("epoll"))?;
-        if buffered::is_wanted()? && directory.pmi().is_some() {
+        if buffered && directory.pmi().is_some() {
             return Transport::open_buffered(directory, poller, &wish);
         }
         let (me, here) = (directory.me(), directory.local_ranks().len());

@@ -54,8 +54,9 @@ impl<'a> Ring<'a> {
     ///
     /// # Safety
     /// `data` must be valid for reads and writes of `capacity` bytes during `'a`, and `capacity` a
-    /// power of two. At most one thread of one process may push, and one pop, and nobody else may
-    /// touch the bytes.
+    /// power of two. Of those that are believed, at most one thread of one process may push, and one
+    /// pop, and nobody else may touch the bytes. A process at the other end that does otherwise
+    /// spoils what the bytes are, and no other memory: no position is used that was not checked.
     pub(crate) unsafe fn new(control: &'a RingControl, data: *mut u8, capacity: usize) -> Self {
         debug_assert!(capacity.is_power_of_two());
         Ring { control, data, capacity, _data: PhantomData }

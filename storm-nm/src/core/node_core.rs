@@ -303,9 +303,9 @@ impl NodeCore {
         let rank = storm_mpi::Rank(exit.rank.0);
         let joined = job.pmi.is_among_peers(rank);
         job.pmi.rank_ended(rank);
-        if job.task.launch.buffered
-            && (exit.status != ExitStatus::Code(0) || job.pmi.gone().is_some())
-        {
+        // Of others that say they failed nobody waits for messages: their peers go on.
+        let awaited = joined || matches!(exit.status, ExitStatus::Signal(_));
+        if job.task.launch.buffered && awaited {
             actions.push(Action::RankGone { job: key, rank: exit.rank });
         }
         if let Some(report) = job.news_of(&exit, joined) {

@@ -1,7 +1,7 @@
 //! A job's specification in the words of storm-pl.
 
 use super::job_directory::{DirectoryError, JobFile, plain_name};
-use crate::environment::{NodeNames, rank_environment};
+use crate::environment::{NodeNames, rank_environment, submitted_environment};
 use crate::output_pattern::{FileNameParts, expand_pattern};
 use crate::{JobTask, LaunchRefused};
 use nix::sys::resource::{Resource, getrlimit};
@@ -64,7 +64,9 @@ pub(super) fn launch_spec(
     LaunchSpec {
         program,
         args: spec.argv.iter().map(text).collect(),
-        env: spec.env.iter().map(|(name, value)| (text(name), text(value))).collect(),
+        env: submitted_environment(spec)
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect(),
         cwd: spec.cwd.as_os_str().into(),
         umask: spec.umask,
         credentials,

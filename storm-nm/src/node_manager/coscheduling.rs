@@ -98,6 +98,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
 
     /// The job's ranks here are gone.
     pub(super) fn close_slices(&self, job: JobKey) {
+        self.sliceless.borrow_mut().remove(&job);
         let Some(Coscheduling { engine, ranks, jobs }) = self.coscheduling.borrow().clone() else {
             return;
         };
@@ -113,8 +114,16 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// Hears the host first; true: nobody else has to. A rank that asks for its memory gets it.
-    pub(super) fn hear(&self, event: &HostEvent) -> bool {
+    /// Hears the host first; true: nobody else has to. A rank that asks for its memory gets it, or
+    /// its job ends if its slices are over.
+    pub(super) fn hear(self: &Rc<Self>, event: &HostEvent) -> bool {
+        if let HostEvent::Pmi { job, line, .. } = event
+            && line == SEGMENT_REQUEST
+            && self.sliceless.borrow().contains(job)
+        {
+            self.handle(Event::Unserviceable { job: *job, reason: MANAGER_GONE.to_owned() });
+            return true;
+        }
         let Some(coscheduling) = self.coscheduling.borrow().clone() else { return false };
         match event {
             HostEvent::Pmi { job, rank, line } if line == SEGMENT_REQUEST => {
@@ -133,21 +142,27 @@ impl<P: Primitives, H: Host> Node<P, H> {
         }
     }
 
-    /// The Machine Manager is gone, and its slices with it: jobs that communicated in them end.
+    /// The Machine Manager is gone, and its slices with it: jobs that communicated in them end, others
+    /// as soon as they would.
     pub(super) fn end_slices(self: &Rc<Self>) {
         let Some(coscheduling) = self.coscheduling.take() else { return };
         let jobs: Vec<Opened> = coscheduling.jobs.borrow().values().copied().collect();
-        for Opened { job, .. } in jobs.into_iter().filter(|opened| opened.joined) {
-            self.handle(Event::Unserviceable { job, reason: MANAGER_GONE.to_owned() });
+        for Opened { job, joined } in jobs {
+            if joined {
+                self.handle(Event::Unserviceable { job, reason: MANAGER_GONE.to_owned() });
+            } else {
+                self.sliceless.borrow_mut().insert(job);
+            }
         }
     }
 
-    /// Jobs that communicate no more end, for the reason that their ranks were told.
+    /// Jobs that communicate no more end, for the reason that their ranks were told; one that does not
+    /// communicate here goes on, and the first of its ranks that would is told.
     fn end_failed(self: &Rc<Self>, coscheduling: &Coscheduling) {
         let failures = coscheduling.ranks.borrow_mut().take_failures();
         for (key, error) in failures {
             let opened = coscheduling.jobs.borrow().get(&key).copied();
-            if let Some(Opened { job, .. }) = opened {
+            if let Some(Opened { job, .. }) = opened.filter(|opened| opened.joined) {
                 self.handle(Event::Unserviceable { job, reason: error.to_string() });
             }
         }

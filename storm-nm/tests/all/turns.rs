@@ -77,5 +77,57 @@ fn a_rank_that_is_gone_before_its_time_is_told_of_and_one_that_has_ended_well_is
     let mut core = node();
     assert!(told(&core.handle(exit(0, ExitStatus::Signal(9)))));
     let mut core = node();
-    assert!(told(&core.handle(exit(0, ExitStatus::Code(3)))));
+    assert!(!told(&core.handle(exit(0, ExitStatus::Code(3)))), "it speaks no MPI");
+    let says = |line: &str| {
+        let (job, line) = (key(1, 1), line.to_owned());
+        Event::Host(storm_nm::HostEvent::Pmi { job, rank: Rank(0), line })
+    };
+    let init = "cmd=init pmi_version=1 pmi_subversion=1";
+    for code in [0, 3] {
+        let mut core = node();
+        core.handle(says(init));
+        assert!(told(&core.handle(exit(0, ExitStatus::Code(code)))), "it was among them");
+        let mut core = node();
+        core.handle(says(init));
+        core.handle(says("cmd=finalize"));
+        assert!(!told(&core.handle(exit(0, ExitStatus::Code(code)))), "it had left them");
+    }
+}
+
+#[test]
+fn what_nodes_told_an_outer_job_does_not_count_for_one_submitted_from_inside_of_it() {
+    let inherited = [
+        ("STORM_MPI_TRANSPORT", "bcs"),
+        ("STORM_MPI_PAGE", "/outer"),
+        ("STORM_MPI_REMOTE_US", "70"),
+    ];
+    let env: Vec<_> = inherited.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect();
+    for (buffered, transport) in [(false, "direct"), (true, "bcs")] {
+        let mut core = NodeCore::new(CoreConfig {
+            node: NodeId(1),
+            hostname: "host1".to_owned(),
+            pes: 4,
+            only_uid: None,
+        });
+        let mut launch = LaunchJob { buffered, ..launch(1, 1, 1, 0) };
+        Rc::make_mut(&mut launch.spec).env = env.clone().into();
+        core.handle(Event::Command(Command::LaunchJob(Rc::new(launch))));
+        let launched = core.handle(Event::Prepared { job: key(1, 1), outcome: Ok(()) });
+        let [Action::Launch { task, .. }] = &launched[..] else { panic!("{launched:?}") };
+        let names = storm_nm::NodeNames {
+            node: NodeId(1),
+            name: "n1".to_owned(),
+            address: "10.0.0.1".to_owned(),
+        };
+        let waiting = [("STORM_MPI_PAGE", "/own"), ("STORM_MPI_REMOTE_US", "60")];
+        let waiting = waiting.map(|(name, value)| (name, value.to_owned()));
+        let told = storm_nm::rank_environment(task, Rank(0), &names, "/j".as_ref(), 8, &waiting);
+        let value = |name: &str| {
+            let found = told.iter().find(|(known, _)| known == name);
+            found.and_then(|(_, value)| value.to_str())
+        };
+        assert_eq!(value("STORM_MPI_TRANSPORT"), Some(transport));
+        assert_eq!(value("STORM_MPI_PAGE"), Some("/own"));
+        assert_eq!(value("STORM_MPI_REMOTE_US"), None, "the submitter's word counts");
+    }
 }

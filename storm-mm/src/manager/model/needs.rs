@@ -273,6 +273,33 @@ fn a_change_back_before_the_drain_is_over_takes_effect_at_once() {
 }
 
 #[test]
+fn from_and_to_slices_of_communication_a_partition_changes_when_its_jobs_have_ended() {
+    for [former, next] in [["bcs", "gang"], ["fcfs", "bcs"]] {
+        let mut world = World::joined(former, 8);
+        let set = |world: &mut World, sched| {
+            let set =
+                world.act(|core, now| core.set_partition(now, ADMIN, "all", Some(sched), None));
+            check_all(world);
+            let view = set.expect("there is one");
+            (view.sched, view.next_sched)
+        };
+        let running = world.submit(spec(8, false, false));
+        world.started(0);
+        assert_eq!(set(&mut world, next), (former.to_owned(), Some(next.to_owned())));
+        assert_eq!(set(&mut world, former), (former.to_owned(), None), "it is taken back");
+        set(&mut world, next);
+        let queued = world.submit(spec(1, false, false));
+        let reason = world.core.explain(world.now, queued).unwrap().reason;
+        assert!(reason.contains("as soon as its jobs have ended"), "{reason}");
+        end(&mut world, running, 0);
+        assert_eq!(world.core.list_partitions()[0].sched, next);
+        assert!(starts(&world).contains(&queued.0), "under the new policy");
+        assert_eq!(set(&mut world, "sjf").1.is_some(), next == "bcs", "by the same rule");
+        world.finish();
+    }
+}
+
+#[test]
 fn who_waits_for_a_job_with_a_limit_is_told_when_it_starts_at_the_latest() {
     const LIMIT: Duration = Duration::from_secs(60);
     let mut world = World::joined("backfill", 4);
