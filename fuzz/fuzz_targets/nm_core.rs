@@ -34,6 +34,7 @@ fn launch(job: u8, run: u8, options: u8) -> Command {
         coscheduling: Default::default(),
         announcer: NODE,
         node_list: "n[1-3]".to_owned(),
+        buffered: options & 4 != 0,
     }))
 }
 
