@@ -174,6 +174,24 @@ impl World {
             Step::PartOver { pick, code } => self.with_part(*pick, |world, part| {
                 world.part_over(part, ExitStatus::Code(*code));
             }),
+            Step::RankKilled(_)
+            | Step::RankLeft(_)
+            | Step::LaunchFailed(_)
+            | Step::JobFailed(_) => self.take_failure(step),
+            Step::Edge => self.edge(),
+            Step::Timer => self.timer(),
+            Step::Restart { dead, deaf } => {
+                self.restart(|node| dead & (1 << node.0) != 0, |node| deaf & (1 << node.0) != 0);
+            }
+            Step::Stale { job, incarnation, node } => {
+                self.stale(NodeId(*node), JobId(*job), JobIncarnation(*incarnation));
+            }
+        }
+    }
+
+    /// A step in which a node reports what went wrong with its part of a job.
+    fn take_failure(&mut self, step: &Step) {
+        match step {
             Step::RankKilled(pick) => self.with_part(*pick, |world, (node, job, incarnation)| {
                 let exit = exit(world.parts[&(node, job, incarnation)].0[0], ExitStatus::Signal(9));
                 world.report(node, Report::RankFailed { job, incarnation, exit, joined: false });
@@ -193,14 +211,7 @@ impl World {
                 let reason = "too many keys".to_owned();
                 world.report(node, Report::JobFailed { job, incarnation, reason });
             }),
-            Step::Edge => self.edge(),
-            Step::Timer => self.timer(),
-            Step::Restart { dead, deaf } => {
-                self.restart(|node| dead & (1 << node.0) != 0, |node| deaf & (1 << node.0) != 0);
-            }
-            Step::Stale { job, incarnation, node } => {
-                self.stale(NodeId(*node), JobId(*job), JobIncarnation(*incarnation));
-            }
+            _ => unreachable!("no failure: {step:?}"),
         }
     }
 
