@@ -17,5 +17,6 @@ pub mod pingpong;
 pub mod primitives;
 pub mod replay;
 pub mod spread;
+pub mod switch_floor;
 pub mod switches;
 pub mod throughput;

@@ -3,13 +3,13 @@
 //! What must be quick or must keep its order returns at once and has its outcome
 //! as a [`HostEvent`]; what may take its time is a future.
 
-use crate::{JobKey, JobTask};
+use crate::{JobKey, JobTask, SwitchAhead, SwitchDone};
 use bytes::Bytes;
 use std::future::Future;
 use std::io;
 use std::rc::Rc;
 use storm_mpi::segment::NodeEnd;
-use storm_primitives::NodeId;
+use storm_primitives::{Instant, NodeId};
 use storm_rm::file_transfer::ChunkSink;
 use storm_rm::message::{NodeInfo, NodeStatus, RankExit, Stream, Strobe};
 use storm_rm::{Coscheduling, FileSpec, Owner, Rank, RowSet};
@@ -69,6 +69,15 @@ pub trait Host: 'static {
     /// not known, or over, are skipped. Problems are logged. `strobe` is what
     /// ordered it, when a strobe did.
     fn switch(&self, strobe: Option<&Strobe>, stop: &[JobKey], resume: &[JobKey]);
+
+    /// Orders switches of times to come, in the order of time: each is done when it is due as
+    /// [`switch`](Host::switch) would do it, without the node manager, and several that are late
+    /// as one. What was ordered before is withdrawn. `now` is the time by the node manager's clock.
+    fn switch_ahead(&self, now: Instant, plan: Vec<SwitchAhead>);
+
+    /// Withdraws what is ordered and not done. The switches that were done since the last time
+    /// that this was asked, in order; none is done once this returns.
+    fn withdraw_ahead(&self) -> Vec<SwitchDone>;
 
     /// The job runs in these rows from now on. It stops and resumes nothing.
     fn set_rows(&self, job: JobKey, rows: RowSet);

@@ -18,6 +18,7 @@
 //! What this crate does not do: decide what runs where or when (the Machine
 //! Manager does), name a network backend, or touch a process (storm-pl does).
 
+mod ahead;
 mod bell;
 mod config;
 mod core;
@@ -34,6 +35,7 @@ mod reason;
 mod switch_log;
 mod task_set;
 
+pub use ahead::{SwitchAhead, SwitchDone};
 pub use config::NmConfig;
 pub use core::{Action, CoreConfig, Event, JobPhase, NodeCore};
 pub use environment::{NodeNames, boosted_waiting, implicit_waiting, rank_environment};

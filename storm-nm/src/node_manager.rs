@@ -15,7 +15,7 @@ use crate::switch_log::SwitchLog;
 use crate::task_set::TaskSet;
 use crate::{Host, JobKey, NmConfig};
 use coscheduling::Coscheduling;
-use following::Arrivals;
+use following::{Ahead, Arrivals, Following};
 use futures_util::future::{Either, select};
 use inputs::Inputs;
 use std::cell::{Cell, RefCell};
@@ -142,8 +142,10 @@ struct Node<P: Primitives, H: Host> {
     /// Those that end with a life in the cluster.
     life_tasks: TaskSet,
     receptions: RefCell<BTreeMap<Channel, Task>>,
-    /// What begins the slices of each partition that this node begins by itself.
-    following: RefCell<BTreeMap<PartitionId, Task>>,
+    /// The slices of each partition that this node begins by itself.
+    following: RefCell<BTreeMap<PartitionId, Following>>,
+    /// What of them the host has been told.
+    ahead: Cell<Ahead>,
     /// When strobes of the present Machine Manager should arrive.
     arrivals: Cell<Arrivals>,
     /// What moves the bytes of jobs in slices, in this life.
@@ -181,6 +183,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             life_tasks: TaskSet::default(),
             receptions: RefCell::default(),
             following: RefCell::default(),
+            ahead: Cell::default(),
             arrivals: Cell::default(),
             coscheduling: RefCell::default(),
             sliceless: RefCell::default(),
@@ -310,9 +313,14 @@ impl<P: Primitives, H: Host> Node<P, H> {
 
     /// Lets the core have an event and does what it says.
     fn handle(self: &Rc<Self>, event: Event) {
+        // What is done about one event may be another.
+        let outermost = self.withdraw_ahead();
         let actions = self.core.borrow_mut().handle(event);
         for action in actions {
             self.perform(action);
+        }
+        if outermost {
+            self.order_ahead();
         }
         self.changed.ring();
     }

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use std::io;
 use std::rc::Rc;
 use storm_nm::modelled::{ModelledHost, ModelledSink};
-use storm_nm::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused};
-use storm_primitives::NodeId;
+use storm_nm::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone};
 use storm_primitives::sim::SimRuntime;
+use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
 use storm_rm::{Coscheduling, FileSpec, Owner, Rank, RowSet};
 
@@ -58,6 +58,28 @@ impl Host for FlawedHost {
         for Switch { strobe, stop, resume } in defect.switches(self.node, ordered) {
             self.inner.switch(strobe.as_ref(), &stop, &resume);
         }
+    }
+
+    fn switch_ahead(&self, now: Instant, plan: Vec<SwitchAhead>) {
+        let Some(defect) = &self.defect else { return self.inner.switch_ahead(now, plan) };
+        let mut flawed = Vec::new();
+        for SwitchAhead { due, strobe, stop, resume } in plan {
+            // The slice begins whatever becomes of its switch.
+            flawed.push(SwitchAhead { due, strobe, stop: Vec::new(), resume: Vec::new() });
+            let ordered = Switch { strobe: Some(strobe), stop, resume };
+            let done = defect.switches(self.node, ordered).into_iter();
+            flawed.extend(done.map(|Switch { stop, resume, .. }| SwitchAhead {
+                due,
+                strobe,
+                stop,
+                resume,
+            }));
+        }
+        self.inner.switch_ahead(now, flawed);
+    }
+
+    fn withdraw_ahead(&self) -> Vec<SwitchDone> {
+        self.inner.withdraw_ahead()
     }
 
     fn set_rows(&self, job: JobKey, rows: RowSet) {

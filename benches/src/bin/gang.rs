@@ -13,6 +13,7 @@ use storm_benches::cluster::{Cluster, program};
 use storm_benches::measuring::Measuring;
 use storm_benches::peers::{Absent, SlurmGang, gang_table, slurm_gang, spin_seconds};
 use storm_benches::spread::Spread;
+use storm_benches::switch_floor::slowdown_percent;
 use storm_benches::switches::{Percentiles, Switches};
 
 /// Nodes, each of one processing element: a job is one process on each.
@@ -43,6 +44,16 @@ struct Options {
 struct Workload {
     name: &'static str,
     argv: Vec<String>,
+    waits_for_nobody: bool,
+}
+
+impl Workload {
+    /// What turns of this quantum cost at the least, where that is known.
+    fn floor(&self, quantum_ms: f64, runs: u32) -> Result<Option<Spread>> {
+        let quantum = Duration::from_secs_f64(quantum_ms / 1e3);
+        let floor = || slowdown_percent(&self.argv, NODES as usize, quantum, runs);
+        self.waits_for_nobody.then(floor).transpose()
+    }
 }
 
 /// One workload under one time slice.
@@ -70,6 +81,9 @@ struct Measured {
     at_once_s: Spread,
     /// Percent that the second takes longer; of each pair of measurements.
     slowdown_percent: Spread,
+    /// The same of processes that a bare loop freezes and thaws, without any manager; of
+    /// spinning ones only, which wait for nobody.
+    floor_percent: Option<Spread>,
     /// From the issue of a strobe to the end of a node's switch.
     latency: Percentiles,
     /// Between the two nodes' ends of a switch.
@@ -155,7 +169,9 @@ fn measure(workload: &Workload, quantum_ms: f64, runs: u32) -> Result<Measured> 
         slowdown.push((at_once_s / in_turn_s - 1.0) * 100.0);
     }
     let switches = Switches::read(&cluster.down()?)?;
+    let floor_percent = workload.floor(quantum_ms, runs)?;
     Ok(Measured {
+        floor_percent,
         in_turn_s: Spread::of(in_turn),
         at_once_s: Spread::of(at_once),
         slowdown_percent: Spread::of(slowdown),
@@ -171,12 +187,14 @@ fn spinning(seconds: f64) -> Result<Workload> {
     let scale = seconds / since.elapsed().max(Duration::from_millis(1)).as_secs_f64();
     let iterations = (CALIBRATION_ITERATIONS as f64 * scale) as u64;
     let own = std::env::current_exe()?.display().to_string();
-    Ok(Workload { name: "spin", argv: vec![own, "--spin".to_owned(), iterations.to_string()] })
+    let argv = vec![own, "--spin".to_owned(), iterations.to_string()];
+    Ok(Workload { name: "spin", argv, waits_for_nobody: true })
 }
 
 fn sweeping(steps: u32) -> Result<Workload> {
     let sweep3d = program("sweep3d")?.display().to_string();
-    Ok(Workload { name: "sweep3d", argv: vec![sweep3d, "--steps".to_owned(), steps.to_string()] })
+    let argv = vec![sweep3d, "--steps".to_owned(), steps.to_string()];
+    Ok(Workload { name: "sweep3d", argv, waits_for_nobody: false })
 }
 
 /// Keeps a processor busy: each step needs the one before.
@@ -196,6 +214,7 @@ fn table(cases: &[Case]) -> Table {
         "in turn s",
         "at once s",
         "slowdown %",
+        "floor %",
         "strobe to switched",
         "skew of nodes",
         "stop to resume",
@@ -208,6 +227,7 @@ fn table(cases: &[Case]) -> Table {
                 m.in_turn_s.to_string(),
                 m.at_once_s.to_string(),
                 m.slowdown_percent.to_string(),
+                m.floor_percent.map_or_else(|| "-".to_owned(), |floor| floor.to_string()),
                 percentiles(&m.latency),
                 percentiles(&m.skew),
                 percentiles(&m.switch),

@@ -47,8 +47,12 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             let done = shared.drive(|core, now| core.cancel_all(now, peer, &jobs, signal));
             Ok(Reply::Cancelled { jobs: outcomes(&jobs, done) })
         }
-        ManagerRequest::Hold { jobs } => Ok(hold(shared, peer, &jobs)),
-        ManagerRequest::Release { jobs } => Ok(release(shared, peer, &jobs)),
+        ManagerRequest::Hold { jobs } => {
+            Ok(altered(&jobs, shared.drive(|core, now| core.hold_all(now, peer, &jobs))))
+        }
+        ManagerRequest::Release { jobs } => {
+            Ok(altered(&jobs, shared.drive(|core, now| core.release_all(now, peer, &jobs))))
+        }
         ManagerRequest::SetPartition { partition, sched, quantum_us } => {
             set_partition(shared, peer, &partition, sched.as_deref(), quantum_us)
         }
@@ -109,24 +113,6 @@ fn send_behind<P: Primitives, C: Contents + 'static>(
             Err(error) => replies.refuse(error),
         };
     });
-}
-
-fn hold<P: Primitives, C: Contents + 'static>(
-    shared: &Rc<Shared<P, C>>,
-    peer: Peer,
-    jobs: &[JobId],
-) -> Reply {
-    let done = shared.drive(|core, now| core.hold_all(now, peer, jobs));
-    Reply::Altered { jobs: outcomes(jobs, done) }
-}
-
-fn release<P: Primitives, C: Contents + 'static>(
-    shared: &Rc<Shared<P, C>>,
-    peer: Peer,
-    jobs: &[JobId],
-) -> Reply {
-    let done = shared.drive(|core, now| core.release_all(now, peer, jobs));
-    Reply::Altered { jobs: outcomes(jobs, done) }
 }
 
 fn set_partition<P: Primitives, C: Contents + 'static>(
@@ -248,6 +234,10 @@ fn input_nodes<P: Primitives, C: Contents + 'static>(
     };
     let shares = record.ranks.iter().filter(|_| !state.is_final()).filter(reads);
     Ok((record.incarnation, shares.map(|share| share.node).collect()))
+}
+
+fn altered(jobs: &[JobId], done: Vec<Result<(), ApiError>>) -> Reply {
+    Reply::Altered { jobs: outcomes(jobs, done) }
 }
 
 fn outcomes(jobs: &[JobId], done: Vec<Result<(), ApiError>>) -> Vec<CancelOutcome> {

@@ -1,6 +1,7 @@
 //! What a command or an event means on one node: pure, no I/O, no clock.
 
 mod action;
+mod ahead;
 mod ending;
 mod event;
 mod job;

@@ -1,5 +1,6 @@
 //! The state of one node: its jobs, and the active row of each partition.
 
+use super::ahead::runs_in;
 use super::ending::SIGKILL;
 use super::job::{JobPhase, LocalJob};
 use super::pmi::{news_of_gone, pmi_actions};
@@ -383,7 +384,7 @@ impl NodeCore {
 
     fn wanted(&self, job: &LocalJob) -> bool {
         let active = self.partitions.get(&job.task.launch.partition);
-        job.graces > 0 || active.is_none_or(|active| job.rows.contains(active.running()))
+        active.is_none_or(|active| runs_in(job, active.running()))
     }
 
     /// Stops and resumes what has to be for the rows that are active.

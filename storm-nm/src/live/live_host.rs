@@ -12,6 +12,7 @@ use super::launch_plan::{
 use super::live_job::LiveJob;
 use super::pad_pool::PadPool;
 use super::rank_streams::RankStreams;
+use super::switcher::Switcher;
 use super::{LiveConfig, job_directory};
 use crate::environment::{NodeNames, boosted_waiting, implicit_waiting};
 use crate::{Host, HostEvent, JobKey, JobTask, LaunchRefused};
@@ -90,6 +91,8 @@ pub struct LiveHost {
     read_buffer: RefCell<Vec<u8>>,
     keeper_gone: Cell<bool>,
     keeper_left: Notify,
+    /// Begins the slices that were ordered ahead.
+    switcher: Switcher,
     /// Boosts ranks under policies that do so.
     booster: Booster,
     /// How long messages take here, once that was asked for.
@@ -147,6 +150,7 @@ impl LiveHost {
             }),
             events,
             cache,
+            switcher: Switcher::new(config.realtime_priority),
             booster: Booster::new(config.boost_period, cores.count()),
             cores,
             jobs: RefCell::default(),

@@ -19,6 +19,7 @@ mod pad_pool;
 mod program_text;
 mod rank_streams;
 mod serve;
+mod switcher;
 
 pub use cache_sink::CacheSink;
 pub use config::LiveConfig;

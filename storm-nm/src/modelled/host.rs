@@ -1,6 +1,7 @@
 //! The modelled node as the node manager sees it, with the faults that a test
 //! can inject.
 
+use super::ahead::Ahead;
 use super::daemon_time::DaemonTime;
 use super::disk::Disk;
 use super::process::{Events, Freezer, Process};
@@ -8,14 +9,14 @@ use super::processor::Processor;
 use super::share::Share;
 use super::{Activity, HostAct, Model, ModelledSink, RankContext};
 use crate::task_set::TaskSet;
-use crate::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused};
+use crate::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone};
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::{NodeId, Runtime};
+use storm_primitives::{Instant, NodeId, Runtime};
 use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
 use storm_rm::{Coscheduling, Destination, FileSpec, Owner, Program, Rank, RowSet};
 
@@ -42,6 +43,7 @@ struct Inner<R: Runtime> {
     processors: Vec<Rc<Processor>>,
     /// Processes that wait for what has come are boosted now and then.
     boosting: Cell<bool>,
+    ahead: Ahead,
     tasks: TaskSet,
     left: Cell<bool>,
     stalled: Cell<bool>,
@@ -87,6 +89,7 @@ impl<R: Runtime> ModelledHost<R> {
             events: Rc::default(),
             jobs: RefCell::default(),
             daemon: Rc::default(),
+            ahead: Ahead::default(),
             tasks: TaskSet::default(),
             left: Cell::default(),
             stalled: Cell::default(),
@@ -355,6 +358,14 @@ impl<R: Runtime> Host for ModelledHost<R> {
         }
     }
 
+    fn switch_ahead(&self, _now: Instant, plan: Vec<SwitchAhead>) {
+        self.inner.ahead.order(self, &self.inner.runtime, plan);
+    }
+
+    fn withdraw_ahead(&self) -> Vec<SwitchDone> {
+        self.inner.ahead.withdraw()
+    }
+
     fn set_rows(&self, job: JobKey, rows: RowSet) {
         self.observe(HostAct::Rows { job, rows });
     }
@@ -425,6 +436,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
 
     async fn leave(&self) {
         self.inner.jobs.borrow_mut().clear();
+        self.inner.ahead.withdraw();
         self.inner.tasks.cancel();
         self.inner.left.set(true);
         self.observe(HostAct::Left);

@@ -10,6 +10,7 @@
 //! anything that a process does besides its script.
 
 mod activity;
+mod ahead;
 mod daemon_time;
 mod disk;
 mod exchange;

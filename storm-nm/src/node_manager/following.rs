@@ -1,10 +1,9 @@
-//! Slices that this node begins by its own clock, as a strobe ordered them
-//! ([decision 0091](../../../docs/decisions/0091-slices-by-the-nodes-clocks.md)).
+//! Slices that this node begins by its own clock, as a strobe ordered them: the host is told ahead
+//! what to switch when, and whatever happens before is first told to the core ([decision 0091](../../../docs/decisions/0091-slices-by-the-nodes-clocks.md)).
 
 use super::Node;
-use crate::Host;
-use crate::core::Event;
-use std::rc::Rc;
+use crate::core::{Action, Event};
+use crate::{Host, SwitchAhead, SwitchDone};
 use std::time::Duration;
 use storm_primitives::{Instant, Primitives, Runtime};
 use storm_rm::PartitionId;
@@ -43,40 +42,86 @@ impl Arrivals {
     }
 }
 
+/// Slices that a strobe ordered, and when the first of them began or was to.
+#[derive(Clone, Debug)]
+pub(super) struct Following {
+    began: Instant,
+    quantum: Duration,
+    slices: Slices,
+}
+
+/// What the host has been told of slices to come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Ahead {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// To switch when they begin.
+    Ordered,
+    /// Nothing, while the core takes in what has happened.
+    Withdrawn,
+}
+
 impl<P: Primitives, H: Host> Node<P, H> {
-    /// Begins these slices of a partition when they are due, and none of those before.
-    pub(super) fn follow(self: &Rc<Self>, partition: PartitionId, slices: Option<Slices>) {
-        let task = slices.map(|slices| {
-            let quantum = Duration::from_nanos(slices.quantum_ns).max(QUANTUM_MIN);
-            let mut arrivals = self.arrivals.get();
-            let now = self.runtime.now();
-            let began = arrivals.due(slices.strobe.issued_ns, now, quantum / 2);
-            self.arrivals.set(arrivals);
-            let node = self.clone();
-            self.runtime.spawn(async move { node.begin_slices(began, quantum, &slices).await })
-        });
-        let former = match task {
-            Some(task) => self.following.borrow_mut().insert(partition, task),
-            None => self.following.borrow_mut().remove(&partition),
+    /// These slices of a partition begin when they are due, and none of those before.
+    pub(super) fn follow(&self, partition: PartitionId, slices: Option<Slices>) {
+        let mut following = self.following.borrow_mut();
+        let Some(slices) = slices else {
+            following.remove(&partition);
+            return;
         };
-        drop(former);
+        let quantum = Duration::from_nanos(slices.quantum_ns).max(QUANTUM_MIN);
+        let mut arrivals = self.arrivals.get();
+        let began = arrivals.due(slices.strobe.issued_ns, self.runtime.now(), quantum / 2);
+        self.arrivals.set(arrivals);
+        following.insert(partition, Following { began, quantum, slices });
     }
 
-    /// The first slice was to begin at `began`. One that is over by the time its turn comes is
-    /// skipped, like a strobe that could not leave: nodes do not catch up. The last is not:
-    /// its row stays until the next strobe.
-    async fn begin_slices(self: &Rc<Self>, began: Instant, quantum: Duration, slices: &Slices) {
-        let mut due = began;
-        for index in 1..=slices.following.len() {
-            due = due + quantum;
-            let Some(strobe) = slices.strobe_of(index) else { return };
-            self.runtime.sleep_until(due).await;
-            self.host.attend().await;
-            let over = self.runtime.now() >= due + quantum;
-            if !over || index == slices.following.len() {
-                self.handle(Event::SliceBegins(strobe));
+    /// Withdraws what the host was to switch, and lets the core know which slices have begun; whether
+    /// nobody had before. Whatever happens is thus heard of by a core that knows which row is
+    /// active, and nothing is switched meanwhile but what it says.
+    pub(super) fn withdraw_ahead(&self) -> bool {
+        let before = self.ahead.replace(Ahead::Withdrawn);
+        if before == Ahead::Ordered {
+            self.catch_up();
+        }
+        before != Ahead::Withdrawn
+    }
+
+    /// The slices that have begun so far; those to come are not ordered any more.
+    fn catch_up(&self) {
+        for SwitchDone { strobe, before, after } in self.host.withdraw_ahead() {
+            let actions = self.core.borrow_mut().handle(Event::SliceBegins(strobe));
+            for action in actions {
+                // Done already: nothing has happened since it was foreseen.
+                if let Action::Switch { strobe: Some(strobe), stop, resume } = action {
+                    let counts = (stop.len(), resume.len());
+                    self.switches.borrow_mut().record(strobe, (before, after), counts);
+                }
             }
         }
+    }
+
+    /// Orders of the host what the slices to come will switch as things are now.
+    pub(super) fn order_ahead(&self) {
+        let (core, following) = (self.core.borrow(), self.following.borrow());
+        let ahead = following.values().flat_map(|Following { began, quantum, slices }| {
+            core.slices_ahead(slices).into_iter().map(|slice| SwitchAhead {
+                due: *began
+                    + quantum.saturating_mul(u32::try_from(slice.index).unwrap_or(u32::MAX)),
+                strobe: slice.strobe,
+                stop: slice.stop,
+                resume: slice.resume,
+            })
+        });
+        let mut plan: Vec<SwitchAhead> = ahead.collect();
+        if plan.is_empty() {
+            self.ahead.set(Ahead::Nothing);
+            return;
+        }
+        plan.sort_by_key(|switch| switch.due);
+        self.host.switch_ahead(self.runtime.now(), plan);
+        self.ahead.set(Ahead::Ordered);
     }
 }
 

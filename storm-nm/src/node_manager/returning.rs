@@ -1,6 +1,7 @@
 //! The way back: a node that is cut off, or whose Machine Manager is gone, keeps its
 //! jobs and joins again (`docs/decisions/0006-jobs-survive-the-manager.md`).
 
+use super::following::Ahead;
 use super::{ExitReason, Node};
 use crate::Host;
 use crate::core::Event;
@@ -61,8 +62,10 @@ impl<P: Primitives, H: Host> Node<P, H> {
         self.life_tasks.cancel();
         let receptions = self.receptions.take();
         drop(receptions);
-        let following = self.following.take();
-        drop(following);
+        if self.withdraw_ahead() {
+            self.ahead.set(Ahead::Nothing);
+        }
+        self.following.take();
         self.arrivals.take();
     }
 

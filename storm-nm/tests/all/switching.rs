@@ -107,6 +107,30 @@ fn nodes_begin_the_slices_that_follow_by_their_own_clocks() {
 }
 
 #[test]
+fn what_happens_between_slices_changes_what_they_switch() {
+    let body = |world: Rc<World>| async move {
+        two_rows(&world).await;
+        let used = |job| world.host(1).cpu_time(key(job), Rank(0));
+        world.say(vec![ten_slices(&world)]).await;
+        world.sleep(ms(3)).await;
+        let (first, second) = (used(1), used(2));
+        // Row 0 has its second slice: from here on job 1 runs in all of them.
+        let both = RowSet(0b11);
+        world.say(vec![Command::SetRows { job: JobId(1), rows: both }]).await;
+        world.sleep(ms(10)).await;
+        close(used(1) - first, ms(10), SWEEP * 2);
+        close(used(2) - second, ms(5), SWEEP * 2);
+        // And from here on in those of row 1 only, of which this is one.
+        world.say(vec![Command::SetRows { job: JobId(1), rows: row(1) }]).await;
+        world.say(vec![Command::SetRows { job: JobId(2), rows: row(0) }]).await;
+        let (first, second) = (used(1), used(2));
+        world.sleep(ms(6)).await;
+        close(used(1) - first + (used(2) - second), ms(6), SWEEP * 2);
+    };
+    scenario(30, 1, compute(ms(500)), body);
+}
+
+#[test]
 fn a_strobe_recalls_the_slices_that_follow() {
     let body = |world: Rc<World>| async move {
         two_rows(&world).await;

@@ -4,14 +4,15 @@ use super::{LiveHost, PINGS_UNANSWERED_MAX, Sources, remove_in_background};
 use crate::live::cache::CacheError;
 use crate::live::launch_plan::credentials;
 use crate::live::{CacheSink, node_facts};
-use crate::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused};
+use crate::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone};
 use bytes::Bytes;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::rc::Rc;
 use storm_mpi::segment::NodeEnd;
 use storm_pl::{Freezer, PlaceSpec};
-use storm_primitives::NodeId;
+use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
 use storm_rm::{Coscheduling, Destination, FileSpec, Owner, Rank, RowSet};
 use tokio::sync::oneshot;
@@ -117,6 +118,21 @@ impl Host for LiveHost {
         if let Err(error) = storm_pl::switch(&from, &to) {
             tracing::warn!(error = crate::reason::explain(&error), "a switch was not complete");
         }
+    }
+
+    fn switch_ahead(&self, now: Instant, plan: Vec<SwitchAhead>) {
+        let named: BTreeSet<JobKey> =
+            plan.iter().flat_map(|ahead| ahead.stop.iter().chain(&ahead.resume)).copied().collect();
+        let jobs = self.jobs.borrow();
+        let freezers = named.into_iter().filter_map(|key| {
+            let job = jobs.get(&key).filter(|job| !job.over.get())?;
+            Some((key, job.freezer.clone()))
+        });
+        self.switcher.order(now, plan, freezers.collect());
+    }
+
+    fn withdraw_ahead(&self) -> Vec<SwitchDone> {
+        self.switcher.withdraw()
     }
 
     fn set_rows(&self, job: JobKey, rows: RowSet) {

@@ -1,0 +1,151 @@
+//! What time-slicing two spinning processes on each processor costs this machine at the least: on
+//! each, one bare real-time thread that sleeps until the next slice, freezes one and thaws the other.
+//! There is no manager, no message and no job; nothing that switches processes at these times by
+//! stopping them can do with less.
+
+use crate::spread::Spread;
+use anyhow::{Context, Result, ensure};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+use storm_pl::realtime::{DEFAULT_PRIORITY, become_realtime};
+use storm_pl::{CgroupFreezer, Freezer, ProcessId, SignalFreezer, switch};
+
+/// Percent that two copies of a program take longer when they take turns of a quantum on each of so
+/// many processors than one after the other; of `runs` pairs of measurements.
+///
+/// # Errors
+/// A program cannot be started, bound or frozen, or fails.
+pub fn slowdown_percent(
+    argv: &[String],
+    processors: usize,
+    quantum: Duration,
+    runs: u32,
+) -> Result<Spread> {
+    let percent = |_| {
+        let alone = on_each(processors, |_| {
+            (0..2).try_for_each(|_| Ok(wait(Spinner::start(argv)?.child)?))
+        })?;
+        let in_turns = on_each(processors, |_| take_turns(argv, quantum))?;
+        Ok((in_turns.as_secs_f64() / alone.as_secs_f64() - 1.0) * 100.0)
+    };
+    Ok(Spread::of((0..runs).map(percent).collect::<Result<Vec<_>>>()?))
+}
+
+/// Runs this on a thread bound to each processor; the time until the last is done.
+fn on_each(processors: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<Duration> {
+    let since = Instant::now();
+    thread::scope(|scope| {
+        let bound = |cpu: usize| {
+            let work = &work;
+            move || {
+                let mut cpus = CpuSet::new();
+                cpus.set(cpu)?;
+                // A child of this thread is bound as it is.
+                sched_setaffinity(Pid::from_raw(0), &cpus)?;
+                work(cpu)
+            }
+        };
+        let threads: Vec<_> = (0..processors).map(|cpu| scope.spawn(bound(cpu))).collect();
+        threads.into_iter().try_for_each(|thread| {
+            thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked")))
+        })
+    })?;
+    Ok(since.elapsed())
+}
+
+/// A process, and what stops it.
+struct Spinner {
+    child: Child,
+    freezer: Freezer,
+    cgroup: Option<Cgroup>,
+}
+
+impl Spinner {
+    fn start(argv: &[String]) -> Result<Spinner> {
+        let (program, arguments) = argv.split_first().context("no program to run")?;
+        let child = Command::new(program).args(arguments).stdin(Stdio::null()).spawn()?;
+        let (freezer, cgroup) = match Cgroup::of(&child) {
+            Ok(cgroup) => (Freezer::Cgroup(CgroupFreezer::open(&cgroup.0)?), Some(cgroup)),
+            // As on nodes without cgroup v2.
+            Err(_) => (Freezer::Signal(SignalFreezer::new(ProcessId(child.id() as i32))), None),
+        };
+        Ok(Spinner { child, freezer, cgroup })
+    }
+}
+
+/// A control group with one process; removed when that is over.
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    fn of(child: &Child) -> Result<Cgroup> {
+        let mounts = procfs::process::Process::myself()?.mountinfo()?.0;
+        let mount = mounts.into_iter().find(|mount| mount.fs_type == "cgroup2");
+        let mount = mount.context("no cgroup v2 is mounted")?.mount_point;
+        let cgroup = Cgroup(mount.join(format!("storm-floor-{}", child.id())));
+        fs::create_dir(&cgroup.0)?;
+        fs::write(cgroup.0.join("cgroup.procs"), child.id().to_string())?;
+        Ok(cgroup)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Refused while its process is there, which a failure has left behind.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// Two copies take turns on the processor of the calling thread until both are over.
+fn take_turns(argv: &[String], quantum: Duration) -> Result<()> {
+    let (one, other) = (Spinner::start(argv)?, Spinner::start(argv)?);
+    let (ended, ends) = mpsc::channel();
+    thread::scope(|scope| {
+        let freezers = [&one.freezer, &other.freezer];
+        let switcher = scope.spawn(move || alternate(freezers, quantum, &ends));
+        // In whichever order they end: each tells when it has.
+        let waiters = [one.child, other.child].map(|child| {
+            let ended = ended.clone();
+            scope.spawn(move || {
+                let done = wait(child);
+                let _ = ended.send(());
+                done
+            })
+        });
+        drop(ended);
+        let joined = |thread: thread::ScopedJoinHandle<'_, Result<()>>| {
+            thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked")))
+        };
+        waiters.into_iter().map(joined).chain([joined(switcher)]).collect::<Result<()>>()
+    })?;
+    drop((one.cgroup, other.cgroup));
+    Ok(())
+}
+
+/// Until one of them has ended; then the other goes on alone.
+fn alternate(freezers: [&Freezer; 2], quantum: Duration, ends: &mpsc::Receiver<()>) -> Result<()> {
+    become_realtime(DEFAULT_PRIORITY)?;
+    let mut due = Instant::now();
+    let mut runs = 0;
+    loop {
+        switch(&[freezers[1 - runs]], &[freezers[runs]])?;
+        due += quantum;
+        if ends.recv_timeout(due - Instant::now()).is_ok() {
+            // Whichever is still there; the other cannot be thawed any more.
+            freezers.iter().for_each(|freezer| drop(freezer.resume()));
+            return Ok(());
+        }
+        runs = 1 - runs;
+    }
+}
+
+fn wait(mut child: Child) -> Result<()> {
+    let status = child.wait()?;
+    ensure!(status.success(), "the program failed: {status}");
+    Ok(())
+}

@@ -1,0 +1,243 @@
+//! The thread that begins the slices that a node begins by its own clock: it freezes and thaws what
+//! it was told to at the time that it was told, and nothing else, so that a slice costs its
+//! processor a wake-up and the writes of the switch.
+
+use crate::ahead::DueSwitch;
+use crate::{JobKey, SwitchAhead, SwitchDone};
+use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant as Monotonic;
+use storm_pl::Freezer;
+use storm_pl::realtime::become_realtime;
+use storm_primitives::Instant;
+
+/// Switches of times to come, and the thread that does them, from the first on.
+#[derive(Debug)]
+pub(super) struct Switcher {
+    shared: Arc<Shared>,
+    priority: Option<u8>,
+    started: Cell<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// In the order of time.
+    plan: VecDeque<SwitchAhead>,
+    freezers: BTreeMap<JobKey, Arc<Freezer>>,
+    done: Vec<SwitchDone>,
+    clock: Option<Clock>,
+    /// When the thread looks again by itself; `None` while it waits to be told of a plan.
+    looks: Option<Instant>,
+    over: bool,
+}
+
+/// The clock of the node manager beside the one that this thread sleeps by.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    node: Instant,
+    here: Monotonic,
+}
+
+impl Clock {
+    fn now(self) -> Instant {
+        self.node + self.here.elapsed()
+    }
+}
+
+impl Switcher {
+    /// Its thread is a real-time thread of this priority, if one is given.
+    pub(super) fn new(priority: Option<u8>) -> Switcher {
+        Switcher { shared: Arc::default(), priority, started: Cell::new(false) }
+    }
+
+    /// Has these switches done, in the order of time, with the freezers of their jobs.
+    pub(super) fn order(
+        &self,
+        now: Instant,
+        plan: Vec<SwitchAhead>,
+        freezers: BTreeMap<JobKey, Arc<Freezer>>,
+    ) {
+        self.start();
+        let mut state = self.shared.lock();
+        state.clock = Some(Clock { node: now, here: Monotonic::now() });
+        (state.plan, state.freezers) = (plan.into(), freezers);
+        // One that looks early finds nothing to do, and one that is woken does so for nothing.
+        let looks_late = match (state.next(), state.looks) {
+            (Some(due), Some(looks)) => due < looks,
+            (due, None) => due.is_some(),
+            (None, Some(_)) => false,
+        };
+        drop(state);
+        if looks_late {
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// Withdraws what has not been done; what has been, since the last time.
+    pub(super) fn withdraw(&self) -> Vec<SwitchDone> {
+        let mut state = self.shared.lock();
+        if let Some(clock) = state.clock {
+            // Slices that switch nothing begin without the thread.
+            let now = clock.now();
+            if let Some(due) = state.take_idle(now) {
+                state.done.extend(due.done((now, now)));
+            }
+        }
+        state.plan.clear();
+        state.freezers.clear();
+        std::mem::take(&mut state.done)
+    }
+
+    fn start(&self) {
+        if self.started.replace(true) {
+            return;
+        }
+        let (shared, priority) = (self.shared.clone(), self.priority);
+        let named = std::thread::Builder::new().name("storm-switch".to_owned());
+        if let Err(error) = named.spawn(move || switch_when_due(&shared, priority)) {
+            tracing::error!(%error, "rows of this node are switched by strobes alone");
+        }
+    }
+}
+
+impl Drop for Switcher {
+    fn drop(&mut self) {
+        self.shared.lock().over = true;
+        self.shared.changed.notify_one();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // What a panic could leave behind is a plan that is withdrawn as a whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// When something is to be switched next.
+    fn next(&self) -> Option<Instant> {
+        let switches = |ahead: &&SwitchAhead| !ahead.stop.is_empty() || !ahead.resume.is_empty();
+        self.plan.iter().find(switches).map(|ahead| ahead.due)
+    }
+
+    /// Takes what has become due and switches nothing.
+    fn take_idle(&mut self, now: Instant) -> Option<DueSwitch> {
+        let before_next = |next: Instant| Instant::from_nanos(next.as_nanos().saturating_sub(1));
+        let until = self.next().map_or(now, |next| now.min(before_next(next)));
+        DueSwitch::take(&mut self.plan, until)
+    }
+
+    /// Switches what is due.
+    fn switch(&mut self, clock: Clock) {
+        let before = clock.now();
+        let Some(due) = DueSwitch::take(&mut self.plan, before) else { return };
+        let of = |jobs: &[JobKey]| -> Vec<&Freezer> {
+            jobs.iter().filter_map(|job| self.freezers.get(job)).map(AsRef::as_ref).collect()
+        };
+        if let Err(error) = storm_pl::switch(&of(&due.stop), &of(&due.resume)) {
+            tracing::warn!(error = crate::reason::explain(&error), "a switch was not complete");
+        }
+        self.done.extend(due.done((before, clock.now())));
+    }
+}
+
+/// Until the end. The plan does not change while something is switched.
+fn switch_when_due(shared: &Shared, priority: Option<u8>) {
+    if let Some(priority) = priority
+        && let Err(refused) = become_realtime(priority)
+    {
+        tracing::warn!(%refused, "slices are begun by an ordinary thread");
+    }
+    let mut state = shared.lock();
+    while !state.over {
+        let (next, clock) = (state.next(), state.clock);
+        state.looks = next;
+        let (Some(due), Some(clock)) = (next, clock) else {
+            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        };
+        let wait = due - clock.now();
+        if wait.is_zero() {
+            state.switch(clock);
+        } else {
+            let woken = shared.changed.wait_timeout(state, wait);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+    use storm_pl::{ProcessId, SignalFreezer};
+    use storm_rm::message::Strobe;
+    use storm_rm::{JobId, JobIncarnation, PartitionId, Row};
+
+    const JOB: JobKey = JobKey { job: JobId(1), incarnation: JobIncarnation(1) };
+
+    struct Sleeper(Child);
+
+    impl Sleeper {
+        fn new() -> Sleeper {
+            Sleeper(Command::new("sleep").arg("60").spawn().unwrap())
+        }
+
+        fn freezers(&self) -> BTreeMap<JobKey, Arc<Freezer>> {
+            let freezer = SignalFreezer::new(ProcessId(self.0.id() as i32));
+            BTreeMap::from([(JOB, Arc::new(Freezer::Signal(freezer)))])
+        }
+    }
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+
+    fn ahead(number: u64, due: Instant, stop: &[JobKey]) -> SwitchAhead {
+        let strobe = Strobe { partition: PartitionId(0), row: Row(0), number, issued_ns: 0 };
+        SwitchAhead { due, strobe, stop: stop.to_vec(), resume: Vec::new() }
+    }
+
+    fn numbers(done: &[SwitchDone]) -> Vec<u64> {
+        done.iter().map(|done| done.strobe.number).collect()
+    }
+
+    #[test]
+    fn what_is_due_is_done_and_told_once() {
+        let (switcher, job) = (Switcher::new(None), Sleeper::new());
+        let now = Instant::from_nanos(1_000_000_000);
+        let done = loop {
+            // What is withdrawn before it was done is ordered again.
+            switcher.order(now, vec![ahead(1, now, &[JOB])], job.freezers());
+            std::thread::yield_now();
+            let done = switcher.withdraw();
+            if !done.is_empty() {
+                break done;
+            }
+        };
+        assert_eq!(numbers(&done), [1]);
+        assert!(now <= done[0].before && done[0].before <= done[0].after);
+        assert_eq!(switcher.withdraw(), []);
+    }
+
+    #[test]
+    fn slices_that_switch_nothing_begin_without_the_thread() {
+        let (switcher, job) = (Switcher::new(None), Sleeper::new());
+        let (now, hour) = (Instant::from_nanos(5), std::time::Duration::from_secs(3600));
+        let plan = vec![ahead(1, now, &[]), ahead(2, now, &[]), ahead(3, now + hour, &[JOB])];
+        switcher.order(now, plan, job.freezers());
+        assert_eq!(numbers(&switcher.withdraw()), [2], "the last of those that are late");
+        assert_eq!(switcher.withdraw(), [], "the third was withdrawn");
+    }
+}
