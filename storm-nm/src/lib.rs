@@ -13,7 +13,8 @@
 //!
 //! From the heartbeat's arrival to the last freeze and resume there is no await:
 //! a strobe never stands behind a file, an output stream or another job's
-//! launch. [`SwitchLog`] holds what it took.
+//! launch. What a slice that the node begins by its own clock switches is ordered of
+//! the host before it begins. [`SwitchLog`] holds what they took.
 //!
 //! What this crate does not do: decide what runs where or when (the Machine
 //! Manager does), name a network backend, or touch a process (storm-pl does).

@@ -1,5 +1,7 @@
 //! Asking again: waiting for a condition that only COMPARE-AND-WRITE can see.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{CompareAndWrite, NodeSet, PrimitiveError, Primitives, Runtime};
 
@@ -44,40 +46,108 @@ impl Backoff {
     }
 }
 
-/// Asks once, for the `round`th time since 1.
-pub(crate) async fn ask<P: Primitives>(
-    primitives: &P,
-    question: &CompareAndWrite,
-    round: u32,
-) -> Result<bool, PrimitiveError> {
-    let Some(last) = question.set.last() else { return Ok(true) };
-    if !round.is_multiple_of(ALL_EVERY) {
-        let of_last = CompareAndWrite { set: NodeSet::single(last), ..question.clone() };
-        if !primitives.compare_and_write(of_last).await? {
+/// So few nodes are asked together at once.
+const FEW: usize = 2;
+
+/// So many nodes are asked by themselves, one after the other, to find one that is late.
+const SEARCHED: usize = 4;
+
+/// Whom to ask alone while a condition does not hold everywhere. Clones share what is known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Probe {
+    /// Steps through the set: where it stands is a node that was late when it was last asked.
+    steps: Rc<Cell<usize>>,
+}
+
+impl Probe {
+    /// Asks once, for the `round`th time since 1.
+    ///
+    /// While the answer is FALSE only one node is asked, first the one that most likely is last and
+    /// then others that are found to be late, so that waiting for many nodes costs little more
+    /// than waiting for one; now and then all are, to learn of deaths.
+    pub(crate) async fn ask<P: Primitives>(
+        &self,
+        primitives: &P,
+        question: &CompareAndWrite,
+        round: u32,
+    ) -> Result<bool, PrimitiveError> {
+        let nodes = question.set.len();
+        if nodes <= FEW {
+            return match nodes {
+                0 => Ok(true),
+                _ => primitives.compare_and_write(question.clone()).await,
+            };
+        }
+        if !round.is_multiple_of(ALL_EVERY) && !self.ask_one(primitives, question).await? {
             return Ok(false);
         }
+        if primitives.compare_and_write(question.clone()).await? {
+            return Ok(true);
+        }
+        for _ in 0..SEARCHED.min(nodes - 1) {
+            self.steps.set(self.steps.get().wrapping_add(1));
+            if !self.ask_one(primitives, question).await? {
+                break;
+            }
+        }
+        Ok(false)
     }
-    primitives.compare_and_write(question.clone()).await
+
+    /// Asks the node where it stands, and has nothing written.
+    async fn ask_one<P: Primitives>(
+        &self,
+        primitives: &P,
+        question: &CompareAndWrite,
+    ) -> Result<bool, PrimitiveError> {
+        let place = place_of(self.steps.get(), question.set.len());
+        let Some(node) = question.set.iter().nth(place) else { return Ok(true) };
+        let set = NodeSet::single(node);
+        primitives.compare_and_write(CompareAndWrite { set, write: None, ..question.clone() }).await
+    }
+}
+
+/// The place in a set of so many, not 0, after so many steps: first the last, then each of the others
+/// once, none near the one before (the golden section, rounded to what divides no turn evenly).
+fn place_of(step: usize, count: usize) -> usize {
+    let coprime = |stride: &usize| gcd(*stride, count) == 1;
+    let stride = (count * 618 / 1000..count).find(coprime).unwrap_or(1);
+    (count - 1 + (step % count) * stride) % count
+}
+
+fn gcd(one: usize, other: usize) -> usize {
+    if other == 0 { one } else { gcd(other, one % other) }
 }
 
 /// Asks until the answer is TRUE. Cancel it by dropping it.
-///
-/// While the answer is FALSE only one node of the set is asked, the one that
-/// most likely is last, so that waiting for many nodes costs no more than
-/// waiting for one; now and then all are, to learn of deaths.
 pub(crate) async fn await_condition<P: Primitives>(
     primitives: &P,
     question: &CompareAndWrite,
 ) -> Result<(), PrimitiveError> {
-    let mut backoff = Backoff::default();
+    let (mut backoff, probe) = (Backoff::default(), Probe::default());
     let mut round = 0;
     loop {
         let since = primitives.runtime().now();
         round += 1;
-        if ask(primitives, question, round).await? {
+        if probe.ask(primitives, question, round).await? {
             return Ok(());
         }
         let took = primitives.runtime().now() - since;
         primitives.runtime().sleep(backoff.after(took)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_node_has_its_turn_and_the_last_is_the_first() {
+        for count in 1..200 {
+            assert_eq!(place_of(0, count), count - 1);
+            let places: BTreeSet<usize> =
+                (7..7 + count).map(|step| place_of(step, count)).collect();
+            assert_eq!(places.len(), count, "of {count}");
+        }
     }
 }

@@ -11,6 +11,7 @@
 //! failed, while the death of a node is told by the network.
 
 use crate::message::Report;
+use crate::poll::Probe;
 use crate::{GlobalPlan, JobId, JobIncarnation, JobSlot};
 use std::collections::BTreeMap;
 use storm_primitives::{CompareAndWrite, NodeSet, PrimitiveError, Primitives, Relation};
@@ -83,6 +84,7 @@ struct JobFlags {
     slot: JobSlot,
     incarnation: JobIncarnation,
     nodes: NodeSet,
+    probe: Probe,
 }
 
 impl WatchedJobs {
@@ -95,7 +97,7 @@ impl WatchedJobs {
         incarnation: JobIncarnation,
         nodes: NodeSet,
     ) {
-        self.jobs.insert(job, JobFlags { slot, incarnation, nodes });
+        self.jobs.insert(job, JobFlags { slot, incarnation, nodes, probe: Probe::default() });
     }
 
     /// Nodes that died hold no process any more.
@@ -121,7 +123,7 @@ impl WatchedJobs {
     }
 }
 
-/// DETECT-TERMINATION (Algorithm 8): the jobs among `terminating` that have
+/// DETECT-TERMINATION (Algorithm 8), for the `round`th time since 1: the jobs among `terminating` that have
 /// ended on all their nodes; their flags are reset and they are forgotten.
 ///
 /// # Errors
@@ -131,6 +133,7 @@ pub async fn detect_termination<P: Primitives>(
     primitives: &P,
     plan: &GlobalPlan,
     terminating: &mut WatchedJobs,
+    round: u32,
 ) -> Result<Vec<(JobId, JobIncarnation)>, PrimitiveError> {
     let mut terminated = Vec::new();
     for (id, job) in &mut terminating.jobs {
@@ -138,7 +141,7 @@ pub async fn detect_termination<P: Primitives>(
         let set = u64::from(job.incarnation.0);
         let question = CompareAndWrite::new(job.nodes.clone(), flag, Relation::Equal, set)
             .then_write(flag, NOT_TERMINATED);
-        match primitives.compare_and_write(question).await {
+        match job.probe.ask(primitives, &question, round).await {
             Ok(true) => terminated.push((*id, job.incarnation)),
             Ok(false) => {}
             Err(PrimitiveError::NodesDead { nodes }) => job.nodes = job.nodes.difference(&nodes),
@@ -179,7 +182,7 @@ pub async fn detect_started<P: Primitives>(
         let Some(flag) = plan.started(job.slot) else { continue };
         let value = u64::from(job.incarnation.0);
         let question = CompareAndWrite::new(job.nodes.clone(), flag, Relation::Equal, value);
-        match crate::poll::ask(primitives, &question, round).await {
+        match job.probe.ask(primitives, &question, round).await {
             Ok(true) => news.push((*id, job.incarnation, StartNews::Started)),
             Ok(false) => {}
             Err(PrimitiveError::NodesDead { .. }) => {

@@ -63,7 +63,7 @@ async fn end_a_job(world: &Cluster, plan: &storm_rm::GlobalPlan, nodes: NodeSet)
         };
         let node = world.network.node(node);
         storm_rm::termination::announce_termination(&node, plan, &part, report, &mut Nowhere);
-        let asked = storm_rm::termination::detect_termination(&mm, plan, &mut terminating).await;
+        let asked = storm_rm::termination::detect_termination(&mm, plan, &mut terminating, 1).await;
         let what = format!("{asked:?}");
         world.simulation.trace().record(mm.runtime().now(), NodeId::MM, what);
     }

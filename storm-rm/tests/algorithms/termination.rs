@@ -187,13 +187,15 @@ async fn detect_until_ended(
     plan: &GlobalPlan,
     terminating: &mut WatchedJobs,
 ) -> Vec<(JobId, JobIncarnation)> {
-    loop {
-        let ended = detect_termination(mm, plan, terminating).await.expect("deaths are no error");
+    for round in 1.. {
+        let ended = detect_termination(mm, plan, terminating, round).await;
+        let ended = ended.expect("deaths are no error");
         if !ended.is_empty() {
             return ended;
         }
         mm.runtime().sleep(Duration::from_micros(100)).await;
     }
+    unreachable!("there is always another round")
 }
 
 fn has_question(cluster: &Cluster) -> bool {
@@ -244,17 +246,17 @@ fn stale_flag_is_seen(seed: u64, second: JobIncarnation) -> bool {
         terminating.watch(JobId(1), SLOT, first, everyone.clone());
         terminating.remove(JobId(1));
         terminating.watch(JobId(2), SLOT, second, everyone.clone());
-        let early = detect_termination(&mm, &plan, &mut terminating).await.expect("no fault");
+        let early = detect_termination(&mm, &plan, &mut terminating, 1).await.expect("no fault");
         if !early.is_empty() {
             return true;
         }
         for node in everyone.iter().filter(|node| *node != last.node()) {
             end_all(&world.network.node(node), &plan, part(second, 1, 1));
-            let ended = detect_termination(&mm, &plan, &mut terminating).await;
+            let ended = detect_termination(&mm, &plan, &mut terminating, 1).await;
             assert_eq!(ended, Ok(vec![]), "{} has not ended", last.node());
         }
         end_all(&last, &plan, part(second, 1, 1));
-        let ended = detect_termination(&mm, &plan, &mut terminating).await;
+        let ended = detect_termination(&mm, &plan, &mut terminating, 1).await;
         assert_eq!(ended, Ok(vec![(JobId(2), second)]));
         false
     })
@@ -331,12 +333,12 @@ fn an_error_with_one_job_does_not_lose_another_that_ended() {
         let (well, dead) = (NodeSet::single(NodeId(1)), NodeSet::single(NodeId(2)));
         terminating.watch(JobId(1), SLOT, JobIncarnation(1), well);
         terminating.watch(JobId(2), JobSlot(2), JobIncarnation(2), dead.clone());
-        let ended = detect_termination(&mm, &plan, &mut terminating).await;
+        let ended = detect_termination(&mm, &plan, &mut terminating, 1).await;
         assert_eq!(ended, Ok(vec![(JobId(1), JobIncarnation(1))]));
-        let error = detect_termination(&mm, &plan, &mut terminating).await;
+        let error = detect_termination(&mm, &plan, &mut terminating, 1).await;
         assert_eq!(error, Err(PrimitiveError::TimedOut { nodes: dead.clone() }));
         terminating.nodes_died(&dead);
-        let ended = detect_termination(&mm, &plan, &mut terminating).await;
+        let ended = detect_termination(&mm, &plan, &mut terminating, 1).await;
         assert_eq!(ended, Ok(vec![(JobId(2), JobIncarnation(2))]));
     });
 }
