@@ -14,6 +14,8 @@ use storm_primitives::conformance::{Capabilities, ClusterSpec, Factory, RunError
 
 /// The test machine has so many addresses on its one device, from 10.9.0.1.
 const ADDRESSES: u32 = 8;
+/// What the nodes are to say, as a filter of `tracing`.
+const LOG_VARIABLE: &str = "STORM_TEST_LOG";
 /// Set where the root is to send to all at once (`on`) or not (`off`) whatever it finds.
 const MULTICAST_VARIABLE: &str = "STORM_TEST_MULTICAST";
 
@@ -22,7 +24,16 @@ const MULTICAST_VARIABLE: &str = "STORM_TEST_MULTICAST";
 #[test]
 fn node_process() {
     match process_cluster::NodeProcess::from_env() {
-        Some(process) => process.run(fabric),
+        Some(process) => {
+            if let Ok(filter) = std::env::var(LOG_VARIABLE) {
+                tracing_subscriber::fmt()
+                    .with_env_filter(filter)
+                    .with_writer(std::io::stderr)
+                    .with_ansi(false)
+                    .init();
+            }
+            process.run(fabric);
+        }
         None => assert!(std::env::var_os(process_cluster::SUITE_VARIABLE).is_none()),
     }
 }

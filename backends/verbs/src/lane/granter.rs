@@ -261,7 +261,16 @@ impl Granter {
             };
             let into = block.as_ref().unwrap_or(&self.blocks[chunk.slot]);
             let slot = chunk.slot as u32;
-            chunk.group.missed(holes.iter().map(|hole| u64::from(hole.end - hole.start)).sum());
+            let missing_bytes = holes.iter().map(|hole| u64::from(hole.end - hole.start)).sum();
+            let Awaited { number, total, .. } = chunk.awaited;
+            tracing::debug!(
+                number,
+                total,
+                missing_bytes,
+                holes = holes.len(),
+                "a chunk of the group"
+            );
+            chunk.group.missed(missing_bytes);
             missing.extend(holes.iter().map(|hole| repair(slot, into, hole)));
             chunk.payload = Payload::Here { block, holes: holes.len() };
         }
