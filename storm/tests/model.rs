@@ -105,7 +105,11 @@ fn the_papers_figures_come_as_json_and_as_tables() {
 #[test]
 fn sizes_meet_the_goal_and_name_the_limit() {
     let sizings = json("size --launch 150ms --quantum 2ms --cost 2 --bytes 12MiB");
-    for sizing in sizings.as_array().expect("a list") {
+    let sizings = sizings.as_array().expect("a list");
+    // A machine may be too slow for the goal at any size; most are not.
+    let reached = sizings.iter().filter(|sizing| sizing["largest"].is_object()).count();
+    assert!(reached >= 5, "{reached} machines reach the goal");
+    for sizing in sizings.iter().filter(|sizing| sizing["largest"].is_object()) {
         let largest = &sizing["largest"];
         assert!(largest["launch_ms"].as_f64().expect("a time") <= 150.0, "{sizing}");
         assert!(largest["cost_percent"].as_f64().expect("a part") <= 2.0, "{sizing}");

@@ -28,8 +28,9 @@ pub trait Fabric: fmt::Debug {
     fn max_chunk_bytes(&self) -> u32;
 
     /// `data`, which is about to be sent to several children, where that costs least:
-    /// itself or a copy.
-    fn place(&self, data: Bytes) -> Bytes;
+    /// itself or a copy. Whether it is `for_many`, most of all members, is of use where all
+    /// can be sent to at once.
+    fn place(&self, data: Bytes, for_many: bool) -> Bytes;
 
     /// Makes this side's end of a lane.
     ///

@@ -30,6 +30,22 @@ pub struct VerbsConfig {
     /// where it arrived until global memory is written over; when there are no more, it is
     /// copied.
     pub max_blocks: u32,
+    /// Of the root: whether it sends large transfers to all members at once. Default none,
+    /// which is for all others: they do as their parent tells.
+    pub multicast: Option<Multicast>,
+}
+
+/// Whether large transfers for most members are sent once, by multicast, or down the tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Multicast {
+    /// Down the tree.
+    #[default]
+    Off,
+    /// By multicast, as soon as at least two children of the root have heard it; a member
+    /// that does not hear gets what it needs from its parent.
+    Auto,
+    /// The same even for one child.
+    On,
 }
 
 impl Default for VerbsConfig {
@@ -43,6 +59,7 @@ impl Default for VerbsConfig {
             chunk_bytes: 256 << 10,
             blocks_per_lane: 4,
             max_blocks: 512,
+            multicast: None,
         }
     }
 }

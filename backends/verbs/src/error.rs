@@ -61,6 +61,14 @@ pub enum VerbsError {
         /// What is allowed.
         limit: u64,
     },
+    /// There can be no multicast.
+    #[error("{device} cannot send to all members at once: {why}")]
+    NoMulticast {
+        /// The device.
+        device: String,
+        /// What stands in the way.
+        why: &'static str,
+    },
     /// A call of the library failed.
     #[error("{call} on {device} failed")]
     Call {

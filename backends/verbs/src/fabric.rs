@@ -5,8 +5,10 @@ use crate::config::VerbsConfig;
 use crate::error::LaneError;
 use crate::guard::{CompletionChannel, Device, DeviceEvent, OpenDevice, Port, ProtectionDomain};
 use crate::lane::{Half, MAX_BLOCKS_PER_LANE};
+use crate::multicast::address::GroupAddress;
+use crate::multicast::group::{Group, MulticastReport, Upward};
 use crate::poller::Poller;
-use crate::pool::Pool;
+use crate::pool::{Mark, Pool};
 use crate::{VerbsError, port_address};
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
@@ -19,8 +21,9 @@ use storm_backend_tcp::wire::Lane;
 use storm_primitives::NodeId;
 use tokio::task::AbortHandle;
 
-/// Room for the head of a chunk in a block.
-const MAX_HEAD_BYTES: usize = 16 << 10;
+/// Room for the head of a chunk in a block; where the payload begins of one that comes in
+/// datagrams.
+pub(crate) const PAYLOAD_AT: usize = 16 << 10;
 /// How often it is looked whether requests are stuck, and then whether the port is there.
 /// Soft-RoCE whose network was taken out may lose both the event that says so and the
 /// requests under way: these neither complete nor fail.
@@ -56,6 +59,12 @@ pub(crate) struct Common {
     pub(crate) gid: Gid,
     pub(crate) pool: Pool,
     pub(crate) poller: Poller,
+    /// What this member has of the group of all.
+    group: RefCell<Option<Rc<Group>>>,
+    /// The bulk lanes to its parents.
+    pub(crate) upward: Rc<Upward>,
+    /// The group that could not be joined.
+    refused: Cell<Option<u64>>,
     gone: Cell<bool>,
 }
 
@@ -82,6 +91,11 @@ impl VerbsFabric {
         self.current.borrow().common.pool.blocks()
     }
 
+    /// What this member sent to all at once, or got so; `None` when it takes no part in it.
+    pub fn multicast(&self) -> Option<MulticastReport> {
+        self.current.borrow().common.group().map(|group| group.report())
+    }
+
     /// Does what follows from something that happened to the device. What the device
     /// itself tells is seen to without this.
     pub fn happened(&self, event: &DeviceEvent) {
@@ -104,7 +118,7 @@ impl Session {
         let (device, port) = choose(&config)?;
         let (gid_index, gid) = port_address::choose(&config, &device, &port)?;
         let domain = ProtectionDomain::new(&device)?;
-        let block_bytes = config.chunk_bytes as usize + MAX_HEAD_BYTES;
+        let block_bytes = config.chunk_bytes as usize + PAYLOAD_AT;
         let pool = Pool::new(&domain, block_bytes, config.max_blocks as usize)?;
         tracing::info!(
             device = device.name(),
@@ -123,8 +137,12 @@ impl Session {
             gid,
             pool,
             poller,
+            group: RefCell::default(),
+            upward: Rc::default(),
+            refused: Cell::new(None),
             gone: Cell::new(false),
         });
+        *common.group.borrow_mut() = Group::make(&common);
         let events = tokio::task::spawn_local(watch(common.clone())).abort_handle();
         Ok(Session { common, events })
     }
@@ -137,6 +155,36 @@ impl Drop for Session {
 }
 
 impl Common {
+    /// What this member has of the group, if it has anything of it.
+    pub(crate) fn group(&self) -> Option<Rc<Group>> {
+        self.group.borrow().clone().filter(|group| !group.has_failed())
+    }
+
+    /// Takes part in the group that a parent has told of; `None` when that cannot be, which
+    /// was said.
+    pub(crate) fn join(self: &Rc<Self>, address: GroupAddress) -> Option<Rc<Group>> {
+        let current = self.group.borrow().clone();
+        if let Some(group) = current.filter(|group| group.address() == address) {
+            return Some(group).filter(|group| !group.has_failed());
+        }
+        if self.refused.get() == Some(address.tag) {
+            return None;
+        }
+        let joined = Group::join(self, address);
+        if joined.is_none() {
+            self.refused.set(Some(address.tag));
+        }
+        *self.group.borrow_mut() = joined.clone();
+        // The children are to know; but who has just been told is busy.
+        let common = Rc::downgrade(self);
+        tokio::task::spawn_local(async move {
+            if let Some(common) = common.upgrade() {
+                common.poller.progress_all();
+            }
+        });
+        joined
+    }
+
     fn happened(&self, event: &DeviceEvent) {
         let (device, name) = (self.device.name(), event.name.as_str());
         match event.kind {
@@ -183,8 +231,13 @@ impl Fabric for VerbsFabric {
         self.config.chunk_bytes
     }
 
-    fn place(&self, data: Bytes) -> Bytes {
-        self.current.borrow().common.pool.place(data)
+    fn place(&self, data: Bytes, for_many: bool) -> Bytes {
+        let common = self.current.borrow().common.clone();
+        let placed = common.pool.place(data);
+        if for_many && common.group.borrow().is_some() {
+            common.pool.mark(&placed, Mark::ForMany);
+        }
+        placed
     }
 
     fn open(&self, peer: NodeId, lane: Lane, end: End) -> io::Result<Box<dyn Opening>> {

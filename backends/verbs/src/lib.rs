@@ -24,6 +24,7 @@
 
 pub mod abi;
 pub mod guard;
+pub mod multicast;
 pub mod pool;
 
 mod config;
@@ -38,7 +39,8 @@ mod poller;
 mod port_address;
 mod ring;
 
-pub use config::VerbsConfig;
+pub use config::{Multicast, VerbsConfig};
 pub use error::{LaneError, VerbsError};
 pub use fabric::VerbsFabric;
 pub use inventory::{DeviceReport, PortReport, inventory};
+pub use multicast::group::MulticastReport;

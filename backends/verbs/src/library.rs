@@ -73,6 +73,10 @@ fn look_up(library: &Library) -> Result<Functions, VerbsError> {
         create_qp: symbol!("ibv_create_qp"),
         modify_qp: symbol!("ibv_modify_qp"),
         destroy_qp: symbol!("ibv_destroy_qp"),
+        create_ah: symbol!("ibv_create_ah"),
+        destroy_ah: symbol!("ibv_destroy_ah"),
+        attach_mcast: symbol!("ibv_attach_mcast"),
+        detach_mcast: symbol!("ibv_detach_mcast"),
         wc_status_str: symbol!("ibv_wc_status_str"),
     })
 }

@@ -1,5 +1,8 @@
-//! The immediate value of a write, which says what was written; and grants of blocks,
-//! which are all that goes up a bulk lane.
+//! The immediate value of a write, which says what was written; what goes up a bulk lane;
+//! and what a parent tells in a block instead of a frame.
+
+use crate::multicast::address::GroupAddress;
+use serde::{Deserialize, Serialize};
 
 /// Bits of the number in an immediate value; the kind is above them.
 const NUMBER_BITS: u32 = 28;
@@ -11,8 +14,12 @@ pub(crate) enum Note {
     Run(u32),
     /// The other side has taken so many bytes out of its ring.
     Credit(u32),
-    /// This block is filled.
+    /// This block is filled with a frame.
     Block(u32),
+    /// This block is filled with something [`Told`].
+    Told(u32),
+    /// A hole in the chunk that was told of in this block is filled.
+    Repaired(u32),
 }
 
 /// Larger numbers than an immediate value has room for do not occur: rings and blocks
@@ -26,6 +33,8 @@ impl Note {
             Note::Run(len) => (1, len),
             Note::Credit(len) => (2, len),
             Note::Block(slot) => (3, slot),
+            Note::Told(slot) => (4, slot),
+            Note::Repaired(slot) => (5, slot),
         };
         kind << NUMBER_BITS | number & MAX_NUMBER
     }
@@ -37,16 +46,16 @@ impl Note {
             1 if number > 0 => Some(Note::Run(number)),
             2 => Some(Note::Credit(number)),
             3 => Some(Note::Block(number)),
+            4 => Some(Note::Told(number)),
+            5 => Some(Note::Repaired(number)),
             _ => None,
         }
     }
 }
 
-/// A block into which the parent may write one frame.
+/// Memory of the child into which the parent may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Grant {
-    /// What the child calls it.
-    pub(crate) slot: u32,
+pub(crate) struct Place {
     /// Where it is.
     pub(crate) addr: u64,
     /// The key to it.
@@ -55,23 +64,99 @@ pub(crate) struct Grant {
     pub(crate) len: u32,
 }
 
-impl Grant {
-    /// Length on the wire.
-    pub(crate) const BYTES: usize = 20;
+/// What goes up a bulk lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Up {
+    /// The parent may write one frame, or tell something, in this block.
+    Grant {
+        /// What the child calls it.
+        slot: u32,
+        /// Where it is.
+        to: Place,
+    },
+    /// Of the chunk that was told of in this block something is missing.
+    Repair {
+        /// The block.
+        slot: u32,
+        /// Where in the payload it begins, in bytes.
+        offset: u32,
+        /// Where it is to be written, and how many bytes it has.
+        to: Place,
+    },
+    /// Something of the group is to be heard, to know whether it can be.
+    Probe,
+    /// The group with this tag is heard.
+    Hears {
+        /// The tag.
+        tag: u64,
+        /// From the chunk of this number on.
+        from: u64,
+    },
+}
 
-    pub(crate) fn encode(&self) -> [u8; Grant::BYTES] {
-        let mut out = [0; Grant::BYTES];
-        out[..4].copy_from_slice(&self.slot.to_le_bytes());
-        out[4..12].copy_from_slice(&self.addr.to_le_bytes());
-        out[12..16].copy_from_slice(&self.rkey.to_le_bytes());
-        out[16..].copy_from_slice(&self.len.to_le_bytes());
+impl Up {
+    /// Length on the wire.
+    pub(crate) const BYTES: usize = 28;
+
+    pub(crate) fn encode(&self) -> [u8; Up::BYTES] {
+        let (kind, slot, offset, to) = match *self {
+            Up::Grant { slot, to } => (1, slot, 0, to),
+            Up::Repair { slot, offset, to } => (2, slot, offset, to),
+            Up::Probe => (3, 0, 0, Place { addr: 0, rkey: 0, len: 0 }),
+            Up::Hears { tag, from } => {
+                let (low, high) = (tag as u32, (tag >> 32) as u32);
+                (4, 0, 0, Place { addr: from, rkey: low, len: high })
+            }
+        };
+        let mut out = [0; Up::BYTES];
+        let words = [kind, slot, to.addr as u32, (to.addr >> 32) as u32, to.rkey, to.len, offset];
+        for (at, word) in words.into_iter().enumerate() {
+            out[4 * at..][..4].copy_from_slice(&word.to_le_bytes());
+        }
         out
     }
 
-    pub(crate) fn decode(bytes: &[u8; Grant::BYTES]) -> Grant {
-        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
-        let addr = u64::from(word(4)) | u64::from(word(8)) << 32;
-        Grant { slot: word(0), addr, rkey: word(12), len: word(16) }
+    /// `None` when it means nothing.
+    pub(crate) fn decode(bytes: &[u8; Up::BYTES]) -> Option<Up> {
+        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[4 * at + i]));
+        let long = |low: usize, high: usize| u64::from(word(low)) | u64::from(word(high)) << 32;
+        let (slot, offset) = (word(1), word(6));
+        let to = Place { addr: long(2, 3), rkey: word(4), len: word(5) };
+        match word(0) {
+            1 => Some(Up::Grant { slot, to }),
+            2 => Some(Up::Repair { slot, offset, to }),
+            3 => Some(Up::Probe),
+            4 => Some(Up::Hears { tag: long(4, 5), from: to.addr }),
+            _ => None,
+        }
+    }
+}
+
+/// What a parent tells in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Told {
+    /// Where the group of the cluster is.
+    Group(GroupAddress),
+    /// The next chunk is that of this number, whose payload goes to the group; its head
+    /// follows.
+    Chunk {
+        /// The number.
+        number: u64,
+        /// Length of the payload in bytes.
+        total: u32,
+    },
+}
+
+impl Told {
+    /// What it is on the wire.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        // Integers into memory that grows: this cannot fail.
+        postcard::to_stdvec(self).unwrap_or_default()
+    }
+
+    /// What was told, and what follows.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<(Told, &[u8])> {
+        postcard::take_from_bytes(bytes).ok()
     }
 }
 
@@ -82,16 +167,29 @@ mod tests {
 
     proptest! {
         #[test]
-        fn notes_and_grants_survive_the_wire(
+        fn notes_and_what_goes_up_survive_the_wire(
             immediate: u32,
-            fields in any::<(u32, u64, u32, u32)>(),
+            bytes in prop::array::uniform28(any::<u8>()),
+            kind in 0u8..6,
         ) {
             if let Some(note) = Note::decode(immediate) {
                 prop_assert_eq!(note.encode(), immediate);
             }
-            let (slot, addr, rkey, len) = fields;
-            let grant = Grant { slot, addr, rkey, len };
-            prop_assert_eq!(Grant::decode(&grant.encode()), grant);
+            let mut bytes = bytes;
+            bytes[..4].copy_from_slice(&u32::from(kind).to_le_bytes());
+            if let Some(up) = Up::decode(&bytes) {
+                prop_assert_eq!(Up::decode(&up.encode()), Some(up));
+            }
+        }
+
+        #[test]
+        fn what_is_told_survives_the_wire(
+            number: u64, total: u32, rest in prop::collection::vec(any::<u8>(), 0..60),
+        ) {
+            let told = Told::Chunk { number, total };
+            let bytes = [told.encode(), rest.clone()].concat();
+            prop_assert_eq!(Told::decode(&bytes), Some((told, &rest[..])));
+            let _ = Told::decode(&rest);
         }
     }
 }

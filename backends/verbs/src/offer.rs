@@ -7,7 +7,7 @@ use crate::ring::RING_BYTES;
 use serde::{Deserialize, Serialize};
 
 /// Changes with every change of what travels on a lane.
-pub(crate) const LANE_VERSION: u32 = 1;
+pub(crate) const LANE_VERSION: u32 = 2;
 /// Packets are numbered with so many bits.
 pub(crate) const MAX_PACKET_NUMBER: u32 = (1 << 24) - 1;
 

@@ -7,11 +7,12 @@
 
 use crate::VerbsError;
 use crate::guard::CompletionChannel;
-use crate::lane::Lane;
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
 use tokio::task::AbortHandle;
@@ -19,6 +20,27 @@ use tokio::task::AbortHandle;
 /// How long others may wait for their turn while this member looks for completions: no
 /// longer than a wake-up takes.
 const TURN: Duration = Duration::from_micros(20);
+/// How long sockets and timers may wait while one completion follows another.
+const SOCKETS: Duration = Duration::from_micros(200);
+
+/// What has a completion queue: a lane, or a member's part in the group.
+pub(crate) trait Polled: fmt::Debug {
+    /// A notification was taken: there will be none until it is armed again.
+    fn notified(&self);
+
+    /// Works off the completions that are here; whether somebody who waited can go on.
+    fn progress(&self) -> bool;
+
+    /// Sees to it that a notification comes for what is waited for; whether there was
+    /// something already.
+    fn arm(&self) -> bool;
+
+    /// Whether the first request under way is the same as when this was last asked.
+    fn is_stuck(&self) -> bool;
+
+    /// The device is gone, and so is what goes through it.
+    fn device_gone(&self);
+}
 
 /// The completions of one member.
 #[derive(Debug)]
@@ -31,7 +53,7 @@ pub(crate) struct Poller {
 #[derive(Debug)]
 struct Shared {
     spin: Duration,
-    lanes: RefCell<Vec<(usize, Weak<Lane>)>>,
+    polled: RefCell<Vec<(usize, Weak<dyn Polled>)>>,
     last_name: Cell<usize>,
     looking: Cell<bool>,
 }
@@ -45,8 +67,8 @@ impl Poller {
         channel: Arc<CompletionChannel>,
         spin: Duration,
     ) -> Result<Poller, VerbsError> {
-        let (lanes, last_name, looking) = (RefCell::default(), Cell::new(0), Cell::new(false));
-        let shared = Rc::new(Shared { spin, lanes, last_name, looking });
+        let (polled, last_name, looking) = (RefCell::default(), Cell::new(0), Cell::new(false));
+        let shared = Rc::new(Shared { spin, polled, last_name, looking });
         let readable = channel.clone().watch()?;
         let driver = tokio::task::spawn_local(drive(shared.clone(), readable)).abort_handle();
         Ok(Poller { shared, channel, driver })
@@ -63,11 +85,16 @@ impl Poller {
         self.shared.last_name.get()
     }
 
-    /// Takes the completions of `lane`, whose queue has this name, as long as it lives.
-    pub(crate) fn add(&self, name: usize, lane: &Rc<Lane>) {
-        let mut lanes = self.shared.lanes.borrow_mut();
-        lanes.retain(|(_, lane)| lane.strong_count() > 0);
-        lanes.push((name, Rc::downgrade(lane)));
+    /// Takes the completions of what has the queue of this name, as long as it lives.
+    pub(crate) fn add(&self, name: usize, one: &Rc<dyn Polled>) {
+        let mut polled = self.shared.polled.borrow_mut();
+        polled.retain(|(_, one)| one.strong_count() > 0);
+        polled.push((name, Rc::downgrade(one)));
+    }
+
+    /// Has all look whether there is something to do.
+    pub(crate) fn progress_all(&self) {
+        self.shared.each(|one| one.progress());
     }
 
     /// Whether it looks for completions now: nothing has to be armed until it goes to
@@ -78,7 +105,7 @@ impl Poller {
 
     /// Whether the first request of any lane is the same as when this was last asked.
     pub(crate) fn is_any_stuck(&self) -> bool {
-        self.shared.each(Lane::is_stuck)
+        self.shared.each(|one| one.is_stuck())
     }
 
     /// The device is gone, and so are all lanes.
@@ -107,7 +134,7 @@ async fn drive(shared: Rc<Shared>, channel: AsyncFd<Arc<CompletionChannel>>) {
         shared.looking.set(true);
         shared.look().await;
         shared.looking.set(false);
-        shared.each(Lane::arm);
+        shared.each(|one| one.arm());
     }
 }
 
@@ -117,8 +144,8 @@ impl Shared {
         loop {
             match channel.take_notification() {
                 Ok(name) => {
-                    if let Some(lane) = self.find(name) {
-                        lane.notified();
+                    if let Some(one) = self.find(name) {
+                        one.notified();
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -127,9 +154,9 @@ impl Shared {
         }
     }
 
-    fn find(&self, name: usize) -> Option<Rc<Lane>> {
-        let lanes = self.lanes.borrow();
-        lanes.iter().find(|(other, _)| *other == name)?.1.upgrade()
+    fn find(&self, name: usize) -> Option<Rc<dyn Polled>> {
+        let polled = self.polled.borrow();
+        polled.iter().find(|(other, _)| *other == name)?.1.upgrade()
     }
 
     /// Looks for completions until there were none for as long as is set.
@@ -141,8 +168,9 @@ impl Shared {
         tokio::task::yield_now().await;
         let mut quiet_since = Instant::now();
         let mut turn_since = quiet_since;
+        let mut sockets_since = quiet_since;
         loop {
-            let any = self.each(Lane::progress);
+            let any = self.each(|one| one.progress());
             let now = Instant::now();
             if !any && now - quiet_since >= self.spin {
                 return;
@@ -150,12 +178,17 @@ impl Shared {
             if !any && now - turn_since < TURN {
                 continue;
             }
-            if !any {
-                // Whoever else waits for this processor, such as the kernel's own work on
-                // what arrives, is not to wait for the next tick.
-                std::thread::yield_now();
+            if any && now - sockets_since < SOCKETS {
+                give_way().await;
+            } else {
+                if !any {
+                    // Whoever else waits for this processor, such as the kernel's own work
+                    // on what arrives, is not to wait for the next tick.
+                    std::thread::yield_now();
+                }
+                tokio::task::yield_now().await;
+                sockets_since = Instant::now();
             }
-            tokio::task::yield_now().await;
             turn_since = Instant::now();
             if any {
                 quiet_since = turn_since;
@@ -163,17 +196,31 @@ impl Shared {
         }
     }
 
-    /// Does `what` to all lanes; whether it was so for any.
-    fn each(&self, what: impl Fn(&Lane) -> bool) -> bool {
+    /// Does `what` to all; whether it was so for any.
+    fn each(&self, what: impl Fn(&dyn Polled) -> bool) -> bool {
         let mut any = false;
-        for (_, lane) in self.lanes.borrow().iter() {
-            any |= lane.upgrade().is_some_and(|lane| what(&lane));
+        for (_, one) in self.polled.borrow().iter() {
+            any |= one.upgrade().is_some_and(|one| what(&*one));
         }
         any
     }
 
     fn device_gone(&self) {
-        let lanes = std::mem::take(&mut *self.lanes.borrow_mut());
-        lanes.iter().filter_map(|(_, lane)| lane.upgrade()).for_each(|lane| lane.device_gone());
+        let polled = std::mem::take(&mut *self.polled.borrow_mut());
+        polled.iter().filter_map(|(_, one)| one.upgrade()).for_each(|one| one.device_gone());
     }
+}
+
+/// Lets the tasks go on that can, and no more: tokio's own way has its runtime look at sockets
+/// and timers first, by a system call, and wake itself by another one.
+async fn give_way() {
+    let mut given = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut given, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

@@ -11,6 +11,7 @@ use crate::VerbsError;
 use crate::guard::{MemoryRegion, ProtectionDomain, Source};
 use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Blocks that are registered together: what one lane begins with.
@@ -35,6 +36,8 @@ struct Inner {
     /// By their first address.
     regions: BTreeMap<u64, Arc<MemoryRegion>>,
     free: Vec<Place>,
+    /// By the first address of the block: what a payload in it is to the group.
+    marks: BTreeMap<u64, (Range<u64>, Mark)>,
     /// The system has refused more; it was said once.
     refused: bool,
 }
@@ -56,7 +59,21 @@ pub struct Block {
 /// A block that nobody writes to any more.
 struct Frozen {
     block: Block,
-    len: usize,
+    range: Range<usize>,
+}
+
+/// What a payload is to the group of all members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Most of them need it.
+    ForMany,
+    /// They have it, or are about to, as a chunk of the group.
+    Sent {
+        /// Which group.
+        tag: u64,
+        /// The number of the chunk.
+        number: u64,
+    },
 }
 
 impl Pool {
@@ -137,10 +154,36 @@ impl Pool {
         match self.take() {
             Some(mut block) => {
                 block.write(0, &data);
-                block.freeze(data.len())
+                block.freeze(0..data.len())
             }
             None => data,
         }
+    }
+
+    /// Remembers what `payload` is, which is all of a payload in a block, as long as the
+    /// block is in use.
+    pub fn mark(&self, payload: &Bytes, mark: Mark) {
+        let start = payload.as_ptr() as u64;
+        let mut inner = self.inner();
+        if let Some(block) = self.block_of(&inner, start) {
+            inner.marks.insert(block, (start..start + payload.len() as u64, mark));
+        }
+    }
+
+    /// What `payload` is, if it is all of one that was marked.
+    pub fn mark_of(&self, payload: &Bytes) -> Option<Mark> {
+        let start = payload.as_ptr() as u64;
+        let inner = self.inner();
+        let (range, mark) = inner.marks.get(&self.block_of(&inner, start)?)?;
+        (*range == (start..start + payload.len() as u64)).then_some(*mark)
+    }
+
+    /// The first address of the block in which `addr` lies.
+    fn block_of(&self, inner: &Inner, addr: u64) -> Option<u64> {
+        let (first, region) = inner.regions.range(..=addr).next_back()?;
+        let at = addr - first;
+        let in_block = at % self.shared.block_bytes as u64;
+        (at < region.len() as u64).then_some(addr - in_block)
     }
 
     /// How many blocks are registered, and how many of them are free.
@@ -202,24 +245,27 @@ impl Block {
         }
     }
 
-    /// Its first `len` bytes, which nobody writes to any more: a node that it was given to
+    /// The bytes of `range`, which nobody writes to any more: a node that it was given to
     /// has said so.
     ///
     /// # Panics
     /// When it has fewer.
-    pub fn freeze(self, len: usize) -> Bytes {
-        assert!(len <= self.capacity(), "in the block");
-        Bytes::from_owner(Frozen { block: self, len })
+    pub fn freeze(self, range: Range<usize>) -> Bytes {
+        assert!(range.start <= range.end && range.end <= self.capacity(), "in the block");
+        Bytes::from_owner(Frozen { block: self, range })
     }
 
-    /// A copy of its first `len` bytes.
+    /// A copy of the bytes of `range`.
     ///
     /// # Panics
     /// When it has fewer.
-    pub fn copy(&self, len: usize) -> Bytes {
-        assert!(len <= self.capacity(), "in the block");
+    pub fn copy(&self, range: Range<usize>) -> Bytes {
+        assert!(range.start <= range.end && range.end <= self.capacity(), "in the block");
         match &self.place {
-            Some(place) => Bytes::from(place.region.read(place.offset..place.offset + len)),
+            Some(place) => {
+                let range = place.offset + range.start..place.offset + range.end;
+                Bytes::from(place.region.read(range))
+            }
             None => Bytes::new(),
         }
     }
@@ -228,19 +274,22 @@ impl Block {
 impl AsRef<[u8]> for Frozen {
     fn as_ref(&self) -> &[u8] {
         let Some(place) = &self.block.place else { return &[] };
+        let range = place.offset + self.range.start..place.offset + self.range.end;
         // SAFETY: the block is this value's alone, and it does not write. A node that was
         // given the block has announced that it is full, and is told of it anew only when
         // it is a `Block` again. A member that writes all the same breaks the protocol and
         // its promise to the cluster whose key it holds; no adapter can be told to forget
         // a key for one write (that is what memory windows cost two more requests for).
-        unsafe { place.region.slice(place.offset..place.offset + self.len) }
+        unsafe { place.region.slice(range) }
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
-            self.pool.inner().free.push(place);
+            let mut inner = self.pool.inner();
+            inner.marks.remove(&(place.region.addr() + place.offset as u64));
+            inner.free.push(place);
         }
     }
 }

@@ -9,18 +9,31 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_backend_tcp::fabric::Fabric;
-use storm_backend_verbs::{VerbsConfig, VerbsFabric};
+use storm_backend_verbs::{Multicast, VerbsConfig, VerbsFabric};
 use storm_primitives::conformance::{Capabilities, ClusterSpec, Factory, RunError};
 
 /// The test machine has so many addresses on its one device, from 10.9.0.1.
 const ADDRESSES: u32 = 8;
+/// What the nodes are to say, as a filter of `tracing`.
+const LOG_VARIABLE: &str = "STORM_TEST_LOG";
+/// Set where the root is to send to all at once (`on`) or not (`off`) whatever it finds.
+const MULTICAST_VARIABLE: &str = "STORM_TEST_MULTICAST";
 
 /// Not a test of its own: what the processes of a cluster run. Without the
 /// variables that a factory sets, it checks that they are not set.
 #[test]
 fn node_process() {
     match process_cluster::NodeProcess::from_env() {
-        Some(process) => process.run(fabric),
+        Some(process) => {
+            if let Ok(filter) = std::env::var(LOG_VARIABLE) {
+                tracing_subscriber::fmt()
+                    .with_env_filter(filter)
+                    .with_writer(std::io::stderr)
+                    .with_ansi(false)
+                    .init();
+            }
+            process.run(fabric);
+        }
         None => assert!(std::env::var_os(process_cluster::SUITE_VARIABLE).is_none()),
     }
 }
@@ -38,8 +51,19 @@ fn fabric(node: u32, machine: IpAddr) -> Option<Rc<dyn Fabric>> {
         true => [10, 9, 0, 1 + (node % ADDRESSES) as u8].into(),
         false => machine,
     };
-    let config = VerbsConfig { address: Some(address), ..VerbsConfig::default() };
+    // The others do as the root tells.
+    let multicast = (node == 0).then(multicast);
+    let config = VerbsConfig { address: Some(address), multicast, ..VerbsConfig::default() };
     Some(Rc::new(VerbsFabric::open(config).expect("a device that works")))
+}
+
+/// How the root sends large transfers.
+fn multicast() -> Multicast {
+    match std::env::var(MULTICAST_VARIABLE).as_deref() {
+        Ok("off") => Multicast::Off,
+        Ok("on") => Multicast::On,
+        _ => Multicast::Auto,
+    }
 }
 
 /// Clusters of processes, given the time that an emulated machine takes.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# In the test machine: the primitives on TCP and on RDMA beside perftest's one pair. Times of
+# In the test machine: the primitives on TCP, RDMA and the simulated QsNet beside perftest's one pair. Times of
 # an emulated machine say nothing about hardware: only the ratios mean something. Needs the
 # `primitives` program beside it; arguments are given to it.
 set -u
@@ -25,9 +25,9 @@ for size in 65536 1048576; do
 done
 echo "-- one lane between two processes, looking for completions for 200 us"
 ./primitives --backend verbs --hop --spin-us 200 --sizes 8,4096 --rounds 1000 || exit 1
-echo "-- tcp"
-./primitives --backend tcp "$@" || exit 1
-echo "-- verbs, asleep between completions"
-./primitives --backend verbs "$@" || exit 1
+echo "-- tcp, verbs asleep between completions, and the simulated QsNet in its virtual time"
+./primitives --backend tcp,verbs,qsnet-sim "$@" || exit 1
+echo "-- verbs with multicast"
+./primitives --backend verbs --multicast "$@" || exit 1
 echo "-- verbs, looking for completions for 200 us"
 ./primitives --backend verbs --spin-us 200 "$@" || exit 1

@@ -6,7 +6,7 @@
 set -u
 cd /t || exit 1
 chmod +x storm
-export STORM_BACKEND="${1:-verbs}" STORM_SOCKET=/tmp/mm.sock STORM_LOG=info
+export STORM_BACKEND="${1:-verbs}" STORM_RDMA_MULTICAST=auto STORM_SOCKET=/tmp/mm.sock STORM_LOG=info
 nodes=8 pes=2
 
 fail() {
@@ -65,6 +65,10 @@ echo "-- launch on $nodes nodes"
 lines="$(./storm run -n $((nodes * pes)) /tmp/hello | sort -u | wc -l)"
 [ "$lines" -eq $((nodes * pes)) ] || fail "$lines ranks were heard"
 ./storm show "$(./storm hist --quiet | head -n 1 | cut -d' ' -f1)" | grep -iE 'state|launch' || true
+
+echo "-- a program of some datagrams, to all of them at once"
+./storm run -n $((nodes * pes)) /bin/busybox true || fail "it does not run"
+grep -q 'sent to all at once' /tmp/mm.log || [ "$STORM_BACKEND" = tcp ] || fail "not by multicast"
 
 echo "-- two jobs share all nodes"
 first="$(./storm submit --quiet -n $((nodes * pes)) /tmp/spin)" || fail "not submitted"

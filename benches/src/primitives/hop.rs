@@ -37,7 +37,7 @@ pub fn serve_if_other_end() -> Result<bool> {
     let Ok(spin_us) = std::env::var(SPIN_VARIABLE) else { return Ok(false) };
     let spin = Duration::from_micros(spin_us.parse()?);
     block_on(as_task(async move {
-        let fabric = verbs(spin)?;
+        let fabric = verbs(spin, None)?;
         let mut stdin = std::io::stdin().lock();
         let lanes = connect(&*fabric, End::Child, &mut stdin, &mut std::io::stdout())?;
         // Its lane is known to work by what the child says first.
@@ -65,7 +65,7 @@ pub fn serve_if_other_end() -> Result<bool> {
 pub fn run(spin: Duration, sizes: &[u64], rounds: u32, chunks: u32) -> Result<Vec<Figure>> {
     let sizes = sizes.to_vec();
     block_on(as_task(async move {
-        let fabric = verbs(spin)?;
+        let fabric = verbs(spin, None)?;
         let mut other = OtherEnd::start(spin)?;
         let (mut from, mut to) = other.pipes()?;
         let lanes = connect(&*fabric, End::Parent, &mut from, &mut to)?;
@@ -103,7 +103,8 @@ async fn latency(lane: &dyn Carrier, bytes: u64, rounds: u32) -> Result<Figure> 
 
 /// The time of a chunk is that between two grants of room for one.
 async fn bandwidth(fabric: &dyn Fabric, lanes: &Lanes, chunks: u32) -> Result<Figure> {
-    let payload = fabric.place(Bytes::from(vec![7; fabric.max_chunk_bytes() as usize]));
+    let data = Bytes::from(vec![7; fabric.max_chunk_bytes() as usize]);
+    let payload = fabric.place(data, false);
     let head = Bytes::from(vec![1; HEAD_BYTES]);
     let mut ns = Histogram::new(3)?;
     let start = Instant::now();

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_backend_tcp::fabric::Fabric;
 use storm_backend_tcp::{NameTable, Node, NodeConfig, Root, RootConfig};
-use storm_backend_verbs::{VerbsConfig, VerbsFabric};
+use storm_backend_verbs::{Multicast, VerbsConfig, VerbsFabric};
 use storm_primitives::Primitives;
 
 /// Where the root is, in the environment of a node's process.
@@ -25,6 +25,8 @@ pub enum Network {
     Verbs {
         /// How long.
         spin: Duration,
+        /// How the root sends what is for all; a node does as it is told.
+        multicast: Option<Multicast>,
     },
 }
 
@@ -38,7 +40,7 @@ pub fn serve_if_node() -> Result<bool> {
         return Ok(false);
     };
     let network = match spin_us.parse() {
-        Ok(us) => Network::Verbs { spin: Duration::from_micros(us) },
+        Ok(us) => Network::Verbs { spin: Duration::from_micros(us), multicast: None },
         Err(_) => Network::Tcp,
     };
     let root: SocketAddr = root.parse()?;
@@ -86,18 +88,19 @@ pub(super) fn block_on<T>(body: impl Future<Output = Result<T>>) -> Result<T> {
 fn open(network: Network) -> Result<Option<Rc<dyn Fabric>>> {
     match network {
         Network::Tcp => Ok(None),
-        Network::Verbs { spin } => Ok(Some(verbs(spin)?)),
+        Network::Verbs { spin, multicast } => Ok(Some(verbs(spin, multicast)?)),
     }
 }
 
-pub(super) fn verbs(spin: Duration) -> Result<Rc<dyn Fabric>> {
-    Ok(Rc::new(VerbsFabric::open(VerbsConfig { spin, ..VerbsConfig::default() })?))
+pub(super) fn verbs(spin: Duration, multicast: Option<Multicast>) -> Result<Rc<dyn Fabric>> {
+    let config = VerbsConfig { spin, multicast, ..VerbsConfig::default() };
+    Ok(Rc::new(VerbsFabric::open(config)?))
 }
 
 fn spawn(root: SocketAddr, network: Network) -> Result<Child> {
     let network = match network {
         Network::Tcp => String::from("tcp"),
-        Network::Verbs { spin } => spin.as_micros().to_string(),
+        Network::Verbs { spin, .. } => spin.as_micros().to_string(),
     };
     let mut command = Command::new(std::env::current_exe()?);
     command.env(ROOT_VARIABLE, root.to_string()).env(NETWORK_VARIABLE, network);

@@ -2,9 +2,10 @@
 
 use super::{Profile, ProfileError};
 
-/// Their names: the paper's two machines, and three of today's kind.
-pub const BUILTIN_NAMES: [&str; 5] =
-    ["es40-qsnet", "ideal", "gigabit-ethernet", "infiniband", "ethernet-100g"];
+/// Their names: the paper's two machines, three of today's kind, and the emulated one in which
+/// the verbs backend is tested.
+pub const BUILTIN_NAMES: [&str; 6] =
+    ["es40-qsnet", "ideal", "gigabit-ethernet", "infiniband", "ethernet-100g", "soft-roce"];
 
 /// The profile of this name.
 ///
@@ -25,6 +26,7 @@ pub fn builtin_text(name: &str) -> Result<&'static str, ProfileError> {
         "gigabit-ethernet" => Ok(include_str!("../../profiles/gigabit-ethernet.toml")),
         "infiniband" => Ok(include_str!("../../profiles/infiniband.toml")),
         "ethernet-100g" => Ok(include_str!("../../profiles/ethernet-100g.toml")),
+        "soft-roce" => Ok(include_str!("../../profiles/soft-roce.toml")),
         _ => Err(ProfileError::Unknown(name.to_owned())),
     }
 }

@@ -159,7 +159,7 @@ proptest! {
 
     #[test]
     fn the_chosen_fan_out_is_the_best_of_all(
-        name in prop::sample::select(vec!["gigabit-ethernet", "infiniband", "ethernet-100g"]),
+        name in prop::sample::select(vec!["gigabit-ethernet", "infiniband", "ethernet-100g", "soft-roce"]),
         count in 1u64..200,
         mib in 0.0..64.0,
     ) {

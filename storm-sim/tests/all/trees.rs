@@ -31,7 +31,7 @@ fn simulated_ms(profile: &str, nodes: u32) -> f64 {
 
 #[test]
 fn a_launch_over_a_tree_takes_what_the_model_says() {
-    for profile in ["gigabit-ethernet", "infiniband", "ethernet-100g"] {
+    for profile in ["gigabit-ethernet", "infiniband", "ethernet-100g", "soft-roce"] {
         for nodes in [1, 4, 16, 64, 256] {
             let (predicted, simulated) =
                 (predicted_ms(profile, nodes), simulated_ms(profile, nodes));

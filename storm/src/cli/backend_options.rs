@@ -35,3 +35,14 @@ pub(crate) enum Backend {
     /// Verbs where the host has a device that works, else TCP; a node follows its manager to TCP
     Auto,
 }
+
+/// Of the manager on verbs: how large transfers reach many nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RdmaMulticast {
+    /// Once, by multicast, as soon as two nodes next to the manager hear it
+    Auto,
+    /// Down the tree
+    Off,
+    /// As auto, even when only one hears it
+    On,
+}

@@ -1,6 +1,6 @@
 //! Options of the two daemons.
 
-use super::backend_options::BackendOptions;
+use super::backend_options::{BackendOptions, RdmaMulticast};
 use crate::duration::parse_time;
 use clap::Args;
 use std::net::ToSocketAddrs;
@@ -73,6 +73,16 @@ pub(crate) struct MmOptions {
     pub(crate) ready_fd: Option<RawFd>,
     #[command(flatten)]
     pub(crate) network: BackendOptions,
+    /// On verbs: send files to all nodes at once, where the network carries multicast
+    #[arg(
+        long,
+        value_enum,
+        default_value = "off",
+        env = "STORM_RDMA_MULTICAST",
+        hide_env_values = true,
+        help_heading = "Network"
+    )]
+    pub(crate) rdma_multicast: RdmaMulticast,
 }
 
 /// Options of `storm nm`.

@@ -22,7 +22,7 @@ mod service_options;
 mod sim_options;
 mod workload_options;
 
-pub(crate) use backend_options::{Backend, BackendOptions};
+pub(crate) use backend_options::{Backend, BackendOptions, RdmaMulticast};
 pub(crate) use cluster_options::{ClusterOptions, DownOptions, EmbeddedOptions, UpOptions};
 pub(crate) use daemon_options::{MmOptions, NmOptions, NodeAddress};
 pub(crate) use export_argument::ExportArgument;

@@ -12,7 +12,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 A machine profile is one of es40-qsnet (the paper's), ideal, gigabit-ethernet,
-infiniband, ethernet-100g, or a file, as `storm model predict --show-profile` and
+infiniband, ethernet-100g, soft-roce, or a file, as `storm model predict --show-profile` and
 `storm model calibrate --output` write it.
 MB are 10^6 bytes and MiB 2^20; what the paper calls MB are MiB.
 

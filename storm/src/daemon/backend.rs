@@ -2,25 +2,27 @@
 //! do not know.
 
 use super::DaemonError;
-use crate::cli::{Backend, BackendOptions};
+use crate::cli::{Backend, BackendOptions, RdmaMulticast};
 use std::error::Error;
 use std::net::IpAddr;
 use std::rc::Rc;
 use storm_backend_tcp::JoinError;
 use storm_backend_tcp::fabric::{Fabric, TCP};
 use storm_backend_tcp::wire::Refusal;
-use storm_backend_verbs::{VerbsConfig, VerbsError, VerbsFabric};
+use storm_backend_verbs::{Multicast, VerbsConfig, VerbsError, VerbsFabric};
 
-/// What is to carry the lanes of a member that is known by `address`; none is TCP. Within
-/// a `LocalSet`.
+/// What is to carry the lanes of a member that is known by `address`; none is TCP. The root
+/// says how `multicast` is used. Within a `LocalSet`.
 pub(super) fn open(
     options: &BackendOptions,
     address: IpAddr,
+    multicast: Option<RdmaMulticast>,
 ) -> Result<Option<Rc<dyn Fabric>>, DaemonError> {
+    let verbs = || verbs(options, address, multicast);
     match options.backend {
         Backend::Tcp => Ok(None),
-        Backend::Verbs => Ok(Some(verbs(options, address)?)),
-        Backend::Auto => match verbs(options, address) {
+        Backend::Verbs => Ok(Some(verbs()?)),
+        Backend::Auto => match verbs() {
             Ok(fabric) => Ok(Some(fabric)),
             Err(error) => {
                 let source = error.source().map(|source| format!(": {source}")).unwrap_or_default();
@@ -31,11 +33,21 @@ pub(super) fn open(
     }
 }
 
-fn verbs(options: &BackendOptions, address: IpAddr) -> Result<Rc<dyn Fabric>, VerbsError> {
+fn verbs(
+    options: &BackendOptions,
+    address: IpAddr,
+    multicast: Option<RdmaMulticast>,
+) -> Result<Rc<dyn Fabric>, VerbsError> {
+    let multicast = multicast.map(|multicast| match multicast {
+        RdmaMulticast::Auto => Multicast::Auto,
+        RdmaMulticast::Off => Multicast::Off,
+        RdmaMulticast::On => Multicast::On,
+    });
     let fabric = VerbsFabric::open(VerbsConfig {
         device: options.rdma_device.clone(),
         address: Some(address),
         spin: options.rdma_spin.unwrap_or_default(),
+        multicast,
         ..VerbsConfig::default()
     })?;
     Ok(Rc::new(fabric))

@@ -85,7 +85,8 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         node.root_timeout = ROOT_TIMEOUT;
         node.join_timeout = if joins_again { REJOIN_TIMEOUT } else { FIRST_JOIN_TIMEOUT };
         joins_again = true;
-        node.fabric = backend::open(&options.network, listen.ip()).map_err(io::Error::other)?;
+        node.fabric =
+            backend::open(&options.network, listen.ip(), None).map_err(io::Error::other)?;
         // What comes from now on these hear; what came before, between two lives of this
         // node, the flag has.
         let ends = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

@@ -2,7 +2,7 @@
 //! options of a local cluster.
 
 use super::DaemonError;
-use crate::cli::{BackendOptions, MmOptions};
+use crate::cli::{BackendOptions, MmOptions, RdmaMulticast};
 use crate::config::{
     ClusterPlan, DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PlannedPartition, Revoked,
 };
@@ -41,6 +41,8 @@ pub(super) struct Settings {
     pub(super) listen: SocketAddr,
     /// What carries the lanes of the tree.
     pub(super) backend: BackendOptions,
+    /// How large transfers reach many nodes on it.
+    pub(super) multicast: RdmaMulticast,
     pub(super) trust: Option<Trust>,
     pub(super) socket: PathBuf,
     pub(super) state_dir: PathBuf,
@@ -99,6 +101,7 @@ impl Settings {
             cluster: config.cluster,
             listen: config.listen,
             backend: options.network.clone(),
+            multicast: options.rdma_multicast,
             trust: config.security.trust()?,
             socket: config.socket,
             state_dir: config.state_dir,
@@ -133,6 +136,7 @@ impl Settings {
             cluster: format!("local-{}", std::process::id()),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             backend: options.network.clone(),
+            multicast: options.rdma_multicast,
             trust: Some(Trust::new(key.clone())),
             socket: runtime_dir.join(SOCKET_NAME),
             state_dir: runtime_dir.clone(),

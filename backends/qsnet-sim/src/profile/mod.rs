@@ -154,6 +154,7 @@ impl Profile {
             "gigabit-ethernet" => include_str!("../../profiles/gigabit-ethernet.toml"),
             "infiniband" => include_str!("../../profiles/infiniband.toml"),
             "ethernet-100g" => include_str!("../../profiles/ethernet-100g.toml"),
+            "soft-roce" => include_str!("../../profiles/soft-roce.toml"),
             _ => "",
         };
         Profile::from_toml(&format!("{machine}\n{simulation}"))

@@ -187,7 +187,7 @@ fn packets_and_aggregates_give_one_machine() {
 /// The tree of messages costs what the analytic model says of it.
 #[test]
 fn a_tree_of_messages_costs_what_the_model_says() {
-    for profile in ["gigabit-ethernet", "infiniband", "ethernet-100g"] {
+    for profile in ["gigabit-ethernet", "infiniband", "ethernet-100g", "soft-roce"] {
         for nodes in [1, 16, 100, 1024] {
             let machine = machine(profile, nodes);
             let found_us = bench(&machine, 1).compare_time().as_secs_f64() * 1e6;

@@ -220,7 +220,10 @@ impl RootRole {
                 }
                 Output::Chunk(chunk, payload) => {
                     let payload = match &core.fabric {
-                        Some(fabric) => fabric.place(payload),
+                        Some(fabric) => {
+                            let members = self.controls.borrow().len();
+                            fabric.place(payload, 2 * chunk.dest.len() > members)
+                        }
                         None => payload,
                     };
                     let result = core.engine.borrow_mut().on_chunk(&chunk, payload);

@@ -8,6 +8,8 @@ pub const PORT_ACTIVE: c_uint = 4;
 pub const LINK_LAYER_ETHERNET: u8 = 2;
 /// `IBV_QPT_RC`
 pub const QPT_RC: c_uint = 2;
+/// `IBV_QPT_UD`
+pub const QPT_UD: c_uint = 4;
 /// `IBV_QPS_INIT`
 pub const QPS_INIT: c_uint = 1;
 /// `IBV_QPS_RTR`
@@ -22,6 +24,8 @@ pub const ACCESS_LOCAL_WRITE: c_uint = 1;
 pub const ACCESS_REMOTE_WRITE: c_uint = 2;
 /// `IBV_WR_RDMA_WRITE_WITH_IMM`
 pub const WR_RDMA_WRITE_WITH_IMM: c_uint = 1;
+/// `IBV_WR_SEND`
+pub const WR_SEND: c_uint = 2;
 /// `IBV_SEND_SIGNALED`
 pub const SEND_SIGNALED: c_uint = 2;
 /// `IBV_SEND_SOLICITED`
@@ -30,6 +34,8 @@ pub const SEND_SOLICITED: c_uint = 4;
 pub const SEND_INLINE: c_uint = 8;
 /// `IBV_WC_RDMA_WRITE`
 pub const WC_RDMA_WRITE: c_uint = 1;
+/// `IBV_WC_RECV`
+pub const WC_RECV: c_uint = 128;
 /// `IBV_WC_RECV_RDMA_WITH_IMM`
 pub const WC_RECV_RDMA_WITH_IMM: c_uint = 129;
 /// `IBV_WC_WR_FLUSH_ERR`
@@ -56,6 +62,8 @@ pub mod qp_mask {
     pub const PKEY_INDEX: c_int = 1 << 4;
     /// `IBV_QP_PORT`
     pub const PORT: c_int = 1 << 5;
+    /// `IBV_QP_QKEY`
+    pub const QKEY: c_int = 1 << 6;
     /// `IBV_QP_AV`
     pub const AV: c_int = 1 << 7;
     /// `IBV_QP_PATH_MTU`

@@ -1,8 +1,8 @@
 //! The functions that have a symbol.
 
 use super::{
-    AsyncEvent, CompletionChannel, CompletionQueue, Context, Device, Gid, MemoryRegion, PortAttr,
-    ProtectionDomain, QpAttr, QpInitAttr, QueuePair,
+    AddressHandle, AhAttr, AsyncEvent, CompletionChannel, CompletionQueue, Context, Device, Gid,
+    MemoryRegion, PortAttr, ProtectionDomain, QpAttr, QpInitAttr, QueuePair,
 };
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -67,6 +67,14 @@ pub struct Functions {
     pub modify_qp: unsafe extern "C" fn(*mut QueuePair, *mut QpAttr, c_int) -> c_int,
     /// `ibv_destroy_qp`
     pub destroy_qp: unsafe extern "C" fn(*mut QueuePair) -> c_int,
+    /// `ibv_create_ah`
+    pub create_ah: unsafe extern "C" fn(*mut ProtectionDomain, *mut AhAttr) -> *mut AddressHandle,
+    /// `ibv_destroy_ah`
+    pub destroy_ah: unsafe extern "C" fn(*mut AddressHandle) -> c_int,
+    /// `ibv_attach_mcast`
+    pub attach_mcast: unsafe extern "C" fn(*mut QueuePair, *const Gid, u16) -> c_int,
+    /// `ibv_detach_mcast`
+    pub detach_mcast: unsafe extern "C" fn(*mut QueuePair, *const Gid, u16) -> c_int,
     /// `ibv_wc_status_str`
     pub wc_status_str: unsafe extern "C" fn(c_uint) -> *const c_char,
 }

@@ -14,13 +14,13 @@ mod requests;
 pub use attributes::{AhAttr, GlobalRoute, PortAttr, QpAttr, QpCap, QpInitAttr};
 pub use constants::{
     ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE, EVENT_COMM_EST, EVENT_DEVICE_FATAL, EVENT_PORT_ERR,
-    LINK_LAYER_ETHERNET, PORT_ACTIVE, QPS_ERR, QPS_INIT, QPS_RTR, QPS_RTS, QPT_RC, SEND_INLINE,
-    SEND_SIGNALED, SEND_SOLICITED, WC_RDMA_WRITE, WC_RECV_RDMA_WITH_IMM, WC_RETRY_EXC_ERR,
-    WC_WR_FLUSH_ERR, WR_RDMA_WRITE_WITH_IMM, qp_mask,
+    LINK_LAYER_ETHERNET, PORT_ACTIVE, QPS_ERR, QPS_INIT, QPS_RTR, QPS_RTS, QPT_RC, QPT_UD,
+    SEND_INLINE, SEND_SIGNALED, SEND_SOLICITED, WC_RDMA_WRITE, WC_RECV, WC_RECV_RDMA_WITH_IMM,
+    WC_RETRY_EXC_ERR, WC_WR_FLUSH_ERR, WR_RDMA_WRITE_WITH_IMM, WR_SEND, qp_mask,
 };
 pub use functions::Functions;
 pub use objects::{
-    CompletionChannel, CompletionQueue, Context, ContextOps, Device, Gid, MemoryRegion, PollCq,
-    PostRecv, PostSend, ProtectionDomain, QueuePair, ReqNotifyCq,
+    AddressHandle, CompletionChannel, CompletionQueue, Context, ContextOps, Device, Gid,
+    MemoryRegion, PollCq, PostRecv, PostSend, ProtectionDomain, QueuePair, ReqNotifyCq,
 };
 pub use requests::{AsyncEvent, ReceiveRequest, SendRequest, Sge, WorkCompletion};

@@ -15,6 +15,12 @@ pub struct ProtectionDomain {
     _private: [u8; 0],
 }
 
+/// `struct ibv_ah`; nothing of it is looked at.
+#[repr(C)]
+pub struct AddressHandle {
+    _private: [u8; 0],
+}
+
 /// `ibv_poll_cq`: how many completions were written, or a negative number.
 pub type PollCq = unsafe extern "C" fn(*mut CompletionQueue, c_int, *mut WorkCompletion) -> c_int;
 /// `ibv_req_notify_cq`.

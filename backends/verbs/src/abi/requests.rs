@@ -14,8 +14,9 @@ pub struct Sge {
     pub lkey: u32,
 }
 
-/// `struct ibv_send_wr` with the arm `rdma` of its union `wr`.
+/// `struct ibv_send_wr` with the arms `rdma` and `ud` of its union `wr`.
 #[repr(C)]
+#[derive(Clone, Copy, Debug)]
 pub struct SendRequest {
     /// `wr_id`
     pub wr_id: u64,
@@ -31,10 +32,12 @@ pub struct SendRequest {
     pub send_flags: c_uint,
     /// `imm_data`, big-endian.
     pub imm_data: u32,
-    /// `wr.rdma.remote_addr`
+    /// `wr.rdma.remote_addr`, or the pointer `wr.ud.ah`
     pub remote_addr: u64,
-    /// `wr.rdma.rkey`
+    /// `wr.rdma.rkey`, or `wr.ud.remote_qpn`
     pub rkey: u32,
+    /// `wr.ud.remote_qkey`
+    pub remote_qkey: u32,
     /// The rest of `wr`, and the two unions behind it.
     pub unused: [u64; 9],
 }

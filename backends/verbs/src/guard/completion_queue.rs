@@ -3,7 +3,7 @@
 use super::completion_channel::CompletionChannel;
 use super::device::OpenDevice;
 use crate::VerbsError;
-use crate::abi::{self, WC_RECV_RDMA_WITH_IMM, WC_WR_FLUSH_ERR, WorkCompletion};
+use crate::abi::{self, WC_RECV, WC_RECV_RDMA_WITH_IMM, WC_WR_FLUSH_ERR, WorkCompletion};
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -45,6 +45,11 @@ pub enum Outcome {
         /// The immediate value of its request.
         immediate: u32,
         /// How many bytes it wrote.
+        len: u32,
+    },
+    /// A datagram of so many bytes has come, what is in front of it included.
+    Received {
+        /// How many bytes are in the memory of the request.
         len: u32,
     },
     /// It was given up because an earlier one had failed or the queue pair was closed.
@@ -150,6 +155,7 @@ impl From<&WorkCompletion> for Completion {
                 immediate: u32::from_be(completion.imm_data),
                 len: completion.byte_len,
             },
+            (0, WC_RECV) => Outcome::Received { len: completion.byte_len },
             (0, _) => Outcome::Sent,
             (WC_WR_FLUSH_ERR, _) => Outcome::Flushed,
             (status, _) => Outcome::Failed { status },

@@ -165,7 +165,7 @@ impl OpenDevice {
         VerbsError::Call { call, device: self.name.clone(), source }
     }
 
-    pub(super) fn io(&self, call: &'static str, source: io::Error) -> VerbsError {
+    pub(crate) fn io(&self, call: &'static str, source: io::Error) -> VerbsError {
         VerbsError::Call { call, device: self.name.clone(), source }
     }
 

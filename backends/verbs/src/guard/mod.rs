@@ -4,15 +4,20 @@
 //! its device. All `unsafe` calls of this crate are in here and in
 //! `library`, which loads it.
 
+mod address_handle;
 mod completion_channel;
 mod completion_queue;
+mod datagram_pair;
 mod device;
 mod memory_region;
 mod protection_domain;
 mod queue_pair;
+mod raw_pair;
 
+pub use address_handle::AddressHandle;
 pub use completion_channel::CompletionChannel;
 pub use completion_queue::{Completion, CompletionQueue, Outcome, Wanted};
+pub use datagram_pair::{DatagramPair, Destination, Room, Taken};
 pub use device::{Device, DeviceEvent, OpenDevice, Port};
 pub(crate) use device::{link_layer_name, mtu_bytes};
 pub use memory_region::MemoryRegion;

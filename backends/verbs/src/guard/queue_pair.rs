@@ -8,15 +8,14 @@ use super::completion_queue::CompletionQueue;
 use super::device::Port;
 use super::memory_region::MemoryRegion;
 use super::protection_domain::ProtectionDomain;
+use super::raw_pair::RawPair;
 use crate::VerbsError;
-use crate::abi::{self, Gid, QpAttr, QpCap, QpInitAttr, Sge, qp_mask};
+use crate::abi::{self, Gid, QpAttr, QpCap, Sge, qp_mask};
 use bytes::Bytes;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_uint};
-use std::io;
 use std::ops::Range;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// How long a packet may stay unacknowledged: 4.096 us times two to this power, 67 ms.
@@ -79,11 +78,8 @@ pub type Sources = [Option<Source>; MAX_PIECES];
 
 /// A queue pair.
 pub struct QueuePair {
-    pair: NonNull<abi::QueuePair>,
-    domain: Arc<ProtectionDomain>,
-    queue: Arc<CompletionQueue>,
+    raw: RawPair,
     max_sends: usize,
-    max_inline_bytes: usize,
     /// What requests under way read, by the ids of the requests, which complete in order.
     reading: RefCell<VecDeque<(u64, Sources)>>,
 }
@@ -100,41 +96,20 @@ impl QueuePair {
         max_receives: u32,
         max_inline_bytes: u32,
     ) -> Result<QueuePair, VerbsError> {
-        let mut attr = QpInitAttr {
-            qp_context: std::ptr::null_mut(),
-            send_cq: queue.as_ptr(),
-            recv_cq: queue.as_ptr(),
-            srq: std::ptr::null_mut(),
-            cap: QpCap {
-                max_send_wr: max_sends,
-                max_recv_wr: max_receives,
-                max_send_sge: MAX_PIECES as u32,
-                max_recv_sge: 1,
-                max_inline_data: max_inline_bytes,
-            },
-            qp_type: abi::QPT_RC,
-            sq_sig_all: 0,
+        let cap = QpCap {
+            max_send_wr: max_sends,
+            max_recv_wr: max_receives,
+            max_send_sge: MAX_PIECES as u32,
+            max_recv_sge: 1,
+            max_inline_data: max_inline_bytes,
         };
-        let device = domain.device();
-        assert!(Arc::ptr_eq(device, queue.device()), "one device");
-        // SAFETY: domain and queue are alive and of one device, as was asserted; `attr` is
-        // valid for the call.
-        let pair = unsafe { (device.functions().create_qp)(domain.as_ptr(), &raw mut attr) };
-        let Some(pair) = NonNull::new(pair) else { return Err(device.failed("ibv_create_qp")) };
-        Ok(QueuePair {
-            pair,
-            domain: domain.clone(),
-            queue: queue.clone(),
-            max_sends: max_sends as usize,
-            max_inline_bytes: attr.cap.max_inline_data as usize,
-            reading: RefCell::default(),
-        })
+        let raw = RawPair::new(domain, queue, abi::QPT_RC, cap)?;
+        Ok(QueuePair { raw, max_sends: max_sends as usize, reading: RefCell::default() })
     }
 
     /// Its number, which the other side needs.
     pub fn number(&self) -> u32 {
-        // SAFETY: the pair is alive; its number is not changed.
-        unsafe { (*self.pair.as_ptr()).qp_num }
+        self.raw.number()
     }
 
     /// Takes it to the state in which receive requests can be posted (INIT).
@@ -149,7 +124,7 @@ impl QueuePair {
             ..QpAttr::default()
         };
         use qp_mask::{ACCESS_FLAGS, PKEY_INDEX, PORT, STATE};
-        self.modify(&mut attr, STATE | PKEY_INDEX | PORT | ACCESS_FLAGS)
+        self.raw.modify(&mut attr, STATE | PKEY_INDEX | PORT | ACCESS_FLAGS)
     }
 
     /// Connects it to the other end: it can receive (RTR), then send (RTS).
@@ -187,7 +162,7 @@ impl QueuePair {
             | mask::RQ_PSN
             | mask::MAX_DEST_RD_ATOMIC
             | mask::MIN_RNR_TIMER;
-        self.modify(&mut attr, ready_to_receive)?;
+        self.raw.modify(&mut attr, ready_to_receive)?;
         let mut attr = QpAttr {
             qp_state: abi::QPS_RTS,
             sq_psn: own.first_packet,
@@ -202,17 +177,13 @@ impl QueuePair {
             | mask::RETRY_CNT
             | mask::RNR_RETRY
             | mask::MAX_QP_RD_ATOMIC;
-        self.modify(&mut attr, ready_to_send)
+        self.raw.modify(&mut attr, ready_to_send)
     }
 
     /// Takes it to its error state: nothing is sent any more, nothing that comes is
     /// written, and the requests under way are flushed.
     pub fn stop(&self) {
-        let mut attr = QpAttr { qp_state: abi::QPS_ERR, ..QpAttr::default() };
-        if let Err(error) = self.modify(&mut attr, qp_mask::STATE) {
-            // Of a device that is gone, where nothing is sent either.
-            tracing::debug!(%error, "a queue pair was not stopped");
-        }
+        self.raw.stop();
     }
 
     /// Whether there is room for another send request.
@@ -240,7 +211,7 @@ impl QueuePair {
             count += 1;
         }
         let len: usize = pieces.iter().map(|piece| piece.length as usize).sum();
-        let inline = len <= self.max_inline_bytes;
+        let inline = len <= self.raw.max_inline_bytes();
         // Who waits for arrivals there is woken by it; nobody here by its completion.
         let flags = abi::SEND_SIGNALED | abi::SEND_SOLICITED;
         let flags = if inline { flags | abi::SEND_INLINE } else { flags };
@@ -254,19 +225,13 @@ impl QueuePair {
             imm_data: immediate.to_be(),
             remote_addr: to.addr,
             rkey: to.rkey,
+            remote_qkey: 0,
             unused: [0; 9],
         };
-        let mut bad = std::ptr::null_mut();
-        let device = self.domain.device();
-        // SAFETY: the pair is alive; request and pieces live through the call, which copies
-        // them. The memory of the pieces is registered in this pair's domain, which `piece`
-        // asserts, and held in `reading` until the request is complete, or until this pair
-        // is destroyed.
-        let code =
-            unsafe { (device.ops().post_send)(self.pair.as_ptr(), &raw mut request, &raw mut bad) };
-        if code != 0 {
-            return Err(device.returned("ibv_post_send", code));
-        }
+        // SAFETY: request and pieces live through the call, which copies them. The memory
+        // of the pieces is registered in this pair's domain, which `piece` asserts, and
+        // held in `reading` until the request is complete, or until this pair is destroyed.
+        unsafe { self.raw.post_send(&mut request) }?;
         self.reading.borrow_mut().push_back((id, sources));
         Ok(())
     }
@@ -283,12 +248,8 @@ impl QueuePair {
             sg_list: std::ptr::null_mut(),
             num_sge: 0,
         };
-        let mut bad = std::ptr::null_mut();
-        let device = self.domain.device();
-        // SAFETY: the pair is alive; the request lives through the call, which copies it.
-        let code =
-            unsafe { (device.ops().post_recv)(self.pair.as_ptr(), &raw mut request, &raw mut bad) };
-        if code == 0 { Ok(()) } else { Err(device.returned("ibv_post_recv", code)) }
+        // SAFETY: the request lives through the call, which copies it, and names no memory.
+        unsafe { self.raw.post_receive(&mut request) }
     }
 
     /// The send request `id` is complete, and all before it: their memory is free.
@@ -302,7 +263,7 @@ impl QueuePair {
     fn piece(&self, source: &Source) -> Sge {
         match source {
             Source::Part(region, range) => {
-                assert!(Arc::ptr_eq(region.domain(), &self.domain), "one domain");
+                assert!(Arc::ptr_eq(region.domain(), self.raw.domain()), "one domain");
                 assert!(range.start <= range.end && range.end <= region.len(), "in the region");
                 let (addr, length) = (region.addr() + range.start as u64, range.len() as c_uint);
                 Sge { addr, length, lkey: region.lkey() }
@@ -313,30 +274,14 @@ impl QueuePair {
             }
         }
     }
-
-    fn modify(&self, attr: &mut QpAttr, mask: c_int) -> Result<(), VerbsError> {
-        let device = self.domain.device();
-        // SAFETY: the pair is alive, `attr` is valid for the call.
-        let code = unsafe { (device.functions().modify_qp)(self.pair.as_ptr(), attr, mask) };
-        match code {
-            0 => Ok(()),
-            -1 => Err(device.failed("ibv_modify_qp")),
-            code => Err(device.returned("ibv_modify_qp", code)),
-        }
-    }
 }
 
 impl Drop for QueuePair {
     fn drop(&mut self) {
-        // SAFETY: it is destroyed once. After this no adapter reads what `reading` holds,
-        // which is dropped after this, nor writes for the other side; the completion queue
-        // is dropped after this, too.
-        let code = unsafe { (self.domain.device().functions().destroy_qp)(self.pair.as_ptr()) };
-        if code != 0 {
-            let error = io::Error::from_raw_os_error(code.abs());
-            tracing::error!(%error, "a queue pair stays: so does all that it reads");
+        // When it is gone no adapter reads what `reading` holds, which is dropped after
+        // this, nor writes for the other side.
+        if !self.raw.destroy() {
             std::mem::take(&mut *self.reading.borrow_mut()).into_iter().for_each(std::mem::forget);
-            std::mem::forget(self.queue.clone());
         }
     }
 }

@@ -1,10 +1,12 @@
 //! A connected lane: takes completions as they come, and wakes who reads and who writes.
 
-use super::blocks::{Filler, Granter};
+use super::filler::Filler;
+use super::granter::Granter;
 use super::pipe::{Event, Pipe};
 use crate::error::LaneError;
 use crate::fabric::Common;
 use crate::guard::{CompletionQueue, Wanted};
+use crate::poller::Polled;
 use bytes::Bytes;
 use futures_util::future::LocalBoxFuture;
 use std::cell::{Cell, RefCell};
@@ -13,6 +15,7 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use storm_backend_tcp::fabric::Carrier;
 use tokio::sync::Notify;
 
@@ -42,7 +45,7 @@ pub(super) enum Duty {
     /// Both ways through the rings.
     Express,
     /// The parent of a bulk lane.
-    Fill(Filler),
+    Fill(Box<Filler>),
     /// The child of a bulk lane.
     Grant(Granter),
 }
@@ -51,8 +54,17 @@ impl Duty {
     /// Whether something waits to be sent that nobody calls for.
     fn waits(&self) -> bool {
         match self {
-            Duty::Express | Duty::Fill(_) => false,
+            Duty::Express => false,
+            Duty::Fill(filler) => filler.waits(),
             Duty::Grant(granter) => granter.waits(),
+        }
+    }
+
+    /// How long until something has to be done though nothing has come.
+    fn pause(&self) -> Option<Duration> {
+        match self {
+            Duty::Express | Duty::Fill(_) => None,
+            Duty::Grant(granter) => granter.pause(),
         }
     }
 }
@@ -82,79 +94,26 @@ impl Lane {
             common: common.clone(),
         });
         if let Duty::Grant(granter) = &mut *lane.duty.borrow_mut() {
-            granter.send_grants(&lane.pipe)?;
+            common.upward.add(&lane);
+            granter.send(&lane.pipe)?;
         }
-        common.poller.add(name, &lane);
+        let polled: Rc<dyn Polled> = lane.clone();
+        common.poller.add(name, &polled);
         lane.arm();
         Ok(lane)
     }
 
-    /// The device is gone, and so is what goes through it.
-    pub(crate) fn device_gone(&self) {
-        let device = self.common.device.name().to_owned();
-        self.end(LaneError::DeviceGone { peer: self.pipe.peer, device });
+    /// Something of the group has come.
+    pub(crate) fn something_came(&self) {
+        self.readable.notify_one();
     }
 
-    /// A notification was taken: there will be none until it is armed again.
-    pub(crate) fn notified(&self) {
-        self.armed.set(None);
-        self.progress();
-    }
-
-    /// Works off the completions that are here; whether somebody who waited can go on. That
-    /// a request is complete is of interest only to who has no room for another.
-    pub(crate) fn progress(&self) -> bool {
-        if self.ended.borrow().is_some() {
-            return false;
+    /// A child of this member asks to hear something of the group.
+    pub(crate) fn ask_for_probe(&self) {
+        if let Duty::Grant(granter) = &mut *self.duty.borrow_mut() {
+            granter.ask_for_probe();
         }
-        let result = self.pipe.poll(|event| self.on_event(event)).and_then(|found| {
-            match &mut *self.duty.borrow_mut() {
-                Duty::Express => {}
-                Duty::Fill(filler) => filler.take_grants(&self.pipe)?,
-                Duty::Grant(granter) => granter.send_grants(&self.pipe)?,
-            }
-            Ok(found)
-        });
-        let found = match result {
-            Ok(found) => found,
-            Err(error) => {
-                self.end(error);
-                return true;
-            }
-        };
-        if found.arrived {
-            self.readable.notify_one();
-        }
-        let makes_room = self.blocked.get() && (found.arrived || found.sent);
-        if makes_room {
-            self.writable.notify_one();
-        }
-        found.arrived || makes_room
-    }
-
-    /// Sees to it that a notification comes for what is waited for; whether there was
-    /// something already. Own requests that are complete are of interest only to who has
-    /// no room for more.
-    pub(crate) fn arm(&self) -> bool {
-        let waits = self.blocked.get() || !self.pipe.has_request() || self.duty.borrow().waits();
-        let wanted = if waits { Wanted::All } else { Wanted::Arrivals };
-        let is_armed = matches!(self.armed.get(), Some(now) if now == wanted || !waits);
-        if is_armed || self.ended.borrow().is_some() {
-            return false;
-        }
-        if let Err(error) = self.queue.arm(wanted) {
-            self.end(error.into());
-            return true;
-        }
-        self.armed.set(Some(wanted));
-        // What came before does not count.
-        self.progress()
-    }
-
-    /// Whether the first request under way is the same as when this was last asked.
-    pub(crate) fn is_stuck(&self) -> bool {
-        let first = self.pipe.first_request().filter(|_| self.ended.borrow().is_none());
-        self.seen.replace(first) == first && first.is_some()
+        self.readable.notify_one();
     }
 
     /// As [`arm`](Self::arm), unless it is looked for completions anyway.
@@ -171,8 +130,13 @@ impl Lane {
             (Duty::Grant(granter), Event::Filled { slot, len }) => {
                 granter.on_filled(&self.pipe, slot, len)
             }
-            (Duty::Express | Duty::Fill(_), Event::Filled { .. })
-            | (Duty::Express | Duty::Grant(_), Event::Delivered(_)) => {
+            (Duty::Grant(granter), Event::Told { slot, len }) => {
+                granter.on_told(&self.pipe, slot, len)
+            }
+            (Duty::Grant(granter), Event::Repaired { slot }) => {
+                granter.on_repaired(&self.pipe, slot)
+            }
+            (Duty::Express | Duty::Fill(_), _) | (Duty::Grant(_), Event::Delivered(_)) => {
                 Err(self.pipe.breach("a block on a lane that grants none"))
             }
         }
@@ -185,7 +149,7 @@ impl Lane {
             Duty::Express => self.pipe.take(),
             // Grants are taken as they come, and nothing else goes up a bulk lane.
             Duty::Fill(_) => Ok(None),
-            Duty::Grant(granter) => granter.take(&self.pipe),
+            Duty::Grant(granter) => granter.take(&self.pipe, &self.common),
         };
         // A credit or a grant may now wait for room.
         self.rearm();
@@ -226,12 +190,79 @@ impl Lane {
     }
 }
 
+impl Polled for Lane {
+    fn device_gone(&self) {
+        let device = self.common.device.name().to_owned();
+        self.end(LaneError::DeviceGone { peer: self.pipe.peer, device });
+    }
+
+    fn notified(&self) {
+        self.armed.set(None);
+        self.progress();
+    }
+
+    /// Works off the completions that are here; whether somebody who waited can go on. That
+    /// a request is complete is of interest only to who has no room for another.
+    fn progress(&self) -> bool {
+        if self.ended.borrow().is_some() {
+            return false;
+        }
+        let result = self.pipe.poll(|event| self.on_event(event)).and_then(|found| {
+            match &mut *self.duty.borrow_mut() {
+                Duty::Express => {}
+                Duty::Fill(filler) => filler.serve(&self.pipe, &self.common)?,
+                Duty::Grant(granter) => granter.send(&self.pipe)?,
+            }
+            Ok(found)
+        });
+        let found = match result {
+            Ok(found) => found,
+            Err(error) => {
+                self.end(error);
+                return true;
+            }
+        };
+        if found.arrived {
+            self.readable.notify_one();
+        }
+        let makes_room = self.blocked.get() && (found.arrived || found.sent);
+        if makes_room {
+            self.writable.notify_one();
+        }
+        found.arrived || makes_room
+    }
+
+    /// Sees to it that a notification comes for what is waited for; whether there was
+    /// something already. Own requests that are complete are of interest only to who has
+    /// no room for more.
+    fn arm(&self) -> bool {
+        let waits = self.blocked.get() || !self.pipe.has_request() || self.duty.borrow().waits();
+        let wanted = if waits { Wanted::All } else { Wanted::Arrivals };
+        let is_armed = matches!(self.armed.get(), Some(now) if now == wanted || !waits);
+        if is_armed || self.ended.borrow().is_some() {
+            return false;
+        }
+        if let Err(error) = self.queue.arm(wanted) {
+            self.end(error.into());
+            return true;
+        }
+        self.armed.set(Some(wanted));
+        // What came before does not count.
+        self.progress()
+    }
+
+    fn is_stuck(&self) -> bool {
+        let first = self.pipe.first_request().filter(|_| self.ended.borrow().is_none());
+        self.seen.replace(first) == first && first.is_some()
+    }
+}
+
 impl Carrier for Lane {
     fn write_some(&self, out: &mut VecDeque<Bytes>) -> io::Result<bool> {
         self.check()?;
         let result = match &mut *self.duty.borrow_mut() {
             Duty::Express | Duty::Grant(_) => self.pipe.put(out),
-            Duty::Fill(filler) => filler.put(&self.pipe, out),
+            Duty::Fill(filler) => filler.put(&self.pipe, &self.common, out),
         };
         result.map_err(|error| self.end(error).into())
     }
@@ -255,7 +286,14 @@ impl Carrier for Lane {
                 if let Some(bytes) = self.next()? {
                     return Ok(bytes);
                 }
-                self.readable.notified().await;
+                let pause = self.duty.borrow().pause();
+                match pause {
+                    None => self.readable.notified().await,
+                    // What does not come is asked for.
+                    Some(pause) => {
+                        let _ = tokio::time::timeout(pause, self.readable.notified()).await;
+                    }
+                }
             }
         })
     }

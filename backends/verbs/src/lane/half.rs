@@ -1,7 +1,8 @@
 //! One end of a lane that does not know the other yet.
 
-use super::blocks::{Filler, Granter};
 use super::connected::{Duty, Lane};
+use super::filler::Filler;
+use super::granter::Granter;
 use super::pipe::{Pipe, REGION_BYTES, REQUESTS};
 use crate::VerbsError;
 use crate::error::LaneError;
@@ -100,7 +101,7 @@ fn duty(common: &Common, lane: wire::Lane, end: End) -> Result<Duty, VerbsError>
     let pool = &common.pool;
     Ok(match (lane, end) {
         (wire::Lane::Express, End::Parent | End::Child) => Duty::Express,
-        (wire::Lane::Bulk, End::Parent) => Duty::Fill(Filler::new(pool, pool.reserve()?)),
+        (wire::Lane::Bulk, End::Parent) => Duty::Fill(Box::new(Filler::new(pool, pool.reserve()?))),
         (wire::Lane::Bulk, End::Child) => {
             let mut blocks = vec![pool.reserve()?];
             let more = 1..common.config.blocks_per_lane;

@@ -63,6 +63,10 @@ enum Posted {
 pub(super) enum Event {
     /// The other side has filled this block with so many bytes.
     Filled { slot: u32, len: u32 },
+    /// The other side tells something of so many bytes in this block.
+    Told { slot: u32, len: u32 },
+    /// The other side has filled a hole of the chunk that was told of in this block.
+    Repaired { slot: u32 },
     /// The frame that was called so is in the other side's block.
     Delivered(usize),
 }
@@ -137,16 +141,16 @@ impl Pipe {
         Ok(true)
     }
 
-    /// Writes a frame to a block of the other side, which it calls `slot`; here the frame
-    /// is called `name` until it is delivered. There must be a [request](Self::has_request).
+    /// Writes a frame, or a part of one, to a block of the other side; here it is called
+    /// `name` until it is delivered. There must be a [request](Self::has_request).
     pub(super) fn put_frame(
         &self,
         name: usize,
         sources: Sources,
         to: RemoteAddr,
-        slot: u32,
+        note: Note,
     ) -> Result<(), LaneError> {
-        self.post(Posted::Frame(name), sources, to, Note::Block(slot))
+        self.post(Posted::Frame(name), sources, to, note)
     }
 
     /// Copies a head to its place among those that wait for being sent; on a lane that
@@ -201,6 +205,7 @@ impl Pipe {
                 self.pair.post_receive()?;
                 self.on_written(immediate, len, each)
             }
+            Outcome::Received { .. } => Err(self.breach("something came that is no write")),
             Outcome::Flushed => Err(self.failed(crate::abi::WC_WR_FLUSH_ERR)),
             Outcome::Failed { status } => Err(self.failed(status)),
         }
@@ -246,6 +251,8 @@ impl Pipe {
                 self.rings.borrow_mut().sender.credit(len.into()).map_err(overrun)
             }
             Some(Note::Block(slot)) => each(Event::Filled { slot, len: written }),
+            Some(Note::Told(slot)) => each(Event::Told { slot, len: written }),
+            Some(Note::Repaired(slot)) => each(Event::Repaired { slot }),
             Some(Note::Run(_)) | None => Err(self.breach("an immediate value that means nothing")),
         }
     }

@@ -92,6 +92,12 @@ fn requests() -> Claims {
     claims.insert("offsetof(struct ibv_send_wr, wr.rdma.remote_addr)", at);
     let at = offset_of!(abi::SendRequest, rkey) as u64;
     claims.insert("offsetof(struct ibv_send_wr, wr.rdma.rkey)", at);
+    let at = offset_of!(abi::SendRequest, remote_addr) as u64;
+    claims.insert("offsetof(struct ibv_send_wr, wr.ud.ah)", at);
+    let at = offset_of!(abi::SendRequest, rkey) as u64;
+    claims.insert("offsetof(struct ibv_send_wr, wr.ud.remote_qpn)", at);
+    let at = offset_of!(abi::SendRequest, remote_qkey) as u64;
+    claims.insert("offsetof(struct ibv_send_wr, wr.ud.remote_qkey)", at);
     offsets!(claims, "struct ibv_recv_wr" is ReceiveRequest: wr_id next sg_list num_sge);
     offsets!(claims, "struct ibv_wc" is WorkCompletion: wr_id status opcode vendor_err byte_len imm_data qp_num src_qp wc_flags pkey_index slid sl dlid_path_bits);
     offsets!(claims, "struct ibv_async_event" is AsyncEvent: element event_type);
@@ -104,6 +110,7 @@ fn constants() -> Claims {
         "IBV_PORT_ACTIVE" is abi::PORT_ACTIVE,
         "IBV_LINK_LAYER_ETHERNET" is abi::LINK_LAYER_ETHERNET,
         "IBV_QPT_RC" is abi::QPT_RC,
+        "IBV_QPT_UD" is abi::QPT_UD,
         "IBV_QPS_INIT" is abi::QPS_INIT,
         "IBV_QPS_RTR" is abi::QPS_RTR,
         "IBV_QPS_RTS" is abi::QPS_RTS,
@@ -111,10 +118,12 @@ fn constants() -> Claims {
         "IBV_ACCESS_LOCAL_WRITE" is abi::ACCESS_LOCAL_WRITE,
         "IBV_ACCESS_REMOTE_WRITE" is abi::ACCESS_REMOTE_WRITE,
         "IBV_WR_RDMA_WRITE_WITH_IMM" is abi::WR_RDMA_WRITE_WITH_IMM,
+        "IBV_WR_SEND" is abi::WR_SEND,
         "IBV_SEND_SIGNALED" is abi::SEND_SIGNALED,
         "IBV_SEND_SOLICITED" is abi::SEND_SOLICITED,
         "IBV_SEND_INLINE" is abi::SEND_INLINE,
         "IBV_WC_RDMA_WRITE" is abi::WC_RDMA_WRITE,
+        "IBV_WC_RECV" is abi::WC_RECV,
         "IBV_WC_RECV_RDMA_WITH_IMM" is abi::WC_RECV_RDMA_WITH_IMM,
         "IBV_WC_WR_FLUSH_ERR" is abi::WC_WR_FLUSH_ERR,
         "IBV_WC_RETRY_EXC_ERR" is abi::WC_RETRY_EXC_ERR,
@@ -125,6 +134,7 @@ fn constants() -> Claims {
         "IBV_QP_ACCESS_FLAGS" is qp_mask::ACCESS_FLAGS,
         "IBV_QP_PKEY_INDEX" is qp_mask::PKEY_INDEX,
         "IBV_QP_PORT" is qp_mask::PORT,
+        "IBV_QP_QKEY" is qp_mask::QKEY,
         "IBV_QP_AV" is qp_mask::AV,
         "IBV_QP_PATH_MTU" is qp_mask::PATH_MTU,
         "IBV_QP_TIMEOUT" is qp_mask::TIMEOUT,

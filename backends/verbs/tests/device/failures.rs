@@ -17,7 +17,7 @@ fn a_peer_that_vanishes_in_the_middle_of_a_write_is_named() {
         let ends = pair.lane(Lane::Bulk);
         ends.parent.writable().await.expect("the child grants");
         let len = pair.parent.max_chunk_bytes() as usize;
-        let frame = [pattern(0, 10), pair.parent.place(pattern(0, len))];
+        let frame = [pattern(0, 10), pair.parent.place(pattern(0, len), false)];
         send(&*ends.parent, &frame).await.expect("it is taken");
         // Soft-RoCE may have it delivered already; the second frame is for nobody.
         drop(ends.child);
@@ -40,7 +40,7 @@ fn what_comes_after_the_end_changes_nothing() {
         let ends = pair.lane(Lane::Bulk);
         ends.parent.writable().await.expect("the child grants");
         ends.child.shutdown();
-        let frame = [pattern(0, 10), pair.parent.place(pattern(0, 100_000))];
+        let frame = [pattern(0, 10), pair.parent.place(pattern(0, 100_000), false)];
         send(&*ends.parent, &frame).await.expect("it is taken");
         let error = end_of_reading(&*ends.parent).await.to_string();
         assert!(error.contains("n2"), "{error}");
@@ -151,7 +151,7 @@ fn a_device_that_says_that_it_has_failed_ends_busy_lanes_and_is_opened_anew() {
         let pair = Pair::new();
         let (express, bulk) = (pair.lane(Lane::Express), pair.lane(Lane::Bulk));
         exchange(&express).await;
-        let payload = pair.parent.place(pattern(0, 200_000));
+        let payload = pair.parent.place(pattern(0, 200_000), false);
         let fatal = DeviceEvent { kind: EVENT_DEVICE_FATAL, name: String::from("device failed") };
         let fails = async {
             // In the middle of what the others do.
@@ -208,7 +208,7 @@ async fn expect_data(pair: &Pair) {
     exchange(&pair.lane(Lane::Express)).await;
     let bulk = pair.lane(Lane::Bulk);
     let payload = pattern(3, 200_000);
-    send(&*bulk.parent, &[pattern(0, 10), pair.parent.place(payload.clone())])
+    send(&*bulk.parent, &[pattern(0, 10), pair.parent.place(payload.clone(), false)])
         .await
         .expect("it lives");
     assert!(bulk.child.read().await.expect("it lives")[10..] == payload);

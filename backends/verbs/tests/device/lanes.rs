@@ -68,7 +68,7 @@ async fn frames(pair: &Pair, count: usize, len: usize) -> Vec<Bytes> {
         for number in 0..count {
             // Now and then one that lies in no registered memory.
             let payload = pattern(number, len);
-            let payload = if number % 3 == 0 { payload } else { pair.parent.place(payload) };
+            let payload = if number % 3 == 0 { payload } else { pair.parent.place(payload, false) };
             send(&*ends.parent, &[head(number), payload]).await.expect("it lives");
         }
     };
@@ -181,7 +181,7 @@ pub(crate) async fn expect_resources(expected: &str) {
 /// Both lanes, used once, with a frame under way to their end or not.
 async fn use_lanes(pair: &Pair, reads: bool) {
     let (express, bulk) = (pair.lane(Lane::Express), pair.lane(Lane::Bulk));
-    let frame = [pattern(0, 10), pair.parent.place(pattern(0, 100_000))];
+    let frame = [pattern(0, 10), pair.parent.place(pattern(0, 100_000), false)];
     send(&*bulk.parent, &frame).await.expect("it lives");
     if reads {
         bulk.child.read().await.expect("it lives");

@@ -5,5 +5,6 @@ mod environment;
 mod failures;
 mod lanes;
 mod log;
+mod multicast;
 mod offers;
 mod pair;

@@ -1,0 +1,129 @@
+//! What queue pairs of every kind have in common: making, changing and destroying one, and
+//! handing it requests. What requests read and write is for the owner to keep.
+
+use super::completion_queue::CompletionQueue;
+use super::protection_domain::ProtectionDomain;
+use crate::VerbsError;
+use crate::abi::{self, QpAttr, QpCap, QpInitAttr, ReceiveRequest, SendRequest, qp_mask};
+use std::ffi::{c_int, c_uint};
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// A queue pair of any kind. Its owner calls [`destroy`](Self::destroy) once.
+pub(super) struct RawPair {
+    pair: NonNull<abi::QueuePair>,
+    domain: Arc<ProtectionDomain>,
+    queue: Arc<CompletionQueue>,
+    max_inline_bytes: usize,
+}
+
+impl RawPair {
+    /// One of this kind (`enum ibv_qp_type`), with room for so much.
+    pub(super) fn new(
+        domain: &Arc<ProtectionDomain>,
+        queue: &Arc<CompletionQueue>,
+        kind: c_uint,
+        cap: QpCap,
+    ) -> Result<RawPair, VerbsError> {
+        let mut attr = QpInitAttr {
+            qp_context: std::ptr::null_mut(),
+            send_cq: queue.as_ptr(),
+            recv_cq: queue.as_ptr(),
+            srq: std::ptr::null_mut(),
+            cap,
+            qp_type: kind,
+            sq_sig_all: 0,
+        };
+        let device = domain.device();
+        assert!(Arc::ptr_eq(device, queue.device()), "one device");
+        // SAFETY: domain and queue are alive and of one device, as was asserted; `attr` is
+        // valid for the call.
+        let pair = unsafe { (device.functions().create_qp)(domain.as_ptr(), &raw mut attr) };
+        let Some(pair) = NonNull::new(pair) else { return Err(device.failed("ibv_create_qp")) };
+        let max_inline_bytes = attr.cap.max_inline_data as usize;
+        Ok(RawPair { pair, domain: domain.clone(), queue: queue.clone(), max_inline_bytes })
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut abi::QueuePair {
+        self.pair.as_ptr()
+    }
+
+    pub(super) fn domain(&self) -> &Arc<ProtectionDomain> {
+        &self.domain
+    }
+
+    /// What is no longer than this may travel inside its request.
+    pub(super) fn max_inline_bytes(&self) -> usize {
+        self.max_inline_bytes
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        // SAFETY: the pair is alive; its number is not changed.
+        unsafe { (*self.as_ptr()).qp_num }
+    }
+
+    pub(super) fn modify(&self, attr: &mut QpAttr, mask: c_int) -> Result<(), VerbsError> {
+        let device = self.domain.device();
+        // SAFETY: the pair is alive, `attr` is valid for the call.
+        let code = unsafe { (device.functions().modify_qp)(self.as_ptr(), attr, mask) };
+        match code {
+            0 => Ok(()),
+            -1 => Err(device.failed("ibv_modify_qp")),
+            code => Err(device.returned("ibv_modify_qp", code)),
+        }
+    }
+
+    /// Takes it to its error state.
+    pub(super) fn stop(&self) {
+        let mut attr = QpAttr { qp_state: abi::QPS_ERR, ..QpAttr::default() };
+        if let Err(error) = self.modify(&mut attr, qp_mask::STATE) {
+            // Of a device that is gone, where nothing is sent either.
+            tracing::debug!(%error, "a queue pair was not stopped");
+        }
+    }
+
+    /// Posts a request and those that it is followed by.
+    ///
+    /// # Safety
+    /// All requests and their lists of pieces are valid for the call. The memory that these
+    /// name, and an address handle, stay what they are until the request is complete, or
+    /// this pair is destroyed.
+    pub(super) unsafe fn post_send(&self, request: *mut SendRequest) -> Result<(), VerbsError> {
+        let mut bad = std::ptr::null_mut();
+        let device = self.domain.device();
+        // SAFETY: the pair is alive; the rest is the caller's promise.
+        let code = unsafe { (device.ops().post_send)(self.as_ptr(), request, &raw mut bad) };
+        if code == 0 { Ok(()) } else { Err(device.returned("ibv_post_send", code)) }
+    }
+
+    /// Posts a request to receive.
+    ///
+    /// # Safety
+    /// As of [`post_send`](Self::post_send).
+    pub(super) unsafe fn post_receive(
+        &self,
+        request: &mut ReceiveRequest,
+    ) -> Result<(), VerbsError> {
+        let mut bad = std::ptr::null_mut();
+        let device = self.domain.device();
+        // SAFETY: the pair is alive; the rest is the caller's promise.
+        let code = unsafe { (device.ops().post_recv)(self.as_ptr(), request, &raw mut bad) };
+        if code == 0 { Ok(()) } else { Err(device.returned("ibv_post_recv", code)) }
+    }
+
+    /// Destroys it, for its owner's `drop`; whether it is gone. If it is, no adapter reads
+    /// or writes for it any more; if not, what it uses must never be freed, and its
+    /// completion queue is not.
+    pub(super) fn destroy(&self) -> bool {
+        // SAFETY: it is destroyed once, by the `drop` of its owner. The completion queue is
+        // dropped after this.
+        let code = unsafe { (self.domain.device().functions().destroy_qp)(self.as_ptr()) };
+        if code != 0 {
+            let error = io::Error::from_raw_os_error(code.abs());
+            tracing::error!(%error, "a queue pair stays: so does all that it uses");
+            std::mem::forget(self.queue.clone());
+        }
+        code == 0
+    }
+}

@@ -1,0 +1,300 @@
+//! The parent's end of a bulk lane: fills the blocks that the child grants, with frames or
+//! with the heads of chunks whose payloads the child gets as a member of the group; and
+//! with what it misses of these.
+
+use super::pipe::Pipe;
+use crate::error::LaneError;
+use crate::fabric::Common;
+use crate::guard::{RemoteAddr, Source};
+use crate::message::{Note, Place, Told, Up};
+use crate::multicast::group::{Group, Hears};
+use crate::pool::{Block, Mark, Pool};
+use crate::ring::RING_BYTES;
+use bytes::{Buf, Bytes, BytesMut};
+use std::collections::VecDeque;
+
+/// More blocks per lane gain nothing, and the heads of chunks under way need room.
+pub(crate) const MAX_BLOCKS_PER_LANE: u32 = 8;
+/// Holes in one chunk that a child asks for at a time.
+pub(super) const MAX_HOLES: usize = 4;
+/// Room for the head of a chunk under way.
+const HEAD_BYTES: usize = RING_BYTES as usize / MAX_BLOCKS_PER_LANE as usize;
+/// What the frame is called that is copied, as its payload lies in no registered memory.
+const COPIED: usize = usize::MAX;
+/// What a part of a payload is called that a child has missed.
+const REPAIRED: usize = usize::MAX - 1;
+/// Room for what is told in front of a head.
+const TOLD_BYTES: usize = 64;
+/// Of so much that was sent to the group, half has to arrive: else the lane is better off
+/// without.
+const TRIAL_BYTES: u64 = 4 << 20;
+
+/// The parent's end: writes frames.
+#[derive(Debug)]
+pub(super) struct Filler {
+    pool: Pool,
+    /// Blocks of the child that may be written to.
+    grants: VecDeque<(u32, Place)>,
+    /// A part of what comes up.
+    rest: BytesMut,
+    /// Places for heads that no frame under way uses.
+    heads: Vec<usize>,
+    /// Where frames are copied to whose payload lies in no block; so there is always a way.
+    copy: Block,
+    copying: bool,
+    shared: Shared,
+}
+
+/// What the child gets as a member of the group.
+#[derive(Debug, Default)]
+struct Shared {
+    /// The group that it was told of.
+    told: Option<u64>,
+    hears: Option<Hears>,
+    /// By slot: payloads that it was told of and has not said to have, with their keys.
+    kept: [Option<(Bytes, u32)>; MAX_BLOCKS_PER_LANE as usize],
+    /// What it misses and was not written yet: slot, payload, key, and where to.
+    repairs: VecDeque<(u32, Bytes, u32, RemoteAddr)>,
+    told_bytes: u64,
+    repaired_bytes: u64,
+}
+
+impl Filler {
+    pub(super) fn new(pool: &Pool, copy: Block) -> Filler {
+        let heads = (0..MAX_BLOCKS_PER_LANE as usize).collect();
+        let (grants, rest, shared) = (VecDeque::new(), BytesMut::new(), Shared::default());
+        Filler { pool: pool.clone(), grants, rest, heads, copy, copying: false, shared }
+    }
+
+    /// Does what the child asks for, and what it was not told yet.
+    pub(super) fn serve(&mut self, pipe: &Pipe, common: &Common) -> Result<(), LaneError> {
+        while let Some(run) = pipe.take()? {
+            self.rest.extend_from_slice(&run);
+        }
+        while let Some(bytes) = self.rest.first_chunk::<{ Up::BYTES }>() {
+            let up = Up::decode(bytes);
+            self.rest.advance(Up::BYTES);
+            match up {
+                Some(up) => self.on_up(pipe, common, up)?,
+                None => return Err(pipe.breach("something came up a bulk lane that means nothing")),
+            }
+        }
+        self.repair(pipe)?;
+        match common.group() {
+            Some(group) if self.shared.told != Some(group.address().tag) => self.tell(pipe, &group),
+            _ => Ok(()),
+        }
+    }
+
+    fn on_up(&mut self, pipe: &Pipe, common: &Common, up: Up) -> Result<(), LaneError> {
+        match up {
+            Up::Grant { slot, to } => {
+                let is_known = self.grants.iter().any(|(other, _)| *other == slot);
+                if slot >= MAX_BLOCKS_PER_LANE || is_known {
+                    return Err(pipe.breach("a block was granted twice"));
+                }
+                self.shared.kept[slot as usize] = None;
+                self.grants.push_back((slot, to));
+            }
+            Up::Repair { slot, offset, to } => {
+                if !self.shared.on_repair(slot, offset, to) {
+                    return Err(pipe.breach("it misses what it was not told of"));
+                }
+                common.group().iter().for_each(|group| group.missed(to.len.into()));
+            }
+            Up::Probe => common.group().iter().for_each(|group| group.child_asks()),
+            Up::Hears { tag, from } => {
+                let group = common.group().filter(|group| group.address().tag == tag);
+                if let Some(group) = group.filter(|_| self.shared.told == Some(tag)) {
+                    self.shared.hears = Some(group.child_hears(from));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what the child misses, as far as there are requests.
+    fn repair(&mut self, pipe: &Pipe) -> Result<(), LaneError> {
+        while pipe.has_request() {
+            let Some((slot, payload, key, to)) = self.shared.repairs.pop_front() else { break };
+            let sources = [Some(Source::Bytes(payload, key)), None];
+            pipe.put_frame(REPAIRED, sources, to, Note::Repaired(slot))?;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, pipe: &Pipe, group: &Group) -> Result<(), LaneError> {
+        if !self.is_ready(pipe) {
+            return Ok(());
+        }
+        let address = group.address();
+        if self.write_told(pipe, &Told::Group(address).encode())?.is_some() {
+            self.shared = Shared {
+                told: Some(address.tag),
+                kept: std::mem::take(&mut self.shared.kept),
+                repairs: std::mem::take(&mut self.shared.repairs),
+                ..Shared::default()
+            };
+        }
+        Ok(())
+    }
+
+    /// Writes to the next block something that is no frame: its slot, if it could be done.
+    fn write_told(&mut self, pipe: &Pipe, told: &[u8]) -> Result<Option<u32>, LaneError> {
+        let (Some((slot, to)), Some(name)) = (self.grants.pop_front(), self.heads.pop()) else {
+            return Ok(None);
+        };
+        if told.len() > to.len as usize {
+            let (peer, len, block) = (pipe.peer, told.len(), to.len as usize);
+            return Err(LaneError::TooLong { peer, len, block });
+        }
+        let told = pipe.lay_down(name * HEAD_BYTES, told);
+        let to = RemoteAddr { addr: to.addr, rkey: to.rkey };
+        pipe.put_frame(name, [Some(told), None], to, Note::Told(slot))?;
+        Ok(Some(slot))
+    }
+
+    /// This frame is delivered.
+    pub(super) fn delivered(&mut self, name: usize) {
+        match name {
+            COPIED => self.copying = false,
+            REPAIRED => {}
+            name => self.heads.push(name),
+        }
+    }
+
+    /// Whether any frame could be written now.
+    pub(super) fn is_ready(&self, pipe: &Pipe) -> bool {
+        pipe.has_request() && !self.grants.is_empty() && !self.heads.is_empty() && !self.copying
+    }
+
+    /// Whether the child misses something for which there was no request.
+    pub(super) fn waits(&self) -> bool {
+        !self.shared.repairs.is_empty()
+    }
+
+    /// Writes the frame whose head and payload `out` has; whether it could be done now.
+    pub(super) fn put(
+        &mut self,
+        pipe: &Pipe,
+        common: &Common,
+        out: &mut VecDeque<Bytes>,
+    ) -> Result<bool, LaneError> {
+        if out.is_empty() {
+            return Ok(true);
+        }
+        if !self.is_ready(pipe) {
+            return Ok(false);
+        }
+        let len = out.iter().map(Bytes::len).sum::<usize>();
+        if let Some((_, grant)) = self.grants.front()
+            && (len > grant.len as usize || len > self.copy.capacity())
+        {
+            let block = grant.len as usize;
+            return Err(LaneError::TooLong { peer: pipe.peer, len, block });
+        }
+        let (head, payload) = (out.pop_front().unwrap_or_default(), out.pop_front());
+        let payload = payload.unwrap_or_default();
+        let key = self.pool.key_of(&payload).filter(|_| out.is_empty());
+        if let Some(key) = key.filter(|_| head.len() + TOLD_BYTES <= HEAD_BYTES)
+            && let Some(number) = self.number(common, pipe, &payload, key)
+        {
+            self.share(pipe, number, &head, payload, key)?;
+            return Ok(true);
+        }
+        let Some((slot, to)) = self.grants.pop_front() else { return Ok(false) };
+        let to = RemoteAddr { addr: to.addr, rkey: to.rkey };
+        match (key, self.heads.last()) {
+            (Some(key), Some(&name)) if head.len() <= HEAD_BYTES => {
+                self.heads.pop();
+                let head = pipe.lay_down(name * HEAD_BYTES, &head);
+                let sources = [Some(head), Some(Source::Bytes(payload, key))];
+                pipe.put_frame(name, sources, to, Note::Block(slot))?;
+            }
+            _ => {
+                let mut end = 0;
+                for part in [head, payload].into_iter().chain(out.drain(..)) {
+                    self.copy.write(end, &part);
+                    end += part.len();
+                }
+                self.copying = true;
+                pipe.put_frame(COPIED, [self.copy.source(len), None], to, Note::Block(slot))?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The number under which the child has `payload` from the group, or soon will. The
+    /// first lane on which a payload for many goes has it sent.
+    fn number(&mut self, common: &Common, pipe: &Pipe, payload: &Bytes, key: u32) -> Option<u64> {
+        let from = self.shared.hears.as_ref()?.from;
+        let group = common.group().filter(|it| self.shared.told == Some(it.address().tag))?;
+        if self.shared.is_in_vain() {
+            tracing::warn!(
+                peer = %pipe.peer,
+                "most of what is sent to all does not arrive there: it goes by the tree"
+            );
+            self.shared.hears = None;
+            return None;
+        }
+        match self.pool.mark_of(payload)? {
+            Mark::Sent { tag, number } => {
+                let has_come = tag == group.address().tag && number >= from;
+                Some(number).filter(|_| has_come && group.is_recent(number))
+            }
+            Mark::ForMany => {
+                let (tag, number) = (group.address().tag, group.send(payload, key)?);
+                self.pool.mark(payload, Mark::Sent { tag, number });
+                Some(number)
+            }
+        }
+    }
+
+    /// Sends the head of a chunk whose payload goes to the group, and keeps that until the
+    /// child has it: then it grants the block again.
+    fn share(
+        &mut self,
+        pipe: &Pipe,
+        number: u64,
+        head: &[u8],
+        payload: Bytes,
+        key: u32,
+    ) -> Result<(), LaneError> {
+        // No block, and so no payload in one, is as long as that.
+        let total = payload.len() as u32;
+        let told = [&Told::Chunk { number, total }.encode(), head].concat();
+        if let Some(slot) = self.write_told(pipe, &told)? {
+            self.shared.told_bytes += u64::from(total);
+            self.shared.kept[slot as usize] = Some((payload, key));
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// The child misses a part of a payload; whether it can.
+    fn on_repair(&mut self, slot: u32, offset: u32, to: Place) -> bool {
+        let kept = self.kept.get(slot as usize).and_then(Option::as_ref);
+        let Some((payload, key)) = kept else { return false };
+        let (start, len) = (offset as usize, to.len as usize);
+        let holes = MAX_HOLES * MAX_BLOCKS_PER_LANE as usize;
+        let fits = start.checked_add(len).is_some_and(|end| end <= payload.len());
+        if len == 0 || !fits || self.repairs.len() >= holes {
+            return false;
+        }
+        self.repaired_bytes += len as u64;
+        let to = RemoteAddr { addr: to.addr, rkey: to.rkey };
+        self.repairs.push_back((slot, payload.slice(start..start + len), *key, to));
+        true
+    }
+
+    /// Whether less than half arrives of what is sent to the group.
+    fn is_in_vain(&mut self) -> bool {
+        if self.told_bytes < TRIAL_BYTES {
+            return false;
+        }
+        let is_in_vain = self.repaired_bytes > self.told_bytes / 2;
+        (self.told_bytes, self.repaired_bytes) = (self.told_bytes / 2, self.repaired_bytes / 2);
+        is_in_vain
+    }
+}

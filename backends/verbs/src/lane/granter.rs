@@ -1,0 +1,354 @@
+//! The child's end of a bulk lane: grants blocks and hands on what they were filled with,
+//! or what came instead as datagrams of the group.
+
+use super::filler::MAX_HOLES;
+use super::pipe::Pipe;
+use crate::error::LaneError;
+use crate::fabric::{Common, PAYLOAD_AT};
+use crate::message::{Place, Told, Up};
+use crate::multicast::address::GroupAddress;
+use crate::multicast::awaited::{Awaited, Step};
+use crate::multicast::group::Group;
+use crate::poller::Polled;
+use crate::pool::{Block, Mark, Pool};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Of a frame that is shorter than this part of its block, the block is not worth keeping.
+const WORTH_KEEPING: usize = 4;
+/// How long after the first question it is asked once more for something to hear; from
+/// then on twice as long each time.
+const PROBE_PAUSE: Duration = Duration::from_millis(50);
+/// Questions before nothing more is to be expected.
+const MAX_PROBES: u32 = 7;
+
+/// The child's end: grants blocks and hands on what they were filled with.
+#[derive(Debug)]
+pub(super) struct Granter {
+    pool: Pool,
+    /// The blocks that are granted or filled, by their slots.
+    blocks: Vec<Block>,
+    /// What is filled and was not handed on.
+    filled: VecDeque<Filled>,
+    /// What is to be sent up.
+    out: VecDeque<Bytes>,
+    /// The group that the parent has told of and that was not looked at yet.
+    invitation: Option<GroupAddress>,
+    membership: Option<Membership>,
+}
+
+/// A block that is filled.
+#[derive(Debug)]
+enum Filled {
+    /// With a frame of this length.
+    Frame { slot: usize, len: usize },
+    /// With the head of a chunk.
+    Chunk(Chunk),
+}
+
+/// A chunk whose payload comes as datagrams.
+#[derive(Debug)]
+struct Chunk {
+    slot: usize,
+    head: Bytes,
+    /// To which it was sent.
+    group: Rc<Group>,
+    awaited: Awaited,
+    payload: Payload,
+}
+
+/// Where the payload of a chunk is.
+#[derive(Debug)]
+enum Payload {
+    /// On its way.
+    Awaited,
+    /// In a block, but for so many holes that the parent is asked to fill; without a block
+    /// it is that of the slot.
+    Here { block: Option<Block>, holes: usize },
+}
+
+/// What the parent and this end have agreed about the group.
+#[derive(Debug)]
+struct Membership {
+    group: Rc<Group>,
+    /// The parent knows that this member hears.
+    said: bool,
+    /// Questions for something to hear, and when the next is due.
+    probes: u32,
+    next_probe: Instant,
+}
+
+impl Granter {
+    pub(super) fn new(pool: &Pool, blocks: Vec<Block>) -> Granter {
+        let mut granter = Granter {
+            pool: pool.clone(),
+            blocks,
+            filled: VecDeque::new(),
+            out: VecDeque::new(),
+            invitation: None,
+            membership: None,
+        };
+        (0..granter.blocks.len()).for_each(|slot| granter.grant(slot));
+        granter
+    }
+
+    /// The parent has filled a block with a frame.
+    pub(super) fn on_filled(&mut self, pipe: &Pipe, slot: u32, len: u32) -> Result<(), LaneError> {
+        let (slot, len) = self.check_filled(pipe, slot, len)?;
+        self.filled.push_back(Filled::Frame { slot, len });
+        Ok(())
+    }
+
+    /// The parent tells something in a block.
+    pub(super) fn on_told(&mut self, pipe: &Pipe, slot: u32, len: u32) -> Result<(), LaneError> {
+        let (slot, len) = self.check_filled(pipe, slot, len)?;
+        let bytes = self.blocks[slot].copy(0..len);
+        let Some((told, head)) = Told::decode(&bytes) else {
+            return Err(pipe.breach("it tells what means nothing"));
+        };
+        match told {
+            Told::Group(address) if head.is_empty() => {
+                if let Some(why) = address.fault() {
+                    return Err(pipe.breach(why));
+                }
+                self.invitation = Some(address);
+                self.grant(slot);
+                self.send(pipe)
+            }
+            Told::Chunk { number, total } => {
+                let max_bytes = self.blocks[slot].capacity() - PAYLOAD_AT;
+                let can_be =
+                    (1..=max_bytes).contains(&(total as usize)) && head.len() <= PAYLOAD_AT;
+                let membership = self.membership.as_ref().filter(|it| it.said && can_be);
+                let Some(Membership { group, .. }) = membership else {
+                    return Err(pipe.breach("a chunk of the group that cannot be"));
+                };
+                let (head, group) = (bytes.slice_ref(head), group.clone());
+                let awaited = Awaited { number, total, since: Instant::now() };
+                let chunk = Chunk { slot, head, group, awaited, payload: Payload::Awaited };
+                self.filled.push_back(Filled::Chunk(chunk));
+                Ok(())
+            }
+            Told::Group(_) => Err(pipe.breach("something follows where the group is")),
+        }
+    }
+
+    /// The parent has filled a hole of the chunk of this slot.
+    pub(super) fn on_repaired(&mut self, pipe: &Pipe, slot: u32) -> Result<(), LaneError> {
+        let of_slot = self.filled.iter_mut().find_map(|filled| match filled {
+            Filled::Chunk(chunk) if chunk.slot == slot as usize => Some(&mut chunk.payload),
+            _ => None,
+        });
+        match of_slot {
+            Some(Payload::Here { holes: holes @ 1.., .. }) => {
+                *holes -= 1;
+                Ok(())
+            }
+            _ => Err(pipe.breach("a hole was filled that is none")),
+        }
+    }
+
+    /// The slot, if it is one that is granted and not filled yet.
+    fn check_filled(&self, pipe: &Pipe, slot: u32, len: u32) -> Result<(usize, usize), LaneError> {
+        let (slot, len) = (slot as usize, len as usize);
+        let is_granted = slot < self.blocks.len()
+            && self.filled.iter().all(|filled| filled.slot() != slot)
+            && (1..=self.blocks[slot].capacity()).contains(&len);
+        match is_granted {
+            true => Ok((slot, len)),
+            false => Err(pipe.breach("a block was filled that was not granted")),
+        }
+    }
+
+    /// The next frame. Its block is replaced, or else copied from, and granted again.
+    pub(super) fn take(
+        &mut self,
+        pipe: &Pipe,
+        common: &Rc<Common>,
+    ) -> Result<Option<Bytes>, LaneError> {
+        let now = Instant::now();
+        self.attend(common, now);
+        self.claim(now);
+        let frame = match self.filled.pop_front() {
+            Some(Filled::Frame { slot, len }) => Some(self.take_slot(slot, 0..len, None)),
+            Some(Filled::Chunk(chunk)) => self.take_chunk(chunk),
+            None => None,
+        };
+        self.send(pipe)?;
+        Ok(frame)
+    }
+
+    /// How long until something has to be done though nothing has come.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let membership = self.membership.as_ref();
+        let steps = self.filled.iter().filter_map(|filled| match filled {
+            Filled::Chunk(Chunk { group, awaited, payload: Payload::Awaited, .. }) => {
+                match group.step(awaited, now) {
+                    Step::Wait(pause) => Some(pause),
+                    Step::Take | Step::Ask => Some(Duration::ZERO),
+                }
+            }
+            _ => None,
+        });
+        let probe = membership.filter(|it| !it.said && it.probes <= MAX_PROBES);
+        let probe = probe.map(|it| it.next_probe.saturating_duration_since(now));
+        steps.chain(probe).min()
+    }
+
+    /// Sends up what there is room for.
+    pub(super) fn send(&mut self, pipe: &Pipe) -> Result<(), LaneError> {
+        pipe.put(&mut self.out).map(drop)
+    }
+
+    /// Whether something is to be sent up for which there was no room.
+    pub(super) fn waits(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// A child of this member asks to hear something.
+    pub(super) fn ask_for_probe(&mut self) {
+        self.push(Up::Probe);
+    }
+
+    /// The group that this end has just joined, as its lane has to be told what comes.
+    fn attend(&mut self, common: &Rc<Common>, now: Instant) {
+        if let Some(address) = self.invitation.take() {
+            let join = |group| Membership { group, said: false, probes: 0, next_probe: now };
+            self.membership = common.join(address).map(join);
+        }
+        let Some(membership) = &mut self.membership else { return };
+        if membership.said {
+            return;
+        }
+        if let Some(from) = membership.group.hears_from() {
+            membership.said = true;
+            let tag = membership.group.address().tag;
+            return self.push(Up::Hears { tag, from });
+        }
+        if membership.next_probe > now || membership.probes > MAX_PROBES {
+            return;
+        }
+        membership.probes += 1;
+        if membership.probes > MAX_PROBES {
+            tracing::info!("nothing is heard of the group: large transfers come by the tree");
+            return;
+        }
+        membership.next_probe = now + PROBE_PAUSE * 2_u32.pow(membership.probes - 1);
+        self.push(Up::Probe);
+    }
+
+    /// Claims the chunks that are here or do not come by themselves, and asks for what is
+    /// missing of these.
+    fn claim(&mut self, now: Instant) {
+        let mut missing = Vec::new();
+        for filled in &mut self.filled {
+            let Filled::Chunk(chunk @ Chunk { payload: Payload::Awaited, .. }) = filled else {
+                continue;
+            };
+            // What came since may wake nobody, as it is not the end of a chunk.
+            chunk.group.progress();
+            if matches!(chunk.group.step(&chunk.awaited, now), Step::Wait(_)) {
+                continue;
+            }
+            let (block, holes) = match chunk.group.claim(&chunk.awaited, MAX_HOLES) {
+                Some(claimed) => (Some(claimed.block), claimed.holes),
+                #[allow(clippy::single_range_in_vec_init)]
+                None => (None, vec![0..chunk.awaited.total]),
+            };
+            let into = block.as_ref().unwrap_or(&self.blocks[chunk.slot]);
+            let slot = chunk.slot as u32;
+            let missing_bytes = holes.iter().map(|hole| u64::from(hole.end - hole.start)).sum();
+            let Awaited { number, total, .. } = chunk.awaited;
+            tracing::debug!(
+                number,
+                total,
+                missing_bytes,
+                holes = holes.len(),
+                "a chunk of the group"
+            );
+            chunk.group.missed(missing_bytes);
+            missing.extend(holes.iter().map(|hole| repair(slot, into, hole)));
+            chunk.payload = Payload::Here { block, holes: holes.len() };
+        }
+        missing.into_iter().for_each(|up| self.push(up));
+    }
+
+    /// The frame of the chunk that is next, if all of it is here.
+    fn take_chunk(&mut self, chunk: Chunk) -> Option<Bytes> {
+        let Chunk { slot, head, group, awaited, payload } = chunk;
+        let (start, end) = (PAYLOAD_AT - head.len(), PAYLOAD_AT + awaited.total as usize);
+        let sent = Mark::Sent { tag: group.address().tag, number: awaited.number };
+        match payload {
+            Payload::Here { block: Some(mut block), holes: 0 } => {
+                block.write(start, &head);
+                self.grant(slot);
+                Some(self.seal(block, start..end, Some(sent)))
+            }
+            Payload::Here { block: None, holes: 0 } => {
+                self.blocks[slot].write(start, &head);
+                Some(self.take_slot(slot, start..end, Some(sent)))
+            }
+            payload => {
+                let chunk = Chunk { slot, head, group, awaited, payload };
+                self.filled.push_front(Filled::Chunk(chunk));
+                None
+            }
+        }
+    }
+
+    /// What is in the block of a slot, which is granted again.
+    fn take_slot(&mut self, slot: usize, range: Range<usize>, sent: Option<Mark>) -> Bytes {
+        let is_worth = range.len() >= self.blocks[slot].capacity() / WORTH_KEEPING;
+        let frame = match is_worth.then(|| self.pool.take()).flatten() {
+            Some(other) => {
+                let block = std::mem::replace(&mut self.blocks[slot], other);
+                self.seal(block, range, sent)
+            }
+            None => self.blocks[slot].copy(range),
+        };
+        self.grant(slot);
+        frame
+    }
+
+    /// The frame in this block, of whose payload this is known.
+    fn seal(&self, block: Block, range: Range<usize>, sent: Option<Mark>) -> Bytes {
+        if range.len() < block.capacity() / WORTH_KEEPING {
+            return block.copy(range);
+        }
+        let payload_at = PAYLOAD_AT - range.start.min(PAYLOAD_AT);
+        let frame = block.freeze(range);
+        if let Some(sent) = sent {
+            self.pool.mark(&frame.slice(payload_at..), sent);
+        }
+        frame
+    }
+
+    fn grant(&mut self, slot: usize) {
+        let block = &self.blocks[slot];
+        let to = Place { addr: block.addr(), rkey: block.rkey(), len: block.capacity() as u32 };
+        self.push(Up::Grant { slot: slot as u32, to });
+    }
+
+    fn push(&mut self, up: Up) {
+        self.out.push_back(Bytes::copy_from_slice(&up.encode()));
+    }
+}
+
+impl Filled {
+    fn slot(&self) -> usize {
+        match self {
+            Filled::Frame { slot, .. } | Filled::Chunk(Chunk { slot, .. }) => *slot,
+        }
+    }
+}
+
+/// The question for a hole of the chunk of a slot, which is put together in this block.
+fn repair(slot: u32, into: &Block, hole: &Range<u32>) -> Up {
+    let addr = into.addr() + PAYLOAD_AT as u64 + u64::from(hole.start);
+    let to = Place { addr, rkey: into.rkey(), len: hole.end - hole.start };
+    Up::Repair { slot, offset: hole.start, to }
+}

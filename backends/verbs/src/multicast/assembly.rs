@@ -1,0 +1,247 @@
+//! Chunks that come in datagrams, in any order, with holes and twice, until they are
+//! claimed; without network or memory of an adapter.
+//!
+//! What is claimed is the claimer's alone: whatever comes of it later is refused, so that
+//! the holes can be filled by others.
+
+use super::datagram::Head;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+/// A chunk of which nobody has told for so long may make room for another: it was for
+/// other nodes, or its transfer was given up.
+const STALE: Duration = Duration::from_secs(1);
+/// Numbers of this many windows are remembered to be over; what is older is refused.
+const HISTORY_WINDOWS: u64 = 4;
+
+/// Where the pieces of one chunk are put together.
+pub trait Store {
+    /// Copies `piece` to `at`; both are within the length that the layout allows.
+    fn write(&mut self, at: usize, piece: &[u8]);
+}
+
+/// What all datagrams of a group have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// What each begins with.
+    pub tag: u64,
+    /// Length of every piece of a chunk but the last, in bytes.
+    pub piece_bytes: u32,
+    /// The longest chunk, in bytes.
+    pub max_bytes: u32,
+    /// Chunks that may be assembled at a time.
+    pub window: usize,
+}
+
+/// What became of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It only says how far the sender is.
+    Probe,
+    /// Its piece is in its place.
+    Placed,
+    /// It changed nothing.
+    Refused(Refusal),
+}
+
+/// Why a datagram changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is no datagram, or of another group.
+    Stranger,
+    /// Its piece is not where or not as long as a piece can be, or not of the same chunk as
+    /// those before.
+    Shape,
+    /// Its chunk was claimed, or is too long ago.
+    Over,
+    /// The piece is here.
+    Twice,
+    /// There is no room for another chunk.
+    Full,
+}
+
+/// Chunks that are being put together.
+#[derive(Debug)]
+pub struct Assembler<S> {
+    layout: Layout,
+    chunks: BTreeMap<u64, Assembly<S>>,
+    over: BTreeSet<u64>,
+    /// The number after the last of which anything was heard.
+    next: u64,
+    /// What that was when anything was first heard.
+    first: Option<u64>,
+}
+
+/// One chunk, as far as it has come.
+#[derive(Debug)]
+pub struct Assembly<S> {
+    store: S,
+    total: u32,
+    piece_bytes: u32,
+    here: Vec<bool>,
+    missing: usize,
+    since: Instant,
+}
+
+impl<S: Store> Assembler<S> {
+    /// Nothing has come yet.
+    pub fn new(layout: Layout) -> Assembler<S> {
+        let (chunks, over) = (BTreeMap::new(), BTreeSet::new());
+        Assembler { layout, chunks, over, next: 0, first: None }
+    }
+
+    /// The lowest number of which nothing was missed for not being heard yet; `None` while
+    /// nothing at all was heard.
+    pub fn first(&self) -> Option<u64> {
+        self.first
+    }
+
+    /// The number after the last of which anything was heard.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Takes a datagram as it came. `room` gives room for another chunk, if there is any.
+    pub fn take(
+        &mut self,
+        now: Instant,
+        datagram: &[u8],
+        room: impl FnOnce() -> Option<S>,
+    ) -> Verdict {
+        let Some((head, piece)) =
+            Head::decode(datagram).filter(|(it, _)| it.tag == self.layout.tag)
+        else {
+            return Verdict::Refused(Refusal::Stranger);
+        };
+        if head.total == 0 && head.offset == 0 && piece.is_empty() {
+            self.heard(head.number);
+            return Verdict::Probe;
+        }
+        match self.place(now, head, piece, room) {
+            Ok(()) => Verdict::Placed,
+            Err(refusal) => Verdict::Refused(refusal),
+        }
+    }
+
+    /// Whether all of a chunk is here.
+    pub fn is_complete(&self, number: u64) -> bool {
+        self.chunks.get(&number).is_some_and(|chunk| chunk.missing == 0)
+    }
+
+    /// Whether something of a later chunk has come, so that what of this one has not will
+    /// not.
+    pub fn is_past(&self, number: u64) -> bool {
+        self.next > number.saturating_add(1)
+    }
+
+    /// Gives up a chunk of this length as it is; `None` when nothing of it is here. From
+    /// here on it is over.
+    pub fn claim(&mut self, number: u64, total: u32) -> Option<Assembly<S>> {
+        self.over.insert(number);
+        self.forget_old();
+        self.chunks.remove(&number).filter(|chunk| chunk.total == total)
+    }
+
+    fn place(
+        &mut self,
+        now: Instant,
+        head: Head,
+        piece: &[u8],
+        room: impl FnOnce() -> Option<S>,
+    ) -> Result<(), Refusal> {
+        let Layout { piece_bytes, max_bytes, .. } = self.layout;
+        let Head { number, offset, total, .. } = head;
+        let is_piece = total <= max_bytes
+            && offset < total
+            && offset.is_multiple_of(piece_bytes)
+            && piece.len() == (total - offset).min(piece_bytes) as usize
+            && number < u64::MAX;
+        if !is_piece {
+            return Err(Refusal::Shape);
+        }
+        self.heard(number + 1);
+        if self.over.contains(&number) || number < self.oldest() {
+            return Err(Refusal::Over);
+        }
+        if !self.chunks.contains_key(&number) {
+            self.make_room(now)?;
+            let store = room().ok_or(Refusal::Full)?;
+            self.chunks.insert(number, Assembly::new(store, total, piece_bytes, now));
+        }
+        let Some(chunk) = self.chunks.get_mut(&number) else { return Err(Refusal::Full) };
+        chunk.place(total, offset, piece)
+    }
+
+    fn make_room(&mut self, now: Instant) -> Result<(), Refusal> {
+        if self.chunks.len() < self.layout.window {
+            return Ok(());
+        }
+        let is_stale = |chunk: &Assembly<S>| now.saturating_duration_since(chunk.since) >= STALE;
+        let stale =
+            self.chunks.iter().find(|(_, chunk)| is_stale(chunk)).map(|(number, _)| *number);
+        stale.and_then(|number| self.chunks.remove(&number)).map(drop).ok_or(Refusal::Full)
+    }
+
+    fn heard(&mut self, next: u64) {
+        // The chunk in which something was first heard may have begun before that.
+        self.first.get_or_insert(next);
+        self.next = self.next.max(next);
+        self.forget_old();
+    }
+
+    fn forget_old(&mut self) {
+        let oldest = self.oldest();
+        self.over.retain(|number| *number >= oldest);
+    }
+
+    /// What is lower than this is over.
+    fn oldest(&self) -> u64 {
+        self.next.saturating_sub(HISTORY_WINDOWS * self.layout.window as u64)
+    }
+}
+
+impl<S: Store> Assembly<S> {
+    fn new(store: S, total: u32, piece_bytes: u32, since: Instant) -> Assembly<S> {
+        let missing = total.div_ceil(piece_bytes) as usize;
+        Assembly { store, total, piece_bytes, here: vec![false; missing], missing, since }
+    }
+
+    fn place(&mut self, total: u32, offset: u32, piece: &[u8]) -> Result<(), Refusal> {
+        let at = (offset / self.piece_bytes) as usize;
+        if total != self.total {
+            return Err(Refusal::Shape);
+        }
+        match self.here.get_mut(at) {
+            None => Err(Refusal::Shape),
+            Some(true) => Err(Refusal::Twice),
+            Some(here) => {
+                *here = true;
+                self.missing -= 1;
+                self.store.write(offset as usize, piece);
+                Ok(())
+            }
+        }
+    }
+
+    /// What is missing, in bytes, as at most `max` ranges: those beyond are one with what
+    /// lies between them.
+    pub fn holes(&self, max: usize) -> Vec<Range<u32>> {
+        let mut holes: Vec<Range<u32>> = Vec::new();
+        for (at, _) in self.here.iter().enumerate().filter(|(_, here)| !**here) {
+            let start = at as u32 * self.piece_bytes;
+            let end = (start + self.piece_bytes).min(self.total);
+            let is_full = holes.len() >= max;
+            match holes.last_mut() {
+                Some(last) if last.end == start || is_full => last.end = end,
+                _ => holes.push(start..end),
+            }
+        }
+        holes
+    }
+
+    /// Where it was put together.
+    pub fn into_store(self) -> S {
+        self.store
+    }
+}

@@ -1,0 +1,43 @@
+//! A chunk whose head has come by the lane, and whose payload comes in datagrams: when to
+//! take it, and when to ask for what is missing.
+
+use super::assembly::{Assembler, Store};
+use std::time::{Duration, Instant};
+
+/// How long the last datagrams of a chunk may be behind its head, which goes another way:
+/// several times what either takes, and little beside what a reader notices.
+const PATIENCE: Duration = Duration::from_millis(4);
+
+/// A chunk that is awaited.
+#[derive(Clone, Copy, Debug)]
+pub struct Awaited {
+    /// Its number.
+    pub number: u64,
+    /// Length of its payload, in bytes.
+    pub total: u32,
+    /// Since when.
+    pub since: Instant,
+}
+
+/// What to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It is here: claim it.
+    Take,
+    /// What is missing does not come: claim it, and ask for that.
+    Ask,
+    /// Look again when something has come, or after so long.
+    Wait(Duration),
+}
+
+impl Awaited {
+    /// What to do now.
+    pub fn step<S: Store>(&self, assembler: &Assembler<S>, now: Instant) -> Step {
+        let waited = now.saturating_duration_since(self.since);
+        match () {
+            () if assembler.is_complete(self.number) => Step::Take,
+            () if assembler.is_past(self.number) || waited >= PATIENCE => Step::Ask,
+            () => Step::Wait(PATIENCE - waited),
+        }
+    }
+}

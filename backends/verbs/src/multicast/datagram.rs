@@ -1,0 +1,39 @@
+//! A datagram of the group: a piece of the payload of a chunk, and in front of it which.
+
+use bytes::Buf;
+
+/// Length of what is in front of the piece.
+pub const HEAD_BYTES: usize = 24;
+
+/// What a datagram says of its piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// That of the group, which nobody else knows.
+    pub tag: u64,
+    /// Of the chunk, counted from 0 by the sender.
+    pub number: u64,
+    /// Where in the payload the piece begins, in bytes.
+    pub offset: u32,
+    /// Length of the payload in bytes; 0 says only that the next chunk has this number.
+    pub total: u32,
+}
+
+impl Head {
+    /// What it is on the wire.
+    pub fn encode(&self) -> [u8; HEAD_BYTES] {
+        let mut out = [0; HEAD_BYTES];
+        out[..8].copy_from_slice(&self.tag.to_le_bytes());
+        out[8..16].copy_from_slice(&self.number.to_le_bytes());
+        out[16..20].copy_from_slice(&self.offset.to_le_bytes());
+        out[20..].copy_from_slice(&self.total.to_le_bytes());
+        out
+    }
+
+    /// The head of a datagram, and its piece; `None` when it is shorter than a head.
+    pub fn decode(datagram: &[u8]) -> Option<(Head, &[u8])> {
+        let (mut head, piece) = datagram.split_at_checked(HEAD_BYTES)?;
+        let (tag, number) = (head.get_u64_le(), head.get_u64_le());
+        let (offset, total) = (head.get_u32_le(), head.get_u32_le());
+        Some((Head { tag, number, offset, total }, piece))
+    }
+}

@@ -1,0 +1,322 @@
+//! What a member has of the group of all members.
+
+use super::address::GroupAddress;
+use super::assembly::Assembler;
+use super::awaited::{Awaited, Step};
+use super::listener::{InBlock, Listener, WINDOW};
+use super::sender::Sender;
+use crate::VerbsError;
+use crate::config::Multicast;
+use crate::fabric::Common;
+use crate::guard::{DatagramPair, Taken, Wanted};
+use crate::lane::Lane;
+use crate::poller::Polled;
+use crate::pool::Block;
+use bytes::Bytes;
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::{Rc, Weak};
+use std::time::Instant;
+
+/// Children that have to hear before the root sends to all.
+const WORTH_CHILDREN: usize = 2;
+
+/// One member's part in the group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    role: Role,
+    /// Who waits for what comes.
+    upward: Rc<Upward>,
+    /// Lanes to children that hear.
+    hearing: Cell<usize>,
+    /// So many have to before something is sent.
+    needed: usize,
+    armed: Cell<bool>,
+    failed: Cell<bool>,
+    /// Chunks that were sent to it, or that have come from it.
+    chunks: Cell<u64>,
+    /// Bytes of these that children have missed here, or that this member has.
+    missed_bytes: Cell<u64>,
+}
+
+/// What a member sent to all, or got in that way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MulticastReport {
+    /// It is the root, and enough of its children hear it; or it hears the root.
+    pub works: bool,
+    /// Chunks that were sent to all, or came so, wholly or in part.
+    pub chunks: u64,
+    /// Bytes of these that children have missed here, or that this member has.
+    pub missed_bytes: u64,
+}
+
+#[derive(Debug)]
+enum Role {
+    Sends(Sender),
+    Listens(Listener),
+}
+
+/// The bulk lanes to parents of one member: one, or two while one takes over.
+#[derive(Debug, Default)]
+pub(crate) struct Upward {
+    lanes: RefCell<Vec<Weak<Lane>>>,
+}
+
+/// What has come of a chunk that was claimed.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    /// Where its payload is from [`PAYLOAD_AT`](crate::fabric::PAYLOAD_AT) on.
+    pub(crate) block: Block,
+    /// What is missing of that, in bytes.
+    pub(crate) holes: Vec<Range<u32>>,
+}
+
+/// A child hears as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Hears {
+    group: Rc<Group>,
+    /// From the chunk of this number on.
+    pub(crate) from: u64,
+}
+
+impl Group {
+    /// A new one, made by the root; `None` when there is to be none, or cannot be, which
+    /// is said.
+    pub(crate) fn make(common: &Common) -> Option<Rc<Group>> {
+        let needed = match common.config.multicast? {
+            Multicast::Off => return None,
+            Multicast::Auto => WORTH_CHILDREN,
+            Multicast::On => 1,
+        };
+        let name = common.poller.new_name();
+        let role = Sender::new(common, name).map(Role::Sends);
+        Group::start(common, name, role, needed)
+    }
+
+    /// Takes part in that which the root has made; `None` when that cannot be, which is
+    /// said.
+    pub(crate) fn join(common: &Common, address: GroupAddress) -> Option<Rc<Group>> {
+        let name = common.poller.new_name();
+        let role = Listener::new(common, name, address).map(Role::Listens);
+        Group::start(common, name, role, 1)
+    }
+
+    fn start(
+        common: &Common,
+        name: usize,
+        role: Result<Role, VerbsError>,
+        needed: usize,
+    ) -> Option<Rc<Group>> {
+        let role = match role {
+            Ok(role) => role,
+            Err(error) => {
+                tracing::info!(%error, "no multicast: large transfers go by the tree");
+                return None;
+            }
+        };
+        let (upward, hearing) = (common.upward.clone(), Cell::new(0));
+        let (armed, failed) = (Cell::new(false), Cell::new(false));
+        let (chunks, missed_bytes) = (Cell::new(0), Cell::new(0));
+        let group = Group { role, upward, hearing, needed, armed, failed, chunks, missed_bytes };
+        let group = Rc::new(group);
+        let polled: Rc<dyn Polled> = group.clone();
+        common.poller.add(name, &polled);
+        group.arm();
+        Some(group)
+    }
+
+    /// Where it is.
+    pub(crate) fn address(&self) -> GroupAddress {
+        match &self.role {
+            Role::Sends(sender) => sender.address,
+            Role::Listens(listener) => listener.address,
+        }
+    }
+
+    /// What it is good for.
+    pub(crate) fn report(&self) -> MulticastReport {
+        let works = match &self.role {
+            Role::Sends(_) => self.hearing.get() >= self.needed,
+            Role::Listens(_) => self.hears_from().is_some(),
+        };
+        let works = works && !self.has_failed();
+        let (chunks, missed_bytes) = (self.chunks.get(), self.missed_bytes.get());
+        MulticastReport { works, chunks, missed_bytes }
+    }
+
+    /// So many bytes did not come, here or at a child.
+    pub(crate) fn missed(&self, bytes: u64) {
+        self.missed_bytes.set(self.missed_bytes.get() + bytes);
+    }
+
+    /// Whether nothing can be sent or heard any more.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.get()
+    }
+
+    /// A child hears what comes from here on.
+    pub(crate) fn child_hears(self: &Rc<Self>, from: u64) -> Hears {
+        self.hearing.set(self.hearing.get() + 1);
+        Hears { group: self.clone(), from }
+    }
+
+    /// A child asks to hear something.
+    pub(crate) fn child_asks(&self) {
+        match &self.role {
+            Role::Sends(sender) => {
+                let _ = self.take();
+                let sent = sender.probe(Instant::now());
+                self.check(sent);
+                self.arm();
+            }
+            Role::Listens(_) => self.upward.each(|lane| lane.ask_for_probe()),
+        }
+    }
+
+    /// Sends `payload` to all, where this is the root and enough children hear: the number
+    /// under which it is known from here on. Its memory is registered with this key.
+    pub(crate) fn send(&self, payload: &Bytes, lkey: u32) -> Option<u64> {
+        let Role::Sends(sender) = &self.role else { return None };
+        if self.has_failed() || self.hearing.get() < self.needed {
+            return None;
+        }
+        // What has left makes room.
+        let _ = self.take();
+        let number = self.check(sender.send(payload, lkey)).flatten();
+        self.arm();
+        if number.is_some() {
+            if self.chunks.get() == 0 {
+                tracing::info!("large transfers are sent to all at once, by multicast");
+            }
+            self.chunks.set(self.chunks.get() + 1);
+        }
+        number
+    }
+
+    /// Whether a member that is not late still has what it got of this chunk.
+    pub(crate) fn is_recent(&self, number: u64) -> bool {
+        let next = match &self.role {
+            Role::Sends(sender) => sender.next.get(),
+            Role::Listens(listener) => listener.assembler.borrow().next(),
+        };
+        number.saturating_add(WINDOW) >= next
+    }
+
+    /// From which chunk on this member hears, once it has heard something.
+    pub(crate) fn hears_from(&self) -> Option<u64> {
+        self.assembler(|assembler| assembler.first()).flatten()
+    }
+
+    /// What to do about a chunk that is awaited.
+    pub(crate) fn step(&self, awaited: &Awaited, now: Instant) -> Step {
+        let step = |assembler: &mut Assembler<InBlock>| awaited.step(assembler, now);
+        self.assembler(step).unwrap_or(Step::Ask)
+    }
+
+    /// Takes what has come of a chunk, with at most so many holes; `None` when it is
+    /// nothing.
+    pub(crate) fn claim(&self, awaited: &Awaited, max_holes: usize) -> Option<Claimed> {
+        let claimed = self.assembler(|it| it.claim(awaited.number, awaited.total)).flatten()?;
+        let holes = claimed.holes(max_holes);
+        self.chunks.set(self.chunks.get() + 1);
+        Some(Claimed { block: claimed.into_store().0, holes })
+    }
+
+    fn assembler<T>(&self, what: impl FnOnce(&mut Assembler<InBlock>) -> T) -> Option<T> {
+        match &self.role {
+            Role::Sends(_) => None,
+            Role::Listens(listener) => Some(what(&mut listener.assembler.borrow_mut())),
+        }
+    }
+
+    /// Takes what is complete and tells who waits for it.
+    fn take(&self) -> bool {
+        if self.has_failed() {
+            return false;
+        }
+        let taken = match &self.role {
+            Role::Sends(sender) => sender.pair.take(|_| {}),
+            Role::Listens(listener) => listener.take(),
+        };
+        let Taken { received, failed, .. } = self.check(taken).unwrap_or_default();
+        if let Some(status) = failed {
+            self.fail(&self.pair().status_name(status));
+        }
+        if received {
+            self.upward.each(|lane| lane.something_came());
+        }
+        received
+    }
+
+    fn pair(&self) -> &DatagramPair {
+        match &self.role {
+            Role::Sends(sender) => &sender.pair,
+            Role::Listens(listener) => &listener.pair,
+        }
+    }
+
+    fn check<T>(&self, result: Result<T, VerbsError>) -> Option<T> {
+        result.map_err(|error| self.fail(&error.to_string())).ok()
+    }
+
+    fn fail(&self, reason: &str) {
+        if !self.failed.replace(true) {
+            tracing::warn!(reason, "multicast has failed: large transfers go by the tree");
+            self.pair().stop();
+        }
+    }
+}
+
+impl Upward {
+    /// One more, as long as it lives.
+    pub(crate) fn add(&self, lane: &Rc<Lane>) {
+        let mut lanes = self.lanes.borrow_mut();
+        lanes.retain(|lane| lane.strong_count() > 0);
+        lanes.push(Rc::downgrade(lane));
+    }
+
+    fn each(&self, what: impl Fn(&Lane)) {
+        let lanes: Vec<_> = self.lanes.borrow().iter().filter_map(Weak::upgrade).collect();
+        lanes.iter().for_each(|lane| what(lane));
+    }
+}
+
+impl Polled for Group {
+    fn notified(&self) {
+        self.armed.set(false);
+        self.take();
+    }
+
+    fn progress(&self) -> bool {
+        self.take()
+    }
+
+    fn arm(&self) -> bool {
+        let wanted = match &self.role {
+            // Who waits for room is the payload alone, which is to be free again.
+            Role::Sends(sender) if sender.pair.is_sending() => Wanted::All,
+            Role::Sends(_) => return false,
+            Role::Listens(_) => Wanted::Arrivals,
+        };
+        if self.has_failed() || self.armed.replace(true) {
+            return false;
+        }
+        self.check(self.pair().arm(wanted));
+        // What came before does not count.
+        self.take()
+    }
+
+    fn is_stuck(&self) -> bool {
+        false
+    }
+
+    fn device_gone(&self) {
+        self.failed.set(true);
+    }
+}
+
+impl Drop for Hears {
+    fn drop(&mut self) {
+        self.group.hearing.set(self.group.hearing.get() - 1);
+    }
+}

@@ -1,0 +1,95 @@
+//! What every member but the root has of the group: listens.
+
+use super::address::{GroupAddress, own_address};
+use super::assembly::{Assembler, Layout, Store};
+use super::datagram::HEAD_BYTES;
+use crate::VerbsError;
+use crate::fabric::{Common, PAYLOAD_AT};
+use crate::guard::{DatagramPair, Room, Taken};
+use crate::pool::{Block, Pool};
+use std::cell::RefCell;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::Instant;
+
+/// Chunks that are assembled at a time.
+pub(crate) const WINDOW: u64 = 16;
+/// Chunks that may come before this member looks.
+const CHUNKS_ARRIVING: u32 = 8;
+
+/// What listens to the group.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(super) address: GroupAddress,
+    pub(super) pair: DatagramPair,
+    pub(super) assembler: RefCell<Assembler<InBlock>>,
+    pool: Pool,
+    /// As long as it is open the host takes what is sent to the group.
+    _host: UdpSocket,
+}
+
+/// A block with room for a head in front of the payload.
+#[derive(Debug)]
+pub(crate) struct InBlock(pub(crate) Block);
+
+impl Store for InBlock {
+    fn write(&mut self, at: usize, piece: &[u8]) {
+        self.0.write(PAYLOAD_AT + at, piece);
+    }
+}
+
+impl Listener {
+    /// Joins the group.
+    ///
+    /// # Errors
+    /// [`VerbsError`].
+    pub(super) fn new(
+        common: &Common,
+        name: usize,
+        address: GroupAddress,
+    ) -> Result<Listener, VerbsError> {
+        let Common { device, port, gid, pool, .. } = common;
+        let none = |why| VerbsError::NoMulticast { device: device.name().to_owned(), why };
+        let (Some(group), Some(own)) = (address.ip(), own_address(*gid)) else {
+            return Err(none("its port has no IPv4 address"));
+        };
+        if port.mtu_bytes() < address.datagram_bytes {
+            return Err(none("its MTU is smaller than that of the root"));
+        }
+        // On RoCE the network knows only hosts as members of a group, by IGMP; an adapter
+        // is attached besides.
+        let joined = |group: Ipv4Addr| {
+            let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+            socket.join_multicast_v4(&group, &own)?;
+            Ok(socket)
+        };
+        let host = joined(group).map_err(|source| device.io("joining a group", source))?;
+        let piece_bytes = address.piece_bytes();
+        let room = Room {
+            sends: 0,
+            receives: CHUNKS_ARRIVING * common.config.chunk_bytes.div_ceil(piece_bytes),
+            datagram_bytes: address.datagram_bytes,
+            head_bytes: HEAD_BYTES as u32,
+        };
+        let channel = (common.poller.channel(), name);
+        let pair = DatagramPair::new(pool.domain(), channel, port, address.qkey, room, None)?;
+        pair.attach(address.gid())?;
+        let layout = Layout {
+            tag: address.tag,
+            piece_bytes,
+            max_bytes: (pool.block_bytes() - PAYLOAD_AT) as u32,
+            window: WINDOW as usize,
+        };
+        let (assembler, pool) = (RefCell::new(Assembler::new(layout)), pool.clone());
+        Ok(Listener { address, pair, assembler, pool, _host: host })
+    }
+
+    /// Takes what has come.
+    pub(super) fn take(&self) -> Result<Taken, VerbsError> {
+        let mut assembler = self.assembler.borrow_mut();
+        let now = Instant::now();
+        self.pair.take(|datagram| {
+            // Whatever is refused changes nothing; what is lost by it is asked for.
+            let _ = assembler.take(now, datagram, || self.pool.take().map(InBlock));
+        })
+    }
+}

@@ -1,0 +1,16 @@
+//! Bulk data by hardware multicast: the root sends the payload of a chunk once, to all
+//! members, as datagrams (UD), and heads, acknowledgements and repairs go by the lanes.
+//!
+//! [`datagram`], [`assembly`] and [`awaited`] know no network. [`Group`](group::Group) is
+//! what a member has of the group: the root sends to it, all others listen.
+
+pub mod assembly;
+pub mod awaited;
+pub mod datagram;
+
+pub(crate) mod address;
+pub(crate) mod group;
+pub(crate) mod listener;
+pub(crate) mod sender;
+#[cfg(test)]
+mod tests;

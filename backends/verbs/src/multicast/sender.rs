@@ -1,0 +1,75 @@
+//! The root's end of the group: sends.
+
+use super::address::GroupAddress;
+use super::datagram::{HEAD_BYTES, Head};
+use crate::VerbsError;
+use crate::fabric::Common;
+use crate::guard::{AddressHandle, DatagramPair, Destination, Room};
+use bytes::Bytes;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// Chunks that are being sent at a time; what there is no room for goes by the tree.
+const CHUNKS_UNDER_WAY: u32 = 4;
+/// Probes are not closer than this: many members that ask at a time are answered at once.
+const PROBE_PAUSE: Duration = Duration::from_millis(10);
+
+/// What sends to the group.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    pub(super) address: GroupAddress,
+    pub(super) pair: DatagramPair,
+    /// The number of the next chunk.
+    pub(super) next: Cell<u64>,
+    probed: Cell<Option<Instant>>,
+}
+
+impl Sender {
+    /// A new group.
+    ///
+    /// # Errors
+    /// [`VerbsError`].
+    pub(super) fn new(common: &Common, name: usize) -> Result<Sender, VerbsError> {
+        let Common { device, port, gid, gid_index, pool, .. } = common;
+        let address = GroupAddress::new(device, port, *gid)?;
+        let group = AddressHandle::of_group(pool.domain(), port, *gid_index, address.gid())?;
+        let to = Destination { group, qkey: address.qkey };
+        let room = Room {
+            sends: CHUNKS_UNDER_WAY * common.config.chunk_bytes.div_ceil(address.piece_bytes()),
+            receives: 0,
+            datagram_bytes: address.datagram_bytes,
+            head_bytes: HEAD_BYTES as u32,
+        };
+        let channel = (common.poller.channel(), name);
+        let pair = DatagramPair::new(pool.domain(), channel, port, address.qkey, room, Some(to))?;
+        Ok(Sender { address, pair, next: Cell::new(0), probed: Cell::new(None) })
+    }
+
+    /// Sends `payload`, which lies in registered memory of this key, as the next chunk; its
+    /// number, or `None` when there is no room or it is not worth it.
+    pub(super) fn send(&self, payload: &Bytes, lkey: u32) -> Result<Option<u64>, VerbsError> {
+        let is_worth = payload.len() > self.address.piece_bytes() as usize;
+        if !is_worth || !self.pair.has_room(payload.len()) {
+            return Ok(None);
+        }
+        let number = self.next.get();
+        let Ok(total) = u32::try_from(payload.len()) else { return Ok(None) };
+        self.next.set(number + 1);
+        let head = Head { tag: self.address.tag, number, offset: 0, total };
+        let head = |at: usize| Head { offset: at as u32, ..head }.encode();
+        self.pair.send(payload.clone(), lkey, head)?;
+        Ok(Some(number))
+    }
+
+    /// Says to all how far it is.
+    pub(super) fn probe(&self, now: Instant) -> Result<(), VerbsError> {
+        let is_soon =
+            self.probed.get().is_some_and(|at| now.saturating_duration_since(at) < PROBE_PAUSE);
+        if is_soon || !self.pair.has_room(0) {
+            return Ok(());
+        }
+        self.probed.set(Some(now));
+        let probe = Head { tag: self.address.tag, number: self.next.get(), offset: 0, total: 0 };
+        self.pair.send(Bytes::new(), 0, |_| probe.encode())
+    }
+}

@@ -1,0 +1,265 @@
+//! Chunks that come in datagrams, whatever becomes of these on their way.
+
+use super::assembly::{Assembler, Layout, Refusal, Store, Verdict};
+use super::awaited::{Awaited, Step};
+use super::datagram::{HEAD_BYTES, Head};
+use proptest::prelude::*;
+use std::time::{Duration, Instant};
+
+const LAYOUT: Layout = Layout { tag: 77, piece_bytes: 100, max_bytes: 1000, window: 4 };
+
+/// Memory that fails the test when something is written beside it.
+#[derive(Debug)]
+struct Memory(Vec<u8>);
+
+impl Memory {
+    fn new() -> Memory {
+        Memory(vec![0; LAYOUT.max_bytes as usize])
+    }
+}
+
+impl Store for Memory {
+    fn write(&mut self, at: usize, piece: &[u8]) {
+        self.0[at..at + piece.len()].copy_from_slice(piece);
+    }
+}
+
+fn payload(number: u64, len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at as u64 * 31 + number * 7) as u8).collect()
+}
+
+fn datagram(number: u64, offset: u32, total: u32, piece: &[u8]) -> Vec<u8> {
+    let head = Head { tag: LAYOUT.tag, number, offset, total };
+    [&head.encode()[..], piece].concat()
+}
+
+fn datagrams(number: u64, payload: &[u8]) -> Vec<Vec<u8>> {
+    let pieces = payload.chunks(LAYOUT.piece_bytes as usize).enumerate();
+    let total = payload.len() as u32;
+    pieces.map(|(at, piece)| datagram(number, at as u32 * 100, total, piece)).collect()
+}
+
+fn take(assembler: &mut Assembler<Memory>, now: Instant, datagram: &[u8]) -> Verdict {
+    assembler.take(now, datagram, || Some(Memory::new()))
+}
+
+/// What becomes of a datagram on its way.
+#[derive(Clone, Debug)]
+enum Fate {
+    Lost,
+    /// It comes so many datagrams late, so many times.
+    Late {
+        by: usize,
+        times: usize,
+    },
+    /// Somebody has changed this byte of it.
+    Changed {
+        at: usize,
+        by: u8,
+    },
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        2 => Just(Fate::Lost),
+        6 => (0_usize..60, 1_usize..3).prop_map(|(by, times)| Fate::Late { by, times }),
+        // The sum over the packet finds what changes in its piece, so only heads change.
+        1 => (0..HEAD_BYTES, 1_u8..).prop_map(|(at, by)| Fate::Changed { at, by }),
+    ]
+}
+
+/// What comes, in the order in which it does.
+fn arrivals(chunks: &[Vec<u8>], fates: &[Fate]) -> Vec<Vec<u8>> {
+    let all = chunks.iter().enumerate().flat_map(|(at, data)| datagrams(at as u64, data));
+    let mut arrivals = Vec::new();
+    for (at, (datagram, fate)) in all.zip(fates.iter().cycle()).enumerate() {
+        match fate {
+            Fate::Lost => {}
+            Fate::Late { by, times } => {
+                arrivals.extend((0..*times).map(|time| (at + by * (time + 1), datagram.clone())));
+            }
+            // Of another group: nobody who does not know its tag can be of this one.
+            Fate::Changed { at: place, by } if *place < 8 => {
+                let mut datagram = datagram.clone();
+                datagram[*place] ^= by;
+                arrivals.push((at, datagram));
+            }
+            Fate::Changed { .. } => arrivals.push((at, vec![0; at % 40])),
+        }
+    }
+    arrivals.sort_by_key(|(when, _)| *when);
+    arrivals.into_iter().map(|(_, datagram)| datagram).collect()
+}
+
+/// A member that awaits all chunks in their order, and whose parent fills the holes.
+struct Member {
+    assembler: Assembler<Memory>,
+    now: Instant,
+    next: u64,
+    since: Instant,
+    got: Vec<Vec<u8>>,
+}
+
+impl Member {
+    /// Goes as far as it can; whether it has all.
+    fn go_on(&mut self, chunks: &[Vec<u8>], told: usize) -> bool {
+        while let Some(chunk) = chunks[..told].get(self.next as usize) {
+            let total = chunk.len() as u32;
+            let awaited = Awaited { number: self.next, total, since: self.since };
+            if matches!(awaited.step(&self.assembler, self.now), Step::Wait(_)) {
+                return false;
+            }
+            let (mut memory, holes) = match self.assembler.claim(self.next, total) {
+                Some(claimed) => {
+                    let holes = claimed.holes(3);
+                    assert!(holes.len() <= 3);
+                    (claimed.into_store(), holes)
+                }
+                None => (Memory::new(), std::iter::once(0..total).collect()),
+            };
+            for hole in holes {
+                let (start, end) = (hole.start as usize, hole.end as usize);
+                memory.write(start, &chunk[start..end]);
+            }
+            memory.0.truncate(chunk.len());
+            self.got.push(memory.0);
+            self.next += 1;
+            self.since = self.now;
+        }
+        self.next as usize == chunks.len()
+    }
+}
+
+proptest! {
+    /// Datagrams that are lost, late, twice, in any order and of strangers; heads that come
+    /// early or late; rooms that are or are not there: the bytes are those that were sent.
+    #[test]
+    fn whatever_is_lost_late_or_twice_the_bytes_are_the_same(
+        lens in prop::collection::vec(1_usize..=1000, 1..20),
+        fates in prop::collection::vec(fate(), 1..80),
+        lead in 0_usize..60,
+        room_every in 1_usize..4,
+    ) {
+        let chunks: Vec<_> =
+            lens.iter().enumerate().map(|(at, len)| payload(at as u64, *len)).collect();
+        let start = Instant::now();
+        let assembler = Assembler::new(LAYOUT);
+        let mut member = Member { assembler, now: start, next: 0, since: start, got: Vec::new() };
+        for (at, datagram) in arrivals(&chunks, &fates).iter().enumerate() {
+            let room = || at.is_multiple_of(room_every).then(Memory::new);
+            member.assembler.take(member.now, datagram, room);
+            member.now += Duration::from_micros(100);
+            member.go_on(&chunks, ((at + lead) / 10).min(chunks.len()));
+        }
+        // What has not come by now is asked for.
+        for _ in 0..2 * chunks.len() {
+            member.now += Duration::from_millis(10);
+            member.go_on(&chunks, chunks.len());
+        }
+        prop_assert_eq!(member.got, chunks);
+    }
+
+    /// Whatever comes, nothing is written beside the memory, nor more kept than there may.
+    #[test]
+    fn no_datagram_does_harm(
+        heads in prop::collection::vec(
+            (any::<bool>(), prop_oneof![0_u64..20, any::<u64>()], 0_u32..1300, 0_u32..1300, 0_usize..120),
+            0..200,
+        ),
+    ) {
+        let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
+        let mut rooms = 0;
+        for (ours, number, offset, total, len) in heads {
+            let tag = if ours { LAYOUT.tag } else { 3 };
+            let head = Head { tag, number, offset: offset / 100 * 100, total };
+            let bytes = [&head.encode()[..], &vec![1; len]].concat();
+            let verdict = assembler.take(now, &bytes, || { rooms += 1; Some(Memory::new()) });
+            if !ours {
+                prop_assert_eq!(verdict, Verdict::Refused(Refusal::Stranger));
+            }
+        }
+        prop_assert!(rooms <= LAYOUT.window, "{rooms} rooms are in use at a time");
+    }
+}
+
+#[test]
+fn each_datagram_that_cannot_be_is_refused_for_its_reason() {
+    let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
+    let mut refusal = |bytes: &[u8]| match take(&mut assembler, now, bytes) {
+        Verdict::Refused(refusal) => Some(refusal),
+        Verdict::Placed | Verdict::Probe => None,
+    };
+    assert_eq!(refusal(&[1; HEAD_BYTES - 1]), Some(Refusal::Stranger));
+    assert_eq!(refusal(&datagram(40, 0, 1001, &[0; 100])), Some(Refusal::Shape), "too long");
+    assert_eq!(refusal(&datagram(40, 300, 300, &[0; 100])), Some(Refusal::Shape), "behind the end");
+    assert_eq!(refusal(&datagram(40, 50, 300, &[0; 100])), Some(Refusal::Shape), "between pieces");
+    assert_eq!(refusal(&datagram(40, 200, 250, &[0; 100])), Some(Refusal::Shape), "a long end");
+    assert_eq!(refusal(&datagram(40, 0, 250, &[0; 99])), Some(Refusal::Shape), "a short piece");
+    assert_eq!(refusal(&datagram(u64::MAX, 0, 100, &[0; 100])), Some(Refusal::Shape));
+    assert_eq!(refusal(&datagram(40, 0, 250, &[0; 100])), None);
+    assert_eq!(refusal(&datagram(40, 0, 250, &[0; 100])), Some(Refusal::Twice));
+    assert_eq!(refusal(&datagram(40, 100, 350, &[0; 100])), Some(Refusal::Shape), "longer now");
+    assert_eq!(refusal(&datagram(3, 0, 250, &[0; 100])), Some(Refusal::Over), "long ago");
+    for number in 41..44 {
+        assert_eq!(refusal(&datagram(number, 0, 250, &[0; 100])), None);
+    }
+    assert_eq!(refusal(&datagram(44, 0, 250, &[0; 100])), Some(Refusal::Full));
+    assert!(assembler.claim(41, 250).is_some());
+    let late = take(&mut assembler, now, &datagram(41, 100, 250, &[0; 100]));
+    assert_eq!(late, Verdict::Refused(Refusal::Over), "it was claimed");
+    assert!(assembler.claim(42, 999).is_none(), "another length was told");
+}
+
+#[test]
+fn chunks_that_nobody_tells_of_make_room_after_a_while() {
+    let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
+    for number in 0..4 {
+        take(&mut assembler, now, &datagram(number, 0, 250, &[0; 100]));
+    }
+    let soon = now + Duration::from_millis(10);
+    let fifth = datagram(4, 0, 250, &[0; 100]);
+    assert_eq!(take(&mut assembler, soon, &fifth), Verdict::Refused(Refusal::Full));
+    let later = now + Duration::from_secs(2);
+    assert_eq!(take(&mut assembler, later, &fifth), Verdict::Placed);
+    assert!(assembler.claim(0, 250).is_none(), "the oldest has made room");
+    assert!(assembler.claim(1, 250).is_some());
+}
+
+#[test]
+fn a_member_hears_from_the_chunk_after_what_it_first_heard() {
+    let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
+    assert_eq!(assembler.first(), None);
+    assert_eq!(take(&mut assembler, now, &datagram(9, 0, 0, &[])), Verdict::Probe);
+    assert_eq!((assembler.first(), assembler.next()), (Some(9), 9));
+    // It may have begun before this member was there.
+    let mut late = Assembler::new(LAYOUT);
+    take(&mut late, now, &datagram(9, 100, 250, &[0; 100]));
+    assert_eq!((late.first(), late.next()), (Some(10), 10));
+}
+
+#[test]
+fn holes_are_ranges_that_cover_what_is_missing() {
+    let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
+    let data = payload(0, 950);
+    for at in [1, 3, 4, 7] {
+        take(&mut assembler, now, &datagrams(0, &data)[at]);
+    }
+    let claimed = assembler.claim(0, 950).expect("some of it");
+    assert_eq!(claimed.holes(9), [0..100, 200..300, 500..700, 800..950]);
+    assert_eq!(claimed.holes(2), [0..100, 200..950]);
+}
+
+#[test]
+fn what_does_not_come_is_asked_for_when_later_things_come_or_time_passes() {
+    let (mut assembler, now) = (Assembler::<Memory>::new(LAYOUT), Instant::now());
+    let awaited = Awaited { number: 5, total: 250, since: now };
+    let Step::Wait(pause) = awaited.step(&assembler, now) else { panic!("nothing is lost yet") };
+    assert_eq!(awaited.step(&assembler, now + pause), Step::Ask);
+    take(&mut assembler, now, &datagram(5, 0, 250, &[0; 100]));
+    assert!(matches!(awaited.step(&assembler, now), Step::Wait(_)));
+    take(&mut assembler, now, &datagram(6, 0, 250, &[0; 100]));
+    assert_eq!(awaited.step(&assembler, now), Step::Ask);
+    take(&mut assembler, now, &datagram(5, 100, 250, &[0; 100]));
+    take(&mut assembler, now, &datagram(5, 200, 250, &[0; 50]));
+    assert_eq!(awaited.step(&assembler, now), Step::Take);
+}
