@@ -13,6 +13,7 @@ mod activity;
 mod daemon_time;
 mod disk;
 mod exchange;
+mod flexible;
 mod host;
 mod host_act;
 mod model;
