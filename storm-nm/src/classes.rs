@@ -26,8 +26,8 @@ pub struct ClassRules {
     pub answer: Duration,
     /// Slots after which all is forgotten.
     pub reset_slots: u32,
-    /// Who uses so many hundredths of its slots and does not say for what computes, or looks for
-    /// messages all the time.
+    /// Who wants a processor for so many hundredths of its slots and does not say for what computes,
+    /// or looks for messages all the time.
     pub busy_percent: u32,
 }
 
@@ -56,6 +56,8 @@ pub struct SlotSeen {
     pub cpu: Duration,
     /// What its library said, if it says anything.
     pub library: Option<LibrarySaid>,
+    /// Time that it wanted a processor and had none.
+    pub queued: Duration,
     /// How often it slept.
     pub sleeps: u64,
 }
@@ -87,6 +89,7 @@ struct Window {
     slots: u32,
     lasted: Duration,
     cpu: Duration,
+    queued: Duration,
     waited: Duration,
     operations: u64,
     sleeps: u64,
@@ -101,6 +104,7 @@ impl Window {
         self.lasted = self.lasted.saturating_add(seen.lasted);
         // What is said may be a lie: in a slot of so long nobody does anything for longer.
         self.cpu = self.cpu.saturating_add(seen.cpu.min(seen.lasted));
+        self.queued = self.queued.saturating_add(seen.queued.min(seen.lasted));
         self.sleeps = self.sleeps.saturating_add(seen.sleeps);
         let said = seen.library.unwrap_or_default();
         self.operations = self.operations.saturating_add(said.operations);
@@ -112,21 +116,27 @@ impl Window {
     }
 
     fn figures(&self) -> Told {
+        // Who waits for a processor does not sleep.
+        let awake = self.cpu.saturating_add(self.queued).min(self.lasted);
         let (operations, computed, waited) = if self.told {
             // Who looks for messages while it waits uses its processor, and computes nothing.
             let computed = self.cpu.min(self.lasted.saturating_sub(self.waited));
             (self.operations, computed, self.waited)
         } else {
-            (self.sleeps, self.cpu, self.lasted.saturating_sub(self.cpu))
+            (self.sleeps, self.cpu, self.lasted.saturating_sub(awake))
         };
         let each = |time: Duration| mean(time, operations);
-        let percent = self.cpu.as_nanos() * 100 / self.lasted.as_nanos().max(1);
+        let percent = |time: Duration| {
+            let percent = time.as_nanos() * 100 / self.lasted.as_nanos().max(1);
+            u8::try_from(percent).unwrap_or(100)
+        };
         Told {
             witness: if self.told { Witness::Library } else { Witness::System },
             operations,
             compute: each(computed),
             wait: if operations == 0 { Duration::ZERO } else { each(waited) },
-            cpu_percent: u8::try_from(percent).unwrap_or(100),
+            cpu_percent: percent(self.cpu),
+            awake_percent: percent(awake),
         }
     }
 }
@@ -139,6 +149,7 @@ struct Told {
     compute: Duration,
     wait: Duration,
     cpu_percent: u8,
+    awake_percent: u8,
 }
 
 impl Told {
@@ -156,7 +167,7 @@ impl Told {
     /// The class of a process that did this while its peers ran.
     fn class(&self, rules: &ClassRules, slot: Duration) -> ProcessClass {
         let by_system = self.witness == Witness::System;
-        let busy = u32::from(self.cpu_percent) >= rules.busy_percent;
+        let busy = u32::from(self.awake_percent) >= rules.busy_percent;
         if by_system && (busy || self.operations == 0) {
             // It may be looking for messages: nobody can tell that from computing.
             ProcessClass::NeedsCoscheduling
@@ -259,7 +270,7 @@ mod tests {
         let waited = ms(wait) * operations as u32;
         let cpu = if looks { QUANTUM } else { QUANTUM - waited };
         let library = Some(LibrarySaid { operations, waited });
-        SlotSeen { lasted: QUANTUM, cpu, library, sleeps: operations }
+        SlotSeen { lasted: QUANTUM, cpu, library, queued: Duration::ZERO, sleeps: operations }
     }
 
     fn unseen(slot: SlotSeen) -> SlotSeen {
@@ -296,6 +307,9 @@ mod tests {
         assert_eq!(class_after(unseen(slot(5.0, 5.0, true)), 8), NeedsCoscheduling, "it may look");
         assert_eq!(class_after(unseen(slot(5.0, 5.0, false)), 8), Frustrated);
         assert_eq!(class_after(unseen(slot(16.0, 8.0, false)), 8), DontCare);
+        let starved =
+            SlotSeen { cpu: ms(10.0), queued: ms(39.0), ..unseen(slot(20.0, 1.0, false)) };
+        assert_eq!(class_after(starved, 8), NeedsCoscheduling, "it does not sleep");
         let still = SlotSeen { lasted: QUANTUM, ..SlotSeen::default() };
         assert_eq!(class_after(still, 8), NeedsCoscheduling);
     }
@@ -340,8 +354,8 @@ mod tests {
         let mut process = Classifier::default();
         let lasted = Duration::from_millis(2);
         let said = LibrarySaid { operations: 2, waited: Duration::from_millis(1) };
-        let seen =
-            SlotSeen { lasted, cpu: Duration::from_millis(1), library: Some(said), sleeps: 2 };
+        let cpu = Duration::from_millis(1);
+        let seen = SlotSeen { lasted, cpu, library: Some(said), sleeps: 2, ..SlotSeen::default() };
         let changed = (1..=10).filter(|_| process.slot(&ClassRules::default(), &seen)).count();
         assert_eq!((changed, process.class()), (1, Frustrated));
         assert_eq!(process.figures().unwrap().operations, 20);
@@ -350,9 +364,10 @@ mod tests {
     fn any_slot() -> impl Strategy<Value = SlotSeen> {
         let time = || prop_oneof![0..200_000_000_u64, any::<u64>()].prop_map(Duration::from_nanos);
         let library = prop::option::of((prop_oneof![0..500_u64, any::<u64>()], time()));
-        (time(), time(), library, any::<u64>()).prop_map(|(lasted, cpu, library, sleeps)| {
+        let times = (time(), time(), time());
+        (times, library, any::<u64>()).prop_map(|((lasted, cpu, queued), library, sleeps)| {
             let said = |(operations, waited)| LibrarySaid { operations, waited };
-            SlotSeen { lasted, cpu, library: library.map(said), sleeps }
+            SlotSeen { lasted, cpu, library: library.map(said), queued, sleeps }
         })
     }
 

@@ -13,6 +13,8 @@ pub(crate) struct Counters {
     pub(crate) cpu: Duration,
     /// What its library says, if it says anything: the wait under way is a part of it.
     pub(crate) library: Option<LibrarySaid>,
+    /// Time that it wanted a processor and had none.
+    pub(crate) queued: Duration,
     /// How often it slept.
     pub(crate) sleeps: u64,
 }
@@ -28,6 +30,7 @@ impl Counters {
             lasted,
             cpu: self.cpu.saturating_sub(before.cpu),
             library,
+            queued: self.queued.saturating_sub(before.queued),
             sleeps: self.sleeps.saturating_sub(before.sleeps),
         }
     }

@@ -26,6 +26,8 @@ pub struct Process {
 pub struct ProcessUsage {
     /// Processor time (`/proc/PID/schedstat`).
     pub cpu: Duration,
+    /// Time that it wanted a processor and had none (the same file).
+    pub queued: Duration,
     /// How often it slept by itself: `voluntary_ctxt_switches` of `/proc/PID/status`.
     pub sleeps: u64,
 }
@@ -98,12 +100,16 @@ impl Process {
         let unknown = || io::Error::from(io::ErrorKind::InvalidData);
         let read = |name| std::fs::read_to_string(format!("/proc/{}/{name}", self.pid.0));
         let schedstat = read("schedstat")?;
-        let cpu_ns = schedstat.split_whitespace().next().and_then(|word| word.parse().ok());
+        let mut times =
+            schedstat.split_whitespace().map(|word| word.parse().map_err(|_| unknown()));
+        let mut time = || times.next().unwrap_or_else(|| Err(unknown())).map(Duration::from_nanos);
+        let (cpu, queued) = (time()?, time()?);
         let status = read("status")?;
         let mut lines = status.lines();
         let sleeps = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
         Ok(ProcessUsage {
-            cpu: Duration::from_nanos(cpu_ns.ok_or_else(unknown)?),
+            cpu,
+            queued,
             sleeps: sleeps.and_then(|word| word.trim().parse().ok()).ok_or_else(unknown)?,
         })
     }

@@ -41,7 +41,7 @@ impl fmt::Display for ProcessClass {
 }
 
 /// Who told what a process does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Witness {
     /// Its message-passing library.

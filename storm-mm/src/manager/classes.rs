@@ -130,28 +130,28 @@ impl Group {
     fn at_length(&self) -> String {
         let Group { class, ranks, operations, cpu_percent, .. } = self;
         let (compute, wait) = (written(self.compute_us), written(self.wait_us));
+        let plural = if *ranks == 1 { "" } else { "s" };
+        let told = format!("taken for {class} ({ranks} rank{plural})");
+        let unseen = "how often it communicates cannot be seen, as its MPI, if it has one, does not \
+                      say it; classified from the use of processors";
         match self.witness {
             None => format!(
-                "{ranks} ranks are taken for {class}, as all are at first: they have not been watched \
-                 for long enough, or their nodes have not said anything of them"
+                "{told}, as all are at first: not watched for long enough, or nothing was heard of \
+                 it from the nodes"
             ),
             Some(Witness::Library) if *operations == 0 => format!(
-                "{ranks} ranks are taken for {class}: by the word of their library they did not \
-                 communicate of late, and used {cpu_percent} % of their processors"
+                "{told}: no communication of late, by the word of the library; {cpu_percent} % of \
+                 the processors used"
             ),
             Some(Witness::Library) => format!(
-                "{ranks} ranks are taken for {class}: by the word of their library they compute \
-                 {compute} between two communications and wait {wait} in each"
+                "{told}: computing {compute} between two communications and waiting {wait} in \
+                 each, by the word of the library"
             ),
-            Some(Witness::System) if *class == ProcessClass::NeedsCoscheduling => format!(
-                "{ranks} ranks are taken for {class}: how often they communicate cannot be seen, as \
-                 their MPI, if they have one, does not say it; classified from their use of \
-                 processors, {cpu_percent} %, which is computing or looking for messages"
-            ),
+            Some(Witness::System) if *class == ProcessClass::NeedsCoscheduling => {
+                format!("{told}: {unseen}, {cpu_percent} %: it computes or looks for messages")
+            }
             Some(Witness::System) => format!(
-                "{ranks} ranks are taken for {class}: how often they communicate cannot be seen, as \
-                 their MPI, if they have one, does not say it; classified from their use of \
-                 processors, {cpu_percent} %, and that they run {compute} and sleep {wait} in turn"
+                "{told}: {unseen}, {cpu_percent} %, for {compute} between two sleeps of {wait}"
             ),
         }
     }
@@ -160,24 +160,14 @@ impl Group {
 /// Those that were told of, by class and by who told what they do; the others of the `procs` as one
 /// group of which nothing is known.
 fn groups(classes: &BTreeMap<Rank, ToldClass>, procs: u32) -> Vec<Group> {
-    let mut groups: BTreeMap<(ProcessClass, u8), (Option<Witness>, Vec<&ToldClass>)> =
-        BTreeMap::new();
+    let mut groups: BTreeMap<_, Vec<&ToldClass>> = BTreeMap::new();
     for told in classes.values() {
         let witness = told.told.figures.map(|figures| figures.witness);
-        let order = match witness {
-            None => 0,
-            Some(Witness::Library) => 1,
-            Some(Witness::System) => 2,
-        };
-        let group = groups.entry((told.told.class, order)).or_default();
-        group.0 = witness;
-        group.1.push(told);
+        groups.entry((told.told.class, witness)).or_default().push(told);
     }
     let told = u32::try_from(classes.len()).unwrap_or(u32::MAX);
-    let mut all: Vec<Group> = groups
-        .into_iter()
-        .map(|((class, _), (witness, members))| Group::of(class, witness, &members))
-        .collect();
+    let group = |((class, witness), members): ((_, _), Vec<_>)| Group::of(class, witness, &members);
+    let mut all: Vec<Group> = groups.into_iter().map(group).collect();
     if let Some(ranks) = procs.checked_sub(told).filter(|ranks| *ranks > 0) {
         all.insert(0, Group { ranks, ..Group::of(ProcessClass::default(), None, &[]) });
     }

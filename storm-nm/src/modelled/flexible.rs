@@ -95,7 +95,7 @@ fn counters<R: Runtime>(processes: &Processes<R>, now: Instant) -> BTreeMap<Rank
     let one = |(rank, process): (&Rank, &Rc<Process<R>>)| {
         let share = process.share().filter(|_| !process.ended.get())?;
         let library = process.communicates().then(|| share.said(now));
-        Some((*rank, Counters { cpu: share.used(now), library, sleeps: 0 }))
+        Some((*rank, Counters { cpu: share.used(now), library, ..Counters::default() }))
     };
     processes.iter().filter_map(one).collect()
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use storm_mpi::page::RankPage;
-use storm_pl::boost::Process;
+use storm_pl::boost::{Process, ProcessUsage};
 use storm_pl::realtime;
 use storm_rm::Rank;
 
@@ -104,7 +104,8 @@ impl Look {
                 operations: says.operations,
                 waited: says.waited_until(self.edge.at),
             });
-            Some((*rank, Counters { cpu: used.cpu, library, sleeps: used.sleeps }))
+            let ProcessUsage { cpu, queued, sleeps } = used;
+            Some((*rank, Counters { cpu, library, queued, sleeps }))
         };
         self.ranks.iter().filter_map(one).collect()
     }
