@@ -6,12 +6,14 @@
 //! as nothing. Ranks believe it as little; without it they do the same, untold.
 
 use memmap2::{MmapOptions, MmapRaw};
+use nix::time::{ClockId, clock_gettime};
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Names the file, to the ranks.
 pub const VARIABLE: &str = "STORM_MPI_PAGE";
@@ -19,7 +21,7 @@ pub const VARIABLE: &str = "STORM_MPI_PAGE";
 const PLACE_VARIABLE: &str = "STORM_LOCAL_RANK";
 
 /// Marks the file as one of this layout.
-const MAGIC: u64 = u64::from_be_bytes(*b"STORMPG1");
+const MAGIC: u64 = u64::from_be_bytes(*b"STORMPG2");
 /// The mark, in a line of its own.
 const HEADER_BYTES: usize = 64;
 /// A place is a line of the cache: neighbours do not slow each other down.
@@ -36,9 +38,49 @@ struct Place {
     waiting: AtomicU32,
     /// A rank of this node has sent something that it has not looked at.
     unread: AtomicU32,
+    /// Communications that it could have waited in, since its start.
+    operations: AtomicU64,
+    /// How long it waited in those that are over, in nanoseconds.
+    waited_ns: AtomicU64,
+    /// Since when it has been waiting, in nanoseconds of CLOCK_MONOTONIC; 0 when it does not.
+    waits_since_ns: AtomicU64,
+    /// How it is to wait, as its node manager wishes: a [`Way`].
+    way: AtomicU32,
 }
 
+/// Where [`Place::way`] lies in a place.
+const WAY_OFFSET: usize = std::mem::offset_of!(Place, way);
+
 const _: () = assert!(size_of::<Place>() == PLACE_BYTES);
+
+/// How a node manager wishes a rank to wait, where its user did not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// As it would by itself.
+    Own,
+    /// It looks until the message is there: its processor is nobody else's.
+    Spin,
+    /// It looks for as long as two context switches take, and sleeps.
+    SpinBlock,
+}
+
+impl Way {
+    fn encode(self) -> u32 {
+        match self {
+            Way::Own => 0,
+            Way::Spin => 1,
+            Way::SpinBlock => 2,
+        }
+    }
+
+    fn decode(word: u32) -> Way {
+        match word {
+            1 => Way::Spin,
+            2 => Way::SpinBlock,
+            _ => Way::Own,
+        }
+    }
+}
 
 /// What a rank says of itself: nothing of it needs to be true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +93,28 @@ pub struct RankSays {
     pub waiting: bool,
     /// One has come from a rank of its node.
     pub unread: bool,
+    /// Communications that it could have waited in, since its start.
+    pub operations: u64,
+    /// How long it waited in those that are over.
+    pub waited: Duration,
+    /// Since when it has been waiting, by the clock of [`monotonic_now`]; nothing when it does not.
+    pub waits_since: Option<Duration>,
+}
+
+impl RankSays {
+    /// How long it has waited up to a time of that clock, the wait under way included.
+    pub fn waited_until(&self, now: Duration) -> Duration {
+        let present = self.waits_since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
+        self.waited.saturating_add(present)
+    }
+}
+
+/// CLOCK_MONOTONIC, which all processes of a host have the same of.
+///
+/// # Errors
+/// The kernel's; a Linux kernel has none.
+pub fn monotonic_now() -> io::Result<Duration> {
+    Ok(clock_gettime(ClockId::CLOCK_MONOTONIC)?.into())
 }
 
 /// The file for the ranks of a job on a node, as its node manager has it.
@@ -84,6 +148,22 @@ impl RankPage {
         fchown(&self.file, Some(uid), Some(gid))
     }
 
+    /// Tells a rank how to wait from its next wait on.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn tell(&self, place: usize, way: Way) -> io::Result<()> {
+        if place >= self.ranks {
+            return Ok(());
+        }
+        let offset = (HEADER_BYTES + place * PLACE_BYTES + WAY_OFFSET) as u64;
+        // A file that has become shorter becomes no longer by it.
+        if self.file.metadata()?.len() < offset + 4 {
+            return Ok(());
+        }
+        self.file.write_all_at(&way.encode().to_ne_bytes(), offset)
+    }
+
     /// What each rank says; nothing of those for which the file has become too short.
     ///
     /// # Errors
@@ -102,6 +182,11 @@ impl RankPage {
 }
 
 fn says(place: &[u8]) -> RankSays {
+    let long = |offset: usize| {
+        let bytes = place.get(offset..offset + 8).and_then(|bytes| bytes.try_into().ok());
+        u64::from_ne_bytes(bytes.unwrap_or_default())
+    };
+    let waits_since = long(std::mem::offset_of!(Place, waits_since_ns));
     let word = |index: usize| {
         let bytes = place.get(4 * index..4 * index + 4).and_then(|bytes| bytes.try_into().ok());
         u32::from_ne_bytes(bytes.unwrap_or_default())
@@ -111,6 +196,9 @@ fn says(place: &[u8]) -> RankSays {
         news_fd: word(1).checked_sub(1).and_then(|fd| RawFd::try_from(fd).ok()),
         waiting: word(2) != 0,
         unread: word(3) != 0,
+        operations: long(std::mem::offset_of!(Place, operations)),
+        waited: Duration::from_nanos(long(std::mem::offset_of!(Place, waited_ns))),
+        waits_since: (waits_since != 0).then(|| Duration::from_nanos(waits_since)),
     }
 }
 
@@ -149,11 +237,37 @@ impl OwnPlace {
         own.pid.store(pid, Ordering::Release);
     }
 
+    /// It communicates, whether or not it has to wait for that.
+    pub(crate) fn communicates(&self) {
+        if let Some(own) = self.place(self.me) {
+            // Nobody else writes it.
+            let operations = own.operations.load(Ordering::Relaxed);
+            own.operations.store(operations.wrapping_add(1), Ordering::Relaxed);
+        }
+    }
+
     /// It begins to wait for a message, or has it.
     pub(crate) fn wait(&self, waiting: bool) {
-        if let Some(own) = self.place(self.me) {
-            own.waiting.store(waiting.into(), Ordering::Relaxed);
+        let Some(own) = self.place(self.me) else { return };
+        own.waiting.store(waiting.into(), Ordering::Relaxed);
+        let Ok(now) = monotonic_now() else { return };
+        let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        let since_ns = own.waits_since_ns.load(Ordering::Relaxed);
+        if waiting {
+            own.waits_since_ns.store(now_ns, Ordering::Relaxed);
+        } else if since_ns != 0 {
+            let waited_ns = own.waited_ns.load(Ordering::Relaxed);
+            let sum_ns = waited_ns.saturating_add(now_ns.saturating_sub(since_ns));
+            // Who reads it between the two believes for once that it waited less, not twice.
+            own.waits_since_ns.store(0, Ordering::Relaxed);
+            own.waited_ns.store(sum_ns, Ordering::Release);
         }
+    }
+
+    /// How its node manager wishes it to wait.
+    pub(crate) fn way(&self) -> Way {
+        let told = self.place(self.me).map(|own| own.way.load(Ordering::Relaxed));
+        Way::decode(told.unwrap_or_default())
     }
 
     /// It has looked at all that has come.
@@ -214,13 +328,38 @@ mod tests {
             ranks[0].has_sent(1);
             ranks[0].has_sent(2);
             let said = page.read().unwrap();
-            let silent = RankSays { pid: 0, news_fd: None, waiting: false, unread: false };
-            let waits = RankSays { pid: 77, news_fd: Some(5), waiting: true, unread: true };
-            assert_eq!(said, [silent, waits]);
+            assert_eq!(said[0], says(&[0; PLACE_BYTES]), "it is silent");
+            let since = said[1].waits_since.expect("it waits");
+            let mut waits = says(&[0; PLACE_BYTES]);
+            (waits.pid, waits.news_fd, waits.waiting, waits.unread) = (77, Some(5), true, true);
+            waits.waits_since = Some(since);
+            assert_eq!(said[1], waits);
+            assert!(since <= monotonic_now().unwrap());
+            assert_eq!(said[1].waited_until(since + Duration::from_millis(3)).as_millis(), 3);
             ranks[1].has_looked();
             ranks[1].wait(false);
             let said = page.read().unwrap();
             assert!(!said[1].waiting && !said[1].unread);
+            assert!(said[1].waits_since.is_none() && !said[1].waited.is_zero());
+        });
+    }
+
+    #[test]
+    fn a_rank_counts_what_it_does_and_hears_how_to_wait() {
+        in_directory(|path| {
+            let page = RankPage::create(path, 2).unwrap();
+            let rank = OwnPlace::open(path, 1).unwrap();
+            assert_eq!(rank.way(), Way::Own);
+            (0..3).for_each(|_| rank.communicates());
+            assert_eq!(page.read().unwrap()[1].operations, 3);
+            for way in [Way::SpinBlock, Way::Spin, Way::Own] {
+                page.tell(1, way).unwrap();
+                assert_eq!(rank.way(), way);
+            }
+            page.tell(2, Way::Spin).unwrap();
+            OpenOptions::new().write(true).open(path).unwrap().set_len(70).unwrap();
+            page.tell(1, Way::Spin).unwrap();
+            assert_eq!(std::fs::metadata(path).unwrap().len(), 70);
         });
     }
 

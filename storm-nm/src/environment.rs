@@ -152,7 +152,7 @@ fn resource_variables(asked: &Resources) -> impl Iterator<Item = (&'static str, 
 
 /// Ranks of the job that share the cores of this host. Nodes that are reached by
 /// loopback are all on it.
-fn ranks_on_host(task: &JobTask, names: &NodeNames) -> u32 {
+pub(crate) fn ranks_on_host(task: &JobTask, names: &NodeNames) -> u32 {
     match names.address.parse::<IpAddr>() {
         Ok(address) if address.is_loopback() => task.spec().procs,
         Ok(_) | Err(_) => task.count,

@@ -12,7 +12,7 @@ use storm_mpi::segment::NodeEnd;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::file_transfer::ChunkSink;
 use storm_rm::message::{NodeInfo, NodeStatus, RankExit, Stream, Strobe};
-use storm_rm::{Coscheduling, FileSpec, Owner, Rank, RowSet};
+use storm_rm::{Coscheduling, FileSpec, Owner, Rank, RankClass, RowSet};
 use thiserror::Error;
 
 /// The node of one node manager.
@@ -86,6 +86,13 @@ pub trait Host: 'static {
     /// their start, their task says. Nothing to do where operating systems alone see to it.
     fn coschedule(&self, job: JobKey, coscheduling: Coscheduling) {
         let _ = (job, coscheduling);
+    }
+
+    /// What the ranks of a job are taken for here, where flexible coscheduling looks at what they do;
+    /// [`HostEvent::Classified`] says when to ask.
+    fn classes(&self, job: JobKey) -> Vec<RankClass> {
+        let _ = job;
+        Vec::new()
     }
 
     /// Sends a signal to every rank of a job; one that is stopped acts on it when
@@ -186,6 +193,11 @@ pub enum HostEvent {
         rank: Rank,
         /// The line.
         line: String,
+    },
+    /// Some of its ranks are taken for something else than before.
+    Classified {
+        /// The job.
+        job: JobKey,
     },
     /// The node can run no process any more.
     Lost,

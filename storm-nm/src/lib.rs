@@ -4,6 +4,7 @@
 //! | part | where |
 //! |---|---|
 //! | what a command or an event means: pure `(state, event) -> actions` | [`NodeCore`] |
+//! | which processes flexible coscheduling schedules together: pure | [`classes`] |
 //! | the loop that feeds it from the network and the node | [`run`] |
 //! | everything on the node outside the network | the [`Host`] trait |
 //! | the host of a real node: storm-pl, files, pipes | [`live`] |
@@ -21,10 +22,12 @@
 
 mod ahead;
 mod bell;
+pub mod classes;
 mod config;
 mod core;
 mod environment;
 mod host;
+mod job_classes;
 mod job_key;
 mod job_task;
 pub mod live;

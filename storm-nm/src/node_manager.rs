@@ -1,6 +1,7 @@
 //! The loop of the node manager: the network on one side, the node on the other,
 //! the core between them.
 
+mod classes;
 mod coscheduling;
 mod following;
 mod inputs;
@@ -236,6 +237,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             loop {
                 node.runtime.sleep(node.config.status_interval).await;
                 node.post(Report::Status(node.host.status()), Urgency::WhenConvenient);
+                node.tell_all_classes();
             }
         });
         Ok(())
@@ -249,7 +251,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 if event == crate::HostEvent::Lost {
                     node.give_up(ExitReason::HostLost);
                 }
-                if !node.hear(&event) {
+                if !node.hear(&event) && !node.hear_of_classes(&event) {
                     node.handle(Event::Host(event));
                 }
             }

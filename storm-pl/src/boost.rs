@@ -1,8 +1,9 @@
-//! Putting a process before all ordinary ones for a while, and seeing whether something has come
-//! for it: what periodic boost does with processes of others.
+//! Putting a process before all ordinary ones for a while, or behind them, and seeing whether something
+//! has come for it: what periodic boost and flexible coscheduling do with processes of others.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -18,6 +19,17 @@ const PRIORITY: u8 = 1;
 pub struct Process {
     pid: ProcessId,
     descriptor: OwnedFd,
+}
+
+/// What a process has used of the processors; of one of several threads, what its first has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessUsage {
+    /// Processor time (`/proc/PID/schedstat`).
+    pub cpu: Duration,
+    /// Time that it wanted a processor and had none (the same file).
+    pub queued: Duration,
+    /// How often it slept by itself: `voluntary_ctxt_switches` of `/proc/PID/status`.
+    pub sleeps: u64,
 }
 
 impl Process {
@@ -56,6 +68,52 @@ impl Process {
         gone()
     }
 
+    /// Puts all its threads behind all ordinary ones (SCHED_IDLE): they run where nobody else wants to,
+    /// and have three thousandths of a processor that somebody does (sched(7)); or back among
+    /// them. What it starts meanwhile is as it is. Numbers of threads may be others' by then, if it
+    /// has just ended, as with [`Process::set_boosted`].
+    ///
+    /// # Errors
+    /// The kernel's: no such process, or not permitted (`EPERM`: neither root nor CAP_SYS_NICE).
+    pub fn set_background(&self, background: bool) -> io::Result<()> {
+        let policy = if background { libc::SCHED_IDLE } else { libc::SCHED_OTHER };
+        if self.is_over()? {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        for thread in std::fs::read_dir(format!("/proc/{}/task", self.pid.0))? {
+            let name = thread?.file_name();
+            let Some(thread) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+            match set_scheduler(ProcessId(thread), policy, 0) {
+                // It has ended meanwhile.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What it has used and how often it slept, since its start.
+    ///
+    /// # Errors
+    /// The kernel's; that it says something else than it is documented to.
+    pub fn usage(&self) -> io::Result<ProcessUsage> {
+        let unknown = || io::Error::from(io::ErrorKind::InvalidData);
+        let read = |name| std::fs::read_to_string(format!("/proc/{}/{name}", self.pid.0));
+        let schedstat = read("schedstat")?;
+        let mut times =
+            schedstat.split_whitespace().map(|word| word.parse().map_err(|_| unknown()));
+        let mut time = || times.next().unwrap_or_else(|| Err(unknown())).map(Duration::from_nanos);
+        let (cpu, queued) = (time()?, time()?);
+        let status = read("status")?;
+        let mut lines = status.lines();
+        let sleeps = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        Ok(ProcessUsage {
+            cpu,
+            queued,
+            sleeps: sleeps.and_then(|word| word.trim().parse().ok()).ok_or_else(unknown)?,
+        })
+    }
+
     /// A descriptor of it, as one's own (pidfd_getfd(2)).
     ///
     /// # Errors
@@ -85,6 +143,10 @@ fn set_policy(pid: ProcessId, boosted: bool) -> io::Result<()> {
     } else {
         (libc::SCHED_OTHER, 0)
     };
+    set_scheduler(pid, policy, sched_priority)
+}
+
+fn set_scheduler(pid: ProcessId, policy: i32, sched_priority: i32) -> io::Result<()> {
     let parameter = libc::sched_param { sched_priority };
     // SAFETY: `parameter` is valid for the whole call; the process is named by a number.
     let done = unsafe { libc::sched_setscheduler(pid.0, policy, &raw const parameter) };
@@ -137,6 +199,26 @@ mod tests {
             assert_eq!(over.raw_os_error(), Some(libc::ESRCH));
         }
         assert!(Process::of(ProcessId(0)).is_err(), "not this one");
+    }
+
+    #[test]
+    fn a_process_is_put_behind_others_and_back_or_it_is_said_why_not() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = ProcessId(child.id() as i32);
+        let process = Process::of(pid).unwrap();
+        // SAFETY: takes one integer.
+        let policy = || unsafe { libc::sched_getscheduler(pid.0) };
+        process.set_background(true).unwrap();
+        assert_eq!(policy(), libc::SCHED_IDLE);
+        match process.set_background(false) {
+            Ok(()) => assert_eq!(policy(), libc::SCHED_OTHER),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EPERM)),
+        }
+        let used = process.usage().unwrap();
+        assert!(used.cpu < Duration::from_secs(60), "{used:?}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(process.set_background(true).is_err() && process.usage().is_err());
     }
 
     #[test]

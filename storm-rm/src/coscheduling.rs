@@ -16,4 +16,17 @@ pub enum Coscheduling {
     /// The nodes, which now and then put processes first that have unread messages
     /// (periodic boost).
     PeriodicBoost,
+    /// The strobes, for processes that need it; others use what those of the active row leave
+    /// (flexible coscheduling).
+    Flexible,
+}
+
+impl Coscheduling {
+    /// Whether the jobs of all rows run at once, without strobes.
+    pub fn at_once(self) -> bool {
+        match self {
+            Coscheduling::Strobed | Coscheduling::Flexible => false,
+            Coscheduling::Implicit | Coscheduling::Local | Coscheduling::PeriodicBoost => true,
+        }
+    }
 }

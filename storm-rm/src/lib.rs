@@ -31,6 +31,7 @@ pub mod message;
 mod needs;
 mod os_bytes;
 pub mod poll;
+mod process_class;
 mod rank_map;
 pub mod remote_queue;
 mod resources;
@@ -48,5 +49,6 @@ pub use job_spec::{
 };
 pub use needs::{ArrayError, ArraySpec, ArrayTask, Condition, Dependency, IndexRange, Needs};
 pub use os_bytes::OsBytes;
+pub use process_class::{ProcessClass, ProcessFigures, RankClass, Witness};
 pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError};
 pub use resources::{Memory, Resources};

@@ -5,7 +5,7 @@
 
 use crate::{
     ArrayTask, Channel, Coscheduling, FileSpec, Generation, JobId, JobIncarnation, JobSlot,
-    JobSpec, Owner, PartitionId, Rank, RankMap, Row, RowSet,
+    JobSpec, Owner, PartitionId, Rank, RankClass, RankMap, Row, RowSet,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -368,6 +368,15 @@ pub enum Report {
         job: JobId,
         /// Which run of it.
         incarnation: JobIncarnation,
+    },
+    /// What the node takes ranks of the job for, under flexible coscheduling.
+    Classes {
+        /// The job.
+        job: JobId,
+        /// Which run of it.
+        incarnation: JobIncarnation,
+        /// Each rank of the node that has not ended.
+        ranks: Vec<RankClass>,
     },
 }
 

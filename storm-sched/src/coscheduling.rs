@@ -1,7 +1,7 @@
 //! Who sees to it that the processes of a job run at the same time, where several jobs
 //! share processors.
 
-use crate::policies::{ics, local, pb};
+use crate::policies::{fcs, ics, local, pb};
 
 /// How the processes of a job come to run together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,6 +17,9 @@ pub enum Coscheduling {
     /// The nodes, which now and then put processes first that have unread messages
     /// (periodic boost).
     PeriodicBoost,
+    /// Strobes switch all nodes at once, for the processes that need it; the nodes let others use
+    /// what those leave (flexible coscheduling).
+    Flexible,
 }
 
 impl Coscheduling {
@@ -28,6 +31,7 @@ impl Coscheduling {
             Self::Implicit => Some(ics::NAME),
             Self::Local => Some(local::NAME),
             Self::PeriodicBoost => Some(pb::NAME),
+            Self::Flexible => Some(fcs::NAME),
         }
     }
 }

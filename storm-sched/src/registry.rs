@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use crate::policies::{
     Bcs, Conservative, Easy, EasySjbf, Fcfs, Gang, Sjf, bcs, conservative, easy, easy_sjbf, fcfs,
-    gang, ics, local, pb, sjf,
+    fcs, gang, ics, local, pb, sjf,
 };
 use crate::{Machine, Policy, PolicyParams};
 
@@ -23,6 +23,7 @@ const POLICIES: &[(&str, Constructor)] = &[
     (sjf::NAME, Sjf::boxed),
     (gang::NAME, Gang::boxed),
     (bcs::NAME, Bcs::boxed),
+    (fcs::NAME, fcs::boxed),
     (ics::NAME, ics::boxed),
     (local::NAME, local::boxed),
     (pb::NAME, pb::boxed),

@@ -66,6 +66,7 @@ pub(crate) fn strobe_of(act: &HostAct) -> Option<&Strobe> {
         | HostAct::Exit { .. }
         | HostAct::Stop(_)
         | HostAct::Resume(_)
+        | HostAct::Classified { .. }
         | HostAct::Signal { .. }
         | HostAct::Destroy(_)
         | HostAct::End(_)

@@ -10,7 +10,7 @@ use storm_nm::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused, SwitchA
 use storm_primitives::sim::SimRuntime;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
-use storm_rm::{Coscheduling, FileSpec, Owner, Rank, RowSet};
+use storm_rm::{Coscheduling, FileSpec, Owner, Rank, RankClass, RowSet};
 
 /// See the module.
 pub(crate) struct FlawedHost {
@@ -88,6 +88,10 @@ impl Host for FlawedHost {
 
     fn coschedule(&self, job: JobKey, coscheduling: Coscheduling) {
         self.inner.coschedule(job, coscheduling);
+    }
+
+    fn classes(&self, job: JobKey) -> Vec<RankClass> {
+        self.inner.classes(job)
     }
 
     fn signal(&self, job: JobKey, signal: i32) {

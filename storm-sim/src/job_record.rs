@@ -1,8 +1,9 @@
 //! The life of one job as it is seen from outside: when it passed each stage.
 
+use std::collections::BTreeMap;
 use storm_mm::api::{JobState, LaunchBreakdown};
 use storm_primitives::Instant;
-use storm_rm::{JobIncarnation, Row};
+use storm_rm::{JobIncarnation, ProcessClass, Rank, Row};
 
 /// When a job passed each stage; of a job that ran several times, its last run.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +42,9 @@ pub struct JobTimes {
     pub reason: Option<String>,
     /// How often it was put back in the queue.
     pub requeued: u32,
+    /// What flexible coscheduling took its ranks for last, where it took any for something else than
+    /// at first.
+    pub classes: BTreeMap<Rank, ProcessClass>,
 }
 
 impl JobTimes {
@@ -63,6 +67,7 @@ impl JobTimes {
             state: None,
             reason: None,
             requeued: 0,
+            classes: BTreeMap::new(),
         }
     }
 

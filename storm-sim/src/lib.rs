@@ -34,7 +34,7 @@ pub mod reproduction;
 pub mod scenario;
 mod watched;
 
-pub use application::Application;
+pub use application::{Application, Heavy};
 pub use chrome_trace::ChromeTrace;
 pub use client::Client;
 pub use defect::{Defect, Switch};

@@ -114,6 +114,12 @@ impl Record {
                 }
                 false
             }
+            Fact::Host(_, HostAct::Classified { job, ranks }) => {
+                if let Some(times) = state.jobs.get_mut(&job.job) {
+                    times.classes.extend(ranks.iter().map(|told| (told.rank, told.class)));
+                }
+                false
+            }
             Fact::Host(_, act) => {
                 if let Some(strobe) = strobe_of(act) {
                     state.strobe(now, strobe, self.nodes);

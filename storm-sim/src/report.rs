@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;
 use storm_mm::api::{JobState, LaunchBreakdown};
-use storm_rm::JobId;
+use storm_rm::{JobId, ProcessClass, Rank};
 
 /// What came of a run. The same for the same scenario and seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -66,6 +66,10 @@ pub struct JobReport {
     pub requeued: u32,
     /// Where the time of the launch went, as the manager measured it.
     pub breakdown: Option<LaunchBreakdown>,
+    /// What flexible coscheduling took its ranks for last, in order, where it took any for something
+    /// else than at first (CS).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ProcessClass>,
 }
 
 /// A histogram in brief. Times are in microseconds.
@@ -153,7 +157,15 @@ fn job(id: JobId, times: &JobTimes, work: Option<Duration>) -> JobReport {
         slowdown: response.and_then(slowdown),
         requeued: times.requeued,
         breakdown: times.breakdown,
+        classes: match times.classes.is_empty() {
+            true => Vec::new(),
+            false => (0..times.procs).map(|rank| class(times, Rank(rank))).collect(),
+        },
     }
+}
+
+fn class(times: &JobTimes, rank: Rank) -> ProcessClass {
+    times.classes.get(&rank).copied().unwrap_or_default()
 }
 
 fn milliseconds(time: Duration) -> f64 {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-const POLICIES: [&str; 7] = ["gang", "fcfs", "backfill", "bcs", "local", "ics", "pb"];
+const POLICIES: [&str; 8] = ["gang", "fcfs", "backfill", "bcs", "fcs", "local", "ics", "pb"];
 /// Every `STORM_MPI_WAIT`, and none.
 const WAITS: [&str; 4] = ["spin", "block", "spin-block", ""];
 const CASES: [&str; 4] =

@@ -1,4 +1,4 @@
-//! Coscheduling without strobes beside gang scheduling: two copies of a bulk-synchronous program at
+//! Other coscheduling beside gang scheduling: two copies of a bulk-synchronous program at
 //! once on the same processors, over how long its ranks compute between two barriers; live on 2
 //! nodes of 1 processing element, which are processes of one host, and on simulated nodes.
 //!
@@ -6,6 +6,11 @@
 //! Literature: 1.0 under gang scheduling; 1.1 to 1.4 under implicit coscheduling and periodic boost
 //! up to 10 ms; local scheduling with ranks that look for messages all the time gets the
 //! worse the finer they are (`storm_sched::policies`).
+//!
+//! Then two jobs whose loads complement each other, under gang and under flexible coscheduling: half of the
+//! ranks of each compute twice as long as the others, and where one job has those the other has
+//! the others. Gang scheduling takes 4 parts of time for 3 parts of work, so the ideal gain is a
+//! quarter (Frachtenberg et al., IPDPS 2003).
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -34,11 +39,18 @@ struct Options {
     #[arg(long, value_delimiter = ',', default_value = "0.1,1,10,100")]
     granularity: Vec<f64>,
     /// Policies; `local` twice, with ranks that look all the time and as storm-mpi waits by itself
-    #[arg(long, value_delimiter = ',', default_value = "gang,ics,pb,local")]
+    #[arg(long, value_delimiter = ',', default_value = "gang,fcs,ics,pb,local")]
     sched: Vec<String>,
     /// Seconds that each rank computes in all
     #[arg(long, default_value_t = 0.5)]
     seconds: f64,
+    /// Milliseconds that the lighter ranks of complementing jobs compute between two barriers; nothing
+    /// leaves these jobs out
+    #[arg(long, value_delimiter = ',', default_value = "2,5,10,20,50")]
+    complementing: Vec<f64>,
+    /// Seconds that the heavier ranks of those compute in all: what nodes learn of them takes 0.4 s
+    #[arg(long, default_value_t = 6.0)]
+    complementing_seconds: f64,
     /// Nodes to simulate; 0 leaves the simulation out
     #[arg(long, default_value_t = 64)]
     simulated: u32,
@@ -69,6 +81,47 @@ impl std::fmt::Display for Way {
     }
 }
 
+/// Two bulk-synchronous jobs at once.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    /// What a rank computes between two barriers; the lighter ones where they differ.
+    granularity_ms: f64,
+    steps: u32,
+    /// Half of the ranks compute twice as long: in the two jobs not the same half.
+    complementing: bool,
+}
+
+impl Pair {
+    /// What a processor computes for both, of the ranks with the most work.
+    fn gang_ms(&self) -> f64 {
+        let factor = if self.complementing { 2.0 } else { 1.0 };
+        2.0 * factor * f64::from(self.steps) * self.granularity_ms
+    }
+
+    /// Which half of the ranks is the heavy one in each job.
+    fn heavy(&self) -> [Option<&'static str>; 2] {
+        if self.complementing { [Some("lower"), Some("upper")] } else { [None; 2] }
+    }
+}
+
+/// Complementing jobs under gang and under flexible coscheduling.
+#[derive(Debug, Serialize)]
+struct Complementing {
+    where_: &'static str,
+    granularity_ms: f64,
+    /// Time that both take, as a multiple of what the ranks with the most work compute.
+    gang: Spread,
+    fcs: Spread,
+    /// What flexible coscheduling gains, by the medians, in hundredths; ideally 25.
+    gain_percent: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    slowdowns: Vec<Case>,
+    complementing: Vec<Complementing>,
+}
+
 #[derive(Debug, Serialize)]
 struct Case {
     where_: &'static str,
@@ -92,6 +145,27 @@ struct Simulated {
 fn main() -> Result<()> {
     let options = Options::parse();
     ensure!(!options.measuring.peers, "no peer does this: Slurm's shortest slice is 5 s");
+    let slowdowns = slowdowns(&options)?;
+    let complementing = complementing(&options)?;
+    if let Some(path) = &options.plot {
+        draw(path, &slowdowns).context("the plot cannot be drawn")?;
+    }
+    if options.measuring.json {
+        let measured = Measured { slowdowns, complementing };
+        println!("{}", serde_json::to_string_pretty(&measured)?);
+        return Ok(());
+    }
+    println!("Slowdown, median [least..greatest] of {} runs.", options.measuring.runs);
+    println!("{}", table(&options, &slowdowns));
+    if !complementing.is_empty() {
+        println!("Complementing jobs: time as a multiple of what the heavier ranks compute.");
+        println!("{}", complementing_table(&complementing));
+    }
+    Ok(())
+}
+
+/// Two equal jobs under each policy.
+fn slowdowns(options: &Options) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for sched in &options.sched {
         let waits: &[Option<&'static str>] =
@@ -100,83 +174,106 @@ fn main() -> Result<()> {
             let way = Way { sched: sched.clone(), wait };
             for &granularity_ms in &options.granularity {
                 eprintln!("{way}, {granularity_ms} ms ...");
+                let steps = steps(options.seconds, granularity_ms);
+                let pair = Pair { granularity_ms, steps, complementing: false };
                 if !options.simulated_only {
-                    let slowdown = live(&options, &way, granularity_ms)?;
+                    let slowdown = live(options, &way, &pair)?;
                     let way = way.clone();
                     cases.push(Case { where_: "live", way, granularity_ms, slowdown });
                 }
                 // Modelled ranks look all the time where the policy does not say otherwise.
                 if options.simulated > 0 && (sched != "local" || wait.is_some()) {
-                    let slowdown = simulated(&options, sched, granularity_ms)?;
+                    let slowdown = simulated(options, sched, &pair)?;
                     let way = way.clone();
                     cases.push(Case { where_: "simulated", way, granularity_ms, slowdown });
                 }
             }
         }
     }
-    if let Some(path) = &options.plot {
-        draw(path, &cases).context("the plot cannot be drawn")?;
+    Ok(cases)
+}
+
+/// Two jobs that complement each other.
+fn complementing(options: &Options) -> Result<Vec<Complementing>> {
+    let mut cases = Vec::new();
+    for &granularity_ms in &options.complementing {
+        let steps = steps(options.complementing_seconds / 2.0, granularity_ms);
+        let pair = Pair { granularity_ms, steps, complementing: true };
+        let way = |sched: &str| Way { sched: sched.to_owned(), wait: None };
+        let mut both = |where_, gang: Spread, fcs: Spread| {
+            let gain_percent = 100.0 * (1.0 - fcs.median / gang.median);
+            cases.push(Complementing { where_, granularity_ms, gang, fcs, gain_percent });
+        };
+        eprintln!("complementing jobs, {granularity_ms} ms ...");
+        if !options.simulated_only {
+            let gang = live(options, &way("gang"), &pair)?;
+            both("live", gang, live(options, &way("fcs"), &pair)?);
+        }
+        if options.simulated > 0 {
+            let gang = simulated(options, "gang", &pair)?;
+            both("simulated", gang, simulated(options, "fcs", &pair)?);
+        }
     }
-    if options.measuring.json {
-        println!("{}", serde_json::to_string_pretty(&cases)?);
-    } else {
-        println!("Slowdown, median [least..greatest] of {} runs.", options.measuring.runs);
-        println!("{}", table(&options, &cases));
-    }
-    Ok(())
+    Ok(cases)
 }
 
 /// Steps of a job, at least two.
-fn steps(options: &Options, granularity_ms: f64) -> u32 {
-    ((options.seconds * 1e3 / granularity_ms).round() as u32).max(2)
+fn steps(seconds: f64, granularity_ms: f64) -> u32 {
+    ((seconds * 1e3 / granularity_ms).round() as u32).max(2)
 }
 
-/// Two copies at once on a cluster of their own.
-fn live(options: &Options, way: &Way, granularity_ms: f64) -> Result<Spread> {
+/// Both at once on a cluster of their own.
+fn live(options: &Options, way: &Way, pair: &Pair) -> Result<Spread> {
     let mut cluster = Cluster::up(NODES, 1, &["--sched", &way.sched])?;
-    let steps = steps(options, granularity_ms);
-    let work_s = f64::from(steps) * granularity_ms / 1e3;
-    let argv = [
-        program("kernels")?.display().to_string(),
-        "bsp".to_owned(),
-        format!("--steps={steps}"),
-        format!("--granularity={}", (granularity_ms * 1e3).round()),
-        "--exchange=barrier".to_owned(),
-    ];
+    let kernels = program("kernels")?.display().to_string();
+    let argvs = pair.heavy().map(|heavy| {
+        let mut argv = vec![
+            kernels.clone(),
+            "bsp".to_owned(),
+            format!("--steps={}", pair.steps),
+            format!("--granularity={}", (pair.granularity_ms * 1e3).round()),
+            "--exchange=barrier".to_owned(),
+        ];
+        if let Some(heavy) = heavy {
+            argv.extend(["--imbalance=2".to_owned(), format!("--heavy={heavy}")]);
+        }
+        argv
+    });
     let export = way.wait.map(|wait| format!("--export=ALL,STORM_MPI_WAIT={wait}"));
     let mut further = vec!["--no-bcast"];
     further.extend(export.as_deref());
     let mut slowdowns = Vec::new();
     for _ in 0..options.measuring.runs {
         let since = Instant::now();
-        let one = cluster.start(NODES, &further, &argv)?;
-        let other = cluster.start(NODES, &further, &argv)?;
+        let one = cluster.start(NODES, &further, &argvs[0])?;
+        let other = cluster.start(NODES, &further, &argvs[1])?;
         // Both are waited for even if the first fails.
         let ends = [one.finish(), other.finish()];
         let both_s = since.elapsed().as_secs_f64();
         ends.into_iter().collect::<Result<Vec<_>>>()?;
-        slowdowns.push(both_s / (2.0 * work_s));
+        slowdowns.push(both_s * 1e3 / pair.gang_ms());
     }
     cluster.down()?;
     Ok(Spread::of(slowdowns))
 }
 
 /// The same on simulated nodes; each run is another seed.
-fn simulated(options: &Options, sched: &str, granularity_ms: f64) -> Result<Spread> {
-    let (nodes, steps) = (options.simulated, steps(options, granularity_ms));
-    let work_ms = f64::from(steps) * granularity_ms;
-    let granularity_us = (granularity_ms * 1e3).round();
-    let job = |name: &str| {
+fn simulated(options: &Options, sched: &str, pair: &Pair) -> Result<Spread> {
+    let (nodes, steps) = (options.simulated, pair.steps);
+    let granularity_us = (pair.granularity_ms * 1e3).round();
+    let job = |(name, heavy): (&str, Option<&str>)| {
+        let further = heavy.map(|heavy| format!("imbalance-percent = 200\nheavy = \"{heavy}\"\n"));
         format!(
             "[[job]]\nname = \"{name}\"\nprocs = {nodes}\n[job.application]\n\
-             kind = \"bulk-synchronous\"\niterations = {steps}\ncompute = \"{granularity_us}us\"\n"
+             kind = \"bulk-synchronous\"\niterations = {steps}\ncompute = \"{granularity_us}us\"\n{}",
+            further.unwrap_or_default()
         )
     };
+    let jobs: Vec<String> = ["one", "two"].into_iter().zip(pair.heavy()).map(job).collect();
     let scenario = format!(
         "limit = \"10h\"\n[machine]\nprofile = \"plain\"\nnodes = {nodes}\npes = 1\nmpl = 2\n\
-         checks = false\nsched = \"{sched}\"\n{}{}",
-        job("one"),
-        job("two")
+         checks = false\nsched = \"{sched}\"\n{}",
+        jobs.concat()
     );
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("coscheduling.toml");
@@ -191,9 +288,27 @@ fn simulated(options: &Options, sched: &str, granularity_ms: f64) -> Result<Spre
         let report: Simulated = serde_json::from_slice(&output.stdout)?;
         let times = report.jobs.iter().map(|job| job.exec_ms.filter(|_| job.state == "COMPLETED"));
         let times = times.collect::<Option<Vec<f64>>>().context("a simulated job did not end")?;
-        slowdowns.push(times.into_iter().fold(0.0, f64::max) / (2.0 * work_ms));
+        slowdowns.push(times.into_iter().fold(0.0, f64::max) / pair.gang_ms());
     }
     Ok(Spread::of(slowdowns))
+}
+
+fn complementing_table(cases: &[Complementing]) -> Table {
+    let mut table = Table::new();
+    let header = ["where", "lighter ranks compute", "gang", "fcs", "gain (ideally 25 %)"];
+    table.load_preset(comfy_table::presets::ASCII_MARKDOWN).set_header(header);
+    let mut cases: Vec<&Complementing> = cases.iter().collect();
+    cases.sort_by_key(|case| case.where_);
+    for case in cases {
+        table.add_row([
+            case.where_.to_owned(),
+            format!("{} ms", case.granularity_ms),
+            case.gang.to_string(),
+            case.fcs.to_string(),
+            format!("{:.1} %", case.gain_percent),
+        ]);
+    }
+    table
 }
 
 fn table(options: &Options, cases: &[Case]) -> Table {

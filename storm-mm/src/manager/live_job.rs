@@ -53,6 +53,8 @@ pub(super) struct LiveJob {
     /// Its nodes keep its output: its client may come back.
     pub(super) hold_output: bool,
     pub(super) exits: BTreeMap<Rank, RankExit>,
+    /// What its nodes take its ranks for.
+    pub(super) classes: BTreeMap<Rank, super::classes::ToldClass>,
     pub(super) fences: super::fences::Fences,
     /// The policy was told that its processing elements are free.
     pub(super) released: bool,

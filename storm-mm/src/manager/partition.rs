@@ -270,6 +270,7 @@ impl Partition {
             storm_sched::Coscheduling::Implicit => Coscheduling::Implicit,
             storm_sched::Coscheduling::Local => Coscheduling::Local,
             storm_sched::Coscheduling::PeriodicBoost => Coscheduling::PeriodicBoost,
+            storm_sched::Coscheduling::Flexible => Coscheduling::Flexible,
         }
     }
 

@@ -287,6 +287,7 @@ impl Core {
             lacking: NodeSet::new(),
             hold_output: record.spec.output == OutputSpec::Client,
             exits: BTreeMap::new(),
+            classes: BTreeMap::new(),
             fences: Fences::resumed(),
             released: false,
             placed_at: now,

@@ -151,6 +151,9 @@ impl Core {
                 }
             }
             Report::Holds { jobs, first_run } => self.node_holds(node, jobs, first_run),
+            Report::Classes { job, incarnation, ranks } => {
+                self.classes_told(now, node, (job, incarnation), ranks);
+            }
             Report::Started { job, incarnation } => self.part_started(now, job, incarnation),
         }
     }

@@ -256,6 +256,7 @@ impl Core {
             lacking: NodeSet::new(),
             hold_output: false,
             exits: Default::default(),
+            classes: Default::default(),
             fences: Default::default(),
             released: false,
             placed_at: now,

@@ -277,6 +277,8 @@ impl Core {
             Some(slot) => self.activate(now, id, slot),
             None => self.charge_time(now, id),
         }
+        // Who waited for an edge under another policy with slices may have the row that runs now.
+        self.launch_running(now, id);
         self.arm_wake(now);
     }
 

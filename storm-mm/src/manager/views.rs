@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use std::collections::{HashMap, HashSet};
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::RankExit;
-use storm_rm::{ContentHash, Coscheduling, JobId, Memory, Rank, Resources};
+use storm_rm::{ContentHash, JobId, Memory, Rank, Resources};
 use storm_sched::{PendingReason, SchedTime};
 
 /// What the policies say of the jobs that wait for elements, where all were asked about.
@@ -124,6 +124,7 @@ impl Core {
             qos: record.service.qos.clone(),
             reservation: self.reservation_of(record),
             communication: self.communication_of(record),
+            classes: self.classes_of(record),
             runs: record.runs,
             log: record.log.clone(),
         })
@@ -156,9 +157,7 @@ impl Core {
         });
         let asked = asked_for(record.spec.procs, record.spec.nodes, &record.spec.resources);
         let asked = format!("it asks for {asked}");
-        let partition = self.partitions.iter().find(|p| p.name == record.partition);
-        let shared = partition.and_then(|partition| sharing(partition.coscheduling()));
-        let details = std::iter::once(asked).chain(shared.map(str::to_owned)).chain(details);
+        let details = std::iter::once(asked).chain(self.sharing_of(record)).chain(details);
         Ok(Explanation {
             job,
             array: record.task,
@@ -325,7 +324,10 @@ impl Core {
             .ranks
             .iter()
             .flat_map(on_node)
-            .map(|(rank, node)| RankView { rank, node, exit: exit_of(rank) })
+            .map(|(rank, node)| {
+                let class = self.class_of(record, rank);
+                RankView { rank, node, exit: exit_of(rank), class }
+            })
             .collect()
     }
 
@@ -462,27 +464,5 @@ fn absent(why: &str, drained: Option<&String>) -> String {
     match drained {
         Some(reason) => format!("{why}; drained: {reason}"),
         None => why.to_owned(),
-    }
-}
-
-/// How jobs share processors where nobody switches between them, and what of their ranks is not
-/// known.
-fn sharing(coscheduling: Coscheduling) -> Option<&'static str> {
-    match coscheduling {
-        Coscheduling::Strobed => None,
-        Coscheduling::Local => Some(
-            "under local nothing is switched: it shares its processors with jobs of other rows as \
-             the operating systems of its nodes see fit",
-        ),
-        Coscheduling::Implicit => Some(
-            "under ics its ranks come to run together by how they wait: those of storm-mpi in two \
-             phases, by what its nodes measured; other MPI libraries are told to yield (Open MPI, \
-             Intel MPI, MPICH from 4.2 on), and how long they look before that is not known",
-        ),
-        Coscheduling::PeriodicBoost => Some(
-            "under pb ranks of storm-mpi say when they wait, and are put first in turn when a \
-             message has come; what ranks of other MPI libraries wait for cannot be seen from \
-             outside, and they are never put first",
-        ),
     }
 }

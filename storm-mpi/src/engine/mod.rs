@@ -111,11 +111,17 @@ impl Engine {
 
     /// Waits until a request is done and collects it; a send gives `None`.
     pub(crate) fn wait(&mut self, id: RequestId) -> Result<Option<Received>, CommError> {
+        let mut waited = false;
         loop {
             if let Some(done) = self.collect(id)? {
+                // Of sends those count that are answered.
+                if waited && done.is_none() {
+                    self.transport.has_communicated();
+                }
                 return Ok(done);
             }
             self.progress(true)?;
+            waited = true;
         }
     }
 
@@ -215,6 +221,9 @@ impl Engine {
             Some(State::Done { received }) => {
                 let received = *received;
                 self.requests.remove(id);
+                if received.is_some() {
+                    self.transport.has_communicated();
+                }
                 Ok(Some(received))
             }
             Some(_) => Ok(None),

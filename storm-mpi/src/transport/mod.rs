@@ -20,7 +20,7 @@ mod tcp;
 mod waiting;
 
 use crate::error::{CommError, InitError, Violation};
-use crate::page::OwnPlace;
+use crate::page::{OwnPlace, Way};
 use crate::pmi::client::PmiError;
 use crate::rank::Rank;
 use crate::segment::RankEnd;
@@ -120,6 +120,23 @@ impl Transport {
     /// From now on, or no longer, waits are for all members of a communicator.
     pub(crate) fn wait_for_all(&mut self, all: bool) {
         self.waiting.for_all(all);
+        if all {
+            self.say_communicating();
+        }
+    }
+
+    /// A message has come, or was taken by who it was for; those of which a collective consists are
+    /// one.
+    pub(crate) fn has_communicated(&self) {
+        if !self.waiting.is_for_all() {
+            self.say_communicating();
+        }
+    }
+
+    fn say_communicating(&self) {
+        if let Some(place) = &self.place {
+            place.communicates();
+        }
     }
 
     pub(crate) fn me(&self) -> Rank {
@@ -248,7 +265,8 @@ impl Transport {
 
     /// Looks for news without sleeping, as long as it is worth it. False: there was none.
     fn spin(&mut self, news: &mut Vec<News>) -> Result<bool, CommError> {
-        let patience = self.waiting.patience(Instant::now());
+        let told = self.place.as_ref().map_or(Way::Own, OwnPlace::way);
+        let patience = self.waiting.patience(Instant::now(), told);
         if patience == Patience::None {
             return Ok(false);
         }

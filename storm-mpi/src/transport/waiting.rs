@@ -9,6 +9,7 @@
 //! never what comes of a wait: a job may be stopped at any instant.
 
 use crate::error::InitError;
+use crate::page::Way;
 use crate::thresholds::Thresholds;
 use std::time::{Duration, Instant};
 
@@ -71,6 +72,8 @@ pub(super) struct Waiting {
     imbalance: Duration,
     /// `W`.
     wake: Duration,
+    /// The user has said how it waits.
+    wished: bool,
 }
 
 /// What the user wants.
@@ -137,6 +140,7 @@ impl Wish {
             began: None,
             imbalance: Duration::ZERO,
             wake,
+            wished: self.mode.is_some() || self.spin.is_some(),
         }
     }
 }
@@ -167,9 +171,20 @@ impl Waiting {
         }
     }
 
-    /// Until when a wait that begins, or goes on after news, looks for news.
-    pub(super) fn patience(&mut self, now: Instant) -> Patience {
+    /// Whether the present wait is.
+    pub(super) fn is_for_all(&self) -> bool {
+        self.for_all
+    }
+
+    /// Until when a wait that begins, or goes on after news, looks for news. What its node manager
+    /// has told counts where the user has not said anything.
+    pub(super) fn patience(&mut self, now: Instant, told: Way) -> Patience {
         self.began = Some(now);
+        match (self.wished, told) {
+            (true, _) | (false, Way::Own) => {}
+            (false, Way::Spin) => return Patience::Endless,
+            (false, Way::SpinBlock) => return Patience::Until(now + 2 * self.wake),
+        }
         match self.mode {
             Mode::Spin => Patience::Endless,
             Mode::Block => Patience::None,
@@ -217,12 +232,20 @@ mod tests {
     #[test]
     fn the_environment_chooses() {
         let now = Instant::now();
-        assert_eq!(waiting("spin", None, true).patience(now), Patience::Endless, "told so");
-        assert_eq!(waiting("block", None, false).patience(now), Patience::None);
-        assert_eq!(waiting("", None, true).patience(now), Patience::None, "a crowded node");
+        assert_eq!(
+            waiting("spin", None, true).patience(now, Way::Own),
+            Patience::Endless,
+            "told so"
+        );
+        assert_eq!(waiting("block", None, false).patience(now, Way::Own), Patience::None);
+        assert_eq!(
+            waiting("", None, true).patience(now, Way::Own),
+            Patience::None,
+            "a crowded node"
+        );
         let until = Patience::Until(now + Duration::from_micros(50));
-        assert_eq!(waiting("spin-block", Some("50"), true).patience(now), until);
-        assert_eq!(waiting("spin-block", Some("0"), false).patience(now), Patience::None);
+        assert_eq!(waiting("spin-block", Some("50"), true).patience(now, Way::Own), until);
+        assert_eq!(waiting("spin-block", Some("0"), false).patience(now, Way::Own), Patience::None);
         for (mode, spin_us) in [("busy", "1"), ("spin", "-1"), ("spin", "x")] {
             let wrong = Wish::of(Some(mode.into()), Some(spin_us.into()));
             assert!(matches!(wrong, Err(InitError::Setting { .. })));
@@ -230,16 +253,28 @@ mod tests {
     }
 
     #[test]
+    fn what_the_node_manager_says_counts_where_the_user_said_nothing() {
+        let now = Instant::now();
+        let mut own = Wish::of(None, None).unwrap().waiting(true, false);
+        assert_eq!(own.patience(now, Way::Own), Patience::None, "a crowded node");
+        assert_eq!(own.patience(now, Way::Spin), Patience::Endless);
+        let twice = 2 * Thresholds::default().wake;
+        assert_eq!(own.patience(now, Way::SpinBlock), Patience::Until(now + twice));
+        let mut told = waiting("block", None, false);
+        assert_eq!(told.patience(now, Way::Spin), Patience::None);
+    }
+
+    #[test]
     fn who_receives_is_more_patient() {
         let (start, us) = (Instant::now(), Duration::from_micros);
         let mut waiting = waiting("spin-block", Some("10"), false);
-        assert_eq!(waiting.patience(start), Patience::Until(start + us(10)));
+        assert_eq!(waiting.patience(start, Way::Own), Patience::Until(start + us(10)));
         waiting.found(start + us(8));
         let pair = us(8) + us(10) + 4 * Thresholds::default().wake;
-        assert_eq!(waiting.patience(start + us(9)), Patience::Until(start + pair));
+        assert_eq!(waiting.patience(start + us(9), Way::Own), Patience::Until(start + pair));
         // Long after the last message, a wait is like the first.
         let later = start + us(1000);
-        assert_eq!(waiting.patience(later), Patience::Until(later + us(10)));
+        assert_eq!(waiting.patience(later, Way::Own), Patience::Until(later + us(10)));
     }
 
     #[test]
@@ -249,7 +284,7 @@ mod tests {
         let mut at = start;
         let mut wait = |waiting: &mut Waiting, lasts: Duration| {
             at += us(100_000);
-            let patience = waiting.patience(at);
+            let patience = waiting.patience(at, Way::Own);
             waiting.found(at + lasts);
             match patience {
                 Patience::Until(end) => end - at,
@@ -272,17 +307,17 @@ mod tests {
         let mut waiting = waiting("spin-block", Some("10"), false);
         let mut looked = 0;
         for _ in 0..10 * SKIPPED_MAX {
-            if waiting.patience(now) != Patience::None {
+            if waiting.patience(now, Way::Own) != Patience::None {
                 looked += 1;
                 waiting.gave_up();
             }
         }
         assert!((10..30).contains(&looked), "{looked}");
         // Once it helps again, it is done every time.
-        while waiting.patience(now) == Patience::None {}
+        while waiting.patience(now, Way::Own) == Patience::None {}
         waiting.found(now);
         for _ in 0..100 {
-            assert_ne!(waiting.patience(now), Patience::None);
+            assert_ne!(waiting.patience(now, Way::Own), Patience::None);
             waiting.found(now);
         }
     }

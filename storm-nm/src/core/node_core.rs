@@ -15,7 +15,7 @@ use storm_rm::message::{
     Command, ExitStatus, LaunchJob, RankExit, ReceiveFile, Report, Slices, Strobe,
 };
 use storm_rm::termination::Urgency;
-use storm_rm::{Coscheduling, JobId, JobIncarnation, Owner, PartitionId, Rank, Row, RowSet};
+use storm_rm::{JobId, JobIncarnation, Owner, PartitionId, Rank, Row, RowSet};
 
 /// What the core must know of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,6 +113,11 @@ impl NodeCore {
         self.jobs.get(&job).map(|state| state.phase)
     }
 
+    /// Whether there is anything to be said of the job to the Machine Manager.
+    pub fn is_heard(&self, job: JobKey) -> bool {
+        self.jobs.get(&job).is_some_and(|state| state.is_live() && !state.is_unheard())
+    }
+
     /// Whether the job has processes that are stopped.
     pub fn is_stopped(&self, job: JobKey) -> bool {
         self.jobs.get(&job).is_some_and(|state| state.is_live() && state.stopped)
@@ -208,8 +213,7 @@ impl NodeCore {
             self.reschedule(Some(partition), None, actions);
         }
         // Those of several rows at once have others than their own.
-        let at_once = coscheduling != Coscheduling::Strobed;
-        if at_once || (rows != RowSet::ALL && !rows.0.is_power_of_two()) {
+        if coscheduling.at_once() || (rows != RowSet::ALL && !rows.0.is_power_of_two()) {
             actions.push(Action::Rows { job: key, rows });
         }
         self.jobs.insert(key, LocalJob::new(task.clone()));
@@ -284,6 +288,8 @@ impl NodeCore {
                 }
                 self.end_if_in_vain(job, actions);
             }
+            // The driver tells of it; nothing is decided.
+            HostEvent::Classified { .. } => {}
             HostEvent::Lost => self.lose_processes(actions),
         }
     }

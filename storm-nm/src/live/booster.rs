@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use storm_mpi::page::RankPage;
-use storm_pl::ProcessId;
 use storm_pl::boost::{self, Process};
 
 /// What boosts, from the first job that asks for it.
@@ -66,20 +65,16 @@ impl Booster {
     }
 
     /// The ranks of a job say there what they do.
-    pub(super) fn watch(&self, job: JobKey, page: RankPage, boosts: bool) {
-        let watched = Watched { page: Arc::new(page), boosts, ranks: BTreeMap::new() };
+    pub(super) fn watch(&self, job: JobKey, page: Arc<RankPage>, boosts: bool) {
+        let watched = Watched { page, boosts, ranks: BTreeMap::new() };
         self.shared.lock().jobs.insert(job, watched);
         self.wake(boosts);
     }
 
     /// A rank of it has started, as this process.
-    pub(super) fn started(&self, job: JobKey, place: usize, pid: ProcessId) {
+    pub(super) fn started(&self, job: JobKey, place: usize, process: Arc<Process>) {
         if let Some(watched) = self.shared.lock().jobs.get_mut(&job) {
-            match Process::of(pid) {
-                Ok(process) => drop(watched.ranks.insert(place, Arc::new(process))),
-                // It may be over already.
-                Err(error) => tracing::debug!(%job, place, %error, "a rank is never boosted"),
-            }
+            watched.ranks.insert(place, process);
         }
     }
 

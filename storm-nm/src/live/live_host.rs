@@ -6,6 +6,7 @@ mod host;
 use super::booster::Booster;
 use super::cache::{Cache, CacheError};
 use super::cores::Cores;
+use super::flexible::Flexible;
 use super::launch_plan::{
     Surroundings, credentials, job_files, launch_spec, program_path, rank_spec,
 };
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use storm_mpi::Thresholds;
 use storm_mpi::page::{self, RankPage};
+use storm_pl::boost::Process;
 use storm_pl::{
     Freezer, Keeper, KeeperEvents, KeeperHandle, MemoryUnlimited, PadId, PlIndex, PlaceFailure,
     PlaceId,
@@ -95,6 +97,8 @@ pub struct LiveHost {
     switcher: Switcher,
     /// Boosts ranks under policies that do so.
     booster: Booster,
+    /// Keeps slots under flexible coscheduling.
+    flexible: Flexible,
     /// How long messages take here, once that was asked for.
     thresholds: OnceCell<Thresholds>,
 }
@@ -148,6 +152,7 @@ impl LiveHost {
                 keeper_ended: false,
                 pings,
             }),
+            flexible: Flexible::new(cores.count(), events.clone()),
             events,
             cache,
             switcher: Switcher::new(config.realtime_priority),
@@ -193,7 +198,9 @@ impl LiveHost {
         });
         let credentials = made.await.map_err(|error| LaunchRefused::because(&error))??;
         let mut waiting = self.waiting(task).await;
-        waiting.extend(self.watch(task, &directory));
+        let page = self.watch(task, &directory);
+        let told = directory.join(PAGE_FILE).to_str().map(str::to_owned);
+        waiting.extend(page.as_ref().and(told).map(|path| (page::VARIABLE, path)));
         let program =
             program_path(task, &directory).map_err(|error| LaunchRefused::because(&error))?;
         let spec = launch_spec(task, program.clone(), credentials)
@@ -226,13 +233,16 @@ impl LiveHost {
             ranks: RefCell::default(),
             cpus: self.binding(task),
             waiting,
+            page,
+            processes: RefCell::default(),
+            stopped: Cell::new(false),
             over: Cell::new(false),
         })
     }
 
     /// A page in which the ranks of a job say what they do, where several jobs share
-    /// processors; how the ranks are told of it.
-    fn watch(&self, task: &JobTask, directory: &Path) -> Option<(&'static str, String)> {
+    /// processors.
+    fn watch(&self, task: &JobTask, directory: &Path) -> Option<Arc<RankPage>> {
         let coscheduling = task.launch.coscheduling;
         if coscheduling == Coscheduling::Strobed {
             return None;
@@ -240,17 +250,27 @@ impl LiveHost {
         let path = directory.join(PAGE_FILE);
         let made = RankPage::create(&path, task.count as usize).and_then(|page| {
             give_page(&page, task.spec().owner)?;
-            Ok(page)
+            Ok(Arc::new(page))
         });
         let boosts = coscheduling == Coscheduling::PeriodicBoost;
         match made {
-            Ok(page) => self.booster.watch(task.key(), page, boosts),
+            Ok(page) => {
+                self.booster.watch(task.key(), page.clone(), boosts);
+                Some(page)
+            }
             Err(error) => {
                 tracing::warn!(job = %task.key(), %error, "what its ranks do is not known here");
-                return None;
+                None
             }
         }
-        Some((page::VARIABLE, path.to_str()?.to_owned()))
+    }
+
+    fn names(&self) -> NodeNames {
+        NodeNames {
+            node: self.node.get(),
+            name: self.config.name.clone(),
+            address: self.config.address.clone(),
+        }
     }
 
     /// How the ranks of a job are told to wait. What that needs is measured for the first one.
@@ -258,7 +278,11 @@ impl LiveHost {
         match task.launch.coscheduling {
             Coscheduling::PeriodicBoost if self.booster.permitted() => return boosted_waiting(),
             // Who looks for messages all the time and is not boosted only takes time from others.
-            Coscheduling::Strobed | Coscheduling::Local | Coscheduling::PeriodicBoost => {
+            // What the class of a rank asks for, its page says.
+            Coscheduling::Strobed
+            | Coscheduling::Local
+            | Coscheduling::PeriodicBoost
+            | Coscheduling::Flexible => {
                 return Vec::new();
             }
             Coscheduling::Implicit => {}
@@ -303,11 +327,7 @@ impl LiveHost {
 
     fn start_rank(&self, job: &LiveJob, rank: Rank, pl: PlIndex) -> Result<(), LaunchRefused> {
         let key = job.task.key();
-        let names = NodeNames {
-            node: self.node.get(),
-            name: self.config.name.clone(),
-            address: self.config.address.clone(),
-        };
+        let names = self.names();
         let (cores, cpus, waiting) = (self.cores.count(), job.cpus_of(rank), &job.waiting);
         let surroundings = Surroundings { cores, cpus, waiting };
         let rank_spec = rank_spec(&job.task, rank, &names, &job.directory, surroundings);
@@ -317,7 +337,15 @@ impl LiveHost {
             .map_err(|error| LaunchRefused::because(&error))?;
         job.ranks.borrow_mut().insert(pl, rank);
         let place = rank.0.saturating_sub(job.task.first.0) as usize;
-        self.booster.started(key, place, launching.pid);
+        match Process::of(launching.pid).map(Arc::new) {
+            Ok(process) => {
+                self.booster.started(key, place, process.clone());
+                self.flexible.started(key, rank, process.clone());
+                job.processes.borrow_mut().insert(rank, process);
+            }
+            // It may be over already.
+            Err(error) => tracing::debug!(job = %key, %rank, %error, "a rank is never put first"),
+        }
         let use_of = (job.task.reads_input(rank), job.task.output_to_client());
         match RankStreams::open(launching.ends, use_of, (key, rank), &self.events) {
             Ok(streams) => {
@@ -366,6 +394,16 @@ impl LiveHost {
         live.map(|job| job.freezer.clone()).collect()
     }
 
+    /// What a switch means for jobs, whatever it comes to.
+    fn note_stopped(&self, stop: &[JobKey], resume: &[JobKey]) {
+        let jobs = self.jobs.borrow();
+        for (keys, stopped) in [(stop, true), (resume, false)] {
+            for job in keys.iter().filter_map(|key| jobs.get(key)) {
+                job.stopped.set(stopped);
+            }
+        }
+    }
+
     /// Gives the pad back, for the keeper to clean.
     fn give_back(&self, key: JobKey, destroy: bool) {
         let Some(job) = self.job(key) else { return };
@@ -373,6 +411,7 @@ impl LiveHost {
             return;
         }
         self.booster.forget(key);
+        self.flexible.forget(key);
         let told = if destroy { self.keeper.destroy(job.pad) } else { self.pads.vacate(job.pad) };
         if let Err(error) = told {
             tracing::error!(job = %key, %error, "the keeper does not end the job");

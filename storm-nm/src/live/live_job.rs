@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use storm_mpi::page::RankPage;
+use storm_pl::boost::Process;
 use storm_pl::{EncodedSpec, Freezer, PadId, PlIndex};
 use storm_rm::Rank;
 
@@ -27,6 +29,12 @@ pub(super) struct LiveJob {
     pub(super) memory_limit_bytes: Option<u64>,
     /// Processes of former jobs of the pad that were killed for too much of it.
     pub(super) memory_kills_before: u64,
+    /// Where its ranks say what they do, where they are asked to.
+    pub(super) page: Option<Arc<RankPage>>,
+    /// The processes of ranks that have not ended.
+    pub(super) processes: RefCell<BTreeMap<Rank, Arc<Process>>>,
+    /// What the last switch did to it.
+    pub(super) stopped: Cell<bool>,
     /// The pad has been given back: it must not be stopped any more.
     pub(super) over: Cell<bool>,
 }

@@ -10,6 +10,7 @@ mod cache;
 mod cache_sink;
 mod config;
 mod cores;
+mod flexible;
 mod job_directory;
 mod launch_plan;
 mod live_host;

@@ -4,6 +4,7 @@
 use super::ahead::Ahead;
 use super::daemon_time::DaemonTime;
 use super::disk::Disk;
+use super::flexible::Flexible;
 use super::process::{Events, Freezer, Process};
 use super::processor::Processor;
 use super::share::Share;
@@ -18,7 +19,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, Runtime};
 use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
-use storm_rm::{Coscheduling, Destination, FileSpec, Owner, Program, Rank, RowSet};
+use storm_rm::{Coscheduling, Destination, FileSpec, Owner, Program, Rank, RankClass, RowSet};
 
 const SIGKILL: i32 = 9;
 const MEMORY_MIB: u64 = 1024;
@@ -53,18 +54,45 @@ struct Inner<R: Runtime> {
 
 #[derive(Debug)]
 struct Job<R: Runtime> {
+    rows: Cell<RowSet>,
     freezer: Rc<Freezer>,
+    /// Under flexible coscheduling.
+    flexible: RefCell<Option<Flexible>>,
     /// Counts its stops and resumes: one that is late is void.
     switches: Cell<u64>,
     processes: RefCell<BTreeMap<Rank, Rc<Process<R>>>>,
 }
 
 impl<R: Runtime> Job<R> {
-    fn set_stopped(&self, stopped: bool) {
+    /// Whether the class of a process is another one now.
+    fn set_stopped(&self, stopped: bool, now: Instant) -> bool {
+        let processes = self.processes.borrow();
+        if let Some(flexible) = &mut *self.flexible.borrow_mut() {
+            let changed = flexible.switch(!stopped, now, &processes);
+            self.freezer.set(flexible.apply(&processes));
+            return changed;
+        }
         self.freezer.set(stopped);
-        for share in self.processes.borrow().values().filter_map(|process| process.share()) {
+        for share in processes.values().filter_map(|process| process.share()) {
             share.hold(stopped);
         }
+        false
+    }
+
+    /// Its processes come to run together in another way, and have other shares for it.
+    fn coschedule(&self, coscheduling: Coscheduling, now: Instant) {
+        let in_slot = match &*self.flexible.borrow() {
+            Some(flexible) => flexible.in_slot(),
+            None => !self.freezer.is_frozen(),
+        };
+        let ranks: Vec<Rank> = self.processes.borrow().keys().copied().collect();
+        let flexible = coscheduling == Coscheduling::Flexible;
+        *self.flexible.borrow_mut() = flexible.then(|| {
+            let mut flexible = Flexible::new(ranks.into_iter(), now);
+            flexible.set_rows(self.rows.get());
+            flexible
+        });
+        self.set_stopped(!in_slot, now);
     }
 }
 
@@ -156,17 +184,18 @@ impl<R: Runtime> ModelledHost<R> {
     }
 
     /// A share of the processor with the fewest processes, where several jobs run at once.
-    fn share(&self, coscheduling: Coscheduling) -> Option<Share> {
+    fn share(&self, coscheduling: Coscheduling, rows: RowSet) -> Option<Share> {
         if coscheduling == Coscheduling::Strobed {
             return None;
         }
-        let processor = self.inner.processors.iter().min_by_key(|processor| processor.tenants());
+        let crowd = |processor: &&Rc<Processor>| (processor.tenants_of(rows), processor.tenants());
+        let processor = self.inner.processors.iter().min_by_key(crowd);
         let model = &self.inner.model;
         if coscheduling == Coscheduling::PeriodicBoost && !self.inner.boosting.replace(true) {
             let (this, period) = (self.clone(), model.os.boost_period);
             self.inner.tasks.spawn(&self.inner.runtime, async move { this.boost(period).await });
         }
-        Some(Share::new(processor?.clone(), model, coscheduling))
+        Some(Share::new(processor?.clone(), model, (coscheduling, rows)))
     }
 
     /// Boosts processes now and then, as long as there are any.
@@ -189,7 +218,10 @@ impl<R: Runtime> ModelledHost<R> {
     fn set_stopped(&self, key: JobKey, stopped: bool) {
         if let Some(job) = self.job(key) {
             job.switches.set(job.switches.get() + 1);
-            job.set_stopped(stopped);
+            if job.set_stopped(stopped, self.inner.runtime.now()) {
+                self.observe(HostAct::Classified { job: key, ranks: self.classes(key) });
+                self.inner.events.push(HostEvent::Classified { job: key });
+            }
         }
     }
 
@@ -200,11 +232,11 @@ impl<R: Runtime> ModelledHost<R> {
         };
         let switch = job.switches.get() + 1;
         job.switches.set(switch);
-        let timer = self.inner.runtime.sleep(delay);
+        let (timer, runtime) = (self.inner.runtime.sleep(delay), self.inner.runtime.clone());
         self.inner.tasks.spawn(&self.inner.runtime, async move {
             timer.await;
             if job.switches.get() == switch {
-                job.set_stopped(false);
+                job.set_stopped(false, runtime.now());
             }
         });
     }
@@ -322,12 +354,21 @@ impl<R: Runtime> Host for ModelledHost<R> {
                 freezer.clone(),
                 events.clone(),
             ));
-            process.set_share(self.share(task.launch.coscheduling));
+            process.set_share(self.share(task.launch.coscheduling, task.launch.rows));
             processes.insert(rank, process.clone());
             let stall = if self.inner.stalled.get() { FOR_EVER } else { Duration::ZERO };
             tasks.spawn(runtime, async move { process.live(stall).await });
         }
-        let job = Job { freezer, switches: Cell::new(0), processes: RefCell::new(processes) };
+        let job = Job {
+            rows: Cell::new(task.launch.rows),
+            freezer,
+            flexible: RefCell::default(),
+            switches: Cell::new(0),
+            processes: RefCell::new(processes),
+        };
+        if task.launch.coscheduling == Coscheduling::Flexible {
+            job.coschedule(Coscheduling::Flexible, runtime.now());
+        }
         jobs.borrow_mut().insert(key, Rc::new(job));
     }
 
@@ -368,13 +409,29 @@ impl<R: Runtime> Host for ModelledHost<R> {
 
     fn set_rows(&self, job: JobKey, rows: RowSet) {
         self.observe(HostAct::Rows { job, rows });
+        let Some(known) = self.job(job) else { return };
+        known.rows.set(rows);
+        if let Some(flexible) = &mut *known.flexible.borrow_mut() {
+            flexible.set_rows(rows);
+            known.freezer.set(flexible.apply(&known.processes.borrow()));
+        }
     }
 
     fn coschedule(&self, key: JobKey, coscheduling: Coscheduling) {
         let Some(job) = self.job(key) else { return };
         for process in job.processes.borrow().values().filter(|process| !process.ended.get()) {
-            process.set_share(self.share(coscheduling));
+            process.set_share(self.share(coscheduling, job.rows.get()));
         }
+        job.coschedule(coscheduling, self.inner.runtime.now());
+    }
+
+    fn classes(&self, job: JobKey) -> Vec<RankClass> {
+        let now = self.inner.runtime.now();
+        let report = |job: Rc<Job<R>>| {
+            let flexible = job.flexible.borrow();
+            flexible.as_ref().map(|flexible| flexible.report(now))
+        };
+        self.job(job).and_then(report).unwrap_or_default()
     }
 
     fn signal(&self, job: JobKey, signal: i32) {

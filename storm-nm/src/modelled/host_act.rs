@@ -3,7 +3,7 @@
 use crate::JobKey;
 use std::fmt;
 use storm_rm::message::Strobe;
-use storm_rm::{Destination, Rank, RowSet};
+use storm_rm::{Destination, Rank, RankClass, RowSet};
 
 /// One thing that a modelled node did, in the words of the trace when printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,13 @@ pub enum HostAct {
     Stop(JobKey),
     /// The context switch resumed a job.
     Resume(JobKey),
+    /// Some ranks of a job are taken for something else than before.
+    Classified {
+        /// The job.
+        job: JobKey,
+        /// All of them here.
+        ranks: Vec<RankClass>,
+    },
     /// A signal was sent to every rank of a job.
     Signal {
         /// The job.
@@ -77,6 +84,10 @@ impl fmt::Display for HostAct {
             HostAct::Rows { job, rows } => write!(f, "rows of {job}: {:#b}", rows.0),
             HostAct::Stop(job) => write!(f, "stop {job}"),
             HostAct::Resume(job) => write!(f, "resume {job}"),
+            HostAct::Classified { job, ranks } => {
+                write!(f, "classes of {job}:")?;
+                ranks.iter().try_for_each(|rank| write!(f, " {} {}", rank.rank, rank.class))
+            }
             HostAct::Signal { job, signal } => write!(f, "signal {job} {signal}"),
             HostAct::Destroy(job) => write!(f, "destroy {job}"),
             HostAct::End(job) => write!(f, "end {job}"),

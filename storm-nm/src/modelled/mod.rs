@@ -14,6 +14,7 @@ mod ahead;
 mod daemon_time;
 mod disk;
 mod exchange;
+mod flexible;
 mod host;
 mod host_act;
 mod model;

@@ -65,6 +65,10 @@ impl Freezer {
         self.changed.ring();
     }
 
+    pub(super) fn is_frozen(&self) -> bool {
+        self.frozen.get()
+    }
+
     pub(super) fn slow(&self, percent: u32) {
         self.percent.set(percent);
         self.changed.ring();
@@ -176,6 +180,11 @@ impl<R: Runtime> Process<R> {
     /// The processor that it shares.
     pub(super) fn share(&self) -> Option<Rc<Share>> {
         self.share.borrow().clone()
+    }
+
+    /// Whether it has peers that it communicates with, by a library that tells of it.
+    pub(super) fn communicates(&self) -> bool {
+        self.script.steps.iter().any(Step::communicates)
     }
 
     pub(super) fn signal(&self, signal: i32) {

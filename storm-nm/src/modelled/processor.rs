@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::time::Duration;
-use storm_primitives::Runtime;
+use storm_primitives::{Instant, Runtime};
+use storm_rm::RowSet;
 
 /// A process on a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,8 +27,16 @@ struct Tenancy {
     had: Duration,
     /// It wants the processor.
     runnable: bool,
+    /// The same, of what it has used in truth.
+    used: Duration,
+    /// Since when it has been running, if it does, beyond that.
+    began: Option<Instant>,
+    /// The rows of its job.
+    rows: RowSet,
     /// It goes before all that are not.
     boosted: bool,
+    /// It goes before all that do not, but for those.
+    first: bool,
     /// It waits for a message, and one has come.
     unread: bool,
     /// Its job is stopped.
@@ -68,12 +77,28 @@ impl Processor {
         self.tenants.borrow().len()
     }
 
-    /// A process comes to live on it, and wants it; `tick` from the end of somebody's turn.
-    pub(super) fn enter(&self, tick: Duration) -> Tenant {
+    /// How many of them are of one of these rows.
+    pub(super) fn tenants_of(&self, rows: RowSet) -> usize {
+        self.tenants.borrow().values().filter(|tenancy| tenancy.rows.meets(rows)).count()
+    }
+
+    /// A process of these rows comes to live on it, and wants it; `tick` from the end of somebody's
+    /// turn.
+    pub(super) fn enter(&self, rows: RowSet, tick: Duration) -> Tenant {
         let tenant = Tenant(self.next.get());
         self.next.set(tenant.0 + 1);
-        let had = self.least_had(tenant).unwrap_or_default() + tick;
-        let tenancy = Tenancy { had, runnable: true, boosted: false, unread: false, held: false };
+        let had = self.least_had(tenant, false).unwrap_or_default() + tick;
+        let tenancy = Tenancy {
+            had,
+            runnable: true,
+            used: Duration::ZERO,
+            began: None,
+            rows,
+            boosted: false,
+            first: false,
+            unread: false,
+            held: false,
+        };
         self.tenants.borrow_mut().insert(tenant, tenancy);
         self.dispatch();
         tenant
@@ -93,7 +118,7 @@ impl Processor {
 
     /// It wants the processor again, and gets it at once from who has had much more.
     pub(super) fn wake(&self, tenant: Tenant) {
-        let least = self.least_had(tenant);
+        let least = self.least_had(tenant, self.is_first(tenant));
         let credit = self.slice / 2;
         self.change(tenant, |tenancy| {
             tenancy.runnable = true;
@@ -102,8 +127,11 @@ impl Processor {
         });
         let had = |of: Tenant| self.tenants.borrow().get(&of).map(|tenancy| tenancy.had);
         let runs = self.running.get().and_then(had);
+        let equals =
+            self.running.get().is_some_and(|runs| self.is_first(runs) == self.is_first(tenant));
         // As little as a switch is worth.
-        let preempts = runs.zip(had(tenant)).is_some_and(|(runs, own)| own + credit / 2 < runs);
+        let gains = runs.zip(had(tenant)).is_some_and(|(runs, own)| own + credit / 2 < runs);
+        let preempts = equals && gains;
         if preempts {
             self.running.set(None);
         }
@@ -112,12 +140,51 @@ impl Processor {
 
     /// Its job is stopped, or goes on.
     pub(super) fn hold(&self, tenant: Tenant, held: bool) {
-        self.change(tenant, |tenancy| tenancy.held = held);
+        let was = self.tenants.borrow().get(&tenant).is_some_and(|tenancy| tenancy.held);
+        if was == held {
+            return;
+        }
+        // Nobody is paid for when he was stopped.
+        let least = self.least_had(tenant, self.is_first(tenant)).unwrap_or_default();
+        self.change(tenant, |tenancy| {
+            tenancy.held = held;
+            tenancy.had = tenancy.had.max(least);
+        });
         if held {
             self.give_up(tenant);
         } else {
             self.dispatch();
         }
+    }
+
+    /// From now on it goes before those that do not, or no longer; among equals it is one that comes
+    /// anew.
+    pub(super) fn put_first(&self, tenant: Tenant, first: bool) {
+        if self.is_first(tenant) == first {
+            return;
+        }
+        let least = self.least_had(tenant, first);
+        self.change(tenant, |tenancy| {
+            tenancy.first = first;
+            tenancy.had = least.unwrap_or(tenancy.had);
+        });
+        if self.has(tenant) {
+            self.running.set(None);
+        }
+        self.dispatch();
+    }
+
+    /// Processor time that it has used up to now.
+    pub(super) fn used(&self, tenant: Tenant, now: Instant) -> Duration {
+        let tenants = self.tenants.borrow();
+        let used = tenants.get(&tenant).map(|tenancy| {
+            tenancy.used + tenancy.began.map_or(Duration::ZERO, |began| now - began)
+        });
+        used.unwrap_or_default()
+    }
+
+    fn is_first(&self, tenant: Tenant) -> bool {
+        self.tenants.borrow().get(&tenant).is_some_and(|tenancy| tenancy.first)
     }
 
     /// One of those who wait for a message that has come goes before the others from now on, in
@@ -171,6 +238,7 @@ impl Processor {
             let left = work - used;
             let stint = self.stint(tenant).map_or(left, |stint| stint.min(left));
             let begun = runtime.now();
+            self.change(tenant, |tenancy| tenancy.began = Some(begun));
             let news = {
                 let disturbed = pin!(self.changed.until(|| self.is_disturbed(tenant, stint, left)));
                 let either = select(done.as_mut(), disturbed);
@@ -179,7 +247,11 @@ impl Processor {
             arrived |= news;
             let ran = (runtime.now() - begun).min(stint);
             used += ran;
-            self.change(tenant, |tenancy| tenancy.had += ran);
+            self.change(tenant, |tenancy| {
+                tenancy.had += ran;
+                tenancy.used += ran;
+                tenancy.began = None;
+            });
             if !arrived && self.stint(tenant).is_some_and(|stint| stint.is_zero()) {
                 self.give_up(tenant);
             }
@@ -200,17 +272,20 @@ impl Processor {
     fn stint(&self, tenant: Tenant) -> Option<Duration> {
         let tenants = self.tenants.borrow();
         let own = tenants.get(&tenant).filter(|own| !own.boosted)?;
-        let others = tenants.iter().filter(|(id, other)| **id != tenant && other.competes());
+        let competes = |other: &Tenancy| other.competes() && other.first == own.first;
+        let others = tenants.iter().filter(|(id, other)| **id != tenant && competes(other));
         let least = others.map(|(_, other)| other.had).min()?;
         // From half a slice behind the others to half a slice before them; who has had less than
         // that runs no longer for it.
         Some((least + self.slice / 2).saturating_sub(own.had).min(self.slice))
     }
 
-    /// The least that those have had who want the processor, but one.
-    fn least_had(&self, but: Tenant) -> Option<Duration> {
+    /// The least that those have had who want the processor, but one, among those that go first or
+    /// among the others.
+    fn least_had(&self, but: Tenant, first: bool) -> Option<Duration> {
         let tenants = self.tenants.borrow();
-        let others = tenants.iter().filter(|(id, other)| **id != but && other.competes());
+        let competes = |other: &Tenancy| other.competes() && other.first == first;
+        let others = tenants.iter().filter(|(id, other)| **id != but && competes(other));
         others.map(|(_, other)| other.had).min()
     }
 
@@ -227,14 +302,21 @@ impl Processor {
         self.dispatch();
     }
 
-    /// Somebody runs if anybody wants to.
+    /// Somebody runs if anybody wants to, and nobody in place of one that goes first.
     fn dispatch(&self) {
+        let tenants = self.tenants.borrow();
+        let runs = self.running.get().and_then(|runs| tenants.get(&runs));
+        let yields = runs.is_some_and(|runs| !runs.first && !runs.boosted);
+        if yields && tenants.values().any(|tenancy| tenancy.first && tenancy.competes()) {
+            self.running.set(None);
+        }
         if self.running.get().is_none() {
-            let tenants = self.tenants.borrow();
             let willing = tenants.iter().filter(|(_, tenancy)| tenancy.competes());
-            let next = willing.min_by_key(|(id, tenancy)| (!tenancy.boosted, tenancy.had, **id));
+            let next = willing
+                .min_by_key(|(id, tenancy)| (!tenancy.boosted, !tenancy.first, tenancy.had, **id));
             self.running.set(next.map(|(id, _)| *id));
         }
+        drop(tenants);
         self.changed.ring();
     }
 }

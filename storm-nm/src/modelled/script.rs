@@ -86,6 +86,23 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// Whether it, or a step that it repeats, needs a message-passing library.
+    pub(super) fn communicates(&self) -> bool {
+        match self {
+            Step::Repeat { steps, .. } => steps.iter().any(Step::communicates),
+            Step::Send { .. } | Step::Receive { .. } | Step::Barrier => true,
+            Step::Compute(_)
+            | Step::Write(..)
+            | Step::Echo
+            | Step::Put { .. }
+            | Step::Fence
+            | Step::Get { .. }
+            | Step::Abort { .. } => false,
+        }
+    }
+}
+
 impl Script {
     /// A process that computes and exits with code 0.
     pub fn compute(time: Duration) -> Script {

@@ -3,13 +3,14 @@
 
 use super::processor::{Processor, Tenant};
 use super::{Activity, Model};
+use crate::classes::LibrarySaid;
 use futures_util::future::LocalBoxFuture;
 use std::cell::Cell;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, Runtime};
-use storm_rm::Coscheduling;
+use storm_rm::{Coscheduling, RowSet};
 
 /// Longer than any simulation.
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
@@ -23,8 +24,41 @@ const IMBALANCE_WEIGHT: u32 = 8;
 pub(super) struct Share {
     processor: Rc<Processor>,
     tenant: Tenant,
-    /// How long it looks before it sleeps; it never sleeps when there is nothing.
-    two_phase: Option<TwoPhase>,
+    waits: Waits,
+    /// Waits that it has begun.
+    operations: Cell<u64>,
+    /// How long those lasted that are over.
+    waited: Cell<Duration>,
+    waits_since: Cell<Option<Instant>>,
+}
+
+/// How long it looks for what it waits for before it sleeps.
+#[derive(Debug)]
+enum Waits {
+    /// It never sleeps.
+    Looks,
+    /// By the rules of implicit coscheduling.
+    TwoPhase(TwoPhase),
+    /// By its class: it never sleeps, or after twice `W`.
+    ByClass {
+        /// `W`.
+        wake: Duration,
+        /// It sleeps.
+        sleeps: Cell<bool>,
+    },
+}
+
+/// What a process under flexible coscheduling may do with its processor now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// It has its slot to itself.
+    Alone,
+    /// It goes first, and leaves what it waits.
+    First,
+    /// It uses what others leave.
+    Rest,
+    /// It does not run.
+    Stopped,
 }
 
 /// Two-phase waiting with the conditional rule (Arpaci-Dusseau, ACM TOCS 19(3), 2001), as the
@@ -70,19 +104,25 @@ impl Share {
     pub(super) fn new(
         processor: Rc<Processor>,
         model: &Model,
-        coscheduling: Coscheduling,
+        (coscheduling, rows): (Coscheduling, RowSet),
     ) -> Share {
-        let tenant = processor.enter((model.extra)(Activity::Tick));
-        let two_phase = match coscheduling {
-            Coscheduling::Implicit => Some(TwoPhase {
+        let tenant = processor.enter(rows, (model.extra)(Activity::Tick));
+        let waits = match coscheduling {
+            Coscheduling::Implicit => Waits::TwoPhase(TwoPhase {
                 answer: model.exchange.answer(),
                 wake: model.os.wake,
                 imbalance: Cell::default(),
                 last_news: Cell::default(),
             }),
-            Coscheduling::Strobed | Coscheduling::Local | Coscheduling::PeriodicBoost => None,
+            Coscheduling::Flexible => {
+                Waits::ByClass { wake: model.os.wake, sleeps: Cell::default() }
+            }
+            Coscheduling::Strobed | Coscheduling::Local | Coscheduling::PeriodicBoost => {
+                Waits::Looks
+            }
         };
-        Share { processor, tenant, two_phase }
+        let (operations, waited, waits_since) = Default::default();
+        Share { processor, tenant, waits, operations, waited, waits_since }
     }
 
     /// Uses so much processor time; what it used.
@@ -99,19 +139,48 @@ impl Share {
         all: bool,
     ) -> Duration {
         let began = runtime.now();
-        let two_phase = self.two_phase.as_ref();
-        let patience = two_phase.map_or(FOR_EVER, |rule| rule.patience(began, all));
+        self.waits_since.set(Some(began));
+        self.operations.set(self.operations.get() + 1);
+        let (patience, waking) = match &self.waits {
+            Waits::TwoPhase(rule) => (rule.patience(began, all), rule.wake),
+            Waits::ByClass { wake, sleeps } if sleeps.get() => (2 * *wake, *wake),
+            Waits::Looks | Waits::ByClass { .. } => (FOR_EVER, Duration::ZERO),
+        };
         let looking = self.processor.run(runtime, self.tenant, patience, Pin::new(&mut news));
         let (mut used, arrived) = looking.await;
-        let Some(rule) = two_phase else { return used };
         if !arrived {
             self.sleep();
             news.await;
             self.wake();
-            used += self.compute(runtime, rule.wake).await;
+            used += self.compute(runtime, waking).await;
         }
-        rule.ended(began, runtime.now(), all);
+        let now = runtime.now();
+        if let Waits::TwoPhase(rule) = &self.waits {
+            rule.ended(began, now, all);
+        }
+        self.waits_since.set(None);
+        self.waited.set(self.waited.get() + (now - began));
         used
+    }
+
+    /// What its library would say of its waits up to now.
+    pub(super) fn said(&self, now: Instant) -> LibrarySaid {
+        let present = self.waits_since.get().map_or(Duration::ZERO, |since| now - since);
+        LibrarySaid { operations: self.operations.get(), waited: self.waited.get() + present }
+    }
+
+    /// Processor time that it has used up to now.
+    pub(super) fn used(&self, now: Instant) -> Duration {
+        self.processor.used(self.tenant, now)
+    }
+
+    /// What it may do from now on.
+    pub(super) fn set_turn(&self, turn: Turn) {
+        if let Waits::ByClass { sleeps, .. } = &self.waits {
+            sleeps.set(matches!(turn, Turn::First | Turn::Rest));
+        }
+        self.processor.hold(self.tenant, turn == Turn::Stopped);
+        self.processor.put_first(self.tenant, matches!(turn, Turn::Alone | Turn::First));
     }
 
     /// It waits for something without looking for it.

@@ -7,7 +7,6 @@ use proptest::prelude::*;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{MAX_NODES, NodeId, NodeSet};
-use storm_rm::Coscheduling;
 use storm_rm::heartbeat::{decode_for, encode};
 use storm_rm::message::{
     Command, ExitStatus, Heartbeat, LaunchJob, NodeInfo, NodeRanks, NodeStatus, RankExit,
@@ -19,6 +18,7 @@ use storm_rm::{
     Needs, OsBytes, OutputSpec, Owner, PartitionId, Program, Rank, ResourceLimit, Resources, Row,
     RowSet,
 };
+use storm_rm::{Coscheduling, ProcessClass, ProcessFigures, RankClass, Witness};
 
 /// Who decodes.
 const NODE: NodeId = NodeId(3);
@@ -205,9 +205,20 @@ fn launch() -> impl Strategy<Value = LaunchJob> {
 }
 
 fn coscheduling(number: u32) -> Coscheduling {
-    use Coscheduling::{Implicit, Local, PeriodicBoost, Strobed};
-    let all = [Strobed, Implicit, Local, PeriodicBoost];
+    use Coscheduling::{Flexible, Implicit, Local, PeriodicBoost, Strobed};
+    let all = [Strobed, Implicit, Local, PeriodicBoost, Flexible];
     all[number as usize % all.len()]
+}
+
+fn rank_class() -> impl Strategy<Value = RankClass> {
+    let class = prop::sample::select(ProcessClass::ALL.to_vec());
+    let witness = prop::sample::select(vec![Witness::Library, Witness::System]);
+    let figures = (witness, any::<(u32, u32, u32, u8)>()).prop_map(|(witness, numbers)| {
+        let (operations, compute_us, wait_us, cpu_percent) = numbers;
+        ProcessFigures { witness, operations, compute_us, wait_us, cpu_percent }
+    });
+    (rank(), class, any::<u32>(), prop::option::of(figures))
+        .prop_map(|(rank, class, for_ms, figures)| RankClass { rank, class, for_ms, figures })
 }
 
 fn command() -> impl Strategy<Value = Command> {
@@ -327,6 +338,8 @@ fn report() -> impl Strategy<Value = Report> {
         (job(), run(), any::<u64>()).prop_map(|(job, incarnation, taken_bytes)| {
             Report::InputTaken { job, incarnation, taken_bytes }
         }),
+        (job(), run(), vec(rank_class(), 0..5))
+            .prop_map(|(job, incarnation, ranks)| { Report::Classes { job, incarnation, ranks } }),
         Just(Report::ProcessesLost),
         (job(), run()).prop_map(|(job, incarnation)| Report::Started { job, incarnation }),
         (job(), run(), rank()).prop_map(|(job, incarnation, rank)| Report::RankLeft {

@@ -99,6 +99,11 @@ impl Gang {
         Self { name, communication_slice: Some(slice), ..self }
     }
 
+    /// The same, whose strobes nodes keep for the processes that need them.
+    pub(super) fn flexible(self) -> Self {
+        Self { coscheduling: Coscheduling::Flexible, ..self }
+    }
+
     /// The same matrix and queue without strobes: all rows run at once, and so that is
     /// seen to that the processes of a job run together. Jobs have no further rows then, as
     /// they run always.

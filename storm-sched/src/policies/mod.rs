@@ -5,6 +5,7 @@ pub mod conservative;
 pub mod easy;
 pub mod easy_sjbf;
 pub mod fcfs;
+pub mod fcs;
 pub mod gang;
 pub mod ics;
 pub mod local;

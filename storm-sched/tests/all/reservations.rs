@@ -121,7 +121,7 @@ fn a_job_of_the_reservation_waits_for_it_and_delays_nobody() {
         assert_eq!(starts(tell(0, Event::Submit(job(2, 2, None)))), [2], "{name}");
         let not_begun = PendingReason::NotBegun { reservation: RESERVATION, start: at(100) };
         assert_eq!(policy.explain(at(1), JobId(1)), Some(not_begun), "{name}");
-        if !["gang", "bcs", "ics", "local", "pb"].contains(&name) {
+        if !["gang", "bcs", "fcs", "ics", "local", "pb"].contains(&name) {
             assert_eq!(policy.estimate(at(1), JobId(1)), Some(at(100)), "{name}");
         }
         let begun = policy.handle(at(100), Event::Wake);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use storm_sched::policies::{Bcs, Conservative, Easy, EasySjbf, Fcfs, Gang, Sjf, local};
+use storm_sched::policies::{Bcs, Conservative, Easy, EasySjbf, Fcfs, Gang, Sjf, fcs, local};
 use storm_sched::suite::Invariant;
 use storm_sched::{Machine, MatrixQueue, MplLimit, Packing, Policy, PolicyParams, suite};
 
@@ -100,6 +100,17 @@ fn gang_holds_the_invariants_of_gang_scheduling_at_every_limit() {
 fn bcs_holds_the_invariants_of_gang_scheduling() {
     let params = PolicyParams::default();
     let make = |machine| Bcs::boxed(machine, &params);
+    let covered = suite::run_seeds(seeds(), &make, &|| suite::gang(params.mpl_limit));
+    let covered = covered.unwrap_or_else(|failure| report(failure));
+    assert!(covered.starts > 20 * covered.runs, "{covered:?}");
+}
+
+/// As under bcs, what is different happens on the nodes.
+#[test]
+fn fcs_holds_the_invariants_of_gang_scheduling() {
+    let params = PolicyParams::default();
+    let make = |machine| fcs::boxed(machine, &params);
+    assert_eq!(make(Machine::uniform(2, 1).unwrap()).name(), "fcs");
     let covered = suite::run_seeds(seeds(), &make, &|| suite::gang(params.mpl_limit));
     let covered = covered.unwrap_or_else(|failure| report(failure));
     assert!(covered.starts > 20 * covered.runs, "{covered:?}");

@@ -23,6 +23,13 @@ fn default_message_bytes() -> u64 {
     DEFAULT_MESSAGE_BYTES
 }
 
+/// Hundredths of itself that a part of the work is which is like the others.
+const BALANCED_PERCENT: u32 = 100;
+
+fn balanced() -> u32 {
+    BALANCED_PERCENT
+}
+
 /// A modelled application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
@@ -51,12 +58,19 @@ pub enum Application {
         message_bytes: u64,
     },
     /// Compute, then a barrier, again and again.
+    #[serde(rename_all = "kebab-case")]
     BulkSynchronous {
         /// How often.
         iterations: u32,
         /// CPU time between two barriers.
         #[serde(with = "crate::scenario::written_time")]
         compute: Duration,
+        /// Hundredths of it that the heavy half of the ranks computes.
+        #[serde(default = "balanced")]
+        imbalance_percent: u32,
+        /// Which half that is.
+        #[serde(default)]
+        heavy: Heavy,
     },
     /// Pairs of ranks send one message to and fro.
     #[serde(rename_all = "kebab-case")]
@@ -68,7 +82,33 @@ pub enum Application {
     },
 }
 
+/// Which half of the ranks has more work than the other, if any has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Heavy {
+    /// The first.
+    #[default]
+    Lower,
+    /// The second.
+    Upper,
+}
+
+impl Heavy {
+    fn has(self, rank: Rank, size: u32) -> bool {
+        match self {
+            Heavy::Lower => rank.0 < size / 2,
+            Heavy::Upper => rank.0 >= size - size / 2,
+        }
+    }
+}
+
 impl Application {
+    /// Supersteps of equal work for all.
+    pub fn bulk_synchronous(iterations: u32, compute: Duration) -> Application {
+        let (imbalance_percent, heavy) = (BALANCED_PERCENT, Heavy::default());
+        Application::BulkSynchronous { iterations, compute, imbalance_percent, heavy }
+    }
+
     /// The life of one rank.
     pub(crate) fn script(&self, context: &RankContext<'_>) -> Script {
         match self {
@@ -80,8 +120,11 @@ impl Application {
                     |forth| grid.sweep(context.rank, forth, *blocks, *block_time, *message_bytes);
                 repeat(*iterations, vec![sweep(true), sweep(false)])
             }
-            Application::BulkSynchronous { iterations, compute } => {
-                repeat(*iterations, vec![Step::Compute(*compute), Step::Barrier])
+            Application::BulkSynchronous { iterations, compute, imbalance_percent, heavy } => {
+                let heavy = heavy.has(context.rank, context.size);
+                let percent = if heavy { *imbalance_percent } else { BALANCED_PERCENT };
+                let compute = compute.saturating_mul(percent) / BALANCED_PERCENT;
+                repeat(*iterations, vec![Step::Compute(compute), Step::Barrier])
             }
             Application::PingPong { iterations, message_bytes } => {
                 repeat(*iterations, ping_pong(context.rank, context.size, *message_bytes))
@@ -89,14 +132,14 @@ impl Application {
         }
     }
 
-    /// CPU time of each rank.
+    /// CPU time of each rank; of one that does not have more work than others.
     pub fn work(&self) -> Duration {
         match self {
             Application::Compute { time } => *time,
             Application::Wavefront { iterations, blocks, block_time, .. } => {
                 block_time.saturating_mul(blocks.saturating_mul(2)).saturating_mul(*iterations)
             }
-            Application::BulkSynchronous { iterations, compute } => {
+            Application::BulkSynchronous { iterations, compute, .. } => {
                 compute.saturating_mul(*iterations)
             }
             Application::PingPong { .. } => Duration::ZERO,

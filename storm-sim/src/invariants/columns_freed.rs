@@ -36,6 +36,7 @@ impl ColumnsFreed {
             | HostAct::Refuse(_)
             | HostAct::Stop(_)
             | HostAct::Resume(_)
+            | HostAct::Classified { .. }
             | HostAct::Rows { .. }
             | HostAct::Signal { .. }
             | HostAct::Destroy(_)

@@ -125,6 +125,7 @@ impl OwnRow {
                 self.nodes.remove(&id);
             }
             HostAct::Refuse(_)
+            | HostAct::Classified { .. }
             | HostAct::Destroy(_)
             | HostAct::Place(_)
             | HostAct::ClosePmi { .. } => {}
@@ -135,8 +136,13 @@ impl OwnRow {
     /// Everything but a stop or a resume of the same node ends its switch.
     fn end_switch(&mut self, fact: &Fact<'_>) -> Result<(), Broken> {
         let Some(node) = self.switching else { return Ok(()) };
-        if let Fact::Host(other, HostAct::Stop(_) | HostAct::Resume(_) | HostAct::Rows { .. }) =
-            fact
+        if let Fact::Host(
+            other,
+            HostAct::Stop(_)
+            | HostAct::Resume(_)
+            | HostAct::Rows { .. }
+            | HostAct::Classified { .. },
+        ) = fact
             && *other == node
         {
             return Ok(());

@@ -153,10 +153,8 @@ impl Pattern {
             }
             Pattern::BulkSynchronous => {
                 let barriers = least_us.div_ceil(COMPUTE_US).max(LEAST_BARRIERS);
-                Application::BulkSynchronous {
-                    iterations: u32::try_from(barriers).unwrap_or(u32::MAX),
-                    compute: Duration::from_micros(COMPUTE_US),
-                }
+                let barriers = u32::try_from(barriers).unwrap_or(u32::MAX);
+                Application::bulk_synchronous(barriers, Duration::from_micros(COMPUTE_US))
             }
         }
     }

@@ -295,9 +295,7 @@ impl GeneratedJobs {
         const ITERATIONS: u32 = 5;
         match kind {
             0 => Application::Compute { time: work },
-            1 => {
-                Application::BulkSynchronous { iterations: ITERATIONS, compute: work / ITERATIONS }
-            }
+            1 => Application::bulk_synchronous(ITERATIONS, work / ITERATIONS),
             2 => Application::PingPong { iterations: ITERATIONS, message_bytes: 64 },
             _ => Application::Wavefront {
                 iterations: 1,

@@ -125,8 +125,7 @@ fn a_scenario_is_the_same_packet_by_packet() {
 
 #[test]
 fn runtime_is_flat_over_nodes_and_multiprogramming_level() {
-    let application =
-        Application::BulkSynchronous { iterations: 1_000, compute: Duration::from_millis(5) };
+    let application = Application::bulk_synchronous(1_000, Duration::from_millis(5));
     let runtime = |mpl, nodes| {
         let setup = GangSetup {
             application: application.clone(),

@@ -5,6 +5,7 @@ mod any_profile;
 mod campaign;
 mod coscheduling;
 mod figures;
+mod flexible;
 mod mutants;
 mod own_policy;
 mod scenarios;

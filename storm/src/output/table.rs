@@ -255,6 +255,7 @@ impl TableOutput {
             ("QOS", optional(&job.qos)),
             ("Reservation", optional(&job.reservation)),
             ("Messages", optional(&job.communication)),
+            ("Classes", optional(&job.classes)),
             ("Begin", time(spec.needs.begin)),
             (
                 "Dependency",

@@ -91,6 +91,7 @@ fn detail() -> JobDetail {
             system_us: 345,
             max_rss_kib: 5_120,
         }),
+        class: None,
     };
     JobDetail {
         view: JobView {
@@ -122,6 +123,7 @@ fn detail() -> JobDetail {
         reservation: None,
         cpu_us: 24_690,
         communication: None,
+        classes: None,
         runs: 1,
         log: vec![
             LogEntry { time: time(0), event: "submitted".into(), text: "by ada".into() },

@@ -4,7 +4,9 @@ use super::{JobView, LaunchBreakdown};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use storm_rm::message::RankExit;
-use storm_rm::{InputSpec, JobSpec, Needs, OsBytes, OutputSpec, Program, Rank};
+use storm_rm::{
+    InputSpec, JobSpec, Needs, OsBytes, OutputSpec, ProcessClass, ProcessFigures, Program, Rank,
+};
 
 /// What `storm show` tells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +35,9 @@ pub struct JobDetail {
     /// partition is coscheduled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub communication: Option<String>,
+    /// What flexible coscheduling takes its ranks for, in numbers, where its partition has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<String>,
     /// How often it was started.
     pub runs: u32,
     /// What happened to it, in order.
@@ -109,6 +114,20 @@ pub struct RankView {
     pub node: String,
     /// How it ended and what it used; absent while it runs.
     pub exit: Option<RankExit>,
+    /// What flexible coscheduling takes it for, as its node said last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<ClassView>,
+}
+
+/// What flexible coscheduling takes a rank for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassView {
+    /// Its class.
+    pub class: ProcessClass,
+    /// Since when it has had it.
+    pub since: Timestamp,
+    /// By what it was judged last; nothing when it has not been watched for long enough.
+    pub figures: Option<ProcessFigures>,
 }
 
 /// One event of a job's life.

@@ -18,7 +18,7 @@ mod share_view;
 pub use asked_for::asked_for;
 pub use cluster_status::ClusterStatus;
 pub use explanation::Explanation;
-pub use job_detail::{JobDetail, LogEntry, RankView, SpecSummary};
+pub use job_detail::{ClassView, JobDetail, LogEntry, RankView, SpecSummary};
 pub use job_state::JobState;
 pub use job_view::{JobView, UserView};
 pub use launch_breakdown::LaunchBreakdown;

@@ -38,6 +38,8 @@ impl LiveHost {
                 let (job, rank) = self.find(pad, pl)?;
                 let place = rank.0.saturating_sub(job.task.first.0) as usize;
                 self.booster.ended(job.task.key(), place);
+                self.flexible.ended(job.task.key(), rank);
+                job.processes.borrow_mut().remove(&rank);
                 let exited =
                     HostEvent::Exited { job: job.task.key(), exit: rank_exit(rank, status, usage) };
                 return Some(match self.over_memory(&job) {
@@ -97,6 +99,7 @@ impl LiveHost {
         job.over.set(true);
         // Giving the job back finds it over and does not.
         self.booster.forget(key);
+        self.flexible.forget(key);
         let killed = ExitStatus::Signal { signal: SIGKILL, core_dumped: false };
         for rank in job.task.ranks() {
             let exit = rank_exit(rank, killed, Usage::default());

@@ -14,7 +14,7 @@ use storm_mpi::segment::NodeEnd;
 use storm_pl::{Freezer, PlaceSpec};
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
-use storm_rm::{Coscheduling, Destination, FileSpec, Owner, Rank, RowSet};
+use storm_rm::{Coscheduling, Destination, FileSpec, Owner, Rank, RankClass, RowSet};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
@@ -76,6 +76,9 @@ impl Host for LiveHost {
         let key = task.key();
         match self.try_prepare(task).await {
             Ok(job) => {
+                if task.launch.coscheduling == Coscheduling::Flexible {
+                    self.flexible.watch(&job, &self.names());
+                }
                 self.by_pad.borrow_mut().insert(job.pad, key);
                 self.jobs.borrow_mut().insert(key, Rc::new(job));
                 Ok(())
@@ -112,7 +115,9 @@ impl Host for LiveHost {
     }
 
     fn switch(&self, _strobe: Option<&Strobe>, stop: &[JobKey], resume: &[JobKey]) {
-        let (stop, resume) = (self.freezers(stop), self.freezers(resume));
+        self.note_stopped(stop, resume);
+        let turned = self.flexible.turn(stop, resume);
+        let (stop, resume) = (self.freezers(&turned.stop), self.freezers(&turned.resume));
         let from: Vec<&Freezer> = stop.iter().map(AsRef::as_ref).collect();
         let to: Vec<&Freezer> = resume.iter().map(AsRef::as_ref).collect();
         if let Err(error) = storm_pl::switch(&from, &to) {
@@ -137,10 +142,24 @@ impl Host for LiveHost {
 
     fn set_rows(&self, job: JobKey, rows: RowSet) {
         self.cores.set_rows(job, rows);
+        self.flexible.set_rows(job, rows);
     }
 
     fn coschedule(&self, job: JobKey, coscheduling: Coscheduling) {
         self.booster.set_boosts(job, coscheduling == Coscheduling::PeriodicBoost);
+        let Some(live) = self.job(job).filter(|live| !live.over.get()) else { return };
+        match coscheduling {
+            Coscheduling::Flexible if self.flexible.watches(job) => {}
+            Coscheduling::Flexible => self.flexible.watch(&live, &self.names()),
+            Coscheduling::Strobed
+            | Coscheduling::Implicit
+            | Coscheduling::Local
+            | Coscheduling::PeriodicBoost => self.flexible.unwatch(job),
+        }
+    }
+
+    fn classes(&self, job: JobKey) -> Vec<RankClass> {
+        self.flexible.classes(job)
     }
 
     fn signal(&self, job: JobKey, signal: i32) {

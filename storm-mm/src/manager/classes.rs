@@ -1,0 +1,249 @@
+//! How jobs share processors, for people: who sees to it that their ranks run together, what flexible
+//! coscheduling takes each rank for and why, and what of programs of other libraries is not known
+//! ([decision 0103](../../../docs/decisions/0103-classes-of-flexible-coscheduling.md)).
+
+use super::Core;
+use crate::api::ClassView;
+use crate::job::JobRecord;
+use std::collections::BTreeMap;
+use storm_primitives::{Instant, NodeId};
+use storm_rm::{
+    Coscheduling, JobId, JobIncarnation, ProcessClass, ProcessFigures, Rank, RankClass, Witness,
+};
+
+/// What a node said of a rank.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ToldClass {
+    told: RankClass,
+    at: Instant,
+}
+
+impl ToldClass {
+    /// Since when it has its class.
+    fn since(&self) -> Instant {
+        let age_ns = u64::from(self.told.for_ms) * 1_000_000;
+        Instant::from_nanos(self.at.as_nanos().saturating_sub(age_ns))
+    }
+}
+
+impl Core {
+    /// A node says what it takes ranks of its own for.
+    pub(super) fn classes_told(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        (job, incarnation): (JobId, JobIncarnation),
+        ranks: Vec<RankClass>,
+    ) {
+        let live = self.live.get_mut(&job).filter(|live| live.incarnation == incarnation);
+        let Some((live, record)) = live.zip(self.jobs.get(&job)) else { return };
+        let share = record.ranks.iter().find(|share| share.node == node);
+        let own = |told: &RankClass| share.is_some_and(|share| share.has(told.rank));
+        let told = ranks.into_iter().filter(own);
+        live.classes.extend(told.map(|told| (told.rank, ToldClass { told, at: now })));
+    }
+
+    /// What nodes said of the ranks of a job that runs, while its partition asks for it.
+    fn classes(&self, record: &JobRecord) -> Option<&BTreeMap<Rank, ToldClass>> {
+        let live = self.live.get(&record.id)?;
+        let partition = &self.partitions[usize::from(live.partition.0)];
+        (partition.coscheduling() == Coscheduling::Flexible).then_some(&live.classes)
+    }
+
+    /// What a rank is taken for.
+    pub(super) fn class_of(&self, record: &JobRecord, rank: Rank) -> Option<ClassView> {
+        let known = self.classes(record)?.get(&rank)?;
+        let ToldClass { told: RankClass { class, figures, .. }, .. } = *known;
+        Some(ClassView { class, since: self.wall(known.since()), figures })
+    }
+
+    /// How many ranks are taken for what, and why.
+    pub(super) fn classes_of(&self, record: &JobRecord) -> Option<String> {
+        let groups = groups(self.classes(record)?, record.spec.procs);
+        Some(groups.iter().map(Group::in_short).collect::<Vec<_>>().join("; "))
+    }
+
+    /// How a job shares processors where nobody or not only strobes switch between them.
+    pub(super) fn sharing_of(&self, record: &JobRecord) -> Vec<String> {
+        let partition = self.partitions.iter().find(|p| p.name == record.partition);
+        let shared = partition.and_then(|partition| sharing(partition.coscheduling()));
+        let mut said: Vec<String> = shared.map(str::to_owned).into_iter().collect();
+        if let Some(classes) = self.classes(record) {
+            said.extend(groups(classes, record.spec.procs).iter().map(|group| {
+                let since = group.since.map(|since| {
+                    format!(" (since {})", self.wall(since).strftime("%Y-%m-%dT%H:%M:%S%.3fZ"))
+                });
+                format!("{}{}", group.at_length(), since.unwrap_or_default())
+            }));
+        }
+        said
+    }
+}
+
+/// Ranks of one class that were judged in one way.
+struct Group {
+    class: ProcessClass,
+    witness: Option<Witness>,
+    ranks: u32,
+    /// Means of theirs.
+    compute_us: u64,
+    wait_us: u64,
+    cpu_percent: u64,
+    operations: u64,
+    /// The first of them has had its class since then; nothing of those that begin with it.
+    since: Option<Instant>,
+}
+
+impl Group {
+    fn of(class: ProcessClass, witness: Option<Witness>, members: &[&ToldClass]) -> Group {
+        let figures = || members.iter().filter_map(|member| member.told.figures);
+        let mean = |value: fn(ProcessFigures) -> u64| {
+            figures().map(value).sum::<u64>() / (members.len() as u64).max(1)
+        };
+        Group {
+            class,
+            witness,
+            ranks: members.len() as u32,
+            compute_us: mean(|figures| u64::from(figures.compute_us)),
+            wait_us: mean(|figures| u64::from(figures.wait_us)),
+            cpu_percent: mean(|figures| u64::from(figures.cpu_percent)),
+            operations: mean(|figures| u64::from(figures.operations)),
+            since: members.iter().map(|member| member.since()).min(),
+        }
+    }
+
+    fn in_short(&self) -> String {
+        let Group { class, ranks, .. } = self;
+        match self.witness {
+            None => format!("{ranks} {class} (nothing is known of them yet)"),
+            Some(Witness::Library) => {
+                let (computes, waits) = (written(self.compute_us), written(self.wait_us));
+                format!("{ranks} {class} (computing {computes}, then waiting {waits})")
+            }
+            Some(Witness::System) => {
+                let percent = self.cpu_percent;
+                format!("{ranks} {class} (by the use of processors alone: {percent} %)")
+            }
+        }
+    }
+
+    fn at_length(&self) -> String {
+        let Group { class, ranks, operations, cpu_percent, .. } = self;
+        let (compute, wait) = (written(self.compute_us), written(self.wait_us));
+        let plural = if *ranks == 1 { "" } else { "s" };
+        let told = format!("taken for {class} ({ranks} rank{plural})");
+        let unseen = "how often it communicates cannot be seen, as its MPI, if it has one, does not \
+                      say it; classified from the use of processors";
+        match self.witness {
+            None => format!(
+                "{told}, as all are at first: not watched for long enough, or nothing was heard of \
+                 it from the nodes"
+            ),
+            Some(Witness::Library) if *operations == 0 => format!(
+                "{told}: no communication of late, by the word of the library; {cpu_percent} % of \
+                 the processors used"
+            ),
+            Some(Witness::Library) => format!(
+                "{told}: computing {compute} between two communications and waiting {wait} in \
+                 each, by the word of the library"
+            ),
+            Some(Witness::System) if *class == ProcessClass::NeedsCoscheduling => {
+                format!("{told}: {unseen}, {cpu_percent} %: it computes or looks for messages")
+            }
+            Some(Witness::System) => format!(
+                "{told}: {unseen}, {cpu_percent} %, for {compute} between two sleeps of {wait}"
+            ),
+        }
+    }
+}
+
+/// Those that were told of, by class and by who told what they do; the others of the `procs` as one
+/// group of which nothing is known.
+fn groups(classes: &BTreeMap<Rank, ToldClass>, procs: u32) -> Vec<Group> {
+    let mut groups: BTreeMap<_, Vec<&ToldClass>> = BTreeMap::new();
+    for told in classes.values() {
+        let witness = told.told.figures.map(|figures| figures.witness);
+        groups.entry((told.told.class, witness)).or_default().push(told);
+    }
+    let told = u32::try_from(classes.len()).unwrap_or(u32::MAX);
+    let group = |((class, witness), members): ((_, _), Vec<_>)| Group::of(class, witness, &members);
+    let mut all: Vec<Group> = groups.into_iter().map(group).collect();
+    if let Some(ranks) = procs.checked_sub(told).filter(|ranks| *ranks > 0) {
+        all.insert(0, Group { ranks, ..Group::of(ProcessClass::default(), None, &[]) });
+    }
+    all
+}
+
+/// A time for people.
+fn written(us: u64) -> String {
+    if us < 1000 { format!("{us} us") } else { format!("{:.1} ms", us as f64 / 1e3) }
+}
+
+/// How jobs share processors where nobody switches between them, or not only strobes do, and what
+/// of their ranks is not known.
+fn sharing(coscheduling: Coscheduling) -> Option<&'static str> {
+    match coscheduling {
+        Coscheduling::Strobed => None,
+        Coscheduling::Local => Some(
+            "under local nothing is switched: it shares its processors with jobs of other rows as \
+             the operating systems of its nodes see fit",
+        ),
+        Coscheduling::Implicit => Some(
+            "under ics its ranks come to run together by how they wait: those of storm-mpi in two \
+             phases, by what its nodes measured; other MPI libraries are told to yield (Open MPI, \
+             Intel MPI, MPICH from 4.2 on), and how long they look before that is not known",
+        ),
+        Coscheduling::PeriodicBoost => Some(
+            "under pb ranks of storm-mpi say when they wait, and are put first in turn when a \
+             message has come; what ranks of other MPI libraries wait for cannot be seen from \
+             outside, and they are never put first",
+        ),
+        Coscheduling::Flexible => Some(
+            "under fcs ranks that communicate often and hardly wait (CS) have their slot to \
+             themselves, those that wait long all the same (F) go first in it and leave what they \
+             wait, those that communicate seldom (DC) run where nobody goes first",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(rank: u32, class: ProcessClass, witness: Option<Witness>) -> (Rank, ToldClass) {
+        let figures = witness.map(|witness| ProcessFigures {
+            witness,
+            operations: 10,
+            compute_us: 5_000,
+            wait_us: 20,
+            cpu_percent: 97,
+        });
+        let told = RankClass { rank: Rank(rank), class, for_ms: 7, figures };
+        (Rank(rank), ToldClass { told, at: Instant::from_nanos(9_000_000) })
+    }
+
+    #[test]
+    fn ranks_are_counted_by_class_and_by_who_told_of_them() {
+        use ProcessClass::{Frustrated, NeedsCoscheduling};
+        let (library, system) = (Some(Witness::Library), Some(Witness::System));
+        let classes = BTreeMap::from([
+            told(0, NeedsCoscheduling, library),
+            told(1, Frustrated, library),
+            told(2, Frustrated, library),
+            told(3, NeedsCoscheduling, system),
+        ]);
+        let groups = groups(&classes, 5);
+        let short: Vec<String> = groups.iter().map(Group::in_short).collect();
+        assert_eq!(
+            short,
+            [
+                "1 CS (nothing is known of them yet)",
+                "1 CS (computing 5.0 ms, then waiting 20 us)",
+                "1 CS (by the use of processors alone: 97 %)",
+                "2 F (computing 5.0 ms, then waiting 20 us)",
+            ]
+        );
+        assert!(groups[2].at_length().contains("cannot be seen"), "{}", groups[2].at_length());
+        assert_eq!(groups[3].since, Some(Instant::from_nanos(2_000_000)));
+    }
+}

@@ -1,0 +1,404 @@
+//! What flexible coscheduling takes a process for, from what it does in slots of its own
+//! (Frachtenberg, Feitelson, Petrini, Fernandez, IPDPS 2003 and IEEE TPDS 16(11), 2005; A5 of the
+//! policy reference). Pure: the same in a live node manager and in a simulated one
+//! ([decision 0103](../../docs/decisions/0103-classes-of-flexible-coscheduling.md)).
+//!
+//! A process begins as one that needs coscheduling, and is judged once per window of slots. What it
+//! waits says something of it only while its peers run too: so only in its slots, and of one that
+//! shares them with others (DC) not even there. Therefore all begin anew now and then.
+
+use std::time::Duration;
+use storm_rm::{ProcessClass, ProcessFigures, Witness};
+
+/// By what processes are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassRules {
+    /// Slots of its own in which a process is watched before it is judged.
+    pub window_slots: u32,
+    /// The least time that these must have lasted together: shorter slots are watched in larger
+    /// numbers.
+    pub window_min: Duration,
+    /// Who computes longer between two communications does not care, ...
+    pub coarse_min: Duration,
+    /// ... or longer than this part of its slots, where that is more.
+    pub coarse_part: u32,
+    /// Twice a context switch and a round trip: shorter waits are those of any communication.
+    pub answer: Duration,
+    /// Slots after which all is forgotten.
+    pub reset_slots: u32,
+    /// Who wants a processor for so many hundredths of its slots and does not say for what computes,
+    /// or looks for messages all the time.
+    pub busy_percent: u32,
+}
+
+impl Default for ClassRules {
+    /// The policy reference's, which calls them values to sweep.
+    fn default() -> ClassRules {
+        ClassRules {
+            window_slots: 4,
+            window_min: Duration::from_millis(20),
+            coarse_min: Duration::from_millis(5),
+            coarse_part: 4,
+            // Two switches of 6 us and a round trip through TCP (0081).
+            answer: Duration::from_micros(72),
+            reset_slots: 64,
+            busy_percent: 90,
+        }
+    }
+}
+
+/// What a process did in a slot of its own, or in a part of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlotSeen {
+    /// How long the slot was.
+    pub lasted: Duration,
+    /// Processor time that it used.
+    pub cpu: Duration,
+    /// What its library said, if it says anything.
+    pub library: Option<LibrarySaid>,
+    /// Time that it wanted a processor and had none.
+    pub queued: Duration,
+    /// How often it slept.
+    pub sleeps: u64,
+}
+
+/// What the message-passing library of a process said of a slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LibrarySaid {
+    /// Communications that it could have waited in.
+    pub operations: u64,
+    /// Time that it waited in them.
+    pub waited: Duration,
+}
+
+/// A process, as far as its class is concerned.
+#[derive(Clone, Debug, Default)]
+pub struct Classifier {
+    class: ProcessClass,
+    window: Window,
+    /// Slots since all was forgotten.
+    slots: u32,
+    figures: Option<ProcessFigures>,
+    /// Computing time between two communications when it got its class.
+    compute_then: Duration,
+}
+
+/// The slots since it was judged last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    slots: u32,
+    lasted: Duration,
+    cpu: Duration,
+    queued: Duration,
+    waited: Duration,
+    operations: u64,
+    sleeps: u64,
+    /// Its library told of all of them.
+    told: bool,
+}
+
+impl Window {
+    fn add(&mut self, seen: &SlotSeen) {
+        self.told = seen.library.is_some() && (self.told || self.slots == 0);
+        self.slots = self.slots.saturating_add(1);
+        self.lasted = self.lasted.saturating_add(seen.lasted);
+        // What is said may be a lie: in a slot of so long nobody does anything for longer.
+        self.cpu = self.cpu.saturating_add(seen.cpu.min(seen.lasted));
+        self.queued = self.queued.saturating_add(seen.queued.min(seen.lasted));
+        self.sleeps = self.sleeps.saturating_add(seen.sleeps);
+        let said = seen.library.unwrap_or_default();
+        self.operations = self.operations.saturating_add(said.operations);
+        self.waited = self.waited.saturating_add(said.waited.min(seen.lasted));
+    }
+
+    fn is_over(&self, rules: &ClassRules) -> bool {
+        self.slots >= rules.window_slots && self.lasted >= rules.window_min
+    }
+
+    fn figures(&self) -> Told {
+        // Who waits for a processor does not sleep.
+        let awake = self.cpu.saturating_add(self.queued).min(self.lasted);
+        let (operations, computed, waited) = if self.told {
+            // Who looks for messages while it waits uses its processor, and computes nothing.
+            let computed = self.cpu.min(self.lasted.saturating_sub(self.waited));
+            (self.operations, computed, self.waited)
+        } else {
+            (self.sleeps, self.cpu, self.lasted.saturating_sub(awake))
+        };
+        let each = |time: Duration| mean(time, operations);
+        let percent = |time: Duration| {
+            let percent = time.as_nanos() * 100 / self.lasted.as_nanos().max(1);
+            u8::try_from(percent).unwrap_or(100)
+        };
+        Told {
+            witness: if self.told { Witness::Library } else { Witness::System },
+            operations,
+            compute: each(computed),
+            wait: if operations == 0 { Duration::ZERO } else { each(waited) },
+            cpu_percent: percent(self.cpu),
+            awake_percent: percent(awake),
+        }
+    }
+}
+
+/// What a window says.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    witness: Witness,
+    operations: u64,
+    compute: Duration,
+    wait: Duration,
+    cpu_percent: u8,
+    awake_percent: u8,
+}
+
+impl Told {
+    fn for_people(&self) -> ProcessFigures {
+        let us = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+        ProcessFigures {
+            witness: self.witness,
+            operations: u32::try_from(self.operations).unwrap_or(u32::MAX),
+            compute_us: us(self.compute),
+            wait_us: us(self.wait),
+            cpu_percent: self.cpu_percent,
+        }
+    }
+
+    /// The class of a process that did this while its peers ran.
+    fn class(&self, rules: &ClassRules, slot: Duration) -> ProcessClass {
+        let by_system = self.witness == Witness::System;
+        let busy = u32::from(self.awake_percent) >= rules.busy_percent;
+        if by_system && (busy || self.operations == 0) {
+            // It may be looking for messages: nobody can tell that from computing.
+            ProcessClass::NeedsCoscheduling
+        } else if self.operations == 0 || self.compute > rules.coarse(slot) {
+            ProcessClass::DontCare
+        } else if self.wait > rules.answer.max(self.compute / 2) {
+            ProcessClass::Frustrated
+        } else {
+            ProcessClass::NeedsCoscheduling
+        }
+    }
+}
+
+impl ClassRules {
+    /// Who computes longer than this between two communications does not care, where slots are so long.
+    fn coarse(&self, slot: Duration) -> Duration {
+        self.coarse_min.max(slot / self.coarse_part.max(1))
+    }
+}
+
+impl Classifier {
+    /// Its class.
+    pub fn class(&self) -> ProcessClass {
+        self.class
+    }
+
+    /// By what it was judged last; nothing before its first window is over.
+    pub fn figures(&self) -> Option<ProcessFigures> {
+        self.figures
+    }
+
+    /// It had a slot, and this is what it did; whether its class is another one now. It changes at most
+    /// once in a window.
+    pub fn slot(&mut self, rules: &ClassRules, seen: &SlotSeen) -> bool {
+        if seen.lasted.is_zero() {
+            return false;
+        }
+        self.slots = self.slots.saturating_add(1);
+        self.window.add(seen);
+        if !self.window.is_over(rules) {
+            return false;
+        }
+        let window = std::mem::take(&mut self.window);
+        let told = window.figures();
+        self.figures = Some(told.for_people());
+        let before = self.class;
+        self.class = self.judge(rules, &told, window.lasted / window.slots.max(1));
+        if self.class != before {
+            self.compute_then = told.compute;
+        }
+        self.class != before
+    }
+
+    fn judge(&mut self, rules: &ClassRules, told: &Told, slot: Duration) -> ProcessClass {
+        use ProcessClass::{DontCare, Frustrated, NeedsCoscheduling};
+        let now = told.class(rules, slot);
+        let anew = self.slots >= rules.reset_slots || self.has_shifted(told);
+        match self.class {
+            NeedsCoscheduling => {
+                self.slots = 0;
+                now
+            }
+            Frustrated | DontCare if anew => NeedsCoscheduling,
+            Frustrated => now,
+            // It shared its slots: how long it waited says nothing.
+            DontCare if now == DontCare => DontCare,
+            DontCare => NeedsCoscheduling,
+        }
+    }
+
+    /// Whether it computes half as long between communications as when it got its class, or twice as
+    /// long. Waits depend on who else runs, which is another now.
+    fn has_shifted(&self, told: &Told) -> bool {
+        let (then, now) = (self.compute_then, told.compute);
+        self.class == ProcessClass::Frustrated && (now > then * 2 || now < then / 2)
+    }
+}
+
+fn mean(time: Duration, count: u64) -> Duration {
+    let ns = time.as_nanos() / u128::from(count.max(1));
+    Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ProcessClass::{DontCare, Frustrated, NeedsCoscheduling};
+    use proptest::prelude::*;
+
+    const QUANTUM: Duration = Duration::from_millis(50);
+
+    fn ms(ms: f64) -> Duration {
+        Duration::from_secs_f64(ms / 1e3)
+    }
+
+    /// A slot of supersteps that compute so long and wait so long, looking for messages or asleep.
+    fn slot(compute: f64, wait: f64, looks: bool) -> SlotSeen {
+        let step = ms(compute) + ms(wait);
+        let operations = (QUANTUM.as_nanos() / step.as_nanos().max(1)) as u64;
+        let waited = ms(wait) * operations as u32;
+        let cpu = if looks { QUANTUM } else { QUANTUM - waited };
+        let library = Some(LibrarySaid { operations, waited });
+        SlotSeen { lasted: QUANTUM, cpu, library, queued: Duration::ZERO, sleeps: operations }
+    }
+
+    fn unseen(slot: SlotSeen) -> SlotSeen {
+        SlotSeen { library: None, ..slot }
+    }
+
+    fn class_after(seen: SlotSeen, slots: u32) -> ProcessClass {
+        let mut process = Classifier::default();
+        for _ in 0..slots {
+            process.slot(&ClassRules::default(), &seen);
+        }
+        process.class()
+    }
+
+    #[test]
+    fn the_synthetic_applications_have_the_classes_of_the_reference() {
+        for looks in [true, false] {
+            // Balanced, of 5 ms; and of 0.1 ms, where the network is a part of each step.
+            assert_eq!(class_after(slot(5.0, 0.05, looks), 4), NeedsCoscheduling);
+            assert_eq!(class_after(slot(0.1, 0.04, looks), 4), NeedsCoscheduling);
+            // The others compute twice as long.
+            assert_eq!(class_after(slot(5.0, 5.0, looks), 4), Frustrated);
+            assert_eq!(class_after(slot(0.3, 0.3, looks), 4), Frustrated);
+            assert_eq!(class_after(slot(5.0, 5.0, looks), 3), NeedsCoscheduling, "not yet judged");
+        }
+        let computes = LibrarySaid { operations: 0, waited: Duration::ZERO };
+        let coarse = SlotSeen { cpu: QUANTUM, library: Some(computes), ..slot(500.0, 0.0, true) };
+        assert_eq!(class_after(coarse, 4), DontCare);
+        assert_eq!(class_after(slot(20.0, 5.0, true), 4), DontCare);
+    }
+
+    #[test]
+    fn of_who_says_nothing_the_use_of_the_processor_decides() {
+        assert_eq!(class_after(unseen(slot(5.0, 5.0, true)), 8), NeedsCoscheduling, "it may look");
+        assert_eq!(class_after(unseen(slot(5.0, 5.0, false)), 8), Frustrated);
+        assert_eq!(class_after(unseen(slot(16.0, 8.0, false)), 8), DontCare);
+        let starved =
+            SlotSeen { cpu: ms(10.0), queued: ms(39.0), ..unseen(slot(20.0, 1.0, false)) };
+        assert_eq!(class_after(starved, 8), NeedsCoscheduling, "it does not sleep");
+        let still = SlotSeen { lasted: QUANTUM, ..SlotSeen::default() };
+        assert_eq!(class_after(still, 8), NeedsCoscheduling);
+    }
+
+    #[test]
+    fn all_is_forgotten_now_and_then_and_learned_again() {
+        let rules = ClassRules::default();
+        let mut process = Classifier::default();
+        let classes: Vec<ProcessClass> = (0..200)
+            .map(|_| {
+                process.slot(&rules, &slot(5.0, 5.0, false));
+                process.class()
+            })
+            .collect();
+        let learning = classes.iter().filter(|class| **class == NeedsCoscheduling).count();
+        // Three slots at first, then four of each 68.
+        assert_eq!(learning, 3 + 2 * 4, "{classes:?}");
+        assert!(classes.iter().all(|class| *class != DontCare));
+    }
+
+    #[test]
+    fn what_a_process_does_anew_is_noticed_before_that() {
+        let rules = ClassRules::default();
+        let mut process = Classifier::default();
+        let mut after = |seen: SlotSeen, slots: u32| {
+            for _ in 0..slots {
+                process.slot(&rules, &seen);
+            }
+            process.class()
+        };
+        assert_eq!(after(slot(2.0, 4.0, false), 4), Frustrated);
+        assert_eq!(after(slot(0.2, 0.4, false), 4), NeedsCoscheduling, "to be learned again");
+        assert_eq!(after(slot(0.2, 0.4, false), 4), Frustrated);
+        assert_eq!(after(slot(20.0, 1.0, false), 8), DontCare);
+        // In shared slots its waits are long.
+        assert_eq!(after(slot(1.0, 9.0, false), 4), NeedsCoscheduling);
+        assert_eq!(after(slot(1.0, 0.0, false), 4), NeedsCoscheduling);
+    }
+
+    #[test]
+    fn short_slots_are_watched_in_larger_numbers() {
+        let mut process = Classifier::default();
+        let lasted = Duration::from_millis(2);
+        let said = LibrarySaid { operations: 2, waited: Duration::from_millis(1) };
+        let cpu = Duration::from_millis(1);
+        let seen = SlotSeen { lasted, cpu, library: Some(said), sleeps: 2, ..SlotSeen::default() };
+        let changed = (1..=10).filter(|_| process.slot(&ClassRules::default(), &seen)).count();
+        assert_eq!((changed, process.class()), (1, Frustrated));
+        assert_eq!(process.figures().unwrap().operations, 20);
+    }
+
+    fn any_slot() -> impl Strategy<Value = SlotSeen> {
+        let time = || prop_oneof![0..200_000_000_u64, any::<u64>()].prop_map(Duration::from_nanos);
+        let library = prop::option::of((prop_oneof![0..500_u64, any::<u64>()], time()));
+        let times = (time(), time(), time());
+        (times, library, any::<u64>()).prop_map(|((lasted, cpu, queued), library, sleeps)| {
+            let said = |(operations, waited)| LibrarySaid { operations, waited };
+            SlotSeen { lasted, cpu, library: library.map(said), queued, sleeps }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_said_a_class_changes_once_in_a_window_at_most(
+            slots in prop::collection::vec(any_slot(), 0..300)
+        ) {
+            let rules = ClassRules::default();
+            let mut process = Classifier::default();
+            let (mut since, mut others) = (rules.window_slots, 0);
+            for seen in slots {
+                let before = process.class();
+                let changed = process.slot(&rules, &seen);
+                prop_assert_eq!(changed, process.class() != before);
+                prop_assert!(!changed || since + 1 >= rules.window_slots);
+                since = if changed { 0 } else { since + 1 };
+                // Nobody keeps another class for ever.
+                let long = seen.lasted >= rules.window_min;
+                let cs = process.class() == NeedsCoscheduling;
+                others = if cs { 0 } else { others + u32::from(long) };
+                prop_assert!(others <= 2 * (rules.reset_slots + rules.window_slots));
+            }
+        }
+
+        #[test]
+        fn who_hardly_waits_and_communicates_often_keeps_its_slot(
+            compute in 0.01..5.0_f64, part in 0.0..0.45_f64, looks in any::<bool>(), slots in 0..100_u32
+        ) {
+            let seen = slot(compute, compute * part, looks);
+            prop_assert_eq!(class_after(seen, slots), NeedsCoscheduling);
+        }
+    }
+}

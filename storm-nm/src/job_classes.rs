@@ -1,0 +1,173 @@
+//! The classes of a job's ranks on a node, and its slots: from what each process has done up to the
+//! edges of a slot to what it did in it. Pure: whoever samples says what time it is.
+
+use crate::classes::{ClassRules, Classifier, LibrarySaid, SlotSeen};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use storm_rm::{ProcessClass, Rank, RankClass};
+
+/// What a process has done since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    /// Processor time.
+    pub(crate) cpu: Duration,
+    /// What its library says, if it says anything: the wait under way is a part of it.
+    pub(crate) library: Option<LibrarySaid>,
+    /// Time that it wanted a processor and had none.
+    pub(crate) queued: Duration,
+    /// How often it slept.
+    pub(crate) sleeps: u64,
+}
+
+impl Counters {
+    /// What it did since then, in a time of that length.
+    fn since(&self, before: &Counters, lasted: Duration) -> SlotSeen {
+        let library = self.library.zip(before.library).map(|(now, then)| LibrarySaid {
+            operations: now.operations.saturating_sub(then.operations),
+            waited: now.waited.saturating_sub(then.waited),
+        });
+        SlotSeen {
+            lasted,
+            cpu: self.cpu.saturating_sub(before.cpu),
+            library,
+            queued: self.queued.saturating_sub(before.queued),
+            sleeps: self.sleeps.saturating_sub(before.sleeps),
+        }
+    }
+}
+
+/// The ranks of a job on a node. Times are since whenever, all by the same clock.
+#[derive(Clone, Debug)]
+pub(crate) struct JobClasses {
+    rules: ClassRules,
+    ranks: BTreeMap<Rank, Watched>,
+    /// Since when it has had its slot, as far as ranks were looked at.
+    slot_began: Option<Duration>,
+}
+
+#[derive(Clone, Debug)]
+struct Watched {
+    classifier: Classifier,
+    /// Since when it has had its class.
+    since: Duration,
+    /// When its slot began.
+    before: Option<Counters>,
+}
+
+impl JobClasses {
+    /// Nothing is known of them yet.
+    pub(crate) fn new(
+        rules: ClassRules,
+        ranks: impl Iterator<Item = Rank>,
+        now: Duration,
+    ) -> JobClasses {
+        let watched = Watched { classifier: Classifier::default(), since: now, before: None };
+        let ranks = ranks.map(|rank| (rank, watched.clone())).collect();
+        JobClasses { rules, ranks, slot_began: None }
+    }
+
+    /// It has its slot, and this is what its ranks have done before.
+    pub(crate) fn slot_begins(&mut self, now: Duration, counters: &BTreeMap<Rank, Counters>) {
+        self.slot_began = Some(now);
+        for (rank, watched) in &mut self.ranks {
+            watched.before = counters.get(rank).copied();
+        }
+    }
+
+    /// Its slot is over, or a part of it, and this is what they have done; whether the class of
+    /// any is another now.
+    pub(crate) fn slot_ends(&mut self, now: Duration, counters: &BTreeMap<Rank, Counters>) -> bool {
+        let Some(began) = self.slot_began.take() else { return false };
+        let lasted = now.saturating_sub(began);
+        let mut changed = false;
+        for (rank, watched) in &mut self.ranks {
+            let before = watched.before.take();
+            let Some((now_done, before)) = counters.get(rank).zip(before) else { continue };
+            let seen = now_done.since(&before, lasted);
+            if watched.classifier.slot(&self.rules, &seen) {
+                watched.since = now;
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    /// An edge of its slot was missed: what its ranks did there is nothing to judge by.
+    pub(crate) fn slot_lost(&mut self) {
+        self.slot_began = None;
+    }
+
+    /// Since when it has had its slot.
+    pub(crate) fn slot_began(&self) -> Option<Duration> {
+        self.slot_began
+    }
+
+    /// The class of a rank; of one that is not here, that of one of which nothing is known.
+    pub(crate) fn class(&self, rank: Rank) -> ProcessClass {
+        self.ranks.get(&rank).map(|watched| watched.classifier.class()).unwrap_or_default()
+    }
+
+    /// Whether all need coscheduling.
+    pub(crate) fn all_need(&self) -> bool {
+        let mut classes = self.ranks.values().map(|watched| watched.classifier.class());
+        classes.all(|class| class == ProcessClass::NeedsCoscheduling)
+    }
+
+    /// A rank has ended.
+    pub(crate) fn ended(&mut self, rank: Rank) {
+        self.ranks.remove(&rank);
+    }
+
+    /// For the Machine Manager.
+    pub(crate) fn report(&self, now: Duration) -> Vec<RankClass> {
+        let one = |(rank, watched): (&Rank, &Watched)| {
+            let age = now.saturating_sub(watched.since).as_millis();
+            RankClass {
+                rank: *rank,
+                class: watched.classifier.class(),
+                for_ms: u32::try_from(age).unwrap_or(u32::MAX),
+                figures: watched.classifier.figures(),
+            }
+        };
+        self.ranks.iter().map(one).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_judged_by_what_was_done_in_it() {
+        let ms = Duration::from_millis;
+        let mut job = JobClasses::new(ClassRules::default(), (0..2).map(Rank), ms(0));
+        let mut done = Counters { library: Some(LibrarySaid::default()), ..Counters::default() };
+        let both = |one: Counters, other| BTreeMap::from([(Rank(0), one), (Rank(1), other)]);
+        let idle = Counters { cpu: ms(1), ..done };
+        for slot in 0..4 {
+            let began = ms(100 * slot);
+            job.slot_begins(began, &both(done, idle));
+            assert!(job.all_need());
+            // Five steps of 5 ms, and as long a wait, in 50 ms; not so out of the slot.
+            done.cpu += ms(25);
+            if let Some(said) = &mut done.library {
+                said.operations += 5;
+                said.waited += ms(25);
+            }
+            let changed = job.slot_ends(began + ms(50), &both(done, idle));
+            assert_eq!(changed, slot == 3);
+            if let Some(said) = &mut done.library {
+                said.waited += ms(50);
+            }
+        }
+        assert!(!job.all_need());
+        assert_eq!(job.class(Rank(0)), ProcessClass::Frustrated);
+        assert_eq!(job.class(Rank(1)), ProcessClass::DontCare, "it never communicated");
+        let report = job.report(ms(400));
+        let figures = report[0].figures.expect("its window is over");
+        assert_eq!((report[0].for_ms, figures.operations, figures.wait_us), (50, 20, 5_000));
+        assert!(!job.slot_ends(ms(500), &both(done, idle)), "it has not begun");
+        job.ended(Rank(0));
+        assert_eq!(job.report(ms(400)).len(), 1);
+    }
+}

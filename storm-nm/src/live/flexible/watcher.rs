@@ -1,0 +1,112 @@
+//! Looks at the edges of slots at what ranks have done: on a thread of its own, without a lock while it
+//! reads.
+
+use super::{Edge, EdgeKind, Job, Shared, now};
+use crate::classes::LibrarySaid;
+use crate::job_classes::Counters;
+use crate::{HostEvent, JobKey};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use storm_mpi::page::RankPage;
+use storm_pl::boost::{Process, ProcessUsage};
+use storm_pl::realtime;
+use storm_rm::Rank;
+
+/// A slot that lasts longer is looked at in parts: while only one row has jobs nothing ends it.
+const PART: Duration = Duration::from_millis(50);
+
+/// What of a job is looked at, and for which edge.
+struct Look {
+    job: JobKey,
+    edge: Edge,
+    page: Option<Arc<RankPage>>,
+    first: Rank,
+    ranks: BTreeMap<Rank, Arc<Process>>,
+}
+
+/// Watches until the end.
+pub(super) fn watch(shared: &Shared) {
+    if let Err(error) = realtime::become_realtime(realtime::DEFAULT_PRIORITY) {
+        tracing::debug!(%error, "edges of slots are looked at when there is time");
+    }
+    while let Some(looks) = wait(shared) {
+        for look in looks {
+            let counters = look.counters();
+            let mut state = shared.lock();
+            let Some(job) = state.jobs.get_mut(&look.job) else { continue };
+            if job.seen(look.edge, &counters) {
+                job.apply();
+                // When nobody takes events, the next status says it.
+                let _ = shared.events.try_send(HostEvent::Classified { job: look.job });
+            }
+        }
+    }
+}
+
+/// Waits for an edge, or until a part of a slot is over; `None` at the end.
+fn wait(shared: &Shared) -> Option<Vec<Look>> {
+    let state = shared.lock();
+    let nothing =
+        |state: &mut super::State| !state.over && state.jobs.values().all(|job| job.edge.is_none());
+    let mut state = if state.jobs.is_empty() {
+        let nobody = |state: &mut super::State| !state.over && state.jobs.is_empty();
+        shared.changed.wait_while(state, nobody).unwrap_or_else(|error| error.into_inner())
+    } else {
+        let waited = shared.changed.wait_timeout_while(state, PART, nothing);
+        waited.unwrap_or_else(|error| error.into_inner()).0
+    };
+    if state.over {
+        return None;
+    }
+    let at = now();
+    let looks = state.jobs.iter_mut().filter_map(|(key, job)| {
+        let edge = job.edge.take().or_else(|| job.part_is_over(at))?;
+        Some(Look {
+            job: *key,
+            edge,
+            page: job.page.clone(),
+            first: job.first,
+            ranks: job.ranks.clone(),
+        })
+    });
+    Some(looks.collect())
+}
+
+impl Job {
+    /// A part of its slot that counts as one.
+    fn part_is_over(&self, at: Duration) -> Option<Edge> {
+        let began = self.classes.slot_began().filter(|_| self.in_slot)?;
+        (at.saturating_sub(began) >= PART).then_some(Edge { at, kind: EdgeKind::Part })
+    }
+
+    /// What ranks had done at an edge is known; whether the class of any is another one now.
+    fn seen(&mut self, edge: Edge, counters: &BTreeMap<Rank, Counters>) -> bool {
+        let ends = matches!(edge.kind, EdgeKind::Ends | EdgeKind::Part);
+        let changed = ends && self.classes.slot_ends(edge.at, counters);
+        if matches!(edge.kind, EdgeKind::Begins | EdgeKind::Part) {
+            self.classes.slot_begins(edge.at, counters);
+        }
+        changed
+    }
+}
+
+impl Look {
+    /// What its ranks have done up to the edge.
+    fn counters(&self) -> BTreeMap<Rank, Counters> {
+        // What cannot be read says nothing.
+        let said = self.page.as_ref().and_then(|page| page.read().ok()).unwrap_or_default();
+        let one = |(rank, process): (&Rank, &Arc<Process>)| {
+            let used = process.usage().ok()?;
+            let place = rank.0.saturating_sub(self.first.0) as usize;
+            let own = said.get(place).filter(|says| says.pid == process.pid().0 as u32);
+            let library = own.map(|says| LibrarySaid {
+                operations: says.operations,
+                waited: says.waited_until(self.edge.at),
+            });
+            let ProcessUsage { cpu, queued, sleeps } = used;
+            Some((*rank, Counters { cpu, library, queued, sleeps }))
+        };
+        self.ranks.iter().filter_map(one).collect()
+    }
+}

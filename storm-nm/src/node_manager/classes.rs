@@ -1,0 +1,34 @@
+//! Tells the Machine Manager what flexible coscheduling takes ranks for: when that changes, and with
+//! each status, by what.
+
+use super::Node;
+use crate::{Host, HostEvent, JobKey};
+use std::rc::Rc;
+use storm_primitives::Primitives;
+use storm_rm::message::Report;
+use storm_rm::termination::Urgency;
+
+impl<P: Primitives, H: Host> Node<P, H> {
+    /// Hears the host; true: nobody else has to.
+    pub(super) fn hear_of_classes(self: &Rc<Self>, event: &HostEvent) -> bool {
+        let HostEvent::Classified { job } = event else { return false };
+        self.tell_classes(*job);
+        true
+    }
+
+    /// Tells of all jobs that have classes.
+    pub(super) fn tell_all_classes(self: &Rc<Self>) {
+        let jobs: Vec<JobKey> = self.core.borrow().jobs().collect();
+        jobs.into_iter().for_each(|job| self.tell_classes(job));
+    }
+
+    fn tell_classes(self: &Rc<Self>, key: JobKey) {
+        let heard = self.core.borrow().is_heard(key);
+        let ranks = if heard { self.host.classes(key) } else { Vec::new() };
+        if !ranks.is_empty() {
+            let JobKey { job, incarnation } = key;
+            let report = Report::Classes { job, incarnation, ranks };
+            self.post(report, Urgency::WhenConvenient);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What flexible coscheduling takes a process for (Frachtenberg, Feitelson, Petrini, Fernandez, IPDPS
+//! 2003 and IEEE TPDS 16(11), 2005; A5 of the policy reference), as nodes report it.
+
+use crate::Rank;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The class of a process.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub enum ProcessClass {
+    /// CS: communicates often and hardly waits when its peers run at the same time. Its slot is its
+    /// own.
+    #[default]
+    #[serde(rename = "CS")]
+    NeedsCoscheduling,
+    /// F: communicates often and waits long even so, as the load is not balanced. It goes first in its
+    /// slot and leaves what it waits.
+    #[serde(rename = "F")]
+    Frustrated,
+    /// DC: communicates seldom. It runs whenever nobody goes first.
+    #[serde(rename = "DC")]
+    DontCare,
+}
+
+impl ProcessClass {
+    /// All of them.
+    pub const ALL: [ProcessClass; 3] =
+        [ProcessClass::NeedsCoscheduling, ProcessClass::Frustrated, ProcessClass::DontCare];
+}
+
+impl fmt::Display for ProcessClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            ProcessClass::NeedsCoscheduling => "CS",
+            ProcessClass::Frustrated => "F",
+            ProcessClass::DontCare => "DC",
+        })
+    }
+}
+
+/// Who told what a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Witness {
+    /// Its message-passing library.
+    Library,
+    /// The operating system: which use it makes of its processor, and how often it sleeps.
+    System,
+}
+
+/// What a process did in its last window of slots of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessFigures {
+    /// Who told it.
+    pub witness: Witness,
+    /// Communications that it could have waited in; by the system's word, how often it slept.
+    pub operations: u32,
+    /// Mean processor time between two of them, in microseconds; all of it when there were none.
+    pub compute_us: u32,
+    /// Mean time that it waited in each, in microseconds.
+    pub wait_us: u32,
+    /// Hundredths of its slots that it used its processor.
+    pub cpu_percent: u8,
+}
+
+/// A rank and its class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankClass {
+    /// The rank.
+    pub rank: Rank,
+    /// Its class.
+    pub class: ProcessClass,
+    /// How long it has had it, in milliseconds.
+    pub for_ms: u32,
+    /// By what it was judged; nothing before its first window is over.
+    pub figures: Option<ProcessFigures>,
+}
