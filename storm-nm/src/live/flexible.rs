@@ -200,10 +200,27 @@ impl Flexible {
         }
     }
 
+    /// What begins slots.
+    pub(super) fn turns(&self) -> Turns {
+        Turns(self.shared.clone())
+    }
+
+    /// What the ranks of a job are taken for.
+    pub(super) fn classes(&self, job: JobKey) -> Vec<RankClass> {
+        let state = self.shared.lock();
+        state.jobs.get(&job).map(|job| job.classes.report(now())).unwrap_or_default()
+    }
+}
+
+/// What begins slots, for whichever thread does.
+#[derive(Clone, Debug)]
+pub(super) struct Turns(Arc<Shared>);
+
+impl Turns {
     /// Slots end and begin: puts ranks before others and behind them, and says which jobs are to be
     /// stopped and resumed.
     pub(super) fn turn(&self, stop: &[JobKey], resume: &[JobKey]) -> Turned {
-        let mut state = self.shared.lock();
+        let mut state = self.0.lock();
         let mut turned = Turned { stop: stop.to_vec(), resume: resume.to_vec() };
         if state.jobs.is_empty() {
             return turned;
@@ -213,14 +230,8 @@ impl Flexible {
             keys.retain(|key| state.jobs.get_mut(key).is_none_or(|job| job.turn(at, begins)));
         }
         drop(state);
-        self.shared.changed.notify_all();
+        self.0.changed.notify_all();
         turned
-    }
-
-    /// What the ranks of a job are taken for.
-    pub(super) fn classes(&self, job: JobKey) -> Vec<RankClass> {
-        let state = self.shared.lock();
-        state.jobs.get(&job).map(|job| job.classes.report(now())).unwrap_or_default()
     }
 }
 

@@ -139,6 +139,7 @@ impl LiveHost {
         let (events, local) = mpsc::channel(EVENTS_MAX);
         let pings = pings(config.keeper_timeout);
         let cores = Cores::of_this_process().map_err(|error| AttachError::Cores(error.into()))?;
+        let flexible = Flexible::new(cores.count(), events.clone());
         Ok(LiveHost {
             capabilities,
             memory,
@@ -152,10 +153,10 @@ impl LiveHost {
                 keeper_ended: false,
                 pings,
             }),
-            flexible: Flexible::new(cores.count(), events.clone()),
             events,
             cache,
-            switcher: Switcher::new(config.realtime_priority),
+            switcher: Switcher::new(config.realtime_priority, flexible.turns()),
+            flexible,
             booster: Booster::new(config.boost_period, cores.count()),
             cores,
             jobs: RefCell::default(),
@@ -395,12 +396,9 @@ impl LiveHost {
     }
 
     /// What a switch means for jobs, whatever it comes to.
-    fn note_stopped(&self, stop: &[JobKey], resume: &[JobKey]) {
-        let jobs = self.jobs.borrow();
-        for (keys, stopped) in [(stop, true), (resume, false)] {
-            for job in keys.iter().filter_map(|key| jobs.get(key)) {
-                job.stopped.set(stopped);
-            }
+    fn note_stopped(&self, key: JobKey, stopped: bool) {
+        if let Some(job) = self.jobs.borrow().get(&key) {
+            job.stopped.set(stopped);
         }
     }
 

@@ -2,6 +2,7 @@
 //! it was told to at the time that it was told, and nothing else, so that a slice costs its
 //! processor a wake-up and the writes of the switch.
 
+use super::flexible::Turns;
 use crate::ahead::DueSwitch;
 use crate::{JobKey, SwitchAhead, SwitchDone};
 use std::cell::Cell;
@@ -16,6 +17,8 @@ use storm_primitives::Instant;
 #[derive(Debug)]
 pub(super) struct Switcher {
     shared: Arc<Shared>,
+    /// What slots mean to jobs under flexible coscheduling.
+    turns: Turns,
     priority: Option<u8>,
     started: Cell<bool>,
 }
@@ -31,11 +34,28 @@ struct State {
     /// In the order of time.
     plan: VecDeque<SwitchAhead>,
     freezers: BTreeMap<JobKey, Arc<Freezer>>,
-    done: Vec<SwitchDone>,
+    done: Done,
     clock: Option<Clock>,
     /// When the thread looks again by itself; `None` while it waits to be told of a plan.
     looks: Option<Instant>,
     over: bool,
+}
+
+/// What has been switched.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Done {
+    /// In the order of time.
+    pub(super) switches: Vec<SwitchDone>,
+    /// Jobs that were told to stop (true) or to resume last.
+    pub(super) stopped: BTreeMap<JobKey, bool>,
+}
+
+impl Done {
+    fn add(&mut self, due: &DueSwitch, times: (Instant, Instant)) {
+        self.switches.extend(due.done(times));
+        self.stopped.extend(due.stop.iter().map(|job| (*job, true)));
+        self.stopped.extend(due.resume.iter().map(|job| (*job, false)));
+    }
 }
 
 /// The clock of the node manager beside the one that this thread sleeps by.
@@ -53,8 +73,8 @@ impl Clock {
 
 impl Switcher {
     /// Its thread is a real-time thread of this priority, if one is given.
-    pub(super) fn new(priority: Option<u8>) -> Switcher {
-        Switcher { shared: Arc::default(), priority, started: Cell::new(false) }
+    pub(super) fn new(priority: Option<u8>, turns: Turns) -> Switcher {
+        Switcher { shared: Arc::default(), turns, priority, started: Cell::new(false) }
     }
 
     /// Has these switches done, in the order of time, with the freezers of their jobs.
@@ -81,13 +101,13 @@ impl Switcher {
     }
 
     /// Withdraws what has not been done; what has been, since the last time.
-    pub(super) fn withdraw(&self) -> Vec<SwitchDone> {
+    pub(super) fn withdraw(&self) -> Done {
         let mut state = self.shared.lock();
         if let Some(clock) = state.clock {
             // Slices that switch nothing begin without the thread.
             let now = clock.now();
             if let Some(due) = state.take_idle(now) {
-                state.done.extend(due.done((now, now)));
+                state.done.add(&due, (now, now));
             }
         }
         state.plan.clear();
@@ -99,9 +119,9 @@ impl Switcher {
         if self.started.replace(true) {
             return;
         }
-        let (shared, priority) = (self.shared.clone(), self.priority);
+        let (shared, turns, priority) = (self.shared.clone(), self.turns.clone(), self.priority);
         let named = std::thread::Builder::new().name("storm-switch".to_owned());
-        if let Err(error) = named.spawn(move || switch_when_due(&shared, priority)) {
+        if let Err(error) = named.spawn(move || switch_when_due(&shared, &turns, priority)) {
             tracing::error!(%error, "rows of this node are switched by strobes alone");
         }
     }
@@ -136,21 +156,22 @@ impl State {
     }
 
     /// Switches what is due.
-    fn switch(&mut self, clock: Clock) {
+    fn switch(&mut self, turns: &Turns, clock: Clock) {
         let before = clock.now();
         let Some(due) = DueSwitch::take(&mut self.plan, before) else { return };
         let of = |jobs: &[JobKey]| -> Vec<&Freezer> {
             jobs.iter().filter_map(|job| self.freezers.get(job)).map(AsRef::as_ref).collect()
         };
-        if let Err(error) = storm_pl::switch(&of(&due.stop), &of(&due.resume)) {
+        let turned = turns.turn(&due.stop, &due.resume);
+        if let Err(error) = storm_pl::switch(&of(&turned.stop), &of(&turned.resume)) {
             tracing::warn!(error = crate::reason::explain(&error), "a switch was not complete");
         }
-        self.done.extend(due.done((before, clock.now())));
+        self.done.add(&due, (before, clock.now()));
     }
 }
 
 /// Until the end. The plan does not change while something is switched.
-fn switch_when_due(shared: &Shared, priority: Option<u8>) {
+fn switch_when_due(shared: &Shared, turns: &Turns, priority: Option<u8>) {
     if let Some(priority) = priority
         && let Err(refused) = become_realtime(priority)
     {
@@ -166,7 +187,7 @@ fn switch_when_due(shared: &Shared, priority: Option<u8>) {
         };
         let wait = due - clock.now();
         if wait.is_zero() {
-            state.switch(clock);
+            state.switch(turns, clock);
         } else {
             let woken = shared.changed.wait_timeout(state, wait);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
@@ -176,6 +197,7 @@ fn switch_when_due(shared: &Shared, priority: Option<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::flexible::Flexible;
     use super::*;
     use std::process::{Child, Command};
     use storm_pl::{ProcessId, SignalFreezer};
@@ -204,40 +226,47 @@ mod tests {
         }
     }
 
+    fn switcher() -> Switcher {
+        let (events, _) = tokio::sync::mpsc::channel(1);
+        Switcher::new(None, Flexible::new(1, events).turns())
+    }
+
     fn ahead(number: u64, due: Instant, stop: &[JobKey]) -> SwitchAhead {
         let strobe = Strobe { partition: PartitionId(0), row: Row(0), number, issued_ns: 0 };
         SwitchAhead { due, strobe, stop: stop.to_vec(), resume: Vec::new() }
     }
 
-    fn numbers(done: &[SwitchDone]) -> Vec<u64> {
-        done.iter().map(|done| done.strobe.number).collect()
+    fn numbers(done: &Done) -> Vec<u64> {
+        done.switches.iter().map(|done| done.strobe.number).collect()
     }
 
     #[test]
     fn what_is_due_is_done_and_told_once() {
-        let (switcher, job) = (Switcher::new(None), Sleeper::new());
+        let (switcher, job) = (switcher(), Sleeper::new());
         let now = Instant::from_nanos(1_000_000_000);
         let done = loop {
             // What is withdrawn before it was done is ordered again.
             switcher.order(now, vec![ahead(1, now, &[JOB])], job.freezers());
             std::thread::yield_now();
             let done = switcher.withdraw();
-            if !done.is_empty() {
+            if !done.switches.is_empty() {
                 break done;
             }
         };
         assert_eq!(numbers(&done), [1]);
-        assert!(now <= done[0].before && done[0].before <= done[0].after);
-        assert_eq!(switcher.withdraw(), []);
+        assert_eq!(done.stopped, BTreeMap::from([(JOB, true)]));
+        let switch = done.switches[0];
+        assert!(now <= switch.before && switch.before <= switch.after);
+        assert_eq!(switcher.withdraw(), Done::default());
     }
 
     #[test]
     fn slices_that_switch_nothing_begin_without_the_thread() {
-        let (switcher, job) = (Switcher::new(None), Sleeper::new());
+        let (switcher, job) = (switcher(), Sleeper::new());
         let (now, hour) = (Instant::from_nanos(5), std::time::Duration::from_secs(3600));
         let plan = vec![ahead(1, now, &[]), ahead(2, now, &[]), ahead(3, now + hour, &[JOB])];
         switcher.order(now, plan, job.freezers());
         assert_eq!(numbers(&switcher.withdraw()), [2], "the last of those that are late");
-        assert_eq!(switcher.withdraw(), [], "the third was withdrawn");
+        assert_eq!(switcher.withdraw(), Done::default(), "the third was withdrawn");
     }
 }

@@ -4,7 +4,7 @@
 use super::ahead::Ahead;
 use super::daemon_time::DaemonTime;
 use super::disk::Disk;
-use super::flexible::Flexible;
+use super::job::Job;
 use super::process::{Events, Freezer, Process};
 use super::processor::Processor;
 use super::share::Share;
@@ -50,50 +50,6 @@ struct Inner<R: Runtime> {
     stalled: Cell<bool>,
     /// Hundredths of its time that a computation takes.
     percent: Cell<u32>,
-}
-
-#[derive(Debug)]
-struct Job<R: Runtime> {
-    rows: Cell<RowSet>,
-    freezer: Rc<Freezer>,
-    /// Under flexible coscheduling.
-    flexible: RefCell<Option<Flexible>>,
-    /// Counts its stops and resumes: one that is late is void.
-    switches: Cell<u64>,
-    processes: RefCell<BTreeMap<Rank, Rc<Process<R>>>>,
-}
-
-impl<R: Runtime> Job<R> {
-    /// Whether the class of a process is another one now.
-    fn set_stopped(&self, stopped: bool, now: Instant) -> bool {
-        let processes = self.processes.borrow();
-        if let Some(flexible) = &mut *self.flexible.borrow_mut() {
-            let changed = flexible.switch(!stopped, now, &processes);
-            self.freezer.set(flexible.apply(&processes));
-            return changed;
-        }
-        self.freezer.set(stopped);
-        for share in processes.values().filter_map(|process| process.share()) {
-            share.hold(stopped);
-        }
-        false
-    }
-
-    /// Its processes come to run together in another way, and have other shares for it.
-    fn coschedule(&self, coscheduling: Coscheduling, now: Instant) {
-        let in_slot = match &*self.flexible.borrow() {
-            Some(flexible) => flexible.in_slot(),
-            None => !self.freezer.is_frozen(),
-        };
-        let ranks: Vec<Rank> = self.processes.borrow().keys().copied().collect();
-        let flexible = coscheduling == Coscheduling::Flexible;
-        *self.flexible.borrow_mut() = flexible.then(|| {
-            let mut flexible = Flexible::new(ranks.into_iter(), now);
-            flexible.set_rows(self.rows.get());
-            flexible
-        });
-        self.set_stopped(!in_slot, now);
-    }
 }
 
 impl<R: Runtime> Clone for ModelledHost<R> {

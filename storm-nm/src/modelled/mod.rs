@@ -17,6 +17,7 @@ mod exchange;
 mod flexible;
 mod host;
 mod host_act;
+mod job;
 mod model;
 mod pipe;
 mod process;

@@ -115,8 +115,9 @@ impl Host for LiveHost {
     }
 
     fn switch(&self, _strobe: Option<&Strobe>, stop: &[JobKey], resume: &[JobKey]) {
-        self.note_stopped(stop, resume);
-        let turned = self.flexible.turn(stop, resume);
+        stop.iter().for_each(|key| self.note_stopped(*key, true));
+        resume.iter().for_each(|key| self.note_stopped(*key, false));
+        let turned = self.flexible.turns().turn(stop, resume);
         let (stop, resume) = (self.freezers(&turned.stop), self.freezers(&turned.resume));
         let from: Vec<&Freezer> = stop.iter().map(AsRef::as_ref).collect();
         let to: Vec<&Freezer> = resume.iter().map(AsRef::as_ref).collect();
@@ -137,7 +138,9 @@ impl Host for LiveHost {
     }
 
     fn withdraw_ahead(&self) -> Vec<SwitchDone> {
-        self.switcher.withdraw()
+        let done = self.switcher.withdraw();
+        done.stopped.iter().for_each(|(key, stopped)| self.note_stopped(*key, *stopped));
+        done.switches
     }
 
     fn set_rows(&self, job: JobKey, rows: RowSet) {

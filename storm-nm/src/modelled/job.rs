@@ -1,0 +1,53 @@
+//! A job on a modelled node: its processes, and what stops them.
+
+use super::flexible::Flexible;
+use super::process::{Freezer, Process};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use storm_primitives::{Instant, Runtime};
+use storm_rm::{Coscheduling, Rank, RowSet};
+
+#[derive(Debug)]
+pub(super) struct Job<R: Runtime> {
+    pub(super) rows: Cell<RowSet>,
+    pub(super) freezer: Rc<Freezer>,
+    /// Under flexible coscheduling.
+    pub(super) flexible: RefCell<Option<Flexible>>,
+    /// Counts its stops and resumes: one that is late is void.
+    pub(super) switches: Cell<u64>,
+    pub(super) processes: RefCell<BTreeMap<Rank, Rc<Process<R>>>>,
+}
+
+impl<R: Runtime> Job<R> {
+    /// Whether the class of a process is another one now.
+    pub(super) fn set_stopped(&self, stopped: bool, now: Instant) -> bool {
+        let processes = self.processes.borrow();
+        if let Some(flexible) = &mut *self.flexible.borrow_mut() {
+            let changed = flexible.switch(!stopped, now, &processes);
+            self.freezer.set(flexible.apply(&processes));
+            return changed;
+        }
+        self.freezer.set(stopped);
+        for share in processes.values().filter_map(|process| process.share()) {
+            share.hold(stopped);
+        }
+        false
+    }
+
+    /// Its processes come to run together in another way, and have other shares for it.
+    pub(super) fn coschedule(&self, coscheduling: Coscheduling, now: Instant) {
+        let in_slot = match &*self.flexible.borrow() {
+            Some(flexible) => flexible.in_slot(),
+            None => !self.freezer.is_frozen(),
+        };
+        let ranks: Vec<Rank> = self.processes.borrow().keys().copied().collect();
+        let flexible = coscheduling == Coscheduling::Flexible;
+        *self.flexible.borrow_mut() = flexible.then(|| {
+            let mut flexible = Flexible::new(ranks.into_iter(), now);
+            flexible.set_rows(self.rows.get());
+            flexible
+        });
+        self.set_stopped(!in_slot, now);
+    }
+}
