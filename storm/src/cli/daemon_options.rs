@@ -77,6 +77,7 @@ pub(crate) struct MmOptions {
     #[arg(
         long,
         value_enum,
+        value_name = "WHEN",
         default_value = "off",
         env = "STORM_RDMA_MULTICAST",
         hide_env_values = true,
