@@ -8,7 +8,7 @@ use std::time::Duration;
 use storm_bcs::modelled::{
     DirectMachine, Exchange, Machine, ModelledRank, Peer, Place, Stencil, Strobing, ping_pong,
 };
-use storm_bcs::{BcsConfig, BcsError, JobKey, Slot};
+use storm_bcs::{BcsConfig, BcsError, JobKey};
 use storm_primitives::sim::{Fabric, SimRuntime, Simulation};
 use storm_primitives::{Instant, NodeId, Runtime};
 use storm_qsnet_sim::Profile;
@@ -145,7 +145,7 @@ impl Setting {
         let simulation = self.simulation();
         let machine = Machine::new(&simulation, nodes, self.fabric(nodes)?, self.config);
         let _strobing = machine.strobe();
-        let ranks = machine.launch(JobKey(1), Slot(0), &places)?;
+        let ranks = machine.launch(JobKey(1), &places);
         let buffered = all_steps(&simulation, ranks, stencil)?;
         let simulation = self.simulation();
         let fabric = self.fabric(nodes)?;
@@ -185,7 +185,7 @@ impl Setting {
         let _strobing = machine.strobe();
         let mut ranks = Vec::new();
         for job in 0..jobs {
-            ranks.extend(machine.launch(JobKey(job), Slot(job as u32), &one_per_node(nodes))?);
+            ranks.extend(machine.launch(JobKey(job), &one_per_node(nodes)));
         }
         all_steps(&simulation, ranks, stencil)
     }
@@ -194,7 +194,7 @@ impl Setting {
         let simulation = self.simulation();
         let machine = Machine::new(&simulation, 2, self.fabric(2)?, self.config);
         let _strobing = machine.strobe();
-        let ranks = machine.launch(JobKey(1), Slot(0), &one_per_node(2))?;
+        let ranks = machine.launch(JobKey(1), &one_per_node(2));
         to_and_fro(&simulation, ranks, bytes, rounds, think)
     }
 

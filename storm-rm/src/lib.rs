@@ -38,7 +38,7 @@ pub mod termination;
 
 pub use coscheduling::Coscheduling;
 pub use environment::{Environment, RecentEnvironments};
-pub use global_plan::{GlobalPlan, PlanConfig};
+pub use global_plan::{GlobalPlan, PlanConfig, SLICE_LINK_BYTES};
 pub use ids::{
     Channel, ContentHash, Generation, JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row,
     RowSet,
@@ -50,3 +50,4 @@ pub use needs::{ArrayError, ArraySpec, ArrayTask, Condition, Dependency, IndexRa
 pub use os_bytes::OsBytes;
 pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError};
 pub use resources::{Memory, Resources};
+pub use storm_bcs::BcsConfig;

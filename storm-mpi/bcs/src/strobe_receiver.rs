@@ -101,7 +101,12 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         let engine = self.engine.borrow();
         if let Some(word) = engine.phase_done() {
             let memory = self.network.memory();
-            memory.store(self.plan.in_flight, engine.in_flight_bytes());
+            if engine.is_empty() {
+                memory.store(self.plan.empty, word);
+            }
+            if engine.may_skip() {
+                memory.store(self.plan.skip, word);
+            }
             memory.store(self.plan.phase_done, word);
         }
     }
