@@ -191,8 +191,8 @@ fn probe(cluster: &Cluster, sched: &'static str, options: &Options) -> Result<Ve
         let arguments = ["--rounds", &rounds, "--pause-us", &pause_us];
         let said = ended(start(cluster, "bcs-probe", &arguments, options)?)?;
         let probed: Probed = serde_json::from_str(&said)?;
-        if let (Some(before), Some(after)) = (before, checkpoint(cluster)?) {
-            let slices = after.saturating_sub(before).max(1) as f64;
+        if let Some(after) = checkpoint(cluster)? {
+            let slices = after.saturating_sub(before.unwrap_or(0)).max(1) as f64;
             slice_us.push(began.elapsed().as_secs_f64() * 1e6 / slices);
         }
         all.push(probed);
@@ -226,7 +226,7 @@ fn stencil_step(cluster: &Cluster, cells: u32, options: &Options) -> Result<Spre
     let cells = cells.to_string();
     let mut ms = Vec::new();
     for _ in 0..options.runs {
-        let mut took = |steps: u32| -> Result<f64> {
+        let took = |steps: u32| -> Result<f64> {
             let began = Instant::now();
             let arguments = ["stencil", &cells, &steps.to_string()];
             ended(start(cluster, "kernels", &arguments, options)?)?;
