@@ -25,7 +25,8 @@ pub struct Plan {
     /// The last microphase after which this node had nothing to do in the rest of the slice, and nothing
     /// on the way.
     pub(crate) empty: Var<u64>,
-    /// The last slice that ended with an empty network everywhere.
+    /// The last slice of which this node knows that it ended with an empty network everywhere: it does
+    /// when the next begins.
     pub(crate) checkpoint: Var<u64>,
     /// By source node: what it sends descriptors of.
     descriptors: Region,
@@ -83,7 +84,8 @@ impl Plan {
         &self.config
     }
 
-    /// The last slice that ended with an empty network on every node, as a node's memory has it.
+    /// The last slice that ended with an empty network on every node, as a node's memory has it: that
+    /// before the one under way.
     pub fn checkpoint(&self, memory: &GlobalMemory) -> u64 {
         memory.load(self.checkpoint)
     }

@@ -72,6 +72,8 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
             Input::Strobed => {
                 let Some(strobe) = Strobe::from_word(memory.load(self.plan.strobe)) else { return };
                 if strobe.phase == crate::Phase::DescriptorExchange {
+                    // There is no other before the one before has ended on all nodes.
+                    memory.store(self.plan.checkpoint, strobe.slice - 1);
                     self.edge.gather(&mut self.engine.borrow_mut());
                 }
                 let actions = self.engine.borrow_mut().strobe(strobe, memory);
