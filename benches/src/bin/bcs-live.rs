@@ -37,7 +37,7 @@ struct Options {
     /// Messages each way, and collectives of each kind
     #[arg(long, default_value_t = 300)]
     rounds: u32,
-    /// Longest pause before a message that is sent at any time, in microseconds
+    /// Longest time of other work before a message that is sent at any time, in microseconds
     #[arg(long, default_value_t = 4000)]
     pause_us: u32,
     /// Times to measure each case

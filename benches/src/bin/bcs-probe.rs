@@ -14,7 +14,7 @@ struct Options {
     /// Messages each way, and collectives of each kind
     #[arg(long, default_value_t = 200)]
     rounds: u32,
-    /// Longest pause before a message is sent, in microseconds; each is drawn
+    /// Longest time of other work before a message is sent, in microseconds; each is drawn
     #[arg(long, default_value_t = 1000)]
     pause_us: u64,
 }
@@ -78,7 +78,10 @@ fn messages(world: &Communicator, options: &Options, pause_us: u64) -> Result<Ti
         let from = Rank(turn % 2);
         let to = Rank(1 - turn % 2);
         if me == from {
-            std::thread::sleep(Duration::from_micros(drawn(&mut dice) % (pause_us + 1)));
+            let until = now_us()? + (drawn(&mut dice) % (pause_us + 1)) as f64;
+            while now_us()? < until {
+                std::hint::spin_loop();
+            }
             world.send(&[now_us()?], to, Tag(0))?;
         } else if me == to {
             let mut sent = [0.0];
