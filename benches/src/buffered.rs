@@ -6,9 +6,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_bcs::modelled::{
-    DirectMachine, Exchange, Machine, ModelledRank, Peer, Place, Stencil, Strobing, ping_pong,
+    DirectMachine, Exchange, Machine, ModelledRank, Peer, Place, Stencil, ping_pong,
 };
-use storm_bcs::{BcsConfig, BcsError, JobKey, Slot};
+use storm_bcs::{BcsConfig, BcsError, JobKey};
 use storm_primitives::sim::{Fabric, SimRuntime, Simulation};
 use storm_primitives::{Instant, NodeId, Runtime};
 use storm_qsnet_sim::Profile;
@@ -27,17 +27,6 @@ pub struct Setting {
     pub config: BcsConfig,
     /// Decides what is random.
     pub seed: u64,
-}
-
-/// A slice in which nobody communicates.
-#[derive(Clone, Debug, Serialize)]
-pub struct EmptySlice {
-    /// Compute nodes.
-    pub nodes: u32,
-    /// From the first strobe until the network is known to be empty.
-    pub took_us: f64,
-    /// Slices that lasted longer than a slice, in hundredths.
-    pub late_percent: f64,
 }
 
 /// One-way times of blocking messages between two nodes.
@@ -90,35 +79,10 @@ pub struct TwoJobs {
 }
 
 impl Setting {
-    /// Slices in which nobody communicates.
-    ///
-    /// # Errors
-    /// When there is no such profile or the simulation fails.
-    pub fn empty_slices(&self, nodes: u32, slices: u32) -> Result<EmptySlice> {
-        let simulation = self.simulation();
-        let machine = Machine::new(&simulation, nodes, self.fabric(nodes)?, self.config);
-        let mut sender = machine.strobe_sender();
-        let ended = simulation.run(async move {
-            let mut strobing = Strobing::default();
-            for _ in 0..slices {
-                let checkpoint = sender.slice().await?;
-                strobing.late += u64::from(!checkpoint.late.is_zero());
-                strobing.took += checkpoint.took;
-            }
-            Ok::<_, BcsError>(strobing)
-        });
-        let strobing = ended??;
-        Ok(EmptySlice {
-            nodes,
-            took_us: strobing.took.as_secs_f64() * 1e6 / f64::from(slices),
-            late_percent: 100.0 * strobing.late as f64 / f64::from(slices),
-        })
-    }
-
     /// Blocking messages of so many bytes there and back.
     ///
     /// # Errors
-    /// As [`Setting::empty_slices`].
+    /// As [`Setting::slice_of`].
     pub fn ping_pong(&self, bytes: usize, rounds: u32) -> Result<PingPong> {
         let slice_s = self.config.slice.as_secs_f64();
         let any_time = self.buffered_ping_pong(bytes, rounds, self.config.slice)?;
@@ -138,14 +102,14 @@ impl Setting {
     /// A stencil on `columns` times `rows` nodes.
     ///
     /// # Errors
-    /// As [`Setting::empty_slices`].
+    /// As [`Setting::slice_of`].
     pub fn stencil(&self, stencil: Stencil) -> Result<StencilTimes> {
         let nodes = stencil.columns * stencil.rows;
         let places = one_per_node(nodes);
         let simulation = self.simulation();
         let machine = Machine::new(&simulation, nodes, self.fabric(nodes)?, self.config);
         let _strobing = machine.strobe();
-        let ranks = machine.launch(JobKey(1), Slot(0), &places)?;
+        let ranks = machine.launch(JobKey(1), &places);
         let buffered = all_steps(&simulation, ranks, stencil)?;
         let simulation = self.simulation();
         let fabric = self.fabric(nodes)?;
@@ -165,7 +129,7 @@ impl Setting {
     /// One job of such a stencil, and two of them on the same processing elements.
     ///
     /// # Errors
-    /// As [`Setting::empty_slices`].
+    /// As [`Setting::slice_of`].
     pub fn two_jobs(&self, stencil: Stencil) -> Result<TwoJobs> {
         let one = self.jobs(stencil, 1)?.as_secs_f64() * 1e3;
         let both = self.jobs(stencil, 2)?.as_secs_f64() * 1e3;
@@ -185,7 +149,7 @@ impl Setting {
         let _strobing = machine.strobe();
         let mut ranks = Vec::new();
         for job in 0..jobs {
-            ranks.extend(machine.launch(JobKey(job), Slot(job as u32), &one_per_node(nodes))?);
+            ranks.extend(machine.launch(JobKey(job), &one_per_node(nodes)));
         }
         all_steps(&simulation, ranks, stencil)
     }
@@ -194,7 +158,7 @@ impl Setting {
         let simulation = self.simulation();
         let machine = Machine::new(&simulation, 2, self.fabric(2)?, self.config);
         let _strobing = machine.strobe();
-        let ranks = machine.launch(JobKey(1), Slot(0), &one_per_node(2))?;
+        let ranks = machine.launch(JobKey(1), &one_per_node(2));
         to_and_fro(&simulation, ranks, bytes, rounds, think)
     }
 
@@ -206,13 +170,13 @@ impl Setting {
         to_and_fro(&simulation, machine.ranks(), bytes, rounds, Duration::ZERO)
     }
 
-    fn simulation(&self) -> Simulation {
+    pub(crate) fn simulation(&self) -> Simulation {
         let simulation = Simulation::new(self.seed);
         simulation.trace().silence(true);
         simulation
     }
 
-    fn fabric(&self, nodes: u32) -> Result<Rc<dyn Fabric>> {
+    pub(crate) fn fabric(&self, nodes: u32) -> Result<Rc<dyn Fabric>> {
         let profile = Profile::builtin(&self.profile)?;
         Ok(storm_qsnet_sim::Machine::new(profile, nodes)?.fabric()?)
     }
@@ -308,6 +272,6 @@ fn to_and_fro<R: Runs>(
     times.get(1..).map(<[f64]>::to_vec).context("no message arrived")
 }
 
-fn one_per_node(nodes: u32) -> Vec<Place> {
+pub(crate) fn one_per_node(nodes: u32) -> Vec<Place> {
     (1..=nodes).map(|node| Place { node: NodeId(node), pe: 0 }).collect()
 }

@@ -16,6 +16,7 @@ pub mod peers;
 pub mod pingpong;
 pub mod primitives;
 pub mod replay;
+pub mod slice_kinds;
 pub mod spread;
 pub mod switch_floor;
 pub mod switches;

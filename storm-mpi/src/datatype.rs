@@ -2,6 +2,8 @@
 //!
 //! Values travel as they lie in memory: all nodes of a job have the same byte order.
 
+use crate::collective::Number;
+
 mod sealed {
     pub trait Sealed {}
 }
@@ -13,6 +15,9 @@ pub trait Datatype: sealed::Sealed + Copy + 'static {}
 
 /// A type that `sum`, `min` and `max` are defined for.
 pub trait Reducible: Datatype {
+    /// Its name.
+    const NUMBER: Number;
+
     /// The operation on two values. Integers wrap; of floats `min` and `max` prefer a number to NaN.
     fn apply(op: ReduceOp, left: Self, right: Self) -> Self;
 }
@@ -38,8 +43,10 @@ macro_rules! datatypes {
 datatypes!(u8, i8, u16, i16, u32, i32, u64, i64, usize, isize, f32, f64);
 
 macro_rules! reducible {
-    ($sum:expr; $($t:ty),*) => {$(
+    ($sum:expr; $($t:ty = $number:ident),*) => {$(
         impl Reducible for $t {
+            const NUMBER: Number = Number::$number;
+
             fn apply(op: ReduceOp, left: Self, right: Self) -> Self {
                 match op {
                     ReduceOp::Sum => $sum(left, right),
@@ -51,7 +58,12 @@ macro_rules! reducible {
     )*};
 }
 
-reducible!(std::ops::Add::add; f32, f64);
-reducible!(|a: i32, b: i32| a.wrapping_add(b); i32);
-reducible!(|a: i64, b: i64| a.wrapping_add(b); i64);
-reducible!(|a: u64, b: u64| a.wrapping_add(b); u64);
+reducible!(std::ops::Add::add; f32 = F32, f64 = F64);
+reducible!(i8::wrapping_add; i8 = I8);
+reducible!(i16::wrapping_add; i16 = I16);
+reducible!(i32::wrapping_add; i32 = I32);
+reducible!(i64::wrapping_add; i64 = I64);
+reducible!(u8::wrapping_add; u8 = U8);
+reducible!(u16::wrapping_add; u16 = U16);
+reducible!(u32::wrapping_add; u32 = U32);
+reducible!(u64::wrapping_add; u64 = U64);

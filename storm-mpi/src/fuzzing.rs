@@ -1,7 +1,7 @@
 //! What `fuzz/` reaches of what ranks say to each other, which is private. Compiled by
 //! cargo-fuzz only.
 
-use crate::segment::Frames;
+use crate::segment::{CallDescriptor, Frame, Frames};
 use crate::{engine, transport};
 
 /// Bytes of the head of a frame.
@@ -32,7 +32,7 @@ pub fn hello(bytes: &[u8], token: u128) -> Option<u32> {
 /// no frame, when they come in pieces of this length.
 ///
 /// # Panics
-/// A payload is longer than what came.
+/// A payload is longer than what came, or a collective is written other than as it reads.
 pub fn segment(bytes: &[u8], piece: usize) -> usize {
     let (mut frames, mut payload) = (Frames::default(), 0);
     for piece in bytes.chunks(piece.max(1)) {
@@ -41,7 +41,13 @@ pub fn segment(bytes: &[u8], piece: usize) -> usize {
             match frames.next_frame() {
                 Ok(None) => break,
                 Err(_) => return payload,
-                Ok(Some(crate::segment::Frame::Data { bytes, .. })) => payload += bytes.len(),
+                Ok(Some(Frame::Data { bytes, .. })) => payload += bytes.len(),
+                Ok(Some(Frame::Call { descriptor, .. })) => {
+                    payload += descriptor.len();
+                    if let Ok(call) = CallDescriptor::decode(descriptor) {
+                        assert_eq!(call.encode(), descriptor);
+                    }
+                }
                 Ok(Some(_)) => {}
             }
         }

@@ -4,9 +4,10 @@
 //! several places of one thread. Knows no datatypes and no communicators; ranks here are the job's.
 
 use crate::engine::{Engine, Lent, LentMut, Received, RequestId};
-use crate::envelope::{Address, Pattern, SendMode, Status};
+use crate::envelope::{Address, Context, Pattern, SendMode, Status};
 use crate::error::{CommError, InitError};
 use crate::rank::Rank;
+use crate::segment::Call;
 use std::cell::RefCell;
 
 /// This process in its job.
@@ -183,6 +184,17 @@ impl Process {
     /// [`CommError`].
     pub fn progress(&self, block: bool) -> Result<(), CommError> {
         self.engine.borrow_mut().progress(block)
+    }
+
+    /// Takes part in a collective that the nodes carry out, and waits for its end: what came of it for
+    /// this member. `None`: nodes do not, and members have to pass messages.
+    pub(crate) fn collective(
+        &self,
+        context: Context,
+        members: &[Rank],
+        call: Call<'_>,
+    ) -> Result<Option<Vec<u8>>, CommError> {
+        self.engine.borrow_mut().collective(context, members, call)
     }
 
     /// Waits until every rank has finished, then leaves the job. All communication must be over.

@@ -34,8 +34,14 @@ pub struct PlanConfig {
     pub bcs: BcsConfig,
 }
 
-/// Bytes that each link carries in a slice of buffered coscheduling: what 10 Gbit/s carry in 200 us.
-const SLICE_LINK_BYTES: u64 = 256 << 10;
+/// Bytes that each link carries in a slice of buffered coscheduling, unless configured: what 10 Gbit/s
+/// carry in 200 us.
+pub const SLICE_LINK_BYTES: u32 = 256 << 10;
+
+/// Collectives that a node may have under way at once: of as many jobs.
+const SLICE_COLLECTIVES: u32 = 8;
+/// Bytes of a collective that go over a link in a slice: the longest that ranks leave to their nodes.
+const SLICE_COLLECTIVE_BYTES: u64 = (storm_bcs::COLLECTIVE_MAX_BYTES as u64) + 256;
 
 impl Default for PlanConfig {
     fn default() -> PlanConfig {
@@ -49,10 +55,10 @@ impl Default for PlanConfig {
             channels: 2,
             chunk_slots: 8,
             chunk_bytes: 128 * 1024,
-            // Ranks make collectives of messages themselves.
             bcs: BcsConfig {
-                link_bytes: SLICE_LINK_BYTES,
-                collective_slots: 0,
+                link_bytes: u64::from(SLICE_LINK_BYTES),
+                collective_slots: SLICE_COLLECTIVES,
+                collective_bytes: SLICE_COLLECTIVE_BYTES,
                 ..BcsConfig::default()
             },
         }

@@ -39,7 +39,7 @@ pub mod termination;
 
 pub use coscheduling::Coscheduling;
 pub use environment::{Environment, RecentEnvironments};
-pub use global_plan::{GlobalPlan, PlanConfig};
+pub use global_plan::{GlobalPlan, PlanConfig, SLICE_LINK_BYTES};
 pub use ids::{
     Channel, ContentHash, Generation, JobId, JobIncarnation, JobSlot, PartitionId, Rank, Row,
     RowSet,
@@ -52,3 +52,4 @@ pub use os_bytes::OsBytes;
 pub use process_class::{ProcessClass, ProcessFigures, RankClass, Witness};
 pub use rank_map::{MAX_RANKS, MAX_RANKS_PER_NODE, RankMap, RankRun, RankRunError};
 pub use resources::{Memory, Resources};
+pub use storm_bcs::BcsConfig;

@@ -1,5 +1,6 @@
 //! Buffered coscheduling with real daemons and processes on this host, beside gang scheduling: how long
-//! a slice takes, and two jobs on the same processing elements at once beside one after the other.
+//! a slice takes; blocking messages and collectives, in slices; a stencil that does not block, beside
+//! direct messages; and two jobs on the same processing elements at once beside one after the other.
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -9,7 +10,7 @@ use std::time::Instant;
 use storm_benches::cluster::{Cluster, program};
 use storm_benches::spread::Spread;
 
-/// Two jobs at once under buffered coscheduling and under gang scheduling, on a local cluster.
+/// Buffered coscheduling and gang scheduling on a local cluster.
 #[derive(Debug, Parser)]
 struct Options {
     /// Nodes
@@ -27,6 +28,18 @@ struct Options {
     /// The quantum of rows
     #[arg(long, default_value = "20ms")]
     quantum: String,
+    /// Cells along a side of the stencil's plate
+    #[arg(long, value_delimiter = ',', default_value = "500,1500,3000")]
+    cells: Vec<u32>,
+    /// Steps of the stencil
+    #[arg(long, default_value_t = 200)]
+    stencil_steps: u32,
+    /// Messages each way, and collectives of each kind
+    #[arg(long, default_value_t = 300)]
+    rounds: u32,
+    /// Longest time of other work before a message that is sent at any time, in microseconds
+    #[arg(long, default_value_t = 4000)]
+    pause_us: u32,
     /// Times to measure each case
     #[arg(long, default_value_t = 3)]
     runs: u32,
@@ -50,6 +63,51 @@ struct Case {
     slice_ms: Option<Spread>,
 }
 
+/// All that was measured.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    latencies: Vec<Latency>,
+    stencils: Vec<Stencil>,
+    two_jobs: Vec<Case>,
+}
+
+/// What one message or collective takes.
+#[derive(Debug, Serialize)]
+struct Latency {
+    sched: &'static str,
+    what: &'static str,
+    /// The means of the runs.
+    us: Spread,
+    /// The same in slices as long as they took, and what the twentieth part is below and above.
+    slices: Option<[f64; 3]>,
+    slice_ms: Option<Spread>,
+}
+
+/// A step of a stencil whose exchange goes on while it computes.
+#[derive(Debug, Serialize)]
+struct Stencil {
+    cells: u32,
+    direct_ms: Spread,
+    buffered_ms: Spread,
+    slowdown_percent: f64,
+}
+
+/// What `bcs-probe` says, in microseconds.
+#[derive(Deserialize)]
+struct Probed {
+    message: Times,
+    at_once: Times,
+    barrier: Times,
+    allreduce: Times,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+struct Times {
+    mean: f64,
+    p5: f64,
+    p95: f64,
+}
+
 #[derive(Deserialize)]
 struct Partition {
     #[serde(default)]
@@ -58,31 +116,126 @@ struct Partition {
 
 fn main() -> Result<()> {
     let options = Options::parse();
-    let mut cases = Vec::new();
+    let mut report = Report::default();
+    let mut steps = Vec::new();
     for sched in ["gang", "bcs"] {
         let up = ["--sched", sched, "--quantum", &options.quantum];
         let mut cluster = Cluster::up(options.nodes, options.pes, &up)?;
+        report.latencies.extend(probe(&cluster, sched, &options)?);
+        for &cells in &options.cells {
+            steps.push(stencil_step(&cluster, cells, &options)?);
+        }
         for &granularity_us in &options.granularity_us {
-            cases.push(measure(&cluster, sched, granularity_us, &options)?);
+            report.two_jobs.push(measure(&cluster, sched, granularity_us, &options)?);
         }
         cluster.down()?;
     }
-    if options.json {
-        println!("{}", serde_json::to_string(&cases)?);
-        return Ok(());
+    let (direct, buffered) = steps.split_at(options.cells.len());
+    for ((&cells, direct), buffered) in options.cells.iter().zip(direct).zip(buffered) {
+        report.stencils.push(Stencil {
+            cells,
+            direct_ms: *direct,
+            buffered_ms: *buffered,
+            slowdown_percent: 100.0 * (buffered.median / direct.median - 1.0),
+        });
     }
-    println!(
-        "| sched | computes us | one s | both at once s | of one after the other | slice ms |"
-    );
-    println!("|---|---|---|---|---|---|");
-    for case in &cases {
-        let slice = case.slice_ms.map_or_else(|| "-".to_owned(), |slice| slice.to_string());
-        println!(
-            "| {} | {} | {} | {} | {:.3} | {slice} |",
-            case.sched, case.granularity_us, case.one_s, case.both_s, case.ratio
-        );
+    if options.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print(&report);
     }
     Ok(())
+}
+
+fn print(report: &Report) {
+    let told = |slice: Option<Spread>| slice.map_or_else(|| "-".to_owned(), |s| s.to_string());
+    println!("| sched | one | us | slices, mean | p5 | p95 | slice ms |");
+    println!("|---|---|---|---|---|---|---|");
+    for latency in &report.latencies {
+        let slices = latency.slices.map_or_else(
+            || "- | - | -".to_owned(),
+            |[mean, p5, p95]| format!("{mean:.2} | {p5:.2} | {p95:.2}"),
+        );
+        let (sched, what, us) = (latency.sched, latency.what, latency.us);
+        println!("| {sched} | {what} | {us} | {slices} | {} |", told(latency.slice_ms));
+    }
+    println!("\n| cells | direct ms | buffered ms | slowdown % |");
+    println!("|---|---|---|---|");
+    for Stencil { cells, direct_ms, buffered_ms, slowdown_percent } in &report.stencils {
+        println!("| {cells} | {direct_ms} | {buffered_ms} | {slowdown_percent:.1} |");
+    }
+    println!(
+        "\n| sched | computes us | one s | both at once s | of one after the other | slice ms |"
+    );
+    println!("|---|---|---|---|---|---|");
+    for case in &report.two_jobs {
+        println!(
+            "| {} | {} | {} | {} | {:.3} | {} |",
+            case.sched,
+            case.granularity_us,
+            case.one_s,
+            case.both_s,
+            case.ratio,
+            told(case.slice_ms)
+        );
+    }
+}
+
+/// Blocking messages and collectives.
+fn probe(cluster: &Cluster, sched: &'static str, options: &Options) -> Result<Vec<Latency>> {
+    let (mut all, mut slice_us) = (Vec::new(), Vec::new());
+    let (pause_us, rounds) = (options.pause_us.to_string(), options.rounds.to_string());
+    for _ in 0..options.runs {
+        let before = checkpoint(cluster)?;
+        let began = Instant::now();
+        let arguments = ["--rounds", &rounds, "--pause-us", &pause_us];
+        let said = ended(start(cluster, "bcs-probe", &arguments, options)?)?;
+        let probed: Probed = serde_json::from_str(&said)?;
+        if let Some(after) = checkpoint(cluster)? {
+            let slices = after.saturating_sub(before.unwrap_or(0)).max(1) as f64;
+            slice_us.push(began.elapsed().as_secs_f64() * 1e6 / slices);
+        }
+        all.push(probed);
+    }
+    let slice = (!slice_us.is_empty()).then(|| Spread::of(slice_us));
+    let of = |what, times: fn(&Probed) -> Times| {
+        let median = |part: fn(Times) -> f64| Spread::of(all.iter().map(|p| part(times(p))));
+        let us = median(|times| times.mean);
+        let in_slices = |slice: Spread| {
+            let edges = [us, median(|times| times.p5), median(|times| times.p95)];
+            edges.map(|us| us.median / slice.median)
+        };
+        let in_ms = |slice: Spread| Spread {
+            median: slice.median / 1e3,
+            min: slice.min / 1e3,
+            max: slice.max / 1e3,
+            ..slice
+        };
+        Latency { sched, what, us, slices: slice.map(in_slices), slice_ms: slice.map(in_ms) }
+    };
+    Ok(vec![
+        of("message, sent at any time", |probed| probed.message),
+        of("message, sent at once", |probed| probed.at_once),
+        of("barrier", |probed| probed.barrier),
+        of("sum for all", |probed| probed.allreduce),
+    ])
+}
+
+/// What a step of the stencil takes, in milliseconds: what many take longer than one.
+fn stencil_step(cluster: &Cluster, cells: u32, options: &Options) -> Result<Spread> {
+    let cells = cells.to_string();
+    let mut ms = Vec::new();
+    for _ in 0..options.runs {
+        let took = |steps: u32| -> Result<f64> {
+            let began = Instant::now();
+            let arguments = ["stencil", &cells, &steps.to_string()];
+            ended(start(cluster, "kernels", &arguments, options)?)?;
+            Ok(began.elapsed().as_secs_f64() * 1e3)
+        };
+        let one = took(1)?;
+        ms.push((took(1 + options.stencil_steps)? - one) / f64::from(options.stencil_steps));
+    }
+    Ok(Spread::of(ms))
 }
 
 fn measure(
@@ -96,14 +249,14 @@ fn measure(
     for _ in 0..options.runs {
         let before = checkpoint(cluster)?;
         let began = Instant::now();
-        answers.push(ended(start(cluster, granularity_us, options)?)?);
+        answers.push(ended(supersteps(cluster, granularity_us, options)?)?);
         let took_s = began.elapsed().as_secs_f64();
         one.push(took_s);
         if let (Some(before), Some(after)) = (before, checkpoint(cluster)?) {
             slices.push(took_s * 1000.0 / after.saturating_sub(before).max(1) as f64);
         }
         let began = Instant::now();
-        let jobs = [0, 1].map(|_| start(cluster, granularity_us, options));
+        let jobs = [0, 1].map(|_| supersteps(cluster, granularity_us, options));
         for job in jobs {
             answers.push(ended(job?)?);
         }
@@ -116,17 +269,24 @@ fn measure(
     Ok(Case { sched, granularity_us, one_s, both_s, ratio, slice_ms })
 }
 
-fn start(cluster: &Cluster, granularity_us: u64, options: &Options) -> Result<Child> {
+fn supersteps(cluster: &Cluster, granularity_us: u64, options: &Options) -> Result<Child> {
+    let (steps, granularity) = (options.steps.to_string(), granularity_us.to_string());
+    let exchange = ["bsp", "--exchange", "neighbours"];
+    let arguments = ["--steps", &steps, "--granularity", &granularity];
+    start(cluster, "kernels", &[&exchange[..], &arguments].concat(), options)
+}
+
+/// A job with a rank on each processing element.
+fn start(cluster: &Cluster, name: &str, arguments: &[&str], options: &Options) -> Result<Child> {
     let (nodes, ranks) = (options.nodes.to_string(), (options.nodes * options.pes).to_string());
     let mut command = cluster.command();
     command.args(["run", "--input", "none", "-N", &nodes, "-n", &ranks]);
-    command.arg(program("kernels")?).args(["bsp", "--exchange", "neighbours", "--steps"]);
-    command.arg(options.steps.to_string()).arg("--granularity").arg(granularity_us.to_string());
+    command.arg(program(name)?).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().context("cannot start storm")
 }
 
-/// The line with its check sum.
+/// The first line that it said: its answer.
 fn ended(job: Child) -> Result<String> {
     let output = job.wait_with_output()?;
     let said = String::from_utf8_lossy(&output.stderr);

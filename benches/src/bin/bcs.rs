@@ -1,4 +1,4 @@
-//! What buffered coscheduling costs and gains, on a simulated machine: empty slices, a blocking
+//! What buffered coscheduling costs and gains, on a simulated machine: slices by what is done in them, a blocking
 //! ping-pong, stencils that block and that do not, and two jobs on the same processing elements. Virtual
 //! time: the same numbers on any host.
 
@@ -9,7 +9,8 @@ use serde::Serialize;
 use std::time::Duration;
 use storm_bcs::BcsConfig;
 use storm_bcs::modelled::{Exchange, Stencil};
-use storm_benches::buffered::{EmptySlice, PingPong, Setting, StencilTimes, TwoJobs};
+use storm_benches::buffered::{PingPong, Setting, StencilTimes, TwoJobs};
+use storm_benches::slice_kinds::{SliceKind, SliceTime};
 
 /// Buffered coscheduling beside direct message passing, simulated.
 #[derive(Debug, Parser)]
@@ -48,7 +49,7 @@ struct Options {
 
 #[derive(Debug, Default, Serialize)]
 struct Report {
-    empty_slices: Vec<EmptySlice>,
+    slices: Vec<SliceTime>,
     ping_pong: Vec<PingPong>,
     stencils: Vec<StencilTimes>,
     two_jobs: Vec<TwoJobs>,
@@ -78,7 +79,9 @@ fn measure(options: &Options) -> Result<Report> {
         report.ping_pong.push(setting.ping_pong(*bytes, options.rounds)?);
     }
     for &(columns, rows) in &options.grids {
-        report.empty_slices.push(setting.empty_slices(columns * rows, options.rounds)?);
+        for kind in SliceKind::ALL {
+            report.slices.push(setting.slice_of(kind, columns * rows, options.rounds)?);
+        }
         for &granularity_us in &options.granularity_us {
             for exchange in [Exchange::NonBlocking, Exchange::Blocking] {
                 let stencil = Stencil {
@@ -101,10 +104,10 @@ fn measure(options: &Options) -> Result<Report> {
 
 impl Report {
     fn print(&self) {
-        let mut slices = table(&["nodes", "empty slice us", "late %"]);
-        for case in &self.empty_slices {
-            let late = format!("{:.1}", case.late_percent);
-            slices.add_row([case.nodes.to_string(), format!("{:.1}", case.took_us), late]);
+        let mut slices = table(&["nodes", "in the slice", "us"]);
+        for case in &self.slices {
+            let kind = format!("{:?}", case.kind).to_lowercase();
+            slices.add_row([case.nodes.to_string(), kind, format!("{:.1}", case.took_us)]);
         }
         let mut messages =
             table(&["bytes", "slices, mean", "least", "most", "answered at once", "direct us"]);

@@ -68,12 +68,12 @@ fn a_slice_that_ends_with_bytes_on_the_way_ends_the_jobs_and_not_the_manager() {
         cluster.clone().run(async move {
             let mut long = cluster.client.run(job(6, &["p", "compute-ms", "60000"])).await;
             long.until(JobState::Running).await;
-            // A defect: node 2 always says that something is on the way.
+            // A defect: node 2 never says that nothing is on the way.
             let (node, plan) = (cluster.network.node(NodeId(2)), cluster.plan.bcs);
             let runtime = node.runtime().clone();
             let lying = runtime.spawn(async move {
                 loop {
-                    node.memory().store(plan.in_flight(), 8);
+                    node.memory().store(plan.empty(), 0);
                     node.runtime().sleep(Duration::from_nanos(500)).await;
                 }
             });

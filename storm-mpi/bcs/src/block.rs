@@ -3,7 +3,7 @@
 //! A block begins with the word of its slice and its length, so that what an earlier slice left there
 //! is not taken for news. Nothing is allocated before lengths are checked.
 
-use crate::JobKey;
+use crate::{GroupId, JobKey};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,13 @@ pub(crate) enum Notice {
     Send(SendDescriptor),
     /// A local rank of this job has gone: its communication is over.
     JobOver(JobKey),
+    /// All members here of one of your communicators have posted its next collective.
+    Ready {
+        job: JobKey,
+        group: GroupId,
+        /// What they have called.
+        call: u64,
+    },
 }
 
 impl Notice {

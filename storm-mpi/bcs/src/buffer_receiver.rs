@@ -149,6 +149,11 @@ impl BufferReceiver {
         self.expected.extend(expected);
     }
 
+    /// Whether no message waits for bytes.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.active.is_empty()
+    }
+
     /// Whether bytes may be in the landing buffer.
     pub(crate) fn expects(&self) -> bool {
         !self.expected.is_empty()

@@ -55,6 +55,11 @@ impl BufferSender {
         self.untold.entry(to).or_default().push_front(Notice::JobOver(job));
     }
 
+    /// Tells `to` something else, after the descriptors that wait.
+    pub(crate) fn say(&mut self, notice: Notice, to: NodeId) {
+        self.untold.entry(to).or_default().push_back(notice);
+    }
+
     /// The blocks of this slice, at most one per destination; what does not fit waits.
     pub(crate) fn blocks(&mut self, slice: u64, most: u64) -> Vec<(NodeId, Bytes)> {
         let mut blocks = Vec::new();
@@ -82,6 +87,7 @@ impl BufferSender {
         for notices in self.untold.values_mut() {
             notices.retain(|notice| match notice {
                 Notice::Send(descriptor) => descriptor.job != job,
+                Notice::Ready { job: of, .. } => *of != job,
                 Notice::JobOver(_) => true,
             });
         }

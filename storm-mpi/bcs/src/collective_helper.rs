@@ -1,22 +1,31 @@
 //! The Collective Helper: which collective of each communicator is next, barriers and broadcasts.
 //!
-//! A collective begins when all members have posted it, and the same. Each node publishes how many its
-//! own members have posted, and what the next is; in the message scheduling microphase the
-//! communicator's first node asks all whether they are ready, and then whether they agree. That second
-//! COMPARE-AND-WRITE also writes, everywhere, that it begins. No node ever waits inside a microphase for
-//! one whose members called something else.
+//! A collective begins when all members have posted it, and the same. A node whose members have all
+//! posted says so to the communicator's first node, with its other descriptors. When that one has heard
+//! of all nodes, it looks in the message scheduling microphase for a slot of global memory that is free
+//! on all of them: the COMPARE-AND-WRITE that finds it free also writes there, everywhere, whose
+//! collective begins. A slot is held from then until the collective is over, so communicators whose
+//! members have not all come hold none. No node ever waits inside a microphase for one whose members
+//! called something else.
 
-use crate::block::{self, HEAD_BYTES, Unreadable};
-use crate::group::Placed;
+use crate::block::{self, HEAD_BYTES, Notice, Unreadable};
+use crate::group::{GroupKey, Placed};
 use crate::microphase::{Microphase, Step};
 use crate::reduce_helper::Reducing;
-use crate::{BcsError, Collective, Completion, JobKey, Member, Outcome, Plan, RequestId, Slot};
-use std::collections::{BTreeMap, VecDeque};
+use crate::{
+    BcsConfig, BcsError, Collective, Completion, Group, GroupId, JobKey, Member, Outcome, Plan,
+    RequestId,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storm_mpi::Rank;
 use storm_primitives::{CompareAndWrite, GlobalMemory, NodeId, NodeSet, Relation, Xfer};
 
 /// The length of all, in front of each part of a broadcast.
 const TOTAL_BYTES: u64 = 8;
+
+/// A place for one collective in global memory: the same on all nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot(pub(crate) u32);
 
 /// One member's part in a collective.
 #[derive(Debug)]
@@ -30,17 +39,22 @@ pub(crate) struct Call {
 /// A communicator with members on this node.
 #[derive(Debug)]
 pub(crate) struct Open {
+    key: GroupKey,
     pub(crate) placed: Placed,
     /// By local member, what it has posted and what has not begun.
     posted: BTreeMap<u32, VecDeque<Call>>,
-    /// Collectives that have begun.
-    begun: u64,
+    /// Local members that have posted anything in it and have not left it.
+    users: BTreeSet<Rank>,
+    /// The first node has been told that all here have posted the next one.
+    told: bool,
     pub(crate) running: Option<Running>,
 }
 
 /// A collective that has begun.
 #[derive(Debug)]
 pub(crate) struct Running {
+    /// Not used by communicators of one node.
+    pub(crate) slot: Slot,
     /// The local members' parts, in their order.
     pub(crate) calls: Vec<Call>,
     pub(crate) work: Work,
@@ -57,53 +71,40 @@ pub(crate) enum Work {
     Reduce(Reducing),
 }
 
-/// What a communicator's first node asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// Whether all have posted the next collective.
-    Ready,
-    /// Whether it is the same.
-    Agreed,
-}
-
-/// A question about the next collective of a communicator.
+/// Whether a collective may begin in the first of these slots.
 #[derive(Debug)]
 pub(crate) struct Question {
-    pub(crate) slot: Slot,
-    pub(crate) stage: Stage,
+    pub(crate) candidates: Candidates,
     pub(crate) ask: CompareAndWrite,
+}
+
+/// The slots that a collective may still begin in, in this slice.
+#[derive(Debug)]
+pub(crate) struct Candidates {
+    key: GroupKey,
+    slots: VecDeque<Slot>,
 }
 
 /// All communicators with members on this node.
 #[derive(Debug, Default)]
 pub(crate) struct CollectiveHelper {
-    pub(crate) open: BTreeMap<Slot, Open>,
+    pub(crate) open: BTreeMap<GroupKey, Open>,
+    /// At first nodes, of the next collective: the nodes whose members have all posted it, and what they
+    /// called. A node says so once for each, so these are no more than the job has ranks.
+    ready: BTreeMap<GroupKey, BTreeMap<NodeId, u64>>,
 }
 
 impl CollectiveHelper {
-    /// Opens a communicator; its earlier uses count as over.
-    pub(crate) fn open(&mut self, placed: Placed, here: NodeId) -> Result<(), &'static str> {
-        let slot = placed.group.slot;
-        if self.open.contains_key(&slot) {
-            return Err("another communicator has it");
-        }
-        let mine = placed.local.get(&here).cloned().unwrap_or_default();
-        let posted = mine.into_iter().map(|member| (member, VecDeque::new())).collect();
-        self.open.insert(slot, Open { placed, posted, begun: 0, running: None });
-        Ok(())
-    }
-
-    /// Takes a member's next collective.
+    /// Takes a member's next collective. The first in a communicator opens it here.
     pub(crate) fn post(
         &mut self,
-        slot: Slot,
-        member: Member,
-        request: RequestId,
+        (member, request): (Member, RequestId),
+        group: &Group,
         call: Collective,
+        (here, placement): (NodeId, &[NodeId]),
+        config: &BcsConfig,
     ) -> Result<(), BcsError> {
-        let none = BcsError::NoSuchGroup(slot);
-        let Some(open) = self.open.get_mut(&slot) else { return Err(none) };
-        let group = &open.placed.group;
+        let key = GroupKey { job: member.job, id: group.id };
         let root = match &call {
             Collective::Barrier | Collective::Reduce { root: None, .. } => None,
             Collective::Broadcast { root, .. } | Collective::Reduce { root: Some(root), .. } => {
@@ -111,85 +112,124 @@ impl CollectiveHelper {
             }
         };
         if let Some(root) = root.filter(|root| *root >= group.members.len()) {
-            return Err(BcsError::NoSuchRank { job: group.job, rank: Rank::from_index(root) });
+            return Err(BcsError::NoSuchRank { job: key.job, rank: Rank::from_index(root) });
         }
-        let at = group.members.iter().position(|rank| *rank == member.rank);
-        let index = at.filter(|_| group.job == member.job).map(|at| at as u32);
-        match index.and_then(|index| Some((index, open.posted.get_mut(&index)?))) {
-            None => Err(none),
-            Some((index, queue)) => {
-                queue.push_back(Call { index, member, request, call });
-                Ok(())
+        let index = group.members.iter().position(|rank| *rank == member.rank);
+        let index = index.ok_or(BcsError::NotAMember)? as u32;
+        let known = self.open.get(&key);
+        if known.is_none_or(|open| open.placed.members != group.members) {
+            // A communicator that has another's name comes when that one is over.
+            if known.is_some_and(Open::is_busy) {
+                return Err(BcsError::CollectiveMismatch);
+            }
+            let members = group.members.clone();
+            let refused = |why| BcsError::GroupRefused { members: group.members.len(), why };
+            let placed = Placed::new(key.job, members, placement, config).map_err(refused)?;
+            self.open.insert(key, Open::new(key, placed, here));
+        }
+        let open = self.open.get_mut(&key).ok_or(BcsError::NotAMember)?;
+        open.users.insert(member.rank);
+        let queue = open.posted.get_mut(&index).ok_or(BcsError::NotAMember)?;
+        queue.push_back(Call { index, member, request, call });
+        Ok(())
+    }
+
+    /// A member will not use a communicator any more: nothing is kept for it when nobody here does.
+    pub(crate) fn leave(&mut self, member: Member, id: GroupId) {
+        let key = GroupKey { job: member.job, id };
+        let Some(open) = self.open.get_mut(&key) else { return };
+        open.users.remove(&member.rank);
+        if open.users.is_empty() && !open.is_busy() {
+            self.open.remove(&key);
+        }
+    }
+
+    /// What the first nodes of communicators are to hear now.
+    pub(crate) fn tell_ready(&mut self, here: NodeId) -> Vec<(NodeId, Notice)> {
+        let mut notices = Vec::new();
+        for (key, open) in &mut self.open {
+            if open.told || open.placed.is_local() || !open.all_posted() {
+                continue;
+            }
+            open.told = true;
+            let (owner, call) = (open.placed.owner(), open.signature());
+            if owner == here {
+                self.ready.entry(*key).or_default().insert(here, call);
+            } else {
+                notices.push((owner, Notice::Ready { job: key.job, group: key.id, call }));
             }
         }
+        notices
     }
 
-    /// Publishes what all local members have posted.
-    pub(crate) fn publish(&self, plan: &Plan, memory: &GlobalMemory) {
-        for (slot, open) in &self.open {
-            let waiting = open.posted.values().map(|queue| queue.len() as u64).min().unwrap_or(0);
-            memory.store(plan.signature.get(slot.0), open.signature());
-            memory.store(plan.ready.get(slot.0), open.count(open.begun + waiting));
+    /// All members on a node have posted their next collective.
+    pub(crate) fn is_ready(&mut self, job: JobKey, id: GroupId, node: NodeId, call: u64) {
+        self.ready.entry(GroupKey { job, id }).or_default().insert(node, call);
+    }
+
+    /// What the first nodes of communicators ask: may the next collective begin, and where?
+    pub(crate) fn ask(&self, plan: &Plan, memory: &GlobalMemory, here: NodeId, step: &mut Step) {
+        let slots = (0..plan.config.collective_slots).map(Slot);
+        let mut free: VecDeque<Slot> =
+            slots.filter(|slot| memory.load(plan.claimed.get(slot.0)) == 0).collect();
+        for (key, ready) in &self.ready {
+            let Some(open) = self.open.get(key) else { continue };
+            let all_ready = self.all_ready(key, open);
+            if open.placed.owner() != here || open.running.is_some() || !all_ready {
+                continue;
+            }
+            let mut calls = ready.values();
+            let first = calls.next().copied().unwrap_or(DISAGREE);
+            if first == DISAGREE || calls.any(|call| *call != first) {
+                step.failed.push((key.job, BcsError::CollectiveMismatch));
+                continue;
+            }
+            let candidates = Candidates { key: *key, slots: free.clone() };
+            // The next one begins elsewhere.
+            free.rotate_left(free.len().min(1));
+            self.try_next(candidates, plan, step);
         }
-    }
-
-    /// What the first nodes of communicators ask: may the next collective begin?
-    pub(crate) fn questions(&self, plan: &Plan, here: NodeId) -> Vec<Question> {
-        let mine = self.open.iter().filter(|(_, open)| {
-            let all_posted = open.posted.values().all(|queue| !queue.is_empty());
-            open.placed.owner() == here && open.running.is_none() && all_posted
-        });
-        let question = |(slot, open): (&Slot, &Open)| {
-            let (ready, next) = (plan.ready.get(slot.0), open.count(open.begun + 1));
-            let set = open.placed.set.clone();
-            let ask = CompareAndWrite::new(set, ready, Relation::GreaterOrEqual, next);
-            Question { slot: *slot, stage: Stage::Ready, ask }
-        };
-        mine.map(question).collect()
     }
 
     /// What an answer comes to.
     pub(crate) fn answered(
-        &self,
-        slot: Slot,
-        stage: Stage,
+        &mut self,
+        mut candidates: Candidates,
         answer: bool,
         plan: &Plan,
         step: &mut Step,
     ) {
-        let Some(open) = self.open.get(&slot) else { return };
-        match (stage, answer) {
-            (Stage::Ready, false) | (Stage::Agreed, true) => {}
-            (Stage::Ready, true) if open.signature() == DISAGREE => {
-                step.failed.push((open.placed.group.job, BcsError::CollectiveMismatch));
-            }
-            (Stage::Ready, true) => {
-                let (signature, scheduled) =
-                    (plan.signature.get(slot.0), plan.scheduled.get(slot.0));
-                let (set, ours) = (open.placed.set.clone(), open.signature());
-                let ask = CompareAndWrite::new(set, signature, Relation::Equal, ours)
-                    .then_write(scheduled, open.count(open.begun + 1));
-                step.asks.push(Question { slot, stage: Stage::Agreed, ask });
-            }
-            (Stage::Agreed, false) => {
-                step.failed.push((open.placed.group.job, BcsError::CollectiveMismatch));
-            }
+        if answer {
+            self.ready.remove(&candidates.key);
+        } else {
+            candidates.slots.pop_front();
+            self.try_next(candidates, plan, step);
         }
+    }
+
+    /// Asks for the first of the candidates; when there is none, the next slice brings others.
+    fn try_next(&self, candidates: Candidates, plan: &Plan, step: &mut Step) {
+        let Candidates { key, slots } = &candidates;
+        let (Some(open), Some(slot)) = (self.open.get(key), slots.front()) else { return };
+        let claimed = plan.claimed.get(slot.0);
+        let ask = CompareAndWrite::new(open.placed.set.clone(), claimed, Relation::Equal, 0)
+            .then_write(claimed, key.to_word());
+        step.asks.push(Question { candidates, ask });
     }
 
     /// Begins what was scheduled, ends barriers, and sends the next part of each broadcast.
     pub(crate) fn broadcast_and_barrier(&mut self, now: &mut Microphase<'_>) {
-        for (slot, open) in &mut self.open {
-            open.begin(now.memory.load(now.plan.scheduled.get(slot.0)));
-            let Some(running) = &mut open.running else { continue };
-            match &mut running.work {
-                Work::Barrier => now.step.done.extend(open.end(|_| Outcome::Done)),
+        self.begin(now);
+        for open in self.open.values_mut() {
+            let Some(Running { slot, calls, work }) = &mut open.running else { continue };
+            match work {
+                Work::Barrier => open.end(now, |_| Outcome::Done),
                 Work::Reduce(_) => {}
                 Work::Broadcast { root, data } => {
                     if open.placed.node_of(*root) != Some(now.here) {
                         continue;
                     }
-                    let Some(all) = root_data(&running.calls, *root) else { continue };
+                    let Some(all) = root_data(calls, *root) else { continue };
                     let most = now.plan.config.collective_bytes - HEAD_BYTES - TOTAL_BYTES;
                     let part = &all[data.len()..all.len().min(data.len() + most as usize)];
                     let dest = open.placed.set.difference(&NodeSet::single(now.here));
@@ -202,17 +242,45 @@ impl CollectiveHelper {
                     data.extend_from_slice(part);
                     if over {
                         let data = std::mem::take(data);
-                        now.step.done.extend(open.end(|_| Outcome::Data(data.clone())));
+                        open.end(now, |_| Outcome::Data(data.clone()));
                     }
                 }
             }
         }
     }
 
+    /// Begins the collectives whose slots say so, and those that need none.
+    fn begin(&mut self, now: &mut Microphase<'_>) {
+        for slot in (0..now.plan.config.collective_slots).map(Slot) {
+            let claimed = now.plan.claimed.get(slot.0);
+            let word = now.memory.load(claimed);
+            if word == 0 {
+                continue;
+            }
+            match self.open.values_mut().find(|open| open.key.to_word() == word) {
+                Some(open) if open.running.is_some() => {}
+                Some(open) if open.all_posted() => open.begin(slot),
+                // Its job is over here.
+                Some(_) | None => now.memory.store(claimed, 0),
+            }
+        }
+        for open in self.open.values_mut() {
+            if !open.placed.is_local() || open.running.is_some() || !open.all_posted() {
+                continue;
+            }
+            if open.signature() == DISAGREE {
+                now.step.failed.push((open.key.job, BcsError::CollectiveMismatch));
+            } else {
+                open.begin(Slot(0));
+            }
+        }
+    }
+
     /// Takes the parts of broadcasts that have come out of the network's buffers.
     pub(crate) fn drain(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
-        for (slot, open) in &mut self.open {
-            let Some(Running { work: Work::Broadcast { root, data }, .. }) = &mut open.running
+        for open in self.open.values_mut() {
+            let Some(Running { slot, work: Work::Broadcast { root, data }, .. }) =
+                &mut open.running
             else {
                 continue;
             };
@@ -229,16 +297,40 @@ impl CollectiveHelper {
             data.extend_from_slice(part);
             if data.len() as u64 >= u64::from_ne_bytes(*total) {
                 let data = std::mem::take(data);
-                now.step.done.extend(open.end(|_| Outcome::Data(data.clone())));
+                open.end(now, |_| Outcome::Data(data.clone()));
             }
         }
         Ok(())
     }
 
-    /// Closes the communicators of a job and gives back who waited in them.
+    /// Whether no collective begins because of this node in this slice, or goes on here. Who has only
+    /// said that it is ready waits for others.
+    pub(crate) fn is_idle(&self, here: NodeId) -> bool {
+        self.open.iter().all(|(key, open)| {
+            let begins = match open.placed.is_local() {
+                true => open.all_posted(),
+                false => open.placed.owner() == here && self.all_ready(key, open),
+            };
+            open.running.is_none() && !begins
+        })
+    }
+
+    /// Whether a collective has begun here and is not over.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.open.values().any(|open| open.running.is_some())
+    }
+
+    fn all_ready(&self, key: &GroupKey, open: &Open) -> bool {
+        let ready = self.ready.get(key);
+        ready.is_some_and(|ready| open.placed.nodes.iter().all(|node| ready.contains_key(node)))
+    }
+
+    /// Closes the communicators of a job and gives back who waited in them. Slots that they hold are
+    /// given up when the next slice would have used them.
     pub(crate) fn forget(&mut self, job: JobKey) -> Vec<(Member, RequestId)> {
+        self.ready.retain(|key, _| key.job != job);
         let mut all = Vec::new();
-        for (_, open) in self.open.extract_if(.., |_, open| open.placed.group.job == job) {
+        for (_, open) in self.open.extract_if(.., |key, _| key.job == job) {
             let running = open.running.into_iter().flat_map(|running| running.calls);
             let calls = open.posted.into_values().flatten().chain(running);
             all.extend(calls.map(|call| (call.member, call.request)));
@@ -248,9 +340,19 @@ impl CollectiveHelper {
 }
 
 impl Open {
-    /// The number of a collective as a word that an earlier use of the slot never had.
-    fn count(&self, number: u64) -> u64 {
-        u64::from(self.placed.group.life) << 32 | number
+    fn new(key: GroupKey, placed: Placed, here: NodeId) -> Open {
+        let mine = placed.local.get(&here).cloned().unwrap_or_default();
+        let posted = mine.into_iter().map(|member| (member, VecDeque::new())).collect();
+        Open { key, placed, posted, users: BTreeSet::new(), told: false, running: None }
+    }
+
+    /// Whether somebody waits in it.
+    fn is_busy(&self) -> bool {
+        self.running.is_some() || self.posted.values().any(|queue| !queue.is_empty())
+    }
+
+    fn all_posted(&self) -> bool {
+        self.posted.values().all(|queue| !queue.is_empty())
     }
 
     /// The next collective as a word, which members that call the same have alike; one that nobody
@@ -261,11 +363,8 @@ impl Open {
         if calls.all(|call| signature(&call.call) == first) { first } else { DISAGREE }
     }
 
-    /// Begins the next collective when it is scheduled and no other is running.
-    fn begin(&mut self, scheduled: u64) {
-        if self.running.is_some() || scheduled != self.count(self.begun + 1) {
-            return;
-        }
+    /// Begins the next collective.
+    fn begin(&mut self, slot: Slot) {
         let calls: Vec<Call> = self.posted.values_mut().filter_map(VecDeque::pop_front).collect();
         let Some(first) = calls.first() else { return };
         let work = match &first.call {
@@ -275,19 +374,21 @@ impl Open {
                 Work::Reduce(Reducing::new(data.len(), *reduction, *root))
             }
         };
-        self.begun += 1;
-        self.running = Some(Running { calls, work });
+        self.told = false;
+        self.running = Some(Running { slot, calls, work });
     }
 
-    /// Ends the running collective, with an outcome for each member.
-    pub(crate) fn end(&mut self, outcome: impl Fn(u32) -> Outcome) -> Vec<Completion> {
-        let calls = self.running.take().map_or_else(Vec::new, |running| running.calls);
-        let done = |call: Call| Completion {
+    /// Ends the running collective, with an outcome for each member, and gives up its slot.
+    pub(crate) fn end(&mut self, now: &mut Microphase<'_>, outcome: impl Fn(u32) -> Outcome) {
+        let Some(Running { slot, calls, .. }) = self.running.take() else { return };
+        if !self.placed.is_local() {
+            now.memory.store(now.plan.claimed.get(slot.0), 0);
+        }
+        now.step.done.extend(calls.into_iter().map(|call| Completion {
             member: call.member,
             request: call.request,
             outcome: Ok(outcome(call.index)),
-        };
-        calls.into_iter().map(done).collect()
+        }));
     }
 }
 
@@ -306,12 +407,12 @@ const DISAGREE: u64 = u64::MAX;
 fn signature(call: &Collective) -> u64 {
     // Roots are members of a group, lengths those of buffers: what is cut off of either is more than
     // any machine has.
-    let root = |root: Option<usize>| root.map_or(0, |root| (root as u64 + 1) & 0xff_ffff) << 8;
+    let root = |root: Option<usize>| root.map_or(0, |root| (root as u64 + 1) & 0x3f_ffff) << 9;
     match call {
         Collective::Barrier => 1,
         Collective::Broadcast { root: from, .. } => 2 | root(Some(*from)),
         Collective::Reduce { data, reduction, root: to } => {
-            3 | reduction.code() << 2 | root(*to) | (data.len() as u64) << 32
+            3 | u64::from(reduction.code()) << 2 | root(*to) | (data.len() as u64) << 32
         }
     }
 }

@@ -13,7 +13,8 @@ pub struct BcsConfig {
     pub link_bytes: u64,
     /// Bytes of descriptors, and of grants, that a node has for another in one slice.
     pub descriptor_bytes: u64,
-    /// How many communicators may have collectives at the same time.
+    /// How many collectives a node may have under way at the same time. None: there are none but within
+    /// nodes.
     pub collective_slots: u32,
     /// Bytes of a collective that go over a link in one slice.
     pub collective_bytes: u64,

@@ -4,10 +4,10 @@
 //! Two pieces that are the halves of a larger one are combined when both are there, the lower one on
 //! the left. That is the binomial tree of `storm_mpi::collective`, so the bits are the same.
 
-use crate::Reduction;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use storm_mpi::collective::{Number, Reduction};
 
 /// A partial result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,7 +88,7 @@ impl Pieces {
 
 /// How many pieces the members of these ranges make when all are combined that can be.
 pub(crate) fn count(members: u32, held: impl IntoIterator<Item = Range<u32>>) -> usize {
-    let sum = Reduction { op: storm_mpi::ReduceOp::Sum, number: crate::Number::I32 };
+    let sum = Reduction { op: storm_mpi::ReduceOp::Sum, number: Number::I32 };
     let mut pieces = Pieces::new(members, 0, sum);
     for first in held.into_iter().flatten() {
         // A member that is named twice is one piece.
@@ -105,7 +105,6 @@ fn top_level(members: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Number;
     use proptest::prelude::*;
     use storm_mpi::ReduceOp;
 

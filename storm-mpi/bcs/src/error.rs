@@ -1,6 +1,6 @@
 //! What can go wrong, as a rank or the management node sees it.
 
-use crate::{JobKey, Slot};
+use crate::JobKey;
 use storm_mpi::Rank;
 use storm_primitives::{NodeSet, PrimitiveError};
 use thiserror::Error;
@@ -19,14 +19,12 @@ pub enum BcsError {
         /// The rank.
         rank: Rank,
     },
-    /// The communicator is not open, or the rank is no member of it.
-    #[error("no communicator of this rank has slot {0:?}")]
-    NoSuchGroup(Slot),
-    /// A communicator whose slot is taken, or that has more members than a slice can reduce.
-    #[error("slot {slot:?} cannot take a communicator of {members} ranks: {why}")]
+    /// The rank called a collective of a communicator that it is no member of.
+    #[error("a rank called a collective of a communicator that it is no member of")]
+    NotAMember,
+    /// The nodes carry out no collectives of such a communicator: all of them say so.
+    #[error("nodes carry out no collectives of a communicator of {members} ranks like this: {why}")]
     GroupRefused {
-        /// The slot.
-        slot: Slot,
         /// Members of the communicator.
         members: usize,
         /// What stands in the way.

@@ -2,31 +2,70 @@
 
 use crate::plan::ROUNDS;
 use crate::{BcsConfig, JobKey, block, dyadic};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use storm_mpi::Rank;
+use std::rc::Rc;
+use storm_mpi::{Context, Rank};
 use storm_primitives::{NodeId, NodeSet};
 
-/// The place of a communicator's collectives in global memory: the same on all nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Slot(pub u32);
+/// Bits that the rank of a first member has in a name.
+const FIRST_BITS: u32 = 20;
+/// Bits that a context has in a name.
+const CONTEXT_BITS: u32 = 11;
+
+/// The name of a communicator in its job: the same at all members. Of two communicators with a common
+/// member, one has it only after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct GroupId(u32);
+
+impl GroupId {
+    /// Context 0, from rank 0 on.
+    const ALL: GroupId = GroupId(0);
+
+    /// The communicator in this context whose first member is `first`: communicators in the same context
+    /// have no member in common. `None` when one of the two is too large.
+    pub fn new(context: Context, first: Rank) -> Option<GroupId> {
+        let fits = u32::from(context.0) < 1 << CONTEXT_BITS && first.0 < 1 << FIRST_BITS;
+        fits.then(|| GroupId(u32::from(context.0) << FIRST_BITS | first.0))
+    }
+}
 
 /// A communicator.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// The job.
-    pub job: JobKey,
-    /// Its slot; another communicator has it only when this one is closed on all nodes.
-    pub slot: Slot,
-    /// Which use of the slot this is, counted from 1: a later one is higher, on all nodes alike.
-    pub life: u32,
+    /// Its name.
+    pub id: GroupId,
     /// The members' ranks in the job.
-    pub members: Vec<Rank>,
+    pub members: Rc<[Rank]>,
+}
+
+impl Group {
+    /// All ranks of a job of so many, in context 0.
+    pub fn all(ranks: usize) -> Group {
+        Group { id: GroupId::ALL, members: (0..ranks).map(Rank::from_index).collect() }
+    }
+}
+
+/// A communicator of a job, among those of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct GroupKey {
+    pub(crate) job: JobKey,
+    pub(crate) id: GroupId,
+}
+
+impl GroupKey {
+    /// The communicator as a word, never 0. Of the job's key 32 bits count: runs of jobs that are on a
+    /// node at the same time differ in them.
+    pub(crate) fn to_word(self) -> u64 {
+        self.job.0 << 32 | 1 << (CONTEXT_BITS + FIRST_BITS) | u64::from(self.id.0)
+    }
 }
 
 /// A communicator and where its members are.
 #[derive(Debug)]
 pub(crate) struct Placed {
-    pub(crate) group: Group,
+    pub(crate) job: JobKey,
+    pub(crate) members: Rc<[Rank]>,
     /// Ordered by their first member. The first one schedules.
     pub(crate) nodes: Vec<NodeId>,
     pub(crate) set: NodeSet,
@@ -42,15 +81,16 @@ const PIECE_HEAD_BYTES: u64 = 16;
 const REDUCE_GRAIN_BYTES: u64 = 16;
 
 impl Placed {
-    /// The group with its members where `placement` says, by rank.
+    /// The members where `placement` says, by rank. Every node of the group comes to the same.
     pub(crate) fn new(
-        group: Group,
+        job: JobKey,
+        members: Rc<[Rank]>,
         placement: &[NodeId],
         config: &BcsConfig,
     ) -> Result<Placed, &'static str> {
         let mut nodes = Vec::new();
         let mut local: BTreeMap<NodeId, Vec<u32>> = BTreeMap::new();
-        for (member, rank) in group.members.iter().enumerate() {
+        for (member, rank) in members.iter().enumerate() {
             let node = *placement.get(rank.index()).ok_or("a member is not in the job")?;
             if !local.contains_key(&node) {
                 nodes.push(node);
@@ -60,11 +100,14 @@ impl Placed {
         if nodes.is_empty() {
             return Err("it has no members");
         }
+        if nodes.len() > 1 && config.collective_slots == 0 {
+            return Err("there is no place for collectives in global memory");
+        }
         if nodes.len() > 1 << ROUNDS {
             return Err("its nodes are too many");
         }
         let set = nodes.iter().copied().collect();
-        let mut placed = Placed { group, nodes, set, local, reduce_bytes: 0 };
+        let mut placed = Placed { job, members, nodes, set, local, reduce_bytes: 0 };
         let pieces = placed.most_pieces() as u64;
         let room = (config.collective_bytes - block::HEAD_BYTES) / pieces;
         let bytes = room.saturating_sub(PIECE_HEAD_BYTES) / REDUCE_GRAIN_BYTES * REDUCE_GRAIN_BYTES;
@@ -75,9 +118,14 @@ impl Placed {
         Ok(placed)
     }
 
-    /// The node that asks whether a collective may begin, and where reductions end.
+    /// The node that says when a collective begins, and where reductions end.
     pub(crate) fn owner(&self) -> NodeId {
         self.nodes[0]
+    }
+
+    /// Whether all members are on one node, which needs nobody else then.
+    pub(crate) fn is_local(&self) -> bool {
+        self.nodes.len() == 1
     }
 
     /// The node of a member.
@@ -104,7 +152,7 @@ impl Placed {
 
     /// The most partial results that a node sends up.
     fn most_pieces(&self) -> usize {
-        let members = self.group.members.len() as u32;
+        let members = self.members.len() as u32;
         let mut most = 1;
         for place in 1..self.nodes.len() {
             let below = place..(place + (1 << place.trailing_zeros())).min(self.nodes.len());
@@ -130,8 +178,8 @@ mod tests {
         for nodes in 1..40u32 {
             let placement: Vec<NodeId> = (1..=nodes).map(NodeId).collect();
             let members = (0..nodes).map(Rank).collect();
-            let group = Group { job: JobKey(1), slot: Slot(0), life: 1, members };
-            let placed = Placed::new(group, &placement, &BcsConfig::default()).expect("fits");
+            let config = BcsConfig::default();
+            let placed = Placed::new(JobKey(1), members, &placement, &config).expect("fits");
             let mut seen = 1;
             for &node in &placement {
                 for round in placed.children(node) {
@@ -143,5 +191,20 @@ mod tests {
             assert_eq!(seen, nodes);
             assert_eq!(placed.parent(placed.owner()), None);
         }
+    }
+
+    #[test]
+    fn names_are_words_and_none_is_zero() {
+        let key = |job, context, first| {
+            let id = GroupId::new(Context(context), Rank(first)).expect("fits");
+            GroupKey { job: JobKey(job), id }.to_word()
+        };
+        let words =
+            [key(0, 0, 0), key(0, 0, 1), key(0, 2, 0), key(1, 0, 0), key(0, 2047, 0xf_ffff)];
+        assert!(words.iter().all(|word| *word != 0));
+        let different: std::collections::BTreeSet<u64> = words.into();
+        assert_eq!(different.len(), words.len());
+        assert_eq!(GroupId::new(Context(2048), Rank(0)), None);
+        assert_eq!(GroupId::new(Context(0), Rank(1 << 20)), None);
     }
 }

@@ -1,7 +1,8 @@
 //! What a rank asks of the engine and what it hears back.
 
-use crate::{BcsError, Member, Reduction, Slot};
+use crate::{BcsError, Group, Member};
 use bytes::Bytes;
+use storm_mpi::collective::Reduction;
 use storm_mpi::{Address, Pattern, Status};
 
 /// Names what a rank has posted, on its node.
@@ -29,7 +30,7 @@ pub enum Post {
     /// Take part in the next collective of a communicator.
     Collective {
         /// The communicator.
-        slot: Slot,
+        group: Group,
         /// What is done.
         call: Collective,
     },

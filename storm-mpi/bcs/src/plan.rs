@@ -19,10 +19,14 @@ pub struct Plan {
     pub(crate) strobed: EventId,
     /// The last microphase that this node is done with, as the strobe's word.
     pub(crate) phase_done: Var<u64>,
-    /// Bytes that this node sent and that are not known to have arrived, and those that arrived and
-    /// are still in the network's buffers.
-    pub(crate) in_flight: Var<u64>,
-    /// The last slice that ended with an empty network everywhere.
+    /// The last microphase after which this node had nothing to do in the one that follows, or in the two:
+    /// in P2P after MSM, in BBM and RM after P2P.
+    pub(crate) skip: Var<u64>,
+    /// The last microphase after which this node had nothing to do in the rest of the slice, and nothing
+    /// on the way.
+    pub(crate) empty: Var<u64>,
+    /// The last slice of which this node knows that it ended with an empty network everywhere: it does
+    /// when the next begins.
     pub(crate) checkpoint: Var<u64>,
     /// By source node: what it sends descriptors of.
     descriptors: Region,
@@ -30,12 +34,8 @@ pub struct Plan {
     grants: Region,
     /// Where the bytes of the point-to-point microphase land.
     landing: Region,
-    /// By slot: the collectives that all members of this node have posted.
-    pub(crate) ready: VarArray<u64>,
-    /// By slot: what the next collective is, as this node's members have called it.
-    pub(crate) signature: VarArray<u64>,
-    /// By slot: the collectives that are or were carried out.
-    pub(crate) scheduled: VarArray<u64>,
+    /// By slot: whose collective is carried out there, 0 for nobody's.
+    pub(crate) claimed: VarArray<u64>,
     /// By slot: what a broadcast or the result of a reduction lands in.
     broadcast: Region,
     /// By slot and round: the partial results of the node's children.
@@ -55,14 +55,13 @@ impl Plan {
             strobe: layout.var("bcs.strobe"),
             strobed: layout.event("bcs.strobed"),
             phase_done: layout.var("bcs.phase_done"),
-            in_flight: layout.var("bcs.in_flight"),
+            skip: layout.var("bcs.skip"),
+            empty: layout.var("bcs.empty"),
             checkpoint: layout.var("bcs.checkpoint"),
             descriptors: layout.region("bcs.descriptors", everyone * config.descriptor_bytes),
             grants: layout.region("bcs.grants", everyone * config.descriptor_bytes),
             landing: layout.region("bcs.landing", config.link_bytes),
-            ready: layout.vars("bcs.ready", config.collective_slots),
-            signature: layout.vars("bcs.signature", config.collective_slots),
-            scheduled: layout.vars("bcs.scheduled", config.collective_slots),
+            claimed: layout.vars("bcs.claimed", config.collective_slots),
             broadcast: layout.region("bcs.broadcast", slots * config.collective_bytes),
             partial: layout.region("bcs.partial", slots * ROUNDS * config.collective_bytes),
             arrival: layout.event("bcs.arrival"),
@@ -74,9 +73,10 @@ impl Plan {
         self.strobed
     }
 
-    /// The bytes of a node that are on the way, as it says: a slice ends when all nodes say 0.
-    pub fn in_flight(&self) -> Var<u64> {
-        self.in_flight
+    /// The last microphase after which a node had nothing to do in the rest of the slice, and nothing on
+    /// the way, as it says: a slice ends when all nodes say so.
+    pub fn empty(&self) -> Var<u64> {
+        self.empty
     }
 
     /// The settings that it was planned for.
@@ -84,7 +84,8 @@ impl Plan {
         &self.config
     }
 
-    /// The last slice that ended with an empty network on every node, as a node's memory has it.
+    /// The last slice that ended with an empty network on every node, as a node's memory has it: that
+    /// before the one under way.
     pub fn checkpoint(&self, memory: &GlobalMemory) -> u64 {
         memory.load(self.checkpoint)
     }

@@ -10,8 +10,9 @@ use crate::collective_helper::{Call, CollectiveHelper, Open, Running, Work};
 use crate::dyadic::{Misfit, Piece, Pieces};
 use crate::group::Placed;
 use crate::microphase::Microphase;
-use crate::{BcsError, Collective, Outcome, Reduction};
+use crate::{BcsError, Collective, Outcome};
 use std::collections::BTreeSet;
+use storm_mpi::collective::Reduction;
 use storm_primitives::{NodeSet, Xfer};
 
 /// A reduction that has begun.
@@ -55,14 +56,14 @@ impl Reducing {
 pub(crate) fn begin(helper: &mut CollectiveHelper, now: &mut Microphase<'_>) {
     for open in helper.open.values_mut() {
         let Open { placed, running, .. } = open;
-        let Some(Running { calls, work: Work::Reduce(reducing) }) = running else { continue };
+        let Some(Running { calls, work: Work::Reduce(reducing), .. }) = running else { continue };
         let done = reducing.result.len();
         let bytes = placed.reduce_bytes.min(reducing.bytes - done);
-        let members = placed.group.members.len() as u32;
+        let members = placed.members.len() as u32;
         let mut pieces = Pieces::new(members, bytes, reducing.reduction);
         let leaves = calls.iter().filter_map(|call| leaf(call, done, bytes));
         if leaves.map(|leaf| pieces.add(leaf)).any(|added| added == Err(Misfit)) {
-            now.step.failed.push((placed.group.job, BcsError::Corrupt));
+            now.step.failed.push((placed.job, BcsError::Corrupt));
         }
         let waiting = placed.children(now.here).into_iter().collect();
         reducing.part = Some(Part { bytes, pieces, waiting, sent: false });
@@ -71,9 +72,9 @@ pub(crate) fn begin(helper: &mut CollectiveHelper, now: &mut Microphase<'_>) {
 
 /// Takes in what children have sent, and sends on what is complete.
 pub(crate) fn advance(helper: &mut CollectiveHelper, now: &mut Microphase<'_>) {
-    for (slot, open) in &mut helper.open {
+    for open in helper.open.values_mut() {
         let Open { placed, running, .. } = open;
-        let Some(Running { work: Work::Reduce(reducing), .. }) = running else { continue };
+        let Some(Running { slot, work: Work::Reduce(reducing), .. }) = running else { continue };
         let readers = reducing.readers(placed);
         let Some(part) = &mut reducing.part else { continue };
         if part.sent {
@@ -81,7 +82,7 @@ pub(crate) fn advance(helper: &mut CollectiveHelper, now: &mut Microphase<'_>) {
         }
         if let Err(error) = take_in(part, slot.0, now) {
             // The job ends with the next slice; this one is gone through, as others wait for this node.
-            now.step.failed.push((placed.group.job, error));
+            now.step.failed.push((placed.job, error));
         }
         if !part.waiting.is_empty() {
             continue;
@@ -121,9 +122,9 @@ pub(crate) fn end(
     helper: &mut CollectiveHelper,
     now: &mut Microphase<'_>,
 ) -> Result<(), Unreadable> {
-    for (slot, open) in &mut helper.open {
+    for open in helper.open.values_mut() {
         let Open { placed, running, .. } = open;
-        let Some(Running { work: Work::Reduce(reducing), .. }) = running else { continue };
+        let Some(Running { slot, work: Work::Reduce(reducing), .. }) = running else { continue };
         let Some(part) = reducing.part.take() else { continue };
         let so_far = reducing.result.len();
         if placed.owner() == now.here {
@@ -141,15 +142,15 @@ pub(crate) fn end(
         }
         if reducing.result.len() != so_far + part.bytes {
             // Nobody hears of a result that is not there: the job ends with the next slice.
-            now.step.failed.push((placed.group.job, BcsError::Corrupt));
+            now.step.failed.push((placed.job, BcsError::Corrupt));
             continue;
         }
         if reducing.result.len() >= reducing.bytes {
             let (root, result) = (reducing.root, std::mem::take(&mut reducing.result));
-            now.step.done.extend(open.end(|member| match root {
+            open.end(now, |member| match root {
                 Some(root) if root != member as usize => Outcome::Done,
                 Some(_) | None => Outcome::Data(result.clone()),
-            }));
+            });
         }
     }
     Ok(())

@@ -72,6 +72,8 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
             Input::Strobed => {
                 let Some(strobe) = Strobe::from_word(memory.load(self.plan.strobe)) else { return };
                 if strobe.phase == crate::Phase::DescriptorExchange {
+                    // There is no other before the one before has ended on all nodes.
+                    memory.store(self.plan.checkpoint, strobe.slice - 1);
                     self.edge.gather(&mut self.engine.borrow_mut());
                 }
                 let actions = self.engine.borrow_mut().strobe(strobe, memory);
@@ -101,7 +103,12 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         let engine = self.engine.borrow();
         if let Some(word) = engine.phase_done() {
             let memory = self.network.memory();
-            memory.store(self.plan.in_flight, engine.in_flight_bytes());
+            if engine.is_empty() {
+                memory.store(self.plan.empty, word);
+            }
+            if engine.may_skip() {
+                memory.store(self.plan.skip, word);
+            }
             memory.store(self.plan.phase_done, word);
         }
     }

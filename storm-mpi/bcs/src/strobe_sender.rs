@@ -3,7 +3,7 @@
 use crate::{BcsError, Phase, Plan, Strobe};
 use std::time::Duration;
 use storm_primitives::{
-    CompareAndWrite, Instant, NodeSet, PrimitiveError, Primitives, Relation, Runtime, Var, Xfer,
+    CompareAndWrite, Instant, NodeSet, PrimitiveError, Primitives, Relation, Runtime, Xfer,
 };
 
 /// The end of a slice: no byte of any job is on the way, so what the nodes have in memory is the whole
@@ -28,6 +28,8 @@ pub struct StrobeSender<P: Primitives> {
     nodes: NodeSet,
     slice: u64,
     length: Duration,
+    /// The last slice with messages had collectives, too.
+    had_collectives: bool,
     /// When the next slice begins.
     due: Instant,
 }
@@ -36,7 +38,8 @@ impl<P: Primitives> StrobeSender<P> {
     /// For these nodes, the first slice now.
     pub fn new(network: P, plan: Plan, nodes: NodeSet) -> StrobeSender<P> {
         let due = network.runtime().now();
-        StrobeSender { network, plan, nodes, slice: 0, length: plan.config.slice, due }
+        let length = plan.config.slice;
+        StrobeSender { network, plan, nodes, slice: 0, length, had_collectives: false, due }
     }
 
     /// From the next slice on: these nodes, slices of this length. Numbers go on.
@@ -60,10 +63,10 @@ impl<P: Primitives> StrobeSender<P> {
         runtime.sleep_until(self.due).await;
         self.slice += 1;
         let began = runtime.now();
-        for phase in Phase::ALL {
-            self.microphase(Strobe { slice: self.slice, phase }).await?;
+        let mut phase = Some(Phase::DescriptorExchange);
+        while let Some(now) = phase {
+            phase = self.microphase(Strobe { slice: self.slice, phase: now }).await?;
         }
-        self.assert_empty().await?;
         // Slices that a late one ran into do not happen: nodes skip them, they do not catch up. Ranks
         // compute between slices, and have as much time as one that was late took.
         let length = self.length;
@@ -75,55 +78,78 @@ impl<P: Primitives> StrobeSender<P> {
         Ok(Checkpoint { slice: self.slice, nodes: self.nodes.clone(), took: now - began, late })
     }
 
-    /// Strobes one microphase and returns when it is over everywhere.
-    async fn microphase(&mut self, strobe: Strobe) -> Result<(), BcsError> {
-        let (plan, word) = (self.plan, strobe.to_word());
-        self.send(word);
+    /// Strobes one microphase and returns when it is over everywhere, with the one that comes next. A
+    /// microphase that no node has anything to do in does not; `None` when there is nothing to do in the
+    /// rest of the slice, and nothing on the way: nodes hear so with the next slice.
+    async fn microphase(&mut self, strobe: Strobe) -> Result<Option<Phase>, BcsError> {
+        let word = strobe.to_word();
+        self.strobe(word).await?;
         loop {
-            let gate = (plan.phase_done, Relation::GreaterOrEqual);
-            match self.ask(gate.0, gate.1, word, None).await {
-                Ok(true) => return Ok(()),
-                Ok(false) => self.network.runtime().sleep(plan.config.poll).await,
+            match self.first_true(strobe).await {
+                Ok(Some((Question::Empty, _))) => return Ok(None),
+                Ok(Some((question, Some(next)))) => {
+                    if strobe.phase == Phase::PointToPoint {
+                        self.had_collectives = question == Question::Done;
+                    }
+                    return Ok(Some(next));
+                }
+                // All are done with the last one, and bytes are on the way; or they have become done since
+                // they were asked for both.
+                Ok(Some((_, None))) => match self.ask(Question::Empty, word).await {
+                    Ok(true) => return Ok(None),
+                    Ok(false) => {
+                        let nodes = self.nodes.clone();
+                        return Err(BcsError::NotEmpty { slice: self.slice, nodes });
+                    }
+                    Err(error) => self.leave_out(error)?,
+                },
+                Ok(None) => self.network.runtime().sleep(self.plan.config.poll).await,
                 Err(error) => {
                     self.leave_out(error)?;
                     // Of a set with a dead node nobody was strobed.
-                    self.send(word);
+                    self.strobe(word).await?;
                 }
             }
         }
     }
 
-    /// Asserts that no byte is on the way, and writes on every node that it was so.
-    async fn assert_empty(&mut self) -> Result<(), BcsError> {
-        let (plan, slice) = (self.plan, self.slice);
+    /// The first question to which all nodes say yes, and the microphase that follows then.
+    async fn first_true(
+        &self,
+        strobe: Strobe,
+    ) -> Result<Option<(Question, Option<Phase>)>, PrimitiveError> {
+        for (question, next) in questions(strobe.phase, self.had_collectives) {
+            if self.ask(*question, strobe.to_word()).await? {
+                return Ok(Some((*question, *next)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Strobes all nodes, and waits until all are: a question that overtook their work would be asked
+    /// in vain.
+    async fn strobe(&mut self, word: u64) -> Result<(), BcsError> {
         loop {
-            let write = Some((plan.checkpoint, slice));
-            match self.ask(plan.in_flight, Relation::Equal, 0, write).await {
-                Ok(true) => return Ok(()),
-                Ok(false) => return Err(BcsError::NotEmpty { slice, nodes: self.nodes.clone() }),
+            let (nodes, addr) = (self.nodes.clone(), self.plan.strobe.addr());
+            let strobe = Xfer::new(nodes, addr, word.to_ne_bytes().to_vec());
+            let strobe = strobe.signal_remote(self.plan.strobed);
+            match self.network.xfer_and_wait(strobe).await {
+                Ok(()) => return Ok(()),
                 Err(error) => self.leave_out(error)?,
             }
         }
     }
 
-    fn send(&self, word: u64) {
-        let strobe =
-            Xfer::new(self.nodes.clone(), self.plan.strobe.addr(), word.to_ne_bytes().to_vec());
-        self.network.xfer_and_signal(strobe.signal_remote(self.plan.strobed));
-    }
-
-    async fn ask(
-        &self,
-        var: Var<u64>,
-        relation: Relation,
-        value: u64,
-        write: Option<(Var<u64>, u64)>,
-    ) -> Result<bool, PrimitiveError> {
-        let mut question = CompareAndWrite::new(self.nodes.clone(), var, relation, value);
-        if let Some((var, value)) = write {
-            question = question.then_write(var, value);
-        }
-        self.network.compare_and_write(question).await
+    /// Asks all nodes whether it is so of the microphase with this word.
+    async fn ask(&self, question: Question, word: u64) -> Result<bool, PrimitiveError> {
+        let (plan, nodes) = (&self.plan, self.nodes.clone());
+        let var = match question {
+            Question::Done => plan.phase_done,
+            Question::Skip => plan.skip,
+            Question::Empty => plan.empty,
+        };
+        let ask = CompareAndWrite::new(nodes, var, Relation::GreaterOrEqual, word);
+        self.network.compare_and_write(ask).await
     }
 
     fn leave_out(&mut self, error: PrimitiveError) -> Result<(), BcsError> {
@@ -139,6 +165,41 @@ impl<P: Primitives> StrobeSender<P> {
             | PrimitiveError::Misaligned { .. }
             | PrimitiveError::UnknownEvent { .. } => Err(BcsError::Network(error)),
         }
+    }
+}
+
+/// What is asked of all nodes in a microphase, and so what they publish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    /// Are you done with it?
+    Done,
+    /// And have you nothing to do in what follows?
+    Skip,
+    /// And nothing in the rest of the slice, and nothing on the way?
+    Empty,
+}
+
+/// What is asked in a microphase, in order, and what follows when it is so. Whether there are only
+/// collectives is asked for where there were some.
+fn questions(phase: Phase, collectives: bool) -> &'static [(Question, Option<Phase>)] {
+    match phase {
+        Phase::DescriptorExchange => {
+            &[(Question::Empty, None), (Question::Done, Some(Phase::MessageScheduling))]
+        }
+        Phase::MessageScheduling if collectives => &[
+            (Question::Skip, Some(Phase::BroadcastAndBarrier)),
+            (Question::Done, Some(Phase::PointToPoint)),
+        ],
+        Phase::MessageScheduling => &[(Question::Done, Some(Phase::PointToPoint))],
+        Phase::PointToPoint => &[
+            (Question::Skip, Some(Phase::SliceEnd)),
+            (Question::Done, Some(Phase::BroadcastAndBarrier)),
+        ],
+        Phase::BroadcastAndBarrier => {
+            &[(Question::Empty, None), (Question::Done, Some(Phase::Reduce))]
+        }
+        Phase::Reduce => &[(Question::Done, Some(Phase::SliceEnd))],
+        Phase::SliceEnd => &[(Question::Empty, None), (Question::Done, None)],
     }
 }
 
@@ -159,8 +220,9 @@ mod tests {
     async fn answer<P: Primitives>(network: P, plan: Plan, on_the_way: u64) {
         while network.await_event(plan.strobed).await.is_ok() {
             let word = network.memory().load(plan.strobe);
-            if Strobe::from_word(word).is_some_and(|strobe| strobe.slice == 3) {
-                network.memory().store(plan.in_flight, on_the_way);
+            let last = Strobe::from_word(word).is_some_and(|strobe| strobe.slice == 3);
+            if !last || on_the_way == 0 {
+                network.memory().store(plan.empty, word);
             }
             network.memory().store(plan.phase_done, word);
         }
@@ -184,7 +246,6 @@ mod tests {
             sender.slice().await
         });
         assert_eq!(ended, Ok(Err(BcsError::NotEmpty { slice: 3, nodes })));
-        assert_eq!(plan.checkpoint(network.node(NodeId(1)).memory()), 2);
     }
 
     #[test]

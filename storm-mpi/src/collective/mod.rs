@@ -7,10 +7,14 @@
 //! Reductions combine children in a fixed order, whatever the order of arrival, so that results are
 //! the same bits in every run with the same number of members.
 //!
+//! Under buffered coscheduling the nodes carry out barriers, broadcasts and reductions of numbers, when
+//! they are short: one slice where a tree of messages takes several, and the same bits.
+//!
 //! Knows no datatypes: what an operation makes of two stretches of bytes is a [`Combine`].
 
 mod blocks;
 mod everyone;
+mod number;
 mod reduction;
 mod rooted;
 mod span;
@@ -18,6 +22,7 @@ mod tree;
 mod typed;
 
 pub use blocks::{Blocks, BlocksMut};
+pub use number::{Number, Reduction};
 pub use reduction::Combine;
 pub use span::Span;
 
@@ -26,6 +31,7 @@ use crate::envelope::{Address, Context, Pattern, SendMode, Source, Tag, TagPatte
 use crate::error::CommError;
 use crate::process::Process;
 use crate::rank::Rank;
+use crate::segment::{COLLECTIVE_MAX_BYTES, Call};
 use tree::Tree;
 
 /// Tags of the collectives' messages. Successive collectives of one kind cannot mix: messages of a
@@ -71,6 +77,15 @@ impl<'a> Party<'a> {
     /// This process's place among them.
     pub fn me(&self) -> usize {
         self.me
+    }
+
+    /// Lets the nodes carry out a collective of so many bytes, if they do: what came of it for this
+    /// member. All members decide alike.
+    fn in_slices(&self, bytes: usize, call: Call<'_>) -> Result<Option<Vec<u8>>, CommError> {
+        if self.size() < 2 || bytes > COLLECTIVE_MAX_BYTES {
+            return Ok(None);
+        }
+        self.process.collective(self.context, self.members, call)
     }
 
     fn tree(&self, root: usize) -> Tree {

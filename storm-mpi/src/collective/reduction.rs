@@ -2,8 +2,9 @@
 //! their number only: the same bits in every run, and right for operations that do not commute.
 
 use super::rooted::copy;
-use super::{Blocks, Party, Span, Step};
+use super::{Blocks, Party, Reduction, Span, Step};
 use crate::error::CommError;
+use crate::segment::Call;
 use std::ops::Range;
 
 /// What a reduction makes of two stretches of elements of the same length.
@@ -15,6 +16,11 @@ pub trait Combine {
     /// # Errors
     /// Whatever the operation may find wrong with them.
     fn combine(&mut self, left: &mut [u8], right: &mut [u8]) -> Result<(), CommError>;
+
+    /// What it is, if it has the bits of a known operation on numbers: then nodes can do it too.
+    fn known(&self) -> Option<Reduction> {
+        None
+    }
 }
 
 impl Party<'_> {
@@ -30,6 +36,9 @@ impl Party<'_> {
         root: usize,
     ) -> Result<Option<Span>, CommError> {
         self.rank(root)?;
+        if let Some(all) = self.reduced_in_slices(&mine, op, Some(root))? {
+            return Ok((self.me == root).then_some(all));
+        }
         let mut all = self.up(mine, op)?;
         if self.me == 0 && root != 0 {
             self.give(all.as_ref(), root, Step::ToRoot)?;
@@ -45,6 +54,9 @@ impl Party<'_> {
     /// # Errors
     /// As [`Party::reduce`].
     pub fn allreduce(&self, mine: Span, op: &mut dyn Combine) -> Result<Span, CommError> {
+        if let Some(all) = self.reduced_in_slices(&mine, op, None)? {
+            return Ok(all);
+        }
         let mut all = self.up(mine, op)?;
         self.down(&self.tree(0), all.as_mut(), Step::Broadcast)?;
         Ok(all)
@@ -61,8 +73,8 @@ impl Party<'_> {
         parts: &[Range<usize>],
         part: &mut [u8],
     ) -> Result<(), CommError> {
-        let all = self.up(mine, op)?;
-        let blocks = if self.me == 0 { Some(Blocks::new(all.as_ref(), parts)?) } else { None };
+        let all = self.reduce(mine, op, 0)?;
+        let blocks = all.as_ref().map(|all| Blocks::new(all.as_ref(), parts)).transpose()?;
         self.scatter(blocks, Some(part), 0)
     }
 
@@ -100,6 +112,25 @@ impl Party<'_> {
             self.give(mine.as_ref(), self.me + 1, Step::Scan)?;
         }
         Ok((before, mine))
+    }
+
+    /// Lets the nodes combine, if they can: along the same tree of members. The result where it is
+    /// wanted.
+    fn reduced_in_slices(
+        &self,
+        mine: &Span,
+        op: &dyn Combine,
+        root: Option<usize>,
+    ) -> Result<Option<Span>, CommError> {
+        let Some(reduction) = op.known() else { return Ok(None) };
+        let data = mine.as_ref();
+        let root = root.map(|root| root as u32);
+        let result = self.in_slices(data.len(), Call::Reduce { reduction, root, data })?;
+        let Some(result) = result else { return Ok(None) };
+        if root.is_none_or(|root| root as usize == self.me) {
+            super::same_length(data.len(), result.len())?;
+        }
+        Ok(Some(Span::of(&result)))
     }
 
     /// Combines up the tree; whole at member 0.

@@ -3,6 +3,7 @@
 use super::{Blocks, BlocksMut, Party, Step, Tree};
 use crate::envelope::SendMode;
 use crate::error::CommError;
+use crate::segment::Call;
 
 impl Party<'_> {
     /// Gives every member the root's `data`.
@@ -11,7 +12,13 @@ impl Party<'_> {
     /// [`CommError::LengthMismatch`] when members disagree on its length; others of communication.
     pub fn bcast(&self, data: &mut [u8], root: usize) -> Result<(), CommError> {
         self.rank(root)?;
-        self.down(&self.tree(root), data, Step::Broadcast)
+        let mine = if self.me == root { &*data } else { &[] };
+        let call = Call::Broadcast { root: root as u32, data: mine };
+        match self.in_slices(data.len(), call)? {
+            Some(_) if self.me == root => Ok(()),
+            Some(came) => copy(&came, data),
+            None => self.down(&self.tree(root), data, Step::Broadcast),
+        }
     }
 
     /// Brings every member's block to the root, which passes `into`. The root's own is `mine`, or

@@ -1,7 +1,7 @@
 //! The collectives of the Rust API: slices of numbers over a communicator.
 
 use super::reduction::deliver;
-use super::{Blocks, BlocksMut, Combine, Span};
+use super::{Blocks, BlocksMut, Combine, Reduction, Span};
 use crate::communicator::Communicator;
 use crate::datatype::{Datatype, ReduceOp, Reducible};
 use crate::error::CommError;
@@ -181,6 +181,10 @@ impl<T: Reducible> Combine for Typed<T> {
             *r = T::apply(self.op, *l, *r);
         }
         Ok(())
+    }
+
+    fn known(&self) -> Option<Reduction> {
+        Some(Reduction { op: self.op, number: T::NUMBER })
     }
 }
 

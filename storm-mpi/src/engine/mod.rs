@@ -13,10 +13,11 @@ mod matching;
 mod peer;
 mod requests;
 
-use crate::envelope::{Address, Envelope, Pattern, SendMode, Status};
+use crate::envelope::{Address, Context, Envelope, Pattern, SendMode, Status};
 use crate::error::{CommError, InitError};
 use crate::pmi::client::PmiError;
 use crate::rank::Rank;
+use crate::segment::Call;
 use crate::transport::{News, Transport};
 use frame::{FRAME_BYTES, Frame};
 use matching::{Body, Matching, Unexpected};
@@ -184,6 +185,34 @@ impl Engine {
         }
         self.ended = true;
         Ok(self.transport.leave()?)
+    }
+
+    /// Takes part in a collective that the nodes carry out, and waits for its end. `None`: nodes do not.
+    pub(crate) fn collective(
+        &mut self,
+        context: Context,
+        members: &[Rank],
+        call: Call<'_>,
+    ) -> Result<Option<Vec<u8>>, CommError> {
+        if self.ended {
+            return Err(CommError::Ended);
+        }
+        let Some(frame) = self.transport.call_frame(context, members, call) else {
+            return Ok(None);
+        };
+        loop {
+            let posted = self.transport.post_call(context, &frame);
+            if self.end_if_failed(posted)? {
+                break;
+            }
+            self.progress(true)?;
+        }
+        loop {
+            if let Some(result) = self.transport.take_result() {
+                return Ok(result);
+            }
+            self.progress(true)?;
+        }
     }
 
     /// Asks for the end of the whole job.

@@ -1,5 +1,6 @@
 //! What the rings carry: a head of 12 bytes, then the payload.
 
+use crate::envelope::Context;
 use crate::rank::Rank;
 use thiserror::Error;
 
@@ -11,6 +12,9 @@ pub(crate) const PAYLOAD_MAX_BYTES: usize = 64 << 10;
 const DATA: u32 = 1;
 const ROOM: u32 = 2;
 const OVER: u32 = 3;
+const CALL: u32 = 4;
+const RESULT: u32 = 5;
+const REFUSED: u32 = 6;
 
 /// A frame, at either end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +38,21 @@ pub enum Frame<'a> {
         /// Why, for people.
         reason: &'a str,
     },
+    /// The rank calls a collective, and waits for its end. Outward only.
+    Call {
+        /// The context of the communicator's collectives.
+        context: Context,
+        /// A [`CallDescriptor`](super::CallDescriptor), whose bytes are not looked at here.
+        descriptor: &'a [u8],
+    },
+    /// The rank's collective is over. Inward only.
+    Result {
+        /// The data of a broadcast, or of a reduction where the rank gets the result.
+        data: &'a [u8],
+    },
+    /// Nodes do not carry out collectives of that communicator: its members have to pass messages, now
+    /// and always. Inward only.
+    Refused,
 }
 
 /// Bytes that are no frame.
@@ -52,6 +71,11 @@ impl<'a> Frame<'a> {
             Frame::Over { reason } => {
                 (OVER, 0, cut(reason.as_bytes()).len() as u32, cut(reason.as_bytes()))
             }
+            Frame::Call { context, descriptor } => {
+                (CALL, u32::from(context.0), cut(descriptor).len() as u32, cut(descriptor))
+            }
+            Frame::Result { data } => (RESULT, 0, cut(data).len() as u32, cut(data)),
+            Frame::Refused => (REFUSED, 0, 0, &[][..]),
         };
         let mut head = [0; HEAD_BYTES];
         head[..4].copy_from_slice(&kind.to_ne_bytes());
@@ -88,8 +112,8 @@ impl Frames {
             |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (kind, peer, length) = (word(0), Rank(word(4)), word(8));
         let payload = match kind {
-            ROOM => 0,
-            DATA | OVER => length as usize,
+            ROOM | REFUSED => 0,
+            DATA | OVER | CALL | RESULT => length as usize,
             _ => return Err(BadFrame),
         };
         if payload > PAYLOAD_MAX_BYTES {
@@ -100,6 +124,12 @@ impl Frames {
         Ok(Some(match kind {
             DATA => Frame::Data { peer, bytes: payload },
             ROOM => Frame::Room { peer, bytes: length },
+            CALL => Frame::Call {
+                context: Context(u16::try_from(peer.0).map_err(|_| BadFrame)?),
+                descriptor: payload,
+            },
+            RESULT => Frame::Result { data: payload },
+            REFUSED => Frame::Refused,
             _ => Frame::Over { reason: std::str::from_utf8(payload).map_err(|_| BadFrame)? },
         }))
     }
@@ -116,6 +146,9 @@ mod tests {
             Frame::Data { peer: Rank(7), bytes: b"hello" },
             Frame::Room { peer: Rank(1), bytes: u32::MAX },
             Frame::Data { peer: Rank(0), bytes: b"" },
+            Frame::Call { context: Context(u16::MAX), descriptor: b"together" },
+            Frame::Result { data: b"" },
+            Frame::Refused,
             Frame::Over { reason: "a node is gone" },
         ];
         let mut all = Vec::new();

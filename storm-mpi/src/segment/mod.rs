@@ -2,8 +2,9 @@
 //! rank sends and receives goes through it, and moves when the node says so.
 //!
 //! One segment per rank: two byte rings, out of the rank and into it, and a flag that says that the
-//! rank sleeps. What the rings carry are [`Frame`]s of byte streams between ranks; what the bytes mean
-//! is the message engine's business, as it is over TCP. The node looks into the rings when a slice
+//! rank sleeps. What the rings carry are [`Frame`]s of byte streams between ranks, whose bytes are
+//! the message engine's business, as they are over TCP; and collectives ([`Call`]), which the node carries
+//! out with the other members' nodes: a rank has one at a time, and waits for it. The node looks into the rings when a slice
 //! begins, so the rank never rings; the node wakes a rank that sleeps by a byte through a
 //! pair of sockets, without ever waiting for room there.
 //!
@@ -12,13 +13,15 @@
 //! process can have it. A rank may write anything into it: the node takes nothing from it but
 //! positions, which it checks, and frames, which it checks; whatever is wrong ends that rank's job.
 //!
-//! Layout, version 1: a page with `Header`, the ring out of the rank, the ring into it.
+//! Layout, version 2: a page with `Header`, the ring out of the rank, the ring into it.
 
+mod call;
 mod frame;
 mod handover;
 mod node_end;
 mod rank_end;
 
+pub use call::{COLLECTIVE_MAX_BYTES, CONTEXTS_MAX, Call, CallDescriptor, MEMBERS_MAX};
 pub use frame::{BadFrame, Frame, Frames};
 pub use handover::{SEGMENT_REQUEST, hand_over};
 pub use node_end::{CorruptSegment, NodeEnd};
@@ -43,7 +46,7 @@ pub const TRANSPORT_VARIABLE: &str = "STORM_MPI_TRANSPORT";
 pub const TRANSPORT_BCS: &str = "bcs";
 
 /// Marks the memory as a segment of this layout.
-const MAGIC: u64 = u64::from_be_bytes(*b"STORMBC1");
+const MAGIC: u64 = u64::from_be_bytes(*b"STORMBC2");
 const PAGE_BYTES: usize = 4096;
 const SEGMENT_BYTES: usize = PAGE_BYTES + 2 * RING_BYTES;
 

@@ -1,10 +1,12 @@
 //! The rank's end of a segment: a byte stream to each rank of the job.
 
+use super::call::{CONTEXTS_MAX, Call, CallDescriptor, MEMBERS_MAX};
 use super::frame::{Frame, Frames, HEAD_BYTES, PAYLOAD_MAX_BYTES};
 use super::{MAGIC, RING_BYTES, Segment, WINDOW_BYTES};
+use crate::envelope::Context;
 use crate::error::{CommError, Violation};
 use crate::rank::Rank;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,6 +23,21 @@ pub struct RankEnd {
     /// Those that a send to could not go on.
     stalled: BTreeSet<u32>,
     over: Option<String>,
+    /// By context, the communicators that the node knows of.
+    groups: BTreeMap<u16, Group>,
+    /// Of the last collective: its context, and what came of it.
+    called: Option<Context>,
+    result: Option<Option<Vec<u8>>>,
+    /// Bytes of a collective's frame that there was no room for.
+    wants: usize,
+}
+
+/// A communicator that the node was told of.
+#[derive(Debug)]
+struct Group {
+    members: Vec<Rank>,
+    /// Nodes carry out no collectives of it.
+    refused: bool,
 }
 
 /// The streams with one peer.
@@ -53,6 +70,10 @@ impl RankEnd {
             peers: (0..size).map(stream).collect(),
             stalled: BTreeSet::new(),
             over: None,
+            groups: BTreeMap::new(),
+            called: None,
+            result: None,
+            wants: 0,
         })
     }
 
@@ -89,6 +110,55 @@ impl RankEnd {
             }
         }
         Ok(sent)
+    }
+
+    /// What the node is to be told of a collective: with its members, when they are new to it. `None`:
+    /// nodes do not carry out such.
+    pub fn call_descriptor(
+        &mut self,
+        context: Context,
+        members: &[Rank],
+        call: Call<'_>,
+    ) -> Option<Vec<u8>> {
+        if context.0 >= CONTEXTS_MAX || members.len() > MEMBERS_MAX {
+            return None;
+        }
+        let known = self.groups.get(&context.0).filter(|group| group.members == members);
+        let told = match known {
+            Some(group) if group.refused => return None,
+            Some(_) => Vec::new(),
+            None => {
+                let members = members.to_vec();
+                let group = Group { members: members.clone(), refused: false };
+                self.groups.insert(context.0, group);
+                members
+            }
+        };
+        Some(CallDescriptor { members: told, call }.encode())
+    }
+
+    /// Tells the node of a collective. Until [`take_result`](Self::take_result) gives its result there
+    /// must be no other. False: there is no room now; news tells when to try again.
+    ///
+    /// # Errors
+    /// [`CommError::Protocol`] when the segment holds nonsense.
+    pub fn post_call(&mut self, context: Context, descriptor: &[u8]) -> Result<bool, CommError> {
+        let ring = self.segment.outward();
+        let (head, payload) = Frame::Call { context, descriptor }.parts();
+        let bytes = HEAD_BYTES + payload.len();
+        if ring.free().map_err(|_| corrupt(self.me))? < bytes {
+            ring.ask_for_space().map_err(|_| corrupt(self.me))?;
+            self.wants = bytes;
+            return Ok(false);
+        }
+        ring.push([&head, payload]).map_err(|_| corrupt(self.me))?;
+        (self.called, self.wants) = (Some(context), 0);
+        Ok(true)
+    }
+
+    /// Takes what came of the collective, when it is over. `Some(None)`: the node refuses it.
+    pub fn take_result(&mut self) -> Option<Option<Vec<u8>>> {
+        self.result.take()
     }
 
     /// Takes up to `into.len()` bytes of what `peer` has sent; 0 when there is nothing now.
@@ -129,7 +199,7 @@ impl RankEnd {
         self.segment.sleeping().store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let empty = self.segment.inward().free().map_err(|_| corrupt(self.me))? == RING_BYTES;
-        let sleeps = empty && !self.may_go_on()?;
+        let sleeps = empty && self.result.is_none() && !self.may_go_on()? && !self.may_call()?;
         if !sleeps {
             self.wake_up();
         }
@@ -156,6 +226,12 @@ impl RankEnd {
         Ok(self.segment.outward().free().map_err(|_| corrupt(self.me))? > HEAD_BYTES)
     }
 
+    /// Whether a collective that there was no room for has room.
+    fn may_call(&self) -> Result<bool, CommError> {
+        Ok(self.wants > 0
+            && self.segment.outward().free().map_err(|_| corrupt(self.me))? >= self.wants)
+    }
+
     fn take_frames(&mut self, news: &mut BTreeSet<u32>) -> Result<(), CommError> {
         let ring = self.segment.inward();
         let buffer = self.frames.buffer();
@@ -180,6 +256,15 @@ impl RankEnd {
                     news.insert(peer.0);
                 }
                 Frame::Over { reason } => self.over = Some(reason.to_owned()),
+                Frame::Result { data } => self.result = Some(Some(data.to_vec())),
+                Frame::Refused => {
+                    self.result = Some(None);
+                    let called = self.called.and_then(|called| self.groups.get_mut(&called.0));
+                    if let Some(group) = called {
+                        group.refused = true;
+                    }
+                }
+                Frame::Call { .. } => return Err(corrupt(me)),
             }
         }
     }

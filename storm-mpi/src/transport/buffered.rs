@@ -9,9 +9,10 @@ use super::doorbell::BellName;
 use super::poller::{Poller, Watched};
 use super::waiting::Wish;
 use super::{News, Transport};
+use crate::envelope::Context;
 use crate::error::{CommError, InitError};
 use crate::rank::Rank;
-use crate::segment::{RankEnd, TRANSPORT_BCS, TRANSPORT_VARIABLE};
+use crate::segment::{Call, RankEnd, TRANSPORT_BCS, TRANSPORT_VARIABLE};
 
 /// Whether the environment says that this rank has a segment.
 pub(super) fn is_wanted() -> Result<bool, InitError> {
@@ -82,6 +83,32 @@ impl Transport {
             slept?;
         }
         self.buffered_news(news)
+    }
+
+    /// A collective as the node is told of it; `None` where nodes carry none out, or not such.
+    pub(crate) fn call_frame(
+        &mut self,
+        context: Context,
+        members: &[Rank],
+        call: Call<'_>,
+    ) -> Option<Vec<u8>> {
+        self.buffered.as_mut()?.call_descriptor(context, members, call)
+    }
+
+    /// Tells the node of a collective. False: there is no room now, news tells when to try again.
+    pub(crate) fn post_call(
+        &mut self,
+        context: Context,
+        descriptor: &[u8],
+    ) -> Result<bool, CommError> {
+        self.buffered.as_mut().map_or(Ok(false), |end| end.post_call(context, descriptor))
+    }
+
+    /// Takes what came of the collective, when it is over: as [`Process::collective`] gives it.
+    ///
+    /// [`Process::collective`]: crate::Process
+    pub(crate) fn take_result(&mut self) -> Option<Option<Vec<u8>>> {
+        self.buffered.as_mut()?.take_result()
     }
 
     fn buffered_news(&mut self, news: &mut Vec<News>) -> Result<(), CommError> {

@@ -4,7 +4,7 @@
 use super::processor::{Processor, Tenant};
 use super::{Activity, Model};
 use crate::classes::LibrarySaid;
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{FutureExt, LocalBoxFuture};
 use std::cell::Cell;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -18,6 +18,10 @@ const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 /// measurement that counts: as in storm-mpi.
 const IMBALANCE_MAX_WAKES: u32 = 10;
 const IMBALANCE_WEIGHT: u32 = 8;
+/// So many times may looking be in vain before it is left, and most waits without it: as in storm-mpi
+/// (`docs/decisions/0081`).
+const VAIN_MAX: u32 = 2;
+const SKIPPED_MAX: u32 = 1024;
 
 /// A process on a processor that it shares.
 #[derive(Debug)]
@@ -72,6 +76,10 @@ struct TwoPhase {
     /// `V`: how much longer than an answer the others take to come to a barrier.
     imbalance: Cell<Duration>,
     last_news: Cell<Option<Instant>>,
+    /// How many times in a row looking ended in sleep.
+    vain: Cell<u32>,
+    /// Waits to come without looking.
+    skipped: Cell<u32>,
 }
 
 impl TwoPhase {
@@ -79,14 +87,27 @@ impl TwoPhase {
         self.answer + self.wake
     }
 
-    /// How long a wait that begins now looks.
+    /// How long a wait that begins now looks; not at all where it was in vain several times.
     fn patience(&self, now: Instant, all: bool) -> Duration {
+        if self.skipped.get() > 0 {
+            self.skipped.set(self.skipped.get() - 1);
+            return Duration::ZERO;
+        }
         let imbalance = self.imbalance.get();
         let pays = all && imbalance <= IMBALANCE_MAX_WAKES * self.wake;
         let first = self.base() + if pays { imbalance } else { Duration::ZERO };
         let pair = self.base() + 4 * self.wake;
         let since = self.last_news.get().map(|news| now - news);
         first.max(since.map_or(Duration::ZERO, |since| pair.saturating_sub(since)))
+    }
+
+    /// Looking has brought news, or not.
+    fn looked(&self, found: bool) {
+        self.vain.set(if found { 0 } else { self.vain.get().saturating_add(1) });
+        if self.vain.get() >= VAIN_MAX {
+            let waits = 1_u32.checked_shl(self.vain.get());
+            self.skipped.set(waits.map_or(SKIPPED_MAX, |waits| waits.min(SKIPPED_MAX)));
+        }
     }
 
     /// A wait that began then is over.
@@ -113,6 +134,8 @@ impl Share {
                 wake: model.os.wake,
                 imbalance: Cell::default(),
                 last_news: Cell::default(),
+                vain: Cell::default(),
+                skipped: Cell::default(),
             }),
             Coscheduling::Flexible => {
                 Waits::ByClass { wake: model.os.wake, sleeps: Cell::default() }
@@ -146,13 +169,23 @@ impl Share {
             Waits::ByClass { wake, sleeps } if sleeps.get() => (2 * *wake, *wake),
             Waits::Looks | Waits::ByClass { .. } => (FOR_EVER, Duration::ZERO),
         };
-        let looking = self.processor.run(runtime, self.tenant, patience, Pin::new(&mut news));
-        let (mut used, arrived) = looking.await;
-        if !arrived {
-            self.sleep();
-            news.await;
-            self.wake();
-            used += self.compute(runtime, waking).await;
+        let mut used = Duration::ZERO;
+        // Where it is there, who does not look for it need not sleep either.
+        if !patience.is_zero() || news.as_mut().now_or_never().is_none() {
+            let looking = self.processor.run(runtime, self.tenant, patience, Pin::new(&mut news));
+            let arrived;
+            (used, arrived) = looking.await;
+            if let Waits::TwoPhase(rule) = &self.waits
+                && !patience.is_zero()
+            {
+                rule.looked(arrived);
+            }
+            if !arrived {
+                self.sleep();
+                news.await;
+                self.wake();
+                used += self.compute(runtime, waking).await;
+            }
         }
         let now = runtime.now();
         if let Waits::TwoPhase(rule) = &self.waits {

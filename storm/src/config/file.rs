@@ -132,6 +132,8 @@ pub(crate) struct NetworkConfig {
     pub(crate) job_slots: u32,
     /// Largest heartbeat: a job's arguments and environment must fit.
     pub(crate) heartbeat_bytes: u32,
+    /// Bytes of messages that the link of a node carries each way in a slice of buffered coscheduling.
+    pub(crate) slice_link_bytes: u32,
 }
 
 impl Default for NetworkConfig {
@@ -143,6 +145,7 @@ impl Default for NetworkConfig {
             channels: 2,
             job_slots: 4096,
             heartbeat_bytes: 256 << 10,
+            slice_link_bytes: storm_rm::SLICE_LINK_BYTES,
         }
     }
 }

@@ -208,6 +208,7 @@ fn check_network(network: &NetworkConfig) -> Result<(), ConfigProblem> {
         ("channels", network.channels, 1, 64),
         ("job-slots", network.job_slots, 1, 65_536),
         ("heartbeat-bytes", network.heartbeat_bytes, 64 << 10, 64 << 20),
+        ("slice-link-bytes", network.slice_link_bytes, 4 << 10, 64 << 20),
     ] {
         if !(least..=most).contains(&value) {
             return Err(ConfigProblem::Network { key, value, least, most });

@@ -114,6 +114,7 @@ fn each_mistake_names_its_key() {
         ("a short quantum", GOOD.replace("\"2ms\"", "\"2us\"")),
         ("a quantum without unit", GOOD.replace("\"2ms\"", "\"2\"")),
         ("a setting out of range", format!("{GOOD}\n[network]\nfan-out = 0")),
+        ("a link for less than a message", format!("{GOOD}\n[network]\nslice-link-bytes = 100")),
         ("impatience", format!("{GOOD}\n[timeouts]\nnode-dead = \"300ms\"")),
         ("no key", GOOD.replace("key-file =", "#").replace("security = {", "#")),
         ("half a change of keys", GOOD.replace("key-file =", "previous-key-file =")),

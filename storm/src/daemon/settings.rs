@@ -15,7 +15,7 @@ use std::time::Duration;
 use storm_mm::api::ServerLimits;
 use storm_mm::{CoreConfig, NodeConfig, PartitionConfig};
 use storm_primitives::Instant;
-use storm_rm::PlanConfig;
+use storm_rm::{BcsConfig, PlanConfig};
 use storm_sched::{PolicyParams, Quantum};
 use storm_session::{ClusterKey, Trust};
 
@@ -209,6 +209,7 @@ impl Settings {
 
 /// The sizes of global memory: the same on the manager and on every node.
 pub(super) fn plan_config(network: &NetworkConfig, nodes: usize) -> PlanConfig {
+    let defaults = PlanConfig::default();
     PlanConfig {
         max_nodes: PLANNED_NODES.max(nodes as u32),
         job_slots: network.job_slots,
@@ -216,7 +217,8 @@ pub(super) fn plan_config(network: &NetworkConfig, nodes: usize) -> PlanConfig {
         channels: network.channels,
         chunk_slots: network.chunk_slots,
         chunk_bytes: network.chunk_bytes,
-        ..PlanConfig::default()
+        bcs: BcsConfig { link_bytes: u64::from(network.slice_link_bytes), ..defaults.bcs },
+        ..defaults
     }
 }
 

@@ -95,7 +95,7 @@ fn step() -> impl Strategy<Value = Step> {
         ),
         2 => (pick.clone(), any::<bool>()).prop_map(|(pick, admin)| Step::Hold { pick, admin }),
         2 => (pick.clone(), any::<bool>()).prop_map(|(pick, admin)| Step::Release { pick, admin }),
-        1 => prop::sample::select(vec!["fcfs", "gang", "local", "fcs"]).prop_map(Step::SetSched),
+        1 => prop::sample::select(vec!["fcfs", "gang", "local", "bcs", "fcs"]).prop_map(Step::SetSched),
         1 => (1..100_u64).prop_map(Step::SetQuantum),
         1 => node.clone().prop_map(Step::NodeDown),
         2 => node.clone().prop_map(Step::NodeUp),

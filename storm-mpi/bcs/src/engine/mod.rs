@@ -9,11 +9,10 @@ mod phases;
 use crate::block::{Grant, Unreadable};
 use crate::buffer_receiver::BufferReceiver;
 use crate::buffer_sender::BufferSender;
-use crate::collective_helper::{CollectiveHelper, Question, Stage};
-use crate::group::Placed;
+use crate::collective_helper::{Candidates, CollectiveHelper, Question};
 use crate::microphase::{Microphase, Step};
 use crate::{
-    BcsError, Completion, Group, JobKey, Member, Phase, Plan, Post, RequestId, Slot, Strobe,
+    BcsError, Completion, GroupId, JobKey, Member, Phase, Plan, Post, RequestId, Strobe,
     reduce_helper,
 };
 use ending::Doom;
@@ -64,6 +63,18 @@ struct Job {
     over: Option<BcsError>,
 }
 
+/// What a node has begun in a slice, and others go on with: microphases that nobody has begun anything for
+/// are left out.
+#[derive(Clone, Copy, Debug, Default)]
+struct Begun {
+    /// It has told others of something.
+    told: bool,
+    /// It has granted bytes.
+    granted: bool,
+    /// It has asked for places of collectives.
+    asked: bool,
+}
+
 /// The engine of one node.
 #[derive(Debug)]
 pub struct Engine {
@@ -80,11 +91,13 @@ pub struct Engine {
     /// Bytes of what was issued and has no outcome yet.
     outstanding: BTreeMap<ActionId, u64>,
     /// Of these, the questions about collectives.
-    asked: BTreeMap<ActionId, (Slot, Stage)>,
+    asked: BTreeMap<ActionId, Candidates>,
     sender: BufferSender,
     receiver: BufferReceiver,
     collectives: CollectiveHelper,
     here_grants: Vec<Grant>,
+    /// What this node has begun in this slice.
+    begun: Begun,
     /// Done in this slice; ranks hear of it when the next one begins.
     finished: Vec<Completion>,
     completions: Vec<Completion>,
@@ -110,6 +123,7 @@ impl Engine {
             receiver: BufferReceiver::default(),
             collectives: CollectiveHelper::default(),
             here_grants: Vec::new(),
+            begun: Begun::default(),
             finished: Vec::new(),
             completions: Vec::new(),
             traffic: Traffic::default(),
@@ -129,22 +143,14 @@ impl Engine {
         self.doomed.push_back((job, Doom::Closed));
     }
 
-    /// Opens a communicator, on every node of it before any member uses it.
-    ///
-    /// # Errors
-    /// [`BcsError::NoSuchJob`], [`BcsError::GroupRefused`].
-    pub fn open_group(&mut self, group: Group) -> Result<(), BcsError> {
-        let (slot, members) = (group.slot, group.members.len());
-        let refused = |why| BcsError::GroupRefused { slot, members, why };
-        if slot.0 >= self.plan.config.collective_slots {
-            return Err(refused("there is no such slot"));
-        }
-        let job = self.jobs.get(&group.job).ok_or(BcsError::NoSuchJob(group.job))?;
-        if let Some(error) = &job.over {
-            return Err(error.clone());
-        }
-        let placed = Placed::new(group, &job.placement, &self.plan.config).map_err(refused)?;
-        self.collectives.open(placed, self.here).map_err(refused)
+    /// A rank will not use a communicator any more: what is kept of it is given up.
+    pub fn leave_group(&mut self, member: Member, group: GroupId) {
+        self.collectives.leave(member, group);
+    }
+
+    /// Communicators of which anything is kept.
+    pub fn open_groups(&self) -> usize {
+        self.collectives.open.len()
     }
 
     /// Takes a descriptor of a local rank. It takes part in the next slice.
@@ -221,8 +227,8 @@ impl Engine {
         match reply {
             Reply::Put(Ok(())) => {}
             Reply::Ask(Ok(answer)) => {
-                if let Some((slot, stage)) = asked {
-                    self.collectives.answered(slot, stage, answer, &self.plan, &mut step);
+                if let Some(candidates) = asked {
+                    self.collectives.answered(candidates, answer, &self.plan, &mut step);
                 }
             }
             Reply::Put(Err(error)) | Reply::Ask(Err(error)) => self.failed(error),
@@ -264,6 +270,36 @@ impl Engine {
         (self.outstanding.is_empty() && !waits).then(|| now.to_word())
     }
 
+    /// Whether this node, done with the present microphase, has nothing to do in the one that follows:
+    /// after MSM in P2P, after P2P in BBM and RM. What another does there it answers for itself.
+    pub fn may_skip(&self) -> bool {
+        match self.now.map(|now| now.phase) {
+            Some(Phase::MessageScheduling) => !self.begun.granted,
+            Some(Phase::PointToPoint) => !self.begun.asked && self.collectives.is_idle(self.here),
+            Some(
+                Phase::DescriptorExchange
+                | Phase::BroadcastAndBarrier
+                | Phase::Reduce
+                | Phase::SliceEnd,
+            )
+            | None => false,
+        }
+    }
+
+    /// Whether this node, done with the present microphase, has nothing to do in the rest of the slice,
+    /// and nothing on the way. When all nodes say so, the slice is over.
+    pub fn is_empty(&self) -> bool {
+        let idle = match self.now.map(|now| now.phase) {
+            Some(Phase::DescriptorExchange) => {
+                !self.begun.told && self.receiver.is_idle() && self.collectives.is_idle(self.here)
+            }
+            Some(Phase::BroadcastAndBarrier) => !self.collectives.is_moving(),
+            Some(Phase::SliceEnd) => true,
+            Some(Phase::MessageScheduling | Phase::PointToPoint | Phase::Reduce) | None => false,
+        };
+        idle && self.in_flight_bytes() == 0
+    }
+
     /// Bytes of this node that are on the way or in the network's buffers here.
     pub fn in_flight_bytes(&self) -> u64 {
         let landed = if self.receiver.expects() { 1 } else { 0 };
@@ -293,9 +329,9 @@ impl Engine {
             self.traffic.sent_bytes += bytes;
             actions.push(Action::Put(self.issued(bytes), xfer));
         }
-        for Question { slot, stage, ask } in step.asks {
+        for Question { candidates, ask } in step.asks {
             let id = self.issued(0);
-            self.asked.insert(id, (slot, stage));
+            self.asked.insert(id, candidates);
             actions.push(Action::Ask(id, ask));
         }
         actions

@@ -1,6 +1,6 @@
 //! The microphases of one node's engine.
 
-use super::Engine;
+use super::{Begun, Engine};
 use crate::block::{self, Grant, HEAD_BYTES, Notice, Unreadable};
 use crate::microphase::Microphase;
 use crate::{BcsError, Completion, Member, Post, RequestId, dma_helper, reduce_helper};
@@ -15,8 +15,12 @@ impl Engine {
         for (member, request, post) in std::mem::take(&mut self.posted) {
             self.take_post(member, request, post, now);
         }
-        self.collectives.publish(&now.plan, now.memory);
+        for (to, notice) in self.collectives.tell_ready(now.here) {
+            self.sender.say(notice, to);
+        }
+        self.begun = Begun::default();
         for (to, block) in self.sender.blocks(now.slice, self.plan.config.descriptor_bytes) {
+            self.begun.told = true;
             now.put_block(to, now.plan.descriptors(now.here), block);
         }
     }
@@ -45,8 +49,10 @@ impl Engine {
             Post::Recv { pattern, bytes } => {
                 self.receiver.post((now.slice, now.here), member, request, pattern, bytes);
             }
-            Post::Collective { slot, call } => {
-                if let Err(error) = self.collectives.post(slot, member, request, call) {
+            Post::Collective { group, call } => {
+                let place = (now.here, &*job.placement);
+                let (who, config) = ((member, request), &now.plan.config);
+                if let Err(error) = self.collectives.post(who, &group, call, place, config) {
                     now.step.done.push(Completion { member, request, outcome: Err(error) });
                 }
             }
@@ -66,6 +72,7 @@ impl Engine {
             }
         }
         for (to, grants) in self.receiver.grant(self.here, self.plan.config.link_bytes) {
+            self.begun.granted = true;
             if to == self.here {
                 self.here_grants = grants;
                 continue;
@@ -74,13 +81,20 @@ impl Engine {
             self.receiver.expect(&grants[..packed]);
             now.put_block(to, now.plan.grants(now.here), block);
         }
-        now.step.asks = self.collectives.questions(&self.plan, self.here);
+        self.collectives.ask(&now.plan, now.memory, now.here, &mut now.step);
+        self.begun.asked = !now.step.asks.is_empty();
         Ok(())
     }
 
     pub(super) fn notice(&mut self, slice: u64, from: NodeId, notice: Notice) {
         match notice {
             Notice::JobOver(job) => self.fail(job, &BcsError::RankGone),
+            Notice::Ready { job, group, call } => {
+                let known = self.jobs.get(&job);
+                if known.is_some_and(|job| job.over.is_none() && job.placement.contains(&from)) {
+                    self.collectives.is_ready(job, group, from, call);
+                }
+            }
             Notice::Send(descriptor) => {
                 let Some(job) = self.jobs.get(&descriptor.job) else { return };
                 let is_at = |rank: u32, node| {
@@ -122,8 +136,7 @@ impl Engine {
 
     /// BBM.
     pub(super) fn begin_collectives(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
-        now.step.received_bytes +=
-            self.receiver.drain(now.slice, &now.plan, now.memory, &mut now.step.done)?;
+        self.drain_messages(now)?;
         self.collectives.broadcast_and_barrier(now);
         Ok(())
     }
@@ -138,8 +151,14 @@ impl Engine {
     }
 
     pub(super) fn end_slice(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
-        reduce_helper::end(&mut self.collectives, now)?;
-        now.memory.store(now.plan.in_flight, self.in_flight_bytes());
+        self.drain_messages(now)?;
+        reduce_helper::end(&mut self.collectives, now)
+    }
+
+    /// Takes what has landed, once in a slice: in whichever microphase follows P2P.
+    fn drain_messages(&mut self, now: &mut Microphase<'_>) -> Result<(), Unreadable> {
+        let (slice, plan, memory) = (now.slice, &now.plan, now.memory);
+        now.step.received_bytes += self.receiver.drain(slice, plan, memory, &mut now.step.done)?;
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use super::node::{ModelEdge, NodeModel};
 use super::rank::ModelledRank;
 use crate::{
-    BcsConfig, BcsError, Checkpoint, Engine, Group, JobKey, Member, Plan, Slot, StrobeReceiver,
+    BcsConfig, BcsError, Checkpoint, Engine, Group, JobKey, Member, Plan, StrobeReceiver,
     StrobeSender,
 };
 use std::cell::RefCell;
@@ -80,34 +80,25 @@ impl Machine {
         self.nodes[node.index() - 1].engine.clone()
     }
 
-    /// Places a job's ranks, with one communicator of all in `slot`.
-    ///
-    /// # Errors
-    /// [`BcsError::GroupRefused`].
+    /// Places a job's ranks, with one communicator of all.
     ///
     /// # Panics
     /// When there is no such compute node.
-    pub fn launch(
-        &self,
-        job: JobKey,
-        slot: Slot,
-        places: &[Place],
-    ) -> Result<Vec<ModelledRank>, BcsError> {
+    pub fn launch(&self, job: JobKey, places: &[Place]) -> Vec<ModelledRank> {
         let placement: Rc<[NodeId]> = places.iter().map(|place| place.node).collect();
-        let members: Vec<Rank> = (0..places.len()).map(Rank::from_index).collect();
+        let world = Group::all(places.len());
         for node in placement.iter().copied().collect::<NodeSet>().iter() {
             let mut engine = self.nodes[node.index() - 1].engine.borrow_mut();
             engine.open_job(job, placement.clone());
-            engine.open_group(Group { job, slot, life: 1, members: members.clone() })?;
         }
         let rank = |(rank, place): (&Rank, &Place)| {
             let member = Member { job, rank: *rank };
             let node = self.nodes[place.node.index() - 1].clone();
             node.place(place.pe, member);
             let runtime: SimRuntime = self.network.node(place.node).runtime().clone();
-            ModelledRank { member, slot, pe: place.pe, node, runtime }
+            ModelledRank { member, world: world.clone(), pe: place.pe, node, runtime }
         };
-        Ok(members.iter().zip(places).map(rank).collect())
+        world.members.iter().zip(places).map(rank).collect()
     }
 
     /// The plan of its global memory.

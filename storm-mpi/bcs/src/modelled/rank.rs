@@ -2,7 +2,7 @@
 
 use super::node::NodeModel;
 use super::peer::Peer;
-use crate::{BcsError, Collective, Member, Outcome, Post, RequestId, Slot};
+use crate::{BcsError, Collective, Group, Member, Outcome, Post, RequestId};
 use bytes::Bytes;
 use futures_util::future::{Either, select};
 use std::pin::pin;
@@ -19,7 +19,7 @@ const TAG: Tag = Tag(0);
 /// A rank of a modelled job.
 pub struct ModelledRank {
     pub(super) member: Member,
-    pub(super) slot: Slot,
+    pub(super) world: Group,
     pub(super) pe: usize,
     pub(super) node: Rc<NodeModel>,
     pub(super) runtime: SimRuntime,
@@ -43,7 +43,7 @@ impl ModelledRank {
     /// # Errors
     /// [`BcsError`].
     pub async fn collective(&self, call: Collective) -> Result<Outcome, BcsError> {
-        let request = self.post(Post::Collective { slot: self.slot, call })?;
+        let request = self.post(Post::Collective { group: self.world.clone(), call })?;
         self.outcome(request).await
     }
 

@@ -1,11 +1,12 @@
 //! One rank's segment, and what the node keeps for the rank.
 
-use super::{CHUNK_BYTES, KEPT_BYTES};
+use super::calls::Calls;
+use super::{CHUNK_BYTES, KEPT_BYTES, WAITING_BYTES};
 use crate::{BcsError, Outcome};
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use storm_mpi::segment::{CorruptSegment, Frame, Frames, NodeEnd, WINDOW_BYTES};
+use storm_mpi::segment::{BadFrame, CorruptSegment, Frame, Frames, NodeEnd, WINDOW_BYTES};
 use storm_mpi::{Address, Context, Rank, Tag};
 
 /// A rank's side of the streams.
@@ -18,6 +19,10 @@ pub(super) struct Link {
     size: u32,
     frames: Frames,
     outward: BTreeMap<Rank, Outward>,
+    /// Bytes that have not left, of all streams.
+    waiting: usize,
+    /// The rank's collectives.
+    pub(super) calls: Calls,
     /// The number of the next chunk from each peer.
     next_from: BTreeMap<Rank, i32>,
     inward: VecDeque<(Rank, Vec<u8>)>,
@@ -49,15 +54,23 @@ impl From<CorruptSegment> for BadRank {
     }
 }
 
+impl From<BadFrame> for BadRank {
+    fn from(_: BadFrame) -> BadRank {
+        BadRank
+    }
+}
+
 impl Link {
     /// A new segment for a rank of a job of `size`.
-    pub(super) fn new(size: u32) -> io::Result<Link> {
+    pub(super) fn new(me: Rank, size: u32) -> io::Result<Link> {
         Ok(Link {
             end: NodeEnd::create()?,
             receives: 0,
             size,
             frames: Frames::default(),
             outward: BTreeMap::new(),
+            waiting: 0,
+            calls: Calls::new(me, size),
             next_from: BTreeMap::new(),
             inward: VecDeque::new(),
             kept: 0,
@@ -67,20 +80,31 @@ impl Link {
         })
     }
 
-    /// Takes what the rank has sent.
+    /// Takes what the rank has sent, unless much of what it sent before has not left: then its ring has
+    /// to hold it.
     pub(super) fn take(&mut self) -> Result<(), BadRank> {
+        if self.waiting > WAITING_BYTES {
+            return Ok(());
+        }
         self.end.take(&mut self.frames)?;
-        while let Some(frame) = self.frames.next_frame().map_err(|_| BadRank)? {
-            let Frame::Data { peer, bytes } = frame else { return Err(BadRank) };
-            if peer.0 >= self.size {
-                return Err(BadRank);
+        while let Some(frame) = self.frames.next_frame()? {
+            match frame {
+                Frame::Data { peer, bytes } if peer.0 < self.size => {
+                    let stream = self.outward.entry(peer).or_default();
+                    stream.under_way += bytes.len();
+                    if stream.under_way > WINDOW_BYTES {
+                        return Err(BadRank);
+                    }
+                    self.waiting += bytes.len();
+                    stream.waiting.extend_from_slice(bytes);
+                }
+                Frame::Call { context, descriptor } => self.calls.take(context, descriptor)?,
+                Frame::Data { .. }
+                | Frame::Room { .. }
+                | Frame::Over { .. }
+                | Frame::Result { .. }
+                | Frame::Refused => return Err(BadRank),
             }
-            let stream = self.outward.entry(peer).or_default();
-            stream.under_way += bytes.len();
-            if stream.under_way > WINDOW_BYTES {
-                return Err(BadRank);
-            }
-            stream.waiting.extend_from_slice(bytes);
         }
         Ok(())
     }
@@ -105,13 +129,20 @@ impl Link {
         self.kept + (self.receives + 1) * CHUNK_BYTES <= KEPT_BYTES
     }
 
-    /// Bytes have left for a peer.
-    pub(super) fn has_left(&mut self, to: Rank, bytes: usize) {
+    /// Bytes have left for a peer. A rank that has not been told of a whole window of them sends without
+    /// being told.
+    pub(super) fn has_left(&mut self, to: Rank, bytes: usize) -> Result<(), BadRank> {
         if let Some(stream) = self.outward.get_mut(&to) {
             stream.under_way -= bytes;
         }
+        self.waiting -= bytes;
+        let untold = self.left.get(&to).map_or(0, |left| *left as usize) + bytes;
+        if untold > WINDOW_BYTES {
+            return Err(BadRank);
+        }
         // No more than a window, which fits.
-        *self.left.entry(to).or_default() += bytes as u32;
+        self.left.insert(to, untold as u32);
+        Ok(())
     }
 
     /// A message has come.
@@ -154,6 +185,7 @@ impl Link {
             self.inward.pop_front();
             any = true;
         }
+        any |= self.calls.hand_on(&self.end)?;
         if self.inward.is_empty()
             && let Some(reason) = &self.over
             && self.end.give(Frame::Over { reason })?

@@ -5,12 +5,15 @@
 //! goes as messages of at most [`CHUNK_BYTES`] to the rank's node, which keeps as many receives posted
 //! as it has room for; MPI's own matching is done by the ranks, above the streams
 //! (`docs/decisions/0093`). So a rank that receives nothing holds up whoever sends to it and nobody
-//! else, and no rank can make a node keep more than [`KEPT_BYTES`] for it, nor
-//! [`WINDOW_BYTES`](storm_mpi::segment::WINDOW_BYTES) of it for each of its peers.
+//! else, and no rank can make a node keep more than [`KEPT_BYTES`] for it, nor more of it than
+//! [`WAITING_BYTES`] and what its ring holds, nor
+//! [`WINDOW_BYTES`](storm_mpi::segment::WINDOW_BYTES) for one of its peers. Collectives of whole
+//! communicators are the engine's own (`calls`); a rank has one at a time.
 //!
 //! Nothing that a rank writes is believed: frames, ranks and lengths are checked, and whoever breaks
 //! them ends its own job ([`BcsError::BadRank`]).
 
+mod calls;
 mod link;
 
 use crate::{BcsError, Completion, Engine, JobKey, Member, Post, RequestId};
@@ -28,11 +31,16 @@ pub const CHUNK_BYTES: usize = 16 << 10;
 /// What a node keeps at most of what a rank has not taken, receives under way counted in full.
 pub const KEPT_BYTES: usize = 1 << 20;
 
+/// Of what a rank has sent and has not left its node, so much is more than any rank has but one that
+/// sends to many who do not receive: until less is left, its node takes nothing more from it.
+pub const WAITING_BYTES: usize = 8 << 20;
+
 /// What a request of the engine is for.
 #[derive(Clone, Copy, Debug)]
 enum UnderWay {
     Send { member: Member, to: Rank, bytes: usize },
     Receive { member: Member },
+    Collective { member: Member },
 }
 
 /// The ranks of one node.
@@ -63,7 +71,7 @@ impl Ranks {
         for (rank, node) in placement.iter().enumerate() {
             if *node == here {
                 let member = Member { job, rank: Rank::from_index(rank) };
-                links.insert(member, Link::new(size)?);
+                links.insert(member, Link::new(member.rank, size)?);
             }
         }
         self.links.append(&mut links);
@@ -134,15 +142,25 @@ impl Ranks {
     pub fn tell(&mut self, completions: Vec<Completion>) {
         for Completion { request, outcome, .. } in completions {
             let Some(what) = self.under_way.remove(&request) else { continue };
-            let (UnderWay::Send { member, .. } | UnderWay::Receive { member }) = what;
+            let (UnderWay::Send { member, .. }
+            | UnderWay::Receive { member }
+            | UnderWay::Collective { member }) = what;
             let Some(link) = self.links.get_mut(&member) else { continue };
+            let bad = BcsError::BadRank { rank: member.rank };
             let told = match (what, outcome) {
-                (_, Err(error)) => Err(error),
-                (UnderWay::Send { to, bytes, .. }, Ok(_)) => {
-                    link.has_left(to, bytes);
+                (UnderWay::Collective { .. }, Err(BcsError::GroupRefused { .. })) => {
+                    link.calls.is_refused();
                     Ok(())
                 }
+                (_, Err(error)) => Err(error),
+                (UnderWay::Send { to, bytes, .. }, Ok(_)) => {
+                    link.has_left(to, bytes).map_err(|_| bad)
+                }
                 (UnderWay::Receive { .. }, Ok(outcome)) => link.has_come(outcome),
+                (UnderWay::Collective { .. }, Ok(outcome)) => {
+                    link.calls.is_over(outcome);
+                    Ok(())
+                }
             };
             if let Err(error) = told {
                 self.fail(member.job, error);
@@ -177,6 +195,13 @@ fn gather_one(
         let (to, bytes) = (address.to, data.len());
         let request = engine.post(member, Post::Send { address, data })?;
         under_way.insert(request, UnderWay::Send { member, to, bytes });
+    }
+    for group in link.calls.take_left() {
+        engine.leave_group(member, group);
+    }
+    if let Some((group, call)) = link.calls.take_call() {
+        let request = engine.post(member, Post::Collective { group, call })?;
+        under_way.insert(request, UnderWay::Collective { member });
     }
     let pattern = Pattern { context: Context(0), source: ANY_SOURCE, tag: ANY_TAG };
     while link.has_room() {

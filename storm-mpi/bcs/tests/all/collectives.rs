@@ -42,7 +42,8 @@ fn run(
     for rank in order {
         assert!(machine.heard.is_empty(), "somebody left before all had come");
         let who = member(0, rank as u32);
-        requests[rank] = Some(machine.post(placement[rank], who, collective(0, call(rank))));
+        requests[rank] =
+            Some(machine.post(placement[rank], who, collective(placement.len(), call(rank))));
         if dice.chance(20) {
             machine.step();
         }
@@ -136,8 +137,9 @@ fn members_that_disagree_end_their_job_and_no_other() {
             for (rank, node) in placement.iter().enumerate() {
                 let call = calls().swap_remove(if rank == last { other } else { one });
                 let (who, other) = (member(0, rank as u32), member(1, rank as u32));
-                let request = machine.post(*node, who, collective(0, call));
-                let barrier = collective(1, Collective::Barrier);
+                let all = placement.len();
+                let request = machine.post(*node, who, collective(all, call));
+                let barrier = collective(all, Collective::Barrier);
                 requests.push((who, request, other, machine.post(*node, other, barrier)));
             }
             (0..20).for_each(|_| machine.step());
@@ -155,7 +157,7 @@ fn a_root_that_is_no_member_is_refused() {
     let mut machine = Lockstep::new(1, 1, small());
     machine.open(0, &[1, 1]);
     let call = Collective::Broadcast { root: 2, data: Default::default() };
-    let request = machine.post(1, member(0, 0), collective(0, call));
+    let request = machine.post(1, member(0, 0), collective(2, call));
     (0..2).for_each(|_| machine.step());
     assert!(machine.heard[&(member(0, 0), request)].is_err());
 }

@@ -5,6 +5,7 @@ mod collectives;
 mod endings;
 mod lockstep;
 mod messages;
+mod rank_collectives;
 mod ranks;
 mod sockets;
 mod timing;

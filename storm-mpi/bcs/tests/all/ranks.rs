@@ -9,19 +9,22 @@ use storm_mpi::segment::RankEnd;
 use storm_primitives::NodeId;
 
 /// By rank.
-const PLACEMENT: [u32; 5] = [1, 1, 2, 3, 3];
-const JOB: u64 = 7;
+pub(crate) const PLACEMENT: [u32; 5] = [1, 1, 2, 3, 3];
+pub(crate) const JOB: u64 = 7;
 
-struct Job {
-    machine: Lockstep,
+pub(crate) struct Job {
+    pub(crate) machine: Lockstep,
     /// By node.
-    nodes: Vec<Ranks>,
-    ranks: Vec<RankEnd>,
+    pub(crate) nodes: Vec<Ranks>,
+    pub(crate) ranks: Vec<RankEnd>,
 }
 
 impl Job {
     fn new(seed: u64, link_bytes: u64, size: usize) -> Job {
-        let config = BcsConfig { link_bytes, collective_slots: 0, ..BcsConfig::default() };
+        Job::with(seed, BcsConfig { link_bytes, ..BcsConfig::default() }, size)
+    }
+
+    pub(crate) fn with(seed: u64, config: BcsConfig, size: usize) -> Job {
         let mut machine = Lockstep::new(seed, 3, config);
         let placement: Rc<[NodeId]> = PLACEMENT.iter().map(|node| NodeId(*node)).collect();
         let mut nodes: Vec<Ranks> = (0..3).map(|_| Ranks::default()).collect();
@@ -38,7 +41,7 @@ impl Job {
     }
 
     /// One slice, as the drivers carry it out.
-    fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         for (ranks, engine) in self.nodes.iter_mut().zip(&mut self.machine.engines) {
             ranks.gather(engine);
         }
@@ -57,7 +60,7 @@ impl Job {
         }
     }
 
-    fn failures(&mut self) -> Vec<(JobKey, BcsError)> {
+    pub(crate) fn failures(&mut self) -> Vec<(JobKey, BcsError)> {
         self.nodes.iter_mut().flat_map(Ranks::take_failures).collect()
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use storm_bcs::modelled::{
     DirectMachine, Exchange, Machine, ModelledRank, Peer, Place, Stencil, ping_pong,
 };
-use storm_bcs::{BcsConfig, BcsError, Collective, JobKey, Number, Outcome, Reduction, Slot};
+use storm_bcs::{BcsConfig, BcsError, Collective, JobKey, Number, Outcome, Reduction};
 use storm_mpi::{Rank, ReduceOp};
 use storm_primitives::sim::{Fabric, Simulation};
 use storm_primitives::{Instant, NodeId, Runtime};
@@ -52,7 +52,7 @@ fn ping_pongs(seed: u64, think: Duration, rounds: u32) -> Vec<f64> {
     let config = BcsConfig::default();
     let machine = Machine::new(&simulation, 2, qsnet(2), config);
     let strobing = machine.strobe();
-    let ranks = machine.launch(JobKey(1), Slot(0), &one_per_node(2)).expect("opens");
+    let ranks = machine.launch(JobKey(1), &one_per_node(2));
     let sent = Rc::new(Cell::new(Instant::ORIGIN));
     let slices = Rc::new(RefCell::new(Vec::new()));
     let (times, world) = (slices.clone(), simulation.clone());
@@ -102,7 +102,7 @@ fn stencil_times(stencil: Stencil) -> (Duration, Duration) {
     let simulation = self::simulation(3);
     let machine = Machine::new(&simulation, ranks, qsnet(ranks), BcsConfig::default());
     let strobing = machine.strobe();
-    let job = machine.launch(JobKey(1), Slot(0), &places).expect("opens");
+    let job = machine.launch(JobKey(1), &places);
     let runtime = simulation.runtime();
     let buffered = simulation.run(all(runtime, job, move |rank, left| async move {
         assert_eq!(stencil.run(&rank).await, Ok(()));
@@ -164,7 +164,7 @@ fn two_jobs_that_mostly_wait_end_sooner_together_than_one_after_the_other() {
         let machine = Machine::new(&simulation, 4, qsnet(4), BcsConfig::default());
         let _strobing = machine.strobe();
         let places = one_per_node(4);
-        let launch = |job| machine.launch(JobKey(job), Slot(job as u32), &places).expect("opens");
+        let launch = |job| machine.launch(JobKey(job), &places);
         let ranks: Vec<ModelledRank> = (0..jobs).flat_map(launch).collect();
         let ended = simulation.run(all(simulation.runtime(), ranks, talker));
         ended.expect("no deadlock").as_secs_f64()
@@ -182,7 +182,7 @@ fn collectives_take_a_slice_like_messages() {
     let simulation = simulation(9);
     let machine = Machine::new(&simulation, 16, qsnet(16), BcsConfig::default());
     let _strobing = machine.strobe();
-    let ranks = machine.launch(JobKey(1), Slot(0), &one_per_node(16)).expect("opens");
+    let ranks = machine.launch(JobKey(1), &one_per_node(16));
     let took = simulation.run(all(simulation.runtime(), ranks, |rank, left| async move {
         for step in 0..50u64 {
             assert_eq!(rank.collective(Collective::Barrier).await, Ok(Outcome::Done));
@@ -206,9 +206,9 @@ fn a_dead_node_ends_its_jobs_and_the_slices_go_on_without_it() {
         let simulation = simulation(seed);
         let machine = Machine::new(&simulation, 4, qsnet(4), BcsConfig::default());
         let strobing = machine.strobe();
-        let hit = machine.launch(JobKey(1), Slot(0), &one_per_node(4)).expect("opens");
+        let hit = machine.launch(JobKey(1), &one_per_node(4));
         let spared: Vec<Place> = one_per_node(2);
-        let spared = machine.launch(JobKey(2), Slot(1), &spared).expect("opens");
+        let spared = machine.launch(JobKey(2), &spared);
         let ended = Rc::new(Cell::new(0));
         let heard = Rc::new(RefCell::new(Vec::new()));
         for rank in hit {
@@ -260,7 +260,7 @@ fn a_rank_that_dies_frees_those_that_wait_for_it() {
     let simulation = simulation(2);
     let machine = Machine::new(&simulation, 3, qsnet(3), BcsConfig::default());
     let _strobing = machine.strobe();
-    let mut ranks = machine.launch(JobKey(1), Slot(0), &one_per_node(3)).expect("opens");
+    let mut ranks = machine.launch(JobKey(1), &one_per_node(3));
     let dying = ranks.pop().expect("three");
     dying.run(|rank| async move {
         rank.compute(Duration::from_millis(7)).await;

@@ -12,11 +12,11 @@ use crate::fault::{Class, Fault, Outcome};
 use crate::memory::Elements;
 use crate::session::Session;
 use crate::table::{Handle, OP, Table};
-use crate::types::Type;
+use crate::types::{Number, Type};
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
-use storm_mpi::CommError;
-use storm_mpi::collective::{Combine, Span};
+use storm_mpi::collective::{self, Combine, Reduction, Span};
+use storm_mpi::{CommError, ReduceOp};
 
 /// A predefined operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,5 +156,37 @@ impl Combine for Reducer {
             }
             Operation::User { function, .. } => self.call_unpacked(function, left, right),
         }
+    }
+
+    fn known(&self) -> Option<Reduction> {
+        let op = match *self.operation {
+            Operation::Known(Predefined::Sum, _) => ReduceOp::Sum,
+            Operation::Known(Predefined::Min, _) => ReduceOp::Min,
+            Operation::Known(Predefined::Max, _) => ReduceOp::Max,
+            Operation::Known(..) | Operation::User { .. } => return None,
+        };
+        let number = match self.datatype.number? {
+            Number::Signed(1) => collective::Number::I8,
+            Number::Signed(2) => collective::Number::I16,
+            Number::Signed(4) => collective::Number::I32,
+            Number::Signed(8) => collective::Number::I64,
+            Number::Unsigned(1) => collective::Number::U8,
+            Number::Unsigned(2) => collective::Number::U16,
+            Number::Unsigned(4) => collective::Number::U32,
+            Number::Unsigned(8) => collective::Number::U64,
+            Number::Float32 => collective::Number::F32,
+            Number::Float64 => collective::Number::F64,
+            Number::Signed(_)
+            | Number::Unsigned(_)
+            | Number::LongDouble
+            | Number::Bool
+            | Number::Byte
+            | Number::Complex32
+            | Number::Complex64
+            | Number::ComplexLong
+            | Number::Packed
+            | Number::Pair(_) => return None,
+        };
+        Some(Reduction { op, number })
     }
 }

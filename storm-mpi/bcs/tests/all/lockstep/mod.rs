@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use storm_bcs::{
     Action, BcsConfig, BcsError, Collective, Completion, Engine, Group, JobKey, Member, Outcome,
-    Phase, Plan, Post, Reply, RequestId, Slot, Strobe,
+    Phase, Plan, Post, Reply, RequestId, Strobe,
 };
 use storm_mpi::{Address, Context, Pattern, Rank, Source, Tag, TagPattern};
 use storm_primitives::{GlobalMemory, Layout, NodeId};
@@ -63,19 +63,11 @@ impl Lockstep {
         }
     }
 
-    /// Opens a job with one communicator of all ranks, in a slot of the job's number.
+    /// Opens a job.
     pub(crate) fn open(&mut self, job: u64, placement: &[u32]) {
         let nodes: Rc<[NodeId]> = placement.iter().map(|node| NodeId(*node)).collect();
-        let members: Vec<Rank> = (0..placement.len() as u32).map(Rank).collect();
         for engine in &mut self.engines {
             engine.open_job(JobKey(job), nodes.clone());
-            let group = Group {
-                job: JobKey(job),
-                slot: Slot(job as u32),
-                life: 1,
-                members: members.clone(),
-            };
-            engine.open_group(group).expect("the slot is free");
         }
     }
 
@@ -89,11 +81,13 @@ impl Lockstep {
         self.slice += 1;
         let before = self.totals();
         let each: Vec<u64> = self.engines.iter().map(|e| e.traffic().payload_bytes).collect();
-        for phase in Phase::ALL {
+        let mut next = Some(Phase::DescriptorExchange);
+        while let Some(phase) = next {
             self.microphase(Strobe { slice: self.slice, phase });
             if phase == Phase::DescriptorExchange {
                 self.hear();
             }
+            next = self.after(phase);
         }
         let after = self.totals();
         assert_eq!(
@@ -115,6 +109,24 @@ impl Lockstep {
         match outcome {
             Ok(outcome) => Some(outcome.clone()),
             Err(error) => panic!("seed {}: {member:?}: {error}", self.seed),
+        }
+    }
+
+    /// The microphase that follows. Of those that nobody has anything to do in, some take place and some
+    /// do not.
+    fn after(&mut self, phase: Phase) -> Option<Phase> {
+        let empty = self.engines.iter().all(Engine::is_empty);
+        let skip = self.engines.iter().all(Engine::may_skip);
+        let leave_out = self.dice.chance(50);
+        match phase {
+            Phase::SliceEnd => {
+                assert!(empty, "seed {}: slice {} ended", self.seed, self.slice);
+                None
+            }
+            _ if empty && leave_out => None,
+            Phase::MessageScheduling if skip && leave_out => Some(Phase::BroadcastAndBarrier),
+            Phase::PointToPoint if skip && leave_out => Some(Phase::SliceEnd),
+            other => Phase::ALL.into_iter().find(|phase| *phase > other),
         }
     }
 
@@ -206,6 +218,7 @@ pub(crate) fn recv(from: Option<u32>, tag: Option<i32>, bytes: usize) -> Post {
     Post::Recv { pattern, bytes }
 }
 
-pub(crate) fn collective(job: u64, call: Collective) -> Post {
-    Post::Collective { slot: Slot(job as u32), call }
+/// Of all ranks of a job of so many.
+pub(crate) fn collective(ranks: usize, call: Collective) -> Post {
+    Post::Collective { group: Group::all(ranks), call }
 }

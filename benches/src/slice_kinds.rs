@@ -1,0 +1,111 @@
+//! What a slice of buffered coscheduling takes, by what is done in it: in the virtual time of a simulated
+//! machine.
+
+use crate::buffered::{Setting, one_per_node};
+use anyhow::Result;
+use bytes::Bytes;
+use serde::Serialize;
+use std::time::Duration;
+use storm_bcs::modelled::{Machine, ModelledRank, Peer};
+use storm_bcs::{BcsError, Collective, JobKey, Number, Reduction, RequestId};
+use storm_mpi::{Rank, ReduceOp};
+
+/// What all ranks do in a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SliceKind {
+    /// Nothing.
+    Empty,
+    /// Each sends 8 bytes to the next.
+    Messages,
+    /// A barrier.
+    Barrier,
+    /// A broadcast of 8 bytes.
+    Broadcast,
+    /// A sum of one number, for all.
+    Sum,
+    /// Messages and a sum.
+    Both,
+}
+
+impl SliceKind {
+    /// All of them.
+    pub const ALL: [SliceKind; 6] = [
+        SliceKind::Empty,
+        SliceKind::Messages,
+        SliceKind::Barrier,
+        SliceKind::Broadcast,
+        SliceKind::Sum,
+        SliceKind::Both,
+    ];
+
+    async fn once(self, rank: &ModelledRank, ranks: u32) -> Result<(), BcsError> {
+        let sum = || {
+            let reduction = Reduction { op: ReduceOp::Sum, number: Number::U64 };
+            Collective::Reduce { data: vec![1; 8].into(), reduction, root: None }
+        };
+        match self {
+            SliceKind::Empty => rank.compute(Duration::from_secs(1)).await,
+            SliceKind::Messages => {
+                let (send, receive) = begun(rank, ranks)?;
+                rank.wait(send).await?;
+                rank.wait(receive).await?;
+            }
+            SliceKind::Barrier => rank.collective(Collective::Barrier).await.map(|_| ())?,
+            SliceKind::Broadcast => {
+                let data = Bytes::from(vec![1; 8]);
+                rank.collective(Collective::Broadcast { root: 0, data }).await.map(|_| ())?;
+            }
+            SliceKind::Sum => rank.collective(sum()).await.map(|_| ())?,
+            SliceKind::Both => {
+                let (send, receive) = begun(rank, ranks)?;
+                rank.collective(sum()).await?;
+                rank.wait(send).await?;
+                rank.wait(receive).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A message to the next rank, and one from the one before.
+fn begun(rank: &ModelledRank, ranks: u32) -> Result<(RequestId, RequestId), BcsError> {
+    let other = |by: u32| Rank((rank.rank().0 + by) % ranks);
+    let receive = rank.irecv(other(ranks - 1), 8)?;
+    Ok((rank.isend(other(1), Bytes::from(vec![1; 8]))?, receive))
+}
+
+/// What a slice takes.
+#[derive(Clone, Debug, Serialize)]
+pub struct SliceTime {
+    /// Compute nodes, a rank on each.
+    pub nodes: u32,
+    /// What is done in it.
+    pub kind: SliceKind,
+    /// From the first strobe until the network is known to be empty: of those that took longest, as
+    /// ranks that wait for one do nothing in the next.
+    pub took_us: f64,
+}
+
+impl Setting {
+    /// The longest of so many slices in which ranks do that whenever they can.
+    ///
+    /// # Errors
+    /// When there is no such profile or the simulation fails.
+    pub fn slice_of(&self, kind: SliceKind, nodes: u32, slices: u32) -> Result<SliceTime> {
+        let simulation = self.simulation();
+        let machine = Machine::new(&simulation, nodes, self.fabric(nodes)?, self.config);
+        for rank in machine.launch(JobKey(1), &one_per_node(nodes)) {
+            rank.run(move |rank| async move { while kind.once(&rank, nodes).await.is_ok() {} });
+        }
+        let mut sender = machine.strobe_sender();
+        let longest = simulation.run(async move {
+            let mut longest = Duration::ZERO;
+            for _ in 0..slices {
+                longest = longest.max(sender.slice().await?.took);
+            }
+            Ok::<_, BcsError>(longest)
+        });
+        Ok(SliceTime { nodes, kind, took_us: longest??.as_secs_f64() * 1e6 })
+    }
+}

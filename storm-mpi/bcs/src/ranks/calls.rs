@@ -1,0 +1,139 @@
+//! One rank's collectives: the one that it has called and waits for, and the communicators that its
+//! calls name.
+
+use super::link::BadRank;
+use crate::{Collective, Group, GroupId, Outcome};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use storm_mpi::segment::{CONTEXTS_MAX, Call, CallDescriptor, CorruptSegment, Frame, NodeEnd};
+use storm_mpi::{Context, Rank};
+
+/// A rank's collectives.
+#[derive(Debug)]
+pub(super) struct Calls {
+    me: Rank,
+    /// Ranks of the job.
+    size: u32,
+    /// By context, the communicators that the rank has named: as many as there are contexts.
+    groups: BTreeMap<u16, Group>,
+    state: State,
+    /// Communicators that the rank has replaced by others.
+    left: Vec<GroupId>,
+}
+
+/// How far the rank's collective is. It has one at a time.
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    None,
+    /// Taken out of the segment.
+    Called(Group, Collective),
+    /// With the engine.
+    Posted,
+    /// Over: what the rank is to hear.
+    Over(Result<Vec<u8>, Refused>),
+}
+
+/// The nodes do not carry it out.
+#[derive(Clone, Copy, Debug)]
+struct Refused;
+
+impl Calls {
+    /// None yet, of rank `me` of a job of `size`.
+    pub(super) fn new(me: Rank, size: u32) -> Calls {
+        Calls { me, size, groups: BTreeMap::new(), state: State::None, left: Vec::new() }
+    }
+
+    /// Takes what the rank has called.
+    pub(super) fn take(&mut self, context: Context, descriptor: &[u8]) -> Result<(), BadRank> {
+        let State::None = self.state else { return Err(BadRank) };
+        if context.0 >= CONTEXTS_MAX {
+            return Err(BadRank);
+        }
+        let CallDescriptor { members, call } = CallDescriptor::decode(descriptor)?;
+        if !members.is_empty() {
+            self.name(context, members)?;
+        }
+        let group = self.groups.get(&context.0).ok_or(BadRank)?;
+        let member = |root: u32| {
+            let root = root as usize;
+            if root < group.members.len() { Ok(root) } else { Err(BadRank) }
+        };
+        let call = match call {
+            Call::Barrier => Collective::Barrier,
+            Call::Broadcast { root, data } => {
+                let data = Bytes::copy_from_slice(data);
+                Collective::Broadcast { root: member(root)?, data }
+            }
+            Call::Reduce { reduction, root, data } => {
+                let data = Bytes::copy_from_slice(data);
+                Collective::Reduce { data, reduction, root: root.map(member).transpose()? }
+            }
+        };
+        self.state = State::Called(group.clone(), call);
+        Ok(())
+    }
+
+    /// A communicator that the rank's node has not heard of from it.
+    fn name(&mut self, context: Context, members: Vec<Rank>) -> Result<(), BadRank> {
+        let exist = members.iter().all(|rank| rank.0 < self.size);
+        if !exist || !members.contains(&self.me) {
+            return Err(BadRank);
+        }
+        let id = members.first().and_then(|first| GroupId::new(context, *first)).ok_or(BadRank)?;
+        let group = Group { id, members: members.into() };
+        if let Some(before) = self.groups.insert(context.0, group)
+            && before.id != id
+        {
+            self.left.push(before.id);
+        }
+        Ok(())
+    }
+
+    /// The communicators that the rank will not use any more.
+    pub(super) fn take_left(&mut self) -> Vec<GroupId> {
+        std::mem::take(&mut self.left)
+    }
+
+    /// What is to be posted, once.
+    pub(super) fn take_call(&mut self) -> Option<(Group, Collective)> {
+        match std::mem::take(&mut self.state) {
+            State::Called(group, call) => {
+                self.state = State::Posted;
+                Some((group, call))
+            }
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
+
+    /// The collective is over.
+    pub(super) fn is_over(&mut self, outcome: Outcome) {
+        let data = match outcome {
+            Outcome::Done => Vec::new(),
+            Outcome::Data(data) | Outcome::Received { data, .. } => data,
+        };
+        self.state = State::Over(Ok(data));
+    }
+
+    /// The nodes do not carry it out.
+    pub(super) fn is_refused(&mut self) {
+        self.state = State::Over(Err(Refused));
+    }
+
+    /// Gives the rank its result, if there is one and room for it; tells whether it did.
+    pub(super) fn hand_on(&mut self, end: &NodeEnd) -> Result<bool, CorruptSegment> {
+        let State::Over(result) = &self.state else { return Ok(false) };
+        let frame = match result {
+            Ok(data) => Frame::Result { data },
+            Err(Refused) => Frame::Refused,
+        };
+        let given = end.give(frame)?;
+        if given {
+            self.state = State::None;
+        }
+        Ok(given)
+    }
+}
