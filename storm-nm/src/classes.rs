@@ -217,6 +217,10 @@ impl Classifier {
         self.class = self.judge(rules, &told, window.lasted / window.slots.max(1));
         if self.class != before {
             self.compute_then = told.compute;
+            if self.class == ProcessClass::NeedsCoscheduling && self.slots > 0 {
+                // Not by these: it is to be learned anew.
+                self.figures = None;
+            }
         }
         self.class != before
     }
@@ -231,6 +235,10 @@ impl Classifier {
                 now
             }
             Frustrated | DontCare if anew => NeedsCoscheduling,
+            Frustrated if now == NeedsCoscheduling => {
+                self.slots = 0;
+                now
+            }
             Frustrated => now,
             // It shared its slots: how long it waited says nothing.
             DontCare if now == DontCare => DontCare,

@@ -75,7 +75,7 @@ impl JobClasses {
     }
 
     /// Its slot is over, or a part of it, and this is what they have done; whether the class of
-    /// any is another now.
+    /// any is another now, or is known to be what it was taken for.
     pub(crate) fn slot_ends(&mut self, now: Duration, counters: &BTreeMap<Rank, Counters>) -> bool {
         let Some(began) = self.slot_began.take() else { return false };
         let lasted = now.saturating_sub(began);
@@ -84,10 +84,12 @@ impl JobClasses {
             let before = watched.before.take();
             let Some((now_done, before)) = counters.get(rank).zip(before) else { continue };
             let seen = now_done.since(&before, lasted);
+            let unknown = watched.classifier.figures().is_none();
             if watched.classifier.slot(&self.rules, &seen) {
                 watched.since = now;
                 changed = true;
             }
+            changed |= unknown && watched.classifier.figures().is_some();
         }
         changed
     }

@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "there is no scheduling policy named \"gnag\": use one of fcfs, backfill, easy-sjbf, \
-             conservative, sjf, gang, bcs, ics, local, pb"
+             conservative, sjf, gang, bcs, fcs, ics, local, pb"
         );
     }
 

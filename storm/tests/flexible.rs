@@ -57,10 +57,10 @@ fn ranks_have_the_classes_of_what_they_do_and_people_are_told_why() {
     assert!(explained.contains("under fcs"), "{explained}");
     assert!(explained.contains("by the word of the library"), "{explained}");
     // Under another policy nobody is taken for anything, and all go on.
-    scratch.prints("partition set-sched main local");
+    scratch.prints("partition set-sched fcs local");
     let shown = scratch.json(&format!("show {lopsided}"));
     assert!(shown["classes"].is_null() && shown["state"] == "RUNNING", "{shown}");
-    scratch.prints("partition set-sched main fcs");
+    scratch.prints("partition set-sched fcs fcs");
     until_classes(&scratch, silent, ["CS", "CS"], "system");
     for job in [lopsided, silent] {
         scratch.prints(&format!("cancel {job}"));

@@ -136,8 +136,8 @@ impl Group {
                       say it; classified from the use of processors";
         match self.witness {
             None => format!(
-                "{told}, as all are at first: not watched for long enough, or nothing was heard of \
-                 it from the nodes"
+                "{told}, as all are at first and now and then anew: not watched for long enough, or \
+                 nothing was heard of it from the nodes"
             ),
             Some(Witness::Library) if *operations == 0 => format!(
                 "{told}: no communication of late, by the word of the library; {cpu_percent} % of \
