@@ -28,9 +28,8 @@ pub fn slowdown_percent(
     runs: u32,
 ) -> Result<Spread> {
     let percent = |_| {
-        let alone = on_each(processors, |_| {
-            (0..2).try_for_each(|_| Ok(wait(Spinner::start(argv)?.child)?))
-        })?;
+        let alone =
+            on_each(processors, |_| (0..2).try_for_each(|_| wait(Spinner::start(argv)?.child)))?;
         let in_turns = on_each(processors, |_| take_turns(argv, quantum))?;
         Ok((in_turns.as_secs_f64() / alone.as_secs_f64() - 1.0) * 100.0)
     };

@@ -69,7 +69,7 @@ struct Case {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome {
-    Measured(Measured),
+    Measured(Box<Measured>),
     Failed(String),
 }
 
@@ -111,7 +111,7 @@ fn main() -> Result<()> {
         for &quantum_ms in &options.quantum {
             eprintln!("{}, {quantum_ms} ms ...", workload.name);
             let outcome = match measure(workload, quantum_ms, options.measuring.runs) {
-                Ok(measured) => Outcome::Measured(measured),
+                Ok(measured) => Outcome::Measured(Box::new(measured)),
                 Err(error) => Outcome::Failed(format!("{error:#}")),
             };
             cases.push(Case { workload: workload.name, quantum_ms, outcome });

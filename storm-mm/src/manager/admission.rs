@@ -63,13 +63,7 @@ impl Core {
             self.check_reservation(now, *id, &request)?;
         }
         self.check_dependency(&spec.needs)?;
-        let switching = chosen.switching.as_ref().map_or(0, |switching| switching.queue.len());
-        let waiting = policy.pending_count() + switching + self.needs.waiting.len();
-        if waiting + tasks.unwrap_or(1) as usize > storm_sched::MAX_PENDING_JOBS {
-            let limit = storm_sched::MAX_PENDING_JOBS;
-            return Err(ApiError::new(ErrorCode::QueueFull, format!("{limit} jobs are waiting"))
-                .hint("wait for some to start, or submit to another partition"));
-        }
+        self.check_room(partition, tasks.unwrap_or(1) as usize)?;
         // An array has a number of its own.
         self.next_job += 1 + tasks.unwrap_or(0);
         spec.env = self.environments.shared(&spec.env);
@@ -96,6 +90,19 @@ impl Core {
             }
         });
         Ok(job)
+    }
+
+    /// Whether so many further jobs may wait in a partition.
+    fn check_room(&self, partition: PartitionId, jobs: usize) -> Result<(), ApiError> {
+        let chosen = &self.partitions[usize::from(partition.0)];
+        let switching = chosen.switching.as_ref().map_or(0, |switching| switching.queue.len());
+        let waiting = chosen.policy.pending_count() + switching + self.needs.waiting.len();
+        if waiting + jobs > storm_sched::MAX_PENDING_JOBS {
+            let limit = storm_sched::MAX_PENDING_JOBS;
+            return Err(ApiError::new(ErrorCode::QueueFull, format!("{limit} jobs are waiting"))
+                .hint("wait for some to start, or submit to another partition"));
+        }
+        Ok(())
     }
 
     /// Has a job wait (again) for its partition's policy.

@@ -98,9 +98,14 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     let exit = serve(keeper, config, plan, join);
     // Empty by now; one that holds what is not ours stays.
     let _ = fs::remove_dir(&dir);
-    match exit?.reason {
+    after(&exit?.reason, once || asked_to_end.load(Ordering::Relaxed))
+}
+
+/// What becomes of the process; `ends` when there is not to be another life.
+fn after(reason: &ExitReason, ends: bool) -> Result<(), DaemonError> {
+    match reason {
         ExitReason::Shutdown => Ok(()),
-        ExitReason::Disconnected if once || asked_to_end.load(Ordering::Relaxed) => Ok(()),
+        ExitReason::Disconnected if ends => Ok(()),
         ExitReason::Disconnected => Err(start_again()),
         reason => Err(DaemonError::NodeStopped { reason: reason.to_string() }),
     }
