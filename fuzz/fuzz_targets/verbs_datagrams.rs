@@ -18,11 +18,25 @@ enum Step<'a> {
     /// As it is.
     Datagram(&'a [u8]),
     /// With the tag of the group.
-    Piece { number: u64, offset: u32, total: u32, piece: &'a [u8] },
+    Piece {
+        number: u64,
+        offset: u32,
+        total: u32,
+        piece: &'a [u8],
+    },
     /// One that the root could have sent.
-    Right { number: u8, piece: u8, total: u16 },
-    Claim { number: u8, total: u16 },
-    Pass { ms: u16 },
+    Right {
+        number: u8,
+        piece: u8,
+        total: u16,
+    },
+    Claim {
+        number: u8,
+        total: u16,
+    },
+    Pass {
+        ms: u16,
+    },
 }
 
 /// Memory that is counted.
