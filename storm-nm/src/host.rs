@@ -73,7 +73,8 @@ pub trait Host: 'static {
     /// Orders switches of times to come, in the order of time: each is done when it is due as
     /// [`switch`](Host::switch) would do it, without the node manager, and several that are late
     /// as one. What was ordered before is withdrawn. `now` is the time by the node manager's clock.
-    fn switch_ahead(&self, now: Instant, plan: Vec<SwitchAhead>);
+    /// Whether it will be done: otherwise nothing is ordered.
+    fn switch_ahead(&self, now: Instant, plan: Vec<SwitchAhead>) -> bool;
 
     /// Withdraws what is ordered and not done. The switches that were done since the last time
     /// that this was asked, in order; none is done once this returns.

@@ -60,7 +60,7 @@ impl Host for FlawedHost {
         }
     }
 
-    fn switch_ahead(&self, now: Instant, plan: Vec<SwitchAhead>) {
+    fn switch_ahead(&self, now: Instant, plan: Vec<SwitchAhead>) -> bool {
         let Some(defect) = &self.defect else { return self.inner.switch_ahead(now, plan) };
         let mut flawed = Vec::new();
         for SwitchAhead { due, strobe, stop, resume } in plan {
@@ -75,7 +75,7 @@ impl Host for FlawedHost {
                 resume,
             }));
         }
-        self.inner.switch_ahead(now, flawed);
+        self.inner.switch_ahead(now, flawed)
     }
 
     fn withdraw_ahead(&self) -> Vec<SwitchDone> {

@@ -150,7 +150,7 @@ fn print(options: &Options, cases: &[Case], peer: Option<Result<SlurmGang, Absen
 fn measure(workload: &Workload, quantum_ms: f64, runs: u32) -> Result<Measured> {
     let quantum = format!("{}us", (quantum_ms * 1e3).round());
     let mut cluster = Cluster::up(NODES, 1, &["--quantum", &quantum])?;
-    let options = ["--no-bcast"];
+    let options = ["--no-bcast", "--bind", "core"];
     let (mut in_turn, mut at_once, mut slowdown) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..runs {
         let since = Instant::now();

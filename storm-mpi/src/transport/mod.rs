@@ -263,9 +263,14 @@ impl Transport {
         Ok(())
     }
 
+    /// How its node tells it to wait.
+    fn told(&self) -> Way {
+        self.place.as_ref().map_or(Way::Own, OwnPlace::way)
+    }
+
     /// Looks for news without sleeping, as long as it is worth it. False: there was none.
     fn spin(&mut self, news: &mut Vec<News>) -> Result<bool, CommError> {
-        let told = self.place.as_ref().map_or(Way::Own, OwnPlace::way);
+        let told = self.told();
         let patience = self.waiting.patience(Instant::now(), told);
         if patience == Patience::None {
             return Ok(false);
@@ -278,6 +283,10 @@ impl Transport {
                     return Ok(true);
                 }
                 std::hint::spin_loop();
+            }
+            if self.told() != told {
+                // It is no longer its turn: who waits sleeps.
+                return Ok(false);
             }
             let now = Instant::now();
             if (self.tcp.is_some() || self.closing) && self.socket_news(false, news)? {

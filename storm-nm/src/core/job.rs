@@ -7,7 +7,7 @@ use std::rc::Rc;
 use storm_mpi::pmi::NodeServer;
 use storm_rm::message::{ExitStatus, RankExit, Report, Stream};
 use storm_rm::termination::{LocalPart, Urgency};
-use storm_rm::{JobSlot, Rank, RowSet};
+use storm_rm::{Coscheduling, JobSlot, Rank, RowSet};
 
 /// How far a job is on this node. A job that is launching or running may be
 /// stopped at any time: see [`NodeCore::is_stopped`](crate::NodeCore::is_stopped).
@@ -38,6 +38,8 @@ pub(super) struct LocalJob {
     pub(super) task: Rc<JobTask>,
     pub(super) phase: JobPhase,
     pub(super) rows: RowSet,
+    /// How its ranks are to come to run together, if that changed while it was prepared.
+    pub(super) coscheduling: Option<Coscheduling>,
     /// What the host was told last.
     pub(super) stopped: bool,
     /// Signals that a stopped job is being given time to act on.
@@ -94,6 +96,7 @@ impl LocalJob {
         LocalJob {
             phase: JobPhase::Preparing,
             rows: task.launch.rows,
+            coscheduling: None,
             stopped: false,
             graces: 0,
             doomed: false,

@@ -15,7 +15,7 @@ use storm_rm::message::{
     Command, ExitStatus, LaunchJob, RankExit, ReceiveFile, Report, Slices, Strobe,
 };
 use storm_rm::termination::Urgency;
-use storm_rm::{JobId, JobIncarnation, Owner, PartitionId, Rank, Row, RowSet};
+use storm_rm::{Coscheduling, JobId, JobIncarnation, Owner, PartitionId, Rank, Row, RowSet};
 
 /// What the core must know of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,7 +142,7 @@ impl NodeCore {
             Command::SetRows { job, rows } => self.set_rows(job, rows, actions),
             Command::Coschedule { job, coscheduling } => {
                 if let Some(key) = self.current(job) {
-                    actions.push(Action::Coschedule { job: key, coscheduling });
+                    self.coschedule(key, coscheduling, actions);
                 }
             }
             Command::SignalJob { job, signal } => self.signal(job, signal, actions),
@@ -246,6 +246,9 @@ impl NodeCore {
                 let stopped = !should_run;
                 job.launching(stopped);
                 actions.push(Action::Launch { task: job.task.clone(), stopped });
+                let told = job.coscheduling.take();
+                actions
+                    .extend(told.map(|told| Action::Coschedule { job: key, coscheduling: told }));
             }
             Err(refused) => {
                 job.launch_failed = true;
@@ -256,6 +259,15 @@ impl NodeCore {
             }
         }
         self.try_finish(key, actions);
+    }
+
+    /// Its ranks come to run together in another way; those that are not there yet, once they are.
+    fn coschedule(&mut self, job: JobKey, how: Coscheduling, actions: &mut Vec<Action>) {
+        match self.jobs.get_mut(&job) {
+            Some(state) if state.phase == JobPhase::Preparing => state.coscheduling = Some(how),
+            Some(_) => actions.push(Action::Coschedule { job, coscheduling: how }),
+            None => {}
+        }
     }
 
     fn host_event(&mut self, event: HostEvent, actions: &mut Vec<Action>) {

@@ -39,7 +39,8 @@ pub struct LiveConfig {
     /// and is killed, and the node with it: it answers within a millisecond, but on an
     /// overrun host an ordinary process may wait for seconds.
     pub keeper_timeout: Duration,
-    /// SCHED_FIFO priority of the node manager's thread; `None` leaves it as it is.
+    /// SCHED_FIFO priority of the node manager's thread and of the one that begins slices; `None`
+    /// leaves them ordinary threads.
     pub realtime_priority: Option<u8>,
     /// How often ranks are boosted that wait for a message which has come.
     pub boost_period: Duration,

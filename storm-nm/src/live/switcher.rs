@@ -1,12 +1,14 @@
 //! The thread that begins the slices that a node begins by its own clock: it freezes and thaws what
-//! it was told to at the time that it was told, and nothing else, so that a slice costs its
-//! processor a wake-up and the writes of the switch.
+//! it was told to at the time that it was told, so that a slice costs its processor a wake-up and the
+//! writes of the switch. What slots are to jobs under flexible coscheduling, these say themselves.
 
 use super::flexible::Turns;
 use crate::ahead::DueSwitch;
 use crate::{JobKey, SwitchAhead, SwitchDone};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant as Monotonic;
 use storm_pl::Freezer;
@@ -34,6 +36,9 @@ struct State {
     /// In the order of time.
     plan: VecDeque<SwitchAhead>,
     freezers: BTreeMap<JobKey, Arc<Freezer>>,
+    /// Where those run that it switches; nowhere in particular if empty. To stop somebody on
+    /// another processor takes an interrupt there.
+    cpus: BTreeSet<u16>,
     done: Done,
     clock: Option<Clock>,
     /// When the thread looks again by itself; `None` while it waits to be told of a plan.
@@ -77,17 +82,22 @@ impl Switcher {
         Switcher { shared: Arc::default(), turns, priority, started: Cell::new(false) }
     }
 
-    /// Has these switches done, in the order of time, with the freezers of their jobs.
+    /// Has these switches done, in the order of time, with the freezers of their jobs; on one of
+    /// these processors, if there are any. Whether there is somebody to do them.
     pub(super) fn order(
         &self,
         now: Instant,
         plan: Vec<SwitchAhead>,
         freezers: BTreeMap<JobKey, Arc<Freezer>>,
-    ) {
-        self.start();
+        cpus: BTreeSet<u16>,
+    ) -> bool {
+        let here = Monotonic::now();
+        if !self.start() {
+            return false;
+        }
         let mut state = self.shared.lock();
-        state.clock = Some(Clock { node: now, here: Monotonic::now() });
-        (state.plan, state.freezers) = (plan.into(), freezers);
+        state.clock = Some(Clock { node: now, here });
+        (state.plan, state.freezers, state.cpus) = (plan.into(), freezers, cpus);
         // One that looks early finds nothing to do, and one that is woken does so for nothing.
         let looks_late = match (state.next(), state.looks) {
             (Some(due), Some(looks)) => due < looks,
@@ -98,6 +108,7 @@ impl Switcher {
         if looks_late {
             self.shared.changed.notify_one();
         }
+        true
     }
 
     /// Withdraws what has not been done; what has been, since the last time.
@@ -115,15 +126,18 @@ impl Switcher {
         std::mem::take(&mut state.done)
     }
 
-    fn start(&self) {
-        if self.started.replace(true) {
-            return;
+    /// Whether the thread is there. One that could not be made is tried again.
+    fn start(&self) -> bool {
+        if self.started.get() {
+            return true;
         }
         let (shared, turns, priority) = (self.shared.clone(), self.turns.clone(), self.priority);
         let named = std::thread::Builder::new().name("storm-switch".to_owned());
-        if let Err(error) = named.spawn(move || switch_when_due(&shared, &turns, priority)) {
-            tracing::error!(%error, "rows of this node are switched by strobes alone");
+        match named.spawn(move || switch_when_due(&shared, &turns, priority)) {
+            Ok(_) => self.started.set(true),
+            Err(error) => tracing::error!(%error, "nobody begins the slices of this node"),
         }
+        self.started.get()
     }
 }
 
@@ -178,7 +192,12 @@ fn switch_when_due(shared: &Shared, turns: &Turns, priority: Option<u8>) {
         tracing::warn!(%refused, "slices are begun by an ordinary thread");
     }
     let mut state = shared.lock();
+    let mut own = BTreeSet::new();
     while !state.over {
+        if state.cpus != own {
+            own.clone_from(&state.cpus);
+            keep_to(&own);
+        }
         let (next, clock) = (state.next(), state.clock);
         state.looks = next;
         let (Some(due), Some(clock)) = (next, clock) else {
@@ -192,6 +211,20 @@ fn switch_when_due(shared: &Shared, turns: &Turns, priority: Option<u8>) {
             let woken = shared.changed.wait_timeout(state, wait);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+}
+
+/// Has the calling thread run on one of these processors, if there are any.
+fn keep_to(cpus: &BTreeSet<u16>) {
+    let mut set = CpuSet::new();
+    let all = 0..CpuSet::count() as u16;
+    let wanted = all.filter(|cpu| cpus.is_empty() || cpus.contains(cpu));
+    // Never out of range; those that are not there count for nothing.
+    wanted.for_each(|cpu| {
+        let _ = set.set(usize::from(cpu));
+    });
+    if let Err(error) = sched_setaffinity(Pid::from_raw(0), &set) {
+        tracing::debug!(%error, "the thread that begins slices runs anywhere");
     }
 }
 
@@ -246,7 +279,8 @@ mod tests {
         let now = Instant::from_nanos(1_000_000_000);
         let done = loop {
             // What is withdrawn before it was done is ordered again.
-            switcher.order(now, vec![ahead(1, now, &[JOB])], job.freezers());
+            let plan = vec![ahead(1, now, &[JOB])];
+            assert!(switcher.order(now, plan, job.freezers(), BTreeSet::from([0])));
             std::thread::yield_now();
             let done = switcher.withdraw();
             if !done.switches.is_empty() {
@@ -265,7 +299,7 @@ mod tests {
         let (switcher, job) = (switcher(), Sleeper::new());
         let (now, hour) = (Instant::from_nanos(5), std::time::Duration::from_secs(3600));
         let plan = vec![ahead(1, now, &[]), ahead(2, now, &[]), ahead(3, now + hour, &[JOB])];
-        switcher.order(now, plan, job.freezers());
+        assert!(switcher.order(now, plan, job.freezers(), BTreeSet::new()));
         assert_eq!(numbers(&switcher.withdraw()), [2], "the last of those that are late");
         assert_eq!(switcher.withdraw(), Done::default(), "the third was withdrawn");
     }

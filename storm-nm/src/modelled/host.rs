@@ -355,8 +355,9 @@ impl<R: Runtime> Host for ModelledHost<R> {
         }
     }
 
-    fn switch_ahead(&self, _now: Instant, plan: Vec<SwitchAhead>) {
+    fn switch_ahead(&self, _now: Instant, plan: Vec<SwitchAhead>) -> bool {
         self.inner.ahead.order(self, &self.inner.runtime, plan);
+        true
     }
 
     fn withdraw_ahead(&self) -> Vec<SwitchDone> {

@@ -115,13 +115,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
             })
         });
         let mut plan: Vec<SwitchAhead> = ahead.collect();
-        if plan.is_empty() {
-            self.ahead.set(Ahead::Nothing);
-            return;
-        }
         plan.sort_by_key(|switch| switch.due);
-        self.host.switch_ahead(self.runtime.now(), plan);
-        self.ahead.set(Ahead::Ordered);
+        let ordered = !plan.is_empty() && self.host.switch_ahead(self.runtime.now(), plan);
+        self.ahead.set(if ordered { Ahead::Ordered } else { Ahead::Nothing });
     }
 }
 

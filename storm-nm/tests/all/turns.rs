@@ -6,7 +6,7 @@ use std::rc::Rc;
 use storm_nm::{Action, CoreConfig, Event, JobKey, NodeCore};
 use storm_primitives::NodeId;
 use storm_rm::message::{Command, ExitStatus, LaunchJob, RankExit, Strobe};
-use storm_rm::{PartitionId, Rank, Row};
+use storm_rm::{Coscheduling, JobId, PartitionId, Rank, Row};
 
 /// A node with a running job in each of rows 0 and 1; row 0 is active.
 fn node() -> NodeCore {
@@ -130,4 +130,18 @@ fn what_nodes_told_an_outer_job_does_not_count_for_one_submitted_from_inside_of_
         assert_eq!(value("STORM_MPI_PAGE"), Some("/own"));
         assert_eq!(value("STORM_MPI_REMOTE_US"), None, "the submitter's word counts");
     }
+}
+
+#[test]
+fn a_job_that_is_prepared_hears_afterwards_that_it_runs_together_in_another_way() {
+    let mut core = node();
+    let third = Rc::new(launch(3, 1, 0b01, 0));
+    core.handle(Event::Command(Command::LaunchJob(third)));
+    let local = Coscheduling::Local;
+    let told = Command::Coschedule { job: JobId(3), coscheduling: local };
+    assert_eq!(core.handle(Event::Command(told.clone())), [], "it has no processes yet");
+    let launched = core.handle(Event::Prepared { job: key(3, 1), outcome: Ok(()) });
+    let coschedule = Action::Coschedule { job: key(3, 1), coscheduling: local };
+    assert!(matches!(&launched[..], [Action::Launch { .. }, last] if *last == coschedule));
+    assert_eq!(core.handle(Event::Command(told)), [coschedule]);
 }

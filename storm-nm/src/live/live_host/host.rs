@@ -6,7 +6,7 @@ use crate::live::launch_plan::credentials;
 use crate::live::{CacheSink, node_facts};
 use crate::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone};
 use bytes::Bytes;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::rc::Rc;
@@ -126,15 +126,17 @@ impl Host for LiveHost {
         }
     }
 
-    fn switch_ahead(&self, now: Instant, plan: Vec<SwitchAhead>) {
+    fn switch_ahead(&self, now: Instant, plan: Vec<SwitchAhead>) -> bool {
         let named: BTreeSet<JobKey> =
             plan.iter().flat_map(|ahead| ahead.stop.iter().chain(&ahead.resume)).copied().collect();
+        let (mut freezers, mut cpus) = (BTreeMap::new(), BTreeSet::new());
         let jobs = self.jobs.borrow();
-        let freezers = named.into_iter().filter_map(|key| {
-            let job = jobs.get(&key).filter(|job| !job.over.get())?;
-            Some((key, job.freezer.clone()))
-        });
-        self.switcher.order(now, plan, freezers.collect());
+        let here = |key: JobKey| Some((key, jobs.get(&key).filter(|job| !job.over.get())?));
+        for (key, job) in named.into_iter().filter_map(here) {
+            freezers.insert(key, job.freezer.clone());
+            cpus.extend(job.cpus.iter().flatten());
+        }
+        self.switcher.order(now, plan, freezers, cpus)
     }
 
     fn withdraw_ahead(&self) -> Vec<SwitchDone> {
