@@ -10,6 +10,8 @@
 //! its ranks are behind others.
 
 mod chores;
+#[cfg(test)]
+mod tests;
 mod watcher;
 
 use super::live_job::LiveJob;

@@ -86,7 +86,7 @@ impl Job {
 
     /// A rank was put somewhere. One that cannot be behind others makes the job one that is stopped out
     /// of its slots.
-    fn was_put(&mut self, rank: Rank, behind: bool, done: io::Result<()>) {
+    pub(super) fn was_put(&mut self, rank: Rank, behind: bool, done: io::Result<()>) {
         match done {
             Ok(()) => {}
             // It has just ended.
