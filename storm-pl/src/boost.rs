@@ -1,17 +1,42 @@
 //! Putting a process before all ordinary ones for a while, or behind them, and seeing whether something
 //! has come for it: what periodic boost and flexible coscheduling do with processes of others.
 
-use std::io;
+use std::collections::HashSet;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::{Pid, getsid};
+use thiserror::Error;
 
 use crate::ids::ProcessId;
 use crate::realtime::{RealtimeRefused, probe_realtime};
 
 /// The lowest of real time: before all ordinary processes, behind whatever else is real time.
 const PRIORITY: u8 = 1;
+/// A process of more threads is not put behind others: that takes a call for each.
+const THREADS_MAX: usize = 256;
+/// Passes over the threads of a process. One finds those that were started during the one before.
+const PASSES_MAX: u32 = 64;
+/// Whether each session is a group that has its share of the processors as one.
+const AUTOGROUP_ENABLED: &str = "/proc/sys/kernel/sched_autogroup_enabled";
+
+/// Why processes cannot be put behind others and back.
+#[derive(Debug, Error)]
+pub enum BackgroundRefused {
+    /// Neither root, nor CAP_SYS_NICE, nor a limit (RLIMIT_NICE) that allows it.
+    #[error("SCHED_IDLE cannot be entered and left (needs CAP_SYS_NICE)")]
+    Policy(#[source] io::Error),
+    /// Each session is a group of its own, and only root may set what it weighs as often as it likes.
+    #[error(
+        "the kernel groups processes by sessions (sched_autogroup_enabled is 1), and the nice value \
+         of an autogroup cannot be set at any time (needs CAP_SYS_ADMIN, or \
+         sysctl kernel.sched_autogroup_enabled=0)"
+    )]
+    Autogroup(#[source] io::Error),
+}
 
 /// A process of another's, known by a descriptor (pidfd): its number may be another's once it is
 /// over.
@@ -73,23 +98,62 @@ impl Process {
     /// them. What it starts meanwhile is as it is. Numbers of threads may be others' by then, if it
     /// has just ended, as with [`Process::set_boosted`].
     ///
+    /// Where the kernel makes a group of each session (autogroup, sched(7)) a policy counts only inside
+    /// of it: there the whole session has the nice value 19, or 0 again. That has 15 parts of
+    /// 1039 of a processor that a session of 0 wants too.
+    ///
     /// # Errors
     /// The kernel's: no such process, or not permitted (`EPERM`: neither root nor CAP_SYS_NICE).
+    /// Behind others: it has more than 256 threads, or starts them faster than they can be found, or
+    /// is in a session of somebody else's. Then it is where it was.
     pub fn set_background(&self, background: bool) -> io::Result<()> {
-        let policy = if background { libc::SCHED_IDLE } else { libc::SCHED_OTHER };
+        let gone = || Err(io::Error::from_raw_os_error(libc::ESRCH));
         if self.is_over()? {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            return gone();
         }
-        for thread in std::fs::read_dir(format!("/proc/{}/task", self.pid.0))? {
-            let name = thread?.file_name();
-            let Some(thread) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-            match set_scheduler(ProcessId(thread), policy, 0) {
-                // It has ended meanwhile.
-                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                done => done?,
+        let mut put = HashSet::new();
+        let done = self
+            .put_threads(background, THREADS_MAX, &mut put)
+            .and_then(|()| set_session_background(self.pid, background));
+        let over = self.is_over().unwrap_or(true);
+        if background && (over || done.is_err()) {
+            // Nobody may have a number: then there is nothing to take back.
+            for thread in put {
+                let _ = set_scheduler(thread, libc::SCHED_OTHER, 0);
+            }
+            let _ = set_session_background(self.pid, false);
+        }
+        if over { gone() } else { done }
+    }
+
+    /// Puts all threads that it has, and those that these start meanwhile.
+    fn put_threads(
+        &self,
+        background: bool,
+        behind_max: usize,
+        put: &mut HashSet<ProcessId>,
+    ) -> io::Result<()> {
+        let policy = if background { libc::SCHED_IDLE } else { libc::SCHED_OTHER };
+        for _ in 0..PASSES_MAX {
+            let before = put.len();
+            for thread in std::fs::read_dir(format!("/proc/{}/task", self.pid.0))? {
+                let name = thread?.file_name();
+                let thread = name.to_str().and_then(|name| name.parse().ok()).map(ProcessId);
+                let Some(thread) = thread.filter(|thread| put.insert(*thread)) else { continue };
+                if background && put.len() > behind_max {
+                    return Err(io::Error::other("it has too many threads"));
+                }
+                match set_scheduler(thread, policy, 0) {
+                    // It has ended meanwhile.
+                    Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                    done => done?,
+                }
+            }
+            if put.len() == before {
+                return Ok(());
             }
         }
-        Ok(())
+        Err(io::Error::other("its threads multiply faster than they can be found"))
     }
 
     /// What it has used and how often it slept, since its start.
@@ -161,6 +225,70 @@ pub fn permitted() -> Result<(), RealtimeRefused> {
     probe_realtime(PRIORITY)
 }
 
+/// Whether this process may put others behind ordinary ones and back ([`Process::set_background`]).
+///
+/// # Errors
+/// Why not.
+pub fn background_permitted() -> Result<(), BackgroundRefused> {
+    let probe = || {
+        // This thread ends with the policy that it has then.
+        set_scheduler(ProcessId(0), libc::SCHED_IDLE, 0)?;
+        set_scheduler(ProcessId(0), libc::SCHED_OTHER, 0)
+    };
+    let probed = std::thread::scope(|scope| scope.spawn(probe).join());
+    let lost = || io::Error::from_raw_os_error(libc::EAGAIN);
+    probed.unwrap_or_else(|_| Err(lost())).map_err(BackgroundRefused::Policy)?;
+    if autogroup_enabled() {
+        probe_autogroup().map_err(BackgroundRefused::Autogroup)
+    } else {
+        Ok(())
+    }
+}
+
+/// Writes what is there already, twice: who is not privileged may do so once in a tenth of a second.
+fn probe_autogroup() -> io::Result<()> {
+    let own = ProcessId(std::process::id().cast_signed());
+    let shown = std::fs::read_to_string(format!("/proc/{}/autogroup", own.0))?;
+    let nice = shown.split_whitespace().last().unwrap_or("0");
+    for _ in 0..2 {
+        match write_autogroup(own, nice) {
+            // Who has not had a session since the system began is in no group; the right to
+            // write is looked at before that.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            done => done?,
+        }
+    }
+    Ok(())
+}
+
+fn autogroup_enabled() -> bool {
+    std::fs::read_to_string(AUTOGROUP_ENABLED).is_ok_and(|text| text.trim() == "1")
+}
+
+/// Puts the group that the kernel makes of a session behind others, or back; where it makes none,
+/// there is nothing to do.
+fn set_session_background(leader: ProcessId, background: bool) -> io::Result<()> {
+    let enabled = autogroup_enabled();
+    if background && !enabled {
+        return Ok(());
+    }
+    let leads = getsid(Some(Pid::from_raw(leader.0)))? == Pid::from_raw(leader.0);
+    match (leads, background) {
+        (true, _) => match write_autogroup(leader, if background { "19" } else { "0" }) {
+            // It may have been enabled before.
+            Err(_) if !enabled => Ok(()),
+            done => done,
+        },
+        (false, true) => Err(io::Error::other("it is in a session of somebody else's")),
+        (false, false) => Ok(()),
+    }
+}
+
+fn write_autogroup(pid: ProcessId, nice: &str) -> io::Result<()> {
+    let path = format!("/proc/{}/autogroup", pid.0);
+    OpenOptions::new().write(true).open(path)?.write_all(nice.as_bytes())
+}
+
 /// Whether something can be read from a descriptor now.
 ///
 /// # Errors
@@ -174,7 +302,8 @@ pub fn is_readable(fd: impl AsFd) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Read, Write};
+    use std::io::Read;
+    use std::os::unix::process::CommandExt;
     use std::process::{Command, Stdio};
 
     #[test]
@@ -203,22 +332,51 @@ mod tests {
 
     #[test]
     fn a_process_is_put_behind_others_and_back_or_it_is_said_why_not() {
-        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = sleeper_with_a_session();
         let pid = ProcessId(child.id() as i32);
         let process = Process::of(pid).unwrap();
         // SAFETY: takes one integer.
         let policy = || unsafe { libc::sched_getscheduler(pid.0) };
-        process.set_background(true).unwrap();
-        assert_eq!(policy(), libc::SCHED_IDLE);
-        match process.set_background(false) {
-            Ok(()) => assert_eq!(policy(), libc::SCHED_OTHER),
-            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EPERM)),
+        let session = || std::fs::read_to_string(format!("/proc/{}/autogroup", pid.0));
+        if background_permitted().is_ok() {
+            process.set_background(true).unwrap();
+            assert_eq!(policy(), libc::SCHED_IDLE);
+            assert!(!autogroup_enabled() || session().unwrap().ends_with("nice 19\n"));
+            process.set_background(false).unwrap();
+            assert_eq!(policy(), libc::SCHED_OTHER);
+            assert!(!autogroup_enabled() || session().unwrap().ends_with("nice 0\n"));
         }
         let used = process.usage().unwrap();
         assert!(used.cpu < Duration::from_secs(60), "{used:?}");
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(process.set_background(true).is_err() && process.usage().is_err());
+    }
+
+    #[test]
+    fn who_shares_a_session_or_has_too_many_threads_is_not_put_behind_others() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = ProcessId(child.id() as i32);
+        let process = Process::of(pid).unwrap();
+        // SAFETY: takes one integer.
+        let policy = |pid: ProcessId| unsafe { libc::sched_getscheduler(pid.0) };
+        if background_permitted().is_ok() {
+            assert_eq!(process.set_background(true).is_err(), autogroup_enabled());
+            process.set_background(false).unwrap();
+            assert_eq!(policy(pid), libc::SCHED_OTHER);
+            assert!(process.put_threads(true, 0, &mut HashSet::new()).is_err());
+            assert_eq!(policy(pid), libc::SCHED_OTHER);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// As a rank has one.
+    fn sleeper_with_a_session() -> std::process::Child {
+        let mut sleeper = Command::new("sleep");
+        // SAFETY: setsid(2) is async-signal-safe, and nothing else is done there.
+        unsafe { sleeper.arg("60").pre_exec(|| Ok(nix::unistd::setsid().map(drop)?)) };
+        sleeper.spawn().unwrap()
     }
 
     #[test]

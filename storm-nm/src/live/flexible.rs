@@ -5,8 +5,13 @@
 //! A job of which all ranks here need coscheduling (CS) is stopped out of its slot, as under gang
 //! scheduling. Of others those that go first (F in their slot, CS) are ordinary processes, and the
 //! rest are behind all ordinary ones (SCHED_IDLE): they run where those sleep. A thread looks at the
-//! edges of slots at what each rank has done, and nobody waits for it.
+//! edges of slots at what each rank has done, and does to ranks what that asks for; nobody waits for
+//! it. Who ends a slot only stops jobs and resumes them: out of its slot a job runs only from when
+//! its ranks are behind others.
 
+mod chores;
+#[cfg(test)]
+mod tests;
 mod watcher;
 
 use super::live_job::LiveJob;
@@ -30,6 +35,8 @@ pub(super) struct Flexible {
     shared: Arc<Shared>,
     /// Ranks up to which each has a processor of this host.
     cores: usize,
+    /// Of the thread that watches, if it is to be a real-time one.
+    priority: Option<u8>,
     started: Cell<bool>,
     permitted: OnceCell<bool>,
 }
@@ -44,7 +51,21 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     jobs: BTreeMap<JobKey, Job>,
+    /// Jobs that are watched no more, of which ranks are still behind others.
+    former: Vec<Former>,
+    /// How many jobs were watched.
+    watched: u64,
+    /// Switches that were asked for and may not have been done: nobody else stops or resumes.
+    switching: u32,
     over: bool,
+}
+
+/// A job that is watched no more.
+#[derive(Debug)]
+struct Former {
+    job: Job,
+    /// It goes on, and is told to wait as it would by itself.
+    goes_on: bool,
 }
 
 /// An edge of a slot that nobody has looked at.
@@ -71,6 +92,8 @@ impl Edge {
 /// A job under flexible coscheduling.
 #[derive(Debug)]
 struct Job {
+    /// Another number whenever it is watched anew.
+    number: u64,
     page: Option<Arc<RankPage>>,
     freezer: Arc<Freezer>,
     first: Rank,
@@ -89,14 +112,29 @@ struct Job {
     behind: BTreeSet<Rank>,
     /// What each was told of how to wait.
     ways: BTreeMap<Rank, Way>,
+    /// Ranks to which either was done, or is being done.
+    touched: BTreeSet<Rank>,
 }
 
-/// What a switch comes to.
+/// What a switch comes to. It is taken to be done when this is dropped.
 pub(super) struct Turned {
     /// Jobs to stop.
     pub(super) stop: Vec<JobKey>,
     /// Jobs to resume.
     pub(super) resume: Vec<JobKey>,
+    _switching: Option<Switching>,
+}
+
+/// A switch is under way.
+struct Switching(Arc<Shared>);
+
+impl Drop for Switching {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.switching = state.switching.saturating_sub(1);
+        drop(state);
+        self.0.changed.notify_all();
+    }
 }
 
 impl Flexible {
@@ -105,16 +143,24 @@ impl Flexible {
         Flexible {
             shared: Arc::new(Shared { state, changed, events }),
             cores,
+            priority: None,
             started: Cell::new(false),
             permitted: OnceCell::new(),
         }
     }
 
+    /// Its thread is a real-time thread behind those of this priority, if one is given.
+    pub(super) fn after(mut self, priority: Option<u8>) -> Flexible {
+        self.priority = priority.map(|priority| priority.saturating_sub(1).max(1));
+        self
+    }
+
     fn permitted(&self) -> bool {
         *self.permitted.get_or_init(|| {
-            let permitted = boost::permitted();
-            if let Err(why) = &permitted {
-                tracing::warn!(%why, "fcs is gang here: ranks cannot be put behind others and back");
+            let permitted = boost::background_permitted();
+            if let Err(refused) = &permitted {
+                let why = crate::reason::explain(refused);
+                tracing::warn!(why, "fcs is gang here: ranks cannot be put behind others and back");
             }
             permitted.is_ok()
         })
@@ -125,7 +171,8 @@ impl Flexible {
         let task = &job.task;
         let classes = JobClasses::new(ClassRules::default(), task.ranks(), now());
         let ranks = job.processes.borrow().clone();
-        let watched = Job {
+        let mut watched = Job {
+            number: 0,
             page: job.page.clone(),
             freezer: job.freezer.clone(),
             first: task.first,
@@ -139,12 +186,17 @@ impl Flexible {
             frozen: job.stopped.get(),
             behind: BTreeSet::new(),
             ways: BTreeMap::new(),
+            touched: BTreeSet::new(),
         };
-        self.shared.lock().jobs.insert(task.key(), watched);
+        let mut state = self.shared.lock();
+        state.watched += 1;
+        watched.number = state.watched;
+        state.jobs.insert(task.key(), watched);
+        drop(state);
         if !self.started.replace(true) {
-            let shared = self.shared.clone();
+            let (shared, priority) = (self.shared.clone(), self.priority);
             let named = std::thread::Builder::new().name("storm-fcs".to_owned());
-            if let Err(error) = named.spawn(move || watcher::watch(&shared)) {
+            if let Err(error) = named.spawn(move || watcher::watch(&shared, priority)) {
                 tracing::error!(%error, "all ranks are taken for CS on this node");
             }
         }
@@ -172,32 +224,49 @@ impl Flexible {
         }
     }
 
-    /// The job is over.
+    /// The job is over, or about to be ended: none of it is behind others for long, where it would
+    /// take its time to end.
     pub(super) fn forget(&self, job: JobKey) {
-        self.shared.lock().jobs.remove(&job);
+        let mut state = self.shared.lock();
+        if let Some(former) = state.jobs.remove(&job) {
+            state.leave(former, false);
+        }
+        drop(state);
+        self.shared.changed.notify_all();
     }
 
-    /// Its slots are kept no more: its ranks are ordinary processes, which are stopped as before or not
-    /// at all.
+    /// All jobs are about to be ended.
+    pub(super) fn forget_all(&self) {
+        let mut state = self.shared.lock();
+        for former in std::mem::take(&mut state.jobs).into_values() {
+            state.leave(former, false);
+        }
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+
+    /// Its slots are kept no more: its ranks are ordinary processes soon, which are stopped as before
+    /// or not at all.
     pub(super) fn unwatch(&self, job: JobKey) {
-        let Some(mut former) = self.shared.lock().jobs.remove(&job) else { return };
-        for rank in std::mem::take(&mut former.behind) {
-            former.put(rank, false);
-        }
-        for rank in former.ways.keys().copied().collect::<Vec<_>>() {
-            former.tell(rank, Way::Own);
-        }
+        let mut state = self.shared.settled();
+        let Some(mut former) = state.jobs.remove(&job) else { return };
         if former.frozen == former.in_slot {
             former.freeze(!former.in_slot);
         }
+        state.leave(former, true);
+        drop(state);
+        self.shared.changed.notify_all();
     }
 
     /// It runs in these rows from now on.
     pub(super) fn set_rows(&self, job: JobKey, rows: RowSet) {
-        if let Some(watched) = self.shared.lock().jobs.get_mut(&job) {
+        let mut state = self.shared.settled();
+        if let Some(watched) = state.jobs.get_mut(&job) {
             watched.suspended = rows == RowSet::NONE;
             watched.apply();
         }
+        drop(state);
+        self.shared.changed.notify_all();
     }
 
     /// What begins slots.
@@ -217,21 +286,21 @@ impl Flexible {
 pub(super) struct Turns(Arc<Shared>);
 
 impl Turns {
-    /// Slots end and begin: puts ranks before others and behind them, and says which jobs are to be
-    /// stopped and resumed.
+    /// Slots end and begin: which jobs are to be stopped and resumed for that. What ranks are to be
+    /// before others or behind them is seen to after the switch.
     pub(super) fn turn(&self, stop: &[JobKey], resume: &[JobKey]) -> Turned {
         let mut state = self.0.lock();
-        let mut turned = Turned { stop: stop.to_vec(), resume: resume.to_vec() };
+        let (mut stop, mut resume) = (stop.to_vec(), resume.to_vec());
         if state.jobs.is_empty() {
-            return turned;
+            return Turned { stop, resume, _switching: None };
         }
         let at = now();
-        for (keys, begins) in [(&mut turned.stop, false), (&mut turned.resume, true)] {
+        for (keys, begins) in [(&mut stop, false), (&mut resume, true)] {
             keys.retain(|key| state.jobs.get_mut(key).is_none_or(|job| job.turn(at, begins)));
         }
+        state.switching += 1;
         drop(state);
-        self.0.changed.notify_all();
-        turned
+        Turned { stop, resume, _switching: Some(Switching(self.0.clone())) }
     }
 }
 
@@ -247,6 +316,20 @@ impl Shared {
         // Each change is of one job at a time: the others are whole whoever panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// While no switch is under way, which might stop who is resumed here, or resume who is stopped.
+    fn settled(&self) -> MutexGuard<'_, State> {
+        let settled = self.changed.wait_while(self.lock(), |state| state.switching > 0);
+        settled.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn leave(&mut self, job: Job, goes_on: bool) {
+        if !job.touched.is_empty() {
+            self.former.push(Former { job, goes_on });
+        }
+    }
 }
 
 impl Job {
@@ -257,14 +340,12 @@ impl Job {
         if self.edge.replace(Edge::of(at, begins)).is_some() {
             self.classes.slot_lost();
         }
-        self.rank();
         let frozen = self.is_to_be_frozen();
         std::mem::replace(&mut self.frozen, frozen) != frozen
     }
 
-    /// Does what classes ask for, in the midst of a slot.
+    /// Stops or resumes it, if that is asked for in the midst of a slot. No switch is under way.
     fn apply(&mut self) {
-        self.rank();
         let frozen = self.is_to_be_frozen();
         if frozen != self.frozen {
             self.freeze(frozen);
@@ -272,9 +353,11 @@ impl Job {
     }
 
     /// Out of its slot nobody of it may run who needs the others; one that does among others that do
-    /// not runs with them, behind all ordinary processes.
+    /// not runs with them, behind all ordinary processes, from when all are there.
     fn is_to_be_frozen(&self) -> bool {
-        self.suspended || (!self.in_slot && (self.classes.all_need() || !self.may_yield))
+        let are_behind = || self.ranks.keys().all(|rank| self.behind.contains(rank));
+        let yields = || self.may_yield && !self.classes.all_need() && are_behind();
+        self.suspended || !(self.in_slot || yields())
     }
 
     fn freeze(&mut self, frozen: bool) {
@@ -288,51 +371,29 @@ impl Job {
         }
     }
 
-    /// Puts each rank before others or behind them, and tells it how to wait.
-    fn rank(&mut self) {
+    /// Whether a rank is to be behind others, and how it is to wait.
+    fn wanted(&self, rank: Rank) -> (bool, Way) {
         if !self.may_yield {
-            return;
+            return (false, Way::Own);
         }
-        let mixed = !self.classes.all_need();
-        for rank in self.ranks.keys().copied().collect::<Vec<_>>() {
-            let class = self.classes.class(rank);
-            let needs = class == ProcessClass::NeedsCoscheduling;
-            let behind = match class {
-                ProcessClass::NeedsCoscheduling => mixed && !self.in_slot,
-                ProcessClass::Frustrated => !self.in_slot,
-                ProcessClass::DontCare => true,
-            };
-            if self.behind.contains(&rank) != behind {
-                self.put(rank, behind);
-            }
-            let way = match (needs && !behind, self.may_spin) {
-                (true, true) => Way::Spin,
-                (true, false) => Way::Own,
-                (false, _) => Way::SpinBlock,
-            };
-            if self.ways.get(&rank) != Some(&way) {
-                self.tell(rank, way);
-            }
-        }
+        let class = self.classes.class(rank);
+        let needs = class == ProcessClass::NeedsCoscheduling;
+        let behind = match class {
+            ProcessClass::NeedsCoscheduling => !self.in_slot && !self.classes.all_need(),
+            ProcessClass::Frustrated => !self.in_slot,
+            ProcessClass::DontCare => true,
+        };
+        let way = match (needs && !behind, self.may_spin) {
+            (true, true) => Way::Spin,
+            (true, false) => Way::Own,
+            (false, _) => Way::SpinBlock,
+        };
+        (behind, way)
     }
 
-    fn put(&mut self, rank: Rank, behind: bool) {
-        let Some(process) = self.ranks.get(&rank) else { return };
-        match process.set_background(behind) {
-            Ok(()) if behind => drop(self.behind.insert(rank)),
-            Ok(()) => drop(self.behind.remove(&rank)),
-            // It has just ended.
-            Err(error) => tracing::debug!(%rank, %error, "a rank is where it was"),
-        }
-    }
-
-    fn tell(&mut self, rank: Rank, way: Way) {
-        let place = rank.0.saturating_sub(self.first.0) as usize;
-        if let Some(page) = &self.page
-            && page.tell(place, way).is_ok()
-        {
-            self.ways.insert(rank, way);
-        }
+    /// Where the page of its ranks has a rank.
+    fn place(&self, rank: Rank) -> usize {
+        rank.0.saturating_sub(self.first.0) as usize
     }
 }
 

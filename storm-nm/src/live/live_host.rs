@@ -139,7 +139,7 @@ impl LiveHost {
         let (events, local) = mpsc::channel(EVENTS_MAX);
         let pings = pings(config.keeper_timeout);
         let cores = Cores::of_this_process().map_err(|error| AttachError::Cores(error.into()))?;
-        let flexible = Flexible::new(cores.count(), events.clone());
+        let flexible = Flexible::new(cores.count(), events.clone()).after(config.realtime_priority);
         Ok(LiveHost {
             capabilities,
             memory,

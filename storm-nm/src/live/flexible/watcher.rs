@@ -1,7 +1,7 @@
 //! Looks at the edges of slots at what ranks have done: on a thread of its own, without a lock while it
 //! reads.
 
-use super::{Edge, EdgeKind, Job, Shared, now};
+use super::{Edge, EdgeKind, Job, Shared, State, chores, now};
 use crate::classes::LibrarySaid;
 use crate::job_classes::Counters;
 use crate::{HostEvent, JobKey};
@@ -19,38 +19,52 @@ const PART: Duration = Duration::from_millis(50);
 /// What of a job is looked at, and for which edge.
 struct Look {
     job: JobKey,
+    /// As it is watched now.
+    number: u64,
     edge: Edge,
     page: Option<Arc<RankPage>>,
     first: Rank,
     ranks: BTreeMap<Rank, Arc<Process>>,
 }
 
-/// Watches until the end.
-pub(super) fn watch(shared: &Shared) {
-    if let Err(error) = realtime::become_realtime(realtime::DEFAULT_PRIORITY) {
+/// Watches until the end, as a real-time thread of this priority if one is given.
+pub(super) fn watch(shared: &Shared, priority: Option<u8>) {
+    if let Some(priority) = priority
+        && let Err(error) = realtime::become_realtime(priority)
+    {
         tracing::debug!(%error, "edges of slots are looked at when there is time");
     }
     while let Some(looks) = wait(shared) {
+        chores::put(shared);
         for look in looks {
             let counters = look.counters();
-            let mut state = shared.lock();
-            let Some(job) = state.jobs.get_mut(&look.job) else { continue };
+            let mut state = shared.settled();
+            let job = state.jobs.get_mut(&look.job).filter(|job| job.number == look.number);
+            let Some(job) = job else { continue };
+            if job.edge.is_some() {
+                // Some of what was read may be of the time after the next edge.
+                job.classes.slot_lost();
+                continue;
+            }
             if job.seen(look.edge, &counters) {
                 job.apply();
                 // When nobody takes events, the next status says it.
                 let _ = shared.events.try_send(HostEvent::Classified { job: look.job });
             }
         }
+        chores::tell(shared);
     }
 }
 
-/// Waits for an edge, or until a part of a slot is over; `None` at the end.
+/// Waits for an edge, for something to do to ranks, or until a part of a slot is over; `None` at the end.
 fn wait(shared: &Shared) -> Option<Vec<Look>> {
     let state = shared.lock();
-    let nothing =
-        |state: &mut super::State| !state.over && state.jobs.values().all(|job| job.edge.is_none());
+    let nothing = |state: &mut State| {
+        let no_edge = state.jobs.values().all(|job| job.edge.is_none());
+        !state.over && (state.switching > 0 || (no_edge && !state.has_chores()))
+    };
     let mut state = if state.jobs.is_empty() {
-        let nobody = |state: &mut super::State| !state.over && state.jobs.is_empty();
+        let nobody = |state: &mut State| state.jobs.is_empty() && nothing(state);
         shared.changed.wait_while(state, nobody).unwrap_or_else(|error| error.into_inner())
     } else {
         let waited = shared.changed.wait_timeout_while(state, PART, nothing);
@@ -64,6 +78,7 @@ fn wait(shared: &Shared) -> Option<Vec<Look>> {
         let edge = job.edge.take().or_else(|| job.part_is_over(at))?;
         Some(Look {
             job: *key,
+            number: job.number,
             edge,
             page: job.page.clone(),
             first: job.first,

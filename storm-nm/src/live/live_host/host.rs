@@ -257,6 +257,7 @@ impl Host for LiveHost {
 
     async fn leave(&self) {
         self.pads.close();
+        self.flexible.forget_all();
         if !self.keeper_gone.get() && self.keeper.shutdown().is_ok() {
             self.await_keeper().await;
         }

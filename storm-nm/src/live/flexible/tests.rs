@@ -1,0 +1,124 @@
+use super::*;
+use crate::classes::LibrarySaid;
+use crate::job_classes::Counters;
+use std::process::{Child, Command};
+use storm_pl::{ProcessId, SignalFreezer};
+use storm_rm::{JobId, JobIncarnation};
+
+const JOB: JobKey = JobKey { job: JobId(1), incarnation: JobIncarnation(1) };
+const RANK: Rank = Rank(0);
+/// `SCHED_OTHER` and `SCHED_IDLE`, as the kernel shows them.
+const ORDINARY: &str = "0";
+const BEHIND: &str = "5";
+
+/// A process that leads a session, as ranks do.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn new() -> Sleeper {
+        let sleeper = Sleeper(Command::new("setsid").args(["sleep", "60"]).spawn().unwrap());
+        let pid = nix::unistd::Pid::from_raw(sleeper.pid().0);
+        while nix::unistd::getsid(Some(pid)).unwrap() != pid {
+            std::thread::yield_now();
+        }
+        sleeper
+    }
+
+    fn pid(&self) -> ProcessId {
+        ProcessId(self.0.id() as i32)
+    }
+
+    /// The 41st word of `/proc/PID/stat`, of which the second may have spaces (proc(5)).
+    fn policy(&self) -> String {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        stat.rsplit(')').next().unwrap().split_whitespace().nth(38).unwrap().to_owned()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// A job of one rank, in its slot, of which it is known that it does not care.
+fn does_not_care(sleeper: &Sleeper) -> Job {
+    let ms = Duration::from_millis;
+    let mut classes = JobClasses::new(ClassRules::default(), [RANK].into_iter(), ms(0));
+    let counters = Counters { library: Some(LibrarySaid::default()), ..Counters::default() };
+    let counters = BTreeMap::from([(RANK, counters)]);
+    for slot in 0..4 {
+        classes.slot_begins(ms(100 * slot), &counters);
+        classes.slot_ends(ms(100 * slot + 50), &counters);
+    }
+    assert_eq!(classes.class(RANK), ProcessClass::DontCare);
+    let process = Arc::new(Process::of(sleeper.pid()).unwrap());
+    Job {
+        number: 1,
+        page: None,
+        freezer: Arc::new(Freezer::Signal(SignalFreezer::new(sleeper.pid()))),
+        first: RANK,
+        ranks: BTreeMap::from([(RANK, process)]),
+        classes,
+        edge: None,
+        in_slot: true,
+        suspended: false,
+        may_spin: true,
+        may_yield: true,
+        frozen: false,
+        behind: BTreeSet::new(),
+        ways: BTreeMap::new(),
+        touched: BTreeSet::new(),
+    }
+}
+
+#[test]
+fn nobody_runs_out_of_a_slot_before_being_behind_others_and_nobody_stays_there() {
+    if boost::background_permitted().is_err() {
+        eprintln!("SKIPPED: nobody can be put behind others here");
+        return;
+    }
+    let sleeper = Sleeper::new();
+    let flexible = Flexible::new(1, mpsc::channel(1).0);
+    flexible.shared.lock().jobs.insert(JOB, does_not_care(&sleeper));
+    let frozen = || flexible.shared.lock().jobs[&JOB].frozen;
+    // Who ends the slot touches nobody, and stops who is not behind others.
+    let turned = flexible.turns().turn(&[JOB], &[]);
+    assert_eq!(
+        (turned.stop.as_slice(), frozen(), sleeper.policy().as_str()),
+        ([JOB].as_slice(), true, ORDINARY)
+    );
+    drop(turned);
+    assert_eq!(flexible.shared.lock().switching, 0);
+    assert!(flexible.shared.lock().has_chores());
+    chores::put(&flexible.shared);
+    assert_eq!((frozen(), sleeper.policy().as_str()), (false, BEHIND));
+    assert!(!flexible.shared.lock().has_chores());
+    // From then on it is not stopped any more.
+    for begins in [true, false] {
+        let keys = if begins { (vec![], vec![JOB]) } else { (vec![JOB], vec![]) };
+        let turned = flexible.turns().turn(&keys.0, &keys.1);
+        assert!(turned.stop.is_empty() && turned.resume.is_empty());
+    }
+    // Before it is ended it is an ordinary process again.
+    flexible.forget(JOB);
+    chores::put(&flexible.shared);
+    assert_eq!(sleeper.policy(), ORDINARY);
+    assert!(!flexible.shared.lock().has_chores());
+}
+
+#[test]
+fn a_job_that_cannot_be_behind_others_is_stopped_out_of_its_slots() {
+    let sleeper = Sleeper::new();
+    let flexible = Flexible::new(1, mpsc::channel(1).0);
+    let mut job = does_not_care(&sleeper);
+    // Not permitted (EPERM).
+    job.was_put(RANK, true, Err(std::io::Error::from_raw_os_error(1)));
+    flexible.shared.lock().jobs.insert(JOB, job);
+    assert!(!flexible.shared.lock().has_chores(), "it is not tried again");
+    assert_eq!(flexible.turns().turn(&[JOB], &[]).stop, [JOB]);
+    chores::put(&flexible.shared);
+    assert_eq!(sleeper.policy(), ORDINARY);
+    assert_eq!(flexible.turns().turn(&[], &[JOB]).resume, [JOB]);
+}
