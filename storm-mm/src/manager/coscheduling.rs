@@ -22,8 +22,8 @@ impl Core {
         let launched = self.live.values().filter(|live| {
             live.partition == partition && matches!(live.launch, Launch::Launched | Launch::Started)
         });
-        let nodes = launched
-            .fold(NodeSet::new(), |nodes, live| nodes.union(&live.nodes.difference(&live.over)));
+        // Nodes whose part of a job is over, too: others may wait for what they have to say of it.
+        let nodes = launched.fold(NodeSet::new(), |nodes, live| nodes.union(&live.nodes));
         let nodes = self.up(&nodes);
         (!nodes.is_empty()).then_some((nodes, slice))
     }

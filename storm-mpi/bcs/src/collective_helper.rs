@@ -325,6 +325,11 @@ impl CollectiveHelper {
         ready.is_some_and(|ready| open.placed.nodes.iter().all(|node| ready.contains_key(node)))
     }
 
+    /// Whether a rank of a job waits in a collective here.
+    pub(crate) fn is_busy(&self, job: JobKey) -> bool {
+        self.open.iter().any(|(key, open)| key.job == job && open.is_busy())
+    }
+
     /// Closes the communicators of a job and gives back who waited in them. Slots that they hold are
     /// given up when the next slice would have used them.
     pub(crate) fn forget(&mut self, job: JobKey) -> Vec<(Member, RequestId)> {

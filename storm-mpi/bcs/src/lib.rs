@@ -57,6 +57,6 @@ pub use ranks::{CHUNK_BYTES, KEPT_BYTES, Ranks, WAITING_BYTES};
 pub use storm_mpi::collective::{Number, Reduction};
 pub use storm_mpi::segment::COLLECTIVE_MAX_BYTES;
 pub use strobe::{Phase, Strobe};
-pub use strobe_receiver::{Edge, StrobeReceiver};
+pub use strobe_receiver::{Edge, Nudge, StrobeReceiver};
 pub use strobe_sender::{Checkpoint, StrobeSender};
 pub use turns::Turns;

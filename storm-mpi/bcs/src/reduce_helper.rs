@@ -10,10 +10,10 @@ use crate::collective_helper::{Call, CollectiveHelper, Open, Running, Work};
 use crate::dyadic::{Misfit, Piece, Pieces};
 use crate::group::Placed;
 use crate::microphase::Microphase;
-use crate::{BcsError, Collective, Outcome};
+use crate::{BcsError, Collective, JobKey, Outcome};
 use std::collections::BTreeSet;
 use storm_mpi::collective::Reduction;
-use storm_primitives::{NodeSet, Xfer};
+use storm_primitives::{GlobalAddr, NodeSet, Xfer};
 
 /// A reduction that has begun.
 #[derive(Debug)]
@@ -70,8 +70,13 @@ pub(crate) fn begin(helper: &mut CollectiveHelper, now: &mut Microphase<'_>) {
     }
 }
 
-/// Takes in what children have sent, and sends on what is complete.
-pub(crate) fn advance(helper: &mut CollectiveHelper, now: &mut Microphase<'_>) {
+/// Takes in what children have sent, and sends on what is complete; of jobs that are `ending` what there
+/// is: whoever is waited for may have left, and the others are not to wait for this node.
+pub(crate) fn advance(
+    helper: &mut CollectiveHelper,
+    now: &mut Microphase<'_>,
+    ending: &BTreeSet<JobKey>,
+) {
     for open in helper.open.values_mut() {
         let Open { placed, running, .. } = open;
         let Some(Running { slot, work: Work::Reduce(reducing), .. }) = running else { continue };
@@ -84,7 +89,7 @@ pub(crate) fn advance(helper: &mut CollectiveHelper, now: &mut Microphase<'_>) {
             // The job ends with the next slice; this one is gone through, as others wait for this node.
             now.step.failed.push((placed.job, error));
         }
-        if !part.waiting.is_empty() {
+        if !part.waiting.is_empty() && !ending.contains(&placed.job) {
             continue;
         }
         part.sent = true;
@@ -156,20 +161,38 @@ pub(crate) fn end(
     Ok(())
 }
 
+/// Each child that has sent anything is heard, be it nonsense: nothing else comes of it in this slice.
+/// The first error of any.
 fn take_in(part: &mut Part, slot: u32, now: &mut Microphase<'_>) -> Result<(), BcsError> {
+    let mut first = Ok(());
     for round in part.waiting.clone() {
-        let most = now.plan.config.collective_bytes;
-        let Some(body) = block::body(now.memory, now.plan.partial(slot, round), most, now.slice)?
-        else {
-            continue;
-        };
-        now.step.received_bytes += HEAD_BYTES + body.len() as u64;
-        part.waiting.remove(&round);
-        for piece in block::unpack::<Piece>(&body)? {
-            part.pieces.add(piece).map_err(|Misfit| BcsError::Corrupt)?;
+        match take_in_round(&mut part.pieces, now.plan.partial(slot, round), now) {
+            Ok(false) => {}
+            Ok(true) => {
+                part.waiting.remove(&round);
+            }
+            Err(error) => {
+                part.waiting.remove(&round);
+                first = first.and(Err(error));
+            }
         }
     }
-    Ok(())
+    first
+}
+
+/// Whether a child has sent its part.
+fn take_in_round(
+    pieces: &mut Pieces,
+    at: GlobalAddr,
+    now: &mut Microphase<'_>,
+) -> Result<bool, BcsError> {
+    let most = now.plan.config.collective_bytes;
+    let Some(body) = block::body(now.memory, at, most, now.slice)? else { return Ok(false) };
+    now.step.received_bytes += HEAD_BYTES + body.len() as u64;
+    for piece in block::unpack::<Piece>(&body)? {
+        pieces.add(piece).map_err(|Misfit| BcsError::Corrupt)?;
+    }
+    Ok(true)
 }
 
 fn leaf(call: &Call, offset: usize, bytes: usize) -> Option<Piece> {

@@ -10,6 +10,7 @@ use storm_primitives::{Epoch, Primitives, Runtime, Task};
 enum Input {
     Strobed,
     Arrived,
+    Nudged,
     Outcome(ActionId, Reply),
     Membership,
 }
@@ -57,6 +58,11 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         StrobeReceiver { network, plan, engine, edge, inputs, input, _watchers }
     }
 
+    /// What has the node look again at what it waits for.
+    pub fn nudge(&self) -> Nudge {
+        Nudge(self.input.clone())
+    }
+
     /// Serves for ever.
     pub async fn run(mut self) {
         // The sender is this object's own: there is always one.
@@ -83,7 +89,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
                 }
                 actions
             }
-            Input::Arrived => self.engine.borrow_mut().arrived(memory),
+            Input::Arrived | Input::Nudged => self.engine.borrow_mut().arrived(memory),
             Input::Outcome(action, reply) => self.engine.borrow_mut().outcome(action, reply),
             Input::Membership => {
                 // Nodes that never joined look dead too, and no job has ranks there.
@@ -135,6 +141,18 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
                 self.network.runtime().spawn(outcome).detach();
             }
         }
+    }
+}
+
+/// To be used when a job was closed, as nobody waits for it any more.
+#[derive(Clone, Debug)]
+pub struct Nudge(Sender<Input>);
+
+impl Nudge {
+    /// Has the node look again at what it waits for.
+    pub fn nudge(&self) {
+        // Nobody hears it when the node ends.
+        let _ = self.0.try_send(Input::Nudged);
     }
 }
 

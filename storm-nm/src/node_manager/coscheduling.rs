@@ -10,7 +10,7 @@ use crate::{Host, HostEvent, JobKey, JobTask};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use storm_bcs::{Completion, Edge, Engine, Member, Ranks, StrobeReceiver};
+use storm_bcs::{Completion, Edge, Engine, Member, Nudge, Ranks, StrobeReceiver};
 use storm_mpi::segment::SEGMENT_REQUEST;
 use storm_primitives::{NodeId, Primitives};
 use storm_rm::Rank;
@@ -24,6 +24,8 @@ pub(super) struct Coscheduling {
     engine: Rc<RefCell<Engine>>,
     ranks: Rc<RefCell<Ranks>>,
     jobs: Rc<RefCell<BTreeMap<storm_bcs::JobKey, Opened>>>,
+    /// Has the engine look again at what it waits for, once there are slices.
+    nudge: Rc<RefCell<Option<Nudge>>>,
 }
 
 /// A job that may communicate in slices.
@@ -43,6 +45,15 @@ fn member(job: JobKey, rank: Rank) -> Member {
     Member { job: engine_key(job), rank: storm_mpi::Rank(rank.0) }
 }
 
+impl Coscheduling {
+    /// Has the engine look again at what it waits for.
+    fn nudge(&self) {
+        if let Some(nudge) = &*self.nudge.borrow() {
+            nudge.nudge();
+        }
+    }
+}
+
 impl<P: Primitives, H: Host> Node<P, H> {
     /// Waits for the first strobe of a slice, and serves those and all that follow.
     pub(super) async fn await_slices(self: &Rc<Self>) {
@@ -50,9 +61,11 @@ impl<P: Primitives, H: Host> Node<P, H> {
         if network.await_event(plan.strobed()).await.is_err() {
             return;
         }
-        let engine = self.coscheduling().engine;
+        let Coscheduling { engine, nudge, .. } = self.coscheduling();
         let edge = NodeEdge { node: self.clone() };
-        StrobeReceiver::new(network, plan, engine, edge).run().await;
+        let receiver = StrobeReceiver::new(network, plan, engine, edge);
+        nudge.replace(Some(receiver.nudge()));
+        receiver.run().await;
     }
 
     fn coscheduling(&self) -> Coscheduling {
@@ -61,6 +74,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             engine: Rc::new(RefCell::new(Engine::new(self.id, self.plan.bcs))),
             ranks: Rc::default(),
             jobs: Rc::default(),
+            nudge: Rc::default(),
         };
         present.get_or_insert_with(new).clone()
     }
@@ -99,11 +113,11 @@ impl<P: Primitives, H: Host> Node<P, H> {
     /// The job's ranks here are gone.
     pub(super) fn close_slices(&self, job: JobKey) {
         self.sliceless.borrow_mut().remove(&job);
-        let Some(Coscheduling { engine, ranks, jobs }) = self.coscheduling.borrow().clone() else {
-            return;
-        };
+        let Some(coscheduling) = self.coscheduling.borrow().clone() else { return };
+        let Coscheduling { engine, ranks, jobs, .. } = &coscheduling;
         if jobs.borrow_mut().remove(&engine_key(job)).is_some() {
             ranks.borrow_mut().close(&mut engine.borrow_mut(), engine_key(job));
+            coscheduling.nudge();
         }
     }
 
@@ -111,6 +125,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
     pub(super) fn rank_gone(&self, job: JobKey, rank: Rank) {
         if let Some(coscheduling) = &*self.coscheduling.borrow() {
             coscheduling.engine.borrow_mut().rank_gone(member(job, rank));
+            coscheduling.nudge();
         }
     }
 

@@ -2,11 +2,13 @@
 
 use super::Engine;
 use crate::block::{HEAD_BYTES, Notice};
-use crate::{BcsError, Completion, JobKey};
+use crate::{BcsError, Completion, JobKey, Post};
+use std::collections::BTreeSet;
 use storm_primitives::NodeSet;
 
-/// What becomes of a job when the next slice begins. Not in the middle of one: others may wait for this
-/// node's part of a reduction, and they hear of it in that slice, all in the same microphase.
+/// What becomes of a job when the next slice begins, which its other nodes hear in that slice, all in the
+/// same microphase. Until then nobody here waits in its reductions any more: whoever is waited for may
+/// have left.
 #[derive(Debug)]
 pub(super) enum Doom {
     Over(BcsError),
@@ -21,21 +23,44 @@ impl Engine {
         for _ in 0..most {
             let Some((key, doom)) = self.doomed.pop_front() else { return };
             let Some(job) = self.jobs.get(&key) else { continue };
+            let is_new = job.over.is_none();
             match doom {
                 Doom::Closed => {
+                    // A rank may have ended in the middle of a collective that others are in.
+                    if is_new && self.is_in_collective(key) {
+                        self.say_over(key);
+                    }
                     self.fail(key, &BcsError::RankGone);
                     self.jobs.remove(&key);
                 }
-                Doom::Over(error) if job.over.is_none() => {
-                    let nodes: NodeSet = job.placement.iter().copied().collect();
-                    for node in nodes.iter().filter(|node| *node != self.here) {
-                        self.sender.say_over(key, node);
-                    }
+                Doom::Over(error) if is_new => {
+                    self.say_over(key);
                     self.fail(key, &error);
                 }
                 Doom::Over(_) => {}
             }
         }
+    }
+
+    /// Tells the other nodes of a job that it is over.
+    fn say_over(&mut self, key: JobKey) {
+        let Some(job) = self.jobs.get(&key) else { return };
+        let nodes: NodeSet = job.placement.iter().copied().collect();
+        for node in nodes.iter().filter(|node| *node != self.here) {
+            self.sender.say_over(key, node);
+        }
+    }
+
+    /// Whether a rank of a job here is in a collective, or is to be.
+    fn is_in_collective(&self, job: JobKey) -> bool {
+        let calls = |post: &Post| matches!(post, Post::Collective { .. });
+        self.collectives.is_busy(job)
+            || self.posted.iter().any(|(member, _, post)| member.job == job && calls(post))
+    }
+
+    /// The jobs that end when the next slice begins.
+    pub(super) fn doomed_jobs(&self) -> BTreeSet<JobKey> {
+        self.doomed.iter().map(|(job, _)| *job).collect()
     }
 
     pub(super) fn doom(&mut self, job: JobKey, error: &BcsError) {

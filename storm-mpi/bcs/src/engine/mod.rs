@@ -207,11 +207,12 @@ impl Engine {
         self.carry_out(now.step)
     }
 
-    /// Learns of a partial result's arrival.
+    /// Learns of a partial result's arrival, or that nobody waits for one any more.
     pub fn arrived(&mut self, memory: &GlobalMemory) -> Vec<Action> {
         let Some(Strobe { slice, phase: Phase::Reduce }) = self.now else { return Vec::new() };
         let mut now = self.microphase(slice, memory);
-        reduce_helper::advance(&mut self.collectives, &mut now);
+        let ending = self.doomed_jobs();
+        reduce_helper::advance(&mut self.collectives, &mut now, &ending);
         self.carry_out(now.step)
     }
 

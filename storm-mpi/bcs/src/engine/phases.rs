@@ -146,7 +146,8 @@ impl Engine {
         let drained = self.collectives.drain(now);
         // Whatever is wrong here, other nodes wait for this one's part.
         reduce_helper::begin(&mut self.collectives, now);
-        reduce_helper::advance(&mut self.collectives, now);
+        let ending = self.doomed_jobs();
+        reduce_helper::advance(&mut self.collectives, now, &ending);
         drained
     }
 

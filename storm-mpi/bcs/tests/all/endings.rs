@@ -106,3 +106,53 @@ fn a_job_that_is_closed_leaves_its_slots_to_the_next() {
         machine.step();
     }
 }
+
+/// A sum of several slices on each of three nodes.
+fn summing(machine: &mut Lockstep, job: u64) -> Vec<(storm_bcs::Member, storm_bcs::RequestId)> {
+    let reduction = Reduction { op: ReduceOp::Sum, number: Number::F64 };
+    let posted = (0..3u32).map(|rank| {
+        let sum = Collective::Reduce { data: vec![0; 8000].into(), reduction, root: None };
+        let who = member(job, rank);
+        (who, machine.post(rank + 1, who, collective(3, sum)))
+    });
+    posted.collect()
+}
+
+#[test]
+fn a_node_that_leaves_in_the_middle_of_a_reduction_holds_nobody_up_once_its_job_ends() {
+    let mut waits = 0;
+    for seed in 0..60 {
+        let mut machine = Lockstep::new(seed, 3, small());
+        machine.open(0, &[1, 2, 3]);
+        machine.open(1, &[1, 2, 3]);
+        summing(&mut machine, 0);
+        (0..3 + seed % 3).for_each(|_| machine.step());
+        let left = 1 + (seed % 3) as u32;
+        waits += usize::from(machine.step_without(left, 0));
+        // The node is back for the other job, whose collectives are as ever.
+        machine.engines[left as usize - 1].close_job(JobKey(0));
+        let others = summing(&mut machine, 1);
+        (0..40).for_each(|_| machine.step());
+        for (who, request) in others {
+            assert!(machine.outcome(who, request).is_some(), "seed {seed}: {who:?}");
+        }
+    }
+    assert!(waits > 10, "{waits} of 60 waited for the node that had left");
+}
+
+#[test]
+fn a_job_that_ends_on_one_node_in_the_middle_of_a_collective_ends_on_all() {
+    for seed in 0..60 {
+        let mut machine = Lockstep::new(seed, 3, small());
+        machine.open(0, &[1, 2, 3]);
+        let waiting = summing(&mut machine, 0);
+        (0..seed % 5).for_each(|_| machine.step());
+        let left = (seed % 3) as usize;
+        machine.engines[left].close_job(JobKey(0));
+        (0..10).for_each(|_| machine.step());
+        for (who, request) in waiting {
+            let heard = machine.heard.get(&(who, request));
+            assert_eq!(heard, Some(&Err(BcsError::RankGone)), "seed {seed}: {who:?}");
+        }
+    }
+}

@@ -145,8 +145,36 @@ impl Lockstep {
         })
     }
 
-    fn microphase(&mut self, strobe: Strobe) {
-        let mut pending: Vec<Pending> = (0..self.engines.len()).map(Pending::Strobe).collect();
+    /// One slice that a node is left out of; the others are told to close a job once somebody waits in
+    /// vain. Whether anybody did.
+    pub(crate) fn step_without(&mut self, node: u32, job: u64) -> bool {
+        self.slice += 1;
+        let left = node as usize - 1;
+        let others: Vec<usize> = (0..self.engines.len()).filter(|at| *at != left).collect();
+        let mut waited = false;
+        for phase in Phase::ALL {
+            let strobe = Strobe { slice: self.slice, phase };
+            self.run(strobe, others.iter().copied().map(Pending::Strobe).collect());
+            if others.iter().any(|at| self.engines[*at].phase_done().is_none()) {
+                waited = true;
+                for at in &others {
+                    self.engines[*at].close_job(JobKey(job));
+                    let actions = self.engines[*at].arrived(&self.memories[*at]);
+                    self.run(strobe, actions.into_iter().map(|it| Pending::Act(*at, it)).collect());
+                }
+            }
+            for at in &others {
+                let done = self.engines[*at].phase_done();
+                assert_eq!(done, Some(strobe.to_word()), "seed {}: node {}", self.seed, at + 1);
+            }
+            if phase == Phase::DescriptorExchange {
+                self.hear();
+            }
+        }
+        waited
+    }
+
+    fn run(&mut self, strobe: Strobe, mut pending: Vec<Pending>) {
         while !pending.is_empty() {
             let next = self.dice.below(pending.len());
             let more = match pending.swap_remove(next) {
@@ -158,6 +186,10 @@ impl Lockstep {
             };
             pending.extend(more);
         }
+    }
+
+    fn microphase(&mut self, strobe: Strobe) {
+        self.run(strobe, (0..self.engines.len()).map(Pending::Strobe).collect());
         for (at, engine) in self.engines.iter().enumerate() {
             let done = engine.phase_done();
             assert_eq!(done, Some(strobe.to_word()), "seed {}: node {}", self.seed, at + 1);
