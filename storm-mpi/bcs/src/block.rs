@@ -3,6 +3,7 @@
 //! A block begins with the word of its slice and its length, so that what an earlier slice left there
 //! is not taken for news. Nothing is allocated before lengths are checked.
 
+use crate::group::MembersDigest;
 use crate::{GroupId, JobKey};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
@@ -20,17 +21,21 @@ pub(crate) enum Notice {
     /// A local rank of this job has gone: its communication is over.
     JobOver(JobKey),
     /// All members here of one of your communicators have posted its next collective.
-    Ready {
-        job: JobKey,
-        group: GroupId,
-        /// What they have called.
-        call: u64,
-    },
+    Ready { job: JobKey, group: GroupId, next: NextCall },
 }
 
 impl Notice {
     /// The most that saying that a job is over takes: the kind, and a number of 64 bits.
     pub(crate) const JOB_OVER_BYTES: u64 = 11;
+}
+
+/// The next collective of a communicator, as a node's members have called it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NextCall {
+    /// Who is in the communicator, as they have named it.
+    pub(crate) members: MembersDigest,
+    /// What they have called.
+    pub(crate) call: u64,
 }
 
 /// A message that waits at its sender.

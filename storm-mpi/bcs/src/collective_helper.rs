@@ -1,14 +1,14 @@
 //! The Collective Helper: which collective of each communicator is next, barriers and broadcasts.
 //!
-//! A collective begins when all members have posted it, and the same. A node whose members have all
-//! posted says so to the communicator's first node, with its other descriptors. When that one has heard
-//! of all nodes, it looks in the message scheduling microphase for a slot of global memory that is free
-//! on all of them: the COMPARE-AND-WRITE that finds it free also writes there, everywhere, whose
-//! collective begins. A slot is held from then until the collective is over, so communicators whose
+//! A collective begins when all members have posted it, and the same, and have the same idea of who is
+//! a member. A node whose members have all posted says so to the communicator's first node, with its
+//! other descriptors. When that one has heard the same of all nodes, it looks in the message scheduling
+//! microphase for a slot of global memory that is free on all of them: the COMPARE-AND-WRITE that finds
+//! it free also writes there, everywhere, whose collective begins. A slot is held from then until the collective is over, so communicators whose
 //! members have not all come hold none. No node ever waits inside a microphase for one whose members
 //! called something else.
 
-use crate::block::{self, HEAD_BYTES, Notice, Unreadable};
+use crate::block::{self, HEAD_BYTES, NextCall, Notice, Unreadable};
 use crate::group::{GroupKey, Placed};
 use crate::microphase::{Microphase, Step};
 use crate::reduce_helper::Reducing;
@@ -91,7 +91,7 @@ pub(crate) struct CollectiveHelper {
     pub(crate) open: BTreeMap<GroupKey, Open>,
     /// At first nodes, of the next collective: the nodes whose members have all posted it, and what they
     /// called. A node says so once for each, so these are no more than the job has ranks.
-    ready: BTreeMap<GroupKey, BTreeMap<NodeId, u64>>,
+    ready: BTreeMap<GroupKey, BTreeMap<NodeId, NextCall>>,
 }
 
 impl CollectiveHelper {
@@ -152,19 +152,20 @@ impl CollectiveHelper {
                 continue;
             }
             open.told = true;
-            let (owner, call) = (open.placed.owner(), open.signature());
+            let next = NextCall { members: open.placed.digest, call: open.signature() };
+            let owner = open.placed.owner();
             if owner == here {
-                self.ready.entry(*key).or_default().insert(here, call);
+                self.ready.entry(*key).or_default().insert(here, next);
             } else {
-                notices.push((owner, Notice::Ready { job: key.job, group: key.id, call }));
+                notices.push((owner, Notice::Ready { job: key.job, group: key.id, next }));
             }
         }
         notices
     }
 
     /// All members on a node have posted their next collective.
-    pub(crate) fn is_ready(&mut self, job: JobKey, id: GroupId, node: NodeId, call: u64) {
-        self.ready.entry(GroupKey { job, id }).or_default().insert(node, call);
+    pub(crate) fn is_ready(&mut self, job: JobKey, id: GroupId, node: NodeId, next: NextCall) {
+        self.ready.entry(GroupKey { job, id }).or_default().insert(node, next);
     }
 
     /// What the first nodes of communicators ask: may the next collective begin, and where?
@@ -174,14 +175,14 @@ impl CollectiveHelper {
             slots.filter(|slot| memory.load(plan.claimed.get(slot.0)) == 0).collect();
         for (key, ready) in &self.ready {
             let Some(open) = self.open.get(key) else { continue };
-            let all_ready = self.all_ready(key, open);
-            if open.placed.owner() != here || open.running.is_some() || !all_ready {
+            if open.placed.owner() != here || open.running.is_some() {
                 continue;
             }
-            let mut calls = ready.values();
-            let first = calls.next().copied().unwrap_or(DISAGREE);
-            if first == DISAGREE || calls.any(|call| *call != first) {
+            if disagree(ready, here) {
                 step.failed.push((key.job, BcsError::CollectiveMismatch));
+                continue;
+            }
+            if !self.all_ready(key, open) {
                 continue;
             }
             let candidates = Candidates { key: *key, slots: free.clone() };
@@ -268,7 +269,8 @@ impl CollectiveHelper {
             if !open.placed.is_local() || open.running.is_some() || !open.all_posted() {
                 continue;
             }
-            if open.signature() == DISAGREE {
+            // Nodes that are not asked have named it otherwise when they say that they are ready.
+            if open.signature() == DISAGREE || self.ready.contains_key(&open.key) {
                 now.step.failed.push((open.key.job, BcsError::CollectiveMismatch));
             } else {
                 open.begin(Slot(0));
@@ -309,7 +311,7 @@ impl CollectiveHelper {
         self.open.iter().all(|(key, open)| {
             let begins = match open.placed.is_local() {
                 true => open.all_posted(),
-                false => open.placed.owner() == here && self.all_ready(key, open),
+                false => open.placed.owner() == here && self.is_decided(key, open, here),
             };
             open.running.is_none() && !begins
         })
@@ -318,6 +320,12 @@ impl CollectiveHelper {
     /// Whether a collective has begun here and is not over.
     pub(crate) fn is_moving(&self) -> bool {
         self.open.values().any(|open| open.running.is_some())
+    }
+
+    /// Whether a communicator's next collective may begin, or cannot.
+    fn is_decided(&self, key: &GroupKey, open: &Open, here: NodeId) -> bool {
+        let disagree = self.ready.get(key).is_some_and(|ready| disagree(ready, here));
+        disagree || self.all_ready(key, open)
     }
 
     fn all_ready(&self, key: &GroupKey, open: &Open) -> bool {
@@ -403,6 +411,14 @@ fn root_data(calls: &[Call], root: usize) -> Option<&[u8]> {
         Collective::Broadcast { data, .. } => Some(data),
         Collective::Barrier | Collective::Reduce { .. } => None,
     }
+}
+
+/// Whether nodes say of a communicator, or of what is next in it, what its first node does not: before all
+/// have said so, as nodes with other lists do not wait for the same ones. Until the first node's own
+/// members have called, others may be ahead in a communicator that takes this one's name.
+fn disagree(ready: &BTreeMap<NodeId, NextCall>, here: NodeId) -> bool {
+    let own = ready.get(&here);
+    own.is_some_and(|own| own.call == DISAGREE || ready.values().any(|next| next != own))
 }
 
 /// The signature of a node whose members disagree.

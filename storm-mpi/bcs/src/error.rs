@@ -36,8 +36,9 @@ pub enum BcsError {
     /// A node of the job died: its communication is over.
     #[error("the job's communication is over: a node of it has gone")]
     NodeGone,
-    /// Members of a communicator called different collectives, or with different lengths.
-    #[error("members of the communicator disagree on the collective or its length")]
+    /// Members of a communicator called different collectives, or with different lengths, or named
+    /// different members.
+    #[error("members of the communicator disagree on its members, the collective or its length")]
     CollectiveMismatch,
     /// A rank wrote what is no message into the memory that it shares with its node.
     #[error(

@@ -61,11 +61,28 @@ impl GroupKey {
     }
 }
 
+/// Which members a communicator has, in which order. The whole 256 bits, as ranks that would have two
+/// lists pass for one may choose both of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MembersDigest([u8; blake3::OUT_LEN]);
+
+impl MembersDigest {
+    fn of(members: &[Rank]) -> MembersDigest {
+        let mut hasher = blake3::Hasher::new();
+        members.iter().for_each(|rank| {
+            hasher.update(&rank.0.to_le_bytes());
+        });
+        MembersDigest(hasher.finalize().into())
+    }
+}
+
 /// A communicator and where its members are.
 #[derive(Debug)]
 pub(crate) struct Placed {
     pub(crate) job: JobKey,
     pub(crate) members: Rc<[Rank]>,
+    /// What its nodes compare of them.
+    pub(crate) digest: MembersDigest,
     /// Ordered by their first member. The first one schedules.
     pub(crate) nodes: Vec<NodeId>,
     pub(crate) set: NodeSet,
@@ -81,7 +98,7 @@ const PIECE_HEAD_BYTES: u64 = 16;
 const REDUCE_GRAIN_BYTES: u64 = 16;
 
 impl Placed {
-    /// The members where `placement` says, by rank. Every node of the group comes to the same.
+    /// The members where `placement` says, by rank. Nodes with the same list come to the same.
     pub(crate) fn new(
         job: JobKey,
         members: Rc<[Rank]>,
@@ -107,7 +124,8 @@ impl Placed {
             return Err("its nodes are too many");
         }
         let set = nodes.iter().copied().collect();
-        let mut placed = Placed { job, members, nodes, set, local, reduce_bytes: 0 };
+        let digest = MembersDigest::of(&members);
+        let mut placed = Placed { job, members, digest, nodes, set, local, reduce_bytes: 0 };
         let pieces = placed.most_pieces() as u64;
         let room = (config.collective_bytes - block::HEAD_BYTES) / pieces;
         let bytes = room.saturating_sub(PIECE_HEAD_BYTES) / REDUCE_GRAIN_BYTES * REDUCE_GRAIN_BYTES;
@@ -191,6 +209,17 @@ mod tests {
             assert_eq!(seen, nodes);
             assert_eq!(placed.parent(placed.owner()), None);
         }
+    }
+
+    #[test]
+    fn lists_of_other_members_or_in_another_order_have_other_digests() {
+        let of = |ranks: &[u32]| {
+            MembersDigest::of(&ranks.iter().copied().map(Rank).collect::<Vec<_>>()).0
+        };
+        let lists = [&[0, 1][..], &[0, 1, 2], &[0, 2, 1], &[0, 3], &[0, 1 << 8], &[0, 1 << 16]];
+        let different: std::collections::BTreeSet<_> = lists.map(of).into();
+        assert_eq!(different.len(), lists.len());
+        assert_eq!(of(lists[2]), of(lists[2]));
     }
 
     #[test]

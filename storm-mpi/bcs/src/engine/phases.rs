@@ -53,6 +53,10 @@ impl Engine {
                 let place = (now.here, &*job.placement);
                 let (who, config) = ((member, request), &now.plan.config);
                 if let Err(error) = self.collectives.post(who, &group, call, place, config) {
+                    if error == BcsError::CollectiveMismatch {
+                        // Members here disagree on who is in it: nobody will call what the others wait for.
+                        now.step.failed.push((member.job, error.clone()));
+                    }
                     now.step.done.push(Completion { member, request, outcome: Err(error) });
                 }
             }
@@ -89,10 +93,10 @@ impl Engine {
     pub(super) fn notice(&mut self, slice: u64, from: NodeId, notice: Notice) {
         match notice {
             Notice::JobOver(job) => self.fail(job, &BcsError::RankGone),
-            Notice::Ready { job, group, call } => {
+            Notice::Ready { job, group, next } => {
                 let known = self.jobs.get(&job);
                 if known.is_some_and(|job| job.over.is_none() && job.placement.contains(&from)) {
-                    self.collectives.is_ready(job, group, from, call);
+                    self.collectives.is_ready(job, group, from, next);
                 }
             }
             Notice::Send(descriptor) => {

@@ -14,7 +14,7 @@ pub(super) struct Calls {
     me: Rank,
     /// Ranks of the job.
     size: u32,
-    /// By context, the communicators that the rank has named: as many as there are contexts.
+    /// By context, the communicators that the rank has named: as many as there are contexts of collectives.
     groups: BTreeMap<u16, Group>,
     state: State,
     /// Communicators that the rank has replaced by others.
@@ -47,7 +47,8 @@ impl Calls {
     /// Takes what the rank has called.
     pub(super) fn take(&mut self, context: Context, descriptor: &[u8]) -> Result<(), BadRank> {
         let State::None = self.state else { return Err(BadRank) };
-        if context.0 >= CONTEXTS_MAX {
+        // Collectives have the odd contexts, messages the others (`ContextId::collective`).
+        if context.0 >= CONTEXTS_MAX || context.0.is_multiple_of(2) {
             return Err(BadRank);
         }
         let CallDescriptor { members, call } = CallDescriptor::decode(descriptor)?;

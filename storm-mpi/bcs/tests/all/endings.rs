@@ -1,8 +1,11 @@
 //! A rank that goes ends its job everywhere, and nothing of it stays on the way.
 
 use crate::lockstep::{Dice, Lockstep, collective, member, recv, send};
-use storm_bcs::{BcsConfig, BcsError, Collective, JobKey, Number, Outcome, Reduction};
-use storm_mpi::ReduceOp;
+use storm_bcs::{
+    BcsConfig, BcsError, Collective, Group, GroupId, JobKey, Member, Number, Outcome, Post,
+    Reduction, RequestId,
+};
+use storm_mpi::{Context, Rank, ReduceOp};
 use storm_primitives::{NodeId, NodeSet};
 
 fn small() -> BcsConfig {
@@ -153,6 +156,159 @@ fn a_job_that_ends_on_one_node_in_the_middle_of_a_collective_ends_on_all() {
         for (who, request) in waiting {
             let heard = machine.heard.get(&(who, request));
             assert_eq!(heard, Some(&Err(BcsError::RankGone)), "seed {seed}: {who:?}");
+        }
+    }
+}
+
+const SUM: Reduction = Reduction { op: ReduceOp::Sum, number: Number::F64 };
+
+/// A barrier, a broadcast and a sum, in turn: of several slices, but for the barrier.
+fn call(round: usize, rank: usize) -> Collective {
+    let mine = (rank + round) as f64;
+    match round % 3 {
+        0 => Collective::Barrier,
+        1 => Collective::Broadcast { root: 0, data: vec![round as u8; 3000].into() },
+        _ => {
+            let data = mine.to_ne_bytes().repeat(400);
+            Collective::Reduce { data: data.into(), reduction: SUM, root: None }
+        }
+    }
+}
+
+/// A job whose ranks are in collectives of all of them all the time.
+struct Busy {
+    job: u64,
+    placement: Vec<u32>,
+    round: usize,
+    waiting: Vec<RequestId>,
+}
+
+impl Busy {
+    fn open(machine: &mut Lockstep, job: u64, placement: &[u32]) -> Busy {
+        machine.open(job, placement);
+        Busy { job, placement: placement.to_vec(), round: 0, waiting: Vec::new() }
+    }
+
+    /// Looks at the results of a round that is over, and begins the next.
+    fn go_on(&mut self, machine: &mut Lockstep) {
+        let size = self.placement.len();
+        let heard = (0..).zip(&self.waiting);
+        let heard: Vec<Outcome> = heard
+            .filter_map(|(rank, request)| machine.outcome(member(self.job, rank), *request))
+            .collect();
+        if !self.waiting.is_empty() {
+            if heard.len() < size {
+                return;
+            }
+            let expected = match self.round % 3 {
+                0 => Outcome::Done,
+                1 => Outcome::Data(vec![self.round as u8; 3000]),
+                _ => {
+                    let sum: usize = (0..size).map(|rank| rank + self.round).sum();
+                    Outcome::Data((sum as f64).to_ne_bytes().repeat(400))
+                }
+            };
+            assert_eq!(heard, vec![expected; size], "job {}, round {}", self.job, self.round);
+            self.round += 1;
+        }
+        let posts = (0..).zip(&self.placement).map(|(rank, node)| {
+            let post = collective(size, call(self.round, rank as usize));
+            machine.post(*node, member(self.job, rank), post)
+        });
+        self.waiting = posts.collect();
+    }
+}
+
+/// Two lists of members with the same name.
+fn two_lists(dice: &mut Dice, ranks: u32) -> [Vec<u32>; 2] {
+    let mut draw = || {
+        let mut list: Vec<u32> = (1..ranks).filter(|_| dice.chance(60)).collect();
+        for last in (1..list.len()).rev() {
+            list.swap(last, dice.below(last + 1));
+        }
+        list.insert(0, 0);
+        list
+    };
+    loop {
+        let lists = [draw(), draw()];
+        // In the second is somebody who can name it: rank 0 names the first.
+        if lists[0] != lists[1] && lists[1].len() > 1 {
+            return lists;
+        }
+    }
+}
+
+/// The list that a rank names: rank 0 the first, and at least one rank the second.
+fn choose<'a>(
+    dice: &mut Dice,
+    rank: u32,
+    [first, second]: &'a [Vec<u32>; 2],
+) -> Option<&'a Vec<u32>> {
+    match (first.contains(&rank), second.contains(&rank)) {
+        (false, false) => None,
+        (true, false) => Some(first),
+        (false, true) => Some(second),
+        (true, true) => {
+            let takes_second = second.last() == Some(&rank) || rank > 0 && dice.chance(50);
+            Some(if takes_second { second } else { first })
+        }
+    }
+}
+
+#[test]
+fn ranks_that_name_different_members_end_their_job_and_no_other() {
+    for seed in 0..150 {
+        let mut dice = Dice(seed ^ 0x11575);
+        let mut machine = Lockstep::new(seed, 4, BcsConfig { collective_slots: 2, ..small() });
+        let mut busy = [(0, &[1, 2, 3, 4][..]), (1, &[4, 3])]
+            .map(|(job, at)| Busy::open(&mut machine, job, at));
+        let step = |machine: &mut Lockstep, busy: &mut [Busy; 2]| {
+            busy.iter_mut().for_each(|job| job.go_on(machine));
+            machine.step();
+        };
+        // One such job after the other: what one left in a slot, or of it, the next would run into.
+        for (bad, kind) in (10..).zip([0, 1, 2, 2, 1, 0]) {
+            let placement = [[1, 2, 3, 4], [1, 1, 2, 3], [2, 1, 1, 4]][dice.below(3)];
+            machine.open(bad, &placement);
+            let lists = two_lists(&mut dice, 4);
+            let mut named: Vec<(Member, RequestId, &Vec<u32>)> = Vec::new();
+            // Rank 0 comes last: its node hears of both lists, whoever else is to come.
+            for rank in (0..4).rev() {
+                let Some(list) = choose(&mut dice, rank, &lists) else { continue };
+                let id = GroupId::new(Context(1), Rank(0)).expect("fits");
+                let group = Group { id, members: list.iter().copied().map(Rank).collect() };
+                let post = Post::Collective { group, call: call(kind, rank as usize) };
+                let who = member(bad, rank);
+                named.push((who, machine.post(placement[rank as usize], who, post), list));
+                if rank > 0 && dice.chance(30) {
+                    step(&mut machine, &mut busy);
+                }
+            }
+            (0..6).for_each(|_| step(&mut machine, &mut busy));
+            let what = format!("seed {seed}: kind {kind} on {placement:?}: {named:?}");
+            let mut mismatches = 0;
+            for (who, request, list) in &named {
+                let same =
+                    |rank: &u32| named.iter().any(|(o, _, l)| o.rank.0 == *rank && l == list);
+                match machine.heard.get(&(*who, *request)) {
+                    None => panic!("{what}: {who:?} waits for ever"),
+                    // Two others of a node disagree; the job is over only then.
+                    Some(Ok(_)) => assert!(list.iter().all(same), "{what}: {who:?}"),
+                    Some(Err(BcsError::CollectiveMismatch)) => mismatches += 1,
+                    Some(Err(_)) => {}
+                }
+            }
+            assert!(mismatches > 0, "{what}");
+            for (rank, node) in (0..).zip(placement) {
+                let post =
+                    machine.engines[node as usize - 1].post(member(bad, rank), recv(None, None, 0));
+                assert!(post.is_err(), "{what}: the job is over on node {node}");
+            }
+        }
+        let rounds = busy.each_ref().map(|job| job.round);
+        (0..60).for_each(|_| step(&mut machine, &mut busy));
+        for (job, before) in busy.iter().zip(rounds) {
+            assert!(job.round >= before + 6, "seed {seed}: job {} stands", job.job);
         }
     }
 }

@@ -206,16 +206,55 @@ fn members_that_disagree_hear_so() {
 }
 
 #[test]
+fn members_that_name_different_members_hear_so() {
+    // By rank, whom it names; the members that do not call are waited for in vain, or not at all.
+    let named: [&[(u32, &[u32])]; 5] = [
+        // Between nodes: one more, others, another order.
+        &[(0, &[0, 2]), (2, &[0, 2, 3])],
+        &[(2, &[0, 2]), (0, &[0, 2, 3])],
+        &[(0, &[0, 2, 3]), (2, &[0, 2, 3]), (3, &[0, 3, 2])],
+        // Within one, which asks nobody.
+        &[(0, &[0, 1]), (1, &[0, 1, 2])],
+        &[(3, &[3, 4]), (4, &[3, 4, 0])],
+    ];
+    let data = [0; 8];
+    let calls = [
+        Call::Barrier,
+        Call::Broadcast { root: 0, data: &data },
+        Call::Reduce { reduction: SUM, root: None, data: &data },
+    ];
+    let cases = named.iter().flat_map(|named| calls.map(|call| (named, call)));
+    for (seed, (named, call)) in (0..10).flat_map(|seed| cases.clone().map(move |c| (seed, c))) {
+        let mut dice = Dice(seed);
+        let mut job = Job::with(seed, config(1), RANKS);
+        for (rank, ranks) in *named {
+            // The last may find all others idle.
+            (0..3 * dice.below(2)).for_each(|_| job.step());
+            post(&mut job.ranks[*rank as usize], 1, &members(ranks), call);
+        }
+        (0..4).for_each(|_| job.step());
+        let failures = job.failures();
+        let mismatch = (JobKey(JOB), BcsError::CollectiveMismatch);
+        assert!(failures.contains(&mismatch), "{named:?}, {call:?}: {failures:?}");
+        assert_eq!(failures.len(), 3, "all nodes end it: {named:?}, {call:?}: {failures:?}");
+        for rank in &mut job.ranks {
+            assert!(rank.news().is_err(), "{named:?}, {call:?}");
+        }
+    }
+}
+
+#[test]
 fn a_rank_that_calls_what_cannot_be_ends_its_job() {
     let descriptor =
         |members: &[u32], call| CallDescriptor { members: self::members(members), call }.encode();
     let barrier = descriptor(&[0, 2], Call::Barrier);
-    let bad: [(&str, u16, Vec<Vec<u8>>); 8] = [
+    let bad: [(&str, u16, Vec<Vec<u8>>); 9] = [
         ("no bytes", 1, vec![vec![]]),
         ("a communicator that it has not named", 1, vec![descriptor(&[], Call::Barrier)]),
         ("one that it is not in", 1, vec![descriptor(&[1, 2], Call::Barrier)]),
         ("one with a rank that is not", 1, vec![descriptor(&[0, 99], Call::Barrier)]),
-        ("a context beyond all", 64, vec![barrier.clone()]),
+        ("a context beyond all", 65, vec![barrier.clone()]),
+        ("a context of messages", 2, vec![barrier.clone()]),
         ("a second before the first is over", 1, vec![barrier.clone(), barrier]),
         (
             "a root that is no member",
