@@ -317,6 +317,11 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits so long, or until the end.
+    fn rest(&self, time: Duration) {
+        drop(self.changed.wait_timeout_while(self.lock(), time, |state| !state.over));
+    }
+
     /// While no switch is under way, which might stop who is resumed here, or resume who is stopped.
     fn settled(&self) -> MutexGuard<'_, State> {
         let settled = self.changed.wait_while(self.lock(), |state| state.switching > 0);

@@ -16,6 +16,10 @@ use storm_rm::Rank;
 /// A slot that lasts longer is looked at in parts: while only one row has jobs nothing ends it.
 const PART: Duration = Duration::from_millis(50);
 
+/// Of its time this thread takes one part in so many for looking: it goes before all ordinary processes, and
+/// where there are many ranks and short slots some edges are not looked at.
+const REST: u32 = 9;
+
 /// What of a job is looked at, and for which edge.
 struct Look {
     job: JobKey,
@@ -35,6 +39,7 @@ pub(super) fn watch(shared: &Shared, priority: Option<u8>) {
         tracing::debug!(%error, "edges of slots are looked at when there is time");
     }
     while let Some(looks) = wait(shared) {
+        let began = now();
         chores::put(shared);
         for look in looks {
             let counters = look.counters();
@@ -53,6 +58,7 @@ pub(super) fn watch(shared: &Shared, priority: Option<u8>) {
             }
         }
         chores::tell(shared);
+        shared.rest((now().saturating_sub(began)) * REST);
     }
 }
 
