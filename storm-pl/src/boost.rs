@@ -272,11 +272,8 @@ fn set_session_background(leader: ProcessId, background: bool) -> io::Result<()>
     if background && !enabled {
         return Ok(());
     }
+    // 0 is a session that was begun outside of this process namespace, or a process that is being reaped.
     let session = getsid(Some(Pid::from_raw(leader.0)))?;
-    if session.as_raw() == 0 {
-        // It is being reaped.
-        return Err(io::Error::from_raw_os_error(libc::ESRCH));
-    }
     match (session == Pid::from_raw(leader.0), background) {
         (true, _) => match write_autogroup(leader, if background { "19" } else { "0" }) {
             // It may have been enabled before.
