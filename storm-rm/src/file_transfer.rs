@@ -27,8 +27,8 @@ pub trait ChunkSource {
 
 /// Where a slave writes a file, in order.
 pub trait ChunkSink {
-    /// Writes the next bytes of the file.
-    fn write(&mut self, chunk: Bytes) -> impl Future<Output = io::Result<()>>;
+    /// Writes the next bytes of the file: chunks that came together, in order.
+    fn write(&mut self, chunks: Vec<Bytes>) -> impl Future<Output = io::Result<()>>;
 
     /// All bytes are written: checks the content and makes the file visible.
     fn finish(&mut self) -> impl Future<Output = io::Result<()>>;
@@ -304,9 +304,10 @@ fn set_state<P: Primitives>(
 }
 
 /// RECEIVE-FILE (Algorithm 7): dequeues the chunks into `sink`. A slot is
-/// released only after its chunk is written. When the sink fails the remaining
-/// chunks are still taken, so that the other nodes are not held up. The caller
-/// marks the outcome with [`mark_present`] or [`mark_failed`].
+/// released only after its chunk is written. Chunks that have come already are
+/// written together, of half of the slots at most: the master fills the others meanwhile.
+/// When the sink fails the remaining chunks are still taken, so that the other nodes
+/// are not held up. The caller marks the outcome with [`mark_present`] or [`mark_failed`].
 ///
 /// # Errors
 /// [`ReceiveError`], the first that occurred.
@@ -318,19 +319,30 @@ pub async fn receive_file<P: Primitives>(
     let mut failed = None;
     let mut got_bytes = 0;
     while got_bytes < info.file.size_bytes {
-        let mut chunk = queue.dequeue().await?;
-        if chunk.data.is_empty() {
-            return Err(ReceiveError::WrongLength {
-                got_bytes,
-                announced_bytes: info.file.size_bytes,
-            });
+        let mut item = queue.dequeue().await?;
+        let mut chunks = Vec::with_capacity(queue.half());
+        loop {
+            if item.data.is_empty() {
+                return Err(ReceiveError::WrongLength {
+                    got_bytes,
+                    announced_bytes: info.file.size_bytes,
+                });
+            }
+            got_bytes += item.data.len() as u64;
+            chunks.push(std::mem::take(&mut item.data));
+            if chunks.len() == queue.half() || got_bytes >= info.file.size_bytes {
+                break;
+            }
+            match queue.try_dequeue()? {
+                Some(next) => item = next,
+                None => break,
+            }
         }
-        got_bytes += chunk.data.len() as u64;
         if failed.is_none() {
-            let data = std::mem::take(&mut chunk.data);
-            failed = sink.write(data).await.err();
+            failed = sink.write(chunks).await.err();
         }
-        queue.release(chunk);
+        // With the last one those before it are released.
+        queue.release(item);
     }
     if got_bytes > info.file.size_bytes {
         let announced_bytes = info.file.size_bytes;

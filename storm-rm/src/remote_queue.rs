@@ -370,11 +370,35 @@ impl<P: Primitives> Reader<P> {
     pub async fn dequeue(&mut self) -> Result<Item, DequeueError> {
         loop {
             self.primitives.await_event(self.plan.event).await?;
-            if let Some(sequence) = self.find_next() {
-                self.next = Sequence(sequence.0 + 1);
-                return self.read(sequence);
+            if let Some(item) = self.take_next()? {
+                return Ok(item);
             }
         }
+    }
+
+    /// [`dequeue`](Self::dequeue) of an item that has come already: TEST-EVENT that does not block.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_dequeue(&mut self) -> Result<Option<Item>, DequeueError> {
+        while let Some(signalled) = self.primitives.test_event(self.plan.event) {
+            signalled?;
+            if let Some(item) = self.take_next()? {
+                return Ok(Some(item));
+            }
+        }
+        Ok(None)
+    }
+
+    fn take_next(&mut self) -> Result<Option<Item>, DequeueError> {
+        let Some(sequence) = self.find_next() else { return Ok(None) };
+        self.next = Sequence(sequence.0 + 1);
+        self.read(sequence).map(Some)
+    }
+
+    /// Items that can be taken together while the master still has slots to fill.
+    pub(crate) fn half(&self) -> usize {
+        (self.plan.slots / 2).max(1) as usize
     }
 
     /// DEQUEUE (Algorithm 3), second half: the slot may be overwritten. Items

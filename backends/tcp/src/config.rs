@@ -5,6 +5,7 @@ use crate::liveness::Patience;
 use crate::names::NameTable;
 use crate::observer::Observer;
 use crate::sequencer::Limits;
+use crate::wire::MAX_PAYLOAD_BYTES;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -33,7 +34,7 @@ pub struct RootConfig {
     /// Transfers up to this many bytes travel with their operation. Default
     /// 8 KiB: below the cost of a second sweep down the tree.
     pub inline_limit_bytes: u32,
-    /// Larger ones travel in chunks. Default 1 MiB, the most that fits a frame: a chunk of
+    /// Larger ones travel in chunks. Default 1 MiB and 4 KiB, the most that fits a frame: a chunk of
     /// a file is one piece then, and the pieces fill the tree.
     pub chunk_bytes: u32,
     /// Bytes of large transfers on their way at a time: what a node may have to
@@ -107,8 +108,8 @@ pub(crate) fn check_reach(trust: Option<&Trust>, addr: SocketAddr) -> io::Result
 
 /// What fits a frame with room to spare.
 const MAX_INLINE_BYTES: u32 = 512 << 10;
-/// What fits a frame.
-const MAX_CHUNK_BYTES: u32 = 1 << 20;
+/// What fits a frame: 1 MiB and what is put before it, so that an item of that much is one piece.
+const MAX_CHUNK_BYTES: u32 = MAX_PAYLOAD_BYTES as u32;
 
 /// Settings of a node.
 #[derive(Clone, Debug)]

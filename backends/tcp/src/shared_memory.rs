@@ -11,6 +11,7 @@
 //! sealed file of the announced identity and length is refused, and the link goes on
 //! without references ([`SharedMemoryError`]).
 
+use crate::wire::MAX_PAYLOAD_BYTES;
 use bytes::Bytes;
 use memmap2::Mmap;
 use nix::errno::Errno;
@@ -29,7 +30,7 @@ use thiserror::Error;
 /// Shorter pieces cost less in their frame.
 const MIN_SHARED_BYTES: usize = 32 << 10;
 /// No piece is longer: what is announced is believed up to here.
-const MAX_SHARED_BYTES: u64 = 1 << 20;
+const MAX_SHARED_BYTES: u64 = MAX_PAYLOAD_BYTES as u64;
 /// What may not be done to shared memory any more.
 const SEALS: SealFlag = SealFlag::F_SEAL_WRITE
     .union(SealFlag::F_SEAL_SHRINK)

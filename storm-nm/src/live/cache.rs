@@ -263,7 +263,7 @@ mod tests {
     async fn add(cache: &Cache, content: &'static [u8]) -> io::Result<()> {
         let mut sink = cache.create(OWNER, &file(content)).await.map_err(CacheError::into_io)?;
         for chunk in content.chunks(3) {
-            sink.write(Bytes::from_static(chunk)).await?;
+            sink.write(vec![Bytes::from_static(chunk)]).await?;
         }
         sink.finish().await
     }
@@ -300,7 +300,7 @@ mod tests {
         let cache = Cache::open(dir.path().join("cache"), 1000).unwrap();
         for came in [&b"progrbm"[..], b"prog"] {
             let mut sink = cache.create(OWNER, &file(b"program")).await.unwrap();
-            sink.write(Bytes::copy_from_slice(came)).await.unwrap();
+            sink.write(vec![Bytes::copy_from_slice(came)]).await.unwrap();
             assert!(sink.finish().await.is_err());
             drop(sink);
             assert_eq!(fs::read_dir(dir.path().join("cache/7")).unwrap().count(), 0);

@@ -103,11 +103,14 @@ impl CacheSink {
 }
 
 impl ChunkSink for CacheSink {
-    async fn write(&mut self, chunk: Bytes) -> io::Result<()> {
+    async fn write(&mut self, chunks: Vec<Bytes>) -> io::Result<()> {
         self.on_thread("write a file", move |writing| {
-            writing.hasher.update(&chunk);
-            writing.bytes += chunk.len() as u64;
-            writing.out.write_all(&chunk)
+            for chunk in chunks {
+                writing.hasher.update(&chunk);
+                writing.bytes += chunk.len() as u64;
+                writing.out.write_all(&chunk)?;
+            }
+            Ok(())
         })
         .await
     }

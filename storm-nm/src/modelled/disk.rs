@@ -80,15 +80,18 @@ impl<R> std::fmt::Debug for ModelledSink<R> {
 }
 
 impl<R: Runtime> ChunkSink for ModelledSink<R> {
-    async fn write(&mut self, chunk: Bytes) -> io::Result<()> {
-        let bytes = u32::try_from(chunk.len()).unwrap_or(u32::MAX);
-        let extra = (self.extra)(Activity::Write { bytes: chunk.len() as u64 });
+    async fn write(&mut self, chunks: Vec<Bytes>) -> io::Result<()> {
+        let bytes = chunks.iter().map(|chunk| chunk.len() as u64).sum();
+        let extra = (self.extra)(Activity::Write { bytes });
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.runtime.sleep(self.disk.write_time_per_byte.get() * bytes + extra).await;
         if self.disk.full.get() {
             return Err(io::ErrorKind::StorageFull.into());
         }
         if let Some(hasher) = &mut self.hasher {
-            hasher.update(&chunk);
+            for chunk in &chunks {
+                hasher.update(chunk);
+            }
         }
         Ok(())
     }

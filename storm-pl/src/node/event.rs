@@ -208,7 +208,7 @@ impl KeeperEvents {
     fn take(&mut self, source: Source) {
         let result = match source {
             Source::Pl(pad, pl) => {
-                lock(&self.pads).take_launch(pad, pl, &mut self.queue);
+                lock(&self.pads).take_launches(pad, pl, &mut self.queue);
                 Ok(true)
             }
             Source::Keeper | Source::PadKeeper(_) => self.take_reports(source),

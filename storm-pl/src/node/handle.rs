@@ -12,7 +12,7 @@ use crate::ids::{PadId, PlIndex, PlaceId, ProcessId};
 use crate::keeper::PlaceSpec;
 use crate::launch_spec::{EncodedSpec, RankSpec, SpecBody, SpecError};
 use crate::node::event::lock;
-use crate::node::pads::{Pad, Pads, Pl, Source};
+use crate::node::pads::{Pad, Pads, Pl};
 use crate::protocol::{self, Command};
 use crate::seqpacket::{Seqpacket, Wait};
 use crate::switch::Freezer;
@@ -129,12 +129,7 @@ impl KeeperHandle {
             return Err(LaunchError::NotWaiting { pad, pl });
         };
         *state = Pl::Launching { command };
-        let pads = &*pads;
-        if let Some(Pl::Launching { command }) =
-            pads.pads.get(&pad).and_then(|state| state.pls.get(usize::from(pl.0)))
-        {
-            pads.watch(command, Source::Pl(pad, pl)).map_err(LaunchError::Send)?;
-        }
+        pads.watch_launch(pad, pl).map_err(LaunchError::Send)?;
         Ok(Launching { pid, ends })
     }
 

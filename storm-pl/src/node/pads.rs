@@ -54,6 +54,8 @@ pub(super) struct Pad {
     pub(super) limited: bool,
     /// `Ready` has not been said since the last fill.
     pub(super) filling: bool,
+    /// Whose launch is watched: see [`Pads::watch_launch`].
+    pub(super) watched: Option<PlIndex>,
 }
 
 /// One PL.
@@ -183,33 +185,81 @@ impl Pads {
         }
     }
 
-    /// Takes in what the command socket of a launching PL says: nothing more (the application
-    /// runs), or why it does not.
-    pub(super) fn take_launch(&mut self, pad: PadId, pl: PlIndex, events: &mut VecDeque<Event>) {
-        let Some(state) = self.pads.get_mut(&pad).and_then(|state| state.pl_mut(pl)) else {
-            return;
+    /// Watches the launch of `pl`, and of no other PL of the pad: when it is over, so are most likely
+    /// those that began before it, which are looked at then. The node is woken once for its ranks
+    /// and not for each.
+    pub(super) fn watch_launch(&mut self, pad: PadId, pl: PlIndex) -> io::Result<()> {
+        let Some(state) = self.pads.get_mut(&pad) else { return Ok(()) };
+        let Some(Pl::Launching { command }) = state.pls.get(usize::from(pl.0)) else {
+            return Ok(());
         };
-        let Pl::Launching { command } = state else { return };
+        let token = Source::Pl(pad, pl).token();
+        self.epoll.add(command, EpollEvent::new(EpollFlags::EPOLLIN, token))?;
+        if let Some(former) = state.watched.replace(pl)
+            && let Some(Pl::Launching { command }) = state.pls.get(usize::from(former.0))
+        {
+            self.epoll.delete(command)?;
+        }
+        Ok(())
+    }
+
+    /// A launch of the pad is over, most likely that of `pl`: takes in what all that are under way have
+    /// come to, and goes on to watch the last of those that are not over.
+    pub(super) fn take_launches(&mut self, pad: PadId, pl: PlIndex, events: &mut VecDeque<Event>) {
+        if !self.take_launch(pad, pl, events) {
+            return;
+        }
+        let Some(state) = self.pads.get(&pad) else { return };
+        for pl in state.select(|pl| matches!(pl, Pl::Launching { .. })) {
+            self.take_launch(pad, pl, events);
+        }
+        self.watch_last(pad);
+    }
+
+    fn watch_last(&mut self, pad: PadId) {
+        let Some(state) = self.pads.get(&pad) else { return };
+        let under_way = state.select(|pl| matches!(pl, Pl::Launching { .. }));
+        let Some(last) = under_way.last().filter(|_| state.watched.is_none()) else { return };
+        if let Err(error) = self.watch_launch(pad, *last) {
+            // It is heard of when it ends.
+            tracing::warn!(%pad, %error, "the launch of a process cannot be watched");
+        }
+    }
+
+    /// Takes in what the command socket of a launching PL says: nothing more (the application
+    /// runs), or why it does not. False when it has said neither yet.
+    fn take_launch(&mut self, pad: PadId, pl: PlIndex, events: &mut VecDeque<Event>) -> bool {
+        let Some(pad_state) = self.pads.get_mut(&pad) else { return false };
+        let is_watched = pad_state.watched == Some(pl);
+        let Some(state @ Pl::Launching { .. }) = pad_state.pl_mut(pl) else { return false };
+        let Pl::Launching { command } = &*state else { return false };
         let mut buffer = [0; FAILURE_MAX_BYTES];
         let len = match command.receive(&mut buffer, Wait::No) {
             Ok(received) => received.len,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
             Err(_) => 0,
         };
-        // Not left to the close that follows: a process that the NM is just forking would keep
-        // the socket, always readable, in the set. It is there, so this does not fail.
-        let _ = self.epoll.delete(&*command);
+        if is_watched {
+            // Not left to the close that follows: a process that the NM is just forking would keep
+            // the socket, always readable, in the set. It is there, so this does not fail.
+            let _ = self.epoll.delete(command);
+        }
         if len == 0 {
             *state = Pl::Running;
             events.push_back(Event::Launched { pad, pl });
-            return;
+        } else {
+            *state = Pl::Failed;
+            let malformed = LaunchFailure {
+                step: crate::LaunchStep::Request,
+                errno: crate::Errno(libc::EBADMSG),
+            };
+            let failure = protocol::decode::<LaunchFailure>(&buffer[..len]).unwrap_or(malformed);
+            events.push_back(Event::LaunchFailed { pad, pl, failure });
         }
-        *state = Pl::Failed;
-        let failure = protocol::decode::<LaunchFailure>(&buffer[..len]).unwrap_or(LaunchFailure {
-            step: crate::LaunchStep::Request,
-            errno: crate::Errno(libc::EBADMSG),
-        });
-        events.push_back(Event::LaunchFailed { pad, pl, failure });
+        if is_watched {
+            pad_state.watched = None;
+        }
+        true
     }
 
     fn add_pl(
@@ -257,8 +307,9 @@ impl Pads {
         events: &mut VecDeque<Event>,
     ) {
         // Whether it executed has to be known, and said, first.
-        self.take_launch(pad, pl, events);
+        self.take_launches(pad, pl, events);
         let Some(pad_state) = self.pads.get_mut(&pad) else { return };
+        pad_state.watched.take_if(|watched| *watched == pl);
         let draining = pad_state.draining;
         let Some(state) = pad_state.pl_mut(pl) else { return };
         match std::mem::take(state) {
@@ -270,6 +321,7 @@ impl Pads {
             Pl::Idle { .. } | Pl::Absent if draining => {}
             Pl::Idle { .. } | Pl::Absent => events.push_back(Event::PlDied { pad, pl, status }),
         }
+        self.watch_last(pad);
     }
 }
 

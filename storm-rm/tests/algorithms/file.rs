@@ -85,7 +85,7 @@ struct DiskSink {
 }
 
 impl ChunkSink for DiskSink {
-    async fn write(&mut self, chunk: Bytes) -> io::Result<()> {
+    async fn write(&mut self, chunks: Vec<Bytes>) -> io::Result<()> {
         let longest = Duration::from_micros(if self.disks.slow.get() { 5000 } else { 100 });
         self.cluster.pause(&self.node, longest).await;
         let node = self.node.node();
@@ -94,7 +94,7 @@ impl ChunkSink for DiskSink {
         if self.disks.fails_at.borrow().get(&node) == Some(&number) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        self.written.extend_from_slice(&chunk);
+        self.written.extend(chunks.iter().flatten());
         Ok(())
     }
 

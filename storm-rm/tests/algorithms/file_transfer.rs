@@ -40,6 +40,28 @@ fn every_size_arrives_whole_on_every_node() {
     });
 }
 
+/// A node that is behind takes together what has come, and leaves the master half of the slots.
+#[test]
+fn chunks_that_came_together_are_written_together() {
+    for_seeds(20, |seed| {
+        let plan = GlobalPlan::new(PlanConfig { chunk_slots: 8, ..small_plan(3).config });
+        let cluster = Cluster::new(seed, 3, &plan.layout);
+        let (disks, file) = (Disks::default(), content(seed, 32 * CHUNK_BYTES));
+        disks.slow_down();
+        start_receivers(&cluster, &plan, &disks);
+        let (mut sender, everyone, sent) =
+            (Sender::new(&cluster, &plan), cluster.compute(), file.clone());
+        cluster
+            .run(async move { sender.send(&everyone, &sent).await.map(drop) })
+            .expect("nothing fails");
+        for node in cluster.compute().iter() {
+            assert!(disks.has(node, &file), "{node}");
+            let writes = disks.writes(node);
+            assert!((8..=16).contains(&writes), "{node}: {writes} writes of 32 chunks");
+        }
+    });
+}
+
 /// What the nodes released of the last file must not count for this one.
 #[test]
 fn a_channel_is_used_again_by_nodes_that_have_become_slow() {

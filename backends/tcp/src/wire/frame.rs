@@ -19,7 +19,7 @@ const HEADER_BYTES: usize = 8;
 /// No body is longer: the member list of a cluster of 16,384 nodes has room.
 const MAX_BODY_BYTES: usize = 1 << 20;
 /// No payload is longer: inline data and chunks are well below.
-const MAX_PAYLOAD_BYTES: usize = 1 << 20;
+pub const MAX_PAYLOAD_BYTES: usize = (1 << 20) + (4 << 10);
 /// Before a peer has shown that it belongs here, it gets this much attention.
 const MAX_HELLO_BYTES: usize = 4096;
 /// Room made at once for whatever a peer has sent.

@@ -5,7 +5,7 @@
 mod frame;
 mod message;
 
-pub use frame::{DecodeError, Frame, FrameBuffer, decode, encode, encode_head};
+pub use frame::{DecodeError, Frame, FrameBuffer, MAX_PAYLOAD_BYTES, decode, encode, encode_head};
 pub use message::{
     Attach, Chunk, Down, FromNode, FromRoot, Hello, Join, JoinAnswer, Lane, LaneAnswer, Member,
     Operation, PROTOCOL_VERSION, Primitive, Refusal, Request, RequestId, Seq, StageId, TreeHello,
