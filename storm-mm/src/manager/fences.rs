@@ -75,6 +75,14 @@ impl Fences {
         self.done?;
         self.left.filter(|_| !self.arrived.is_empty())
     }
+
+    /// The same of a node, among those on which all ranks have ended: no rank of it may ever have
+    /// spoken PMI.
+    pub(super) fn missing_node(&self, over: &NodeSet) -> Option<NodeId> {
+        self.done?;
+        let (_, arrived) = self.arrived.first_key_value()?;
+        over.iter().find(|node| !arrived.contains_key(node))
+    }
 }
 
 #[cfg(test)]
@@ -114,6 +122,20 @@ mod tests {
         assert_eq!(fences.missing(), None);
         assert_eq!(fences.arrived(1, NodeId(1), vec![], &nodes), None);
         assert_eq!(fences.missing(), Some(Rank(3)));
+    }
+
+    #[test]
+    fn a_node_that_is_over_is_missed_until_the_fence_that_it_was_in_is_done() {
+        let nodes = NodeSet::compute(2);
+        let over = NodeSet::single(NodeId(2));
+        let mut fences = Fences::default();
+        assert_eq!(fences.missing_node(&over), None);
+        assert_eq!(fences.arrived(1, NodeId(2), vec![], &nodes), None);
+        assert_eq!(fences.missing_node(&over), None, "it was in this one");
+        assert_eq!(fences.arrived(1, NodeId(1), vec![], &nodes), Some(vec![]));
+        assert_eq!(fences.missing_node(&over), None);
+        assert_eq!(fences.arrived(2, NodeId(1), vec![], &nodes), None);
+        assert_eq!(fences.missing_node(&over), Some(NodeId(2)));
     }
 
     #[test]

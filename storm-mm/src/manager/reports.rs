@@ -188,6 +188,7 @@ impl Core {
             let watch = live.watch(job);
             self.effects.push(Effect::AwaitTermination(watch));
         }
+        self.end_if_in_vain(now, job);
         self.finish_if_over(now, job);
     }
 
@@ -229,7 +230,14 @@ impl Core {
 
     /// Ends a job whose ranks wait in a barrier that will never open.
     fn end_if_in_vain(&mut self, now: Instant, job: JobId) {
-        if let Some(rank) = self.live.get(&job).and_then(|live| live.fences.missing()) {
+        let Some(live) = self.live.get(&job) else { return };
+        let of_node = |node| {
+            let shares = &self.jobs.get(&job)?.ranks;
+            Some(shares.iter().find(|share| share.node == node)?.first)
+        };
+        let missing = live.fences.missing();
+        let missing = missing.or_else(|| live.fences.missing_node(&live.over).and_then(of_node));
+        if let Some(rank) = missing {
             let reason = format!("rank {rank} has ended and others wait for it in a PMI barrier");
             self.end_job(now, job, EndCause::Unserviceable { reason });
         }

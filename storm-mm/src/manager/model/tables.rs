@@ -214,6 +214,26 @@ fn a_barrier_that_a_rank_has_left_for_ever_ends_the_job() {
 }
 
 #[test]
+fn a_barrier_without_a_node_whose_ranks_never_spoke_pmi_ends_the_job() {
+    for over_first in [true, false] {
+        let (mut world, job) = in_phase("running", true);
+        let incarnation = world.record(job).incarnation;
+        let over = Report::Terminated { job, incarnation, ranks: Vec::new() };
+        let fence = Report::Fence { job, sequence: 1, puts: Vec::new() };
+        let (first, second) = if over_first { (over, fence) } else { (fence, over) };
+        let node = |report: &Report| NodeId(1 + u32::from(matches!(report, Report::Fence { .. })));
+        world.report(node(&first), first);
+        assert!(world.parts.values().all(|(_, doomed)| !doomed), "nobody waits in vain yet");
+        world.report(node(&second), second);
+        world.finish();
+        let Phase::Ended(outcome) = &world.record(job).phase else { panic!("it goes on") };
+        assert_eq!((outcome.state, outcome.exit_code), (JobState::Failed, 1));
+        let reason = "rank 0 has ended and others wait for it in a PMI barrier";
+        assert_eq!(outcome.reason.as_deref(), Some(reason));
+    }
+}
+
+#[test]
 fn a_rank_that_leaves_its_peers_ends_the_job_and_one_that_had_none_does_not() {
     for (code, joined, expected) in [(0, true, Some(1)), (7, true, Some(7)), (7, false, None)] {
         let (mut world, job) = in_phase("running", true);
