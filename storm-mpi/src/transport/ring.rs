@@ -13,6 +13,8 @@
 //!   the consumer stores `head`, fences, and reads `want_space`. Both fences are SeqCst, so at least
 //!   one of the two sees the other's store: no lost wake-up.
 //!
+//! An end that lasts keeps what it knows in its own memory: `ends`.
+//!
 //! Nothing here waits, so a process stopped at any instruction only delays its peer.
 
 use std::marker::PhantomData;
@@ -122,43 +124,74 @@ impl<'a> Ring<'a> {
         Ok(true)
     }
 
-    fn head(&self) -> u64 {
+    /// What the consumer has told of its position.
+    pub(super) fn head(&self) -> u64 {
         self.control.consumer.head.load(Ordering::Acquire)
     }
 
-    fn used(&self, tail: u64, head: u64) -> Result<usize, CorruptRing> {
+    /// The producer's position.
+    pub(super) fn tail(&self) -> u64 {
+        self.control.tail.load(Ordering::Acquire)
+    }
+
+    /// Tells the consumer of bytes up to there. Producer only.
+    pub(super) fn tell_tail(&self, tail: u64) {
+        self.control.tail.store(tail, Ordering::Release);
+    }
+
+    /// Tells the producer of space up to there. Consumer only.
+    pub(super) fn tell_head(&self, head: u64) {
+        self.control.consumer.head.store(head, Ordering::Release);
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Bytes between two positions.
+    #[inline]
+    pub(super) fn used(&self, tail: u64, head: u64) -> Result<usize, CorruptRing> {
         let used = tail.wrapping_sub(head);
         if used > self.capacity as u64 { Err(CorruptRing) } else { Ok(used as usize) }
     }
 
     /// Splits `len` bytes at `position` where the ring wraps: (offset, length until the wrap).
+    #[inline]
     fn split(&self, position: u64, len: usize) -> (usize, usize) {
         let offset = (position & (self.capacity as u64 - 1)) as usize;
         (offset, len.min(self.capacity - offset))
     }
 
-    fn fill(&self, position: u64, from: &[u8]) {
+    /// Puts bytes at a position. Producer only, where it found so much space.
+    #[inline]
+    pub(super) fn fill(&self, position: u64, from: &[u8]) {
+        assert!(from.len() <= self.capacity, "more than the ring holds");
         let (offset, first) = self.split(position, from.len());
         // SAFETY: `offset + first <= capacity` by `split`, the rest is less than the capacity, and
         // `push` checked that these bytes are free: the consumer does not read them before `tail`
         // passes them. `from` is private memory, so the areas do not overlap.
         unsafe {
             std::ptr::copy_nonoverlapping(from.as_ptr(), self.data.add(offset), first);
-            std::ptr::copy_nonoverlapping(from.as_ptr().add(first), self.data, from.len() - first);
+            if first < from.len() {
+                let (rest, bytes) = (from.as_ptr().add(first), from.len() - first);
+                std::ptr::copy_nonoverlapping(rest, self.data, bytes);
+            }
         }
     }
 
-    fn drain(&self, position: u64, into: &mut [u8]) {
+    /// Copies bytes from a position. Consumer only, where it found so many.
+    #[inline]
+    pub(super) fn drain(&self, position: u64, into: &mut [u8]) {
+        assert!(into.len() <= self.capacity, "more than the ring holds");
         let (offset, first) = self.split(position, into.len());
         // SAFETY: as in `fill`; `pop` checked that the producer has filled these bytes, and it does
         // not overwrite them before `head` passes them.
         unsafe {
             std::ptr::copy_nonoverlapping(self.data.add(offset), into.as_mut_ptr(), first);
-            std::ptr::copy_nonoverlapping(
-                self.data,
-                into.as_mut_ptr().add(first),
-                into.len() - first,
-            );
+            if first < into.len() {
+                let (rest, bytes) = (into.as_mut_ptr().add(first), into.len() - first);
+                std::ptr::copy_nonoverlapping(self.data, rest, bytes);
+            }
         }
     }
 }
