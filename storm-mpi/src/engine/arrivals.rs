@@ -12,29 +12,45 @@ use crate::rank::Rank;
 /// How much of a message that is longer than its buffer is thrown away at once.
 const DISCARD_BYTES: usize = 4096;
 
+/// What was found of a peer's next frame.
+enum Next {
+    /// A whole eager message, which has been taken.
+    Taken,
+    /// Nothing.
+    Nothing,
+    /// It has to be read piece by piece.
+    Pieces,
+}
+
 impl Engine {
     /// Reads and handles all that the peer has sent. Every byte has a place to go, so this ends only
     /// when there are no more.
     pub(super) fn drain(&mut self, peer: Rank) -> Result<(), CommError> {
-        while self.take_whole(peer)? || self.read_once(peer)? {}
-        Ok(())
+        loop {
+            match self.take_whole(peer)? {
+                Next::Taken => {}
+                Next::Nothing => return Ok(()),
+                Next::Pieces if self.read_once(peer)? => {}
+                Next::Pieces => return Ok(()),
+            }
+        }
     }
 
-    /// Takes an eager message that has come as a whole, straight to where it belongs. False: what
-    /// comes next is none, or has to be read piece by piece.
-    fn take_whole(&mut self, from: Rank) -> Result<bool, CommError> {
+    /// Takes an eager message that has come as a whole, straight to where it belongs.
+    fn take_whole(&mut self, from: Rank) -> Result<Next, CommError> {
         if !self.peers[from.index()].reading.is_between_frames() {
-            return Ok(false);
+            return Ok(Next::Pieces);
         }
-        let unread = self.transport.unread(from)?;
-        if unread < FRAME_BYTES {
-            return Ok(false);
-        }
+        let unread = match self.transport.unread(from)? {
+            Some(0) => return Ok(Next::Nothing),
+            Some(unread) if unread >= FRAME_BYTES => unread,
+            _ => return Ok(Next::Pieces),
+        };
         let mut head = [0; FRAME_BYTES];
-        self.transport.copy(from, 0, &mut head);
-        let Ok(Frame::Eager(envelope)) = Frame::decode(&head) else { return Ok(false) };
+        self.transport.copy_head(from, &mut head);
+        let Ok(Frame::Eager(envelope)) = Frame::decode(&head) else { return Ok(Next::Pieces) };
         if unread - FRAME_BYTES < envelope.bytes {
-            return Ok(false);
+            return Ok(Next::Pieces);
         }
         let cost = self
             .charge(from, &envelope)
@@ -60,7 +76,7 @@ impl Engine {
                 self.matching.keep(Unexpected { from, envelope, body: Body::Eager(bytes) });
             }
         }
-        Ok(true)
+        Ok(Next::Taken)
     }
 
     /// Takes from the peer's eager credit what the message costs.

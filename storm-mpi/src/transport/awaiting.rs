@@ -7,6 +7,7 @@
 //! a call of the kernel that brings the message as well. At all other sockets it looks less often.
 
 use super::directory::Place;
+use super::inbox::LocalIndex;
 use super::poller::{Happening, Watched};
 use super::tcp::Arrival;
 use super::waiting::Patience;
@@ -17,7 +18,7 @@ use crate::rank::Rank;
 use std::time::Instant;
 
 /// Looks at shared memory before a wait counts as one: as many as take a microsecond or less.
-const GLANCES: u32 = 64;
+const GLANCES: u32 = 256;
 /// Looks at the awaited socket before: some hundred nanoseconds each.
 const SOCKET_GLANCES: u32 = 4;
 /// Looks at shared memory between looks at the clock, and at sockets, while spinning.
@@ -32,6 +33,8 @@ const NEWS_BETWEEN_SOCKET_POLLS: u32 = 64;
 enum Lookout {
     /// At shared memory, which may be all there is.
     Memory,
+    /// At shared memory, and there most often at the ring of this neighbour.
+    Ring(LocalIndex, Rank),
     /// At shared memory and all sockets.
     Everything,
     /// At shared memory and at the socket of this rank.
@@ -87,22 +90,28 @@ impl Transport {
     }
 
     fn lookout(&self, awaits: Awaits) -> Lookout {
-        match (awaits, &self.tcp) {
-            (_, None) if !self.closing => Lookout::Memory,
-            (Awaits::From(peer), Some(tcp)) => match self.directory.place(peer) {
-                Some(Place::Here(_)) => Lookout::Memory,
-                Some(Place::Elsewhere) if tcp.hears(peer) => Lookout::Socket(peer),
-                Some(Place::Elsewhere) | None => Lookout::Everything,
-            },
-            _ => Lookout::Everything,
+        if let Awaits::From(peer) = awaits {
+            match (self.directory.place(peer), &self.tcp) {
+                (Some(Place::Here(index)), _) => return Lookout::Ring(index, peer),
+                (Some(Place::Elsewhere), Some(tcp)) if tcp.hears(peer) => {
+                    return Lookout::Socket(peer);
+                }
+                _ => {}
+            }
         }
+        if self.tcp.is_none() && !self.closing { Lookout::Memory } else { Lookout::Everything }
     }
 
     /// A few looks; whether there were news.
     fn glance(&mut self, lookout: Lookout, news: &mut Vec<News>) -> Result<bool, CommError> {
-        let looks = match lookout {
-            Lookout::Memory => GLANCES,
-            Lookout::Everything | Lookout::Socket(_) => SOCKET_GLANCES,
+        let looks = match (lookout, &self.local) {
+            (Lookout::Ring(index, peer), Some(local)) => {
+                let has_sent = (0..GLANCES).any(|_| local.has_sent(index));
+                news.extend(has_sent.then_some(News { peer }));
+                return Ok(has_sent);
+            }
+            (Lookout::Memory | Lookout::Ring(..), _) => GLANCES,
+            (Lookout::Everything | Lookout::Socket(_), _) => SOCKET_GLANCES,
         };
         for _ in 0..looks {
             if self.look(lookout, news)? {
@@ -120,7 +129,7 @@ impl Transport {
             return Ok(true);
         }
         match (lookout, &mut self.tcp) {
-            (Lookout::Memory, _) | (Lookout::Socket(_), None) => Ok(false),
+            (Lookout::Memory | Lookout::Ring(..), _) | (Lookout::Socket(_), None) => Ok(false),
             (Lookout::Everything, _) => self.socket_news(false, news),
             (Lookout::Socket(peer), Some(tcp)) => {
                 let has_sent = tcp.look_at(peer);
@@ -164,7 +173,7 @@ impl Transport {
         news: &mut Vec<News>,
     ) -> Result<bool, CommError> {
         let checks = match lookout {
-            Lookout::Memory => CHECKS_BETWEEN_LOOKS,
+            Lookout::Memory | Lookout::Ring(..) => CHECKS_BETWEEN_LOOKS,
             Lookout::Everything | Lookout::Socket(_) => SOCKET_CHECKS_BETWEEN_LOOKS,
         };
         loop {

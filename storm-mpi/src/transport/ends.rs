@@ -4,12 +4,16 @@
 //! together. So a producer looks at what its consumer has told of its position only when the ring
 //! seems full, and a consumer tells it only when it has taken a quarter of the ring.
 //!
+//! A short push, as the head of a frame with a few bytes, is beside the producer's position a second
+//! time, so that one line is all that its consumer has to fetch. If the producer is pushing again
+//! meanwhile, the consumer takes the bytes from the ring.
+//!
 //! No wake-up is lost by that. A producer that waits has filled the ring up to the last position
 //! that it was told of, so that its consumer has more than a quarter to take, tells a new position
 //! then, fences, and reads the wish for space; the producer has stored its wish and fenced before it
 //! looked for the last time (see [`super::ring`]).
 
-use super::ring::{CorruptRing, Ring};
+use super::ring::{COPY_BYTES, CorruptRing, Ring};
 
 /// What the producer knows of a ring that was empty when it came.
 #[derive(Debug, Default)]
@@ -20,11 +24,16 @@ pub(super) struct ProducerEnd {
 }
 
 /// What the consumer knows of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ConsumerEnd {
     head: u64,
     /// What the producer was told.
     told: u64,
+    /// The bytes between `head` and `copied_to`, if there are any.
+    copy: [u8; COPY_BYTES],
+    copied_to: u64,
+    /// The last bytes were taken from the ring.
+    from_ring: bool,
 }
 
 impl ProducerEnd {
@@ -50,6 +59,8 @@ impl ProducerEnd {
         }
         let pushed = tail.wrapping_sub(self.tail) as usize;
         if pushed > 0 {
+            let whole: [&[u8]; 2] = if pushed == total { buffers } else { [&[]; 2] };
+            ring.put_copy(self.tail, whole);
             self.tail = tail;
             ring.tell_tail(tail);
         }
@@ -64,17 +75,44 @@ impl ProducerEnd {
     }
 }
 
+impl Default for ConsumerEnd {
+    fn default() -> Self {
+        ConsumerEnd { head: 0, told: 0, copy: [0; COPY_BYTES], copied_to: 0, from_ring: false }
+    }
+}
+
 impl ConsumerEnd {
+    /// Whether bytes have come; also when the ring is corrupt, which [`ConsumerEnd::unread`] tells.
+    #[inline]
+    pub(super) fn has_unread(&self, ring: &Ring<'_>) -> bool {
+        if self.from_ring {
+            ring.expect_at(self.head);
+            ring.expect_at(self.head.wrapping_add(64));
+        }
+        ring.tail() != self.head
+    }
+
     /// Bytes that have come.
     #[inline]
-    pub(super) fn unread(&self, ring: &Ring<'_>) -> Result<usize, CorruptRing> {
-        ring.used(ring.tail(), self.head)
+    pub(super) fn unread(&mut self, ring: &Ring<'_>) -> Result<usize, CorruptRing> {
+        let tail = ring.tail();
+        let unread = ring.used(tail, self.head)?;
+        if unread > 0 {
+            let copied = ring.take_copy(self.head, tail, &mut self.copy);
+            self.copied_to = if copied { tail } else { self.head };
+            self.from_ring = !copied;
+        }
+        Ok(unread)
     }
 
     /// Copies bytes that have come, from the `skip`-th on: no more than there are.
     #[inline]
     pub(super) fn copy(&self, ring: &Ring<'_>, skip: usize, into: &mut [u8]) {
-        ring.drain(self.head.wrapping_add(skip as u64), into);
+        let copied = self.copied_to.wrapping_sub(self.head) as usize;
+        match self.copy.get(skip..skip + into.len()) {
+            Some(bytes) if skip + into.len() <= copied => into.copy_from_slice(bytes),
+            _ => ring.drain(self.head.wrapping_add(skip as u64), into),
+        }
     }
 
     /// Lets go of bytes that have come: no more than there are. Tells whether the producer waits for
@@ -82,6 +120,7 @@ impl ConsumerEnd {
     #[inline]
     pub(super) fn advance(&mut self, ring: &Ring<'_>, bytes: usize) -> Result<bool, CorruptRing> {
         self.head = self.head.wrapping_add(bytes as u64);
+        self.copied_to = self.head;
         if self.head.wrapping_sub(self.told) < ring.capacity() as u64 / 4 {
             return Ok(false);
         }

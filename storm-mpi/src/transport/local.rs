@@ -132,7 +132,7 @@ impl Local {
 
     /// Bytes that the neighbour has sent and this rank has not let go of.
     #[inline]
-    pub(super) fn unread(&self, peer: LocalIndex) -> io::Result<usize> {
+    pub(super) fn unread(&mut self, peer: LocalIndex) -> io::Result<usize> {
         self.ends[peer.0].unread(&self.inbox.ring(peer)).map_err(corrupt)
     }
 
@@ -156,10 +156,10 @@ impl Local {
         }
     }
 
-    /// Whether the neighbour has sent; also when its ring is corrupt, which reading it tells.
+    /// Whether the neighbour has sent.
     #[inline]
-    fn has_sent(&self, source: LocalIndex) -> bool {
-        self.unread(source).map_or(true, |bytes| bytes > 0)
+    pub(super) fn has_sent(&self, source: LocalIndex) -> bool {
+        self.ends[source.0].has_unread(&self.inbox.ring(source))
     }
 
     /// Called when the doorbell has rung.

@@ -211,7 +211,7 @@ impl Transport {
                 read => read.map_err(|error| lost(peer, error)),
             };
         }
-        let bytes = self.unread(peer)?.min(into.len());
+        let bytes = self.unread(peer)?.unwrap_or(0).min(into.len());
         if bytes > 0 {
             self.copy(peer, 0, &mut into[..bytes]);
             self.advance(peer, bytes)?;
@@ -220,22 +220,32 @@ impl Transport {
     }
 
     /// How much `peer` has sent that can be copied now; of a socket, as much as was read ahead.
-    /// Nothing where the node moves the bytes.
+    /// `None` where the node moves the bytes: they can only be read.
     #[inline]
-    pub(crate) fn unread(&mut self, peer: Rank) -> Result<usize, CommError> {
-        match (self.place(peer)?, &self.local, &mut self.tcp) {
-            (Place::Here(index), Some(local), _) => {
-                local.unread(index).map_err(|error| lost(peer, error))
-            }
+    pub(crate) fn unread(&mut self, peer: Rank) -> Result<Option<usize>, CommError> {
+        match (self.place(peer)?, &mut self.local, &mut self.tcp) {
+            (Place::Here(index), Some(local), _) => match local.unread(index) {
+                Ok(bytes) => Ok(Some(bytes)),
+                Err(error) => Err(lost(peer, error)),
+            },
             (Place::Elsewhere, _, Some(tcp)) => match tcp.unread(peer) {
-                Ok(bytes) => Ok(bytes),
+                Ok(bytes) => Ok(Some(bytes)),
                 Err(_) if self.closing => {
                     tcp.forget(peer);
-                    Ok(0)
+                    Ok(Some(0))
                 }
                 Err(error) => Err(lost(peer, error)),
             },
-            _ => Ok(0),
+            _ => Ok(None),
+        }
+    }
+
+    /// Copies as many bytes of what `peer` has sent as a frame's head has: no more than is unread.
+    #[inline]
+    pub(crate) fn copy_head<const N: usize>(&self, peer: Rank, into: &mut [u8; N]) {
+        match (self.directory.place(peer), &self.local) {
+            (Some(Place::Here(index)), Some(local)) => local.copy(index, 0, into),
+            _ => self.copy(peer, 0, into),
         }
     }
 
