@@ -250,11 +250,7 @@ impl<'a> Ring<'a> {
         // does not overwrite them before `head` passes them.
         unsafe {
             if first == into.len() {
-                std::ptr::copy_nonoverlapping(
-                    self.data.add(offset),
-                    into.as_mut_ptr(),
-                    into.len(),
-                );
+                std::ptr::copy_nonoverlapping(self.data.add(offset), into.as_mut_ptr(), into.len());
             } else {
                 std::ptr::copy_nonoverlapping(self.data.add(offset), into.as_mut_ptr(), first);
                 let (rest, bytes) = (into.as_mut_ptr().add(first), into.len() - first);
