@@ -264,9 +264,8 @@ impl Transport {
     pub(crate) fn advance(&mut self, peer: Rank, bytes: usize) -> Result<(), CommError> {
         match (self.place(peer)?, &mut self.local, &mut self.tcp) {
             (Place::Here(index), Some(local), _) => {
-                if local.advance(index, bytes).map_err(|error| lost(peer, error))? {
-                    self.poke(peer, index)?;
-                }
+                let wanted = local.advance(index, bytes).map_err(|error| lost(peer, error))?;
+                return if wanted { self.poke(peer, index) } else { Ok(()) };
             }
             (Place::Elsewhere, _, Some(tcp)) => tcp.advance(peer, bytes),
             _ => {}
