@@ -7,45 +7,10 @@
 //! waits says something of it only while its peers run too: so only in its slots, and of one that
 //! shares them with others (DC) not even there. Therefore all begin anew now and then.
 
+pub use crate::class_rules::{ClassRuleError, ClassRules};
+
 use std::time::Duration;
 use storm_rm::{ProcessClass, ProcessFigures, Witness};
-
-/// By what processes are judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClassRules {
-    /// Slots of its own in which a process is watched before it is judged.
-    pub window_slots: u32,
-    /// The least time that these must have lasted together: shorter slots are watched in larger
-    /// numbers.
-    pub window_min: Duration,
-    /// Who computes longer between two communications does not care, ...
-    pub coarse_min: Duration,
-    /// ... or longer than this part of its slots, where that is more.
-    pub coarse_part: u32,
-    /// Twice a context switch and a round trip: shorter waits are those of any communication.
-    pub answer: Duration,
-    /// Slots after which all is forgotten.
-    pub reset_slots: u32,
-    /// Who wants a processor for so many hundredths of its slots and does not say for what computes,
-    /// or looks for messages all the time.
-    pub busy_percent: u32,
-}
-
-impl Default for ClassRules {
-    /// The policy reference's, which calls them values to sweep.
-    fn default() -> ClassRules {
-        ClassRules {
-            window_slots: 4,
-            window_min: Duration::from_millis(20),
-            coarse_min: Duration::from_millis(5),
-            coarse_part: 4,
-            // Two switches of 6 us and a round trip through TCP (0081).
-            answer: Duration::from_micros(72),
-            reset_slots: 64,
-            busy_percent: 90,
-        }
-    }
-}
 
 /// What a process did in a slot of its own, or in a part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -173,18 +138,11 @@ impl Told {
             ProcessClass::NeedsCoscheduling
         } else if self.operations == 0 || self.compute > rules.coarse(slot) {
             ProcessClass::DontCare
-        } else if self.wait > rules.answer.max(self.compute / 2) {
+        } else if self.wait > rules.short(self.compute) {
             ProcessClass::Frustrated
         } else {
             ProcessClass::NeedsCoscheduling
         }
-    }
-}
-
-impl ClassRules {
-    /// Who computes longer than this between two communications does not care, where slots are so long.
-    fn coarse(&self, slot: Duration) -> Duration {
-        self.coarse_min.max(slot / self.coarse_part.max(1))
     }
 }
 
@@ -228,7 +186,7 @@ impl Classifier {
     fn judge(&mut self, rules: &ClassRules, told: &Told, slot: Duration) -> ProcessClass {
         use ProcessClass::{DontCare, Frustrated, NeedsCoscheduling};
         let now = told.class(rules, slot);
-        let anew = self.slots >= rules.reset_slots || self.has_shifted(told);
+        let anew = self.slots >= rules.reset_slots || self.has_shifted(rules, told);
         match self.class {
             NeedsCoscheduling => {
                 self.slots = 0;
@@ -246,11 +204,12 @@ impl Classifier {
         }
     }
 
-    /// Whether it computes half as long between communications as when it got its class, or twice as
-    /// long. Waits depend on who else runs, which is another now.
-    fn has_shifted(&self, told: &Told) -> bool {
+    /// Whether it computes so many times as long between communications as when it got its class, or
+    /// such a part of it. Waits depend on who else runs, which is another now.
+    fn has_shifted(&self, rules: &ClassRules, told: &Told) -> bool {
         let (then, now) = (self.compute_then, told.compute);
-        self.class == ProcessClass::Frustrated && (now > then * 2 || now < then / 2)
+        self.class == ProcessClass::Frustrated
+            && (now > then.saturating_mul(rules.shift) || now < then / rules.shift.max(1))
     }
 }
 
@@ -367,6 +326,25 @@ mod tests {
         let changed = (1..=10).filter(|_| process.slot(&ClassRules::default(), &seen)).count();
         assert_eq!((changed, process.class()), (1, Frustrated));
         assert_eq!(process.figures().unwrap().operations, 20);
+    }
+
+    #[test]
+    fn other_thresholds_give_other_classes() {
+        let after = |rules: ClassRules, seen: SlotSeen, slots: u32| {
+            let mut process = Classifier::default();
+            for _ in 0..slots {
+                process.slot(&rules, &seen);
+            }
+            process.class()
+        };
+        let rules = ClassRules::default();
+        let (uneven, coarse) = (slot(5.0, 5.0, false), slot(20.0, 5.0, false));
+        assert_eq!(after(ClassRules { window_slots: 2, ..rules }, uneven, 2), Frustrated);
+        assert_eq!(after(ClassRules { wait_percent: 200, ..rules }, uneven, 8), NeedsCoscheduling);
+        let patient = ClassRules { coarse_min: ms(30.0), wait_percent: 10, ..rules };
+        assert_eq!((after(rules, coarse, 8), after(patient, coarse, 8)), (DontCare, Frustrated));
+        let answer = ClassRules { answer: ms(6.0), ..rules };
+        assert_eq!(after(answer, uneven, 8), NeedsCoscheduling);
     }
 
     fn any_slot() -> impl Strategy<Value = SlotSeen> {

@@ -22,6 +22,7 @@
 
 mod ahead;
 mod bell;
+mod class_rules;
 pub mod classes;
 mod config;
 mod core;

@@ -156,6 +156,7 @@ fn plain(seed: u64, nodes: u32) -> MachineConfig {
         mpl: 2,
         act_every: None,
         strobe_span: Duration::ZERO,
+        class_rules: Default::default(),
         heartbeat_interval: Duration::from_millis(400),
         chunk_bytes: CHUNK_BYTES,
         chunk_slots: CHUNK_SLOTS,

@@ -1,4 +1,4 @@
-//! The kernels of `apps/kernels` under each policy that runs jobs, in every way to wait: the same
+//! The kernels of `apps/kernels`, and `apps/sweep3d`, under each policy that runs jobs, in every way to wait: the same
 //! answers from the programs in Rust and in C. Several jobs are there at once, so that under gang
 //! scheduling ranks are stopped in the midst of what they do.
 
@@ -12,13 +12,24 @@ use std::process::{Child, Stdio};
 const POLICIES: [&str; 8] = ["gang", "fcfs", "backfill", "bcs", "fcs", "local", "ics", "pb"];
 /// Every `STORM_MPI_WAIT`, and none.
 const WAITS: [&str; 4] = ["spin", "block", "spin-block", ""];
-const CASES: [&str; 4] =
-    ["ring 1 3000", "stencil 37 24", "fft 64 1", "bsp --steps 3 --granularity 200"];
+const CASES: [&str; 5] = [
+    "ring 1 3000",
+    "stencil 37 24",
+    "fft 64 1",
+    "sweep3d --grid 13x12x4 --sn 2 --mk 2 --iterations 2",
+    "bsp --steps 3 --granularity 200 --imbalance 2 --heterogeneity 1.5",
+];
+/// What sends the fewest messages.
+const FEW: &[&str] = CASES.last_chunk::<1>().expect("one of them");
+
+/// The one that is a program of its own.
+const SWEEP3D: &str = "sweep3d";
 
 /// The programs, a cluster of two nodes per policy, and the answers so far.
 struct Kernels {
     scratch: Scratch,
     rust: PathBuf,
+    sweep3d: PathBuf,
     c: BTreeMap<&'static str, PathBuf>,
     /// By case and number of ranks.
     answers: BTreeMap<(&'static str, u32), String>,
@@ -29,16 +40,18 @@ impl Kernels {
         let scratch = Scratch::make();
         let rust = Path::new(STORM).with_file_name("kernels");
         assert!(rust.exists(), "{} is missing: cargo build -p kernels", rust.display());
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../apps/kernels/c");
+        let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../apps");
         let kernels = CASES.iter().map(|case| name(case));
         let c = kernels.map(|kernel| {
-            (kernel, mpi_program::compiled(&scratch, &sources.join(format!("{kernel}.c"))))
+            let package = if kernel == SWEEP3D { kernel } else { "kernels" };
+            let source = apps.join(package).join("c").join(format!("{kernel}.c"));
+            (kernel, mpi_program::compiled(&scratch, &source))
         });
         let c = c.collect();
         let policies = POLICIES.join(",");
         let nodes = 2 * POLICIES.len();
         scratch.prints(&format!("up --nodes {nodes} --pes {pes} --sched {policies} --quantum 5ms"));
-        Kernels { scratch, rust, c, answers: BTreeMap::new() }
+        Kernels { scratch, rust, sweep3d: scratch::sweep3d(), c, answers: BTreeMap::new() }
     }
 
     /// Runs these at once, in both languages, and compares each answer with those before.
@@ -66,6 +79,9 @@ impl Kernels {
         if in_c {
             command.arg(&self.c[name(case)]);
             words.next();
+        } else if name(case) == SWEEP3D {
+            words.next();
+            command.args([&*self.sweep3d, Path::new("--brief")]);
         } else {
             command.arg(&self.rust);
         }
@@ -88,7 +104,7 @@ fn the_same_answers_under_every_policy_in_every_way_to_wait() {
                 // With more ranks than processors each message of a spinning rank takes time slices
                 // of the others: there only what sends the fewest.
                 let few = wait == "spin" && ranks > 2;
-                kernels.agree(policy, wait, ranks, if few { &CASES[3..] } else { &CASES });
+                kernels.agree(policy, wait, ranks, if few { FEW } else { &CASES });
             }
         }
     }

@@ -37,6 +37,8 @@ pub struct Answer {
     pub flux_sum: f64,
     /// BLAKE3 of the scalar flux, as little-endian doubles, i fastest, then j, then k.
     pub flux_hash: String,
+    /// Sum over the cells of each flux's bits and place, mixed: what the same program in C can tell too.
+    pub check_sum: u64,
     /// Whether flux and outflow are those of the reference, bit for bit; `None` without one.
     pub same_as_reference: Option<bool>,
 }
@@ -93,6 +95,8 @@ struct Tally {
     lag: CompensatedSum,
     flux: CompensatedSum,
     hash: blake3::Hasher,
+    check_sum: u64,
+    cells: u64,
 }
 
 impl Tally {
@@ -107,6 +111,8 @@ impl Tally {
             self.lag.add(problem.scattering_per_cm * (new - old) * volume);
             self.flux.add(new);
             self.hash.update(&new.to_le_bytes());
+            self.check_sum = self.check_sum.wrapping_add(mix(new.to_bits() ^ mix(self.cells)));
+            self.cells += 1;
         }
     }
 
@@ -120,6 +126,7 @@ impl Tally {
             iteration_lag,
             balance_error: ((source - absorption - leakage - iteration_lag) / source).abs(),
             flux_sum: self.flux.value(),
+            check_sum: self.check_sum,
             flux_hash: self.hash.finalize().to_hex().to_string(),
             same_as_reference,
         }
@@ -215,6 +222,13 @@ impl Gather<'_> {
     fn column(&self, rank: usize) -> Column {
         self.grid.column(rank, self.problem.cells[0], self.problem.cells[1])
     }
+}
+
+/// Spreads a number over all bits (SplitMix64's last step: Steele, Lea, Flood, OOPSLA 2014).
+fn mix(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
 }
 
 fn is_same(left: &[f64], right: &[f64]) -> bool {

@@ -65,6 +65,9 @@ pub struct Arguments {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+    /// Print one line with no time in it, as the program in C does
+    #[arg(long, conflicts_with = "json")]
+    pub brief: bool,
     /// Print a line per iteration on standard error
     #[arg(long, short)]
     pub verbose: bool,

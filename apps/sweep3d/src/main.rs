@@ -77,7 +77,9 @@ impl Run {
         let Some(answer) = answer else { return Ok(0) };
         let steps = self.arguments.steps;
         let report = Report::new(&self.problem, self.grid, steps, &solution, answer, elapsed);
-        if self.arguments.json {
+        if self.arguments.brief {
+            println!("{}", report.brief());
+        } else if self.arguments.json {
             match serde_json::to_string_pretty(&report) {
                 Ok(json) => println!("{json}"),
                 Err(error) => eprintln!("sweep3d: {error}"),

@@ -39,6 +39,8 @@ pub struct Report {
     pub flux_sum: f64,
     /// BLAKE3 of the scalar flux.
     pub flux_hash: String,
+    /// Sum of its bits and places, mixed, in hexadecimal digits.
+    pub check_sum: String,
     /// Whether the flux is that of one process alone, if compared.
     pub verified: Option<bool>,
     /// Seconds from the first iteration to the last, all steps.
@@ -76,11 +78,30 @@ impl Report {
             balance_error: answer.balance_error,
             flux_sum: answer.flux_sum,
             ok: answer.is_right(),
+            check_sum: format!("{:016x}", answer.check_sum),
             verified: answer.same_as_reference,
             flux_hash: answer.flux_hash,
             elapsed_s: elapsed.as_secs_f64(),
             updates_per_s: updates as f64 / elapsed.as_secs_f64(),
         }
+    }
+}
+
+impl Report {
+    /// One line of what does not depend on time, numbers as their bits: that which the program in C
+    /// prints too.
+    pub fn brief(&self) -> String {
+        let ([i, j, k], [npe_i, npe_j]) = (self.cells, self.process_grid);
+        let (ranks, right) = (npe_i * npe_j, if self.ok { "OK" } else { "WRONG" });
+        let bits = [self.error, self.flux_sum, self.absorption, self.leakage]
+            .map(|value| format!("{:016x}", value.to_bits()));
+        let [error, flux_sum, absorption, leakage] = bits;
+        format!(
+            "sweep3d: {ranks} ranks, {i} x {j} x {k} cells, S{}, {} steps, {} iterations, \
+             {} fix-ups, check sum {}, error {error}, flux sum {flux_sum}, \
+             absorption {absorption}, leakage {leakage}, {right}",
+            self.sn, self.steps, self.iterations, self.fixups, self.check_sum
+        )
     }
 }
 

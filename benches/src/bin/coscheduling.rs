@@ -38,6 +38,13 @@ struct Options {
     /// Milliseconds that a rank computes between two barriers
     #[arg(long, value_delimiter = ',', default_value = "0.1,1,10,100")]
     granularity: Vec<f64>,
+    /// So many times as long the upper half of the ranks computes, of both jobs: at least 1
+    #[arg(long, default_value_t = 1.0)]
+    imbalance: f64,
+    /// So many times as long the last rank takes for its work as the first, those between in
+    /// proportion: at least 1
+    #[arg(long, default_value_t = 1.0)]
+    heterogeneity: f64,
     /// Policies; `local` twice, with ranks that look all the time and as storm-mpi waits by itself
     #[arg(long, value_delimiter = ',', default_value = "gang,fcs,ics,pb,local")]
     sched: Vec<String>,
@@ -87,20 +94,24 @@ struct Pair {
     /// What a rank computes between two barriers; the lighter ones where they differ.
     granularity_ms: f64,
     steps: u32,
-    /// Half of the ranks compute twice as long: in the two jobs not the same half.
+    /// So many times as long half of the ranks computes.
+    imbalance: f64,
+    /// So many times as long the last rank takes as the first.
+    heterogeneity: f64,
+    /// In the two jobs it is not the same half.
     complementing: bool,
 }
 
 impl Pair {
     /// What a processor computes for both, of the ranks with the most work.
     fn gang_ms(&self) -> f64 {
-        let factor = if self.complementing { 2.0 } else { 1.0 };
+        let factor = self.imbalance * self.heterogeneity;
         2.0 * factor * f64::from(self.steps) * self.granularity_ms
     }
 
     /// Which half of the ranks is the heavy one in each job.
-    fn heavy(&self) -> [Option<&'static str>; 2] {
-        if self.complementing { [Some("lower"), Some("upper")] } else { [None; 2] }
+    fn heavy(&self) -> [&'static str; 2] {
+        if self.complementing { ["lower", "upper"] } else { ["upper"; 2] }
     }
 }
 
@@ -144,6 +155,9 @@ struct Simulated {
 
 fn main() -> Result<()> {
     let options = Options::parse();
+    for factor in [options.imbalance, options.heterogeneity] {
+        ensure!((1.0..=1000.0).contains(&factor), "{factor} is no factor from 1 to 1000");
+    }
     ensure!(!options.measuring.peers, "no peer does this: Slurm's shortest slice is 5 s");
     let slowdowns = slowdowns(&options)?;
     let complementing = complementing(&options)?;
@@ -175,7 +189,9 @@ fn slowdowns(options: &Options) -> Result<Vec<Case>> {
             for &granularity_ms in &options.granularity {
                 eprintln!("{way}, {granularity_ms} ms ...");
                 let steps = steps(options.seconds, granularity_ms);
-                let pair = Pair { granularity_ms, steps, complementing: false };
+                let Options { imbalance, heterogeneity, .. } = *options;
+                let complementing = false;
+                let pair = Pair { granularity_ms, steps, imbalance, heterogeneity, complementing };
                 if !options.simulated_only {
                     let slowdown = live(options, &way, &pair)?;
                     let way = way.clone();
@@ -198,7 +214,8 @@ fn complementing(options: &Options) -> Result<Vec<Complementing>> {
     let mut cases = Vec::new();
     for &granularity_ms in &options.complementing {
         let steps = steps(options.complementing_seconds / 2.0, granularity_ms);
-        let pair = Pair { granularity_ms, steps, complementing: true };
+        let (imbalance, heterogeneity, complementing) = (2.0, 1.0, true);
+        let pair = Pair { granularity_ms, steps, imbalance, heterogeneity, complementing };
         let way = |sched: &str| Way { sched: sched.to_owned(), wait: None };
         let mut both = |where_, gang: Spread, fcs: Spread| {
             let gain_percent = 100.0 * (1.0 - fcs.median / gang.median);
@@ -227,17 +244,16 @@ fn live(options: &Options, way: &Way, pair: &Pair) -> Result<Spread> {
     let mut cluster = Cluster::up(NODES, 1, &["--sched", &way.sched])?;
     let kernels = program("kernels")?.display().to_string();
     let argvs = pair.heavy().map(|heavy| {
-        let mut argv = vec![
+        vec![
             kernels.clone(),
             "bsp".to_owned(),
             format!("--steps={}", pair.steps),
             format!("--granularity={}", (pair.granularity_ms * 1e3).round()),
             "--exchange=barrier".to_owned(),
-        ];
-        if let Some(heavy) = heavy {
-            argv.extend(["--imbalance=2".to_owned(), format!("--heavy={heavy}")]);
-        }
-        argv
+            format!("--imbalance={}", pair.imbalance),
+            format!("--heterogeneity={}", pair.heterogeneity),
+            format!("--heavy={heavy}"),
+        ]
     });
     let export = way.wait.map(|wait| format!("--export=ALL,STORM_MPI_WAIT={wait}"));
     let mut further = vec!["--no-bcast"];
@@ -261,12 +277,14 @@ fn live(options: &Options, way: &Way, pair: &Pair) -> Result<Spread> {
 fn simulated(options: &Options, sched: &str, pair: &Pair) -> Result<Spread> {
     let (nodes, steps) = (options.simulated, pair.steps);
     let granularity_us = (pair.granularity_ms * 1e3).round();
-    let job = |(name, heavy): (&str, Option<&str>)| {
-        let further = heavy.map(|heavy| format!("imbalance-percent = 200\nheavy = \"{heavy}\"\n"));
+    let [imbalance, heterogeneity] =
+        [pair.imbalance, pair.heterogeneity].map(|factor| (100.0 * factor).round());
+    let job = |(name, heavy): (&str, &str)| {
         format!(
             "[[job]]\nname = \"{name}\"\nprocs = {nodes}\n[job.application]\n\
-             kind = \"bulk-synchronous\"\niterations = {steps}\ncompute = \"{granularity_us}us\"\n{}",
-            further.unwrap_or_default()
+             kind = \"bulk-synchronous\"\niterations = {steps}\ncompute = \"{granularity_us}us\"\n\
+             imbalance-percent = {imbalance}\nheavy = \"{heavy}\"\n\
+             heterogeneity-percent = {heterogeneity}\n"
         )
     };
     let jobs: Vec<String> = ["one", "two"].into_iter().zip(pair.heavy()).map(job).collect();

@@ -12,12 +12,81 @@ use crate::rank::Rank;
 /// How much of a message that is longer than its buffer is thrown away at once.
 const DISCARD_BYTES: usize = 4096;
 
+/// What was found of a peer's next frame.
+enum Next {
+    /// A whole eager message, which has been taken.
+    Taken,
+    /// Nothing.
+    Nothing,
+    /// It has to be read piece by piece.
+    Pieces,
+}
+
 impl Engine {
     /// Reads and handles all that the peer has sent. Every byte has a place to go, so this ends only
     /// when there are no more.
     pub(super) fn drain(&mut self, peer: Rank) -> Result<(), CommError> {
-        while self.read_once(peer)? {}
-        Ok(())
+        loop {
+            match self.take_whole(peer)? {
+                Next::Taken => {}
+                Next::Nothing => return Ok(()),
+                Next::Pieces if self.read_once(peer)? => {}
+                Next::Pieces => return Ok(()),
+            }
+        }
+    }
+
+    /// Takes an eager message that has come as a whole, straight to where it belongs.
+    fn take_whole(&mut self, from: Rank) -> Result<Next, CommError> {
+        if !self.peers[from.index()].reading.is_between_frames() {
+            return Ok(Next::Pieces);
+        }
+        let unread = match self.transport.unread(from)? {
+            Some(0) => return Ok(Next::Nothing),
+            Some(unread) if unread >= FRAME_BYTES => unread,
+            _ => return Ok(Next::Pieces),
+        };
+        let mut head = [0; FRAME_BYTES];
+        self.transport.copy_head(from, &mut head);
+        let Ok(Frame::Eager(envelope)) = Frame::decode(&head) else { return Ok(Next::Pieces) };
+        if unread - FRAME_BYTES < envelope.bytes {
+            return Ok(Next::Pieces);
+        }
+        let cost = self
+            .charge(from, &envelope)
+            .map_err(|violation| CommError::Protocol { rank: from, violation })?;
+        let posted = self.matching.take_posted(from, &envelope);
+        match posted.map(|recv| (recv, self.requests.get(recv))) {
+            Some((recv, Some(&State::RecvPosted { into, .. }))) => {
+                let bytes = envelope.bytes.min(into.bytes);
+                if bytes > 0 {
+                    // SAFETY: lent for writing until the request is done, which it is not.
+                    let place = unsafe { std::slice::from_raw_parts_mut(into.start, bytes) };
+                    self.transport.copy(from, FRAME_BYTES, place);
+                }
+                let status = Status { source: from, tag: envelope.tag, bytes: envelope.bytes };
+                self.complete(recv, status, into);
+                self.transport.advance(from, FRAME_BYTES + envelope.bytes)?;
+                self.give_credit_back(from, cost)?;
+            }
+            _ => {
+                let mut bytes = vec![0; envelope.bytes];
+                self.transport.copy(from, FRAME_BYTES, &mut bytes);
+                self.transport.advance(from, FRAME_BYTES + envelope.bytes)?;
+                self.matching.keep(Unexpected { from, envelope, body: Body::Eager(bytes) });
+            }
+        }
+        Ok(Next::Taken)
+    }
+
+    /// Takes from the peer's eager credit what the message costs.
+    fn charge(&mut self, from: Rank, envelope: &Envelope) -> Result<usize, Violation> {
+        let (peer, cost) = (&mut self.peers[from.index()], eager_cost(envelope));
+        if envelope.bytes > EAGER_MAX_BYTES || cost > peer.given {
+            return Err(Violation::OverCredit);
+        }
+        peer.given -= cost;
+        Ok(cost)
     }
 
     /// Writes as much of the outbox as the connection takes.
@@ -65,7 +134,7 @@ impl Engine {
         envelope: Envelope,
         data: Lent,
     ) {
-        let Some(&State::RecvPosted { into }) = self.requests.get(recv) else { return };
+        let Some(&State::RecvPosted { into, .. }) = self.requests.get(recv) else { return };
         let bytes = data.bytes.min(into.bytes);
         if bytes > 0 {
             // SAFETY: both are lent until their requests are done, and the lender of `into` vouches
@@ -170,7 +239,7 @@ impl Engine {
                     Ok(())
                 }
                 Some(recv) => match self.requests.get(recv) {
-                    Some(&State::RecvPosted { into }) => {
+                    Some(&State::RecvPosted { into, .. }) => {
                         self.expect_data(recv, into, peer, &envelope);
                         self.post_frame(peer, Frame::Cts { send, recv })
                     }
@@ -213,15 +282,10 @@ impl Engine {
         from: Rank,
         envelope: Envelope,
     ) -> Result<Option<Reading>, Violation> {
-        let peer = &mut self.peers[from.index()];
-        if envelope.bytes > EAGER_MAX_BYTES || eager_cost(&envelope) > peer.given {
-            return Err(Violation::OverCredit);
-        }
-        let cost = eager_cost(&envelope);
-        peer.given -= cost;
+        let cost = self.charge(from, &envelope)?;
         let posted = self.matching.take_posted(from, &envelope);
         let reading = match posted.map(|recv| (recv, self.requests.get(recv))) {
-            Some((recv, Some(&State::RecvPosted { into }))) => {
+            Some((recv, Some(&State::RecvPosted { into, .. }))) => {
                 self.expect_data(recv, into, from, &envelope);
                 Reading::Direct { recv, left: envelope.bytes, cost: Some(cost) }
             }

@@ -13,12 +13,12 @@ mod matching;
 mod peer;
 mod requests;
 
-use crate::envelope::{Address, Context, Envelope, Pattern, SendMode, Status};
+use crate::envelope::{Address, Context, Envelope, Pattern, SendMode, Source, Status};
 use crate::error::{CommError, InitError};
 use crate::pmi::client::PmiError;
 use crate::rank::Rank;
 use crate::segment::Call;
-use crate::transport::{News, Transport};
+use crate::transport::{Awaits, News, Transport};
 use frame::{FRAME_BYTES, Frame};
 use matching::{Body, Matching, Unexpected};
 use peer::{EAGER_MAX_BYTES, OutItem, Payload, Peer, eager_cost};
@@ -96,10 +96,10 @@ impl Engine {
         pattern: Pattern,
         into: LentMut,
     ) -> Result<RequestId, CommError> {
-        if let crate::envelope::Source::Rank(rank) = pattern.source {
+        if let Source::Rank(rank) = pattern.source {
             self.check_rank(rank)?;
         }
-        let recv = self.requests.add(State::RecvPosted { into });
+        let recv = self.requests.add(State::RecvPosted { into, from: pattern.source });
         let matched = match self.matching.take_unexpected(&pattern) {
             None => {
                 self.matching.post(pattern, recv);
@@ -121,7 +121,7 @@ impl Engine {
                 }
                 return Ok(done);
             }
-            self.progress(true)?;
+            self.progress_for(self.awaits(id))?;
             waited = true;
         }
     }
@@ -160,7 +160,7 @@ impl Engine {
         if self.ended {
             return Err(CommError::Ended);
         }
-        if let crate::envelope::Source::Rank(rank) = pattern.source {
+        if let Source::Rank(rank) = pattern.source {
             self.check_rank(rank)?;
         }
         Ok(self.matching.look_for(pattern))
@@ -262,12 +262,33 @@ impl Engine {
 
     /// Moves bytes: waits for the first news when `block`.
     pub(crate) fn progress(&mut self, block: bool) -> Result<(), CommError> {
+        self.progress_for(if block { Awaits::Anyone } else { Awaits::Nothing })
+    }
+
+    /// What brings a request on that is not done: where a message's beginning is awaited, from whom.
+    fn awaits(&self, id: RequestId) -> Awaits {
+        let from = match self.requests.get(id) {
+            Some(&State::RecvPosted { from: Source::Rank(rank), .. }) => rank,
+            Some(&State::SendAnnounced { to, .. }) => to,
+            _ => return Awaits::Anyone,
+        };
+        let peer = &self.peers[from.index()];
+        // A long payload is better read to where it belongs, and what is sent asks for a look too.
+        if peer.reading.is_between_frames() && peer.outbox.is_empty() {
+            Awaits::From(from)
+        } else {
+            Awaits::Anyone
+        }
+    }
+
+    /// Moves bytes; waits for the first news when anything is awaited.
+    fn progress_for(&mut self, awaits: Awaits) -> Result<(), CommError> {
         if self.ended {
             return Err(CommError::Ended);
         }
         let mut news = std::mem::take(&mut self.news);
         news.clear();
-        let outcome = self.transport.poll(block, &mut news).and_then(|()| {
+        let outcome = self.transport.poll(awaits, &mut news).and_then(|()| {
             news.iter().try_for_each(|&News { peer }| {
                 self.drain(peer)?;
                 self.flush(peer)

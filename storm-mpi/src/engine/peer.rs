@@ -101,4 +101,9 @@ impl Reading {
     pub(super) fn start() -> Self {
         Reading::Head { head: [0; FRAME_BYTES], got: 0 }
     }
+
+    /// Whether the next byte begins a frame.
+    pub(super) fn is_between_frames(&self) -> bool {
+        matches!(self, Reading::Head { got: 0, .. })
+    }
 }

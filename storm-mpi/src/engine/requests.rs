@@ -4,7 +4,7 @@
 //! A request holds memory that the application has lent. Who starts a request vouches that the
 //! memory stays valid until the request is done or the engine has ended.
 
-use crate::envelope::Status;
+use crate::envelope::{Source, Status};
 use crate::rank::Rank;
 
 /// Names a request; a reused place has another generation, so a stale name is found out.
@@ -63,7 +63,7 @@ pub(super) enum State {
     /// In the outbox.
     SendFlowing,
     /// Waits for a match.
-    RecvPosted { into: LentMut },
+    RecvPosted { into: LentMut, from: Source },
     /// Matched; `written` bytes have arrived.
     RecvMatched { into: LentMut, written: usize, status: Status },
     /// Over. A send has no status.

@@ -1,18 +1,22 @@
-//! A rank's shared memory: one ring per rank of its node, the set of rings with news, and the
-//! `sleeping` flag.
+//! A rank's shared memory: one ring per rank of its node, the set of ranks that poke its owner, and
+//! the `sleeping` flag.
 //!
 //! The memory is an anonymous file (`memfd`), sealed against resizing so that no peer can make its
 //! owner fault; the others open it through `/proc/<pid>/fd/<n>`, so nothing is left behind whoever
 //! dies. It is sparse: rings that are never used cost no memory.
 //!
-//! Waking, and why no wake-up is lost. A sender publishes in the ring, sets its bit in `pending`
+//! A rank pokes another when it sends to it for the first time, and when there is space again that the
+//! other waits for: it sets its bit in `pending`. From the first poke on the owner looks at the ring
+//! itself, so that a message costs no line that both write but the ring's own.
+//!
+//! Waking, and why no wake-up is lost. A sender publishes in the ring or sets its bit in `pending`
 //! (`fetch_or`), fences, and reads `sleeping`. The owner stores `sleeping`, fences, and reads
-//! `pending`; only if all of it is zero does it sleep in the kernel. Both fences are SeqCst, so
-//! either the owner sees the bit and does not sleep, or the sender sees `sleeping` and rings the
-//! doorbell. The sender that turns `sleeping` off is the one that rings; if it is stopped in between,
-//! the owner sleeps until that sender runs again (a job is stopped and resumed as a whole).
-//! A bit that was set already needs no second look at `sleeping`: whoever set it has looked, and the
-//! owner cannot sleep before it takes the bit.
+//! `pending` and the rings that it knows; only if there is nothing does it sleep in the kernel. Both
+//! fences are SeqCst, so either the owner sees the news and does not sleep, or the sender sees
+//! `sleeping` and rings the doorbell. The sender that turns `sleeping` off is the one that rings; if it
+//! is stopped in between, the owner sleeps until that sender runs again (a job is stopped and resumed
+//! as a whole). A bit that was set already needs no second look at `sleeping`: whoever set it has
+//! looked, and the owner cannot sleep before it takes the bit.
 
 use super::ring::{Ring, RingControl};
 use memmap2::{MmapOptions, MmapRaw};
@@ -94,6 +98,7 @@ impl Inbox {
     }
 
     /// The ring from `source` to this inbox's owner.
+    #[inline]
     pub(super) fn ring(&self, source: LocalIndex) -> Ring<'_> {
         assert!(source.0 < self.ranks, "local index out of the node");
         let capacity = ring_bytes(self.ranks);
@@ -107,8 +112,8 @@ impl Inbox {
         unsafe { Ring::new(&*base.add(control).cast::<RingControl>(), base.add(data), capacity) }
     }
 
-    /// Tells the owner that there is news from `source`. True when it sleeps and this caller has to
-    /// ring its doorbell.
+    /// Tells the owner to look at `source`. True when it sleeps and this caller has to ring its
+    /// doorbell.
     #[must_use]
     pub(super) fn poke(&self, source: LocalIndex) -> bool {
         let header = self.header();
@@ -116,12 +121,20 @@ impl Inbox {
         if header.pending[source.0 / 64].fetch_or(bit, Ordering::SeqCst) & bit != 0 {
             return false;
         }
+        self.rouse()
+    }
+
+    /// After something was put into a ring that the owner looks at: true when it sleeps and this
+    /// caller has to ring its doorbell.
+    #[must_use]
+    #[inline]
+    pub(super) fn rouse(&self) -> bool {
         fence(Ordering::SeqCst);
-        let sleeping = &header.sleeping.flag;
+        let sleeping = &self.header().sleeping.flag;
         sleeping.load(Ordering::Relaxed) != 0 && sleeping.swap(0, Ordering::SeqCst) != 0
     }
 
-    /// Takes the set of sources with news and passes each to `each`. Owner only.
+    /// Takes the set of sources that have poked and passes each to `each`. Owner only.
     pub(super) fn take_pending(&self, mut each: impl FnMut(LocalIndex)) {
         for (w, word) in self.pending_words().iter().enumerate() {
             if word.load(Ordering::Relaxed) == 0 {
@@ -139,17 +152,18 @@ impl Inbox {
         }
     }
 
-    /// Whether any source has news. Owner only.
+    /// Whether any source has poked. Owner only.
     pub(super) fn has_pending(&self) -> bool {
         self.pending_words().iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
-    /// Announces that the owner is about to sleep. False when there is news: then it must not.
+    /// Announces that the owner is about to sleep. False when there is news, in the rings that it
+    /// looks at (`in_rings`) or others: then it must not.
     #[must_use]
-    pub(super) fn fall_asleep(&self) -> bool {
+    pub(super) fn fall_asleep(&self, in_rings: impl FnOnce() -> bool) -> bool {
         self.header().sleeping.flag.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        if self.has_pending() {
+        if self.has_pending() || in_rings() {
             self.wake_up();
             return false;
         }
@@ -165,6 +179,7 @@ impl Inbox {
         &self.header().pending[..self.ranks.div_ceil(64)]
     }
 
+    #[inline]
     fn header(&self) -> &Header {
         // SAFETY: the mapping is page-aligned, longer than a header, lives as long as `self`, and
         // the header consists of atomics, for which any bytes are valid.
@@ -201,7 +216,7 @@ mod tests {
         let peer = Inbox::attach(&file, 3, LocalIndex(1)).unwrap();
         assert_eq!(peer.ring(LocalIndex(2)).push([b"hello", b"!"]), Ok(6));
         assert!(!peer.poke(LocalIndex(2)), "the owner is awake");
-        assert!(!own.fall_asleep(), "there is news");
+        assert!(!own.fall_asleep(|| false), "there is news");
         let mut sources = Vec::new();
         own.take_pending(|source| sources.push(source));
         assert_eq!(sources, [LocalIndex(2)]);
@@ -214,7 +229,11 @@ mod tests {
     fn only_the_first_poke_of_a_sleeper_rings() {
         let (own, file) = Inbox::create(130, LocalIndex(0)).unwrap();
         let peer = Inbox::attach(&file, 130, LocalIndex(0)).unwrap();
-        assert!(own.fall_asleep());
+        assert!(!own.fall_asleep(|| true), "there is news in a ring");
+        assert!(!peer.rouse(), "the owner is awake");
+        assert!(own.fall_asleep(|| false));
+        assert!(peer.rouse() && !peer.rouse());
+        assert!(own.fall_asleep(|| false));
         assert!(peer.poke(LocalIndex(129)));
         assert!(!peer.poke(LocalIndex(129)));
         assert!(!peer.poke(LocalIndex(5)));

@@ -2,6 +2,7 @@
 
 use super::directory::Card;
 use super::doorbell::{BellName, Doorbell};
+use super::ends::{ConsumerEnd, ProducerEnd};
 use super::inbox::{Inbox, LocalIndex, MAX_LOCAL_RANKS};
 use super::poller::{Poller, Watched};
 use crate::error::InitError;
@@ -18,11 +19,18 @@ pub(super) struct Local {
     file: File,
     bell: Doorbell,
     neighbours: Vec<Option<Neighbour>>,
+    /// Of each neighbour's ring to this rank.
+    ends: Vec<ConsumerEnd>,
+    /// Those that have ever sent: whose rings are looked at.
+    talking: Vec<LocalIndex>,
 }
 
 struct Neighbour {
     inbox: Inbox,
     bell: SocketAddr,
+    end: ProducerEnd,
+    /// It knows that this rank sends to it.
+    knows: bool,
 }
 
 impl Local {
@@ -41,16 +49,13 @@ impl Local {
         let bell = Doorbell::hang(bell).map_err(InitError::os("making a doorbell socket"))?;
         poller.watch(&bell, Watched::Bell, false).map_err(InitError::os("epoll"))?;
         let neighbours = (0..ranks).map(|_| None).collect();
-        Ok(Local { me, inbox, file, bell, neighbours })
+        let ends = (0..ranks).map(|_| ConsumerEnd::default()).collect();
+        Ok(Local { me, inbox, file, bell, neighbours, ends, talking: Vec::new() })
     }
 
     /// The descriptor by which neighbours find the inbox.
     pub(super) fn inbox_fd(&self) -> RawFd {
         self.file.as_raw_fd()
-    }
-
-    pub(super) fn inbox(&self) -> &Inbox {
-        &self.inbox
     }
 
     pub(super) fn knows(&self, peer: LocalIndex) -> bool {
@@ -62,14 +67,15 @@ impl Local {
         let path = format!("/proc/{}/fd/{}", card.pid, card.inbox_fd);
         let file = File::options().read(true).write(true).open(path)?;
         let inbox = Inbox::attach(&file, self.neighbours.len(), peer)?;
-        self.neighbours[peer.0] = Some(Neighbour { inbox, bell: card.bell.address()? });
+        let (bell, end) = (card.bell.address()?, ProducerEnd::default());
+        self.neighbours[peer.0] = Some(Neighbour { inbox, bell, end, knows: false });
         Ok(())
     }
 
     /// Puts as much as fits into the neighbour's ring. When that is not all, the neighbour pokes
     /// this rank once there is space.
-    pub(super) fn send(&self, peer: LocalIndex, buffers: [&[u8]; 2]) -> io::Result<usize> {
-        let Some(neighbour) = &self.neighbours[peer.0] else { return Ok(0) };
+    pub(super) fn send(&mut self, peer: LocalIndex, buffers: [&[u8]; 2]) -> io::Result<usize> {
+        let Some(neighbour) = &mut self.neighbours[peer.0] else { return Ok(0) };
         let ring = neighbour.inbox.ring(self.me);
         let total = buffers[0].len() + buffers[1].len();
         let mut sent = 0;
@@ -77,24 +83,69 @@ impl Local {
         while sent < total {
             let first = sent.min(buffers[0].len());
             let rest = [&buffers[0][first..], &buffers[1][sent - first..]];
-            match ring.push(rest).map_err(corrupt)? {
-                0 if ring.ask_for_space().map_err(corrupt)? => {}
+            match neighbour.end.push(&ring, rest).map_err(corrupt)? {
+                0 if neighbour.end.ask_for_space(&ring).map_err(corrupt)? => {}
                 0 => break,
                 n => {
                     sent += n;
-                    self.poke(peer)?;
+                    let sleeps = if neighbour.knows {
+                        neighbour.inbox.rouse()
+                    } else {
+                        neighbour.knows = true;
+                        neighbour.inbox.poke(self.me)
+                    };
+                    if sleeps {
+                        self.bell.ring(&neighbour.bell)?;
+                    }
                 }
             }
         }
         Ok(sent)
     }
 
-    /// Takes up to `into.len()` bytes of what the neighbour has sent.
-    pub(super) fn read(&self, peer: LocalIndex, into: &mut [u8]) -> io::Result<Taken> {
-        let ring = self.inbox.ring(peer);
-        let bytes = ring.pop(into).map_err(corrupt)?;
-        let space_wanted = bytes > 0 && ring.space_wanted().map_err(corrupt)?;
-        Ok(Taken { bytes, space_wanted })
+    /// Passes each neighbour to `each` that has sent, or poked.
+    #[inline]
+    pub(super) fn take_news(&mut self, mut each: impl FnMut(LocalIndex)) {
+        let talking = &mut self.talking;
+        self.inbox.take_pending(|source| {
+            if !talking.contains(&source) {
+                talking.push(source);
+            }
+            each(source);
+        });
+        self.talking
+            .iter()
+            .filter(|&&source| self.has_sent(source))
+            .for_each(|&source| each(source));
+    }
+
+    /// Announces that this rank is about to sleep. False when there is news: then it must not.
+    #[must_use]
+    pub(super) fn fall_asleep(&self) -> bool {
+        self.inbox.fall_asleep(|| self.talking.iter().any(|&source| self.has_sent(source)))
+    }
+
+    /// This rank is awake again.
+    pub(super) fn wake_up(&self) {
+        self.inbox.wake_up();
+    }
+
+    /// Bytes that the neighbour has sent and this rank has not let go of.
+    #[inline]
+    pub(super) fn unread(&mut self, peer: LocalIndex) -> io::Result<usize> {
+        self.ends[peer.0].unread(&self.inbox.ring(peer)).map_err(corrupt)
+    }
+
+    /// Copies those from the `skip`-th on: no more than there are.
+    #[inline]
+    pub(super) fn copy(&self, peer: LocalIndex, skip: usize, into: &mut [u8]) {
+        self.ends[peer.0].copy(&self.inbox.ring(peer), skip, into);
+    }
+
+    /// Lets go of so many of them. True: the neighbour waits for space and is to be poked.
+    #[inline]
+    pub(super) fn advance(&mut self, peer: LocalIndex, bytes: usize) -> io::Result<bool> {
+        self.ends[peer.0].advance(&self.inbox.ring(peer), bytes).map_err(corrupt)
     }
 
     /// Tells a neighbour to look at this rank's ring and at the space in its own.
@@ -105,17 +156,16 @@ impl Local {
         }
     }
 
+    /// Whether the neighbour has sent.
+    #[inline]
+    pub(super) fn has_sent(&self, source: LocalIndex) -> bool {
+        self.ends[source.0].has_unread(&self.inbox.ring(source))
+    }
+
     /// Called when the doorbell has rung.
     pub(super) fn answer_bell(&self) {
         self.bell.silence();
     }
-}
-
-/// What [`Local::read`] did.
-pub(super) struct Taken {
-    pub(super) bytes: usize,
-    /// The neighbour waits for space: it is to be poked.
-    pub(super) space_wanted: bool,
 }
 
 fn corrupt(error: super::ring::CorruptRing) -> io::Error {

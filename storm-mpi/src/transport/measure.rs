@@ -4,6 +4,7 @@
 //! What it does not do: measure the network between hosts. What comes from another one takes
 //! longer than through this host's stack alone, which is what is measured.
 
+use super::ends::{ConsumerEnd, ProducerEnd};
 use super::inbox::{Inbox, LocalIndex};
 use super::poller::{Poller, Watched};
 use crate::thresholds::Thresholds;
@@ -71,19 +72,21 @@ fn local() -> io::Result<Duration> {
     let to_me = Inbox::attach(&my_file, 2, LocalIndex(0))?;
     std::thread::scope(|scope| {
         let answering = scope.spawn(move || -> io::Result<()> {
+            let (mut taken, mut given) = (ConsumerEnd::default(), ProducerEnd::default());
             loop {
-                let message = take(&theirs, LocalIndex(0))?;
+                let message = take(&theirs, LocalIndex(0), &mut taken)?;
                 if message[0] == LAST {
                     return Ok(());
                 }
-                give(&to_me, LocalIndex(1), &message)?;
+                give(&to_me, LocalIndex(1), &mut given, &message)?;
             }
         });
+        let (mut taken, mut given) = (ConsumerEnd::default(), ProducerEnd::default());
         let measured = quartile(|| {
-            give(&to_them, LocalIndex(0), &[0; BYTES])?;
-            take(&mine, LocalIndex(1)).map(drop)
+            give(&to_them, LocalIndex(0), &mut given, &[0; BYTES])?;
+            take(&mine, LocalIndex(1), &mut taken).map(drop)
         });
-        give(&to_them, LocalIndex(0), &[LAST; BYTES])?;
+        give(&to_them, LocalIndex(0), &mut given, &[LAST; BYTES])?;
         joined(answering)?;
         measured
     })
@@ -125,9 +128,12 @@ fn watching(stream: &TcpStream) -> io::Result<Poller> {
 
 /// Looks until a message is there, as ranks do; false at the end of the stream.
 fn look(poller: &Poller, stream: &mut TcpStream) -> io::Result<bool> {
-    let (mut message, mut got) = ([0; BYTES], 0);
+    let (mut message, mut got, mut happenings) = ([0; BYTES], 0, Vec::new());
     while got < BYTES {
-        while poller.wait(false)?.is_empty() {}
+        poller.wait(false, &mut happenings)?;
+        if happenings.is_empty() {
+            continue;
+        }
         match stream.read(&mut message[got..]) {
             Ok(0) => return Ok(false),
             Ok(bytes) => got += bytes,
@@ -138,20 +144,26 @@ fn look(poller: &Poller, stream: &mut TcpStream) -> io::Result<bool> {
     Ok(true)
 }
 
-fn give(inbox: &Inbox, from: LocalIndex, message: &[u8; BYTES]) -> io::Result<()> {
-    inbox.ring(from).push([message, &[]]).map_err(broken)?;
+fn give(
+    inbox: &Inbox,
+    from: LocalIndex,
+    end: &mut ProducerEnd,
+    message: &[u8; BYTES],
+) -> io::Result<()> {
+    end.push(&inbox.ring(from), [message, &[]]).map_err(broken)?;
     // Nobody sleeps.
-    let _ = inbox.poke(from);
+    let _ = inbox.rouse();
     Ok(())
 }
 
-fn take(inbox: &Inbox, from: LocalIndex) -> io::Result<[u8; BYTES]> {
-    while !inbox.has_pending() {
+fn take(inbox: &Inbox, from: LocalIndex, end: &mut ConsumerEnd) -> io::Result<[u8; BYTES]> {
+    let ring = inbox.ring(from);
+    while end.unread(&ring).map_err(broken)? < BYTES {
         std::hint::spin_loop();
     }
-    inbox.take_pending(|_| {});
     let mut message = [0; BYTES];
-    inbox.ring(from).pop(&mut message).map_err(broken)?;
+    end.copy(&ring, 0, &mut message);
+    end.advance(&ring, BYTES).map_err(broken)?;
     Ok(message)
 }
 

@@ -6,12 +6,15 @@
 //! instant.
 //! What the bytes mean is the engine's business.
 
+mod awaiting;
 mod buffered;
 mod directory;
 mod doorbell;
+mod ends;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod inbox;
+mod incoming;
 mod local;
 mod measure;
 mod poller;
@@ -20,7 +23,7 @@ mod tcp;
 mod waiting;
 
 use crate::error::{CommError, InitError, Violation};
-use crate::page::{OwnPlace, Way};
+use crate::page::OwnPlace;
 use crate::pmi::client::PmiError;
 use crate::rank::Rank;
 use crate::segment::RankEnd;
@@ -31,16 +34,22 @@ use local::Local;
 use poller::{Happening, Poller, Watched};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Instant;
-use tcp::{Arrival, Tcp};
-use waiting::{Patience, Waiting, Wish};
+use tcp::Tcp;
+use waiting::{Waiting, Wish};
 
-/// Looks at shared memory between looks at the clock, and at sockets, while spinning.
-const CHECKS_BETWEEN_LOOKS: u32 = 32;
-/// Shared-memory news handled before the sockets get a look too.
-const NEWS_BETWEEN_SOCKET_POLLS: u32 = 64;
 /// Names the address that peers on other nodes reach this one by.
 const NODE_ADDR_VARIABLE: &str = "STORM_NODE_ADDR";
+
+/// What a rank waits for, if it waits: where it looks first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaits {
+    /// It does not wait.
+    Nothing,
+    /// Something of anybody.
+    Anyone,
+    /// The beginning of a message of this rank.
+    From(Rank),
+}
 
 /// News from a peer.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +70,8 @@ pub(crate) struct Transport {
     /// Where it says what it does, if anybody wants to know.
     place: Option<OwnPlace>,
     since_socket_poll: u32,
+    /// Kept for its memory.
+    happenings: Vec<Happening>,
     closing: bool,
 }
 
@@ -99,7 +110,6 @@ impl Transport {
         }
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let waiting = wish.waiting(here > processors, elsewhere > 0);
-        let since_socket_poll = 0;
         let place = OwnPlace::from_environment();
         if let Some(place) = &place {
             place.introduce(std::process::id(), poller.as_raw_fd());
@@ -112,7 +122,8 @@ impl Transport {
             buffered: None,
             waiting,
             place,
-            since_socket_poll,
+            since_socket_poll: 0,
+            happenings: Vec::new(),
             closing: false,
         })
     }
@@ -165,7 +176,7 @@ impl Transport {
             }
             self.introduce(peer, place)?;
         }
-        let sent = match (place, &self.local, &mut self.tcp) {
+        let sent = match (place, &mut self.local, &mut self.tcp) {
             (Place::Here(index), Some(local), _) => {
                 let sent = local.send(index, buffers);
                 if let Some(place) = &self.place {
@@ -189,115 +200,77 @@ impl Transport {
         if let Some(buffered) = &mut self.buffered {
             return Ok(buffered.read(peer, into));
         }
-        let place = self.place(peer)?;
-        match (place, &self.local, &mut self.tcp) {
-            (Place::Here(index), Some(local), _) => {
-                let taken = local.read(index, into).map_err(|e| lost(peer, e))?;
-                if taken.space_wanted {
-                    self.poke(peer, index)?;
-                }
-                Ok(taken.bytes)
-            }
-            (Place::Elsewhere, _, Some(tcp)) => match tcp.read(peer, into) {
-                Ok(n) => Ok(n),
+        if let (Place::Elsewhere, Some(tcp)) = (self.place(peer)?, &mut self.tcp)
+            && let Some(read) = tcp.read_directly(peer, into)
+        {
+            return match read {
                 Err(_) if self.closing => {
                     tcp.forget(peer);
                     Ok(0)
                 }
+                read => read.map_err(|error| lost(peer, error)),
+            };
+        }
+        let bytes = self.unread(peer)?.unwrap_or(0).min(into.len());
+        if bytes > 0 {
+            self.copy(peer, 0, &mut into[..bytes]);
+            self.advance(peer, bytes)?;
+        }
+        Ok(bytes)
+    }
+
+    /// How much `peer` has sent that can be copied now; of a socket, as much as was read ahead.
+    /// `None` where the node moves the bytes: they can only be read.
+    #[inline]
+    pub(crate) fn unread(&mut self, peer: Rank) -> Result<Option<usize>, CommError> {
+        match (self.place(peer)?, &mut self.local, &mut self.tcp) {
+            (Place::Here(index), Some(local), _) => match local.unread(index) {
+                Ok(bytes) => Ok(Some(bytes)),
                 Err(error) => Err(lost(peer, error)),
             },
-            _ => Ok(0),
+            (Place::Elsewhere, _, Some(tcp)) => match tcp.unread(peer) {
+                Ok(bytes) => Ok(Some(bytes)),
+                Err(_) if self.closing => {
+                    tcp.forget(peer);
+                    Ok(Some(0))
+                }
+                Err(error) => Err(lost(peer, error)),
+            },
+            _ => Ok(None),
         }
     }
 
-    /// Adds the peers with news to `news`; waits for the first when `block`. May come back with
-    /// none: the caller looks at what it waits for and calls again.
-    pub(crate) fn poll(&mut self, block: bool, news: &mut Vec<News>) -> Result<(), CommError> {
-        if self.buffered.is_some() {
-            return self.poll_buffered(block, news);
+    /// Copies as many bytes of what `peer` has sent as a frame's head has: no more than is unread.
+    #[inline]
+    pub(crate) fn copy_head<const N: usize>(&self, peer: Rank, into: &mut [u8; N]) {
+        match (self.directory.place(peer), &self.local) {
+            (Some(Place::Here(index)), Some(local)) => local.copy(index, 0, into),
+            _ => self.copy(peer, 0, into),
         }
-        if let Some(place) = &self.place {
-            place.has_looked();
+    }
+
+    /// Copies what `peer` has sent, from the `skip`-th byte on: no more than is unread.
+    #[inline]
+    pub(crate) fn copy(&self, peer: Rank, skip: usize, into: &mut [u8]) {
+        match (self.directory.place(peer), &self.local, &self.tcp) {
+            (Some(Place::Here(index)), Some(local), _) => local.copy(index, skip, into),
+            (Some(Place::Elsewhere), _, Some(tcp)) => tcp.copy(peer, skip, into),
+            _ => {}
         }
-        self.local_news(news);
-        if !news.is_empty() || !block {
-            self.since_socket_poll += 1;
-            if self.tcp.is_some()
-                && (news.is_empty() || self.since_socket_poll >= NEWS_BETWEEN_SOCKET_POLLS)
-            {
-                self.socket_news(false, news)?;
+    }
+
+    /// Lets go of so many unread bytes.
+    #[inline]
+    pub(crate) fn advance(&mut self, peer: Rank, bytes: usize) -> Result<(), CommError> {
+        match (self.place(peer)?, &mut self.local, &mut self.tcp) {
+            (Place::Here(index), Some(local), _) => {
+                let wanted = local.advance(index, bytes).map_err(|error| lost(peer, error))?;
+                return if wanted { self.poke(peer, index) } else { Ok(()) };
             }
-            return Ok(());
-        }
-        if self.local.is_none() && self.tcp.is_none() && !self.closing {
-            return Err(CommError::Deadlock);
-        }
-        self.say_waiting(true);
-        let waited = self.wait(news);
-        self.say_waiting(false);
-        waited
-    }
-
-    fn say_waiting(&self, waiting: bool) {
-        if let Some(place) = &self.place {
-            place.wait(waiting);
-        }
-    }
-
-    /// Waits for news: looks for them, and then sleeps.
-    fn wait(&mut self, news: &mut Vec<News>) -> Result<(), CommError> {
-        if self.spin(news)? {
-            return Ok(());
-        }
-        if self.local.as_ref().is_none_or(|local| local.inbox().fall_asleep()) {
-            let slept = self.socket_news(true, news);
-            if let Some(local) = &self.local {
-                local.inbox().wake_up();
-            }
-            slept?;
-        }
-        self.local_news(news);
-        if !news.is_empty() {
-            self.waiting.woken(Instant::now());
+            (Place::Elsewhere, _, Some(tcp)) => tcp.advance(peer, bytes),
+            _ => {}
         }
         Ok(())
-    }
-
-    /// How its node tells it to wait.
-    fn told(&self) -> Way {
-        self.place.as_ref().map_or(Way::Own, OwnPlace::way)
-    }
-
-    /// Looks for news without sleeping, as long as it is worth it. False: there was none.
-    fn spin(&mut self, news: &mut Vec<News>) -> Result<bool, CommError> {
-        let told = self.told();
-        let patience = self.waiting.patience(Instant::now(), told);
-        if patience == Patience::None {
-            return Ok(false);
-        }
-        loop {
-            for _ in 0..CHECKS_BETWEEN_LOOKS {
-                if self.local.as_ref().is_some_and(|local| local.inbox().has_pending()) {
-                    self.local_news(news);
-                    self.waiting.found(Instant::now());
-                    return Ok(true);
-                }
-                std::hint::spin_loop();
-            }
-            if self.told() != told {
-                // It is no longer its turn: who waits sleeps.
-                return Ok(false);
-            }
-            let now = Instant::now();
-            if (self.tcp.is_some() || self.closing) && self.socket_news(false, news)? {
-                self.waiting.found(now);
-                return Ok(true);
-            }
-            if matches!(patience, Patience::Until(end) if now >= end) {
-                self.waiting.gave_up();
-                return Ok(false);
-            }
-        }
     }
 
     /// Enters the job's last barrier. From here on a peer that closes its connection has finished.
@@ -366,66 +339,6 @@ impl Transport {
         match self.local.as_ref().map_or(Ok(()), |local| local.poke(index)) {
             Err(error) if !self.closing => Err(lost(peer, error)),
             _ => Ok(()),
-        }
-    }
-
-    fn local_news(&self, news: &mut Vec<News>) {
-        if let Some(local) = &self.local {
-            let ranks = self.directory.local_ranks();
-            local.inbox().take_pending(|source| news.push(News { peer: ranks[source.0] }));
-        }
-    }
-
-    /// Tells whether anything happened, news or not.
-    fn socket_news(&mut self, block: bool, news: &mut Vec<News>) -> Result<bool, CommError> {
-        self.since_socket_poll = 0;
-        let happenings = self.poller.wait(block).map_err(CommError::Wait)?;
-        let any = !happenings.is_empty();
-        for happening in happenings {
-            if let Some(peer) = self.handle(happening)? {
-                news.push(News { peer });
-            }
-        }
-        Ok(any)
-    }
-
-    /// Handles one event of the kernel; tells which peer it is news of.
-    fn handle(&mut self, happening: Happening) -> Result<Option<Rank>, CommError> {
-        match happening.watched {
-            Watched::Bell => {
-                if let Some(local) = &self.local {
-                    local.answer_bell();
-                }
-                if let Some(buffered) = &self.buffered {
-                    buffered.answer_bell();
-                }
-                Ok(None)
-            }
-            Watched::ProcessManager => Ok(None),
-            Watched::Listener => match &mut self.tcp {
-                None => Ok(None),
-                Some(tcp) => tcp.accept(&self.poller).map(|()| None).map_err(CommError::Wait),
-            },
-            Watched::Incoming(slot) => {
-                let Some(tcp) = &mut self.tcp else { return Ok(None) };
-                let directory = &self.directory;
-                let is_remote = |rank| directory.place(rank) == Some(Place::Elsewhere);
-                match tcp.incoming_event(slot, is_remote) {
-                    Arrival::Nothing => Ok(None),
-                    Arrival::From(peer) => Ok(Some(peer)),
-                }
-            }
-            Watched::Outgoing(peer) => {
-                let Some(tcp) = &mut self.tcp else { return Ok(None) };
-                match tcp.outgoing_event(peer, happening.readable, &self.poller) {
-                    Ok(()) => Ok(happening.writable.then_some(peer)),
-                    Err(_) if self.closing => {
-                        tcp.forget(peer);
-                        Ok(None)
-                    }
-                    Err(error) => Err(lost(peer, error)),
-                }
-            }
         }
     }
 }

@@ -52,8 +52,10 @@ impl Poller {
         Ok(self.epoll.modify(fd, &mut event)?)
     }
 
-    /// What happened; waits for the first thing when `block`. An interrupted wait gives nothing.
-    pub(super) fn wait(&self, block: bool) -> io::Result<Vec<Happening>> {
+    /// Puts what happened into `happenings`; waits for the first thing when `block`. An interrupted
+    /// wait gives nothing.
+    pub(super) fn wait(&self, block: bool, happenings: &mut Vec<Happening>) -> io::Result<()> {
+        happenings.clear();
         let mut events = [EpollEvent::empty(); EVENTS_AT_ONCE];
         let timeout = if block { EpollTimeout::NONE } else { EpollTimeout::ZERO };
         let count = match self.epoll.wait(&mut events, timeout) {
@@ -62,7 +64,8 @@ impl Poller {
             Err(Errno::EINTR) => 0,
             Err(e) => return Err(e.into()),
         };
-        Ok(events[..count].iter().map(happening).collect())
+        happenings.extend(events[..count].iter().map(happening));
+        Ok(())
     }
 }
 

@@ -13,6 +13,8 @@
 //!   the consumer stores `head`, fences, and reads `want_space`. Both fences are SeqCst, so at least
 //!   one of the two sees the other's store: no lost wake-up.
 //!
+//! An end that lasts keeps what it knows in its own memory: `ends`.
+//!
 //! Nothing here waits, so a process stopped at any instruction only delays its peer.
 
 use std::marker::PhantomData;
@@ -24,6 +26,9 @@ use thiserror::Error;
 #[error("shared-memory ring holds impossible positions")]
 pub(crate) struct CorruptRing;
 
+/// Longest push whose bytes are also in the line of the producer's position.
+pub(super) const COPY_BYTES: usize = 48;
+
 /// The shared words of one ring, in the consumer's memory. All zero is an empty ring.
 ///
 /// Producer and consumer write different cache lines.
@@ -32,6 +37,10 @@ pub(crate) struct CorruptRing;
 pub(crate) struct RingControl {
     tail: AtomicU64,
     want_space: AtomicU32,
+    /// Of which push [`RingControl::copy`] is, see [`tag`]; 0 while it is written, and of none.
+    copy_of: AtomicU32,
+    /// Another copy of a short push, in the line that tells of it.
+    copy: [AtomicU64; COPY_BYTES / 8],
     consumer: ConsumerLine,
 }
 
@@ -122,45 +131,139 @@ impl<'a> Ring<'a> {
         Ok(true)
     }
 
-    fn head(&self) -> u64 {
+    /// What the consumer has told of its position.
+    pub(super) fn head(&self) -> u64 {
         self.control.consumer.head.load(Ordering::Acquire)
     }
 
-    fn used(&self, tail: u64, head: u64) -> Result<usize, CorruptRing> {
+    /// The producer's position.
+    pub(super) fn tail(&self) -> u64 {
+        self.control.tail.load(Ordering::Acquire)
+    }
+
+    /// Tells the consumer of bytes up to there. Producer only.
+    pub(super) fn tell_tail(&self, tail: u64) {
+        self.control.tail.store(tail, Ordering::Release);
+    }
+
+    /// Tells the producer of space up to there. Consumer only.
+    pub(super) fn tell_head(&self, head: u64) {
+        self.control.consumer.head.store(head, Ordering::Release);
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Puts a short push that begins at `start` beside the producer's position; with more bytes, or
+    /// none, only says that what is there is of no push any more. Producer only, before it tells its
+    /// position.
+    #[inline]
+    pub(super) fn put_copy(&self, start: u64, buffers: [&[u8]; 2]) {
+        self.control.copy_of.store(0, Ordering::Relaxed);
+        let (first, all) = (buffers[0].len(), buffers[0].len() + buffers[1].len());
+        if all == 0 || all > COPY_BYTES {
+            return;
+        }
+        // Who sees any of the new bytes sees that the old ones are no more.
+        fence(Ordering::Release);
+        let mut bytes = [0; COPY_BYTES];
+        bytes[..first].copy_from_slice(buffers[0]);
+        bytes[first..all].copy_from_slice(buffers[1]);
+        let (words, _) = bytes.as_chunks::<8>();
+        for (place, word) in self.control.copy.iter().zip(words) {
+            place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
+        self.control.copy_of.store(tag(start), Ordering::Release);
+    }
+
+    /// Takes the bytes between `head` and `tail` from beside the producer's position, if they are one
+    /// short push, and it has not begun another. Consumer only.
+    #[inline]
+    pub(super) fn take_copy(&self, head: u64, tail: u64, into: &mut [u8; COPY_BYTES]) -> bool {
+        let is_whole = || self.control.copy_of.load(Ordering::Acquire) == tag(head);
+        if tail.wrapping_sub(head) > COPY_BYTES as u64 || !is_whole() {
+            return false;
+        }
+        let (words, _) = into.as_chunks_mut::<8>();
+        for (word, place) in words.iter_mut().zip(&self.control.copy) {
+            *word = place.load(Ordering::Relaxed).to_ne_bytes();
+        }
+        fence(Ordering::Acquire);
+        is_whole() && self.tail() == tail
+    }
+
+    /// Brings the line of that position near, of a ring where the next bytes are expected there.
+    #[inline]
+    pub(super) fn expect_at(&self, position: u64) {
+        let (offset, _) = self.split(position, 1);
+        // SAFETY: `offset` is within the ring, and a prefetch touches nothing that could be seen.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(self.data.add(offset).cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = offset;
+    }
+
+    /// Bytes between two positions.
+    #[inline]
+    pub(super) fn used(&self, tail: u64, head: u64) -> Result<usize, CorruptRing> {
         let used = tail.wrapping_sub(head);
         if used > self.capacity as u64 { Err(CorruptRing) } else { Ok(used as usize) }
     }
 
     /// Splits `len` bytes at `position` where the ring wraps: (offset, length until the wrap).
+    #[inline]
     fn split(&self, position: u64, len: usize) -> (usize, usize) {
         let offset = (position & (self.capacity as u64 - 1)) as usize;
         (offset, len.min(self.capacity - offset))
     }
 
-    fn fill(&self, position: u64, from: &[u8]) {
+    /// Puts bytes at a position. Producer only, where it found so much space.
+    #[inline]
+    pub(super) fn fill(&self, position: u64, from: &[u8]) {
+        assert!(from.len() <= self.capacity, "more than the ring holds");
         let (offset, first) = self.split(position, from.len());
-        // SAFETY: `offset + first <= capacity` by `split`, the rest is less than the capacity, and
-        // `push` checked that these bytes are free: the consumer does not read them before `tail`
-        // passes them. `from` is private memory, so the areas do not overlap.
+        // SAFETY: `offset + first <= capacity` by `split`, the rest is no more than the capacity, and
+        // the producer found these bytes free: the consumer does not read them before `tail` passes
+        // them. `from` is private memory, so the areas do not overlap.
         unsafe {
-            std::ptr::copy_nonoverlapping(from.as_ptr(), self.data.add(offset), first);
-            std::ptr::copy_nonoverlapping(from.as_ptr().add(first), self.data, from.len() - first);
+            if first == from.len() {
+                // Of a length that the caller knows, this is an instruction or two.
+                std::ptr::copy_nonoverlapping(from.as_ptr(), self.data.add(offset), from.len());
+            } else {
+                std::ptr::copy_nonoverlapping(from.as_ptr(), self.data.add(offset), first);
+                let (rest, bytes) = (from.as_ptr().add(first), from.len() - first);
+                std::ptr::copy_nonoverlapping(rest, self.data, bytes);
+            }
         }
     }
 
-    fn drain(&self, position: u64, into: &mut [u8]) {
+    /// Copies bytes from a position. Consumer only, where it found so many.
+    #[inline]
+    pub(super) fn drain(&self, position: u64, into: &mut [u8]) {
+        assert!(into.len() <= self.capacity, "more than the ring holds");
         let (offset, first) = self.split(position, into.len());
-        // SAFETY: as in `fill`; `pop` checked that the producer has filled these bytes, and it does
-        // not overwrite them before `head` passes them.
+        // SAFETY: as in `fill`; the consumer found that the producer has filled these bytes, and it
+        // does not overwrite them before `head` passes them.
         unsafe {
-            std::ptr::copy_nonoverlapping(self.data.add(offset), into.as_mut_ptr(), first);
-            std::ptr::copy_nonoverlapping(
-                self.data,
-                into.as_mut_ptr().add(first),
-                into.len() - first,
-            );
+            if first == into.len() {
+                std::ptr::copy_nonoverlapping(self.data.add(offset), into.as_mut_ptr(), into.len());
+            } else {
+                std::ptr::copy_nonoverlapping(self.data.add(offset), into.as_mut_ptr(), first);
+                let (rest, bytes) = (into.as_mut_ptr().add(first), into.len() - first);
+                std::ptr::copy_nonoverlapping(self.data, rest, bytes);
+            }
         }
     }
+}
+
+/// Says of which push a copy is: by where it begins, and never 0. A ring is shorter than what comes
+/// back to the same one.
+fn tag(start: u64) -> u32 {
+    (start as u32) << 1 | 1
 }
 
 #[cfg(test)]

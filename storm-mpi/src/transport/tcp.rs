@@ -6,11 +6,13 @@
 //! No time limits anywhere: a stopped peer is not a dead one.
 
 use super::directory::Token;
+use super::incoming::Incoming;
 use super::poller::{Poller, Watched};
 use crate::rank::Rank;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use socket2::{Domain, Protocol, Socket, Type};
-use std::collections::{HashMap, VecDeque};
+use nix::sys::socket::MsgFlags;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 
@@ -20,9 +22,9 @@ const BACKLOG: i32 = 4096;
 const SPARE_STRANGERS: usize = 64;
 /// Descriptors for all else than connections.
 const OTHER_DESCRIPTORS: u64 = 128;
-/// Read from the kernel at once; larger payloads go straight to their place.
-const READ_BUFFER_BYTES: usize = 32 << 10;
-const HELLO_BYTES: usize = 32;
+/// A message of so many bytes is copied and sent as one piece: that is less work for the kernel.
+const TOGETHER_BYTES: usize = 256;
+pub(super) const HELLO_BYTES: usize = 32;
 const HELLO_MAGIC: [u8; 8] = *b"STORMPI1";
 
 /// A place in the table of incoming connections.
@@ -36,18 +38,12 @@ pub(super) struct Tcp {
     listener: TcpListener,
     address: SocketAddr,
     incoming: Vec<Option<Incoming>>,
-    slot_of: HashMap<Rank, SlotIndex>,
+    /// By rank.
+    slot_of: Vec<Option<SlotIndex>>,
     strangers: VecDeque<SlotIndex>,
     max_strangers: usize,
-    outgoing: HashMap<Rank, Outgoing>,
-}
-
-struct Incoming {
-    stream: TcpStream,
-    from: Option<Rank>,
-    hello: Vec<u8>,
-    buffer: Vec<u8>,
-    start: usize,
+    /// By rank.
+    outgoing: Vec<Option<Outgoing>>,
 }
 
 struct Outgoing {
@@ -85,10 +81,10 @@ impl Tcp {
             address: listener.local_addr()?,
             listener,
             incoming: Vec::new(),
-            slot_of: HashMap::new(),
+            slot_of: Vec::new(),
             strangers: VecDeque::new(),
             max_strangers: peers + SPARE_STRANGERS,
-            outgoing: HashMap::new(),
+            outgoing: Vec::new(),
         })
     }
 
@@ -103,7 +99,7 @@ impl Tcp {
     }
 
     pub(super) fn knows(&self, peer: Rank) -> bool {
-        self.outgoing.contains_key(&peer)
+        self.outgoing.get(peer.index()).is_some_and(Option::is_some)
     }
 
     /// Begins the connection to `peer`; sending may start at once.
@@ -125,7 +121,10 @@ impl Tcp {
         poller.watch(&stream, Watched::Outgoing(peer), true)?;
         let hello_left = hello(self.token, self.me);
         let out = Outgoing { stream, connected: false, hello_left, wants_write: true };
-        self.outgoing.insert(peer, out);
+        if self.outgoing.len() <= peer.index() {
+            self.outgoing.resize_with(peer.index() + 1, || None);
+        }
+        self.outgoing[peer.index()] = Some(out);
         Ok(())
     }
 
@@ -137,7 +136,7 @@ impl Tcp {
         buffers: [&[u8]; 2],
         poller: &Poller,
     ) -> io::Result<usize> {
-        let Some(out) = self.outgoing.get_mut(&peer) else { return Ok(0) };
+        let Some(Some(out)) = self.outgoing.get_mut(peer.index()) else { return Ok(0) };
         if !out.connected {
             return Ok(0);
         }
@@ -157,7 +156,7 @@ impl Tcp {
         readable: bool,
         poller: &Poller,
     ) -> io::Result<()> {
-        let Some(out) = self.outgoing.get_mut(&peer) else { return Ok(()) };
+        let Some(Some(out)) = self.outgoing.get_mut(peer.index()) else { return Ok(()) };
         if let Some(error) = out.stream.take_error()? {
             return Err(error);
         }
@@ -175,8 +174,10 @@ impl Tcp {
 
     /// Forgets the connections with `peer`.
     pub(super) fn forget(&mut self, peer: Rank) {
-        self.outgoing.remove(&peer);
-        if let Some(slot) = self.slot_of.remove(&peer) {
+        if let Some(out) = self.outgoing.get_mut(peer.index()) {
+            *out = None;
+        }
+        if let Some(slot) = self.slot_of.get_mut(peer.index()).and_then(Option::take) {
             self.incoming[slot.0 as usize] = None;
         }
     }
@@ -204,19 +205,23 @@ impl Tcp {
             return Arrival::Nothing;
         };
         if let Some(from) = incoming.from {
+            incoming.has_news();
             return Arrival::From(from);
         }
         let accepted = match incoming.read_hello() {
             Ok(None) => return Arrival::Nothing,
             Ok(Some(hello)) => parse_hello(&hello, self.token)
-                .filter(|&from| is_remote(from) && !self.slot_of.contains_key(&from)),
+                .filter(|&from| is_remote(from) && socket_of(&self.slot_of, from).is_none()),
             Err(_) => None,
         };
         self.strangers.retain(|&s| s != slot);
         match accepted {
             Some(from) => {
                 incoming.from = Some(from);
-                self.slot_of.insert(from, slot);
+                if self.slot_of.len() <= from.index() {
+                    self.slot_of.resize(from.index() + 1, None);
+                }
+                self.slot_of[from.index()] = Some(slot);
                 Arrival::From(from)
             }
             None => {
@@ -226,13 +231,50 @@ impl Tcp {
         }
     }
 
-    /// Reads what `peer` has sent; 0 when there is nothing now. `Err` when it closed.
-    pub(super) fn read(&mut self, peer: Rank, into: &mut [u8]) -> io::Result<usize> {
-        let slot = self.slot_of.get(&peer);
-        match slot.and_then(|slot| self.incoming[slot.0 as usize].as_mut()) {
-            Some(incoming) => incoming.read(into),
-            None => Ok(0),
+    /// Whether `peer` has said hello: what it sends comes by a known socket.
+    pub(super) fn hears(&self, peer: Rank) -> bool {
+        socket_of(&self.slot_of, peer).is_some()
+    }
+
+    /// Reads ahead from `peer`; whether there is anything, also its end.
+    pub(super) fn look_at(&mut self, peer: Rank) -> bool {
+        let Some(incoming) = self.incoming(peer) else { return false };
+        incoming.has_news();
+        // At an end or error reading it again says so again.
+        incoming.unread().map_or(true, |bytes| bytes > 0)
+    }
+
+    /// Bytes of `peer` that were read ahead; reads ahead when there are none. `Err` when it closed.
+    pub(super) fn unread(&mut self, peer: Rank) -> io::Result<usize> {
+        self.incoming(peer).map_or(Ok(0), Incoming::unread)
+    }
+
+    /// Copies bytes that were read ahead, from the `skip`-th on.
+    pub(super) fn copy(&self, peer: Rank, skip: usize, into: &mut [u8]) {
+        let slot = socket_of(&self.slot_of, peer);
+        if let Some(incoming) = slot.and_then(|slot| self.incoming[slot.0 as usize].as_ref()) {
+            incoming.copy(skip, into);
         }
+    }
+
+    /// Lets go of bytes that were read ahead.
+    pub(super) fn advance(&mut self, peer: Rank, bytes: usize) {
+        if let Some(incoming) = self.incoming(peer) {
+            incoming.advance(bytes);
+        }
+    }
+
+    /// Reads much to where it belongs; `None` when it is little, or something was read ahead.
+    pub(super) fn read_directly(
+        &mut self,
+        peer: Rank,
+        into: &mut [u8],
+    ) -> Option<io::Result<usize>> {
+        self.incoming(peer)?.read_directly(into)
+    }
+
+    fn incoming(&mut self, peer: Rank) -> Option<&mut Incoming> {
+        self.incoming[socket_of(&self.slot_of, peer)?.0 as usize].as_mut()
     }
 
     fn admit(&mut self, stream: TcpStream, poller: &Poller) -> io::Result<()> {
@@ -250,8 +292,7 @@ impl Tcp {
         // The table is bounded by the ranks and `max_strangers`, so the index fits.
         let slot = SlotIndex(index as u32);
         poller.watch(&stream, Watched::Incoming(slot), false)?;
-        self.incoming[index] =
-            Some(Incoming { stream, from: None, hello: Vec::new(), buffer: Vec::new(), start: 0 });
+        self.incoming[index] = Some(Incoming::new(stream));
         self.strangers.push_back(slot);
         Ok(())
     }
@@ -273,8 +314,7 @@ impl Outgoing {
         while sent < total {
             let first = sent.min(buffers[0].len());
             let second = sent - first;
-            let slices = [IoSlice::new(&buffers[0][first..]), IoSlice::new(&buffers[1][second..])];
-            match self.stream.write_vectored(&slices) {
+            match self.write_once(&buffers[0][first..], &buffers[1][second..]) {
                 Ok(n) => sent += n,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -282,6 +322,18 @@ impl Outgoing {
             }
         }
         Ok(sent)
+    }
+
+    /// A peer that is gone is an error here and no signal to the program, as a plain `writev` has it.
+    fn write_once(&mut self, head: &[u8], payload: &[u8]) -> io::Result<usize> {
+        let (bytes, mut together) = (head.len() + payload.len(), [0; TOGETHER_BYTES]);
+        if bytes <= TOGETHER_BYTES {
+            together[..head.len()].copy_from_slice(head);
+            together[head.len()..bytes].copy_from_slice(payload);
+            return self.stream.write(&together[..bytes]);
+        }
+        let slices = [IoSlice::new(head), IoSlice::new(payload)];
+        SockRef::from(&self.stream).send_vectored_with_flags(&slices, MsgFlags::MSG_NOSIGNAL.bits())
     }
 
     fn is_closed(&mut self) -> io::Result<bool> {
@@ -294,48 +346,9 @@ impl Outgoing {
     }
 }
 
-impl Incoming {
-    fn read_hello(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let mut chunk = [0; HELLO_BYTES];
-        let missing = HELLO_BYTES - self.hello.len();
-        match read_some(&mut self.stream, &mut chunk[..missing])? {
-            0 => Ok(None),
-            n => {
-                self.hello.extend_from_slice(&chunk[..n]);
-                Ok((self.hello.len() == HELLO_BYTES).then(|| std::mem::take(&mut self.hello)))
-            }
-        }
-    }
-
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.start == self.buffer.len() {
-            if into.len() >= READ_BUFFER_BYTES {
-                return read_some(&mut self.stream, into);
-            }
-            self.buffer.resize(READ_BUFFER_BYTES, 0);
-            self.start = 0;
-            let filled = read_some(&mut self.stream, &mut self.buffer);
-            self.buffer.truncate(*filled.as_ref().unwrap_or(&0));
-            filled?;
-        }
-        let n = into.len().min(self.buffer.len() - self.start);
-        into[..n].copy_from_slice(&self.buffer[self.start..self.start + n]);
-        self.start += n;
-        Ok(n)
-    }
-}
-
-/// Reads once; 0 when there is nothing now, `ConnectionReset` at the end of the stream.
-fn read_some(stream: &mut TcpStream, into: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match stream.read(into) {
-            Ok(0) if !into.is_empty() => return Err(io::ErrorKind::ConnectionReset.into()),
-            Ok(n) => return Ok(n),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(0),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
+/// The socket by which a rank sends.
+fn socket_of(slot_of: &[Option<SlotIndex>], peer: Rank) -> Option<SlotIndex> {
+    slot_of.get(peer.index()).copied().flatten()
 }
 
 fn is_passing(error: &io::Error) -> bool {
@@ -388,7 +401,9 @@ mod tests {
         let mut admitted = Vec::new();
         let mut accepted = 0;
         while accepted < count || !tcp.strangers.is_empty() {
-            for happening in poller.wait(true).unwrap() {
+            let mut happenings = Vec::new();
+            poller.wait(true, &mut happenings).unwrap();
+            for happening in happenings {
                 match happening.watched {
                     Watched::Listener => {
                         let before = tcp.strangers.len();
@@ -426,11 +441,18 @@ mod tests {
         for mut stranger in hostile {
             assert!(matches!(stranger.read(&mut [0; 8]), Ok(0) | Err(_)), "dropped");
         }
-        let mut bytes = [0; 16];
-        assert_eq!(tcp.read(Rank(1), &mut bytes).unwrap(), 5);
-        assert_eq!(&bytes[..5], b"frame");
+        assert_eq!(tcp.unread(Rank(1)).unwrap(), 5);
+        let mut bytes = [0; 3];
+        tcp.copy(Rank(1), 2, &mut bytes);
+        assert_eq!(&bytes, b"ame");
+        tcp.advance(Rank(1), 5);
+        assert!(!tcp.look_at(Rank(1)), "nothing more");
+        assert_eq!(tcp.unread(Rank(1)).unwrap(), 0);
         drop(friend);
-        let end = tcp.read(Rank(1), &mut bytes).unwrap_err();
+        while !tcp.look_at(Rank(1)) {
+            std::thread::yield_now();
+        }
+        let end = tcp.unread(Rank(1)).unwrap_err();
         assert_eq!(end.kind(), io::ErrorKind::ConnectionReset);
     }
 }

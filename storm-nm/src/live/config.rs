@@ -1,6 +1,7 @@
 //! Settings of a real node.
 
 use crate::NmConfig;
+use crate::classes::ClassRules;
 use std::path::PathBuf;
 use std::time::Duration;
 use storm_pl::{KeeperConfig, StartMethod};
@@ -44,6 +45,8 @@ pub struct LiveConfig {
     pub realtime_priority: Option<u8>,
     /// How often ranks are boosted that wait for a message which has come.
     pub boost_period: Duration,
+    /// By what flexible coscheduling judges ranks.
+    pub class_rules: ClassRules,
     /// Where to write the last switches at the end, as comma-separated values.
     pub switch_log: Option<PathBuf>,
     /// What holds on any host.
@@ -71,6 +74,7 @@ impl LiveConfig {
             realtime_priority: Some(storm_pl::realtime::DEFAULT_PRIORITY),
             // As in the literature (Nagar et al., SPAA 1999): not below 1 ms.
             boost_period: Duration::from_millis(10),
+            class_rules: ClassRules::default(),
             switch_log: None,
             nm: NmConfig::default(),
         }

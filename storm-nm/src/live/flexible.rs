@@ -35,6 +35,8 @@ pub(super) struct Flexible {
     shared: Arc<Shared>,
     /// Ranks up to which each has a processor of this host.
     cores: usize,
+    /// By what ranks are judged.
+    rules: ClassRules,
     /// Of the thread that watches, if it is to be a real-time one.
     priority: Option<u8>,
     started: Cell<bool>,
@@ -143,10 +145,17 @@ impl Flexible {
         Flexible {
             shared: Arc::new(Shared { state, changed, events }),
             cores,
+            rules: ClassRules::default(),
             priority: None,
             started: Cell::new(false),
             permitted: OnceCell::new(),
         }
+    }
+
+    /// Ranks are judged by these rules.
+    pub(super) fn judging_by(mut self, rules: ClassRules) -> Flexible {
+        self.rules = rules;
+        self
     }
 
     /// Its thread is a real-time thread behind those of this priority, if one is given.
@@ -169,7 +178,7 @@ impl Flexible {
     /// The ranks of a job are watched, and its slots are kept for those that need them.
     pub(super) fn watch(&self, job: &LiveJob, names: &NodeNames) {
         let task = &job.task;
-        let classes = JobClasses::new(ClassRules::default(), task.ranks(), now());
+        let classes = JobClasses::new(self.rules, task.ranks(), now());
         let ranks = job.processes.borrow().clone();
         let mut watched = Job {
             number: 0,

@@ -139,7 +139,9 @@ impl LiveHost {
         let (events, local) = mpsc::channel(EVENTS_MAX);
         let pings = pings(config.keeper_timeout);
         let cores = Cores::of_this_process().map_err(|error| AttachError::Cores(error.into()))?;
-        let flexible = Flexible::new(cores.count(), events.clone()).after(config.realtime_priority);
+        let flexible = Flexible::new(cores.count(), events.clone())
+            .judging_by(config.class_rules)
+            .after(config.realtime_priority);
         Ok(LiveHost {
             capabilities,
             memory,

@@ -28,8 +28,12 @@ fn since_origin(now: Instant) -> Duration {
 }
 
 impl Flexible {
-    pub(super) fn new(ranks: impl Iterator<Item = Rank>, now: Instant) -> Flexible {
-        let classes = JobClasses::new(ClassRules::default(), ranks, since_origin(now));
+    pub(super) fn new(
+        rules: ClassRules,
+        ranks: impl Iterator<Item = Rank>,
+        now: Instant,
+    ) -> Flexible {
+        let classes = JobClasses::new(rules, ranks, since_origin(now));
         Flexible { classes, in_slot: false, suspended: false }
     }
 

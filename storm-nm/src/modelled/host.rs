@@ -9,6 +9,7 @@ use super::process::{Events, Freezer, Process};
 use super::processor::Processor;
 use super::share::Share;
 use super::{Activity, HostAct, Model, ModelledSink, RankContext};
+use crate::classes::ClassRules;
 use crate::task_set::TaskSet;
 use crate::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone};
 use bytes::Bytes;
@@ -50,6 +51,8 @@ struct Inner<R: Runtime> {
     stalled: Cell<bool>,
     /// Hundredths of its time that a computation takes.
     percent: Cell<u32>,
+    /// By what flexible coscheduling judges processes.
+    rules: Cell<ClassRules>,
 }
 
 impl<R: Runtime> Clone for ModelledHost<R> {
@@ -78,8 +81,14 @@ impl<R: Runtime> ModelledHost<R> {
             left: Cell::default(),
             stalled: Cell::default(),
             percent: Cell::new(100),
+            rules: Cell::default(),
         };
         ModelledHost { inner: Rc::new(inner) }
+    }
+
+    /// Processes of jobs to come are judged by these rules under flexible coscheduling.
+    pub fn judge_by(&self, rules: ClassRules) {
+        self.inner.rules.set(rules);
     }
 
     /// From now on writes fail for want of room, or no longer.
@@ -323,7 +332,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
             processes: RefCell::new(processes),
         };
         if task.launch.coscheduling == Coscheduling::Flexible {
-            job.coschedule(Coscheduling::Flexible, runtime.now());
+            job.coschedule(Coscheduling::Flexible, self.inner.rules.get(), runtime.now());
         }
         jobs.borrow_mut().insert(key, Rc::new(job));
     }
@@ -379,7 +388,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
         for process in job.processes.borrow().values().filter(|process| !process.ended.get()) {
             process.set_share(self.share(coscheduling, job.rows.get()));
         }
-        job.coschedule(coscheduling, self.inner.runtime.now());
+        job.coschedule(coscheduling, self.inner.rules.get(), self.inner.runtime.now());
     }
 
     fn classes(&self, job: JobKey) -> Vec<RankClass> {

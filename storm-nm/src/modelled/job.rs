@@ -2,6 +2,7 @@
 
 use super::flexible::Flexible;
 use super::process::{Freezer, Process};
+use crate::classes::ClassRules;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -36,7 +37,7 @@ impl<R: Runtime> Job<R> {
     }
 
     /// Its processes come to run together in another way, and have other shares for it.
-    pub(super) fn coschedule(&self, coscheduling: Coscheduling, now: Instant) {
+    pub(super) fn coschedule(&self, coscheduling: Coscheduling, rules: ClassRules, now: Instant) {
         let in_slot = match &*self.flexible.borrow() {
             Some(flexible) => flexible.in_slot(),
             None => !self.freezer.is_frozen(),
@@ -44,7 +45,7 @@ impl<R: Runtime> Job<R> {
         let ranks: Vec<Rank> = self.processes.borrow().keys().copied().collect();
         let flexible = coscheduling == Coscheduling::Flexible;
         *self.flexible.borrow_mut() = flexible.then(|| {
-            let mut flexible = Flexible::new(ranks.into_iter(), now);
+            let mut flexible = Flexible::new(rules, ranks.into_iter(), now);
             flexible.set_rows(self.rows.get());
             flexible
         });

@@ -71,6 +71,10 @@ pub enum Application {
         /// Which half that is.
         #[serde(default)]
         heavy: Heavy,
+        /// Hundredths of what the first rank takes for its work that the last one does; those between
+        /// in proportion.
+        #[serde(default = "balanced")]
+        heterogeneity_percent: u32,
     },
     /// Pairs of ranks send one message to and fro.
     #[serde(rename_all = "kebab-case")]
@@ -105,8 +109,13 @@ impl Heavy {
 impl Application {
     /// Supersteps of equal work for all.
     pub fn bulk_synchronous(iterations: u32, compute: Duration) -> Application {
-        let (imbalance_percent, heavy) = (BALANCED_PERCENT, Heavy::default());
-        Application::BulkSynchronous { iterations, compute, imbalance_percent, heavy }
+        Application::BulkSynchronous {
+            iterations,
+            compute,
+            imbalance_percent: BALANCED_PERCENT,
+            heavy: Heavy::default(),
+            heterogeneity_percent: BALANCED_PERCENT,
+        }
     }
 
     /// The life of one rank.
@@ -120,10 +129,17 @@ impl Application {
                     |forth| grid.sweep(context.rank, forth, *blocks, *block_time, *message_bytes);
                 repeat(*iterations, vec![sweep(true), sweep(false)])
             }
-            Application::BulkSynchronous { iterations, compute, imbalance_percent, heavy } => {
+            Application::BulkSynchronous {
+                iterations,
+                compute,
+                imbalance_percent,
+                heavy,
+                heterogeneity_percent,
+            } => {
                 let heavy = heavy.has(context.rank, context.size);
                 let percent = if heavy { *imbalance_percent } else { BALANCED_PERCENT };
                 let compute = compute.saturating_mul(percent) / BALANCED_PERCENT;
+                let compute = slowed(compute, *heterogeneity_percent, context.rank, context.size);
                 repeat(*iterations, vec![Step::Compute(compute), Step::Barrier])
             }
             Application::PingPong { iterations, message_bytes } => {
@@ -145,6 +161,13 @@ impl Application {
             Application::PingPong { .. } => Duration::ZERO,
         }
     }
+}
+
+/// What a rank takes for its work where the last one takes so many hundredths of it.
+fn slowed(work: Duration, percent: u32, rank: Rank, size: u32) -> Duration {
+    let (rank, last) = (u64::from(rank.0), u64::from(size.saturating_sub(1)).max(1));
+    let more = u64::from(percent.saturating_sub(BALANCED_PERCENT)) * rank / last;
+    work.saturating_add(work.saturating_mul(more as u32) / BALANCED_PERCENT)
 }
 
 fn repeat(times: u32, steps: Vec<Step>) -> Script {
@@ -172,6 +195,15 @@ mod tests {
         assert_eq!(ping_pong(Rank(0), 3, 8), [send(1), receive(1)]);
         assert_eq!(ping_pong(Rank(1), 3, 8), [receive(0), send(0)]);
         assert!(ping_pong(Rank(2), 3, 8).is_empty());
+    }
+
+    #[test]
+    fn ranks_are_as_slow_as_their_place() {
+        let ms = Duration::from_millis;
+        let taken = |rank| slowed(ms(10), 300, Rank(rank), 5);
+        assert_eq!([0, 1, 4].map(taken), [ms(10), ms(15), ms(30)]);
+        assert_eq!(slowed(ms(10), 300, Rank(0), 1), ms(10));
+        assert_eq!(slowed(ms(10), 100, Rank(3), 4), ms(10));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_mm::{CoreConfig, NodeConfig, PartitionConfig, PartitionError};
+use storm_nm::classes::{ClassRuleError, ClassRules};
 use storm_primitives::sim::Fabric;
 use storm_rm::{GlobalPlan, InputSpec, JobSpec, OutputSpec, Owner, PlanConfig, Program};
 use storm_sched::{MplLimit, ParamError, PolicyParams, Quantum, Registry};
@@ -53,6 +54,9 @@ pub enum MachineError {
     /// The partition makes no sense.
     #[error("the partition makes no sense")]
     Partition(#[from] PartitionError),
+    /// By that nothing can be judged.
+    #[error("processes cannot be judged by the [machine.flexible] of the scenario")]
+    Flexible(#[from] ClassRuleError),
     /// The quantum or the multiprogramming limit makes no sense.
     #[error("the policy cannot work so")]
     Policy(#[from] ParamError),
@@ -79,6 +83,8 @@ pub struct MachineConfig {
     pub act_every: Option<Duration>,
     /// One strobe orders the slices of so much time; each its own when zero.
     pub strobe_span: Duration,
+    /// By what flexible coscheduling judges processes.
+    pub class_rules: ClassRules,
     /// Every node must handle a heartbeat at least this often.
     pub heartbeat_interval: Duration,
     /// Bytes of a chunk of a file.
@@ -131,6 +137,7 @@ impl MachineConfig {
         if !(1..=PES_MAX).contains(&self.pes) {
             return Err(MachineError::Pes { pes: self.pes });
         }
+        self.class_rules.check()?;
         self.params().map(|_| ())
     }
 

@@ -113,6 +113,7 @@ impl Machine {
         let primitives = life.network.node(node);
         let runtime = primitives.runtime().clone();
         let inner = ModelledHost::new(runtime.clone(), self.model(node, &life.network));
+        inner.judge_by(self.inner.config.class_rules);
         // A slow node is slow also in its next life.
         inner.slow_processors(life.network.slow_percent(node));
         life.hosts.borrow_mut().insert(node, inner.clone());

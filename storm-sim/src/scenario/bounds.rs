@@ -19,6 +19,8 @@ const ROUNDS: RangeInclusive<u32> = 1..=1_000_000;
 const BINARY_MIB: RangeInclusive<f64> = 0.0..=16_384.0;
 /// Hundredths of its time that a slow node takes; 100 heals it.
 const SLOWED_PERCENT: RangeInclusive<u32> = 100..=1_000_000;
+/// Hundredths of the least work, or time for it, that uneven ranks of an application have.
+const UNEVEN_PERCENT: RangeInclusive<u32> = 100..=100_000;
 /// KiB of a chunk.
 const CHUNK_KIB: RangeInclusive<u32> = 1..=65_536;
 
@@ -42,8 +44,17 @@ impl JobEntry {
         within("binary-mib", self.binary_mib, BINARY_MIB)?;
         match self.application {
             Application::Compute { .. } => Ok(()),
-            Application::BulkSynchronous { iterations, .. }
-            | Application::PingPong { iterations, .. } => within("iterations", iterations, ROUNDS),
+            Application::BulkSynchronous {
+                iterations,
+                imbalance_percent,
+                heterogeneity_percent,
+                ..
+            } => {
+                within("imbalance-percent", imbalance_percent, UNEVEN_PERCENT)?;
+                within("heterogeneity-percent", heterogeneity_percent, UNEVEN_PERCENT)?;
+                within("iterations", iterations, ROUNDS)
+            }
+            Application::PingPong { iterations, .. } => within("iterations", iterations, ROUNDS),
             Application::Wavefront { iterations, blocks, .. } => {
                 within("iterations", iterations, ROUNDS)?;
                 within("blocks", blocks, ROUNDS)

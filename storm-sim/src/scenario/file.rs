@@ -1,6 +1,6 @@
 //! A scenario as it is written.
 
-use super::{Fault, RandomFaults, ScenarioError};
+use super::{Fault, FlexibleEntry, RandomFaults, ScenarioError};
 use crate::profile;
 use crate::{Application, JobRequest, MachineConfig};
 use serde::{Deserialize, Serialize};
@@ -71,6 +71,9 @@ pub struct MachineEntry {
     /// when left out.
     #[serde(default, with = "super::written_time")]
     pub strobe_span: Duration,
+    /// By what processes are judged under flexible coscheduling.
+    #[serde(default)]
+    pub flexible: FlexibleEntry,
     /// KiB of a chunk of a file.
     pub chunk_kib: Option<u32>,
     /// Check the invariants at every step.
@@ -220,6 +223,7 @@ impl Scenario {
             mpl: entry.mpl,
             act_every: entry.act_every,
             strobe_span: entry.strobe_span,
+            class_rules: entry.flexible.rules(),
             chunk_bytes: entry.chunk_kib.map_or(base.chunk_bytes, |kib| kib.saturating_mul(1024)),
             checks: entry.checks,
             ..base

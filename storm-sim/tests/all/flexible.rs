@@ -68,6 +68,32 @@ fn synthetic_applications_have_the_classes_of_the_reference() {
 }
 
 #[test]
+fn the_thresholds_are_those_of_the_scenario() {
+    let patient = "[machine.flexible]\nwait-percent = 200\n";
+    let found = classes(&lopsided(2_000, 500, "upper"), patient);
+    assert_eq!(found, halves(NeedsCoscheduling, NeedsCoscheduling));
+    let coarse = "[machine.flexible]\ncoarse-min = \"20ms\"\ncoarse-part = 1\n";
+    let found = classes(&lopsided(10_000, 100, "upper"), coarse);
+    assert_eq!(found, halves(Frustrated, NeedsCoscheduling));
+    let text = "[machine]\nprofile = \"plain\"\nnodes = 1\nflexible = { window-slots = 0 }\n\
+                [[job]]\nname = \"one\"\napplication = { kind = \"compute\", time = \"1s\" }\n";
+    let refused = Scenario::parse(text).expect_err("nobody can be judged by that");
+    let mut said = refused.to_string();
+    let mut cause = std::error::Error::source(&refused);
+    while let Some(error) = cause {
+        said = format!("{said}: {error}");
+        cause = error.source();
+    }
+    assert!(said.ends_with("window-slots: 0 is not from 1 to 1000"), "{said}");
+}
+
+#[test]
+fn of_ranks_that_are_ever_slower_the_first_are_frustrated() {
+    let uneven = format!("{}, heterogeneity-percent = 300", bsp(2_000, 500));
+    assert_eq!(classes(&uneven, ""), halves(Frustrated, NeedsCoscheduling));
+}
+
+#[test]
 fn on_nodes_of_different_speed_the_fast_are_frustrated() {
     let slow: String = (5..=8)
         .map(|node| {

@@ -59,6 +59,8 @@ pub(crate) enum ConfigProblem {
     TwoDefaults { key: String },
     #[error("network.{key}: {value} is not from {least} to {most}")]
     Network { key: &'static str, value: u32, least: u32, most: u32 },
+    #[error("flexible.{0}")]
+    Flexible(#[from] storm_nm::classes::ClassRuleError),
     #[error(
         "listen: {listen} is beyond this host, which needs a cluster key: `storm key new FILE`, then \
          key-file in [security], and --key for every Node Manager"

@@ -1,6 +1,7 @@
 //! The file as it is written.
 
 use super::clients::ClientsConfig;
+use super::flexible::FlexibleConfig;
 use super::security::SecurityConfig;
 use super::service::{AccountEntry, PriorityEntry, QosEntry};
 use super::written_memory::WrittenMemory;
@@ -76,6 +77,9 @@ pub(crate) struct MmConfig {
     /// How the nodes are connected.
     #[serde(default)]
     pub(crate) network: NetworkConfig,
+    /// By what processes are judged under flexible coscheduling.
+    #[serde(default)]
+    pub(crate) flexible: FlexibleConfig,
     /// When something has taken too long.
     #[serde(default)]
     pub(crate) timeouts: TimeoutConfig,

@@ -30,6 +30,7 @@
 mod clients;
 mod error;
 mod file;
+mod flexible;
 mod policies;
 mod resolve;
 mod security;

@@ -40,6 +40,7 @@ impl MmConfig {
     /// Numbers the nodes and resolves the partitions.
     pub(crate) fn plan(&self) -> Result<ClusterPlan, ConfigProblem> {
         check_network(&self.network)?;
+        self.flexible.rules().check()?;
         self.security.check(self.listen)?;
         self.clients.check(&self.security)?;
         if self.timeouts.node_dead() < 2 * self.timeouts.heartbeat() {

@@ -87,6 +87,16 @@ fn accounts_qualities_and_priorities_are_what_the_manager_is_told() {
 }
 
 #[test]
+fn the_rules_of_classes_are_the_default_where_nothing_is_said() {
+    let text = format!("{GOOD}\n[flexible]\ncoarse-min = \"2ms\"\nwait-percent = 75");
+    let rules = MmConfig::parse(&text).expect("it is right").flexible.rules();
+    let (known, coarse_min) = (storm_nm::classes::ClassRules::default(), Duration::from_millis(2));
+    let expected = storm_nm::classes::ClassRules { coarse_min, wait_percent: 75, ..known };
+    assert_eq!(rules, expected);
+    assert_eq!(MmConfig::parse(GOOD).expect("it is right").flexible.rules(), known);
+}
+
+#[test]
 fn nodes_alone_make_one_partition() {
     let config = MmConfig::parse("[[nodes]]\nnames = \"n[1-3]\"\npes = 2").expect("it is right");
     let plan = config.plan().expect("it is right");
@@ -115,6 +125,10 @@ fn each_mistake_names_its_key() {
         ("a quantum without unit", GOOD.replace("\"2ms\"", "\"2\"")),
         ("a setting out of range", format!("{GOOD}\n[network]\nfan-out = 0")),
         ("a link for less than a message", format!("{GOOD}\n[network]\nslice-link-bytes = 100")),
+        ("hasty classes", format!("{GOOD}\n[flexible]\nwindow-slots = 0")),
+        ("an endless answer", format!("{GOOD}\n[flexible]\nanswer = \"2s\"")),
+        ("classes forgotten unlearned", format!("{GOOD}\n[flexible]\nreset-slots = 3")),
+        ("an unknown class rule", format!("{GOOD}\n[flexible]\nluck = 3")),
         ("impatience", format!("{GOOD}\n[timeouts]\nnode-dead = \"300ms\"")),
         ("no key", GOOD.replace("key-file =", "#").replace("security = {", "#")),
         ("half a change of keys", GOOD.replace("key-file =", "previous-key-file =")),

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use storm_backend_tcp::{JoinError, Node, NodeConfig, TcpPrimitives};
 use storm_nm::ExitReason;
+use storm_nm::classes::ClassRules;
 use storm_nm::live::{LiveConfig, serve, start_keeper};
 use storm_primitives::Primitives;
 use storm_rm::GlobalPlan;
@@ -42,7 +43,8 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     })?;
     let address = own_address(root)
         .map_err(|source| DaemonError::System { what: "a route to the manager", source })?;
-    let SharedSettings { cluster, network, nodes, timeouts } = shared_settings(&options)?;
+    let SharedSettings { cluster, network, nodes, timeouts, class_rules } =
+        shared_settings(&options)?;
     let security = security(&options)?;
     check_reach(&options, root, &security)?;
     let dir = work_dir(&options)?;
@@ -58,6 +60,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     config.switch_log =
         options.switch_log.as_ref().map(|dir| dir.join(format!("{}.csv", options.name)));
     config.boost_period = options.boost_period.max(SHORTEST_BOOST_PERIOD);
+    config.class_rules = class_rules;
     let once = options.once;
     config.nm.manager_lost = timeouts.manager_lost();
     config.nm.requeue_fence = timeouts.requeue_fence();
@@ -195,6 +198,8 @@ struct SharedSettings {
     nodes: usize,
     /// How long jobs are kept without a manager.
     timeouts: TimeoutConfig,
+    /// By what ranks are judged.
+    class_rules: ClassRules,
 }
 
 fn shared_settings(options: &NmOptions) -> Result<SharedSettings, DaemonError> {
@@ -204,6 +209,7 @@ fn shared_settings(options: &NmOptions) -> Result<SharedSettings, DaemonError> {
             network: NetworkConfig::default(),
             nodes: 0,
             timeouts: TimeoutConfig::default(),
+            class_rules: ClassRules::default(),
         });
     };
     let config = MmConfig::read(file)?;
@@ -212,6 +218,7 @@ fn shared_settings(options: &NmOptions) -> Result<SharedSettings, DaemonError> {
         cluster: config.cluster,
         network: config.network,
         timeouts: config.timeouts,
+        class_rules: config.flexible.rules(),
     })
 }
 

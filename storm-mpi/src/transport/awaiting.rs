@@ -1,0 +1,270 @@
+//! Looking for news, and waiting for them.
+//!
+//! A message that is answered at once comes before a clock could be read twice, so a wait begins with a
+//! few looks that are not told to anybody and measured by none. Only when they bring nothing does the
+//! rank say that it waits, and since when. Where it looks first depends on what it waits for: at a
+//! neighbour's ring, which costs nothing; or at the one socket that the message comes by, which costs
+//! a call of the kernel that brings the message as well. At all other sockets it looks less often.
+
+use super::directory::Place;
+use super::inbox::LocalIndex;
+use super::poller::{Happening, Watched};
+use super::tcp::Arrival;
+use super::waiting::Patience;
+use super::{Awaits, News, Transport, lost};
+use crate::error::CommError;
+use crate::page::{OwnPlace, Way};
+use crate::rank::Rank;
+use std::time::Instant;
+
+/// Looks at shared memory before a wait counts as one: as many as take a microsecond or less.
+const GLANCES: u32 = 256;
+/// Looks at the awaited socket before: some hundred nanoseconds each.
+const SOCKET_GLANCES: u32 = 4;
+/// Looks at shared memory between looks at the clock, and at sockets, while spinning.
+const CHECKS_BETWEEN_LOOKS: u32 = 32;
+/// Looks at the awaited socket between looks at the clock, and at all sockets.
+const SOCKET_CHECKS_BETWEEN_LOOKS: u32 = 8;
+/// Shared-memory news handled before the sockets get a look too.
+const NEWS_BETWEEN_SOCKET_POLLS: u32 = 64;
+
+/// Where a wait looks often.
+#[derive(Clone, Copy)]
+enum Lookout {
+    /// At shared memory, which may be all there is.
+    Memory,
+    /// At shared memory, and there most often at the ring of this neighbour.
+    Ring(LocalIndex, Rank),
+    /// At shared memory and all sockets.
+    Everything,
+    /// At shared memory and at the socket of this rank.
+    Socket(Rank),
+}
+
+impl Transport {
+    /// Adds the peers with news to `news`; waits for the first when something is awaited. May come
+    /// back with none: the caller looks at what it waits for and calls again.
+    pub(crate) fn poll(&mut self, awaits: Awaits, news: &mut Vec<News>) -> Result<(), CommError> {
+        let block = awaits != Awaits::Nothing;
+        if self.buffered.is_some() {
+            return self.poll_buffered(block, news);
+        }
+        if let Some(place) = &self.place {
+            place.has_looked();
+        }
+        self.local_news(news);
+        if !news.is_empty() || !block {
+            self.since_socket_poll += 1;
+            if self.tcp.is_some()
+                && (news.is_empty() || self.since_socket_poll >= NEWS_BETWEEN_SOCKET_POLLS)
+            {
+                self.socket_news(false, news)?;
+            }
+            return Ok(());
+        }
+        if self.local.is_none() && self.tcp.is_none() && !self.closing {
+            return Err(CommError::Deadlock);
+        }
+        let (told, began) = (self.told(), Instant::now());
+        let patience = self.waiting.patience(began, told);
+        let lookout = self.lookout(awaits);
+        if patience != Patience::None && self.glance(lookout, news)? {
+            self.waiting.found(began);
+            return Ok(());
+        }
+        self.say_waiting(true);
+        let waited = self.wait(lookout, patience, told, news);
+        self.say_waiting(false);
+        waited
+    }
+
+    fn say_waiting(&self, waiting: bool) {
+        if let Some(place) = &self.place {
+            place.wait(waiting);
+        }
+    }
+
+    /// How its node tells it to wait.
+    fn told(&self) -> Way {
+        self.place.as_ref().map_or(Way::Own, OwnPlace::way)
+    }
+
+    fn lookout(&self, awaits: Awaits) -> Lookout {
+        if let Awaits::From(peer) = awaits {
+            match (self.directory.place(peer), &self.tcp) {
+                (Some(Place::Here(index)), _) => return Lookout::Ring(index, peer),
+                (Some(Place::Elsewhere), Some(tcp)) if tcp.hears(peer) => {
+                    return Lookout::Socket(peer);
+                }
+                _ => {}
+            }
+        }
+        if self.tcp.is_none() && !self.closing { Lookout::Memory } else { Lookout::Everything }
+    }
+
+    /// A few looks; whether there were news.
+    fn glance(&mut self, lookout: Lookout, news: &mut Vec<News>) -> Result<bool, CommError> {
+        let looks = match (lookout, &self.local) {
+            (Lookout::Ring(index, peer), Some(local)) => {
+                let has_sent = (0..GLANCES).any(|_| local.has_sent(index));
+                news.extend(has_sent.then_some(News { peer }));
+                return Ok(has_sent);
+            }
+            (Lookout::Memory | Lookout::Ring(..), _) => GLANCES,
+            (Lookout::Everything | Lookout::Socket(_), _) => SOCKET_GLANCES,
+        };
+        for _ in 0..looks {
+            if self.look(lookout, news)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// One look; whether anything happened.
+    #[inline]
+    fn look(&mut self, lookout: Lookout, news: &mut Vec<News>) -> Result<bool, CommError> {
+        self.local_news(news);
+        if !news.is_empty() {
+            return Ok(true);
+        }
+        match (lookout, &mut self.tcp) {
+            (Lookout::Memory | Lookout::Ring(..), _) | (Lookout::Socket(_), None) => Ok(false),
+            (Lookout::Everything, _) => self.socket_news(false, news),
+            (Lookout::Socket(peer), Some(tcp)) => {
+                let has_sent = tcp.look_at(peer);
+                news.extend(has_sent.then_some(News { peer }));
+                Ok(has_sent)
+            }
+        }
+    }
+
+    /// Waits for news: looks for them, and then sleeps.
+    fn wait(
+        &mut self,
+        lookout: Lookout,
+        patience: Patience,
+        told: Way,
+        news: &mut Vec<News>,
+    ) -> Result<(), CommError> {
+        if patience != Patience::None && self.spin(lookout, patience, told, news)? {
+            return Ok(());
+        }
+        if self.local.as_ref().is_none_or(|local| local.fall_asleep()) {
+            let slept = self.socket_news(true, news);
+            if let Some(local) = &self.local {
+                local.wake_up();
+            }
+            slept?;
+        }
+        self.local_news(news);
+        if !news.is_empty() {
+            self.waiting.woken(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Looks for news without sleeping, as long as it is worth it. False: there was none.
+    fn spin(
+        &mut self,
+        lookout: Lookout,
+        patience: Patience,
+        told: Way,
+        news: &mut Vec<News>,
+    ) -> Result<bool, CommError> {
+        let checks = match lookout {
+            Lookout::Memory | Lookout::Ring(..) => CHECKS_BETWEEN_LOOKS,
+            Lookout::Everything | Lookout::Socket(_) => SOCKET_CHECKS_BETWEEN_LOOKS,
+        };
+        loop {
+            for _ in 0..checks {
+                if self.look(lookout, news)? {
+                    self.waiting.found(Instant::now());
+                    return Ok(true);
+                }
+                std::hint::spin_loop();
+            }
+            if self.told() != told {
+                // It is no longer its turn: who waits sleeps.
+                return Ok(false);
+            }
+            let now = Instant::now();
+            if (self.tcp.is_some() || self.closing) && self.socket_news(false, news)? {
+                self.waiting.found(now);
+                return Ok(true);
+            }
+            if matches!(patience, Patience::Until(end) if now >= end) {
+                self.waiting.gave_up();
+                return Ok(false);
+            }
+        }
+    }
+
+    #[inline]
+    fn local_news(&mut self, news: &mut Vec<News>) {
+        if let Some(local) = &mut self.local {
+            let ranks = self.directory.local_ranks();
+            local.take_news(|source| news.push(News { peer: ranks[source.0] }));
+        }
+    }
+
+    /// Tells whether anything happened, news or not.
+    pub(super) fn socket_news(
+        &mut self,
+        block: bool,
+        news: &mut Vec<News>,
+    ) -> Result<bool, CommError> {
+        self.since_socket_poll = 0;
+        let mut happenings = std::mem::take(&mut self.happenings);
+        let outcome = match self.poller.wait(block, &mut happenings) {
+            Err(error) => Err(CommError::Wait(error)),
+            Ok(()) => happenings.iter().try_for_each(|&happening| {
+                news.extend(self.handle(happening)?.map(|peer| News { peer }));
+                Ok(())
+            }),
+        };
+        let any = !happenings.is_empty();
+        self.happenings = happenings;
+        outcome.map(|()| any)
+    }
+
+    /// Handles one event of the kernel; tells which peer it is news of.
+    fn handle(&mut self, happening: Happening) -> Result<Option<Rank>, CommError> {
+        match happening.watched {
+            Watched::Bell => {
+                if let Some(local) = &self.local {
+                    local.answer_bell();
+                }
+                if let Some(buffered) = &self.buffered {
+                    buffered.answer_bell();
+                }
+                Ok(None)
+            }
+            Watched::ProcessManager => Ok(None),
+            Watched::Listener => match &mut self.tcp {
+                None => Ok(None),
+                Some(tcp) => tcp.accept(&self.poller).map(|()| None).map_err(CommError::Wait),
+            },
+            Watched::Incoming(slot) => {
+                let Some(tcp) = &mut self.tcp else { return Ok(None) };
+                let directory = &self.directory;
+                let is_remote = |rank| directory.place(rank) == Some(Place::Elsewhere);
+                match tcp.incoming_event(slot, is_remote) {
+                    Arrival::Nothing => Ok(None),
+                    Arrival::From(peer) => Ok(Some(peer)),
+                }
+            }
+            Watched::Outgoing(peer) => {
+                let Some(tcp) = &mut self.tcp else { return Ok(None) };
+                match tcp.outgoing_event(peer, happening.readable, &self.poller) {
+                    Ok(()) => Ok(happening.writable.then_some(peer)),
+                    Err(_) if self.closing => {
+                        tcp.forget(peer);
+                        Ok(None)
+                    }
+                    Err(error) => Err(lost(peer, error)),
+                }
+            }
+        }
+    }
+}

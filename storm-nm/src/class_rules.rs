@@ -1,0 +1,127 @@
+//! The thresholds of flexible coscheduling: which ones there are, where they make sense, and how they
+//! are written. The policy reference (A5) calls its values defaults to sweep, not truths.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+use thiserror::Error;
+
+/// By what processes are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassRules {
+    /// Slots of its own in which a process is watched before it is judged.
+    pub window_slots: u32,
+    /// The least time that these must have lasted together: shorter slots are watched in larger
+    /// numbers.
+    pub window_min: Duration,
+    /// Who computes longer between two communications does not care, ...
+    pub coarse_min: Duration,
+    /// ... or longer than this part of its slots, where that is more.
+    pub coarse_part: u32,
+    /// Twice a context switch and a round trip: shorter waits are those of any communication.
+    pub answer: Duration,
+    /// Who waits for more hundredths of what it computes is frustrated.
+    pub wait_percent: u32,
+    /// Who computes so many times as long between communications as when it became frustrated, or
+    /// as short, is learned anew.
+    pub shift: u32,
+    /// Slots after which all is forgotten.
+    pub reset_slots: u32,
+    /// Who wants a processor for so many hundredths of its slots and does not say for what computes,
+    /// or looks for messages all the time.
+    pub busy_percent: u32,
+}
+
+impl Default for ClassRules {
+    /// The policy reference's.
+    fn default() -> ClassRules {
+        ClassRules {
+            window_slots: 4,
+            window_min: Duration::from_millis(20),
+            coarse_min: Duration::from_millis(5),
+            coarse_part: 4,
+            // Two switches of 6 us and a round trip through TCP (0081).
+            answer: Duration::from_micros(72),
+            wait_percent: 50,
+            shift: 2,
+            reset_slots: 64,
+            busy_percent: 90,
+        }
+    }
+}
+
+/// A threshold by which nothing can be judged.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{key}: {value} is not from {least} to {most}")]
+pub struct ClassRuleError {
+    /// Its name in configuration files.
+    pub key: &'static str,
+    /// As given.
+    pub value: String,
+    /// The least that makes sense.
+    pub least: String,
+    /// The most.
+    pub most: String,
+}
+
+impl ClassRules {
+    /// Whether processes can be judged by them.
+    ///
+    /// # Errors
+    /// [`ClassRuleError`], of the first that makes no sense.
+    pub fn check(&self) -> Result<(), ClassRuleError> {
+        const TICK: Duration = Duration::from_micros(1);
+        const LONG: Duration = Duration::from_secs(60);
+        within("window-slots", self.window_slots, 1..=1000)?;
+        within("window-min", self.window_min, Duration::ZERO..=LONG)?;
+        within("coarse-min", self.coarse_min, TICK..=LONG)?;
+        within("coarse-part", self.coarse_part, 1..=1000)?;
+        within("answer", self.answer, TICK..=Duration::from_secs(1))?;
+        within("wait-percent", self.wait_percent, 1..=10_000)?;
+        within("shift", self.shift, 2..=1000)?;
+        // What is forgotten before it was learned says nothing.
+        within("reset-slots", self.reset_slots, self.window_slots..=1_000_000)?;
+        within("busy-percent", self.busy_percent, 1..=100)
+    }
+
+    /// Who computes longer than this between two communications does not care, where slots are so long.
+    pub(crate) fn coarse(&self, slot: Duration) -> Duration {
+        self.coarse_min.max(slot / self.coarse_part.max(1))
+    }
+
+    /// Waits up to this are those of any communication, between which so much is computed.
+    pub(crate) fn short(&self, compute: Duration) -> Duration {
+        self.answer.max(compute.saturating_mul(self.wait_percent) / 100)
+    }
+}
+
+fn within<T: PartialOrd + fmt::Debug>(
+    key: &'static str,
+    value: T,
+    range: RangeInclusive<T>,
+) -> Result<(), ClassRuleError> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let written = |value: &T| format!("{value:?}");
+    let (least, most) = (written(range.start()), written(range.end()));
+    Err(ClassRuleError { key, value: written(&value), least, most })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        let rules = ClassRules::default();
+        assert_eq!(rules.check(), Ok(()));
+        let said = |rules: ClassRules| rules.check().expect_err("nonsense").to_string();
+        let none = ClassRules { window_slots: 0, ..rules };
+        assert_eq!(said(none), "window-slots: 0 is not from 1 to 1000");
+        let long = ClassRules { answer: Duration::from_secs(2), ..rules };
+        assert_eq!(said(long), "answer: 2s is not from 1\u{b5}s to 1s");
+        let soon = ClassRules { reset_slots: 3, ..rules };
+        assert_eq!(said(soon), "reset-slots: 3 is not from 4 to 1000000");
+    }
+}
