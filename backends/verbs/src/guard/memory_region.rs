@@ -17,7 +17,31 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Zeroed memory that the local adapter and, with its key, remote ones can write.
+/// Who may do what with a region besides the process: the least that its use needs. Every
+/// local adapter may read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The local adapter reads what is sent from it.
+    Read,
+    /// The local adapter writes to it what arrives at a receive request.
+    Receive,
+    /// Remote adapters that know its key write to it.
+    RemoteWrite,
+}
+
+impl Access {
+    /// `enum ibv_access_flags`; remote write needs local write (ibv_reg_mr(3)).
+    fn flags(self) -> u32 {
+        match self {
+            Access::Read => 0,
+            Access::Receive => ACCESS_LOCAL_WRITE,
+            Access::RemoteWrite => ACCESS_LOCAL_WRITE | ACCESS_REMOTE_WRITE,
+        }
+    }
+}
+
+/// Zeroed memory that the local adapter can use, and with its key remote ones as far as they
+/// may.
 pub struct MemoryRegion {
     domain: Arc<ProtectionDomain>,
     region: NonNull<abi::MemoryRegion>,
@@ -34,11 +58,15 @@ unsafe impl Send for MemoryRegion {}
 unsafe impl Sync for MemoryRegion {}
 
 impl MemoryRegion {
-    /// `len` bytes, not 0.
+    /// `len` bytes, not 0, for this use.
     ///
     /// # Errors
     /// [`VerbsError::LockedMemory`] when this process may not lock so much.
-    pub fn new(domain: &Arc<ProtectionDomain>, len: usize) -> Result<MemoryRegion, VerbsError> {
+    pub fn new(
+        domain: &Arc<ProtectionDomain>,
+        len: usize,
+        access: Access,
+    ) -> Result<MemoryRegion, VerbsError> {
         let device = domain.device();
         let size = NonZeroUsize::new(len).unwrap_or(NonZeroUsize::MIN);
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
@@ -53,7 +81,7 @@ impl MemoryRegion {
         // process's own could become the copies (ibv_fork_init(3)).
         // SAFETY: the mapping was just made; the advice changes nothing for this process.
         let advised = unsafe { madvise(start, size.get(), MmapAdvise::MADV_DONTFORK) };
-        let access = (ACCESS_LOCAL_WRITE | ACCESS_REMOTE_WRITE) as i32;
+        let access = access.flags() as i32;
         let region = match advised {
             // SAFETY: the domain is alive, and the mapping is as long as is said.
             Ok(()) => unsafe {
@@ -92,7 +120,7 @@ impl MemoryRegion {
         self.lkey
     }
 
-    /// What a remote adapter needs to write to it.
+    /// What a remote adapter needs to write to it, if it may.
     pub fn rkey(&self) -> u32 {
         self.rkey
     }
