@@ -104,6 +104,9 @@ impl ReceiveRing {
     /// the messages is taken, so that credits are few and it never stands still.
     pub(crate) fn credit_due(&self) -> Option<u64> {
         let bytes = self.taken - self.credited;
+        if bytes < RING_BYTES / 2 && self.ends.len() < MAX_MESSAGES / 2 {
+            return None;
+        }
         let messages = self.ends.partition_point(|end| *end <= self.taken);
         (bytes >= RING_BYTES / 2 || messages >= MAX_MESSAGES / 2).then_some(bytes)
     }

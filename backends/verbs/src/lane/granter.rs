@@ -201,7 +201,11 @@ impl Granter {
 
     /// Sends up what there is room for.
     pub(super) fn send(&mut self, pipe: &Pipe) -> Result<(), LaneError> {
-        pipe.put(self.out.waiting()).map(drop)
+        if !self.out.is_empty() {
+            pipe.replace_receives()?;
+            pipe.put(self.out.waiting())?;
+        }
+        Ok(())
     }
 
     /// Whether something is to be sent up for which there was no room.

@@ -56,9 +56,7 @@ impl Half {
         let queue = Arc::new(CompletionQueue::new(channel, name, 2 * REQUESTS)?);
         let pair = QueuePair::new(domain, &queue, REQUESTS, REQUESTS, MAX_INLINE_BYTES)?;
         pair.initialise(&common.port)?;
-        for _ in 0..REQUESTS {
-            pair.post_receive()?;
-        }
+        pair.post_receives(REQUESTS)?;
         let own = Offer {
             version: LANE_VERSION,
             ring_bytes: RING_BYTES,

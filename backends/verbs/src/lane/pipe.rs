@@ -9,7 +9,7 @@ use crate::message::Note;
 use crate::offer::Offer;
 use crate::ring::{MAX_MESSAGES, Overrun, RING_BYTES, ReceiveRing, SendRing};
 use bytes::{Buf, Bytes};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use storm_primitives::NodeId;
@@ -38,13 +38,16 @@ pub(super) struct Pipe {
     queue: Arc<CompletionQueue>,
     region: Arc<MemoryRegion>,
     rings: RefCell<Rings>,
+    /// Receive requests that were used up and not replaced yet. There are always as many
+    /// messages fewer that the other side may send.
+    owed: Cell<u32>,
 }
 
 #[derive(Debug, Default)]
 struct Rings {
     sender: SendRing,
     receiver: ReceiveRing,
-    last_id: u64,
+    /// What completions will tell of, by the ids of the requests.
     under_way: VecDeque<(u64, Posted)>,
 }
 
@@ -89,7 +92,8 @@ impl Pipe {
         queue: Arc<CompletionQueue>,
         region: Arc<MemoryRegion>,
     ) -> Pipe {
-        Pipe { peer, port, theirs, pair, queue, region, rings: RefCell::default() }
+        let (rings, owed) = (RefCell::default(), Cell::new(0));
+        Pipe { peer, port, theirs, pair, queue, region, rings, owed }
     }
 
     /// Nothing is sent or received from here on.
@@ -102,9 +106,10 @@ impl Pipe {
         self.pair.has_room() && !self.rings.borrow().sender.room().is_empty()
     }
 
-    /// The first request that is neither complete nor failed.
-    pub(super) fn first_request(&self) -> Option<u64> {
-        self.rings.borrow().under_way.front().map(|(id, _)| *id)
+    /// The first request that is not known to be over, and whether a completion will tell of
+    /// any.
+    pub(super) fn first_request(&self) -> Option<(u64, bool)> {
+        Some((self.pair.first_under_way()?, !self.rings.borrow().under_way.is_empty()))
     }
 
     /// Whether another block can be written to.
@@ -119,6 +124,11 @@ impl Pipe {
             let room = self.rings.borrow().sender.room();
             if room.is_empty() || !self.pair.has_room() {
                 return Ok(false);
+            }
+            let first = out.front().map_or(0, Bytes::len);
+            if out.len() == 1 && first <= room.len().min(self.pair.max_inline_bytes()) {
+                self.put_inline(out, room.start)?;
+                continue;
             }
             let mut end = room.start;
             while end < room.end
@@ -178,20 +188,34 @@ impl Pipe {
         &self,
         mut each: impl FnMut(Event) -> Result<(), LaneError>,
     ) -> Result<Found, LaneError> {
-        let mut completions = Vec::new();
-        let any = self.queue.poll(|completion| completions.push(completion))?;
-        let mut found = Found::default();
-        for completion in completions {
+        let (mut found, mut result) = (Found::default(), Ok(()));
+        let any = self.queue.poll(|completion| {
             match completion.outcome {
                 Outcome::Sent => found.sent = true,
                 _ => found.arrived = true,
             }
-            self.on_completion(completion, &mut each)?;
-        }
-        if any {
-            self.give_credit()?;
+            if result.is_ok() {
+                result = self.on_completion(completion, &mut each);
+            }
+        })?;
+        result?;
+        match any {
+            // It may have waited for a request.
+            true if found.sent => self.give_credit()?,
+            true => {}
+            // Not before what has come is in the hands of who waits for it.
+            false => self.replace_receives()?,
         }
         Ok(found)
+    }
+
+    /// Makes as many receive requests ready as were used up. Before the other side is told
+    /// that it may send more this has to be done, and else when there is nothing to do.
+    pub(super) fn replace_receives(&self) -> Result<(), LaneError> {
+        match self.owed.take() {
+            0 => Ok(()),
+            owed => Ok(self.pair.post_receives(owed)?),
+        }
     }
 
     fn on_completion(
@@ -202,7 +226,7 @@ impl Pipe {
         match outcome {
             Outcome::Sent => self.on_sent(id, each),
             Outcome::Written { immediate, len } => {
-                self.pair.post_receive()?;
+                self.owed.set(self.owed.get() + 1);
                 self.on_written(immediate, len, each)
             }
             Outcome::Received { .. } => Err(self.breach("something came that is no write")),
@@ -261,6 +285,7 @@ impl Pipe {
     fn give_credit(&self) -> Result<(), LaneError> {
         let due = self.rings.borrow().receiver.credit_due();
         let Some(due) = due.filter(|_| self.pair.has_room()) else { return Ok(()) };
+        self.replace_receives()?;
         self.rings.borrow_mut().receiver.credited(due);
         self.post(Posted::Credit, [None, None], self.theirs.ring(0), Note::Credit(due as u32))
     }
@@ -272,11 +297,22 @@ impl Pipe {
         to: RemoteAddr,
         note: Note,
     ) -> Result<(), LaneError> {
-        let mut rings = self.rings.borrow_mut();
-        rings.last_id += 1;
-        let id = rings.last_id;
-        rings.under_way.push_back((id, posted));
-        Ok(self.pair.post_write(id, sources, to, note.encode())?)
+        let id = self.pair.post_write(sources, to, note.encode())?;
+        self.rings.borrow_mut().under_way.push_back((id, posted));
+        Ok(())
+    }
+
+    /// Sends the front of `out`, which is so short that it travels inside of its request and
+    /// is not laid down in the ring here; it has its place there all the same, as on the other
+    /// side. There must be a request and room.
+    fn put_inline(&self, out: &mut VecDeque<Bytes>, at: usize) -> Result<(), LaneError> {
+        let Some(bytes) = out.pop_front() else { return Ok(()) };
+        let end = self.rings.borrow_mut().sender.sent(bytes.len());
+        let note = Note::Run(bytes.len() as u32).encode();
+        if let Some(id) = self.pair.post_inline(&bytes, self.theirs.ring(at), note)? {
+            self.rings.borrow_mut().under_way.push_back((id, Posted::Run(end)));
+        }
+        Ok(())
     }
 
     pub(super) fn breach(&self, why: &'static str) -> LaneError {

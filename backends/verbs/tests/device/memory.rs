@@ -22,7 +22,7 @@ impl Side {
         let queue = Arc::new(CompletionQueue::new(&channel, 0, 8).expect("a queue"));
         let pair = QueuePair::new(domain, &queue, 4, 4, 0).expect("a pair");
         pair.initialise(&device.port(1).expect("a port")).expect("it can receive");
-        pair.post_receive().expect("there is room");
+        pair.post_receives(1).expect("there is room");
         let gid = device.gid(1, index).expect("an address");
         let endpoint = Endpoint { number: pair.number(), first_packet: 0, gid, lid: 0 };
         Side { pair, queue, endpoint }
@@ -59,7 +59,7 @@ fn write_to(access: Access) -> (Outcome, Vec<u8>) {
     from.write(0, &[7; LEN]);
     let addr = RemoteAddr { addr: to.addr(), rkey: to.rkey() };
     let source = Some(Source::Part(from, 0..LEN));
-    sides[0].pair.post_write(1, [source, None], addr, 5).expect("there is room");
+    sides[0].pair.post_write([source, None], addr, 5).expect("there is room");
     (sides[0].next(), to.read(0..LEN))
 }
 
