@@ -57,6 +57,11 @@ impl SendRing {
         self.written
     }
 
+    /// Where the last message ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.written
+    }
+
     /// The adapter has read all up to `end`.
     pub(crate) fn completed(&mut self, end: u64) {
         self.completed = self.completed.max(end);

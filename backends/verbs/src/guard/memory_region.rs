@@ -7,6 +7,7 @@
 use super::protection_domain::ProtectionDomain;
 use crate::VerbsError;
 use crate::abi::{self, ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE};
+use bytes::BufMut;
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 use nix::sys::resource::{Resource, getrlimit};
@@ -150,16 +151,26 @@ impl MemoryRegion {
     /// # Panics
     /// When it is not in the region.
     pub fn read(&self, range: Range<usize>) -> Vec<u8> {
-        self.check(range.clone());
         let mut out = Vec::with_capacity(range.len());
-        // SAFETY: the range lies in the mapping, and `out` has room; bytes that an adapter
-        // writes meanwhile come out as some bytes.
+        self.read_into(range, &mut out);
+        out
+    }
+
+    /// Copies the bytes of `range` behind what `out` has.
+    ///
+    /// # Panics
+    /// When it is not in the region, or `out` has no room for it.
+    pub fn read_into(&self, range: Range<usize>, out: &mut impl BufMut) {
+        self.check(range.clone());
+        let room = out.chunk_mut();
+        assert!(range.len() <= room.len(), "there is room");
+        // SAFETY: the range lies in the mapping, and `room` is as long; bytes that an adapter
+        // writes meanwhile come out as some bytes. So many bytes of `out` are then there.
         unsafe {
             let from = self.start.as_ptr().cast::<u8>().add(range.start);
-            std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), range.len());
-            out.set_len(range.len());
+            std::ptr::copy_nonoverlapping(from, room.as_mut_ptr(), range.len());
+            out.advance_mut(range.len());
         }
-        out
     }
 
     /// The bytes of `range` where they are.

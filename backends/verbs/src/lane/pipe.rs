@@ -8,7 +8,7 @@ use crate::guard::{
 use crate::message::Note;
 use crate::offer::Offer;
 use crate::ring::{MAX_MESSAGES, Overrun, RING_BYTES, ReceiveRing, SendRing};
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,6 +19,11 @@ use storm_primitives::NodeId;
 pub(super) const OUT_AT: usize = RING_BYTES as usize;
 /// Length of the memory of a lane: both rings.
 pub(super) const REGION_BYTES: usize = 2 * RING_BYTES as usize;
+/// What is no longer than this is taken into memory that many share: what is kept of it keeps
+/// at most [`TAKEN_BYTES`].
+const SHORT_BYTES: usize = 256;
+/// Length of that memory.
+const TAKEN_BYTES: usize = 4096;
 /// Credits that are under way at most, as each is for half of a ring or of the messages;
 /// and blocks.
 const SPARE_MESSAGES: u32 = 16;
@@ -49,16 +54,17 @@ struct Rings {
     receiver: ReceiveRing,
     /// What completions will tell of, by the ids of the requests.
     under_way: VecDeque<(u64, Posted)>,
+    /// Where runs are copied to that are taken: one piece of memory for many.
+    taken: BytesMut,
 }
 
-/// What a send request was for.
+/// A send request of whose completion somebody has to know.
 #[derive(Clone, Copy, Debug)]
-enum Posted {
-    /// Bytes of the ring up to here.
-    Run(u64),
-    Credit,
-    /// A frame for a block, by what its poster calls it.
-    Frame(usize),
+struct Posted {
+    /// Where in the ring the bytes end of all that was posted until then.
+    end: u64,
+    /// It is a frame for a block, which its poster calls so.
+    frame: Option<usize>,
 }
 
 /// What [`Pipe::poll`] has found that is not the pipe's own business.
@@ -119,16 +125,23 @@ impl Pipe {
 
     /// Sends from the front of `out` as much as there is room for; whether that was all.
     pub(super) fn put(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
-        out.retain(|bytes| !bytes.is_empty());
-        while !out.is_empty() {
+        loop {
+            let first = match out.front() {
+                None => return Ok(true),
+                Some(first) => first.len(),
+            };
             let room = self.rings.borrow().sender.room();
             if room.is_empty() || !self.pair.has_room() {
-                return Ok(false);
+                return Ok(out.iter().all(Bytes::is_empty));
             }
-            let first = out.front().map_or(0, Bytes::len);
-            if out.len() == 1 && first <= room.len().min(self.pair.max_inline_bytes()) {
+            if out.len() == 1 && (1..=self.pair.max_inline_bytes().min(room.len())).contains(&first)
+            {
                 self.put_inline(out, room.start)?;
                 continue;
+            }
+            out.retain(|bytes| !bytes.is_empty());
+            if out.is_empty() {
+                return Ok(true);
             }
             let mut end = room.start;
             while end < room.end
@@ -144,11 +157,10 @@ impl Pipe {
             }
             let len = end - room.start;
             let source = Source::Part(self.region.clone(), OUT_AT + room.start..OUT_AT + end);
-            let posted = Posted::Run(self.rings.borrow_mut().sender.sent(len));
+            self.rings.borrow_mut().sender.sent(len);
             let to = self.theirs.ring(room.start);
-            self.post(posted, [Some(source), None], to, Note::Run(len as u32))?;
+            self.post(None, [Some(source), None], to, Note::Run(len as u32))?;
         }
-        Ok(true)
     }
 
     /// Writes a frame, or a part of one, to a block of the other side; here it is called
@@ -160,7 +172,7 @@ impl Pipe {
         to: RemoteAddr,
         note: Note,
     ) -> Result<(), LaneError> {
-        self.post(Posted::Frame(name), sources, to, note)
+        self.post(Some(name), sources, to, note)
     }
 
     /// Copies a head to its place among those that wait for being sent; on a lane that
@@ -172,15 +184,31 @@ impl Pipe {
 
     /// What has come and was not taken.
     pub(super) fn take(&self) -> Result<Option<Bytes>, LaneError> {
-        let here = self.rings.borrow().receiver.here();
+        let mut borrowed = self.rings.borrow_mut();
+        let rings = &mut *borrowed;
+        let here = rings.receiver.here();
         if here.is_empty() {
             return Ok(None);
         }
         let len = here.len();
-        let run = self.region.read(here);
-        self.rings.borrow_mut().receiver.take(len);
-        self.give_credit()?;
-        Ok(Some(Bytes::from(run)))
+        let run = match len <= SHORT_BYTES {
+            true => {
+                if rings.taken.capacity() < len {
+                    // The rest of the last is given up; what is not held any more is used again.
+                    rings.taken.reserve(TAKEN_BYTES);
+                }
+                self.region.read_into(here, &mut rings.taken);
+                rings.taken.split().freeze()
+            }
+            false => Bytes::from(self.region.read(here)),
+        };
+        rings.receiver.take(len);
+        let is_due = rings.receiver.credit_due().is_some();
+        drop(borrowed);
+        if is_due {
+            self.give_credit()?;
+        }
+        Ok(Some(run))
     }
 
     /// Takes the completions that are here, gives what they say to `each`.
@@ -249,12 +277,12 @@ impl Pipe {
                     _ => return Ok(()),
                 }
                 let posted = rings.under_way.pop_front().map(|(_, posted)| posted);
-                if let Some(Posted::Run(end)) = posted {
+                if let Some(Posted { end, .. }) = posted {
                     rings.sender.completed(end);
                 }
                 posted
             };
-            if let Some(Posted::Frame(name)) = posted {
+            if let Some(Posted { frame: Some(name), .. }) = posted {
                 each(Event::Delivered(name))?;
             }
         }
@@ -287,19 +315,26 @@ impl Pipe {
         let Some(due) = due.filter(|_| self.pair.has_room()) else { return Ok(()) };
         self.replace_receives()?;
         self.rings.borrow_mut().receiver.credited(due);
-        self.post(Posted::Credit, [None, None], self.theirs.ring(0), Note::Credit(due as u32))
+        self.post(None, [None, None], self.theirs.ring(0), Note::Credit(due as u32))
     }
 
     fn post(
         &self,
-        posted: Posted,
+        frame: Option<usize>,
         sources: Sources,
         to: RemoteAddr,
         note: Note,
     ) -> Result<(), LaneError> {
         let id = self.pair.post_write(sources, to, note.encode())?;
-        self.rings.borrow_mut().under_way.push_back((id, posted));
+        self.posted(id, frame);
         Ok(())
+    }
+
+    /// A completion will tell of the request with this id, and of all before it.
+    fn posted(&self, id: u64, frame: Option<usize>) {
+        let mut rings = self.rings.borrow_mut();
+        let end = rings.sender.end();
+        rings.under_way.push_back((id, Posted { end, frame }));
     }
 
     /// Sends the front of `out`, which is so short that it travels inside of its request and
@@ -307,10 +342,10 @@ impl Pipe {
     /// side. There must be a request and room.
     fn put_inline(&self, out: &mut VecDeque<Bytes>, at: usize) -> Result<(), LaneError> {
         let Some(bytes) = out.pop_front() else { return Ok(()) };
-        let end = self.rings.borrow_mut().sender.sent(bytes.len());
+        self.rings.borrow_mut().sender.sent(bytes.len());
         let note = Note::Run(bytes.len() as u32).encode();
         if let Some(id) = self.pair.post_inline(&bytes, self.theirs.ring(at), note)? {
-            self.rings.borrow_mut().under_way.push_back((id, Posted::Run(end)));
+            self.posted(id, None);
         }
         Ok(())
     }

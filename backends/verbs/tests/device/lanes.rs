@@ -49,6 +49,27 @@ fn an_express_lane_is_two_streams() {
     });
 }
 
+/// Of short messages few are told of when they have left, credits in between are.
+#[test]
+fn short_messages_never_fill_a_ring_that_is_read() {
+    run(async {
+        let pair = Pair::new();
+        let ends = pair.lane(Lane::Express);
+        let (short, answer) = (pattern(0, 8), pattern(1, 200));
+        for _ in 0..1000 {
+            for _ in 0..5 {
+                send(&*ends.parent, std::slice::from_ref(&short)).await.expect("it lives");
+            }
+            let mut missing = 5 * short.len();
+            while missing > 0 {
+                missing -= ends.child.read().await.expect("it lives").len();
+            }
+            send(&*ends.child, std::slice::from_ref(&answer)).await.expect("it lives");
+            assert_eq!(ends.parent.read().await.expect("it lives"), answer);
+        }
+    });
+}
+
 #[test]
 fn it_is_the_same_when_completions_are_polled_for() {
     run(async {
