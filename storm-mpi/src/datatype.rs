@@ -18,7 +18,7 @@ pub trait Reducible: Datatype {
     /// Its name.
     const NUMBER: Number;
 
-    /// The operation on two values. Integers wrap; of floats `min` and `max` prefer a number to NaN.
+    /// The operation on two values. Integers wrap; of floats `min` and `max` are [`Ordered`]'s.
     fn apply(op: ReduceOp, left: Self, right: Self) -> Self;
 }
 
@@ -32,6 +32,53 @@ pub enum ReduceOp {
     /// `MPI_MAX`
     Max,
 }
+
+/// The lesser and the greater of two numbers, the same bits wherever and in whatever order they
+/// are asked for: a node that reduces and a rank that does must agree.
+///
+/// Of floats a number is preferred to NaN, and -0 is less than +0, as in IEEE 754-2019's
+/// `minimumNumber` and `maximumNumber` (section 9.6). [`f64::min`] leaves the sign of a zero to
+/// the compiler, which decides it in one way when it folds constants and in another at run time.
+/// Of two NaNs it is the right one.
+pub trait Ordered: Copy {
+    /// The lesser.
+    fn least(self, right: Self) -> Self;
+    /// The greater.
+    fn greatest(self, right: Self) -> Self;
+}
+
+macro_rules! ordered_integers {
+    ($($t:ty),*) => {$(
+        impl Ordered for $t {
+            fn least(self, right: Self) -> Self {
+                Ord::min(self, right)
+            }
+
+            fn greatest(self, right: Self) -> Self {
+                Ord::max(self, right)
+            }
+        }
+    )*};
+}
+
+macro_rules! ordered_floats {
+    ($($t:ty),*) => {$(
+        impl Ordered for $t {
+            fn least(self, right: Self) -> Self {
+                let is_left = self < right || (self == right && self.is_sign_negative());
+                if right.is_nan() && !self.is_nan() || is_left { self } else { right }
+            }
+
+            fn greatest(self, right: Self) -> Self {
+                let is_left = self > right || (self == right && self.is_sign_positive());
+                if right.is_nan() && !self.is_nan() || is_left { self } else { right }
+            }
+        }
+    )*};
+}
+
+ordered_integers!(u8, i8, u16, i16, u32, i32, u64, i64);
+ordered_floats!(f32, f64);
 
 macro_rules! datatypes {
     ($($t:ty),*) => {$(
@@ -50,8 +97,8 @@ macro_rules! reducible {
             fn apply(op: ReduceOp, left: Self, right: Self) -> Self {
                 match op {
                     ReduceOp::Sum => $sum(left, right),
-                    ReduceOp::Min => left.min(right),
-                    ReduceOp::Max => left.max(right),
+                    ReduceOp::Min => left.least(right),
+                    ReduceOp::Max => left.greatest(right),
                 }
             }
         }
@@ -67,3 +114,41 @@ reducible!(u8::wrapping_add; u8 = U8);
 reducible!(u16::wrapping_add; u16 = U16);
 reducible!(u32::wrapping_add; u32 = U32);
 reducible!(u64::wrapping_add; u64 = U64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    macro_rules! whichever_side {
+        ($t:ty, $values:expr) => {
+            for left in $values {
+                for right in $values {
+                    for op in [ReduceOp::Min, ReduceOp::Max] {
+                        let there = <$t>::apply(op, left, right).to_bits();
+                        let back = <$t>::apply(op, right, left).to_bits();
+                        assert_eq!(there, back, "{op:?} of {left} and {right}");
+                    }
+                }
+            }
+        };
+    }
+
+    #[test]
+    fn the_lesser_of_two_floats_is_the_same_from_either_side() {
+        let f64s = [f64::NAN, -0.0, 0.0, -1.0, 1.0, f64::INFINITY, f64::NEG_INFINITY, 5e-324];
+        whichever_side!(f64, f64s);
+        let f32s = [f32::NAN, -0.0, 0.0, -1.0, 1.0, f32::INFINITY, f32::NEG_INFINITY, 1e-45];
+        whichever_side!(f32, f32s);
+    }
+
+    #[test]
+    fn zeros_have_an_order_and_numbers_come_before_none() {
+        for (left, right) in [(0.0_f64, -0.0), (-0.0, 0.0)] {
+            assert!(left.least(right).is_sign_negative());
+            assert!(left.greatest(right).is_sign_positive());
+        }
+        for (left, right) in [(f32::NAN, 2.0), (2.0, f32::NAN)] {
+            assert_eq!((left.least(right), left.greatest(right)), (2.0, 2.0));
+        }
+    }
+}

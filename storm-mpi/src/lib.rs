@@ -35,7 +35,7 @@ mod transport;
 mod world;
 
 pub use communicator::{Communicator, OnError};
-pub use datatype::{Datatype, ReduceOp, Reducible};
+pub use datatype::{Datatype, Ordered, ReduceOp, Reducible};
 pub use engine::{Received, RequestId};
 pub use envelope::{
     ANY_SOURCE, ANY_TAG, Address, Context, Pattern, SendMode, Source, Status, Tag, TagPattern,

@@ -15,7 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use storm_backend_tcp::fabric::{End, Fabric, Opening};
 use storm_backend_tcp::wire::Lane;
 use storm_primitives::NodeId;
@@ -205,6 +205,13 @@ impl Common {
         }
     }
 
+    /// What is to be done now and then though nothing happens: false when there is no such
+    /// port any more.
+    fn tick(&self) -> bool {
+        self.group().iter().for_each(|group| group.sweep(Instant::now()));
+        self.look_at_port()
+    }
+
     /// Where requests are stuck: false when there is no such port any more.
     fn look_at_port(&self) -> bool {
         if self.poller.is_any_stuck()
@@ -277,7 +284,7 @@ async fn watch(common: Rc<Common>) {
     loop {
         let ready = match tokio::time::timeout(LOOK, readable.readable()).await {
             Ok(ready) => ready,
-            Err(_) if common.look_at_port() => continue,
+            Err(_) if common.tick() => continue,
             Err(_) => return,
         };
         let Ok(mut guard) = ready else { return };

@@ -44,3 +44,4 @@ pub use error::{LaneError, VerbsError};
 pub use fabric::VerbsFabric;
 pub use inventory::{DeviceReport, PortReport, inventory};
 pub use multicast::group::MulticastReport;
+pub use port_address::choose as choose_address;

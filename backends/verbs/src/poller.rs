@@ -1,9 +1,11 @@
 //! Takes the completions of all lanes of a member: asleep on one channel until one of
 //! them has something, or looking for more for a while first.
 //!
-//! While it looks, it gives way after each completion, so that what has come is worked
-//! off at once, and else every [`TURN`]: the runtime's own look at sockets and timers
-//! takes two system calls, several times what a completion in memory costs.
+//! Who looks is the reader that was the last to begin to wait, in its own task: what comes for
+//! it is handed to nobody, and no task is woken. Now and then it looks for all the others, and
+//! gives way to whom that makes ready. Without such a reader the driver looks. The runtime's
+//! own look at sockets and timers takes two system calls, several times what a completion
+//! in memory costs, and has its turn less often.
 
 use crate::VerbsError;
 use crate::guard::CompletionChannel;
@@ -15,11 +17,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-/// How long others may wait for their turn while this member looks for completions: no
-/// longer than a wake-up takes.
-const TURN: Duration = Duration::from_micros(20);
+/// How long sockets, timers and other processes may wait for their turn while this member looks
+/// in vain: little beside what a wake-up takes, and longer than an answer does.
+const TURN: Duration = Duration::from_micros(50);
 /// How long sockets and timers may wait while one completion follows another.
 const SOCKETS: Duration = Duration::from_micros(200);
 
@@ -30,6 +33,11 @@ pub(crate) trait Polled: fmt::Debug {
 
     /// Works off the completions that are here; whether somebody who waited can go on.
     fn progress(&self) -> bool;
+
+    /// The same though nothing may have come: something else is not as it was.
+    fn revisit(&self) {
+        self.progress();
+    }
 
     /// Sees to it that a notification comes for what is waited for; whether there was
     /// something already.
@@ -56,6 +64,39 @@ struct Shared {
     polled: RefCell<Vec<(usize, Weak<dyn Polled>)>>,
     last_name: Cell<usize>,
     looking: Cell<bool>,
+    /// Who looks: the driver, or the reader who was the last to begin to wait.
+    looker: Cell<u64>,
+    last_looker: Cell<u64>,
+    /// A reader has looked for as long as is set, and there was nothing.
+    quiet: Cell<bool>,
+    /// When sockets and timers last had their turn.
+    sockets_since: Cell<Instant>,
+    /// Nobody but the driver looks any more.
+    given_back: Notify,
+    /// The driver was told and did not run yet.
+    is_driver_awake: Cell<bool>,
+}
+
+/// The driver as one who looks.
+const DRIVER: u64 = 0;
+/// Looks in vain at what is waited for between two looks at everything and at the clock.
+const LOOKS: u32 = 16;
+
+/// How looking has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// What was looked for is here.
+    Found,
+    /// There was nothing for as long as is set.
+    Quiet,
+    /// Somebody else looks.
+    Taken,
+}
+
+/// A reader looks, as long as this lives and nobody takes over.
+struct Looker<'a> {
+    shared: &'a Shared,
+    own: u64,
 }
 
 impl Poller {
@@ -67,8 +108,18 @@ impl Poller {
         channel: Arc<CompletionChannel>,
         spin: Duration,
     ) -> Result<Poller, VerbsError> {
-        let (polled, last_name, looking) = (RefCell::default(), Cell::new(0), Cell::new(false));
-        let shared = Rc::new(Shared { spin, polled, last_name, looking });
+        let shared = Rc::new(Shared {
+            spin,
+            polled: RefCell::default(),
+            last_name: Cell::new(0),
+            looking: Cell::new(false),
+            looker: Cell::new(DRIVER),
+            last_looker: Cell::new(DRIVER),
+            quiet: Cell::new(false),
+            sockets_since: Cell::new(Instant::now()),
+            given_back: Notify::new(),
+            is_driver_awake: Cell::new(false),
+        });
         let readable = channel.clone().watch()?;
         let driver = tokio::task::spawn_local(drive(shared.clone(), readable)).abort_handle();
         Ok(Poller { shared, channel, driver })
@@ -94,13 +145,29 @@ impl Poller {
 
     /// Has all look whether there is something to do.
     pub(crate) fn progress_all(&self) {
-        self.shared.each(|one| one.progress());
+        self.shared.each(|one| {
+            one.revisit();
+            false
+        });
     }
 
     /// Whether it looks for completions now: nothing has to be armed until it goes to
     /// sleep.
     pub(crate) fn is_looking(&self) -> bool {
         self.shared.looking.get()
+    }
+
+    /// Looks in the place of the driver, in the task of a reader: what it waits for is then
+    /// handed to nobody, and no task is woken. Whether it `has_come`. If not it will be told
+    /// as it is to everybody; somebody else may be looking for it.
+    pub(crate) async fn look_until(&self, has_come: impl Fn() -> bool) -> bool {
+        let looker = Looker::new(&self.shared);
+        // Who can go on by what was read last goes first.
+        self.shared.give_turn(true).await;
+        let look = self.shared.look(looker.own, &has_come).await;
+        drop(looker);
+        self.shared.quiet.set(look == Look::Quiet);
+        look == Look::Found
     }
 
     /// Whether the first request of any lane is the same as when this was last asked.
@@ -131,9 +198,13 @@ async fn drive(shared: Rc<Shared>, channel: AsyncFd<Arc<CompletionChannel>>) {
             }
         }
         drop(guard);
-        shared.looking.set(true);
-        shared.look().await;
-        shared.looking.set(false);
+        if !shared.spin.is_zero() {
+            shared.looking.set(true);
+            // Who was notified goes first: what it sends is answered while this looks.
+            tokio::task::yield_now().await;
+            shared.drive_looking().await;
+            shared.looking.set(false);
+        }
         shared.each(|one| one.arm());
     }
 }
@@ -159,41 +230,79 @@ impl Shared {
         polled.iter().find(|(other, _)| *other == name)?.1.upgrade()
     }
 
-    /// Looks for completions until there were none for as long as is set.
-    async fn look(&self) {
-        if self.spin.is_zero() {
-            return;
+    /// Looks, or lets readers look, until there was nothing for as long as is set.
+    async fn drive_looking(&self) {
+        loop {
+            if self.look(DRIVER, &|| false).await == Look::Quiet {
+                return;
+            }
+            while self.looker.get() != DRIVER {
+                self.given_back.notified().await;
+                self.is_driver_awake.set(false);
+            }
+            if self.quiet.take() {
+                return;
+            }
         }
-        // Who was notified goes first: what it sends is answered while this looks.
-        tokio::task::yield_now().await;
+    }
+
+    /// The driver is to see whether it has to go on, when it has its turn.
+    fn wake_driver(&self) {
+        if !self.is_driver_awake.replace(true) {
+            self.given_back.notify_one();
+        }
+    }
+
+    /// Looks for completions as long as nobody else wants to: `has_come` looks at what is waited
+    /// for here.
+    async fn look(&self, own: u64, has_come: &impl Fn() -> bool) -> Look {
         let mut quiet_since = Instant::now();
         let mut turn_since = quiet_since;
-        let mut sockets_since = quiet_since;
         loop {
+            if self.looker.get() != own {
+                return Look::Taken;
+            }
+            if own != DRIVER {
+                // Before something comes and not then: who goes on with that has no time.
+                self.wake_driver();
+            }
+            for _ in 0..LOOKS {
+                if has_come() {
+                    return Look::Found;
+                }
+            }
             let any = self.each(|one| one.progress());
+            if has_come() {
+                return Look::Found;
+            }
             let now = Instant::now();
             if !any && now - quiet_since >= self.spin {
-                return;
+                return Look::Quiet;
             }
             if !any && now - turn_since < TURN {
                 continue;
             }
-            if any && now - sockets_since < SOCKETS {
-                give_way().await;
-            } else {
-                if !any {
-                    // Whoever else waits for this processor, such as the kernel's own work
-                    // on what arrives, is not to wait for the next tick.
-                    std::thread::yield_now();
-                }
-                tokio::task::yield_now().await;
-                sockets_since = Instant::now();
-            }
+            self.give_turn(any).await;
             turn_since = Instant::now();
             if any {
                 quiet_since = turn_since;
             }
         }
+    }
+
+    /// Gives way to the tasks that can go on, as one can, or is said to; and to sockets and
+    /// timers, when it is their turn.
+    async fn give_turn(&self, any: bool) {
+        if any && self.sockets_since.get().elapsed() < SOCKETS {
+            return give_way().await;
+        }
+        if !any {
+            // Whoever else waits for this processor, such as the kernel's own work on what
+            // arrives, is not to wait for the next tick.
+            std::thread::yield_now();
+        }
+        tokio::task::yield_now().await;
+        self.sockets_since.set(Instant::now());
     }
 
     /// Does `what` to all; whether it was so for any.
@@ -208,6 +317,25 @@ impl Shared {
     fn device_gone(&self) {
         let polled = std::mem::take(&mut *self.polled.borrow_mut());
         polled.iter().filter_map(|(_, one)| one.upgrade()).for_each(|one| one.device_gone());
+    }
+}
+
+impl<'a> Looker<'a> {
+    /// From here on nobody else looks.
+    fn new(shared: &'a Shared) -> Looker<'a> {
+        let own = shared.last_looker.get() + 1;
+        shared.last_looker.set(own);
+        shared.looker.set(own);
+        Looker { shared, own }
+    }
+}
+
+impl Drop for Looker<'_> {
+    fn drop(&mut self) {
+        if self.shared.looker.get() == self.own {
+            self.shared.looker.set(DRIVER);
+            self.shared.wake_driver();
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 //! stays so: to register costs more than a copy.
 
 use crate::VerbsError;
-use crate::guard::{MemoryRegion, ProtectionDomain, Source};
+use crate::guard::{Access, MemoryRegion, ProtectionDomain, Source};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,6 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Blocks that are registered together: what one lane begins with.
 const BLOCKS_PER_REGION: usize = 4;
+/// For what is shorter than this part of a block the block is not worth keeping.
+const WORTH_KEEPING: usize = 4;
 
 /// Blocks of one member. Clones share them.
 #[derive(Clone, Debug)]
@@ -101,6 +103,11 @@ impl Pool {
     /// Length of a block.
     pub fn block_bytes(&self) -> usize {
         self.shared.block_bytes
+    }
+
+    /// What is shorter is copied out of its block, which is used again at once.
+    pub fn least_kept_bytes(&self) -> usize {
+        self.shared.block_bytes.div_ceil(WORTH_KEEPING)
     }
 
     /// A block that is free; `None` when all are in use and there may be no more.
@@ -194,7 +201,8 @@ impl Pool {
 
     fn grow(&self, inner: &mut Inner) -> Result<(), VerbsError> {
         let len = self.shared.block_bytes * BLOCKS_PER_REGION;
-        let region = Arc::new(MemoryRegion::new(&self.shared.domain, len)?);
+        let region = MemoryRegion::new(&self.shared.domain, len, Access::RemoteWrite)?;
+        let region = Arc::new(region);
         let offsets = (0..BLOCKS_PER_REGION).map(|at| at * self.shared.block_bytes);
         inner.free.extend(offsets.map(|offset| Place { region: region.clone(), offset }));
         inner.regions.insert(region.addr(), region);

@@ -9,12 +9,12 @@ use std::net::{IpAddr, Ipv6Addr};
 /// The kernel's name for RoCE version 2 in the table of types.
 const ROCE_V2: &str = "RoCE v2";
 
-/// The place in the port's table, and the address there.
+/// The address by which a port is known: its place in the port's table, and what it is.
 ///
 /// # Errors
 /// [`VerbsError::NoGid`] when the one that the configuration names is not there, or none
 /// is.
-pub(crate) fn choose(
+pub fn choose(
     config: &VerbsConfig,
     device: &OpenDevice,
     port: &Port,

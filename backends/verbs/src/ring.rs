@@ -57,6 +57,11 @@ impl SendRing {
         self.written
     }
 
+    /// Where the last message ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.written
+    }
+
     /// The adapter has read all up to `end`.
     pub(crate) fn completed(&mut self, end: u64) {
         self.completed = self.completed.max(end);
@@ -104,6 +109,9 @@ impl ReceiveRing {
     /// the messages is taken, so that credits are few and it never stands still.
     pub(crate) fn credit_due(&self) -> Option<u64> {
         let bytes = self.taken - self.credited;
+        if bytes < RING_BYTES / 2 && self.ends.len() < MAX_MESSAGES / 2 {
+            return None;
+        }
         let messages = self.ends.partition_point(|end| *end <= self.taken);
         (bytes >= RING_BYTES / 2 || messages >= MAX_MESSAGES / 2).then_some(bytes)
     }

@@ -23,7 +23,7 @@ for size in 65536 1048576; do
     echo "-- ib_write_bw, $size bytes: bytes, rounds, peak, average MiB/s"
     pair ib_write_bw $size
 done
-echo "-- one lane between two processes, looking for completions for 200 us"
+echo "-- the least that a hop can cost (floor), and one lane between two processes, looking for completions for 200 us"
 ./primitives --backend verbs --hop --spin-us 200 --sizes 8,4096 --rounds 1000 || exit 1
 echo "-- tcp, verbs asleep between completions, and the simulated QsNet in its virtual time"
 ./primitives --backend tcp,verbs,qsnet-sim "$@" || exit 1

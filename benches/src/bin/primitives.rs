@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use storm_backend_verbs::Multicast;
 use storm_benches::primitives::live::{self, Network};
-use storm_benches::primitives::{Figure, MAX_BYTES, Work, hop, simulated};
+use storm_benches::primitives::{Figure, MAX_BYTES, Work, floor, hop, simulated};
 
 /// The primitives by size and node count.
 #[derive(Debug, Parser)]
@@ -35,7 +35,8 @@ struct Options {
     /// On verbs: send what is for all by multicast, where it works
     #[arg(long)]
     multicast: bool,
-    /// On verbs: only the lanes between two processes, as perftest measures a queue pair
+    /// On verbs: only the lanes between two processes, as perftest measures a queue pair, and
+    /// beside them the least that such a hop can cost
     #[arg(long)]
     hop: bool,
     /// With `--hop`: chunks of a transfer for its bandwidth
@@ -58,7 +59,7 @@ enum Backend {
 }
 
 fn main() -> Result<()> {
-    if live::serve_if_node()? || hop::serve_if_other_end()? {
+    if live::serve_if_node()? || hop::serve_if_other_end()? || floor::serve_if_other_end()? {
         return Ok(());
     }
     let options = Options::parse();
@@ -87,7 +88,11 @@ fn measure(options: &Options, backend: Backend) -> Result<Vec<Figure>> {
     let network = Network::Verbs { spin, multicast };
     match backend {
         Backend::Tcp => live::run(Network::Tcp, options.fan_out, &work),
-        Backend::Verbs if options.hop => hop::run(spin, &work.sizes, work.rounds, options.chunks),
+        Backend::Verbs if options.hop => {
+            let mut figures = floor::run(&work.sizes, work.rounds, options.chunks)?;
+            figures.extend(hop::run(spin, &work.sizes, work.rounds, options.chunks)?);
+            Ok(figures)
+        }
         Backend::Verbs => live::run(network, options.fan_out, &work),
         Backend::QsnetSim => simulated::run(&options.profile, &work),
     }

@@ -49,9 +49,11 @@ pub fn serve_if_other_end() -> Result<bool> {
             lanes.bulk.read().await?;
         }
         send(&*lanes.express, [Bytes::from_static(b"all")]).await?;
-        // To its end, which the other side decides.
+        // To its end, which the other side decides. As a link does, with one queue.
+        let mut out = VecDeque::new();
         while let Ok(run) = lanes.express.read().await {
-            send(&*lanes.express, [run]).await?;
+            out.push_back(run);
+            send_all(&*lanes.express, &mut out).await?;
         }
         Ok(true)
     }))
@@ -66,7 +68,7 @@ pub fn run(spin: Duration, sizes: &[u64], rounds: u32, chunks: u32) -> Result<Ve
     let sizes = sizes.to_vec();
     block_on(as_task(async move {
         let fabric = verbs(spin, None)?;
-        let mut other = OtherEnd::start(spin)?;
+        let mut other = OtherEnd::start(SPIN_VARIABLE, &spin.as_micros().to_string())?;
         let (mut from, mut to) = other.pipes()?;
         let lanes = connect(&*fabric, End::Parent, &mut from, &mut to)?;
         lanes.express.read().await.context("the other end says nothing")?;
@@ -86,10 +88,11 @@ async fn as_task<T: 'static>(body: impl Future<Output = Result<T>> + 'static) ->
 
 async fn latency(lane: &dyn Carrier, bytes: u64, rounds: u32) -> Result<Figure> {
     let message = Bytes::from(vec![7; bytes as usize]);
-    let mut ns = Histogram::new(3)?;
+    let (mut ns, mut out) = (Histogram::new(3)?, VecDeque::new());
     for round in 0..WARM_UP + rounds {
         let start = Instant::now();
-        send(lane, [message.clone()]).await?;
+        out.push_back(message.clone());
+        send_all(lane, &mut out).await?;
         let mut missing = message.len();
         while missing > 0 {
             missing -= lane.read().await?.len();
@@ -122,8 +125,11 @@ async fn bandwidth(fabric: &dyn Fabric, lanes: &Lanes, chunks: u32) -> Result<Fi
 }
 
 async fn send<const N: usize>(lane: &dyn Carrier, parts: [Bytes; N]) -> Result<()> {
-    let mut out = VecDeque::from(parts);
-    while !lane.write_some(&mut out)? {
+    send_all(lane, &mut VecDeque::from(parts)).await
+}
+
+async fn send_all(lane: &dyn Carrier, out: &mut VecDeque<Bytes>) -> Result<()> {
+    while !lane.write_some(out)? {
         lane.writable().await?;
     }
     Ok(())
@@ -173,17 +179,18 @@ fn decode(line: &str) -> Result<Vec<u8>> {
 }
 
 /// The process of the other end, which ends with this.
-struct OtherEnd(Child);
+pub(super) struct OtherEnd(Child);
 
 impl OtherEnd {
-    fn start(spin: Duration) -> Result<OtherEnd> {
+    /// This program, with this in its environment.
+    pub(super) fn start(variable: &str, value: &str) -> Result<OtherEnd> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.env(SPIN_VARIABLE, spin.as_micros().to_string());
+        command.env(variable, value);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         Ok(OtherEnd(command.spawn().context("the other end cannot be started")?))
     }
 
-    fn pipes(&mut self) -> Result<(impl BufRead + use<>, impl Write + use<>)> {
+    pub(super) fn pipes(&mut self) -> Result<(impl BufRead + use<>, impl Write + use<>)> {
         let from = self.0.stdout.take().context("no pipe")?;
         let to = self.0.stdin.take().context("no pipe")?;
         Ok((std::io::BufReader::new(from), to))

@@ -1,6 +1,7 @@
 //! How long the primitives take, by node count and size, on any backend: a root that asks,
 //! and nodes that only serve.
 
+pub mod floor;
 pub mod hop;
 pub mod live;
 pub mod simulated;

@@ -5,10 +5,11 @@ use super::device::OpenDevice;
 use crate::VerbsError;
 use crate::abi::{self, WC_RECV, WC_RECV_RDMA_WITH_IMM, WC_WR_FLUSH_ERR, WorkCompletion};
 use std::ffi::{CStr, c_int, c_void};
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Completions taken by one call: few, as room for them is made for each look in vain.
+/// Completions taken by one call.
 const BATCH: usize = 4;
 
 /// A completion queue.
@@ -109,16 +110,24 @@ impl CompletionQueue {
     pub fn poll(&self, mut each: impl FnMut(Completion)) -> Result<bool, VerbsError> {
         let mut any = false;
         loop {
-            let mut batch = [WorkCompletion::default(); BATCH];
+            let mut batch = [const { MaybeUninit::<WorkCompletion>::uninit() }; BATCH];
             // SAFETY: the queue is alive, and `batch` has as much room as is said.
             let taken = unsafe {
-                (self.device().ops().poll_cq)(self.as_ptr(), BATCH as c_int, batch.as_mut_ptr())
+                let first = batch.as_mut_ptr().cast();
+                (self.device().ops().poll_cq)(self.as_ptr(), BATCH as c_int, first)
             };
+            if taken == 0 {
+                return Ok(any);
+            }
             let Ok(taken) = usize::try_from(taken) else {
                 return Err(self.device().returned("ibv_poll_cq", taken));
             };
-            any |= taken > 0;
-            batch.iter().take(taken).map(Completion::from).for_each(&mut each);
+            any = true;
+            for completion in batch.iter().take(taken) {
+                // SAFETY: the call has written as many as it says, from the first on; plain
+                // numbers, of which every bit pattern is a value.
+                each(Completion::from(unsafe { completion.assume_init_ref() }));
+            }
             if taken < BATCH {
                 return Ok(any);
             }

@@ -5,7 +5,7 @@ use super::address_handle::AddressHandle;
 use super::completion_channel::CompletionChannel;
 use super::completion_queue::{Completion, CompletionQueue, Outcome, Wanted};
 use super::device::Port;
-use super::memory_region::MemoryRegion;
+use super::memory_region::{Access, MemoryRegion};
 use super::protection_domain::ProtectionDomain;
 use super::raw_pair::RawPair;
 use crate::VerbsError;
@@ -102,13 +102,15 @@ impl DatagramPair {
             max_recv_sge: 1,
             max_inline_data: 0,
         };
-        let memory = |count: u32, bytes: u32| match count {
+        // Nobody is told the keys; but keys can be guessed.
+        let memory = |count: u32, bytes: u32, access| match count {
             0 => Ok(None),
-            _ => MemoryRegion::new(domain, count as usize * bytes as usize)
+            _ => MemoryRegion::new(domain, count as usize * bytes as usize, access)
                 .map(|region| Some(Arc::new(region))),
         };
-        let arrivals = memory(room.receives, ADDRESS_BYTES + room.datagram_bytes)?;
-        let heads = memory(room.sends, room.head_bytes)?;
+        let arrival_bytes = ADDRESS_BYTES + room.datagram_bytes;
+        let arrivals = memory(room.receives, arrival_bytes, Access::Receive)?;
+        let heads = memory(room.sends, room.head_bytes, Access::Read)?;
         let len = room.sends + room.receives + 2;
         let queue = Arc::new(CompletionQueue::new(channel, name, len)?);
         let raw = RawPair::new(domain, &queue, abi::QPT_UD, cap)?;

@@ -7,6 +7,7 @@
 use super::protection_domain::ProtectionDomain;
 use crate::VerbsError;
 use crate::abi::{self, ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE};
+use bytes::BufMut;
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 use nix::sys::resource::{Resource, getrlimit};
@@ -17,7 +18,31 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Zeroed memory that the local adapter and, with its key, remote ones can write.
+/// Who may do what with a region besides the process: the least that its use needs. Every
+/// local adapter may read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The local adapter reads what is sent from it.
+    Read,
+    /// The local adapter writes to it what arrives at a receive request.
+    Receive,
+    /// Remote adapters that know its key write to it.
+    RemoteWrite,
+}
+
+impl Access {
+    /// `enum ibv_access_flags`; remote write needs local write (ibv_reg_mr(3)).
+    fn flags(self) -> u32 {
+        match self {
+            Access::Read => 0,
+            Access::Receive => ACCESS_LOCAL_WRITE,
+            Access::RemoteWrite => ACCESS_LOCAL_WRITE | ACCESS_REMOTE_WRITE,
+        }
+    }
+}
+
+/// Zeroed memory that the local adapter can use, and with its key remote ones as far as they
+/// may.
 pub struct MemoryRegion {
     domain: Arc<ProtectionDomain>,
     region: NonNull<abi::MemoryRegion>,
@@ -34,11 +59,15 @@ unsafe impl Send for MemoryRegion {}
 unsafe impl Sync for MemoryRegion {}
 
 impl MemoryRegion {
-    /// `len` bytes, not 0.
+    /// `len` bytes, not 0, for this use.
     ///
     /// # Errors
     /// [`VerbsError::LockedMemory`] when this process may not lock so much.
-    pub fn new(domain: &Arc<ProtectionDomain>, len: usize) -> Result<MemoryRegion, VerbsError> {
+    pub fn new(
+        domain: &Arc<ProtectionDomain>,
+        len: usize,
+        access: Access,
+    ) -> Result<MemoryRegion, VerbsError> {
         let device = domain.device();
         let size = NonZeroUsize::new(len).unwrap_or(NonZeroUsize::MIN);
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
@@ -53,7 +82,7 @@ impl MemoryRegion {
         // process's own could become the copies (ibv_fork_init(3)).
         // SAFETY: the mapping was just made; the advice changes nothing for this process.
         let advised = unsafe { madvise(start, size.get(), MmapAdvise::MADV_DONTFORK) };
-        let access = (ACCESS_LOCAL_WRITE | ACCESS_REMOTE_WRITE) as i32;
+        let access = access.flags() as i32;
         let region = match advised {
             // SAFETY: the domain is alive, and the mapping is as long as is said.
             Ok(()) => unsafe {
@@ -92,7 +121,7 @@ impl MemoryRegion {
         self.lkey
     }
 
-    /// What a remote adapter needs to write to it.
+    /// What a remote adapter needs to write to it, if it may.
     pub fn rkey(&self) -> u32 {
         self.rkey
     }
@@ -122,16 +151,26 @@ impl MemoryRegion {
     /// # Panics
     /// When it is not in the region.
     pub fn read(&self, range: Range<usize>) -> Vec<u8> {
-        self.check(range.clone());
         let mut out = Vec::with_capacity(range.len());
-        // SAFETY: the range lies in the mapping, and `out` has room; bytes that an adapter
-        // writes meanwhile come out as some bytes.
+        self.read_into(range, &mut out);
+        out
+    }
+
+    /// Copies the bytes of `range` behind what `out` has.
+    ///
+    /// # Panics
+    /// When it is not in the region, or `out` has no room for it.
+    pub fn read_into(&self, range: Range<usize>, out: &mut impl BufMut) {
+        self.check(range.clone());
+        let room = out.chunk_mut();
+        assert!(range.len() <= room.len(), "there is room");
+        // SAFETY: the range lies in the mapping, and `room` is as long; bytes that an adapter
+        // writes meanwhile come out as some bytes. So many bytes of `out` are then there.
         unsafe {
             let from = self.start.as_ptr().cast::<u8>().add(range.start);
-            std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), range.len());
-            out.set_len(range.len());
+            std::ptr::copy_nonoverlapping(from, room.as_mut_ptr(), range.len());
+            out.advance_mut(range.len());
         }
-        out
     }
 
     /// The bytes of `range` where they are.

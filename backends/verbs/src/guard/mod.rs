@@ -20,6 +20,6 @@ pub use completion_queue::{Completion, CompletionQueue, Outcome, Wanted};
 pub use datagram_pair::{DatagramPair, Destination, Room, Taken};
 pub use device::{Device, DeviceEvent, OpenDevice, Port};
 pub(crate) use device::{link_layer_name, mtu_bytes};
-pub use memory_region::MemoryRegion;
+pub use memory_region::{Access, MemoryRegion};
 pub use protection_domain::ProtectionDomain;
 pub use queue_pair::{Endpoint, QueuePair, RemoteAddr, Route, Source, Sources};

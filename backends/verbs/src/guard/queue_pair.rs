@@ -12,7 +12,7 @@ use super::raw_pair::RawPair;
 use crate::VerbsError;
 use crate::abi::{self, Gid, QpAttr, QpCap, Sge, qp_mask};
 use bytes::Bytes;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_uint};
 use std::ops::Range;
@@ -32,6 +32,19 @@ const RECEIVER_PAUSE: u8 = 12;
 const HOP_LIMIT: u8 = 64;
 /// Pieces of memory that one request gathers.
 const MAX_PIECES: usize = 2;
+/// Receive requests posted by one call.
+const RECEIVES_PER_CALL: usize = 16;
+/// Of requests that take their bytes with them every such one is to be told of when it is
+/// complete, and with it all before it.
+const INLINE_PER_COMPLETION: u64 = 16;
+
+/// A receive request that names no memory.
+const RECEIVE: abi::ReceiveRequest = abi::ReceiveRequest {
+    wr_id: 0,
+    next: std::ptr::null_mut(),
+    sg_list: std::ptr::null_mut(),
+    num_sge: 0,
+};
 
 /// One end of a connection, as the other side needs to know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +92,12 @@ pub type Sources = [Option<Source>; MAX_PIECES];
 /// A queue pair.
 pub struct QueuePair {
     raw: RawPair,
-    max_sends: usize,
+    max_sends: u64,
+    /// The ids of the last request that was posted, and of the last that is known to be over.
+    posted: Cell<u64>,
+    done: Cell<u64>,
+    /// Requests since the last whose completion is told of.
+    untold: Cell<u64>,
     /// What requests under way read, by the ids of the requests, which complete in order.
     reading: RefCell<VecDeque<(u64, Sources)>>,
 }
@@ -104,7 +122,9 @@ impl QueuePair {
             max_inline_data: max_inline_bytes,
         };
         let raw = RawPair::new(domain, queue, abi::QPT_RC, cap)?;
-        Ok(QueuePair { raw, max_sends: max_sends as usize, reading: RefCell::default() })
+        let (posted, done, untold) = (Cell::new(0), Cell::new(0), Cell::new(0));
+        let (max_sends, reading) = (max_sends.into(), RefCell::default());
+        Ok(QueuePair { raw, max_sends, posted, done, untold, reading })
     }
 
     /// Its number, which the other side needs.
@@ -188,22 +208,27 @@ impl QueuePair {
 
     /// Whether there is room for another send request.
     pub fn has_room(&self) -> bool {
-        self.reading.borrow().len() < self.max_sends
+        self.posted.get() - self.done.get() < self.max_sends
     }
 
-    /// Writes what `sources` hold to `to` and has the other side told `immediate`.
-    /// `id` must be larger than those before.
+    /// The first send request that is not known to be over.
+    pub fn first_under_way(&self) -> Option<u64> {
+        let next = self.done.get() + 1;
+        (next <= self.posted.get()).then_some(next)
+    }
+
+    /// Writes what `sources` hold to `to` and has the other side told `immediate`: the id of
+    /// the request, whose completion will tell that it is over. Ids are counted from 1.
     ///
     /// # Errors
     /// [`VerbsError::Call`] when it was not taken: the queue pair has no room, or was
     /// never connected.
     pub fn post_write(
         &self,
-        id: u64,
         sources: Sources,
         to: RemoteAddr,
         immediate: u32,
-    ) -> Result<(), VerbsError> {
+    ) -> Result<u64, VerbsError> {
         let mut pieces = [Sge::default(); MAX_PIECES];
         let mut count = 0;
         for source in sources.iter().flatten() {
@@ -211,49 +236,83 @@ impl QueuePair {
             count += 1;
         }
         let len: usize = pieces.iter().map(|piece| piece.length as usize).sum();
-        let inline = len <= self.raw.max_inline_bytes();
-        // Who waits for arrivals there is woken by it; nobody here by its completion.
-        let flags = abi::SEND_SIGNALED | abi::SEND_SOLICITED;
-        let flags = if inline { flags | abi::SEND_INLINE } else { flags };
-        let mut request = abi::SendRequest {
-            wr_id: id,
-            next: std::ptr::null_mut(),
-            sg_list: pieces.as_mut_ptr(),
-            num_sge: count as c_int,
-            opcode: abi::WR_RDMA_WRITE_WITH_IMM,
-            send_flags: flags,
-            imm_data: immediate.to_be(),
-            remote_addr: to.addr,
-            rkey: to.rkey,
-            remote_qkey: 0,
-            unused: [0; 9],
-        };
+        let inline = if len <= self.max_inline_bytes() { abi::SEND_INLINE } else { 0 };
+        let id = self.posted.get() + 1;
+        let flags = abi::SEND_SIGNALED | inline;
+        let mut request = request(id, &mut pieces[..count], flags, to, immediate);
         // SAFETY: request and pieces live through the call, which copies them. The memory
         // of the pieces is registered in this pair's domain, which `piece` asserts, and
         // held in `reading` until the request is complete, or until this pair is destroyed.
         unsafe { self.raw.post_send(&mut request) }?;
+        self.posted.set(id);
+        self.untold.set(0);
         self.reading.borrow_mut().push_back((id, sources));
-        Ok(())
+        Ok(id)
     }
 
-    /// Makes ready for one more write with an immediate value. What is written goes where
+    /// Writes `bytes`, which travel inside of the request, wherever they are, and may be
+    /// something else after this. Its id if a completion will tell that it is over; of one of
+    /// many, and of the others with it.
+    ///
+    /// # Errors
+    /// [`VerbsError::Call`] when it was not taken.
+    ///
+    /// # Panics
+    /// When it is more than [there is room for](Self::max_inline_bytes).
+    pub fn post_inline(
+        &self,
+        bytes: &[u8],
+        to: RemoteAddr,
+        immediate: u32,
+    ) -> Result<Option<u64>, VerbsError> {
+        assert!(bytes.len() <= self.max_inline_bytes(), "it travels in the request");
+        let length = bytes.len() as c_uint;
+        let mut pieces = [Sge { addr: bytes.as_ptr() as u64, length, lkey: 0 }];
+        let count = usize::from(length > 0);
+        let (id, untold) = (self.posted.get() + 1, self.untold.get() + 1);
+        // A pair with room for few has to know soon.
+        let is_told = untold >= INLINE_PER_COMPLETION.min(self.max_sends);
+        let flags = abi::SEND_INLINE | if is_told { abi::SEND_SIGNALED } else { 0 };
+        let mut request = request(id, &mut pieces[..count], flags, to, immediate);
+        // SAFETY: request, piece and bytes live through the call, which copies them all.
+        unsafe { self.raw.post_send(&mut request) }?;
+        self.posted.set(id);
+        self.untold.set(if is_told { 0 } else { untold });
+        Ok(is_told.then_some(id))
+    }
+
+    /// What is no longer than this may travel inside of its request.
+    pub fn max_inline_bytes(&self) -> usize {
+        self.raw.max_inline_bytes()
+    }
+
+    /// Makes ready for so many more writes with an immediate value. What is written goes where
     /// the writer says, so this needs no memory.
     ///
     /// # Errors
     /// [`VerbsError::Call`] when there is no room.
-    pub fn post_receive(&self) -> Result<(), VerbsError> {
-        let mut request = abi::ReceiveRequest {
-            wr_id: 0,
-            next: std::ptr::null_mut(),
-            sg_list: std::ptr::null_mut(),
-            num_sge: 0,
-        };
-        // SAFETY: the request lives through the call, which copies it, and names no memory.
-        unsafe { self.raw.post_receive(&mut request) }
+    pub fn post_receives(&self, count: u32) -> Result<(), VerbsError> {
+        let mut left = count as usize;
+        while left > 0 {
+            let mut requests = [const { RECEIVE }; RECEIVES_PER_CALL];
+            let batch = left.min(RECEIVES_PER_CALL);
+            let first = requests.as_mut_ptr();
+            for at in 1..batch {
+                // SAFETY: both places lie in the array, which is not touched any more until
+                // all is posted.
+                unsafe { (*first.add(at - 1)).next = first.add(at) };
+            }
+            // SAFETY: the requests live through the call, which copies them, and name no
+            // memory.
+            unsafe { self.raw.post_receive(first) }?;
+            left -= batch;
+        }
+        Ok(())
     }
 
     /// The send request `id` is complete, and all before it: their memory is free.
     pub fn completed(&self, id: u64) {
+        self.done.set(self.done.get().max(id.min(self.posted.get())));
         let mut reading = self.reading.borrow_mut();
         while reading.front().is_some_and(|(first, _)| *first <= id) {
             reading.pop_front();
@@ -273,6 +332,30 @@ impl QueuePair {
                 Sge { addr: bytes.as_ptr() as u64, length: bytes.len() as c_uint, lkey: *lkey }
             }
         }
+    }
+}
+
+/// A write with an immediate value. Who waits for arrivals there is woken by it; nobody here
+/// by its completion.
+fn request(
+    wr_id: u64,
+    pieces: &mut [Sge],
+    flags: c_uint,
+    to: RemoteAddr,
+    immediate: u32,
+) -> abi::SendRequest {
+    abi::SendRequest {
+        wr_id,
+        next: std::ptr::null_mut(),
+        sg_list: pieces.as_mut_ptr(),
+        num_sge: pieces.len() as c_int,
+        opcode: abi::WR_RDMA_WRITE_WITH_IMM,
+        send_flags: flags | abi::SEND_SOLICITED,
+        imm_data: immediate.to_be(),
+        remote_addr: to.addr,
+        rkey: to.rkey,
+        remote_qkey: 0,
+        unused: [0; 9],
     }
 }
 

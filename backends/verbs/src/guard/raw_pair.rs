@@ -97,13 +97,13 @@ impl RawPair {
         if code == 0 { Ok(()) } else { Err(device.returned("ibv_post_send", code)) }
     }
 
-    /// Posts a request to receive.
+    /// Posts a request to receive and those that it is followed by.
     ///
     /// # Safety
     /// As of [`post_send`](Self::post_send).
     pub(super) unsafe fn post_receive(
         &self,
-        request: &mut ReceiveRequest,
+        request: *mut ReceiveRequest,
     ) -> Result<(), VerbsError> {
         let mut bad = std::ptr::null_mut();
         let device = self.domain.device();

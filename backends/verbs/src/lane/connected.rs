@@ -31,8 +31,13 @@ pub(crate) struct Lane {
     armed: Cell<Option<Wanted>>,
     /// Somebody waits for room.
     blocked: Cell<bool>,
-    /// The first request under way when it was last looked.
-    seen: Cell<Option<u64>>,
+    /// The first request under way when it was last looked, and whether it made anybody look
+    /// at the port.
+    seen: Cell<Option<(u64, bool)>>,
+    /// Something has arrived since it was last read.
+    arrived: Cell<bool>,
+    /// Who reads looks for completions himself.
+    reader_looks: Cell<bool>,
     readable: Notify,
     writable: Notify,
     /// Takes the completions of this lane as long as it lives.
@@ -69,6 +74,10 @@ impl Duty {
     }
 }
 
+/// As long as it lives the reader of a lane looks for completions himself, and is told
+/// nothing: before he waits he reads what is there.
+struct Looks<'a>(&'a Cell<bool>);
+
 /// Why the lane has ended, for everybody who asks.
 #[derive(Clone, Debug)]
 struct Ended(Arc<LaneError>);
@@ -89,6 +98,8 @@ impl Lane {
             armed: Cell::new(None),
             blocked: Cell::new(false),
             seen: Cell::new(None),
+            arrived: Cell::new(false),
+            reader_looks: Cell::new(false),
             readable: Notify::new(),
             writable: Notify::new(),
             common: common.clone(),
@@ -105,6 +116,7 @@ impl Lane {
 
     /// Something of the group has come.
     pub(crate) fn something_came(&self) {
+        self.arrived.set(true);
         self.readable.notify_one();
     }
 
@@ -142,9 +154,69 @@ impl Lane {
         }
     }
 
+    /// Works off the completions that are here, and what follows from them or from something
+    /// else that has `changed`; whether somebody who waited can go on.
+    fn work(&self, changed: bool) -> bool {
+        if self.ended.borrow().is_some() {
+            return false;
+        }
+        let result = self.pipe.poll(|event| self.on_event(event)).and_then(|found| {
+            if found.arrived || found.sent || changed {
+                match &mut *self.duty.borrow_mut() {
+                    Duty::Express => {}
+                    Duty::Fill(filler) => filler.serve(&self.pipe, &self.common)?,
+                    Duty::Grant(granter) => granter.send(&self.pipe)?,
+                }
+            }
+            Ok(found)
+        });
+        let found = match result {
+            Ok(found) => found,
+            Err(error) => {
+                self.end(error);
+                return true;
+            }
+        };
+        if found.arrived {
+            self.arrived.set(true);
+            // Who looks himself is not to be woken.
+            if !self.reader_looks.get() {
+                self.readable.notify_one();
+            }
+        }
+        let makes_room = self.blocked.get() && (found.arrived || found.sent);
+        if makes_room {
+            self.writable.notify_one();
+        }
+        found.arrived || makes_room
+    }
+
+    /// Looks for what comes on this lane, and now and then on the others; whether something
+    /// has come.
+    async fn look(&self) -> bool {
+        let _looks = Looks::new(&self.reader_looks);
+        let look = || {
+            self.work(false);
+            self.arrived.get()
+        };
+        self.common.poller.look_until(look).await
+    }
+
+    /// Whether who reads this lane may look for completions himself.
+    fn is_looked_at(&self) -> bool {
+        let is_read = match &*self.duty.borrow() {
+            Duty::Express => true,
+            // There is nothing to read.
+            Duty::Fill(_) => false,
+            Duty::Grant(granter) => granter.pause().is_none(),
+        };
+        is_read && self.common.poller.is_looking()
+    }
+
     /// The next bytes, if there are any.
     fn next(&self) -> io::Result<Option<Bytes>> {
         self.check()?;
+        self.arrived.set(false);
         let result = match &mut *self.duty.borrow_mut() {
             Duty::Express => self.pipe.take(),
             // Grants are taken as they come, and nothing else goes up a bulk lane.
@@ -184,7 +256,7 @@ impl Lane {
             LaneError::Closed { .. } => {}
             error => tracing::warn!(peer = %self.pipe.peer, %error, "a lane has ended"),
         }
-        self.readable.notify_one();
+        self.something_came();
         self.writable.notify_one();
         Ended(error)
     }
@@ -204,32 +276,11 @@ impl Polled for Lane {
     /// Works off the completions that are here; whether somebody who waited can go on. That
     /// a request is complete is of interest only to who has no room for another.
     fn progress(&self) -> bool {
-        if self.ended.borrow().is_some() {
-            return false;
-        }
-        let result = self.pipe.poll(|event| self.on_event(event)).and_then(|found| {
-            match &mut *self.duty.borrow_mut() {
-                Duty::Express => {}
-                Duty::Fill(filler) => filler.serve(&self.pipe, &self.common)?,
-                Duty::Grant(granter) => granter.send(&self.pipe)?,
-            }
-            Ok(found)
-        });
-        let found = match result {
-            Ok(found) => found,
-            Err(error) => {
-                self.end(error);
-                return true;
-            }
-        };
-        if found.arrived {
-            self.readable.notify_one();
-        }
-        let makes_room = self.blocked.get() && (found.arrived || found.sent);
-        if makes_room {
-            self.writable.notify_one();
-        }
-        found.arrived || makes_room
+        self.work(false)
+    }
+
+    fn revisit(&self) {
+        self.work(true);
     }
 
     /// Sees to it that a notification comes for what is waited for; whether there was
@@ -253,7 +304,15 @@ impl Polled for Lane {
 
     fn is_stuck(&self) -> bool {
         let first = self.pipe.first_request().filter(|_| self.ended.borrow().is_none());
-        self.seen.replace(first) == first && first.is_some()
+        let Some((id, is_told)) = first else {
+            self.seen.set(None);
+            return false;
+        };
+        let before = self.seen.get().filter(|(before, _)| *before == id);
+        // Of requests that no completion tells of alone it is not known: once is enough.
+        let is_stuck = before.is_some_and(|(_, looked)| is_told || !looked);
+        self.seen.set(Some((id, is_stuck || before.is_some_and(|(_, looked)| looked))));
+        is_stuck
     }
 }
 
@@ -286,6 +345,9 @@ impl Carrier for Lane {
                 if let Some(bytes) = self.next()? {
                     return Ok(bytes);
                 }
+                if self.is_looked_at() && (self.look().await || self.arrived.get()) {
+                    continue;
+                }
                 let pause = self.duty.borrow().pause();
                 match pause {
                     None => self.readable.notified().await,
@@ -300,6 +362,19 @@ impl Carrier for Lane {
 
     fn shutdown(&self) {
         self.end(LaneError::Closed { peer: self.pipe.peer });
+    }
+}
+
+impl<'a> Looks<'a> {
+    fn new(flag: &'a Cell<bool>) -> Looks<'a> {
+        flag.set(true);
+        Looks(flag)
+    }
+}
+
+impl Drop for Looks<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
     }
 }
 

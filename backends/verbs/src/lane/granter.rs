@@ -2,6 +2,7 @@
 //! or what came instead as datagrams of the group.
 
 use super::filler::MAX_HOLES;
+use super::outbox::Outbox;
 use super::pipe::Pipe;
 use crate::error::LaneError;
 use crate::fabric::{Common, PAYLOAD_AT};
@@ -17,8 +18,6 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// Of a frame that is shorter than this part of its block, the block is not worth keeping.
-const WORTH_KEEPING: usize = 4;
 /// How long after the first question it is asked once more for something to hear; from
 /// then on twice as long each time.
 const PROBE_PAUSE: Duration = Duration::from_millis(50);
@@ -34,7 +33,7 @@ pub(super) struct Granter {
     /// What is filled and was not handed on.
     filled: VecDeque<Filled>,
     /// What is to be sent up.
-    out: VecDeque<Bytes>,
+    out: Outbox,
     /// The group that the parent has told of and that was not looked at yet.
     invitation: Option<GroupAddress>,
     membership: Option<Membership>,
@@ -87,7 +86,7 @@ impl Granter {
             pool: pool.clone(),
             blocks,
             filled: VecDeque::new(),
-            out: VecDeque::new(),
+            out: Outbox::default(),
             invitation: None,
             membership: None,
         };
@@ -127,6 +126,7 @@ impl Granter {
                     return Err(pipe.breach("a chunk of the group that cannot be"));
                 };
                 let (head, group) = (bytes.slice_ref(head), group.clone());
+                group.told(number);
                 let awaited = Awaited { number, total, since: Instant::now() };
                 let chunk = Chunk { slot, head, group, awaited, payload: Payload::Awaited };
                 self.filled.push_back(Filled::Chunk(chunk));
@@ -201,7 +201,11 @@ impl Granter {
 
     /// Sends up what there is room for.
     pub(super) fn send(&mut self, pipe: &Pipe) -> Result<(), LaneError> {
-        pipe.put(&mut self.out).map(drop)
+        if !self.out.is_empty() {
+            pipe.replace_receives()?;
+            pipe.put(self.out.waiting())?;
+        }
+        Ok(())
     }
 
     /// Whether something is to be sent up for which there was no room.
@@ -211,7 +215,7 @@ impl Granter {
 
     /// A child of this member asks to hear something.
     pub(super) fn ask_for_probe(&mut self) {
-        self.push(Up::Probe);
+        self.out.ask_for_probe();
     }
 
     /// The group that this end has just joined, as its lane has to be told what comes.
@@ -227,7 +231,7 @@ impl Granter {
         if let Some(from) = membership.group.hears_from() {
             membership.said = true;
             let tag = membership.group.address().tag;
-            return self.push(Up::Hears { tag, from });
+            return self.out.push(Up::Hears { tag, from });
         }
         if membership.next_probe > now || membership.probes > MAX_PROBES {
             return;
@@ -238,7 +242,7 @@ impl Granter {
             return;
         }
         membership.next_probe = now + PROBE_PAUSE * 2_u32.pow(membership.probes - 1);
-        self.push(Up::Probe);
+        self.out.ask_for_probe();
     }
 
     /// Claims the chunks that are here or do not come by themselves, and asks for what is
@@ -274,7 +278,7 @@ impl Granter {
             missing.extend(holes.iter().map(|hole| repair(slot, into, hole)));
             chunk.payload = Payload::Here { block, holes: holes.len() };
         }
-        missing.into_iter().for_each(|up| self.push(up));
+        missing.into_iter().for_each(|up| self.out.push(up));
     }
 
     /// The frame of the chunk that is next, if all of it is here.
@@ -302,7 +306,7 @@ impl Granter {
 
     /// What is in the block of a slot, which is granted again.
     fn take_slot(&mut self, slot: usize, range: Range<usize>, sent: Option<Mark>) -> Bytes {
-        let is_worth = range.len() >= self.blocks[slot].capacity() / WORTH_KEEPING;
+        let is_worth = self.is_worth(&range, sent);
         let frame = match is_worth.then(|| self.pool.take()).flatten() {
             Some(other) => {
                 let block = std::mem::replace(&mut self.blocks[slot], other);
@@ -316,7 +320,7 @@ impl Granter {
 
     /// The frame in this block, of whose payload this is known.
     fn seal(&self, block: Block, range: Range<usize>, sent: Option<Mark>) -> Bytes {
-        if range.len() < block.capacity() / WORTH_KEEPING {
+        if !self.is_worth(&range, sent) {
             return block.copy(range);
         }
         let payload_at = PAYLOAD_AT - range.start.min(PAYLOAD_AT);
@@ -327,14 +331,16 @@ impl Granter {
         frame
     }
 
+    /// Whether a frame is to stay in its block. The root sends nothing to the group that is
+    /// not: of a copy nobody would know that the children have it too.
+    fn is_worth(&self, range: &Range<usize>, sent: Option<Mark>) -> bool {
+        sent.is_some() || range.len() >= self.pool.least_kept_bytes()
+    }
+
     fn grant(&mut self, slot: usize) {
         let block = &self.blocks[slot];
         let to = Place { addr: block.addr(), rkey: block.rkey(), len: block.capacity() as u32 };
-        self.push(Up::Grant { slot: slot as u32, to });
-    }
-
-    fn push(&mut self, up: Up) {
-        self.out.push_back(Bytes::copy_from_slice(&up.encode()));
+        self.out.push(Up::Grant { slot: slot as u32, to });
     }
 }
 

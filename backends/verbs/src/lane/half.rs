@@ -7,7 +7,9 @@ use super::pipe::{Pipe, REGION_BYTES, REQUESTS};
 use crate::VerbsError;
 use crate::error::LaneError;
 use crate::fabric::Common;
-use crate::guard::{CompletionQueue, MemoryRegion, QueuePair, Route, link_layer_name, mtu_bytes};
+use crate::guard::{
+    Access, CompletionQueue, MemoryRegion, QueuePair, Route, link_layer_name, mtu_bytes,
+};
 use crate::offer::{LANE_VERSION, MAX_PACKET_NUMBER, Offer};
 use crate::ring::RING_BYTES;
 use std::io;
@@ -47,15 +49,14 @@ impl Half {
         end: End,
     ) -> Result<Half, VerbsError> {
         let domain = common.pool.domain();
-        let region = Arc::new(MemoryRegion::new(domain, REGION_BYTES)?);
+        let region = MemoryRegion::new(domain, REGION_BYTES, Access::RemoteWrite)?;
+        let region = Arc::new(region);
         let name = common.poller.new_name();
         let channel = common.poller.channel();
         let queue = Arc::new(CompletionQueue::new(channel, name, 2 * REQUESTS)?);
         let pair = QueuePair::new(domain, &queue, REQUESTS, REQUESTS, MAX_INLINE_BYTES)?;
         pair.initialise(&common.port)?;
-        for _ in 0..REQUESTS {
-            pair.post_receive()?;
-        }
+        pair.post_receives(REQUESTS)?;
         let own = Offer {
             version: LANE_VERSION,
             ring_bytes: RING_BYTES,

@@ -8,6 +8,7 @@ mod connected;
 mod filler;
 mod granter;
 mod half;
+mod outbox;
 mod pipe;
 
 pub(crate) use connected::Lane;

@@ -8,8 +8,8 @@ use crate::guard::{
 use crate::message::Note;
 use crate::offer::Offer;
 use crate::ring::{MAX_MESSAGES, Overrun, RING_BYTES, ReceiveRing, SendRing};
-use bytes::{Buf, Bytes};
-use std::cell::RefCell;
+use bytes::{Buf, Bytes, BytesMut};
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use storm_primitives::NodeId;
@@ -19,6 +19,11 @@ use storm_primitives::NodeId;
 pub(super) const OUT_AT: usize = RING_BYTES as usize;
 /// Length of the memory of a lane: both rings.
 pub(super) const REGION_BYTES: usize = 2 * RING_BYTES as usize;
+/// What is no longer than this is taken into memory that many share: what is kept of it keeps
+/// at most [`TAKEN_BYTES`].
+const SHORT_BYTES: usize = 256;
+/// Length of that memory.
+const TAKEN_BYTES: usize = 4096;
 /// Credits that are under way at most, as each is for half of a ring or of the messages;
 /// and blocks.
 const SPARE_MESSAGES: u32 = 16;
@@ -38,24 +43,28 @@ pub(super) struct Pipe {
     queue: Arc<CompletionQueue>,
     region: Arc<MemoryRegion>,
     rings: RefCell<Rings>,
+    /// Receive requests that were used up and not replaced yet. There are always as many
+    /// messages fewer that the other side may send.
+    owed: Cell<u32>,
 }
 
 #[derive(Debug, Default)]
 struct Rings {
     sender: SendRing,
     receiver: ReceiveRing,
-    last_id: u64,
+    /// What completions will tell of, by the ids of the requests.
     under_way: VecDeque<(u64, Posted)>,
+    /// Where runs are copied to that are taken: one piece of memory for many.
+    taken: BytesMut,
 }
 
-/// What a send request was for.
+/// A send request of whose completion somebody has to know.
 #[derive(Clone, Copy, Debug)]
-enum Posted {
-    /// Bytes of the ring up to here.
-    Run(u64),
-    Credit,
-    /// A frame for a block, by what its poster calls it.
-    Frame(usize),
+struct Posted {
+    /// Where in the ring the bytes end of all that was posted until then.
+    end: u64,
+    /// It is a frame for a block, which its poster calls so.
+    frame: Option<usize>,
 }
 
 /// What [`Pipe::poll`] has found that is not the pipe's own business.
@@ -89,7 +98,8 @@ impl Pipe {
         queue: Arc<CompletionQueue>,
         region: Arc<MemoryRegion>,
     ) -> Pipe {
-        Pipe { peer, port, theirs, pair, queue, region, rings: RefCell::default() }
+        let (rings, owed) = (RefCell::default(), Cell::new(0));
+        Pipe { peer, port, theirs, pair, queue, region, rings, owed }
     }
 
     /// Nothing is sent or received from here on.
@@ -102,9 +112,10 @@ impl Pipe {
         self.pair.has_room() && !self.rings.borrow().sender.room().is_empty()
     }
 
-    /// The first request that is neither complete nor failed.
-    pub(super) fn first_request(&self) -> Option<u64> {
-        self.rings.borrow().under_way.front().map(|(id, _)| *id)
+    /// The first request that is not known to be over, and whether a completion will tell of
+    /// any.
+    pub(super) fn first_request(&self) -> Option<(u64, bool)> {
+        Some((self.pair.first_under_way()?, !self.rings.borrow().under_way.is_empty()))
     }
 
     /// Whether another block can be written to.
@@ -114,11 +125,23 @@ impl Pipe {
 
     /// Sends from the front of `out` as much as there is room for; whether that was all.
     pub(super) fn put(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
-        out.retain(|bytes| !bytes.is_empty());
-        while !out.is_empty() {
+        loop {
+            let first = match out.front() {
+                None => return Ok(true),
+                Some(first) => first.len(),
+            };
             let room = self.rings.borrow().sender.room();
             if room.is_empty() || !self.pair.has_room() {
-                return Ok(false);
+                return Ok(out.iter().all(Bytes::is_empty));
+            }
+            if out.len() == 1 && (1..=self.pair.max_inline_bytes().min(room.len())).contains(&first)
+            {
+                self.put_inline(out, room.start)?;
+                continue;
+            }
+            out.retain(|bytes| !bytes.is_empty());
+            if out.is_empty() {
+                return Ok(true);
             }
             let mut end = room.start;
             while end < room.end
@@ -134,11 +157,10 @@ impl Pipe {
             }
             let len = end - room.start;
             let source = Source::Part(self.region.clone(), OUT_AT + room.start..OUT_AT + end);
-            let posted = Posted::Run(self.rings.borrow_mut().sender.sent(len));
+            self.rings.borrow_mut().sender.sent(len);
             let to = self.theirs.ring(room.start);
-            self.post(posted, [Some(source), None], to, Note::Run(len as u32))?;
+            self.post(None, [Some(source), None], to, Note::Run(len as u32))?;
         }
-        Ok(true)
     }
 
     /// Writes a frame, or a part of one, to a block of the other side; here it is called
@@ -150,7 +172,7 @@ impl Pipe {
         to: RemoteAddr,
         note: Note,
     ) -> Result<(), LaneError> {
-        self.post(Posted::Frame(name), sources, to, note)
+        self.post(Some(name), sources, to, note)
     }
 
     /// Copies a head to its place among those that wait for being sent; on a lane that
@@ -162,15 +184,31 @@ impl Pipe {
 
     /// What has come and was not taken.
     pub(super) fn take(&self) -> Result<Option<Bytes>, LaneError> {
-        let here = self.rings.borrow().receiver.here();
+        let mut borrowed = self.rings.borrow_mut();
+        let rings = &mut *borrowed;
+        let here = rings.receiver.here();
         if here.is_empty() {
             return Ok(None);
         }
         let len = here.len();
-        let run = self.region.read(here);
-        self.rings.borrow_mut().receiver.take(len);
-        self.give_credit()?;
-        Ok(Some(Bytes::from(run)))
+        let run = match len <= SHORT_BYTES {
+            true => {
+                if rings.taken.capacity() < len {
+                    // The rest of the last is given up; what is not held any more is used again.
+                    rings.taken.reserve(TAKEN_BYTES);
+                }
+                self.region.read_into(here, &mut rings.taken);
+                rings.taken.split().freeze()
+            }
+            false => Bytes::from(self.region.read(here)),
+        };
+        rings.receiver.take(len);
+        let is_due = rings.receiver.credit_due().is_some();
+        drop(borrowed);
+        if is_due {
+            self.give_credit()?;
+        }
+        Ok(Some(run))
     }
 
     /// Takes the completions that are here, gives what they say to `each`.
@@ -178,20 +216,34 @@ impl Pipe {
         &self,
         mut each: impl FnMut(Event) -> Result<(), LaneError>,
     ) -> Result<Found, LaneError> {
-        let mut completions = Vec::new();
-        let any = self.queue.poll(|completion| completions.push(completion))?;
-        let mut found = Found::default();
-        for completion in completions {
+        let (mut found, mut result) = (Found::default(), Ok(()));
+        let any = self.queue.poll(|completion| {
             match completion.outcome {
                 Outcome::Sent => found.sent = true,
                 _ => found.arrived = true,
             }
-            self.on_completion(completion, &mut each)?;
-        }
-        if any {
-            self.give_credit()?;
+            if result.is_ok() {
+                result = self.on_completion(completion, &mut each);
+            }
+        })?;
+        result?;
+        match any {
+            // It may have waited for a request.
+            true if found.sent => self.give_credit()?,
+            true => {}
+            // Not before what has come is in the hands of who waits for it.
+            false => self.replace_receives()?,
         }
         Ok(found)
+    }
+
+    /// Makes as many receive requests ready as were used up. Before the other side is told
+    /// that it may send more this has to be done, and else when there is nothing to do.
+    pub(super) fn replace_receives(&self) -> Result<(), LaneError> {
+        match self.owed.take() {
+            0 => Ok(()),
+            owed => Ok(self.pair.post_receives(owed)?),
+        }
     }
 
     fn on_completion(
@@ -202,7 +254,7 @@ impl Pipe {
         match outcome {
             Outcome::Sent => self.on_sent(id, each),
             Outcome::Written { immediate, len } => {
-                self.pair.post_receive()?;
+                self.owed.set(self.owed.get() + 1);
                 self.on_written(immediate, len, each)
             }
             Outcome::Received { .. } => Err(self.breach("something came that is no write")),
@@ -225,12 +277,12 @@ impl Pipe {
                     _ => return Ok(()),
                 }
                 let posted = rings.under_way.pop_front().map(|(_, posted)| posted);
-                if let Some(Posted::Run(end)) = posted {
+                if let Some(Posted { end, .. }) = posted {
                     rings.sender.completed(end);
                 }
                 posted
             };
-            if let Some(Posted::Frame(name)) = posted {
+            if let Some(Posted { frame: Some(name), .. }) = posted {
                 each(Event::Delivered(name))?;
             }
         }
@@ -261,22 +313,41 @@ impl Pipe {
     fn give_credit(&self) -> Result<(), LaneError> {
         let due = self.rings.borrow().receiver.credit_due();
         let Some(due) = due.filter(|_| self.pair.has_room()) else { return Ok(()) };
+        self.replace_receives()?;
         self.rings.borrow_mut().receiver.credited(due);
-        self.post(Posted::Credit, [None, None], self.theirs.ring(0), Note::Credit(due as u32))
+        self.post(None, [None, None], self.theirs.ring(0), Note::Credit(due as u32))
     }
 
     fn post(
         &self,
-        posted: Posted,
+        frame: Option<usize>,
         sources: Sources,
         to: RemoteAddr,
         note: Note,
     ) -> Result<(), LaneError> {
+        let id = self.pair.post_write(sources, to, note.encode())?;
+        self.posted(id, frame);
+        Ok(())
+    }
+
+    /// A completion will tell of the request with this id, and of all before it.
+    fn posted(&self, id: u64, frame: Option<usize>) {
         let mut rings = self.rings.borrow_mut();
-        rings.last_id += 1;
-        let id = rings.last_id;
-        rings.under_way.push_back((id, posted));
-        Ok(self.pair.post_write(id, sources, to, note.encode())?)
+        let end = rings.sender.end();
+        rings.under_way.push_back((id, Posted { end, frame }));
+    }
+
+    /// Sends the front of `out`, which is so short that it travels inside of its request and
+    /// is not laid down in the ring here; it has its place there all the same, as on the other
+    /// side. There must be a request and room.
+    fn put_inline(&self, out: &mut VecDeque<Bytes>, at: usize) -> Result<(), LaneError> {
+        let Some(bytes) = out.pop_front() else { return Ok(()) };
+        self.rings.borrow_mut().sender.sent(bytes.len());
+        let note = Note::Run(bytes.len() as u32).encode();
+        if let Some(id) = self.pair.post_inline(&bytes, self.theirs.ring(at), note)? {
+            self.posted(id, None);
+        }
+        Ok(())
     }
 
     pub(super) fn breach(&self, why: &'static str) -> LaneError {

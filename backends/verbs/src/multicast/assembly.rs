@@ -9,11 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// A chunk of which nobody has told for so long may make room for another: it was for
-/// other nodes, or its transfer was given up.
+/// A chunk of which nobody has told for so long is not kept: it was for other nodes, or its
+/// transfer was given up.
 const STALE: Duration = Duration::from_secs(1);
-/// Numbers of this many windows are remembered to be over; what is older is refused.
-const HISTORY_WINDOWS: u64 = 4;
+/// What is further than so many windows from the chunk that was told of last is refused: what
+/// is older is over, and further ahead is nobody who is to be heard. Of what was sent to
+/// others for so long that it seems so, the next that is told of is believed.
+const REACH_WINDOWS: u64 = 4;
 
 /// Where the pieces of one chunk are put together.
 pub trait Store {
@@ -55,6 +57,8 @@ pub enum Refusal {
     Shape,
     /// Its chunk was claimed, or is too long ago.
     Over,
+    /// Its chunk is so far ahead that the root cannot be there.
+    Far,
     /// The piece is here.
     Twice,
     /// There is no room for another chunk.
@@ -71,6 +75,8 @@ pub struct Assembler<S> {
     next: u64,
     /// What that was when anything was first heard.
     first: Option<u64>,
+    /// The number of the last chunk that was told of, or else `first`.
+    anchor: Option<u64>,
 }
 
 /// One chunk, as far as it has come.
@@ -88,7 +94,7 @@ impl<S: Store> Assembler<S> {
     /// Nothing has come yet.
     pub fn new(layout: Layout) -> Assembler<S> {
         let (chunks, over) = (BTreeMap::new(), BTreeSet::new());
-        Assembler { layout, chunks, over, next: 0, first: None }
+        Assembler { layout, chunks, over, next: 0, first: None, anchor: None }
     }
 
     /// The lowest number of which nothing was missed for not being heard yet; `None` while
@@ -100,6 +106,24 @@ impl<S: Store> Assembler<S> {
     /// The number after the last of which anything was heard.
     pub fn next(&self) -> u64 {
         self.next
+    }
+
+    /// The parent tells that the chunk of this number is next on its lane. What datagrams say
+    /// is measured by that: anybody who knows the tag can send them.
+    pub fn tell(&mut self, number: u64) {
+        self.anchor = Some(number);
+        let possible = self.oldest()..=number.saturating_add(self.reach());
+        if !possible.contains(&self.next) {
+            self.next = number;
+        }
+        self.chunks.retain(|other, _| possible.contains(other));
+        self.over.retain(|other| possible.contains(other));
+    }
+
+    /// Gives up what nobody has told of for a second. What of it is told of later is asked
+    /// for as if it had not come.
+    pub fn sweep(&mut self, now: Instant) {
+        self.chunks.retain(|_, chunk| now.saturating_duration_since(chunk.since) < STALE);
     }
 
     /// Takes a datagram as it came. `room` gives room for another chunk, if there is any.
@@ -115,8 +139,10 @@ impl<S: Store> Assembler<S> {
             return Verdict::Refused(Refusal::Stranger);
         };
         if head.total == 0 && head.offset == 0 && piece.is_empty() {
-            self.heard(head.number);
-            return Verdict::Probe;
+            return match self.heard(head.number) {
+                Ok(()) => Verdict::Probe,
+                Err(refusal) => Verdict::Refused(refusal),
+            };
         }
         match self.place(now, head, piece, room) {
             Ok(()) => Verdict::Placed,
@@ -139,8 +165,12 @@ impl<S: Store> Assembler<S> {
     /// here on it is over.
     pub fn claim(&mut self, number: u64, total: u32) -> Option<Assembly<S>> {
         self.over.insert(number);
-        self.forget_old();
         self.chunks.remove(&number).filter(|chunk| chunk.total == total)
+    }
+
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.over.len()
     }
 
     fn place(
@@ -160,12 +190,12 @@ impl<S: Store> Assembler<S> {
         if !is_piece {
             return Err(Refusal::Shape);
         }
-        self.heard(number + 1);
+        self.heard(number + 1)?;
         if self.over.contains(&number) || number < self.oldest() {
             return Err(Refusal::Over);
         }
         if !self.chunks.contains_key(&number) {
-            self.make_room(now)?;
+            self.make_room(number)?;
             let store = room().ok_or(Refusal::Full)?;
             self.chunks.insert(number, Assembly::new(store, total, piece_bytes, now));
         }
@@ -173,31 +203,38 @@ impl<S: Store> Assembler<S> {
         chunk.place(total, offset, piece)
     }
 
-    fn make_room(&mut self, now: Instant) -> Result<(), Refusal> {
+    /// The oldest makes room: of what is older than a window nobody is told any more.
+    fn make_room(&mut self, number: u64) -> Result<(), Refusal> {
         if self.chunks.len() < self.layout.window {
             return Ok(());
         }
-        let is_stale = |chunk: &Assembly<S>| now.saturating_duration_since(chunk.since) >= STALE;
-        let stale =
-            self.chunks.iter().find(|(_, chunk)| is_stale(chunk)).map(|(number, _)| *number);
-        stale.and_then(|number| self.chunks.remove(&number)).map(drop).ok_or(Refusal::Full)
+        match self.chunks.first_entry() {
+            Some(oldest) if *oldest.key() < number => {
+                oldest.remove();
+                Ok(())
+            }
+            _ => Err(Refusal::Full),
+        }
     }
 
-    fn heard(&mut self, next: u64) {
+    fn heard(&mut self, next: u64) -> Result<(), Refusal> {
         // The chunk in which something was first heard may have begun before that.
         self.first.get_or_insert(next);
+        let reach = self.reach();
+        if next > self.anchor.get_or_insert(next).saturating_add(reach) {
+            return Err(Refusal::Far);
+        }
         self.next = self.next.max(next);
-        self.forget_old();
-    }
-
-    fn forget_old(&mut self) {
-        let oldest = self.oldest();
-        self.over.retain(|number| *number >= oldest);
+        Ok(())
     }
 
     /// What is lower than this is over.
     fn oldest(&self) -> u64 {
-        self.next.saturating_sub(HISTORY_WINDOWS * self.layout.window as u64)
+        self.anchor.map_or(0, |anchor| anchor.saturating_sub(self.reach()))
+    }
+
+    fn reach(&self) -> u64 {
+        REACH_WINDOWS * self.layout.window as u64
     }
 }
 

@@ -154,10 +154,20 @@ impl Group {
         self.failed.get()
     }
 
-    /// A child hears what comes from here on.
+    /// A child hears what comes from here on; it cannot have heard more than there was.
     pub(crate) fn child_hears(self: &Rc<Self>, from: u64) -> Hears {
         self.hearing.set(self.hearing.get() + 1);
-        Hears { group: self.clone(), from }
+        Hears { group: self.clone(), from: from.min(self.next()) }
+    }
+
+    /// The parent tells that the chunk of this number is next.
+    pub(crate) fn told(&self, number: u64) {
+        self.assembler(|assembler| assembler.tell(number));
+    }
+
+    /// Gives up what was for others.
+    pub(crate) fn sweep(&self, now: Instant) {
+        self.assembler(|assembler| assembler.sweep(now));
     }
 
     /// A child asks to hear something.
@@ -195,11 +205,15 @@ impl Group {
 
     /// Whether a member that is not late still has what it got of this chunk.
     pub(crate) fn is_recent(&self, number: u64) -> bool {
-        let next = match &self.role {
+        number.saturating_add(WINDOW) >= self.next()
+    }
+
+    /// The number of the next chunk, as far as is known here.
+    fn next(&self) -> u64 {
+        match &self.role {
             Role::Sends(sender) => sender.next.get(),
             Role::Listens(listener) => listener.assembler.borrow().next(),
-        };
-        number.saturating_add(WINDOW) >= next
+        }
     }
 
     /// From which chunk on this member hears, once it has heard something.

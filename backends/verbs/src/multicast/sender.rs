@@ -22,6 +22,8 @@ pub(crate) struct Sender {
     /// The number of the next chunk.
     pub(super) next: Cell<u64>,
     probed: Cell<Option<Instant>>,
+    /// What is shorter is copied by who gets it, and then has to be sent to each child.
+    least_bytes: usize,
 }
 
 impl Sender {
@@ -42,14 +44,15 @@ impl Sender {
         };
         let channel = (common.poller.channel(), name);
         let pair = DatagramPair::new(pool.domain(), channel, port, address.qkey, room, Some(to))?;
-        Ok(Sender { address, pair, next: Cell::new(0), probed: Cell::new(None) })
+        let least_bytes = pool.least_kept_bytes().max(address.piece_bytes() as usize + 1);
+        let (next, probed) = (Cell::new(0), Cell::new(None));
+        Ok(Sender { address, pair, next, probed, least_bytes })
     }
 
     /// Sends `payload`, which lies in registered memory of this key, as the next chunk; its
     /// number, or `None` when there is no room or it is not worth it.
     pub(super) fn send(&self, payload: &Bytes, lkey: u32) -> Result<Option<u64>, VerbsError> {
-        let is_worth = payload.len() > self.address.piece_bytes() as usize;
-        if !is_worth || !self.pair.has_room(payload.len()) {
+        if payload.len() < self.least_bytes || !self.pair.has_room(payload.len()) {
             return Ok(None);
         }
         let number = self.next.get();

@@ -4,17 +4,23 @@ use super::assembly::{Assembler, Layout, Refusal, Store, Verdict};
 use super::awaited::{Awaited, Step};
 use super::datagram::{HEAD_BYTES, Head};
 use proptest::prelude::*;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 const LAYOUT: Layout = Layout { tag: 77, piece_bytes: 100, max_bytes: 1000, window: 4 };
 
 /// Memory that fails the test when something is written beside it.
 #[derive(Debug)]
-struct Memory(Vec<u8>);
+struct Memory(Vec<u8>, #[allow(dead_code, reason = "it is counted")] Rc<()>);
 
 impl Memory {
     fn new() -> Memory {
-        Memory(vec![0; LAYOUT.max_bytes as usize])
+        Memory::counted(&Rc::default())
+    }
+
+    /// One that is alive as long as the count of `rooms` says so.
+    fn counted(rooms: &Rc<()>) -> Memory {
+        Memory(vec![0; LAYOUT.max_bytes as usize], rooms.clone())
     }
 }
 
@@ -106,6 +112,7 @@ impl Member {
         while let Some(chunk) = chunks[..told].get(self.next as usize) {
             let total = chunk.len() as u32;
             let awaited = Awaited { number: self.next, total, since: self.since };
+            self.assembler.tell(self.next);
             if matches!(awaited.step(&self.assembler, self.now), Step::Wait(_)) {
                 return false;
             }
@@ -168,17 +175,18 @@ proptest! {
         ),
     ) {
         let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
-        let mut rooms = 0;
+        let rooms = Rc::default();
         for (ours, number, offset, total, len) in heads {
             let tag = if ours { LAYOUT.tag } else { 3 };
             let head = Head { tag, number, offset: offset / 100 * 100, total };
             let bytes = [&head.encode()[..], &vec![1; len]].concat();
-            let verdict = assembler.take(now, &bytes, || { rooms += 1; Some(Memory::new()) });
+            let verdict = assembler.take(now, &bytes, || Some(Memory::counted(&rooms)));
             if !ours {
                 prop_assert_eq!(verdict, Verdict::Refused(Refusal::Stranger));
             }
+            let used = Rc::strong_count(&rooms) - 1;
+            prop_assert!(used <= LAYOUT.window, "{used} rooms are in use at a time");
         }
-        prop_assert!(rooms <= LAYOUT.window, "{rooms} rooms are in use at a time");
     }
 }
 
@@ -203,7 +211,8 @@ fn each_datagram_that_cannot_be_is_refused_for_its_reason() {
     for number in 41..44 {
         assert_eq!(refusal(&datagram(number, 0, 250, &[0; 100])), None);
     }
-    assert_eq!(refusal(&datagram(44, 0, 250, &[0; 100])), Some(Refusal::Full));
+    assert_eq!(refusal(&datagram(39, 0, 250, &[0; 100])), Some(Refusal::Full), "the oldest of all");
+    assert_eq!(refusal(&datagram(40 + 9999, 0, 250, &[0; 100])), Some(Refusal::Far));
     assert!(assembler.claim(41, 250).is_some());
     let late = take(&mut assembler, now, &datagram(41, 100, 250, &[0; 100]));
     assert_eq!(late, Verdict::Refused(Refusal::Over), "it was claimed");
@@ -211,18 +220,86 @@ fn each_datagram_that_cannot_be_is_refused_for_its_reason() {
 }
 
 #[test]
-fn chunks_that_nobody_tells_of_make_room_after_a_while() {
+fn chunks_that_nobody_tells_of_make_room_for_what_follows() {
     let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
-    for number in 0..4 {
-        take(&mut assembler, now, &datagram(number, 0, 250, &[0; 100]));
+    for number in 0..5 {
+        let first = datagram(number, 0, 250, &[0; 100]);
+        assert_eq!(take(&mut assembler, now, &first), Verdict::Placed);
     }
-    let soon = now + Duration::from_millis(10);
-    let fifth = datagram(4, 0, 250, &[0; 100]);
-    assert_eq!(take(&mut assembler, soon, &fifth), Verdict::Refused(Refusal::Full));
-    let later = now + Duration::from_secs(2);
-    assert_eq!(take(&mut assembler, later, &fifth), Verdict::Placed);
     assert!(assembler.claim(0, 250).is_none(), "the oldest has made room");
     assert!(assembler.claim(1, 250).is_some());
+}
+
+#[test]
+fn chunks_that_nobody_tells_of_are_given_up_after_a_while() {
+    let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
+    let rooms = Rc::default();
+    for (number, ms) in [(0, 0), (1, 600)] {
+        let (at, bytes) = (now + Duration::from_millis(ms), datagram(number, 0, 250, &[0; 100]));
+        assembler.take(at, &bytes, || Some(Memory::counted(&rooms)));
+    }
+    assembler.sweep(now + Duration::from_millis(900));
+    assert_eq!(Rc::strong_count(&rooms), 3, "both may still be told of");
+    assembler.sweep(now + Duration::from_millis(1100));
+    assert_eq!(Rc::strong_count(&rooms), 2);
+    assert!(assembler.claim(0, 250).is_none());
+    assembler.sweep(now + Duration::from_millis(1700));
+    assert_eq!(Rc::strong_count(&rooms), 1, "nothing is kept for nobody");
+}
+
+/// A member that lies about how far the root is, by itself or for good measure often, stops
+/// nobody from hearing what the root sends.
+#[test]
+fn a_number_far_ahead_is_not_believed() {
+    let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
+    assert_eq!(take(&mut assembler, now, &datagram(5, 0, 0, &[])), Verdict::Probe);
+    let mut far = 1 << 60;
+    for total in [0, 250] {
+        far += 1;
+        let lie = datagram(far, 0, total, &vec![0; total.min(100) as usize]);
+        assert_eq!(take(&mut assembler, now, &lie), Verdict::Refused(Refusal::Far));
+    }
+    for number in 5..500 {
+        // Nor step by step, each a little further than the last.
+        for step in 0..100 {
+            take(&mut assembler, now, &datagram(number + step, 0, 0, &[]));
+        }
+        assert!(assembler.next() <= number + 16, "{} of {number}", assembler.next());
+        assembler.tell(number);
+        for piece in datagrams(number, &payload(number, 250)) {
+            assert_eq!(take(&mut assembler, now, &piece), Verdict::Placed);
+        }
+        assert!(assembler.is_complete(number), "{number}");
+        assert!(assembler.claim(number, 250).is_some());
+    }
+}
+
+/// However many are claimed, and whatever their numbers, what is remembered of them is little.
+#[test]
+fn what_is_over_is_forgotten() {
+    let mut assembler = Assembler::<Memory>::new(LAYOUT);
+    for number in (0..2000).chain((0..2000).map(|step| step << 40)) {
+        assembler.tell(number);
+        assert!(assembler.claim(number, 250).is_none());
+        assert!(assembler.remembered() <= 40, "{}", assembler.remembered());
+    }
+}
+
+#[test]
+fn what_a_lane_tells_of_counts_for_more_than_what_was_heard() {
+    let (mut assembler, now) = (Assembler::new(LAYOUT), Instant::now());
+    // The first that is heard is a lie.
+    take(&mut assembler, now, &datagram(1 << 60, 0, 250, &[0; 100]));
+    assembler.tell(7);
+    assert_eq!(assembler.next(), 7);
+    assert_eq!(take(&mut assembler, now, &datagram(7, 0, 100, &[0; 100])), Verdict::Placed);
+    assert!(assembler.is_complete(7));
+    assert!(!assembler.is_past(7));
+    // It was elsewhere for long: so many numbers were for others.
+    assembler.tell(1 << 40);
+    let now_there = datagram(1 << 40, 0, 100, &[0; 100]);
+    assert_eq!(take(&mut assembler, now, &now_there), Verdict::Placed);
+    assert!(assembler.is_complete(1 << 40));
 }
 
 #[test]

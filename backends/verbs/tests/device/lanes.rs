@@ -49,6 +49,31 @@ fn an_express_lane_is_two_streams() {
     });
 }
 
+/// Reads so many, which may come in parts.
+async fn expect_bytes(carrier: &dyn Carrier, mut missing: usize) {
+    while missing > 0 {
+        missing -= carrier.read().await.expect("it lives").len();
+    }
+}
+
+/// Of short messages few are told of when they have left, credits in between are.
+#[test]
+fn short_messages_never_fill_a_ring_that_is_read() {
+    run(async {
+        let pair = Pair::new();
+        let ends = pair.lane(Lane::Express);
+        let (short, answer) = (pattern(0, 8), pattern(1, 200));
+        for _ in 0..1000 {
+            for _ in 0..5 {
+                send(&*ends.parent, std::slice::from_ref(&short)).await.expect("it lives");
+            }
+            expect_bytes(&*ends.child, 5 * short.len()).await;
+            send(&*ends.child, std::slice::from_ref(&answer)).await.expect("it lives");
+            expect_bytes(&*ends.parent, answer.len()).await;
+        }
+    });
+}
+
 #[test]
 fn it_is_the_same_when_completions_are_polled_for() {
     run(async {

@@ -5,6 +5,7 @@ mod environment;
 mod failures;
 mod lanes;
 mod log;
+mod memory;
 mod multicast;
 mod offers;
 mod pair;

@@ -137,6 +137,60 @@ fn a_child_passes_on_that_it_has_what_all_have() {
     });
 }
 
+/// What is sent to all is taken by all: who forwards it knows that its children have it too.
+#[test]
+fn nothing_is_sent_to_all_that_a_forwarder_sends_once_more() {
+    run(async {
+        let (root, middle, leaf) = (root(Multicast::On), open(config(2)), open(config(3)));
+        let (upper, lower) = (bulk(&root, &middle), bulk(&middle, &leaf));
+        let (passed, below) = (upper.child.clone(), lower.parent.clone());
+        let _passing = tokio::task::spawn_local(async move {
+            while let Ok(frame) = passed.read().await {
+                let parts = [frame.slice(..HEAD.len()), frame.slice(HEAD.len()..)];
+                drop(frame);
+                send(&*below, &parts).await.expect("it lives");
+            }
+        });
+        // From here on the leaf hears, and its parent knows.
+        while !works(&leaf) || report(&leaf).chunks == 0 {
+            let reader = read(&lower.child, 1);
+            send(&*upper.parent, &frame(&root, 0)).await.expect("it lives");
+            check(&reader.await.expect("it ends")[0], 0);
+        }
+        let before = (report(&root).chunks, report(&leaf).chunks);
+        for len in [5000, 20_000, 60_000, 69_000, 75_000, LEN] {
+            let reader = read(&lower.child, 1);
+            let payload = root.place(pattern(3, len), true);
+            send(&*upper.parent, &[Bytes::from_static(HEAD), payload]).await.expect("it lives");
+            let frames = reader.await.expect("it ends");
+            assert!(frames[0][HEAD.len()..] == pattern(3, len), "of {len} bytes");
+        }
+        let sent = report(&root).chunks - before.0;
+        assert!(sent > 0);
+        assert_eq!(report(&leaf).chunks - before.1, sent, "each once");
+    });
+}
+
+#[test]
+fn what_was_for_others_is_not_kept() {
+    run(async {
+        let (root, children) = (root(Multicast::Auto), [open(config(2)), open(config(3))]);
+        let lanes = children.each_ref().map(|child| bulk(&root, child));
+        let reader = read(&lanes[0].child, 3);
+        let _other = read(&lanes[1].child, 1);
+        until(|| works(&root) && children.iter().all(works)).await;
+        let in_use = |fabric: &VerbsFabric| fabric.blocks().0 - fabric.blocks().1;
+        let before = in_use(&children[1]);
+        for number in 0..3 {
+            send(&*lanes[0].parent, &frame(&root, number)).await.expect("it lives");
+        }
+        reader.await.expect("it ends");
+        assert!(report(&root).chunks > 0);
+        until(|| in_use(&children[1]) > before).await;
+        until(|| in_use(&children[1]) <= before).await;
+    });
+}
+
 #[test]
 fn a_member_without_room_for_datagrams_gets_everything_from_its_parent() {
     run(async {

@@ -56,12 +56,17 @@ fn prefer(left: &[u8; LONG_DOUBLE_BYTES], right: &mut [u8; LONG_DOUBLE_BYTES], l
     let takes_left = match compare(left, right) {
         Compared::Less => least,
         Compared::Greater => !least,
-        Compared::Equal => false,
+        // Of zeros the negative one is the lesser; else both are the same.
+        Compared::Equal => least == is_negative(left),
         Compared::Unordered => matches!(compare(right, right), Compared::Unordered),
     };
     if takes_left {
         *right = *left;
     }
+}
+
+fn is_negative(number: &[u8; LONG_DOUBLE_BYTES]) -> bool {
+    number[9] & 0x80 != 0
 }
 
 enum Compared {
@@ -98,5 +103,24 @@ fn compare(left: &[u8; LONG_DOUBLE_BYTES], right: &[u8; LONG_DOUBLE_BYTES]) -> C
         (_, 1, _) => Compared::Equal,
         (1, _, _) => Compared::Less,
         _ => Compared::Greater,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_zeros_the_negative_one_is_the_lesser_from_either_side() {
+        let zero = [0; LONG_DOUBLE_BYTES];
+        let mut negative = zero;
+        negative[9] = 0x80;
+        for (left, right) in [(zero, negative), (negative, zero)] {
+            for (least, expected) in [(true, negative), (false, zero)] {
+                let mut right = right;
+                prefer(&left, &mut right, least);
+                assert_eq!(right, expected);
+            }
+        }
     }
 }

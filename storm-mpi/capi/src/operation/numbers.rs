@@ -1,9 +1,11 @@
 //! The predefined operations on the predefined types (MPI-4.1, section 6.9.2, the table of allowed
-//! combinations). Integers wrap round; of floats `MPI_MAX` and `MPI_MIN` prefer a number to NaN.
+//! combinations). Integers wrap round; of floats `MPI_MAX` and `MPI_MIN` are
+//! [`Ordered`]'s, as where nodes reduce.
 
 use super::Predefined;
 use crate::types::{Number, PairValue};
 use std::ffi::{c_int, c_long};
+use storm_mpi::Ordered;
 
 /// Makes `right` to `left op right`, element by element, when the operation is defined for the type;
 /// tells whether it is. Both are aligned to 16, and packed.
@@ -53,8 +55,8 @@ macro_rules! integers {
                     move |a: $t, b: $t| <$t>::from(f(a != 0, b != 0))
                 };
                 match op {
-                    Predefined::Max => map(left, right, |a: $t, b| a.max(b)),
-                    Predefined::Min => map(left, right, |a: $t, b| a.min(b)),
+                    Predefined::Max => map(left, right, <$t>::greatest),
+                    Predefined::Min => map(left, right, <$t>::least),
                     Predefined::Sum => map(left, right, <$t>::wrapping_add),
                     Predefined::Prod => map(left, right, <$t>::wrapping_mul),
                     Predefined::Band => map(left, right, |a: $t, b| a & b),
@@ -78,8 +80,8 @@ macro_rules! floats {
         impl Plain for $t {
             fn combine(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
                 match op {
-                    Predefined::Max => map(left, right, <$t>::max),
-                    Predefined::Min => map(left, right, <$t>::min),
+                    Predefined::Max => map(left, right, <$t>::greatest),
+                    Predefined::Min => map(left, right, <$t>::least),
                     Predefined::Sum => map(left, right, |a: $t, b| a + b),
                     Predefined::Prod => map(left, right, |a: $t, b| a * b),
                     Predefined::Land
@@ -203,6 +205,11 @@ mod tests {
         let nan = f64::NAN.to_le_bytes();
         let max = combined(Predefined::Max, Number::Float64, nan, 1f64.to_le_bytes());
         assert_eq!(f64::from_le_bytes(max), 1.0);
+        for (l, r) in [(0f32, -0f32), (-0f32, 0f32)] {
+            let of = |op| combined(op, Number::Float32, l.to_le_bytes(), r.to_le_bytes());
+            assert_eq!(of(Predefined::Min), (-0f32).to_le_bytes(), "as nodes reduce");
+            assert_eq!(of(Predefined::Max), 0f32.to_le_bytes());
+        }
         let xor = combined(Predefined::Lxor, Number::Unsigned(1), [7, 0, 9], [1, 4, 0]);
         assert_eq!(xor, [0, 1, 1]);
     }

@@ -1,0 +1,201 @@
+//! The least that one hop can cost: two processes and one queue pair each, and of what a lane
+//! does only what its promise needs. A message is one WRITE WITH IMMEDIATE, the other side finds
+//! its completion by looking, makes a receive request ready for the next, and answers; a chunk
+//! goes to one of a few places, and is answered by leave to write there again. No runtime, no
+//! tasks, no copy, no ring, no way to sleep. The calls are those of the backend.
+
+use super::hop::OtherEnd;
+use super::{Figure, figure};
+use anyhow::{Context, Result, bail};
+use hdrhistogram::Histogram;
+use std::collections::VecDeque;
+use std::io::{BufRead, Write};
+use std::sync::Arc;
+use std::time::Instant;
+use storm_backend_verbs::guard::{
+    Access, CompletionChannel, CompletionQueue, Device, Endpoint, MemoryRegion, OpenDevice,
+    Outcome, Port, ProtectionDomain, QueuePair, RemoteAddr, Route, Source, Sources,
+};
+use storm_backend_verbs::{VerbsConfig, choose_address};
+
+/// Set for the process that is the other end.
+const VARIABLE: &str = "STORM_BENCH_FLOOR";
+/// Receive requests that are ready.
+const RECEIVES: u32 = 64;
+/// Send requests under way.
+const SENDS: u32 = 16;
+/// What travels inside of its request, as on a lane.
+const INLINE_BYTES: u32 = 220;
+/// Bytes in front of the payload of a chunk, as much as its head has.
+const HEAD_BYTES: usize = 24;
+/// Chunks under way, as many as blocks are granted.
+const PLACES: u64 = 4;
+/// Round trips before those that count.
+const WARM_UP: u32 = 100;
+/// What a write was: to be answered by one of the same length.
+const ECHO: u32 = 1;
+/// To be answered by one without bytes.
+const CHUNK: u32 = 2;
+
+/// One end of the queue pair.
+struct End {
+    pair: QueuePair,
+    queue: Arc<CompletionQueue>,
+    /// What is sent lies in front, and what comes behind.
+    own: Arc<MemoryRegion>,
+    into: Arc<MemoryRegion>,
+    to: RemoteAddr,
+    /// What has come and was not asked for yet.
+    arrived: VecDeque<(u32, u32)>,
+}
+
+/// Serves as the other end if this process is one.
+///
+/// # Errors
+/// When the device cannot be opened, or a request fails.
+pub fn serve_if_other_end() -> Result<bool> {
+    let Ok(place_bytes) = std::env::var(VARIABLE) else { return Ok(false) };
+    let mut stdin = std::io::stdin().lock();
+    let mut end = End::connect(place_bytes.parse()?, &mut stdin, &mut std::io::stdout())?;
+    // Until the side that has started this ends it.
+    loop {
+        match end.next()? {
+            (ECHO, len) => end.write(0..len as usize, 0, ECHO)?,
+            _ => end.write(0..0, 0, CHUNK)?,
+        }
+    }
+}
+
+/// Measures what [`hop::run`](super::hop::run) does.
+///
+/// # Errors
+/// When the device cannot be opened, or a request fails.
+pub fn run(sizes: &[u64], rounds: u32, chunks: u32) -> Result<Vec<Figure>> {
+    let chunk_bytes = VerbsConfig::default().chunk_bytes as usize;
+    let longest = sizes.iter().map(|bytes| *bytes as usize).max().unwrap_or(0);
+    let place_bytes = longest.max(chunk_bytes + HEAD_BYTES);
+    let mut other = OtherEnd::start(VARIABLE, &place_bytes.to_string())?;
+    let (mut from, mut to) = other.pipes()?;
+    let mut end = End::connect(place_bytes, &mut from, &mut to)?;
+    let mut figures = vec![bandwidth(&mut end, chunk_bytes, chunks)?];
+    for bytes in sizes {
+        figures.push(latency(&mut end, *bytes, rounds)?);
+    }
+    Ok(figures)
+}
+
+fn latency(end: &mut End, bytes: u64, rounds: u32) -> Result<Figure> {
+    let mut ns = Histogram::new(3)?;
+    for round in 0..WARM_UP + rounds {
+        let start = Instant::now();
+        end.write(0..bytes as usize, 0, ECHO)?;
+        end.next()?;
+        if round >= WARM_UP {
+            ns.record(u64::try_from(start.elapsed().as_nanos())? / 2)?;
+        }
+    }
+    Ok(figure("floor, one way", 1, bytes, &ns))
+}
+
+/// The time of a chunk is that between two leaves to write one.
+fn bandwidth(end: &mut End, bytes: usize, chunks: u32) -> Result<Figure> {
+    let mut ns = Histogram::new(3)?;
+    let (start, chunks) = (Instant::now(), u64::from(chunks));
+    let mut last = start;
+    for chunk in 0..chunks {
+        if chunk >= PLACES {
+            end.next()?;
+        }
+        end.write(0..HEAD_BYTES + bytes, chunk % PLACES, CHUNK)?;
+        let now = Instant::now();
+        ns.record(u64::try_from((now - last).as_nanos())?)?;
+        last = now;
+    }
+    for _ in 0..PLACES.min(chunks) {
+        end.next()?;
+    }
+    let mib = bytes as f64 * chunks as f64 / f64::from(1 << 20);
+    let mib_s = Some(mib / start.elapsed().as_secs_f64());
+    Ok(Figure { mib_s, ..figure("floor, a chunk of many", 1, bytes as u64, &ns) })
+}
+
+impl End {
+    /// Both sides tell what the other has to know in one line; this one has `place_bytes` for
+    /// each of the chunks under way.
+    fn connect(place_bytes: usize, from: &mut impl BufRead, to: &mut impl Write) -> Result<End> {
+        let device = Device::open(None)?;
+        let port = device.active_port(1)?;
+        let (gid_index, gid) = choose_address(&VerbsConfig::default(), &device, &port)?;
+        let mut end = End::new(&device, &port, place_bytes)?;
+        let own = Endpoint { number: end.pair.number(), first_packet: 0, gid, lid: port.attr.lid };
+        let gid: String = gid.raw.iter().map(|byte| format!("{byte:02x}")).collect();
+        let (addr, rkey) = (end.into.addr(), end.into.rkey());
+        writeln!(to, "{} {gid} {} {addr} {rkey}", own.number, own.lid)?;
+        to.flush()?;
+        let mut line = String::new();
+        from.read_line(&mut line)?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [number, gid, lid, addr, rkey] = words[..] else { bail!("it says {line:?}") };
+        let mut theirs = Endpoint { number: number.parse()?, lid: lid.parse()?, ..own };
+        for (at, byte) in theirs.gid.raw.iter_mut().enumerate() {
+            let digits = gid.get(2 * at..2 * at + 2).context("half an address")?;
+            *byte = u8::from_str_radix(digits, 16)?;
+        }
+        end.to = RemoteAddr { addr: addr.parse()?, rkey: rkey.parse()? };
+        let route = Route { gid_index, mtu: port.attr.active_mtu };
+        end.pair.connect(&port, &route, &own, &theirs)?;
+        // Neither sends before the other can receive.
+        writeln!(to, "ready")?;
+        to.flush()?;
+        from.read_line(&mut line)?;
+        Ok(end)
+    }
+
+    fn new(device: &Arc<OpenDevice>, port: &Port, place_bytes: usize) -> Result<End> {
+        let domain = ProtectionDomain::new(device)?;
+        let channel = CompletionChannel::new(device)?;
+        let queue = Arc::new(CompletionQueue::new(&channel, 0, SENDS + RECEIVES)?);
+        let pair = QueuePair::new(&domain, &queue, SENDS, RECEIVES, INLINE_BYTES)?;
+        pair.initialise(port)?;
+        pair.post_receives(RECEIVES)?;
+        let region = |bytes, access| MemoryRegion::new(&domain, bytes, access).map(Arc::new);
+        let own = region(place_bytes, Access::Read)?;
+        let into = region(place_bytes * PLACES as usize, Access::RemoteWrite)?;
+        let (to, arrived) = (RemoteAddr { addr: 0, rkey: 0 }, VecDeque::new());
+        Ok(End { pair, queue, own, into, to, arrived })
+    }
+
+    /// Writes so many bytes to the other's place of this number: a head and what follows it, as
+    /// far as that is so long.
+    fn write(&mut self, bytes: std::ops::Range<usize>, place: u64, what: u32) -> Result<()> {
+        let place_bytes = (self.into.len() / PLACES as usize) as u64;
+        let to = RemoteAddr { addr: self.to.addr + place * place_bytes, ..self.to };
+        if bytes.end <= INLINE_BYTES as usize {
+            self.pair.post_inline(&[7; INLINE_BYTES as usize][bytes], to, what)?;
+            return Ok(());
+        }
+        let part = |range| Some(Source::Part(self.own.clone(), range));
+        let sources: Sources = [part(0..HEAD_BYTES), part(HEAD_BYTES..bytes.end)];
+        self.pair.post_write(sources, to, what)?;
+        Ok(())
+    }
+
+    /// Waits for the next write of the other side: what it was, and its length.
+    fn next(&mut self) -> Result<(u32, u32)> {
+        loop {
+            if let Some(next) = self.arrived.pop_front() {
+                self.pair.post_receives(1)?;
+                return Ok(next);
+            }
+            let mut failed = None;
+            self.queue.poll(|completion| match completion.outcome {
+                Outcome::Sent => self.pair.completed(completion.id),
+                Outcome::Written { immediate, len } => self.arrived.push_back((immediate, len)),
+                other => failed = Some(other),
+            })?;
+            if let Some(failed) = failed {
+                bail!("a request has failed: {failed:?}");
+            }
+        }
+    }
+}
