@@ -22,14 +22,32 @@ pub struct NodeNames {
 /// How our own message-passing library waits.
 const WAIT_VARIABLE: &str = "STORM_MPI_WAIT";
 
+/// In a job's environment: how its ranks join it, where that is not PMI-1. Ranks do not get it, as it
+/// would be taken for that of jobs which they submit.
+pub const MPI_TYPE_VARIABLE: &str = "STORM_MPI_TYPE";
+/// Its value for ranks that join through PMIx.
+pub const MPI_TYPE_PMIX: &str = "pmix";
+
+/// Whether the ranks of a job join it through PMIx.
+pub(crate) fn joins_by_pmix(spec: &JobSpec) -> bool {
+    spec.env.iter().any(|(name, value)| {
+        name.as_os_str() == MPI_TYPE_VARIABLE && value.as_os_str() == MPI_TYPE_PMIX
+    })
+}
+
 /// The value of [`TRANSPORT_VARIABLE`] for ranks whose bytes take their own way.
 const TRANSPORT_DIRECT: &str = "direct";
 
 /// What Node Managers alone tell ranks: in a job's environment it comes from another job, from
 /// inside of which this one was submitted, and says nothing of this one.
 /// `STORM_MPI_REMOTE_US` is not one: users may set it.
-const NODES_OWN: [&str; 4] =
-    [TRANSPORT_VARIABLE, storm_mpi::page::VARIABLE, "STORM_MPI_LOCAL_US", "STORM_MPI_WAKE_US"];
+const NODES_OWN: [&str; 5] = [
+    TRANSPORT_VARIABLE,
+    storm_mpi::page::VARIABLE,
+    "STORM_MPI_LOCAL_US",
+    "STORM_MPI_WAKE_US",
+    MPI_TYPE_VARIABLE,
+];
 
 /// The job's environment, as far as it is the submitter's to say.
 pub(crate) fn submitted_environment(

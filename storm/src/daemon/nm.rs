@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use storm_backend_tcp::{JoinError, Node, NodeConfig, TcpPrimitives};
 use storm_nm::ExitReason;
-use storm_nm::live::{LiveConfig, serve, start_keeper};
+use storm_nm::live::{LiveConfig, PmixStarter, serve, start_keeper};
 use storm_primitives::Primitives;
 use storm_rm::GlobalPlan;
 use tokio::signal::unix::{SignalKind, signal};
@@ -58,6 +58,10 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     config.switch_log =
         options.switch_log.as_ref().map(|dir| dir.join(format!("{}.csv", options.name)));
     config.boost_period = options.boost_period.max(SHORTEST_BOOST_PERIOD);
+    // Without it jobs under PMIx end with a message about that.
+    config.pmix = std::env::current_exe()
+        .ok()
+        .map(|program| PmixStarter { program, heartbeat_bytes: network.heartbeat_bytes });
     let once = options.once;
     config.nm.manager_lost = timeouts.manager_lost();
     config.nm.requeue_fence = timeouts.requeue_fence();
