@@ -168,7 +168,8 @@ fn connect(directory: &Path, options: &RankOptions) -> Result<UnixStream, RankEr
 /// find a child that it did not make.
 fn start_server(listener: UnixListener, options: &RankOptions) -> io::Result<()> {
     let mut server = Command::new("/proc/self/exe");
-    server.args(&options.server).env_remove("PMI_FD");
+    // PMI_FD stays open in it: by that it ends the job if the server dies.
+    server.args(&options.server);
     former_pmix().for_each(|variable| {
         server.env_remove(variable);
     });

@@ -6,6 +6,7 @@ mod fences;
 mod pmix;
 mod ranks;
 mod upcalls;
+mod watch;
 
 use crate::abi::{ERROR, SUCCESS};
 use crate::exchange::Portion;
@@ -15,7 +16,6 @@ use crate::rank::number;
 use fences::{Fence, Fences};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigHandler, Signal, signal};
-use nix::unistd::{ForkResult, fork};
 use pmix::Pmix;
 use ranks::Ranks;
 use std::env;
@@ -27,6 +27,7 @@ use std::path::PathBuf;
 use storm_mpi::pmi::client::PmiError;
 use thiserror::Error;
 use upcalls::{Upcall, Upcalls};
+use watch::Part;
 
 /// The server's own files, in the job's directory.
 const FILES: &str = ".storm-pmix";
@@ -66,21 +67,18 @@ pub enum ServeError {
 }
 
 /// Serves the ranks of this node that connect to the socket that is standard input. The process
-/// that was started ends at once and without an error; its child serves.
+/// that was started ends at once and without an error; a child of its child serves.
 ///
 /// Call it before the process makes any thread.
 ///
 /// # Errors
 /// [`ServeError`]; the ranks then lose their server, which ends the job.
 pub fn serve(nspace: &str, mapping: &str, heartbeat_bytes: usize) -> Result<(), ServeError> {
-    // SAFETY: the process has one thread, so the child may do anything.
-    if let ForkResult::Parent { .. } = unsafe { fork() }? {
-        return Ok(());
+    match watch::begin()? {
+        Part::Starter | Part::Watcher => return Ok(()),
+        Part::Server => {}
     }
-    for number in NOT_FOR_US {
-        // SAFETY: to ignore a signal runs no code of ours.
-        unsafe { signal(number, SigHandler::SigIgn) }?;
-    }
+    ignore_signals()?;
     let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
     let stray = |_| ServeError::Stray;
     let (rank, size) = (number("STORM_RANK").map_err(stray)?, number("STORM_SIZE").map_err(stray)?);
@@ -94,6 +92,14 @@ pub fn serve(nspace: &str, mapping: &str, heartbeat_bytes: usize) -> Result<(), 
     let place = (placement.own(), placement.nodes());
     let ranks = Ranks::new(placement.local().len(), size);
     Server { pmix, placement, listener, upcalls, ranks, fences: Fences::new(portion, place) }.run()
+}
+
+fn ignore_signals() -> Result<(), ServeError> {
+    for number in NOT_FOR_US {
+        // SAFETY: to ignore a signal runs no code of ours.
+        unsafe { signal(number, SigHandler::SigIgn) }?;
+    }
+    Ok(())
 }
 
 struct Server {

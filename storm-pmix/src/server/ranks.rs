@@ -175,7 +175,7 @@ fn of(rank: u32) -> impl Fn(PmiError) -> ServeError {
 }
 
 /// A process's descriptor is readable from its end on.
-fn has_ended(process: &OwnedFd) -> bool {
+pub(super) fn has_ended(process: &OwnedFd) -> bool {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     let mut polled = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
     poll(&mut polled, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
