@@ -1,4 +1,4 @@
-//! The MPICH libraries that programs are built with: Debian's, and the one on PyPI, which
+//! The libraries that programs are built with: Debian's MPICH and Open MPI, and PyPI's MPICH, which
 //! is fetched once per build directory.
 
 use crate::scratch::hosts::skipped;
@@ -31,6 +31,17 @@ impl Library {
             return Some(Library { version: "4.", compiler, flags: Vec::new() });
         }
         missing("Debian's MPICH", "mpicc.mpich is missing: apt-get install libmpich-dev");
+        None
+    }
+
+    /// That of Debian's `openmpi-bin` and `libopenmpi-dev`.
+    pub(crate) fn of_open_mpi() -> Option<Library> {
+        let compiler = PathBuf::from("mpicc.openmpi");
+        let there = Command::new(&compiler).arg("-show").output();
+        if there.is_ok_and(|done| done.status.success()) {
+            return Some(Library { version: "4.", compiler, flags: Vec::new() });
+        }
+        missing("Debian's Open MPI", "mpicc.openmpi is missing: apt-get install libopenmpi-dev");
         None
     }
 

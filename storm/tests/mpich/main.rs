@@ -1,4 +1,4 @@
-//! Programs of unmodified MPICHs, which find each other through PMI-1, on hosts that are
+//! Programs of unmodified MPICHs, which find each other through PMI-1, and of Open MPI, on hosts that are
 //! network namespaces of this machine. UCX takes all of it for one host and would use
 //! shared memory: it is told to use TCP, and the bytes that cross the network are counted.
 
@@ -6,6 +6,7 @@
 mod scratch;
 
 mod library;
+mod openmpi;
 
 use library::{Library, missing};
 use scratch::hosts::Hosts;
@@ -63,6 +64,7 @@ impl Bench<'_> {
         let mut command = self.scratch.storm(["run", "--time", limit]);
         command.args(self.hosts.at().split_whitespace()).args(options.split_whitespace());
         command.arg(program).args(argument.split_whitespace()).env("UCX_TLS", "tcp,self");
+        command.env("OMPI_MCA_mpi_yield_when_idle", "1");
         command.output().expect("storm starts")
     }
 
