@@ -12,7 +12,7 @@ use library::{Library, missing};
 use scratch::hosts::Hosts;
 use scratch::{Scratch, stderr, stdout, told};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::{Mutex, PoisonError};
 
@@ -51,6 +51,8 @@ const PROGRAMS: [(&str, &str, &str); 3] = [
 struct Bench<'a> {
     scratch: &'a Scratch,
     hosts: Hosts,
+    /// Of the library, if it has to be told.
+    prefix: Option<PathBuf>,
 }
 
 impl Bench<'_> {
@@ -65,6 +67,7 @@ impl Bench<'_> {
         command.args(self.hosts.at().split_whitespace()).args(options.split_whitespace());
         command.arg(program).args(argument.split_whitespace()).env("UCX_TLS", "tcp,self");
         command.env("OMPI_MCA_mpi_yield_when_idle", "1");
+        command.envs(self.prefix.iter().map(|prefix| ("OPAL_PREFIX", prefix)));
         command.output().expect("storm starts")
     }
 
@@ -104,7 +107,7 @@ fn does_everything(library: Option<Library>) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::make();
     let Some(hosts) = Hosts::cluster(&scratch, 2, 32) else { return };
-    let bench = Bench { scratch: &scratch, hosts };
+    let bench = Bench { scratch: &scratch, hosts, prefix: None };
     let program = scratch.work().join("program");
     library.compile(&program);
     let four = |argument| bench.lines("-n 4 -N 2", &program, argument);
@@ -162,7 +165,7 @@ fn programs_of_scalapack_factorize_across_hosts() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::make();
     let Some(hosts) = Hosts::cluster(&scratch, 2, 2) else { return };
-    let bench = Bench { scratch: &scratch, hosts };
+    let bench = Bench { scratch: &scratch, hosts, prefix: None };
     let input = scratch.work().join("input");
     fs::create_dir(&input).expect("made");
     for (program, file, parameters) in PROGRAMS {
