@@ -17,7 +17,7 @@ const OLDEST: u32 = 4;
 #[derive(Debug, Error)]
 pub enum LibraryError {
     /// It is not here.
-    #[error("{SONAME} cannot be loaded (Debian has it in libpmix2): {0}")]
+    #[error("{SONAME} cannot be loaded; Debian has it in libpmix2")]
     Absent(#[source] libloading::Error),
     /// It is not what it is called.
     #[error("{SONAME} lacks {symbol}")]

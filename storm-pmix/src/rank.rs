@@ -40,19 +40,19 @@ pub enum RankError {
     #[error("{0} is not set: only ranks of a job can be started so")]
     Environment(&'static str),
     /// The job's directory on the node cannot be used.
-    #[error("the job's directory cannot be used for PMIx: {0}")]
+    #[error("the job's directory cannot be used for PMIx")]
     Directory(#[source] io::Error),
     /// No server could be started.
-    #[error("the PMIx server of the node cannot be started: {0}")]
+    #[error("the PMIx server of the node cannot be started")]
     Start(#[source] io::Error),
     /// It died, or does not serve.
-    #[error("the PMIx server of the node does not answer: {0}")]
+    #[error("the PMIx server of the node does not answer")]
     Silent(#[source] io::Error),
     /// It cannot serve.
     #[error("{0}")]
     Refused(String),
     /// The program cannot be executed.
-    #[error("{} cannot be executed: {source}", program.display())]
+    #[error("{} cannot be executed", program.display())]
     Execute {
         /// The program.
         program: PathBuf,

@@ -19,6 +19,7 @@ use nix::sys::signal::{SigHandler, Signal, signal};
 use pmix::Pmix;
 use ranks::Ranks;
 use std::env;
+use std::error::Error;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -87,11 +88,17 @@ pub fn serve(nspace: &str, mapping: &str, heartbeat_bytes: usize) -> Result<(), 
     fs::create_dir_all(&files)?;
     let upcalls = Upcalls::listen()?.ok_or(ServeError::Stray)?;
     let placement = Placement::new(mapping, size, rank).map_err(|_| ServeError::Stray)?;
-    let pmix = Pmix::start(nspace, &placement, &files).map_err(|error| error.to_string());
+    let pmix = Pmix::start(nspace, &placement, &files).map_err(|error| explain(&error));
     let portion = Portion::of(placement.nodes(), heartbeat_bytes);
     let place = (placement.own(), placement.nodes());
     let ranks = Ranks::new(placement.local().len(), size);
     Server { pmix, placement, listener, upcalls, ranks, fences: Fences::new(portion, place) }.run()
+}
+
+/// An error and what caused it, on one line.
+fn explain(error: &dyn Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| (*error).source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn ignore_signals() -> Result<(), ServeError> {
@@ -162,7 +169,7 @@ impl Server {
         if !self.placement.local().contains(&rank) {
             return Err(format!("rank {rank} is not of this node"));
         }
-        pmix.environment(rank).map_err(|error| error.to_string())
+        pmix.environment(rank).map_err(|error| explain(&error))
     }
 
     fn answer(&mut self, upcall: Upcall) -> Result<(), ServeError> {

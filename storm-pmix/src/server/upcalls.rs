@@ -205,7 +205,6 @@ unsafe extern "C" fn client_finalized(
 
 /// # Safety
 /// As libpmix calls it.
-#[expect(clippy::too_many_arguments, reason = "libpmix's prototype")]
 unsafe extern "C" fn abort(
     proc: *const Proc,
     _: *mut c_void,
@@ -223,7 +222,6 @@ unsafe extern "C" fn abort(
 
 /// # Safety
 /// As libpmix calls it: `procs` are `nprocs`, `data` are `ndata` bytes.
-#[expect(clippy::too_many_arguments, reason = "libpmix's prototype")]
 unsafe extern "C" fn fence_nb(
     procs: *const Proc,
     nprocs: usize,

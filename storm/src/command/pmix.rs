@@ -22,5 +22,5 @@ pub(super) fn run(options: PmixOptions) -> Result<u8, Failure> {
         argv: options.argv,
         server: server.collect(),
     });
-    Err(Failure::new("pmix", error.to_string()).exit(error.exit_code()))
+    Err(Failure::of("pmix", &error).exit(error.exit_code()))
 }

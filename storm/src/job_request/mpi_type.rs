@@ -19,3 +19,19 @@ pub(super) fn chosen(asked: MpiArgument, program: &Path) -> Option<&'static str>
     };
     pmix.then_some(MPI_TYPE_PMIX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_counts_before_what_the_program_is_linked_with() {
+        let plain = Path::new("/bin/true");
+        assert_eq!(chosen(MpiArgument::Auto, plain), None);
+        assert_eq!(chosen(MpiArgument::Pmix, plain), Some("pmix"));
+        assert_eq!(chosen(MpiArgument::Pmi1, plain), None);
+        for no_program in ["/", "/nowhere", "/dev/null"] {
+            assert_eq!(chosen(MpiArgument::Auto, Path::new(no_program)), None, "{no_program}");
+        }
+    }
+}
