@@ -1,16 +1,19 @@
 //! Programs of Debian's Open MPI, which find each other through PMIx.
 
-use crate::library::Library;
+use crate::library::{Library, missing};
 use crate::scratch::hosts::Hosts;
 use crate::scratch::{Scratch, stderr, stdout, told};
-use crate::{Bench, ONE_AT_A_TIME, VECTOR_BYTES};
+use crate::{Bench, ONE_AT_A_TIME, PROGRAMS, VECTOR_BYTES};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::sync::PoisonError;
 
+/// Where ScaLAPACK's test programs for Open MPI are in Debian's `scalapack-mpi-test`.
+const SCALAPACK: &str = "/usr/lib/x86_64-linux-gnu/scalapack/openmpi-tests";
 /// How often a directory is looked for that goes in the background: some seconds' worth.
 const MAX_LOOKS: usize = 1_000_000;
 
@@ -153,6 +156,28 @@ fn open_mpi_runs_under_each_policy_that_leaves_its_messages_alone() {
         lines.sort_unstable();
         assert_eq!(lines, [0, 1, 2, 3].map(|rank| format!("rank {rank}: 0 wrong")), "{policy}");
     }
+}
+
+#[test]
+fn programs_of_scalapack_factorize_with_open_mpi() {
+    if !Path::new(SCALAPACK).exists() {
+        return missing("ScaLAPACK", "apt-get install scalapack-mpi-test");
+    }
+    on_two_hosts(|bench, _| {
+        let input = bench.scratch.work().join("input");
+        fs::create_dir(&input).expect("made");
+        for (program, file, parameters) in PROGRAMS {
+            fs::write(input.join(file), parameters).expect("written");
+            // It is linked with ScaLAPACK, and that with Open MPI.
+            let program = Path::new(SCALAPACK).join(program);
+            let done = bench.run("-n 2 -N 2 --chdir input", &program, "");
+            assert!(done.status.success(), "{}", told(&done));
+            let said = stdout(&done);
+            assert!(said.contains(" tests completed and passed residual checks"), "{said}");
+            assert!(!said.contains(" 0 tests completed and passed residual checks"), "{said}");
+            assert!(said.contains(" 0 tests completed and failed residual checks"), "{said}");
+        }
+    });
 }
 
 #[test]
