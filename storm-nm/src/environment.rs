@@ -57,6 +57,10 @@ pub(crate) fn submitted_environment(
     all.filter(|(name, _)| !NODES_OWN.iter().any(|own| name == own))
 }
 
+/// Where it is set, Open MPI 4 that finds no PMIx server fails in MPI_Init. Else each rank takes itself for
+/// the whole of its job. `mpirun` and its ranks take no notice.
+const NO_SINGLETONS: (&str, &str) = ("OMPI_MCA_schizo", "^orte");
+
 /// What makes an MPI library give its core away while it waits, where it has such a
 /// switch: Open MPI, Intel MPI, MPICH from release 4.2 on.
 const YIELD_SWITCHES: [(&str, &str); 3] = [
@@ -114,7 +118,8 @@ pub fn rank_environment(
     let shares = launch.coscheduling != Coscheduling::Strobed;
     let crowded = shares || ranks_on_host(task, names) as usize > cores;
     let yields = YIELD_SWITCHES.into_iter().filter(|_| crowded);
-    let yields = yields.map(|(name, value)| (name, OsString::from(value)));
+    let alone = (size > 1).then_some(NO_SINGLETONS);
+    let yields = yields.chain(alone).map(|(name, value)| (name, OsString::from(value)));
     let transport = if launch.buffered { TRANSPORT_BCS } else { TRANSPORT_DIRECT };
     let transport = (TRANSPORT_VARIABLE, OsString::from(transport));
     let waiting = waiting.iter().map(|(name, value)| (*name, OsString::from(value)));

@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ use thiserror::Error;
 
 /// Held while somebody looks whether there is a server.
 const LOCK: &str = ".storm-pmix.lock";
+/// How the directories of jobs in shared memory begin.
+const SHARED_MEMORY_OF_JOBS: &[u8] = b"/dev/shm/storm-";
 /// Where the server listens.
 const SOCKET: &str = ".storm-pmix.socket";
 
@@ -117,11 +120,15 @@ pub(crate) fn former_pmix() -> impl Iterator<Item = OsString> {
     })
 }
 
-/// What Open MPI is told that the user has not told it.
+/// What Open MPI is told that the user has not told it; a job from inside of which this one was submitted is
+/// no user.
 fn unsaid(
     settings: Vec<(&'static str, OsString)>,
 ) -> impl Iterator<Item = (&'static str, OsString)> {
-    settings.into_iter().filter(|(name, _)| env::var_os(name).is_none())
+    let is_said = |name| {
+        env::var_os(name).is_some_and(|said| !said.as_bytes().starts_with(SHARED_MEMORY_OF_JOBS))
+    };
+    settings.into_iter().filter(move |(name, _)| !is_said(*name))
 }
 
 /// How Open MPI is set: in 4.x it takes itself for a process without a job but under `mpirun` and resource

@@ -77,6 +77,9 @@ fn what_open_mpi_may_not_do_is_refused_and_does_not_hang() {
         let mut expected = [refused("lookup"), refused("publish")].concat();
         expected.sort_unstable();
         assert_eq!(names, expected);
+        let alone = bench.run("-n 2 -N 2 --mpi pmi1", program, "hello");
+        assert!(!alone.status.success(), "ranks without PMIx are two jobs: {}", told(&alone));
+        assert!(stderr(&alone).contains("An error occurred in MPI_Init"), "{}", told(&alone));
         assert_eq!(bench.lines("-n 1", program, "spawn"), ["rank 0: spawn refused"]);
         let spawned = bench.run("-n 2 -N 2", program, "spawn");
         assert_eq!(spawned.status.code(), Some(1), "{}", told(&spawned));
