@@ -22,14 +22,32 @@ pub struct NodeNames {
 /// How our own message-passing library waits.
 const WAIT_VARIABLE: &str = "STORM_MPI_WAIT";
 
+/// In a job's environment: how its ranks join it, where that is not PMI-1. Ranks do not get it, as it
+/// would be taken for that of jobs which they submit.
+pub const MPI_TYPE_VARIABLE: &str = "STORM_MPI_TYPE";
+/// Its value for ranks that join through PMIx.
+pub const MPI_TYPE_PMIX: &str = "pmix";
+
+/// Whether the ranks of a job join it through PMIx.
+pub(crate) fn joins_by_pmix(spec: &JobSpec) -> bool {
+    spec.env.iter().any(|(name, value)| {
+        name.as_os_str() == MPI_TYPE_VARIABLE && value.as_os_str() == MPI_TYPE_PMIX
+    })
+}
+
 /// The value of [`TRANSPORT_VARIABLE`] for ranks whose bytes take their own way.
 const TRANSPORT_DIRECT: &str = "direct";
 
 /// What Node Managers alone tell ranks: in a job's environment it comes from another job, from
 /// inside of which this one was submitted, and says nothing of this one.
 /// `STORM_MPI_REMOTE_US` is not one: users may set it.
-const NODES_OWN: [&str; 4] =
-    [TRANSPORT_VARIABLE, storm_mpi::page::VARIABLE, "STORM_MPI_LOCAL_US", "STORM_MPI_WAKE_US"];
+const NODES_OWN: [&str; 5] = [
+    TRANSPORT_VARIABLE,
+    storm_mpi::page::VARIABLE,
+    "STORM_MPI_LOCAL_US",
+    "STORM_MPI_WAKE_US",
+    MPI_TYPE_VARIABLE,
+];
 
 /// The job's environment, as far as it is the submitter's to say.
 pub(crate) fn submitted_environment(
@@ -38,6 +56,10 @@ pub(crate) fn submitted_environment(
     let all = spec.env.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
     all.filter(|(name, _)| !NODES_OWN.iter().any(|own| name == own))
 }
+
+/// Where it is set, Open MPI 4 that finds no PMIx server fails in MPI_Init. Else each rank takes itself for
+/// the whole of its job. `mpirun` and its ranks take no notice.
+const NO_SINGLETONS: (&str, &str) = ("OMPI_MCA_schizo", "^orte");
 
 /// What makes an MPI library give its core away while it waits, where it has such a
 /// switch: Open MPI, Intel MPI, MPICH from release 4.2 on.
@@ -96,7 +118,8 @@ pub fn rank_environment(
     let shares = launch.coscheduling != Coscheduling::Strobed;
     let crowded = shares || ranks_on_host(task, names) as usize > cores;
     let yields = YIELD_SWITCHES.into_iter().filter(|_| crowded);
-    let yields = yields.map(|(name, value)| (name, OsString::from(value)));
+    let alone = (size > 1).then_some(NO_SINGLETONS);
+    let yields = yields.chain(alone).map(|(name, value)| (name, OsString::from(value)));
     let transport = if launch.buffered { TRANSPORT_BCS } else { TRANSPORT_DIRECT };
     let transport = (TRANSPORT_VARIABLE, OsString::from(transport));
     let waiting = waiting.iter().map(|(name, value)| (*name, OsString::from(value)));

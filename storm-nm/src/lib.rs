@@ -43,7 +43,10 @@ mod task_set;
 pub use ahead::{SwitchAhead, SwitchDone};
 pub use config::NmConfig;
 pub use core::{Action, CoreConfig, Event, JobPhase, NodeCore};
-pub use environment::{NodeNames, boosted_waiting, implicit_waiting, rank_environment};
+pub use environment::{
+    MPI_TYPE_PMIX, MPI_TYPE_VARIABLE, NodeNames, boosted_waiting, implicit_waiting,
+    rank_environment,
+};
 pub use host::{Content, Host, HostEvent, LaunchRefused};
 pub use job_key::JobKey;
 pub use job_task::JobTask;

@@ -6,6 +6,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 use storm_pl::{KeeperConfig, StartMethod};
 
+/// The program that ranks of a job under PMIx are until they become the job's: `storm __pmix`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PmixStarter {
+    /// It; users must be able to execute it.
+    pub program: PathBuf,
+    /// Bytes of the manager's messages to nodes, which bound what ranks exchange at once.
+    pub heartbeat_bytes: u32,
+}
+
 /// What a node manager on a real node must be told.
 #[derive(Clone, Debug)]
 pub struct LiveConfig {
@@ -49,6 +58,8 @@ pub struct LiveConfig {
     pub class_rules: ClassRules,
     /// Where to write the last switches at the end, as comma-separated values.
     pub switch_log: Option<PathBuf>,
+    /// Starts the ranks of jobs that join through PMIx; `None` leaves them to PMI-1.
+    pub pmix: Option<PmixStarter>,
     /// What holds on any host.
     pub nm: NmConfig,
 }
@@ -76,6 +87,7 @@ impl LiveConfig {
             boost_period: Duration::from_millis(10),
             class_rules: ClassRules::default(),
             switch_log: None,
+            pmix: None,
             nm: NmConfig::default(),
         }
     }

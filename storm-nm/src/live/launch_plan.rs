@@ -1,10 +1,12 @@
 //! A job's specification in the words of storm-pl.
 
+use super::PmixStarter;
 use super::job_directory::{DirectoryError, JobFile, plain_name};
-use crate::environment::{NodeNames, rank_environment, submitted_environment};
+use crate::environment::{NodeNames, joins_by_pmix, rank_environment, submitted_environment};
 use crate::output_pattern::{FileNameParts, expand_pattern};
 use crate::{JobTask, LaunchRefused};
 use nix::sys::resource::{Resource, getrlimit};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use storm_pl::{
     Credentials, Errno, Input, LaunchFailure, LaunchSpec, LaunchStep, Output, RankSpec,
@@ -58,12 +60,22 @@ pub(super) fn launch_spec(
     task: &JobTask,
     program: PathBuf,
     credentials: Credentials,
+    starter: Option<(&PmixStarter, &Path)>,
 ) -> LaunchSpec {
     let spec = task.spec();
     let text = |bytes: &OsBytes| bytes.as_os_str().to_owned();
+    let mut args: Vec<OsString> = spec.argv.iter().map(text).collect();
+    let program = match starter.filter(|_| joins_by_pmix(spec)) {
+        Some((starter, shared)) => {
+            let own = starter_arguments(task, starter, shared, &program);
+            args = own.into_iter().chain(args).collect();
+            starter.program.clone()
+        }
+        None => program,
+    };
     LaunchSpec {
         program,
-        args: spec.argv.iter().map(text).collect(),
+        args,
         env: submitted_environment(spec)
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect(),
@@ -73,6 +85,31 @@ pub(super) fn launch_spec(
         limits: spec.limits.iter().filter_map(limit).collect(),
         pmi: true,
     }
+}
+
+/// The arguments with which the starter of ranks under PMIx becomes `program`, but for that program's own.
+fn starter_arguments(
+    task: &JobTask,
+    starter: &PmixStarter,
+    shared: &Path,
+    program: &Path,
+) -> Vec<OsString> {
+    let config = task.pmi_config();
+    vec![
+        "storm".into(),
+        "__pmix".into(),
+        "--nspace".into(),
+        config.kvsname.into(),
+        "--mapping".into(),
+        config.process_mapping.into(),
+        "--heartbeat-bytes".into(),
+        starter.heartbeat_bytes.to_string().into(),
+        "--shared-memory".into(),
+        shared.into(),
+        "--program".into(),
+        program.into(),
+        "--".into(),
+    ]
 }
 
 /// What a rank is told of the node beside its names.

@@ -13,9 +13,10 @@ use super::launch_plan::{
 use super::live_job::LiveJob;
 use super::pad_pool::PadPool;
 use super::rank_streams::RankStreams;
+use super::shared_memory::{self, SharedMemory};
 use super::switcher::Switcher;
 use super::{LiveConfig, job_directory};
-use crate::environment::{NodeNames, boosted_waiting, implicit_waiting};
+use crate::environment::{NodeNames, boosted_waiting, implicit_waiting, joins_by_pmix};
 use crate::{Host, HostEvent, JobKey, JobTask, LaunchRefused};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -91,6 +92,7 @@ pub struct LiveHost {
     by_pad: RefCell<BTreeMap<PadId, JobKey>>,
     places: RefCell<BTreeMap<PlaceId, oneshot::Sender<Result<(), PlaceFailure>>>>,
     read_buffer: RefCell<Vec<u8>>,
+    shared_memory: SharedMemory,
     keeper_gone: Cell<bool>,
     keeper_left: Notify,
     /// Begins the slices that were ordered ahead.
@@ -130,6 +132,8 @@ impl LiveHost {
         let capabilities = vec![keeper.capabilities().to_string(), limits];
         prepare_directory(&config.dir)?;
         let at = |path: PathBuf| move |source| AttachError::Directory { path, source };
+        let shared_memory = SharedMemory::of(&config.dir);
+        shared_memory.remove_all();
         let cache_path = config.dir.join("cache");
         let cache = Cache::open(cache_path.clone(), config.cache_bytes)
             .map_err(CacheError::into_io)
@@ -165,6 +169,7 @@ impl LiveHost {
             by_pad: RefCell::default(),
             places: RefCell::default(),
             read_buffer: RefCell::default(),
+            shared_memory,
             keeper_gone: Cell::new(false),
             keeper_left: Notify::new(),
             thresholds: OnceCell::new(),
@@ -190,11 +195,19 @@ impl LiveHost {
     }
 
     async fn try_prepare(&self, task: &Rc<JobTask>) -> Result<LiveJob, LaunchRefused> {
+        if joins_by_pmix(task.spec()) && self.config.pmix.is_none() {
+            let reason = "this node starts no ranks that join through PMIx".to_owned();
+            return Err(LaunchRefused { reason, exit_code: LaunchRefused::NOT_EXECUTABLE });
+        }
         let (owner, directory) = (task.spec().owner, self.job_directory(task.key()));
         let files = job_files(task, |owner, file| self.cache.path(owner, file.hash));
         let making = directory.clone();
+        let shared = joins_by_pmix(task.spec()).then(|| (self.shared_memory.clone(), task.key()));
         let made = spawn_blocking(move || {
             let credentials = credentials(owner).map_err(|error| LaunchRefused::because(&error))?;
+            if let Some((shared_memory, key)) = shared {
+                shared_memory.make(key, owner).map_err(|error| LaunchRefused::because(&error))?;
+            }
             job_directory::make(&making, owner, &files)
                 .map_err(|error| LaunchRefused::because(&error))?;
             Ok(credentials)
@@ -206,7 +219,9 @@ impl LiveHost {
         waiting.extend(page.as_ref().and(told).map(|path| (page::VARIABLE, path)));
         let program =
             program_path(task, &directory).map_err(|error| LaunchRefused::because(&error))?;
-        let spec = launch_spec(task, program.clone(), credentials)
+        let shared = self.shared_memory.path(task.key());
+        let starter = self.config.pmix.as_ref().map(|starter| (starter, shared.as_path()));
+        let spec = launch_spec(task, program.clone(), credentials, starter)
             .encode()
             .map_err(|error| LaunchRefused::because(&error))?;
         let pad = self.pads.take().await.map_err(|error| LaunchRefused::because(&error))?;
@@ -453,8 +468,9 @@ fn give_page(page: &RankPage, owner: Owner) -> io::Result<()> {
     Ok(())
 }
 
-fn remove_in_background(directory: PathBuf) {
+fn remove_in_background(directory: PathBuf, shared: PathBuf) {
     let removal = spawn_blocking(move || {
+        shared_memory::remove(&shared);
         if let Err(error) = job_directory::remove(&directory) {
             let path = directory.display();
             tracing::warn!(%path, %error, "the directory of a job is not removed");

@@ -20,10 +20,11 @@ mod pad_pool;
 mod program_text;
 mod rank_streams;
 mod serve;
+mod shared_memory;
 mod switcher;
 
 pub use cache_sink::CacheSink;
-pub use config::LiveConfig;
+pub use config::{LiveConfig, PmixStarter};
 pub use live_host::{AttachError, LiveHost};
 pub use node_facts::memory_mib as host_memory_mib;
 pub use serve::{ServeError, serve, start_keeper};

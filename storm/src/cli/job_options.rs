@@ -1,6 +1,8 @@
 //! Options of `submit` and `run`.
 
-use super::{ClusterOptions, EmbeddedOptions, ExportArgument, NeedsOptions, ServiceOptions};
+use super::{
+    ClusterOptions, EmbeddedOptions, ExportArgument, MpiArgument, NeedsOptions, ServiceOptions,
+};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::ffi::{OsStr, OsString};
@@ -100,6 +102,11 @@ pub(crate) struct JobOptions {
     /// Bind each process to a core of its own as long as there are some [default: none]
     #[arg(long, value_name = "core|none", hide_possible_values = true)]
     pub(crate) bind: Option<BindArgument>,
+    /// How the processes join their job: pmi1 (MPICH), pmix (Open MPI), or what the program is
+    /// linked with [default: auto]
+    #[arg(long, value_name = "auto|pmi1|pmix", env = storm_nm::MPI_TYPE_VARIABLE,
+          hide_env = true, hide_possible_values = true)]
+    pub(crate) mpi: Option<MpiArgument>,
 
     /// Write standard output to files on the nodes
     #[arg(long, short, value_name = "F", help_heading = "Input and output")]

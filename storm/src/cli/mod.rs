@@ -15,6 +15,7 @@ mod model_options;
 mod nap_options;
 mod needs_options;
 mod partition_options;
+mod pmix_options;
 mod replay_options;
 mod reproduce_options;
 mod reservation_options;
@@ -40,6 +41,7 @@ pub(crate) use model_options::{
 pub(crate) use nap_options::NapOptions;
 pub(crate) use needs_options::{DependencyArgument, NeedsOptions, YesNo};
 pub(crate) use partition_options::{HoldOptions, PartitionCommand, PartitionOptions};
+pub(crate) use pmix_options::{MpiArgument, PmixOptions};
 pub(crate) use replay_options::{EventOrderArgument, ReplayOptions};
 pub(crate) use reproduce_options::ReproduceOptions;
 pub(crate) use reservation_options::{
@@ -150,6 +152,9 @@ pub(crate) enum Command {
     /// Do nothing, as a job of a live replay
     #[command(hide = true)]
     Nap(NapOptions),
+    /// Become a rank of a job that joins it through PMIx
+    #[command(hide = true, name = "__pmix")]
+    Pmix(PmixOptions),
     /// Print the version
     Version,
 }

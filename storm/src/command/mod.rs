@@ -11,6 +11,7 @@ mod naming;
 mod nap;
 mod on_cluster;
 mod partition;
+mod pmix;
 mod progress;
 mod replay;
 mod reproduce;
@@ -39,6 +40,7 @@ pub(crate) fn run(cli: Cli) -> u8 {
         Command::Version => print(&output.version()).map(|()| 0),
         Command::Key(options) => key::run(&options, output.as_ref()),
         Command::Nap(options) => nap::run(&options),
+        Command::Pmix(options) => pmix::run(options),
         Command::Replay(options) if !options.live => {
             replay::run(&options, output.as_ref(), quiet, silent)
         }
@@ -113,6 +115,7 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
             | Command::Mm(_)
             | Command::Nap(_)
             | Command::Nm(_)
+            | Command::Pmix(_)
             | Command::Version
             | Command::Workload(_) => Ok(0),
         }

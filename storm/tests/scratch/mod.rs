@@ -114,6 +114,19 @@ impl Scratch {
         self.own().iter().map(|process| line(process).unwrap_or_default()).collect()
     }
 
+    /// The [`own`](Self::own) processes with an argument, and the parent of each.
+    pub(crate) fn pids_of(&self, argument: &str) -> Vec<(i32, i32)> {
+        let found = |process: &PathBuf| {
+            let line = fs::read_to_string(process.join("cmdline")).ok()?;
+            line.split('\0').find(|word| *word == argument)?;
+            let status = fs::read_to_string(process.join("status")).ok()?;
+            let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+            let pid = process.file_name()?.to_str()?;
+            Some((pid.parse().ok()?, parent.trim().parse().ok()?))
+        };
+        self.own().iter().filter_map(found).collect()
+    }
+
     /// The most memory that each of the [`own`](Self::own) processes has had, in KiB,
     /// before its command line.
     pub(crate) fn peak_memory_kib(&self) -> Vec<(u64, String)> {

@@ -86,7 +86,7 @@ impl Host for LiveHost {
             Err(refused) => {
                 // Its page may be watched already.
                 self.booster.forget(key);
-                remove_in_background(self.job_directory(key));
+                remove_in_background(self.job_directory(key), self.shared_memory.path(key));
                 Err(refused)
             }
         }
@@ -188,7 +188,7 @@ impl Host for LiveHost {
         let former = self.jobs.borrow_mut().remove(&job);
         if let Some(former) = former {
             self.pads.fill(former.pad);
-            remove_in_background(self.job_directory(job));
+            remove_in_background(self.job_directory(job), self.shared_memory.path(job));
         }
     }
 
@@ -271,6 +271,7 @@ impl Host for LiveHost {
         if let Err(error) = fs::remove_dir_all(dir.join("jobs")) {
             tracing::warn!(%error, "the directories of jobs are not all removed");
         }
+        self.shared_memory.remove_all();
         if !keep_cache && let Err(error) = cache.remove() {
             tracing::warn!(%error, "the file cache is not removed");
         }

@@ -1,0 +1,143 @@
+//! Which rank is on which node, in the words of PMIx.
+
+use crate::abi::Info;
+use crate::info::{Said, info};
+use std::path::Path;
+use storm_mpi::pmi::ProcessMapping;
+use storm_mpi::pmi::mapping::MappingError;
+
+/// The ranks of a job by node, as seen from one of its nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Placement {
+    /// The ranks of each node, nodes in order.
+    nodes: Vec<Vec<u32>>,
+    /// The node that is ours.
+    own: usize,
+    size: u32,
+}
+
+impl Placement {
+    /// Of a job of `size` ranks placed as `mapping` says, on the node of `rank`.
+    pub(crate) fn new(mapping: &str, size: u32, rank: u32) -> Result<Placement, MappingError> {
+        let of_ranks = ProcessMapping::parse(mapping)?.nodes_of_ranks(size as usize)?;
+        let mut nodes: Vec<Vec<u32>> = Vec::new();
+        // Nodes are counted within the job, without gaps: more than ranks there cannot be.
+        let index = |node: u32| (node as usize).min(size as usize);
+        for (rank, node) in (0..).zip(&of_ranks) {
+            let index = index(node.0);
+            if nodes.len() <= index {
+                nodes.resize(index + 1, Vec::new());
+            }
+            nodes[index].push(rank);
+        }
+        let own = of_ranks.get(rank as usize).ok_or(MappingError::Empty)?;
+        Ok(Placement { own: index(own.0), nodes, size })
+    }
+
+    /// Ranks in the job.
+    pub(crate) fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Nodes of the job.
+    pub(crate) fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Our node among them.
+    pub(crate) fn own(&self) -> usize {
+        self.own
+    }
+
+    /// The ranks of our node.
+    pub(crate) fn local(&self) -> &[u32] {
+        &self.nodes[self.own]
+    }
+
+    /// What our node is called: not by its host's name, which nodes may share.
+    pub(crate) fn own_name(&self) -> String {
+        node_name(self.own)
+    }
+
+    /// The names of all nodes, as `PMIx_generate_regex` wants them.
+    pub(crate) fn node_names(&self) -> String {
+        (0..self.nodes.len()).map(node_name).collect::<Vec<_>>().join(",")
+    }
+
+    /// The ranks of all nodes, as `PMIx_generate_ppn` wants them.
+    pub(crate) fn ranks_of_nodes(&self) -> String {
+        self.nodes.iter().map(|ranks| comma_separated(ranks)).collect::<Vec<_>>().join(";")
+    }
+
+    /// What ranks ask their server of the job, but for the two maps.
+    pub(crate) fn job_info(&self, nspace: &str, directory: &Path) -> Vec<Info> {
+        let here = self.local().len() as u32;
+        let first = self.local().first().copied().unwrap_or_default();
+        let directory = || Said::Text(directory.to_string_lossy().into_owned());
+        let mut all = vec![
+            info("pmix.jobid", Said::Text(nspace.to_owned())),
+            info("pmix.univ.size", Said::U32(self.size)),
+            info("pmix.job.size", Said::U32(self.size)),
+            info("pmix.max.size", Said::U32(self.size)),
+            info("pmix.job.napps", Said::U32(1)),
+            info("pmix.app.size", Said::U32(self.size)),
+            info("pmix.num.nodes", Said::U32(self.nodes.len() as u32)),
+            info("pmix.nodeid", Said::U32(self.own as u32)),
+            info("pmix.local.size", Said::U32(here)),
+            info("pmix.node.size", Said::U32(here)),
+            info("pmix.lpeers", Said::Text(comma_separated(self.local()))),
+            info("pmix.lldr", Said::Rank(first)),
+            info("pmix.aldr", Said::Rank(0)),
+            info("pmix.spawned", Said::Bool(false)),
+            info("pmix.tmpdir", directory()),
+            info("pmix.nsdir", directory()),
+            // The directory is the job's, and goes with it.
+            info("pmix.tdir.rmclean", Said::Bool(true)),
+        ];
+        for (index, ranks) in self.nodes.iter().enumerate() {
+            all.extend((0..).zip(ranks).map(|(place, rank)| proc_info(*rank, place, index)));
+        }
+        all
+    }
+}
+
+fn proc_info(rank: u32, place: u16, node: usize) -> Info {
+    info(
+        "pmix.pdata",
+        Said::Array(vec![
+            // First: it says whose the rest is.
+            info("pmix.rank", Said::Rank(rank)),
+            info("pmix.grank", Said::Rank(rank)),
+            info("pmix.apprank", Said::Rank(rank)),
+            info("pmix.appnum", Said::U32(0)),
+            info("pmix.lrank", Said::U16(place)),
+            info("pmix.nrank", Said::U16(place)),
+            info("pmix.nodeid", Said::U32(node as u32)),
+            info("pmix.hname", Said::Text(node_name(node))),
+            info("pmix.reinc", Said::U32(0)),
+        ]),
+    )
+}
+
+fn node_name(index: usize) -> String {
+    format!("node{index}")
+}
+
+fn comma_separated(ranks: &[u32]) -> String {
+    ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_listed_by_node() {
+        let placed = Placement::new("(vector,(0,2,2),(2,1,1))", 5, 3).expect("a mapping");
+        assert_eq!(placed.ranks_of_nodes(), "0,1;2,3;4");
+        assert_eq!(placed.node_names(), "node0,node1,node2");
+        assert_eq!((placed.own(), placed.local()), (1, &[2, 3][..]));
+        assert_eq!(Placement::new("(vector,(0,1,1))", 0, 0), Err(MappingError::Empty));
+        assert_eq!(Placement::new("nonsense", 1, 0), Err(MappingError::Syntax));
+    }
+}

@@ -1,0 +1,205 @@
+//! A rank before it is its program: it finds the server of its node, or starts it.
+
+use crate::handover::ask;
+use nix::fcntl::{Flock, FlockArg};
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use storm_mpi::pmi::PmiClient;
+use thiserror::Error;
+
+/// Held while somebody looks whether there is a server.
+const LOCK: &str = ".storm-pmix.lock";
+/// How the directories of jobs in shared memory begin.
+const SHARED_MEMORY_OF_JOBS: &[u8] = b"/dev/shm/storm-";
+/// Where the server listens.
+const SOCKET: &str = ".storm-pmix.socket";
+
+/// What a rank is told beside its environment.
+#[derive(Clone, Debug)]
+pub struct RankOptions {
+    /// A directory in shared memory that the job's ranks on this node have for themselves.
+    pub shared_memory: PathBuf,
+    /// What to execute.
+    pub program: PathBuf,
+    /// Its arguments, its own name included.
+    pub argv: Vec<OsString>,
+    /// The arguments by which this program becomes [`crate::serve`].
+    pub server: Vec<OsString>,
+}
+
+/// Why a rank did not become its program.
+#[derive(Debug, Error)]
+pub enum RankError {
+    /// What a Node Manager says to every rank is absent.
+    #[error("{0} is not set: only ranks of a job can be started so")]
+    Environment(&'static str),
+    /// The job's directory on the node cannot be used.
+    #[error("the job's directory cannot be used for PMIx")]
+    Directory(#[source] io::Error),
+    /// No server could be started.
+    #[error("the PMIx server of the node cannot be started")]
+    Start(#[source] io::Error),
+    /// It died, or does not serve.
+    #[error("the PMIx server of the node does not answer")]
+    Silent(#[source] io::Error),
+    /// It cannot serve.
+    #[error("{0}")]
+    Refused(String),
+    /// The program cannot be executed.
+    #[error("{} cannot be executed", program.display())]
+    Execute {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl RankError {
+    /// The exit status of the rank: as shells have it where the program is at fault.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            RankError::Execute { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
+            RankError::Execute { .. } => 126,
+            _ => 1,
+        }
+    }
+}
+
+/// Becomes the program, with the environment of a PMIx client. Where that fails the job is ended,
+/// as ranks without a server would each take themselves for the whole of it.
+///
+/// Call it before the process makes any thread.
+pub fn start_rank(options: &RankOptions) -> RankError {
+    let error = match become_client(options) {
+        Ok(never) => match never {},
+        Err(error) => error,
+    };
+    // Who has no Node Manager has nobody to tell.
+    if let Ok(Some(mut pmi)) = PmiClient::from_env() {
+        let _ = pmi.abort(i32::from(error.exit_code()));
+    }
+    error
+}
+
+fn become_client(options: &RankOptions) -> Result<std::convert::Infallible, RankError> {
+    let rank = number("STORM_RANK")?;
+    let directory = env::var_os("STORM_JOB_DIR").ok_or(RankError::Environment("STORM_JOB_DIR"))?;
+    let mut server = connect(Path::new(&directory), options)?;
+    let answer = ask(&mut server, rank, &pmi_descriptor()?).map_err(RankError::Silent)?;
+    let environment = answer.map_err(RankError::Refused)?;
+    let mut program = Command::new(&options.program);
+    let (name, arguments) = match options.argv.split_first() {
+        Some((name, arguments)) => (name.as_os_str(), arguments),
+        None => (options.program.as_os_str(), &[][..]),
+    };
+    program.arg0(name).args(arguments).env_remove("PMI_FD");
+    former_pmix().for_each(|variable| {
+        program.env_remove(variable);
+    });
+    program.envs(unsaid(settings(options))).envs(environment);
+    Err(RankError::Execute { program: options.program.clone(), source: program.exec() })
+}
+
+/// Variables of PMIx of whoever submitted the job: it may itself be a client of another server.
+/// Settings of users begin otherwise.
+pub(crate) fn former_pmix() -> impl Iterator<Item = OsString> {
+    let names = env::vars_os().map(|(name, _)| name);
+    names.filter(|name| {
+        let name = name.to_string_lossy();
+        name.starts_with("PMIX_") && !name.starts_with("PMIX_MCA_")
+    })
+}
+
+/// What Open MPI is told that the user has not told it; a job from inside of which this one was submitted is
+/// no user.
+fn unsaid(
+    settings: Vec<(&'static str, OsString)>,
+) -> impl Iterator<Item = (&'static str, OsString)> {
+    let is_said = |name| {
+        env::var_os(name).is_some_and(|said| !said.as_bytes().starts_with(SHARED_MEMORY_OF_JOBS))
+    };
+    settings.into_iter().filter(move |(name, _)| !is_said(*name))
+}
+
+/// How Open MPI is set: in 4.x it takes itself for a process without a job but under `mpirun` and resource
+/// managers of which it knows; it names files in shared memory by the host and the place on the
+/// node, which nodes of one host have in common; and it leaves loopback out, which may be the
+/// nodes' only way to each other. Of names that it does not know it takes no notice.
+fn settings(options: &RankOptions) -> Vec<(&'static str, OsString)> {
+    let mut settings = vec![("OMPI_MCA_schizo", "^orte".into()), ("OMPI_MCA_ess", "pmi".into())];
+    let directories = [
+        "OMPI_MCA_btl_vader_backing_directory",
+        "OMPI_MCA_btl_sm_backing_directory",
+        "OMPI_MCA_osc_sm_backing_directory",
+        "OMPI_MCA_osc_rdma_backing_directory",
+    ];
+    settings.extend(directories.map(|name| (name, options.shared_memory.clone().into())));
+    let address = env::var("STORM_NODE_ADDR").ok().and_then(|text| text.parse::<IpAddr>().ok());
+    let excludes = env::var_os("OMPI_MCA_btl_tcp_if_exclude").is_some();
+    if !excludes && address.is_some_and(|address| address.is_loopback()) {
+        settings.push(("OMPI_MCA_btl_tcp_if_include", "127.0.0.0/8".into()));
+    }
+    settings
+}
+
+/// The server of this node. The first rank that looks makes the socket and starts it; who comes
+/// later waits for the lock, and then for an answer.
+fn connect(directory: &Path, options: &RankOptions) -> Result<UnixStream, RankError> {
+    let opened = File::open(directory).map_err(RankError::Directory)?;
+    // The job's directory may be deeper than the address of a socket can be long.
+    let short = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+    let lock = File::options().create(true).append(true).open(short.join(LOCK));
+    let lock = lock.map_err(RankError::Directory)?;
+    let held = Flock::lock(lock, FlockArg::LockExclusive)
+        .map_err(|(_, errno)| RankError::Directory(errno.into()))?;
+    let socket = short.join(SOCKET);
+    if fs::symlink_metadata(&socket).is_err() {
+        let listener = UnixListener::bind(&socket).map_err(RankError::Directory)?;
+        start_server(listener, options).map_err(RankError::Start)?;
+    }
+    drop(held);
+    UnixStream::connect(&socket).map_err(RankError::Silent)
+}
+
+/// Starts the server, whose parent ends at once: the program that this process becomes must not
+/// find a child that it did not make.
+fn start_server(listener: UnixListener, options: &RankOptions) -> io::Result<()> {
+    let mut server = Command::new("/proc/self/exe");
+    // PMI_FD stays open in it: by that it ends the job if the server dies.
+    server.args(&options.server);
+    former_pmix().for_each(|variable| {
+        server.env_remove(variable);
+    });
+    let listener = Stdio::from(OwnedFd::from(listener));
+    let status = server.stdin(listener).stdout(Stdio::null()).status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(status.to_string())) }
+}
+
+/// A second descriptor of the PMI connection, which the program does not get.
+fn pmi_descriptor() -> Result<OwnedFd, RankError> {
+    let fd = number("PMI_FD")?;
+    // SAFETY: the Node Manager has opened it for this process; borrowed for the next line only.
+    // Were it not open, the system call says so.
+    let pmi = unsafe { BorrowedFd::borrow_raw(fd as i32) };
+    let own = pmi.try_clone_to_owned().map_err(|_| RankError::Environment("PMI_FD"))?;
+    let close = nix::fcntl::FdFlag::FD_CLOEXEC;
+    nix::fcntl::fcntl(pmi, nix::fcntl::FcntlArg::F_SETFD(close))
+        .map_err(|_| RankError::Environment("PMI_FD"))?;
+    Ok(own)
+}
+
+/// A number that the Node Manager has set.
+pub(crate) fn number(variable: &'static str) -> Result<u32, RankError> {
+    let text = env::var(variable).map_err(|_| RankError::Environment(variable))?;
+    text.parse().map_err(|_| RankError::Environment(variable))
+}

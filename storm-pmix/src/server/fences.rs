@@ -1,0 +1,90 @@
+//! Fences of the whole job, one after the other: each is one or several barriers of PMI.
+
+use super::ServeError;
+use super::ranks::Ranks;
+use super::upcalls::ModexAnswer;
+use crate::abi::ERROR;
+use crate::exchange::{Exchange, Missing, Portion};
+use std::collections::VecDeque;
+
+/// A fence that all ranks of this node are in.
+pub(super) struct Fence {
+    /// What they give.
+    pub(super) blob: Vec<u8>,
+    /// Owed.
+    pub(super) done: ModexAnswer,
+}
+
+/// Those under way: all nodes see them in one order.
+pub(super) struct Fences {
+    portion: Portion,
+    place: (usize, usize),
+    begun: u64,
+    current: Option<(Exchange, ModexAnswer)>,
+    later: VecDeque<Fence>,
+}
+
+/// Why an exchange came to nothing.
+enum Failed {
+    Pmi(ServeError),
+    Missing(Missing),
+}
+
+impl From<ServeError> for Failed {
+    fn from(error: ServeError) -> Failed {
+        Failed::Pmi(error)
+    }
+}
+
+impl From<Missing> for Failed {
+    fn from(missing: Missing) -> Failed {
+        Failed::Missing(missing)
+    }
+}
+
+impl Fences {
+    /// None yet; `place` is our node's among so many.
+    pub(super) fn new(portion: Portion, place: (usize, usize)) -> Fences {
+        Fences { portion, place, begun: 0, current: None, later: VecDeque::new() }
+    }
+
+    /// Begins a fence, when those before are over.
+    pub(super) fn begin(&mut self, fence: Fence, ranks: &mut Ranks) -> Result<(), ServeError> {
+        self.later.push_back(fence);
+        self.next(ranks)
+    }
+
+    /// All ranks are out of the barrier.
+    pub(super) fn all_are_out(&mut self, ranks: &mut Ranks) -> Result<(), ServeError> {
+        let Some((mut exchange, done)) = self.current.take() else { return Ok(()) };
+        match exchange.take(|key| ranks.get(key).map_err(Failed::Pmi)) {
+            Ok(None) => {
+                ranks.enter_barrier(exchange.puts())?;
+                self.current = Some((exchange, done));
+                Ok(())
+            }
+            Ok(Some(blobs)) => {
+                done.give(Ok(blobs));
+                self.next(ranks)
+            }
+            Err(Failed::Missing(missing)) => {
+                eprintln!("storm: PMIx: {missing}");
+                done.give(Err(ERROR));
+                self.next(ranks)
+            }
+            Err(Failed::Pmi(error)) => Err(error),
+        }
+    }
+
+    fn next(&mut self, ranks: &mut Ranks) -> Result<(), ServeError> {
+        if self.current.is_some() {
+            return Ok(());
+        }
+        let Some(Fence { blob, done }) = self.later.pop_front() else { return Ok(()) };
+        self.begun += 1;
+        let exchange = Exchange::new(self.begun, self.portion, self.place, &blob);
+        ranks.enter_barrier(exchange.puts())?;
+        self.current = Some((exchange, done));
+        Ok(())
+    }
+}

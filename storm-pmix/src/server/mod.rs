@@ -1,0 +1,211 @@
+//! The server of one job on one node: libpmix on one side, the ranks' PMI-1 on the other.
+//!
+//! It ends when all ranks of its node have ended, and with the job's place on the node.
+
+mod fences;
+mod pmix;
+mod ranks;
+mod upcalls;
+mod watch;
+
+use crate::abi::{ERROR, SUCCESS};
+use crate::exchange::Portion;
+use crate::handover::{Environment, answer, asked};
+use crate::placement::Placement;
+use crate::rank::number;
+use fences::{Fence, Fences};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigHandler, Signal, signal};
+use pmix::Pmix;
+use ranks::Ranks;
+use std::env;
+use std::error::Error;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use storm_mpi::pmi::client::PmiError;
+use thiserror::Error;
+use upcalls::{Upcall, Upcalls};
+use watch::Part;
+
+/// The server's own files, in the job's directory.
+const FILES: &str = ".storm-pmix";
+
+/// Signals that users send to jobs: what ranks make of them is theirs, the server goes on.
+const NOT_FOR_US: [Signal; 8] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGALRM,
+    Signal::SIGPIPE,
+];
+
+/// Why a server ended before its ranks.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// What it works with failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The same.
+    #[error(transparent)]
+    System(#[from] nix::Error),
+    /// It was not started by a rank.
+    #[error("only ranks of a job start this")]
+    Stray,
+    /// The Node Manager does not serve a rank any more.
+    #[error("rank {rank}: {source}")]
+    Pmi {
+        /// Of which rank.
+        rank: u32,
+        /// Why.
+        source: PmiError,
+    },
+}
+
+/// Serves the ranks of this node that connect to the socket that is standard input. The process
+/// that was started ends at once and without an error; a child of its child serves.
+///
+/// Call it before the process makes any thread.
+///
+/// # Errors
+/// [`ServeError`]; the ranks then lose their server, which ends the job.
+pub fn serve(nspace: &str, mapping: &str, heartbeat_bytes: usize) -> Result<(), ServeError> {
+    match watch::begin()? {
+        Part::Starter | Part::Watcher => return Ok(()),
+        Part::Server => {}
+    }
+    ignore_signals()?;
+    let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let stray = |_| ServeError::Stray;
+    let (rank, size) = (number("STORM_RANK").map_err(stray)?, number("STORM_SIZE").map_err(stray)?);
+    let directory = env::var_os("STORM_JOB_DIR").ok_or(ServeError::Stray)?;
+    let files = PathBuf::from(directory).join(FILES);
+    fs::create_dir_all(&files)?;
+    let upcalls = Upcalls::listen()?.ok_or(ServeError::Stray)?;
+    let placement = Placement::new(mapping, size, rank).map_err(|_| ServeError::Stray)?;
+    let pmix = Pmix::start(nspace, &placement, &files).map_err(|error| explain(&error));
+    let portion = Portion::of(placement.nodes(), heartbeat_bytes);
+    let place = (placement.own(), placement.nodes());
+    let ranks = Ranks::new(placement.local().len(), size);
+    Server { pmix, placement, listener, upcalls, ranks, fences: Fences::new(portion, place) }.run()
+}
+
+/// An error and what caused it, on one line.
+fn explain(error: &dyn Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| (*error).source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+fn ignore_signals() -> Result<(), ServeError> {
+    for number in NOT_FOR_US {
+        // SAFETY: to ignore a signal runs no code of ours.
+        unsafe { signal(number, SigHandler::SigIgn) }?;
+    }
+    Ok(())
+}
+
+struct Server {
+    /// Or why there is none, for the ranks.
+    pmix: Result<Pmix, String>,
+    placement: Placement,
+    listener: UnixListener,
+    upcalls: Upcalls,
+    ranks: Ranks,
+    fences: Fences,
+}
+
+impl Server {
+    fn run(mut self) -> Result<(), ServeError> {
+        while !self.ranks.are_over() {
+            self.wait()?;
+            self.ranks.note_ends()?;
+            while let Some(upcall) = self.upcalls.next() {
+                self.answer(upcall)?;
+            }
+            if self.ranks.leave_barriers()? {
+                self.fences.all_are_out(&mut self.ranks)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Until something has happened; who asks for an environment gets it.
+    fn wait(&mut self) -> Result<(), ServeError> {
+        let own = [Some(self.listener.as_fd()), self.upcalls.bell()];
+        let all: Vec<BorrowedFd<'_>> =
+            own.into_iter().flatten().chain(self.ranks.awaited()).collect();
+        let mut polled: Vec<PollFd<'_>> =
+            all.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        match poll(&mut polled, PollTimeout::NONE) {
+            Ok(_) | Err(nix::Error::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if polled.first().is_some_and(|listener| listener.any() == Some(true)) {
+            let (rank, _) = self.listener.accept()?;
+            self.admit(rank);
+        }
+        Ok(())
+    }
+
+    /// A rank wants to become its program.
+    fn admit(&mut self, mut asking: UnixStream) {
+        let admitted = asked(&asking).map_err(|error| error.to_string()).and_then(|(rank, pmi)| {
+            self.ranks.admit(rank, &asking, pmi).map_err(|error| error.to_string())?;
+            self.environment(rank)
+        });
+        let told = answer(&mut asking, admitted.as_ref().map_err(String::as_str));
+        if let Err(error) = told {
+            eprintln!("storm: a rank does not hear of its PMIx server: {error}");
+        }
+    }
+
+    fn environment(&self, rank: u32) -> Result<Environment, String> {
+        let pmix = self.pmix.as_ref().map_err(Clone::clone)?;
+        if !self.placement.local().contains(&rank) {
+            return Err(format!("rank {rank} is not of this node"));
+        }
+        pmix.environment(rank).map_err(|error| explain(&error))
+    }
+
+    fn answer(&mut self, upcall: Upcall) -> Result<(), ServeError> {
+        match upcall {
+            Upcall::Connected { rank, done } => {
+                let joined = self.ranks.join(rank)?;
+                done.give(if joined { SUCCESS } else { ERROR });
+            }
+            Upcall::Finalized { rank, done } => {
+                self.ranks.finalize(rank)?;
+                done.give(SUCCESS);
+            }
+            Upcall::Abort { rank, exit_code, done } => {
+                self.ranks.abort(rank, exit_code)?;
+                done.give(SUCCESS);
+            }
+            // Open MPI 4.1 tells only the rank that asked: the others would wait for ever.
+            Upcall::Spawn { rank } if self.placement.size() > 1 => {
+                eprintln!("storm: rank {rank}: MPI_Comm_spawn is refused, and the job ended");
+                self.ranks.abort(rank, 1)?;
+            }
+            Upcall::Spawn { .. } => {}
+            Upcall::Fence { ranks, blob, done } => {
+                let whole =
+                    ranks.as_ref().is_none_or(|ranks| ranks.len() as u32 == self.placement.size());
+                let here = |ranks: &Vec<u32>| {
+                    ranks.iter().all(|rank| self.placement.local().contains(rank))
+                };
+                match ranks {
+                    _ if whole => self.fences.begin(Fence { blob, done }, &mut self.ranks)?,
+                    // Who is in it was asked for by libpmix already.
+                    Some(ranks) if here(&ranks) => done.give(Ok(blob)),
+                    Some(_) | None => done.give(Err(upcalls::REFUSED)),
+                }
+            }
+        }
+        Ok(())
+    }
+}

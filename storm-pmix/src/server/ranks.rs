@@ -1,0 +1,182 @@
+//! The ranks of this node: their processes, and their PMI connections, on which the server speaks.
+
+use super::ServeError;
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use storm_mpi::pmi::PmiClient;
+use storm_mpi::pmi::client::PmiError;
+
+/// Those that have asked for an environment.
+pub(super) struct Ranks {
+    ranks: BTreeMap<u32, LocalRank>,
+    expected: usize,
+    size: u32,
+}
+
+struct LocalRank {
+    /// `None` once it has ended.
+    process: Option<OwnedFd>,
+    standing: Standing,
+    in_barrier: bool,
+}
+
+/// Where a rank stands with its Node Manager.
+enum Standing {
+    /// It has not joined.
+    Started(UnixStream),
+    Joined(PmiClient),
+    /// It has said `finalize`, or ended before it joined.
+    Left,
+}
+
+impl Ranks {
+    /// Of `expected` ranks here, in a job of `size`, none yet.
+    pub(super) fn new(expected: usize, size: u32) -> Ranks {
+        Ranks { ranks: BTreeMap::new(), expected, size }
+    }
+
+    /// The process at the other end of `asking` is this rank, with this connection.
+    pub(super) fn admit(
+        &mut self,
+        rank: u32,
+        asking: &UnixStream,
+        pmi: UnixStream,
+    ) -> io::Result<()> {
+        let peer = getsockopt(asking, PeerCredentials)?;
+        let pid = Pid::from_raw(peer.pid()).ok_or(io::ErrorKind::NotFound)?;
+        let process = pidfd_open(pid, PidfdFlags::empty())?;
+        let (process, standing) = (Some(process), Standing::Started(pmi));
+        self.ranks.insert(rank, LocalRank { process, standing, in_barrier: false });
+        Ok(())
+    }
+
+    /// All have come, and all have ended.
+    pub(super) fn are_over(&self) -> bool {
+        let over = |rank: &LocalRank| rank.process.is_none();
+        self.ranks.len() >= self.expected && self.ranks.values().all(over)
+    }
+
+    /// What becomes readable when something happens to one.
+    pub(super) fn awaited(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.ranks.values().flat_map(|rank| {
+            let barrier = match &rank.standing {
+                Standing::Joined(pmi) if rank.in_barrier => Some(pmi.as_fd()),
+                Standing::Joined(_) | Standing::Started(_) | Standing::Left => None,
+            };
+            rank.process.as_ref().map(OwnedFd::as_fd).into_iter().chain(barrier)
+        })
+    }
+
+    /// Sees which ranks have ended. One that never joined leaves the others waiting in their
+    /// first fence: they wait in a barrier of PMI instead, of which the Node Manager knows that it
+    /// will not open.
+    pub(super) fn note_ends(&mut self) -> Result<(), ServeError> {
+        let mut absent = false;
+        for rank in self.ranks.values_mut() {
+            if rank.process.as_ref().is_some_and(has_ended) {
+                rank.process = None;
+            }
+            absent |= rank.process.is_none() && matches!(rank.standing, Standing::Started(_));
+        }
+        if absent {
+            self.enter_barrier(Vec::new())?;
+        }
+        Ok(())
+    }
+
+    /// Says `init` for a rank; false where it cannot join, having left already.
+    pub(super) fn join(&mut self, rank: u32) -> Result<bool, ServeError> {
+        let Some(local) = self.ranks.get_mut(&rank) else { return Ok(false) };
+        match std::mem::replace(&mut local.standing, Standing::Left) {
+            Standing::Started(pmi) => {
+                let joined = PmiClient::start(pmi, storm_mpi::Rank(rank), self.size);
+                local.standing = Standing::Joined(joined.map_err(of(rank))?);
+                Ok(true)
+            }
+            Standing::Joined(pmi) => {
+                local.standing = Standing::Joined(pmi);
+                Ok(true)
+            }
+            Standing::Left => Ok(false),
+        }
+    }
+
+    /// Says `finalize` for a rank.
+    pub(super) fn finalize(&mut self, rank: u32) -> Result<(), ServeError> {
+        let Some(local) = self.ranks.get_mut(&rank) else { return Ok(()) };
+        if let Standing::Joined(pmi) = &mut local.standing {
+            pmi.finalize().map_err(of(rank))?;
+            local.standing = Standing::Left;
+        }
+        Ok(())
+    }
+
+    /// Asks for the end of the job for a rank.
+    pub(super) fn abort(&mut self, rank: u32, exit_code: i32) -> Result<(), ServeError> {
+        match self.ranks.get_mut(&rank).map(|local| &mut local.standing) {
+            Some(Standing::Joined(pmi)) => pmi.abort(exit_code).map_err(of(rank)),
+            Some(Standing::Started(_) | Standing::Left) | None => Ok(()),
+        }
+    }
+
+    /// Puts these pairs, and enters the barrier with all ranks that have joined.
+    pub(super) fn enter_barrier(&mut self, puts: Vec<(String, String)>) -> Result<(), ServeError> {
+        let mut outside: Vec<_> = Vec::new();
+        for (rank, local) in &mut self.ranks {
+            if let (Standing::Joined(pmi), false) = (&mut local.standing, local.in_barrier) {
+                outside.push((*rank, pmi, &mut local.in_barrier));
+            }
+        }
+        // One rank may put so many and no more.
+        let count = outside.len();
+        for (number, (key, value)) in puts.into_iter().enumerate() {
+            if let Some((rank, pmi, _)) = outside.get_mut(number % count.max(1)) {
+                pmi.put(&key, &value).map_err(of(*rank))?;
+            }
+        }
+        for (rank, pmi, in_barrier) in outside {
+            pmi.barrier_in().map_err(of(rank))?;
+            *in_barrier = true;
+        }
+        Ok(())
+    }
+
+    /// Whether the last rank has left the barrier now.
+    pub(super) fn leave_barriers(&mut self) -> Result<bool, ServeError> {
+        let (mut left, mut waits) = (false, false);
+        for (rank, local) in self.ranks.iter_mut().filter(|(_, local)| local.in_barrier) {
+            if let Standing::Joined(pmi) = &mut local.standing
+                && pmi.try_barrier_out().map_err(of(*rank))?
+            {
+                (left, local.in_barrier) = (true, false);
+            }
+            waits |= local.in_barrier;
+        }
+        Ok(left && !waits)
+    }
+
+    /// What was put under a key before the last barrier.
+    pub(super) fn get(&mut self, key: &str) -> Result<Option<String>, ServeError> {
+        for (rank, local) in &mut self.ranks {
+            if let Standing::Joined(pmi) = &mut local.standing {
+                return pmi.get(key).map_err(of(*rank));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn of(rank: u32) -> impl Fn(PmiError) -> ServeError {
+    move |source| ServeError::Pmi { rank, source }
+}
+
+/// A process's descriptor is readable from its end on.
+pub(super) fn has_ended(process: &OwnedFd) -> bool {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let mut polled = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
+    poll(&mut polled, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+}

@@ -1,0 +1,283 @@
+//! What libpmix asks of its host. Its thread hands each question to the server's and goes on; the
+//! answer is given later, from there.
+
+use crate::abi::{
+    AbortFn, ClientFn, DirectModexFn, ERR_NOT_FOUND, ERR_NOT_SUPPORTED, ERROR, FenceFn, Info,
+    ModexDone, OpDone, Proc, RANK_WILDCARD, SUCCESS, ServerModule, SpawnFn, Status,
+};
+use nix::sys::eventfd::EventFd;
+use std::ffi::{c_char, c_int, c_void};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// A question.
+#[derive(Debug)]
+pub(super) enum Upcall {
+    Connected {
+        rank: u32,
+        done: Answer,
+    },
+    Finalized {
+        rank: u32,
+        done: Answer,
+    },
+    Abort {
+        rank: u32,
+        exit_code: i32,
+        done: Answer,
+    },
+    /// It has been refused.
+    Spawn {
+        rank: u32,
+    },
+    /// All participants of this node are in it. `ranks` is `None` for all of the job.
+    Fence {
+        ranks: Option<Vec<u32>>,
+        blob: Vec<u8>,
+        done: ModexAnswer,
+    },
+}
+
+/// Owed to libpmix once.
+#[derive(Debug)]
+pub(super) struct Answer {
+    done: Option<OpDone>,
+    cbdata: *mut c_void,
+}
+
+// SAFETY: the pointer is libpmix's, only handed back to it; it lets hosts answer from any thread.
+unsafe impl Send for Answer {}
+
+impl Answer {
+    pub(super) fn give(self, status: Status) {
+        if let Some(done) = self.done {
+            // SAFETY: the function came with this pointer, and `self` is used up: it is called once.
+            unsafe { done(status, self.cbdata) };
+        }
+    }
+}
+
+/// The same where an answer has data.
+#[derive(Debug)]
+pub(super) struct ModexAnswer {
+    done: Option<ModexDone>,
+    cbdata: *mut c_void,
+}
+
+// SAFETY: as for `Answer`.
+unsafe impl Send for ModexAnswer {}
+
+impl ModexAnswer {
+    pub(super) fn give(self, outcome: Result<Vec<u8>, Status>) {
+        let Some(done) = self.done else { return };
+        let (status, blob) = match outcome {
+            Ok(blob) => (SUCCESS, blob),
+            Err(status) => (status, Vec::new()),
+        };
+        let blob = Box::into_raw(Box::new(blob));
+        // SAFETY: just made, and freed by `free_blob` alone, which libpmix calls when it has read it.
+        let bytes = unsafe { &*blob };
+        // SAFETY: the function came with this pointer and is called once; the data live until
+        // `free_blob` is called with the pointer to them.
+        unsafe {
+            done(
+                status,
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                self.cbdata,
+                Some(free_blob),
+                blob.cast(),
+            );
+        }
+    }
+}
+
+/// # Safety
+/// `blob` is a `Box<Vec<u8>>` as a pointer, given once.
+unsafe extern "C" fn free_blob(blob: *mut c_void) {
+    if !blob.is_null() {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Box::from_raw(blob.cast::<Vec<u8>>()) });
+    }
+}
+
+/// The server's end.
+pub(super) struct Upcalls {
+    questions: Receiver<Upcall>,
+}
+
+struct Ringer {
+    questions: Sender<Upcall>,
+    bell: EventFd,
+}
+
+/// libpmix gives its host no pointer of its own to find itself by.
+static RINGER: OnceLock<Ringer> = OnceLock::new();
+
+impl Upcalls {
+    /// Once per process: `None` the second time.
+    pub(super) fn listen() -> nix::Result<Option<Upcalls>> {
+        use nix::sys::eventfd::EfdFlags;
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let bell = EventFd::from_value_and_flags(0, flags)?;
+        let (sender, questions) = channel();
+        let set = RINGER.set(Ringer { questions: sender, bell });
+        Ok(set.is_ok().then_some(Upcalls { questions }))
+    }
+
+    /// Readable when there are questions.
+    pub(super) fn bell(&self) -> Option<BorrowedFd<'static>> {
+        RINGER.get().map(|ringer| ringer.bell.as_fd())
+    }
+
+    /// The next question, if there is one. Silences the bell first: who rings later is heard.
+    pub(super) fn next(&self) -> Option<Upcall> {
+        if let Some(ringer) = RINGER.get() {
+            // It was not rung: nothing to silence.
+            let _ = ringer.bell.read();
+        }
+        self.questions.try_recv().ok()
+    }
+}
+
+fn hand_over(question: Upcall) -> Status {
+    let Some(ringer) = RINGER.get() else { return ERROR };
+    if ringer.questions.send(question).is_err() || ringer.bell.write(1).is_err() {
+        return ERROR;
+    }
+    SUCCESS
+}
+
+/// What libpmix is given: everything else is refused by it.
+pub(super) fn module() -> ServerModule {
+    let (connected, finalized): (ClientFn, ClientFn) = (client_connected, client_finalized);
+    let (abort, fence, direct): (AbortFn, FenceFn, DirectModexFn) = (abort, fence_nb, direct_modex);
+    let refused: SpawnFn = spawn;
+    ServerModule {
+        client_connected: Some(connected),
+        client_finalized: Some(finalized),
+        abort: Some(abort),
+        fence_nb: Some(fence),
+        direct_modex: Some(direct),
+        names: [None; 3],
+        spawn: Some(refused),
+        v1: [None; 5],
+        v2: [None; 7],
+        v3: [None; 4],
+        v4: [None; 3],
+        later: [None; 8],
+    }
+}
+
+/// # Safety
+/// As libpmix calls it: `proc` is one or NULL.
+unsafe fn rank_of(proc: *const Proc) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { proc.as_ref() }.map_or(RANK_WILDCARD, |proc| proc.rank)
+}
+
+/// # Safety
+/// As libpmix calls it.
+unsafe extern "C" fn client_connected(
+    proc: *const Proc,
+    _: *mut c_void,
+    done: Option<OpDone>,
+    cbdata: *mut c_void,
+) -> Status {
+    // SAFETY: libpmix's promise.
+    let rank = unsafe { rank_of(proc) };
+    hand_over(Upcall::Connected { rank, done: Answer { done, cbdata } })
+}
+
+/// # Safety
+/// As libpmix calls it.
+unsafe extern "C" fn client_finalized(
+    proc: *const Proc,
+    _: *mut c_void,
+    done: Option<OpDone>,
+    cbdata: *mut c_void,
+) -> Status {
+    // SAFETY: libpmix's promise.
+    let rank = unsafe { rank_of(proc) };
+    hand_over(Upcall::Finalized { rank, done: Answer { done, cbdata } })
+}
+
+/// # Safety
+/// As libpmix calls it.
+unsafe extern "C" fn abort(
+    proc: *const Proc,
+    _: *mut c_void,
+    status: c_int,
+    _: *const c_char,
+    _: *mut Proc,
+    _: usize,
+    done: Option<OpDone>,
+    cbdata: *mut c_void,
+) -> Status {
+    // SAFETY: libpmix's promise.
+    let rank = unsafe { rank_of(proc) };
+    hand_over(Upcall::Abort { rank, exit_code: status, done: Answer { done, cbdata } })
+}
+
+/// # Safety
+/// As libpmix calls it: `procs` are `nprocs`, `data` are `ndata` bytes.
+unsafe extern "C" fn fence_nb(
+    procs: *const Proc,
+    nprocs: usize,
+    _: *const Info,
+    _: usize,
+    data: *mut c_char,
+    ndata: usize,
+    done: Option<ModexDone>,
+    cbdata: *mut c_void,
+) -> Status {
+    let ranks: Option<Vec<u32>> = if procs.is_null() {
+        None
+    } else {
+        // SAFETY: libpmix's promise.
+        let procs = unsafe { std::slice::from_raw_parts(procs, nprocs) };
+        let ranks: Vec<u32> = procs.iter().map(|proc| proc.rank).collect();
+        (!ranks.contains(&RANK_WILDCARD)).then_some(ranks)
+    };
+    let blob = if data.is_null() {
+        Vec::new()
+    } else {
+        // SAFETY: libpmix's promise. Copied, as it is not ours.
+        unsafe { std::slice::from_raw_parts(data.cast::<u8>(), ndata) }.to_vec()
+    };
+    hand_over(Upcall::Fence { ranks, blob, done: ModexAnswer { done, cbdata } })
+}
+
+/// What a rank has not given in a fence is not there.
+unsafe extern "C" fn direct_modex(
+    _: *const Proc,
+    _: *const Info,
+    _: usize,
+    _: Option<ModexDone>,
+    _: *mut c_void,
+) -> Status {
+    ERR_NOT_FOUND
+}
+
+/// # Safety
+/// As libpmix calls it.
+unsafe extern "C" fn spawn(
+    proc: *const Proc,
+    _: *const Info,
+    _: usize,
+    _: *const c_void,
+    _: usize,
+    _: *mut c_void,
+    _: *mut c_void,
+) -> Status {
+    // SAFETY: libpmix's promise.
+    let rank = unsafe { rank_of(proc) };
+    match hand_over(Upcall::Spawn { rank }) {
+        SUCCESS => REFUSED,
+        status => status,
+    }
+}
+
+/// For fences that are not served.
+pub(super) const REFUSED: Status = ERR_NOT_SUPPORTED;

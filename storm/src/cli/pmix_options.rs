@@ -1,0 +1,45 @@
+//! How ranks join their job: what users say of it, and the options of the program that Node
+//! Managers start in the place of one that joins through PMIx.
+
+use clap::{Args, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// How the ranks of a job join it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MpiArgument {
+    /// Through PMIx where the program is linked with Open MPI or PMIx, else through PMI-1.
+    #[default]
+    Auto,
+    /// Through PMI-1: MPICH, Intel MPI and storm-mpi.
+    #[value(name = "pmi1")]
+    Pmi1,
+    /// Through PMIx: Open MPI.
+    Pmix,
+}
+
+/// Options of `__pmix`.
+#[derive(Debug, Args)]
+pub(crate) struct PmixOptions {
+    /// Serve the node's ranks, which connect to standard input
+    #[arg(long)]
+    pub(crate) serve: bool,
+    /// Name of this run of the job
+    #[arg(long, value_name = "NAME")]
+    pub(crate) nspace: String,
+    /// Which rank is on which node, as in PMI_process_mapping
+    #[arg(long, value_name = "VECTOR")]
+    pub(crate) mapping: String,
+    /// Bytes of the manager's messages to nodes
+    #[arg(long, value_name = "N")]
+    pub(crate) heartbeat_bytes: usize,
+    /// Directory for files that ranks of the node share
+    #[arg(long, value_name = "DIR", required_unless_present = "serve")]
+    pub(crate) shared_memory: Option<PathBuf>,
+    /// The program
+    #[arg(long, value_name = "FILE", required_unless_present = "serve")]
+    pub(crate) program: Option<PathBuf>,
+    /// Its arguments, its own name included
+    #[arg(last = true)]
+    pub(crate) argv: Vec<OsString>,
+}

@@ -1,0 +1,26 @@
+//! `__pmix`: a rank that becomes a client of PMIx, or the server of a node's ranks.
+
+use crate::cli::PmixOptions;
+use crate::failure::Failure;
+use std::ffi::OsString;
+use storm_pmix::{RankOptions, serve, start_rank};
+
+/// `__pmix`; returns where the program was not executed, and from the server's first process.
+pub(super) fn run(options: PmixOptions) -> Result<u8, Failure> {
+    let PmixOptions { nspace, mapping, heartbeat_bytes, .. } = options;
+    if options.serve {
+        return serve(&nspace, &mapping, heartbeat_bytes)
+            .map(|()| 0)
+            .map_err(|error| Failure::of("pmix", &error));
+    }
+    let bytes = heartbeat_bytes.to_string();
+    let server = ["__pmix", "--serve", "--nspace", &nspace, "--mapping", &mapping];
+    let server = server.into_iter().chain(["--heartbeat-bytes", &bytes]).map(OsString::from);
+    let error = start_rank(&RankOptions {
+        shared_memory: options.shared_memory.unwrap_or_default(),
+        program: options.program.unwrap_or_default(),
+        argv: options.argv,
+        server: server.collect(),
+    });
+    Err(Failure::of("pmix", &error).exit(error.exit_code()))
+}
