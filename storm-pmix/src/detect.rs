@@ -19,7 +19,7 @@ const BUILT_FOR: &[u8] = b"openmpi";
 /// The longest name of a library that is read.
 const NAME_MAX_BYTES: u64 = 255;
 
-/// Whether a program is linked with Open MPI or with PMIx. What is no ELF file, or is linked
+/// Whether a program is linked with Open MPI. What is no ELF file, or is linked
 /// statically, is not known to be. Of the file only the tables are read that say so.
 pub fn needs_pmix(program: &File) -> bool {
     is_linked(&ReadCache::new(program))

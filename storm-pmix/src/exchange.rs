@@ -110,7 +110,7 @@ impl Exchange {
                 self.gathered[node].announced = Some(length.ok_or(Missing { node })?);
             }
             let announced = self.gathered[node].announced.unwrap_or_default();
-            total += announced;
+            total = announced.saturating_add(total);
             if total > GATHERED_MAX_BYTES {
                 return Err(Missing { node }.into());
             }

@@ -24,6 +24,8 @@ pub(super) struct SharedMemory {
 impl SharedMemory {
     /// Of the node manager that works in `dir`, which nobody else does.
     pub(super) fn of(dir: &Path) -> SharedMemory {
+        // Others may be told of a directory of this name elsewhere.
+        let dir = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
         let hash = blake3::hash(dir.as_os_str().as_bytes()).to_hex();
         SharedMemory { prefix: format!("storm-{}-", &hash[..16]) }
     }
@@ -37,7 +39,7 @@ impl SharedMemory {
     /// files there.
     pub(super) fn make(&self, job: JobKey, owner: Owner) -> io::Result<()> {
         let path = self.path(job);
-        job_directory::remove(&path)?;
+        remove_any(&path)?;
         fs::DirBuilder::new().mode(0o700).create(&path)?;
         if nix::unistd::geteuid().is_root() {
             chown(&path, Some(owner.uid), Some(owner.gid))?;
@@ -57,8 +59,18 @@ impl SharedMemory {
 
 /// Removes one; blocking.
 pub(super) fn remove(path: &Path) {
-    if let Err(error) = job_directory::remove(path) {
+    if let Err(error) = remove_any(path) {
         let path = path.display();
         tracing::warn!(%path, %error, "the shared memory of a job is not removed");
+    }
+}
+
+/// What has the name need not be a directory: others may have taken it.
+fn remove_any(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if !found.is_dir() => fs::remove_file(path),
+        Ok(_) => job_directory::remove(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
     }
 }

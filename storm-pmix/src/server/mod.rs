@@ -15,6 +15,7 @@ use crate::placement::Placement;
 use crate::rank::number;
 use fences::{Fence, Fences};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use pmix::Pmix;
 use ranks::Ranks;
@@ -25,6 +26,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::time::Duration;
 use storm_mpi::pmi::client::PmiError;
 use thiserror::Error;
 use upcalls::{Upcall, Upcalls};
@@ -34,7 +36,7 @@ use watch::Part;
 const FILES: &str = ".storm-pmix";
 
 /// Signals that users send to jobs: what ranks make of them is theirs, the server goes on.
-const NOT_FOR_US: [Signal; 8] = [
+const NOT_FOR_US: [Signal; 20] = [
     Signal::SIGHUP,
     Signal::SIGINT,
     Signal::SIGQUIT,
@@ -43,7 +45,21 @@ const NOT_FOR_US: [Signal; 8] = [
     Signal::SIGUSR2,
     Signal::SIGALRM,
     Signal::SIGPIPE,
+    Signal::SIGSTKFLT,
+    Signal::SIGTSTP,
+    Signal::SIGTTIN,
+    Signal::SIGTTOU,
+    Signal::SIGURG,
+    Signal::SIGXCPU,
+    Signal::SIGXFSZ,
+    Signal::SIGVTALRM,
+    Signal::SIGPROF,
+    Signal::SIGWINCH,
+    Signal::SIGIO,
+    Signal::SIGPWR,
 ];
+/// How long a process that has connected may take to say which rank it is.
+const ASKING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why a server ended before its ranks.
 #[derive(Debug, Error)]
@@ -75,11 +91,13 @@ pub enum ServeError {
 /// # Errors
 /// [`ServeError`]; the ranks then lose their server, which ends the job.
 pub fn serve(nspace: &str, mapping: &str, heartbeat_bytes: usize) -> Result<(), ServeError> {
+    // Before there are more processes: a signal to the job ends none of them.
+    ignore_signals()?;
     match watch::begin()? {
         Part::Starter | Part::Watcher => return Ok(()),
         Part::Server => {}
     }
-    ignore_signals()?;
+    open_as_many_as_allowed()?;
     let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
     let stray = |_| ServeError::Stray;
     let (rank, size) = (number("STORM_RANK").map_err(stray)?, number("STORM_SIZE").map_err(stray)?);
@@ -106,7 +124,20 @@ fn ignore_signals() -> Result<(), ServeError> {
         // SAFETY: to ignore a signal runs no code of ours.
         unsafe { signal(number, SigHandler::SigIgn) }?;
     }
+    for number in nix::libc::SIGRTMIN()..=nix::libc::SIGRTMAX() {
+        // SAFETY: as above.
+        let former = unsafe { nix::libc::signal(number, nix::libc::SIG_IGN) };
+        if former == nix::libc::SIG_ERR {
+            return Err(nix::Error::last().into());
+        }
+    }
     Ok(())
+}
+
+/// Each rank is three descriptors here, and users' limits are made for programs of few.
+fn open_as_many_as_allowed() -> nix::Result<()> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
 }
 
 struct Server {
@@ -123,10 +154,11 @@ impl Server {
     fn run(mut self) -> Result<(), ServeError> {
         while !self.ranks.are_over() {
             self.wait()?;
-            self.ranks.note_ends()?;
             while let Some(upcall) = self.upcalls.next() {
                 self.answer(upcall)?;
             }
+            // Behind the questions: who has just joined waits in vain for who had ended before.
+            self.ranks.note_ends()?;
             if self.ranks.leave_barriers()? {
                 self.fences.all_are_out(&mut self.ranks)?;
             }
@@ -147,6 +179,8 @@ impl Server {
         }
         if polled.first().is_some_and(|listener| listener.any() == Some(true)) {
             let (rank, _) = self.listener.accept()?;
+            // Whoever connects and is silent does not hold up the others.
+            rank.set_read_timeout(Some(ASKING_TIMEOUT))?;
             self.admit(rank);
         }
         Ok(())

@@ -29,7 +29,7 @@ enum Standing {
     /// It has not joined.
     Started(UnixStream),
     Joined(PmiClient),
-    /// It has said `finalize`, or ended before it joined.
+    /// It has said `finalize`.
     Left,
 }
 

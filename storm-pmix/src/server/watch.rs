@@ -38,7 +38,6 @@ pub(super) fn begin() -> Result<Part, ServeError> {
     }
     // SAFETY: as above.
     let ForkResult::Parent { child } = (unsafe { fork() })? else { return Ok(Part::Server) };
-    super::ignore_signals()?;
     let ended = loop {
         match waitpid(child, None) {
             Err(Errno::EINTR) => {}

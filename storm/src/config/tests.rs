@@ -106,9 +106,9 @@ fn nodes_alone_make_one_partition() {
     assert!(config.listen.ip().is_loopback());
 }
 
-#[test]
-fn each_mistake_names_its_key() {
-    let wrong = [
+/// Configurations that are refused, with what is wrong.
+fn mistakes() -> Vec<(&'static str, String)> {
+    vec![
         ("an unknown key", GOOD.replace("cluster =", "clutser =")),
         ("no nodes", "nodes = []".to_owned()),
         ("a bad list", GOOD.replace("names = \"n[1-4]\"", "names = \"n[1-\"")),
@@ -170,8 +170,12 @@ fn each_mistake_names_its_key() {
         ),
         ("an unknown mode", format!("{GOOD}{QOS}preempt-mode = \"stop\"")),
         ("no job at all", format!("{GOOD}{QOS}max-jobs-per-user = 0")),
-    ];
-    let said: Vec<String> = wrong
+    ]
+}
+
+#[test]
+fn each_mistake_names_its_key() {
+    let said: Vec<String> = mistakes()
         .iter()
         .map(|(what, text)| match MmConfig::parse(text) {
             Ok(_) => format!("{what}: accepted"),

@@ -61,10 +61,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         options.switch_log.as_ref().map(|dir| dir.join(format!("{}.csv", options.name)));
     config.boost_period = options.boost_period.max(SHORTEST_BOOST_PERIOD);
     config.class_rules = class_rules;
-    // Without it jobs under PMIx end with a message about that.
-    config.pmix = std::env::current_exe()
-        .ok()
-        .map(|program| PmixStarter { program, heartbeat_bytes: network.heartbeat_bytes });
+    config.pmix = pmix_starter(network.heartbeat_bytes);
     let once = options.once;
     config.nm.manager_lost = timeouts.manager_lost();
     config.nm.requeue_fence = timeouts.requeue_fence();
@@ -106,6 +103,11 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     // Empty by now; one that holds what is not ours stays.
     let _ = fs::remove_dir(&dir);
     after(&exit?.reason, once || asked_to_end.load(Ordering::Relaxed))
+}
+
+/// How ranks under PMIx are started; without it their jobs end with a message about that.
+fn pmix_starter(heartbeat_bytes: u32) -> Option<PmixStarter> {
+    std::env::current_exe().ok().map(|program| PmixStarter { program, heartbeat_bytes })
 }
 
 /// What becomes of the process; `ends` when there is not to be another life.
