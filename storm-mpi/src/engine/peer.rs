@@ -16,7 +16,8 @@ const EAGER_OVERHEAD_BYTES: usize = 64;
 
 /// The credit that an eager message takes.
 pub(super) fn eager_cost(envelope: &Envelope) -> usize {
-    envelope.bytes + EAGER_OVERHEAD_BYTES
+    // A peer may say any length: it is refused by whoever looks at what this costs.
+    envelope.bytes.saturating_add(EAGER_OVERHEAD_BYTES)
 }
 
 /// One peer.

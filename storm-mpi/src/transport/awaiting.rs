@@ -69,13 +69,23 @@ impl Transport {
         let patience = self.waiting.patience(began, told);
         let lookout = self.lookout(awaits);
         if patience != Patience::None && self.glance(lookout, news)? {
-            self.waiting.found(began);
-            return Ok(());
+            return self.found(began, news);
         }
         self.say_waiting(true);
         let waited = self.wait(lookout, patience, told, news);
         self.say_waiting(false);
         waited
+    }
+
+    /// There were news at once. The sockets have their turn all the same: somebody whose messages are always
+    /// there when they are wanted would keep all others out, and what is written to them in.
+    fn found(&mut self, since: Instant, news: &mut Vec<News>) -> Result<(), CommError> {
+        self.waiting.found(since);
+        self.since_socket_poll += 1;
+        if self.tcp.is_some() && self.since_socket_poll >= NEWS_BETWEEN_SOCKET_POLLS {
+            self.socket_news(false, news)?;
+        }
+        Ok(())
     }
 
     fn say_waiting(&self, waiting: bool) {
@@ -179,7 +189,7 @@ impl Transport {
         loop {
             for _ in 0..checks {
                 if self.look(lookout, news)? {
-                    self.waiting.found(Instant::now());
+                    self.found(Instant::now(), news)?;
                     return Ok(true);
                 }
                 std::hint::spin_loop();

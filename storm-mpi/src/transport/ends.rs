@@ -69,7 +69,7 @@ impl ProducerEnd {
 
     /// As [`Ring::ask_for_space`].
     pub(super) fn ask_for_space(&mut self, ring: &Ring<'_>) -> Result<bool, CorruptRing> {
-        let is_there = ring.ask_for_space()?;
+        let is_there = ring.ask_for_space_behind(self.tail)?;
         self.head = ring.head();
         Ok(is_there)
     }

@@ -95,9 +95,14 @@ impl<'a> Ring<'a> {
     /// Asks the consumer to poke the producer once there is space; tells whether there is already,
     /// in which case the producer tries again instead of waiting. Producer only.
     pub(crate) fn ask_for_space(&self) -> Result<bool, CorruptRing> {
+        self.ask_for_space_behind(self.control.tail.load(Ordering::Relaxed))
+    }
+
+    /// The same for a producer that knows by itself how far it is: what the memory says of that, a peer
+    /// could have written.
+    pub(super) fn ask_for_space_behind(&self, tail: u64) -> Result<bool, CorruptRing> {
         self.control.want_space.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let tail = self.control.tail.load(Ordering::Relaxed);
         Ok(self.used(tail, self.head())? < self.capacity)
     }
 
