@@ -21,6 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "order" => order(&world, seed)?,
         "head_to_head" => head_to_head(&world)?,
         "flood" => flood(&world)?,
+        "stream" => stream(&world)?,
         "self" => to_self(&world)?,
         "test" => testing_requests(&world)?,
         "collectives" => collectives(&world, seed)?,
@@ -195,6 +196,34 @@ fn flood(world: &World) -> Result<(), CommError> {
         })?;
     }
     Ok(())
+}
+
+/// Rank 1 sends to rank 0 until rank 2 tells it to stop, which is told by rank 0: who reads a stream must
+/// not forget what it has to write.
+fn stream(world: &World) -> Result<(), CommError> {
+    let (reader, writer, stopper) = (Rank(0), Rank(1), Rank(2));
+    let mut got = [1u64];
+    match world.rank() {
+        me if me == reader => world.scope(|scope| {
+            let _send = scope.isend(&[7u8], stopper, Tag(1))?;
+            while got != [0] {
+                world.recv(&mut got, writer, Tag(2))?;
+            }
+            Ok(())
+        }),
+        me if me == writer => {
+            while world.iprobe(stopper, Tag(3))?.is_none() {
+                world.send(&[1u64], reader, Tag(2))?;
+            }
+            world.recv(&mut got, stopper, Tag(3))?;
+            world.send(&[0u64], reader, Tag(2))
+        }
+        _ => {
+            let mut told = [0u8];
+            world.recv(&mut told, reader, Tag(1))?;
+            world.send(&got, writer, Tag(3))
+        }
+    }
 }
 
 fn to_self(world: &World) -> Result<(), CommError> {

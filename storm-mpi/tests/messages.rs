@@ -93,6 +93,19 @@ fn a_flood_is_bounded_and_matched_in_any_order() {
 }
 
 #[test]
+fn who_reads_a_stream_still_writes() {
+    for (nodes, per_node) in [(3, 1), (1, 3)] {
+        for wait in WAITS {
+            run(case("stream").nodes(nodes, per_node).env("STORM_MPI_WAIT", wait));
+        }
+    }
+    // The stream comes from a neighbour, who tells it to end by TCP, or is told by it.
+    for placement in [[0, 0, 1], [0, 1, 0]] {
+        run(case("stream").placement(&placement));
+    }
+}
+
+#[test]
 fn a_rank_may_send_to_itself() {
     run(case("self").nodes(1, 1));
     run(case("self").nodes(2, 1));
