@@ -85,7 +85,7 @@ pub struct LiveHost {
     sources: Mutex<Sources>,
     /// To [`Sources::local`].
     events: mpsc::Sender<HostEvent>,
-    pads: PadPool,
+    pads: Rc<PadPool>,
     cache: Cache,
     cores: Cores,
     jobs: RefCell<BTreeMap<JobKey, Rc<LiveJob>>>,
@@ -151,7 +151,7 @@ impl LiveHost {
             memory,
             told_of_memory: Cell::new(false),
             node: Cell::new(NodeId::MM),
-            pads: pads.map_err(AttachError::Keeper)?,
+            pads: Rc::new(pads.map_err(AttachError::Keeper)?),
             keeper,
             sources: Mutex::new(Sources {
                 keeper: keeper_events,

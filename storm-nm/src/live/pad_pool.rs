@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::rc::Rc;
 use std::time::Duration;
 use storm_pl::{KeeperHandle, PadId};
 use thiserror::Error;
@@ -14,6 +15,9 @@ const PAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// one before: in all, a second.
 const FILL_ATTEMPTS_MAX: u32 = 5;
 const FIRST_WAIT: Duration = Duration::from_millis(10);
+/// How long after a job the next processes are made: who waited for its end, on this host, goes
+/// on first. Where 64 nodes share two processors it waited 57 ms for all of them.
+const AFTER_A_JOB: Duration = Duration::from_millis(10);
 /// Pads that may be lost while a job waits before the job is refused.
 const LOSSES_MAX: u32 = 2;
 
@@ -109,7 +113,7 @@ impl PadPool {
     }
 
     /// The job on a pad is over here, and may go on elsewhere: the pad is cleaned at once. Its
-    /// processes are made when the job is over everywhere ([`PadPool::fill`]) or when another
+    /// processes are made when the job is over everywhere ([`PadPool::fill_soon`]) or when another
     /// job needs them, not while the job's other nodes launch it.
     pub(super) fn vacate(&self, pad: PadId) -> io::Result<()> {
         if self.waiting.get() > 0 {
@@ -120,8 +124,17 @@ impl PadPool {
         Ok(())
     }
 
+    /// Fills a pad soon that was vacated, unless a job needs it before: then it is filled at once.
+    pub(super) fn fill_soon(self: &Rc<Self>, pad: PadId) {
+        let this = self.clone();
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(AFTER_A_JOB).await;
+            this.fill(pad);
+        });
+    }
+
     /// Fills a pad again that was vacated and has not been filled since.
-    pub(super) fn fill(&self, pad: PadId) {
+    fn fill(&self, pad: PadId) {
         let vacant = {
             let mut vacant = self.vacant.borrow_mut();
             let place = vacant.iter().position(|other| *other == pad);

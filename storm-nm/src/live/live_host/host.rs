@@ -187,7 +187,7 @@ impl Host for LiveHost {
         self.cores.release(job);
         let former = self.jobs.borrow_mut().remove(&job);
         if let Some(former) = former {
-            self.pads.fill(former.pad);
+            self.pads.fill_soon(former.pad);
             remove_in_background(self.job_directory(job), self.shared_memory.path(job));
         }
     }
