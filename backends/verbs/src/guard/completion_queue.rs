@@ -99,9 +99,11 @@ impl CompletionQueue {
             create(device.context(), wanted, context, channel.as_ptr(), 0)
         };
         match NonNull::new(queue) {
-            Some(queue) => {
-                Ok(CompletionQueue { channel: channel.clone(), queue, poll_cq: device.ops().poll_cq })
-            }
+            Some(queue) => Ok(CompletionQueue {
+                channel: channel.clone(),
+                queue,
+                poll_cq: device.ops().poll_cq,
+            }),
             None => Err(device.failed("ibv_create_cq")),
         }
     }

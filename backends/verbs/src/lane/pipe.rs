@@ -3,7 +3,8 @@
 
 use crate::error::LaneError;
 use crate::guard::{
-    Completion, CompletionQueue, Completions, MemoryRegion, Outcome, QueuePair, RemoteAddr, Source, Sources,
+    Completion, CompletionQueue, Completions, MemoryRegion, Outcome, QueuePair, RemoteAddr, Source,
+    Sources,
 };
 use crate::message::Note;
 use crate::offer::Offer;
