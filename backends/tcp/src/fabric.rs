@@ -13,7 +13,9 @@ use futures_util::future::LocalBoxFuture;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use storm_primitives::NodeId;
 
 /// The name of the network when there is no other.
@@ -79,14 +81,53 @@ pub trait Carrier: fmt::Debug {
     /// When the lane has ended.
     fn writable(&self) -> LocalBoxFuture<'_, io::Result<()>>;
 
+    /// What [`read`](#method.read) waits for. One task at a time.
+    ///
+    /// # Errors
+    /// When the lane has ended.
+    fn poll_read(&self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>>;
+
+    /// Who was told to wait by [`poll_read`](Self::poll_read) does so no longer.
+    fn stop_reading(&self);
+
+    /// Ends the lane at once: from here on nothing that the other side sends has any
+    /// effect here.
+    fn shutdown(&self);
+}
+
+impl<'a> dyn Carrier + 'a {
     /// What has come, at least one byte; on a bulk lane a whole frame. May be dropped
     /// and called again without loss. One task at a time.
     ///
     /// # Errors
     /// When the lane has ended.
-    fn read(&self) -> LocalBoxFuture<'_, io::Result<Bytes>>;
+    pub fn read(&self) -> Read<'_> {
+        Read { carrier: self, waits: false }
+    }
+}
 
-    /// Ends the lane at once: from here on nothing that the other side sends has any
-    /// effect here.
-    fn shutdown(&self);
+/// The next bytes of a lane.
+#[derive(Debug)]
+#[must_use = "nothing is read unless it is awaited"]
+pub struct Read<'a> {
+    carrier: &'a dyn Carrier,
+    waits: bool,
+}
+
+impl Future for Read<'_> {
+    type Output = io::Result<Bytes>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        let polled = self.carrier.poll_read(context);
+        self.waits = polled.is_pending();
+        polled
+    }
+}
+
+impl Drop for Read<'_> {
+    fn drop(&mut self) {
+        if self.waits {
+            self.carrier.stop_reading();
+        }
+    }
 }

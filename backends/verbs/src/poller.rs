@@ -3,18 +3,21 @@
 //!
 //! Who looks is the reader that was the last to begin to wait, in its own task: what comes for
 //! it is handed to nobody, and no task is woken. Now and then it looks for all the others, and
-//! gives way to whom that makes ready. Without such a reader the driver looks. The runtime's
-//! own look at sockets and timers takes two system calls, several times what a completion
-//! in memory costs, and has its turn less often.
+//! gives way to whom that makes ready. When it has found something it is expected back: the
+//! driver looks only where no reader does for a while. The runtime's own look at sockets and
+//! timers takes two system calls, several times what a completion in memory costs, and has its
+//! turn less often.
 
 use crate::VerbsError;
 use crate::guard::CompletionChannel;
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
@@ -25,6 +28,9 @@ use tokio::task::AbortHandle;
 const TURN: Duration = Duration::from_micros(50);
 /// How long sockets and timers may wait while one completion follows another.
 const SOCKETS: Duration = Duration::from_micros(200);
+/// How long a reader who has found something may stay away before the driver looks in its
+/// place: to work off a message takes less, and no timer is finer.
+const ABSENCE: Duration = Duration::from_millis(1);
 
 /// What has a completion queue: a lane, or a member's part in the group.
 pub(crate) trait Polled: fmt::Debug {
@@ -64,23 +70,25 @@ struct Shared {
     polled: RefCell<Vec<(usize, Weak<dyn Polled>)>>,
     last_name: Cell<usize>,
     looking: Cell<bool>,
-    /// Who looks: the driver, or the reader who was the last to begin to wait.
+    /// Who looks: the driver, a reader, or the one who is expected back.
     looker: Cell<u64>,
     last_looker: Cell<u64>,
     /// A reader has looked for as long as is set, and there was nothing.
     quiet: Cell<bool>,
-    /// When sockets and timers last had their turn.
-    sockets_since: Cell<Instant>,
+    /// When sockets and timers have their turn again.
+    sockets_at: Cell<Instant>,
     /// Nobody but the driver looks any more.
     given_back: Notify,
-    /// The driver was told and did not run yet.
-    is_driver_awake: Cell<bool>,
 }
 
+/// Nobody means to look in vain for longer.
+const MAX_SPIN: Duration = Duration::from_secs(3600);
 /// The driver as one who looks.
 const DRIVER: u64 = 0;
+/// A reader has found something and will be back.
+const AWAY: u64 = u64::MAX;
 /// Looks in vain at what is waited for between two looks at everything and at the clock.
-const LOOKS: u32 = 16;
+const LOOKS: u32 = 32;
 
 /// How looking has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,10 +101,37 @@ enum Look {
     Taken,
 }
 
-/// A reader looks, as long as this lives and nobody takes over.
-struct Looker<'a> {
-    shared: &'a Shared,
-    own: u64,
+/// How far a reader has come in looking.
+#[derive(Debug)]
+pub(crate) struct Looking {
+    /// Its name while it looks.
+    own: Cell<Option<u64>>,
+    vain: Cell<Vain>,
+    /// How often it may begin to look before the clock is read, and did.
+    begins_per_clock: u32,
+    begins: Cell<u32>,
+}
+
+/// Until when it is looked in vain, and until when nobody else has a turn: so long after the
+/// clock is read for the next time where nothing is said.
+#[derive(Clone, Copy, Debug, Default)]
+struct Vain {
+    quiet_at: Option<Instant>,
+    turn_at: Option<Instant>,
+}
+
+impl Looking {
+    /// Of a reader who begins to look up to so many times without a look at the clock: what
+    /// it works off in between is so short.
+    pub(crate) fn new(begins_per_clock: u32) -> Looking {
+        let (own, vain, begins) = Default::default();
+        Looking { own, vain, begins_per_clock, begins }
+    }
+
+    /// Whether it is under way.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.own.get().is_some()
+    }
 }
 
 impl Poller {
@@ -109,16 +144,15 @@ impl Poller {
         spin: Duration,
     ) -> Result<Poller, VerbsError> {
         let shared = Rc::new(Shared {
-            spin,
+            spin: spin.min(MAX_SPIN),
             polled: RefCell::default(),
             last_name: Cell::new(0),
             looking: Cell::new(false),
             looker: Cell::new(DRIVER),
             last_looker: Cell::new(DRIVER),
             quiet: Cell::new(false),
-            sockets_since: Cell::new(Instant::now()),
+            sockets_at: Cell::new(Instant::now()),
             given_back: Notify::new(),
-            is_driver_awake: Cell::new(false),
         });
         let readable = channel.clone().watch()?;
         let driver = tokio::task::spawn_local(drive(shared.clone(), readable)).abort_handle();
@@ -160,14 +194,51 @@ impl Poller {
     /// Looks in the place of the driver, in the task of a reader: what it waits for is then
     /// handed to nobody, and no task is woken. Whether it `has_come`. If not it will be told
     /// as it is to everybody; somebody else may be looking for it.
-    pub(crate) async fn look_until(&self, has_come: impl Fn() -> bool) -> bool {
-        let looker = Looker::new(&self.shared);
-        // Who can go on by what was read last goes first.
-        self.shared.give_turn(true).await;
-        let look = self.shared.look(looker.own, &has_come).await;
-        drop(looker);
-        self.shared.quiet.set(look == Look::Quiet);
-        look == Look::Found
+    pub(crate) fn poll_look(
+        &self,
+        looking: &Looking,
+        context: &mut Context<'_>,
+        has_come: impl Fn() -> bool,
+    ) -> Poll<bool> {
+        let shared = &*self.shared;
+        let Some(own) = looking.own.get() else {
+            // From here on nobody else looks. Who can go on by what was read last goes first.
+            let own = shared.last_looker.get() + 1;
+            shared.last_looker.set(own);
+            shared.looker.set(own);
+            looking.own.set(Some(own));
+            looking.vain.set(Vain::default());
+            let begins = looking.begins.get() + 1;
+            looking.begins.set(begins % looking.begins_per_clock);
+            match begins < looking.begins_per_clock {
+                true => context.waker().wake_by_ref(),
+                false => shared.give_turn(true, context),
+            }
+            return Poll::Pending;
+        };
+        let look = ready!(shared.poll_look(own, &looking.vain, context, &has_come));
+        looking.own.set(None);
+        shared.quiet.set(look == Look::Quiet);
+        match look {
+            Look::Found => shared.looker.set(AWAY),
+            Look::Quiet => shared.give_back(),
+            Look::Taken => {}
+        }
+        Poll::Ready(look == Look::Found)
+    }
+
+    /// A reader does not look any longer, whatever comes.
+    pub(crate) fn stop_looking(&self, looking: &Looking) {
+        if looking.own.take().is_some_and(|own| self.shared.looker.get() == own) {
+            self.shared.give_back();
+        }
+    }
+
+    /// Somebody waits for something else than to read: no reader may be expected back.
+    pub(crate) fn expect_nobody(&self) {
+        if self.shared.looker.get() == AWAY {
+            self.shared.give_back();
+        }
     }
 
     /// Whether the first request of any lane is the same as when this was last asked.
@@ -233,12 +304,19 @@ impl Shared {
     /// Looks, or lets readers look, until there was nothing for as long as is set.
     async fn drive_looking(&self) {
         loop {
-            if self.look(DRIVER, &|| false).await == Look::Quiet {
+            let vain = Cell::default();
+            let look = poll_fn(|context| self.poll_look(DRIVER, &vain, context, &|| false));
+            if look.await == Look::Quiet {
                 return;
             }
+            let mut seen = self.last_looker.get();
             while self.looker.get() != DRIVER {
-                self.given_back.notified().await;
-                self.is_driver_awake.set(false);
+                let told = tokio::time::timeout(ABSENCE, self.given_back.notified()).await;
+                let last = self.last_looker.get();
+                if told.is_err() && self.looker.get() == AWAY && last == seen {
+                    self.looker.set(DRIVER);
+                }
+                seen = last;
             }
             if self.quiet.take() {
                 return;
@@ -246,63 +324,73 @@ impl Shared {
         }
     }
 
-    /// The driver is to see whether it has to go on, when it has its turn.
-    fn wake_driver(&self) {
-        if !self.is_driver_awake.replace(true) {
-            self.given_back.notify_one();
-        }
+    /// The driver is to look, or to see whether it has to go on.
+    fn give_back(&self) {
+        self.looker.set(DRIVER);
+        self.given_back.notify_one();
     }
 
     /// Looks for completions as long as nobody else wants to: `has_come` looks at what is waited
-    /// for here.
-    async fn look(&self, own: u64, has_come: &impl Fn() -> bool) -> Look {
-        let mut quiet_since = Instant::now();
-        let mut turn_since = quiet_since;
+    /// for here. Pending is who gives way to others, and goes on when they had their turn.
+    fn poll_look(
+        &self,
+        own: u64,
+        vain: &Cell<Vain>,
+        context: &mut Context<'_>,
+        has_come: &impl Fn() -> bool,
+    ) -> Poll<Look> {
         loop {
             if self.looker.get() != own {
-                return Look::Taken;
+                return Poll::Ready(Look::Taken);
             }
-            if own != DRIVER {
-                // Before something comes and not then: who goes on with that has no time.
-                self.wake_driver();
-            }
-            for _ in 0..LOOKS {
+            // What is waited for here is looked at in one place, so that it is done without a call.
+            let mut any = false;
+            let mut looks = LOOKS;
+            loop {
                 if has_come() {
-                    return Look::Found;
+                    return Poll::Ready(Look::Found);
+                }
+                looks -= 1;
+                match looks {
+                    // What has come for this one comes before the turn of others.
+                    1 => any = self.each(|one| one.progress()),
+                    0 => break,
+                    _ => {}
                 }
             }
-            let any = self.each(|one| one.progress());
-            if has_come() {
-                return Look::Found;
-            }
             let now = Instant::now();
-            if !any && now - quiet_since >= self.spin {
-                return Look::Quiet;
+            let mut until = vain.get();
+            let quiet_at = *until.quiet_at.get_or_insert_with(|| now + self.spin);
+            let turn_at = *until.turn_at.get_or_insert_with(|| now + TURN);
+            if !any && now >= quiet_at {
+                return Poll::Ready(Look::Quiet);
             }
-            if !any && now - turn_since < TURN {
-                continue;
+            if any || now >= turn_at {
+                vain.set(Vain { quiet_at: until.quiet_at.filter(|_| !any), turn_at: None });
+                self.give_turn(any, context);
+                return Poll::Pending;
             }
-            self.give_turn(any).await;
-            turn_since = Instant::now();
-            if any {
-                quiet_since = turn_since;
-            }
+            vain.set(until);
         }
     }
 
     /// Gives way to the tasks that can go on, as one can, or is said to; and to sockets and
-    /// timers, when it is their turn.
-    async fn give_turn(&self, any: bool) {
-        if any && self.sockets_since.get().elapsed() < SOCKETS {
-            return give_way().await;
+    /// timers, when it is their turn. Who calls is woken when they had theirs.
+    fn give_turn(&self, any: bool, context: &mut Context<'_>) {
+        let now = Instant::now();
+        if any && now < self.sockets_at.get() {
+            // Only the tasks that can go on: tokio's own way has its runtime look at sockets
+            // and timers first, by a system call, and wake itself by another one.
+            return context.waker().wake_by_ref();
         }
         if !any {
             // Whoever else waits for this processor, such as the kernel's own work on what
             // arrives, is not to wait for the next tick.
             std::thread::yield_now();
         }
-        tokio::task::yield_now().await;
-        self.sockets_since.set(Instant::now());
+        self.sockets_at.set(now + SOCKETS);
+        // Has it woken, and is not needed for more.
+        let _ = pin!(tokio::task::yield_now()).poll(context);
     }
 
     /// Does `what` to all; whether it was so for any.
@@ -318,37 +406,4 @@ impl Shared {
         let polled = std::mem::take(&mut *self.polled.borrow_mut());
         polled.iter().filter_map(|(_, one)| one.upgrade()).for_each(|one| one.device_gone());
     }
-}
-
-impl<'a> Looker<'a> {
-    /// From here on nobody else looks.
-    fn new(shared: &'a Shared) -> Looker<'a> {
-        let own = shared.last_looker.get() + 1;
-        shared.last_looker.set(own);
-        shared.looker.set(own);
-        Looker { shared, own }
-    }
-}
-
-impl Drop for Looker<'_> {
-    fn drop(&mut self) {
-        if self.shared.looker.get() == self.own {
-            self.shared.looker.set(DRIVER);
-            self.shared.wake_driver();
-        }
-    }
-}
-
-/// Lets the tasks go on that can, and no more: tokio's own way has its runtime look at sockets
-/// and timers first, by a system call, and wake itself by another one.
-async fn give_way() {
-    let mut given = false;
-    std::future::poll_fn(|context| {
-        if std::mem::replace(&mut given, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

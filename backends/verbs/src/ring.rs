@@ -5,7 +5,6 @@
 //! was there and said so (credit), and where its own adapter has read what was there
 //! (completion). Messages are counted as well, since each uses up a receive request.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Length of a ring in bytes: operations are some tens of bytes, and inline data is at
@@ -21,7 +20,7 @@ pub(crate) struct SendRing {
     credited: u64,
     completed: u64,
     /// Where messages end for which there is no credit.
-    ends: VecDeque<u64>,
+    ends: Ends,
 }
 
 /// The receiver's end.
@@ -31,15 +30,55 @@ pub(crate) struct ReceiveRing {
     taken: u64,
     credited: u64,
     /// Where messages end for which no credit was given.
-    ends: VecDeque<u64>,
+    ends: Ends,
 }
 
 /// The other side says what cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun;
 
+/// Where some messages end, the first of them first: never more than [`MAX_MESSAGES`].
+#[derive(Debug)]
+struct Ends {
+    ends: [u64; MAX_MESSAGES],
+    /// How many were ever added, and how many of these were taken away.
+    added: usize,
+    removed: usize,
+}
+
+impl Default for Ends {
+    fn default() -> Ends {
+        Ends { ends: [0; MAX_MESSAGES], added: 0, removed: 0 }
+    }
+}
+
+impl Ends {
+    fn len(&self) -> usize {
+        self.added - self.removed
+    }
+
+    /// One more, for which there is room.
+    fn push(&mut self, end: u64) {
+        debug_assert!(self.len() < MAX_MESSAGES, "there is room");
+        self.ends[self.added % MAX_MESSAGES] = end;
+        self.added += 1;
+    }
+
+    /// How many end at `end` or before.
+    fn up_to(&self, end: u64) -> usize {
+        let all = self.removed..self.added;
+        all.take_while(|at| self.ends[at % MAX_MESSAGES] <= end).count()
+    }
+
+    /// Takes away those that end at `end` or before.
+    fn remove_up_to(&mut self, end: u64) {
+        self.removed += self.up_to(end);
+    }
+}
+
 impl SendRing {
     /// Where the next message goes, as long as it may be; empty when it has to wait.
+    #[inline]
     pub(crate) fn room(&self) -> Range<usize> {
         let at = (self.written % RING_BYTES) as usize;
         if self.ends.len() >= MAX_MESSAGES {
@@ -51,9 +90,10 @@ impl SendRing {
     }
 
     /// A message of `len` bytes is under way; what to tell [`completed`](Self::completed).
+    #[inline]
     pub(crate) fn sent(&mut self, len: usize) -> u64 {
         self.written += len as u64;
-        self.ends.push_back(self.written);
+        self.ends.push(self.written);
         self.written
     }
 
@@ -74,26 +114,26 @@ impl SendRing {
             return Err(Overrun);
         }
         self.credited = credited;
-        while self.ends.front().is_some_and(|end| *end <= credited) {
-            self.ends.pop_front();
-        }
+        self.ends.remove_up_to(credited);
         Ok(())
     }
 }
 
 impl ReceiveRing {
     /// `len` more bytes are here.
+    #[inline]
     pub(crate) fn arrived(&mut self, len: u64) -> Result<(), Overrun> {
         let arrived = self.arrived + len;
         if arrived - self.credited > RING_BYTES || self.ends.len() >= MAX_MESSAGES {
             return Err(Overrun);
         }
         self.arrived = arrived;
-        self.ends.push_back(arrived);
+        self.ends.push(arrived);
         Ok(())
     }
 
     /// What is here and was not taken, up to the end of the ring.
+    #[inline]
     pub(crate) fn here(&self) -> Range<usize> {
         let at = self.taken % RING_BYTES;
         let len = (self.arrived - self.taken).min(RING_BYTES - at);
@@ -101,27 +141,27 @@ impl ReceiveRing {
     }
 
     /// `len` bytes of it were taken.
+    #[inline]
     pub(crate) fn take(&mut self, len: usize) {
         self.taken += len as u64;
     }
 
     /// How many bytes the other side is to be told of now: when a half of the ring or of
     /// the messages is taken, so that credits are few and it never stands still.
+    #[inline]
     pub(crate) fn credit_due(&self) -> Option<u64> {
         let bytes = self.taken - self.credited;
         if bytes < RING_BYTES / 2 && self.ends.len() < MAX_MESSAGES / 2 {
             return None;
         }
-        let messages = self.ends.partition_point(|end| *end <= self.taken);
+        let messages = self.ends.up_to(self.taken);
         (bytes >= RING_BYTES / 2 || messages >= MAX_MESSAGES / 2).then_some(bytes)
     }
 
     /// The other side was told of `len` bytes.
     pub(crate) fn credited(&mut self, len: u64) {
         self.credited += len;
-        while self.ends.front().is_some_and(|end| *end <= self.credited) {
-            self.ends.pop_front();
-        }
+        self.ends.remove_up_to(self.credited);
     }
 }
 
@@ -129,6 +169,7 @@ impl ReceiveRing {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::VecDeque;
 
     proptest! {
         /// A stream of messages of any lengths, taken in any portions, with credits and

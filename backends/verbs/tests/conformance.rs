@@ -18,6 +18,8 @@ const ADDRESSES: u32 = 8;
 const LOG_VARIABLE: &str = "STORM_TEST_LOG";
 /// Set where the root is to send to all at once (`on`) or not (`off`) whatever it finds.
 const MULTICAST_VARIABLE: &str = "STORM_TEST_MULTICAST";
+/// For how many microseconds members look for completions before they sleep.
+const SPIN_VARIABLE: &str = "STORM_TEST_SPIN_US";
 
 /// Not a test of its own: what the processes of a cluster run. Without the
 /// variables that a factory sets, it checks that they are not set.
@@ -53,7 +55,8 @@ fn fabric(node: u32, machine: IpAddr) -> Option<Rc<dyn Fabric>> {
     };
     // The others do as the root tells.
     let multicast = (node == 0).then(multicast);
-    let config = VerbsConfig { address: Some(address), multicast, ..VerbsConfig::default() };
+    let spin = spin();
+    let config = VerbsConfig { address: Some(address), multicast, spin, ..VerbsConfig::default() };
     Some(Rc::new(VerbsFabric::open(config).expect("a device that works")))
 }
 
@@ -64,6 +67,12 @@ fn multicast() -> Multicast {
         Ok("on") => Multicast::On,
         _ => Multicast::Auto,
     }
+}
+
+/// How long a member looks for completions.
+fn spin() -> Duration {
+    let spin_us = std::env::var(SPIN_VARIABLE).map_or(0, |us| us.parse().expect("microseconds"));
+    Duration::from_micros(spin_us)
 }
 
 /// Clusters of processes, given the time that an emulated machine takes.

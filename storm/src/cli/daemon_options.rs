@@ -78,7 +78,7 @@ pub(crate) struct MmOptions {
         long,
         value_enum,
         value_name = "WHEN",
-        default_value = "off",
+        default_value = "auto",
         env = "STORM_RDMA_MULTICAST",
         hide_env_values = true,
         help_heading = "Network"

@@ -16,6 +16,16 @@ const BATCH: usize = 4;
 pub struct CompletionQueue {
     channel: Arc<CompletionChannel>,
     queue: NonNull<abi::CompletionQueue>,
+    /// As the device has it: it is called more often than all else.
+    poll_cq: abi::PollCq,
+}
+
+/// What one look at a queue has found. It stays where it is, so that a look in vain, of which
+/// there are many, moves nothing.
+pub struct Completions {
+    batch: [MaybeUninit<WorkCompletion>; BATCH],
+    /// So many of them are there, from the first on.
+    taken: usize,
 }
 
 /// Which completions are worth a notification.
@@ -89,7 +99,11 @@ impl CompletionQueue {
             create(device.context(), wanted, context, channel.as_ptr(), 0)
         };
         match NonNull::new(queue) {
-            Some(queue) => Ok(CompletionQueue { channel: channel.clone(), queue }),
+            Some(queue) => Ok(CompletionQueue {
+                channel: channel.clone(),
+                queue,
+                poll_cq: device.ops().poll_cq,
+            }),
             None => Err(device.failed("ibv_create_cq")),
         }
     }
@@ -103,35 +117,42 @@ impl CompletionQueue {
         self.channel.device()
     }
 
+    /// Takes what is here, up to a few; whether there was anything.
+    ///
+    /// # Errors
+    /// [`VerbsError::Call`] when the queue itself is broken.
+    #[inline]
+    pub fn take(&self, into: &mut Completions) -> Result<bool, VerbsError> {
+        into.taken = 0;
+        let first = into.batch.as_mut_ptr().cast();
+        // SAFETY: the queue is alive, the function is its device's, and `batch` has as much
+        // room as is said.
+        let taken = unsafe { (self.poll_cq)(self.as_ptr(), BATCH as c_int, first) };
+        match taken {
+            0 => Ok(false),
+            // It is no more than there was room for.
+            1.. => {
+                into.taken = (taken as usize).min(BATCH);
+                Ok(true)
+            }
+            _ => Err(self.device().returned("ibv_poll_cq", taken)),
+        }
+    }
+
     /// Gives the completions that are here to `each`; whether there were any.
     ///
     /// # Errors
     /// [`VerbsError::Call`] when the queue itself is broken.
     pub fn poll(&self, mut each: impl FnMut(Completion)) -> Result<bool, VerbsError> {
-        let mut any = false;
-        loop {
-            let mut batch = [const { MaybeUninit::<WorkCompletion>::uninit() }; BATCH];
-            // SAFETY: the queue is alive, and `batch` has as much room as is said.
-            let taken = unsafe {
-                let first = batch.as_mut_ptr().cast();
-                (self.device().ops().poll_cq)(self.as_ptr(), BATCH as c_int, first)
-            };
-            if taken == 0 {
-                return Ok(any);
-            }
-            let Ok(taken) = usize::try_from(taken) else {
-                return Err(self.device().returned("ibv_poll_cq", taken));
-            };
+        let (mut taken, mut any) = (Completions::new(), false);
+        while self.take(&mut taken)? {
             any = true;
-            for completion in batch.iter().take(taken) {
-                // SAFETY: the call has written as many as it says, from the first on; plain
-                // numbers, of which every bit pattern is a value.
-                each(Completion::from(unsafe { completion.assume_init_ref() }));
-            }
-            if taken < BATCH {
-                return Ok(any);
+            taken.iter().for_each(&mut each);
+            if taken.are_all() {
+                break;
             }
         }
+        Ok(any)
     }
 
     /// Has the channel notify of the next completion that is `wanted`; as long as it did
@@ -157,7 +178,36 @@ impl CompletionQueue {
     }
 }
 
+impl Completions {
+    /// Nothing yet.
+    #[inline]
+    pub fn new() -> Completions {
+        Completions { batch: [const { MaybeUninit::uninit() }; BATCH], taken: 0 }
+    }
+
+    /// Whether there was no more than this.
+    pub fn are_all(&self) -> bool {
+        self.taken < BATCH
+    }
+
+    /// One after the other.
+    pub fn iter(&self) -> impl Iterator<Item = Completion> + '_ {
+        self.batch.iter().take(self.taken).map(|one| {
+            // SAFETY: the call has written as many as it says, from the first on; plain
+            // numbers, of which every bit pattern is a value.
+            Completion::from(unsafe { one.assume_init_ref() })
+        })
+    }
+}
+
+impl Default for Completions {
+    fn default() -> Completions {
+        Completions::new()
+    }
+}
+
 impl From<&WorkCompletion> for Completion {
+    #[inline]
     fn from(completion: &WorkCompletion) -> Completion {
         let outcome = match (completion.status, completion.opcode) {
             (0, WC_RECV_RDMA_WITH_IMM) => Outcome::Written {

@@ -160,6 +160,7 @@ impl MemoryRegion {
     ///
     /// # Panics
     /// When it is not in the region, or `out` has no room for it.
+    #[inline]
     pub fn read_into(&self, range: Range<usize>, out: &mut impl BufMut) {
         self.check(range.clone());
         let room = out.chunk_mut();

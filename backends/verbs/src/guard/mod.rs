@@ -16,7 +16,7 @@ mod raw_pair;
 
 pub use address_handle::AddressHandle;
 pub use completion_channel::CompletionChannel;
-pub use completion_queue::{Completion, CompletionQueue, Outcome, Wanted};
+pub use completion_queue::{Completion, CompletionQueue, Completions, Outcome, Wanted};
 pub use datagram_pair::{DatagramPair, Destination, Room, Taken};
 pub use device::{Device, DeviceEvent, OpenDevice, Port};
 pub(crate) use device::{link_layer_name, mtu_bytes};

@@ -207,6 +207,7 @@ impl QueuePair {
     }
 
     /// Whether there is room for another send request.
+    #[inline]
     pub fn has_room(&self) -> bool {
         self.posted.get() - self.done.get() < self.max_sends
     }
@@ -259,6 +260,7 @@ impl QueuePair {
     ///
     /// # Panics
     /// When it is more than [there is room for](Self::max_inline_bytes).
+    #[inline]
     pub fn post_inline(
         &self,
         bytes: &[u8],
@@ -282,6 +284,7 @@ impl QueuePair {
     }
 
     /// What is no longer than this may travel inside of its request.
+    #[inline]
     pub fn max_inline_bytes(&self) -> usize {
         self.raw.max_inline_bytes()
     }

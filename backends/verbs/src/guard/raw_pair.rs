@@ -54,6 +54,7 @@ impl RawPair {
     }
 
     /// What is no longer than this may travel inside its request.
+    #[inline]
     pub(super) fn max_inline_bytes(&self) -> usize {
         self.max_inline_bytes
     }
@@ -89,6 +90,7 @@ impl RawPair {
     /// All requests and their lists of pieces are valid for the call. The memory that these
     /// name, and an address handle, stay what they are until the request is complete, or
     /// this pair is destroyed.
+    #[inline]
     pub(super) unsafe fn post_send(&self, request: *mut SendRequest) -> Result<(), VerbsError> {
         let mut bad = std::ptr::null_mut();
         let device = self.domain.device();

@@ -2,22 +2,28 @@
 
 use super::filler::Filler;
 use super::granter::Granter;
-use super::pipe::{Event, Pipe};
+use super::pipe::{Event, Found, Pipe};
 use crate::error::LaneError;
 use crate::fabric::Common;
-use crate::guard::{CompletionQueue, Wanted};
-use crate::poller::Polled;
+use crate::guard::{CompletionQueue, Completions, Wanted};
+use crate::poller::{Looking, Polled};
 use bytes::Bytes;
 use futures_util::future::LocalBoxFuture;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use storm_backend_tcp::fabric::Carrier;
 use tokio::sync::Notify;
+use tokio::time::Sleep;
+
+/// Messages on the express lane between two looks at the clock, as each is short.
+const MESSAGES_PER_CLOCK: u32 = 8;
 
 /// A lane in use.
 #[derive(Debug)]
@@ -25,7 +31,8 @@ pub(crate) struct Lane {
     /// Before `duty`: whose blocks nobody writes to when it is gone.
     pipe: Pipe,
     duty: RefCell<Duty>,
-    ended: RefCell<Option<Arc<LaneError>>>,
+    has_ended: Cell<bool>,
+    why: RefCell<Option<Arc<LaneError>>>,
     queue: Arc<CompletionQueue>,
     /// Of which completions there will be a notification.
     armed: Cell<Option<Wanted>>,
@@ -36,9 +43,12 @@ pub(crate) struct Lane {
     seen: Cell<Option<(u64, bool)>>,
     /// Something has arrived since it was last read.
     arrived: Cell<bool>,
-    /// Who reads looks for completions himself.
-    reader_looks: Cell<bool>,
-    readable: Notify,
+    /// Who reads looks for completions himself as long as this is under way, and is told
+    /// nothing: before he waits he reads what is there.
+    looking: Looking,
+    /// Who reads and waits, and until when.
+    reader: RefCell<Option<Waker>>,
+    alarm: RefCell<Option<Pin<Box<Sleep>>>>,
     writable: Notify,
     /// Takes the completions of this lane as long as it lives.
     common: Rc<Common>,
@@ -74,10 +84,6 @@ impl Duty {
     }
 }
 
-/// As long as it lives the reader of a lane looks for completions himself, and is told
-/// nothing: before he waits he reads what is there.
-struct Looks<'a>(&'a Cell<bool>);
-
 /// Why the lane has ended, for everybody who asks.
 #[derive(Clone, Debug)]
 struct Ended(Arc<LaneError>);
@@ -90,17 +96,23 @@ impl Lane {
         name: usize,
         duty: Duty,
     ) -> Result<Rc<Lane>, LaneError> {
+        let messages_per_clock = match &duty {
+            Duty::Express => MESSAGES_PER_CLOCK,
+            Duty::Fill(_) | Duty::Grant(_) => 1,
+        };
         let lane = Rc::new(Lane {
             pipe,
             duty: RefCell::new(duty),
-            ended: RefCell::default(),
+            has_ended: Cell::new(false),
+            why: RefCell::default(),
             queue,
             armed: Cell::new(None),
             blocked: Cell::new(false),
             seen: Cell::new(None),
             arrived: Cell::new(false),
-            reader_looks: Cell::new(false),
-            readable: Notify::new(),
+            looking: Looking::new(messages_per_clock),
+            reader: RefCell::default(),
+            alarm: RefCell::default(),
             writable: Notify::new(),
             common: common.clone(),
         });
@@ -117,7 +129,7 @@ impl Lane {
     /// Something of the group has come.
     pub(crate) fn something_came(&self) {
         self.arrived.set(true);
-        self.readable.notify_one();
+        self.wake_reader();
     }
 
     /// A child of this member asks to hear something of the group.
@@ -125,7 +137,15 @@ impl Lane {
         if let Duty::Grant(granter) = &mut *self.duty.borrow_mut() {
             granter.ask_for_probe();
         }
-        self.readable.notify_one();
+        // Who reads sends it.
+        self.something_came();
+    }
+
+    fn wake_reader(&self) {
+        let reader = self.reader.borrow_mut().take();
+        if let Some(reader) = reader {
+            reader.wake();
+        }
     }
 
     /// As [`arm`](Self::arm), unless it is looked for completions anyway.
@@ -156,17 +176,30 @@ impl Lane {
 
     /// Works off the completions that are here, and what follows from them or from something
     /// else that has `changed`; whether somebody who waited can go on.
+    #[inline]
     fn work(&self, changed: bool) -> bool {
-        if self.ended.borrow().is_some() {
+        if self.has_ended.get() {
             return false;
         }
-        let result = self.pipe.poll(|event| self.on_event(event)).and_then(|found| {
-            if found.arrived || found.sent || changed {
-                match &mut *self.duty.borrow_mut() {
-                    Duty::Express => {}
-                    Duty::Fill(filler) => filler.serve(&self.pipe, &self.common)?,
-                    Duty::Grant(granter) => granter.send(&self.pipe)?,
-                }
+        let mut taken = Completions::new();
+        match self.pipe.look(&mut taken) {
+            Ok(false) if !changed => false,
+            looked => self.follow(looked, &mut taken),
+        }
+    }
+
+    /// Works off what was found, and does what follows from it.
+    #[inline(never)]
+    fn follow(&self, looked: Result<bool, LaneError>, taken: &mut Completions) -> bool {
+        let found = looked.and_then(|any| match any {
+            true => self.pipe.work_off(taken, |event| self.on_event(event)),
+            false => Ok(Found::default()),
+        });
+        let result = found.and_then(|found| {
+            match &mut *self.duty.borrow_mut() {
+                Duty::Express => {}
+                Duty::Fill(filler) => filler.serve(&self.pipe, &self.common)?,
+                Duty::Grant(granter) => granter.send(&self.pipe)?,
             }
             Ok(found)
         });
@@ -180,8 +213,8 @@ impl Lane {
         if found.arrived {
             self.arrived.set(true);
             // Who looks himself is not to be woken.
-            if !self.reader_looks.get() {
-                self.readable.notify_one();
+            if !self.looking.is_under_way() {
+                self.wake_reader();
             }
         }
         let makes_room = self.blocked.get() && (found.arrived || found.sent);
@@ -189,17 +222,6 @@ impl Lane {
             self.writable.notify_one();
         }
         found.arrived || makes_room
-    }
-
-    /// Looks for what comes on this lane, and now and then on the others; whether something
-    /// has come.
-    async fn look(&self) -> bool {
-        let _looks = Looks::new(&self.reader_looks);
-        let look = || {
-            self.work(false);
-            self.arrived.get()
-        };
-        self.common.poller.look_until(look).await
     }
 
     /// Whether who reads this lane may look for completions himself.
@@ -213,7 +235,18 @@ impl Lane {
         is_read && self.common.poller.is_looking()
     }
 
+    /// Waits until this lane's reader is woken, or has to do something though nothing came.
+    fn poll_sleep(&self, context: &mut Context<'_>) -> Poll<()> {
+        *self.reader.borrow_mut() = Some(context.waker().clone());
+        let pause = self.duty.borrow().pause();
+        let mut alarm = pause.map(|pause| Box::pin(tokio::time::sleep(pause)));
+        let polled = alarm.as_mut().map_or(Poll::Pending, |alarm| alarm.as_mut().poll(context));
+        *self.alarm.borrow_mut() = alarm;
+        polled
+    }
+
     /// The next bytes, if there are any.
+    #[inline]
     fn next(&self) -> io::Result<Option<Bytes>> {
         self.check()?;
         self.arrived.set(false);
@@ -236,8 +269,12 @@ impl Lane {
         })
     }
 
+    #[inline]
     fn check(&self) -> io::Result<()> {
-        match &*self.ended.borrow() {
+        if !self.has_ended.get() {
+            return Ok(());
+        }
+        match &*self.why.borrow() {
             None => Ok(()),
             Some(error) => Err(Ended(error.clone()).into()),
         }
@@ -245,12 +282,13 @@ impl Lane {
 
     /// Ends the lane, for this reason if it is the first.
     fn end(&self, error: LaneError) -> Ended {
-        let first = self.ended.borrow().clone();
+        let first = self.why.borrow().clone();
         if let Some(first) = first {
             return Ended(first);
         }
         let error = Arc::new(error);
-        *self.ended.borrow_mut() = Some(error.clone());
+        *self.why.borrow_mut() = Some(error.clone());
+        self.has_ended.set(true);
         self.pipe.stop();
         match &*error {
             LaneError::Closed { .. } => {}
@@ -290,7 +328,7 @@ impl Polled for Lane {
         let waits = self.blocked.get() || !self.pipe.has_request() || self.duty.borrow().waits();
         let wanted = if waits { Wanted::All } else { Wanted::Arrivals };
         let is_armed = matches!(self.armed.get(), Some(now) if now == wanted || !waits);
-        if is_armed || self.ended.borrow().is_some() {
+        if is_armed || self.has_ended.get() {
             return false;
         }
         if let Err(error) = self.queue.arm(wanted) {
@@ -303,7 +341,7 @@ impl Polled for Lane {
     }
 
     fn is_stuck(&self) -> bool {
-        let first = self.pipe.first_request().filter(|_| self.ended.borrow().is_none());
+        let first = self.pipe.first_request().filter(|_| !self.has_ended.get());
         let Some((id, is_told)) = first else {
             self.seen.set(None);
             return false;
@@ -330,6 +368,7 @@ impl Carrier for Lane {
         Box::pin(async {
             while !self.can_write()? {
                 self.blocked.set(true);
+                self.common.poller.expect_nobody();
                 if !self.rearm() {
                     self.writable.notified().await;
                 }
@@ -339,42 +378,39 @@ impl Carrier for Lane {
         })
     }
 
-    fn read(&self) -> LocalBoxFuture<'_, io::Result<Bytes>> {
-        Box::pin(async {
-            loop {
+    fn poll_read(&self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        loop {
+            if !self.looking.is_under_way() {
                 if let Some(bytes) = self.next()? {
-                    return Ok(bytes);
+                    return Poll::Ready(Ok(bytes));
                 }
-                if self.is_looked_at() && (self.look().await || self.arrived.get()) {
+                if !self.is_looked_at() {
+                    if !self.arrived.get() {
+                        ready!(self.poll_sleep(context));
+                    }
                     continue;
                 }
-                let pause = self.duty.borrow().pause();
-                match pause {
-                    None => self.readable.notified().await,
-                    // What does not come is asked for.
-                    Some(pause) => {
-                        let _ = tokio::time::timeout(pause, self.readable.notified()).await;
-                    }
-                }
             }
-        })
+            let look = || {
+                self.work(false);
+                self.arrived.get()
+            };
+            let has_come = ready!(self.common.poller.poll_look(&self.looking, context, look));
+            if !has_come && !self.arrived.get() {
+                // What does not come is asked for; else somebody else looks.
+                ready!(self.poll_sleep(context));
+            }
+        }
+    }
+
+    fn stop_reading(&self) {
+        self.common.poller.stop_looking(&self.looking);
+        *self.reader.borrow_mut() = None;
+        *self.alarm.borrow_mut() = None;
     }
 
     fn shutdown(&self) {
         self.end(LaneError::Closed { peer: self.pipe.peer });
-    }
-}
-
-impl<'a> Looks<'a> {
-    fn new(flag: &'a Cell<bool>) -> Looks<'a> {
-        flag.set(true);
-        Looks(flag)
-    }
-}
-
-impl Drop for Looks<'_> {
-    fn drop(&mut self) {
-        self.0.set(false);
     }
 }
 

@@ -3,7 +3,8 @@
 
 use crate::error::LaneError;
 use crate::guard::{
-    Completion, CompletionQueue, MemoryRegion, Outcome, QueuePair, RemoteAddr, Source, Sources,
+    Completion, CompletionQueue, Completions, MemoryRegion, Outcome, QueuePair, RemoteAddr, Source,
+    Sources,
 };
 use crate::message::Note;
 use crate::offer::Offer;
@@ -126,22 +127,16 @@ impl Pipe {
     /// Sends from the front of `out` as much as there is room for; whether that was all.
     pub(super) fn put(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
         loop {
-            let first = match out.front() {
-                None => return Ok(true),
-                Some(first) => first.len(),
-            };
-            let room = self.rings.borrow().sender.room();
-            if room.is_empty() || !self.pair.has_room() {
-                return Ok(out.iter().all(Bytes::is_empty));
-            }
-            if out.len() == 1 && (1..=self.pair.max_inline_bytes().min(room.len())).contains(&first)
-            {
-                self.put_inline(out, room.start)?;
-                continue;
+            if out.len() == 1 && self.put_inline(out)? {
+                return Ok(true);
             }
             out.retain(|bytes| !bytes.is_empty());
             if out.is_empty() {
                 return Ok(true);
+            }
+            let room = self.rings.borrow().sender.room();
+            if room.is_empty() || !self.pair.has_room() {
+                return Ok(false);
             }
             let mut end = room.start;
             while end < room.end
@@ -211,28 +206,44 @@ impl Pipe {
         Ok(Some(run))
     }
 
-    /// Takes the completions that are here, gives what they say to `each`.
-    pub(super) fn poll(
+    /// Looks for completions; whether there are any, which are then to be
+    /// [worked off](Self::work_off).
+    #[inline]
+    pub(super) fn look(&self, into: &mut Completions) -> Result<bool, LaneError> {
+        if self.queue.take(into)? {
+            return Ok(true);
+        }
+        // Not before what has come is in the hands of who waits for it.
+        if self.owed.get() > 0 {
+            self.replace_receives()?;
+        }
+        Ok(false)
+    }
+
+    /// Takes the completions that were found and those after them, and gives what they say to
+    /// `each`.
+    #[inline]
+    pub(super) fn work_off(
         &self,
+        taken: &mut Completions,
         mut each: impl FnMut(Event) -> Result<(), LaneError>,
     ) -> Result<Found, LaneError> {
-        let (mut found, mut result) = (Found::default(), Ok(()));
-        let any = self.queue.poll(|completion| {
-            match completion.outcome {
-                Outcome::Sent => found.sent = true,
-                _ => found.arrived = true,
+        let mut found = Found::default();
+        loop {
+            for completion in taken.iter() {
+                match completion.outcome {
+                    Outcome::Sent => found.sent = true,
+                    _ => found.arrived = true,
+                }
+                self.on_completion(completion, &mut each)?;
             }
-            if result.is_ok() {
-                result = self.on_completion(completion, &mut each);
+            if taken.are_all() || !self.queue.take(taken)? {
+                break;
             }
-        })?;
-        result?;
-        match any {
+        }
+        if found.sent {
             // It may have waited for a request.
-            true if found.sent => self.give_credit()?,
-            true => {}
-            // Not before what has come is in the hands of who waits for it.
-            false => self.replace_receives()?,
+            self.give_credit()?;
         }
         Ok(found)
     }
@@ -246,6 +257,7 @@ impl Pipe {
         }
     }
 
+    #[inline]
     fn on_completion(
         &self,
         Completion { id, outcome }: Completion,
@@ -288,6 +300,7 @@ impl Pipe {
         }
     }
 
+    #[inline]
     fn on_written(
         &self,
         immediate: u32,
@@ -337,17 +350,28 @@ impl Pipe {
         rings.under_way.push_back((id, Posted { end, frame }));
     }
 
-    /// Sends the front of `out`, which is so short that it travels inside of its request and
-    /// is not laid down in the ring here; it has its place there all the same, as on the other
-    /// side. There must be a request and room.
-    fn put_inline(&self, out: &mut VecDeque<Bytes>, at: usize) -> Result<(), LaneError> {
-        let Some(bytes) = out.pop_front() else { return Ok(()) };
-        self.rings.borrow_mut().sender.sent(bytes.len());
-        let note = Note::Run(bytes.len() as u32).encode();
-        if let Some(id) = self.pair.post_inline(&bytes, self.theirs.ring(at), note)? {
-            self.posted(id, None);
+    /// Sends the front of `out` if it is so short that it travels inside of its request, and
+    /// there is room; whether it was. It is not laid down in the ring here, and has its place
+    /// there all the same, as on the other side.
+    #[inline]
+    fn put_inline(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
+        let Some(bytes) = out.front() else { return Ok(false) };
+        let len = bytes.len();
+        let mut rings = self.rings.borrow_mut();
+        let room = rings.sender.room();
+        let is_short = (1..=self.pair.max_inline_bytes()).contains(&len);
+        if !is_short || len > room.len() || !self.pair.has_room() {
+            return Ok(false);
         }
-        Ok(())
+        let (to, note) = (self.theirs.ring(room.start), Note::Run(len as u32).encode());
+        let told = self.pair.post_inline(bytes, to, note)?;
+        let end = rings.sender.sent(len);
+        if let Some(id) = told {
+            rings.under_way.push_back((id, Posted { end, frame: None }));
+        }
+        drop(rings);
+        out.pop_front();
+        Ok(true)
     }
 
     pub(super) fn breach(&self, why: &'static str) -> LaneError {
