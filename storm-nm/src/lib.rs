@@ -22,6 +22,7 @@
 
 mod ahead;
 mod bell;
+mod boost_turns;
 mod class_rules;
 pub mod classes;
 mod config;

@@ -149,7 +149,12 @@ impl<R: Runtime> ModelledHost<R> {
     }
 
     /// A share of the processor with the fewest processes, where several jobs run at once.
-    fn share(&self, coscheduling: Coscheduling, rows: RowSet) -> Option<Share> {
+    fn share(
+        &self,
+        who: (JobKey, Rank),
+        coscheduling: Coscheduling,
+        rows: RowSet,
+    ) -> Option<Share> {
         if coscheduling == Coscheduling::Strobed {
             return None;
         }
@@ -160,7 +165,7 @@ impl<R: Runtime> ModelledHost<R> {
             let (this, period) = (self.clone(), model.os.boost_period);
             self.inner.tasks.spawn(&self.inner.runtime, async move { this.boost(period).await });
         }
-        Some(Share::new(processor?.clone(), model, (coscheduling, rows)))
+        Some(Share::new(processor?.clone(), model, who, (coscheduling, rows)))
     }
 
     /// Boosts processes now and then, as long as there are any.
@@ -172,7 +177,8 @@ impl<R: Runtime> ModelledHost<R> {
                 self.inner.boosting.set(false);
                 return;
             }
-            processors.iter().for_each(|processor| processor.boost());
+            let now = self.inner.runtime.now();
+            processors.iter().for_each(|processor| processor.boost(now));
         }
     }
 
@@ -319,7 +325,7 @@ impl<R: Runtime> Host for ModelledHost<R> {
                 freezer.clone(),
                 events.clone(),
             ));
-            process.set_share(self.share(task.launch.coscheduling, task.launch.rows));
+            process.set_share(self.share((key, rank), task.launch.coscheduling, task.launch.rows));
             processes.insert(rank, process.clone());
             let stall = if self.inner.stalled.get() { FOR_EVER } else { Duration::ZERO };
             tasks.spawn(runtime, async move { process.live(stall).await });
@@ -385,8 +391,11 @@ impl<R: Runtime> Host for ModelledHost<R> {
 
     fn coschedule(&self, key: JobKey, coscheduling: Coscheduling) {
         let Some(job) = self.job(key) else { return };
-        for process in job.processes.borrow().values().filter(|process| !process.ended.get()) {
-            process.set_share(self.share(coscheduling, job.rows.get()));
+        for (rank, process) in &*job.processes.borrow() {
+            if process.ended.get() {
+                continue;
+            }
+            process.set_share(self.share((key, *rank), coscheduling, job.rows.get()));
         }
         job.coschedule(coscheduling, self.inner.rules.get(), self.inner.runtime.now());
     }

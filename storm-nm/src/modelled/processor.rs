@@ -6,7 +6,9 @@
 //! Processes that are never stopped for each other, as under `local`, run on these; under strobes
 //! each has a processor to itself for its slice.
 
+use crate::JobKey;
 use crate::bell::Bell;
+use crate::boost_turns::{BoostTurns, Doing};
 use futures_util::future::{Either, select};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -14,7 +16,7 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 use storm_primitives::{Instant, Runtime};
-use storm_rm::RowSet;
+use storm_rm::{Rank, RowSet};
 
 /// A process on a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +25,8 @@ pub(super) struct Tenant(u64);
 /// What is known of one of them.
 #[derive(Clone, Copy, Debug)]
 struct Tenancy {
+    /// Which process of which job, the same on all nodes.
+    who: (JobKey, Rank),
     /// The processor time that it has had, or is held to have had.
     had: Duration,
     /// It wants the processor.
@@ -35,6 +39,8 @@ struct Tenancy {
     rows: RowSet,
     /// It goes before all that are not.
     boosted: bool,
+    /// Since when it has been waiting for a message.
+    waits_since: Option<Instant>,
     /// It goes before all that do not, but for those.
     first: bool,
     /// It waits for a message, and one has come.
@@ -59,6 +65,7 @@ pub(super) struct Processor {
     running: Cell<Option<Tenant>>,
     next: Cell<u64>,
     changed: Bell,
+    turns: RefCell<BoostTurns<(JobKey, Rank)>>,
 }
 
 impl Processor {
@@ -69,6 +76,7 @@ impl Processor {
             running: Cell::default(),
             next: Cell::default(),
             changed: Bell::default(),
+            turns: RefCell::default(),
         }
     }
 
@@ -84,17 +92,19 @@ impl Processor {
 
     /// A process of these rows comes to live on it, and wants it; `tick` from the end of somebody's
     /// turn.
-    pub(super) fn enter(&self, rows: RowSet, tick: Duration) -> Tenant {
+    pub(super) fn enter(&self, who: (JobKey, Rank), rows: RowSet, tick: Duration) -> Tenant {
         let tenant = Tenant(self.next.get());
         self.next.set(tenant.0 + 1);
         let had = self.least_had(tenant, false).unwrap_or_default() + tick;
         let tenancy = Tenancy {
+            who,
             had,
             runnable: true,
             used: Duration::ZERO,
             began: None,
             rows,
             boosted: false,
+            waits_since: None,
             first: false,
             unread: false,
             held: false,
@@ -187,21 +197,27 @@ impl Processor {
         self.tenants.borrow().get(&tenant).is_some_and(|tenancy| tenancy.first)
     }
 
-    /// One of those who wait for a message that has come goes before the others from now on, in
-    /// turn; nobody else does any longer.
-    pub(super) fn boost(&self) {
+    /// It waits for a message since then, or for none.
+    pub(super) fn set_waiting(&self, tenant: Tenant, since: Option<Instant>) {
+        self.change(tenant, |tenancy| tenancy.waits_since = since);
+    }
+
+    /// Whose turn it is goes before the others from now on; nobody else does any longer.
+    pub(super) fn boost(&self, now: Instant) {
+        let doing = |tenancy: &Tenancy| match tenancy.waits_since {
+            None => Doing::Computes,
+            Some(_) if tenancy.unread => Doing::HasNews,
+            Some(since) => Doing::Waits(now - since),
+        };
         let next = {
             let mut tenants = self.tenants.borrow_mut();
-            let last = tenants.iter().find(|(_, tenancy)| tenancy.boosted).map(|(id, _)| *id);
-            tenants.values_mut().for_each(|tenancy| tenancy.boosted = false);
-            let waits = tenants.iter().filter(|(_, tenancy)| tenancy.unread && tenancy.competes());
-            let unread: Vec<Tenant> = waits.map(|(id, _)| *id).collect();
-            let after = unread.iter().find(|id| Some(**id) > last);
-            let next = after.or(unread.first()).copied();
-            if let Some(tenancy) = next.and_then(|next| tenants.get_mut(&next)) {
-                tenancy.boosted = true;
+            let willing = tenants.values().filter(|tenancy| tenancy.competes());
+            let doing = willing.map(|tenancy| (tenancy.who, doing(tenancy))).collect();
+            let next = self.turns.borrow_mut().next(&doing, 1);
+            for tenancy in tenants.values_mut() {
+                tenancy.boosted = next.contains(&tenancy.who);
             }
-            next
+            tenants.iter().find(|(_, tenancy)| tenancy.boosted).map(|(id, _)| *id)
         };
         if next.is_some() && self.running.get() != next {
             self.running.set(None);
@@ -232,7 +248,7 @@ impl Processor {
                 }
             }
             if arrived || used >= work {
-                self.change(tenant, |tenancy| (tenancy.unread, tenancy.boosted) = (false, false));
+                self.change(tenant, |tenancy| tenancy.unread = false);
                 return (used, arrived);
             }
             let left = work - used;

@@ -3,6 +3,7 @@
 
 use super::processor::{Processor, Tenant};
 use super::{Activity, Model};
+use crate::JobKey;
 use crate::classes::LibrarySaid;
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use std::cell::Cell;
@@ -10,7 +11,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, Runtime};
-use storm_rm::{Coscheduling, RowSet};
+use storm_rm::{Coscheduling, Rank, RowSet};
 
 /// Longer than any simulation.
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
@@ -125,9 +126,10 @@ impl Share {
     pub(super) fn new(
         processor: Rc<Processor>,
         model: &Model,
+        who: (JobKey, Rank),
         (coscheduling, rows): (Coscheduling, RowSet),
     ) -> Share {
-        let tenant = processor.enter(rows, (model.extra)(Activity::Tick));
+        let tenant = processor.enter(who, rows, (model.extra)(Activity::Tick));
         let waits = match coscheduling {
             Coscheduling::Implicit => Waits::TwoPhase(TwoPhase {
                 answer: model.exchange.answer(),
@@ -162,7 +164,7 @@ impl Share {
         all: bool,
     ) -> Duration {
         let began = runtime.now();
-        self.waits_since.set(Some(began));
+        self.set_waiting(Some(began));
         self.operations.set(self.operations.get() + 1);
         let (patience, waking) = match &self.waits {
             Waits::TwoPhase(rule) => (rule.patience(began, all), rule.wake),
@@ -191,9 +193,14 @@ impl Share {
         if let Waits::TwoPhase(rule) = &self.waits {
             rule.ended(began, now, all);
         }
-        self.waits_since.set(None);
+        self.set_waiting(None);
         self.waited.set(self.waited.get() + (now - began));
         used
+    }
+
+    fn set_waiting(&self, since: Option<Instant>) {
+        self.waits_since.set(since);
+        self.processor.set_waiting(self.tenant, since);
     }
 
     /// What its library would say of its waits up to now.

@@ -1,5 +1,5 @@
-//! Whose turn it is to be boosted: what the thread that boosts does, without a lock but to learn
-//! of the jobs.
+//! What the thread that boosts does, without a lock but to learn of the jobs: it finds out what ranks do, and
+//! puts those whose turn it is ([`BoostTurns`]) before the others.
 //!
 //! To look at a descriptor of a rank, or to close the copy of one, may take for ever: it may belong
 //! to a file system that the rank's user serves. So only this thread does so, and only while nobody
@@ -7,12 +7,13 @@
 
 use super::{Shared, Watched};
 use crate::JobKey;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::boost_turns::{BoostTurns, Doing};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
-use storm_mpi::page::RankSays;
+use storm_mpi::page::{RankSays, monotonic_now};
 use storm_pl::boost::{self, Process};
 use storm_pl::realtime;
 
@@ -20,13 +21,14 @@ use storm_pl::realtime;
 type Seat = (JobKey, usize);
 type Seats = BTreeMap<Seat, Arc<Process>>;
 
+/// Stands for all ranks of a job that say nothing: no rank of a node has this place.
+const SILENT: usize = usize::MAX;
+
 /// What the thread keeps from period to period.
 #[derive(Debug, Default)]
-struct Turns {
+struct Boosts {
+    turns: BoostTurns<Seat>,
     boosted: Seats,
-    /// Whose turn was in the period before: not again in this one.
-    rest: BTreeSet<Seat>,
-    last: Option<Seat>,
     news: BTreeMap<Seat, News>,
     /// That it is not permitted was told, which is done once.
     refused: bool,
@@ -45,21 +47,21 @@ pub(super) fn boost(shared: &Shared, period: Duration, at_once: usize) {
     if let Err(error) = realtime::become_realtime(realtime::DEFAULT_PRIORITY) {
         tracing::warn!(%error, "the thread that boosts others has to wait for them itself");
     }
-    let mut turns = Turns::default();
+    let mut boosts = Boosts::default();
     while let Some(jobs) = shared.boosted_jobs() {
-        turns.forget_others(&jobs);
+        boosts.forget_others(&jobs);
         if jobs.is_empty() {
             shared.wait_for_jobs();
             continue;
         }
-        let waiting = turns.waiting(&jobs);
-        turns.give(waiting, at_once);
+        let doing = boosts.doing(&jobs);
+        boosts.give(&jobs, &doing, at_once);
         shared.pause(period);
-        turns.take_back();
+        boosts.take_back();
     }
 }
 
-impl Turns {
+impl Boosts {
     /// Closes what was known of ranks that are no longer among these.
     fn forget_others(&mut self, jobs: &BTreeMap<JobKey, Watched>) {
         let here = |(job, place): &Seat| {
@@ -68,24 +70,33 @@ impl Turns {
         self.news.retain(|seat, _| here(seat));
     }
 
-    /// The ranks that wait for a message that has come.
-    fn waiting(&mut self, jobs: &BTreeMap<JobKey, Watched>) -> Seats {
-        let mut waiting = BTreeMap::new();
+    /// What the ranks do that say so; a job of which some say nothing is one that computes.
+    fn doing(&mut self, jobs: &BTreeMap<JobKey, Watched>) -> BTreeMap<Seat, Doing> {
+        let now = monotonic_now().unwrap_or_default();
+        let mut doing = BTreeMap::new();
         for (job, watched) in jobs {
             // What cannot be read says nothing.
             let said = watched.page.read().unwrap_or_default();
-            for (place, says) in said.into_iter().enumerate() {
-                let seat = (*job, place);
-                let rank = watched.ranks.get(&place);
-                let Some(rank) = rank.filter(|rank| rank.pid().0 as u32 == says.pid) else {
-                    continue;
+            for (place, rank) in &watched.ranks {
+                let seat = (*job, *place);
+                let says = said.get(*place).filter(|says| rank.pid().0 as u32 == says.pid);
+                match says {
+                    Some(says) => doing.insert(seat, self.does(seat, rank, says, now)),
+                    None => doing.insert((*job, SILENT), Doing::Computes),
                 };
-                if says.waiting && self.has_news(seat, rank, &says) {
-                    waiting.insert(seat, rank.clone());
-                }
             }
         }
-        waiting
+        doing
+    }
+
+    fn does(&mut self, seat: Seat, rank: &Arc<Process>, says: &RankSays, now: Duration) -> Doing {
+        if !says.waiting {
+            Doing::Computes
+        } else if self.has_news(seat, rank, says) {
+            Doing::HasNews
+        } else {
+            Doing::Waits(says.waits_since.map_or(Duration::ZERO, |since| now.saturating_sub(since)))
+        }
     }
 
     fn has_news(&mut self, seat: Seat, rank: &Arc<Process>, says: &RankSays) -> bool {
@@ -102,24 +113,22 @@ impl Turns {
         copy.is_some_and(|copy| boost::is_readable(copy).unwrap_or(false))
     }
 
-    /// Boosts those whose turn it is of those who wait.
-    fn give(&mut self, mut waiting: Seats, at_once: usize) {
-        for seat in self.choose(waiting.keys().copied().collect(), at_once) {
-            let Some(process) = waiting.remove(&seat) else { continue };
+    /// Boosts those whose turn it is. In the turn of silent ones nobody is: so they have theirs, as
+    /// ordinary processes.
+    fn give(
+        &mut self,
+        jobs: &BTreeMap<JobKey, Watched>,
+        doing: &BTreeMap<Seat, Doing>,
+        at_once: usize,
+    ) {
+        for seat in self.turns.next(doing, at_once) {
+            let (job, place) = seat;
+            let rank = jobs.get(&job).and_then(|watched| watched.ranks.get(&place));
+            let Some(process) = rank.cloned() else { continue };
             if self.tell(process.set_boosted(true)) {
                 self.boosted.insert(seat, process);
             }
         }
-    }
-
-    /// Whose turn it is of those who wait.
-    fn choose(&mut self, mut waiting: Vec<Seat>, at_once: usize) -> Vec<Seat> {
-        let rest = std::mem::take(&mut self.rest);
-        waiting.retain(|seat| !rest.contains(seat));
-        let chosen = in_turn(&waiting, self.last, at_once);
-        self.last = chosen.last().copied().or(self.last);
-        self.rest = chosen.iter().copied().collect();
-        chosen
     }
 
     /// Nobody is boosted any more.
@@ -141,12 +150,6 @@ impl Turns {
     }
 }
 
-/// So many of those who wait, beginning after the last of those whose turn it was.
-fn in_turn(waiting: &[Seat], last: Option<Seat>, at_once: usize) -> Vec<Seat> {
-    let after = waiting.partition_point(|seat| last.is_some_and(|last| *seat <= last));
-    waiting[after..].iter().chain(&waiting[..after]).take(at_once).copied().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,37 +160,8 @@ mod tests {
 
     const JOB: JobKey = JobKey { job: JobId(1), incarnation: JobIncarnation(1) };
 
-    fn seats(places: &[usize]) -> Vec<Seat> {
-        places.iter().map(|place| (JOB, *place)).collect()
-    }
-
     #[test]
-    fn who_waits_is_boosted_in_turn() {
-        let waiting = seats(&[0, 2, 3, 5]);
-        let chosen = |last: Option<usize>, at_once| {
-            in_turn(&waiting, last.map(|place| (JOB, place)), at_once)
-        };
-        assert_eq!(chosen(None, 2), seats(&[0, 2]));
-        assert_eq!(chosen(Some(2), 2), seats(&[3, 5]));
-        assert_eq!(chosen(Some(4), 2), seats(&[5, 0]));
-        assert_eq!(chosen(Some(5), 9), seats(&[0, 2, 3, 5]));
-        assert_eq!(in_turn(&[], None, 2), []);
-    }
-
-    #[test]
-    fn who_says_always_that_it_waits_is_boosted_every_other_period() {
-        let mut turns = Turns::default();
-        let mut period = |waiting: &[usize]| turns.choose(seats(waiting), 2);
-        assert_eq!(period(&[0]), seats(&[0]));
-        assert_eq!(period(&[0]), []);
-        assert_eq!(period(&[0]), seats(&[0]));
-        assert_eq!(period(&[0, 1, 2]), seats(&[1, 2]));
-        assert_eq!(period(&[0, 1, 2]), seats(&[0]));
-        assert_eq!(period(&[0, 1, 2]), seats(&[1, 2]));
-    }
-
-    #[test]
-    fn only_a_process_of_this_node_that_waits_for_what_has_come_is_boosted() {
+    fn only_a_process_of_this_node_is_believed_to_wait_for_what_has_come() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("page");
         let page = Arc::new(RankPage::create(&path, 2).unwrap());
@@ -201,18 +175,22 @@ mod tests {
             let bytes: Vec<u8> = said.iter().flat_map(|word| word.to_ne_bytes()).collect();
             file.write_all_at(&bytes, 64 * (place + 1)).unwrap();
         };
-        let mut turns = Turns::default();
-        let mut waiting = || turns.waiting(&jobs).into_keys().collect::<Vec<_>>();
+        let mut boosts = Boosts::default();
+        let mut doing = || boosts.doing(&jobs).into_iter().collect::<Vec<_>>();
+        let silent = [((JOB, SILENT), Doing::Computes)];
         say(1, [std::process::id(), 1, 1, 1]);
-        assert_eq!(waiting(), [], "no rank of this node");
+        assert_eq!(doing(), silent, "no rank of this node");
         say(0, [child.id(), 0, 1, 0]);
-        assert_eq!(waiting(), [], "nothing has come");
+        assert!(matches!(doing()[..], [((JOB, 0), Doing::Waits(_))]), "nothing has come");
         say(0, [child.id(), 0, 1, 1]);
-        assert_eq!(waiting(), [(JOB, 0)]);
+        assert_eq!(doing(), [((JOB, 0), Doing::HasNews)]);
         say(0, [child.id(), 10_000, 1, 0]);
-        assert_eq!(waiting(), [], "no such descriptor");
+        assert!(matches!(doing()[..], [((JOB, 0), Doing::Waits(_))]), "no such descriptor");
+        say(0, [child.id(), 0, 0, 1]);
+        assert_eq!(doing(), [((JOB, 0), Doing::Computes)]);
         say(0, [std::process::id(), 0, 1, 1]);
-        assert_eq!(waiting(), [], "another process than that rank");
+        assert_eq!(doing(), silent, "another process than that rank");
+        assert_eq!(boosts.turns.next(&BTreeMap::from(silent), 1), [], "nobody is concerned");
         child.kill().unwrap();
         child.wait().unwrap();
     }

@@ -1,0 +1,202 @@
+//! Whose turn it is to be boosted (periodic boost; Nagar, Banerjee, Sivasubramaniam, Das, SPAA 1999; A6 of
+//! the policy reference). Pure: the same in a live node manager and in a simulated one
+//! ([decision 0102](../../docs/decisions/0102-periodic-boost.md)).
+//!
+//! Who gets on is left its processor for a turn: then its peers run too, and to take it away would stop them
+//! all. Nodes come to boost the same job, without a strobe, because all have the turns in the same order; because
+//! a job that waits in vain late in its turn makes way, as its turn is over elsewhere; and because early in
+//! its turn it waits for the others, the first in order longest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Who has waited longer for what has not come has peers that do not run.
+const IN_VAIN: Duration = Duration::from_millis(1);
+/// Periods of a turn.
+const TURN: u32 = 10;
+/// Who waits in vain after so many has had its turn: it is over on another node.
+const MOST_OF_A_TURN: u32 = 5;
+/// So many more periods who waits in vain is left its turn before that.
+const PATIENCE: u32 = 3;
+
+/// What a process does at the end of a period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// It computes, or would if it had a processor.
+    Computes,
+    /// It waits for a message, which has come.
+    HasNews,
+    /// It has waited so long for a message that has not come.
+    Waits(Duration),
+}
+
+impl Doing {
+    /// Whether it would use a processor for something at once.
+    fn has_use(self) -> bool {
+        matches!(self, Doing::Computes | Doing::HasNews)
+    }
+
+    /// Whether it gets on with a processor, now or in a moment.
+    fn gets_on(self) -> bool {
+        !matches!(self, Doing::Waits(waited) if waited >= IN_VAIN)
+    }
+}
+
+/// A turn under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    /// The first, and those since at whose beginning it got on.
+    periods: u32,
+    /// Those in a row up to now at whose beginning it waited in vain.
+    in_vain: u32,
+}
+
+/// Whose turn it is, and whose was over last.
+#[derive(Clone, Debug)]
+pub(crate) struct BoostTurns<P> {
+    turns: BTreeMap<P, Turn>,
+    last: Option<P>,
+    /// Who did nothing with its turn: no more of them until it has use for one.
+    idle: BTreeSet<P>,
+}
+
+impl<P> Default for BoostTurns<P> {
+    fn default() -> BoostTurns<P> {
+        BoostTurns { turns: BTreeMap::new(), last: None, idle: BTreeSet::new() }
+    }
+}
+
+impl<P: Copy + Ord> BoostTurns<P> {
+    /// Who is boosted in the period that begins, at most so many at once, by what all processes do
+    /// at the end of the one before.
+    pub(crate) fn next(&mut self, doing: &BTreeMap<P, Doing>, at_once: usize) -> Vec<P> {
+        let has_use = |process: &P| doing.get(process).is_some_and(|doing| doing.has_use());
+        self.idle.retain(|process| !has_use(process));
+        let before = std::mem::take(&mut self.turns);
+        let over = self.go_on(&before, doing, at_once);
+        self.last = over.last().copied().or(self.last);
+        // Who computes beside others who do is nobody's concern: the operating system shares them out.
+        let concerned = |doing: &Doing| *doing == Doing::HasNews || !doing.gets_on();
+        if !before.is_empty() || doing.values().any(concerned) {
+            let others = doing.keys().filter(|process| !before.contains_key(process));
+            self.begin(others.copied(), at_once);
+            self.begin(over.into_iter(), at_once);
+        }
+        self.turns.keys().copied().collect()
+    }
+
+    /// Goes on with the turns that are not over; whose are.
+    fn go_on(
+        &mut self,
+        before: &BTreeMap<P, Turn>,
+        doing: &BTreeMap<P, Doing>,
+        at_once: usize,
+    ) -> Vec<P> {
+        let mut over = Vec::new();
+        for (process, turn) in before {
+            let first = doing.keys().take(at_once).any(|first| first == process);
+            // So long the others may need until it is the turn of the first on their nodes too.
+            let rounds = if first { doing.len() } else { 1 };
+            let patience = (PATIENCE + 1).saturating_mul(rounds as u32) - 1;
+            let Turn { periods, in_vain } = *turn;
+            match doing.get(process).map(|doing| doing.gets_on()) {
+                None => {}
+                Some(true) if periods < TURN => {
+                    self.turns.insert(*process, Turn { periods: periods + 1, in_vain: 0 });
+                }
+                Some(false) if periods < MOST_OF_A_TURN && in_vain < patience => {
+                    self.turns.insert(*process, Turn { periods, in_vain: in_vain + 1 });
+                }
+                Some(gets_on) => {
+                    if !gets_on && periods < MOST_OF_A_TURN {
+                        self.idle.insert(*process);
+                    }
+                    over.push(*process);
+                }
+            }
+        }
+        over
+    }
+
+    /// The turns of more of these begin, until there are so many at once.
+    fn begin(&mut self, these: impl Iterator<Item = P>, at_once: usize) {
+        let waits = |process: &P| !self.turns.contains_key(process) && !self.idle.contains(process);
+        let mut these: Vec<P> = these.filter(waits).collect();
+        these.sort_by_key(|process| (self.last.is_some_and(|last| *process <= last), *process));
+        for process in these.into_iter().take(at_once.saturating_sub(self.turns.len())) {
+            self.turns.insert(process, Turn { periods: 1, in_vain: 0 });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Doing::{Computes, HasNews};
+
+    const VAIN: Doing = Doing::Waits(IN_VAIN);
+    const WAITS: Doing = Doing::Waits(Duration::from_micros(5));
+
+    /// The turns of periods in which processes 0, 1, ... do this.
+    fn turns(at_once: usize, periods: &[&[Doing]]) -> Vec<Vec<usize>> {
+        let mut turns = BoostTurns::default();
+        let next =
+            |doing: &&[Doing]| turns.next(&doing.iter().copied().enumerate().collect(), at_once);
+        periods.iter().map(next).collect()
+    }
+
+    #[test]
+    fn who_gets_on_has_its_turn_and_then_the_next() {
+        let done = turns(1, &[&[Computes, HasNews][..]; 32]);
+        assert_eq!(done[..10], [[0]; 10]);
+        assert_eq!(done[10..20], [[1]; 10]);
+        assert_eq!(done[20..30], [[0]; 10]);
+        let done = turns(1, &[&[Computes, WAITS], &[HasNews, WAITS], &[WAITS, WAITS]]);
+        assert_eq!(done, [vec![], vec![0], vec![0]]);
+    }
+
+    #[test]
+    fn who_only_computes_is_boosted_beside_one_who_looks_in_vain() {
+        let done = turns(2, &[&[Computes, WAITS, WAITS], &[Computes, Computes, Computes]]);
+        assert_eq!(done, [vec![], vec![]]);
+        assert_eq!(turns(1, &[&[Computes, VAIN], &[Computes, Computes]]), [[0], [0]]);
+    }
+
+    #[test]
+    fn who_waits_in_vain_after_most_of_its_turn_has_had_it() {
+        let mut periods: Vec<&[Doing]> = vec![&[HasNews, VAIN]];
+        periods.extend([&[Computes, HasNews][..]; 4]);
+        periods.extend([&[VAIN, HasNews][..], &[HasNews, VAIN], &[HasNews, VAIN]]);
+        assert_eq!(turns(1, &periods)[4..], [[0], [1], [1], [1]]);
+    }
+
+    #[test]
+    fn who_waits_in_vain_before_that_waits_for_the_others_and_the_first_longest() {
+        let done = turns(1, &[&[VAIN, VAIN, HasNews][..]; 26]);
+        // Twelve for the first, four for the second; then neither, until something comes for it.
+        assert_eq!(done[..12], [[0]; 12]);
+        assert_eq!(done[12..16], [[1]; 4]);
+        assert_eq!(done[16..], [[2]; 10]);
+        let mut periods: Vec<&[Doing]> = vec![&[VAIN, VAIN]; 12];
+        periods.push(&[VAIN, VAIN]);
+        periods.push(&[VAIN, HasNews]);
+        assert_eq!(turns(1, &periods)[11..], [vec![1], vec![], vec![1]]);
+    }
+
+    #[test]
+    fn as_many_as_there_are_processors_take_turns() {
+        let done = turns(2, &[&[HasNews; 5][..]; 31]);
+        assert_eq!([&done[0], &done[9]], [&[0, 1], &[0, 1]]);
+        assert_eq!([&done[10], &done[19]], [&[2, 3], &[2, 3]]);
+        assert_eq!([&done[20], &done[29]], [&[0, 4], &[0, 4]]);
+        assert_eq!(done[30], [1, 2]);
+    }
+
+    #[test]
+    fn who_is_gone_makes_way() {
+        let mut turns = BoostTurns::default();
+        assert_eq!(turns.next(&BTreeMap::from([(1, HasNews), (2, HasNews)]), 1), [1]);
+        assert_eq!(turns.next(&BTreeMap::from([(2, Computes)]), 1), [2]);
+        assert_eq!(turns.next(&BTreeMap::new(), 1), []);
+    }
+}
