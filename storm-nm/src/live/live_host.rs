@@ -13,7 +13,7 @@ use super::launch_plan::{
 use super::live_job::LiveJob;
 use super::pad_pool::PadPool;
 use super::rank_streams::RankStreams;
-use super::shared_memory::{self, SharedMemory};
+use super::shared_memory::SharedMemory;
 use super::switcher::Switcher;
 use super::{LiveConfig, job_directory};
 use crate::environment::{NodeNames, boosted_waiting, implicit_waiting, joins_by_pmix};
@@ -468,9 +468,9 @@ fn give_page(page: &RankPage, owner: Owner) -> io::Result<()> {
     Ok(())
 }
 
-fn remove_in_background(directory: PathBuf, shared: PathBuf) {
+fn remove_in_background(directory: PathBuf, shared_memory: SharedMemory, job: JobKey) {
     let removal = spawn_blocking(move || {
-        shared_memory::remove(&shared);
+        shared_memory.remove(job);
         if let Err(error) = job_directory::remove(&directory) {
             let path = directory.display();
             tracing::warn!(%path, %error, "the directory of a job is not removed");

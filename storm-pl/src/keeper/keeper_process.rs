@@ -63,6 +63,9 @@ pub(crate) fn run_keeper(control: OwnedFd) {
         Ok(mut keeper) => keeper.run(),
         Err(_) => sys::exit_now(1),
     }
+    if let Some(leftovers) = setup.leftovers {
+        leftovers.remove();
+    }
 }
 
 /// What a keeper keeps.
