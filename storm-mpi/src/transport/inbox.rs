@@ -262,9 +262,8 @@ mod tests {
         // SAFETY: the mapping is as long, lives as long as `own`, and nobody writes to it here.
         let made = unsafe { std::slice::from_raw_parts(own.map.as_ptr(), bytes.len()) };
         bytes.copy_from_slice(made);
-        let memory = File::from(
-            memfd_create(c"storm-mpi-inbox", MFdFlags::MFD_ALLOW_SEALING).unwrap(),
-        );
+        let memory =
+            File::from(memfd_create(c"storm-mpi-inbox", MFdFlags::MFD_ALLOW_SEALING).unwrap());
         memory.write_all_at(&bytes, 0).unwrap();
         assert!(Inbox::attach(&memory, 2, LocalIndex(0)).is_err(), "it can be shortened");
         fcntl(&memory, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK)).unwrap();

@@ -11,8 +11,8 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant as Monotonic;
-use storm_pl::{Freezer, SwitchError};
 use storm_pl::realtime::become_realtime;
+use storm_pl::{Freezer, SwitchError};
 use storm_primitives::Instant;
 
 /// Switches of times to come, and the thread that does them, from the first on.
