@@ -16,6 +16,7 @@ pub mod collective;
 pub mod comm;
 mod communicator;
 mod datatype;
+pub mod defaults;
 mod engine;
 mod envelope;
 mod error;

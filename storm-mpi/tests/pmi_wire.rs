@@ -168,6 +168,62 @@ fn a_rank_that_ends_is_gone_unless_it_has_finalized_or_nobody_speaks_pmi() {
 }
 
 #[test]
+fn a_rank_may_be_a_script_of_several_programs_that_join_one_after_the_other() {
+    const INIT: &str = "cmd=init pmi_version=1 pmi_subversion=1";
+    let mut server = server(&[0, 1]);
+    for _ in 0..3 {
+        for rank in [0, 1] {
+            let init = replies(server.request(Rank(rank), INIT));
+            assert_eq!(init[0].1, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0");
+            assert!(server.is_among_peers(Rank(rank)));
+        }
+        server.request(Rank(0), "cmd=barrier_in");
+        let fence = server.request(Rank(1), "cmd=barrier_in");
+        assert_eq!(fence, [Output::FenceReady { puts: Vec::new() }]);
+        server.fence_done(Vec::new());
+        for rank in [0, 1] {
+            server.request(Rank(rank), "cmd=finalize");
+            assert!(server.finalized(Rank(rank)));
+        }
+    }
+    server.rank_ended(Rank(1));
+    assert!(server.finalized(Rank(1)) && server.gone().is_none());
+    server.request(Rank(0), INIT);
+    server.request(Rank(0), "cmd=barrier_in");
+    assert_eq!((server.ended(), server.waiting()), (Some(Rank(1)), Some(Rank(0))));
+}
+
+#[test]
+fn a_placement_that_is_longer_than_a_value_can_be_is_not_told() {
+    let get = "cmd=get kvsname=KVS key=PMI_process_mapping";
+    for (blocks, rc) in [(100, "rc=0"), (300, "rc=-1")] {
+        let blocks: String = (0..blocks).map(|node| format!(",({node},1,1)")).collect();
+        let mut server = NodeServer::new(NodeServerConfig {
+            kvsname: "KVS".to_owned(),
+            size: 4,
+            universe_size: 4,
+            appnum: 0,
+            local_ranks: vec![Rank(0)],
+            process_mapping: format!("(vector{blocks})"),
+        });
+        let answer = &replies(server.request(Rank(0), get))[0].1;
+        assert!(answer.contains(rc), "{answer}");
+    }
+}
+
+#[test]
+fn values_that_are_replaced_take_no_room() {
+    let mut server = server(&[0]);
+    let put = format!("cmd=put kvsname=KVS key=k value={}", "v".repeat(1000));
+    for _ in 0..2 * MAX_KEPT_BYTES / 1000 {
+        let answer = &replies(server.request(Rank(0), &put))[0].1;
+        assert_eq!(answer, "cmd=put_result rc=0 msg=success");
+        server.request(Rank(0), "cmd=barrier_in");
+        server.fence_done(vec![("k".to_owned(), "v".repeat(1000))]);
+    }
+}
+
+#[test]
 fn a_key_value_space_has_an_end() {
     let mut server = server(&[0]);
     let value = "v".repeat(1000);

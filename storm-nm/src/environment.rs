@@ -4,6 +4,7 @@ use crate::JobTask;
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use storm_mpi::Thresholds;
+use storm_mpi::defaults::{self, Defaults};
 use storm_mpi::segment::{TRANSPORT_BCS, TRANSPORT_VARIABLE};
 use storm_primitives::NodeId;
 use storm_rm::{ArraySpec, Coscheduling, JobSpec, Memory, Rank, Resources};
@@ -55,6 +56,54 @@ pub(crate) fn submitted_environment(
 ) -> impl Iterator<Item = (&OsStr, &OsStr)> + Clone {
     let all = spec.env.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
     all.filter(|(name, _)| !NODES_OWN.iter().any(|own| name == own))
+}
+
+/// What ranks are told of themselves, whatever the submitter said: of the job alone from inside of which
+/// another is submitted.
+const RANKS_OWN: [&str; 26] = [
+    "STORM_JOB_ID",
+    "STORM_RANK",
+    "STORM_SIZE",
+    "STORM_LOCAL_RANK",
+    "STORM_LOCAL_SIZE",
+    "STORM_NODE_ID",
+    "STORM_NODELIST",
+    "STORM_NODE_ADDR",
+    "STORM_JOB_DIR",
+    "STORM_CPUS_PER_TASK",
+    "STORM_NTASKS_PER_NODE",
+    "STORM_MEM_PER_NODE",
+    "STORM_MEM_PER_CPU",
+    "STORM_ARRAY_JOB_ID",
+    "STORM_ARRAY_TASK_ID",
+    "STORM_ARRAY_TASK_COUNT",
+    "STORM_ARRAY_TASK_MIN",
+    "STORM_ARRAY_TASK_MAX",
+    "PMI_FD",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "MPI_LOCALRANKID",
+    "MPI_LOCALNRANKS",
+    TRANSPORT_VARIABLE,
+    storm_mpi::page::VARIABLE,
+    defaults::VARIABLE,
+];
+
+/// The environment of a process, without what STORM itself has told it where it is a rank: what a job
+/// gets that it submits. What the user has set before or since stays, whatever its name.
+pub fn environment_to_submit(
+    own: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Vec<(OsString, OsString)> {
+    let mut own: Vec<(OsString, OsString)> = own.into_iter().collect();
+    let value_of = |wanted: &str| own.iter().find(|(name, _)| name == wanted).map(|(_, to)| to);
+    if value_of("STORM_JOB_ID").is_none() {
+        return own;
+    }
+    let given = value_of(defaults::VARIABLE).map(|text| Defaults::parse(text)).unwrap_or_default();
+    own.retain(|(name, value)| {
+        !RANKS_OWN.iter().any(|known| name == known) && !given.contain(name, value)
+    });
+    own
 }
 
 /// Where it is set, Open MPI 4 that finds no PMIx server fails in MPI_Init. Else each rank takes itself for
@@ -125,13 +174,18 @@ pub fn rank_environment(
     let waiting = waiting.iter().map(|(name, value)| (*name, OsString::from(value)));
     let said = submitted_environment(&launch.spec);
     let unsaid = |name: &str| !said.clone().any(|(known, _)| known == name);
-    let waiting = yields.chain(waiting).filter(|(name, _)| unsaid(name));
+    let unsaid: Vec<_> = yields.chain(waiting).filter(|(name, _)| unsaid(name)).collect();
+    let mut given = Defaults::default();
+    for (name, value) in &unsaid {
+        given.add(name.as_ref(), value);
+    }
     let all = variables
         .into_iter()
         .chain([transport])
         .chain(resources)
         .chain(array_variables(task))
-        .chain(waiting);
+        .chain([(defaults::VARIABLE, given.encode())])
+        .chain(unsaid);
     all.map(|(name, value)| (OsString::from(name), value)).collect()
 }
 

@@ -47,6 +47,7 @@ fn measure(program: &str, count: u16) -> Outcome<()> {
         capacity: CAPACITY,
         cgroup_parent: None,
         signals_only: false,
+        leftovers: None,
         start: StartMethod::Fork,
     })?;
     println!("keeper ready                 {:>9.2} ms", ms(start.elapsed()));

@@ -12,6 +12,7 @@ use nix::unistd::{Pid, getsid};
 use thiserror::Error;
 
 use crate::ids::ProcessId;
+use crate::process_tree;
 use crate::realtime::{RealtimeRefused, probe_realtime};
 
 /// The lowest of real time: before all ordinary processes, behind whatever else is real time.
@@ -93,9 +94,10 @@ impl Process {
         gone()
     }
 
-    /// Puts all its threads behind all ordinary ones (SCHED_IDLE): they run where nobody else wants to,
+    /// Puts all its threads, and those of the processes that it and they have started, behind all ordinary
+    /// ones (SCHED_IDLE): they run where nobody else wants to,
     /// and have three thousandths of a processor that somebody does (sched(7)); or back among
-    /// them. What it starts meanwhile is as it is. Numbers of threads may be others' by then, if it
+    /// them. What they start meanwhile is as it is. Numbers of threads may be others' by then, if one
     /// has just ended, as with [`Process::set_boosted`].
     ///
     /// Where the kernel makes a group of each session (autogroup, sched(7)) a policy counts only inside
@@ -104,12 +106,16 @@ impl Process {
     ///
     /// # Errors
     /// The kernel's: no such process, or not permitted (`EPERM`: neither root nor CAP_SYS_NICE).
-    /// Behind others: it has more than 256 threads, or starts them faster than they can be found, or
-    /// is in a session of somebody else's. Then it is where it was.
+    /// Behind others: they have more than 256 threads, or start them faster than they can be found; it
+    /// is in a session of somebody else's, or has started [others](Process::has_sessions_below). Then it is
+    /// where it was.
     pub fn set_background(&self, background: bool) -> io::Result<()> {
         let gone = || Err(io::Error::from_raw_os_error(libc::ESRCH));
         if self.is_over()? {
             return gone();
+        }
+        if background && self.has_sessions_below() {
+            return Err(io::Error::other("it has started processes in sessions of their own"));
         }
         let mut put = HashSet::new();
         let done = self
@@ -126,7 +132,17 @@ impl Process {
         if over { gone() } else { done }
     }
 
-    /// Puts all threads that it has, and those that these start meanwhile.
+    /// Whether a process that it has started, or that one of those has, is in a session of its own: where
+    /// the kernel makes a group of each, it has its full share beside one that is behind others. Of those
+    /// whose parents have ended nothing is known.
+    pub fn has_sessions_below(&self) -> bool {
+        let session = |pid: ProcessId| getsid(Some(Pid::from_raw(pid.0)));
+        let Ok(own) = session(self.pid) else { return false };
+        let family = process_tree::descendants(self.pid);
+        family.into_iter().any(|pid| session(pid).is_ok_and(|session| session != own))
+    }
+
+    /// Puts all threads that they have, and those that these start meanwhile.
     fn put_threads(
         &self,
         background: bool,
@@ -136,10 +152,14 @@ impl Process {
         let policy = if background { libc::SCHED_IDLE } else { libc::SCHED_OTHER };
         for _ in 0..PASSES_MAX {
             let before = put.len();
-            for thread in std::fs::read_dir(format!("/proc/{}/task", self.pid.0))? {
-                let name = thread?.file_name();
-                let thread = name.to_str().and_then(|name| name.parse().ok()).map(ProcessId);
-                let Some(thread) = thread.filter(|thread| put.insert(*thread)) else { continue };
+            // Its own are there, or it is over.
+            std::fs::read_dir(format!("/proc/{}/task", self.pid.0))?;
+            let family = process_tree::descendants(self.pid);
+            let all = std::iter::once(self.pid).chain(family);
+            for thread in all.flat_map(process_tree::threads).map(ProcessId) {
+                if !put.insert(thread) {
+                    continue;
+                }
                 if background && put.len() > behind_max {
                     return Err(io::Error::other("it has too many threads"));
                 }
@@ -370,6 +390,44 @@ mod tests {
         }
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    /// A regression: only the rank itself was behind others.
+    #[test]
+    fn what_a_process_has_started_goes_with_it_and_one_with_a_session_of_its_own_keeps_it() {
+        // Children end with this test's end of the pipe.
+        let start = |child: &str| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("exec 3<&0; {child} <&3 & exec 3<&-; echo; wait")]);
+            shell.stdin(Stdio::piped()).stdout(Stdio::piped());
+            // SAFETY: setsid(2) is async-signal-safe, and nothing else is done there.
+            unsafe { shell.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?)) };
+            let mut shell = shell.spawn().unwrap();
+            shell.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+            let pid = ProcessId(shell.id() as i32);
+            (shell, Process::of(pid).unwrap())
+        };
+        // SAFETY: takes one integer.
+        let policy = |pid: ProcessId| unsafe { libc::sched_getscheduler(pid.0) };
+        let (mut shell, process) = start("cat");
+        let child = process_tree::children(process.pid())[0];
+        assert!(!process.has_sessions_below());
+        if background_permitted().is_ok() {
+            for (background, expected) in [(true, libc::SCHED_IDLE), (false, libc::SCHED_OTHER)] {
+                process.set_background(background).unwrap();
+                assert_eq!((policy(process.pid()), policy(child)), (expected, expected));
+            }
+        }
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        let (mut shell, process) = start("setsid -w cat");
+        while !process.has_sessions_below() {
+            std::thread::yield_now();
+        }
+        assert!(process.set_background(true).is_err());
+        assert_eq!(policy(process.pid()), libc::SCHED_OTHER);
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
     }
 
     /// As a rank has one.

@@ -71,7 +71,7 @@ pub use cgroup::{CgroupUnusable, MemoryUnlimited};
 pub use credentials::{Credentials, CredentialsError};
 pub use exit::{ExitStatus, Usage};
 pub use ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
-pub use keeper::{PlaceFailure, PlaceSpec, PlaceStep};
+pub use keeper::{Leftovers, PlaceFailure, PlaceSpec, PlaceStep};
 pub use launch_failure::{LaunchFailure, LaunchStep};
 pub use launch_spec::{EncodedSpec, Input, LaunchSpec, Output, RankSpec, ResourceLimit, SpecError};
 pub use node::{

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::cgroup::CgroupUnusable;
 use crate::exit::{ExitStatus, Usage};
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
-use crate::keeper::{PlaceFailure, PlaceSpec};
+use crate::keeper::{Leftovers, PlaceFailure, PlaceSpec};
 use crate::seqpacket::{Seqpacket, Wait};
 
 /// No message is larger: the longest are a placement with two paths of 4 KiB each and the list of
@@ -31,6 +31,8 @@ pub(crate) struct Setup {
     pub(crate) cgroup_parent: Option<PathBuf>,
     /// Use signals even where cgroups would do.
     pub(crate) signals_only: bool,
+    /// To be removed at the end.
+    pub(crate) leftovers: Option<Leftovers>,
 }
 
 /// NM to keeper.

@@ -25,7 +25,7 @@ pub fn needs_pmix(program: &File) -> bool {
     is_linked(&ReadCache::new(program))
 }
 
-fn is_linked<'a>(program: impl ReadRef<'a>) -> bool {
+pub(crate) fn is_linked<'a>(program: impl ReadRef<'a>) -> bool {
     let needs = match FileKind::parse(program) {
         Ok(FileKind::Elf64) => needed_by::<elf::FileHeader64<Endianness>, _>(program),
         Ok(FileKind::Elf32) => needed_by::<elf::FileHeader32<Endianness>, _>(program),

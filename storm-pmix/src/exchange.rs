@@ -8,35 +8,49 @@ use thiserror::Error;
 
 /// Of a report (16 KiB), what a node's values may take: the rest is for keys and heads.
 const REPORT_TEXT_BYTES: usize = 12 << 10;
-/// What a key and its encoding take beside a value.
-const KEY_TEXT_BYTES: usize = 64;
+/// What a key, its encoding and the head of a value take beside its text.
+const HEAD_BYTES: usize = 80;
+/// The longest text of a value; before it are the number of the exchange, the round and the length of all.
+const TEXT_MAX_BYTES: usize = VALLEN_MAX_BYTES - 64;
+/// What a node says in its turn is at least so much, where a heartbeat is long enough: else more nodes would
+/// say less at once, and keys be most of it.
+const LEAST_BYTES: usize = 4 * HEAD_BYTES;
 /// Most bytes that one fence may give to a node: the blobs of a hundred thousand ranks.
 const GATHERED_MAX_BYTES: usize = 256 << 20;
 
 /// What other nodes said makes no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("node {node} of the job did not say what it has for the others")]
-pub(crate) struct Missing {
-    node: usize,
+pub(crate) enum ExchangeError {
+    /// Nothing, or what belongs elsewhere.
+    #[error("node {node} of the job did not say what it has for the others")]
+    Missing { node: usize },
+    /// More than any node can keep.
+    #[error("the nodes of the job have more than {GATHERED_MAX_BYTES} bytes for each other")]
+    TooMuch,
 }
 
-/// How much of a blob a node says at once.
+/// How much of a blob a node says at once, and who does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Portion {
     /// Characters of a value.
     value_bytes: usize,
     /// Values of a round.
     values: usize,
+    /// Every so many nodes one says something; then those next to them.
+    turns: usize,
 }
 
 impl Portion {
-    /// Where `nodes` nodes say it in one heartbeat of so many bytes.
+    /// Where `nodes` nodes have heartbeats of so many bytes.
     pub(crate) fn of(nodes: usize, heartbeat_bytes: usize) -> Portion {
         // Half of it: others have something to say as well.
-        let of_heartbeat = heartbeat_bytes / 2 / nodes.max(1);
-        let room = of_heartbeat.min(REPORT_TEXT_BYTES);
-        let value_bytes = room.saturating_sub(KEY_TEXT_BYTES).clamp(64, VALLEN_MAX_BYTES);
-        Portion { value_bytes, values: (room / (value_bytes + KEY_TEXT_BYTES)).max(1) }
+        let share = heartbeat_bytes / 2;
+        let nodes = nodes.max(1);
+        let at_once = (share / LEAST_BYTES).clamp(1, nodes);
+        let turns = nodes.div_ceil(at_once);
+        let room = (share / nodes.div_ceil(turns)).min(REPORT_TEXT_BYTES);
+        let value_bytes = room.saturating_sub(HEAD_BYTES).clamp(64, TEXT_MAX_BYTES);
+        Portion { value_bytes, values: (room / (value_bytes + HEAD_BYTES)).max(1), turns }
     }
 
     fn round_bytes(self) -> usize {
@@ -44,7 +58,11 @@ impl Portion {
     }
 }
 
-/// One exchange, as one node sees it.
+/// One exchange, as one node sees it. In each round the nodes whose turn it is say a portion; who
+/// has said all is left out once all have said how much they have.
+///
+/// A key is used again and again, so that the space does not grow with the fences of a job: what a node
+/// puts is seen elsewhere after a barrier alone, which it enters when it has read what was before.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     number: u64,
@@ -52,14 +70,26 @@ pub(crate) struct Exchange {
     own: usize,
     text: String,
     round: usize,
+    /// Whose turn it is.
+    turn: usize,
+    /// How often they had it before.
+    lap: usize,
     /// Of each node what has come, and of how much.
     gathered: Vec<Gathered>,
+    /// Characters that were announced.
+    announced: usize,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Gathered {
     text: String,
     announced: Option<usize>,
+}
+
+impl Gathered {
+    fn is_complete(&self) -> bool {
+        self.announced.is_some_and(|announced| self.text.len() >= announced)
+    }
 }
 
 impl Exchange {
@@ -76,72 +106,113 @@ impl Exchange {
             own,
             text: STANDARD_NO_PAD.encode(blob),
             round: 0,
+            turn: 0,
+            lap: 0,
             gathered: vec![Gathered::default(); nodes],
+            announced: 0,
         }
     }
 
     /// What to put before the next barrier. First of all, the length of the whole.
     pub(crate) fn puts(&self) -> Vec<(String, String)> {
-        let mut puts = Vec::new();
-        if self.round == 0 {
-            puts.push((self.length_key(self.own), self.text.len().to_string()));
+        if self.own % self.portion.turns != self.turn {
+            return Vec::new();
         }
+        let mut puts = Vec::new();
         for value in 0..self.portion.values {
-            let from = self.round * self.portion.round_bytes() + value * self.portion.value_bytes;
-            let to = (from + self.portion.value_bytes).min(self.text.len());
+            let from = self.lap * self.portion.round_bytes() + value * self.portion.value_bytes;
+            let to = from.saturating_add(self.portion.value_bytes).min(self.text.len());
             // It is ASCII: any place is between two characters.
-            if let Some(text) = self.text.get(from..to).filter(|text| !text.is_empty()) {
-                puts.push((self.key(self.own, value), text.to_owned()));
+            let text = self.text.get(from..to).unwrap_or_default();
+            let length = self.length_is_due(value).then(|| format!("{} ", self.text.len()));
+            if length.is_some() || !text.is_empty() {
+                let value_text = [&self.head(), length.as_deref().unwrap_or_default(), text];
+                puts.push((key(self.own, value), value_text.concat()));
             }
         }
         puts
     }
 
-    /// After the barrier: takes what all nodes put, as `get` finds it. The blobs one after
-    /// the other once they are complete; until then there is another round.
-    pub(crate) fn take<E: From<Missing>>(
+    /// After the barrier: takes what the nodes put whose turn it was, as `get` finds it. The blobs one
+    /// after the other once they are complete; until then there is another round.
+    pub(crate) fn take<E: From<ExchangeError>>(
         &mut self,
         mut get: impl FnMut(&str) -> Result<Option<String>, E>,
     ) -> Result<Option<Vec<u8>>, E> {
-        let mut total = 0;
-        for node in 0..self.gathered.len() {
-            if self.round == 0 {
-                let length = get(&self.length_key(node))?.and_then(|text| text.parse().ok());
-                self.gathered[node].announced = Some(length.ok_or(Missing { node })?);
-            }
-            let announced = self.gathered[node].announced.unwrap_or_default();
-            total = announced.saturating_add(total);
-            if total > GATHERED_MAX_BYTES {
-                return Err(Missing { node }.into());
-            }
+        let head = self.head();
+        for node in (self.turn..self.gathered.len()).step_by(self.portion.turns) {
             for value in 0..self.portion.values {
-                if self.gathered[node].text.len() >= announced {
+                if self.gathered[node].is_complete() {
                     break;
                 }
-                let text = get(&self.key(node, value))?.filter(|text| !text.is_empty());
-                self.gathered[node].text.push_str(&text.ok_or(Missing { node })?);
+                let said = get(&key(node, value))?;
+                let text = said.as_deref().and_then(|said| said.strip_prefix(&head));
+                self.add(node, value, text.ok_or(ExchangeError::Missing { node })?)?;
             }
         }
         self.round += 1;
-        let complete = |node: &Gathered| node.text.len() >= node.announced.unwrap_or_default();
-        if !self.gathered.iter().all(complete) {
-            return Ok(None);
+        if self.gathered.iter().all(Gathered::is_complete) {
+            return Ok(Some(self.blobs()?));
         }
+        self.next_turn();
+        Ok(None)
+    }
+
+    fn add(&mut self, node: usize, value: usize, mut text: &str) -> Result<(), ExchangeError> {
+        let missing = ExchangeError::Missing { node };
+        if self.length_is_due(value) {
+            let (length, rest) = text.split_once(' ').ok_or(missing)?;
+            let length = length.parse().map_err(|_| missing)?;
+            self.gathered[node].announced = Some(length);
+            self.announced = self.announced.saturating_add(length);
+            if self.announced > GATHERED_MAX_BYTES {
+                return Err(ExchangeError::TooMuch);
+            }
+            text = rest;
+        }
+        let gathered = &mut self.gathered[node];
+        if text.is_empty() && !gathered.is_complete() {
+            return Err(missing);
+        }
+        gathered.text.push_str(text);
+        Ok(())
+    }
+
+    /// To the next nodes that have something left. There are some.
+    fn next_turn(&mut self) {
+        loop {
+            self.turn += 1;
+            if self.turn >= self.portion.turns {
+                (self.turn, self.lap) = (0, self.lap + 1);
+            }
+            let mut nodes = self.gathered.iter().skip(self.turn).step_by(self.portion.turns);
+            if !nodes.all(Gathered::is_complete) {
+                return;
+            }
+        }
+    }
+
+    fn blobs(&self) -> Result<Vec<u8>, ExchangeError> {
         let mut blobs = Vec::new();
         for (node, gathered) in self.gathered.iter().enumerate() {
-            let blob = STANDARD_NO_PAD.decode(&gathered.text).map_err(|_| Missing { node })?;
-            blobs.extend(blob);
+            let blob = STANDARD_NO_PAD.decode(&gathered.text);
+            blobs.extend(blob.map_err(|_| ExchangeError::Missing { node })?);
         }
-        Ok(Some(blobs))
+        Ok(blobs)
     }
 
-    fn length_key(&self, node: usize) -> String {
-        format!("pmix.{}.{node}", self.number)
+    fn length_is_due(&self, value: usize) -> bool {
+        self.lap == 0 && value == 0
     }
 
-    fn key(&self, node: usize, value: usize) -> String {
-        format!("pmix.{}.{node}.{}.{value}", self.number, self.round)
+    /// Of each value of this round: what was under its key before is not taken for it.
+    pub(crate) fn head(&self) -> String {
+        format!("{}.{} ", self.number, self.round)
     }
+}
+
+fn key(node: usize, value: usize) -> String {
+    format!("pmix.{node}.{value}")
 }
 
 #[cfg(test)]
@@ -151,44 +222,99 @@ mod tests {
     use std::collections::HashMap;
     use storm_mpi::pmi::wire::KEYLEN_MAX_BYTES;
 
+    /// Puts of all nodes for each other; how many rounds it took.
+    fn exchange(
+        number: u64,
+        blobs: &[Vec<u8>],
+        heartbeat_bytes: usize,
+        space: &mut HashMap<String, String>,
+    ) -> usize {
+        let nodes = blobs.len();
+        let portion = Portion::of(nodes, heartbeat_bytes);
+        let of =
+            |(own, blob): (usize, &Vec<u8>)| Exchange::new(number, portion, (own, nodes), blob);
+        let mut all: Vec<Exchange> = blobs.iter().enumerate().map(of).collect();
+        for round in 1.. {
+            let mut heartbeat = 0;
+            for exchange in &all {
+                let puts = exchange.puts();
+                let bytes: usize =
+                    puts.iter().map(|(key, value)| key.len() + value.len() + 10).sum();
+                assert!(bytes <= 16 << 10, "{bytes} bytes are too much for a report");
+                heartbeat += bytes;
+                for (key, value) in puts {
+                    assert!(key.len() <= KEYLEN_MAX_BYTES && value.len() <= VALLEN_MAX_BYTES);
+                    space.insert(key, value);
+                }
+            }
+            assert!(heartbeat_bytes < 1024 || heartbeat <= heartbeat_bytes, "{heartbeat} bytes");
+            let get = |key: &str| Ok::<_, ExchangeError>(space.get(key).cloned());
+            let taken: Vec<_> =
+                all.iter_mut().map(|one| one.take(get).expect("all said")).collect();
+            assert!(taken.iter().all(|one| *one == taken[0]));
+            if let Some(gathered) = &taken[0] {
+                assert_eq!(gathered, &blobs.concat());
+                return round;
+            }
+        }
+        unreachable!("rounds have no end")
+    }
+
     proptest! {
         #[test]
         fn all_nodes_have_all_blobs_after_as_many_rounds(
-            blobs in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40_000), 1..5),
+            blobs in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..20_000), 1..8),
             heartbeat_bytes in 0usize..100_000,
         ) {
-            let portion = Portion::of(blobs.len(), heartbeat_bytes);
-            let nodes = blobs.len();
-            let mut all: Vec<Exchange> = blobs.iter().enumerate()
-                .map(|(own, blob)| Exchange::new(7, portion, (own, nodes), blob)).collect();
             let mut space = HashMap::new();
-            loop {
-                for exchange in &all {
-                    let puts = exchange.puts();
-                    let bytes: usize = puts.iter().map(|(key, value)| key.len() + value.len() + 10).sum();
-                    prop_assert!(bytes <= 16 << 10, "{bytes} bytes are too much for a report");
-                    for (key, value) in puts {
-                        prop_assert!(key.len() <= KEYLEN_MAX_BYTES && value.len() <= VALLEN_MAX_BYTES);
-                        prop_assert!(space.insert(key, value).is_none(), "a key is used once");
-                    }
-                }
-                let get = |key: &str| Ok::<_, Missing>(space.get(key).cloned());
-                let taken: Vec<_> = all.iter_mut()
-                    .map(|exchange| exchange.take(get).expect("all was said")).collect();
-                prop_assert!(taken.iter().all(|one| *one == taken[0]));
-                if let Some(gathered) = &taken[0] {
-                    prop_assert_eq!(gathered, &blobs.concat());
-                    break;
-                }
-            }
+            exchange(6, &blobs, heartbeat_bytes, &mut space);
+            let keys = space.len();
+            exchange(7, &blobs, heartbeat_bytes, &mut space);
+            prop_assert_eq!(space.len(), keys, "keys are used again");
         }
     }
 
     #[test]
-    fn a_node_that_says_nothing_is_named() {
+    fn more_nodes_than_a_heartbeat_has_room_for_take_turns() {
+        let blobs: Vec<Vec<u8>> = (0..5000_u32).map(|node| node.to_le_bytes().repeat(50)).collect();
+        let few = &blobs[..100];
+        assert_eq!(exchange(1, few, 256 << 10, &mut HashMap::new()), 1);
+        // Too slow for all of them as seen by all: one has it from the rest as all have.
+        let (nodes, portion) = (blobs.len(), Portion::of(blobs.len(), 256 << 10));
+        let of = |(own, blob): (usize, &Vec<u8>)| Exchange::new(2, portion, (own, nodes), blob);
+        let mut all: Vec<Exchange> = blobs.iter().enumerate().map(of).collect();
+        let (mut space, mut last) = (HashMap::new(), all.pop().expect("there are some"));
+        let gathered = loop {
+            let puts: Vec<_> = all.iter().chain([&last]).flat_map(Exchange::puts).collect();
+            let bytes: usize = puts.iter().map(|(key, value)| key.len() + value.len() + 10).sum();
+            assert!(bytes <= 256 << 10, "{bytes} bytes");
+            space.extend(puts);
+            let get = |key: &str| Ok::<_, ExchangeError>(space.get(key).cloned());
+            let taken = last.take(get).expect("all was said");
+            for one in &mut all {
+                (one.round, one.turn, one.lap) = (last.round, last.turn, last.lap);
+            }
+            if let Some(gathered) = taken {
+                break gathered;
+            }
+        };
+        assert_eq!(gathered, blobs.concat());
+    }
+
+    #[test]
+    fn a_node_that_says_nothing_or_what_was_before_is_named() {
         let mut exchange = Exchange::new(1, Portion::of(2, 1 << 16), (0, 2), b"own");
-        let puts: HashMap<_, _> = exchange.puts().into_iter().collect();
-        let taken = exchange.take(|key| Ok::<_, Missing>(puts.get(key).cloned()));
-        assert_eq!(taken, Err(Missing { node: 1 }));
+        let mut puts: HashMap<_, _> = exchange.puts().into_iter().collect();
+        let taken = exchange.take(|key| Ok::<_, ExchangeError>(puts.get(key).cloned()));
+        assert_eq!(taken, Err(ExchangeError::Missing { node: 1 }));
+        let mut later = Exchange::new(2, Portion::of(2, 1 << 16), (0, 2), b"own");
+        let other = Exchange::new(1, Portion::of(2, 1 << 16), (1, 2), b"other");
+        puts.extend(later.puts().into_iter().chain(other.puts()));
+        let taken = later.take(|key| Ok::<_, ExchangeError>(puts.get(key).cloned()));
+        assert_eq!(taken, Err(ExchangeError::Missing { node: 1 }));
+        puts.insert("pmix.1.0".to_owned(), format!("2.0 {} x", GATHERED_MAX_BYTES));
+        let mut later = Exchange::new(2, Portion::of(2, 1 << 16), (0, 2), b"own");
+        let taken = later.take(|key| Ok::<_, ExchangeError>(puts.get(key).cloned()));
+        assert_eq!(taken, Err(ExchangeError::TooMuch));
     }
 }

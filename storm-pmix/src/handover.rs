@@ -6,7 +6,7 @@ use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, s
 use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 
@@ -26,44 +26,66 @@ pub(crate) fn ask(
     rank: u32,
     pmi: &OwnedFd,
 ) -> io::Result<Result<Environment, String>> {
-    let (number, descriptors) = (rank.to_le_bytes(), [pmi.as_raw_fd()]);
-    sendmsg::<()>(
-        server.as_raw_fd(),
-        &[IoSlice::new(&number)],
-        &[ControlMessage::ScmRights(&descriptors)],
-        MsgFlags::empty(),
-        None,
-    )?;
+    send_descriptors(server, rank, &[pmi.as_fd()])?;
     let mut answer = Vec::new();
     server.take(ANSWER_MAX_BYTES).read_to_end(&mut answer)?;
-    match answer.split_first() {
-        Some((&GRANTED, text)) => {
-            Ok(Ok(text.split(|byte| *byte == 0).filter_map(variable).collect()))
-        }
-        Some((&REFUSED, text)) => Ok(Err(String::from_utf8_lossy(text).into_owned())),
-        Some(_) | None => Err(io::ErrorKind::UnexpectedEof.into()),
+    understood(&answer).ok_or(io::ErrorKind::UnexpectedEof.into())
+}
+
+/// What a server's answer means; `None` for what is none.
+pub(crate) fn understood(answer: &[u8]) -> Option<Result<Environment, String>> {
+    match answer.split_first()? {
+        (&GRANTED, text) => Some(Ok(text.split(|byte| *byte == 0).filter_map(variable).collect())),
+        (&REFUSED, text) => Some(Err(String::from_utf8_lossy(text).into_owned())),
+        _ => None,
     }
 }
 
 /// The server's part: who asks, and its PMI connection.
 pub(crate) fn asked(rank: &UnixStream) -> io::Result<(u32, UnixStream)> {
+    let (rank, [pmi]) = receive_descriptors(rank)?;
+    Ok((rank, pmi.into()))
+}
+
+/// Hands descriptors that belong to a rank over.
+pub(crate) fn send_descriptors(
+    to: &UnixStream,
+    rank: u32,
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let raw: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+    let number = rank.to_le_bytes();
+    let (text, descriptors) = ([IoSlice::new(&number)], [ControlMessage::ScmRights(&raw)]);
+    sendmsg::<()>(to.as_raw_fd(), &text, &descriptors, MsgFlags::empty(), None)?;
+    Ok(())
+}
+
+/// Takes what [`send_descriptors`] has sent: so many.
+pub(crate) fn receive_descriptors<const COUNT: usize>(
+    from: &UnixStream,
+) -> io::Result<(u32, [OwnedFd; COUNT])> {
     let mut number = [0; 4];
-    let mut space = cmsg_space!([RawFd; 1]);
+    let mut space = cmsg_space!([RawFd; COUNT]);
     let mut slices = [IoSliceMut::new(&mut number)];
-    let message =
-        recvmsg::<()>(rank.as_raw_fd(), &mut slices, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC)?;
-    let (bytes, mut pmi) = (message.bytes, None);
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+    let message = loop {
+        match recvmsg::<()>(from.as_raw_fd(), &mut slices, Some(&mut space), flags) {
+            Err(nix::Error::EINTR) => {}
+            message => break message?,
+        }
+    };
+    let (bytes, mut received) = (message.bytes, Vec::new());
     for part in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(descriptors) = part {
             for descriptor in descriptors {
                 // SAFETY: the kernel has just opened it for us, and nobody else knows it.
-                pmi = Some(unsafe { UnixStream::from_raw_fd(descriptor) });
+                received.push(unsafe { OwnedFd::from_raw_fd(descriptor) });
             }
         }
     }
-    match pmi {
-        Some(pmi) if bytes == number.len() => Ok((u32::from_le_bytes(number), pmi)),
-        Some(_) | None => Err(io::ErrorKind::InvalidData.into()),
+    match received.try_into() {
+        Ok(received) if bytes == number.len() => Ok((u32::from_le_bytes(number), received)),
+        Ok(_) | Err(_) => Err(io::ErrorKind::InvalidData.into()),
     }
 }
 
@@ -99,6 +121,21 @@ pub(crate) fn variable(text: &[u8]) -> Option<(OsString, OsString)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_hands_over_nothing_or_too_much_is_not_admitted() {
+        let (rank, server) = UnixStream::pair().expect("a pair");
+        (&rank).write_all(&[1, 0, 0, 0]).expect("written");
+        assert!(asked(&server).is_err(), "no descriptor");
+        let (one, other) = (rank.as_fd(), server.as_fd());
+        send_descriptors(&rank, 2, &[one, other]).expect("sent");
+        assert!(matches!(asked(&server), Ok((2, _)) | Err(_)), "what is too much is closed");
+        send_descriptors(&rank, 3, &[one, other]).expect("sent");
+        let (number, [_, _]) = receive_descriptors(&server).expect("both");
+        assert_eq!(number, 3);
+        drop(rank);
+        assert!(asked(&server).is_err(), "it is gone");
+    }
 
     #[test]
     fn a_rank_is_told_what_the_server_says_and_its_connection_stays_open() {

@@ -13,8 +13,11 @@
 //! has not given it in a fence (direct modex).
 
 pub mod abi;
+mod client_environment;
 mod detect;
 mod exchange;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handover;
 mod info;
 mod library;
@@ -22,7 +25,8 @@ mod placement;
 mod rank;
 mod server;
 
+pub use client_environment::is_of_a_server;
 pub use detect::needs_pmix;
 pub use library::LibraryError;
 pub use rank::{RankError, RankOptions, start_rank};
-pub use server::{ServeError, serve};
+pub use server::{ServeError, ServeOptions, serve};

@@ -19,7 +19,8 @@ pub(crate) struct Placement {
 impl Placement {
     /// Of a job of `size` ranks placed as `mapping` says, on the node of `rank`.
     pub(crate) fn new(mapping: &str, size: u32, rank: u32) -> Result<Placement, MappingError> {
-        let of_ranks = ProcessMapping::parse(mapping)?.nodes_of_ranks(size as usize)?;
+        let of_ranks =
+            ProcessMapping::parse_of_any_length(mapping)?.nodes_of_ranks(size as usize)?;
         let mut nodes: Vec<Vec<u32>> = Vec::new();
         // Nodes are counted within the job, without gaps: more than ranks there cannot be.
         let index = |node: u32| (node as usize).min(size as usize);
@@ -139,5 +140,13 @@ mod tests {
         assert_eq!((placed.own(), placed.local()), (1, &[2, 3][..]));
         assert_eq!(Placement::new("(vector,(0,1,1))", 0, 0), Err(MappingError::Empty));
         assert_eq!(Placement::new("nonsense", 1, 0), Err(MappingError::Syntax));
+    }
+
+    #[test]
+    fn a_placement_may_be_of_more_blocks_than_a_value_of_pmi_has_room_for() {
+        let blocks: String =
+            (0..3000).map(|node| format!(",({node},1,{})", 1 + node % 2)).collect();
+        let placed = Placement::new(&format!("(vector{blocks})"), 4500, 4499).expect("a mapping");
+        assert_eq!((placed.nodes(), placed.own(), placed.local()), (3000, 2999, &[4498, 4499][..]));
     }
 }

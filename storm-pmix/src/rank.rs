@@ -1,14 +1,13 @@
 //! A rank before it is its program: it finds the server of its node, or starts it.
 
+use crate::client_environment::{set_open_mpi, set_server, without_other_servers};
 use crate::handover::ask;
 use nix::fcntl::{Flock, FlockArg};
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -18,8 +17,6 @@ use thiserror::Error;
 
 /// Held while somebody looks whether there is a server.
 const LOCK: &str = ".storm-pmix.lock";
-/// How the directories of jobs in shared memory begin.
-const SHARED_MEMORY_OF_JOBS: &[u8] = b"/dev/shm/storm-";
 /// Where the server listens.
 const SOCKET: &str = ".storm-pmix.socket";
 
@@ -103,53 +100,9 @@ fn become_client(options: &RankOptions) -> Result<std::convert::Infallible, Rank
         None => (options.program.as_os_str(), &[][..]),
     };
     program.arg0(name).args(arguments).env_remove("PMI_FD");
-    former_pmix().for_each(|variable| {
-        program.env_remove(variable);
-    });
-    program.envs(unsaid(settings(options))).envs(environment);
+    without_other_servers(&mut program);
+    set_open_mpi(&mut program, &options.shared_memory, environment);
     Err(RankError::Execute { program: options.program.clone(), source: program.exec() })
-}
-
-/// Variables of PMIx of whoever submitted the job: it may itself be a client of another server.
-/// Settings of users begin otherwise.
-pub(crate) fn former_pmix() -> impl Iterator<Item = OsString> {
-    let names = env::vars_os().map(|(name, _)| name);
-    names.filter(|name| {
-        let name = name.to_string_lossy();
-        name.starts_with("PMIX_") && !name.starts_with("PMIX_MCA_")
-    })
-}
-
-/// What Open MPI is told that the user has not told it; a job from inside of which this one was submitted is
-/// no user.
-fn unsaid(
-    settings: Vec<(&'static str, OsString)>,
-) -> impl Iterator<Item = (&'static str, OsString)> {
-    let is_said = |name| {
-        env::var_os(name).is_some_and(|said| !said.as_bytes().starts_with(SHARED_MEMORY_OF_JOBS))
-    };
-    settings.into_iter().filter(move |(name, _)| !is_said(*name))
-}
-
-/// How Open MPI is set: in 4.x it takes itself for a process without a job but under `mpirun` and resource
-/// managers of which it knows; it names files in shared memory by the host and the place on the
-/// node, which nodes of one host have in common; and it leaves loopback out, which may be the
-/// nodes' only way to each other. Of names that it does not know it takes no notice.
-fn settings(options: &RankOptions) -> Vec<(&'static str, OsString)> {
-    let mut settings = vec![("OMPI_MCA_schizo", "^orte".into()), ("OMPI_MCA_ess", "pmi".into())];
-    let directories = [
-        "OMPI_MCA_btl_vader_backing_directory",
-        "OMPI_MCA_btl_sm_backing_directory",
-        "OMPI_MCA_osc_sm_backing_directory",
-        "OMPI_MCA_osc_rdma_backing_directory",
-    ];
-    settings.extend(directories.map(|name| (name, options.shared_memory.clone().into())));
-    let address = env::var("STORM_NODE_ADDR").ok().and_then(|text| text.parse::<IpAddr>().ok());
-    let excludes = env::var_os("OMPI_MCA_btl_tcp_if_exclude").is_some();
-    if !excludes && address.is_some_and(|address| address.is_loopback()) {
-        settings.push(("OMPI_MCA_btl_tcp_if_include", "127.0.0.0/8".into()));
-    }
-    settings
 }
 
 /// The server of this node. The first rank that looks makes the socket and starts it; who comes
@@ -177,9 +130,8 @@ fn start_server(listener: UnixListener, options: &RankOptions) -> io::Result<()>
     let mut server = Command::new("/proc/self/exe");
     // PMI_FD stays open in it: by that it ends the job if the server dies.
     server.args(&options.server);
-    former_pmix().for_each(|variable| {
-        server.env_remove(variable);
-    });
+    without_other_servers(&mut server);
+    set_server(&mut server);
     let listener = Stdio::from(OwnedFd::from(listener));
     let status = server.stdin(listener).stdout(Stdio::null()).status()?;
     if status.success() { Ok(()) } else { Err(io::Error::other(status.to_string())) }

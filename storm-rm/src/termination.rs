@@ -13,7 +13,9 @@
 use crate::message::Report;
 use crate::poll::Probe;
 use crate::{GlobalPlan, JobId, JobIncarnation, JobSlot};
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use storm_primitives::{CompareAndWrite, NodeSet, PrimitiveError, Primitives, Relation};
 
 /// The value of a flag that is not set.
@@ -85,6 +87,23 @@ struct JobFlags {
     incarnation: JobIncarnation,
     nodes: NodeSet,
     probe: Probe,
+    /// Questions in a row that the network could not answer. Who has fewer is asked first, so that
+    /// one job's nodes that do not answer do not hold up the others. Clones share it.
+    unanswered: Rc<Cell<u32>>,
+}
+
+impl JobFlags {
+    async fn ask<P: Primitives>(
+        &self,
+        primitives: &P,
+        question: &CompareAndWrite,
+        round: u32,
+    ) -> Result<bool, PrimitiveError> {
+        let answer = self.probe.ask(primitives, question, round).await;
+        let known = matches!(answer, Ok(_) | Err(PrimitiveError::NodesDead { .. }));
+        self.unanswered.set(if known { 0 } else { self.unanswered.get().saturating_add(1) });
+        answer
+    }
 }
 
 impl WatchedJobs {
@@ -97,7 +116,8 @@ impl WatchedJobs {
         incarnation: JobIncarnation,
         nodes: NodeSet,
     ) {
-        self.jobs.insert(job, JobFlags { slot, incarnation, nodes, probe: Probe::default() });
+        let (probe, unanswered) = Default::default();
+        self.jobs.insert(job, JobFlags { slot, incarnation, nodes, probe, unanswered });
     }
 
     /// Nodes that died hold no process any more.
@@ -115,6 +135,14 @@ impl WatchedJobs {
     /// Forgets this run of a job, not a later one.
     pub fn forget(&mut self, job: JobId, incarnation: JobIncarnation) {
         self.jobs.retain(|id, flags| *id != job || flags.incarnation != incarnation);
+    }
+
+    /// In the order in which they are to be asked.
+    fn in_order(&self) -> Vec<JobId> {
+        let mut order: Vec<(u32, JobId)> =
+            self.jobs.iter().map(|(id, flags)| (flags.unanswered.get(), *id)).collect();
+        order.sort_unstable();
+        order.into_iter().map(|(_, id)| id).collect()
     }
 
     /// Whether no job is watched.
@@ -136,17 +164,18 @@ pub async fn detect_termination<P: Primitives>(
     round: u32,
 ) -> Result<Vec<(JobId, JobIncarnation)>, PrimitiveError> {
     let mut terminated = Vec::new();
-    for (id, job) in &mut terminating.jobs {
+    for id in terminating.in_order() {
+        let Some(job) = terminating.jobs.get_mut(&id) else { continue };
         let Some(flag) = plan.terminated(job.slot) else { continue };
         let set = u64::from(job.incarnation.0);
         let question = CompareAndWrite::new(job.nodes.clone(), flag, Relation::Equal, set)
             .then_write(flag, NOT_TERMINATED);
-        match job.probe.ask(primitives, &question, round).await {
-            Ok(true) => terminated.push((*id, job.incarnation)),
+        match job.ask(primitives, &question, round).await {
+            Ok(true) => terminated.push((id, job.incarnation)),
             Ok(false) => {}
             Err(PrimitiveError::NodesDead { nodes }) => job.nodes = job.nodes.difference(&nodes),
             // The flags of the jobs found so far are reset: nobody could find
-            // them again. The error comes back with the next question.
+            // them again. The error comes back with the next question, after the others.
             Err(_) if !terminated.is_empty() => break,
             Err(error) => return Err(error),
         }
@@ -178,15 +207,16 @@ pub async fn detect_started<P: Primitives>(
     round: u32,
 ) -> Result<Vec<(JobId, JobIncarnation, StartNews)>, PrimitiveError> {
     let mut news = Vec::new();
-    for (id, job) in &starting.jobs {
+    for id in starting.in_order() {
+        let Some(job) = starting.jobs.get(&id) else { continue };
         let Some(flag) = plan.started(job.slot) else { continue };
         let value = u64::from(job.incarnation.0);
         let question = CompareAndWrite::new(job.nodes.clone(), flag, Relation::Equal, value);
-        match job.probe.ask(primitives, &question, round).await {
-            Ok(true) => news.push((*id, job.incarnation, StartNews::Started)),
+        match job.ask(primitives, &question, round).await {
+            Ok(true) => news.push((id, job.incarnation, StartNews::Started)),
             Ok(false) => {}
             Err(PrimitiveError::NodesDead { .. }) => {
-                news.push((*id, job.incarnation, StartNews::NodeDead));
+                news.push((id, job.incarnation, StartNews::NodeDead));
             }
             // It comes back with the next question.
             Err(_) if !news.is_empty() => break,

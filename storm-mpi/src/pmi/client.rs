@@ -200,6 +200,11 @@ impl PmiClient {
         }
     }
 
+    /// The connection, after [`PmiClient::finalize`]: another program of this rank may join on it.
+    pub fn into_stream(self) -> UnixStream {
+        self.stream
+    }
+
     /// Asks for the end of the whole job. There is no answer: the caller exits next.
     ///
     /// # Errors

@@ -83,6 +83,18 @@ impl ProcessMapping {
     /// # Errors
     /// [`MappingError::Syntax`] or [`MappingError::TooManyBlocks`].
     pub fn parse(text: &str) -> Result<Self, MappingError> {
+        ProcessMapping::parse_within(text, MAX_BLOCKS)
+    }
+
+    /// The same of as many blocks as the text has: of a text that is no value of PMI.
+    ///
+    /// # Errors
+    /// [`MappingError::Syntax`].
+    pub fn parse_of_any_length(text: &str) -> Result<Self, MappingError> {
+        ProcessMapping::parse_within(text, usize::MAX)
+    }
+
+    fn parse_within(text: &str, max_blocks: usize) -> Result<Self, MappingError> {
         let inner = text
             .trim()
             .strip_prefix("(vector")
@@ -91,7 +103,7 @@ impl ProcessMapping {
         let mut blocks = Vec::new();
         let mut rest = inner;
         while !rest.is_empty() {
-            if blocks.len() == MAX_BLOCKS {
+            if blocks.len() == max_blocks {
                 return Err(MappingError::TooManyBlocks);
             }
             let body = rest.strip_prefix(",(").ok_or(MappingError::Syntax)?;

@@ -35,7 +35,8 @@ pub struct NodeServerConfig {
     pub appnum: u32,
     /// The ranks on this node.
     pub local_ranks: Vec<Rank>,
-    /// Value of `PMI_process_mapping`, as [`super::ProcessMapping`] formats it.
+    /// Value of `PMI_process_mapping`, as [`super::ProcessMapping`] formats it. Ranks do not see one that is
+    /// longer than values can be: they ask each other then.
     pub process_mapping: String,
 }
 
@@ -90,7 +91,7 @@ pub enum RequestError {
         /// The rank.
         rank: Rank,
     },
-    /// A request after `finalize`.
+    /// A request after `finalize` that is no `init`.
     #[error("rank {rank} sent a request after finalize")]
     AfterFinalize {
         /// The rank.
@@ -120,7 +121,10 @@ enum RankState {
         lines: usize,
         processes: usize,
     },
+    /// It has said `finalize`, and may say `init` again: a rank may be a script of several programs.
     Finalized,
+    /// It ended after `finalize`.
+    Ended,
     /// It ended without `finalize`, or broke the protocol.
     Gone,
 }
@@ -134,7 +138,7 @@ pub struct NodeServer {
     values: HashMap<String, String>,
     /// This node's puts since the last fence, with who put them.
     staged: Vec<(Rank, String, String)>,
-    /// Of keys and values in `values`; those replaced count on.
+    /// Of keys and values in `values`.
     kept_bytes: usize,
     /// Some rank has said something.
     spoken: bool,
@@ -147,7 +151,8 @@ impl NodeServer {
     pub fn new(config: NodeServerConfig) -> Self {
         let ranks = config.local_ranks.iter().map(|&r| (r, RankState::Serving)).collect();
         let mapping = (PROCESS_MAPPING_KEY.to_owned(), config.process_mapping.clone());
-        let values = HashMap::from([mapping]);
+        let fits = |(_, value): &(String, String)| value.len() <= VALLEN_MAX_BYTES;
+        let values = Some(mapping).filter(fits).into_iter().collect();
         NodeServer {
             config,
             ranks,
@@ -174,9 +179,9 @@ impl NodeServer {
     /// ranks from their barrier. What no rank can have put is left out: it would break a line.
     pub fn fence_done(&mut self, mut merged: Vec<(String, String)>) -> Vec<Output> {
         merged.retain(|(key, value)| is_pair(key, value));
-        // Those of this node are counted twice: the bound is one all the same.
-        self.kept_bytes += merged.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-        self.values.extend(merged);
+        for (key, value) in merged {
+            self.keep(key, value);
+        }
         let mut outputs = Vec::new();
         for (&rank, state) in &mut self.ranks {
             if *state == RankState::InBarrier {
@@ -189,7 +194,7 @@ impl NodeServer {
 
     /// Whether the rank has said `finalize`: one that exits without it has failed.
     pub fn finalized(&self, rank: Rank) -> bool {
-        self.ranks.get(&rank) == Some(&RankState::Finalized)
+        matches!(self.ranks.get(&rank), Some(RankState::Finalized | RankState::Ended))
     }
 
     /// Whether the rank has said `init` and not `finalize`: when its process ends so, others may
@@ -200,11 +205,14 @@ impl NodeServer {
 
     /// The rank's process has ended.
     pub fn rank_ended(&mut self, rank: Rank) {
-        if let Some(state) = self.ranks.get_mut(&rank)
-            && *state != RankState::Finalized
-        {
-            *state = RankState::Gone;
-        }
+        let Some(state) = self.ranks.get_mut(&rank) else { return };
+        *state = match *state {
+            RankState::Finalized | RankState::Ended => RankState::Ended,
+            RankState::Serving
+            | RankState::InBarrier
+            | RankState::Spawning { .. }
+            | RankState::Gone => RankState::Gone,
+        };
     }
 
     /// A rank that ended without `finalize`, or that broke the protocol, where ranks of this
@@ -212,6 +220,13 @@ impl NodeServer {
     pub fn gone(&self) -> Option<Rank> {
         let gone = self.ranks.iter().find(|(_, state)| **state == RankState::Gone);
         gone.filter(|_| self.spoken).map(|(&rank, _)| rank)
+    }
+
+    /// A rank that ended after `finalize`, as all do in the end: who waits in a barrier now waits
+    /// in vain, as its ranks left the former one together.
+    pub fn ended(&self) -> Option<Rank> {
+        let ended = self.ranks.iter().find(|(_, state)| **state == RankState::Ended);
+        ended.map(|(&rank, _)| rank)
     }
 
     /// A rank of this node that waits in a barrier.
@@ -231,7 +246,14 @@ impl NodeServer {
             RankState::Spawning { lines, processes } => {
                 self.spawn_line(rank, line, lines, processes)
             }
-            RankState::Finalized => Err(RequestError::AfterFinalize { rank }),
+            RankState::Finalized => match Request::parse(line)? {
+                init @ Request::Init { .. } => {
+                    self.ranks.insert(rank, RankState::Serving);
+                    self.serve(rank, init)
+                }
+                _ => Err(RequestError::AfterFinalize { rank }),
+            },
+            RankState::Ended => Err(RequestError::AfterFinalize { rank }),
             RankState::Gone => Err(RequestError::Gone { rank }),
         }
     }
@@ -289,11 +311,14 @@ impl NodeServer {
     }
 
     fn put(&mut self, rank: Rank, kvsname: &str, key: String, value: String) -> Response {
+        let bytes_of = |value: &String| key.len() + value.len();
+        let replaced = self.values.get(&key).map_or(0, bytes_of);
+        let kept = self.kept_bytes.saturating_sub(replaced) + bytes_of(&value);
         let refusal = if kvsname != self.config.kvsname {
             Some("kvs_not_found")
         } else if self.staged.iter().filter(|(r, ..)| *r == rank).count() >= MAX_PUTS_PER_RANK {
             Some("too_many_puts_before_a_barrier")
-        } else if self.kept_bytes + key.len() + value.len() > MAX_KEPT_BYTES {
+        } else if kept > MAX_KEPT_BYTES {
             Some("key_value_space_full")
         } else {
             None
@@ -301,10 +326,18 @@ impl NodeServer {
         if let Some(msg) = refusal {
             return Response::PutResult { rc: -1, msg: msg.to_owned() };
         }
-        self.kept_bytes += key.len() + value.len();
-        self.values.insert(key.clone(), value.clone());
+        self.keep(key.clone(), value.clone());
         self.staged.push((rank, key, value));
         Response::PutResult { rc: 0, msg: "success".to_owned() }
+    }
+
+    fn keep(&mut self, key: String, value: String) {
+        let key_bytes = key.len();
+        self.kept_bytes += key_bytes + value.len();
+        // The mapping, which is not counted, may be replaced too.
+        if let Some(former) = self.values.insert(key, value) {
+            self.kept_bytes = self.kept_bytes.saturating_sub(key_bytes + former.len());
+        }
     }
 
     fn barrier_in(&mut self, rank: Rank) -> Vec<Output> {

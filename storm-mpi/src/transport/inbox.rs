@@ -1,8 +1,8 @@
 //! A rank's shared memory: one ring per rank of its node, the set of ranks that poke its owner, and
 //! the `sleeping` flag.
 //!
-//! The memory is an anonymous file (`memfd`), sealed against resizing so that no peer can make its
-//! owner fault; the others open it through `/proc/<pid>/fd/<n>`, so nothing is left behind whoever
+//! The memory is an anonymous file (`memfd`), sealed against resizing so that neither its owner nor a
+//! peer can make another fault; the others open it through `/proc/<pid>/fd/<n>`, so nothing is left behind whoever
 //! dies. It is sparse: rings that are never used cost no memory.
 //!
 //! A rank pokes another when it sends to it for the first time, and when there is space again that the
@@ -74,11 +74,14 @@ impl Inbox {
         Ok((inbox, file))
     }
 
-    /// Maps a peer's inbox after checking that it is one: of this layout, of this owner, and as
-    /// large as it must be.
+    /// Maps a peer's inbox after checking that it is one: of this layout, of this owner, as
+    /// large as it must be, and so for ever.
     pub(super) fn attach(file: &File, ranks: usize, owner: LocalIndex) -> io::Result<Self> {
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "not the inbox of that rank");
-        if file.metadata()?.len() != inbox_bytes(ranks) as u64 {
+        // First the seal: from then on the length holds. Other files than a memfd have none.
+        let seals = fcntl(file, FcntlArg::F_GET_SEALS).map_err(|_| wrong())?;
+        let sealed = SealFlag::from_bits_truncate(seals).contains(SealFlag::F_SEAL_SHRINK);
+        if !sealed || file.metadata()?.len() != inbox_bytes(ranks) as u64 {
             return Err(wrong());
         }
         let inbox = Self::map(file, ranks)?;
@@ -209,6 +212,7 @@ fn inbox_bytes(ranks: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::FileExt;
 
     #[test]
     fn a_peer_sees_what_the_owner_made() {
@@ -249,5 +253,20 @@ mod tests {
         assert!(Inbox::attach(&file, 2, LocalIndex(1)).is_err(), "another owner");
         assert!(Inbox::attach(&file, 3, LocalIndex(0)).is_err(), "another size");
         assert!(file.set_len(1).is_err(), "sealed");
+    }
+
+    #[test]
+    fn an_inbox_that_its_owner_could_make_shorter_is_refused() {
+        let (own, _) = Inbox::create(2, LocalIndex(0)).unwrap();
+        let mut bytes = vec![0; inbox_bytes(2)];
+        // SAFETY: the mapping is as long, lives as long as `own`, and nobody writes to it here.
+        let made = unsafe { std::slice::from_raw_parts(own.map.as_ptr(), bytes.len()) };
+        bytes.copy_from_slice(made);
+        let memory =
+            File::from(memfd_create(c"storm-mpi-inbox", MFdFlags::MFD_ALLOW_SEALING).unwrap());
+        memory.write_all_at(&bytes, 0).unwrap();
+        assert!(Inbox::attach(&memory, 2, LocalIndex(0)).is_err(), "it can be shortened");
+        fcntl(&memory, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK)).unwrap();
+        assert!(Inbox::attach(&memory, 2, LocalIndex(0)).is_ok());
     }
 }

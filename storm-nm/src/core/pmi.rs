@@ -45,12 +45,15 @@ pub(super) fn pmi_actions(job: &mut LocalJob, outputs: Vec<Output>, actions: &mu
 
 /// What there is to say once a rank is gone that can be in no barrier any more.
 pub(super) fn news_of_gone(job: &mut LocalJob, actions: &mut Vec<Action>) -> Option<String> {
-    let gone = job.pmi.gone()?;
-    if let Some(waiting) = job.pmi.waiting() {
+    let gone = job.pmi.gone();
+    if let Some(waiting) = job.pmi.waiting()
+        && let Some(gone) = gone.or_else(|| job.pmi.ended())
+    {
         return Some(format!(
             "rank {gone} is gone and rank {waiting} waits for it in a PMI barrier"
         ));
     }
+    let gone = gone?;
     let elsewhere = job.task.count < job.task.spec().procs;
     if elsewhere && !job.silent && job.left_told.is_none() {
         let (key, rank) = (job.key(), Rank(gone.0));

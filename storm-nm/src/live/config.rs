@@ -1,5 +1,6 @@
 //! Settings of a real node.
 
+use super::shared_memory::SharedMemory;
 use crate::NmConfig;
 use crate::classes::ClassRules;
 use std::path::PathBuf;
@@ -99,6 +100,7 @@ impl LiveConfig {
             capacity: self.pes,
             cgroup_parent: self.cgroup_parent.clone(),
             signals_only: self.signals_only,
+            leftovers: Some(SharedMemory::of(&self.dir).leftovers()),
             start: self.start.clone(),
         }
     }

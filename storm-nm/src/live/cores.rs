@@ -50,6 +50,11 @@ impl Cores {
         self.cores.len()
     }
 
+    /// The processors of all of them.
+    pub(super) fn processors(&self) -> Vec<u16> {
+        self.cores.iter().flatten().copied().collect()
+    }
+
     /// Gives each of `ranks` ranks `each` cores, or as many as there are: those that
     /// fewest bound ranks have at the same time as this job; among equals the first from
     /// `start` on, which differs between the nodes of one host so that they do not all

@@ -109,6 +109,8 @@ struct Job {
     may_spin: bool,
     /// Ranks may run behind others; otherwise all are treated as CS.
     may_yield: bool,
+    /// How often its ranks were looked at.
+    looks: u32,
     frozen: bool,
     /// Ranks that are behind all ordinary processes.
     behind: BTreeSet<Rank>,
@@ -192,6 +194,7 @@ impl Flexible {
             suspended: false,
             may_spin: ranks_on_host(task, names) as usize <= self.cores,
             may_yield: self.permitted(),
+            looks: 0,
             frozen: job.stopped.get(),
             behind: BTreeSet::new(),
             ways: BTreeMap::new(),

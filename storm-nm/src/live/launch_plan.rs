@@ -12,10 +12,22 @@ use storm_pl::{
     Credentials, Errno, Input, LaunchFailure, LaunchSpec, LaunchStep, Output, RankSpec,
     ResourceLimit,
 };
-use storm_rm::{Destination, FileSpec, OsBytes, OutputSpec, Owner, Program, Rank};
+use storm_rm::{Binding, Destination, FileSpec, OsBytes, OutputSpec, Owner, Program, Rank};
 
 /// "No such file or directory".
 const ENOENT: i32 = nix::errno::Errno::ENOENT as i32;
+
+/// The longest placement of a job under PMIx.
+const PLACEMENT_MAX_BYTES: usize = 96 << 10;
+
+/// How ranks under PMIx are started on this node.
+pub(super) struct PmixStart<'a> {
+    pub(super) starter: &'a PmixStarter,
+    /// The job's directory there.
+    pub(super) shared_memory: &'a Path,
+    /// The processors of this node.
+    pub(super) cpus: Vec<u16>,
+}
 
 /// The program that the ranks execute.
 pub(super) fn program_path(task: &JobTask, directory: &Path) -> Result<PathBuf, DirectoryError> {
@@ -60,16 +72,15 @@ pub(super) fn launch_spec(
     task: &JobTask,
     program: PathBuf,
     credentials: Credentials,
-    starter: Option<(&PmixStarter, &Path)>,
+    starter: Option<PmixStart<'_>>,
 ) -> LaunchSpec {
     let spec = task.spec();
     let text = |bytes: &OsBytes| bytes.as_os_str().to_owned();
     let mut args: Vec<OsString> = spec.argv.iter().map(text).collect();
     let program = match starter.filter(|_| joins_by_pmix(spec)) {
-        Some((starter, shared)) => {
-            let own = starter_arguments(task, starter, shared, &program);
-            args = own.into_iter().chain(args).collect();
-            starter.program.clone()
+        Some(start) => {
+            args = starter_arguments(task, &start, &program).into_iter().chain(args).collect();
+            start.starter.program.clone()
         }
         None => program,
     };
@@ -88,14 +99,9 @@ pub(super) fn launch_spec(
 }
 
 /// The arguments with which the starter of ranks under PMIx becomes `program`, but for that program's own.
-fn starter_arguments(
-    task: &JobTask,
-    starter: &PmixStarter,
-    shared: &Path,
-    program: &Path,
-) -> Vec<OsString> {
+fn starter_arguments(task: &JobTask, start: &PmixStart<'_>, program: &Path) -> Vec<OsString> {
     let config = task.pmi_config();
-    vec![
+    let mut arguments: Vec<OsString> = vec![
         "storm".into(),
         "__pmix".into(),
         "--nspace".into(),
@@ -103,13 +109,32 @@ fn starter_arguments(
         "--mapping".into(),
         config.process_mapping.into(),
         "--heartbeat-bytes".into(),
-        starter.heartbeat_bytes.to_string().into(),
+        start.starter.heartbeat_bytes.to_string().into(),
         "--shared-memory".into(),
-        shared.into(),
+        start.shared_memory.into(),
         "--program".into(),
         program.into(),
-        "--".into(),
-    ]
+    ];
+    if task.spec().bind == Binding::Core {
+        let cpus: Vec<String> = start.cpus.iter().map(u16::to_string).collect();
+        arguments.extend(["--cpus".into(), cpus.join(",").into()]);
+    }
+    arguments.push("--".into());
+    arguments
+}
+
+/// Of ranks that join through PMIx: the placement is one of their arguments, of which Linux takes 128 KiB
+/// (execve(2)).
+pub(super) fn check_placement(task: &JobTask) -> Result<(), LaunchRefused> {
+    let bytes = task.pmi_config().process_mapping.len();
+    if bytes <= PLACEMENT_MAX_BYTES {
+        return Ok(());
+    }
+    let reason = format!(
+        "its ranks are placed too irregularly for PMIx ({bytes} bytes tell where they are, \
+         {PLACEMENT_MAX_BYTES} may): ask for as many on each node (--ntasks-per-node)"
+    );
+    Err(LaunchRefused { reason, exit_code: LaunchRefused::NOT_EXECUTABLE })
 }
 
 /// What a rank is told of the node beside its names.

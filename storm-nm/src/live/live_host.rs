@@ -8,12 +8,13 @@ use super::cache::{Cache, CacheError};
 use super::cores::Cores;
 use super::flexible::Flexible;
 use super::launch_plan::{
-    Surroundings, credentials, job_files, launch_spec, program_path, rank_spec,
+    PmixStart, Surroundings, check_placement, credentials, job_files, launch_spec, program_path,
+    rank_spec,
 };
 use super::live_job::LiveJob;
 use super::pad_pool::PadPool;
 use super::rank_streams::RankStreams;
-use super::shared_memory::{self, SharedMemory};
+use super::shared_memory::SharedMemory;
 use super::switcher::Switcher;
 use super::{LiveConfig, job_directory};
 use crate::environment::{NodeNames, boosted_waiting, implicit_waiting, joins_by_pmix};
@@ -199,6 +200,9 @@ impl LiveHost {
             let reason = "this node starts no ranks that join through PMIx".to_owned();
             return Err(LaunchRefused { reason, exit_code: LaunchRefused::NOT_EXECUTABLE });
         }
+        if joins_by_pmix(task.spec()) {
+            check_placement(task)?;
+        }
         let (owner, directory) = (task.spec().owner, self.job_directory(task.key()));
         let files = job_files(task, |owner, file| self.cache.path(owner, file.hash));
         let making = directory.clone();
@@ -220,7 +224,11 @@ impl LiveHost {
         let program =
             program_path(task, &directory).map_err(|error| LaunchRefused::because(&error))?;
         let shared = self.shared_memory.path(task.key());
-        let starter = self.config.pmix.as_ref().map(|starter| (starter, shared.as_path()));
+        let starter = self.config.pmix.as_ref().map(|starter| PmixStart {
+            starter,
+            shared_memory: &shared,
+            cpus: self.cores.processors(),
+        });
         let spec = launch_spec(task, program.clone(), credentials, starter)
             .encode()
             .map_err(|error| LaunchRefused::because(&error))?;
@@ -468,9 +476,9 @@ fn give_page(page: &RankPage, owner: Owner) -> io::Result<()> {
     Ok(())
 }
 
-fn remove_in_background(directory: PathBuf, shared: PathBuf) {
+fn remove_in_background(directory: PathBuf, shared_memory: SharedMemory, job: JobKey) {
     let removal = spawn_blocking(move || {
-        shared_memory::remove(&shared);
+        shared_memory.remove(job);
         if let Err(error) = job_directory::remove(&directory) {
             let path = directory.display();
             tracing::warn!(%path, %error, "the directory of a job is not removed");

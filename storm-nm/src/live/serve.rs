@@ -47,6 +47,9 @@ pub enum ServeError {
 /// # Errors
 /// [`StartError`].
 pub fn start_keeper(config: &LiveConfig) -> Result<Keeper, StartError> {
+    // What the keeper removes at the end is named by the directory's place. Whether it can be made the
+    // node manager says when it uses it.
+    let _ = std::fs::create_dir_all(&config.dir);
     Keeper::start(&config.keeper())
 }
 

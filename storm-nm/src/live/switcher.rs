@@ -11,8 +11,8 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant as Monotonic;
-use storm_pl::Freezer;
 use storm_pl::realtime::become_realtime;
+use storm_pl::{Freezer, SwitchError};
 use storm_primitives::Instant;
 
 /// Switches of times to come, and the thread that does them, from the first on.
@@ -169,18 +169,17 @@ impl State {
         DueSwitch::take(&mut self.plan, until)
     }
 
-    /// Switches what is due.
-    fn switch(&mut self, turns: &Turns, clock: Clock) {
+    /// Switches what is due. What went wrong is to be told when nobody waits for the state any more.
+    fn switch(&mut self, turns: &Turns, clock: Clock) -> Result<(), SwitchError> {
         let before = clock.now();
-        let Some(due) = DueSwitch::take(&mut self.plan, before) else { return };
+        let Some(due) = DueSwitch::take(&mut self.plan, before) else { return Ok(()) };
         let of = |jobs: &[JobKey]| -> Vec<&Freezer> {
             jobs.iter().filter_map(|job| self.freezers.get(job)).map(AsRef::as_ref).collect()
         };
         let turned = turns.turn(&due.stop, &due.resume);
-        if let Err(error) = storm_pl::switch(&of(&turned.stop), &of(&turned.resume)) {
-            tracing::warn!(error = crate::reason::explain(&error), "a switch was not complete");
-        }
+        let switched = storm_pl::switch(&of(&turned.stop), &of(&turned.resume));
         self.done.add(&due, (before, clock.now()));
+        switched
     }
 }
 
@@ -206,7 +205,12 @@ fn switch_when_due(shared: &Shared, turns: &Turns, priority: Option<u8>) {
         };
         let wait = due - clock.now();
         if wait.is_zero() {
-            state.switch(turns, clock);
+            if let Err(error) = state.switch(turns, clock) {
+                // Whoever reads what is told may be slow, and the node manager waits for the state.
+                drop(state);
+                tracing::warn!(error = crate::reason::explain(&error), "a switch was not complete");
+                state = shared.lock();
+            }
         } else {
             let woken = shared.changed.wait_timeout(state, wait);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;

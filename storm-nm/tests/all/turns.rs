@@ -5,7 +5,7 @@ use crate::core_properties::{key, launch};
 use std::rc::Rc;
 use storm_nm::{Action, CoreConfig, Event, JobKey, NodeCore};
 use storm_primitives::NodeId;
-use storm_rm::message::{Command, ExitStatus, LaunchJob, RankExit, Strobe};
+use storm_rm::message::{Command, ExitStatus, LaunchJob, RankExit, Report, Strobe};
 use storm_rm::{Coscheduling, JobId, PartitionId, Rank, Row};
 
 /// A node with a running job in each of rows 0 and 1; row 0 is active.
@@ -91,6 +91,71 @@ fn a_rank_that_is_gone_before_its_time_is_told_of_and_one_that_has_ended_well_is
         core.handle(says(init));
         core.handle(says("cmd=finalize"));
         assert!(!told(&core.handle(exit(0, ExitStatus::Code(code)))), "it had left them");
+    }
+}
+
+#[test]
+fn a_rank_that_was_one_program_ends_those_whose_second_waits_for_it() {
+    let mut core = node();
+    let mut says = |rank, line: &str| {
+        let (job, line) = (key(1, 1), line.to_owned());
+        core.handle(Event::Host(storm_nm::HostEvent::Pmi { job, rank: Rank(rank), line }))
+    };
+    for rank in 0..2 {
+        says(rank, "cmd=init pmi_version=1 pmi_subversion=1");
+        says(rank, "cmd=finalize");
+    }
+    says(0, "cmd=init pmi_version=1 pmi_subversion=1");
+    says(0, "cmd=barrier_in");
+    let (status, rank) = (ExitStatus::Code(0), Rank(1));
+    let exit = RankExit { rank, status, user_us: 0, system_us: 0, max_rss_kib: 0 };
+    let actions = core.handle(Event::Host(storm_nm::HostEvent::Exited { job: key(1, 1), exit }));
+    let reason = actions.iter().find_map(|action| match action {
+        Action::Post { report: Report::JobFailed { reason, .. }, .. } => Some(reason.as_str()),
+        _ => None,
+    });
+    let reason = reason.unwrap_or_else(|| panic!("it waits for ever: {actions:?}"));
+    assert!(
+        reason.ends_with("rank 1 is gone and rank 0 waits for it in a PMI barrier"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_job_that_a_rank_submits_inherits_what_its_user_set_and_nothing_that_storm_did() {
+    use storm_rm::{ArraySpec, ArrayTask, Memory};
+    let mut launch = launch(7, 1, 1, 0);
+    launch.task = Some(ArrayTask { array: JobId(7), index: 2 });
+    let spec = Rc::make_mut(&mut launch.spec);
+    spec.resources.tasks_per_node = Some(2);
+    spec.needs.array = "1-3".parse::<ArraySpec>().ok();
+    let users = [("OMPI_MCA_mpi_yield_when_idle", "1"), ("PATH", "/bin"), ("STORM_SOCKET", "/s")];
+    spec.env = users.map(|(name, value)| (name.into(), value.into())).into_iter().collect();
+    let names =
+        storm_nm::NodeNames { node: NodeId(1), name: "n1".to_owned(), address: "::1".to_owned() };
+    let waiting = [("STORM_MPI_WAIT", "spin-block"), ("STORM_MPI_WAKE_US", "5")];
+    let waiting = waiting.map(|(name, value)| (name, value.to_owned()));
+    for memory in [Memory::PerNode(1 << 20), Memory::PerCpu(1 << 20)] {
+        Rc::make_mut(&mut launch.spec).resources.memory = memory;
+        let task =
+            storm_nm::JobTask::of_node(Rc::new(launch.clone()), NodeId(1)).expect("it has ranks");
+        // On a host of one core, so that libraries are told to yield.
+        let told = storm_nm::rank_environment(&task, Rank(0), &names, "/j".as_ref(), 1, &waiting);
+        assert!(told.iter().any(|(name, _)| name == "OMPI_MCA_schizo"), "{told:?}");
+        let text = |text: &str| std::ffi::OsString::from(text);
+        let users = users.map(|(name, value)| (text(name), text(value)));
+        let pmi = (text("PMI_FD"), text("3"));
+        let rank: Vec<_> = users.iter().cloned().chain(told).chain([pmi]).collect();
+        assert_eq!(storm_nm::environment_to_submit(rank.clone()), users);
+        // What a rank changes is its user's word.
+        let changed = (text("OMPI_MCA_schizo"), text("ompi"));
+        let own = rank.into_iter().filter(|(name, _)| name != "OMPI_MCA_schizo");
+        let own = own.chain([changed.clone()]);
+        let submitted = storm_nm::environment_to_submit(own);
+        assert_eq!(submitted, users.into_iter().chain([changed]).collect::<Vec<_>>());
+        // Who is no rank is asked nothing.
+        let outside = vec![(text("PMI_RANK"), text("0"))];
+        assert_eq!(storm_nm::environment_to_submit(outside.clone()), outside);
     }
 }
 

@@ -68,6 +68,7 @@ fn manage(cluster: &str, mechanism: &str, user: u32, script: &str) -> ExitCode {
         capacity: 1,
         cgroup_parent: None,
         signals_only: mechanism != "cgroup",
+        leftovers: None,
         start: StartMethod::Fork,
     };
     let keeper = match Keeper::start(&config) {

@@ -60,7 +60,13 @@ pub(crate) fn run_keeper(control: OwnedFd) {
         return;
     }
     match KeeperProcess::new(control, setup.capacity, node, Kind::Node) {
-        Ok(mut keeper) => keeper.run(),
+        Ok(mut keeper) => {
+            keeper.run();
+            // While it has the node: the next keeper waits for it.
+            if let Some(leftovers) = setup.leftovers {
+                leftovers.remove();
+            }
+        }
         Err(_) => sys::exit_now(1),
     }
 }

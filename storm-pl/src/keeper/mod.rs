@@ -2,8 +2,10 @@
 
 mod fill;
 mod keeper_process;
+mod leftovers;
 mod pad;
 mod place;
 
 pub(crate) use keeper_process::run_keeper;
+pub use leftovers::Leftovers;
 pub use place::{PlaceFailure, PlaceSpec, PlaceStep};

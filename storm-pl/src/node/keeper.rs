@@ -14,7 +14,7 @@ use thiserror::Error;
 use crate::capabilities::Capabilities;
 use crate::cgroup::{CgroupUnusable, MemoryControl, MemoryUnlimited};
 use crate::ids::ProcessId;
-use crate::keeper::run_keeper;
+use crate::keeper::{Leftovers, run_keeper};
 use crate::node::{KeeperEvents, KeeperHandle};
 use crate::protocol::{self, Command, MESSAGE_MAX_BYTES, Refusal, Report, Setup};
 use crate::realtime::{DEFAULT_PRIORITY, probe_realtime};
@@ -56,6 +56,9 @@ pub struct KeeperConfig {
     pub cgroup_parent: Option<PathBuf>,
     /// Switch by signals even where cgroup v2 could be used.
     pub signals_only: bool,
+    /// What the keeper removes when it ends, after all processes of jobs have: it outlives a daemon that is
+    /// killed.
+    pub leftovers: Option<Leftovers>,
     /// How to make the process.
     pub start: StartMethod,
 }
@@ -123,6 +126,7 @@ impl Keeper {
             capacity: config.capacity,
             cgroup_parent: config.cgroup_parent.clone(),
             signals_only: config.signals_only,
+            leftovers: config.leftovers.clone(),
         });
         protocol::send(&control, &setup, &[], Wait::Block).map_err(StartError::NotUp)?;
         let cgroup = await_start(&control)?;

@@ -4,7 +4,7 @@ use super::ServeError;
 use super::ranks::Ranks;
 use super::upcalls::ModexAnswer;
 use crate::abi::ERROR;
-use crate::exchange::{Exchange, Missing, Portion};
+use crate::exchange::{Exchange, ExchangeError, Portion};
 use std::collections::VecDeque;
 
 /// A fence that all ranks of this node are in.
@@ -27,7 +27,7 @@ pub(super) struct Fences {
 /// Why an exchange came to nothing.
 enum Failed {
     Pmi(ServeError),
-    Missing(Missing),
+    Exchange(ExchangeError),
 }
 
 impl From<ServeError> for Failed {
@@ -36,9 +36,9 @@ impl From<ServeError> for Failed {
     }
 }
 
-impl From<Missing> for Failed {
-    fn from(missing: Missing) -> Failed {
-        Failed::Missing(missing)
+impl From<ExchangeError> for Failed {
+    fn from(error: ExchangeError) -> Failed {
+        Failed::Exchange(error)
     }
 }
 
@@ -67,8 +67,8 @@ impl Fences {
                 done.give(Ok(blobs));
                 self.next(ranks)
             }
-            Err(Failed::Missing(missing)) => {
-                eprintln!("storm: PMIx: {missing}");
+            Err(Failed::Exchange(error)) => {
+                eprintln!("storm: PMIx: {error}");
                 done.give(Err(ERROR));
                 self.next(ranks)
             }

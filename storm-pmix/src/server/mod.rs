@@ -15,8 +15,10 @@ use crate::placement::Placement;
 use crate::rank::number;
 use fences::{Fence, Fences};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigHandler, Signal, signal};
+use nix::unistd::Pid;
 use pmix::Pmix;
 use ranks::Ranks;
 use std::env;
@@ -28,9 +30,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 use storm_mpi::pmi::client::PmiError;
+use storm_mpi::pmi::mapping::MappingError;
 use thiserror::Error;
 use upcalls::{Upcall, Upcalls};
-use watch::Part;
+use watch::{Part, Watcher};
 
 /// The server's own files, in the job's directory.
 const FILES: &str = ".storm-pmix";
@@ -73,6 +76,9 @@ pub enum ServeError {
     /// It was not started by a rank.
     #[error("only ranks of a job start this")]
     Stray,
+    /// Where the ranks are makes no sense.
+    #[error("the placement of the job's ranks cannot be used")]
+    Placement(#[from] MappingError),
     /// The Node Manager does not serve a rank any more.
     #[error("rank {rank}: {source}")]
     Pmi {
@@ -83,6 +89,19 @@ pub enum ServeError {
     },
 }
 
+/// What a server is told beside its environment, which is that of the rank that starts it.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// Name of this run of the job.
+    pub nspace: String,
+    /// Which rank is on which node, as in `PMI_process_mapping`, of any length.
+    pub mapping: String,
+    /// Bytes of the manager's messages to nodes.
+    pub heartbeat_bytes: usize,
+    /// The processors that it may run on, if the rank that starts it is bound to some of them.
+    pub cpus: Vec<u16>,
+}
+
 /// Serves the ranks of this node that connect to the socket that is standard input. The process
 /// that was started ends at once and without an error; a child of its child serves.
 ///
@@ -90,14 +109,16 @@ pub enum ServeError {
 ///
 /// # Errors
 /// [`ServeError`]; the ranks then lose their server, which ends the job.
-pub fn serve(nspace: &str, mapping: &str, heartbeat_bytes: usize) -> Result<(), ServeError> {
-    // Before there are more processes: a signal to the job ends none of them.
+pub fn serve(options: &ServeOptions) -> Result<(), ServeError> {
+    // Before there are more processes: a signal to the job ends none of them, and none is in a
+    // rank's way.
     ignore_signals()?;
-    match watch::begin()? {
-        Part::Starter | Part::Watcher => return Ok(()),
-        Part::Server => {}
-    }
+    run_on(&options.cpus);
     open_as_many_as_allowed()?;
+    let watcher = match watch::begin()? {
+        Part::Starter | Part::Watcher => return Ok(()),
+        Part::Server(watcher) => watcher,
+    };
     let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
     let stray = |_| ServeError::Stray;
     let (rank, size) = (number("STORM_RANK").map_err(stray)?, number("STORM_SIZE").map_err(stray)?);
@@ -105,12 +126,26 @@ pub fn serve(nspace: &str, mapping: &str, heartbeat_bytes: usize) -> Result<(), 
     let files = PathBuf::from(directory).join(FILES);
     fs::create_dir_all(&files)?;
     let upcalls = Upcalls::listen()?.ok_or(ServeError::Stray)?;
-    let placement = Placement::new(mapping, size, rank).map_err(|_| ServeError::Stray)?;
-    let pmix = Pmix::start(nspace, &placement, &files).map_err(|error| explain(&error));
-    let portion = Portion::of(placement.nodes(), heartbeat_bytes);
-    let place = (placement.own(), placement.nodes());
+    let placement = Placement::new(&options.mapping, size, rank)?;
+    let pmix = Pmix::start(&options.nspace, &placement, &files).map_err(|error| explain(&error));
+    let portion = Portion::of(placement.nodes(), options.heartbeat_bytes);
+    let fences = Fences::new(portion, (placement.own(), placement.nodes()));
     let ranks = Ranks::new(placement.local().len(), size);
-    Server { pmix, placement, listener, upcalls, ranks, fences: Fences::new(portion, place) }.run()
+    Server { pmix, placement, listener, upcalls, watcher, ranks, fences }.run()
+}
+
+/// The rank that starts the server may be bound to processors that are its own.
+fn run_on(cpus: &[u16]) {
+    let mut set = CpuSet::new();
+    for cpu in cpus {
+        // One that is out of range is not there.
+        let _ = set.set(usize::from(*cpu));
+    }
+    if !cpus.is_empty()
+        && let Err(error) = sched_setaffinity(Pid::from_raw(0), &set)
+    {
+        eprintln!("storm: the PMIx server of this node stays on a rank's processors: {error}");
+    }
 }
 
 /// An error and what caused it, on one line.
@@ -146,6 +181,7 @@ struct Server {
     placement: Placement,
     listener: UnixListener,
     upcalls: Upcalls,
+    watcher: Watcher,
     ranks: Ranks,
     fences: Fences,
 }
@@ -189,7 +225,9 @@ impl Server {
     /// A rank wants to become its program.
     fn admit(&mut self, mut asking: UnixStream) {
         let admitted = asked(&asking).map_err(|error| error.to_string()).and_then(|(rank, pmi)| {
-            self.ranks.admit(rank, &asking, pmi).map_err(|error| error.to_string())?;
+            self.ranks
+                .admit(rank, &asking, pmi, &self.watcher)
+                .map_err(|error| error.to_string())?;
             self.environment(rank)
         });
         let told = answer(&mut asking, admitted.as_ref().map_err(String::as_str));

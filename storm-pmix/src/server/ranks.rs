@@ -1,6 +1,7 @@
 //! The ranks of this node: their processes, and their PMI connections, on which the server speaks.
 
 use super::ServeError;
+use super::watch::Watcher;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ struct LocalRank {
     process: Option<OwnedFd>,
     standing: Standing,
     in_barrier: bool,
+    /// How often it has joined: a rank may be a script of several programs.
+    programs: u32,
 }
 
 /// Where a rank stands with its Node Manager.
@@ -29,8 +32,10 @@ enum Standing {
     /// It has not joined.
     Started(UnixStream),
     Joined(PmiClient),
-    /// It has said `finalize`.
-    Left,
+    /// It has said `finalize`, and may join again.
+    Left(UnixStream),
+    /// The Node Manager does not serve it any more.
+    Lost,
 }
 
 impl Ranks {
@@ -45,12 +50,15 @@ impl Ranks {
         rank: u32,
         asking: &UnixStream,
         pmi: UnixStream,
+        watcher: &Watcher,
     ) -> io::Result<()> {
         let peer = getsockopt(asking, PeerCredentials)?;
         let pid = Pid::from_raw(peer.pid()).ok_or(io::ErrorKind::NotFound)?;
         let process = pidfd_open(pid, PidfdFlags::empty())?;
+        watcher.see(rank, &process, &pmi);
         let (process, standing) = (Some(process), Standing::Started(pmi));
-        self.ranks.insert(rank, LocalRank { process, standing, in_barrier: false });
+        let local = LocalRank { process, standing, in_barrier: false, programs: 0 };
+        self.ranks.insert(rank, local);
         Ok(())
     }
 
@@ -65,22 +73,31 @@ impl Ranks {
         self.ranks.values().flat_map(|rank| {
             let barrier = match &rank.standing {
                 Standing::Joined(pmi) if rank.in_barrier => Some(pmi.as_fd()),
-                Standing::Joined(_) | Standing::Started(_) | Standing::Left => None,
+                Standing::Joined(_) | Standing::Started(_) | Standing::Left(_) | Standing::Lost => {
+                    None
+                }
             };
             rank.process.as_ref().map(OwnedFd::as_fd).into_iter().chain(barrier)
         })
     }
 
     /// Sees which ranks have ended. One that never joined leaves the others waiting in their
-    /// first fence: they wait in a barrier of PMI instead, of which the Node Manager knows that it
-    /// will not open.
+    /// first fence, and one that was a single program those that are in their second: they wait in
+    /// a barrier of PMI instead, of which the Node Manager knows that it will not open.
     pub(super) fn note_ends(&mut self) -> Result<(), ServeError> {
+        let joined = |rank: &&LocalRank| matches!(rank.standing, Standing::Joined(_));
+        let furthest = self.ranks.values().filter(joined).map(|rank| rank.programs).max();
         let mut absent = false;
         for rank in self.ranks.values_mut() {
             if rank.process.as_ref().is_some_and(has_ended) {
                 rank.process = None;
             }
-            absent |= rank.process.is_none() && matches!(rank.standing, Standing::Started(_));
+            let is_behind = match rank.standing {
+                Standing::Started(_) => true,
+                Standing::Left(_) => furthest.is_some_and(|furthest| rank.programs < furthest),
+                Standing::Joined(_) | Standing::Lost => false,
+            };
+            absent |= rank.process.is_none() && is_behind;
         }
         if absent {
             self.enter_barrier(Vec::new())?;
@@ -88,30 +105,34 @@ impl Ranks {
         Ok(())
     }
 
-    /// Says `init` for a rank; false where it cannot join, having left already.
+    /// Says `init` for a rank; false where it cannot join.
     pub(super) fn join(&mut self, rank: u32) -> Result<bool, ServeError> {
         let Some(local) = self.ranks.get_mut(&rank) else { return Ok(false) };
-        match std::mem::replace(&mut local.standing, Standing::Left) {
-            Standing::Started(pmi) => {
+        match std::mem::replace(&mut local.standing, Standing::Lost) {
+            Standing::Started(pmi) | Standing::Left(pmi) => {
                 let joined = PmiClient::start(pmi, storm_mpi::Rank(rank), self.size);
                 local.standing = Standing::Joined(joined.map_err(of(rank))?);
+                local.programs += 1;
                 Ok(true)
             }
             Standing::Joined(pmi) => {
                 local.standing = Standing::Joined(pmi);
                 Ok(true)
             }
-            Standing::Left => Ok(false),
+            Standing::Lost => Ok(false),
         }
     }
 
     /// Says `finalize` for a rank.
     pub(super) fn finalize(&mut self, rank: u32) -> Result<(), ServeError> {
         let Some(local) = self.ranks.get_mut(&rank) else { return Ok(()) };
-        if let Standing::Joined(pmi) = &mut local.standing {
-            pmi.finalize().map_err(of(rank))?;
-            local.standing = Standing::Left;
-        }
+        local.standing = match std::mem::replace(&mut local.standing, Standing::Lost) {
+            Standing::Joined(mut pmi) => {
+                pmi.finalize().map_err(of(rank))?;
+                Standing::Left(pmi.into_stream())
+            }
+            other => other,
+        };
         Ok(())
     }
 
@@ -119,7 +140,7 @@ impl Ranks {
     pub(super) fn abort(&mut self, rank: u32, exit_code: i32) -> Result<(), ServeError> {
         match self.ranks.get_mut(&rank).map(|local| &mut local.standing) {
             Some(Standing::Joined(pmi)) => pmi.abort(exit_code).map_err(of(rank)),
-            Some(Standing::Started(_) | Standing::Left) | None => Ok(()),
+            Some(Standing::Started(_) | Standing::Left(_) | Standing::Lost) | None => Ok(()),
         }
     }
 

@@ -243,7 +243,8 @@ unsafe extern "C" fn fence_nb(
     let blob = if data.is_null() {
         Vec::new()
     } else {
-        // SAFETY: libpmix's promise. Copied, as it is not ours.
+        // SAFETY: libpmix's promise. Copied, and not freed: what a host is given is the library's
+        // (`pmix_server.h`, before the first function), which keeps it to its end (4.2).
         unsafe { std::slice::from_raw_parts(data.cast::<u8>(), ndata) }.to_vec()
     };
     hand_over(Upcall::Fence { ranks, blob, done: ModexAnswer { done, cbdata } })

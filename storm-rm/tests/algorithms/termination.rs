@@ -342,3 +342,38 @@ fn an_error_with_one_job_does_not_lose_another_that_ended() {
         assert_eq!(ended, Ok(vec![(JobId(2), JobIncarnation(2))]));
     });
 }
+
+/// A regression: the jobs behind one whose node did not answer were asked again only when
+/// its node was known to be dead.
+#[test]
+fn a_job_whose_node_does_not_answer_holds_up_no_other() {
+    let plan = small_plan(2);
+    let cluster = Cluster::new(4, 2, &plan.layout);
+    let (mm, world) = (Anonymous::new(cluster.mm()), cluster.clone());
+    let (first, second) = (JobIncarnation(1), JobIncarnation(2));
+    let checked = plan.clone();
+    let well = cluster.network.node(NodeId(1));
+    cluster.run(async move {
+        world.kill(NodeId(2));
+        let (alive, dead) = (NodeSet::single(NodeId(1)), NodeSet::single(NodeId(2)));
+        let mut terminating = WatchedJobs::default();
+        terminating.watch(JobId(1), SLOT, first, dead.clone());
+        terminating.watch(JobId(2), JobSlot(2), second, alive.clone());
+        // As the manager does: jobs may be added and removed meanwhile.
+        let error = detect_termination(&mm, &plan, &mut terminating.clone(), 1).await;
+        assert_eq!(error, Err(PrimitiveError::TimedOut { nodes: dead.clone() }));
+        let part = LocalPart { slot: JobSlot(2), ..part(second, 1, 1) };
+        end_all(&well, &plan, part);
+        let ended = detect_termination(&mm, &plan, &mut terminating.clone(), 2).await;
+        assert_eq!(ended, Ok(vec![(JobId(2), second)]));
+        let mut starting = WatchedJobs::default();
+        starting.watch(JobId(3), SLOT, first, dead.clone());
+        starting.watch(JobId(4), JobSlot(2), second, alive);
+        let error = detect_started(&mm, &plan, &starting, 1).await;
+        assert_eq!(error, Err(PrimitiveError::TimedOut { nodes: dead }));
+        let started = checked.started(JobSlot(2)).expect("the slot exists");
+        well.memory().store(started, 2);
+        let news = detect_started(&mm, &plan, &starting, 2).await;
+        assert_eq!(news, Ok(vec![(JobId(4), second, StartNews::Started)]));
+    });
+}

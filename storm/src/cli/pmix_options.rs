@@ -33,6 +33,9 @@ pub(crate) struct PmixOptions {
     /// Bytes of the manager's messages to nodes
     #[arg(long, value_name = "N")]
     pub(crate) heartbeat_bytes: usize,
+    /// Processors for the server, where ranks are bound to some of them
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) cpus: Vec<u16>,
     /// Directory for files that ranks of the node share
     #[arg(long, value_name = "DIR", required_unless_present = "serve")]
     pub(crate) shared_memory: Option<PathBuf>,

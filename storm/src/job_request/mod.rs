@@ -19,7 +19,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use storm_mm::api::{Service, Submission};
-use storm_nm::{MPI_TYPE_VARIABLE, check_pattern};
+use storm_nm::{MPI_TYPE_VARIABLE, check_pattern, environment_to_submit};
 use storm_rm::{
     Binding, Environment, InputSpec, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, Program,
     Resources,
@@ -110,7 +110,10 @@ fn resources(options: &JobOptions) -> Resources {
 }
 
 fn environment(options: &JobOptions, mpi: Option<&str>) -> Environment {
-    let exported = options.export.clone().unwrap_or_default().of(std::env::vars_os());
+    // A rank of another job may submit this one: what that was told is nothing to this.
+    let own = environment_to_submit(std::env::vars_os());
+    let own = own.into_iter().filter(|(name, _)| !storm_pmix::is_of_a_server(name));
+    let exported = options.export.clone().unwrap_or_default().of(own);
     let exported = exported.into_iter().filter(|(name, _)| name != MPI_TYPE_VARIABLE);
     let mpi = mpi.map(|mpi| (MPI_TYPE_VARIABLE.into(), mpi.into()));
     exported.chain(mpi).map(|(name, value)| (name.into(), value.into())).collect()

@@ -6,10 +6,11 @@ use crate::scratch::{Scratch, stderr, stdout, told};
 use crate::{Bench, ONE_AT_A_TIME, PROGRAMS, VECTOR_BYTES};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::sync::PoisonError;
 
 /// Where ScaLAPACK's test programs for Open MPI are in Debian's `scalapack-mpi-test`.
@@ -126,25 +127,205 @@ fn shared_memory_is_gone(done: &Output) {
     assert!(gone, "{} is still there", directory.display());
 }
 
+/// A job of two ranks on each host that waits, once all ranks do; each has a first rank that starts the
+/// server.
+fn waiting_job(bench: &Bench<'_>, program: &Path, options: &[&str]) -> Child {
+    let mut command = bench.scratch.storm(["run", "--time", "100s", "-n", "4", "-N", "2"]);
+    command.args(bench.hosts.at().split_whitespace()).args(options).arg(program).arg("waits");
+    let mut running =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("storm starts");
+    let lines = BufReader::new(running.stdout.take().expect("piped")).lines();
+    assert_eq!(lines.take(4).filter_map(Result::ok).count(), 4, "all ranks wait");
+    running
+}
+
+/// The servers of a job: each is a child of the process that watches it, which has the same arguments.
+fn servers(bench: &Bench<'_>) -> Vec<Pid> {
+    let all = bench.scratch.pids_of("--serve");
+    let is_child = |(_, parent): &&(i32, i32)| all.iter().any(|(pid, _)| pid == parent);
+    let servers: Vec<Pid> =
+        all.iter().filter(is_child).map(|(pid, _)| Pid::from_raw(*pid)).collect();
+    assert!(!servers.is_empty(), "no server and watcher in {all:?}");
+    servers
+}
+
 #[test]
 fn the_death_of_a_pmix_server_ends_the_job() {
     on_two_hosts(|bench, program| {
-        let mut command = bench.scratch.storm(["run", "--time", "100s", "-n", "4", "-N", "2"]);
-        command.args(bench.hosts.at().split_whitespace()).arg(program).arg("waits");
-        let mut running =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("storm starts");
-        let lines = BufReader::new(running.stdout.take().expect("piped")).lines();
-        assert_eq!(lines.take(4).filter_map(Result::ok).count(), 4, "all ranks wait");
-        // The server is a child of the process that watches it, which has the same arguments.
-        let all = bench.scratch.pids_of("--serve");
-        let server = all.iter().find(|(_, parent)| all.iter().any(|(pid, _)| pid == parent));
-        let (server, _) = server.unwrap_or_else(|| panic!("no server and watcher in {all:?}"));
-        kill(Pid::from_raw(*server), Signal::SIGKILL).expect("it lives");
+        let running = waiting_job(bench, program, &[]);
+        kill(servers(bench)[0], Signal::SIGKILL).expect("it lives");
         let done = running.wait_with_output().expect("storm ends");
         assert_eq!(done.status.code(), Some(1), "{}", told(&done));
         let said = stderr(&done);
         assert!(said.contains("the PMIx server of this node has died"), "{said}");
     });
+}
+
+/// Once nobody but the rank who had started the server was watched.
+#[test]
+fn the_death_of_a_pmix_server_ends_the_job_whichever_rank_is_left() {
+    on_two_hosts(|bench, _| {
+        // One rank of two becomes no program of MPI and is gone; either may have been the first.
+        for gone in [0, 1] {
+            let script =
+                format!("if [ $STORM_RANK = {gone} ]; then exit 0; fi; echo here; exec sleep 1000");
+            let mut command = bench.scratch.storm(["run", "--time", "100s", "-n", "2", "-N", "1"]);
+            command.args(bench.hosts.at().split_whitespace()).args(["--mpi", "pmix", "/bin/sh"]);
+            command.args(["-c", &script]).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut running = command.spawn().expect("storm starts");
+            let mut lines = BufReader::new(running.stdout.take().expect("piped")).lines();
+            assert_eq!(lines.next().and_then(Result::ok).as_deref(), Some("here"));
+            // From now on only `storm run` has the script among its arguments.
+            let alone = (0..MAX_LOOKS).any(|_| bench.scratch.pids_of(&script).len() == 1);
+            assert!(alone, "rank {gone} is still there");
+            servers(bench).into_iter().for_each(|server| {
+                kill(server, Signal::SIGKILL).expect("it lives");
+            });
+            let done = running.wait_with_output().expect("storm ends");
+            assert_eq!(done.status.code(), Some(1), "{gone}: {}", told(&done));
+            let said = stderr(&done);
+            assert!(said.contains("the PMIx server of this node has died"), "{said}");
+        }
+    });
+}
+
+#[test]
+fn the_server_of_bound_ranks_may_run_wherever_the_node_may() {
+    on_two_hosts(|bench, program| {
+        let mut running = waiting_job(bench, program, &["--bind", "core"]);
+        let allowed = |process: &str| {
+            let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+            let line = status.lines().find(|line| line.starts_with("Cpus_allowed_list:"));
+            line.expect("there is one").to_owned()
+        };
+        for server in servers(bench) {
+            assert_eq!(allowed(&server.to_string()), allowed("self"));
+        }
+        running.kill().expect("it waits");
+        running.wait().expect("it was killed");
+    });
+}
+
+#[test]
+fn what_a_users_file_of_parameters_sets_is_not_set_otherwise() {
+    on_two_hosts(|bench, _| {
+        let home = bench.scratch.work().join("home");
+        fs::create_dir_all(home.join(".openmpi")).expect("made");
+        let file = "# mine\nschizo = ^orte\nosc_sm_backing_directory=/tmp\n";
+        fs::write(home.join(".openmpi/mca-params.conf"), file).expect("written");
+        let mut command = bench.scratch.storm(["run", "--time", "100s", "-n", "2", "-N", "2"]);
+        command.args(bench.hosts.at().split_whitespace()).args(["--mpi", "pmix", "/usr/bin/env"]);
+        let done = command.env("HOME", &home).output().expect("storm starts");
+        assert!(done.status.success(), "{}", told(&done));
+        let said = stdout(&done);
+        let count = |start: &str| said.lines().filter(|line| line.starts_with(start)).count();
+        // The one is set by Node Managers, which do not read the file.
+        assert_eq!(count("OMPI_MCA_schizo="), 0, "{said}");
+        assert_eq!(count("OMPI_MCA_osc_sm_backing_directory="), 0, "{said}");
+        assert_eq!(count("OMPI_MCA_ess=pmi"), 2, "{said}");
+        assert_eq!(count("PMIX_RANK="), 2, "{said}");
+    });
+}
+
+#[test]
+fn a_node_manager_that_is_killed_leaves_nothing_in_shared_memory() {
+    on_two_hosts(|bench, program| {
+        let left = || {
+            let names = fs::read_dir("/dev/shm").expect("it is there").flatten();
+            let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+            // Those of the jobs of other tests of this machine come and go.
+            names.filter(|name| name.starts_with("storm-")).collect::<BTreeSet<_>>()
+        };
+        let before = left();
+        let mut running = waiting_job(bench, program, &[]);
+        let own: Vec<String> = left().difference(&before).cloned().collect();
+        assert!(own.len() >= 2, "one of each node: {own:?}");
+        bench.hosts.signal(1, Signal::SIGKILL);
+        bench.hosts.signal(2, Signal::SIGKILL);
+        running.kill().expect("it waits");
+        running.wait().expect("it was killed");
+        let gone = (0..MAX_LOOKS).any(|_| !own.iter().any(|name| left().contains(name)));
+        assert!(gone, "{own:?} of {:?}", left());
+    });
+}
+
+#[test]
+fn a_rank_may_be_a_script_of_several_programs_of_open_mpi() {
+    on_two_hosts(several_programs);
+}
+
+#[test]
+fn a_rank_may_be_a_script_of_several_programs_of_open_mpi_5() {
+    with(Library::of_pypis_open_mpi(), several_programs);
+}
+
+fn several_programs(bench: &Bench<'_>, program: &Path) {
+    let run = |ranks: &str, script: &str| {
+        let mut command = bench.scratch.storm(["run", "--time", "100s", "--mpi", "pmix"]);
+        command.args(bench.hosts.at().split_whitespace()).args(ranks.split_whitespace());
+        command.args(["/bin/sh", "-c", script, "sh"]).arg(program);
+        command.envs(bench.prefix.iter().map(|prefix| ("OPAL_PREFIX", prefix)));
+        command.env("OMPI_MCA_mpi_yield_when_idle", "1");
+        command.output().expect("storm starts")
+    };
+    let done = run("-n 4 -N 2", "$1 ring && $1 shared && $1 ring && $1 allreduce && $1 hello");
+    assert!(done.status.success(), "{}", told(&done));
+    let said = stdout(&done);
+    let mut lines: Vec<&str> = said.lines().collect();
+    lines.sort_unstable();
+    let mut expected = vec!["ring 4".to_owned(); 2];
+    expected.extend([0, 1, 2, 3].map(|rank| {
+        let local = rank % 2;
+        format!("rank {rank}: {local} of 2, told {local} of 2")
+    }));
+    expected.extend([0, 1, 2, 3].map(|rank| format!("rank {rank} of 4")));
+    expected.extend([0, 1, 2, 3].map(|rank| format!("rank {rank}: 0 wrong")));
+    expected.sort_unstable();
+    assert_eq!(lines, expected);
+    for nodes in ["-n 2 -N 1", "-n 2 -N 2"] {
+        let behind = run(nodes, "$1 hello; if [ $STORM_RANK = 0 ]; then $1 hello; fi");
+        assert!(!behind.status.success(), "{}", told(&behind));
+        assert!(stderr(&behind).contains("in a PMI barrier"), "{}", told(&behind));
+    }
+}
+
+#[test]
+fn a_job_that_a_rank_of_open_mpi_submits_is_one_of_its_own() {
+    on_two_hosts(submits);
+}
+
+#[test]
+fn a_job_that_a_rank_of_open_mpi_5_submits_is_one_of_its_own() {
+    with(Library::of_pypis_open_mpi(), submits);
+}
+
+fn submits(bench: &Bench<'_>, program: &Path) {
+    let storm = bench.scratch.storm(["run"]);
+    let (storm, at) = (storm.get_program().display().to_string(), bench.hosts.at());
+    let run = format!("{storm} run {at}");
+    // What the inner ranks were told of shared memory is of their own job.
+    let inner = format!(
+        "{run} --time 60s -n 2 -N 2 {} shared && {run} -n 1 --mpi pmi1 /usr/bin/env",
+        program.display()
+    );
+    let mut command = bench.scratch.storm(["run", "--time", "100s", "-n", "2", "-N", "2"]);
+    command.args(at.split_whitespace()).arg(program).arg("submits").env("SUBMITS", inner);
+    command.envs(bench.prefix.iter().map(|prefix| ("OPAL_PREFIX", prefix)));
+    command.env("OMPI_MCA_mpi_yield_when_idle", "1");
+    let done = command.output().expect("storm starts");
+    assert!(done.status.success(), "{}", told(&done));
+    let said = stdout(&done);
+    for rank in [0, 1] {
+        let place = format!("rank {rank}: 0 of 1, told 0 of 1");
+        assert!(said.lines().any(|line| line == place), "{said}");
+    }
+    // The second job is of one rank, which joins by PMI-1: nothing of PMIx is for it.
+    let told_of = |prefix: &str| said.lines().filter(|line| line.starts_with(prefix)).count();
+    assert_eq!(told_of("STORM_SIZE=1"), 1, "{said}");
+    // Open MPI itself sets parameters in its ranks, which are taken for the user's.
+    let of_pmix = told_of("PMIX_") - told_of("PMIX_MCA_") - told_of("PMIX_PREFIX=");
+    assert_eq!((of_pmix, told_of("OMPI_MCA_")), (0, 1), "{said}");
+    assert_eq!(told_of("OMPI_MCA_mpi_yield_when_idle=1"), 1, "the user's: {said}");
 }
 
 #[test]

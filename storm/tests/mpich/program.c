@@ -115,6 +115,16 @@ static void killed(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* A job from inside of this one. */
+static void submits(void)
+{
+    const char *command = getenv("SUBMITS");
+    fflush(stdout);
+    if (rank == 0 && (command == NULL || system(command) != 0))
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 static void waits(void)
 {
     struct timespec ever = { 1000, 0 };
@@ -145,7 +155,7 @@ int main(int argc, char **argv)
     const struct { const char *name; void (*run)(void); } all[] = {
         { "ring", ring }, { "allreduce", allreduce }, { "shared", shared },
         { "spawn", spawn }, { "names", names }, { "quit", quit },
-        { "killed", killed }, { "waits", waits },
+        { "killed", killed }, { "waits", waits }, { "submits", submits },
     };
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;

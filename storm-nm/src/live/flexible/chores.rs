@@ -84,6 +84,12 @@ impl Job {
         tells
     }
 
+    /// The job is stopped out of its slots from now on, with all that it has started.
+    pub(super) fn cannot_yield(&mut self, rank: Rank, why: &str) {
+        self.may_yield = false;
+        tracing::warn!(%rank, why, "a job is stopped out of its slots: a rank cannot be put behind others");
+    }
+
     /// A rank was put somewhere. One that cannot be behind others makes the job one that is stopped out
     /// of its slots.
     pub(super) fn was_put(&mut self, rank: Rank, behind: bool, done: io::Result<()>) {
@@ -91,11 +97,7 @@ impl Job {
             Ok(()) => {}
             // It has just ended.
             Err(error) if is_over(&error) => tracing::debug!(%rank, "a rank is over"),
-            Err(error) if behind => {
-                self.may_yield = false;
-                tracing::warn!(%rank, %error, "a job is stopped out of its slots: a rank cannot be put behind others");
-                return;
-            }
+            Err(error) if behind => return self.cannot_yield(rank, &error.to_string()),
             Err(error) => tracing::warn!(%rank, %error, "a rank may be behind others"),
         }
         if behind {

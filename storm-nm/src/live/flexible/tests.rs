@@ -66,6 +66,7 @@ fn does_not_care(sleeper: &Sleeper) -> Job {
         suspended: false,
         may_spin: true,
         may_yield: true,
+        looks: 0,
         frozen: false,
         behind: BTreeSet::new(),
         ways: BTreeMap::new(),
@@ -121,4 +122,17 @@ fn a_job_that_cannot_be_behind_others_is_stopped_out_of_its_slots() {
     chores::put(&flexible.shared);
     assert_eq!(sleeper.policy(), ORDINARY);
     assert_eq!(flexible.turns().turn(&[], &[JOB]).resume, [JOB]);
+}
+
+/// A regression: what such a rank had started ran out of the job's slots with its full share.
+#[test]
+fn a_job_of_which_a_rank_starts_a_session_is_stopped_out_of_its_slots() {
+    let sleeper = Sleeper::new();
+    let mut job = does_not_care(&sleeper);
+    job.was_put(RANK, true, Ok(()));
+    job.in_slot = false;
+    assert!(!job.is_to_be_frozen());
+    job.cannot_yield(RANK, "it has started processes in sessions of their own");
+    job.apply();
+    assert!(job.frozen && !job.wanted(RANK).0, "it is an ordinary process in its slot");
 }

@@ -5,7 +5,7 @@ use super::{Edge, EdgeKind, Job, Shared, State, chores, now};
 use crate::classes::LibrarySaid;
 use crate::job_classes::Counters;
 use crate::{HostEvent, JobKey};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use storm_mpi::page::RankPage;
@@ -20,6 +20,10 @@ const PART: Duration = Duration::from_millis(50);
 /// where there are many ranks and short slots some edges are not looked at.
 const REST: u32 = 9;
 
+/// At so few looks at ranks it is seen whether one has started a session that is not behind others with
+/// it: that takes as long as all the rest.
+const FAMILY_EVERY: u32 = 16;
+
 /// What of a job is looked at, and for which edge.
 struct Look {
     job: JobKey,
@@ -29,6 +33,8 @@ struct Look {
     page: Option<Arc<RankPage>>,
     first: Rank,
     ranks: BTreeMap<Rank, Arc<Process>>,
+    /// Ranks whose sessions are looked at.
+    behind: BTreeSet<Rank>,
 }
 
 /// Watches until the end, as a real-time thread of this priority if one is given.
@@ -43,9 +49,14 @@ pub(super) fn watch(shared: &Shared, priority: Option<u8>) {
         chores::put(shared);
         for look in looks {
             let counters = look.counters();
+            let escaped = look.escaped();
             let mut state = shared.settled();
             let job = state.jobs.get_mut(&look.job).filter(|job| job.number == look.number);
             let Some(job) = job else { continue };
+            if let Some(rank) = escaped {
+                job.cannot_yield(rank, "it has started processes in sessions of their own");
+                job.apply();
+            }
             if job.edge.is_some() {
                 // Some of what was read may be of the time after the next edge.
                 job.classes.slot_lost();
@@ -82,7 +93,10 @@ fn wait(shared: &Shared) -> Option<Vec<Look>> {
     let at = now();
     let looks = state.jobs.iter_mut().filter_map(|(key, job)| {
         let edge = job.edge.take().or_else(|| job.part_is_over(at))?;
+        job.looks = job.looks.wrapping_add(1);
+        let family = job.looks.is_multiple_of(FAMILY_EVERY);
         Some(Look {
+            behind: if family { job.behind.clone() } else { BTreeSet::new() },
             job: *key,
             number: job.number,
             edge,
@@ -113,6 +127,12 @@ impl Job {
 }
 
 impl Look {
+    /// A rank behind others that has started processes which are not.
+    fn escaped(&self) -> Option<Rank> {
+        let behind = self.ranks.iter().filter(|(rank, _)| self.behind.contains(rank));
+        behind.into_iter().find(|(_, process)| process.has_sessions_below()).map(|(rank, _)| *rank)
+    }
+
     /// What its ranks have done up to the edge.
     fn counters(&self) -> BTreeMap<Rank, Counters> {
         // What cannot be read says nothing.

@@ -86,7 +86,7 @@ impl Host for LiveHost {
             Err(refused) => {
                 // Its page may be watched already.
                 self.booster.forget(key);
-                remove_in_background(self.job_directory(key), self.shared_memory.path(key));
+                remove_in_background(self.job_directory(key), self.shared_memory.clone(), key);
                 Err(refused)
             }
         }
@@ -188,7 +188,7 @@ impl Host for LiveHost {
         let former = self.jobs.borrow_mut().remove(&job);
         if let Some(former) = former {
             self.pads.fill_soon(former.pad);
-            remove_in_background(self.job_directory(job), self.shared_memory.path(job));
+            remove_in_background(self.job_directory(job), self.shared_memory.clone(), job);
         }
     }
 

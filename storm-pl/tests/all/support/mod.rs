@@ -64,6 +64,7 @@ pub(crate) fn config(mechanism: Mechanism, capacity: u16) -> KeeperConfig {
         capacity,
         cgroup_parent: None,
         signals_only: mechanism == Mechanism::Signals,
+        leftovers: None,
         start: StartMethod::Exec { program: testbed(), args: vec!["keeper".into()] },
     }
 }

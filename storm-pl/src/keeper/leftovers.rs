@@ -1,0 +1,83 @@
+//! What jobs leave in a directory that others use too, like `/dev/shm`: whoever made it for them may be
+//! killed, and the keeper goes last.
+
+use nix::fcntl::{Flock, FlockArg, OFlag};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Everything in a directory of which the name begins in one way, which nobody else's does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leftovers {
+    /// The directory.
+    pub directory: PathBuf,
+    /// How the names begin. Nothing is removed where this is empty.
+    pub prefix: String,
+}
+
+impl Leftovers {
+    /// Removes it, what is in it included; links are not followed. What cannot be removed stays, and so do
+    /// directories that are locked (flock(2)): the next daemon of the node may use them already.
+    pub(crate) fn remove(&self) {
+        for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
+            let ours = entry.file_name().as_bytes().starts_with(self.prefix.as_bytes());
+            if self.prefix.is_empty() || !ours {
+                continue;
+            }
+            // A keeper has nobody left to tell of a failure.
+            let _ = match entry.file_type() {
+                Ok(kind) if kind.is_dir() => match lock(&entry.path()) {
+                    Some(_lock) => fs::remove_dir_all(entry.path()),
+                    None => Ok(()),
+                },
+                Ok(_) | Err(_) => fs::remove_file(entry.path()),
+            };
+        }
+    }
+}
+
+fn lock(directory: &Path) -> Option<Flock<File>> {
+    let flags = (OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits();
+    let opened = File::options().read(true).custom_flags(flags).open(directory).ok()?;
+    Flock::lock(opened, FlockArg::LockExclusiveNonblock).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_uses_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("storm-1-a");
+        fs::create_dir(&own).unwrap();
+        let leftovers = Leftovers { directory: dir.path().into(), prefix: "storm-1-".to_owned() };
+        let lock = Flock::lock(File::open(&own).unwrap(), FlockArg::LockShared).unwrap();
+        leftovers.remove();
+        assert!(own.exists());
+        drop(lock);
+        leftovers.remove();
+        assert!(!own.exists());
+    }
+
+    #[test]
+    fn what_is_called_otherwise_and_what_links_lead_to_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir_all(at("storm-1-a/deep")).unwrap();
+        fs::create_dir(at("storm-2-a")).unwrap();
+        fs::write(at("storm-1-file"), "x").unwrap();
+        fs::write(at("storm-2-a/file"), "x").unwrap();
+        std::os::unix::fs::symlink(at("storm-2-a"), at("storm-1-link")).unwrap();
+        std::os::unix::fs::symlink(at("storm-2-a"), at("storm-1-a/link")).unwrap();
+        let leftovers =
+            |prefix: &str| Leftovers { directory: dir.path().into(), prefix: prefix.to_owned() };
+        leftovers("").remove();
+        leftovers("storm-1-").remove();
+        let left: Vec<_> = fs::read_dir(dir.path()).unwrap().flatten().collect();
+        assert_eq!(left.len(), 1);
+        assert!(at("storm-2-a/file").exists());
+    }
+}

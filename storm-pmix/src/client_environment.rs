@@ -1,0 +1,159 @@
+//! The environment of a rank: how Open MPI is set, where its user has not, and what of it is no user's
+//! but another server's.
+
+use crate::handover::Environment;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use storm_mpi::defaults::{self, Defaults};
+
+/// Before the names of Open MPI's parameters in an environment (Open MPI FAQ, "How do I set the value of MCA
+/// parameters?").
+const PARAMETER: &str = "OMPI_MCA_";
+/// Where users have parameters of their own, in their home directory (the same).
+const USERS_FILE: &str = ".openmpi/mca-params.conf";
+/// The longest of these files that is read; people write some lines.
+const USERS_FILE_MAX_BYTES: u64 = 1 << 20;
+
+/// What Open MPI sets in a process that has joined a job, for those that it starts (4.1 and 5.0).
+const OF_THE_LIBRARY: [&str; 8] = [
+    "OMPI_ARGV",
+    "OMPI_COMMAND",
+    "OMPI_APP_CTX_NUM_PROCS",
+    "OMPI_FIRST_RANKS",
+    "OMPI_NUM_APP_CTX",
+    "OMPI_UNIVERSE_SIZE",
+    "OMPI_MCA_orte_ess_num_procs",
+    "OMPI_MCA_orte_precondition_transports",
+];
+
+/// Whether a variable is what a PMIx server or Open MPI tells a rank of itself: it is nothing to a job that the
+/// rank submits. Parameters (`PMIX_MCA_`) and where libpmix is installed (`PMIX_PREFIX`, `PMIX_LIBDIR` and
+/// so on) are a user's to say.
+pub fn is_of_a_server(variable: &OsStr) -> bool {
+    if OF_THE_LIBRARY.iter().any(|own| variable == *own) {
+        return true;
+    }
+    let Some(name) = variable.as_bytes().strip_prefix(b"PMIX_") else { return false };
+    let is_place = name == b"PREFIX"
+        || name == b"EXEC_PREFIX"
+        || (name.ends_with(b"DIR") && !name.ends_with(b"TMPDIR"));
+    !is_place && !name.starts_with(b"MCA_")
+}
+
+/// Takes from a program that is about to be started what other servers have told this process.
+pub(crate) fn without_other_servers(program: &mut Command) {
+    for (name, _) in env::vars_os().filter(|(name, _)| is_of_a_server(name)) {
+        program.env_remove(name);
+    }
+}
+
+/// Sets libpmix for a server, where its user has not. Of its ways to keep what ranks look up in
+/// shared memory, `ds21` has one place for each rank, for ever: a second program of a rank fails in `MPI_Init`
+/// (4.2). What is excluded need not be there.
+pub(crate) fn set_server(server: &mut Command) {
+    const STORAGE: &str = "PMIX_MCA_gds";
+    if env::var_os(STORAGE).is_none() {
+        server.env(STORAGE, "^ds21");
+    }
+}
+
+/// Gives a program the environment that its server has for it, and sets Open MPI where neither its user's
+/// environment nor their file does. What the Node Manager has set, which cannot read the file, gives way to that
+/// too.
+pub(crate) fn set_open_mpi(program: &mut Command, shared_memory: &Path, of_server: Environment) {
+    let users = users_parameters();
+    let mut given = Defaults::of_this_process();
+    let of_users = users.iter().map(|name| OsString::from(format!("{PARAMETER}{name}")));
+    for name in of_users {
+        if env::var_os(&name).is_some_and(|value| given.contain(&name, &value)) {
+            given.remove(&name);
+            program.env_remove(&name);
+        }
+    }
+    for (parameter, value) in settings(shared_memory, &users) {
+        let name = OsString::from(format!("{PARAMETER}{parameter}"));
+        if env::var_os(&name).is_none() && !users.iter().any(|known| known == parameter) {
+            given.add(&name, &value);
+            program.env(name, value);
+        }
+    }
+    for (name, value) in of_server {
+        given.add(&name, &value);
+        program.env(name, value);
+    }
+    program.env(defaults::VARIABLE, given.encode());
+}
+
+/// How Open MPI is set: in 4.x it takes itself for a process without a job but under `mpirun` and resource
+/// managers of which it knows; it names files in shared memory by the host and the place on the
+/// node, which nodes of one host have in common; and it leaves loopback out, which may be the
+/// nodes' only way to each other. Of names that it does not know it takes no notice.
+fn settings(shared_memory: &Path, users: &[String]) -> Vec<(&'static str, OsString)> {
+    let mut settings = vec![("schizo", "^orte".into()), ("ess", "pmi".into())];
+    let directories = [
+        "btl_vader_backing_directory",
+        "btl_sm_backing_directory",
+        "osc_sm_backing_directory",
+        "osc_rdma_backing_directory",
+    ];
+    settings.extend(directories.map(|name| (name, shared_memory.into())));
+    let address = env::var("STORM_NODE_ADDR").ok().and_then(|text| text.parse::<IpAddr>().ok());
+    // It takes one of the two.
+    const EXCLUDES: &str = "btl_tcp_if_exclude";
+    let excludes = env::var_os(format!("{PARAMETER}{EXCLUDES}")).is_some()
+        || users.iter().any(|name| name == EXCLUDES);
+    if !excludes && address.is_some_and(|address| address.is_loopback()) {
+        settings.push(("btl_tcp_if_include", "127.0.0.0/8".into()));
+    }
+    settings
+}
+
+/// The parameters that this user's file sets; none without one.
+fn users_parameters() -> Vec<String> {
+    let file = env::var_os("HOME").map(|home| PathBuf::from(home).join(USERS_FILE));
+    let Some(file) = file.and_then(|file| File::open(file).ok()) else { return Vec::new() };
+    let mut text = Vec::new();
+    // What cannot be read sets nothing, for Open MPI as well.
+    let _ = file.take(USERS_FILE_MAX_BYTES).read_to_end(&mut text);
+    parameters(&text)
+}
+
+/// The names in a file of parameters: `NAME = VALUE` on each line, `#` before comments.
+pub(crate) fn parameters(text: &[u8]) -> Vec<String> {
+    let name = |line: &[u8]| {
+        let end = line.iter().position(|byte| *byte == b'=')?;
+        let name = std::str::from_utf8(&line[..end]).ok()?.trim();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        (!name.is_empty() && name.chars().all(is_name)).then(|| name.to_owned())
+    };
+    text.split(|byte| *byte == b'\n').filter_map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_parameters_are_read_as_open_mpi_does() {
+        let text = b"# btl = self\n\nbtl_tcp_if_include = eth0 # ours\r\n  ess=x\n#ess2=y\nno\n = z\n\xff=1";
+        assert_eq!(parameters(text), ["btl_tcp_if_include", "ess"]);
+    }
+
+    #[test]
+    fn what_a_server_tells_is_told_from_what_users_set() {
+        for name in
+            ["PMIX_SERVER_TMPDIR", "PMIX_RANK", "PMIX_SERVER_URI41", "PMIX_GDS_MODULE", "OMPI_ARGV"]
+        {
+            assert!(is_of_a_server(name.as_ref()), "{name}");
+        }
+        for name in ["PMIX_MCA_gds", "PMIX_PREFIX", "PMIX_LIBDIR", "PMIX", "OMPI_MCA_pmix", "X"] {
+            assert!(!is_of_a_server(name.as_ref()), "{name}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What `fuzz/` reaches of this crate's decoders, which are private: of what ranks, peers, users and the
+//! programs that they submit say. Compiled by cargo-fuzz only.
+
+use crate::client_environment::parameters;
+use crate::detect::is_linked;
+use crate::exchange::{Exchange, ExchangeError, Portion};
+use crate::handover::understood;
+use crate::placement::Placement;
+
+/// Most rounds of an exchange that are played.
+const ROUNDS_MAX: usize = 64;
+
+/// A program that somebody submits.
+pub fn program(bytes: &[u8]) -> bool {
+    is_linked(bytes)
+}
+
+/// A server's answer to a rank. Returns how many variables it gives.
+///
+/// # Panics
+/// One of them could not be set.
+pub fn answer(bytes: &[u8]) -> usize {
+    let Some(Ok(environment)) = understood(bytes) else { return 0 };
+    for (name, value) in &environment {
+        let (name, value) = (name.as_encoded_bytes(), value.as_encoded_bytes());
+        assert!(!name.is_empty() && !name.contains(&b'=') && !name.contains(&0));
+        assert!(!value.contains(&0));
+    }
+    environment.len()
+}
+
+/// A user's file of parameters.
+///
+/// # Panics
+/// What comes of it is no name of a variable.
+pub fn users_file(bytes: &[u8]) {
+    for name in parameters(bytes) {
+        assert!(!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic()), "{name:?}");
+    }
+}
+
+/// Where the ranks of a job are.
+///
+/// # Panics
+/// A rank is nowhere, or in two places.
+pub fn placement(mapping: &str, size: u32, rank: u32) {
+    let Ok(placed) = Placement::new(mapping, size, rank) else { return };
+    assert!(placed.local().contains(&rank) && placed.own() < placed.nodes());
+    let ranks = placed.ranks_of_nodes();
+    let count = ranks.split([',', ';']).filter(|rank| !rank.is_empty()).count();
+    assert_eq!(count, size as usize);
+}
+
+/// What a peer puts: nothing, anything, or anything behind a head that is the right one.
+#[derive(Clone, Debug)]
+pub enum Said {
+    /// Nothing.
+    Nothing,
+    /// This.
+    Raw(String),
+    /// This, after what each value begins with.
+    Headed(String),
+}
+
+/// An exchange of a node with so many others, which say this one after the other.
+///
+/// # Panics
+/// What is its own is not what it is told of itself.
+pub fn exchange(nodes: u8, own: u8, heartbeat_bytes: u16, blob: &[u8], said: &[Said]) {
+    let nodes = usize::from(nodes).max(1);
+    let own = usize::from(own) % nodes;
+    let portion = Portion::of(nodes, usize::from(heartbeat_bytes));
+    let mut exchange = Exchange::new(1, portion, (own, nodes), blob);
+    let mut said = said.iter();
+    let mut space = std::collections::HashMap::new();
+    for _ in 0..ROUNDS_MAX {
+        space.extend(exchange.puts());
+        let head = exchange.head();
+        let taken = exchange.take(|key| {
+            Ok::<_, ExchangeError>(match space.get(key) {
+                Some(own) => Some(own.clone()),
+                None => match said.next() {
+                    None | Some(Said::Nothing) => None,
+                    Some(Said::Raw(text)) => Some(text.clone()),
+                    Some(Said::Headed(text)) => Some(format!("{head}{text}")),
+                },
+            })
+        });
+        match taken {
+            Ok(None) => {}
+            Ok(Some(all)) => {
+                assert!(blob.is_empty() || all.windows(blob.len()).any(|part| part == blob));
+                return;
+            }
+            Err(ExchangeError::Missing { node }) => {
+                assert_ne!(node, own);
+                return;
+            }
+            Err(ExchangeError::TooMuch) => return,
+        }
+    }
+}
