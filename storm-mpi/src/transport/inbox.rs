@@ -31,7 +31,7 @@ pub(super) const MAX_LOCAL_RANKS: usize = 64 * PENDING_WORDS;
 
 const PENDING_WORDS: usize = 16;
 /// Marks the memory as an inbox of this layout.
-const MAGIC: u64 = u64::from_be_bytes(*b"STORMPI2");
+const MAGIC: u64 = u64::from_be_bytes(*b"STORMPI3");
 const PAGE_BYTES: usize = 4096;
 
 /// A rank's place among the ranks of its node.

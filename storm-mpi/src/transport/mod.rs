@@ -13,13 +13,16 @@ mod doorbell;
 mod ends;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
+mod in_place;
 mod inbox;
 mod incoming;
 mod local;
+mod mark;
 mod measure;
 mod poller;
 pub(crate) mod ring;
 mod tcp;
+mod tracer;
 mod waiting;
 
 use crate::error::{CommError, InitError, Violation};
@@ -81,6 +84,7 @@ impl Transport {
         // Before the process manager is spoken to: who breaks that off is ended at once, unheard.
         let wish = Wish::from_environment()?;
         let buffered = buffered::is_wanted()?;
+        let one_copy = in_place::is_wanted()?;
         let mut directory = Directory::join()?;
         let poller = Poller::new().map_err(InitError::os("epoll"))?;
         if buffered && directory.pmi().is_some() {
@@ -89,7 +93,9 @@ impl Transport {
         let (me, here) = (directory.me(), directory.local_ranks().len());
         let bell = BellName(random_u128().map_err(InitError::os("reading random bytes"))?);
         let local = match directory.place(me) {
-            Some(Place::Here(index)) if here > 1 => Some(Local::open(index, here, bell, &poller)?),
+            Some(Place::Here(index)) if here > 1 => {
+                Some(Local::open(index, here, bell, one_copy, &poller)?)
+            }
             _ => None,
         };
         let elsewhere = directory.size() - here;
@@ -102,6 +108,7 @@ impl Transport {
         let token = directory.publish(&Card {
             pid: std::process::id(),
             inbox_fd: local.as_ref().map_or(-1, Local::inbox_fd),
+            mark: local.as_ref().map_or(0, Local::mark),
             bell,
             address: tcp.as_ref().map(Tcp::address),
         })?;
@@ -271,6 +278,38 @@ impl Transport {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether `peer` may read messages where they are, in this rank's memory.
+    pub(crate) fn lends_to(&self, peer: Rank) -> bool {
+        let here = matches!(self.directory.place(peer), Some(Place::Here(_)));
+        here && self.local.as_ref().is_some_and(|local| local.mark() != 0)
+    }
+
+    /// Nobody finds anything in this rank's memory from here on.
+    pub(crate) fn lend_no_more(&self) {
+        if let Some(local) = &self.local {
+            local.wipe_mark();
+        }
+    }
+
+    /// Fills `into` from the memory of `peer`. False: it cannot be had so, and `into` holds anything.
+    pub(crate) fn read_in_place(
+        &mut self,
+        peer: Rank,
+        from: u64,
+        into: &mut [u8],
+    ) -> Result<bool, CommError> {
+        let place = self.place(peer)?;
+        if !self.knows(peer, place) {
+            self.introduce(peer, place)?;
+        }
+        match (place, &mut self.local) {
+            (Place::Here(index), Some(local)) => {
+                local.read_in_place(index, from, into).map_err(|error| lost(peer, error))
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Enters the job's last barrier. From here on a peer that closes its connection has finished.
