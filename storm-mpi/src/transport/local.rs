@@ -123,20 +123,20 @@ impl Local {
             let first = sent.min(buffers[0].len());
             let rest = [&buffers[0][first..], &buffers[1][sent - first..]];
             match neighbour.end.push(&ring, rest).map_err(corrupt)? {
-                0 if neighbour.end.ask_for_space(&ring).map_err(corrupt)? => {}
+                0 if neighbour.end.ask_for_space(&ring, total - sent).map_err(corrupt)? => {}
                 0 => break,
-                n => {
-                    sent += n;
-                    let sleeps = if neighbour.knows {
-                        neighbour.inbox.rouse()
-                    } else {
-                        neighbour.knows = true;
-                        neighbour.inbox.poke(self.me)
-                    };
-                    if sleeps {
-                        self.bell.ring(&neighbour.bell)?;
-                    }
-                }
+                n => sent += n,
+            }
+        }
+        if sent > 0 {
+            let sleeps = if neighbour.knows {
+                neighbour.inbox.rouse()
+            } else {
+                neighbour.knows = true;
+                neighbour.inbox.poke(self.me)
+            };
+            if sleeps {
+                self.bell.ring(&neighbour.bell)?;
             }
         }
         Ok(sent)
@@ -183,8 +183,8 @@ impl Local {
 
     /// Lets go of so many of them. True: the neighbour waits for space and is to be poked.
     #[inline]
-    pub(super) fn advance(&mut self, peer: LocalIndex, bytes: usize) -> io::Result<bool> {
-        self.ends[peer.0].advance(&self.inbox.ring(peer), bytes).map_err(corrupt)
+    pub(super) fn advance(&mut self, peer: LocalIndex, bytes: usize) -> bool {
+        self.ends[peer.0].advance(&self.inbox.ring(peer), bytes)
     }
 
     /// Tells a neighbour to look at this rank's ring and at the space in its own.

@@ -6,6 +6,7 @@
 //! instant.
 //! What the bytes mean is the engine's business.
 
+mod area;
 mod awaiting;
 mod buffered;
 mod directory;
@@ -20,6 +21,7 @@ mod local;
 mod mark;
 mod measure;
 mod poller;
+mod records;
 pub(crate) mod ring;
 mod tcp;
 mod tracer;
@@ -271,7 +273,7 @@ impl Transport {
     pub(crate) fn advance(&mut self, peer: Rank, bytes: usize) -> Result<(), CommError> {
         match (self.place(peer)?, &mut self.local, &mut self.tcp) {
             (Place::Here(index), Some(local), _) => {
-                let wanted = local.advance(index, bytes).map_err(|error| lost(peer, error))?;
+                let wanted = local.advance(index, bytes);
                 return if wanted { self.poke(peer, index) } else { Ok(()) };
             }
             (Place::Elsewhere, _, Some(tcp)) => tcp.advance(peer, bytes),
