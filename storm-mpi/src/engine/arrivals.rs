@@ -272,6 +272,7 @@ impl Engine {
             }
             Frame::Cts { send, recv } => match self.requests.get(send) {
                 Some(&State::SendAnnounced { to, data }) if to == peer => {
+                    self.lend(peer, |lent| lent.wrapping_sub(data.bytes));
                     self.requests.set(send, State::SendFlowing);
                     let head = Frame::Data { recv, bytes: data.bytes }.encode();
                     let payload = Payload::Lent(data);
@@ -280,7 +281,8 @@ impl Engine {
                 _ => broke(Violation::NoSuchRequest),
             },
             Frame::Taken { send } => match self.requests.get(send) {
-                Some(&State::SendAnnounced { to, .. }) if to == peer => {
+                Some(&State::SendAnnounced { to, data }) if to == peer => {
+                    self.lend(peer, |lent| lent.wrapping_sub(data.bytes));
                     self.requests.set(send, State::Done { received: None });
                     Ok(())
                 }

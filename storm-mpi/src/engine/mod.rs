@@ -34,6 +34,8 @@ pub(crate) struct Engine {
     matching: Matching,
     requests: Requests,
     news: Vec<News>,
+    /// Bytes that peers may read in this rank's memory.
+    lent: usize,
     ended: bool,
 }
 
@@ -47,6 +49,7 @@ impl Engine {
             matching: Matching::default(),
             requests: Requests::default(),
             news: Vec::new(),
+            lent: 0,
             ended: false,
             transport,
         })
@@ -315,9 +318,18 @@ impl Engine {
         }
         let send = self.requests.add(State::SendAnnounced { to, data });
         let at = if self.transport.lends_to(to) { data.start.expose_provenance() } else { 0 };
+        self.lend(to, |lent| lent.wrapping_add(data.bytes));
         let announced = Announced { send, at: at as u64 };
         self.post_frame(to, Frame::Rts { envelope, announced })?;
         Ok(send)
+    }
+
+    /// Notes that a peer may read in this rank's memory, or does no longer.
+    fn lend(&mut self, to: Rank, lent: impl FnOnce(usize) -> usize) {
+        if self.transport.lends_to(to) {
+            self.lent = lent(self.lent);
+            self.transport.are_read(self.lent);
+        }
     }
 
     /// Sends straight from the application's memory; what does not fit now is copied.

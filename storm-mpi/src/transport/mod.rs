@@ -288,6 +288,11 @@ impl Transport {
         here && self.local.as_ref().is_some_and(|local| local.mark() != 0)
     }
 
+    /// Peers read so many bytes of what this rank has announced before they answer.
+    pub(crate) fn are_read(&mut self, bytes: usize) {
+        self.waiting.are_read(bytes as u64);
+    }
+
     /// Nobody finds anything in this rank's memory from here on.
     pub(crate) fn lend_no_more(&self) {
         if let Some(local) = &self.local {
