@@ -1,6 +1,6 @@
 //! The engine's traffic with one peer: reading frames and acting on them, writing the outbox.
 
-use super::frame::{FRAME_BYTES, Frame};
+use super::frame::{Announced, FRAME_BYTES, Frame};
 use super::matching::{Body, Unexpected};
 use super::peer::{EAGER_CREDIT_BYTES, EAGER_MAX_BYTES, OutItem, Payload, Reading, eager_cost};
 use super::requests::{Lent, LentMut, Received, RequestId, State};
@@ -112,6 +112,29 @@ impl Engine {
     pub(super) fn post_frame(&mut self, to: Rank, frame: Frame) -> Result<(), CommError> {
         let (head, payload) = (frame.encode(), Payload::Own(Vec::new()));
         self.post(to, OutItem { head, payload, sent: 0, completes: None })
+    }
+
+    /// Reads an announced message where it is, or asks for it.
+    pub(super) fn receive_announced(
+        &mut self,
+        recv: RequestId,
+        into: LentMut,
+        from: Rank,
+        envelope: &Envelope,
+        Announced { send, at }: Announced,
+    ) -> Result<(), CommError> {
+        let bytes = envelope.bytes.min(into.bytes);
+        if at != 0 && bytes > 0 {
+            // SAFETY: lent for writing until the request is done, which it is not.
+            let place = unsafe { std::slice::from_raw_parts_mut(into.start, bytes) };
+            if self.transport.read_in_place(from, at, place)? {
+                let status = Status { source: from, tag: envelope.tag, bytes: envelope.bytes };
+                self.complete(recv, status, into);
+                return self.post_frame(from, Frame::Taken { send });
+            }
+        }
+        self.expect_data(recv, into, from, envelope);
+        self.post_frame(from, Frame::Cts { send, recv })
     }
 
     /// Notes that the message announced by `from` will arrive in `recv`'s buffer.
@@ -232,26 +255,36 @@ impl Engine {
                 Ok(None) => Ok(()),
                 Err(violation) => broke(violation),
             },
-            Frame::Rts { envelope, send } => match self.matching.take_posted(peer, &envelope) {
-                None => {
-                    let body = Body::Announced(send);
-                    self.matching.keep(Unexpected { from: peer, envelope, body });
-                    Ok(())
-                }
-                Some(recv) => match self.requests.get(recv) {
-                    Some(&State::RecvPosted { into, .. }) => {
-                        self.expect_data(recv, into, peer, &envelope);
-                        self.post_frame(peer, Frame::Cts { send, recv })
+            Frame::Rts { envelope, announced } => {
+                match self.matching.take_posted(peer, &envelope) {
+                    None => {
+                        let body = Body::Announced(announced);
+                        self.matching.keep(Unexpected { from: peer, envelope, body });
+                        Ok(())
                     }
-                    _ => broke(Violation::NoSuchRequest),
-                },
-            },
+                    Some(recv) => match self.requests.get(recv) {
+                        Some(&State::RecvPosted { into, .. }) => {
+                            self.receive_announced(recv, into, peer, &envelope, announced)
+                        }
+                        _ => broke(Violation::NoSuchRequest),
+                    },
+                }
+            }
             Frame::Cts { send, recv } => match self.requests.get(send) {
                 Some(&State::SendAnnounced { to, data }) if to == peer => {
+                    self.lend(peer, |lent| lent.wrapping_sub(data.bytes));
                     self.requests.set(send, State::SendFlowing);
                     let head = Frame::Data { recv, bytes: data.bytes }.encode();
                     let payload = Payload::Lent(data);
                     self.post(peer, OutItem { head, payload, sent: 0, completes: Some(send) })
+                }
+                _ => broke(Violation::NoSuchRequest),
+            },
+            Frame::Taken { send } => match self.requests.get(send) {
+                Some(&State::SendAnnounced { to, data }) if to == peer => {
+                    self.lend(peer, |lent| lent.wrapping_sub(data.bytes));
+                    self.requests.set(send, State::Done { received: None });
+                    Ok(())
                 }
                 _ => broke(Violation::NoSuchRequest),
             },

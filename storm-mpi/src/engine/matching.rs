@@ -4,6 +4,7 @@
 //! searched from its oldest entry, and one source's messages arrive in the order of their sends, so
 //! messages do not overtake (MPI-4.1, section 3.5).
 
+use super::frame::Announced;
 use super::requests::RequestId;
 use crate::envelope::{Envelope, Pattern, Status};
 use crate::rank::Rank;
@@ -22,8 +23,8 @@ pub(super) struct Unexpected {
 pub(super) enum Body {
     /// Here.
     Eager(Vec<u8>),
-    /// At the sender, under this request of its.
-    Announced(RequestId),
+    /// At the sender.
+    Announced(Announced),
 }
 
 #[derive(Debug, Default)]

@@ -19,7 +19,7 @@ use crate::pmi::client::PmiError;
 use crate::rank::Rank;
 use crate::segment::Call;
 use crate::transport::{Awaits, News, Transport};
-use frame::{FRAME_BYTES, Frame};
+use frame::{Announced, FRAME_BYTES, Frame};
 use matching::{Body, Matching, Unexpected};
 use peer::{EAGER_MAX_BYTES, OutItem, Payload, Peer, eager_cost};
 pub(crate) use requests::{Lent, LentMut};
@@ -34,6 +34,8 @@ pub(crate) struct Engine {
     matching: Matching,
     requests: Requests,
     news: Vec<News>,
+    /// Bytes that peers may read in this rank's memory.
+    lent: usize,
     ended: bool,
 }
 
@@ -47,6 +49,7 @@ impl Engine {
             matching: Matching::default(),
             requests: Requests::default(),
             news: Vec::new(),
+            lent: 0,
             ended: false,
             transport,
         })
@@ -233,6 +236,7 @@ impl Engine {
 
     fn end(&mut self) {
         self.ended = true;
+        self.transport.lend_no_more();
         self.requests.clear();
         self.matching.clear();
         self.peers.iter_mut().for_each(|peer| *peer = Peer::new());
@@ -313,8 +317,19 @@ impl Engine {
             return Ok(self.requests.add(State::Done { received: None }));
         }
         let send = self.requests.add(State::SendAnnounced { to, data });
-        self.post_frame(to, Frame::Rts { envelope, send })?;
+        let at = if self.transport.lends_to(to) { data.start.expose_provenance() } else { 0 };
+        self.lend(to, |lent| lent.wrapping_add(data.bytes));
+        let announced = Announced { send, at: at as u64 };
+        self.post_frame(to, Frame::Rts { envelope, announced })?;
         Ok(send)
+    }
+
+    /// Notes that a peer may read in this rank's memory, or does no longer.
+    fn lend(&mut self, to: Rank, lent: impl FnOnce(usize) -> usize) {
+        if self.transport.lends_to(to) {
+            self.lent = lent(self.lent);
+            self.transport.are_read(self.lent);
+        }
     }
 
     /// Sends straight from the application's memory; what does not fit now is copied.
@@ -346,7 +361,7 @@ impl Engine {
             (Body::Eager(bytes), self.requests.add(State::Done { received: None }))
         } else {
             let send = self.requests.add(State::SendAnnounced { to: me, data });
-            (Body::Announced(send), send)
+            (Body::Announced(Announced { send, at: 0 }), send)
         };
         self.matching.keep(Unexpected { from: me, envelope, body });
         request
@@ -365,17 +380,14 @@ impl Engine {
                 self.copy_to_receive(recv, from, envelope, data);
                 self.give_credit_back(from, eager_cost(&envelope))
             }
-            Body::Announced(send) if from == self.me => {
-                if let Some(&State::SendAnnounced { data, .. }) = self.requests.get(send) {
+            Body::Announced(own) if from == self.me => {
+                if let Some(&State::SendAnnounced { data, .. }) = self.requests.get(own.send) {
                     self.copy_to_receive(recv, from, envelope, data);
-                    self.requests.set(send, State::Done { received: None });
+                    self.requests.set(own.send, State::Done { received: None });
                 }
                 Ok(())
             }
-            Body::Announced(send) => {
-                self.expect_data(recv, into, from, &envelope);
-                self.post_frame(from, Frame::Cts { send, recv })
-            }
+            Body::Announced(there) => self.receive_announced(recv, into, from, &envelope, there),
         }
     }
 }

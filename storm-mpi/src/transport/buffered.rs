@@ -44,7 +44,7 @@ impl Transport {
         poller.watch(&end, Watched::Bell, false).map_err(InitError::os("epoll"))?;
         let bell = BellName(random_u128().map_err(InitError::os("reading random bytes"))?);
         let pid = std::process::id();
-        directory.publish(&Card { pid, inbox_fd: -1, bell, address: None })?;
+        directory.publish(&Card { pid, inbox_fd: -1, mark: 0, bell, address: None })?;
         Ok(Transport {
             directory,
             poller,

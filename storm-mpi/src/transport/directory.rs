@@ -29,6 +29,8 @@ pub(super) struct Card {
     /// Process whose descriptor `inbox_fd` is the inbox.
     pub(super) pid: u32,
     pub(super) inbox_fd: RawFd,
+    /// Where in its memory its mark is; 0 if nobody is to read there.
+    pub(super) mark: u64,
     pub(super) bell: BellName,
     /// Where it listens, if the job has several nodes.
     pub(super) address: Option<SocketAddr>,
@@ -120,7 +122,7 @@ impl Directory {
 
 impl fmt::Display for Card {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "1,{},{},{:032x},", self.pid, self.inbox_fd, self.bell.0)?;
+        write!(f, "2,{},{},{:x},{:032x},", self.pid, self.inbox_fd, self.mark, self.bell.0)?;
         match self.address {
             Some(address) => write!(f, "{address}"),
             None => f.write_str("-"),
@@ -136,14 +138,15 @@ impl FromStr for Card {
     type Err = BadCard;
 
     fn from_str(text: &str) -> Result<Self, BadCard> {
-        let [version, pid, fd, bell, address] =
+        let [version, pid, fd, mark, bell, address] =
             text.split(',').collect::<Vec<_>>().try_into().map_err(|_| BadCard)?;
-        if version != "1" {
+        if version != "2" {
             return Err(BadCard);
         }
         Ok(Card {
             pid: pid.parse().map_err(|_| BadCard)?,
             inbox_fd: fd.parse().map_err(|_| BadCard)?,
+            mark: u64::from_str_radix(mark, 16).map_err(|_| BadCard)?,
             bell: BellName(u128::from_str_radix(bell, 16).map_err(|_| BadCard)?),
             address: match address {
                 "-" => None,
@@ -174,9 +177,9 @@ mod tests {
         for address in
             [None, Some("127.0.0.1:80".parse().unwrap()), Some("[::1]:9".parse().unwrap())]
         {
-            let card = Card { pid: 7, inbox_fd: 3, bell, address };
+            let card = Card { pid: 7, inbox_fd: 3, mark: 0xfe, bell, address };
             assert_eq!(card.to_string().parse::<Card>().unwrap(), card);
         }
-        assert!("1,2,3".parse::<Card>().is_err());
+        assert!("2,2,3".parse::<Card>().is_err());
     }
 }

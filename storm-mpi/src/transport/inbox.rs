@@ -18,7 +18,7 @@
 //! as a whole). A bit that was set already needs no second look at `sleeping`: whoever set it has
 //! looked, and the owner cannot sleep before it takes the bit.
 
-use super::ring::{Ring, RingControl};
+use super::records::{RecordControl, Records, Shape};
 use memmap2::{MmapOptions, MmapRaw};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -31,7 +31,7 @@ pub(super) const MAX_LOCAL_RANKS: usize = 64 * PENDING_WORDS;
 
 const PENDING_WORDS: usize = 16;
 /// Marks the memory as an inbox of this layout.
-const MAGIC: u64 = u64::from_be_bytes(*b"STORMPI2");
+const MAGIC: u64 = u64::from_be_bytes(*b"STORMPI3");
 const PAGE_BYTES: usize = 4096;
 
 /// A rank's place among the ranks of its node.
@@ -56,6 +56,9 @@ struct SleepLine {
 pub(super) struct Inbox {
     map: MmapRaw,
     ranks: usize,
+    shape: Shape,
+    /// Where the first ring is.
+    data: usize,
 }
 
 impl Inbox {
@@ -97,22 +100,23 @@ impl Inbox {
 
     fn map(file: &File, ranks: usize) -> io::Result<Self> {
         let map = MmapOptions::new().len(inbox_bytes(ranks)).map_raw(file)?;
-        Ok(Inbox { map, ranks })
+        Ok(Inbox { map, ranks, shape: ring_shape(ranks), data: data_offset(ranks) })
     }
 
     /// The ring from `source` to this inbox's owner.
     #[inline]
-    pub(super) fn ring(&self, source: LocalIndex) -> Ring<'_> {
+    pub(super) fn ring(&self, source: LocalIndex) -> Records<'_> {
         assert!(source.0 < self.ranks, "local index out of the node");
-        let capacity = ring_bytes(self.ranks);
         let base = self.map.as_mut_ptr();
-        let control = size_of::<Header>() + source.0 * size_of::<RingControl>();
-        let data = data_offset(self.ranks) + source.0 * capacity;
+        let control = size_of::<Header>() + source.0 * size_of::<RecordControl>();
+        let data = self.data + source.0 * self.shape.memory_bytes();
         // SAFETY: both lie inside the mapping (`inbox_bytes` is their sum and `source` is in
         // range), which lives as long as `self` and cannot shrink. `control` is aligned: the mapping
-        // is page-aligned and both sizes are multiples of 64. It consists of atomics, for which any
-        // bytes are valid. Only `source` pushes and only the owner pops.
-        unsafe { Ring::new(&*base.add(control).cast::<RingControl>(), base.add(data), capacity) }
+        // is page-aligned and both sizes are multiples of 64, as is the ring's. It consists of
+        // atomics, for which any bytes are valid. Only `source` pushes and only the owner takes.
+        unsafe {
+            Records::new(&*base.add(control).cast::<RecordControl>(), base.add(data), self.shape)
+        }
     }
 
     /// Tells the owner to look at `source`. True when it sleeps and this caller has to ring its
@@ -192,25 +196,26 @@ impl Inbox {
 
 /// Ring size by the number of ranks on the node, so that a node full of pairs that all talk stays
 /// within about 1 GiB: 64 KiB keeps a pair's data in the L2 cache, 16 KiB still holds one eager
-/// message.
-fn ring_bytes(ranks: usize) -> usize {
-    match ranks {
+/// message, in pieces.
+fn ring_shape(ranks: usize) -> Shape {
+    Shape::of(match ranks {
         0..=32 => 64 << 10,
         33..=64 => 32 << 10,
         _ => 16 << 10,
-    }
+    })
 }
 
 fn data_offset(ranks: usize) -> usize {
-    (size_of::<Header>() + ranks * size_of::<RingControl>()).next_multiple_of(PAGE_BYTES)
+    (size_of::<Header>() + ranks * size_of::<RecordControl>()).next_multiple_of(PAGE_BYTES)
 }
 
 fn inbox_bytes(ranks: usize) -> usize {
-    data_offset(ranks) + ranks * ring_bytes(ranks)
+    data_offset(ranks) + ranks * ring_shape(ranks).memory_bytes()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::ends::{ConsumerEnd, ProducerEnd};
     use super::*;
     use std::os::unix::fs::FileExt;
 
@@ -218,14 +223,17 @@ mod tests {
     fn a_peer_sees_what_the_owner_made() {
         let (own, file) = Inbox::create(3, LocalIndex(1)).unwrap();
         let peer = Inbox::attach(&file, 3, LocalIndex(1)).unwrap();
-        assert_eq!(peer.ring(LocalIndex(2)).push([b"hello", b"!"]), Ok(6));
+        let mut end = ProducerEnd::default();
+        assert_eq!(end.push(&peer.ring(LocalIndex(2)), [b"hello", b"!"]), Ok(6));
         assert!(!peer.poke(LocalIndex(2)), "the owner is awake");
         assert!(!own.fall_asleep(|| false), "there is news");
         let mut sources = Vec::new();
         own.take_pending(|source| sources.push(source));
         assert_eq!(sources, [LocalIndex(2)]);
         let mut text = [0; 6];
-        assert_eq!(own.ring(LocalIndex(2)).pop(&mut text), Ok(6));
+        let mut end = ConsumerEnd::default();
+        assert_eq!(end.unread(&own.ring(LocalIndex(2))), Ok(6));
+        end.copy(&own.ring(LocalIndex(2)), 0, &mut text);
         assert_eq!(&text, b"hello!");
     }
 

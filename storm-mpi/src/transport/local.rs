@@ -3,8 +3,11 @@
 use super::directory::Card;
 use super::doorbell::{BellName, Doorbell};
 use super::ends::{ConsumerEnd, ProducerEnd};
+use super::in_place::Readable;
 use super::inbox::{Inbox, LocalIndex, MAX_LOCAL_RANKS};
+use super::mark::Mark;
 use super::poller::{Poller, Watched};
+use super::tracer::Tracer;
 use crate::error::InitError;
 use std::fs::File;
 use std::io;
@@ -23,12 +26,16 @@ pub(super) struct Local {
     ends: Vec<ConsumerEnd>,
     /// Those that have ever sent: whose rings are looked at.
     talking: Vec<LocalIndex>,
+    /// By which neighbours know this rank's memory, if they may read it, and it theirs.
+    mark: Option<Mark>,
+    tracer: Tracer,
 }
 
 struct Neighbour {
     inbox: Inbox,
     bell: SocketAddr,
     end: ProducerEnd,
+    memory: Readable,
     /// It knows that this rank sends to it.
     knows: bool,
 }
@@ -39,6 +46,7 @@ impl Local {
         me: LocalIndex,
         ranks: usize,
         bell: BellName,
+        one_copy: bool,
         poller: &Poller,
     ) -> Result<Self, InitError> {
         if ranks > MAX_LOCAL_RANKS {
@@ -46,16 +54,44 @@ impl Local {
         }
         let (inbox, file) =
             Inbox::create(ranks, me).map_err(InitError::os("making shared memory"))?;
+        let mark = one_copy.then(|| Mark::new(bell));
+        let tracer = if one_copy { Tracer::new() } else { Tracer::default() };
         let bell = Doorbell::hang(bell).map_err(InitError::os("making a doorbell socket"))?;
         poller.watch(&bell, Watched::Bell, false).map_err(InitError::os("epoll"))?;
         let neighbours = (0..ranks).map(|_| None).collect();
         let ends = (0..ranks).map(|_| ConsumerEnd::default()).collect();
-        Ok(Local { me, inbox, file, bell, neighbours, ends, talking: Vec::new() })
+        let talking = Vec::new();
+        Ok(Local { me, inbox, file, bell, neighbours, ends, talking, mark, tracer })
     }
 
     /// The descriptor by which neighbours find the inbox.
     pub(super) fn inbox_fd(&self) -> RawFd {
         self.file.as_raw_fd()
+    }
+
+    /// Where the mark of this rank's memory is; 0 if nobody is to read there.
+    pub(super) fn mark(&self) -> u64 {
+        self.mark.as_ref().map_or(0, Mark::address)
+    }
+
+    /// Whoever reads this rank's memory from here on is told that it is not there.
+    pub(super) fn wipe_mark(&self) {
+        if let Some(mark) = &self.mark {
+            mark.wipe();
+        }
+    }
+
+    /// Fills `into` from a neighbour's memory. False: it cannot be had so, and `into` holds anything.
+    pub(super) fn read_in_place(
+        &mut self,
+        peer: LocalIndex,
+        from: u64,
+        into: &mut [u8],
+    ) -> io::Result<bool> {
+        match &mut self.neighbours[peer.0] {
+            Some(neighbour) if self.mark.is_some() => neighbour.memory.read(from, into),
+            _ => Ok(false),
+        }
     }
 
     pub(super) fn knows(&self, peer: LocalIndex) -> bool {
@@ -67,8 +103,11 @@ impl Local {
         let path = format!("/proc/{}/fd/{}", card.pid, card.inbox_fd);
         let file = File::options().read(true).write(true).open(path)?;
         let inbox = Inbox::attach(&file, self.neighbours.len(), peer)?;
+        // Before anything is sent to it, and so before it could be told to read.
+        self.tracer.admit(card.pid);
         let (bell, end) = (card.bell.address()?, ProducerEnd::default());
-        self.neighbours[peer.0] = Some(Neighbour { inbox, bell, end, knows: false });
+        let memory = Readable::of(card);
+        self.neighbours[peer.0] = Some(Neighbour { inbox, bell, end, memory, knows: false });
         Ok(())
     }
 
@@ -84,20 +123,20 @@ impl Local {
             let first = sent.min(buffers[0].len());
             let rest = [&buffers[0][first..], &buffers[1][sent - first..]];
             match neighbour.end.push(&ring, rest).map_err(corrupt)? {
-                0 if neighbour.end.ask_for_space(&ring).map_err(corrupt)? => {}
+                0 if neighbour.end.ask_for_space(&ring, total - sent).map_err(corrupt)? => {}
                 0 => break,
-                n => {
-                    sent += n;
-                    let sleeps = if neighbour.knows {
-                        neighbour.inbox.rouse()
-                    } else {
-                        neighbour.knows = true;
-                        neighbour.inbox.poke(self.me)
-                    };
-                    if sleeps {
-                        self.bell.ring(&neighbour.bell)?;
-                    }
-                }
+                n => sent += n,
+            }
+        }
+        if sent > 0 {
+            let sleeps = if neighbour.knows {
+                neighbour.inbox.rouse()
+            } else {
+                neighbour.knows = true;
+                neighbour.inbox.poke(self.me)
+            };
+            if sleeps {
+                self.bell.ring(&neighbour.bell)?;
             }
         }
         Ok(sent)
@@ -144,8 +183,8 @@ impl Local {
 
     /// Lets go of so many of them. True: the neighbour waits for space and is to be poked.
     #[inline]
-    pub(super) fn advance(&mut self, peer: LocalIndex, bytes: usize) -> io::Result<bool> {
-        self.ends[peer.0].advance(&self.inbox.ring(peer), bytes).map_err(corrupt)
+    pub(super) fn advance(&mut self, peer: LocalIndex, bytes: usize) -> bool {
+        self.ends[peer.0].advance(&self.inbox.ring(peer), bytes)
     }
 
     /// Tells a neighbour to look at this rank's ring and at the space in its own.

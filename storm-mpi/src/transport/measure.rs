@@ -163,7 +163,8 @@ fn take(inbox: &Inbox, from: LocalIndex, end: &mut ConsumerEnd) -> io::Result<[u
     }
     let mut message = [0; BYTES];
     end.copy(&ring, 0, &mut message);
-    end.advance(&ring, BYTES).map_err(broken)?;
+    // Nobody waits for space.
+    end.advance(&ring, BYTES);
     Ok(message)
 }
 

@@ -6,6 +6,7 @@
 //! instant.
 //! What the bytes mean is the engine's business.
 
+mod area;
 mod awaiting;
 mod buffered;
 mod directory;
@@ -13,13 +14,17 @@ mod doorbell;
 mod ends;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
+mod in_place;
 mod inbox;
 mod incoming;
 mod local;
+mod mark;
 mod measure;
 mod poller;
+mod records;
 pub(crate) mod ring;
 mod tcp;
+mod tracer;
 mod waiting;
 
 use crate::error::{CommError, InitError, Violation};
@@ -81,6 +86,7 @@ impl Transport {
         // Before the process manager is spoken to: who breaks that off is ended at once, unheard.
         let wish = Wish::from_environment()?;
         let buffered = buffered::is_wanted()?;
+        let one_copy = in_place::is_wanted()?;
         let mut directory = Directory::join()?;
         let poller = Poller::new().map_err(InitError::os("epoll"))?;
         if buffered && directory.pmi().is_some() {
@@ -89,7 +95,9 @@ impl Transport {
         let (me, here) = (directory.me(), directory.local_ranks().len());
         let bell = BellName(random_u128().map_err(InitError::os("reading random bytes"))?);
         let local = match directory.place(me) {
-            Some(Place::Here(index)) if here > 1 => Some(Local::open(index, here, bell, &poller)?),
+            Some(Place::Here(index)) if here > 1 => {
+                Some(Local::open(index, here, bell, one_copy, &poller)?)
+            }
             _ => None,
         };
         let elsewhere = directory.size() - here;
@@ -102,6 +110,7 @@ impl Transport {
         let token = directory.publish(&Card {
             pid: std::process::id(),
             inbox_fd: local.as_ref().map_or(-1, Local::inbox_fd),
+            mark: local.as_ref().map_or(0, Local::mark),
             bell,
             address: tcp.as_ref().map(Tcp::address),
         })?;
@@ -264,13 +273,50 @@ impl Transport {
     pub(crate) fn advance(&mut self, peer: Rank, bytes: usize) -> Result<(), CommError> {
         match (self.place(peer)?, &mut self.local, &mut self.tcp) {
             (Place::Here(index), Some(local), _) => {
-                let wanted = local.advance(index, bytes).map_err(|error| lost(peer, error))?;
+                let wanted = local.advance(index, bytes);
                 return if wanted { self.poke(peer, index) } else { Ok(()) };
             }
             (Place::Elsewhere, _, Some(tcp)) => tcp.advance(peer, bytes),
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether `peer` may read messages where they are, in this rank's memory.
+    pub(crate) fn lends_to(&self, peer: Rank) -> bool {
+        let here = matches!(self.directory.place(peer), Some(Place::Here(_)));
+        here && self.local.as_ref().is_some_and(|local| local.mark() != 0)
+    }
+
+    /// Peers read so many bytes of what this rank has announced before they answer.
+    pub(crate) fn are_read(&mut self, bytes: usize) {
+        self.waiting.are_read(bytes as u64);
+    }
+
+    /// Nobody finds anything in this rank's memory from here on.
+    pub(crate) fn lend_no_more(&self) {
+        if let Some(local) = &self.local {
+            local.wipe_mark();
+        }
+    }
+
+    /// Fills `into` from the memory of `peer`. False: it cannot be had so, and `into` holds anything.
+    pub(crate) fn read_in_place(
+        &mut self,
+        peer: Rank,
+        from: u64,
+        into: &mut [u8],
+    ) -> Result<bool, CommError> {
+        let place = self.place(peer)?;
+        if !self.knows(peer, place) {
+            self.introduce(peer, place)?;
+        }
+        match (place, &mut self.local) {
+            (Place::Here(index), Some(local)) => {
+                local.read_in_place(index, from, into).map_err(|error| lost(peer, error))
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Enters the job's last barrier. From here on a peer that closes its connection has finished.

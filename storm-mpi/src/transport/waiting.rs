@@ -25,6 +25,10 @@ const SKIPPED_MAX: u32 = 1024;
 /// Wakings that looking longer for all members of a communicator may cost at most: where they
 /// come at times that differ by more, looking for the last of them pays for nobody.
 const IMBALANCE_MAX_WAKES: u32 = 10;
+/// Bytes per microsecond that a neighbour reads at least of a message that waits for it.
+const READ_BYTES_PER_US: u64 = 4096;
+/// So long is looked at most for the end of that: in more time a wake-up does not count.
+const READING_MAX: Duration = Duration::from_millis(1);
 /// Of a new measurement of how different they are, one part in so many counts.
 const IMBALANCE_WEIGHT: u32 = 8;
 
@@ -70,6 +74,8 @@ pub(super) struct Waiting {
     began: Option<Instant>,
     /// `V`: how much longer than an answer takes such waits last.
     imbalance: Duration,
+    /// What neighbours need to read what this rank has announced to them.
+    reading: Duration,
     /// `W`.
     wake: Duration,
     /// The user has said how it waits.
@@ -139,6 +145,7 @@ impl Wish {
             for_all: false,
             began: None,
             imbalance: Duration::ZERO,
+            reading: Duration::ZERO,
             wake,
             wished: self.mode.is_some() || self.spin.is_some(),
         }
@@ -150,6 +157,12 @@ impl Waiting {
     /// different times.
     pub(super) fn for_all(&mut self, all: bool) {
         self.for_all = all;
+    }
+
+    /// Neighbours read so many bytes of this rank's memory before they answer: that is part of an answer's
+    /// time.
+    pub(super) fn are_read(&mut self, bytes: u64) {
+        self.reading = Duration::from_micros(bytes / READ_BYTES_PER_US).min(READING_MAX);
     }
 
     /// How much longer than for one answer it pays to look for all.
@@ -194,7 +207,7 @@ impl Waiting {
                 Patience::None
             }
             Mode::SpinBlock { base, pair } => {
-                let first = now + base + self.allowance();
+                let first = now + base + self.reading + self.allowance();
                 Patience::Until(self.last_news.map_or(first, |news| first.max(news + pair)))
             }
         }
@@ -262,6 +275,17 @@ mod tests {
         assert_eq!(own.patience(now, Way::SpinBlock), Patience::Until(now + twice));
         let mut told = waiting("block", None, false);
         assert_eq!(told.patience(now, Way::Spin), Patience::None);
+    }
+
+    #[test]
+    fn who_is_read_looks_until_that_may_be_over() {
+        let (now, us) = (Instant::now(), Duration::from_micros);
+        let mut waiting = waiting("spin-block", Some("10"), false);
+        for (bytes, longer) in [(0, us(0)), (64 << 10, us(16)), (1 << 40, READING_MAX), (0, us(0))]
+        {
+            waiting.are_read(bytes);
+            assert_eq!(waiting.patience(now, Way::Own), Patience::Until(now + us(10) + longer));
+        }
     }
 
     #[test]

@@ -1,0 +1,80 @@
+//! The bytes of a ring: memory that two processes share, and positions in it that never wrap.
+
+use std::marker::PhantomData;
+
+/// One end's view of a ring's bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Area<'a> {
+    data: *mut u8,
+    capacity: usize,
+    _data: PhantomData<&'a [u8]>,
+}
+
+impl Area<'_> {
+    /// A view of the bytes at `data`.
+    ///
+    /// # Safety
+    /// `data` must be valid for reads and writes of `capacity` bytes while the view lasts, and `capacity` a
+    /// power of two. Who fills and drains must have agreed on who has which bytes. A process at the
+    /// other end that does otherwise spoils what the bytes are, and no other memory.
+    pub(super) unsafe fn new(data: *mut u8, capacity: usize) -> Self {
+        debug_assert!(capacity.is_power_of_two());
+        Area { data, capacity, _data: PhantomData }
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Where the byte of that position is.
+    #[inline]
+    pub(super) fn at(&self, position: u64) -> *mut u8 {
+        // SAFETY: less than the capacity, for which `data` is valid.
+        unsafe { self.data.add((position & (self.capacity as u64 - 1)) as usize) }
+    }
+
+    /// Puts bytes at a position. Only for who found so much space there.
+    #[inline]
+    pub(super) fn fill(&self, position: u64, from: &[u8]) {
+        assert!(from.len() <= self.capacity, "more than the ring holds");
+        let (place, first) = self.split(position, from.len());
+        // SAFETY: `first` bytes at `place` end with the area by `split`, the rest is no more than the
+        // capacity, and these bytes are the filler's: the other end does not read them before it is told.
+        // `from` is private memory, so the areas do not overlap.
+        unsafe {
+            if first == from.len() {
+                // Of a length that the caller knows, this is an instruction or two.
+                std::ptr::copy_nonoverlapping(from.as_ptr(), place, from.len());
+            } else {
+                std::ptr::copy_nonoverlapping(from.as_ptr(), place, first);
+                let (rest, bytes) = (from.as_ptr().add(first), from.len() - first);
+                std::ptr::copy_nonoverlapping(rest, self.data, bytes);
+            }
+        }
+    }
+
+    /// Copies bytes from a position. Only for who found so many there.
+    #[inline]
+    pub(super) fn drain(&self, position: u64, into: &mut [u8]) {
+        assert!(into.len() <= self.capacity, "more than the ring holds");
+        let (place, first) = self.split(position, into.len());
+        // SAFETY: as in `fill`; these bytes are the drainer's: the other end does not write them before it
+        // is told that they were taken.
+        unsafe {
+            if first == into.len() {
+                std::ptr::copy_nonoverlapping(place, into.as_mut_ptr(), into.len());
+            } else {
+                std::ptr::copy_nonoverlapping(place, into.as_mut_ptr(), first);
+                let (rest, bytes) = (into.as_mut_ptr().add(first), into.len() - first);
+                std::ptr::copy_nonoverlapping(self.data, rest, bytes);
+            }
+        }
+    }
+
+    /// Splits `len` bytes at `position` where the ring wraps: (place, length until the wrap).
+    #[inline]
+    fn split(&self, position: u64, len: usize) -> (*mut u8, usize) {
+        let offset = (position & (self.capacity as u64 - 1)) as usize;
+        (self.at(position), len.min(self.capacity - offset))
+    }
+}

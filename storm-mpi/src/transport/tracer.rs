@@ -1,0 +1,96 @@
+//! Who may read this rank's memory where the kernel asks for more than the same user: Yama with
+//! `ptrace_scope` 1 (Documentation/admin-guide/LSM/Yama.rst), the default of several distributions.
+//!
+//! There a process may be read by its ancestors, and by one other that it names, with all descendants of
+//! that (`PR_SET_PTRACER`, prctl(2)). A rank names the nearest process that it and its neighbours descend
+//! from: their launcher. It never names the first process of the system, which would be everybody. With
+//! scope 2 and 3 nothing a process may do helps; then nobody reads, and messages go through the rings.
+
+use rustix::process::{PTracer, Pid, set_ptracer};
+use std::fs;
+
+/// Says how much more the kernel asks for; absent without Yama.
+const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
+/// The scope where naming somebody helps.
+const SCOPE_RELATED: &str = "1";
+/// Generations that are looked at.
+const MAX_GENERATIONS: usize = 64;
+
+/// Whom this process lets read.
+#[derive(Debug, Default)]
+pub(super) struct Tracer {
+    /// Its ancestors, nearest first; empty where nobody has to be named.
+    own: Vec<u32>,
+    /// Which of them is named.
+    named: Option<usize>,
+}
+
+impl Tracer {
+    /// Looks what the kernel asks for.
+    pub(super) fn new() -> Self {
+        let related = fs::read_to_string(SCOPE).is_ok_and(|scope| scope.trim() == SCOPE_RELATED);
+        let own = if related { ancestors(std::process::id()) } else { Vec::new() };
+        Tracer { own, named: None }
+    }
+
+    /// Lets `neighbour` read, if that takes anything and can be had. Otherwise it finds out when it tries.
+    pub(super) fn admit(&mut self, neighbour: u32) {
+        if self.own.is_empty() {
+            return;
+        }
+        let Some(common) = common_ancestor(&self.own, &ancestors(neighbour)) else { return };
+        if self.named.is_some_and(|named| named >= common) {
+            return;
+        }
+        let pid = i32::try_from(self.own[common]).ok().and_then(Pid::from_raw);
+        if let Some(pid) = pid
+            && set_ptracer(PTracer::ProcessID(pid)).is_ok()
+        {
+            self.named = Some(common);
+        }
+    }
+}
+
+/// The nearest of a process's ancestors that is also one of another; never the system's first process.
+fn common_ancestor(own: &[u32], theirs: &[u32]) -> Option<usize> {
+    own.iter().position(|pid| *pid > 1 && theirs.contains(pid))
+}
+
+/// A process's ancestors, nearest first.
+fn ancestors(pid: u32) -> Vec<u32> {
+    let first = parent(pid);
+    std::iter::successors(first, |&pid| parent(pid)).take(MAX_GENERATIONS).collect()
+}
+
+/// A process's parent; `None` of the first, and of one that is gone.
+fn parent(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+    line.trim().parse().ok().filter(|&parent| parent != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_launcher_is_named_and_never_everybody() {
+        assert_eq!(common_ancestor(&[30, 20, 1], &[31, 20, 1]), Some(1));
+        assert_eq!(common_ancestor(&[30, 20, 1], &[30, 20, 1]), Some(0));
+        assert_eq!(common_ancestor(&[30, 1], &[31, 1]), None);
+        assert_eq!(common_ancestor(&[30], &[]), None);
+    }
+
+    #[test]
+    fn a_process_descends_from_its_parent() {
+        let own = ancestors(std::process::id());
+        assert_eq!(own.first(), Some(&std::os::unix::process::parent_id()));
+    }
+
+    #[test]
+    fn who_need_not_name_anybody_does_not() {
+        let mut tracer = Tracer::default();
+        tracer.admit(std::process::id());
+        assert_eq!(tracer.named, None);
+    }
+}
