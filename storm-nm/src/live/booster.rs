@@ -1,10 +1,11 @@
 //! Periodic boost (Nagar et al., SPAA 1999; A6 of the policy reference): again and again, processes
-//! that wait for a message which has come are put before the others of their processor, in turn.
+//! that wait for a message which has come are put before the others of their processor, in turn
+//! (`boost_turns`).
 //!
 //! On a thread of its own, in real time where that is permitted. Which processes these are, ranks
 //! of our own message-passing library say in a page; of what they say, only a process that this
 //! node has started is ever boosted, and a descriptor of one only looked at. A rank that lies can
-//! have what any could: its turn of a period, and never two in a row.
+//! have what any could: its turn, as the others have theirs.
 
 mod turns;
 
