@@ -356,7 +356,9 @@ impl Communicator {
             text = format!("{text}: {source}");
             cause = source.source();
         }
-        eprintln!("{text}");
+        // In one write: ranks often fail together, and the pieces of their lines would mix.
+        text.push('\n');
+        eprint!("{text}");
         self.abort(FAILED_EXIT_CODE)
     }
 }

@@ -164,6 +164,9 @@ impl Launcher {
         // that `Command` passes on.
         let child = Command::new(&self.program)
             .args(&self.args)
+            // Cargo's: before the library that a program in C was linked with it would find one
+            // that an earlier build left there.
+            .env_remove("LD_LIBRARY_PATH")
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .env("PMI_FD", "0")
             .env("PMI_RANK", rank.to_string())

@@ -78,9 +78,13 @@ impl From<ClientError> for Failure {
         let plain = |code: &str| Failure::of(code, &error);
         match &error {
             ClientError::Refused(refusal) => refusal.clone().into(),
-            ClientError::Connect { .. } => {
-                plain("no-manager").hint("is the cluster up? `storm up` starts one on this machine")
-            }
+            ClientError::Connect { source, .. } => plain("no-manager").hint(match source.kind() {
+                std::io::ErrorKind::PermissionDenied => {
+                    "a cluster that another user keeps is theirs; one for all has its socket \
+                         where all may reach it"
+                }
+                _ => "is the cluster up? `storm up` starts one on this machine",
+            }),
             ClientError::ConnectRemote { source, .. } => of_session(plain, source),
             ClientError::Version(_) => {
                 plain("version-mismatch").hint("use the storm command that belongs to this cluster")

@@ -219,7 +219,7 @@ impl Session {
         let on = comm.name.borrow();
         let on = if on.is_empty() { "a communicator" } else { on.as_str() };
         let class = fault.class.name();
-        eprintln!("storm-mpi: rank {rank}: {name} on {on}: {} ({class})", fault.text);
+        say(&format!("rank {rank}: {name} on {on}: {} ({class})", fault.text));
         self.process.abort(FAILED_EXIT_CODE)
     }
 }
@@ -276,12 +276,19 @@ pub(crate) fn raise(comm: Handle, name: &str, code: c_int) -> c_int {
 pub(crate) fn abort(code: c_int) -> ! {
     let Some(session) = SESSION.get() else { die("MPI_Abort", "called outside of the job") };
     let rank = session.process.rank();
-    eprintln!("storm-mpi: rank {rank}: MPI_Abort with error code {code}");
+    say(&format!("rank {rank}: MPI_Abort with error code {code}"));
     session.process.abort(code)
 }
 
 /// Ends a process that is in no job, or may not communicate.
 fn die(name: &str, text: &str) -> ! {
-    eprintln!("storm-mpi: {name}: {text}");
+    say(&format!("{name}: {text}"));
     std::process::exit(FAILED_EXIT_CODE)
+}
+
+/// Tells the user, in one write: ranks often fail together, and of lines that are written in pieces
+/// the pieces mix.
+fn say(text: &str) {
+    let line = format!("storm-mpi: {text}\n");
+    eprint!("{line}");
 }

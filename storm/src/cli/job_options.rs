@@ -86,14 +86,14 @@ pub(crate) struct JobOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) reservation: Option<String>,
     /// Name of the job [default: that of the program]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, short = 'J', alias = "job-name", value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Put the job back in the queue if a node of it dies, or it is preempted and its quality of
     /// service says requeue
     #[arg(long)]
     pub(crate) requeue: bool,
     /// Working directory of the processes [default: the current one]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, short = 'D', value_name = "DIR")]
     pub(crate) chdir: Option<PathBuf>,
     /// Variables the processes get: ALL, NONE, or a list of NAME and NAME=VALUE [default: ALL]
     #[arg(long, value_name = "ALL|NONE|LIST",

@@ -6,7 +6,7 @@ use super::{choices, note, print};
 use crate::attach::{Follow, Outcome, follow};
 use crate::cli::JobOptions;
 use crate::failure::{EXIT_FAILED, EXIT_STORM_FAILED, EXIT_USAGE, Failure};
-use crate::job_request::job_request;
+use crate::job_request::{find_program, foreign_directives, job_request};
 use crate::local_cluster::{LocalClusterShape, start_embedded};
 use crate::manager::Manager;
 use crate::output::Output;
@@ -31,7 +31,7 @@ pub(super) async fn submit(
     match choices(&options.cluster)?.for_job(&options.embedded)? {
         Target::Cluster(place) => {
             let manager = place.open()?;
-            let submission = job_request(options, false)?;
+            let submission = request(options, false, output)?;
             let (_, job, _) = send(&manager, submission, options, silent).await?;
             print(&output.submitted(job))?;
             Ok(0)
@@ -50,7 +50,7 @@ pub(super) async fn run(
         Target::Cluster(place) => {
             let manager = place.open()?;
             refuse_array(options)?;
-            let submission = job_request(options, true)?;
+            let submission = request(options, true, output)?;
             let outcome = submit_and_follow(&manager, submission, options, silent, true).await?;
             // Who runs a job on a cluster wants its output, not our figures.
             Ok(report(options, &outcome, None, output))
@@ -66,7 +66,7 @@ async fn embedded(
     silent: bool,
 ) -> Result<u8, Failure> {
     refuse_alone(options)?;
-    let submission = job_request(options, true)?;
+    let submission = request(options, true, output)?;
     let shape = shape(options);
     let because = if asked_for { "" } else { "no cluster configured; " };
     let LocalClusterShape { nodes, pes, .. } = shape;
@@ -82,6 +82,19 @@ async fn embedded(
     cluster.end().await;
     let procs = options.procs.or(options.on_nodes).unwrap_or(1);
     Ok(report(options, &outcome?, Some(procs), output))
+}
+
+/// The job; says so when its script has options for another resource manager.
+fn request(options: &JobOptions, attach: bool, output: &dyn Output) -> Result<Submission, Failure> {
+    let submission = job_request(options, attach)?;
+    let typed = options.program.first().filter(|_| !options.no_bcast);
+    let program = typed.and_then(|typed| find_program(typed).ok());
+    if let Some(directive) = program.and_then(|program| foreign_directives(&program)) {
+        note(&output.note(&format!(
+            "the {directive} lines of the script do not count: give options on the command line"
+        )));
+    }
+    Ok(submission)
 }
 
 /// What is followed is one job.

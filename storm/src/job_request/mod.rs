@@ -4,11 +4,13 @@
 //! Everything that can be wrong with the user's files is found here, before
 //! anything is started.
 
+mod directives;
 mod mpi_type;
 mod program;
 mod shipped_files;
 mod surroundings;
 
+pub(crate) use directives::foreign_directives;
 pub(crate) use program::find_program;
 
 use crate::cli::{BindArgument, InputArgument, JobOptions, YesNo};

@@ -25,6 +25,8 @@ pub(crate) fn compiled(scratch: &Scratch, source: &Path) -> PathBuf {
     let program = scratch.work().join(source.file_stem().expect("a file"));
     let mut command = Command::new(wrapper);
     command.env("STORM_MPI_PREFIX", prefix).env_remove("CC").env_remove("STORM_MPI_CC");
+    // The library's place counts before LD_LIBRARY_PATH: cargo's has what earlier builds left.
+    command.arg("-Wl,--disable-new-dtags");
     command.args(["-O1", "-ffp-contract=off", "-o"]).arg(&program).arg(source).arg("-lm");
     let done = command.output().expect("it starts");
     assert!(done.status.success(), "{}", told(&done));

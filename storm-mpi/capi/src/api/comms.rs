@@ -6,8 +6,8 @@ use crate::fault::{Class, Fault, Outcome};
 use crate::session::{Session, call, on};
 use crate::table::{COMM, Handle};
 use std::ffi::c_int;
-use storm_mpi::collective::BlocksMut;
-use storm_mpi::comm::{Cartesian, Choice, Comparison, Group, chosen_together};
+use storm_mpi::collective::{BlocksMut, Party};
+use storm_mpi::comm::{Cartesian, Choice, Comparison, ContextId, Group, chosen_together};
 
 const IDENT: c_int = 0;
 const CONGRUENT: c_int = 1;
@@ -23,12 +23,37 @@ pub(super) fn make(
     part: Option<(Group, usize)>,
     grid: Option<Cartesian>,
 ) -> Outcome<Handle> {
-    let agreed = session.contexts.borrow().agree(parent.party(&session.process))?;
-    let context = agreed.ok_or(storm_mpi::CommError::NoContext)?;
+    let context = agreed(session, parent.party(&session.process))?;
     let Some((group, me)) = part else { return Ok(COMM.null()) };
+    add(session, parent, context, (group, me), grid)
+}
+
+/// The context of a communicator that these members make.
+fn agreed(session: &Session, members: Party<'_>) -> Outcome<ContextId> {
+    let agreed = session.contexts.borrow().agree(members)?;
+    Ok(agreed.ok_or(storm_mpi::CommError::NoContext)?)
+}
+
+/// A communicator that this process is in.
+fn add(
+    session: &Session,
+    parent: &Comm,
+    context: ContextId,
+    (group, me): (Group, usize),
+    grid: Option<Cartesian>,
+) -> Outcome<Handle> {
     session.contexts.borrow_mut().take(context);
     let errhandler = parent.errhandler.get();
     session.add_comm(Comm::new(context, group, me, grid, errhandler, &session.contexts))
+}
+
+/// A group of members of a communicator.
+fn within(session: &Session, comm: &Comm, group: Handle) -> Outcome<Group> {
+    let group = session.group(group)?;
+    match group.members().iter().any(|&member| comm.group.position(member).is_none()) {
+        true => Err(Fault::new(Class::Group, "a member that the communicator has not")),
+        false => Ok(group),
+    }
 }
 
 /// Splits a communicator by what each member chose.
@@ -118,12 +143,35 @@ extern "C" fn MPI_Comm_split_type(
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_create(comm: Handle, group: Handle, newcomm: Out<Handle>) -> c_int {
     on(comm, "MPI_Comm_create", |session, comm| {
-        let group = session.group(group)?;
-        if group.members().iter().any(|&member| comm.group.position(member).is_none()) {
-            return Err(Fault::new(Class::Group, "a member that the communicator has not"));
-        }
+        let group = within(session, comm, group)?;
         let me = group.position(session.process.rank());
         newcomm.set(make(session, comm, me.map(|me| (group, me)), None)?)
+    })
+}
+
+/// Only the members of the group call it, and only they agree on the context, by messages in that
+/// of the communicator's collectives: two members call both of them in the same order, and no
+/// message of a collective is for a process outside of it. So the tag, which tells apart
+/// communicators that are made by several threads at once, is only checked.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_create_group(
+    comm: Handle,
+    group: Handle,
+    tag: c_int,
+    newcomm: Out<Handle>,
+) -> c_int {
+    on(comm, "MPI_Comm_create_group", |session, comm| {
+        if tag < 0 {
+            return Err(Fault::new(Class::Tag, format!("tag {tag}")));
+        }
+        let group = within(session, comm, group)?;
+        let Some(me) = group.position(session.process.rank()) else {
+            return newcomm.set(COMM.null());
+        };
+        let collective = comm.context.collective();
+        let party = Party::new(&session.process, group.members(), me, collective);
+        let context = agreed(session, party)?;
+        newcomm.set(add(session, comm, context, (group, me), None)?)
     })
 }
 

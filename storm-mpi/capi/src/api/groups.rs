@@ -7,6 +7,9 @@ use crate::table::{GROUP, Handle};
 use std::ffi::c_int;
 use storm_mpi::comm::{Comparison, Group};
 
+/// `MPI_GROUP_EMPTY`.
+const EMPTY: Handle = GROUP.handle(1);
+
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Group_size(group: Handle, size: Out<c_int>) -> c_int {
     call("MPI_Group_size", |session| size.set(session.group(group)?.size() as c_int))
@@ -136,14 +139,21 @@ extern "C" fn MPI_Group_range_excl(
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Group_free(group: Out<Handle>) -> c_int {
     call("MPI_Group_free", |session| {
-        session.groups.borrow_mut().free(group.get()?)?;
+        // Who made a group frees it, also one that turned out to have no members.
+        if group.get()? != EMPTY {
+            session.groups.borrow_mut().free(group.get()?)?;
+        }
         group.set(GROUP.null())
     })
 }
 
 fn made(session: &Session, group: Option<Group>, newgroup: Out<Handle>) -> Outcome {
     let group = group.ok_or_else(|| Fault::new(Class::Rank, "a rank twice, or none"))?;
-    newgroup.set(session.groups.borrow_mut().add(group)?)
+    // One without members is MPI_GROUP_EMPTY, which programs compare with (MPI-4.1, 7.3.2).
+    newgroup.set(match group.size() {
+        0 => EMPTY,
+        _ => session.groups.borrow_mut().add(group)?,
+    })
 }
 
 fn places(group: &Group, ranks: &[c_int]) -> Outcome<Vec<usize>> {

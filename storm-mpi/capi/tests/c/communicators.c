@@ -76,7 +76,9 @@ static void groups(void) {
   CHECK(n == MPI_SIMILAR);
   OK(MPI_Group_intersection(few, rest, &none));
   OK(MPI_Group_compare(none, MPI_GROUP_EMPTY, &n));
-  CHECK(n == MPI_IDENT);
+  CHECK(n == MPI_IDENT && none == MPI_GROUP_EMPTY);
+  OK(MPI_Group_free(&none));
+  CHECK(none == MPI_GROUP_NULL);
   OK(MPI_Group_translate_ranks(few, 2, (int[]){0, 1}, all, there));
   CHECK(there[0] == size_ - 1 && there[1] == 0);
   OK(MPI_Comm_create(MPI_COMM_WORLD, few, &comm));
@@ -98,6 +100,40 @@ static void groups(void) {
   OK(MPI_Group_free(&both));
   OK(MPI_Group_free(&evens));
   CHECK(evens == MPI_GROUP_NULL);
+}
+
+/* Those outside of the group do not call, or do something else meanwhile. */
+static void parts_that_others_do_not_make(void) {
+  MPI_Group all, odd, even;
+  MPI_Comm part, again, copy;
+  int n, sum, evens[1][3] = {{0, size_ - 1, 2}};
+  OK(MPI_Comm_group(MPI_COMM_WORLD, &all));
+  OK(MPI_Group_range_incl(all, 1, evens, &even));
+  OK(MPI_Group_range_excl(all, 1, evens, &odd));
+  if (rank_ % 2 == 0) {
+    OK(MPI_Comm_create_group(MPI_COMM_WORLD, even, 7, &part));
+    OK(MPI_Comm_create_group(part, even, 0, &again));
+    OK(MPI_Comm_size(again, &n));
+    CHECK(n == (size_ + 1) / 2);
+    OK(MPI_Allreduce(&rank_, &sum, 1, MPI_INT, MPI_SUM, again));
+    CHECK(sum == n * (n - 1));
+    OK(MPI_Comm_free(&again));
+    OK(MPI_Comm_free(&part));
+    OK(MPI_Comm_create_group(MPI_COMM_WORLD, odd, 8, &part));
+    CHECK(part == MPI_COMM_NULL);
+  } else if (rank_ == size_ - 1 || rank_ == size_ - 2) {
+    /* Takes a context that the even ones may take as well: nobody is in both. */
+    OK(MPI_Comm_dup(MPI_COMM_SELF, &copy));
+    OK(MPI_Comm_free(&copy));
+  }
+  /* Contexts are agreed on although some have been used by a few only. */
+  OK(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
+  OK(MPI_Allreduce(&rank_, &sum, 1, MPI_INT, MPI_SUM, copy));
+  CHECK(sum == size_ * (size_ - 1) / 2);
+  OK(MPI_Comm_free(&copy));
+  OK(MPI_Group_free(&all));
+  OK(MPI_Group_free(&even));
+  OK(MPI_Group_free(&odd));
 }
 
 static void grids(void) {
@@ -182,6 +218,7 @@ int main(int argc, char **argv) {
   duplicates();
   splits();
   groups();
+  parts_that_others_do_not_make();
   grids();
   attributes();
   return MPI_Finalize();
