@@ -7,6 +7,7 @@ use crate::{JobKey, JobTask, SwitchAhead, SwitchDone};
 use bytes::Bytes;
 use std::future::Future;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use storm_mpi::segment::NodeEnd;
 use storm_primitives::{Instant, NodeId};
@@ -132,6 +133,12 @@ pub trait Host: 'static {
     /// Gives a rank that asked over PMI the memory that it shares with the node manager. A modelled
     /// rank never asks.
     fn hand_over(&self, _job: JobKey, _rank: Rank, _segment: &NodeEnd) {}
+
+    /// The rings of a rank's end of such memory, at this end of its bell; several at once are one. A
+    /// modelled rank never rings.
+    fn rings(&self, _bell: OwnedFd) -> impl futures_util::Stream<Item = ()> {
+        futures_util::stream::pending()
+    }
 
     /// Closes the PMI connection of a rank that broke the protocol.
     fn close_pmi(&self, job: JobKey, rank: Rank);

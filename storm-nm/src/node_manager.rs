@@ -23,7 +23,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::rc::Rc;
-use storm_primitives::{NodeId, Primitives, Runtime, Task};
+use storm_primitives::{Instant, NodeId, Primitives, Runtime, Task};
 use storm_rm::heartbeat::{ReceiveHeartbeatError, heartbeat_handled, receive_heartbeat};
 use storm_rm::message::{Heartbeat, Report, Strobe};
 use storm_rm::remote_queue::{EnqueueError, Reader, Writer};
@@ -151,6 +151,8 @@ struct Node<P: Primitives, H: Host> {
     arrivals: Cell<Arrivals>,
     /// What moves the bytes of jobs in slices, in this life.
     coscheduling: RefCell<Option<Coscheduling>>,
+    /// When the next switch is due that the host was told ahead.
+    switch_due: Cell<Option<Instant>>,
     /// Jobs of earlier lives that were to communicate in slices and had not begun to.
     sliceless: RefCell<BTreeSet<JobKey>>,
     /// Why to leave, once it is known.
@@ -187,6 +189,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
             ahead: Cell::default(),
             arrivals: Cell::default(),
             coscheduling: RefCell::default(),
+            switch_due: Cell::default(),
             sliceless: RefCell::default(),
             exit: RefCell::default(),
             asked_to_leave: Cell::new(false),
@@ -317,12 +320,14 @@ impl<P: Primitives, H: Host> Node<P, H> {
     fn handle(self: &Rc<Self>, event: Event) {
         // What is done about one event may be another.
         let outermost = self.withdraw_ahead();
+        let is_turn = matches!(event, Event::Waiting { .. });
         let actions = self.core.borrow_mut().handle(event);
         for action in actions {
             self.perform(action);
         }
         if outermost {
             self.order_ahead();
+            self.look_at_turns(is_turn);
         }
         self.changed.ring();
     }

@@ -1,12 +1,12 @@
-//! Buffered coscheduling with real daemons and processes on this host, beside gang scheduling: how long
-//! a slice takes; blocking messages and collectives, in slices; a stencil that does not block, beside
+//! Buffered coscheduling with real daemons and processes on this host, beside gang scheduling: how many
+//! slices there are; blocking messages and collectives, in slices; a stencil that does not block, beside
 //! direct messages; and two jobs on the same processing elements at once beside one after the other.
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use serde::{Deserialize, Serialize};
 use std::process::{Child, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use storm_benches::cluster::{Cluster, program};
 use storm_benches::spread::Spread;
 
@@ -59,8 +59,8 @@ struct Case {
     both_s: Spread,
     /// That, of the time of one after the other.
     ratio: f64,
-    /// From the beginning of a slice to the next, in milliseconds, while one job runs.
-    slice_ms: Option<Spread>,
+    /// Slices in a second, while one job runs.
+    slices_per_s: Option<Spread>,
 }
 
 /// All that was measured.
@@ -78,9 +78,10 @@ struct Latency {
     what: &'static str,
     /// The means of the runs.
     us: Spread,
-    /// The same in slices as long as they took, and what the twentieth part is below and above.
+    /// The same in slices as long as they are to be, and what the twentieth part is below and above.
     slices: Option<[f64; 3]>,
-    slice_ms: Option<Spread>,
+    /// Slices in a second, while all of these are measured.
+    slices_per_s: Option<Spread>,
 }
 
 /// A step of a stencil whose exchange goes on while it computes.
@@ -112,6 +113,8 @@ struct Times {
 struct Partition {
     #[serde(default)]
     checkpoint: Option<u64>,
+    #[serde(default)]
+    slice_us: Option<u64>,
 }
 
 fn main() -> Result<()> {
@@ -148,8 +151,8 @@ fn main() -> Result<()> {
 }
 
 fn print(report: &Report) {
-    let told = |slice: Option<Spread>| slice.map_or_else(|| "-".to_owned(), |s| s.to_string());
-    println!("| sched | one | us | slices, mean | p5 | p95 | slice ms |");
+    let told = |slices: Option<Spread>| slices.map_or_else(|| "-".to_owned(), |s| s.to_string());
+    println!("| sched | one | us | slices, mean | p5 | p95 | slices/s |");
     println!("|---|---|---|---|---|---|---|");
     for latency in &report.latencies {
         let slices = latency.slices.map_or_else(
@@ -157,7 +160,7 @@ fn print(report: &Report) {
             |[mean, p5, p95]| format!("{mean:.2} | {p5:.2} | {p95:.2}"),
         );
         let (sched, what, us) = (latency.sched, latency.what, latency.us);
-        println!("| {sched} | {what} | {us} | {slices} | {} |", told(latency.slice_ms));
+        println!("| {sched} | {what} | {us} | {slices} | {} |", told(latency.slices_per_s));
     }
     println!("\n| cells | direct ms | buffered ms | slowdown % |");
     println!("|---|---|---|---|");
@@ -165,7 +168,7 @@ fn print(report: &Report) {
         println!("| {cells} | {direct_ms} | {buffered_ms} | {slowdown_percent:.1} |");
     }
     println!(
-        "\n| sched | computes us | one s | both at once s | of one after the other | slice ms |"
+        "\n| sched | computes us | one s | both at once s | of one after the other | slices/s |"
     );
     println!("|---|---|---|---|---|---|");
     for case in &report.two_jobs {
@@ -176,42 +179,34 @@ fn print(report: &Report) {
             case.one_s,
             case.both_s,
             case.ratio,
-            told(case.slice_ms)
+            told(case.slices_per_s)
         );
     }
 }
 
 /// Blocking messages and collectives.
 fn probe(cluster: &Cluster, sched: &'static str, options: &Options) -> Result<Vec<Latency>> {
-    let (mut all, mut slice_us) = (Vec::new(), Vec::new());
+    let (mut all, mut per_s, mut slice_us) = (Vec::new(), Vec::new(), None);
     let (pause_us, rounds) = (options.pause_us.to_string(), options.rounds.to_string());
     for _ in 0..options.runs {
-        let before = checkpoint(cluster)?;
+        let before = partition(cluster)?;
         let began = Instant::now();
         let arguments = ["--rounds", &rounds, "--pause-us", &pause_us];
         let said = ended(start(cluster, "bcs-probe", &arguments, options)?)?;
         let probed: Probed = serde_json::from_str(&said)?;
-        if let Some(after) = checkpoint(cluster)? {
-            let slices = after.saturating_sub(before.unwrap_or(0)).max(1) as f64;
-            slice_us.push(began.elapsed().as_secs_f64() * 1e6 / slices);
-        }
+        per_s.extend(slices_per_s(cluster, &before, began.elapsed())?);
+        slice_us = before.slice_us;
         all.push(probed);
     }
-    let slice = (!slice_us.is_empty()).then(|| Spread::of(slice_us));
+    let slices_per_s = (!per_s.is_empty()).then(|| Spread::of(per_s));
     let of = |what, times: fn(&Probed) -> Times| {
         let median = |part: fn(Times) -> f64| Spread::of(all.iter().map(|p| part(times(p))));
         let us = median(|times| times.mean);
-        let in_slices = |slice: Spread| {
+        let slices = slice_us.map(|slice_us| {
             let edges = [us, median(|times| times.p5), median(|times| times.p95)];
-            edges.map(|us| us.median / slice.median)
-        };
-        let in_ms = |slice: Spread| Spread {
-            median: slice.median / 1e3,
-            min: slice.min / 1e3,
-            max: slice.max / 1e3,
-            ..slice
-        };
-        Latency { sched, what, us, slices: slice.map(in_slices), slice_ms: slice.map(in_ms) }
+            edges.map(|us| us.median / slice_us as f64)
+        });
+        Latency { sched, what, us, slices, slices_per_s }
     };
     Ok(vec![
         of("message, sent at any time", |probed| probed.message),
@@ -247,14 +242,12 @@ fn measure(
     let (mut one, mut both, mut slices) = (Vec::new(), Vec::new(), Vec::new());
     let mut answers = Vec::new();
     for _ in 0..options.runs {
-        let before = checkpoint(cluster)?;
+        let before = partition(cluster)?;
         let began = Instant::now();
         answers.push(ended(supersteps(cluster, granularity_us, options)?)?);
-        let took_s = began.elapsed().as_secs_f64();
-        one.push(took_s);
-        if let (Some(before), Some(after)) = (before, checkpoint(cluster)?) {
-            slices.push(took_s * 1000.0 / after.saturating_sub(before).max(1) as f64);
-        }
+        let took = began.elapsed();
+        one.push(took.as_secs_f64());
+        slices.extend(slices_per_s(cluster, &before, took)?);
         let began = Instant::now();
         let jobs = [0, 1].map(|_| supersteps(cluster, granularity_us, options));
         for job in jobs {
@@ -265,8 +258,8 @@ fn measure(
     ensure!(answers.windows(2).all(|two| two[0] == two[1]), "other answers: {answers:?}");
     let (one_s, both_s) = (Spread::of(one), Spread::of(both));
     let ratio = both_s.median / (2.0 * one_s.median);
-    let slice_ms = (!slices.is_empty()).then(|| Spread::of(slices));
-    Ok(Case { sched, granularity_us, one_s, both_s, ratio, slice_ms })
+    let slices_per_s = (!slices.is_empty()).then(|| Spread::of(slices));
+    Ok(Case { sched, granularity_us, one_s, both_s, ratio, slices_per_s })
 }
 
 fn supersteps(cluster: &Cluster, granularity_us: u64, options: &Options) -> Result<Child> {
@@ -295,10 +288,16 @@ fn ended(job: Child) -> Result<String> {
     said.lines().next().map(str::to_owned).context("a job said nothing")
 }
 
-/// The last slice that ended, where there are slices.
-fn checkpoint(cluster: &Cluster) -> Result<Option<u64>> {
+/// Slices in a second of the last so long, where there are slices.
+fn slices_per_s(cluster: &Cluster, before: &Partition, took: Duration) -> Result<Option<f64>> {
+    let now = partition(cluster)?;
+    let since = |now: u64| now.saturating_sub(before.checkpoint.unwrap_or(0)) as f64;
+    Ok(now.checkpoint.map(|now| since(now) / took.as_secs_f64()))
+}
+
+fn partition(cluster: &Cluster) -> Result<Partition> {
     let output = cluster.command().args(["partition", "list", "--json"]).output()?;
     ensure!(output.status.success(), "storm partition list failed: {}", output.status);
     let partitions: Vec<Partition> = serde_json::from_slice(&output.stdout)?;
-    Ok(partitions.first().and_then(|partition| partition.checkpoint))
+    partitions.into_iter().next().context("no partition")
 }

@@ -1,13 +1,16 @@
 //! Leads the nodes of one partition through slices of communication, while there are jobs that
-//! communicate in them (`storm_bcs::StrobeSender`).
+//! communicate in them and one of them has anything to say (`storm_bcs::StrobeSender`).
 
 use super::{Contents, Shared};
+use futures_util::future::{Either, select};
+use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
 use storm_bcs::{BcsError, StrobeSender};
-use storm_primitives::Primitives;
+use storm_primitives::{NodeSet, Primitives};
 use storm_rm::PartitionId;
 
-/// Strobes for as long as the manager runs. A slice that ends with bytes on the way is a defect, after
+/// Strobes for as long as the manager runs, when somebody has anything for a slice. A slice that ends with bytes on the way is a defect, after
 /// which nothing can be relied on: there are no more then, and jobs of the partition end with that
 /// reason, now and later.
 pub(super) async fn run<P: Primitives, C: Contents + 'static>(
@@ -36,12 +39,17 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
         let (network, plan) = (&shared.primitives, shared.plan.bcs);
         let sender =
             sender.get_or_insert_with(|| StrobeSender::new(network.clone(), plan, nodes.clone()));
-        sender.lead(nodes, length);
+        sender.lead(nodes.clone(), length);
         if std::mem::take(&mut paused) {
             sender.resume();
         }
         match sender.slice().await {
-            Ok(checkpoint) => shared.core.borrow_mut().slice_ended(partition, checkpoint.slice),
+            Ok(checkpoint) => {
+                shared.core.borrow_mut().slice_ended(partition, checkpoint.slice);
+                if checkpoint.empty {
+                    rest(&shared, partition, sender, &(nodes, length)).await;
+                }
+            }
             // The core hears of the deaths, too, and then wants others.
             Err(BcsError::NobodyLeft) => {
                 paused = true;
@@ -53,4 +61,28 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
             }
         }
     }
+}
+
+/// Nobody had anything for the last slice: until somebody has, or others are to be led, there is none.
+async fn rest<P: Primitives, C: Contents + 'static>(
+    shared: &Rc<Shared<P, C>>,
+    partition: PartitionId,
+    sender: &mut StrobeSender<P>,
+    led: &(NodeSet, Duration),
+) {
+    let bell = &shared.coscheduling_bells[usize::from(partition.0)];
+    let others = async {
+        while shared.core.borrow().coscheduled(partition).as_ref() == Some(led) {
+            bell.heard().await;
+        }
+    };
+    let ended = match select(pin!(sender.rest()), pin!(others)).await {
+        Either::Left((ended, _)) => ended,
+        Either::Right(_) => Ok(()),
+    };
+    // Whoever is cut off hears so in the next slice.
+    if let Err(error) = ended {
+        tracing::debug!(%error, "no news will come");
+    }
+    sender.resume();
 }

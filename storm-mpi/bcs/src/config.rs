@@ -20,6 +20,8 @@ pub struct BcsConfig {
     pub collective_bytes: u64,
     /// How long the strobe sender waits before it asks again whether a microphase is over.
     pub poll: Duration,
+    /// How long slices rest at most, for want of news: in case that a notice of some was lost.
+    pub rest: Duration,
 }
 
 impl Default for BcsConfig {
@@ -33,6 +35,7 @@ impl Default for BcsConfig {
             collective_slots: 16,
             collective_bytes: 4 << 10,
             poll: Duration::from_micros(5),
+            rest: Duration::from_millis(100),
         }
     }
 }

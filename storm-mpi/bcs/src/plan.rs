@@ -25,6 +25,10 @@ pub struct Plan {
     /// The last microphase after which this node had nothing to do in the rest of the slice, and nothing
     /// on the way.
     pub(crate) empty: Var<u64>,
+    /// By node, on the management node: the slice since which it has news that a slice is wanted for.
+    pub(crate) news: VarArray<u64>,
+    /// Signalled there with each of these.
+    pub(crate) told: EventId,
     /// The last slice of which this node knows that it ended with an empty network everywhere: it does
     /// when the next begins.
     pub(crate) checkpoint: Var<u64>,
@@ -57,6 +61,8 @@ impl Plan {
             phase_done: layout.var("bcs.phase_done"),
             skip: layout.var("bcs.skip"),
             empty: layout.var("bcs.empty"),
+            news: layout.vars("bcs.news", nodes + 1),
+            told: layout.event("bcs.told"),
             checkpoint: layout.var("bcs.checkpoint"),
             descriptors: layout.region("bcs.descriptors", everyone * config.descriptor_bytes),
             grants: layout.region("bcs.grants", everyone * config.descriptor_bytes),
@@ -77,6 +83,11 @@ impl Plan {
     /// the way, as it says: a slice ends when all nodes say so.
     pub fn empty(&self) -> Var<u64> {
         self.empty
+    }
+
+    /// On the management node: the slice since which a node says that it has news.
+    pub(crate) fn news(&self, node: NodeId) -> Var<u64> {
+        self.news.get(node.0)
     }
 
     /// The settings that it was planned for.

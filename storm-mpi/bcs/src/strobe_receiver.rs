@@ -1,10 +1,11 @@
-//! The Strobe Receiver: drives the engine of one node over the primitives.
+//! The Strobe Receiver: drives the engine of one node over the primitives, and tells the manager of
+//! news while slices rest ([decision 0095](../../../docs/decisions/0095-slices-rest.md)).
 
-use crate::{Action, ActionId, Completion, Engine, Plan, Reply, Strobe};
+use crate::{Action, ActionId, Completion, Engine, Phase, Plan, Reply, Strobe};
 use async_channel::{Receiver, Sender, unbounded};
 use std::cell::RefCell;
 use std::rc::Rc;
-use storm_primitives::{Epoch, Primitives, Runtime, Task};
+use storm_primitives::{Epoch, NodeId, NodeSet, Primitives, Runtime, Task, Xfer};
 
 /// What the engine is to hear.
 enum Input {
@@ -24,6 +25,15 @@ pub trait Edge {
 
     /// A slice begins; these are done.
     fn edge(&mut self, completions: Vec<Completion>);
+
+    /// Perhaps slices rest now: until the next begins, who has news for one nudges. Whether there is some
+    /// already. Asked again with every nudge. What was posted to the engine need not be said here.
+    fn rest(&mut self) -> bool {
+        false
+    }
+
+    /// Slices follow one another: nobody has to nudge.
+    fn goes_on(&mut self) {}
 }
 
 impl<F: FnMut(Vec<Completion>)> Edge for F {
@@ -40,6 +50,8 @@ pub struct StrobeReceiver<P: Primitives, E: Edge> {
     edge: E,
     inputs: Receiver<Input>,
     input: Sender<Input>,
+    /// The slice that this node had nothing for, since which it has told of no news.
+    rests: Option<u64>,
     /// Wait for strobes, arrivals and changes of the membership.
     _watchers: [Task; 3],
 }
@@ -55,7 +67,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
             watch_event(&network, plan.arrival, &input, || Input::Arrived),
             watch_membership(&network, &input),
         ];
-        StrobeReceiver { network, plan, engine, edge, inputs, input, _watchers }
+        StrobeReceiver { network, plan, engine, edge, inputs, input, rests: None, _watchers }
     }
 
     /// What has the node look again at what it waits for.
@@ -67,8 +79,12 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
     pub async fn run(mut self) {
         // The sender is this object's own: there is always one.
         while let Ok(input) = self.inputs.recv().await {
+            let may_be_news = matches!(input, Input::Strobed | Input::Nudged | Input::Membership);
             self.handle(input);
             self.publish();
+            if may_be_news {
+                self.tell_news();
+            }
         }
     }
 
@@ -77,15 +93,18 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         let actions = match input {
             Input::Strobed => {
                 let Some(strobe) = Strobe::from_word(memory.load(self.plan.strobe)) else { return };
-                if strobe.phase == crate::Phase::DescriptorExchange {
+                if strobe.phase == Phase::DescriptorExchange {
                     // There is no other before the one before has ended on all nodes.
                     memory.store(self.plan.checkpoint, strobe.slice - 1);
                     self.edge.gather(&mut self.engine.borrow_mut());
                 }
                 let actions = self.engine.borrow_mut().strobe(strobe, memory);
-                if strobe.phase == crate::Phase::DescriptorExchange {
+                if strobe.phase == Phase::DescriptorExchange {
                     let completions = self.engine.borrow_mut().completions();
                     self.edge.edge(completions);
+                    self.rests = self.engine.borrow().is_empty().then_some(strobe.slice);
+                } else if self.rests.take().is_some() {
+                    self.edge.goes_on();
                 }
                 actions
             }
@@ -119,6 +138,21 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         }
     }
 
+    /// Tells the manager of news when no slice may follow by itself: once since the last one. When that
+    /// is lost, the manager begins another by itself after a while.
+    fn tell_news(&mut self) {
+        let Some(slice) = self.rests else { return };
+        // Both are asked: the ranks may have to be told to ring.
+        let news = self.edge.rest();
+        if news || self.engine.borrow().wants_slice() {
+            self.rests = None;
+            let addr = self.plan.news(self.network.node()).addr();
+            let manager = NodeSet::single(NodeId::MM);
+            let told = Xfer::new(manager, addr, slice.to_ne_bytes().to_vec());
+            self.network.xfer_and_signal(told.signal_remote(self.plan.told));
+        }
+    }
+
     fn issue(&self, action: Action) {
         let (network, input) = (self.network.clone(), self.input.clone());
         // A transfer takes its place in the order now, not when its task first runs.
@@ -144,7 +178,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
     }
 }
 
-/// To be used when a job was closed, as nobody waits for it any more.
+/// To be used when a job was closed, as nobody waits for it any more, and when there is news for a slice.
 #[derive(Clone, Debug)]
 pub struct Nudge(Sender<Input>);
 

@@ -42,6 +42,13 @@ impl Turns {
         self.current.and_then(|place| self.ranks.get(place)).map(|(member, _)| *member)
     }
 
+    /// Whether somebody else would have the next slice if one began.
+    pub fn waits_for_edge(&self) -> bool {
+        let others =
+            self.ranks.iter().enumerate().filter(|(place, _)| Some(*place) != self.current);
+        others.into_iter().any(|(_, (_, waits))| !waits)
+    }
+
     /// A slice begins: the next rank that does not wait has it.
     pub fn edge(&mut self) {
         let count = self.ranks.len();
@@ -74,10 +81,14 @@ mod tests {
         assert_eq!([next(&mut turns), next(&mut turns)], [Some(1), Some(2)]);
         turns.set_waiting(member(1), true);
         assert_eq!([next(&mut turns), next(&mut turns)], [Some(2), Some(2)]);
+        assert!(!turns.waits_for_edge());
         turns.set_waiting(member(2), true);
         assert_eq!(next(&mut turns), None);
+        assert!(!turns.waits_for_edge());
         turns.set_waiting(member(3), false);
+        assert!(turns.waits_for_edge());
         assert_eq!(next(&mut turns), Some(3));
+        assert!(!turns.waits_for_edge());
         turns.remove(member(3));
         assert_eq!(turns.current(), None);
     }

@@ -5,15 +5,16 @@
 //! rank sleeps. What the rings carry are [`Frame`]s of byte streams between ranks, whose bytes are
 //! the message engine's business, as they are over TCP; and collectives ([`Call`]), which the node carries
 //! out with the other members' nodes: a rank has one at a time, and waits for it. The node looks into the rings when a slice
-//! begins, so the rank never rings; the node wakes a rank that sleeps by a byte through a
-//! pair of sockets, without ever waiting for room there.
+//! begins, and wakes a rank that sleeps by a byte through a pair of sockets, without ever waiting for room there.
+//! While slices rest because nobody had anything for one, the node wants to hear of news ([`News`]): the rank
+//! rings once, by a byte through the same pair, and not again before the node wants to hear more.
 //!
 //! The segment is an anonymous file of the node's, sealed against resizing, so that no rank can make
 //! the node fault; a rank gets it by asking over its PMI connection ([`hand_over`]), so no other
 //! process can have it. A rank may write anything into it: the node takes nothing from it but
 //! positions, which it checks, and frames, which it checks; whatever is wrong ends that rank's job.
 //!
-//! Layout, version 2: a page with `Header`, the ring out of the rank, the ring into it.
+//! Layout, version 3: a page with `Header`, the ring out of the rank, the ring into it.
 
 mod call;
 mod frame;
@@ -46,7 +47,7 @@ pub const TRANSPORT_VARIABLE: &str = "STORM_MPI_TRANSPORT";
 pub const TRANSPORT_BCS: &str = "bcs";
 
 /// Marks the memory as a segment of this layout.
-const MAGIC: u64 = u64::from_be_bytes(*b"STORMBC2");
+const MAGIC: u64 = u64::from_be_bytes(*b"STORMBC3");
 const PAGE_BYTES: usize = 4096;
 const SEGMENT_BYTES: usize = PAGE_BYTES + 2 * RING_BYTES;
 
@@ -54,6 +55,7 @@ const SEGMENT_BYTES: usize = PAGE_BYTES + 2 * RING_BYTES;
 struct Header {
     magic: AtomicU64,
     sleeping: SleepLine,
+    wanted: WantedLine,
     outward: RingControl,
     inward: RingControl,
 }
@@ -61,6 +63,33 @@ struct Header {
 #[repr(C, align(64))]
 struct SleepLine {
     flag: AtomicU32,
+}
+
+/// What the node wants to hear of.
+#[repr(C, align(64))]
+struct WantedLine {
+    news: AtomicU32,
+}
+
+/// What a rank rings for when its node wants to hear of it: bits of a word in the segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct News(u32);
+
+impl News {
+    /// Nothing.
+    pub const NONE: News = News(0);
+    /// There is something in the ring out of the rank.
+    pub const SENT: News = News(1);
+    /// There is more room in the ring into the rank.
+    pub const ROOM: News = News(2);
+    /// The rank falls asleep.
+    pub const SLEEPS: News = News(4);
+
+    /// Both of them.
+    #[must_use]
+    pub fn and(self, other: News) -> News {
+        News(self.0 | other.0)
+    }
 }
 
 const _: () = assert!(size_of::<Header>() <= PAGE_BYTES && RING_BYTES.is_power_of_two());
@@ -110,6 +139,21 @@ impl Segment {
 
     fn sleeping(&self) -> &AtomicU32 {
         &self.header().sleeping.flag
+    }
+
+    /// Has the other end ring for news, of these kinds, that it has not by now: with the fence of
+    /// [`must_ring`](Self::must_ring), one of the two sees what the other did.
+    fn want(&self, news: News) {
+        self.header().wanted.news.store(news.0, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether the node wants to hear of this news, which is there by now: then the caller rings, and
+    /// nobody has to again.
+    fn must_ring(&self, news: News) -> bool {
+        let wanted = &self.header().wanted.news;
+        fence(Ordering::SeqCst);
+        wanted.load(Ordering::Relaxed) & news.0 != 0 && wanted.swap(0, Ordering::SeqCst) != 0
     }
 
     /// Clears the flag and tells whether it was set: then the caller has to wake the rank. After a

@@ -1,13 +1,13 @@
 //! The node's end of a segment.
 
 use super::frame::{Frame, HEAD_BYTES};
-use super::{Frames, MAGIC, RING_BYTES, SEGMENT_BYTES, Segment};
+use super::{Frames, MAGIC, News, RING_BYTES, SEGMENT_BYTES, Segment};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::socket::{MsgFlags, send};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::Ordering;
 use thiserror::Error;
@@ -42,6 +42,7 @@ impl NodeEnd {
         segment.header().magic.store(MAGIC, Ordering::Release);
         // Datagrams, of whose sender's end the receiver hears nothing: a stream would ring for ever.
         let (bell, rank_bell) = UnixDatagram::pair()?;
+        bell.set_nonblocking(true)?;
         rank_bell.set_nonblocking(true)?;
         Ok(NodeEnd { segment, memory, bell, rank_bell })
     }
@@ -92,6 +93,36 @@ impl NodeEnd {
             let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
             let _ = send(self.bell.as_raw_fd(), &[1], flags);
         }
+    }
+
+    /// Has the rank ring once for news of these kinds that is not there yet. Who asks looks afterwards at
+    /// what is there.
+    pub fn want(&self, news: News) {
+        self.segment.want(news);
+    }
+
+    /// Bytes that the rank has sent and that were not taken.
+    ///
+    /// # Errors
+    /// [`CorruptSegment`].
+    pub fn sent(&self) -> Result<usize, CorruptSegment> {
+        Ok(RING_BYTES - self.segment.outward().free().map_err(|_| CorruptSegment)?)
+    }
+
+    /// Bytes that there is room for in the ring into the rank.
+    ///
+    /// # Errors
+    /// [`CorruptSegment`].
+    pub fn room(&self) -> Result<usize, CorruptSegment> {
+        self.segment.inward().free().map_err(|_| CorruptSegment)
+    }
+
+    /// The node's end of the bell, which is readable when the rank has rung. It does not block.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn bell(&self) -> io::Result<OwnedFd> {
+        self.bell.as_fd().try_clone_to_owned()
     }
 
     /// Whether the rank waits for its messages, as it says.

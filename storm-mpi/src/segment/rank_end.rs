@@ -2,14 +2,15 @@
 
 use super::call::{CONTEXTS_MAX, Call, CallDescriptor, MEMBERS_MAX};
 use super::frame::{Frame, Frames, HEAD_BYTES, PAYLOAD_MAX_BYTES};
-use super::{MAGIC, RING_BYTES, Segment, WINDOW_BYTES};
+use super::{MAGIC, News, RING_BYTES, Segment, WINDOW_BYTES};
 use crate::envelope::Context;
 use crate::error::{CommError, Violation};
 use crate::rank::Rank;
+use nix::sys::socket::{MsgFlags, send};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{Ordering, fence};
 
 /// The rank's end, as the transport of this library uses it. It does not wait: who waits sleeps on the
@@ -83,6 +84,14 @@ impl RankEnd {
     /// # Errors
     /// [`CommError::NoSuchRank`]; [`CommError::Protocol`] when the segment holds nonsense.
     pub fn send(&mut self, peer: Rank, buffers: [&[u8]; 2]) -> Result<usize, CommError> {
+        let sent = self.push(peer, buffers);
+        if sent.as_ref().is_ok_and(|sent| *sent > 0) {
+            self.tell(News::SENT);
+        }
+        sent
+    }
+
+    fn push(&mut self, peer: Rank, buffers: [&[u8]; 2]) -> Result<usize, CommError> {
         let size = self.peers.len() as u32;
         let ring = self.segment.outward();
         let stream = self.peers.get_mut(peer.index());
@@ -153,6 +162,7 @@ impl RankEnd {
         }
         ring.push([&head, payload]).map_err(|_| corrupt(self.me))?;
         (self.called, self.wants) = (Some(context), 0);
+        self.tell(News::SENT);
         Ok(true)
     }
 
@@ -200,7 +210,9 @@ impl RankEnd {
         fence(Ordering::SeqCst);
         let empty = self.segment.inward().free().map_err(|_| corrupt(self.me))? == RING_BYTES;
         let sleeps = empty && self.result.is_none() && !self.may_go_on()? && !self.may_call()?;
-        if !sleeps {
+        if sleeps {
+            self.tell(News::SLEEPS);
+        } else {
             self.wake_up();
         }
         Ok(sleeps)
@@ -215,6 +227,15 @@ impl RankEnd {
     pub fn answer_bell(&self) {
         // It does not block: that there is nothing to read is as good.
         while (&self.bell).read(&mut [0; 8]).is_ok_and(|read| read > 0) {}
+    }
+
+    /// Rings when the node wants to hear of it. A bell that is full has rung, and one that is gone is
+    /// nobody's.
+    fn tell(&self, news: News) {
+        if self.segment.must_ring(news) {
+            let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+            let _ = send(self.bell.as_raw_fd(), &[1], flags);
+        }
     }
 
     /// Whether a stalled send has room in the ring and in its window.
@@ -239,6 +260,9 @@ impl RankEnd {
         buffer.resize(start + RING_BYTES - ring.free().map_err(|_| corrupt(self.me))?, 0);
         let popped = ring.pop(&mut buffer[start..]).map_err(|_| corrupt(self.me))?;
         buffer.truncate(start + popped);
+        if popped > 0 {
+            self.tell(News::ROOM);
+        }
         loop {
             let me = self.me;
             let Some(frame) = self.frames.next_frame().map_err(|_| corrupt(me))? else {
@@ -368,6 +392,31 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_rings_once_for_news_that_its_node_wants_to_hear_of() {
+        let (node, mut rank) = ends(2);
+        let bell = File::from(node.bell().expect("a descriptor"));
+        let rings = || std::iter::from_fn(|| (&bell).read(&mut [0]).ok()).count();
+        assert_eq!(rank.send(Rank(1), [b"a", b""]).expect("sent"), 1);
+        assert_eq!((rings(), node.sent()), (0, Ok(HEAD_BYTES + 1)), "nobody wants to hear of it");
+        node.want(News::SENT);
+        assert!(rank.fall_asleep().expect("nothing"));
+        assert_eq!(rings(), 0, "that was not asked for");
+        for _ in 0..3 {
+            assert_eq!(rank.send(Rank(1), [b"a", b""]).expect("sent"), 1);
+        }
+        assert_eq!(rings(), 1);
+        node.want(News::SENT.and(News::SLEEPS));
+        assert!(rank.fall_asleep().expect("nothing"));
+        assert_eq!(rings(), 1);
+        let before = node.room().expect("a ring");
+        assert_eq!(node.give(Frame::Data { peer: Rank(1), bytes: b"abc" }), Ok(true));
+        node.want(News::ROOM);
+        assert_eq!(node.room(), Ok(before - HEAD_BYTES - 3));
+        assert_eq!(rank.news().expect("news"), BTreeSet::from([1]));
+        assert_eq!((rings(), node.room()), (1, Ok(before)));
+    }
+
+    #[test]
     fn a_rank_that_writes_nonsense_is_found_out() {
         let (node, rank) = ends(1);
         let mut frames = Frames::default();
@@ -377,7 +426,7 @@ mod tests {
         // Both positions of both rings, and everything else in the header.
         let header = rank.segment.at(0);
         // SAFETY: the header's page, which consists of atomics; the other end is in this thread.
-        unsafe { std::ptr::write_bytes(header, 0x5a, 64 * 3) };
+        unsafe { std::ptr::write_bytes(header, 0x5a, size_of::<super::super::Header>()) };
         assert!(node.take(&mut frames).is_err() || node.give(Frame::Over { reason: "" }).is_ok());
     }
 }

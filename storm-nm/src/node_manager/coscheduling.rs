@@ -5,18 +5,27 @@
 //! in them is lost with it.
 
 use super::Node;
+use crate::bell::Bell;
 use crate::core::Event;
 use crate::{Host, HostEvent, JobKey, JobTask};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use futures_util::StreamExt;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
 use storm_bcs::{Completion, Edge, Engine, Member, Nudge, Ranks, StrobeReceiver};
 use storm_mpi::segment::SEGMENT_REQUEST;
-use storm_primitives::{NodeId, Primitives};
+use storm_primitives::{Instant, NodeId, Primitives, Runtime, Task};
 use storm_rm::Rank;
 
 /// Said of jobs whose slices are over.
 const MANAGER_GONE: &str = "its messages moved in slices of the Machine Manager, which is gone";
+
+/// A switch that the host was told ahead has been done so long after it was due: then it is looked whether
+/// the row gives its processing elements away.
+const SWITCH_DONE: Duration = Duration::from_micros(100);
 
 /// What there is of it in one life.
 #[derive(Clone)]
@@ -26,6 +35,26 @@ pub(super) struct Coscheduling {
     jobs: Rc<RefCell<BTreeMap<storm_bcs::JobKey, Opened>>>,
     /// Has the engine look again at what it waits for, once there are slices.
     nudge: Rc<RefCell<Option<Nudge>>>,
+    turns: Rc<Turns>,
+    /// By rank, who hears it ring.
+    bells: Rc<RefCell<BTreeMap<Member, Task>>>,
+    resting: Rc<Resting>,
+}
+
+/// What was last said of who waits.
+#[derive(Default)]
+struct Turns {
+    waiting: RefCell<Option<BTreeSet<JobKey>>>,
+    /// The switch after which it is looked again.
+    after: Cell<Option<Instant>>,
+}
+
+/// How often ranks have been asked to ring. One that rings unasked is not heard: it would keep its node
+/// busy.
+#[derive(Default)]
+struct Resting {
+    asked: Cell<u64>,
+    again: Bell,
 }
 
 /// A job that may communicate in slices.
@@ -48,9 +77,20 @@ fn member(job: JobKey, rank: Rank) -> Member {
 impl Coscheduling {
     /// Has the engine look again at what it waits for.
     fn nudge(&self) {
-        if let Some(nudge) = &*self.nudge.borrow() {
-            nudge.nudge();
-        }
+        nudge(&self.nudge);
+    }
+
+    /// The jobs all of whose ranks here wait.
+    fn waiting(&self) -> BTreeSet<JobKey> {
+        let (jobs, ranks) = (self.jobs.borrow(), self.ranks.borrow());
+        let waiting = jobs.iter().filter(|(key, _)| ranks.all_wait(**key));
+        waiting.map(|(_, opened)| opened.job).collect()
+    }
+}
+
+fn nudge(nudge: &RefCell<Option<Nudge>>) {
+    if let Some(nudge) = &*nudge.borrow() {
+        nudge.nudge();
     }
 }
 
@@ -75,6 +115,9 @@ impl<P: Primitives, H: Host> Node<P, H> {
             ranks: Rc::default(),
             jobs: Rc::default(),
             nudge: Rc::default(),
+            turns: Rc::default(),
+            bells: Rc::default(),
+            resting: Rc::default(),
         };
         present.get_or_insert_with(new).clone()
     }
@@ -114,7 +157,11 @@ impl<P: Primitives, H: Host> Node<P, H> {
     pub(super) fn close_slices(&self, job: JobKey) {
         self.sliceless.borrow_mut().remove(&job);
         let Some(coscheduling) = self.coscheduling.borrow().clone() else { return };
-        let Coscheduling { engine, ranks, jobs, .. } = &coscheduling;
+        let Coscheduling { engine, ranks, jobs, bells, .. } = &coscheduling;
+        let (theirs, others) =
+            bells.take().into_iter().partition(|(who, _)| who.job == engine_key(job));
+        bells.replace(others);
+        drop::<BTreeMap<_, _>>(theirs);
         if jobs.borrow_mut().remove(&engine_key(job)).is_some() {
             ranks.borrow_mut().close(&mut engine.borrow_mut(), engine_key(job));
             coscheduling.nudge();
@@ -146,14 +193,79 @@ impl<P: Primitives, H: Host> Node<P, H> {
                     opened.joined = true;
                 }
                 let ranks = coscheduling.ranks.borrow();
-                let segment = ranks.segment(member(*job, *rank));
-                segment.inspect(|segment| self.host.hand_over(*job, *rank, segment)).is_some()
+                let Some(segment) = ranks.segment(member(*job, *rank)) else { return false };
+                self.host.hand_over(*job, *rank, segment);
+                match segment.bell() {
+                    Ok(bell) => self.hear_bell(&coscheduling, member(*job, *rank), bell),
+                    Err(error) => tracing::error!(%error, "a rank's bell is not heard"),
+                }
+                true
             }
             HostEvent::Exited { job, exit } => {
                 coscheduling.ranks.borrow_mut().gone(member(*job, exit.rank));
                 false
             }
             _ => false,
+        }
+    }
+
+    /// Has the engine look for news whenever a rank rings that was asked to.
+    fn hear_bell(self: &Rc<Self>, coscheduling: &Coscheduling, who: Member, bell: OwnedFd) {
+        let (node, resting) = (self.clone(), coscheduling.resting.clone());
+        let engine = coscheduling.nudge.clone();
+        let hearing = async move {
+            let mut rings = pin!(node.host.rings(bell));
+            while rings.next().await.is_some() {
+                let asked = resting.asked.get();
+                nudge(&engine);
+                resting.again.until(|| (resting.asked.get() != asked).then_some(())).await;
+            }
+        };
+        let before = coscheduling.bells.borrow_mut().insert(who, self.runtime.spawn(hearing));
+        drop(before);
+    }
+
+    /// Nobody hears ranks ring any more.
+    pub(super) fn hear_no_bells(&self) {
+        let coscheduling = self.coscheduling.borrow().clone();
+        let bells = coscheduling.map(|coscheduling| coscheduling.bells.take());
+        drop(bells);
+    }
+
+    /// Something has happened, of which who has the processing elements may depend; where it `is_turn`, that
+    /// was looked at. It is looked at again after the next switch that the host does by itself.
+    pub(super) fn look_at_turns(self: &Rc<Self>, is_turn: bool) {
+        let present = self.coscheduling.borrow();
+        let Some(coscheduling) = &*present else { return };
+        if coscheduling.jobs.borrow().is_empty() {
+            return;
+        }
+        if !is_turn {
+            coscheduling.turns.waiting.take();
+            coscheduling.nudge();
+        }
+        let due = self.switch_due.get();
+        if let (Some(due), true) = (due, coscheduling.turns.after.replace(due) != due) {
+            self.spawn_in_life(move |node| async move {
+                node.runtime.sleep_until(due + SWITCH_DONE).await;
+                let present = node.coscheduling.borrow().clone();
+                if let Some(coscheduling) = present
+                    && coscheduling.turns.after.get() == Some(due)
+                {
+                    coscheduling.turns.waiting.take();
+                    node.take_turns(&coscheduling);
+                }
+            });
+        }
+    }
+
+    /// Lets a row whose ranks all wait here give its processing elements away, if that is not what was
+    /// looked at last.
+    fn take_turns(self: &Rc<Self>, coscheduling: &Coscheduling) {
+        let waiting = coscheduling.waiting();
+        if coscheduling.turns.waiting.borrow().as_ref() != Some(&waiting) {
+            coscheduling.turns.waiting.replace(Some(waiting.clone()));
+            self.handle(Event::Waiting { jobs: waiting });
         }
     }
 
@@ -200,11 +312,23 @@ impl<P: Primitives, H: Host> Edge for NodeEdge<P, H> {
         let Some(coscheduling) = self.node.coscheduling.borrow().clone() else { return };
         coscheduling.ranks.borrow_mut().tell(completions);
         self.node.end_failed(&coscheduling);
-        let waiting = {
-            let (jobs, ranks) = (coscheduling.jobs.borrow(), coscheduling.ranks.borrow());
-            let waiting = jobs.iter().filter(|(key, _)| ranks.all_wait(**key));
-            waiting.map(|(_, opened)| opened.job).collect()
-        };
-        self.node.handle(Event::Waiting { jobs: waiting });
+        self.node.take_turns(&coscheduling);
+    }
+
+    fn rest(&mut self) -> bool {
+        let Some(coscheduling) = self.node.coscheduling.borrow().clone() else { return false };
+        let shared = coscheduling.jobs.borrow().len() > 1;
+        let news = coscheduling.ranks.borrow_mut().rest(shared);
+        coscheduling.resting.asked.update(|asked| asked + 1);
+        coscheduling.resting.again.ring();
+        // Who falls asleep from now on rings.
+        self.node.take_turns(&coscheduling);
+        news
+    }
+
+    fn goes_on(&mut self) {
+        if let Some(coscheduling) = &*self.node.coscheduling.borrow() {
+            coscheduling.ranks.borrow_mut().goes_on();
+        }
     }
 }

@@ -116,6 +116,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
         });
         let mut plan: Vec<SwitchAhead> = ahead.collect();
         plan.sort_by_key(|switch| switch.due);
+        self.switch_due.set(plan.first().map(|switch| switch.due));
         let ordered = !plan.is_empty() && self.host.switch_ahead(self.runtime.now(), plan);
         self.ahead.set(if ordered { Ahead::Ordered } else { Ahead::Nothing });
     }

@@ -60,6 +60,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
     /// Ends what belongs to a life in the cluster.
     pub(super) fn end_life(&self) {
         self.life_tasks.cancel();
+        self.hear_no_bells();
         let receptions = self.receptions.take();
         drop(receptions);
         if self.withdraw_ahead() {

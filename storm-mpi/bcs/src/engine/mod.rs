@@ -287,6 +287,12 @@ impl Engine {
         }
     }
 
+    /// Whether anything waits here for a slice to begin: what was posted, outcomes that ranks have not
+    /// heard of, or the end of a job.
+    pub fn wants_slice(&self) -> bool {
+        !self.posted.is_empty() || !self.finished.is_empty() || !self.doomed.is_empty()
+    }
+
     /// Whether this node, done with the present microphase, has nothing to do in the rest of the slice,
     /// and nothing on the way. When all nodes say so, the slice is over.
     pub fn is_empty(&self) -> bool {

@@ -34,6 +34,8 @@ pub struct Machine {
 pub struct Strobing {
     /// Slices that have ended, each with an empty network.
     pub slices: u64,
+    /// Of these, those that nobody had anything for: slices rested afterwards.
+    pub empty: u64,
     /// Of these, those that took longer than a slice.
     pub late: u64,
     /// Time that slices took, all together.
@@ -60,6 +62,7 @@ impl Machine {
             let model = Rc::new(NodeModel::new(Engine::new(NodeId(node), plan)));
             let edge = ModelEdge(model.clone());
             let driver = StrobeReceiver::new(here.clone(), plan, model.engine.clone(), edge);
+            model.set_nudge(driver.nudge());
             here.runtime().spawn(driver.run()).detach();
             model
         };
@@ -112,7 +115,7 @@ impl Machine {
         StrobeSender::new(self.network.node(NodeId::MM), self.plan, nodes)
     }
 
-    /// Begins the slices, which go on until nobody is left.
+    /// Begins the slices, which go on until nobody is left, and rest while nobody has news.
     pub fn strobe(&self) -> Rc<RefCell<Strobing>> {
         let manager = self.network.node(NodeId::MM);
         let mut sender = self.strobe_sender();
@@ -121,22 +124,30 @@ impl Machine {
         let strobing = async move {
             loop {
                 let ended = sender.slice().await;
-                let mut so_far = told.borrow_mut();
-                match ended {
-                    Ok(checkpoint) => {
-                        so_far.slices += 1;
-                        so_far.late += u64::from(!checkpoint.late.is_zero());
-                        so_far.took += checkpoint.took;
-                        so_far.checkpoint = Some(checkpoint);
-                    }
-                    Err(error) => {
-                        so_far.failed = Some(error);
-                        return;
-                    }
+                let rests = ended.as_ref().is_ok_and(|checkpoint| checkpoint.empty);
+                note(&mut told.borrow_mut(), ended);
+                if rests && let Err(error) = sender.rest().await {
+                    note(&mut told.borrow_mut(), Err(error));
+                }
+                if told.borrow().failed.is_some() {
+                    return;
                 }
             }
         };
         manager.runtime().spawn(strobing).detach();
         so_far
+    }
+}
+
+fn note(so_far: &mut Strobing, ended: Result<Checkpoint, BcsError>) {
+    match ended {
+        Ok(checkpoint) => {
+            so_far.slices += 1;
+            so_far.empty += u64::from(checkpoint.empty);
+            so_far.late += u64::from(!checkpoint.late.is_zero());
+            so_far.took += checkpoint.took;
+            so_far.checkpoint = Some(checkpoint);
+        }
+        Err(error) => so_far.failed = Some(error),
     }
 }

@@ -1,7 +1,7 @@
 //! One modelled node: its engine, its ranks' turns, and what they have been told.
 
 use crate::strobe_receiver::Edge;
-use crate::{BcsError, Completion, Engine, Member, Outcome, RequestId, Turns};
+use crate::{BcsError, Completion, Engine, Member, Nudge, Outcome, RequestId, Turns};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -16,6 +16,7 @@ pub(super) struct NodeModel {
     waiting: RefCell<BTreeMap<Member, RequestId>>,
     edges: Cell<u64>,
     wakers: RefCell<Vec<Waker>>,
+    nudge: RefCell<Option<Nudge>>,
 }
 
 impl NodeModel {
@@ -27,6 +28,19 @@ impl NodeModel {
             waiting: RefCell::default(),
             edges: Cell::new(0),
             wakers: RefCell::default(),
+            nudge: RefCell::default(),
+        }
+    }
+
+    /// What has the node's driver look for news.
+    pub(super) fn set_nudge(&self, nudge: Nudge) {
+        self.nudge.replace(Some(nudge));
+    }
+
+    /// There is news, or somebody else may be to run.
+    pub(super) fn nudge(&self) {
+        if let Some(nudge) = &*self.nudge.borrow() {
+            nudge.nudge();
         }
     }
 
@@ -37,11 +51,13 @@ impl NodeModel {
             turns.resize_with(pe + 1, Turns::default);
         }
         turns[pe].add(member);
+        self.nudge();
     }
 
     /// Takes a rank that has ended off its element.
     pub(super) fn remove(&self, pe: usize, member: Member) {
         self.turns.borrow_mut()[pe].remove(member);
+        self.nudge();
     }
 
     pub(super) fn runs(&self, pe: usize, member: Member) -> bool {
@@ -77,6 +93,7 @@ impl NodeModel {
     pub(super) fn waits(&self, pe: usize, member: Member, request: RequestId) {
         self.waiting.borrow_mut().insert(member, request);
         self.turns.borrow_mut()[pe].set_waiting(member, true);
+        self.nudge();
     }
 
     fn tell(&self, completions: Vec<Completion>) {
@@ -103,5 +120,10 @@ impl Edge for ModelEdge {
         node.turns.borrow_mut().iter_mut().for_each(Turns::edge);
         node.edges.set(node.edges.get() + 1);
         node.wakers.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// Ranks of a processing element take turns at edges.
+    fn rest(&mut self) -> bool {
+        self.0.turns.borrow().iter().any(Turns::waits_for_edge)
     }
 }

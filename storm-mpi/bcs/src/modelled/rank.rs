@@ -66,10 +66,13 @@ impl ModelledRank {
     /// Ends without another word, as a rank that a signal killed.
     pub fn die(&self) {
         self.node.engine.borrow_mut().rank_gone(self.member);
+        self.node.nudge();
     }
 
     fn post(&self, post: Post) -> Result<RequestId, BcsError> {
-        self.node.engine.borrow_mut().post(self.member, post)
+        let posted = self.node.engine.borrow_mut().post(self.member, post);
+        self.node.nudge();
+        posted
     }
 
     async fn outcome(&self, request: RequestId) -> Result<Outcome, BcsError> {

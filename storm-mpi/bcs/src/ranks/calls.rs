@@ -124,6 +124,11 @@ impl Calls {
         self.state = State::Over(Err(Refused));
     }
 
+    /// Whether there is a result that the rank has not got.
+    pub(super) fn has_result(&self) -> bool {
+        matches!(self.state, State::Over(_))
+    }
+
     /// Gives the rank its result, if there is one and room for it; tells whether it did.
     pub(super) fn hand_on(&mut self, end: &NodeEnd) -> Result<bool, CorruptSegment> {
         let State::Over(result) = &self.state else { return Ok(false) };

@@ -6,8 +6,11 @@ use crate::{BcsError, Outcome};
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use storm_mpi::segment::{BadFrame, CorruptSegment, Frame, Frames, NodeEnd, WINDOW_BYTES};
+use storm_mpi::segment::{BadFrame, CorruptSegment, Frame, Frames, News, NodeEnd, WINDOW_BYTES};
 use storm_mpi::{Address, Context, Rank, Tag};
+
+/// With so many receives posted, nobody needs a slice to post more.
+const RECEIVES_ENOUGH: usize = KEPT_BYTES / CHUNK_BYTES / 2;
 
 /// A rank's side of the streams.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub(super) struct Link {
     /// What has left for each peer, untold.
     left: BTreeMap<Rank, u32>,
     over: Option<String>,
+    /// How much room the rank had when it did not have enough.
+    lacked: Option<usize>,
     /// The rank has ended.
     pub(super) gone: bool,
 }
@@ -63,8 +68,11 @@ impl From<BadFrame> for BadRank {
 impl Link {
     /// A new segment for a rank of a job of `size`.
     pub(super) fn new(me: Rank, size: u32) -> io::Result<Link> {
+        let end = NodeEnd::create()?;
+        // Slices may rest when it begins.
+        end.want(News::SENT);
         Ok(Link {
-            end: NodeEnd::create()?,
+            end,
             receives: 0,
             size,
             frames: Frames::default(),
@@ -76,6 +84,7 @@ impl Link {
             kept: 0,
             left: BTreeMap::new(),
             over: None,
+            lacked: None,
             gone: false,
         })
     }
@@ -107,6 +116,26 @@ impl Link {
             }
         }
         Ok(())
+    }
+
+    /// Slices may rest: has the rank ring for news from now on, and when it falls asleep if that matters.
+    /// Whether there is news already; whoever breaks the rules is found out in the slice.
+    pub(super) fn rest(&self, sleep_matters: bool) -> bool {
+        let room = if self.lacked.is_some() { News::ROOM } else { News::NONE };
+        let sleep = if sleep_matters { News::SLEEPS } else { News::NONE };
+        self.end.want(News::SENT.and(room).and(sleep));
+        self.has_news()
+    }
+
+    /// What the rank rang for is not to be rung for any more.
+    pub(super) fn goes_on(&self) {
+        self.end.want(News::NONE);
+    }
+
+    fn has_news(&self) -> bool {
+        let sent = self.waiting <= WAITING_BYTES && self.end.sent() != Ok(0);
+        let room = self.lacked.is_some_and(|lacked| self.end.room() != Ok(lacked));
+        sent || room || self.receives < RECEIVES_ENOUGH && self.has_room()
     }
 
     /// What is to be posted, in order for each peer. The chunks of a stream are numbered.
@@ -193,6 +222,9 @@ impl Link {
             self.over = None;
             any = true;
         }
+        let lacks = !self.left.is_empty() || !self.inward.is_empty();
+        let lacks = lacks || self.over.is_some() || self.calls.has_result();
+        self.lacked = if lacks { Some(self.end.room()?) } else { None };
         if any {
             self.end.wake();
         }

@@ -111,6 +111,20 @@ impl Ranks {
         self.links.range(first..=last).all(|(_, link)| link.gone || link.end.waits())
     }
 
+    /// Slices may rest: has the ranks ring when they have news for one, and when they fall asleep if others
+    /// could run then. Whether one has news already.
+    pub fn rest(&mut self, sleep_matters: bool) -> bool {
+        let over = &self.over;
+        let links = self.links.iter().filter(|(member, _)| !over.contains(&member.job));
+        // All of them, also when the first has.
+        links.fold(false, |news, (_, link)| link.rest(sleep_matters) || news)
+    }
+
+    /// Slices follow one another: nobody has to ring.
+    pub fn goes_on(&mut self) {
+        self.links.values().for_each(Link::goes_on);
+    }
+
     /// A rank has ended: nobody waits for it to run.
     pub fn gone(&mut self, member: Member) {
         if let Some(link) = self.links.get_mut(&member) {

@@ -7,5 +7,6 @@ mod lockstep;
 mod messages;
 mod rank_collectives;
 mod ranks;
+mod resting;
 mod sockets;
 mod timing;

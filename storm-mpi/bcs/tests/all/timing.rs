@@ -13,7 +13,7 @@ use storm_primitives::sim::{Fabric, Simulation};
 use storm_primitives::{Instant, NodeId, Runtime};
 use storm_qsnet_sim::Profile;
 
-fn qsnet(nodes: u32) -> Rc<dyn Fabric> {
+pub(crate) fn qsnet(nodes: u32) -> Rc<dyn Fabric> {
     let profile = Profile::builtin("es40-qsnet").expect("built in");
     let machine = storm_qsnet_sim::Machine::new(profile, nodes).expect("small");
     machine.fabric().expect("a built-in profile makes sense")
@@ -87,8 +87,9 @@ fn a_blocking_message_takes_one_to_two_slices_and_one_and_a_half_on_average() {
     let longest = times.iter().copied().fold(0.0, f64::max);
     assert_eq!(times.len(), 4000);
     println!("{shortest:.4} to {longest:.4} slices, {mean:.4} on average");
-    // The strobe of one slice may reach a node some microseconds later than that of another.
-    assert!(shortest > 0.99 && longest < 2.01, "{shortest} to {longest} slices");
+    // The strobe of one slice may reach a node some microseconds later than that of another, and notice of
+    // news the manager when the next edge has just passed.
+    assert!(shortest > 0.99 && longest < 2.04, "{shortest} to {longest} slices");
     assert!((mean - 1.5).abs() < 0.05 * 1.5, "{mean} slices on average");
     // Who sends at once when its slice begins waits for that slice and the next.
     let times = ping_pongs(12, Duration::ZERO, 200);

@@ -8,13 +8,16 @@ use crate::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused, SwitchAhea
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use storm_mpi::segment::NodeEnd;
 use storm_pl::{Freezer, PlaceSpec};
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
 use storm_rm::{Coscheduling, Destination, FileSpec, Owner, Rank, RankClass, RowSet};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
@@ -226,6 +229,20 @@ impl Host for LiveHost {
         if let Some(streams) = self.streams(job, rank) {
             streams.hand_over(segment);
         }
+    }
+
+    fn rings(&self, bell: OwnedFd) -> impl futures_util::Stream<Item = ()> {
+        let bell = fs::File::from(bell);
+        // SAFETY: a file's descriptor stays the same and open until the file is dropped.
+        let bell = unsafe { AsyncFd::register_with_interest(bell, Interest::READABLE) };
+        let bell = bell.inspect_err(|error| tracing::error!(%error, "a rank's bell is not heard"));
+        futures_util::stream::unfold(bell.ok(), |bell| async {
+            let bell = bell?;
+            bell.readable().await.ok()?.clear_ready();
+            // Emptied: what was rung is one ring.
+            while bell.get_ref().read(&mut [0; 64]).is_ok_and(|read| read > 0) {}
+            Some(((), Some(bell)))
+        })
     }
 
     fn close_pmi(&self, job: JobKey, rank: Rank) {
