@@ -16,8 +16,11 @@ const IN_VAIN: Duration = Duration::from_millis(1);
 const TURN: u32 = 10;
 /// Who waits in vain after so many has had its turn: it is over on another node.
 const MOST_OF_A_TURN: u32 = 5;
-/// So many more periods who waits in vain is left its turn before that.
+/// So many more periods it is left its turn in which it waits in vain before that.
 const PATIENCE: u32 = 3;
+
+/// After so many periods in which nobody waits nobody else is boosted, until somebody does.
+const CALM: u32 = 2 * TURN;
 
 /// What a process does at the end of a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +50,7 @@ impl Doing {
 struct Turn {
     /// The first, and those since at whose beginning it got on.
     periods: u32,
-    /// Those in a row up to now at whose beginning it waited in vain.
+    /// Those at whose beginning it waited in vain.
     in_vain: u32,
 }
 
@@ -58,11 +61,13 @@ pub(crate) struct BoostTurns<P> {
     last: Option<P>,
     /// Who did nothing with its turn: no more of them until it has use for one.
     idle: BTreeSet<P>,
+    /// Periods up to now in which nobody waited in vain, or for what had come.
+    calm: u32,
 }
 
 impl<P> Default for BoostTurns<P> {
     fn default() -> BoostTurns<P> {
-        BoostTurns { turns: BTreeMap::new(), last: None, idle: BTreeSet::new() }
+        BoostTurns { turns: BTreeMap::new(), last: None, idle: BTreeSet::new(), calm: CALM }
     }
 }
 
@@ -71,13 +76,14 @@ impl<P: Copy + Ord> BoostTurns<P> {
     /// at the end of the one before.
     pub(crate) fn next(&mut self, doing: &BTreeMap<P, Doing>, at_once: usize) -> Vec<P> {
         let has_use = |process: &P| doing.get(process).is_some_and(|doing| doing.has_use());
-        self.idle.retain(|process| !has_use(process));
+        self.idle.retain(|process| doing.contains_key(process) && !has_use(process));
         let before = std::mem::take(&mut self.turns);
         let over = self.go_on(&before, doing, at_once);
         self.last = over.last().copied().or(self.last);
         // Who computes beside others who do is nobody's concern: the operating system shares them out.
         let concerned = |doing: &Doing| *doing == Doing::HasNews || !doing.gets_on();
-        if !before.is_empty() || doing.values().any(concerned) {
+        self.calm = if doing.values().any(concerned) { 0 } else { self.calm.saturating_add(1) };
+        if self.calm < CALM {
             let others = doing.keys().filter(|process| !before.contains_key(process));
             self.begin(others.copied(), at_once);
             self.begin(over.into_iter(), at_once);
@@ -96,13 +102,13 @@ impl<P: Copy + Ord> BoostTurns<P> {
         for (process, turn) in before {
             let first = doing.keys().take(at_once).any(|first| first == process);
             // So long the others may need until it is the turn of the first on their nodes too.
-            let rounds = if first { doing.len() } else { 1 };
+            let rounds = if first { doing.len().div_ceil(at_once.max(1)) } else { 1 };
             let patience = (PATIENCE + 1).saturating_mul(rounds as u32) - 1;
             let Turn { periods, in_vain } = *turn;
             match doing.get(process).map(|doing| doing.gets_on()) {
                 None => {}
                 Some(true) if periods < TURN => {
-                    self.turns.insert(*process, Turn { periods: periods + 1, in_vain: 0 });
+                    self.turns.insert(*process, Turn { periods: periods + 1, in_vain });
                 }
                 Some(false) if periods < MOST_OF_A_TURN && in_vain < patience => {
                     self.turns.insert(*process, Turn { periods, in_vain: in_vain + 1 });
@@ -190,6 +196,42 @@ mod tests {
         assert_eq!([&done[10], &done[19]], [&[2, 3], &[2, 3]]);
         assert_eq!([&done[20], &done[29]], [&[0, 4], &[0, 4]]);
         assert_eq!(done[30], [1, 2]);
+    }
+
+    #[test]
+    fn where_all_compute_nobody_is_boosted_for_long() {
+        let mut periods: Vec<&[Doing]> = vec![&[HasNews, Computes]];
+        periods.extend([&[Computes, Computes][..]; 31]);
+        let done = turns(1, &periods);
+        assert_eq!(
+            (&done[9], &done[10], &done[19], &done[20]),
+            (&vec![0], &vec![1], &vec![1], &vec![])
+        );
+        assert_eq!(done[31], []);
+    }
+
+    #[test]
+    fn a_turn_is_no_longer_for_waiting_now_and_then() {
+        let mut turns = BoostTurns::default();
+        let mut periods = 0;
+        // It gets on in every fourth period.
+        while turns.next(
+            &BTreeMap::from([(0, [VAIN, VAIN, VAIN, Computes][periods % 4]), (1, HasNews)]),
+            1,
+        ) == [0]
+        {
+            periods += 1;
+        }
+        assert!(periods < 20, "{periods}");
+    }
+
+    #[test]
+    fn the_first_of_many_processors_wait_no_longer_than_those_of_few() {
+        let mut doing: BTreeMap<usize, Doing> = (0..64).map(|process| (process, HasNews)).collect();
+        let mut turns = BoostTurns::default();
+        doing.iter_mut().take(32).for_each(|(_, doing)| *doing = VAIN);
+        let mut first = || turns.next(&doing, 32).contains(&0);
+        assert_eq!((0..20).filter(|_| first()).count(), 8);
     }
 
     #[test]

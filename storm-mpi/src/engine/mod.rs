@@ -183,10 +183,14 @@ impl Engine {
         }
         let begun = self.transport.begin_close();
         self.end_if_failed(begun)?;
-        while !self.transport.try_close()? {
+        loop {
+            let closed = self.transport.try_close();
+            if self.end_if_failed(closed)? {
+                break;
+            }
             self.progress(true)?;
         }
-        self.ended = true;
+        self.end();
         Ok(self.transport.leave()?)
     }
 

@@ -186,7 +186,8 @@ impl<'a> Records<'a> {
         // The consumer looks at this line all the time and takes it back after each change, so it is
         // written last, and at once.
         let LastLine { count, bytes: places } = &self.control.last;
-        count.store(Count::being_written(tail.slot).0, Ordering::Relaxed);
+        // Who takes it for its news has the slot of the push before.
+        count.store(Count::being_written(tail.slot).0, Ordering::Release);
         // Who sees any of the new bytes sees that the old ones are no more.
         fence(Ordering::Release);
         let (words, _) = first.as_chunks::<8>();

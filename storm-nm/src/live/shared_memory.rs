@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use storm_pl::Leftovers;
@@ -60,13 +60,22 @@ impl SharedMemory {
     /// files there.
     pub(super) fn make(&self, job: JobKey, owner: Owner) -> io::Result<()> {
         let path = self.path(job);
-        remove_any(&path)?;
         for _ in 0..ATTEMPTS_MAX {
-            fs::DirBuilder::new().mode(0o700).create(&path)?;
+            remove_any(&path)?;
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                made => made?,
+            }
             // Before it is its user's, who could lock it as well. Who has locked it now removes it.
             let Some(lock) = lock(&path, FlockArg::LockShared)? else { continue };
-            if nix::unistd::geteuid().is_root() {
-                chown(&path, Some(owner.uid), Some(owner.gid))?;
+            let own = nix::unistd::geteuid();
+            // It is the one that was made, whatever has its name by now.
+            let locked = lock.metadata()?;
+            if locked.uid() != own.as_raw() || locked.mode() & 0o777 != 0o700 {
+                continue;
+            }
+            if own.is_root() {
+                fchown(&*lock, Some(owner.uid), Some(owner.gid))?;
             }
             self.locks().insert(job, lock);
             return Ok(());

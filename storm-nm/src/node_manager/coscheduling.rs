@@ -20,6 +20,8 @@ use storm_mpi::segment::SEGMENT_REQUEST;
 use storm_primitives::{Instant, NodeId, Primitives, Runtime, Task};
 use storm_rm::Rank;
 
+/// A rank is heard to ring so often: once in a slice, as slices are by default.
+const RING_PERIOD: Duration = Duration::from_micros(500);
 /// Said of jobs whose slices are over.
 const MANAGER_GONE: &str = "its messages moved in slices of the Machine Manager, which is gone";
 
@@ -49,8 +51,8 @@ struct Turns {
     after: Cell<Option<Instant>>,
 }
 
-/// How often ranks have been asked to ring. One that rings unasked is not heard: it would keep its node
-/// busy.
+/// How often ranks have been asked to ring. One that rings unasked is not heard, nor one that rings again at
+/// once: they would keep their node busy.
 #[derive(Default)]
 struct Resting {
     asked: Cell<u64>,
@@ -216,9 +218,11 @@ impl<P: Primitives, H: Host> Node<P, H> {
         let hearing = async move {
             let mut rings = pin!(node.host.rings(bell));
             while rings.next().await.is_some() {
-                let asked = resting.asked.get();
+                let (asked, heard) = (resting.asked.get(), node.runtime.now());
                 nudge(&engine);
                 resting.again.until(|| (resting.asked.get() != asked).then_some(())).await;
+                // Looking for its news has asked it already, if there were none.
+                node.runtime.sleep_until(heard + RING_PERIOD).await;
             }
         };
         let before = coscheduling.bells.borrow_mut().insert(who, self.runtime.spawn(hearing));

@@ -21,6 +21,9 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
+/// Rings of one rank that are taken for one.
+const RINGS_AT_ONCE: u32 = 16;
+
 impl Host for LiveHost {
     type Sink = CacheSink;
 
@@ -238,9 +241,16 @@ impl Host for LiveHost {
         let bell = bell.inspect_err(|error| tracing::error!(%error, "a rank's bell is not heard"));
         futures_util::stream::unfold(bell.ok(), |bell| async {
             let bell = bell?;
-            bell.readable().await.ok()?.clear_ready();
-            // Emptied: what was rung is one ring.
-            while bell.get_ref().read(&mut [0; 64]).is_ok_and(|read| read > 0) {}
+            let mut readable = bell.readable().await.ok()?;
+            // What was rung is one ring. Who rings without an end is not read to one.
+            for _ in 0..RINGS_AT_ONCE {
+                match readable.try_io(|bell| bell.get_ref().read(&mut [0; 64])) {
+                    Ok(Ok(0) | Err(_)) => return None,
+                    Ok(Ok(_)) => {}
+                    Err(_would_block) => break,
+                }
+            }
+            drop(readable);
             Some(((), Some(bell)))
         })
     }
