@@ -89,6 +89,9 @@ fn jobs_on_the_same_elements_run_at_once_under_local() {
     for (sched, what) in [("ics", "how they wait"), ("pb", "never put first"), ("local", "nothing")]
     {
         set(&cluster, &format!("set-sched main {sched}")).expect("it is changed");
+        // It changes when the node has come back to the manager that was restarted.
+        let changed = |all: &Value| (all[0]["sched"] == sched).then_some(());
+        cluster.caller().wait_for("partition list", changed);
         let explained = cluster.caller().storm(&format!("explain {}", jobs[0])).output();
         let explained = stdout(&explained.expect("storm starts"));
         assert!(explained.contains(&format!("under {sched} ")), "{explained}");
