@@ -164,7 +164,8 @@ impl LiveHost {
             cache,
             switcher: Switcher::new(config.realtime_priority, flexible.turns()),
             flexible,
-            booster: Booster::new(config.boost_period, cores.count()),
+            // No more ranks of a job run here at once than there are elements.
+            booster: Booster::new(config.boost_period, cores.count().min(config.pes.into())),
             cores,
             jobs: RefCell::default(),
             by_pad: RefCell::default(),
