@@ -2,7 +2,7 @@
 
 use super::frame::{Announced, FRAME_BYTES, Frame};
 use super::matching::{Body, Unexpected};
-use super::peer::{EAGER_CREDIT_BYTES, EAGER_MAX_BYTES, OutItem, Payload, Reading, eager_cost};
+use super::peer::{EAGER_CREDIT_BYTES, OutItem, Payload, Reading, eager_cost};
 use super::requests::{Lent, LentMut, Received, RequestId, State};
 use super::{Engine, Status};
 use crate::envelope::Envelope;
@@ -81,8 +81,9 @@ impl Engine {
 
     /// Takes from the peer's eager credit what the message costs.
     fn charge(&mut self, from: Rank, envelope: &Envelope) -> Result<usize, Violation> {
+        let longest = self.eager_max_bytes();
         let (peer, cost) = (&mut self.peers[from.index()], eager_cost(envelope));
-        if envelope.bytes > EAGER_MAX_BYTES || cost > peer.given {
+        if envelope.bytes > longest || cost > peer.given {
             return Err(Violation::OverCredit);
         }
         peer.given -= cost;

@@ -21,7 +21,7 @@ use crate::segment::Call;
 use crate::transport::{Awaits, News, Transport};
 use frame::{Announced, FRAME_BYTES, Frame};
 use matching::{Body, Matching, Unexpected};
-use peer::{EAGER_MAX_BYTES, OutItem, Payload, Peer, eager_cost};
+use peer::{EAGER_MAX_BYTES, EAGER_MAX_BYTES_BUFFERED, OutItem, Payload, Peer, eager_cost};
 pub(crate) use requests::{Lent, LentMut};
 pub use requests::{Received, RequestId};
 use requests::{Requests, State};
@@ -314,8 +314,9 @@ impl Engine {
         data: Lent,
     ) -> Result<RequestId, CommError> {
         let cost = eager_cost(&envelope);
+        let may_be_eager = self.may_be_eager(&envelope, mode);
         let peer = &mut self.peers[to.index()];
-        if may_be_eager(&envelope, mode) && cost <= peer.credit {
+        if may_be_eager && cost <= peer.credit {
             peer.credit -= cost;
             self.send_eagerly(to, envelope, data)?;
             return Ok(self.requests.add(State::Done { received: None }));
@@ -326,6 +327,17 @@ impl Engine {
         let announced = Announced { send, at: at as u64 };
         self.post_frame(to, Frame::Rts { envelope, announced })?;
         Ok(send)
+    }
+
+    /// Whether a message may go before its receiver has asked for it. A synchronous send learns
+    /// from the asking that it is received, so it is always announced.
+    fn may_be_eager(&self, envelope: &Envelope, mode: SendMode) -> bool {
+        mode == SendMode::Standard && envelope.bytes <= self.eager_max_bytes()
+    }
+
+    /// The longest message that is sent without asking, on either side.
+    fn eager_max_bytes(&self) -> usize {
+        if self.transport.is_buffered() { EAGER_MAX_BYTES_BUFFERED } else { EAGER_MAX_BYTES }
     }
 
     /// Notes that a peer may read in this rank's memory, or does no longer.
@@ -357,8 +369,9 @@ impl Engine {
             return self.requests.add(State::Done { received: None });
         }
         let cost = eager_cost(&envelope);
+        let may_be_eager = self.may_be_eager(&envelope, mode);
         let credit = &mut self.peers[me.index()].credit;
-        let (body, request) = if may_be_eager(&envelope, mode) && cost <= *credit {
+        let (body, request) = if may_be_eager && cost <= *credit {
             *credit -= cost;
             // SAFETY: lent for reading until this send is done, which is after this call.
             let bytes = unsafe { data.bytes() }.to_vec();
@@ -394,10 +407,4 @@ impl Engine {
             Body::Announced(there) => self.receive_announced(recv, into, from, &envelope, there),
         }
     }
-}
-
-/// Whether a message may go before its receiver has asked for it. A synchronous send learns from
-/// the asking that it is received, so it is always announced.
-fn may_be_eager(envelope: &Envelope, mode: SendMode) -> bool {
-    mode == SendMode::Standard && envelope.bytes <= EAGER_MAX_BYTES
 }

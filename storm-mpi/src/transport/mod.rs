@@ -282,6 +282,11 @@ impl Transport {
         Ok(())
     }
 
+    /// Whether the node moves this rank's bytes, in slices.
+    pub(crate) fn is_buffered(&self) -> bool {
+        self.buffered.is_some()
+    }
+
     /// Whether `peer` may read messages where they are, in this rank's memory.
     pub(crate) fn lends_to(&self, peer: Rank) -> bool {
         let here = matches!(self.directory.place(peer), Some(Place::Here(_)));
