@@ -115,6 +115,11 @@ impl Outbox {
                 // Late is as good as urgent: either way it leaves now.
                 let _ = runtime.timeout(coalesce, hurry).await;
             }
+            // What is taken must leave: this ends at any await when the life with the manager does.
+            writer.space().await?;
+            if inner.queue.borrow().is_empty() {
+                continue;
+            }
             inner.sending.set(true);
             let (item, output) = self.take_item();
             let sent = writer.enqueue(&mm, item).await;

@@ -136,8 +136,10 @@ pub struct NodeServer {
     ranks: BTreeMap<Rank, RankState>,
     /// Values visible to `get`: those of all finished fences and, at once, this node's own.
     values: HashMap<String, String>,
-    /// This node's puts since the last fence, with who put them.
-    staged: Vec<(Rank, String, String)>,
+    /// This node's puts since the last fence.
+    staged: Vec<(String, String)>,
+    /// How many of them each rank made.
+    puts: HashMap<Rank, usize>,
     /// Of keys and values in `values`.
     kept_bytes: usize,
     /// Some rank has said something.
@@ -158,6 +160,7 @@ impl NodeServer {
             ranks,
             values,
             staged: Vec::new(),
+            puts: HashMap::new(),
             kept_bytes: 0,
             spoken: false,
             joined: BTreeSet::new(),
@@ -316,7 +319,7 @@ impl NodeServer {
         let kept = self.kept_bytes.saturating_sub(replaced) + bytes_of(&value);
         let refusal = if kvsname != self.config.kvsname {
             Some("kvs_not_found")
-        } else if self.staged.iter().filter(|(r, ..)| *r == rank).count() >= MAX_PUTS_PER_RANK {
+        } else if self.puts.get(&rank).is_some_and(|&puts| puts >= MAX_PUTS_PER_RANK) {
             Some("too_many_puts_before_a_barrier")
         } else if kept > MAX_KEPT_BYTES {
             Some("key_value_space_full")
@@ -327,7 +330,8 @@ impl NodeServer {
             return Response::PutResult { rc: -1, msg: msg.to_owned() };
         }
         self.keep(key.clone(), value.clone());
-        self.staged.push((rank, key, value));
+        self.staged.push((key, value));
+        *self.puts.entry(rank).or_default() += 1;
         Response::PutResult { rc: 0, msg: "success".to_owned() }
     }
 
@@ -345,8 +349,8 @@ impl NodeServer {
         if self.ranks.values().any(|&state| state != RankState::InBarrier) {
             return Vec::new();
         }
-        let puts = self.staged.drain(..).map(|(_, key, value)| (key, value)).collect();
-        vec![Output::FenceReady { puts }]
+        self.puts.clear();
+        vec![Output::FenceReady { puts: std::mem::take(&mut self.staged) }]
     }
 
     fn spawn_line(

@@ -28,6 +28,8 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 pub(super) enum CacheError {
     #[error("the file cache is full of files in use ({capacity_bytes} bytes)")]
     Full { capacity_bytes: u64 },
+    #[error("a file of {bytes} bytes is larger than the file cache ({capacity_bytes} bytes)")]
+    TooLarge { bytes: u64, capacity_bytes: u64 },
     #[error("cannot {action} in the file cache {path}")]
     File { action: &'static str, path: PathBuf, source: io::Error },
 }
@@ -37,6 +39,7 @@ impl CacheError {
     pub(super) fn into_io(self) -> io::Error {
         let kind = match &self {
             CacheError::Full { .. } => io::ErrorKind::StorageFull,
+            CacheError::TooLarge { .. } => io::ErrorKind::FileTooLarge,
             CacheError::File { source, .. } => source.kind(),
         };
         io::Error::new(kind, self)
@@ -97,12 +100,12 @@ impl Cache {
         if !self.inner.contents.borrow().contains_key(&key) {
             return false;
         }
+        // Now, so that nothing evicts it while it is looked at.
+        self.touch(key);
         let (path, size) = (self.path(owner, file.hash), file.size_bytes);
         let sound = spawn_blocking(move || fs::metadata(path).is_ok_and(|meta| meta.len() == size));
         let sound = sound.await.unwrap_or(false);
-        if sound {
-            self.touch(key);
-        } else {
+        if !sound {
             self.inner.contents.borrow_mut().remove(&key);
         }
         sound
@@ -163,20 +166,34 @@ impl Cache {
         contents + self.inner.reserved.get()
     }
 
-    /// Forgets what was used least recently until `bytes` fit; their paths.
+    /// Forgets what was used least recently until `bytes` fit; their paths. Forgets nothing when
+    /// they cannot.
     fn evict_for(&self, bytes: u64) -> Result<Vec<PathBuf>, CacheError> {
         let capacity_bytes = self.inner.capacity_bytes;
-        let mut evicted = Vec::new();
-        while self.used_bytes() + bytes > capacity_bytes {
-            let mut contents = self.inner.contents.borrow_mut();
-            let free = |entry: &Entry| entry.used.is_none_or(|used| used.elapsed() > PINNED);
-            let oldest = contents.iter().filter(|(_, entry)| free(entry));
-            let oldest = oldest.min_by_key(|(_, entry)| entry.used).map(|(key, _)| *key);
-            let Some(key) = oldest else { return Err(CacheError::Full { capacity_bytes }) };
-            contents.remove(&key);
-            evicted.push(self.inner.root.join(key.0.to_string()).join(key.1.to_string()));
+        if bytes > capacity_bytes {
+            return Err(CacheError::TooLarge { bytes, capacity_bytes });
         }
-        Ok(evicted)
+        let mut excess = (self.used_bytes() + bytes).saturating_sub(capacity_bytes);
+        let mut contents = self.inner.contents.borrow_mut();
+        let free = |entry: &Entry| entry.used.is_none_or(|used| used.elapsed() > PINNED);
+        let mut idle: Vec<_> = contents.iter().filter(|(_, entry)| free(entry)).collect();
+        idle.sort_by_key(|(_, entry)| entry.used);
+        let mut victims = Vec::new();
+        for (key, entry) in idle {
+            if excess == 0 {
+                break;
+            }
+            excess = excess.saturating_sub(entry.size_bytes);
+            victims.push(*key);
+        }
+        if excess > 0 {
+            return Err(CacheError::Full { capacity_bytes });
+        }
+        contents.retain(|key, _| !victims.contains(key));
+        let path = |(uid, hash): (u32, ContentHash)| {
+            self.inner.root.join(uid.to_string()).join(hash.to_string())
+        };
+        Ok(victims.into_iter().map(path).collect())
     }
 }
 
@@ -319,5 +336,22 @@ mod tests {
         let full = add(&cache, b"more data").await.unwrap_err();
         assert_eq!(full.kind(), io::ErrorKind::StorageFull, "{full}");
         assert!(cache.has(OWNER, &file(b"new data")).await, "just used");
+    }
+
+    #[tokio::test]
+    async fn what_cannot_fit_evicts_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("cache");
+        add(&Cache::open(root.clone(), 12).unwrap(), b"old").await.unwrap();
+        let cache = Cache::open(root, 12).unwrap();
+        add(&cache, b"in use").await.unwrap();
+        for (content, kind) in [
+            (&b"too much now"[..], io::ErrorKind::StorageFull),
+            (&b"more than ever fits"[..], io::ErrorKind::FileTooLarge),
+        ] {
+            let refused = cache.create(OWNER, &file(content)).await.unwrap_err().into_io();
+            assert_eq!(refused.kind(), kind, "{refused}");
+        }
+        assert!(cache.has(OWNER, &file(b"old")).await, "what is on the disk is counted");
     }
 }

@@ -215,6 +215,9 @@ pub(super) fn refused(failure: LaunchFailure, program: &Path, task: &JobTask) ->
         LaunchStep::Program | LaunchStep::Interpreter => program.display().to_string(),
         LaunchStep::WorkingDirectory => task.spec().cwd.to_string_lossy().into_owned(),
         LaunchStep::Stdout | LaunchStep::Stderr => match &task.spec().output {
+            OutputSpec::Files { stderr: Some(stderr), .. } if step == LaunchStep::Stderr => {
+                stderr.to_string_lossy().into_owned()
+            }
             OutputSpec::Files { stdout, .. } => stdout.to_string_lossy().into_owned(),
             OutputSpec::Client => String::new(),
         },

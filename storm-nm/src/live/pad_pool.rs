@@ -100,7 +100,10 @@ impl PadPool {
             }
             if losses != seen {
                 seen = losses;
-                self.make_another()?;
+                // Another that waits may have made the one for it.
+                if self.made.get() < self.max {
+                    self.make_another()?;
+                }
             }
             arrived.await;
         }

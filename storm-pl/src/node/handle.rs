@@ -129,7 +129,10 @@ impl KeeperHandle {
             return Err(LaunchError::NotWaiting { pad, pl });
         };
         *state = Pl::Launching { command };
-        pads.watch_launch(pad, pl).map_err(LaunchError::Send)?;
+        if let Err(error) = pads.watch_launch(pad, pl) {
+            // It is launched all the same, and heard of when it ends.
+            tracing::warn!(%pad, %error, "the launch of a process cannot be watched");
+        }
         Ok(Launching { pid, ends })
     }
 
