@@ -278,6 +278,7 @@ impl Core {
         };
         self.append(now, job, JobEventKind::Ended { outcome, exits, ran });
         self.effects.push(Effect::Notify(job, Notice::Event(ended)));
+        self.tell_awaited(now, job);
         self.settle(now);
     }
 }
