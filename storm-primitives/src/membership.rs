@@ -29,6 +29,8 @@ struct Inner {
     roster: Rc<Roster>,
     /// What differs from the roster: a life, or none.
     changes: BTreeMap<NodeId, Option<Incarnation>>,
+    /// The last life of each node that is known to have ended with its process.
+    ended: BTreeMap<NodeId, Incarnation>,
     waiters: Vec<Waker>,
 }
 
@@ -140,6 +142,19 @@ impl Membership {
     /// Records that `node` is gone. For backends.
     pub fn lost(&self, node: NodeId) {
         self.change(node, None);
+    }
+
+    /// Records that a life of a node ends because its process does: nothing of the node
+    /// manager goes on, and its keeper ends what it had started. For backends that can tell
+    /// that from a node that cannot be reached; before [`lost`](Self::lost).
+    pub fn process_ended(&self, node: NodeId, incarnation: Incarnation) {
+        self.inner.borrow_mut().ended.insert(node, incarnation);
+    }
+
+    /// Whether that life of a node is known to have ended with its process. False says
+    /// nothing.
+    pub fn has_process_ended(&self, node: NodeId, incarnation: Incarnation) -> bool {
+        self.inner.borrow().ended.get(&node) == Some(&incarnation)
     }
 
     /// Records that every node is gone. For backends.

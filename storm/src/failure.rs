@@ -9,6 +9,8 @@ use storm_session::ClientSessionError;
 pub(crate) const EXIT_FAILED: u8 = 1;
 /// The command line cannot be understood.
 pub(crate) const EXIT_USAGE: u8 = 2;
+/// The time that it may take is over, as timeout(1) has it.
+pub(crate) const EXIT_TIMED_OUT: u8 = 124;
 /// storm failed while it followed a job: the job's status is not known.
 pub(crate) const EXIT_STORM_FAILED: u8 = 125;
 /// The program cannot be executed, as a shell says it.

@@ -4,11 +4,14 @@
 mod scratch;
 
 use jiff::Timestamp;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use scratch::real_cluster::RealCluster;
 use scratch::{stderr, stdout, told};
 use serde_json::Value;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
 
 /// Waits until the file `go` is there.
 const UNTIL_GO: &str = "while [ ! -e go ]; do sleep 0.02; done";
@@ -184,5 +187,41 @@ fn a_partition_gets_another_policy_with_its_jobs_and_keeps_it() {
     assert!(view["ran_s"].is_u64() && view["runs"] == 1, "{view}");
     fs::write(cluster.scratch.work().join("go"), "").expect("written");
     cluster.caller().until(running, "COMPLETED");
+    cluster.end();
+}
+
+#[test]
+fn who_waits_for_jobs_gets_their_highest_status_and_leaves_them_alone() {
+    let mut cluster = RealCluster::start(1, "");
+    let long = submit(&cluster, "", &format!("{UNTIL_GO}; exit 3"));
+    let array = submit(&cluster, "--array 1-2", "exit $STORM_ARRAY_TASK_ID");
+    let wait = |words: &str| {
+        let mut command = cluster.caller().storm(&format!("wait {words}"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("storm starts")
+    };
+    let both = wait(&format!("--quiet {long} {array}"));
+    let interrupted = wait(&long.to_string());
+    let done = wait(&array.to_string()).wait_with_output().expect("it ends");
+    assert_eq!(done.status.code(), Some(2), "{}", told(&done));
+    let late = wait(&format!("{long} --timeout 50ms")).wait_with_output().expect("it ends");
+    assert_eq!(late.status.code(), Some(124), "{}", told(&late));
+    assert!(stderr(&late).contains("not all of the jobs"), "{}", told(&late));
+    let nobody = wait("99").wait_with_output().expect("it ends");
+    assert_eq!(nobody.status.code(), Some(1), "{}", told(&nobody));
+    // Not SIGINT: whoever starts this in the background has that ignored.
+    kill(Pid::from_raw(interrupted.id().cast_signed()), Signal::SIGTERM).expect("it waits");
+    let done = interrupted.wait_with_output().expect("it ends");
+    assert_eq!(done.status.signal(), Some(Signal::SIGTERM as i32), "{}", told(&done));
+    cluster.caller().until(long, "RUNNING");
+    cluster.end_manager(Signal::SIGKILL);
+    cluster.start_manager();
+    fs::write(cluster.scratch.work().join("go"), "").expect("written");
+    let done = both.wait_with_output().expect("it ends");
+    assert_eq!(done.status.code(), Some(3), "{}", told(&done));
+    let listed = format!("{long} FAILED\n{array}_1 FAILED\n{array}_2 FAILED\n");
+    assert_eq!(stdout(&done), listed, "{}", told(&done));
+    let own = cluster.caller().storm("submit --wait --quiet --wrap").arg("exit 5").output();
+    let own = own.expect("storm starts");
+    assert_eq!(own.status.code(), Some(5), "{}", told(&own));
     cluster.end();
 }

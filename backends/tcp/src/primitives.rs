@@ -39,9 +39,10 @@ impl TcpPrimitives {
         async move { core.ended().await }
     }
 
-    /// Leaves at once, as if the process had died.
+    /// Leaves at once, as if the process had died: whoever calls this on a node ends what it
+    /// does for the cluster within [the time for that](Membership::process_ended).
     pub fn shut_down(&self) {
-        self.core.finish();
+        self.core.finish_with_process();
     }
 
     /// Bytes of data that wait for their operations to be complete: those of

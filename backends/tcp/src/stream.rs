@@ -191,6 +191,20 @@ impl Stream {
         Duration::from_millis(info.tcpi_last_ack_recv.into())
     }
 
+    /// Ends the stream so that the other side sees an error and not its end: something is
+    /// missing that it should have read.
+    pub(crate) fn break_off(&self) {
+        let nowhere = libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] };
+        let length = size_of::<libc::sockaddr>() as libc::socklen_t;
+        // To connect to no address resets a connection (connect(2), tcp_disconnect).
+        // SAFETY: the descriptor is open as long as `self`, and the address is `length` bytes.
+        let result = unsafe { libc::connect(self.tcp.as_raw_fd(), &raw const nowhere, length) };
+        if result != 0 {
+            // It is no connection any more.
+            self.shutdown();
+        }
+    }
+
     /// Ends the stream in both directions, so that whoever reads or writes it
     /// on either side learns of it.
     pub(crate) fn shutdown(&self) {

@@ -41,7 +41,8 @@ pub enum Reply {
     Jobs {
         /// The jobs.
         jobs: Vec<JobView>,
-        /// Another line continues the listing. The core leaves it false.
+        /// Another line continues the listing; of jobs that are waited for, when more have
+        /// ended.
         #[serde(default)]
         more: bool,
     },

@@ -92,9 +92,10 @@ impl ReplySink {
         let last = match reply {
             Reply::Submitted { .. } | Reply::Attached { .. } => !self.shared.streaming,
             Reply::NeedFiles { .. } | Reply::State { .. } | Reply::Output { .. } => false,
+            // Of those who wait for jobs some have ended.
+            Reply::Jobs { more, .. } => !more,
             Reply::Ok
             | Reply::Error { .. }
-            | Reply::Jobs { .. }
             | Reply::Job { .. }
             | Reply::Explanation { .. }
             | Reply::Cancelled { .. }

@@ -31,6 +31,12 @@ pub enum ManagerRequest {
         /// The job.
         job: JobId,
     },
+    /// Wait for jobs to end: answered [`Jobs`](super::Reply::Jobs), those that have ended on the
+    /// way and the last with `more` false.
+    Wait {
+        /// The jobs; the number of an array stands for all of its jobs.
+        jobs: Vec<JobId>,
+    },
     /// Standard input for the job. The `ok` comes when there is room for more.
     Input {
         /// The job.
@@ -130,6 +136,7 @@ impl ManagerRequest {
     pub const NAMES: &[&str] = &[
         "submit",
         "attach",
+        "wait",
         "input",
         "jobs",
         "show",
@@ -159,7 +166,8 @@ impl ManagerRequest {
         if let ManagerRequest::Cancel { jobs, .. }
         | ManagerRequest::Hold { jobs }
         | ManagerRequest::Priority { jobs }
-        | ManagerRequest::Release { jobs } = &mut self
+        | ManagerRequest::Release { jobs }
+        | ManagerRequest::Wait { jobs } = &mut self
         {
             let mut named = BTreeSet::new();
             jobs.retain(|job| named.insert(*job));
@@ -179,7 +187,8 @@ impl ManagerRequest {
             ManagerRequest::Cancel { jobs, .. }
             | ManagerRequest::Hold { jobs }
             | ManagerRequest::Priority { jobs }
-            | ManagerRequest::Release { jobs } => jobs.len(),
+            | ManagerRequest::Release { jobs }
+            | ManagerRequest::Wait { jobs } => jobs.len(),
             ManagerRequest::Submit { .. }
             | ManagerRequest::Attach { .. }
             | ManagerRequest::Input { .. }

@@ -40,6 +40,7 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
             return submit(shared, peer, *spec, (service, reservation), attach, replies);
         }
         ManagerRequest::Attach { job } => return attach(shared, peer, job, replies),
+        ManagerRequest::Wait { jobs } => return shared.wait(peer, &jobs, replies),
         ManagerRequest::Input { job, data, eof } => {
             return input(shared, peer, job, InputRequest { data, eof, replies });
         }
@@ -309,6 +310,8 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         let subscribers = self.subscribers.borrow().get(&job).cloned().unwrap_or_default();
         let reply = match notice {
             Notice::Event(reply) => reply,
+            // For those who wait, and follow nothing.
+            Notice::Over(_) => return,
             Notice::Output(rank, stream, data) => Reply::Output { job, rank, stream, data },
         };
         for subscriber in subscribers {

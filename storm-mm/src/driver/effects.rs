@@ -91,6 +91,7 @@ fn notify<P: Primitives, C: Contents + 'static>(
     notice: Notice,
 ) {
     let run_is_over = match &notice {
+        Notice::Over(view) => return shared.waits.end(job, view.as_deref()),
         Notice::Output(..) => false,
         Notice::Event(reply) => super::clients::ends_the_run(reply),
     };

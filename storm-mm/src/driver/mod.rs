@@ -21,6 +21,7 @@ mod slices;
 mod staging;
 mod stall;
 mod subscriber;
+mod waits;
 mod watches;
 
 pub use staging::Contents;
@@ -43,6 +44,7 @@ use storm_rm::message::Command;
 use storm_rm::termination::WatchedJobs;
 use storm_rm::{GlobalPlan, JobId, PartitionId};
 use subscriber::Subscriber;
+use waits::Waits;
 
 /// Settings of the driver.
 #[derive(Clone, Debug)]
@@ -151,6 +153,8 @@ struct Shared<P, C> {
     terminating_bell: Bell,
     job_tasks: JobTasks,
     subscribers: RefCell<BTreeMap<JobId, Vec<Rc<Subscriber>>>>,
+    /// Clients that wait for jobs to end.
+    waits: Waits,
     /// Jobs whose nodes were told to hold their output.
     held_output: RefCell<BTreeSet<JobId>>,
     /// Input that waits for its readers.
@@ -195,6 +199,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
             terminating_bell: Bell::default(),
             job_tasks: JobTasks::default(),
             subscribers: RefCell::default(),
+            waits: Waits::default(),
             held_output: RefCell::default(),
             inputs: Inputs::default(),
             file_failures: staging::FileFailures::default(),

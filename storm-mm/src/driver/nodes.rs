@@ -26,16 +26,20 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<
     loop {
         let epoch = membership.epoch();
         let now = membership.incarnations();
-        let gone: Vec<NodeId> = known
+        let gone: Vec<(NodeId, Incarnation)> = known
             .iter()
             .filter(|(node, incarnation)| now.get(node) != Some(incarnation))
-            .map(|(node, _)| *node)
+            .map(|(node, incarnation)| (*node, *incarnation))
             .collect();
-        for node in gone {
+        for (node, incarnation) in gone {
             readers.remove(&node);
             let dead = storm_primitives::NodeSet::single(node);
             shared.outbox.nodes_died(&dead);
-            shared.drive(|core, now| core.node_lost(now, node));
+            let ended = membership.has_process_ended(node, incarnation);
+            shared.drive(|core, now| match ended {
+                true => core.node_died(now, node),
+                false => core.node_lost(now, node),
+            });
             shared.terminating.borrow_mut().nodes_died(&dead);
             shared.terminating_bell.ring();
             shared.input_of_dead(node);

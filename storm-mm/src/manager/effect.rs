@@ -1,6 +1,6 @@
 //! What the core wants done.
 
-use crate::api::Reply;
+use crate::api::{JobView, Reply};
 use crate::job::JobEvent;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeSet};
@@ -120,6 +120,9 @@ pub enum TimerKind {
 pub enum Notice {
     /// An event as the API knows it; after `ended` nothing follows.
     Event(Reply),
+    /// The job is over, as listings show it unless it is forgotten already: for those who
+    /// wait for it ([`Core::await_ends`](super::Core::await_ends)).
+    Over(Option<Box<JobView>>),
     /// Output, to be delivered in order with flow control.
     Output(Rank, storm_rm::message::Stream, bytes::Bytes),
 }

@@ -1,6 +1,7 @@
 //! The end of jobs: asked for, forced, or reached.
 
 use super::live_job::{Launch, LiveJob};
+use super::vacating::Lost;
 use super::{Core, Effect, Notice, TimerKind};
 use crate::api::{ApiError, ErrorCode, JobState, Peer, Reply};
 use crate::job::{EndCause, JobEventKind, Outcome, Phase};
@@ -234,7 +235,7 @@ impl Core {
         self.return_stranded(now);
         if requeue {
             let launched = !matches!(live.launch, Launch::Staging | Launch::Staged);
-            let lost = if launched { live.lost } else { NodeSet::new() };
+            let lost = if launched { live.lost } else { Lost::new() };
             self.queue_when_vacated(now, job, lost);
         }
     }
@@ -243,7 +244,9 @@ impl Core {
     fn lost_meanwhile(&self, live: &LiveJob, cause: Option<EndCause>) -> Option<EndCause> {
         match cause {
             Some(EndCause::Preempted { requeue: true, .. }) if !live.lost.is_empty() => {
-                Some(EndCause::NodeLost { node: self.nodes.fold(&live.lost) })
+                Some(EndCause::NodeLost {
+                    node: self.nodes.fold(&live.lost.keys().copied().collect()),
+                })
             }
             cause => cause,
         }
@@ -275,6 +278,7 @@ impl Core {
         };
         self.append(now, job, JobEventKind::Ended { outcome, exits, ran });
         self.effects.push(Effect::Notify(job, Notice::Event(ended)));
+        self.tell_awaited(now, job);
         self.settle(now);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Core;
 use super::effect::Watch;
+use super::vacating::Lost;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, NodeSet};
@@ -44,8 +45,8 @@ pub(super) struct LiveJob {
     pub(super) launch: Launch,
     /// Nodes whose part is over: they reported its end, or died.
     pub(super) over: NodeSet,
-    /// Those of them that were lost and may still run ranks of it.
-    pub(super) lost: NodeSet,
+    /// Those of them that were lost and may still run ranks of it, and until when.
+    pub(super) lost: Lost,
     /// Nodes that a former manager placed it on and that have not come back.
     pub(super) unheard: NodeSet,
     /// Nodes that came back and never heard of its launch.

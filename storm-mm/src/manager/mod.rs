@@ -38,6 +38,7 @@ mod strobing;
 mod switching;
 mod vacating;
 mod views;
+mod waited;
 
 #[cfg(test)]
 pub(crate) use model::model_spec;
@@ -56,7 +57,7 @@ use preempting::Preemption;
 use priorities::Priorities;
 use recovery::Memory;
 use reservations::ReservationTable;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storm_primitives::{Instant, NodeId, NodeSet};
 use storm_rm::{JobId, PartitionId, RecentEnvironments};
 use vacating::Vacating;
@@ -80,6 +81,8 @@ pub struct Core {
     vacating: BTreeMap<JobId, Vacating>,
     /// What jobs wait for besides elements, and their arrays.
     needs: NeedsTable,
+    /// Jobs that clients wait for.
+    awaited: BTreeSet<JobId>,
     /// Those who wait for ends are being told.
     settling: bool,
     /// What was changed of partitions since they were configured, by name.
@@ -131,6 +134,7 @@ impl Core {
             held: BTreeMap::new(),
             vacating: BTreeMap::new(),
             needs: NeedsTable::default(),
+            awaited: BTreeSet::new(),
             settling: false,
             settings: BTreeMap::new(),
             priorities: Priorities::new(&config.service),

@@ -7,6 +7,7 @@
 
 use super::fences::Fences;
 use super::live_job::{Launch, LiveJob};
+use super::vacating::Lost;
 use super::{Core, Effect, StageOutcome, TimerKind};
 use crate::job::{EndCause, JobEvent, JobEventKind, JobRecord, Phase};
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,7 +77,7 @@ impl Core {
             for job in waiting {
                 let record = &core.jobs[&job];
                 if record.phase == Phase::Pending {
-                    let former = record.former_nodes.clone();
+                    let former = core.lost_now(now, &record.former_nodes);
                     core.queue_when_vacated(now, job, former);
                 }
             }
@@ -281,7 +282,7 @@ impl Core {
             },
             launch: Launch::Recovering,
             over: NodeSet::new(),
-            lost: NodeSet::new(),
+            lost: Lost::new(),
             unheard: nodes.clone(),
             nodes,
             lacking: NodeSet::new(),
@@ -434,7 +435,8 @@ impl Core {
         }
         let missing = std::mem::take(&mut live.unheard);
         live.over = live.over.union(&missing);
-        live.lost = live.lost.union(&missing);
+        let lost = missing.iter().map(|node| (node, now + self.config.requeue_fence));
+        live.lost.extend(lost);
         let node = self.nodes.fold(&missing);
         self.end_job(now, job, EndCause::NodeLost { node });
         self.go_on_if_all_heard(now, job);

@@ -15,14 +15,21 @@ const HEADER_BYTES: usize = 16 * 1024;
 const PAIR_BYTES: usize = 6;
 
 impl Core {
-    /// A node was cut off, a new life of it has replaced the old one, or it lost all
-    /// its processes and leaves.
+    /// A node was cut off, or a new life of it has replaced the old one.
     pub fn node_lost(&mut self, now: Instant, node: NodeId) {
-        self.node_gone(now, node, true);
+        self.node_gone(now, node, Some(now + self.config.requeue_fence));
     }
 
-    /// The node is of no more use; whether its processes may go on.
-    fn node_gone(&mut self, now: Instant, node: NodeId, runs_on: bool) {
+    /// The process of a node manager has ended: its keeper ends the ranks.
+    pub fn node_died(&mut self, now: Instant, node: NodeId) {
+        let until = self.keeper_ends(now);
+        self.node_gone(now, node, Some(until));
+        // It may have been taken for lost before.
+        self.vacated_until(now, node, until);
+    }
+
+    /// The node is of no more use; until when its processes may go on, if they may.
+    fn node_gone(&mut self, now: Instant, node: NodeId, runs_until: Option<Instant>) {
         self.held.remove(&node);
         if !self.nodes.set_up(node, false) {
             return;
@@ -46,9 +53,7 @@ impl Core {
         for job in hit {
             if let Some(live) = self.live.get_mut(&job) {
                 live.over.insert(node);
-                if runs_on {
-                    live.lost.insert(node);
-                }
+                live.lost.extend(runs_until.map(|until| (node, until)));
             }
             self.end_job(now, job, EndCause::NodeLost { node: name.clone() });
             self.finish_if_over(now, job);
@@ -142,7 +147,7 @@ impl Core {
             Report::JobFailed { job, incarnation, reason } => {
                 self.fail(now, job, incarnation, EndCause::Unserviceable { reason });
             }
-            Report::ProcessesLost => self.node_gone(now, node, false),
+            Report::ProcessesLost => self.node_gone(now, node, None),
             Report::RankLeft { job, incarnation, rank } => {
                 let live = self.live.get_mut(&job).filter(|live| live.incarnation == incarnation);
                 if let Some(live) = live {

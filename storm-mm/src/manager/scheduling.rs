@@ -251,7 +251,7 @@ impl Core {
             nodes,
             launch: Launch::Staging,
             over: NodeSet::new(),
-            lost: NodeSet::new(),
+            lost: Default::default(),
             unheard: NodeSet::new(),
             lacking: NodeSet::new(),
             hold_output: false,

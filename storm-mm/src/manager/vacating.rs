@@ -2,8 +2,9 @@
 //! last run: they wait until the node is back and has ended them, or until it has ended
 //! them by itself (`docs/decisions/0007-no-run-twice.md`).
 //!
-//! What this does not do: know how a node was lost. One whose power failed is waited for
-//! as is one behind a broken switch.
+//! What this does not do: know how a node was lost that cannot be reached. One whose power failed
+//! is waited for as is one behind a broken switch. Only where the process of a node manager
+//! is known to have ended its keeper is relied upon.
 
 use super::recovery::Memory;
 use super::{Core, Effect, Notice, TimerKind};
@@ -16,27 +17,49 @@ use storm_rm::JobId;
 /// How long a node that is back takes at most to kill what it is told not to go on with:
 /// its host may be overrun.
 const KILL_TIME: Duration = Duration::from_secs(1);
+/// How long the keeper of a node manager that has died takes at most to kill what that ran: it
+/// does nothing else. Within the second after which such a job is to run again.
+const KEEPER_TIME: Duration = Duration::from_millis(750);
+
+/// Nodes that were lost, and until when they may still run ranks of what they ran.
+pub(super) type Lost = BTreeMap<NodeId, Instant>;
 
 /// What a job that is to run again waits for.
 #[derive(Clone, Debug)]
 pub(super) struct Vacating {
     /// Nodes that may still run ranks of it, and when they certainly do not any more.
-    until: BTreeMap<NodeId, Instant>,
+    until: Lost,
 }
 
 impl Core {
+    /// By when the keeper of a node manager that has died has ended its ranks.
+    pub(super) fn keeper_ends(&self, now: Instant) -> Instant {
+        now + self.config.requeue_fence.min(KEEPER_TIME)
+    }
+
     /// Queues a job again as soon as no node of `lost` can run ranks of it any more.
-    pub(super) fn queue_when_vacated(&mut self, now: Instant, job: JobId, lost: NodeSet) {
-        let fence = self.config.requeue_fence;
-        if fence == Duration::ZERO || lost.is_empty() {
+    pub(super) fn queue_when_vacated(&mut self, now: Instant, job: JobId, lost: Lost) {
+        if self.config.requeue_fence == Duration::ZERO || lost.is_empty() {
             return self.queue_again(now, job);
         }
-        let until = lost.iter().map(|node| (node, now + fence)).collect();
-        self.vacating.insert(job, Vacating { until });
+        self.vacating.insert(job, Vacating { until: lost });
         let reason = self.vacating_reason(now, job);
         let state = Reply::State { job, state: JobState::Pending, reason, node_list: None };
         self.effects.push(Effect::Notify(job, Notice::Event(state)));
         self.queue_if_vacated(now, job);
+    }
+
+    /// Nodes that may run ranks of their jobs for as long as any that is lost now.
+    pub(super) fn lost_now(&self, now: Instant, nodes: &NodeSet) -> Lost {
+        nodes.iter().map(|node| (node, now + self.config.requeue_fence)).collect()
+    }
+
+    /// A node runs no rank after `until` of those that it ran when it was lost.
+    pub(super) fn vacated_until(&mut self, now: Instant, node: NodeId, until: Instant) {
+        for live in self.live.values_mut() {
+            live.lost.entry(node).and_modify(|known| *known = (*known).min(until));
+        }
+        self.shorten(now, node, |_, known| known.min(until));
     }
 
     /// A node is back, with what it remembers, and hears what it is to go on with: no run
@@ -44,14 +67,26 @@ impl Core {
     pub(super) fn vacated_by(&mut self, now: Instant, node: NodeId, memory: Option<&Memory>) {
         let holds = |job: &JobId| memory.is_some_and(|memory| memory.holds(*job));
         for (_, live) in self.live.iter_mut().filter(|(job, _)| !holds(job)) {
-            live.lost.remove(node);
+            live.lost.remove(&node);
         }
-        let waiting = self.vacating.iter_mut();
+        self.shorten(now, node, |job, known| match holds(job) {
+            true => known.min(now + KILL_TIME),
+            false => now,
+        });
+    }
+
+    /// Changes until when those jobs wait that are to run again and wait for this node.
+    fn shorten(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        shorter: impl Fn(&JobId, Instant) -> Instant,
+    ) {
         let mut hit: Vec<JobId> = Vec::new();
-        for (job, vacating) in waiting.filter(|(_, one)| one.until.contains_key(&node)) {
-            hit.push(*job);
+        for (job, vacating) in &mut self.vacating {
             if let Some(until) = vacating.until.get_mut(&node) {
-                *until = if holds(job) { (*until).min(now + KILL_TIME) } else { now };
+                *until = shorter(job, *until);
+                hit.push(*job);
             }
         }
         hit.into_iter().for_each(|job| self.queue_if_vacated(now, job));

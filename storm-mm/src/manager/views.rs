@@ -260,7 +260,7 @@ impl Core {
         }
     }
 
-    fn view(&self, now: Instant, record: &JobRecord) -> JobView {
+    pub(super) fn view(&self, now: Instant, record: &JobRecord) -> JobView {
         self.view_with(now, record, &Waiting::default())
     }
 

@@ -5,9 +5,9 @@ use crate::cluster::{Cluster, Shape};
 use crate::seeds::for_seeds;
 use futures_util::FutureExt;
 use std::time::Duration;
-use storm_mm::api::{ErrorCode, JobState, Reply};
+use storm_mm::api::{ErrorCode, JobState, ManagerRequest, Reply};
 use storm_primitives::NodeId;
-use storm_rm::{InputSpec, JobSpec};
+use storm_rm::{InputSpec, JobId, JobSpec, Needs};
 
 #[test]
 fn a_client_that_attaches_after_the_end_is_told_how_it_ended() {
@@ -35,6 +35,81 @@ fn a_client_that_attaches_later_gets_what_follows() {
             assert_eq!(following.end().await.state, JobState::Completed);
             assert_eq!(following.stdout(0), b"later 0\n");
         });
+    });
+}
+
+#[test]
+fn who_waits_for_jobs_hears_of_each_end_and_last_of_the_last() {
+    for_seeds(3, |seed| {
+        let cluster = Cluster::start(seed, Shape::fcfs(2, 1));
+        cluster.clone().run(async move {
+            let early = cluster.client.submit(job(1, &["p", "exit", "3"])).await;
+            assert_eq!(cluster.client.attach(early).await.end().await.exit_code, 3);
+            let array = Some("0-2".parse().expect("an array"));
+            let spec = job(1, &["p", "compute-ms", "50"]);
+            let needs = Needs { array, ..Needs::default() };
+            let array = cluster.client.submit(JobSpec { needs, ..spec }).await;
+            // Of another user: whoever sees the jobs may know when they are over.
+            let asked = ManagerRequest::Wait { jobs: vec![array, early, early] };
+            let waits = cluster.admin().send(asked).await;
+            let (mut heard, mut more) = (Vec::new(), true);
+            while more {
+                let Reply::Jobs { jobs, more: further } = waits.next().await.expect("news").reply
+                else {
+                    panic!("no listing")
+                };
+                more = further;
+                heard.extend(jobs.iter().map(|job| (job.id.0, job.exit_code)));
+            }
+            heard.sort_unstable();
+            let of_array = (1..=3).map(|index| (array.0 + index, Some(0)));
+            let expected: Vec<_> = [(early.0, Some(3))].into_iter().chain(of_array).collect();
+            assert_eq!(heard, expected);
+            let nobody = ManagerRequest::Wait { jobs: vec![JobId(99)] };
+            let Reply::Error { error } = cluster.client.ask(nobody).await else {
+                panic!("there is no such job")
+            };
+            assert_eq!(error.code, ErrorCode::NoSuchJob);
+        });
+    });
+}
+
+#[test]
+fn nobody_waits_for_more_jobs_than_the_manager_wants_to_remember() {
+    /// An array of so many jobs may be waited for 13 times.
+    const JOBS: usize = 10_000;
+    let cluster = Cluster::start(1, Shape::fcfs(1, 1));
+    cluster.clone().run(async move {
+        let array = Some(format!("1-{JOBS}").parse().expect("an array"));
+        let needs = Needs { array, hold: true, ..Needs::default() };
+        let array = cluster.client.submit(JobSpec { needs, ..job(1, &["p"]) }).await;
+        let wait = || cluster.client.send(ManagerRequest::Wait { jobs: vec![array] });
+        let mut waits = Vec::new();
+        for _ in 0..13 {
+            waits.push(wait().await);
+            let first = waits[waits.len() - 1].next().await.expect("an answer").reply;
+            assert!(matches!(first, Reply::Jobs { more: true, .. }), "{first:?}");
+        }
+        let refused = wait().await.next().await.expect("an answer").reply;
+        assert!(matches!(refused, Reply::Error { .. }), "{refused:?}");
+        // Who has left waits no more.
+        waits.pop();
+        let again = wait().await.next().await.expect("an answer").reply;
+        assert!(matches!(again, Reply::Jobs { more: true, .. }), "{again:?}");
+        // All end at once: nobody is dropped for what comes together.
+        cluster.client.cancel(array).await;
+        for waits in waits {
+            let mut heard = 0;
+            loop {
+                let news = waits.next().await.expect("news").reply;
+                let Reply::Jobs { jobs, more } = news else { panic!("{news:?}") };
+                heard += jobs.len();
+                if !more {
+                    break;
+                }
+            }
+            assert_eq!(heard, JOBS);
+        }
     });
 }
 

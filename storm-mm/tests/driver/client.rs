@@ -67,7 +67,9 @@ impl Client {
     ) -> Option<ReplyStream> {
         let streaming = matches!(
             request,
-            ManagerRequest::Attach { .. } | ManagerRequest::Submit { attach: true, .. }
+            ManagerRequest::Attach { .. }
+                | ManagerRequest::Wait { .. }
+                | ManagerRequest::Submit { attach: true, .. }
         );
         let replies = reply_channel(limit_bytes);
         let sink = replies.sink(1, streaming);

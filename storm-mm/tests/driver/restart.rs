@@ -280,6 +280,29 @@ fn a_job_runs_again_at_once_when_its_node_is_back() {
 }
 
 #[test]
+fn a_job_runs_again_within_a_second_when_a_node_manager_is_known_to_have_died() {
+    for_seeds(10, |seed| {
+        let shape = Shape { requeue_fence: Duration::from_secs(200), ..Shape::fcfs(2, 1) };
+        let (cluster, _) = start(seed, shape);
+        cluster.clone().run(async move {
+            cluster.joined().await;
+            let spec = job(1, &["p", "compute-ms", "1000"]);
+            let mut following = cluster.client.run(JobSpec { requeue: true, ..spec }).await;
+            following.until(JobState::Running).await;
+            let (first, _) = cluster.launches.borrow()[0];
+            let began = cluster.simulation.now();
+            cluster.network.end_process(first);
+            following.until(JobState::Pending).await;
+            cluster.until_launches(2).await;
+            assert!(cluster.simulation.now() - began < Duration::from_secs(1), "seed {seed}");
+            assert_ne!(cluster.launches.borrow()[1].0, first);
+            let end = following.end().await;
+            assert_eq!(end.state, JobState::Completed, "{end:?}");
+        });
+    });
+}
+
+#[test]
 fn a_job_that_waits_to_run_again_can_be_cancelled() {
     let shape = Shape { requeue_fence: Duration::from_secs(200), ..Shape::fcfs(2, 1) };
     let (cluster, _) = start(1, shape);

@@ -21,7 +21,7 @@ use crate::sim::link::Link;
 use crate::sim::node::SimPrimitives;
 use crate::sim::operation::{Message, OpId, Pending, Request};
 use crate::sim::{NetworkConfig, NodeFault, ScriptedFault};
-use crate::{Instant, Layout, NodeId, NodeSet};
+use crate::{Incarnation, Instant, Layout, NodeId, NodeSet};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -128,6 +128,20 @@ impl SimNetwork {
 
     /// Stops a node for ever, in the middle of whatever it does.
     pub fn kill(&self, node: NodeId) {
+        self.network.kill(node);
+    }
+
+    /// The same, and the management node is told that it is the node's process that has
+    /// ended: its host lives, and closes its links.
+    pub fn end_process(&self, node: NodeId) {
+        let (life, mm) = {
+            let state = self.network.state.borrow();
+            let mm = state.nodes[NodeId::MM.index()].handle.clone();
+            (state.nodes[node.index()].life, mm)
+        };
+        if let Some(mm) = mm {
+            mm.membership.process_ended(node, Incarnation(life));
+        }
         self.network.kill(node);
     }
 

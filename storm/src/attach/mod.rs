@@ -11,6 +11,7 @@ use crate::failure::{EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, Failure};
 use crate::manager::Manager;
 use input::Input;
 pub(crate) use signals::Interrupts;
+use std::future::ready;
 use std::time::{Duration, Instant};
 use storm_mm::api::{
     Client, ClientError, ClientReplies, ClientRequests, JobState, LaunchBreakdown, ManagerRequest,
@@ -125,14 +126,11 @@ impl Follower {
     ) -> Result<Outcome, Failure> {
         loop {
             let may_send = self.running && self.awaiting_ok.is_none();
+            let holds_output = self.terminal.holds_output();
+            // Output is written when no more of it is there to be read. Input waits for its
+            // answer in between, and takes no turn from the replies.
             tokio::select! {
-                line = replies.next() => {
-                    let line = line.and_then(|line| line.ok_or(ClientError::Closed));
-                    let line = line.map_err(|error| self.lose(error))?;
-                    if let Some(outcome) = self.take(line).await? {
-                        return Ok(outcome);
-                    }
-                }
+                biased;
                 status = interrupts.next() => self.interrupt(status).await?,
                 data = self.input.next(), if may_send => {
                     let eof = data.is_empty();
@@ -140,8 +138,27 @@ impl Follower {
                     let sent = self.requests.send(input).await;
                     self.awaiting_ok = Some(sent.map_err(|error| self.lose(error))?);
                 }
+                line = replies.next() => {
+                    let line = line.and_then(|line| line.ok_or(ClientError::Closed));
+                    let line = line.map_err(|error| self.lose(error))?;
+                    if let Some(outcome) = self.take(line).await? {
+                        return Ok(outcome);
+                    }
+                }
+                () = ready(()), if holds_output => {
+                    self.terminal.flush().await?;
+                    self.look_at_reader().await?;
+                }
             }
         }
+    }
+
+    /// A reader that has left wants no more of the job.
+    async fn look_at_reader(&mut self) -> Result<(), Failure> {
+        if self.terminal.reader_has_left() && self.interrupted.is_none() {
+            self.cancel(EXIT_BROKEN_PIPE).await?;
+        }
+        Ok(())
     }
 
     /// Acts on a reply; the outcome when it was the last.
@@ -160,9 +177,7 @@ impl Follower {
             }
             Reply::Output { rank, stream, data, .. } => {
                 self.terminal.write(rank, stream, &data).await?;
-                if self.terminal.reader_has_left() && self.interrupted.is_none() {
-                    self.cancel(EXIT_BROKEN_PIPE).await?;
-                }
+                self.look_at_reader().await?;
                 Ok(None)
             }
             Reply::Attached { state, .. } => {

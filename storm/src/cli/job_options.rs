@@ -14,10 +14,13 @@ use storm_sched::Constraint;
 const AFTER_HELP: &str = "\
 PROGRAM with a slash is a path; without one it is looked for in the current
 directory, then in PATH. It is copied to every node unless --no-bcast is given.
-What follows PROGRAM belongs to it: options of storm come before.
+What follows PROGRAM belongs to it: options of storm come before. `-` is a script
+on standard input, which its processes then do not read. Each process runs all of a
+script, and of what --wrap has.
 
 `submit` to a cluster prints the job's number and returns; output goes to
-storm-JOB.out in the current directory. `run`, and either of them on an embedded
+storm-JOB.out in the current directory; with --wait it returns when the job has ended, as
+`storm wait JOB`, and Ctrl-C leaves the job alone. `run`, and either of them on an embedded
 cluster, follows the job: output comes here, interrupting (Ctrl-C) cancels it,
 a second time ends storm at once. How it ended is told on standard error.
 
@@ -34,6 +37,8 @@ Examples:
   storm run -N 2 --ntasks-per-node 2 -c 4 --mem 16G -C 'gpu&fast' ./solver
   storm submit -n 64 --output 'out-%j-%r.txt' --bcast mesh.bin ./solver
   storm submit --array 0-99%4 ./solve.sh
+  storm submit --wrap 'zcat big.gz | sort -u > /scratch/sorted'
+  storm submit -n 4 - input.dat < solve.sh
   storm submit --dependency afterok:7:8 --begin now+1hour ./reduce
   storm run --manager head:7118 -n 4 --chdir /scratch ./solver    from another host
 
@@ -43,7 +48,9 @@ Exit status: that of the job when it is followed (`storm help`).";
 #[derive(Clone, Debug, Default, Args)]
 #[command(
     after_help = AFTER_HELP,
-    override_usage = "storm submit|run [OPTIONS] PROGRAM [ARGS]..."
+    override_usage = "storm submit|run [OPTIONS] PROGRAM [ARGS]...\n       \
+                      storm submit|run [OPTIONS] - [ARGS]... < SCRIPT\n       \
+                      storm submit|run [OPTIONS] --wrap 'COMMAND | COMMAND'"
 )]
 pub(crate) struct JobOptions {
     /// Number of processes [default: 1; with -N one per node, or --ntasks-per-node]
@@ -120,7 +127,14 @@ pub(crate) struct JobOptions {
     /// Put the rank before each line of output
     #[arg(long, short, conflicts_with = "output", help_heading = "Input and output")]
     pub(crate) label: bool,
+    /// Return when the job has ended, with its exit status (submit)
+    #[arg(long, short = 'W', help_heading = "Input and output")]
+    pub(crate) wait: bool,
 
+    /// Run this line of shell, by /bin/sh of the nodes, in place of a program
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["program", "no_bcast"],
+          help_heading = "Files")]
+    pub(crate) wrap: Option<OsString>,
     /// PROGRAM exists on every node: do not copy it
     #[arg(long, help_heading = "Files")]
     pub(crate) no_bcast: bool,
@@ -140,7 +154,7 @@ pub(crate) struct JobOptions {
 
     /// Program and its arguments
     // Without `allow_hyphen_values`, which would take `-n4` for the program's name.
-    #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1..,
+    #[arg(value_name = "PROGRAM [ARGS]", required_unless_present = "wrap", num_args = 1..,
           trailing_var_arg = true)]
     pub(crate) program: Vec<OsString>,
 }

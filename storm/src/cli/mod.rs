@@ -21,6 +21,7 @@ mod reproduce_options;
 mod reservation_options;
 mod service_options;
 mod sim_options;
+mod wait_options;
 mod workload_options;
 
 pub(crate) use backend_options::{Backend, BackendOptions, RdmaMulticast};
@@ -49,6 +50,7 @@ pub(crate) use reservation_options::{
 };
 pub(crate) use service_options::{PriorityOptions, ServiceOptions, SharesOptions};
 pub(crate) use sim_options::SimOptions;
+pub(crate) use wait_options::WaitOptions;
 pub(crate) use workload_options::{LublinArguments, WorkloadModel, WorkloadOptions};
 
 use clap::{Args, Parser, Subcommand};
@@ -60,6 +62,7 @@ Examples:
   storm run -n 4 --label hostname    run on it and follow the output
   storm queue                        what runs and waits
   storm explain 7                    why job 7 does not run
+  storm wait 7                       until it has ended, with its exit status
   storm down                         end the kept cluster
 
 Which cluster: --socket or --manager, else STORM_SOCKET, else STORM_MANAGER, else the
@@ -68,9 +71,9 @@ use an embedded one. From another host, with a key that `storm key client` made 
   storm run --manager head:7118 -n 4 hostname
 
 Exit status:
-  of a job that is followed: its highest, 128+N if signal N ended a process
+  of a job that is followed or waited for: its highest, 128+N if signal N ended a process
   0 done   1 refused or failed   2 wrong usage   130 interrupted
-  125 storm itself failed while it followed a job
+  124 `storm wait --timeout` was over   125 storm itself failed while it followed a job
   126 the program cannot be executed   127 it was not found";
 
 /// Launches and gang-schedules parallel jobs on a cluster.
@@ -101,6 +104,8 @@ pub(crate) enum Command {
     Submit(Box<JobOptions>),
     /// Run a job and follow it until it ends
     Run(Box<JobOptions>),
+    /// Wait until jobs have ended
+    Wait(WaitOptions),
     /// List jobs that wait or run
     Queue(QueueOptions),
     /// Show everything about a job

@@ -115,6 +115,9 @@ fn contradictions_are_refused() {
         "storm submit -n 0 a",
         "storm submit --nodes 4 --socket s a",
         "storm submit --label --output f a",
+        "storm submit --wrap x a",
+        "storm submit --wrap x --no-bcast",
+        "storm wait",
         "storm submit --array 3-1 a",
         "storm submit --begin soon a",
         "storm submit --dependency afterok a",
@@ -154,7 +157,8 @@ fn addresses_are_a_host_and_a_port() {
 fn the_help_says_enough_to_work_with() {
     let mut command = Cli::command().term_width(100);
     insta::assert_snapshot!("help", command.render_long_help().to_string());
-    for name in ["submit", "up", "cancel", "hold", "partition", "mm", "nm", "key", "replay"] {
+    for name in ["submit", "up", "wait", "cancel", "hold", "partition", "mm", "nm", "key", "replay"]
+    {
         let verb = command.find_subcommand_mut(name).expect("it is a verb");
         insta::assert_snapshot!(format!("help_{name}"), verb.render_help().to_string());
     }

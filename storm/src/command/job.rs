@@ -2,11 +2,12 @@
 
 use super::naming::dependency;
 use super::progress::{Upload, waiting};
+use super::wait::wait_for_own;
 use super::{choices, note, print};
 use crate::attach::{Follow, Outcome, follow};
 use crate::cli::JobOptions;
 use crate::failure::{EXIT_FAILED, EXIT_STORM_FAILED, EXIT_USAGE, Failure};
-use crate::job_request::{find_program, foreign_directives, job_request};
+use crate::job_request::{foreign_directives, job_request};
 use crate::local_cluster::{LocalClusterShape, start_embedded};
 use crate::manager::Manager;
 use crate::output::Output;
@@ -22,7 +23,7 @@ const EMBEDDED_QUANTUM: Duration = Duration::from_millis(50);
 /// Its policy when the job asks for none.
 const EMBEDDED_SCHED: &str = "gang";
 
-/// `submit`: returns at once, but follows on an embedded cluster.
+/// `submit`: returns at once, or with `--wait` at the end, but follows on an embedded cluster.
 pub(super) async fn submit(
     options: &JobOptions,
     output: &dyn Output,
@@ -34,7 +35,10 @@ pub(super) async fn submit(
             let submission = request(options, false, output)?;
             let (_, job, _) = send(&manager, submission, options, silent).await?;
             print(&output.submitted(job))?;
-            Ok(0)
+            match options.wait {
+                true => wait_for_own(&manager, job, output, silent).await,
+                false => Ok(0),
+            }
         }
         Target::Embedded { asked_for } => embedded(options, asked_for, output, silent).await,
     }
@@ -87,9 +91,7 @@ async fn embedded(
 /// The job; says so when its script has options for another resource manager.
 fn request(options: &JobOptions, attach: bool, output: &dyn Output) -> Result<Submission, Failure> {
     let submission = job_request(options, attach)?;
-    let typed = options.program.first().filter(|_| !options.no_bcast);
-    let program = typed.and_then(|typed| find_program(typed).ok());
-    if let Some(directive) = program.and_then(|program| foreign_directives(&program)) {
+    if let Some(directive) = foreign_directives(options, &submission) {
         note(&output.note(&format!(
             "the {directive} lines of the script do not count: give options on the command line"
         )));

@@ -154,9 +154,9 @@ async fn change(
         match number {
             Ok(job) => {
                 let error = outcomes.next().and_then(|outcome| outcome.error);
-                Changed { job: Some(job), name, error }
+                Changed { id: Some(job), name, error }
             }
-            Err(error) => Changed { job: None, name, error: Some(error) },
+            Err(error) => Changed { id: None, name, error: Some(error) },
         }
     };
     let changed: Vec<Changed> = jobs.iter().zip(numbers).map(changed).collect();

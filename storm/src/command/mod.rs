@@ -18,11 +18,13 @@ mod reproduce;
 mod reservation;
 mod service;
 mod sim;
+mod wait;
 mod workload;
 
 use crate::cli::{Cli, ClusterOptions, Command, DisplayOptions, JobOptions};
 use crate::daemon::{run_mm, run_nm};
 use crate::failure::{EXIT_USAGE, Failure};
+use crate::job_request::STANDARD_INPUT;
 use crate::local_cluster::StateDir;
 use crate::output::{self, Output};
 use crate::target::Choices;
@@ -91,6 +93,7 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
         match command {
             Command::Submit(options) => job::submit(&own_options(*options)?, output, silent).await,
             Command::Run(options) => job::run(&own_options(*options)?, output, silent).await,
+            Command::Wait(options) => wait::wait(options, output, silent).await,
             Command::Queue(options) => listing::queue(options, output).await,
             Command::Hist(options) => listing::hist(options, output).await,
             Command::Show(options) => listing::show(options, output).await,
@@ -136,7 +139,7 @@ fn own_options(options: JobOptions) -> Result<JobOptions, Failure> {
     // Whatever follows the first unknown word is the program's, so an option of
     // ours that is misspelt would be taken for a program.
     let program = options.program.first().map(|name| name.to_string_lossy().into_owned());
-    match program.filter(|name| name.starts_with('-')) {
+    match program.filter(|name| name.starts_with('-') && name != STANDARD_INPUT) {
         Some(name) => Err(Failure::new("usage", format!("there is no option {name}"))
             .hint(format!("see --help; a program of that name is run as ./{name}"))
             .exit(EXIT_USAGE)),

@@ -3,17 +3,34 @@
 //! They are comments here. Who comes from there would get one process where the script asks for
 //! 64, so it is said that they do not count.
 
+use super::STANDARD_INPUT;
+use super::program::find_program;
+use crate::cli::JobOptions;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+use storm_mm::api::Submission;
 
 /// How directives begin (sbatch(1), qsub(1B), bsub(1)).
 const DIRECTIVES: [&str; 3] = ["#SBATCH", "#PBS", "#BSUB"];
 /// Directives stand before the first command: no script's head is longer than this.
 const MAX_HEAD_BYTES: u64 = 64 << 10;
 
-/// What the directives of a script begin with, if the program is a script that has any.
-pub(crate) fn foreign_directives(program: &Path) -> Option<&'static str> {
+/// What the directives of the job's script begin with, if its program is a script that has any.
+pub(crate) fn foreign_directives(
+    options: &JobOptions,
+    submission: &Submission,
+) -> Option<&'static str> {
+    let typed = options.program.first().filter(|_| !options.no_bcast)?;
+    if typed == STANDARD_INPUT {
+        // The first of the files, which is sent from its beginning.
+        let (_, script) = submission.files.first()?;
+        return in_head(BufReader::new(script.take(MAX_HEAD_BYTES)));
+    }
+    of_program(&find_program(typed).ok()?)
+}
+
+fn of_program(program: &Path) -> Option<&'static str> {
     // To open what is no file may wait for ever.
     let file = program.is_file().then(|| File::open(program).ok())??;
     in_head(BufReader::new(file.take(MAX_HEAD_BYTES)))
@@ -54,7 +71,7 @@ mod tests {
         }
         assert_eq!(in_head(&b"\x7fELF\n#SBATCH"[..]), None);
         for no_script in ["/", "/nowhere", "/dev/null", "/bin/true"] {
-            assert_eq!(foreign_directives(Path::new(no_script)), None, "{no_script}");
+            assert_eq!(of_program(Path::new(no_script)), None, "{no_script}");
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod directives;
 mod mpi_type;
+mod payload;
 mod program;
 mod shipped_files;
 mod surroundings;
@@ -15,17 +16,19 @@ pub(crate) use program::find_program;
 
 use crate::cli::{BindArgument, InputArgument, JobOptions, YesNo};
 use crate::failure::{EXIT_USAGE, Failure};
+use payload::{Payload, payload};
 use shipped_files::ShippedFiles;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use storm_mm::api::{Service, Submission};
 use storm_nm::{MPI_TYPE_VARIABLE, check_pattern, environment_to_submit};
 use storm_rm::{
-    Binding, Environment, InputSpec, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, Program,
-    Resources,
+    Binding, Environment, InputSpec, JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, Resources,
 };
+
+/// Stands for a script that comes by standard input.
+pub(crate) const STANDARD_INPUT: &str = "-";
 
 /// Where output goes that nobody asked for elsewhere, as Slurm does it.
 const DEFAULT_OUTPUT: &str = "storm-%j.out";
@@ -35,15 +38,8 @@ const DEFAULT_ARRAY_OUTPUT: &str = "storm-%A_%a.out";
 /// The job that the options describe, with its files open. `attach` says that
 /// the client follows it.
 pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submission, Failure> {
-    let typed = options.program.first().ok_or_else(no_program)?;
     let mut files = ShippedFiles::default();
-    let (program, path) = if options.no_bcast {
-        let path = path_on_nodes(typed)?;
-        (Program::OnNodes(path.clone().into_os_string().into()), path)
-    } else {
-        let path = find_program(typed)?;
-        (Program::Shipped(files.program(&path)?), path)
-    };
+    let Payload { program, path, argv, name } = payload(options, &mut files)?;
     let mpi = mpi_type::chosen(options.mpi.unwrap_or_default(), &path);
     let further =
         options.bcast.iter().map(|bcast| files.further(bcast)).collect::<Result<_, _>>()?;
@@ -55,7 +51,7 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         return Err(Failure::new("usage", message).hint(format!("give -n {nodes} or more")));
     }
     let spec = JobSpec {
-        name: options.name.clone().unwrap_or_else(|| file_name(typed)),
+        name: options.name.clone().unwrap_or(name),
         // The manager sets it from the socket's peer.
         owner: Owner { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() },
         procs,
@@ -65,14 +61,14 @@ pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submissi
         sched: options.sched.clone(),
         time_limit: options.time,
         program,
-        argv: options.program.iter().cloned().map(OsBytes::from).collect(),
+        argv,
         env: environment(options, mpi),
         cwd: working_directory(options.chdir.as_deref())?.into_os_string().into(),
         umask: surroundings::umask()?,
         limits: surroundings::limits(),
         files: further,
         output: output(options, attach)?,
-        input: input(options.input, attach)?,
+        input: input(options, attach)?,
         requeue: options.requeue,
         bind: match options.bind {
             Some(BindArgument::Core) => Binding::Core,
@@ -121,28 +117,6 @@ fn environment(options: &JobOptions, mpi: Option<&str>) -> Environment {
     exported.chain(mpi).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-fn no_program() -> Failure {
-    Failure::new("usage", "a program is needed")
-}
-
-fn file_name(program: &OsStr) -> String {
-    let name = Path::new(program).file_name().unwrap_or(program);
-    name.to_string_lossy().into_owned()
-}
-
-/// The absolute path that the nodes execute: it need not exist here.
-fn path_on_nodes(typed: &OsString) -> Result<PathBuf, Failure> {
-    let path = if typed.as_bytes().contains(&b'/') {
-        PathBuf::from(typed)
-    } else {
-        find_program(typed).map_err(|error| {
-            Failure::from(error)
-                .hint("with --no-bcast, give the path that the program has on the nodes")
-        })?
-    };
-    std::path::absolute(path).map_err(|error| Failure::of("working-directory", &error))
-}
-
 fn working_directory(chosen: Option<&Path>) -> Result<PathBuf, Failure> {
     let current = || {
         std::env::current_dir().map_err(|error| {
@@ -187,8 +161,15 @@ fn output(options: &JobOptions, attach: bool) -> Result<OutputSpec, Failure> {
     })
 }
 
-fn input(chosen: Option<InputArgument>, attach: bool) -> Result<InputSpec, Failure> {
-    match (chosen, attach) {
+fn input(options: &JobOptions, attach: bool) -> Result<InputSpec, Failure> {
+    let taken = options.program.first().is_some_and(|program| program == STANDARD_INPUT);
+    match (options.input, attach) {
+        (None, _) if taken => Ok(InputSpec::None),
+        (Some(InputArgument::RankZero | InputArgument::All), _) if taken => {
+            Err(Failure::new("usage", "standard input is the script: no process can read it")
+                .hint("put the script into a file")
+                .exit(EXIT_USAGE))
+        }
         (None, true) | (Some(InputArgument::RankZero), true) => Ok(InputSpec::RankZero),
         (Some(InputArgument::All), true) => Ok(InputSpec::All),
         (None | Some(InputArgument::None), _) => Ok(InputSpec::None),

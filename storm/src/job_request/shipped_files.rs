@@ -2,7 +2,9 @@
 
 use crate::cli::BcastArgument;
 use crate::failure::Failure;
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use storm_mm::api::hash_file;
@@ -21,6 +23,18 @@ impl ShippedFiles {
         // It was found to be executable, perhaps only for its owner.
         spec.mode |= 0o500;
         Ok(spec)
+    }
+
+    /// A script that is no file here.
+    pub(super) fn contents(&mut self, contents: &[u8], name: &str) -> Result<FileSpec, Failure> {
+        let fail = |error: std::io::Error| Failure::of("file", &error);
+        let memory = memfd_create("script", MFdFlags::MFD_CLOEXEC);
+        let mut file = File::from(memory.map_err(std::io::Error::from).map_err(fail)?);
+        file.write_all(contents).map_err(fail)?;
+        let (hash, size_bytes) = hash_file(&mut file).map_err(fail)?;
+        self.files.push((hash, file));
+        let (name, destination) = (OsBytes::from(name), Destination::JobDirectory);
+        Ok(FileSpec { hash, size_bytes, mode: 0o500, name, destination })
     }
 
     /// A file of `--bcast`. A destination that ends in a slash is a directory.

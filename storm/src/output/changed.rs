@@ -8,7 +8,7 @@ use storm_rm::JobId;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Changed {
     /// Its number, or that of its array; none if there is no such job.
-    pub(crate) job: Option<JobId>,
+    pub(crate) id: Option<JobId>,
     /// As it was typed: `7`, or `7_3`.
     pub(crate) name: String,
     /// Why not; absent when it is done.

@@ -1,4 +1,5 @@
-//! Jobs of an array that wait for the same, in one line: `7_[3-15]`.
+//! Jobs of an array that wait for the same, or ended for the same reason before they ever ran,
+//! in one line: `7_[3-15]`.
 
 use storm_mm::api::{JobState, JobView};
 
@@ -15,9 +16,11 @@ pub(super) fn fold(jobs: &[JobView]) -> Vec<Together<'_>> {
 
 fn alike(one: &JobView, other: &JobView) -> bool {
     let waits = |job: &JobView| job.state == JobState::Pending;
+    let never_ran = |job: &JobView| job.state.is_final() && job.started.is_none();
     let array = |job: &JobView| job.array.map(|task| task.array);
-    waits(one)
-        && waits(other)
+    (waits(one) || never_ran(one))
+        && (waits(other) || never_ran(other))
+        && one.state == other.state
         && array(one).is_some()
         && array(one) == array(other)
         && one.reason == other.reason
@@ -27,8 +30,10 @@ fn together(jobs: &[JobView]) -> Option<Together<'_>> {
     let first = jobs.first()?;
     let name = match first.array {
         Some(task) if jobs.len() > 1 => {
-            let indices: Vec<u32> =
+            let mut indices: Vec<u32> =
                 jobs.iter().filter_map(|job| job.array).map(|task| task.index).collect();
+            // Of those that have ended the latest comes first.
+            indices.sort_unstable();
             format!("{}_[{}]", task.array, ranges(&indices))
         }
         _ => first.job_name(),

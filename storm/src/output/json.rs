@@ -54,11 +54,12 @@ impl Output for JsonOutput {
     }
 
     fn submitted(&self, job: JobId) -> String {
-        line(&json!({ "job": job }))
+        line(&json!({ "id": job, "job": job }))
     }
 
     fn changed(&self, outcomes: &[Changed], _done: &str) -> String {
-        line(&outcomes)
+        let named = |changed| Named { changed, job: changed.id };
+        line(&outcomes.iter().map(named).collect::<Vec<_>>())
     }
 
     fn drained(&self, nodes: &str, drained: bool) -> String {
@@ -99,6 +100,7 @@ impl Output for JsonOutput {
     fn outcome(&self, outcome: &Outcome, _launch_of: Option<u32>) -> String {
         let Outcome { job, state, exit_code, reason, breakdown, node_list } = outcome;
         line(&json!({
+            "id": job,
             "job": job,
             "state": state,
             "exit_code": exit_code,
@@ -122,6 +124,15 @@ impl Output for JsonOutput {
             "exit_code": exit,
         }}))
     }
+}
+
+/// A job's number under the name that listings give it, and for those who know it from before
+/// as `job`.
+#[derive(Serialize)]
+struct Named<'a> {
+    job: Option<JobId>,
+    #[serde(flatten)]
+    changed: &'a Changed,
 }
 
 fn line(value: &impl Serialize) -> String {

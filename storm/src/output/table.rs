@@ -293,7 +293,7 @@ fn job_row(together: &Together<'_>, zone: &Zone) -> Vec<String> {
         together.name.clone(),
         job.partition.clone(),
         job.sched.clone(),
-        job.name.clone(),
+        written::shortened(&job.name),
         job.user.name.clone(),
         job.state.to_string(),
         written::seconds(job.elapsed_s),

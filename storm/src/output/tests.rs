@@ -10,7 +10,7 @@ use storm_mm::api::{
 };
 use storm_primitives::NodeId;
 use storm_rm::message::{ExitStatus, RankExit};
-use storm_rm::{InputSpec, Memory, OutputSpec, Rank, Resources, Row};
+use storm_rm::{ArrayTask, InputSpec, Memory, OutputSpec, Rank, Resources, Row};
 
 /// The three forms, one after the other.
 fn all(print: impl Fn(&dyn Output) -> String) -> String {
@@ -193,12 +193,32 @@ fn explanations() {
 }
 
 #[test]
+fn jobs_of_an_array_that_never_ran_are_one_line() {
+    let array = JobId(9);
+    let cancelled = |index: u32| JobView {
+        id: JobId(10 + u64::from(index)),
+        array: Some(ArrayTask { array, index }),
+        state: JobState::Cancelled,
+        started: None,
+        reason: Some("cancelled by user 1000".to_owned()),
+        ..pending()
+    };
+    let ran = JobView { started: Some(time(1)), ..cancelled(3) };
+    // As `hist` has them: the latest first.
+    let jobs = [cancelled(6), cancelled(5), cancelled(4), ran, cancelled(2)];
+    let listed = TableOutput::new(TimeZone::UTC.into()).jobs(&jobs);
+    let names: Vec<&str> =
+        listed.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["9_[4-6]", "9_3", "9_2"]);
+}
+
+#[test]
 fn short_answers() {
     let refused = ApiError::new(ErrorCode::NoSuchJob, "there is no job 12_99");
     let outcomes = [
-        Changed { job: Some(JobId(7)), name: "7".to_owned(), error: None },
-        Changed { job: Some(JobId(16)), name: "12_3".to_owned(), error: None },
-        Changed { job: None, name: "12_99".to_owned(), error: Some(refused) },
+        Changed { id: Some(JobId(7)), name: "7".to_owned(), error: None },
+        Changed { id: Some(JobId(16)), name: "12_3".to_owned(), error: None },
+        Changed { id: None, name: "12_99".to_owned(), error: Some(refused) },
     ];
     let kept = KeptCluster {
         process: ProcessIdentity { pid: 42, start_ticks: 4242 },

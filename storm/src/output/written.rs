@@ -6,6 +6,9 @@ use storm_mm::api::NodeView;
 use storm_rm::message::ExitStatus;
 use storm_sched::MemorySize;
 
+/// Characters of a name that a listing shows.
+const NAME_MAX_CHARS: usize = 32;
+
 /// `MM:SS`, `HH:MM:SS` or `D-HH:MM:SS`, as Slurm writes it.
 pub(super) fn seconds(total_s: u64) -> String {
     let (days, rest) = (total_s / 86_400, total_s % 86_400);
@@ -73,6 +76,15 @@ pub(super) fn exit(status: ExitStatus) -> String {
     }
 }
 
+/// The name of a job in a listing, where it must not push the other columns out of sight;
+/// `storm show` has all of it.
+pub(super) fn shortened(name: &str) -> String {
+    match name.char_indices().nth(NAME_MAX_CHARS) {
+        None => name.to_owned(),
+        Some(_) => name.chars().take(NAME_MAX_CHARS - 1).chain(['…']).collect(),
+    }
+}
+
 /// Text of others for a terminal: control characters are made visible.
 pub(super) fn safe(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
@@ -93,5 +105,13 @@ mod tests {
         let said = "2026-11-21T23:30:00.123Z submitted: as 7_3";
         assert_eq!(local(said, &zone), "2026-11-22T01:30:00 submitted: as 7_3");
         assert_eq!(local("(at 2026-11-21T23:30:00Z).", &zone), "(at 2026-11-22T01:30:00).");
+    }
+
+    #[test]
+    fn a_long_name_does_not_push_the_listing_out_of_sight() {
+        assert_eq!(shortened("sweep3d"), "sweep3d");
+        let of_32 = "é".repeat(32);
+        assert_eq!(shortened(&of_32), of_32);
+        assert_eq!(shortened(&"é".repeat(33)), format!("{}…", "é".repeat(31)));
     }
 }

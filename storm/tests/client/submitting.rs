@@ -3,10 +3,11 @@
 use crate::served::{Served, stderr, stdout};
 use serde_json::Value;
 use std::fs;
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use storm_mm::api::{ApiError, ErrorCode, ManagerRequest, Reply};
-use storm_rm::{ContentHash, Destination, InputSpec, JobId, JobSpec, OutputSpec, Program};
+use storm_rm::{ContentHash, Destination, InputSpec, JobId, JobSpec, OsBytes, OutputSpec, Program};
 
 /// A manager that takes one job and shows it to the test.
 fn taking_one() -> (Served, mpsc::Receiver<JobSpec>) {
@@ -70,7 +71,7 @@ fn a_job_takes_its_surroundings_along() {
 fn in_json_only_the_number_is_printed() {
     let (served, _seen) = taking_one();
     let output = served.storm(&["submit", "--json", "true"]);
-    assert_eq!(stdout(&output), "{\"job\":7}\n", "{}", stderr(&output));
+    assert_eq!(stdout(&output), "{\"id\":7,\"job\":7}\n", "{}", stderr(&output));
     served.end();
 }
 
@@ -81,6 +82,67 @@ fn a_program_on_the_nodes_need_not_exist_here() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let spec = seen.recv().expect("the manager saw it");
     assert_eq!(spec.program, Program::OnNodes("/opt/nowhere/solver".into()));
+    served.end();
+}
+
+/// `storm submit` with a script on its standard input.
+fn submit_script(served: &Served, arguments: &[&str], script: &str) -> Output {
+    let mut command = served.command(arguments);
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut storm = piped.spawn().expect("it can be started");
+    let mut input = storm.stdin.take().expect("piped");
+    input.write_all(script.as_bytes()).expect("it reads");
+    drop(input);
+    storm.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn a_script_may_come_by_standard_input() {
+    const SCRIPT: &str = "#!/bin/sh\n#SBATCH -n 64\necho $1\n";
+    let (sender, seen) = mpsc::channel();
+    let served = Served::start(async move |calls| {
+        let call = calls.recv().await.expect("a call");
+        let ManagerRequest::Submit { spec, .. } = call.request else { panic!("no job") };
+        sender.send(*spec).expect("the test waits");
+        call.replies.send(Reply::Submitted { job: JobId(7) }).expect("it waits");
+    });
+    let output = submit_script(&served, &["submit", "-n", "4", "-", "mesh", "-v"], SCRIPT);
+    assert_eq!(stdout(&output), "Submitted job 7\n", "{}", stderr(&output));
+    assert!(stderr(&output).contains("#SBATCH lines"), "{}", stderr(&output));
+    let spec = seen.recv().expect("the manager saw it");
+    assert_eq!((spec.name.as_str(), spec.procs, spec.input), ("stdin", 4, InputSpec::None));
+    assert_eq!(spec.argv, ["stdin", "mesh", "-v"].map(OsBytes::from));
+    let Program::Shipped(program) = &spec.program else { panic!("{:?}", spec.program) };
+    assert_eq!(program.hash, ContentHash::of(SCRIPT.as_bytes()));
+    assert_eq!(program.size_bytes, SCRIPT.len() as u64);
+    served.end();
+}
+
+#[test]
+fn what_comes_by_standard_input_and_is_no_script_is_refused() {
+    let served = Served::start(async |_| {});
+    for (script, arguments, status, told) in [
+        ("", &["submit", "-"][..], 126, "no script came"),
+        ("echo\n", &["submit", "-"], 126, "its first line says what runs it"),
+        ("#!/bin/sh\n", &["submit", "--no-bcast", "-"], 2, "--no-bcast"),
+        ("#!/bin/sh\n", &["run", "--input", "all", "-"], 2, "standard input is the script"),
+    ] {
+        let output = submit_script(&served, arguments, script);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(told), "{arguments:?}: {}", stderr(&output));
+    }
+    served.end();
+}
+
+#[test]
+fn a_line_of_shell_is_run_by_the_shell_of_the_nodes() {
+    let (served, seen) = taking_one();
+    let output = served.storm(&["submit", "--wrap", "echo 'a  b' | cat"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let spec = seen.recv().expect("the manager saw it");
+    assert_eq!(spec.name, "wrap");
+    assert_eq!(spec.program, Program::OnNodes("/bin/sh".into()));
+    assert_eq!(spec.argv, ["sh", "-c", "echo 'a  b' | cat"].map(OsBytes::from));
     served.end();
 }
 

@@ -52,3 +52,24 @@ fn a_job_that_asks_for_it_is_queued_again_when_its_node_manager_is_killed() {
     cluster.caller().until(again, "FAILED");
     cluster.end();
 }
+
+#[test]
+fn a_job_that_asks_for_it_runs_elsewhere_although_its_node_manager_does_not_come_back() {
+    // A node that might run on would be waited for so long.
+    let mut cluster = RealCluster::start(2, "timeouts = { requeue-fence = \"1h\" }");
+    let options = "-n 1 --no-bcast --requeue";
+    let again = cluster.caller().submit(options, &["/bin/sh", "-c", UNTIL_GO]);
+    let again = again.expect("a manager");
+    let first = cluster.caller().until(again, "RUNNING")["node_list"].clone();
+    let (dies, other) = if first == "n1" { (1, "n2") } else { (2, "n1") };
+    cluster.kill_node(dies);
+    let second = cluster.caller().wait_for(&format!("show {again}"), |job| {
+        (job["state"] == "RUNNING" && job["runs"] == 2).then(|| job.clone())
+    });
+    assert_eq!(second["node_list"], other, "{second}");
+    fs::write(cluster.scratch.work().join("go"), "").expect("written");
+    cluster.caller().until(again, "FAILED");
+    cluster.start_node(dies);
+    cluster.caller().until_idle(2);
+    cluster.end();
+}

@@ -222,6 +222,15 @@ impl Core {
         Ok(())
     }
 
+    /// The same as [`finish`](Self::finish), and the end of the process is near: the root
+    /// may take it for that.
+    pub(crate) fn finish_with_process(&self) {
+        if let Some(Role::Node(node)) = self.role.get() {
+            node.end_with_process();
+        }
+        self.finish();
+    }
+
     /// This member is no longer part of the cluster: all its operations fail.
     pub(crate) fn finish(&self) {
         if self.ended.replace(true) {

@@ -32,7 +32,19 @@ pub(crate) struct Link {
     blocked: Cell<bool>,
     dirty: Cell<bool>,
     closed: Cell<bool>,
+    /// The other side has ended the stream, by itself and in good order.
+    ended: Cell<bool>,
+    /// What the other side has to read before the end of the stream.
+    last_word: RefCell<Option<Bytes>>,
     wake: Notify,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if self.last_word.get_mut().is_some() {
+            self.close();
+        }
+    }
 }
 
 impl Link {
@@ -57,8 +69,21 @@ impl Link {
             blocked: Cell::new(false),
             dirty: Cell::new(false),
             closed: Cell::new(false),
+            ended: Cell::new(false),
+            last_word: RefCell::default(),
             wake: Notify::new(),
         })
+    }
+
+    /// From now on [`close`](Self::close) sends this frame before the end, or ends the link with
+    /// an error.
+    pub(crate) fn set_last_word(&self, frame: Option<Bytes>) {
+        *self.last_word.borrow_mut() = frame;
+    }
+
+    /// Whether the other side has ended the stream: not this one, and no error.
+    pub(crate) fn was_ended(&self) -> bool {
+        self.ended.get()
     }
 
     /// Queues a frame; true when the link has to be flushed and nobody knows yet.
@@ -170,6 +195,8 @@ impl Link {
             }
             let Some(carrier) = &self.carrier else {
                 if self.stream.read(buffer.spare()).await? == 0 {
+                    // After our own end, or a write that failed, it says nothing.
+                    self.ended.set(!self.closed.get());
                     return Ok(None);
                 }
                 continue;
@@ -189,11 +216,22 @@ impl Link {
     /// Ends the link in both directions.
     pub(crate) fn close(&self) {
         if !self.closed.replace(true) {
-            self.stream.shutdown();
+            if self.last_word.take().is_none_or(|frame| self.say_last(frame)) {
+                self.stream.shutdown();
+            } else {
+                self.stream.break_off();
+            }
             self.carrier.iter().for_each(|carrier| carrier.shutdown());
             self.out.borrow_mut().clear();
             self.wake.notify_one();
         }
+    }
+
+    /// Whether the socket has taken everything, this frame included.
+    fn say_last(&self, frame: Bytes) -> bool {
+        let mut out = self.out.borrow_mut();
+        out.push_back(frame);
+        matches!(self.write_some(&mut out), Ok(true))
     }
 
     pub(crate) fn is_closed(&self) -> bool {

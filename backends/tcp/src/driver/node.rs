@@ -165,6 +165,7 @@ fn start(
         heard: Cell::new(true),
     };
     let control = role.control.clone();
+    control.set_last_word(Some(encode(&FromNode::Parting, &[])));
     // The cell is empty: this is the only place that fills it for a node.
     let _ = core.role.set(Role::Node(role));
     core.start();
@@ -306,6 +307,11 @@ impl NodeRole {
             core.send(&self.control, encode_head(&message, payload.len()));
             self.control.send_payload(payload);
         }
+    }
+
+    /// From now on the end of the link to the root is that of this process.
+    pub(crate) fn end_with_process(&self) {
+        self.control.set_last_word(None);
     }
 
     pub(crate) fn close(&self) {

@@ -122,17 +122,30 @@ pub(crate) async fn serve(core: Rc<Core>, mut join: Join, stream: Stream, mut bu
     root.welcome(&core, node, incarnation, &link);
     tracing::info!(%node, name = join.name, "joined");
     core.runtime_spawn(link.clone().write_rest());
-    if let Err(error) = read_control(&core, root, node, &link, &mut buffer).await {
+    let end = read_control(&core, root, node, &link, &mut buffer).await;
+    if let Err(error) = &end {
         tracing::warn!(%node, %error, "a node is cut off");
     }
     // Unless it was cut off before, and is perhaps back by another link.
     let current = root.controls.borrow().get(&node).is_some_and(|now| Rc::ptr_eq(now, &link));
     if current {
-        tracing::info!(%node, "gone");
+        let process_ended = matches!(end, Ok(End::Unannounced)) && link.was_ended();
+        tracing::info!(%node, process_ended, "gone");
+        if process_ended {
+            core.membership.process_ended(node, incarnation);
+        }
         root.lose(&core, &NodeSet::single(node));
         core.pump();
     }
     link.close();
+}
+
+/// How a control link ends that does not break.
+enum End {
+    /// The node said that it goes on.
+    Parting,
+    /// It said nothing: its kernel ended the link for it, unless this side did.
+    Unannounced,
 }
 
 async fn read_control(
@@ -141,11 +154,11 @@ async fn read_control(
     node: NodeId,
     link: &Rc<Link>,
     buffer: &mut FrameBuffer,
-) -> Result<(), ReadError> {
+) -> Result<End, ReadError> {
     while let Some(frames) = link.read(buffer, LinkKind::Control).await? {
         for frame in frames {
             if link.is_closed() {
-                return Ok(());
+                return Ok(End::Unannounced);
             }
             root.liveness.borrow_mut().heard(node);
             let mut sequencer = root.sequencer.borrow_mut();
@@ -161,11 +174,12 @@ async fn read_control(
                 }
                 FromNode::LinkLost { epoch } => sequencer.link_lost(epoch),
                 FromNode::Pong { .. } => {}
+                FromNode::Parting => return Ok(End::Parting),
             }
         }
         core.pump();
     }
-    Ok(())
+    Ok(End::Unannounced)
 }
 
 impl RootRole {

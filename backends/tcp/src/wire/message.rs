@@ -13,7 +13,7 @@ use storm_primitives::{
 
 /// Changes with every change of a message, also of those that heartbeats and reports
 /// carry.
-pub const PROTOCOL_VERSION: u32 = 8;
+pub const PROTOCOL_VERSION: u32 = 9;
 
 /// The place of an operation in the order of all operations, counted from 1.
 #[derive(
@@ -255,6 +255,8 @@ pub enum FromNode {
         /// From the ping.
         number: u64,
     },
+    /// The node closes the link, and goes on: an end without this is that of its process.
+    Parting,
 }
 
 /// An operation that its initiator asks for.

@@ -127,6 +127,36 @@ fn a_dead_inner_node_is_named_and_its_children_work_on() {
 }
 
 #[test]
+fn a_node_that_ends_and_one_that_goes_on_without_its_root_are_told_apart() {
+    run(async {
+        let plan = plan();
+        let mut config = RootConfig::new(loopback(), plan.layout.clone(), NameTable::open(2));
+        // It has nothing to ask of an idle node.
+        config.patience.keepalive = Duration::from_secs(3600);
+        let root = Root::bind(config).expect("a port");
+        let mm = root.handle();
+        let mut goes_on =
+            NodeConfig::new(root.local_addr(), "goes-on", loopback(), plan.layout.clone());
+        goes_on.root_timeout = Duration::from_millis(80);
+        let ends = join(&root, &plan, "ends").await.expect("joins");
+        let goes_on = Node::join(goes_on).await.expect("joins");
+        ends.shut_down();
+        goes_on.closed().await;
+        let gone = async {
+            while mm.membership().alive().len() > 1 {
+                mm.membership().changed(mm.membership().epoch()).await;
+            }
+        };
+        mm.runtime().timeout(Duration::from_secs(5), gone).await.expect("noticed");
+        let known = |node: &TcpPrimitives| {
+            mm.membership().has_process_ended(node.node(), node.incarnation())
+        };
+        assert!(known(&ends), "nothing of it goes on");
+        assert!(!known(&goes_on), "it lives, and found nobody to talk to");
+    });
+}
+
+#[test]
 fn a_node_with_another_layout_is_told_both() {
     run(async {
         let plan = plan();

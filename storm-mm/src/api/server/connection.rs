@@ -174,7 +174,7 @@ impl Connection {
 fn is_streaming(request: &ManagerRequest) -> bool {
     match request {
         ManagerRequest::Submit { attach, .. } => *attach,
-        ManagerRequest::Attach { .. } => true,
+        ManagerRequest::Attach { .. } | ManagerRequest::Wait { .. } => true,
         ManagerRequest::Input { .. }
         | ManagerRequest::Jobs(_)
         | ManagerRequest::Reservations

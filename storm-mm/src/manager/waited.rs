@@ -1,0 +1,55 @@
+//! What clients that wait for the ends of jobs are told.
+
+use super::ending::no_such_job;
+use super::{Core, Effect, Notice};
+use crate::api::{ApiError, JobView};
+use crate::job::Phase;
+use std::collections::BTreeSet;
+use storm_primitives::Instant;
+use storm_rm::JobId;
+
+impl Core {
+    /// Of the jobs that these numbers stand for, the ended ones and those that have not. Of an
+    /// array all count that are remembered.
+    ///
+    /// # Errors
+    /// An [`ApiError`] for the client: there is no such job.
+    pub fn waited_for(
+        &self,
+        now: Instant,
+        jobs: &[JobId],
+    ) -> Result<(Vec<JobView>, BTreeSet<JobId>), ApiError> {
+        let (mut ended, mut left) = (BTreeSet::new(), BTreeSet::new());
+        for job in jobs {
+            for one in self.jobs_of(*job) {
+                let record = self.jobs.get(&one).ok_or_else(|| no_such_job(*job))?;
+                let over = matches!(record.phase, Phase::Ended(_));
+                if over {
+                    ended.insert(one)
+                } else {
+                    left.insert(one)
+                };
+            }
+        }
+        let views = ended.into_iter().filter_map(|job| self.ended_view(now, job));
+        Ok((views.collect(), left))
+    }
+
+    /// The ends of these jobs are told by [`Notice::Over`], each once.
+    pub fn await_ends(&mut self, jobs: impl IntoIterator<Item = JobId>) {
+        self.awaited.extend(jobs);
+    }
+
+    /// A job has ended. What it was is told now: it may be forgotten before that is durable.
+    pub(super) fn tell_awaited(&mut self, now: Instant, job: JobId) {
+        if self.awaited.remove(&job) {
+            let view = self.ended_view(now, job).map(Box::new);
+            self.effects.push(Effect::Notify(job, Notice::Over(view)));
+        }
+    }
+
+    fn ended_view(&self, now: Instant, job: JobId) -> Option<JobView> {
+        let record = self.jobs.get(&job)?;
+        matches!(record.phase, Phase::Ended(_)).then(|| self.view(now, record))
+    }
+}

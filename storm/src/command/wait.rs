@@ -1,0 +1,177 @@
+//! `wait`, and `submit --wait`: the ends of jobs that are not followed.
+//!
+//! What it does not do: anything to the jobs. Whoever interrupts it ends the waiting alone.
+
+use super::listing::misunderstood;
+use super::naming::resolve;
+use super::{choices, note, print};
+use crate::attach::Outcome;
+use crate::cli::WaitOptions;
+use crate::failure::{EXIT_STORM_FAILED, EXIT_TIMED_OUT, Failure};
+use crate::manager::Manager;
+use crate::output::Output;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use storm_mm::api::{ClientError, JobState, JobView, ManagerRequest, Reply};
+use storm_rm::JobId;
+use tokio::time::{sleep, timeout};
+
+/// How long the return of a manager that went away is waited for, as by whoever follows a
+/// job: a restart takes a second.
+const RETURN_LIMIT: Duration = Duration::from_secs(60);
+/// Between two looks at whether it is there.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Jobs that are listed one by one whatever became of them.
+const LISTED_MAX: usize = 16;
+
+/// `wait`: the highest exit status of the jobs.
+pub(super) async fn wait(
+    options: WaitOptions,
+    output: &dyn Output,
+    silent: bool,
+) -> Result<u8, Failure> {
+    let manager = choices(&options.cluster)?.required()?.open()?;
+    let jobs = resolve(&mut manager.connect().await?, &options.jobs).await?;
+    let mut waiting = Waiting { jobs, ended: BTreeMap::new(), accepted: false, gone: None };
+    let all = waiting.until_all_have_ended(&manager, silent);
+    let in_time = match options.timeout {
+        Some(limit) => timeout(limit, all).await.map_err(|_| too_late(limit)),
+        None => Ok(all.await),
+    };
+    let ended: Vec<JobView> = waiting.ended.into_values().collect();
+    if let Ok(Err(failure)) = in_time {
+        return Err(failure);
+    }
+    print(&output.jobs(&worth_listing(&ended, silent)))?;
+    in_time.map(|_| highest_status(&ended))
+}
+
+/// What people are shown: of many jobs those that did not end well, and how many did.
+fn worth_listing(ended: &[JobView], silent: bool) -> Vec<JobView> {
+    if silent || ended.len() <= LISTED_MAX {
+        return ended.to_vec();
+    }
+    let well = |job: &&JobView| job.state == JobState::Completed;
+    let done = ended.iter().filter(well).count();
+    note(&format!("storm: {done} of {} jobs are COMPLETED\n", ended.len()));
+    ended.iter().filter(|job| !well(job)).cloned().collect()
+}
+
+/// `submit --wait`, of a job or array that was just submitted: what is told of it is told as by
+/// those who follow.
+pub(super) async fn wait_for_own(
+    manager: &Manager,
+    job: JobId,
+    output: &dyn Output,
+    silent: bool,
+) -> Result<u8, Failure> {
+    let jobs = vec![job];
+    let mut waiting = Waiting { jobs, ended: BTreeMap::new(), accepted: false, gone: None };
+    waiting.until_all_have_ended(manager, silent).await?;
+    let listed: Vec<JobView> = waiting.ended.into_values().collect();
+    let status = highest_status(&listed);
+    match listed.as_slice() {
+        [one] if one.id == job => {
+            let outcome = Outcome {
+                job,
+                state: one.state,
+                exit_code: status,
+                reason: one.reason.clone(),
+                breakdown: None,
+                node_list: Some(one.node_list.clone()).filter(|list| !list.is_empty()),
+            };
+            note(&output.outcome(&outcome, None));
+        }
+        all if status != 0 => note(&output.jobs(&worth_listing(all, silent))),
+        _ => {}
+    }
+    Ok(status)
+}
+
+fn highest_status(jobs: &[JobView]) -> u8 {
+    jobs.iter().filter_map(|job| job.exit_code).max().unwrap_or(0)
+}
+
+fn too_late(limit: Duration) -> Failure {
+    Failure::new("timeout", format!("not all of the jobs have ended within {limit:?}"))
+        .hint("they go on: `storm queue` lists them")
+        .exit(EXIT_TIMED_OUT)
+}
+
+/// What is waited for.
+struct Waiting {
+    jobs: Vec<JobId>,
+    /// What is known of those that have ended.
+    ended: BTreeMap<JobId, JobView>,
+    /// A manager has understood what is wanted.
+    accepted: bool,
+    /// Since when there has been none.
+    gone: Option<Instant>,
+}
+
+impl Waiting {
+    /// The ends of all jobs are known: a manager that remembers none says nothing of them.
+    fn check(&self) -> Result<(), Failure> {
+        let is_told = |job: &JobId| {
+            let of_array = |view: &JobView| view.array.is_some_and(|task| task.array == *job);
+            self.ended.contains_key(job) || self.ended.values().any(of_array)
+        };
+        match self.jobs.iter().find(|job| !is_told(job)) {
+            None => Ok(()),
+            Some(job) => Err(Failure::new(
+                "no-such-job",
+                format!("job {job} has ended, and is forgotten"),
+            )
+            .hint("how many ended jobs the manager remembers is `history` of its configuration")
+            .exit(EXIT_STORM_FAILED)),
+        }
+    }
+
+    async fn until_all_have_ended(
+        &mut self,
+        manager: &Manager,
+        silent: bool,
+    ) -> Result<(), Failure> {
+        loop {
+            let error = match self.listen(manager).await {
+                Ok(told) => return told,
+                Err(error) => error,
+            };
+            let is_new = self.gone.is_none();
+            let since = *self.gone.get_or_insert_with(Instant::now);
+            // One that never was there is not waited for.
+            if !self.accepted || !error.may_pass() || since.elapsed() > RETURN_LIMIT {
+                let failure = Failure::from(error);
+                let status = if self.accepted { EXIT_STORM_FAILED } else { failure.exit };
+                return Err(failure.exit(status));
+            }
+            if is_new && !silent {
+                note("storm: the manager is gone; waiting for its return\n");
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Hears of the jobs until the last has ended, or the manager is gone.
+    async fn listen(&mut self, manager: &Manager) -> Result<Result<(), Failure>, ClientError> {
+        let (mut requests, mut replies) = manager.connect().await?.split();
+        // What has ended may be forgotten by now; an array's number is none of its jobs'.
+        let jobs = self.jobs.iter().filter(|job| !self.ended.contains_key(job)).copied().collect();
+        let asked = requests.send(ManagerRequest::Wait { jobs }).await?;
+        loop {
+            let line = replies.next().await?.ok_or(ClientError::Closed)?;
+            match line.reply {
+                Reply::Jobs { jobs, more } if line.id == asked => {
+                    (self.accepted, self.gone) = (true, None);
+                    self.ended.extend(jobs.into_iter().map(|job| (job.id, job)));
+                    if !more {
+                        return Ok(self.check());
+                    }
+                }
+                Reply::Error { error } => return Err(error.into()),
+                other => return Ok(Err(misunderstood(&other))),
+            }
+        }
+    }
+}

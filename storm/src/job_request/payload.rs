@@ -1,0 +1,111 @@
+//! What a job executes: a program of this host or of the nodes, a script that comes by standard
+//! input, or a line of shell.
+
+use super::STANDARD_INPUT;
+use super::program::find_program;
+use super::shipped_files::ShippedFiles;
+use crate::cli::JobOptions;
+use crate::failure::{EXIT_NOT_EXECUTABLE, EXIT_USAGE, Failure};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use storm_rm::{OsBytes, Program};
+
+/// Executes a line of `--wrap`: every node has it (POSIX).
+const SHELL: &str = "/bin/sh";
+/// A script is held in memory: more than any that was written by hand (sbatch takes 4 MiB).
+const MAX_SCRIPT_BYTES: u64 = 16 << 20;
+/// How a script begins that the kernel can execute (execve(2)).
+const BEGINNING: &[u8] = b"#!";
+
+/// What is executed.
+pub(super) struct Payload {
+    /// For the nodes.
+    pub(super) program: Program,
+    /// Where it is here, or on the nodes.
+    pub(super) path: PathBuf,
+    pub(super) argv: Vec<OsBytes>,
+    /// What the job is called unless the user says.
+    pub(super) name: String,
+}
+
+/// What the options say is to be executed; what has to go to the nodes is in `files`.
+pub(super) fn payload(options: &JobOptions, files: &mut ShippedFiles) -> Result<Payload, Failure> {
+    if let Some(line) = &options.wrap {
+        let argv = ["sh".into(), "-c".into(), line.clone()];
+        return Ok(Payload {
+            program: Program::OnNodes(OsString::from(SHELL).into()),
+            path: SHELL.into(),
+            argv: argv.map(OsBytes::from).into(),
+            name: "wrap".to_owned(),
+        });
+    }
+    let typed = options
+        .program
+        .first()
+        .ok_or_else(|| Failure::new("usage", "a program is needed").exit(EXIT_USAGE))?;
+    let mut argv: Vec<OsBytes> = options.program.iter().cloned().map(OsBytes::from).collect();
+    if typed == STANDARD_INPUT {
+        let name = "stdin".to_owned();
+        argv[0] = OsString::from(&name).into();
+        let program = Program::Shipped(files.contents(&standard_input(options)?, &name)?);
+        return Ok(Payload { program, path: PathBuf::from("/dev/stdin"), argv, name });
+    }
+    let name = file_name(typed);
+    if options.no_bcast {
+        let path = path_on_nodes(typed)?;
+        let program = Program::OnNodes(path.clone().into_os_string().into());
+        return Ok(Payload { program, path, argv, name });
+    }
+    let path = find_program(typed)?;
+    let program = Program::Shipped(files.program(&path)?);
+    Ok(Payload { program, path, argv, name })
+}
+
+/// The whole of standard input, which has to be a script.
+fn standard_input(options: &JobOptions) -> Result<Vec<u8>, Failure> {
+    let refused = |message: &str| Failure::new("program", message).exit(EXIT_NOT_EXECUTABLE);
+    if options.no_bcast {
+        return Err(Failure::new(
+            "usage",
+            "with --no-bcast the program is on the nodes, and not -",
+        )
+        .exit(EXIT_USAGE));
+    }
+    let mut contents = Vec::new();
+    let read = io::stdin().lock().take(MAX_SCRIPT_BYTES + 1).read_to_end(&mut contents);
+    read.map_err(|error| Failure::of("program", &error))?;
+    if contents.len() as u64 > MAX_SCRIPT_BYTES {
+        return Err(refused("what comes by standard input is longer than 16 MiB")
+            .hint("put the script into a file, and give its name"));
+    }
+    if contents.is_empty() {
+        return Err(
+            refused("no script came by standard input").hint("as in: storm submit - < script.sh")
+        );
+    }
+    if !contents.starts_with(BEGINNING) {
+        return Err(refused("what came by standard input is not a script").hint(
+            "its first line says what runs it, as #!/bin/sh; --wrap takes lines of shell without",
+        ));
+    }
+    Ok(contents)
+}
+
+fn file_name(program: &OsStr) -> String {
+    let name = Path::new(program).file_name().unwrap_or(program);
+    name.to_string_lossy().into_owned()
+}
+/// The absolute path that the nodes execute: it need not exist here.
+fn path_on_nodes(typed: &OsString) -> Result<PathBuf, Failure> {
+    let path = if typed.as_bytes().contains(&b'/') {
+        PathBuf::from(typed)
+    } else {
+        find_program(typed).map_err(|error| {
+            Failure::from(error)
+                .hint("with --no-bcast, give the path that the program has on the nodes")
+        })?
+    };
+    std::path::absolute(path).map_err(|error| Failure::of("working-directory", &error))
+}
