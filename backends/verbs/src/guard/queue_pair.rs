@@ -18,9 +18,11 @@ use std::ffi::{c_int, c_uint};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How long a packet may stay unacknowledged: 4.096 us times two to this power, 67 ms.
-/// Longer than any queue of a switch, short enough to notice a lost host soon.
-const ACK_TIMEOUT: u8 = 14;
+/// How long a packet may stay unacknowledged: 4.096 us times two to this power, 134 ms. Longer
+/// than any queue of a switch; and so long that with all repetitions, 0.94 s, a lane does not end
+/// before the root knows, by default after 0.8 s, that a host is cut off: to one that merely
+/// stood still for a moment nothing has to be opened anew.
+const ACK_TIMEOUT: u8 = 15;
 /// How often it is sent again; soft-RoCE takes 7 for "for ever".
 const RETRIES: u8 = 6;
 /// The same where the other side has no receive request ready. It always has, by the
