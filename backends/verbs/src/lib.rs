@@ -7,7 +7,9 @@
 //!
 //! - An **express lane** is a pair of rings in registered memory: operations and replies
 //!   are written to the other side by `RDMA WRITE WITH IMMEDIATE`, whose immediate value
-//!   says how many bytes are new. Short ones travel inside their request (inline).
+//!   says how many bytes are new. Short ones travel inside their request (inline); while
+//!   both ends look for what comes they are written to slots, and found there by looking at
+//!   memory, without a completion.
 //! - On a **bulk lane** the child grants blocks of registered memory, and the parent writes
 //!   each chunk into one, head and payload gathered by the adapter. The child passes it on
 //!   from there, and its global memory refers to it there: between hosts nothing is copied
@@ -38,6 +40,7 @@ mod offer;
 mod poller;
 mod port_address;
 mod ring;
+mod slot;
 
 pub use config::{Multicast, VerbsConfig};
 pub use error::{LaneError, VerbsError};

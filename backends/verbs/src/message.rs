@@ -2,6 +2,7 @@
 //! and what a parent tells in a block instead of a frame.
 
 use crate::multicast::address::GroupAddress;
+use crate::ring::Credit;
 use serde::{Deserialize, Serialize};
 
 /// Bits of the number in an immediate value; the kind is above them.
@@ -11,30 +12,45 @@ const NUMBER_BITS: u32 = 28;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     /// So many bytes, at least one, are next in the ring.
-    Run(u32),
-    /// The other side has taken so many bytes out of its ring.
-    Credit(u32),
+    Run {
+        /// How many.
+        len: u32,
+        /// The sender looks at its slots.
+        looks: bool,
+    },
+    /// The other side has taken so much.
+    Credit(Credit),
     /// This block is filled with a frame.
     Block(u32),
     /// This block is filled with something [`Told`].
     Told(u32),
     /// A hole in the chunk that was told of in this block is filled.
     Repaired(u32),
+    /// The other side does not look at its slots any more, and has found so many messages,
+    /// counted modulo 2^28.
+    Sleeps(u32),
+    /// That is known.
+    Heard,
 }
 
 /// Larger numbers than an immediate value has room for do not occur: rings and blocks
 /// are smaller.
-const MAX_NUMBER: u32 = (1 << NUMBER_BITS) - 1;
+pub(crate) const MAX_NUMBER: u32 = (1 << NUMBER_BITS) - 1;
+/// A ring has fewer bytes, or just as many: what is above is something else.
+const BYTES_BITS: u32 = 17;
+const BYTES: u32 = (1 << BYTES_BITS) - 1;
 
 impl Note {
     /// As an immediate value.
     pub(crate) fn encode(self) -> u32 {
         let (kind, number) = match self {
-            Note::Run(len) => (1, len),
-            Note::Credit(len) => (2, len),
+            Note::Run { len, looks } => (1, u32::from(looks) << BYTES_BITS | len),
+            Note::Credit(Credit { bytes, messages }) => (2, messages << BYTES_BITS | bytes),
             Note::Block(slot) => (3, slot),
             Note::Told(slot) => (4, slot),
             Note::Repaired(slot) => (5, slot),
+            Note::Sleeps(found) => (6, found),
+            Note::Heard => (7, 0),
         };
         kind << NUMBER_BITS | number & MAX_NUMBER
     }
@@ -42,12 +58,15 @@ impl Note {
     /// From an immediate value of somebody else.
     pub(crate) fn decode(immediate: u32) -> Option<Note> {
         let number = immediate & MAX_NUMBER;
+        let (bytes, above) = (number & BYTES, number >> BYTES_BITS);
         match immediate >> NUMBER_BITS {
-            1 if number > 0 => Some(Note::Run(number)),
-            2 => Some(Note::Credit(number)),
+            1 if bytes > 0 && above <= 1 => Some(Note::Run { len: bytes, looks: above == 1 }),
+            2 => Some(Note::Credit(Credit { bytes, messages: above })),
             3 => Some(Note::Block(number)),
             4 => Some(Note::Told(number)),
             5 => Some(Note::Repaired(number)),
+            6 => Some(Note::Sleeps(number)),
+            7 if number == 0 => Some(Note::Heard),
             _ => None,
         }
     }

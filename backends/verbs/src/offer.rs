@@ -4,10 +4,11 @@
 use crate::abi::Gid;
 use crate::guard::{Endpoint, RemoteAddr};
 use crate::ring::RING_BYTES;
+use crate::slot::{self, REGION_BYTES};
 use serde::{Deserialize, Serialize};
 
 /// Changes with every change of what travels on a lane.
-pub(crate) const LANE_VERSION: u32 = 2;
+pub(crate) const LANE_VERSION: u32 = 3;
 /// Packets are numbered with so many bits.
 pub(crate) const MAX_PACKET_NUMBER: u32 = (1 << 24) - 1;
 
@@ -30,9 +31,9 @@ pub(crate) struct Offer {
     pub(crate) link_layer: u8,
     /// Its largest packet, coded.
     pub(crate) mtu: u32,
-    /// Where the ring is.
+    /// Where the memory of the lane is, of which the ring is the beginning.
     pub(crate) ring_addr: u64,
-    /// The key to the ring.
+    /// The key to it.
     pub(crate) ring_rkey: u32,
 }
 
@@ -56,7 +57,9 @@ impl Offer {
             () if offer.ring_bytes != RING_BYTES => Err("its ring has another length"),
             () if offer.first_packet > MAX_PACKET_NUMBER => Err("its packet number is too large"),
             () if !(1..=5).contains(&offer.mtu) => Err("its MTU does not exist"),
-            () if offer.ring_addr.checked_add(RING_BYTES).is_none() => Err("its ring is nowhere"),
+            () if offer.ring_addr.checked_add(REGION_BYTES as u64).is_none() => {
+                Err("its ring is nowhere")
+            }
             () => Ok(offer),
         }
     }
@@ -73,6 +76,12 @@ impl Offer {
     /// The place `at` of the ring.
     pub(crate) fn ring(&self, at: usize) -> RemoteAddr {
         RemoteAddr { addr: self.ring_addr + at as u64, rkey: self.ring_rkey }
+    }
+
+    /// The slot of the message with this number.
+    #[inline]
+    pub(crate) fn slot(&self, number: u64) -> RemoteAddr {
+        self.ring(slot::place(number))
     }
 }
 

@@ -69,7 +69,7 @@ struct Shared {
     spin: Duration,
     polled: RefCell<Vec<(usize, Weak<dyn Polled>)>>,
     last_name: Cell<usize>,
-    looking: Cell<bool>,
+    looking: Rc<Cell<bool>>,
     /// Who looks: the driver, a reader, or the one who is expected back.
     looker: Cell<u64>,
     last_looker: Cell<u64>,
@@ -147,7 +147,7 @@ impl Poller {
             spin: spin.min(MAX_SPIN),
             polled: RefCell::default(),
             last_name: Cell::new(0),
-            looking: Cell::new(false),
+            looking: Rc::default(),
             looker: Cell::new(DRIVER),
             last_looker: Cell::new(DRIVER),
             quiet: Cell::new(false),
@@ -189,6 +189,11 @@ impl Poller {
     /// sleep.
     pub(crate) fn is_looking(&self) -> bool {
         self.shared.looking.get()
+    }
+
+    /// The same, for who asks more often.
+    pub(crate) fn looking(&self) -> Rc<Cell<bool>> {
+        self.shared.looking.clone()
     }
 
     /// Looks in the place of the driver, in the task of a reader: what it waits for is then

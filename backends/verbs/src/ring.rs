@@ -1,9 +1,12 @@
-//! Where the bytes of a lane are in its ring, at both ends, without memory or adapter.
+//! Where the messages of a lane are, at both ends, without memory or adapter.
 //!
-//! The sender writes to the receiver's ring what it has put at the same place of its own;
-//! both count bytes from the beginning. It may write where the receiver has taken what
-//! was there and said so (credit), and where its own adapter has read what was there
-//! (completion). Messages are counted as well, since each uses up a receive request.
+//! Messages are counted from 0. A *run* is told of by a completion, and lies in a ring of
+//! bytes: the sender writes to the receiver's ring what it has put at the same place of its
+//! own, may write where the receiver has taken what was there and said so (credit), and where
+//! its own adapter has read what was there (completion). A *short* message has a slot, that of
+//! its number, and may be found there without being told of ([`slot`](crate::slot)). Of both
+//! together there are at most [`MAX_MESSAGES`] without credit: a run uses up a receive request,
+//! a short message its slot.
 
 use std::ops::Range;
 
@@ -11,77 +14,60 @@ use std::ops::Range;
 /// most a few KiB by default. A power of two.
 pub(crate) const RING_BYTES: u64 = 64 << 10;
 /// Messages that were sent and for which there is no credit.
-pub(crate) const MAX_MESSAGES: usize = 128;
+pub(crate) const MAX_MESSAGES: u64 = 128;
+
+/// What was taken and may be sent again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Credit {
+    /// Bytes of runs.
+    pub(crate) bytes: u32,
+    /// Runs and short messages.
+    pub(crate) messages: u32,
+}
 
 /// The sender's end.
 #[derive(Debug, Default)]
 pub(crate) struct SendRing {
+    messages: u64,
+    credited_messages: u64,
     written: u64,
     credited: u64,
     completed: u64,
-    /// Where messages end for which there is no credit.
-    ends: Ends,
 }
 
 /// The receiver's end.
 #[derive(Debug, Default)]
 pub(crate) struct ReceiveRing {
+    messages: u64,
+    taken_messages: u64,
+    credited_messages: u64,
     arrived: u64,
     taken: u64,
     credited: u64,
-    /// Where messages end for which no credit was given.
-    ends: Ends,
 }
 
 /// The other side says what cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun;
 
-/// Where some messages end, the first of them first: never more than [`MAX_MESSAGES`].
-#[derive(Debug)]
-struct Ends {
-    ends: [u64; MAX_MESSAGES],
-    /// How many were ever added, and how many of these were taken away.
-    added: usize,
-    removed: usize,
-}
-
-impl Default for Ends {
-    fn default() -> Ends {
-        Ends { ends: [0; MAX_MESSAGES], added: 0, removed: 0 }
-    }
-}
-
-impl Ends {
-    fn len(&self) -> usize {
-        self.added - self.removed
-    }
-
-    /// One more, for which there is room.
-    fn push(&mut self, end: u64) {
-        debug_assert!(self.len() < MAX_MESSAGES, "there is room");
-        self.ends[self.added % MAX_MESSAGES] = end;
-        self.added += 1;
-    }
-
-    /// How many end at `end` or before.
-    fn up_to(&self, end: u64) -> usize {
-        let all = self.removed..self.added;
-        all.take_while(|at| self.ends[at % MAX_MESSAGES] <= end).count()
-    }
-
-    /// Takes away those that end at `end` or before.
-    fn remove_up_to(&mut self, end: u64) {
-        self.removed += self.up_to(end);
-    }
-}
-
 impl SendRing {
-    /// Where the next message goes, as long as it may be; empty when it has to wait.
+    /// The number of the next message, if it may be sent.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<u64> {
+        (self.messages - self.credited_messages < MAX_MESSAGES).then_some(self.messages)
+    }
+
+    /// How many messages were sent.
+    pub(crate) fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    /// Where the next run goes, as long as it may be; empty when it has to wait. It never goes
+    /// around the end of the ring.
     #[inline]
     pub(crate) fn room(&self) -> Range<usize> {
         let at = (self.written % RING_BYTES) as usize;
-        if self.ends.len() >= MAX_MESSAGES {
+        if self.next().is_none() {
             return at..at;
         }
         let used = self.written - self.credited.min(self.completed);
@@ -89,15 +75,20 @@ impl SendRing {
         at..at + free as usize
     }
 
-    /// A message of `len` bytes is under way; what to tell [`completed`](Self::completed).
+    /// The next message, a run of `len` bytes, is under way.
     #[inline]
-    pub(crate) fn sent(&mut self, len: usize) -> u64 {
+    pub(crate) fn sent_run(&mut self, len: usize) {
         self.written += len as u64;
-        self.ends.push(self.written);
-        self.written
+        self.messages += 1;
     }
 
-    /// Where the last message ends.
+    /// The next message, a short one, is under way.
+    #[inline]
+    pub(crate) fn sent_short(&mut self) {
+        self.messages += 1;
+    }
+
+    /// Where the last run ends: what to tell [`completed`](Self::completed).
     pub(crate) fn end(&self) -> u64 {
         self.written
     }
@@ -107,61 +98,83 @@ impl SendRing {
         self.completed = self.completed.max(end);
     }
 
-    /// The other side has taken `len` more bytes.
-    pub(crate) fn credit(&mut self, len: u64) -> Result<(), Overrun> {
-        let credited = self.credited + len;
-        if credited > self.written {
+    /// The other side has taken so much more.
+    pub(crate) fn credit(&mut self, credit: Credit) -> Result<(), Overrun> {
+        let credited = self.credited + u64::from(credit.bytes);
+        let messages = self.credited_messages + u64::from(credit.messages);
+        if credited > self.written || messages > self.messages {
             return Err(Overrun);
         }
-        self.credited = credited;
-        self.ends.remove_up_to(credited);
+        (self.credited, self.credited_messages) = (credited, messages);
         Ok(())
     }
 }
 
 impl ReceiveRing {
-    /// `len` more bytes are here.
+    /// The number of the message that is next to arrive.
     #[inline]
-    pub(crate) fn arrived(&mut self, len: u64) -> Result<(), Overrun> {
+    pub(crate) fn next(&self) -> u64 {
+        self.messages
+    }
+
+    /// A run of `len` bytes is here, the next message.
+    pub(crate) fn arrived_run(&mut self, len: u64) -> Result<(), Overrun> {
         let arrived = self.arrived + len;
-        if arrived - self.credited > RING_BYTES || self.ends.len() >= MAX_MESSAGES {
+        let goes_around = self.arrived % RING_BYTES + len > RING_BYTES;
+        if goes_around || arrived - self.credited > RING_BYTES {
             return Err(Overrun);
         }
+        self.arrived_short()?;
         self.arrived = arrived;
-        self.ends.push(arrived);
         Ok(())
     }
 
-    /// What is here and was not taken, up to the end of the ring.
+    /// A short message is here, the next one.
     #[inline]
-    pub(crate) fn here(&self) -> Range<usize> {
-        let at = self.taken % RING_BYTES;
-        let len = (self.arrived - self.taken).min(RING_BYTES - at);
-        at as usize..(at + len) as usize
+    pub(crate) fn arrived_short(&mut self) -> Result<(), Overrun> {
+        if self.messages - self.credited_messages >= MAX_MESSAGES {
+            return Err(Overrun);
+        }
+        self.messages += 1;
+        Ok(())
     }
 
-    /// `len` bytes of it were taken.
-    #[inline]
-    pub(crate) fn take(&mut self, len: usize) {
+    /// A run of `len` bytes is taken, the next message: where it is.
+    pub(crate) fn take_run(&mut self, len: usize) -> Range<usize> {
+        let at = (self.taken % RING_BYTES) as usize;
         self.taken += len as u64;
+        self.taken_messages += 1;
+        at..at + len
     }
 
-    /// How many bytes the other side is to be told of now: when a half of the ring or of
-    /// the messages is taken, so that credits are few and it never stands still.
+    /// Where the next run to be taken begins.
+    pub(crate) fn next_run_at(&self) -> usize {
+        (self.taken % RING_BYTES) as usize
+    }
+
+    /// A short message is taken, the next one.
     #[inline]
-    pub(crate) fn credit_due(&self) -> Option<u64> {
+    pub(crate) fn take_short(&mut self) {
+        self.taken_messages += 1;
+    }
+
+    /// What the other side is to be told of now: when a half of the ring or of the messages is
+    /// taken, so that credits are few and it never stands still.
+    #[inline]
+    pub(crate) fn credit_due(&self) -> Option<Credit> {
+        let messages = self.taken_messages - self.credited_messages;
         let bytes = self.taken - self.credited;
-        if bytes < RING_BYTES / 2 && self.ends.len() < MAX_MESSAGES / 2 {
+        if bytes < RING_BYTES / 2 && messages < MAX_MESSAGES / 2 {
             return None;
         }
-        let messages = self.ends.up_to(self.taken);
-        (bytes >= RING_BYTES / 2 || messages >= MAX_MESSAGES / 2).then_some(bytes)
+        // Neither is ever more than a ring has.
+        Some(Credit { bytes: bytes as u32, messages: messages as u32 })
     }
 
-    /// The other side was told of `len` bytes.
-    pub(crate) fn credited(&mut self, len: u64) {
-        self.credited += len;
-        self.ends.remove_up_to(self.credited);
+    /// The other side was told of this.
+    pub(crate) fn credited(&mut self, credit: Credit) {
+        self.credited += u64::from(credit.bytes);
+        self.credited_messages += u64::from(credit.messages);
     }
 }
 
@@ -171,16 +184,32 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
+    /// A message on its way: its length if it is a run.
+    type Message = Option<usize>;
+
+    fn take(receiver: &mut ReceiveRing, message: Message, taken: &mut u64) -> Option<Credit> {
+        match message {
+            Some(len) => {
+                let place = receiver.take_run(len);
+                assert_eq!(place.start as u64, *taken % RING_BYTES);
+                assert!(place.end as u64 <= RING_BYTES, "it never goes around");
+                *taken += len as u64;
+            }
+            None => receiver.take_short(),
+        }
+        receiver.credit_due().inspect(|due| receiver.credited(*due))
+    }
+
     proptest! {
-        /// A stream of messages of any lengths, taken in any portions, with credits and
-        /// completions on their way for any time: nothing is written over, and when all
-        /// is quiet there is room.
+        /// A stream of messages of any lengths, with credits and completions on their way for
+        /// any time: nothing is written over, and when all is quiet there is room.
         #[test]
         fn nothing_is_written_over_and_nothing_stands_still(
-            steps in prop::collection::vec((0u8..5, 1usize..70_000), 1..400),
+            steps in prop::collection::vec((0u8..7, 1usize..70_000), 1..600),
         ) {
             let (mut sender, mut receiver) = (SendRing::default(), ReceiveRing::default());
             let (mut credits, mut completions) = (VecDeque::new(), VecDeque::new());
+            let mut here: VecDeque<Message> = VecDeque::new();
             let (mut sent, mut taken) = (0u64, 0u64);
             for (step, len) in steps {
                 match step {
@@ -189,24 +218,29 @@ mod tests {
                         let len = len.min(room.len());
                         if len > 0 {
                             prop_assert_eq!(room.start as u64, sent % RING_BYTES);
-                            completions.push_back(sender.sent(len));
+                            sender.sent_run(len);
+                            completions.push_back(sender.end());
                             sent += len as u64;
                             prop_assert!(sent - taken <= RING_BYTES, "written over");
-                            prop_assert_eq!(receiver.arrived(len as u64), Ok(()));
+                            prop_assert_eq!(receiver.arrived_run(len as u64), Ok(()));
+                            here.push_back(Some(len));
                         }
                     }
-                    2 => {
-                        let here = receiver.here();
-                        prop_assert_eq!(here.start as u64, taken % RING_BYTES);
-                        let len = len.min(here.len());
-                        receiver.take(len);
-                        taken += len as u64;
-                        if let Some(due) = receiver.credit_due() {
-                            receiver.credited(due);
-                            credits.push_back(due);
+                    2 | 3 => {
+                        if let Some(number) = sender.next() {
+                            sender.sent_short();
+                            prop_assert_eq!(number, receiver.next());
+                            prop_assert_eq!(receiver.arrived_short(), Ok(()));
+                            here.push_back(None);
+                        }
+                        prop_assert!(here.len() as u64 <= MAX_MESSAGES, "a slot written over");
+                    }
+                    4 => {
+                        if let Some(message) = here.pop_front() {
+                            credits.extend(take(&mut receiver, message, &mut taken));
                         }
                     }
-                    3 => {
+                    5 => {
                         if let Some(due) = credits.pop_front() {
                             prop_assert_eq!(sender.credit(due), Ok(()));
                         }
@@ -218,29 +252,32 @@ mod tests {
                     }
                 }
             }
-            while !receiver.here().is_empty() {
-                receiver.take(receiver.here().len());
-                if let Some(due) = receiver.credit_due() {
-                    receiver.credited(due);
-                    credits.push_back(due);
-                }
+            for message in here {
+                credits.extend(take(&mut receiver, message, &mut taken));
             }
             credits.into_iter().for_each(|due| sender.credit(due).expect("what was sent"));
             completions.into_iter().for_each(|end| sender.completed(end));
             prop_assert!(!sender.room().is_empty());
+            prop_assert!(sender.next().is_some());
         }
     }
 
     #[test]
     fn what_cannot_be_is_refused() {
         let mut sender = SendRing::default();
-        sender.sent(10);
-        assert_eq!(sender.credit(11), Err(Overrun));
+        sender.sent_run(10);
+        assert_eq!(sender.credit(Credit { bytes: 11, messages: 1 }), Err(Overrun));
+        assert_eq!(sender.credit(Credit { bytes: 10, messages: 2 }), Err(Overrun));
         let mut receiver = ReceiveRing::default();
-        assert_eq!(receiver.arrived(RING_BYTES + 1), Err(Overrun));
+        assert_eq!(receiver.arrived_run(RING_BYTES + 1), Err(Overrun));
+        assert_eq!(receiver.arrived_run(RING_BYTES - 1), Ok(()));
+        receiver.take_run(RING_BYTES as usize - 1);
+        receiver.credited(receiver.credit_due().expect("it is full"));
+        assert_eq!(receiver.arrived_run(2), Err(Overrun), "it goes around");
         for _ in 0..MAX_MESSAGES {
-            assert_eq!(receiver.arrived(1), Ok(()));
+            assert_eq!(receiver.arrived_short(), Ok(()));
         }
-        assert_eq!(receiver.arrived(1), Err(Overrun));
+        assert_eq!(receiver.arrived_short(), Err(Overrun));
+        assert_eq!(receiver.arrived_run(1), Err(Overrun));
     }
 }

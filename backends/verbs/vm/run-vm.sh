@@ -152,11 +152,12 @@ fi
 limit="${LIMIT:-300}"
 # Vector instructions and `rep movsb` are slower under emulation than what libraries do without;
 # and what is at the same address in every process (norandmaps) is translated once for all.
+# The kernel looks whether its timer ticks and gives up at once if not (no_timer_check): under load it does so late.
 timeout -k 5 "$limit" qemu-system-x86_64 -accel tcg,thread=multi \
     -cpu max,-avx,-avx2,-erms,-fsrm -machine q35,usb=off \
     -m "${MEM:-1024}" -smp "${SMP:-2}" -nodefaults -no-user-config -display none -monitor none \
     "${network[@]}" -no-reboot -kernel "$dir/vmlinux" -initrd "$work/initrd" \
-    -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr random.trust_cpu=on tsc=reliable norandmaps" \
+    -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr random.trust_cpu=on tsc=reliable no_timer_check norandmaps" \
     -serial file:"$work/console" -serial file:"$work/out" -serial file:"$work/status" &
 machine=$!
 tail -f -n +1 -s 0.05 --pid=$machine "$work/out" &

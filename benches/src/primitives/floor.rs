@@ -1,8 +1,9 @@
 //! The least that one hop can cost: two processes and one queue pair each, and of what a lane
-//! does only what its promise needs. A message is one WRITE WITH IMMEDIATE, the other side finds
-//! its completion by looking, makes a receive request ready for the next, and answers; a chunk
+//! does only what its promise needs. A short message is one WRITE, which the other side finds by
+//! looking at memory, and answers. A longer one is a WRITE WITH IMMEDIATE: the other side finds its
+//! completion, and makes a receive request ready for the next. A chunk
 //! goes to one of a few places, and is answered by leave to write there again. No runtime, no
-//! tasks, no copy, no ring, no way to sleep. The calls are those of the backend.
+//! tasks, no copy, no ring, no check, no way to sleep. The calls are those of the backend.
 
 use super::hop::OtherEnd;
 use super::{Figure, figure};
@@ -13,7 +14,7 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::time::Instant;
 use storm_backend_verbs::guard::{
-    Access, CompletionChannel, CompletionQueue, Device, Endpoint, MemoryRegion, OpenDevice,
+    Access, CompletionChannel, CompletionQueue, Device, Endpoint, MemoryRegion, Notice, OpenDevice,
     Outcome, Port, ProtectionDomain, QueuePair, RemoteAddr, Route, Source, Sources,
 };
 use storm_backend_verbs::{VerbsConfig, choose_address};
@@ -36,6 +37,10 @@ const WARM_UP: u32 = 100;
 const ECHO: u32 = 1;
 /// To be answered by one without bytes.
 const CHUNK: u32 = 2;
+/// Found in memory, and to be answered so.
+const SHORT: u32 = 3;
+/// Looks at memory for one look at the queue.
+const LOOKS: u32 = 16;
 
 /// One end of the queue pair.
 struct End {
@@ -47,6 +52,9 @@ struct End {
     to: RemoteAddr,
     /// What has come and was not asked for yet.
     arrived: VecDeque<(u32, u32)>,
+    /// Short messages that were sent, and that were found.
+    sent: u32,
+    found: u32,
 }
 
 /// Serves as the other end if this process is one.
@@ -59,7 +67,8 @@ pub fn serve_if_other_end() -> Result<bool> {
     let mut end = End::connect(place_bytes.parse()?, &mut stdin, &mut std::io::stdout())?;
     // Until the side that has started this ends it.
     loop {
-        match end.next()? {
+        match end.next_of_any()? {
+            (SHORT, len) => end.write_short(len as usize)?,
             (ECHO, len) => end.write(0..len as usize, 0, ECHO)?,
             _ => end.write(0..0, 0, CHUNK)?,
         }
@@ -88,8 +97,13 @@ fn latency(end: &mut End, bytes: u64, rounds: u32) -> Result<Figure> {
     let mut ns = Histogram::new(3)?;
     for round in 0..WARM_UP + rounds {
         let start = Instant::now();
-        end.write(0..bytes as usize, 0, ECHO)?;
-        end.next()?;
+        if (8..=INLINE_BYTES as u64).contains(&bytes) {
+            end.write_short(bytes as usize)?;
+            end.next_of_any()?;
+        } else {
+            end.write(0..bytes as usize, 0, ECHO)?;
+            end.next()?;
+        }
         if round >= WARM_UP {
             ns.record(u64::try_from(start.elapsed().as_nanos())? / 2)?;
         }
@@ -162,7 +176,7 @@ impl End {
         let own = region(place_bytes, Access::Read)?;
         let into = region(place_bytes * PLACES as usize, Access::RemoteWrite)?;
         let (to, arrived) = (RemoteAddr { addr: 0, rkey: 0 }, VecDeque::new());
-        Ok(End { pair, queue, own, into, to, arrived })
+        Ok(End { pair, queue, own, into, to, arrived, sent: 0, found: 0 })
     }
 
     /// Writes so many bytes to the other's place of this number: a head and what follows it, as
@@ -171,7 +185,8 @@ impl End {
         let place_bytes = (self.into.len() / PLACES as usize) as u64;
         let to = RemoteAddr { addr: self.to.addr + place * place_bytes, ..self.to };
         if bytes.end <= INLINE_BYTES as usize {
-            self.pair.post_inline(&[7; INLINE_BYTES as usize][bytes], to, what)?;
+            let bytes = &[7; INLINE_BYTES as usize][bytes];
+            self.pair.post_inline([bytes, &[]], to, Notice::Wakes(what))?;
             return Ok(());
         }
         let part = |range| Some(Source::Part(self.own.clone(), range));
@@ -180,13 +195,43 @@ impl End {
         Ok(())
     }
 
+    /// Writes so many bytes, at least 8, of which the first say that they are here.
+    fn write_short(&mut self, len: usize) -> Result<()> {
+        self.sent += 1;
+        let head = u64::from(self.sent) << 32 | len as u64;
+        let rest = &[7; INLINE_BYTES as usize][..len - 8];
+        self.pair.post_inline([&head.to_le_bytes(), rest], self.to, Notice::Nothing)?;
+        Ok(())
+    }
+
+    /// The same as [`next`](Self::next), for short ones as well.
+    fn next_of_any(&mut self) -> Result<(u32, u32)> {
+        loop {
+            for _ in 0..LOOKS {
+                let head = self.into.word(0);
+                if head >> 32 == u64::from(self.found) + 1 {
+                    self.found += 1;
+                    return Ok((SHORT, head as u32));
+                }
+            }
+            if let Some(next) = self.look()? {
+                return Ok(next);
+            }
+        }
+    }
+
     /// Waits for the next write of the other side: what it was, and its length.
     fn next(&mut self) -> Result<(u32, u32)> {
         loop {
-            if let Some(next) = self.arrived.pop_front() {
-                self.pair.post_receives(1)?;
+            if let Some(next) = self.look()? {
                 return Ok(next);
             }
+        }
+    }
+
+    /// The next write that a completion tells of, if there is one.
+    fn look(&mut self) -> Result<Option<(u32, u32)>> {
+        if self.arrived.is_empty() {
             let mut failed = None;
             self.queue.poll(|completion| match completion.outcome {
                 Outcome::Sent => self.pair.completed(completion.id),
@@ -197,5 +242,10 @@ impl End {
                 bail!("a request has failed: {failed:?}");
             }
         }
+        let next = self.arrived.pop_front();
+        if next.is_some() {
+            self.pair.post_receives(1)?;
+        }
+        Ok(next)
     }
 }

@@ -5,7 +5,7 @@ use super::atomicity::{Held, Told, all_or_nothing, is_true_blame};
 use super::failure::{differs, expect};
 use super::suite::Death;
 use super::trial::{promised, put};
-use super::{Failure, Op, OpResult, Pace, Payload, Presence, Read, Seen, Trial};
+use super::{Command, Failure, Op, OpResult, Pace, Payload, Presence, Read, Seen, Trial};
 use crate::{CompareAndWrite, GlobalAddr, NodeId, NodeSet, PrimitiveError, Relation};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -83,6 +83,11 @@ impl Trial {
             Err(super::NodeGone) => Told::Nothing,
         };
         let mut death = death;
+        if !self.cluster().is_killed(victim) && matches!(told, Told::Failure(_)) {
+            // On another machine: the cluster may know of a death whose news has still to reach the
+            // suite, as a packet of it was lost. The victim is asked: it answers, or is seen to be gone.
+            let _ = self.try_call(victim, Command::Membership).await?;
+        }
         if !self.cluster().is_killed(victim) {
             match self.check_too_late(doomed, &told, victim, step).await {
                 // On another machine: that it died was still on its way when it was asked for.

@@ -4,6 +4,7 @@
 mod conformance;
 mod conformance_through_frames;
 mod conformance_through_middleware;
+mod late_news;
 mod middleware;
 mod mutant;
 mod mutants;

@@ -22,6 +22,8 @@ pub const QPS_ERR: c_uint = 6;
 pub const ACCESS_LOCAL_WRITE: c_uint = 1;
 /// `IBV_ACCESS_REMOTE_WRITE`
 pub const ACCESS_REMOTE_WRITE: c_uint = 2;
+/// `IBV_WR_RDMA_WRITE`
+pub const WR_RDMA_WRITE: c_uint = 0;
 /// `IBV_WR_RDMA_WRITE_WITH_IMM`
 pub const WR_RDMA_WRITE_WITH_IMM: c_uint = 1;
 /// `IBV_WR_SEND`

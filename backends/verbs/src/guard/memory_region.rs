@@ -7,7 +7,7 @@
 use super::protection_domain::ProtectionDomain;
 use crate::VerbsError;
 use crate::abi::{self, ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE};
-use bytes::BufMut;
+use bytes::{BufMut, BytesMut};
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 use nix::sys::resource::{Resource, getrlimit};
@@ -17,6 +17,10 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes that are read in one piece.
+const WORD: usize = 8;
 
 /// Who may do what with a region besides the process: the least that its use needs. Every
 /// local adapter may read it.
@@ -172,6 +176,52 @@ impl MemoryRegion {
             std::ptr::copy_nonoverlapping(from, room.as_mut_ptr(), range.len());
             out.advance_mut(range.len());
         }
+    }
+
+    /// The eight bytes at `at`, a multiple of eight, in one piece. What is read after this is
+    /// what was there then, or later: not what was there before.
+    ///
+    /// # Panics
+    /// When they are not in the region, or not at such a place.
+    #[inline]
+    pub fn word(&self, at: usize) -> u64 {
+        self.word_at(at, Ordering::Acquire)
+    }
+
+    /// Copies the `len` bytes at `at`, a multiple of eight, behind what `out` has, word by word,
+    /// and gives each word to `each`, the last with zeros for what it has too many. An adapter
+    /// may write there meanwhile: what `each` was given is what was copied.
+    ///
+    /// # Panics
+    /// When the words are not in the region, `out` has no room for them, or `at` is no such
+    /// place.
+    #[inline]
+    pub fn read_words(&self, at: usize, len: usize, out: &mut BytesMut, mut each: impl FnMut(u64)) {
+        let room = out.spare_capacity_mut();
+        assert!(len.div_ceil(WORD) * WORD <= room.len(), "there is room");
+        let to = room.as_mut_ptr().cast::<u8>();
+        for word_at in (0..len).step_by(WORD) {
+            let mut word = self.word_at(at + word_at, Ordering::Relaxed);
+            let missing = (WORD + word_at).saturating_sub(len);
+            if missing > 0 {
+                word &= u64::MAX >> (8 * missing);
+            }
+            each(word);
+            // SAFETY: the room has so many whole words, as was asserted.
+            unsafe { to.add(word_at).cast::<u64>().write_unaligned(word.to_le()) };
+        }
+        // SAFETY: so many bytes, and no more than there is room for, were just written.
+        unsafe { out.set_len(out.len() + len) };
+    }
+
+    #[inline]
+    fn word_at(&self, at: usize, order: Ordering) -> u64 {
+        assert!(at.is_multiple_of(WORD) && at < self.len && WORD <= self.len - at, "in the region");
+        // SAFETY: the word lies in the mapping, which lives as long as `self` and begins at a
+        // page, so it is aligned. Of this process nobody writes there in another way: the words
+        // that are read so are those that only adapters write to.
+        let word = unsafe { AtomicU64::from_ptr(self.start.as_ptr().cast::<u8>().add(at).cast()) };
+        u64::from_le(word.load(order))
     }
 
     /// The bytes of `range` where they are.

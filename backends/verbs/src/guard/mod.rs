@@ -22,4 +22,4 @@ pub use device::{Device, DeviceEvent, OpenDevice, Port};
 pub(crate) use device::{link_layer_name, mtu_bytes};
 pub use memory_region::{Access, MemoryRegion};
 pub use protection_domain::ProtectionDomain;
-pub use queue_pair::{Endpoint, QueuePair, RemoteAddr, Route, Source, Sources};
+pub use queue_pair::{Endpoint, Notice, QueuePair, RemoteAddr, Route, Source, Sources};

@@ -18,9 +18,11 @@ use std::ffi::{c_int, c_uint};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How long a packet may stay unacknowledged: 4.096 us times two to this power, 67 ms.
-/// Longer than any queue of a switch, short enough to notice a lost host soon.
-const ACK_TIMEOUT: u8 = 14;
+/// How long a packet may stay unacknowledged: 4.096 us times two to this power, 134 ms. Longer
+/// than any queue of a switch; and so long that with all repetitions, 0.94 s, a lane does not end
+/// before the root knows, by default after 0.8 s, that a host is cut off: to one that merely
+/// stood still for a moment nothing has to be opened anew.
+const ACK_TIMEOUT: u8 = 15;
 /// How often it is sent again; soft-RoCE takes 7 for "for ever".
 const RETRIES: u8 = 6;
 /// The same where the other side has no receive request ready. It always has, by the
@@ -84,6 +86,18 @@ pub enum Source {
     Part(Arc<MemoryRegion>, Range<usize>),
     /// Bytes that lie in a region with this key, and keep it.
     Bytes(Bytes, u32),
+}
+
+/// What the other side notices of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A completion with this immediate value, which uses up a receive request there. Who waits
+    /// for arrivals is woken by it.
+    Wakes(u32),
+    /// The same, and it wakes nobody.
+    Waits(u32),
+    /// Nothing: it has to look at its memory.
+    Nothing,
 }
 
 /// What one request reads, one after the other.
@@ -240,7 +254,8 @@ impl QueuePair {
         let inline = if len <= self.max_inline_bytes() { abi::SEND_INLINE } else { 0 };
         let id = self.posted.get() + 1;
         let flags = abi::SEND_SIGNALED | inline;
-        let mut request = request(id, &mut pieces[..count], flags, to, immediate);
+        let notice = Notice::Wakes(immediate);
+        let mut request = request(id, &mut pieces[..count], flags, to, notice);
         // SAFETY: request and pieces live through the call, which copies them. The memory
         // of the pieces is registered in this pair's domain, which `piece` asserts, and
         // held in `reading` until the request is complete, or until this pair is destroyed.
@@ -251,9 +266,9 @@ impl QueuePair {
         Ok(id)
     }
 
-    /// Writes `bytes`, which travel inside of the request, wherever they are, and may be
-    /// something else after this. Its id if a completion will tell that it is over; of one of
-    /// many, and of the others with it.
+    /// Writes `parts`, one after the other, which travel inside of the request, wherever they
+    /// are, and may be something else after this. Its id if a completion will tell that it is
+    /// over; of one of many, and of the others with it.
     ///
     /// # Errors
     /// [`VerbsError::Call`] when it was not taken.
@@ -263,20 +278,28 @@ impl QueuePair {
     #[inline]
     pub fn post_inline(
         &self,
-        bytes: &[u8],
+        parts: [&[u8]; MAX_PIECES],
         to: RemoteAddr,
-        immediate: u32,
+        notice: Notice,
     ) -> Result<Option<u64>, VerbsError> {
-        assert!(bytes.len() <= self.max_inline_bytes(), "it travels in the request");
-        let length = bytes.len() as c_uint;
-        let mut pieces = [Sge { addr: bytes.as_ptr() as u64, length, lkey: 0 }];
-        let count = usize::from(length > 0);
+        let mut pieces = [Sge::default(); MAX_PIECES];
+        let (mut count, mut len) = (0, 0);
+        for part in parts {
+            // A piece of length 0 would be one of 2 GiB to some adapters.
+            if !part.is_empty() {
+                let length = part.len() as c_uint;
+                pieces[count] = Sge { addr: part.as_ptr() as u64, length, lkey: 0 };
+                count += 1;
+                len += part.len();
+            }
+        }
+        assert!(len <= self.max_inline_bytes(), "it travels in the request");
         let (id, untold) = (self.posted.get() + 1, self.untold.get() + 1);
         // A pair with room for few has to know soon.
         let is_told = untold >= INLINE_PER_COMPLETION.min(self.max_sends);
         let flags = abi::SEND_INLINE | if is_told { abi::SEND_SIGNALED } else { 0 };
-        let mut request = request(id, &mut pieces[..count], flags, to, immediate);
-        // SAFETY: request, piece and bytes live through the call, which copies them all.
+        let mut request = request(id, &mut pieces[..count], flags, to, notice);
+        // SAFETY: request, pieces and parts live through the call, which copies them all.
         unsafe { self.raw.post_send(&mut request) }?;
         self.posted.set(id);
         self.untold.set(if is_told { 0 } else { untold });
@@ -338,22 +361,27 @@ impl QueuePair {
     }
 }
 
-/// A write with an immediate value. Who waits for arrivals there is woken by it; nobody here
-/// by its completion.
+/// A write, of which the other side notices this. Nobody here is woken by its completion.
+#[inline]
 fn request(
     wr_id: u64,
     pieces: &mut [Sge],
     flags: c_uint,
     to: RemoteAddr,
-    immediate: u32,
+    notice: Notice,
 ) -> abi::SendRequest {
+    let (opcode, immediate, solicited) = match notice {
+        Notice::Wakes(immediate) => (abi::WR_RDMA_WRITE_WITH_IMM, immediate, abi::SEND_SOLICITED),
+        Notice::Waits(immediate) => (abi::WR_RDMA_WRITE_WITH_IMM, immediate, 0),
+        Notice::Nothing => (abi::WR_RDMA_WRITE, 0, 0),
+    };
     abi::SendRequest {
         wr_id,
         next: std::ptr::null_mut(),
         sg_list: pieces.as_mut_ptr(),
         num_sge: pieces.len() as c_int,
-        opcode: abi::WR_RDMA_WRITE_WITH_IMM,
-        send_flags: flags | abi::SEND_SOLICITED,
+        opcode,
+        send_flags: flags | solicited,
         imm_data: immediate.to_be(),
         remote_addr: to.addr,
         rkey: to.rkey,

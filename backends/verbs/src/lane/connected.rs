@@ -34,6 +34,8 @@ pub(crate) struct Lane {
     has_ended: Cell<bool>,
     why: RefCell<Option<Arc<LaneError>>>,
     queue: Arc<CompletionQueue>,
+    /// Short messages may come in slots: on an express lane.
+    has_slots: bool,
     /// Of which completions there will be a notification.
     armed: Cell<Option<Wanted>>,
     /// Somebody waits for room.
@@ -100,12 +102,14 @@ impl Lane {
             Duty::Express => MESSAGES_PER_CLOCK,
             Duty::Fill(_) | Duty::Grant(_) => 1,
         };
+        let has_slots = matches!(duty, Duty::Express);
         let lane = Rc::new(Lane {
             pipe,
             duty: RefCell::new(duty),
             has_ended: Cell::new(false),
             why: RefCell::default(),
             queue,
+            has_slots,
             armed: Cell::new(None),
             blocked: Cell::new(false),
             seen: Cell::new(None),
@@ -181,10 +185,27 @@ impl Lane {
         if self.has_ended.get() {
             return false;
         }
+        let found = self.has_slots && self.pipe.find();
+        if found {
+            self.has_come();
+            if !changed && !self.pipe.owes_look() {
+                return true;
+            }
+        }
         let mut taken = Completions::new();
         match self.pipe.look(&mut taken) {
-            Ok(false) if !changed => false,
-            looked => self.follow(looked, &mut taken),
+            Ok(false) if !changed => found,
+            looked => self.follow(looked, &mut taken) || found,
+        }
+    }
+
+    /// There is something to read.
+    #[inline]
+    fn has_come(&self) {
+        self.arrived.set(true);
+        // Who looks himself is not to be woken.
+        if !self.looking.is_under_way() {
+            self.wake_reader();
         }
     }
 
@@ -211,11 +232,7 @@ impl Lane {
             }
         };
         if found.arrived {
-            self.arrived.set(true);
-            // Who looks himself is not to be woken.
-            if !self.looking.is_under_way() {
-                self.wake_reader();
-            }
+            self.has_come();
         }
         let makes_room = self.blocked.get() && (found.arrived || found.sent);
         if makes_room {
@@ -325,10 +342,20 @@ impl Polled for Lane {
     /// something already. Own requests that are complete are of interest only to who has
     /// no room for more.
     fn arm(&self) -> bool {
-        let waits = self.blocked.get() || !self.pipe.has_request() || self.duty.borrow().waits();
+        if self.has_ended.get() {
+            return false;
+        }
+        if let Err(error) = self.pipe.say_farewell() {
+            self.end(error);
+            return true;
+        }
+        let waits = self.blocked.get()
+            || !self.pipe.has_request()
+            || self.pipe.waits()
+            || self.duty.borrow().waits();
         let wanted = if waits { Wanted::All } else { Wanted::Arrivals };
         let is_armed = matches!(self.armed.get(), Some(now) if now == wanted || !waits);
-        if is_armed || self.has_ended.get() {
+        if is_armed {
             return false;
         }
         if let Err(error) = self.queue.arm(wanted) {

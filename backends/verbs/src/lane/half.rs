@@ -3,7 +3,7 @@
 use super::connected::{Duty, Lane};
 use super::filler::Filler;
 use super::granter::Granter;
-use super::pipe::{Pipe, REGION_BYTES, REQUESTS};
+use super::pipe::{Pipe, REQUESTS};
 use crate::VerbsError;
 use crate::error::LaneError;
 use crate::fabric::Common;
@@ -12,6 +12,7 @@ use crate::guard::{
 };
 use crate::offer::{LANE_VERSION, MAX_PACKET_NUMBER, Offer};
 use crate::ring::RING_BYTES;
+use crate::slot::REGION_BYTES;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -92,7 +93,13 @@ impl Half {
         }
         let route = Route { gid_index: common.gid_index, mtu };
         pair.connect(&common.port, &route, &own.endpoint(), &theirs.endpoint())?;
-        let pipe = Pipe::new(peer, common.port.number, theirs, pair, queue.clone(), region);
+        let number = common.port.number;
+        let looking = match duty {
+            Duty::Express => common.poller.looking(),
+            // What goes up a bulk lane is worked off when there is nothing else to do.
+            Duty::Fill(_) | Duty::Grant(_) => Rc::default(),
+        };
+        let pipe = Pipe::new(peer, number, theirs, pair, queue.clone(), region, looking);
         Lane::start(&common, pipe, queue, name, duty)
     }
 }

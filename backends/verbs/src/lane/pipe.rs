@@ -1,36 +1,37 @@
-//! A queue pair with a ring of bytes each way: what is put in on one side comes out on
-//! the other in the same order, each message one write with an immediate value.
+//! A queue pair with a ring of bytes and slots each way: what is put in on one side comes out on
+//! the other in the same order. A message is a run, one write with an immediate value; or, while
+//! both sides look at their memory, a short one in its slot.
 
+use super::attention::Attention;
+use super::inbox::Inbox;
+use super::outward::Outward;
 use crate::error::LaneError;
 use crate::guard::{
-    Completion, CompletionQueue, Completions, MemoryRegion, Outcome, QueuePair, RemoteAddr, Source,
-    Sources,
+    Completion, CompletionQueue, Completions, MemoryRegion, Notice, Outcome, QueuePair, RemoteAddr,
+    Source, Sources,
 };
-use crate::message::Note;
+use crate::message::{MAX_NUMBER, Note};
 use crate::offer::Offer;
-use crate::ring::{MAX_MESSAGES, Overrun, RING_BYTES, ReceiveRing, SendRing};
-use bytes::{Buf, Bytes, BytesMut};
+use crate::ring::{MAX_MESSAGES, Overrun, RING_BYTES};
+use crate::slot;
+use bytes::{Buf, Bytes};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::Arc;
 use storm_primitives::NodeId;
 
 /// Where the ring begins into which this side puts what it sends; the other side writes
-/// below.
+/// below, and to the slots behind it.
 pub(super) const OUT_AT: usize = RING_BYTES as usize;
-/// Length of the memory of a lane: both rings.
-pub(super) const REGION_BYTES: usize = 2 * RING_BYTES as usize;
-/// What is no longer than this is taken into memory that many share: what is kept of it keeps
-/// at most [`TAKEN_BYTES`].
-const SHORT_BYTES: usize = 256;
-/// Length of that memory.
-const TAKEN_BYTES: usize = 4096;
 /// Credits that are under way at most, as each is for half of a ring or of the messages;
-/// and blocks.
+/// blocks; and that one side sleeps, and that the other has heard it.
 const SPARE_MESSAGES: u32 = 16;
 /// Send requests that a queue pair has room for, and receive requests that it always has:
 /// as many messages as the other side may send without credit, its credits and blocks.
 pub(super) const REQUESTS: u32 = MAX_MESSAGES as u32 + SPARE_MESSAGES;
+/// Messages that are found in slots before the queue is looked at all the same.
+const FOUND_PER_LOOK: u32 = 8;
 
 /// The queue pair and its rings.
 #[derive(Debug)]
@@ -43,29 +44,18 @@ pub(super) struct Pipe {
     pair: QueuePair,
     queue: Arc<CompletionQueue>,
     region: Arc<MemoryRegion>,
-    rings: RefCell<Rings>,
+    inbox: RefCell<Inbox>,
+    outward: RefCell<Outward>,
+    attention: Cell<Attention>,
+    /// Whether this member looks for what comes.
+    looking: Rc<Cell<bool>>,
+    /// What is no longer than this fits a slot, and a request.
+    max_short_bytes: usize,
+    /// Messages that were found in slots since the queue was looked at.
+    found: Cell<u32>,
     /// Receive requests that were used up and not replaced yet. There are always as many
     /// messages fewer that the other side may send.
     owed: Cell<u32>,
-}
-
-#[derive(Debug, Default)]
-struct Rings {
-    sender: SendRing,
-    receiver: ReceiveRing,
-    /// What completions will tell of, by the ids of the requests.
-    under_way: VecDeque<(u64, Posted)>,
-    /// Where runs are copied to that are taken: one piece of memory for many.
-    taken: BytesMut,
-}
-
-/// A send request of whose completion somebody has to know.
-#[derive(Clone, Copy, Debug)]
-struct Posted {
-    /// Where in the ring the bytes end of all that was posted until then.
-    end: u64,
-    /// It is a frame for a block, which its poster calls so.
-    frame: Option<usize>,
 }
 
 /// What [`Pipe::poll`] has found that is not the pipe's own business.
@@ -98,9 +88,27 @@ impl Pipe {
         pair: QueuePair,
         queue: Arc<CompletionQueue>,
         region: Arc<MemoryRegion>,
+        looking: Rc<Cell<bool>>,
     ) -> Pipe {
-        let (rings, owed) = (RefCell::default(), Cell::new(0));
-        Pipe { peer, port, theirs, pair, queue, region, rings, owed }
+        let inbox = RefCell::new(Inbox::new(region.clone()));
+        let (outward, attention, found, owed) = Default::default();
+        let inline_bytes = pair.max_inline_bytes().saturating_sub(slot::HEAD_BYTES);
+        let max_short_bytes = inline_bytes.min(slot::MAX_SHORT_BYTES);
+        Pipe {
+            peer,
+            port,
+            theirs,
+            pair,
+            queue,
+            region,
+            inbox,
+            outward,
+            attention,
+            looking,
+            max_short_bytes,
+            found,
+            owed,
+        }
     }
 
     /// Nothing is sent or received from here on.
@@ -110,13 +118,13 @@ impl Pipe {
 
     /// Whether something can be put in now.
     pub(super) fn has_room(&self) -> bool {
-        self.pair.has_room() && !self.rings.borrow().sender.room().is_empty()
+        self.pair.has_room() && !self.outward.borrow().ring.room().is_empty()
     }
 
     /// The first request that is not known to be over, and whether a completion will tell of
     /// any.
     pub(super) fn first_request(&self) -> Option<(u64, bool)> {
-        Some((self.pair.first_under_way()?, !self.rings.borrow().under_way.is_empty()))
+        Some((self.pair.first_under_way()?, self.outward.borrow().is_any_told_of()))
     }
 
     /// Whether another block can be written to.
@@ -127,14 +135,14 @@ impl Pipe {
     /// Sends from the front of `out` as much as there is room for; whether that was all.
     pub(super) fn put(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
         loop {
-            if out.len() == 1 && self.put_inline(out)? {
+            if out.len() == 1 && (self.put_short(out)? || self.put_inline(out)?) {
                 return Ok(true);
             }
             out.retain(|bytes| !bytes.is_empty());
             if out.is_empty() {
                 return Ok(true);
             }
-            let room = self.rings.borrow().sender.room();
+            let room = self.outward.borrow().ring.room();
             if room.is_empty() || !self.pair.has_room() {
                 return Ok(false);
             }
@@ -152,9 +160,9 @@ impl Pipe {
             }
             let len = end - room.start;
             let source = Source::Part(self.region.clone(), OUT_AT + room.start..OUT_AT + end);
-            self.rings.borrow_mut().sender.sent(len);
-            let to = self.theirs.ring(room.start);
-            self.post(None, [Some(source), None], to, Note::Run(len as u32))?;
+            self.outward.borrow_mut().ring.sent_run(len);
+            let (to, note) = (self.theirs.ring(room.start), self.run(len));
+            self.post(None, [Some(source), None], to, note)?;
         }
     }
 
@@ -178,38 +186,44 @@ impl Pipe {
     }
 
     /// What has come and was not taken.
+    #[inline]
     pub(super) fn take(&self) -> Result<Option<Bytes>, LaneError> {
-        let mut borrowed = self.rings.borrow_mut();
-        let rings = &mut *borrowed;
-        let here = rings.receiver.here();
-        if here.is_empty() {
+        if self.inbox.borrow().is_empty() && !self.find() {
             return Ok(None);
         }
-        let len = here.len();
-        let run = match len <= SHORT_BYTES {
-            true => {
-                if rings.taken.capacity() < len {
-                    // The rest of the last is given up; what is not held any more is used again.
-                    rings.taken.reserve(TAKEN_BYTES);
-                }
-                self.region.read_into(here, &mut rings.taken);
-                rings.taken.split().freeze()
-            }
-            false => Bytes::from(self.region.read(here)),
-        };
-        rings.receiver.take(len);
-        let is_due = rings.receiver.credit_due().is_some();
-        drop(borrowed);
+        let mut inbox = self.inbox.borrow_mut();
+        let bytes = inbox.take();
+        let is_due = inbox.credit_due().is_some();
+        drop(inbox);
         if is_due {
             self.give_credit()?;
         }
-        Ok(Some(run))
+        Ok(bytes)
+    }
+
+    /// Looks for a short message in its slot; whether there is one, which is then to be taken.
+    #[inline]
+    pub(super) fn find(&self) -> bool {
+        let has_come = self.inbox.borrow_mut().find();
+        if has_come {
+            self.found.set(self.found.get() + 1);
+            self.change_attention(Attention::they_look);
+        }
+        has_come
+    }
+
+    /// Whether so many messages were found in slots that the queue is to be looked at, as it
+    /// tells what is complete, and what has failed.
+    #[inline]
+    pub(super) fn owes_look(&self) -> bool {
+        self.found.get() >= FOUND_PER_LOOK
     }
 
     /// Looks for completions; whether there are any, which are then to be
     /// [worked off](Self::work_off).
     #[inline]
     pub(super) fn look(&self, into: &mut Completions) -> Result<bool, LaneError> {
+        self.found.set(0);
         if self.queue.take(into)? {
             return Ok(true);
         }
@@ -244,6 +258,8 @@ impl Pipe {
         if found.sent {
             // It may have waited for a request.
             self.give_credit()?;
+            self.say_farewell()?;
+            self.answer()?;
         }
         Ok(found)
     }
@@ -282,20 +298,11 @@ impl Pipe {
     ) -> Result<(), LaneError> {
         self.pair.completed(id);
         loop {
-            let posted = {
-                let mut rings = self.rings.borrow_mut();
-                match rings.under_way.front() {
-                    Some((first, _)) if *first <= id => {}
-                    _ => return Ok(()),
-                }
-                let posted = rings.under_way.pop_front().map(|(_, posted)| posted);
-                if let Some(Posted { end, .. }) = posted {
-                    rings.sender.completed(end);
-                }
-                posted
-            };
-            if let Some(Posted { frame: Some(name), .. }) = posted {
-                each(Event::Delivered(name))?;
+            let completed = self.outward.borrow_mut().completed(id);
+            match completed {
+                Some(Some(name)) => each(Event::Delivered(name))?,
+                Some(None) => {}
+                None => return Ok(()),
             }
         }
     }
@@ -309,26 +316,102 @@ impl Pipe {
     ) -> Result<(), LaneError> {
         let overrun = |Overrun| self.breach("more came than there is room for");
         match Note::decode(immediate) {
-            Some(Note::Run(len)) if len == written => {
-                self.rings.borrow_mut().receiver.arrived(len.into()).map_err(overrun)
+            Some(Note::Run { len, looks }) if len == written => {
+                let found = self.inbox.borrow_mut().run(len).map_err(overrun)?;
+                if found || looks {
+                    self.change_attention(Attention::they_look);
+                }
+                Ok(())
             }
-            Some(Note::Credit(len)) => {
-                self.rings.borrow_mut().sender.credit(len.into()).map_err(overrun)
+            Some(Note::Credit(credit)) => {
+                self.outward.borrow_mut().ring.credit(credit).map_err(overrun)
+            }
+            Some(Note::Sleeps(found)) => {
+                // What was sent before it is in its slot, and was sent by one who looked.
+                self.inbox.borrow_mut().find_all();
+                let sent = (self.outward.borrow().ring.messages() & u64::from(MAX_NUMBER)) as u32;
+                self.change_attention(|attention| attention.they_sleep(found == sent));
+                self.answer()
+            }
+            Some(Note::Heard) => {
+                // It wakes for the sake of what was sent before it, which is in its slot.
+                if self.inbox.borrow_mut().find_all() {
+                    self.change_attention(Attention::they_look);
+                }
+                self.change_attention(Attention::they_heard);
+                Ok(())
             }
             Some(Note::Block(slot)) => each(Event::Filled { slot, len: written }),
             Some(Note::Told(slot)) => each(Event::Told { slot, len: written }),
             Some(Note::Repaired(slot)) => each(Event::Repaired { slot }),
-            Some(Note::Run(_)) | None => Err(self.breach("an immediate value that means nothing")),
+            Some(Note::Run { .. }) | None => {
+                Err(self.breach("an immediate value that means nothing"))
+            }
         }
     }
 
     /// Tells the other side what was taken, when it is time and there is a request for it.
     fn give_credit(&self) -> Result<(), LaneError> {
-        let due = self.rings.borrow().receiver.credit_due();
+        let due = self.inbox.borrow().credit_due();
         let Some(due) = due.filter(|_| self.pair.has_room()) else { return Ok(()) };
         self.replace_receives()?;
-        self.rings.borrow_mut().receiver.credited(due);
-        self.post(None, [None, None], self.theirs.ring(0), Note::Credit(due as u32))
+        self.inbox.borrow_mut().credited(due);
+        self.say(Note::Credit(due), true)
+    }
+
+    /// Says that this member does not look any more, where the other side was told that it
+    /// does, and there is a request for it.
+    pub(super) fn say_farewell(&self) -> Result<(), LaneError> {
+        match self.attention.get().farewell() {
+            Some(wakes) if !self.looking.get() && self.pair.has_room() => {
+                let found = (self.inbox.borrow().found() & u64::from(MAX_NUMBER)) as u32;
+                self.say(Note::Sleeps(found), wakes)?;
+                self.change_attention(Attention::said_farewell);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Answers who does not look any more, if there is a request for it.
+    fn answer(&self) -> Result<(), LaneError> {
+        match self.attention.get().answer() {
+            Some(wakes) if self.pair.has_room() => {
+                self.say(Note::Heard, wakes)?;
+                self.change_attention(Attention::answered);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether something is still to be said for which there was no request.
+    pub(super) fn waits(&self) -> bool {
+        let attention = self.attention.get();
+        attention.answer().is_some() || attention.farewell().is_some() && !self.looking.get()
+    }
+
+    fn say(&self, note: Note, wakes: bool) -> Result<(), LaneError> {
+        let immediate = note.encode();
+        let notice = if wakes { Notice::Wakes(immediate) } else { Notice::Waits(immediate) };
+        let told = self.pair.post_inline([&[], &[]], self.theirs.ring(0), notice)?;
+        self.posted(told);
+        Ok(())
+    }
+
+    /// What tells of a run of `len` bytes.
+    fn run(&self, len: usize) -> Note {
+        let mut attention = self.attention.get();
+        let looks = attention.tell(self.looking.get());
+        self.attention.set(attention);
+        Note::Run { len: len as u32, looks }
+    }
+
+    #[inline]
+    fn change_attention(&self, change: impl FnOnce(&mut Attention)) {
+        let mut attention = self.attention.get();
+        change(&mut attention);
+        self.attention.set(attention);
     }
 
     fn post(
@@ -339,15 +422,36 @@ impl Pipe {
         note: Note,
     ) -> Result<(), LaneError> {
         let id = self.pair.post_write(sources, to, note.encode())?;
-        self.posted(id, frame);
+        self.outward.borrow_mut().posted(id, frame);
         Ok(())
     }
 
-    /// A completion will tell of the request with this id, and of all before it.
-    fn posted(&self, id: u64, frame: Option<usize>) {
-        let mut rings = self.rings.borrow_mut();
-        let end = rings.sender.end();
-        rings.under_way.push_back((id, Posted { end, frame }));
+    /// Something short was posted, of which a completion may tell.
+    #[inline]
+    fn posted(&self, told: Option<u64>) {
+        if let Some(id) = told {
+            self.outward.borrow_mut().posted(id, None);
+        }
+    }
+
+    /// Writes the front of `out` to the next slot of the other side, if both look, it is so
+    /// short, and there is room; whether it was.
+    #[inline]
+    fn put_short(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
+        let Some(bytes) = out.front() else { return Ok(false) };
+        let is_mutual = self.attention.get().is_mutual(self.looking.get());
+        let is_short = (1..=self.max_short_bytes).contains(&bytes.len());
+        if !is_mutual || !is_short || !self.pair.has_room() {
+            return Ok(false);
+        }
+        let Some(number) = self.outward.borrow().ring.next() else { return Ok(false) };
+        let (head, to) = (slot::head(number, bytes).to_le_bytes(), self.theirs.slot(number));
+        let told = self.pair.post_inline([&head, bytes], to, Notice::Nothing)?;
+        self.outward.borrow_mut().ring.sent_short();
+        self.change_attention(Attention::wrote_silently);
+        self.posted(told);
+        out.pop_front();
+        Ok(true)
     }
 
     /// Sends the front of `out` if it is so short that it travels inside of its request, and
@@ -357,19 +461,15 @@ impl Pipe {
     fn put_inline(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
         let Some(bytes) = out.front() else { return Ok(false) };
         let len = bytes.len();
-        let mut rings = self.rings.borrow_mut();
-        let room = rings.sender.room();
+        let room = self.outward.borrow().ring.room();
         let is_short = (1..=self.pair.max_inline_bytes()).contains(&len);
         if !is_short || len > room.len() || !self.pair.has_room() {
             return Ok(false);
         }
-        let (to, note) = (self.theirs.ring(room.start), Note::Run(len as u32).encode());
-        let told = self.pair.post_inline(bytes, to, note)?;
-        let end = rings.sender.sent(len);
-        if let Some(id) = told {
-            rings.under_way.push_back((id, Posted { end, frame: None }));
-        }
-        drop(rings);
+        let (to, notice) = (self.theirs.ring(room.start), Notice::Wakes(self.run(len).encode()));
+        let told = self.pair.post_inline([bytes, &[]], to, notice)?;
+        self.outward.borrow_mut().ring.sent_run(len);
+        self.posted(told);
         out.pop_front();
         Ok(true)
     }

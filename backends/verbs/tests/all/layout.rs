@@ -117,6 +117,7 @@ fn constants() -> Claims {
         "IBV_QPS_ERR" is abi::QPS_ERR,
         "IBV_ACCESS_LOCAL_WRITE" is abi::ACCESS_LOCAL_WRITE,
         "IBV_ACCESS_REMOTE_WRITE" is abi::ACCESS_REMOTE_WRITE,
+        "IBV_WR_RDMA_WRITE" is abi::WR_RDMA_WRITE,
         "IBV_WR_RDMA_WRITE_WITH_IMM" is abi::WR_RDMA_WRITE_WITH_IMM,
         "IBV_WR_SEND" is abi::WR_SEND,
         "IBV_SEND_SIGNALED" is abi::SEND_SIGNALED,

@@ -167,6 +167,6 @@ fn too_little_memory_for_another_lane() {
     let mut nobody = after("ulimit -l 1500");
     nobody.uid(65534).gid(65534);
     let said = report_of("lane", nobody);
-    assert!(said.starts_with("131072 bytes cannot be registered"), "{said}");
+    assert!(said.starts_with("163840 bytes cannot be registered"), "{said}");
     assert!(said.contains("this process may lock 1536000 (RLIMIT_MEMLOCK)"), "{said}");
 }

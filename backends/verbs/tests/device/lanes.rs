@@ -77,11 +77,92 @@ fn short_messages_never_fill_a_ring_that_is_read() {
 #[test]
 fn it_is_the_same_when_completions_are_polled_for() {
     run(async {
-        let spin = Duration::from_micros(200);
-        let pair = Pair::with(VerbsConfig { spin, ..config(1) }, VerbsConfig { spin, ..config(2) });
+        let pair = looking(Duration::from_micros(200));
         let ends = pair.lane(Lane::Express);
         futures_util::join!(send_stream(&*ends.child), expect_stream(&*ends.parent));
         futures_util::join!(send_stream(&*ends.parent), expect_stream(&*ends.child));
+    });
+}
+
+/// Both ends of an express lane that look for completions for so long.
+fn looking(spin: Duration) -> Pair {
+    Pair::with(VerbsConfig { spin, ..config(1) }, VerbsConfig { spin, ..config(2) })
+}
+
+/// The length of the message with this number.
+fn mixed_len(number: usize) -> usize {
+    match number % 23 {
+        // What does not travel in its request, and what does but does not fit a slot.
+        7 => 3000,
+        13 => 215,
+        _ => number * 31 % 212 + 1,
+    }
+}
+
+/// Sends so many messages that say where they are, most of them short, and each at once.
+async fn send_mixed(carrier: &dyn Carrier, count: usize) -> usize {
+    let mut at = 0;
+    for number in 0..count {
+        let len = mixed_len(number);
+        send(carrier, &[pattern(at, len)]).await.expect("it lives");
+        at += len;
+    }
+    at
+}
+
+async fn expect_pattern(carrier: &dyn Carrier, at: &mut usize, until: usize) {
+    while *at < until {
+        let run = carrier.read().await.expect("it lives");
+        assert!(run == pattern(*at, run.len()), "other bytes at {at}");
+        *at += run.len();
+    }
+}
+
+/// What is found in memory and what completions tell of have one order.
+#[test]
+fn short_messages_keep_their_place_among_long_ones() {
+    run(async {
+        let pair = looking(Duration::from_millis(1));
+        let ends = pair.lane(Lane::Express);
+        send(&*ends.child, &[Bytes::from_static(b"hello")]).await.expect("it lives");
+        assert_eq!(ends.parent.read().await.expect("it lives"), "hello");
+        let (count, mut down, mut up) = (3000, 0, 0);
+        let total = (0..count).map(mixed_len).sum();
+        let sent = futures_util::join!(
+            send_mixed(&*ends.parent, count),
+            send_mixed(&*ends.child, count),
+            expect_pattern(&*ends.child, &mut down, total),
+            expect_pattern(&*ends.parent, &mut up, total),
+        );
+        assert_eq!((sent.0, sent.1, down, up), (total, total, total, total));
+    });
+}
+
+/// Ends that hardly look before they sleep, at every length of time: whoever sleeps is woken.
+#[test]
+fn whoever_goes_to_sleep_is_woken_by_what_was_sent_meanwhile() {
+    run(async {
+        for (parent_us, child_us) in [(1, 1), (5, 50), (100, 20), (0, 100), (100, 0)] {
+            let spin = Duration::from_micros;
+            let parent = VerbsConfig { spin: spin(parent_us), ..config(1) };
+            let pair = Pair::with(parent, VerbsConfig { spin: spin(child_us), ..config(2) });
+            let ends = pair.lane(Lane::Express);
+            let (mut down, mut up, mut sent_down, mut sent_up) = (0, 0, 0, 0);
+            for round in 0..400_usize {
+                // Some answers come at once, and others after another question.
+                for _ in 0..=round % 3 {
+                    let question = pattern(sent_down, 8 + round % 7);
+                    sent_down += question.len();
+                    send(&*ends.parent, &[question]).await.expect("it lives");
+                }
+                expect_pattern(&*ends.child, &mut down, sent_down).await;
+                let answer = pattern(sent_up, 1 + round % 200);
+                sent_up += answer.len();
+                send(&*ends.child, &[answer]).await.expect("it lives");
+                expect_pattern(&*ends.parent, &mut up, sent_up).await;
+            }
+            assert_eq!((down, up), (sent_down, sent_up), "{parent_us} and {child_us} us");
+        }
     });
 }
 

@@ -1,10 +1,12 @@
 //! Simulated clusters that the suite reaches through frames of bytes only, as
 //! it reaches nodes in other processes.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::future::poll_fn;
 use std::rc::Rc;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 use storm_primitives::conformance::wire::{Decoder, Request, encode};
 use storm_primitives::conformance::{
@@ -13,14 +15,22 @@ use storm_primitives::conformance::{
 };
 use storm_primitives::conformance::{SimControl, SimFactory};
 use storm_primitives::sim::{SimPrimitives, SimRuntime};
-use storm_primitives::{NodeId, Primitives};
+use storm_primitives::{NodeId, Primitives, Runtime};
 
 /// Starts clusters behind frames.
 pub(crate) struct WireFactory;
 
+/// The same, whose streams end some time after the death of their nodes, as that of another
+/// machine does whose last packet was lost.
+pub(crate) struct LateNewsFactory;
+
+/// How long after a death the stream of that node ends there: longer than operations take.
+const NEWS_TAKE: Duration = Duration::from_millis(200);
+
 /// The suite's end of every node's stream, and the far ends.
 pub(crate) struct WireCluster {
     runtime: SimRuntime,
+    news_take: Duration,
     control: SimControl<()>,
     streams: RefCell<BTreeMap<NodeId, Rc<Stream>>>,
 }
@@ -29,7 +39,11 @@ struct Stream {
     remote: RemoteAgent,
     agent: Agent<SimPrimitives>,
     incoming: RefCell<Decoder>,
-    is_killed: RefCell<bool>,
+    /// Its process has ended, and: the suite knows it.
+    is_dead: Cell<bool>,
+    is_killed: Cell<bool>,
+    /// Who waits for the first.
+    watcher: RefCell<Option<Waker>>,
 }
 
 impl Factory for WireFactory {
@@ -49,12 +63,41 @@ impl Factory for WireFactory {
         Fut: Future<Output = R> + 'static,
         R: 'static,
     {
-        SimFactory::around(()).run_with(spec, |runtime, handles, control| {
-            let streams = handles.into_iter().map(|node| (node.node(), Stream::open(node)));
-            let streams = RefCell::new(streams.collect());
-            body(WireCluster { runtime, control, streams })
-        })
+        run(spec, Duration::ZERO, body)
     }
+}
+
+impl Factory for LateNewsFactory {
+    type Cluster = WireCluster;
+
+    fn capabilities(&self) -> Capabilities {
+        WireFactory.capabilities()
+    }
+
+    fn patience(&self) -> Duration {
+        WireFactory.patience()
+    }
+
+    fn run<R, B, Fut>(&self, spec: &ClusterSpec, body: B) -> Result<R, RunError>
+    where
+        B: FnOnce(Self::Cluster) -> Fut,
+        Fut: Future<Output = R> + 'static,
+        R: 'static,
+    {
+        run(spec, NEWS_TAKE, body)
+    }
+}
+
+fn run<R: 'static, Fut: Future<Output = R> + 'static>(
+    spec: &ClusterSpec,
+    news_take: Duration,
+    body: impl FnOnce(WireCluster) -> Fut,
+) -> Result<R, RunError> {
+    SimFactory::around(()).run_with(spec, |runtime, handles, control| {
+        let streams = handles.into_iter().map(|node| (node.node(), Stream::open(node)));
+        let streams = RefCell::new(streams.collect());
+        body(WireCluster { runtime, news_take, control, streams })
+    })
 }
 
 impl Stream {
@@ -63,12 +106,17 @@ impl Stream {
             remote: RemoteAgent::new(),
             agent: Agent::new(node),
             incoming: RefCell::default(),
-            is_killed: RefCell::new(false),
+            is_dead: Cell::new(false),
+            is_killed: Cell::new(false),
+            watcher: RefCell::default(),
         })
     }
 
     /// What a node's process does with bytes from the suite: the whole of it.
     fn deliver(self: &Rc<Self>, bytes: &[u8]) {
+        if self.is_dead.get() {
+            return;
+        }
         self.incoming.borrow_mut().push(bytes);
         while let Some(request) = self.incoming.borrow_mut().pop::<Request>().expect("frames") {
             let stream = self.clone();
@@ -79,8 +127,28 @@ impl Stream {
         }
     }
 
+    /// Its process has ended, and nobody was told yet.
+    fn die(&self) {
+        self.is_dead.set(true);
+        let watcher = self.watcher.borrow_mut().take();
+        watcher.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until its process has ended.
+    async fn died(&self) {
+        poll_fn(|context| {
+            if self.is_dead.get() {
+                return Poll::Ready(());
+            }
+            *self.watcher.borrow_mut() = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
     fn end(&self) {
-        *self.is_killed.borrow_mut() = true;
+        self.is_dead.set(true);
+        self.is_killed.set(true);
         self.remote.closed();
     }
 }
@@ -114,12 +182,23 @@ impl Cluster for WireCluster {
     }
 
     fn is_killed(&self, node: NodeId) -> bool {
-        *self.stream(node).is_killed.borrow()
+        self.stream(node).is_killed.get()
     }
 
     async fn arm_kill(&self, node: NodeId, step: u64) -> Result<(), Unsupported> {
         let stream = self.stream(node);
-        self.control.arm_kill(node, step, Box::new(move || stream.end()))
+        if self.news_take.is_zero() {
+            return self.control.arm_kill(node, step, Box::new(move || stream.end()));
+        }
+        let (runtime, news_take, other_end) =
+            (self.runtime.clone(), self.news_take, stream.clone());
+        let news = self.runtime.spawn(async move {
+            other_end.died().await;
+            runtime.sleep(news_take).await;
+            other_end.end();
+        });
+        news.detach();
+        self.control.arm_kill(node, step, Box::new(move || stream.die()))
     }
 
     async fn freeze(&self, node: NodeId) -> Result<(), Unsupported> {

@@ -1,0 +1,152 @@
+//! What has come on a lane and was not taken: runs, of which completions tell, and short
+//! messages, which are found in their slots; all in the order in which they were sent.
+
+use crate::guard::MemoryRegion;
+use crate::ring::{Credit, MAX_MESSAGES, Overrun, ReceiveRing};
+use crate::slot::{self, Check, HEAD_BYTES, MAX_SHORT_BYTES};
+use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What is no longer than this is taken into memory that many share: what is kept of it keeps
+/// at most [`TAKEN_BYTES`].
+const SHARED_BYTES: usize = 256;
+/// Length of that memory.
+const TAKEN_BYTES: usize = 4096;
+// Short messages are read in whole words.
+const _: () = assert!(MAX_SHORT_BYTES.is_multiple_of(8) && MAX_SHORT_BYTES <= SHARED_BYTES);
+
+/// The receiver's end of a lane.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    region: Arc<MemoryRegion>,
+    ring: ReceiveRing,
+    /// In their order; no more than there may be without credit.
+    here: VecDeque<Message>,
+    /// Where messages are copied to that are taken: one piece of memory for many.
+    taken: BytesMut,
+}
+
+/// A message that is here.
+#[derive(Debug)]
+enum Message {
+    /// So many bytes are next in the ring.
+    Run(usize),
+    Short(Bytes),
+}
+
+impl Inbox {
+    pub(super) fn new(region: Arc<MemoryRegion>) -> Inbox {
+        Inbox {
+            region,
+            ring: ReceiveRing::default(),
+            here: VecDeque::new(),
+            taken: BytesMut::new(),
+        }
+    }
+
+    /// Looks for the next message in its slot; whether it is here. That of another number, or
+    /// of which a part is still to come, is none.
+    #[inline]
+    pub(super) fn find(&mut self) -> bool {
+        let number = self.ring.next();
+        let head = self.region.word(slot::place(number));
+        match slot::announced(head, number) {
+            Some(len) => self.read_short(number, head, len),
+            None => false,
+        }
+    }
+
+    /// All that are in their slots; whether there were any.
+    pub(super) fn find_all(&mut self) -> bool {
+        let mut any = false;
+        while self.find() {
+            any = true;
+        }
+        any
+    }
+
+    fn read_short(&mut self, number: u64, head: u64, len: usize) -> bool {
+        if self.taken.capacity() < MAX_SHORT_BYTES {
+            // The rest of the last is given up; what is not held any more is used again.
+            self.taken.reserve(TAKEN_BYTES);
+        }
+        let mut check = Check::new(number, len);
+        let at = slot::place(number) + HEAD_BYTES;
+        self.region.read_words(at, len, &mut self.taken, |word| check.add(word));
+        // What came without leave is none either.
+        if !slot::is_whole(head, check) || self.ring.arrived_short().is_err() {
+            self.taken.clear();
+            return false;
+        }
+        self.here.push_back(Message::Short(self.taken.split().freeze()));
+        true
+    }
+
+    /// A completion tells of a run of `len` bytes. Whatever was sent before it is in its slot
+    /// by now, and comes first: whether there was any of that.
+    ///
+    /// # Errors
+    /// [`Overrun`] when there is no room for so much.
+    pub(super) fn run(&mut self, len: u32) -> Result<bool, Overrun> {
+        let any = self.find_all();
+        self.ring.arrived_run(len.into())?;
+        self.here.push_back(Message::Run(len as usize));
+        Ok(any)
+    }
+
+    /// The next message; several runs, if they follow each other.
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<Bytes> {
+        match self.here.pop_front()? {
+            Message::Short(bytes) => {
+                self.ring.take_short();
+                Some(bytes)
+            }
+            Message::Run(len) => Some(self.take_runs(len)),
+        }
+    }
+
+    fn take_runs(&mut self, len: usize) -> Bytes {
+        let mut runs = self.ring.take_run(len);
+        while let Some(Message::Run(len)) = self.here.front() {
+            // At the end of the ring the next one is at its beginning.
+            if self.ring.next_run_at() != runs.end {
+                break;
+            }
+            runs.end = self.ring.take_run(*len).end;
+            self.here.pop_front();
+        }
+        if runs.len() > SHARED_BYTES {
+            return Bytes::from(self.region.read(runs));
+        }
+        if self.taken.capacity() < runs.len() {
+            self.taken.reserve(TAKEN_BYTES);
+        }
+        self.region.read_into(runs, &mut self.taken);
+        self.taken.split().freeze()
+    }
+
+    /// Whether nothing is here that was found.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.here.is_empty()
+    }
+
+    /// How many messages were ever found.
+    pub(super) fn found(&self) -> u64 {
+        self.ring.next()
+    }
+
+    /// See [`ReceiveRing::credit_due`].
+    #[inline]
+    pub(super) fn credit_due(&self) -> Option<Credit> {
+        self.ring.credit_due()
+    }
+
+    /// See [`ReceiveRing::credited`].
+    pub(super) fn credited(&mut self, credit: Credit) {
+        debug_assert!(u64::from(credit.messages) <= MAX_MESSAGES, "of those that are here");
+        self.ring.credited(credit);
+    }
+}

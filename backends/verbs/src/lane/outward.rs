@@ -1,0 +1,40 @@
+//! What this end of a lane has sent and of which something is still to be heard.
+
+use crate::ring::SendRing;
+use std::collections::VecDeque;
+
+/// The sender's end of a lane.
+#[derive(Debug, Default)]
+pub(super) struct Outward {
+    pub(super) ring: SendRing,
+    /// What completions will tell of, by the ids of the requests.
+    under_way: VecDeque<(u64, Posted)>,
+}
+
+/// A send request of whose completion somebody has to know.
+#[derive(Clone, Copy, Debug)]
+struct Posted {
+    /// Where in the ring the bytes end of all that was posted until then.
+    end: u64,
+    /// It is a frame for a block, which its poster calls so.
+    frame: Option<usize>,
+}
+
+impl Outward {
+    /// A completion will tell of the request with this id, and of all before it.
+    pub(super) fn posted(&mut self, id: u64, frame: Option<usize>) {
+        self.under_way.push_back((id, Posted { end: self.ring.end(), frame }));
+    }
+
+    /// The next of the requests up to this id that is complete; its frame, if it was one.
+    pub(super) fn completed(&mut self, id: u64) -> Option<Option<usize>> {
+        let (_, posted) = self.under_way.pop_front_if(|(first, _)| *first <= id)?;
+        self.ring.completed(posted.end);
+        Some(posted.frame)
+    }
+
+    /// Whether a completion will tell of any.
+    pub(super) fn is_any_told_of(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+}

@@ -1,0 +1,178 @@
+//! What a short message is in its slot: found by who looks there, told of by nobody.
+//!
+//! A slot is written by one RDMA WRITE, of which the receiver may see any part before any
+//! other: adapters place bytes in the order of their addresses in practice, which no
+//! specification promises, and soft-RoCE copies in any order. So nothing is taken from an
+//! order: the head has a check of number and bytes, the receiver copies the bytes out and
+//! believes them if the check is that of the copy. A part of what was there before passes with
+//! a probability of 2^-40 for each time that one is seen. Heads are where no byte of a message
+//! ever is, so no sender of bytes can make one up.
+
+use crate::ring::{MAX_MESSAGES, RING_BYTES};
+
+/// Length of a slot in bytes: what may travel inside of a request, and its head.
+pub(crate) const SLOT_BYTES: usize = 256;
+/// In front of the message.
+pub(crate) const HEAD_BYTES: usize = 8;
+/// No longer message is short.
+pub(crate) const MAX_SHORT_BYTES: usize = SLOT_BYTES - HEAD_BYTES;
+/// Where the slots are in the memory of a lane: behind both rings.
+pub(crate) const SLOTS_AT: usize = 2 * RING_BYTES as usize;
+/// Length of the memory of a lane.
+pub(crate) const REGION_BYTES: usize = SLOTS_AT + MAX_MESSAGES as usize * SLOT_BYTES;
+
+/// Bits of a head: the low ones of the message's number, its length, the check.
+const NUMBER_BITS: u32 = 16;
+const LEN_BITS: u32 = 8;
+const CHECK_AT: u32 = NUMBER_BITS + LEN_BITS;
+/// Odd, its bits without a pattern: 2^64 divided by the golden ratio.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The check of a message, word by word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Check(u64);
+
+impl Check {
+    /// Of the message with this number and length, before its bytes.
+    #[inline]
+    pub(crate) fn new(number: u64, len: usize) -> Check {
+        let mut check = Check(number);
+        check.add(len as u64);
+        check
+    }
+
+    /// The next eight bytes, little-endian, with zeros behind the last. Of two that differ in
+    /// one word the sums differ.
+    #[inline]
+    pub(crate) fn add(&mut self, word: u64) {
+        let sum = (self.0 ^ word).wrapping_mul(FACTOR);
+        self.0 = sum ^ sum >> 32;
+    }
+
+    #[inline]
+    fn bits(self) -> u64 {
+        self.0.wrapping_mul(FACTOR) >> CHECK_AT
+    }
+}
+
+/// Where the slot of the message with this number begins in the memory of a lane.
+#[inline]
+pub(crate) fn place(number: u64) -> usize {
+    SLOTS_AT + (number % MAX_MESSAGES) as usize * SLOT_BYTES
+}
+
+/// The head of the message with this number, which has 1 to [`MAX_SHORT_BYTES`].
+#[inline]
+pub(crate) fn head(number: u64, bytes: &[u8]) -> u64 {
+    let mut check = Check::new(number, bytes.len());
+    let (words, rest) = bytes.as_chunks::<8>();
+    words.iter().for_each(|word| check.add(u64::from_le_bytes(*word)));
+    if !rest.is_empty() {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        check.add(u64::from_le_bytes(last));
+    }
+    let number = number & ((1 << NUMBER_BITS) - 1);
+    check.bits() << CHECK_AT | (bytes.len() as u64) << NUMBER_BITS | number
+}
+
+/// The length of the message with this number, if this head may be its own.
+#[inline]
+pub(crate) fn announced(head: u64, number: u64) -> Option<usize> {
+    let is_number = (head ^ number) & ((1 << NUMBER_BITS) - 1) == 0;
+    let len = (head >> NUMBER_BITS) as usize & ((1 << LEN_BITS) - 1);
+    (is_number && (1..=MAX_SHORT_BYTES).contains(&len)).then_some(len)
+}
+
+/// Whether the message is all there: this is the check of what was read.
+#[inline]
+pub(crate) fn is_whole(head: u64, check: Check) -> bool {
+    head >> CHECK_AT == check.bits()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A slot as the receiver sees it.
+    #[derive(Clone)]
+    struct Slot([u64; SLOT_BYTES / 8]);
+
+    impl Slot {
+        /// The words that a write of this message changes, with their places.
+        fn words(number: u64, bytes: &[u8]) -> Vec<(usize, u64, u64)> {
+            let whole = [&head(number, bytes).to_le_bytes()[..], bytes].concat();
+            let word = |at: usize, chunk: &[u8]| {
+                let mut bytes = [0; 8];
+                bytes[..chunk.len()].copy_from_slice(chunk);
+                let mask = u64::MAX >> (8 * (8 - chunk.len()));
+                (at, u64::from_le_bytes(bytes), mask)
+            };
+            whole.chunks(8).enumerate().map(|(at, chunk)| word(at, chunk)).collect()
+        }
+
+        fn write(&mut self, (at, word, mask): (usize, u64, u64)) {
+            self.0[at] = self.0[at] & !mask | word;
+        }
+
+        /// As the receiver does it.
+        fn read(&self, number: u64) -> Option<Vec<u8>> {
+            let len = announced(self.0[0], number)?;
+            let mut check = Check::new(number, len);
+            let mut bytes = Vec::new();
+            for (at, word) in self.0[1..].iter().enumerate().take(len.div_ceil(8)) {
+                let kept = (len - 8 * at).min(8);
+                let word = word & u64::MAX >> (8 * (8 - kept));
+                check.add(word);
+                bytes.extend_from_slice(&word.to_le_bytes()[..kept]);
+            }
+            is_whole(self.0[0], check).then_some(bytes)
+        }
+    }
+
+    proptest! {
+        /// Whatever was in a slot, and in whatever order the words of a message come: it is not
+        /// there until all of it is, and then it is what was sent.
+        #[test]
+        fn a_message_is_there_when_all_of_it_is(
+            first: u64,
+            messages in prop::collection::vec(
+                prop::collection::vec(any::<u8>(), 1..=MAX_SHORT_BYTES), 1..6),
+            laps in prop::collection::vec(1u64..2000, 6),
+            order: u64,
+        ) {
+            let (mut slot, mut number) = (Slot([0; SLOT_BYTES / 8]), first >> 1);
+            for (bytes, laps) in messages.iter().zip(laps) {
+                number += laps * MAX_MESSAGES;
+                let mut words = Slot::words(number, bytes);
+                let mut order = order;
+                while !words.is_empty() {
+                    prop_assert_eq!(slot.read(number), None);
+                    let next = (order % words.len() as u64) as usize;
+                    order = order.rotate_right(7).wrapping_mul(FACTOR);
+                    slot.write(words.swap_remove(next));
+                    // What is the same as what was there need not come.
+                    words.retain(|(at, word, mask)| slot.0[*at] & mask != *word);
+                }
+                prop_assert_eq!(slot.read(number), Some(bytes.clone()));
+                prop_assert_eq!(slot.read(number + MAX_MESSAGES), None);
+                prop_assert_eq!(slot.read(number + (1 << NUMBER_BITS)), None, "its number comes round");
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_slot_has_no_message() {
+        for number in 0..1 << 20 {
+            assert_eq!(announced(0, number), None);
+        }
+    }
+
+    #[test]
+    fn slots_are_behind_the_rings_and_do_not_overlap() {
+        assert_eq!(place(0), SLOTS_AT);
+        assert_eq!(place(MAX_MESSAGES - 1) + SLOT_BYTES, REGION_BYTES);
+        assert_eq!(place(MAX_MESSAGES), place(0));
+    }
+}
