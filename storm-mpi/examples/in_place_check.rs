@@ -131,9 +131,12 @@ fn unmapped() -> Result<(), Box<dyn std::error::Error>> {
         let send =
             unsafe { process.start_send(address, SendMode::Standard, data.as_ptr(), data.len())? };
         drop(data);
+        process.send(Address { tag: Tag(2), ..address }, SendMode::Standard, &[])?;
         process.wait(send)?;
         return Err("the message was sent".into());
     }
+    // Not before the memory is gone.
+    process.recv(storm_mpi::Pattern { tag: Tag(2).into(), ..pattern }, &mut [])?;
     let received = process.recv(pattern, &mut vec![0; 1 << 20]);
     Err(format!("received {received:?}").into())
 }

@@ -4,7 +4,7 @@
 //! Collectives are in `collective/typed.rs`, non-blocking messages in `scope.rs`. Ranks here are
 //! places in the communicator's group; only errors of a connection name ranks of the job.
 
-use crate::collective::{BlocksMut, Party};
+use crate::collective::{BlocksMut, Party, bytes_of, now};
 use crate::comm::{Choice, ContextId, ContextPool, Group, chosen_together};
 use crate::datatype::Datatype;
 use crate::engine::{Received, RequestId};
@@ -87,7 +87,8 @@ impl Communicator {
             let places: Vec<_> =
                 (0..self.size()).map(|i| i * Choice::BYTES..(i + 1) * Choice::BYTES).collect();
             let mine = Choice { color, key }.encode();
-            self.party().allgather(Some(&mine), &mut BlocksMut::new(&mut told, &places)?)?;
+            let mut told_by = BlocksMut::new(&mut told, &places)?;
+            now(self.party().allgather(Some(&mine), &mut told_by))?;
             let (choices, _) = told.as_chunks::<{ Choice::BYTES }>();
             let choices: Vec<_> = choices.iter().map(|&chunk| Choice::decode(chunk)).collect();
             let together = chosen_together(&choices, self.me);
@@ -309,8 +310,9 @@ impl Communicator {
         mode: SendMode,
     ) -> Result<(), CommError> {
         let send = || {
-            let request = self.start_send(data, to, tag, mode)?;
-            self.wait(request).map(|_| ())
+            let to = self.in_job(to)?;
+            let address = Address { to, context: self.context.point_to_point(), tag };
+            self.job.process.send(address, mode, bytes_of(data))
         };
         self.checked(send())
     }

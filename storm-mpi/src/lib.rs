@@ -12,6 +12,7 @@
 //! gang-scheduled job may be stopped at any instant. Derived datatypes are the C ABI's: a slice of
 //! Rust is one stretch of memory.
 
+mod background;
 pub mod collective;
 pub mod comm;
 mod communicator;
@@ -35,9 +36,10 @@ mod thresholds;
 mod transport;
 mod world;
 
+pub use background::Outstanding;
 pub use communicator::{Communicator, OnError};
 pub use datatype::{Datatype, Ordered, ReduceOp, Reducible};
-pub use engine::{Received, RequestId};
+pub use engine::{MessageId, Received, RequestId};
 pub use envelope::{
     ANY_SOURCE, ANY_TAG, Address, Context, Pattern, SendMode, Source, Status, Tag, TagPattern,
 };

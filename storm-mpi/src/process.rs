@@ -3,7 +3,8 @@
 //! What [`crate::Communicator`] and the C ABI stand on: a thin handle on the engine that may be used from
 //! several places of one thread. Knows no datatypes and no communicators; ranks here are the job's.
 
-use crate::engine::{Engine, Lent, LentMut, Received, RequestId};
+use crate::background::{Background, Outstanding};
+use crate::engine::{Engine, Lent, LentMut, MessageId, Received, RequestId};
 use crate::envelope::{Address, Context, Pattern, SendMode, Status};
 use crate::error::{CommError, InitError};
 use crate::rank::Rank;
@@ -15,6 +16,7 @@ use std::cell::RefCell;
 /// Not shared between threads: one thread at a time communicates.
 pub struct Process {
     engine: RefCell<Engine>,
+    background: Background,
     rank: Rank,
     size: usize,
 }
@@ -29,7 +31,12 @@ impl Process {
     /// [`InitError`].
     pub fn join() -> Result<Self, InitError> {
         let engine = Engine::open()?;
-        Ok(Process { rank: engine.me(), size: engine.size(), engine: RefCell::new(engine) })
+        Ok(Process {
+            rank: engine.me(),
+            size: engine.size(),
+            background: Background::default(),
+            engine: RefCell::new(engine),
+        })
     }
 
     /// This process's rank in the job.
@@ -100,9 +107,13 @@ impl Process {
     pub fn send(&self, address: Address, mode: SendMode, data: &[u8]) -> Result<(), CommError> {
         // SAFETY: `data` stays borrowed until `wait` returns, and `wait` returns when the request
         // is done or the engine has ended.
-        unsafe {
-            let send = self.start_send(address, mode, data.as_ptr(), data.len())?;
-            self.wait(send).map(|_| ())
+        let send = unsafe {
+            let data = Lent { start: data.as_ptr(), bytes: data.len() };
+            self.engine.borrow_mut().begin_send(address, mode, data)?
+        };
+        match send {
+            Some(send) => self.wait(send).map(|_| ()),
+            None => Ok(()),
         }
     }
 
@@ -124,7 +135,15 @@ impl Process {
     /// # Errors
     /// [`CommError`]; also when the request has been collected before.
     pub fn wait(&self, id: RequestId) -> Result<Option<Received>, CommError> {
-        self.engine.borrow_mut().wait(id)
+        if self.background.is_empty() {
+            return self.engine.borrow_mut().wait(id);
+        }
+        loop {
+            if let Some(done) = self.engine.borrow_mut().collect(id)? {
+                return Ok(done);
+            }
+            self.progress(true)?;
+        }
     }
 
     /// Collects a request if it is done. Moves bytes, does not wait.
@@ -132,7 +151,14 @@ impl Process {
     /// # Errors
     /// As [`Process::wait`].
     pub fn test(&self, id: RequestId) -> Result<Option<Option<Received>>, CommError> {
-        self.engine.borrow_mut().test(id)
+        if self.background.is_empty() {
+            return self.engine.borrow_mut().test(id);
+        }
+        if let Some(done) = self.engine.borrow_mut().collect(id)? {
+            return Ok(Some(done));
+        }
+        self.progress(false)?;
+        self.engine.borrow_mut().collect(id)
     }
 
     /// Whether a request is done. Neither collects it nor moves bytes.
@@ -154,14 +180,12 @@ impl Process {
     /// # Errors
     /// [`CommError`].
     pub fn probe(&self, pattern: &Pattern) -> Result<Option<Status>, CommError> {
-        let mut engine = self.engine.borrow_mut();
-        match engine.look_for(pattern)? {
-            Some(status) => Ok(Some(status)),
-            None => {
-                engine.progress(false)?;
-                engine.look_for(pattern)
-            }
+        let found = self.engine.borrow().look_for(pattern)?;
+        if found.is_some() {
+            return Ok(found);
         }
+        self.progress(false)?;
+        self.engine.borrow().look_for(pattern)
     }
 
     /// Waits for a matching message and leaves it where it is.
@@ -169,21 +193,106 @@ impl Process {
     /// # Errors
     /// [`CommError`].
     pub fn await_message(&self, pattern: &Pattern) -> Result<Status, CommError> {
-        let mut engine = self.engine.borrow_mut();
         loop {
-            if let Some(status) = engine.look_for(pattern)? {
+            if let Some(status) = self.engine.borrow().look_for(pattern)? {
                 return Ok(status);
             }
-            engine.progress(true)?;
+            self.progress(true)?;
         }
     }
 
-    /// Moves bytes; waits for the first news when `block`.
+    /// As [`Process::probe`], and takes the message (`MPI_Improbe`).
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn hold(&self, pattern: &Pattern) -> Result<Option<(MessageId, Status)>, CommError> {
+        let held = self.engine.borrow_mut().hold(pattern)?;
+        if held.is_some() {
+            return Ok(held);
+        }
+        self.progress(false)?;
+        self.engine.borrow_mut().hold(pattern)
+    }
+
+    /// Waits for a matching message and takes it (`MPI_Mprobe`): only
+    /// [a receive of it](Process::start_recv_of) gets it.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn await_and_hold(&self, pattern: &Pattern) -> Result<(MessageId, Status), CommError> {
+        loop {
+            if let Some(held) = self.engine.borrow_mut().hold(pattern)? {
+                return Ok(held);
+            }
+            self.progress(true)?;
+        }
+    }
+
+    /// Starts to receive a message that was taken.
+    ///
+    /// # Safety
+    /// As [`Process::start_recv`].
+    ///
+    /// # Errors
+    /// [`CommError`], which ends all communication but when the message was received before.
+    pub unsafe fn start_recv_of(
+        &self,
+        message: MessageId,
+        start: *mut u8,
+        bytes: usize,
+    ) -> Result<RequestId, CommError> {
+        // SAFETY: the caller vouches for the memory, with the same words.
+        unsafe { self.engine.borrow_mut().start_recv_of(message, LentMut { start, bytes }) }
+    }
+
+    /// Moves bytes, and brings on what is in the background; waits for the first news when `block`.
     ///
     /// # Errors
     /// [`CommError`].
     pub fn progress(&self, block: bool) -> Result<(), CommError> {
-        self.engine.borrow_mut().progress(block)
+        // What the caller has done since may be what the background waited for: no news would come.
+        if self.background.poll() && block {
+            return Ok(());
+        }
+        let moved = self.engine.borrow_mut().progress(block);
+        // After a failure too, which its futures learn of.
+        self.background.poll();
+        moved
+    }
+
+    /// Runs a future, such as a collective of a [party in the
+    /// background](crate::collective::Party::in_background), whenever this process moves bytes. It is
+    /// polled once before this returns, and then until it is done, or this process is gone.
+    pub fn in_background<T: 'static>(
+        &self,
+        future: impl Future<Output = T> + 'static,
+    ) -> Outstanding<T> {
+        self.background.begin(future)
+    }
+
+    /// Waits for what runs in the background.
+    ///
+    /// # Errors
+    /// [`CommError`], when it will never be done.
+    pub fn wait_for<T>(&self, outstanding: &Outstanding<T>) -> Result<T, CommError> {
+        loop {
+            if let Some(done) = outstanding.take() {
+                return Ok(done);
+            }
+            let moved = self.progress(true);
+            if !outstanding.is_done() {
+                moved?;
+            }
+        }
+    }
+
+    /// Collects a request of the background, if it is done.
+    pub(crate) fn step(&self, id: RequestId) -> Result<Option<Option<Received>>, CommError> {
+        let done = self.engine.borrow_mut().collect(id);
+        if !matches!(done, Ok(None)) {
+            self.background.stepped();
+        }
+        done
     }
 
     /// Takes part in a collective that the nodes carry out, and waits for its end: what came of it for
@@ -194,7 +303,18 @@ impl Process {
         members: &[Rank],
         call: Call<'_>,
     ) -> Result<Option<Vec<u8>>, CommError> {
-        self.engine.borrow_mut().collective(context, members, call)
+        let frame = self.engine.borrow_mut().call_frame(context, members, call)?;
+        let Some(frame) = frame else { return Ok(None) };
+        while !self.engine.borrow_mut().post_call(context, &frame)? {
+            self.progress(true)?;
+        }
+        loop {
+            let result = self.engine.borrow_mut().take_result();
+            if let Some(result) = result {
+                return Ok(result);
+            }
+            self.progress(true)?;
+        }
     }
 
     /// Waits until every rank has finished, then leaves the job. All communication must be over.
@@ -202,6 +322,9 @@ impl Process {
     /// # Errors
     /// [`CommError`].
     pub fn finish(&self) -> Result<(), CommError> {
+        while !self.background.is_empty() {
+            self.progress(true)?;
+        }
         self.engine.borrow_mut().finish()
     }
 

@@ -30,6 +30,11 @@ pub(crate) const MAX_LIBRARY_VERSION: usize = 256;
 /// `MPI_BSEND_OVERHEAD`.
 pub(crate) const BSEND_OVERHEAD: usize = 64;
 
+/// `MPI_MAX_INFO_KEY`, with the final zero.
+pub(crate) const MAX_INFO_KEY: usize = 255;
+/// `MPI_MAX_INFO_VAL`, with the final zero.
+pub(crate) const MAX_INFO_VALUE: usize = 1024;
+
 /// `MPI_IN_PLACE`.
 const IN_PLACE: usize = usize::MAX;
 /// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
@@ -174,6 +179,12 @@ pub(crate) struct TextOut(*mut c_char);
 impl TextOut {
     /// Puts the string, cut to what fits into `room` bytes with its final zero.
     pub(crate) fn set(self, text: &str, room: usize, length: Out<c_int>) -> Outcome {
+        self.set_cut(text, room)?;
+        length.set(text.len().min(room - 1) as c_int)
+    }
+
+    /// The same, where the length is not asked for.
+    pub(crate) fn set_cut(self, text: &str, room: usize) -> Outcome {
         if self.0.is_null() {
             return Err(null());
         }
@@ -183,7 +194,7 @@ impl TextOut {
             self.0.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len());
             self.0.add(bytes.len()).write(0);
         }
-        length.set(bytes.len() as c_int)
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use crate::table::{COMM, Handle};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::rc::Rc;
-use storm_mpi::collective::Party;
+use storm_mpi::collective::{Party, Turn};
 use storm_mpi::comm::{Cartesian, ContextId, ContextPool, Group};
 use storm_mpi::{Address, Pattern, Process, Rank, Source, Tag, TagPattern};
 
@@ -24,6 +24,8 @@ pub(crate) struct Comm {
     pub(crate) name: RefCell<String>,
     /// Attributes of the program: key, and the address it stored.
     pub(crate) attributes: RefCell<Vec<(Handle, usize)>>,
+    /// Of its collectives in the background, the latest.
+    turn: Cell<Turn>,
     pool: Rc<RefCell<ContextPool>>,
 }
 
@@ -45,6 +47,7 @@ impl Comm {
             errhandler: Cell::new(errhandler),
             name: RefCell::default(),
             attributes: RefCell::default(),
+            turn: Cell::default(),
             pool: Rc::clone(pool),
         }
     }
@@ -56,6 +59,13 @@ impl Comm {
     /// All members, for a collective.
     pub(crate) fn party<'a>(&'a self, process: &'a Process) -> Party<'a> {
         Party::new(process, self.group.members(), self.me, self.context.collective())
+    }
+
+    /// The turn of a collective in the background: members count alike.
+    pub(crate) fn next_turn(&self) -> Turn {
+        let turn = self.turn.get().next();
+        self.turn.set(turn);
+        turn
     }
 
     /// Where a message to `dest` goes; `None` for `MPI_PROC_NULL`.

@@ -32,10 +32,14 @@ pub(crate) enum Class {
     Request,
     Keyval,
     Info,
+    InfoKey,
+    InfoValue,
+    InfoNoKey,
+    NoMemory,
 }
 
 /// Name and meaning of each class, in their order.
-const CLASSES: [(Class, &str, &str); 21] = [
+const CLASSES: [(Class, &str, &str); 25] = [
     (Class::Buffer, "MPI_ERR_BUFFER", "invalid buffer"),
     (Class::Count, "MPI_ERR_COUNT", "invalid count"),
     (Class::Type, "MPI_ERR_TYPE", "invalid datatype"),
@@ -57,6 +61,10 @@ const CLASSES: [(Class, &str, &str); 21] = [
     (Class::Request, "MPI_ERR_REQUEST", "invalid request"),
     (Class::Keyval, "MPI_ERR_KEYVAL", "invalid attribute key"),
     (Class::Info, "MPI_ERR_INFO", "invalid info"),
+    (Class::InfoKey, "MPI_ERR_INFO_KEY", "invalid info key"),
+    (Class::InfoValue, "MPI_ERR_INFO_VALUE", "invalid info value"),
+    (Class::InfoNoKey, "MPI_ERR_INFO_NOKEY", "no such info key"),
+    (Class::NoMemory, "MPI_ERR_NO_MEM", "no memory"),
 ];
 
 impl Class {

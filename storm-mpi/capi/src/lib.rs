@@ -10,6 +10,7 @@
 
 mod abi;
 mod api;
+mod collective;
 mod comm;
 mod fault;
 mod memory;

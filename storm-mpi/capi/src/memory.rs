@@ -41,7 +41,11 @@ impl Elements {
             return Err(Fault::new(Class::Type, "datatype that was not committed"));
         }
         let layout = datatype.layout.clone();
-        let fits = layout.bounds(count).and(layout.size().checked_mul(count));
+        let all = layout.size().checked_mul(count);
+        let fits = match layout.is_dense() {
+            true => all.filter(|&bytes| bytes <= isize::MAX as usize),
+            false => layout.bounds(count).and(all),
+        };
         let too_many = || Fault::new(Class::Count, format!("{count} elements exceed memory"));
         let bytes = fits.ok_or_else(too_many)?;
         // With absolute addresses the buffer is MPI_BOTTOM, which is null: its types begin far off.

@@ -8,7 +8,7 @@ use crate::session::Session;
 use crate::table::{Handle, REQUEST};
 use std::borrow::Cow;
 use std::rc::Rc;
-use storm_mpi::{Address, Pattern, RequestId, SendMode};
+use storm_mpi::{Address, Outstanding, Pattern, Received, RequestId, SendMode};
 
 /// A message to be sent or received.
 #[derive(Clone)]
@@ -35,6 +35,8 @@ pub(crate) enum Active {
     Sending { id: RequestId, packed: Option<Vec<u8>> },
     /// The engine writes where the landing says.
     Receiving { id: RequestId, landing: Landing },
+    /// A collective in the background.
+    Collective(Outstanding<Outcome>),
     /// Done: what the program will learn.
     Over(Result<Status, Fault>),
 }
@@ -50,6 +52,13 @@ pub(crate) struct Detached {
 pub(crate) struct BufferSpace {
     pub(crate) start: *mut u8,
     pub(crate) bytes: usize,
+}
+
+impl Active {
+    /// Of what is done, and has nothing to tell.
+    pub(crate) fn nothing() -> Active {
+        Active::Over(Ok(Status::EMPTY))
+    }
 }
 
 impl Session {
@@ -102,8 +111,13 @@ impl Session {
 
     /// Starts a message and gives a request for it.
     pub(crate) fn request(&self, comm: &Rc<Comm>, message: Message) -> Outcome<Handle> {
-        let active = Some(self.start(comm, &message)?);
-        let request = Request { comm: Rc::clone(comm), again: None, active };
+        let active = self.start(comm, &message)?;
+        self.add_active(comm, active)
+    }
+
+    /// A request for what is under way.
+    pub(crate) fn add_active(&self, comm: &Rc<Comm>, active: Active) -> Outcome<Handle> {
+        let request = Request { comm: Rc::clone(comm), again: None, active: Some(active) };
         self.requests.borrow_mut().add(request)
     }
 
@@ -142,6 +156,7 @@ impl Session {
         let request = requests.get(handle)?;
         match &request.active {
             None | Some(Active::Over(_)) => Ok(true),
+            Some(Active::Collective(outstanding)) => Ok(outstanding.is_done()),
             Some(Active::Sending { id, .. } | Active::Receiving { id, .. }) => {
                 self.process.is_done(*id).map_err(|error| Fault::from(error).on(&request.comm))
             }
@@ -190,22 +205,17 @@ impl Session {
                 sent.map(|_| Status::EMPTY).map_err(Fault::from)
             }
             Active::Receiving { id, landing } => self.received(comm, id, &landing),
+            Active::Collective(outstanding) => {
+                let done = self.process.wait_for(&outstanding).map_err(Fault::from);
+                done.flatten().map(|()| Status::EMPTY)
+            }
         };
         finished.map_err(|fault| fault.on(comm))
     }
 
     fn received(&self, comm: &Comm, id: RequestId, landing: &Landing) -> Outcome<Status> {
         let nothing = || Fault::new(Class::Intern, "a receive without a message");
-        let received = self.process.wait(id)?.ok_or_else(nothing)?;
-        let (bytes, room) = (received.status.bytes, received.buffer_bytes);
-        landing.finish(bytes);
-        let source = comm.rank_here(received.status.source);
-        if bytes > room {
-            let text = format!("message of {bytes} bytes from rank {source} into {room}");
-            return Err(Fault::new(Class::Truncate, text));
-        }
-        let tag = received.status.tag.0;
-        Ok(Status { source, tag, bytes: bytes as i64, ..Status::EMPTY })
+        landed(comm, self.process.wait(id)?.ok_or_else(nothing)?, landing)
     }
 
     /// Takes back a receive that nothing has matched; leaves all else as it is.
@@ -243,7 +253,7 @@ impl Session {
         for (comm, active) in messages {
             let given_up = match &active {
                 Active::Receiving { id, .. } => self.process.cancel_recv(*id),
-                Active::Sending { .. } | Active::Over(_) => false,
+                Active::Sending { .. } | Active::Collective(_) | Active::Over(_) => false,
             };
             if !given_up {
                 self.finish(&comm, active)?;
@@ -283,11 +293,25 @@ impl Session {
     }
 }
 
+/// What the program learns of a message, which is put to its place.
+pub(crate) fn landed(comm: &Comm, received: Received, landing: &Landing) -> Outcome<Status> {
+    let (bytes, room) = (received.status.bytes, received.buffer_bytes);
+    landing.finish(bytes);
+    let source = comm.rank_here(received.status.source);
+    if bytes > room {
+        let text = format!("message of {bytes} bytes from rank {source} into {room}");
+        return Err(Fault::new(Class::Truncate, text));
+    }
+    let tag = received.status.tag.0;
+    Ok(Status { source, tag, bytes: bytes as i64, ..Status::EMPTY })
+}
+
 impl Detached {
     /// Collects messages that are done.
     fn reap(&mut self, session: &Session) {
         let done = |active: &Active| match active {
             Active::Over(_) => true,
+            Active::Collective(outstanding) => outstanding.is_done(),
             // After a failure nothing is under way any more.
             Active::Sending { id, .. } | Active::Receiving { id, .. } => {
                 session.process.is_done(*id).unwrap_or(true)
@@ -309,7 +333,10 @@ impl Detached {
     fn buffered(&self) -> usize {
         let taken = |active: &Active| match active {
             Active::Sending { packed: Some(bytes), .. } => bytes.len() + BSEND_OVERHEAD,
-            Active::Sending { packed: None, .. } | Active::Receiving { .. } | Active::Over(_) => 0,
+            Active::Sending { packed: None, .. }
+            | Active::Receiving { .. }
+            | Active::Collective(_)
+            | Active::Over(_) => 0,
         };
         self.messages.iter().map(|(_, active)| taken(active)).sum()
     }

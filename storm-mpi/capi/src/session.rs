@@ -1,11 +1,12 @@
 //! This process between `MPI_Init` and `MPI_Finalize`: its objects, and what an error does.
 
 use crate::abi::SUCCESS;
+use crate::api::{Info, Taken};
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
 use crate::operation::Operation;
 use crate::request::{BufferSpace, Detached, Request};
-use crate::table::{COMM, ERRHANDLER, GROUP, Handle, KEYVAL, REQUEST, Table};
+use crate::table::{COMM, ERRHANDLER, GROUP, Handle, INFO, KEYVAL, MESSAGE, REQUEST, Table};
 use crate::types::{self, Type};
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
@@ -105,6 +106,8 @@ pub(crate) struct Session {
     pub(crate) error_handlers: RefCell<Table<ErrorHandler>>,
     pub(crate) keyvals: RefCell<Table<Keyval>>,
     pub(crate) requests: RefCell<Table<Request>>,
+    pub(crate) taken: RefCell<Table<Taken>>,
+    pub(crate) infos: RefCell<Table<Info>>,
     pub(crate) detached: RefCell<Detached>,
     pub(crate) buffer: Cell<Option<BufferSpace>>,
     world: Rc<Comm>,
@@ -165,12 +168,19 @@ impl Session {
             error_handlers: RefCell::new(Table::new(ERRHANDLER, handlers)),
             keyvals: RefCell::new(Table::new(KEYVAL, [Keyval::TOLD; TOLD_ATTRIBUTES])),
             requests: RefCell::new(Table::new(REQUEST, std::iter::empty())),
+            taken: RefCell::new(Table::new(MESSAGE, [Taken::FromNobody])),
+            infos: RefCell::new(Table::new(INFO, [Info::default()])),
             detached: RefCell::default(),
             buffer: Cell::new(None),
             contexts,
             world,
             own,
         }
+    }
+
+    /// `MPI_COMM_WORLD`.
+    pub(crate) fn world(&self) -> Rc<Comm> {
+        Rc::clone(&self.world)
     }
 
     pub(crate) fn comm(&self, handle: Handle) -> Outcome<Rc<Comm>> {

@@ -8,6 +8,7 @@ use crate::types::Type;
 use std::borrow::Cow;
 use std::ffi::c_int;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// A block of elements for each member.
 pub(crate) struct Spread {
@@ -22,8 +23,11 @@ impl Spread {
         datatype: &Type,
         members: usize,
     ) -> Outcome<Self> {
-        let places = (0..members as isize).map(|i| (count, i.checked_mul(count as isize)));
-        Self::at(buffer, places, datatype)
+        let extent = datatype.layout.extent();
+        let step = extent.checked_mul(count as isize);
+        let places =
+            (0..members as isize).map(|i| (count, step.and_then(|step| i.checked_mul(step))));
+        Self::at(buffer, places.map(|(count, at)| (count, at, datatype)))
     }
 
     /// `counts[i]` elements for member `i`, `displs[i]` elements from the buffer's start.
@@ -33,29 +37,43 @@ impl Spread {
         displs: &[c_int],
         datatype: &Type,
     ) -> Outcome<Self> {
-        let places = counts.iter().zip(displs).map(|(&n, &displ)| (n, Some(displ as isize)));
-        Self::at(buffer, places, datatype)
+        let extent = datatype.layout.extent();
+        let block = |(&count, &displ)| (count, extent.checked_mul(displ as isize), datatype);
+        Self::at(buffer, counts.iter().zip::<&[c_int]>(displs).map(block))
     }
 
-    fn at(
+    /// `counts[i]` elements of `types[i]` for member `i`, `displs[i]` bytes from the buffer's start.
+    pub(crate) fn mixed(
         buffer: Buffer,
-        places: impl Iterator<Item = (c_int, Option<isize>)>,
-        datatype: &Type,
+        counts: &[c_int],
+        displs: impl Iterator<Item = isize>,
+        types: &[Rc<Type>],
+    ) -> Outcome<Self> {
+        let blocks = counts.iter().zip(displs).zip(types);
+        Self::at(
+            buffer,
+            blocks.map(|((&count, displ), datatype)| (count, Some(displ), &**datatype)),
+        )
+    }
+
+    /// Blocks of a count, an offset in bytes, and a type.
+    fn at<'a>(
+        buffer: Buffer,
+        blocks: impl Iterator<Item = (c_int, Option<isize>, &'a Type)>,
     ) -> Outcome<Self> {
         if buffer.is_in_place() {
             return Err(Fault::new(Class::Buffer, "MPI_IN_PLACE where it means nothing"));
         }
         let too_far = || Fault::new(Class::Arg, "displacement beyond memory");
-        let extent = datatype.layout.extent();
-        let block = |(count, at): (c_int, Option<isize>)| {
-            let offset = at.and_then(|at| at.checked_mul(extent)).ok_or_else(too_far)?;
+        let block = |(count, at, datatype): (c_int, Option<isize>, &Type)| {
+            let offset = at.ok_or_else(too_far)?;
             let start = match buffer.start() {
                 start if start.is_null() => start,
                 start => start.wrapping_offset(offset),
             };
             Elements::new(start.cast_mut(), counted(count)?, datatype)
         };
-        Ok(Spread { blocks: places.map(block).collect::<Outcome<_>>()? })
+        Ok(Spread { blocks: blocks.map(block).collect::<Outcome<_>>()? })
     }
 
     /// All blocks in one piece, one after the other, copied.

@@ -22,6 +22,8 @@ pub(crate) const GROUP: Kind = Kind { number: 2, class: Class::Group, name: "gro
 pub(crate) const TYPE: Kind = Kind { number: 3, class: Class::Type, name: "datatype" };
 pub(crate) const OP: Kind = Kind { number: 4, class: Class::Op, name: "operation" };
 pub(crate) const ERRHANDLER: Kind = Kind { number: 5, class: Class::Arg, name: "error handler" };
+pub(crate) const INFO: Kind = Kind { number: 6, class: Class::Info, name: "info object" };
+pub(crate) const MESSAGE: Kind = Kind { number: 8, class: Class::Request, name: "message" };
 pub(crate) const REQUEST: Kind = Kind { number: 16, class: Class::Request, name: "request" };
 pub(crate) const KEYVAL: Kind = Kind { number: 7, class: Class::Keyval, name: "attribute key" };
 
@@ -88,8 +90,11 @@ impl<T> Table<T> {
     }
 
     /// The object of a handle.
+    #[inline]
     pub(crate) fn get(&self, handle: Handle) -> Outcome<&T> {
-        let place = self.kind.place(handle)?;
+        // Of a handle of this kind the place is what differs from the null one; of another it is
+        // a number that is no place.
+        let place = (handle ^ self.kind.null()) as usize;
         let object = self.places.get(place).and_then(Option::as_ref);
         object.ok_or_else(|| self.kind.unknown(handle))
     }

@@ -16,19 +16,19 @@ impl Party<'_> {
     ///
     /// # Errors
     /// [`CommError`].
-    pub fn barrier(&self) -> Result<(), CommError> {
+    pub async fn barrier(&self) -> Result<(), CommError> {
         if self.in_slices(0, Call::Barrier)?.is_some() {
             return Ok(());
         }
         let nothing: &mut [u8] = &mut [];
         let tree = self.tree(0);
         for child in tree.children() {
-            self.take(nothing, child, Step::Up)?;
+            self.take(nothing, child, Step::Up).await?;
         }
         if let Some(parent) = tree.parent() {
-            self.give(nothing, parent, Step::Up)?;
+            self.give(nothing, parent, Step::Up).await?;
         }
-        self.down(&tree, nothing, Step::Release)
+        self.down(&tree, nothing, Step::Release).await
     }
 
     /// Brings every member's block to all. One's own is `mine`, or lies in its place already when
@@ -36,7 +36,7 @@ impl Party<'_> {
     ///
     /// # Errors
     /// As [`Party::gather`].
-    pub fn allgather(
+    pub async fn allgather(
         &self,
         mine: Option<&[u8]>,
         into: &mut BlocksMut<'_>,
@@ -46,13 +46,13 @@ impl Party<'_> {
         }
         // Lengths are the same everywhere, so all members decide alike.
         if into.largest() > GATHERED_MAX_BYTES {
-            return self.around(into);
+            return self.around(into).await;
         }
         let places = in_a_row((0..self.size()).map(|member| into.bytes_of(member)));
         let mut all = vec![0; places.last().map_or(0, |place| place.end)];
         let own = into.of(self.me).to_vec();
-        self.gather(Some(&own), Some(&mut BlocksMut::new(&mut all, &places)?), 0)?;
-        self.bcast(&mut all, 0)?;
+        self.gather(Some(&own), Some(&mut BlocksMut::new(&mut all, &places)?), 0).await?;
+        self.bcast(&mut all, 0).await?;
         for (member, place) in places.iter().enumerate() {
             copy(&all[place.clone()], into.of(member))?;
         }
@@ -63,7 +63,11 @@ impl Party<'_> {
     ///
     /// # Errors
     /// As [`Party::gather`].
-    pub fn alltoall(&self, from: Blocks<'_>, into: &mut BlocksMut<'_>) -> Result<(), CommError> {
+    pub async fn alltoall(
+        &self,
+        from: Blocks<'_>,
+        into: &mut BlocksMut<'_>,
+    ) -> Result<(), CommError> {
         let size = self.size();
         let mut requests = Vec::with_capacity(2 * size);
         // Each begins with its neighbour, so that no member is everybody's first.
@@ -85,11 +89,11 @@ impl Party<'_> {
             });
         }
         let own = copy(from.of(self.me), into.of(self.me));
-        self.finish(&requests).and(own)
+        self.finish(&requests).await.and(own)
     }
 
     /// Passes blocks round the ring: with each step one's own and those received so far go on.
-    fn around(&self, into: &mut BlocksMut<'_>) -> Result<(), CommError> {
+    async fn around(&self, into: &mut BlocksMut<'_>) -> Result<(), CommError> {
         let size = self.size();
         let (next, previous) = ((self.me + 1) % size, (self.me + size - 1) % size);
         for step in 0..size - 1 {
@@ -107,7 +111,7 @@ impl Party<'_> {
                 let send = self.process.start_send(address, SendMode::Standard, block, bytes)?;
                 [recv, send]
             };
-            self.finish(&requests)?;
+            self.finish(&requests).await?;
         }
         Ok(())
     }

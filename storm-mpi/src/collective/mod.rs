@@ -10,10 +10,15 @@
 //! Under buffered coscheduling the nodes carry out barriers, broadcasts and reductions of numbers, when
 //! they are short: one slice where a tree of messages takes several, and the same bits.
 //!
+//! Each collective is written once, as a future. That of a [`Party`] that waits is done at its first
+//! poll: [`now`] is all it takes. That of one [in the background](Party::in_background) gives way where
+//! it would wait, and goes on whenever the process moves bytes ([`Process::in_background`]).
+//!
 //! Knows no datatypes: what an operation makes of two stretches of bytes is a [`Combine`].
 
 mod blocks;
 mod everyone;
+mod neighbours;
 mod number;
 mod reduction;
 mod rooted;
@@ -26,13 +31,17 @@ pub use number::{Number, Reduction};
 pub use reduction::Combine;
 pub use span::Span;
 
-use crate::engine::RequestId;
+use crate::engine::{Received, RequestId};
 use crate::envelope::{Address, Context, Pattern, SendMode, Source, Tag, TagPattern};
 use crate::error::CommError;
 use crate::process::Process;
 use crate::rank::Rank;
 use crate::segment::{COLLECTIVE_MAX_BYTES, Call};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Context as TaskContext, Poll, Waker};
 use tree::Tree;
+pub(crate) use typed::bytes_of;
 
 /// Tags of the collectives' messages. Successive collectives of one kind cannot mix: messages of a
 /// pair do not overtake, and all members call collectives in the same order.
@@ -48,6 +57,26 @@ enum Step {
     Around,
     Exchange,
     Scan,
+    ToLower,
+    ToUpper,
+}
+
+/// Tags that a collective may use: more than there are steps.
+const STEPS: i32 = 16;
+/// Collectives that a communicator may have in the background at once. Many more than there is
+/// memory for, and the tags are positive.
+const TURNS: u32 = 1 << 26;
+
+/// Which of a communicator's collectives in the background one is: all members count alike, as they
+/// start them in the same order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Turn(u32);
+
+impl Turn {
+    /// That of the collective after this one.
+    pub fn next(self) -> Turn {
+        Turn(self.0 % TURNS + 1)
+    }
 }
 
 /// The members of a communicator, seen from one of them: who takes part in a collective.
@@ -60,13 +89,37 @@ pub struct Party<'a> {
     members: &'a [Rank],
     me: usize,
     context: Context,
+    /// Not 0 in the background: the messages of its collectives come between those of others.
+    turn: Turn,
+}
+
+/// Carries out a collective of a party that waits.
+///
+/// # Errors
+/// The collective's.
+pub fn now<T, E: From<CommError>>(collective: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    match pin!(collective).poll(&mut TaskContext::from_waker(Waker::noop())) {
+        Poll::Ready(outcome) => outcome,
+        // Of a party in the background, which is not to be had without `unsafe`.
+        Poll::Pending => Err(CommError::Ended.into()),
+    }
 }
 
 impl<'a> Party<'a> {
     /// The party of `members`, in whose context only collectives communicate; this process is the
     /// `me`-th of them.
     pub fn new(process: &'a Process, members: &'a [Rank], me: usize, context: Context) -> Self {
-        Party { process, members, me, context }
+        Party { process, members, me, context, turn: Turn::default() }
+    }
+
+    /// The same party, whose collectives do not wait but give way.
+    ///
+    /// # Safety
+    /// A future of one of its collectives has to be polled until it is done, or the process's
+    /// communication has ended: as long as it is under way, memory of its own and memory that was
+    /// lent to it are read and written. [`Process::in_background`] does so.
+    pub unsafe fn in_background(self, turn: Turn) -> Self {
+        Party { turn, ..self }
     }
 
     /// Members.
@@ -82,7 +135,8 @@ impl<'a> Party<'a> {
     /// Lets the nodes carry out a collective of so many bytes, if they do: what came of it for this
     /// member. All members decide alike.
     fn in_slices(&self, bytes: usize, call: Call<'_>) -> Result<Option<Vec<u8>>, CommError> {
-        if self.size() < 2 || bytes > COLLECTIVE_MAX_BYTES {
+        // Whoever is in the background does not wait for nodes: all members pass messages.
+        if self.size() < 2 || bytes > COLLECTIVE_MAX_BYTES || self.turn != Turn::default() {
             return Ok(None);
         }
         self.process.collective(self.context, self.members, call)
@@ -99,37 +153,65 @@ impl<'a> Party<'a> {
     }
 
     fn address(&self, to: usize, step: Step) -> Result<Address, CommError> {
-        Ok(Address { to: self.rank(to)?, context: self.context, tag: Tag(step as i32) })
+        Ok(Address { to: self.rank(to)?, context: self.context, tag: self.tag(step) })
     }
 
     fn pattern(&self, from: usize, step: Step) -> Result<Pattern, CommError> {
-        let (source, tag) = (Source::Rank(self.rank(from)?), TagPattern::Tag(Tag(step as i32)));
+        let (source, tag) = (Source::Rank(self.rank(from)?), TagPattern::Tag(self.tag(step)));
         Ok(Pattern { context: self.context, source, tag })
     }
 
-    fn give(&self, data: &[u8], to: usize, step: Step) -> Result<(), CommError> {
-        self.process.send(self.address(to, step)?, SendMode::Standard, data)
+    /// Collectives of different turns are under way at once, and would take each other's messages.
+    fn tag(&self, step: Step) -> Tag {
+        Tag(self.turn.0 as i32 * STEPS + step as i32)
+    }
+
+    async fn give(&self, data: &[u8], to: usize, step: Step) -> Result<(), CommError> {
+        let address = self.address(to, step)?;
+        if self.turn == Turn::default() {
+            return self.process.send(address, SendMode::Standard, data);
+        }
+        // SAFETY: `data` stays borrowed until the message is done, or the engine ended.
+        let send = unsafe {
+            self.process.start_send(address, SendMode::Standard, data.as_ptr(), data.len())?
+        };
+        self.done(send).await.map(|_| ())
     }
 
     /// Receives exactly `into.len()` bytes.
-    fn take(&self, into: &mut [u8], from: usize, step: Step) -> Result<(), CommError> {
+    async fn take(&self, into: &mut [u8], from: usize, step: Step) -> Result<(), CommError> {
         let pattern = self.pattern(from, step)?;
-        let received = self.process.for_all(|| self.process.recv(pattern, into))?;
+        // SAFETY: `into` stays borrowed until the message is done, or the engine ended.
+        let recv = unsafe { self.process.start_recv(pattern, into.as_mut_ptr(), into.len())? };
+        let received = self.done(recv).await?.ok_or(CommError::Ended)?;
         same_length(into.len(), received.status.bytes)
     }
 
     /// Waits for messages under way; each receive must have got as much as its buffer holds.
     ///
     /// All are waited for, even after a message of the wrong length, so that their memory is free.
-    fn finish(&self, requests: &[RequestId]) -> Result<(), CommError> {
+    async fn finish(&self, requests: &[RequestId]) -> Result<(), CommError> {
         let mut outcome = Ok(());
         for &request in requests {
-            if let Some(received) = self.process.for_all(|| self.process.wait(request))? {
+            if let Some(received) = self.done(request).await? {
                 let checked = same_length(received.buffer_bytes, received.status.bytes);
                 outcome = outcome.and(checked);
             }
         }
         outcome
+    }
+
+    /// Waits for a message, or gives way until it is done.
+    async fn done(&self, request: RequestId) -> Result<Option<Received>, CommError> {
+        if self.turn == Turn::default() {
+            return self.process.for_all(|| self.process.wait(request));
+        }
+        let look = |_: &mut TaskContext<'_>| match self.process.step(request) {
+            Ok(Some(done)) => Poll::Ready(Ok(done)),
+            Ok(None) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+        };
+        poll_fn(look).await
     }
 }
 

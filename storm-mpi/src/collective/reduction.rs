@@ -29,7 +29,7 @@ impl Party<'_> {
     ///
     /// # Errors
     /// [`CommError::LengthMismatch`] when members disagree on the length; others of communication.
-    pub fn reduce(
+    pub async fn reduce(
         &self,
         mine: Span,
         op: &mut dyn Combine,
@@ -39,12 +39,12 @@ impl Party<'_> {
         if let Some(all) = self.reduced_in_slices(&mine, op, Some(root))? {
             return Ok((self.me == root).then_some(all));
         }
-        let mut all = self.up(mine, op)?;
+        let mut all = self.up(mine, op).await?;
         if self.me == 0 && root != 0 {
-            self.give(all.as_ref(), root, Step::ToRoot)?;
+            self.give(all.as_ref(), root, Step::ToRoot).await?;
         }
         if self.me == root && root != 0 {
-            self.take(all.as_mut(), 0, Step::ToRoot)?;
+            self.take(all.as_mut(), 0, Step::ToRoot).await?;
         }
         Ok((self.me == root).then_some(all))
     }
@@ -53,12 +53,12 @@ impl Party<'_> {
     ///
     /// # Errors
     /// As [`Party::reduce`].
-    pub fn allreduce(&self, mine: Span, op: &mut dyn Combine) -> Result<Span, CommError> {
+    pub async fn allreduce(&self, mine: Span, op: &mut dyn Combine) -> Result<Span, CommError> {
         if let Some(all) = self.reduced_in_slices(&mine, op, None)? {
             return Ok(all);
         }
-        let mut all = self.up(mine, op)?;
-        self.down(&self.tree(0), all.as_mut(), Step::Broadcast)?;
+        let mut all = self.up(mine, op).await?;
+        self.down(&self.tree(0), all.as_mut(), Step::Broadcast).await?;
         Ok(all)
     }
 
@@ -66,37 +66,41 @@ impl Party<'_> {
     ///
     /// # Errors
     /// As [`Party::reduce`].
-    pub fn reduce_scatter(
+    pub async fn reduce_scatter(
         &self,
         mine: Span,
         op: &mut dyn Combine,
         parts: &[Range<usize>],
         part: &mut [u8],
     ) -> Result<(), CommError> {
-        let all = self.reduce(mine, op, 0)?;
+        let all = self.reduce(mine, op, 0).await?;
         let blocks = all.as_ref().map(|all| Blocks::new(all.as_ref(), parts)).transpose()?;
-        self.scatter(blocks, Some(part), 0)
+        self.scatter(blocks, Some(part), 0).await
     }
 
     /// Combines the elements of this member with those of all before it, in order.
     ///
     /// # Errors
     /// As [`Party::reduce`].
-    pub fn scan(&self, mine: Span, op: &mut dyn Combine) -> Result<Span, CommError> {
-        Ok(self.prefix(mine, op)?.1)
+    pub async fn scan(&self, mine: Span, op: &mut dyn Combine) -> Result<Span, CommError> {
+        Ok(self.prefix(mine, op).await?.1)
     }
 
     /// Combines the elements of all members before this one, in order; the first gets none.
     ///
     /// # Errors
     /// As [`Party::reduce`].
-    pub fn exscan(&self, mine: Span, op: &mut dyn Combine) -> Result<Option<Span>, CommError> {
-        Ok(self.prefix(mine, op)?.0)
+    pub async fn exscan(
+        &self,
+        mine: Span,
+        op: &mut dyn Combine,
+    ) -> Result<Option<Span>, CommError> {
+        Ok(self.prefix(mine, op).await?.0)
     }
 
     /// Along a chain, which is the one order of `n - 1` messages: what came before this member, and
     /// that with its own.
-    fn prefix(
+    async fn prefix(
         &self,
         mut mine: Span,
         op: &mut dyn Combine,
@@ -104,12 +108,12 @@ impl Party<'_> {
         let mut before = None;
         if let Some(previous) = self.me.checked_sub(1) {
             let mut received = Span::zeroed(mine.as_ref().len());
-            self.take(received.as_mut(), previous, Step::Scan)?;
+            self.take(received.as_mut(), previous, Step::Scan).await?;
             before = Some(received.clone());
             op.combine(received.as_mut(), mine.as_mut())?;
         }
         if self.me + 1 < self.size() {
-            self.give(mine.as_ref(), self.me + 1, Step::Scan)?;
+            self.give(mine.as_ref(), self.me + 1, Step::Scan).await?;
         }
         Ok((before, mine))
     }
@@ -134,17 +138,17 @@ impl Party<'_> {
     }
 
     /// Combines up the tree; whole at member 0.
-    fn up(&self, mine: Span, op: &mut dyn Combine) -> Result<Span, CommError> {
+    async fn up(&self, mine: Span, op: &mut dyn Combine) -> Result<Span, CommError> {
         let tree = self.tree(0);
         let mut sum = mine;
         for child in tree.children() {
             let mut part = Span::zeroed(sum.as_ref().len());
-            self.take(part.as_mut(), child, Step::Reduce)?;
+            self.take(part.as_mut(), child, Step::Reduce).await?;
             op.combine(sum.as_mut(), part.as_mut())?;
             sum = part;
         }
         if let Some(parent) = tree.parent() {
-            self.give(sum.as_ref(), parent, Step::Reduce)?;
+            self.give(sum.as_ref(), parent, Step::Reduce).await?;
         }
         Ok(sum)
     }

@@ -10,14 +10,14 @@ impl Party<'_> {
     ///
     /// # Errors
     /// [`CommError::LengthMismatch`] when members disagree on its length; others of communication.
-    pub fn bcast(&self, data: &mut [u8], root: usize) -> Result<(), CommError> {
+    pub async fn bcast(&self, data: &mut [u8], root: usize) -> Result<(), CommError> {
         self.rank(root)?;
         let mine = if self.me == root { &*data } else { &[] };
         let call = Call::Broadcast { root: root as u32, data: mine };
         match self.in_slices(data.len(), call)? {
             Some(_) if self.me == root => Ok(()),
             Some(came) => copy(&came, data),
-            None => self.down(&self.tree(root), data, Step::Broadcast),
+            None => self.down(&self.tree(root), data, Step::Broadcast).await,
         }
     }
 
@@ -27,14 +27,14 @@ impl Party<'_> {
     /// # Errors
     /// [`CommError::LengthMismatch`] when a block is not as long as its place; others of
     /// communication.
-    pub fn gather(
+    pub async fn gather(
         &self,
         mine: Option<&[u8]>,
         into: Option<&mut BlocksMut<'_>>,
         root: usize,
     ) -> Result<(), CommError> {
         let Some(into) = into.filter(|_| self.me == root) else {
-            return self.give(mine.unwrap_or(&[]), root, Step::Gather);
+            return self.give(mine.unwrap_or(&[]), root, Step::Gather).await;
         };
         let mut requests = Vec::with_capacity(self.size());
         for member in (0..self.size()).filter(|&member| member != root) {
@@ -46,7 +46,7 @@ impl Party<'_> {
             });
         }
         let own = mine.map_or(Ok(()), |mine| copy(mine, into.of(root)));
-        self.finish(&requests).and(own)
+        self.finish(&requests).await.and(own)
     }
 
     /// Gives every member its block of `from`, which the root passes. It comes to `mine`; the
@@ -54,14 +54,14 @@ impl Party<'_> {
     ///
     /// # Errors
     /// As [`Party::gather`].
-    pub fn scatter(
+    pub async fn scatter(
         &self,
         from: Option<Blocks<'_>>,
         mine: Option<&mut [u8]>,
         root: usize,
     ) -> Result<(), CommError> {
         let Some(from) = from.filter(|_| self.me == root) else {
-            return self.take(mine.unwrap_or(&mut []), root, Step::Scatter);
+            return self.take(mine.unwrap_or(&mut []), root, Step::Scatter).await;
         };
         let mut requests = Vec::with_capacity(self.size());
         for member in (0..self.size()).filter(|&member| member != root) {
@@ -74,17 +74,22 @@ impl Party<'_> {
             });
         }
         let own = mine.map_or(Ok(()), |mine| copy(from.of(root), mine));
-        self.finish(&requests).and(own)
+        self.finish(&requests).await.and(own)
     }
 
     /// Hands `data` from the tree's root to all.
-    pub(super) fn down(&self, tree: &Tree, data: &mut [u8], step: Step) -> Result<(), CommError> {
+    pub(super) async fn down(
+        &self,
+        tree: &Tree,
+        data: &mut [u8],
+        step: Step,
+    ) -> Result<(), CommError> {
         if let Some(parent) = tree.parent() {
-            self.take(data, parent, step)?;
+            self.take(data, parent, step).await?;
         }
         // Largest subtree first: it has the longest way.
         for child in tree.children().rev() {
-            self.give(data, child, step)?;
+            self.give(data, child, step).await?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The collectives of the Rust API: slices of numbers over a communicator.
 
 use super::reduction::deliver;
-use super::{Blocks, BlocksMut, Combine, Reduction, Span};
+use super::{Blocks, BlocksMut, Combine, Reduction, Span, now};
 use crate::communicator::Communicator;
 use crate::datatype::{Datatype, ReduceOp, Reducible};
 use crate::error::CommError;
@@ -15,7 +15,7 @@ impl Communicator {
     /// # Errors
     /// [`CommError`], with [`crate::OnError::Return`].
     pub fn barrier(&self) -> Result<(), CommError> {
-        self.checked(self.party().barrier())
+        self.checked(now(self.party().barrier()))
     }
 
     /// Gives every rank the root's `data`.
@@ -23,7 +23,7 @@ impl Communicator {
     /// # Errors
     /// [`CommError`], with [`crate::OnError::Return`].
     pub fn bcast<T: Datatype>(&self, data: &mut [T], root: Rank) -> Result<(), CommError> {
-        self.checked(self.party().bcast(bytes_of_mut(data), root.index()))
+        self.checked(now(self.party().bcast(bytes_of_mut(data), root.index())))
     }
 
     /// Brings every rank's `data` to `root`, in the order of the ranks; `all` is as long as all of
@@ -43,7 +43,7 @@ impl Communicator {
                 true => Some(BlocksMut::new(self.exactly(bytes_of_mut(all), &places)?, &places)?),
                 false => None,
             };
-            self.party().gather(Some(bytes_of(data)), into.as_mut(), root.index())
+            now(self.party().gather(Some(bytes_of(data)), into.as_mut(), root.index()))
         };
         self.checked(gather())
     }
@@ -65,7 +65,7 @@ impl Communicator {
                 true => Some(Blocks::new(self.exactly(bytes_of(all), &places)?, &places)?),
                 false => None,
             };
-            self.party().scatter(from, Some(bytes_of_mut(part)), root.index())
+            now(self.party().scatter(from, Some(bytes_of_mut(part)), root.index()))
         };
         self.checked(scatter())
     }
@@ -78,7 +78,7 @@ impl Communicator {
         let places = self.equal_places(size_of_val(data));
         let mut allgather = || {
             let all = self.exactly(bytes_of_mut(all), &places)?;
-            self.party().allgather(Some(bytes_of(data)), &mut BlocksMut::new(all, &places)?)
+            now(self.party().allgather(Some(bytes_of(data)), &mut BlocksMut::new(all, &places)?))
         };
         self.checked(allgather())
     }
@@ -93,7 +93,7 @@ impl Communicator {
         let mut alltoall = || {
             let from = Blocks::new(self.exactly(bytes_of(data), &places)?, &places)?;
             let all = self.exactly(bytes_of_mut(all), &places)?;
-            self.party().alltoall(from, &mut BlocksMut::new(all, &places)?)
+            now(self.party().alltoall(from, &mut BlocksMut::new(all, &places)?))
         };
         self.checked(alltoall())
     }
@@ -111,7 +111,7 @@ impl Communicator {
         root: Rank,
     ) -> Result<(), CommError> {
         let mine = Span::of(bytes_of(data));
-        let all = self.party().reduce(mine, &mut Typed::<T>::new(op), root.index());
+        let all = now(self.party().reduce(mine, &mut Typed::<T>::new(op), root.index()));
         self.checked(all.and_then(|all| match all {
             Some(all) => deliver(&all, bytes_of_mut(result)),
             None => Ok(()),
@@ -130,7 +130,7 @@ impl Communicator {
         op: ReduceOp,
     ) -> Result<(), CommError> {
         let mine = Span::of(bytes_of(data));
-        let all = self.party().allreduce(mine, &mut Typed::<T>::new(op));
+        let all = now(self.party().allreduce(mine, &mut Typed::<T>::new(op)));
         self.checked(all.and_then(|all| deliver(&all, bytes_of_mut(result))))
     }
 
@@ -144,7 +144,7 @@ impl Communicator {
         result: &mut [T],
         op: ReduceOp,
     ) -> Result<(), CommError> {
-        let so_far = self.party().scan(Span::of(bytes_of(data)), &mut Typed::<T>::new(op));
+        let so_far = now(self.party().scan(Span::of(bytes_of(data)), &mut Typed::<T>::new(op)));
         self.checked(so_far.and_then(|so_far| deliver(&so_far, bytes_of_mut(result))))
     }
 
@@ -188,7 +188,8 @@ impl<T: Reducible> Combine for Typed<T> {
     }
 }
 
-fn bytes_of<T: Datatype>(data: &[T]) -> &[u8] {
+/// The memory of plain numbers.
+pub(crate) fn bytes_of<T: Datatype>(data: &[T]) -> &[u8] {
     // SAFETY: a `Datatype` is a plain number without padding, borrowed as `data` is.
     unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), size_of_val(data)) }
 }

@@ -145,7 +145,8 @@ impl Cartesian {
 }
 
 /// Fills in the dimensions that are 0 so that their product is `processes`, as equal to each other
-/// as can be, the longer ones first (`MPI_Dims_create`).
+/// as can be, the longer ones first (`MPI_Dims_create`): the longest exceeds the shortest by as little
+/// as it can, and among such ways the longest is the shortest.
 ///
 /// # Errors
 /// [`GridError::Dimensions`] with a negative one; [`GridError::DoesNotFit`] when the dimensions
@@ -172,12 +173,12 @@ pub fn balanced_dims(processes: usize, dims: &mut [i32]) -> Result<(), GridError
     Ok(())
 }
 
-/// Tries all products of `open` further factors, in falling order, and keeps the one with the
-/// smallest largest factor, then the next smallest, and so on.
+/// Tries all products of `open` further factors, in falling order, and keeps the one whose factors
+/// differ least, then that with the smallest largest factor, then the next smallest, and so on.
 fn search(rest: usize, most: usize, so_far: &mut Vec<usize>, open: usize, best: &mut Vec<usize>) {
     if open == 1 {
         so_far.push(rest);
-        if rest <= most && *so_far < *best {
+        if rest <= most && (spread(so_far), &*so_far) < (spread(best), &*best) {
             best.clone_from(so_far);
         }
         so_far.pop();
@@ -191,6 +192,12 @@ fn search(rest: usize, most: usize, so_far: &mut Vec<usize>, open: usize, best: 
             so_far.pop();
         }
     }
+}
+
+/// By how much the first factor exceeds the last.
+fn spread(factors: &[usize]) -> usize {
+    let (first, last) = (factors.first(), factors.last());
+    first.zip(last).map_or(0, |(first, last)| first - last)
 }
 
 fn divisors(n: usize) -> Vec<usize> {
@@ -220,6 +227,9 @@ mod tests {
         assert_eq!(dims(64, [0, 0, 0]), Ok([4, 4, 4]));
         assert_eq!(dims(36, [0, 0, 0]), Ok([4, 3, 3]));
         assert_eq!(dims(1, [0, 0]), Ok([1, 1]));
+        // As MPICH has it: not 21 x 20 x 11, whose longest is shorter.
+        assert_eq!(dims(4620, [0, 0, 0]), Ok([22, 15, 14]));
+        assert_eq!(dims(3600, [0, 0, 0, 0]), Ok([10, 10, 6, 6]));
         assert_eq!(dims(12, [0]), Ok([12]));
         assert_eq!(dims(12, [4, 3]), Ok([4, 3]));
         assert_eq!(dims(12, [4, 4]), Err(GridError::DoesNotFit { processes: 12 }));

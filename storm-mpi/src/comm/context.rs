@@ -4,7 +4,7 @@
 //! lowest id that is free at all of them, by a bitwise-and over their sets of free ids: one
 //! reduction of 512 bytes, as MPICH does it.
 
-use crate::collective::{Combine, Party, Span};
+use crate::collective::{Combine, Party, Span, now};
 use crate::envelope::Context;
 use crate::error::CommError;
 
@@ -56,7 +56,7 @@ impl ContextPool {
     /// # Errors
     /// [`CommError`].
     pub fn agree(&self, parent: Party<'_>) -> Result<Option<ContextId>, CommError> {
-        let all = parent.allreduce(Span::of(&self.free), &mut InBoth)?;
+        let all = now(parent.allreduce(Span::of(&self.free), &mut InBoth))?;
         Ok(lowest(all.as_ref()))
     }
 

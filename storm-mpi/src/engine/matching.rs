@@ -18,6 +18,13 @@ pub(super) struct Unexpected {
     pub(super) body: Body,
 }
 
+impl Unexpected {
+    fn status(&self) -> Status {
+        let Envelope { tag, bytes, .. } = self.envelope;
+        Status { source: self.from, tag, bytes }
+    }
+}
+
 /// Where its bytes are.
 #[derive(Debug)]
 pub(super) enum Body {
@@ -31,7 +38,13 @@ pub(super) enum Body {
 pub(super) struct Matching {
     posted: VecDeque<(Pattern, RequestId)>,
     unexpected: VecDeque<Unexpected>,
+    /// Taken from those, for a receive that is yet to be named.
+    held: Vec<Option<Unexpected>>,
 }
+
+/// Names a message that a probe has taken: only a receive of this message gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageId(usize);
 
 impl Matching {
     pub(super) fn post(&mut self, pattern: Pattern, recv: RequestId) {
@@ -57,8 +70,24 @@ impl Matching {
     /// The oldest kept message that the pattern accepts, left where it is.
     pub(super) fn look_for(&self, pattern: &Pattern) -> Option<Status> {
         let found = self.unexpected.iter().find(|m| pattern.accepts(m.from, &m.envelope))?;
-        let Envelope { tag, bytes, .. } = found.envelope;
-        Some(Status { source: found.from, tag, bytes })
+        Some(found.status())
+    }
+
+    /// Takes the oldest kept message that the pattern accepts, and holds it.
+    pub(super) fn hold(&mut self, pattern: &Pattern) -> Option<(MessageId, Status)> {
+        let message = self.take_unexpected(pattern)?;
+        let status = message.status();
+        let at = self.held.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.held.push(None);
+            self.held.len() - 1
+        });
+        self.held[at] = Some(message);
+        Some((MessageId(at), status))
+    }
+
+    /// A message that is held, no longer.
+    pub(super) fn take_held(&mut self, id: MessageId) -> Option<Unexpected> {
+        self.held.get_mut(id.0).and_then(Option::take)
     }
 
     /// Takes back a posted receive; false when it has been matched or never was.
@@ -70,5 +99,6 @@ impl Matching {
     pub(super) fn clear(&mut self) {
         self.posted.clear();
         self.unexpected.clear();
+        self.held.clear();
     }
 }

@@ -20,6 +20,7 @@ use crate::rank::Rank;
 use crate::segment::Call;
 use crate::transport::{Awaits, News, Transport};
 use frame::{Announced, FRAME_BYTES, Frame};
+pub use matching::MessageId;
 use matching::{Body, Matching, Unexpected};
 use peer::{EAGER_MAX_BYTES, EAGER_MAX_BYTES_BUFFERED, OutItem, Payload, Peer, eager_cost};
 pub(crate) use requests::{Lent, LentMut};
@@ -75,14 +76,29 @@ impl Engine {
     /// failed with anything but an argument error.
     pub(crate) unsafe fn start_send(
         &mut self,
-        Address { to, context, tag }: Address,
+        address: Address,
         mode: SendMode,
         data: Lent,
     ) -> Result<RequestId, CommError> {
+        // SAFETY: the caller vouches for the memory, with the same words.
+        let request = unsafe { self.begin_send(address, mode, data)? };
+        Ok(request.unwrap_or_else(|| self.requests.add(State::Done { received: None })))
+    }
+
+    /// Starts a send; `None` when that is all there is to do: most need no request.
+    ///
+    /// # Safety
+    /// As [`Engine::start_send`].
+    pub(crate) unsafe fn begin_send(
+        &mut self,
+        Address { to, context, tag }: Address,
+        mode: SendMode,
+        data: Lent,
+    ) -> Result<Option<RequestId>, CommError> {
         self.check_rank(to)?;
         let envelope = Envelope { context, tag, bytes: data.bytes };
         let sent = if to == self.me {
-            Ok(self.send_to_self(envelope, mode, data))
+            Ok(Some(self.send_to_self(envelope, mode, data)))
         } else {
             self.send_to_peer(to, envelope, mode, data)
         };
@@ -111,6 +127,30 @@ impl Engine {
             Some(message) => self.receive_unexpected(recv, into, message),
         };
         self.end_if_failed(matched.map(|()| recv))
+    }
+
+    /// Starts a receive of a message that [`Engine::hold`] has taken.
+    ///
+    /// # Safety
+    /// As [`Engine::start_recv`].
+    pub(crate) unsafe fn start_recv_of(
+        &mut self,
+        message: MessageId,
+        into: LentMut,
+    ) -> Result<RequestId, CommError> {
+        let message = self.matching.take_held(message).ok_or(CommError::Ended)?;
+        let recv = self.requests.add(State::RecvPosted { into, from: message.from.into() });
+        let matched = self.receive_unexpected(recv, into, message);
+        self.end_if_failed(matched.map(|()| recv))
+    }
+
+    /// As [`Engine::look_for`], and takes the message: no other receive or probe gets it.
+    pub(crate) fn hold(
+        &mut self,
+        pattern: &Pattern,
+    ) -> Result<Option<(MessageId, Status)>, CommError> {
+        self.look_for(pattern)?;
+        Ok(self.matching.hold(pattern))
     }
 
     /// Waits until a request is done and collects it; a send gives `None`.
@@ -194,8 +234,8 @@ impl Engine {
         Ok(self.transport.leave()?)
     }
 
-    /// Takes part in a collective that the nodes carry out, and waits for its end. `None`: nodes do not.
-    pub(crate) fn collective(
+    /// The descriptor of a collective that the nodes carry out. `None`: nodes do not.
+    pub(crate) fn call_frame(
         &mut self,
         context: Context,
         members: &[Rank],
@@ -204,22 +244,22 @@ impl Engine {
         if self.ended {
             return Err(CommError::Ended);
         }
-        let Some(frame) = self.transport.call_frame(context, members, call) else {
-            return Ok(None);
-        };
-        loop {
-            let posted = self.transport.post_call(context, &frame);
-            if self.end_if_failed(posted)? {
-                break;
-            }
-            self.progress(true)?;
-        }
-        loop {
-            if let Some(result) = self.transport.take_result() {
-                return Ok(result);
-            }
-            self.progress(true)?;
-        }
+        Ok(self.transport.call_frame(context, members, call))
+    }
+
+    /// Tells the node of it. False: there is no room now, news tells when to try again.
+    pub(crate) fn post_call(
+        &mut self,
+        context: Context,
+        descriptor: &[u8],
+    ) -> Result<bool, CommError> {
+        let posted = self.transport.post_call(context, descriptor);
+        self.end_if_failed(posted)
+    }
+
+    /// What came of it, when it is over.
+    pub(crate) fn take_result(&mut self) -> Option<Option<Vec<u8>>> {
+        self.transport.take_result()
     }
 
     /// Asks for the end of the whole job.
@@ -253,7 +293,8 @@ impl Engine {
         outcome
     }
 
-    fn collect(&mut self, id: RequestId) -> Result<Option<Option<Received>>, CommError> {
+    /// Collects a request if it is done. Moves no bytes.
+    pub(crate) fn collect(&mut self, id: RequestId) -> Result<Option<Option<Received>>, CommError> {
         match self.requests.get(id) {
             Some(State::Done { received }) => {
                 let received = *received;
@@ -312,21 +353,21 @@ impl Engine {
         envelope: Envelope,
         mode: SendMode,
         data: Lent,
-    ) -> Result<RequestId, CommError> {
+    ) -> Result<Option<RequestId>, CommError> {
         let cost = eager_cost(&envelope);
         let may_be_eager = self.may_be_eager(&envelope, mode);
         let peer = &mut self.peers[to.index()];
         if may_be_eager && cost <= peer.credit {
             peer.credit -= cost;
             self.send_eagerly(to, envelope, data)?;
-            return Ok(self.requests.add(State::Done { received: None }));
+            return Ok(None);
         }
         let send = self.requests.add(State::SendAnnounced { to, data });
         let at = if self.transport.lends_to(to) { data.start.expose_provenance() } else { 0 };
         self.lend(to, |lent| lent.wrapping_add(data.bytes));
         let announced = Announced { send, at: at as u64 };
         self.post_frame(to, Frame::Rts { envelope, announced })?;
-        Ok(send)
+        Ok(Some(send))
     }
 
     /// Whether a message may go before its receiver has asked for it. A synchronous send learns

@@ -74,11 +74,12 @@ impl Local {
         self.mark.as_ref().map_or(0, Mark::address)
     }
 
-    /// Whoever reads this rank's memory from here on is told that it is not there.
-    pub(super) fn wipe_mark(&self) {
+    /// Whoever reads this rank's memory from here on is told that it is not there, and nobody is let to.
+    pub(super) fn lend_no_more(&mut self) {
         if let Some(mark) = &self.mark {
             mark.wipe();
         }
+        self.tracer.dismiss();
     }
 
     /// Fills `into` from a neighbour's memory. False: it cannot be had so, and `into` holds anything.

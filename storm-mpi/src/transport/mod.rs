@@ -299,9 +299,9 @@ impl Transport {
     }
 
     /// Nobody finds anything in this rank's memory from here on.
-    pub(crate) fn lend_no_more(&self) {
-        if let Some(local) = &self.local {
-            local.wipe_mark();
+    pub(crate) fn lend_no_more(&mut self) {
+        if let Some(local) = &mut self.local {
+            local.lend_no_more();
         }
     }
 

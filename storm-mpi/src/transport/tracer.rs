@@ -49,6 +49,14 @@ impl Tracer {
             self.named = Some(common);
         }
     }
+
+    /// Lets nobody read any longer whom it has named.
+    pub(super) fn dismiss(&mut self) {
+        if self.named.take().is_some() {
+            // Where it could be said, so can this; and there is nobody to tell if not.
+            let _ = set_ptracer(PTracer::None);
+        }
+    }
 }
 
 /// The nearest of a process's ancestors that is also one of another; never the system's first process.
@@ -92,5 +100,14 @@ mod tests {
         let mut tracer = Tracer::default();
         tracer.admit(std::process::id());
         assert_eq!(tracer.named, None);
+    }
+
+    #[test]
+    fn who_was_named_is_dismissed_once() {
+        let mut tracer = Tracer { own: vec![30], named: Some(0) };
+        tracer.dismiss();
+        assert_eq!(tracer.named, None);
+        tracer.dismiss();
+        assert_eq!(tracer.own, [30], "it may be named again");
     }
 }

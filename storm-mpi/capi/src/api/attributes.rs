@@ -141,6 +141,19 @@ fn get(
     })
 }
 
+fn create(
+    name: &str,
+    copy: MaybeCopy,
+    del: Option<DeleteFunction>,
+    keyval: Out<c_int>,
+    extra_state: *mut c_void,
+) -> c_int {
+    call(name, |session| {
+        let made = Keyval { copy: copy.read(), delete: del, extra_state };
+        keyval.set(session.keyvals.borrow_mut().add(made)?)
+    })
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_create_keyval(
     copy: MaybeCopy,
@@ -148,24 +161,39 @@ extern "C" fn MPI_Comm_create_keyval(
     keyval: Out<c_int>,
     extra_state: *mut c_void,
 ) -> c_int {
-    call("MPI_Comm_create_keyval", |session| {
-        let made = Keyval { copy: copy.read(), delete: del, extra_state };
-        keyval.set(session.keyvals.borrow_mut().add(made)?)
-    })
+    create("MPI_Comm_create_keyval", copy, del, keyval, extra_state)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Keyval_create(
+    copy: MaybeCopy,
+    del: Option<DeleteFunction>,
+    keyval: Out<c_int>,
+    extra_state: *mut c_void,
+) -> c_int {
+    create("MPI_Keyval_create", copy, del, keyval, extra_state)
 }
 
 /// The program's key becomes invalid. What it stands for stays: attributes may still have it.
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Comm_free_keyval(keyval: Out<c_int>) -> c_int {
-    call("MPI_Comm_free_keyval", |session| {
+fn free(name: &str, keyval: Out<c_int>) -> c_int {
+    call(name, |session| {
         session.keyvals.borrow().get(keyval.get()?)?;
         keyval.set(KEYVAL.null())
     })
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn MPI_Comm_set_attr(comm: Handle, keyval: c_int, value: *mut c_void) -> c_int {
-    on(comm, "MPI_Comm_set_attr", |session, comm| {
+extern "C" fn MPI_Comm_free_keyval(keyval: Out<c_int>) -> c_int {
+    free("MPI_Comm_free_keyval", keyval)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Keyval_free(keyval: Out<c_int>) -> c_int {
+    free("MPI_Keyval_free", keyval)
+}
+
+fn put(name: &str, comm: Handle, keyval: c_int, value: *mut c_void) -> c_int {
+    on(comm, name, |session, comm| {
         if told(keyval).is_some() {
             return Err(Fault::new(Class::Keyval, "attribute of the library"));
         }
@@ -183,6 +211,16 @@ extern "C" fn MPI_Comm_set_attr(comm: Handle, keyval: c_int, value: *mut c_void)
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_set_attr(comm: Handle, keyval: c_int, value: *mut c_void) -> c_int {
+    put("MPI_Comm_set_attr", comm, keyval, value)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Attr_put(comm: Handle, keyval: c_int, value: *mut c_void) -> c_int {
+    put("MPI_Attr_put", comm, keyval, value)
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_get_attr(
     comm: Handle,
     keyval: c_int,
@@ -192,18 +230,28 @@ extern "C" fn MPI_Comm_get_attr(
     get("MPI_Comm_get_attr", comm, keyval, value, flag)
 }
 
+fn delete(name: &str, comm: Handle, keyval: c_int) -> c_int {
+    on(comm, name, |session, comm| {
+        let find = || comm.attributes.borrow().iter().position(|(key, _)| *key == keyval);
+        let at = find().ok_or_else(|| Fault::new(Class::Keyval, "no such attribute"))?;
+        let value = comm.attributes.borrow()[at].1;
+        // An attribute whose function refuses stays. The function may have changed others.
+        session.deleted(comm, keyval, value)?;
+        if let Some(at) = find() {
+            comm.attributes.borrow_mut().remove(at);
+        }
+        Ok(())
+    })
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_delete_attr(comm: Handle, keyval: c_int) -> c_int {
-    on(comm, "MPI_Comm_delete_attr", |session, comm| {
-        let mut attributes = comm.attributes.borrow_mut();
-        let at = attributes.iter().position(|(key, _)| *key == keyval);
-        let value = at.map(|at| attributes.remove(at).1);
-        drop(attributes);
-        match value {
-            Some(value) => session.deleted(comm, keyval, value),
-            None => Err(Fault::new(Class::Keyval, "no such attribute")),
-        }
-    })
+    delete("MPI_Comm_delete_attr", comm, keyval)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Attr_delete(comm: Handle, keyval: c_int) -> c_int {
+    delete("MPI_Attr_delete", comm, keyval)
 }
 
 #[unsafe(no_mangle)]

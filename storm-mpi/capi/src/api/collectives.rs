@@ -1,17 +1,47 @@
 //! Collectives with as many elements for each member.
 
-use super::vectors::{Whole, all_from_all, all_to_root, from_root, gather_all};
-use crate::abi::{Buffer, BufferMut};
+use crate::abi::{Buffer, BufferMut, Out};
+use crate::collective::{
+    Members, Whole, all_from_all, all_to_root, from_one, from_root, gather_all, started, waiting,
+};
 use crate::fault::Outcome;
-use crate::memory::Elements;
-use crate::session::on;
 use crate::spread::Spread;
 use crate::table::Handle;
 use std::ffi::c_int;
 
+/// Blocks of `count` elements, one for each member.
+fn even(
+    buffer: Buffer,
+    count: c_int,
+    datatype: Handle,
+) -> impl FnOnce(&Members) -> Outcome<Spread> {
+    move |all| Spread::even(buffer, count, &*all.session.datatype(datatype)?, all.size())
+}
+
+/// As [`even`]; `None` when they are where the received ones will be.
+fn even_or_in_place(
+    buffer: Buffer,
+    count: c_int,
+    datatype: Handle,
+) -> impl FnOnce(&Members) -> Outcome<Option<Spread>> {
+    move |all| match buffer.is_in_place() {
+        true => Ok(None),
+        false => even(buffer, count, datatype)(all).map(Some),
+    }
+}
+
+async fn barrier(all: Members) -> Outcome {
+    Ok(all.party().barrier().await?)
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Barrier(comm: Handle) -> c_int {
-    on(comm, "MPI_Barrier", |session, comm| Ok(comm.party(&session.process).barrier()?))
+    waiting(comm, "MPI_Barrier", barrier)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Ibarrier(comm: Handle, request: Out<Handle>) -> c_int {
+    started(comm, "MPI_Ibarrier", request, barrier)
 }
 
 #[unsafe(no_mangle)]
@@ -22,19 +52,19 @@ extern "C" fn MPI_Bcast(
     root: c_int,
     comm: Handle,
 ) -> c_int {
-    on(comm, "MPI_Bcast", |session, comm| -> Outcome {
-        let root = comm.root(root)?;
-        let elements = Elements::written(buffer, count, &*session.datatype(datatype)?)?;
-        let party = comm.party(&session.process);
-        if comm.me == root {
-            // It sends only: its memory is not written, and may be read-only.
-            return Ok(party.bcast(&mut elements.copied(), root)?);
-        }
-        let mut landing = elements.landing();
-        party.bcast(landing.bytes_mut(), root)?;
-        landing.finish(elements.bytes);
-        Ok(())
-    })
+    waiting(comm, "MPI_Bcast", |all| from_one(all, (buffer, count, datatype), root))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Ibcast(
+    buffer: BufferMut,
+    count: c_int,
+    datatype: Handle,
+    root: c_int,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    started(comm, "MPI_Ibcast", request, |all| from_one(all, (buffer, count, datatype), root))
 }
 
 #[unsafe(no_mangle)]
@@ -48,13 +78,26 @@ extern "C" fn MPI_Gather(
     root: c_int,
     comm: Handle,
 ) -> c_int {
-    on(comm, "MPI_Gather", |session, comm| {
-        let into = |members| {
-            Spread::even(recvbuf.read(), recvcount, &*session.datatype(recvtype)?, members)
-        };
-        let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sendtype };
-        all_to_root(session, comm, mine, &into, root)
-    })
+    let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sendtype };
+    let into = even(recvbuf.read(), recvcount, recvtype);
+    waiting(comm, "MPI_Gather", |all| all_to_root(all, mine, into, root))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Igather(
+    sendbuf: Buffer,
+    sendcount: c_int,
+    sendtype: Handle,
+    recvbuf: BufferMut,
+    recvcount: c_int,
+    recvtype: Handle,
+    root: c_int,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sendtype };
+    let into = even(recvbuf.read(), recvcount, recvtype);
+    started(comm, "MPI_Igather", request, |all| all_to_root(all, mine, into, root))
 }
 
 #[unsafe(no_mangle)]
@@ -68,12 +111,26 @@ extern "C" fn MPI_Scatter(
     root: c_int,
     comm: Handle,
 ) -> c_int {
-    on(comm, "MPI_Scatter", |session, comm| {
-        let from =
-            |members| Spread::even(sendbuf, sendcount, &*session.datatype(sendtype)?, members);
-        let mine = Whole { buffer: recvbuf.read(), count: recvcount, datatype: recvtype };
-        from_root(session, comm, &from, mine, root)
-    })
+    let from = even(sendbuf, sendcount, sendtype);
+    let mine = Whole { buffer: recvbuf.read(), count: recvcount, datatype: recvtype };
+    waiting(comm, "MPI_Scatter", |all| from_root(all, from, mine, root))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Iscatter(
+    sendbuf: Buffer,
+    sendcount: c_int,
+    sendtype: Handle,
+    recvbuf: BufferMut,
+    recvcount: c_int,
+    recvtype: Handle,
+    root: c_int,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let from = even(sendbuf, sendcount, sendtype);
+    let mine = Whole { buffer: recvbuf.read(), count: recvcount, datatype: recvtype };
+    started(comm, "MPI_Iscatter", request, |all| from_root(all, from, mine, root))
 }
 
 #[unsafe(no_mangle)]
@@ -86,12 +143,25 @@ extern "C" fn MPI_Allgather(
     recvtype: Handle,
     comm: Handle,
 ) -> c_int {
-    on(comm, "MPI_Allgather", |session, comm| {
-        let datatype = session.datatype(recvtype)?;
-        let into = Spread::even(recvbuf.read(), recvcount, &datatype, comm.size())?;
-        let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sendtype };
-        gather_all(session, comm, mine, &into)
-    })
+    let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sendtype };
+    let into = even(recvbuf.read(), recvcount, recvtype);
+    waiting(comm, "MPI_Allgather", |all| gather_all(all, mine, into))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Iallgather(
+    sendbuf: Buffer,
+    sendcount: c_int,
+    sendtype: Handle,
+    recvbuf: BufferMut,
+    recvcount: c_int,
+    recvtype: Handle,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let mine = Whole { buffer: sendbuf, count: sendcount, datatype: sendtype };
+    let into = even(recvbuf.read(), recvcount, recvtype);
+    started(comm, "MPI_Iallgather", request, |all| gather_all(all, mine, into))
 }
 
 #[unsafe(no_mangle)]
@@ -104,16 +174,23 @@ extern "C" fn MPI_Alltoall(
     recvtype: Handle,
     comm: Handle,
 ) -> c_int {
-    on(comm, "MPI_Alltoall", |session, comm| {
-        let datatype = session.datatype(recvtype)?;
-        let into = Spread::even(recvbuf.read(), recvcount, &datatype, comm.size())?;
-        let from = match sendbuf.is_in_place() {
-            true => None,
-            false => {
-                let datatype = session.datatype(sendtype)?;
-                Some(Spread::even(sendbuf, sendcount, &datatype, comm.size())?)
-            }
-        };
-        all_from_all(session, comm, from.as_ref(), &into)
-    })
+    let from = even_or_in_place(sendbuf, sendcount, sendtype);
+    let into = even(recvbuf.read(), recvcount, recvtype);
+    waiting(comm, "MPI_Alltoall", |all| all_from_all(all, from, into))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Ialltoall(
+    sendbuf: Buffer,
+    sendcount: c_int,
+    sendtype: Handle,
+    recvbuf: BufferMut,
+    recvcount: c_int,
+    recvtype: Handle,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let from = even_or_in_place(sendbuf, sendcount, sendtype);
+    let into = even(recvbuf.read(), recvcount, recvtype);
+    started(comm, "MPI_Ialltoall", request, |all| all_from_all(all, from, into))
 }

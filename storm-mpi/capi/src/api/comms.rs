@@ -6,7 +6,7 @@ use crate::fault::{Class, Fault, Outcome};
 use crate::session::{Session, call, on};
 use crate::table::{COMM, Handle};
 use std::ffi::c_int;
-use storm_mpi::collective::{BlocksMut, Party};
+use storm_mpi::collective::{BlocksMut, Party, now};
 use storm_mpi::comm::{Cartesian, Choice, Comparison, ContextId, Group, chosen_together};
 
 const IDENT: c_int = 0;
@@ -67,7 +67,7 @@ pub(super) fn split(
     let mut told = vec![0; comm.size() * Choice::BYTES];
     let mine = choice.encode();
     let mut blocks = BlocksMut::new(&mut told, &places)?;
-    comm.party(&session.process).allgather(Some(&mine), &mut blocks)?;
+    now(comm.party(&session.process).allgather(Some(&mine), &mut blocks))?;
     let choices: Vec<Choice> = told
         .as_chunks::<{ Choice::BYTES }>()
         .0
@@ -78,6 +78,14 @@ pub(super) fn split(
     let me = together.iter().position(|&place| place == comm.me);
     let group = Group::new(together.iter().map(|&place| comm.group.members()[place]));
     Ok(me.map(|me| (group, me)))
+}
+
+/// The same members in a context of their own.
+pub(super) fn duplicate(session: &Session, comm: &Comm, newcomm: Out<Handle>) -> Outcome {
+    let members = (comm.group.clone(), comm.me);
+    let made = make(session, comm, Some(members), comm.grid.clone())?;
+    session.copy_attributes(comm, &*session.comm(made)?)?;
+    newcomm.set(made)
 }
 
 #[unsafe(no_mangle)]
@@ -92,12 +100,7 @@ extern "C" fn MPI_Comm_size(comm: Handle, size: Out<c_int>) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_dup(comm: Handle, newcomm: Out<Handle>) -> c_int {
-    on(comm, "MPI_Comm_dup", |session, comm| {
-        let members = (comm.group.clone(), comm.me);
-        let made = make(session, comm, Some(members), comm.grid.clone())?;
-        session.copy_attributes(comm, &*session.comm(made)?)?;
-        newcomm.set(made)
-    })
+    on(comm, "MPI_Comm_dup", |session, comm| duplicate(session, comm, newcomm))
 }
 
 #[unsafe(no_mangle)]

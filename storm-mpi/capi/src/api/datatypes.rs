@@ -156,6 +156,37 @@ extern "C" fn MPI_Type_create_indexed_block(
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn MPI_Type_create_hindexed_block(
+    count: c_int,
+    blocklength: c_int,
+    displacements: Array<i64>,
+    oldtype: Handle,
+    newtype: Out<Handle>,
+) -> c_int {
+    call("MPI_Type_create_hindexed_block", |session| {
+        let old = layout(session, oldtype)?;
+        let length = counted(blocklength)?;
+        let displacements = displacements.get(counted(count)?)?;
+        let blocks = displacements.iter().map(|&at| (length, at as isize));
+        add(session, old.hindexed(blocks), newtype)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_hindexed(
+    count: c_int,
+    blocklengths: Array<c_int>,
+    displacements: Array<i64>,
+    oldtype: Handle,
+    newtype: Out<Handle>,
+) -> c_int {
+    call("MPI_Type_hindexed", |session| {
+        let old = layout(session, oldtype)?;
+        add(session, old.hindexed(blocks(count, blocklengths, displacements)?), newtype)
+    })
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn MPI_Type_create_struct(
     count: c_int,
     blocklengths: Array<c_int>,
@@ -271,6 +302,19 @@ extern "C" fn MPI_Type_extent(datatype: Handle, extent: Out<isize>) -> c_int {
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn MPI_Type_lb(datatype: Handle, displacement: Out<isize>) -> c_int {
+    call("MPI_Type_lb", |session| displacement.set(layout(session, datatype)?.lower()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_ub(datatype: Handle, displacement: Out<isize>) -> c_int {
+    call("MPI_Type_ub", |session| {
+        let layout = layout(session, datatype)?;
+        displacement.set(layout.lower().saturating_add(layout.extent()))
+    })
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn MPI_Type_get_true_extent(
     datatype: Handle,
     true_lb: Out<isize>,
@@ -306,4 +350,15 @@ extern "C" fn MPI_Get_address(location: Buffer, address_out: Out<isize>) -> c_in
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Address(location: Buffer, address_out: Out<isize>) -> c_int {
     call("MPI_Address", |_| address(location, address_out))
+}
+
+/// Addresses wrap round, as pointers do.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Aint_add(base: isize, disp: isize) -> isize {
+    base.wrapping_add(disp)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Aint_diff(addr1: isize, addr2: isize) -> isize {
+    addr1.wrapping_sub(addr2)
 }

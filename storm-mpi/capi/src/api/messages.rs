@@ -4,7 +4,7 @@ use crate::abi::{Buffer, BufferMut, Out, Status, StatusOut, UNDEFINED};
 use crate::comm::Comm;
 use crate::fault::Outcome;
 use crate::memory::Elements;
-use crate::request::{Active, Message};
+use crate::request::{Active, Message, landed};
 use crate::session::{Session, call, on};
 use crate::table::Handle;
 use std::ffi::c_int;
@@ -53,8 +53,23 @@ pub(super) fn incoming(
 
 /// Starts a message and waits for it.
 fn at_once(session: &Session, comm: &Rc<Comm>, message: &Message) -> Outcome<Status> {
-    let active = session.start(comm, message)?;
-    session.finish(comm, active)
+    match message {
+        Message::Send { data, to: Some(to), mode } => {
+            session.process.send(*to, *mode, &data.packed())?;
+            Ok(Status::EMPTY)
+        }
+        Message::Receive { into, from: Some(from) } => {
+            let mut landing = into.landing();
+            let received = session.process.recv(*from, landing.bytes_mut())?;
+            landed(comm, received, &landing)
+        }
+        Message::Send { to: None, .. }
+        | Message::BufferedSend { .. }
+        | Message::Receive { from: None, .. } => {
+            let active = session.start(comm, message)?;
+            session.finish(comm, active)
+        }
+    }
 }
 
 /// A function that sends and waits.
@@ -346,7 +361,7 @@ extern "C" fn MPI_Iprobe(
     })
 }
 
-fn seen(comm: &Comm, found: storm_mpi::Status) -> Status {
+pub(super) fn seen(comm: &Comm, found: storm_mpi::Status) -> Status {
     let (source, tag) = (comm.rank_here(found.source), found.tag.0);
     Status { source, tag, bytes: found.bytes as i64, ..Status::EMPTY }
 }

@@ -1,6 +1,7 @@
 //! The functions of `mpi.h`, by the header's sections. Each checks and translates its arguments; the
 //! meaning of each is the standard's, and is said there only.
 
+mod allocation;
 mod attributes;
 mod collectives;
 mod comms;
@@ -9,12 +10,19 @@ mod environment;
 mod errors;
 mod grids;
 mod groups;
+mod infos;
+mod matched;
 mod messages;
+mod neighbours;
+mod operations;
 mod packing;
 mod reductions;
 mod requests;
 mod vectors;
 mod waiting;
+
+pub(crate) use infos::Info;
+pub(crate) use matched::Taken;
 
 #[cfg(test)]
 mod tests {
@@ -23,6 +31,7 @@ mod tests {
     #[test]
     fn the_header_and_the_library_name_the_same_functions() {
         let sources = [
+            include_str!("allocation.rs"),
             include_str!("attributes.rs"),
             include_str!("collectives.rs"),
             include_str!("comms.rs"),
@@ -31,7 +40,11 @@ mod tests {
             include_str!("errors.rs"),
             include_str!("grids.rs"),
             include_str!("groups.rs"),
+            include_str!("infos.rs"),
+            include_str!("matched.rs"),
             include_str!("messages.rs"),
+            include_str!("neighbours.rs"),
+            include_str!("operations.rs"),
             include_str!("packing.rs"),
             include_str!("reductions.rs"),
             include_str!("requests.rs"),
@@ -46,7 +59,10 @@ mod tests {
             .collect();
         let mut declared: Vec<String> = include_str!("../../include/mpi.h")
             .lines()
-            .filter_map(|line| line.strip_prefix("int ").or(line.strip_prefix("double ")))
+            .filter_map(|line| {
+                let of = |kind| line.strip_prefix(kind);
+                of("int ").or(of("double ")).or(of("MPI_Aint "))
+            })
             .map(name)
             .collect();
         defined.sort_unstable();

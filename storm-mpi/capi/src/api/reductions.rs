@@ -1,16 +1,15 @@
-//! Reductions and operations.
+//! Reductions.
 
 use crate::abi::{Array, Buffer, BufferMut, Out, counted};
-use crate::comm::Comm;
+use crate::collective::{Members, started, waiting};
 use crate::fault::{Class, Fault, Outcome};
 use crate::memory::Elements;
-use crate::operation::{Operation, Reducer, UserFunction};
-use crate::session::{Session, call, on};
-use crate::table::{Handle, OP};
+use crate::operation::Reducer;
+use crate::session::{Session, call};
+use crate::table::Handle;
 use std::ffi::c_int;
 use std::ops::Range;
-use std::rc::Rc;
-use storm_mpi::collective::{Combine, Party, Span};
+use storm_mpi::collective::{Combine, Span};
 
 /// The arguments that all reductions have.
 struct Reduction {
@@ -37,20 +36,66 @@ impl Reduction {
         into.unpack(result.as_ref());
         Ok(())
     }
+}
 
-    /// A reduction whose result all members get.
-    fn everywhere(
-        &self,
-        session: &Session,
-        comm: &Comm,
-        combine: impl FnOnce(Party<'_>, Span, &mut Reducer) -> Outcome<Option<Span>>,
-    ) -> Outcome {
-        let (mut reducer, mine) = self.begin(session)?;
-        match combine(comm.party(&session.process), mine, &mut reducer)? {
-            Some(result) => self.deliver(&reducer, &result),
-            None => Ok(()),
-        }
+async fn to_root(all: Members, reduction: Reduction, root: c_int) -> Outcome {
+    let root = all.comm.root(root)?;
+    if reduction.send.is_in_place() && all.comm.me != root {
+        return Err(Fault::new(Class::Buffer, "MPI_IN_PLACE is for the root"));
     }
+    let (mut reducer, mine) = reduction.begin(all.session)?;
+    match all.party().reduce(mine, &mut reducer, root).await? {
+        Some(result) => reduction.deliver(&reducer, &result),
+        None => Ok(()),
+    }
+}
+
+async fn to_all(all: Members, reduction: Reduction) -> Outcome {
+    let (mut reducer, mine) = reduction.begin(all.session)?;
+    let result = all.party().allreduce(mine, &mut reducer).await?;
+    reduction.deliver(&reducer, &result)
+}
+
+async fn scan(all: Members, reduction: Reduction) -> Outcome {
+    let (mut reducer, mine) = reduction.begin(all.session)?;
+    let result = all.party().scan(mine, &mut reducer).await?;
+    reduction.deliver(&reducer, &result)
+}
+
+/// The first member's result is left alone, as the standard lets it.
+async fn exscan(all: Members, reduction: Reduction) -> Outcome {
+    let (mut reducer, mine) = reduction.begin(all.session)?;
+    match all.party().exscan(mine, &mut reducer).await? {
+        Some(result) => reduction.deliver(&reducer, &result),
+        None => Ok(()),
+    }
+}
+
+/// `reduction` is of no elements: they are counted here.
+async fn scattered(
+    all: Members,
+    reduction: Reduction,
+    counts: impl FnOnce(&Members) -> Outcome<Vec<c_int>>,
+) -> Outcome {
+    let counts = counts(&all)?;
+    let size = all.session.datatype(reduction.datatype)?.layout.size();
+    let (mut parts, mut end): (Vec<Range<usize>>, usize) = (Vec::with_capacity(counts.len()), 0);
+    let mut count: c_int = 0;
+    for &own in &counts {
+        let part = counted(own)?;
+        let too_many = || Fault::new(Class::Count, "counts whose sum is no count");
+        count = count.checked_add(own).ok_or_else(too_many)?;
+        let next = end + part * size;
+        parts.push(end..next);
+        end = next;
+    }
+    let whole = Reduction { count, ..reduction };
+    let (mut reducer, mine) = whole.begin(all.session)?;
+    let into = Elements::written(whole.recv, counts[all.comm.me], reducer.datatype())?;
+    let mut landing = into.landing();
+    all.party().reduce_scatter(mine, &mut reducer, &parts, landing.bytes_mut()).await?;
+    landing.finish(into.bytes);
+    Ok(())
 }
 
 #[unsafe(no_mangle)]
@@ -63,14 +108,23 @@ extern "C" fn MPI_Reduce(
     root: c_int,
     comm: Handle,
 ) -> c_int {
-    on(comm, "MPI_Reduce", |session, comm| {
-        let root = comm.root(root)?;
-        if sendbuf.is_in_place() && comm.me != root {
-            return Err(Fault::new(Class::Buffer, "MPI_IN_PLACE is for the root"));
-        }
-        let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
-        reduction.everywhere(session, comm, |party, mine, op| Ok(party.reduce(mine, op, root)?))
-    })
+    let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
+    waiting(comm, "MPI_Reduce", |all| to_root(all, reduction, root))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Ireduce(
+    sendbuf: Buffer,
+    recvbuf: BufferMut,
+    count: c_int,
+    datatype: Handle,
+    op: Handle,
+    root: c_int,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
+    started(comm, "MPI_Ireduce", request, |all| to_root(all, reduction, root))
 }
 
 #[unsafe(no_mangle)]
@@ -82,10 +136,22 @@ extern "C" fn MPI_Allreduce(
     op: Handle,
     comm: Handle,
 ) -> c_int {
-    on(comm, "MPI_Allreduce", |session, comm| {
-        let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
-        reduction.everywhere(session, comm, |party, mine, op| Ok(Some(party.allreduce(mine, op)?)))
-    })
+    let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
+    waiting(comm, "MPI_Allreduce", |all| to_all(all, reduction))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Iallreduce(
+    sendbuf: Buffer,
+    recvbuf: BufferMut,
+    count: c_int,
+    datatype: Handle,
+    op: Handle,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
+    started(comm, "MPI_Iallreduce", request, |all| to_all(all, reduction))
 }
 
 #[unsafe(no_mangle)]
@@ -97,13 +163,24 @@ extern "C" fn MPI_Scan(
     op: Handle,
     comm: Handle,
 ) -> c_int {
-    on(comm, "MPI_Scan", |session, comm| {
-        let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
-        reduction.everywhere(session, comm, |party, mine, op| Ok(Some(party.scan(mine, op)?)))
-    })
+    let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
+    waiting(comm, "MPI_Scan", |all| scan(all, reduction))
 }
 
-/// The first member's result is left alone, as the standard lets it.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Iscan(
+    sendbuf: Buffer,
+    recvbuf: BufferMut,
+    count: c_int,
+    datatype: Handle,
+    op: Handle,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
+    started(comm, "MPI_Iscan", request, |all| scan(all, reduction))
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Exscan(
     sendbuf: Buffer,
@@ -113,10 +190,22 @@ extern "C" fn MPI_Exscan(
     op: Handle,
     comm: Handle,
 ) -> c_int {
-    on(comm, "MPI_Exscan", |session, comm| {
-        let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
-        reduction.everywhere(session, comm, |party, mine, op| Ok(party.exscan(mine, op)?))
-    })
+    let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
+    waiting(comm, "MPI_Exscan", |all| exscan(all, reduction))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Iexscan(
+    sendbuf: Buffer,
+    recvbuf: BufferMut,
+    count: c_int,
+    datatype: Handle,
+    op: Handle,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let reduction = Reduction { send: sendbuf, recv: recvbuf, count, datatype, op };
+    started(comm, "MPI_Iexscan", request, |all| exscan(all, reduction))
 }
 
 #[unsafe(no_mangle)]
@@ -128,9 +217,27 @@ extern "C" fn MPI_Reduce_scatter(
     op: Handle,
     comm: Handle,
 ) -> c_int {
-    on(comm, "MPI_Reduce_scatter", |session, comm| {
-        let counts = recvcounts.get(comm.size())?;
-        reduce_scatter(session, comm, (sendbuf, recvbuf), counts, datatype, op)
+    let none = Reduction { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
+    waiting(comm, "MPI_Reduce_scatter", |all| {
+        let counts = move |all: &Members| Ok(recvcounts.get(all.size())?.to_vec());
+        scattered(all, none, counts)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Ireduce_scatter(
+    sendbuf: Buffer,
+    recvbuf: BufferMut,
+    recvcounts: Array<c_int>,
+    datatype: Handle,
+    op: Handle,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let none = Reduction { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
+    started(comm, "MPI_Ireduce_scatter", request, |all| {
+        let counts = move |all: &Members| Ok(recvcounts.get(all.size())?.to_vec());
+        scattered(all, none, counts)
     })
 }
 
@@ -143,39 +250,26 @@ extern "C" fn MPI_Reduce_scatter_block(
     op: Handle,
     comm: Handle,
 ) -> c_int {
-    on(comm, "MPI_Reduce_scatter_block", |session, comm| {
-        let counts = vec![recvcount; comm.size()];
-        reduce_scatter(session, comm, (sendbuf, recvbuf), &counts, datatype, op)
+    let none = Reduction { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
+    waiting(comm, "MPI_Reduce_scatter_block", |all| {
+        scattered(all, none, move |all| Ok(vec![recvcount; all.size()]))
     })
 }
 
-fn reduce_scatter(
-    session: &Session,
-    comm: &Comm,
-    (send, recv): (Buffer, BufferMut),
-    counts: &[c_int],
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Ireduce_scatter_block(
+    sendbuf: Buffer,
+    recvbuf: BufferMut,
+    recvcount: c_int,
     datatype: Handle,
     op: Handle,
-) -> Outcome {
-    let size = session.datatype(datatype)?.layout.size();
-    let (mut parts, mut end): (Vec<Range<usize>>, usize) = (Vec::with_capacity(counts.len()), 0);
-    let mut all: c_int = 0;
-    for &count in counts {
-        let part = counted(count)?;
-        let too_many = || Fault::new(Class::Count, "counts whose sum is no count");
-        all = all.checked_add(count).ok_or_else(too_many)?;
-        let next = end + part * size;
-        parts.push(end..next);
-        end = next;
-    }
-    let whole = Reduction { send, recv, count: all, datatype, op };
-    let (mut reducer, mine) = whole.begin(session)?;
-    let into = Elements::written(recv, counts[comm.me], reducer.datatype())?;
-    let mut landing = into.landing();
-    let place = landing.bytes_mut();
-    comm.party(&session.process).reduce_scatter(mine, &mut reducer, &parts, place)?;
-    landing.finish(into.bytes);
-    Ok(())
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let none = Reduction { send: sendbuf, recv: recvbuf, count: 0, datatype, op };
+    started(comm, "MPI_Ireduce_scatter_block", request, |all| {
+        scattered(all, none, move |all| Ok(vec![recvcount; all.size()]))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -193,33 +287,5 @@ extern "C" fn MPI_Reduce_local(
         let mut right = Span::of(&right.packed());
         reducer.combine(left.as_mut(), right.as_mut())?;
         reduction.deliver(&reducer, &right)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Op_create(
-    function: Option<UserFunction>,
-    commute: c_int,
-    op: Out<Handle>,
-) -> c_int {
-    call("MPI_Op_create", |session| {
-        let function = function.ok_or_else(|| Fault::new(Class::Arg, "null function"))?;
-        let operation = Operation::User { function, commutes: commute != 0 };
-        op.set(session.operations.borrow_mut().add(Rc::new(operation))?)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Op_free(op: Out<Handle>) -> c_int {
-    call("MPI_Op_free", |session| {
-        session.operations.borrow_mut().free(op.get()?)?;
-        op.set(OP.null())
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Op_commutative(op: Handle, commute: Out<c_int>) -> c_int {
-    call("MPI_Op_commutative", |session| {
-        commute.set(c_int::from(session.operation(op)?.commutes()))
     })
 }

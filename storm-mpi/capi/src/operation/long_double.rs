@@ -3,10 +3,13 @@
 use super::Predefined;
 use crate::types::LONG_DOUBLE_BYTES;
 use std::arch::asm;
+use std::ffi::c_int;
+
+type Number = [u8; LONG_DOUBLE_BYTES];
 
 /// As [`super::numbers::apply`].
 pub(super) fn apply(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
-    let each: fn(&[u8; LONG_DOUBLE_BYTES], &mut [u8; LONG_DOUBLE_BYTES]) = match op {
+    let each: fn(&Number, &mut Number) = match op {
         Predefined::Sum => add,
         Predefined::Prod => multiply,
         Predefined::Max => |l, r| prefer(l, r, false),
@@ -26,9 +29,85 @@ pub(super) fn apply(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
     true
 }
 
+/// The same for complex numbers.
+pub(super) fn apply_complex(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
+    let each: fn(&[Number], &mut [Number]) = match op {
+        Predefined::Sum => |l, r| l.iter().zip(r).for_each(|(l, r)| add(l, r)),
+        Predefined::Prod => multiply_complex,
+        Predefined::Max
+        | Predefined::Min
+        | Predefined::Land
+        | Predefined::Band
+        | Predefined::Lor
+        | Predefined::Bor
+        | Predefined::Lxor
+        | Predefined::Bxor
+        | Predefined::MinLoc
+        | Predefined::MaxLoc => return false,
+    };
+    let (left, _) = left.as_chunks();
+    let (right, _) = right.as_chunks_mut();
+    left.chunks_exact(2).zip(right.chunks_exact_mut(2)).for_each(|(l, r)| each(l, r));
+    true
+}
+
+/// The same for a number and its index: of equal numbers the lower index.
+pub(super) fn apply_pairs(op: Predefined, left: &mut [u8], right: &mut [u8]) -> bool {
+    const PAIR_BYTES: usize = LONG_DOUBLE_BYTES + size_of::<c_int>();
+    let least = match op {
+        Predefined::MinLoc => true,
+        Predefined::MaxLoc => false,
+        Predefined::Max
+        | Predefined::Min
+        | Predefined::Sum
+        | Predefined::Prod
+        | Predefined::Land
+        | Predefined::Band
+        | Predefined::Lor
+        | Predefined::Bor
+        | Predefined::Lxor
+        | Predefined::Bxor => return false,
+    };
+    let (left, _) = left.as_chunks::<PAIR_BYTES>();
+    let (right, _) = right.as_chunks_mut::<PAIR_BYTES>();
+    for (l, r) in left.iter().zip(right) {
+        let (a, i) = parts(l);
+        let (b, j) = parts(r);
+        let takes_left = match compare(a, b) {
+            Compared::Less => least,
+            Compared::Greater => !least,
+            Compared::Equal => i < j,
+            Compared::Unordered => false,
+        };
+        if takes_left {
+            *r = *l;
+        }
+    }
+    true
+}
+
+/// A packed pair's number and its index.
+fn parts<const N: usize>(pair: &[u8; N]) -> (&Number, c_int) {
+    let (number, index) = pair.split_first_chunk().expect("a pair begins with its number");
+    (number, c_int::from_ne_bytes(index.try_into().expect("an index follows")))
+}
+
+fn multiply_complex(left: &[Number], right: &mut [Number]) {
+    let (a, b, c, d) = (left[0], left[1], right[0], right[1]);
+    let product = |l: &Number, r: &Number| {
+        let mut product = *r;
+        multiply(l, &mut product);
+        product
+    };
+    right[0] = product(&b, &d);
+    subtract(&product(&a, &c), &mut right[0]);
+    right[1] = product(&b, &c);
+    add(&product(&a, &d), &mut right[1]);
+}
+
 macro_rules! arithmetic {
     ($name:ident, $instruction:literal) => {
-        fn $name(left: &[u8; LONG_DOUBLE_BYTES], right: &mut [u8; LONG_DOUBLE_BYTES]) {
+        fn $name(left: &Number, right: &mut Number) {
             // SAFETY: reads ten bytes of each, writes ten of `right`; both are longer. The two
             // registers that it pushes are popped again.
             unsafe {
@@ -50,9 +129,11 @@ macro_rules! arithmetic {
 
 arithmetic!(add, "faddp st(1), st");
 arithmetic!(multiply, "fmulp st(1), st");
+// What was pushed first less what was pushed last, by the assembler's names of Intel.
+arithmetic!(subtract, "fsubp st(1), st");
 
 /// Puts the lesser or the greater to the right; a number before NaN.
-fn prefer(left: &[u8; LONG_DOUBLE_BYTES], right: &mut [u8; LONG_DOUBLE_BYTES], least: bool) {
+fn prefer(left: &Number, right: &mut Number, least: bool) {
     let takes_left = match compare(left, right) {
         Compared::Less => least,
         Compared::Greater => !least,
@@ -65,7 +146,7 @@ fn prefer(left: &[u8; LONG_DOUBLE_BYTES], right: &mut [u8; LONG_DOUBLE_BYTES], l
     }
 }
 
-fn is_negative(number: &[u8; LONG_DOUBLE_BYTES]) -> bool {
+fn is_negative(number: &Number) -> bool {
     number[9] & 0x80 != 0
 }
 
@@ -76,7 +157,7 @@ enum Compared {
     Unordered,
 }
 
-fn compare(left: &[u8; LONG_DOUBLE_BYTES], right: &[u8; LONG_DOUBLE_BYTES]) -> Compared {
+fn compare(left: &Number, right: &Number) -> Compared {
     let (below, equal, unordered): (u8, u8, u8);
     // SAFETY: reads ten bytes of each; both are longer. What it pushes it pops again.
     unsafe {
@@ -122,5 +203,46 @@ mod tests {
                 assert_eq!(right, expected);
             }
         }
+    }
+
+    /// A small whole number as this unit has it: sign and exponent, and a mantissa with its first bit.
+    fn whole(n: i8) -> Number {
+        let mut number = [0; LONG_DOUBLE_BYTES];
+        let size = u64::from(n.unsigned_abs());
+        if size > 0 {
+            let zeros = size.leading_zeros();
+            number[..8].copy_from_slice(&(size << zeros).to_le_bytes());
+            let exponent = (16383 + 63 - zeros) as u16 | if n < 0 { 0x8000 } else { 0 };
+            number[8..10].copy_from_slice(&exponent.to_le_bytes());
+        }
+        number
+    }
+
+    #[test]
+    fn complex_numbers() {
+        let number = |re, im| [whole(re), whole(im)].concat();
+        let combined = |op| {
+            let (mut left, mut right) = (number(2, 3), number(5, 7));
+            assert!(apply_complex(op, &mut left, &mut right));
+            right
+        };
+        assert_eq!(combined(Predefined::Sum), number(7, 10));
+        assert_eq!(combined(Predefined::Prod), number(-11, 29));
+        assert!(!apply_complex(Predefined::Max, &mut [], &mut []));
+    }
+
+    #[test]
+    fn of_equal_numbers_the_lower_index_wins() {
+        let pair = |n, index: c_int| [&whole(n)[..], &index.to_ne_bytes()].concat();
+        let combined = |op, mut left: Vec<u8>, mut right: Vec<u8>| {
+            assert!(apply_pairs(op, &mut left, &mut right));
+            right
+        };
+        let (min, max) = (Predefined::MinLoc, Predefined::MaxLoc);
+        assert_eq!(combined(min, pair(5, 2), pair(5, 9)), pair(5, 2));
+        assert_eq!(combined(min, pair(5, 9), pair(5, 2)), pair(5, 2));
+        assert_eq!(combined(max, pair(-6, 0), pair(5, 2)), pair(5, 2));
+        assert_eq!(combined(min, pair(-6, 9), pair(5, 2)), pair(-6, 9));
+        assert!(!apply_pairs(Predefined::Sum, &mut [], &mut []));
     }
 }

@@ -27,18 +27,18 @@ pub(super) fn apply(op: Predefined, number: Number, left: &mut [u8], right: &mut
         Number::Byte => bits(op, left, right),
         #[cfg(target_arch = "x86_64")]
         Number::LongDouble => super::long_double::apply(op, left, right),
+        #[cfg(target_arch = "x86_64")]
+        Number::ComplexLong => super::long_double::apply_complex(op, left, right),
+        #[cfg(target_arch = "x86_64")]
+        Number::Pair(PairValue::LongDouble) => super::long_double::apply_pairs(op, left, right),
         #[cfg(not(target_arch = "x86_64"))]
-        Number::LongDouble => false,
+        Number::LongDouble | Number::ComplexLong | Number::Pair(PairValue::LongDouble) => false,
         Number::Pair(PairValue::Float) => pairs::<f32>(op, left, right),
         Number::Pair(PairValue::Double) => pairs::<f64>(op, left, right),
         Number::Pair(PairValue::Long) => pairs::<c_long>(op, left, right),
         Number::Pair(PairValue::Int) => pairs::<c_int>(op, left, right),
         Number::Pair(PairValue::Short) => pairs::<i16>(op, left, right),
-        Number::Signed(_)
-        | Number::Unsigned(_)
-        | Number::ComplexLong
-        | Number::Packed
-        | Number::Pair(PairValue::LongDouble) => false,
+        Number::Signed(_) | Number::Unsigned(_) | Number::Packed => false,
     }
 }
 

@@ -177,6 +177,9 @@ static void operations(void) {
   double complex turned = 1;
   for (int r = 0; r < n; r++) turned *= I;
   REDUCE(double complex, MPI_C_DOUBLE_COMPLEX, MPI_PROD, I, turned);
+  REDUCE(long double complex, MPI_C_LONG_DOUBLE_COMPLEX, MPI_SUM, me + 2.0L * I,
+         n * (n - 1) / 2 + 2.0L * n * I);
+  REDUCE(long double complex, MPI_C_LONG_DOUBLE_COMPLEX, MPI_PROD, I, turned);
   REDUCE(int8_t, MPI_INT8_T, MPI_MAX, me % 100, (n - 1) % 100);
   REDUCE(uint64_t, MPI_UINT64_T, MPI_SUM, UINT64_MAX, (uint64_t)0 - n);
   struct { double value; int index; } mine = {-(me % 3), me}, least;
@@ -185,6 +188,11 @@ static void operations(void) {
   struct { int value, index; } pair = {me % 3, me}, most;
   OK(MPI_Allreduce(&pair, &most, 1, MPI_2INT, MPI_MAXLOC, comm));
   CHECK(most.value == (n < 3 ? n - 1 : 2) && most.index == (n < 3 ? n - 1 : 2));
+  struct { long double value; int index; } wide = {me % 3 - 0.5L, me}, widest;
+  OK(MPI_Allreduce(&wide, &widest, 1, MPI_LONG_DOUBLE_INT, MPI_MAXLOC, comm));
+  CHECK(widest.value == (n < 3 ? n - 1 : 2) - 0.5L && widest.index == (n < 3 ? n - 1 : 2));
+  OK(MPI_Allreduce(&wide, &widest, 1, MPI_LONG_DOUBLE_INT, MPI_MINLOC, comm));
+  CHECK(widest.value == -0.5L && widest.index == 0);
   int left = 5, right = 7;
   OK(MPI_Reduce_local(&left, &right, 1, MPI_INT, MPI_SUM));
   CHECK(left == 5 && right == 12);

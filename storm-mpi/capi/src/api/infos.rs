@@ -1,0 +1,169 @@
+//! Info objects: hints of programs. The library takes them, keeps them, and follows none.
+
+use super::comms::duplicate;
+use crate::abi::{MAX_INFO_KEY, MAX_INFO_VALUE, Out, Text, TextOut};
+use crate::fault::{Class, Fault, Outcome};
+use crate::session::{Session, call, on};
+use crate::table::{Handle, INFO};
+use std::ffi::c_int;
+
+/// Keys and their values, in the order in which they came.
+#[derive(Clone, Default)]
+pub(crate) struct Info {
+    pairs: Vec<(String, String)>,
+}
+
+impl Info {
+    fn value(&self, key: &str) -> Option<&str> {
+        self.pairs.iter().find(|(own, _)| own == key).map(|(_, value)| value.as_str())
+    }
+
+    fn set(&mut self, key: String, value: String) {
+        match self.pairs.iter_mut().find(|(own, _)| *own == key) {
+            Some(pair) => pair.1 = value,
+            None => self.pairs.push((key, value)),
+        }
+    }
+}
+
+fn key(text: Text) -> Outcome<String> {
+    let key = text.get()?;
+    match key.trim().len() {
+        1..MAX_INFO_KEY => Ok(key.trim().to_owned()),
+        length => Err(Fault::new(Class::InfoKey, format!("key of {length} bytes"))),
+    }
+}
+
+/// The info object of an argument that may be `MPI_INFO_NULL`.
+fn known(session: &Session, info: Handle) -> Outcome {
+    if info == INFO.null() {
+        return Ok(());
+    }
+    session.infos.borrow().get(info).map(|_| ())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Info_create(info: Out<Handle>) -> c_int {
+    call("MPI_Info_create", |session| info.set(session.infos.borrow_mut().add(Info::default())?))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Info_dup(info: Handle, newinfo: Out<Handle>) -> c_int {
+    call("MPI_Info_dup", |session| {
+        let copy = session.infos.borrow().get(info)?.clone();
+        newinfo.set(session.infos.borrow_mut().add(copy)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Info_free(info: Out<Handle>) -> c_int {
+    call("MPI_Info_free", |session| {
+        session.infos.borrow_mut().free(info.get()?)?;
+        info.set(INFO.null())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Info_set(info: Handle, name: Text, value: Text) -> c_int {
+    call("MPI_Info_set", |session| {
+        let (key, value) = (key(name)?, value.get()?.trim().to_owned());
+        if !(1..MAX_INFO_VALUE).contains(&value.len()) {
+            let text = format!("value of {} bytes", value.len());
+            return Err(Fault::new(Class::InfoValue, text));
+        }
+        session.infos.borrow_mut().get_mut(info)?.set(key, value);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Info_delete(info: Handle, name: Text) -> c_int {
+    call("MPI_Info_delete", |session| {
+        let key = key(name)?;
+        let mut infos = session.infos.borrow_mut();
+        let pairs = &mut infos.get_mut(info)?.pairs;
+        let before = pairs.len();
+        pairs.retain(|(own, _)| *own != key);
+        match pairs.len() == before {
+            true => Err(Fault::new(Class::InfoNoKey, format!("no key \"{key}\""))),
+            false => Ok(()),
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Info_get(
+    info: Handle,
+    name: Text,
+    valuelen: c_int,
+    value: TextOut,
+    flag: Out<c_int>,
+) -> c_int {
+    call("MPI_Info_get", |session| {
+        let key = key(name)?;
+        let infos = session.infos.borrow();
+        let found = infos.get(info)?.value(&key);
+        if let Some(found) = found {
+            let too_short = |_| Fault::new(Class::InfoValue, format!("room for {valuelen} bytes"));
+            let room = usize::try_from(valuelen).map_err(too_short)?;
+            value.set_cut(found, room + 1)?;
+        }
+        flag.set(c_int::from(found.is_some()))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Info_get_valuelen(
+    info: Handle,
+    name: Text,
+    valuelen: Out<c_int>,
+    flag: Out<c_int>,
+) -> c_int {
+    call("MPI_Info_get_valuelen", |session| {
+        let key = key(name)?;
+        let length = session.infos.borrow().get(info)?.value(&key).map(str::len);
+        if let Some(length) = length {
+            valuelen.set(length as c_int)?;
+        }
+        flag.set(c_int::from(length.is_some()))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Info_get_nkeys(info: Handle, nkeys: Out<c_int>) -> c_int {
+    call("MPI_Info_get_nkeys", |session| {
+        nkeys.set(session.infos.borrow().get(info)?.pairs.len() as c_int)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Info_get_nthkey(info: Handle, n: c_int, name: TextOut) -> c_int {
+    call("MPI_Info_get_nthkey", |session| {
+        let infos = session.infos.borrow();
+        let pairs = &infos.get(info)?.pairs;
+        let pair = usize::try_from(n).ok().and_then(|n| pairs.get(n));
+        let none = || Fault::new(Class::Arg, format!("key {n} of {}", pairs.len()));
+        name.set_cut(&pair.ok_or_else(none)?.0, MAX_INFO_KEY)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_dup_with_info(comm: Handle, info: Handle, newcomm: Out<Handle>) -> c_int {
+    on(comm, "MPI_Comm_dup_with_info", |session, comm| {
+        known(session, info)?;
+        duplicate(session, comm, newcomm)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_set_info(comm: Handle, info: Handle) -> c_int {
+    on(comm, "MPI_Comm_set_info", |session, _| known(session, info))
+}
+
+/// The hints that are followed: none.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_get_info(comm: Handle, info: Out<Handle>) -> c_int {
+    on(comm, "MPI_Comm_get_info", |session, _| {
+        info.set(session.infos.borrow_mut().add(Info::default())?)
+    })
+}

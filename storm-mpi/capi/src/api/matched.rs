@@ -1,0 +1,141 @@
+//! Matched probes: a message is taken when it is found, and received later, by nobody else.
+
+use super::messages::seen;
+use crate::abi::{BufferMut, Out, Status, StatusOut};
+use crate::comm::Comm;
+use crate::fault::Outcome;
+use crate::memory::Elements;
+use crate::request::Active;
+use crate::session::{Session, call, on};
+use crate::table::{Handle, MESSAGE};
+use std::ffi::c_int;
+use std::rc::Rc;
+use storm_mpi::MessageId;
+
+/// A message that a probe has taken.
+#[derive(Clone)]
+pub(crate) enum Taken {
+    /// `MPI_MESSAGE_NO_PROC`: from `MPI_PROC_NULL`.
+    FromNobody,
+    Message {
+        comm: Rc<Comm>,
+        id: MessageId,
+    },
+}
+
+/// `MPI_MESSAGE_NO_PROC`.
+const NO_PROC: Handle = MESSAGE.handle(1);
+
+/// A handle for a message that was found.
+fn taken(
+    session: &Session,
+    comm: &Rc<Comm>,
+    (id, found): (MessageId, storm_mpi::Status),
+    message: Out<Handle>,
+    status: StatusOut,
+) -> Outcome {
+    let taken = Taken::Message { comm: Rc::clone(comm), id };
+    status.set(&seen(comm, found));
+    message.set(session.taken.borrow_mut().add(taken)?)
+}
+
+/// Begins to receive it; its handle is null then.
+fn begin(
+    session: &Session,
+    (buf, count, datatype): (BufferMut, c_int, Handle),
+    message: Out<Handle>,
+) -> Outcome<(Rc<Comm>, Active)> {
+    let handle = message.get()?;
+    let taken = session.taken.borrow().get(handle)?.clone();
+    let (comm, id) = match taken {
+        Taken::FromNobody => {
+            message.set(MESSAGE.null())?;
+            return Ok((session.world(), Active::Over(Ok(Status::OF_NOBODY))));
+        }
+        Taken::Message { comm, id } => (comm, id),
+    };
+    let into = Elements::written(buf, count, &*session.datatype(datatype)?)?;
+    session.taken.borrow_mut().free(handle)?;
+    message.set(MESSAGE.null())?;
+    let mut landing = into.landing();
+    let place = landing.bytes_mut();
+    let (start, bytes) = (place.as_mut_ptr(), place.len());
+    // SAFETY: as in `Session::start`.
+    let id = unsafe { session.process.start_recv_of(id, start, bytes)? };
+    Ok((comm, Active::Receiving { id, landing }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Mprobe(
+    source: c_int,
+    tag: c_int,
+    comm: Handle,
+    message: Out<Handle>,
+    status: StatusOut,
+) -> c_int {
+    on(comm, "MPI_Mprobe", |session, comm| match comm.pattern(source, tag)? {
+        None => {
+            status.set(&Status::OF_NOBODY);
+            message.set(NO_PROC)
+        }
+        Some(pattern) => {
+            let found = session.process.await_and_hold(&pattern)?;
+            taken(session, comm, found, message, status)
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Improbe(
+    source: c_int,
+    tag: c_int,
+    comm: Handle,
+    flag: Out<c_int>,
+    message: Out<Handle>,
+    status: StatusOut,
+) -> c_int {
+    on(comm, "MPI_Improbe", |session, comm| {
+        let found = match comm.pattern(source, tag)? {
+            None => {
+                status.set(&Status::OF_NOBODY);
+                message.set(NO_PROC)?;
+                return flag.set(1);
+            }
+            Some(pattern) => session.process.hold(&pattern)?,
+        };
+        flag.set(c_int::from(found.is_some()))?;
+        match found {
+            Some(found) => taken(session, comm, found, message, status),
+            None => message.set(MESSAGE.null()),
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Mrecv(
+    buf: BufferMut,
+    count: c_int,
+    datatype: Handle,
+    message: Out<Handle>,
+    status: StatusOut,
+) -> c_int {
+    call("MPI_Mrecv", |session| {
+        let (comm, active) = begin(session, (buf, count, datatype), message)?;
+        status.set(&session.finish(&comm, active)?);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Imrecv(
+    buf: BufferMut,
+    count: c_int,
+    datatype: Handle,
+    message: Out<Handle>,
+    request: Out<Handle>,
+) -> c_int {
+    call("MPI_Imrecv", |session| {
+        let (comm, active) = begin(session, (buf, count, datatype), message)?;
+        request.set(session.add_active(&comm, active)?)
+    })
+}

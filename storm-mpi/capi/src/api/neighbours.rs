@@ -1,0 +1,276 @@
+//! Collectives of neighbours in a Cartesian grid.
+//!
+//! A block for the neighbour below and one for that above in each dimension, in this order; blocks of
+//! neighbours beyond an edge are left alone.
+
+use crate::abi::{Array, Buffer, BufferMut, Out};
+use crate::collective::{Members, started, waiting};
+use crate::fault::{Class, Fault, Outcome};
+use crate::memory::Elements;
+use crate::spread::Spread;
+use crate::table::Handle;
+use std::ffi::c_int;
+use storm_mpi::collective::{Blocks, BlocksMut};
+
+/// What is sent or received, as functions have it: a buffer, a count, a datatype.
+type Even = (Buffer, c_int, Handle);
+/// With counts, and displacements in elements.
+type Uneven = (Buffer, Array<c_int>, Array<c_int>, Handle);
+/// With displacements in bytes, and datatypes.
+type Mixed = (Buffer, Array<c_int>, Array<isize>, Array<Handle>);
+
+/// The neighbours of this process.
+fn neighbours(all: &Members) -> Outcome<Vec<Option<usize>>> {
+    let no_grid = || Fault::new(Class::Topology, "communicator without a grid");
+    let grid = all.comm.grid.as_ref().ok_or_else(no_grid)?;
+    let mut neighbours = Vec::with_capacity(2 * grid.dims().len());
+    for dimension in 0..grid.dims().len() as i32 {
+        let (below, above) = grid.shift(all.comm.me, dimension, 1)?;
+        neighbours.extend([below, above]);
+    }
+    Ok(neighbours)
+}
+
+fn even(all: &Members, (buffer, count, datatype): Even, blocks: usize) -> Outcome<Spread> {
+    Spread::even(buffer, count, &*all.session.datatype(datatype)?, blocks)
+}
+
+fn uneven(
+    all: &Members,
+    (buffer, counts, displs, datatype): Uneven,
+    blocks: usize,
+) -> Outcome<Spread> {
+    let datatype = all.session.datatype(datatype)?;
+    Spread::uneven(buffer, counts.get(blocks)?, displs.get(blocks)?, &datatype)
+}
+
+fn mixed(all: &Members, (buffer, counts, displs, types): Mixed, blocks: usize) -> Outcome<Spread> {
+    let types = types.get(blocks)?.iter().map(|&handle| all.session.datatype(handle));
+    let types = types.collect::<Outcome<Vec<_>>>()?;
+    Spread::mixed(buffer, counts.get(blocks)?, displs.get(blocks)?.iter().copied(), &types)
+}
+
+/// The same elements to each neighbour.
+async fn one_to_each(
+    all: Members,
+    (buffer, count, datatype): Even,
+    into: impl FnOnce(&Members, usize) -> Outcome<Spread>,
+) -> Outcome {
+    let neighbours = neighbours(&all)?;
+    let mine = Elements::read(buffer, count, &*all.session.datatype(datatype)?)?;
+    let into = into(&all, neighbours.len())?;
+    let packed = mine.packed();
+    let places = vec![0..packed.len(); neighbours.len()];
+    exchange(&all, &neighbours, Blocks::new(&packed, &places)?, &into).await
+}
+
+/// Elements of its own to each neighbour.
+async fn each_to_each(
+    all: Members,
+    from: impl FnOnce(&Members, usize) -> Outcome<Spread>,
+    into: impl FnOnce(&Members, usize) -> Outcome<Spread>,
+) -> Outcome {
+    let neighbours = neighbours(&all)?;
+    let (from, into) = (from(&all, neighbours.len())?, into(&all, neighbours.len())?);
+    let (packed, places) = (from.packed(), from.places());
+    exchange(&all, &neighbours, Blocks::new(&packed, &places)?, &into).await
+}
+
+async fn exchange(
+    all: &Members,
+    neighbours: &[Option<usize>],
+    from: Blocks<'_>,
+    into: &Spread,
+) -> Outcome {
+    let places = into.places();
+    let mut landing = into.landing(true);
+    let mut blocks = BlocksMut::new(landing.bytes_mut(), &places)?;
+    all.party().exchange(neighbours, from, &mut blocks).await?;
+    landing.finish();
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Neighbor_allgather(
+    sendbuf: Buffer,
+    sendcount: c_int,
+    sendtype: Handle,
+    recvbuf: BufferMut,
+    recvcount: c_int,
+    recvtype: Handle,
+    comm: Handle,
+) -> c_int {
+    let mine = (sendbuf, sendcount, sendtype);
+    let into = (recvbuf.read(), recvcount, recvtype);
+    waiting(comm, "MPI_Neighbor_allgather", |all| {
+        one_to_each(all, mine, move |all, n| even(all, into, n))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Ineighbor_allgather(
+    sendbuf: Buffer,
+    sendcount: c_int,
+    sendtype: Handle,
+    recvbuf: BufferMut,
+    recvcount: c_int,
+    recvtype: Handle,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let mine = (sendbuf, sendcount, sendtype);
+    let into = (recvbuf.read(), recvcount, recvtype);
+    started(comm, "MPI_Ineighbor_allgather", request, |all| {
+        one_to_each(all, mine, move |all, n| even(all, into, n))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Neighbor_allgatherv(
+    sendbuf: Buffer,
+    sendcount: c_int,
+    sendtype: Handle,
+    recvbuf: BufferMut,
+    recvcounts: Array<c_int>,
+    displs: Array<c_int>,
+    recvtype: Handle,
+    comm: Handle,
+) -> c_int {
+    let mine = (sendbuf, sendcount, sendtype);
+    let into = (recvbuf.read(), recvcounts, displs, recvtype);
+    waiting(comm, "MPI_Neighbor_allgatherv", |all| {
+        one_to_each(all, mine, move |all, n| uneven(all, into, n))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Ineighbor_allgatherv(
+    sendbuf: Buffer,
+    sendcount: c_int,
+    sendtype: Handle,
+    recvbuf: BufferMut,
+    recvcounts: Array<c_int>,
+    displs: Array<c_int>,
+    recvtype: Handle,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let mine = (sendbuf, sendcount, sendtype);
+    let into = (recvbuf.read(), recvcounts, displs, recvtype);
+    started(comm, "MPI_Ineighbor_allgatherv", request, |all| {
+        one_to_each(all, mine, move |all, n| uneven(all, into, n))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Neighbor_alltoall(
+    sendbuf: Buffer,
+    sendcount: c_int,
+    sendtype: Handle,
+    recvbuf: BufferMut,
+    recvcount: c_int,
+    recvtype: Handle,
+    comm: Handle,
+) -> c_int {
+    let from = (sendbuf, sendcount, sendtype);
+    let into = (recvbuf.read(), recvcount, recvtype);
+    waiting(comm, "MPI_Neighbor_alltoall", |all| {
+        each_to_each(all, move |all, n| even(all, from, n), move |all, n| even(all, into, n))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Ineighbor_alltoall(
+    sendbuf: Buffer,
+    sendcount: c_int,
+    sendtype: Handle,
+    recvbuf: BufferMut,
+    recvcount: c_int,
+    recvtype: Handle,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let from = (sendbuf, sendcount, sendtype);
+    let into = (recvbuf.read(), recvcount, recvtype);
+    started(comm, "MPI_Ineighbor_alltoall", request, |all| {
+        each_to_each(all, move |all, n| even(all, from, n), move |all, n| even(all, into, n))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Neighbor_alltoallv(
+    sendbuf: Buffer,
+    sendcounts: Array<c_int>,
+    sdispls: Array<c_int>,
+    sendtype: Handle,
+    recvbuf: BufferMut,
+    recvcounts: Array<c_int>,
+    rdispls: Array<c_int>,
+    recvtype: Handle,
+    comm: Handle,
+) -> c_int {
+    let from = (sendbuf, sendcounts, sdispls, sendtype);
+    let into = (recvbuf.read(), recvcounts, rdispls, recvtype);
+    waiting(comm, "MPI_Neighbor_alltoallv", |all| {
+        each_to_each(all, move |all, n| uneven(all, from, n), move |all, n| uneven(all, into, n))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Ineighbor_alltoallv(
+    sendbuf: Buffer,
+    sendcounts: Array<c_int>,
+    sdispls: Array<c_int>,
+    sendtype: Handle,
+    recvbuf: BufferMut,
+    recvcounts: Array<c_int>,
+    rdispls: Array<c_int>,
+    recvtype: Handle,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let from = (sendbuf, sendcounts, sdispls, sendtype);
+    let into = (recvbuf.read(), recvcounts, rdispls, recvtype);
+    started(comm, "MPI_Ineighbor_alltoallv", request, |all| {
+        each_to_each(all, move |all, n| uneven(all, from, n), move |all, n| uneven(all, into, n))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Neighbor_alltoallw(
+    sendbuf: Buffer,
+    sendcounts: Array<c_int>,
+    sdispls: Array<isize>,
+    sendtypes: Array<Handle>,
+    recvbuf: BufferMut,
+    recvcounts: Array<c_int>,
+    rdispls: Array<isize>,
+    recvtypes: Array<Handle>,
+    comm: Handle,
+) -> c_int {
+    let from = (sendbuf, sendcounts, sdispls, sendtypes);
+    let into = (recvbuf.read(), recvcounts, rdispls, recvtypes);
+    waiting(comm, "MPI_Neighbor_alltoallw", |all| {
+        each_to_each(all, move |all, n| mixed(all, from, n), move |all, n| mixed(all, into, n))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Ineighbor_alltoallw(
+    sendbuf: Buffer,
+    sendcounts: Array<c_int>,
+    sdispls: Array<isize>,
+    sendtypes: Array<Handle>,
+    recvbuf: BufferMut,
+    recvcounts: Array<c_int>,
+    rdispls: Array<isize>,
+    recvtypes: Array<Handle>,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let from = (sendbuf, sendcounts, sdispls, sendtypes);
+    let into = (recvbuf.read(), recvcounts, rdispls, recvtypes);
+    started(comm, "MPI_Ineighbor_alltoallw", request, |all| {
+        each_to_each(all, move |all, n| mixed(all, from, n), move |all, n| mixed(all, into, n))
+    })
+}

@@ -1,0 +1,197 @@
+//! What collectives do with a program's elements, at once or in the background.
+//!
+//! Each body is written once, as a future that owns all it needs: arguments are looked at before it
+//! first gives way, so a mistake in them is the call's in both cases.
+
+use crate::abi::{Buffer, BufferMut, Out};
+use crate::comm::Comm;
+use crate::fault::Outcome;
+use crate::memory::Elements;
+use crate::request::Active;
+use crate::session::{Session, on};
+use crate::spread::Spread;
+use crate::table::Handle;
+use std::ffi::c_int;
+use std::rc::Rc;
+use storm_mpi::collective::{Blocks, BlocksMut, Party, Turn, now};
+
+/// The members of a communicator, for one collective of theirs.
+pub(crate) struct Members {
+    pub(crate) session: &'static Session,
+    pub(crate) comm: Rc<Comm>,
+    /// In the background: which of the communicator's it is.
+    turn: Option<Turn>,
+}
+
+impl Members {
+    pub(crate) fn party(&self) -> Party<'_> {
+        let party = self.comm.party(&self.session.process);
+        match self.turn {
+            None => party,
+            // SAFETY: only `started` makes a turn, and has the process run the future to its end.
+            Some(turn) => unsafe { party.in_background(turn) },
+        }
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.comm.size()
+    }
+}
+
+/// A collective that the call waits for.
+pub(crate) fn waiting<F: Future<Output = Outcome>>(
+    comm: Handle,
+    name: &str,
+    body: impl FnOnce(Members) -> F,
+) -> c_int {
+    on(comm, name, |session, comm| {
+        now(body(Members { session, comm: Rc::clone(comm), turn: None }))
+    })
+}
+
+/// A collective that goes on in the background, with a request for it.
+pub(crate) fn started<F: Future<Output = Outcome> + 'static>(
+    comm: Handle,
+    name: &str,
+    request: Out<Handle>,
+    body: impl FnOnce(Members) -> F,
+) -> c_int {
+    on(comm, name, |session, comm| {
+        let turn = comm.next_turn();
+        let members = Members { session, comm: Rc::clone(comm), turn: Some(turn) };
+        let outstanding = session.process.in_background(body(members));
+        match outstanding.take() {
+            Some(Err(fault)) => Err(fault),
+            Some(Ok(())) => request.set(session.add_active(comm, Active::nothing())?),
+            None => request.set(session.add_active(comm, Active::Collective(outstanding))?),
+        }
+    })
+}
+
+/// A member's own elements, which the arguments describe and `MPI_IN_PLACE` may stand for.
+pub(crate) struct Whole {
+    pub(crate) buffer: Buffer,
+    pub(crate) count: c_int,
+    pub(crate) datatype: Handle,
+}
+
+impl Whole {
+    /// `None`: they are in their place in the other buffer.
+    fn elements(&self, session: &Session) -> Outcome<Option<Elements>> {
+        if self.buffer.is_in_place() {
+            return Ok(None);
+        }
+        Elements::read(self.buffer, self.count, &*session.datatype(self.datatype)?).map(Some)
+    }
+}
+
+/// Gives all members the root's elements.
+pub(crate) async fn from_one(
+    all: Members,
+    (buffer, count, datatype): (BufferMut, c_int, Handle),
+    root: c_int,
+) -> Outcome {
+    let root = all.comm.root(root)?;
+    let elements = Elements::written(buffer, count, &*all.session.datatype(datatype)?)?;
+    let party = all.party();
+    if all.comm.me == root {
+        // It sends only: its memory is not written, and may be read-only.
+        return Ok(party.bcast(&mut elements.copied(), root).await?);
+    }
+    let mut landing = elements.landing();
+    party.bcast(landing.bytes_mut(), root).await?;
+    landing.finish(elements.bytes);
+    Ok(())
+}
+
+/// Brings the members' elements to the root, which alone looks where: at so many blocks.
+pub(crate) async fn all_to_root(
+    all: Members,
+    mine: Whole,
+    into: impl FnOnce(&Members) -> Outcome<Spread>,
+    root: c_int,
+) -> Outcome {
+    let root = all.comm.root(root)?;
+    let party = all.party();
+    let mine = mine.elements(all.session)?;
+    let packed = mine.as_ref().map(Elements::packed);
+    if all.comm.me != root {
+        return Ok(party.gather(packed.as_deref(), None, root).await?);
+    }
+    let into = into(&all)?;
+    let places = into.places();
+    let mut landing = into.landing(packed.is_none());
+    let mut blocks = BlocksMut::new(landing.bytes_mut(), &places)?;
+    party.gather(packed.as_deref(), Some(&mut blocks), root).await?;
+    landing.finish();
+    Ok(())
+}
+
+/// Brings each member its elements from the root, which alone looks where they are.
+pub(crate) async fn from_root(
+    all: Members,
+    from: impl FnOnce(&Members) -> Outcome<Spread>,
+    mine: Whole,
+    root: c_int,
+) -> Outcome {
+    let root = all.comm.root(root)?;
+    let party = all.party();
+    let mine = mine.elements(all.session)?;
+    let mut landing = mine.as_ref().map(Elements::landing);
+    let place = landing.as_mut().map(|landing| landing.bytes_mut());
+    if all.comm.me == root {
+        let from = from(&all)?;
+        let (packed, places) = (from.packed(), from.places());
+        party.scatter(Some(Blocks::new(&packed, &places)?), place, root).await?;
+    } else {
+        party.scatter(None, place, root).await?;
+    }
+    if let (Some(mine), Some(landing)) = (mine, landing) {
+        landing.finish(mine.bytes);
+    }
+    Ok(())
+}
+
+/// Brings the members' elements to all.
+pub(crate) async fn gather_all(
+    all: Members,
+    mine: Whole,
+    into: impl FnOnce(&Members) -> Outcome<Spread>,
+) -> Outcome {
+    let into = into(&all)?;
+    let mine = mine.elements(all.session)?;
+    let packed = mine.as_ref().map(Elements::packed);
+    let places = into.places();
+    let mut landing = into.landing(packed.is_none());
+    let mut blocks = BlocksMut::new(landing.bytes_mut(), &places)?;
+    all.party().allgather(packed.as_deref(), &mut blocks).await?;
+    landing.finish();
+    Ok(())
+}
+
+/// Brings each member its elements from each; `None`: they are where the received ones will be.
+pub(crate) async fn all_from_all(
+    all: Members,
+    from: impl FnOnce(&Members) -> Outcome<Option<Spread>>,
+    into: impl FnOnce(&Members) -> Outcome<Spread>,
+) -> Outcome {
+    let (from, into) = (from(&all)?, into(&all)?);
+    let (places, own);
+    let packed = match &from {
+        Some(from) => {
+            places = from.places();
+            from.packed()
+        }
+        None => {
+            places = into.places();
+            own = into.copied();
+            own.into()
+        }
+    };
+    let into_places = into.places();
+    let mut landing = into.landing(false);
+    let mut blocks = BlocksMut::new(landing.bytes_mut(), &into_places)?;
+    all.party().alltoall(Blocks::new(&packed, &places)?, &mut blocks).await?;
+    landing.finish();
+    Ok(())
+}
