@@ -38,7 +38,11 @@ fuzz_target!(|input: &[u8]| {
                 let Some(down) = script.message::<Down>() else { return };
                 let payload = script.bytes();
                 let raw = encode(&down, &payload);
-                engine.on_down(down, payload, &raw);
+                if script.byte() % 2 == 0 {
+                    engine.on_down(&down, &payload, &raw);
+                } else {
+                    engine.on_lent(&down, payload.into());
+                }
             }
             2 => {
                 let from = NodeId(u32::from(script.byte()) % NODES);

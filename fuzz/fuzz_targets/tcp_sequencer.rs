@@ -7,6 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use std::net::SocketAddr;
 use storm_backend_tcp::NameTable;
 use storm_backend_tcp::sequencer::{Limits, Output, Sequencer};
+use storm_backend_tcp::shared_memory::HostId;
 use storm_backend_tcp::wire::{
     Down, Join, Member, Operation, PROTOCOL_VERSION, Request, RequestId, Seq, StageId,
 };
@@ -50,7 +51,12 @@ fuzz_target!(|input: &[u8]| {
     let layout = layout.build();
     let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
     let root = Member { node: NodeId::MM, incarnation: Incarnation(1), listen: nowhere };
-    let mut root = Sequencer::new(LIMITS, layout.clone(), NameTable::open(NODES), 2, root);
+    let host = HostId::own();
+    // What fits one piece of more than an inline operation goes by reference.
+    let chunk_bytes = if script.byte() % 2 == 0 { LIMITS.chunk_bytes } else { 64 };
+    let limits = Limits { chunk_bytes, ..LIMITS };
+    let mut root = Sequencer::new(limits, layout.clone(), NameTable::open(NODES), 2, root)
+        .at_host(host.clone());
     let mut asked = 0;
     while let Some(step) = script.step(8) {
         root.set_now(Instant::from_nanos(u64::from(script.byte())));
@@ -63,6 +69,7 @@ fuzz_target!(|input: &[u8]| {
                     layout: layout.hash(),
                     listen: nowhere,
                     fabric: String::new(),
+                    host: if script.byte() % 4 == 0 { None } else { host.clone() },
                 };
                 // A name that is in use is refused.
                 let _ = root.join(&join, "fuzz");

@@ -48,7 +48,9 @@ impl TcpPrimitives {
     /// Bytes of data that wait for their operations to be complete: those of
     /// this node's own operations, and those of large transfers passing through.
     pub fn held_bytes(&self) -> u64 {
-        self.core.initiator.borrow().backlog_bytes() + self.core.engine.borrow().staged_bytes()
+        let engine = self.core.engine.borrow();
+        let passing = engine.staged_bytes() + engine.lent_bytes();
+        self.core.initiator.borrow().backlog_bytes() + passing
     }
 }
 

@@ -17,6 +17,8 @@ use memmap2::Mmap;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use std::cell::OnceCell;
 use std::fmt;
@@ -73,6 +75,14 @@ pub struct Reference {
     pub inode: u64,
     /// How many bytes there are.
     pub len: u64,
+}
+
+impl Reference {
+    /// Whether the process that had the bytes is gone, and they with it.
+    pub fn is_orphaned(&self) -> bool {
+        let pid = i32::try_from(self.process).unwrap_or(i32::MAX);
+        kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH)
+    }
 }
 
 /// Why a reference leads nowhere.

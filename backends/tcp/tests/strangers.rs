@@ -332,6 +332,7 @@ fn strange_openings(key: &ClusterKey) -> [Vec<u8>; 5] {
         layout: plan().0.hash(),
         listen: loopback(),
         fabric: String::from("tcp"),
+        host: None,
     });
     let mut version = opening_of(key);
     version[7] += 1;

@@ -5,12 +5,12 @@ use super::lanes::Lanes;
 use super::link::Link;
 use super::node::NodeRole;
 use super::root::RootRole;
-use crate::engine::{Engine, Output};
+use crate::engine::{Engine, Output, Passed};
 use crate::fabric::Fabric;
 use crate::initiator::{Initiator, Waiter};
 use crate::runtime::TcpRuntime;
 use crate::sequencer::check;
-use crate::wire::{Primitive, Up, View};
+use crate::wire::{Down, Primitive, Up, View, encode_head};
 use bytes::Bytes;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -170,11 +170,7 @@ impl Core {
             let output = self.engine.borrow_mut().take_output();
             match output {
                 Some(Output::Parent(up)) => self.send_up(up),
-                Some(Output::Child(child, raw)) => {
-                    if let Some(link) = self.lanes.express(child) {
-                        self.send(&link, raw);
-                    }
-                }
+                Some(Output::Child(child, passed)) => self.send_down(child, passed),
                 Some(Output::BulkReady(child)) => self.lanes.poke_bulk(child),
                 None => break,
             }
@@ -187,6 +183,22 @@ impl Core {
             Some(Role::Root(root)) => root.on_up(up),
             Some(Role::Node(node)) => node.send_up(self, &up),
             None => {}
+        }
+    }
+
+    fn send_down(&self, child: NodeId, passed: Passed) {
+        let Some((link, is_here)) = self.lanes.express(child) else { return };
+        match passed {
+            Passed::Frame(raw) => self.send(&link, raw),
+            Passed::Lent(down, piece) => {
+                let shared = is_here.then(|| piece.reference()).flatten();
+                let payload = if shared.is_some() { Bytes::new() } else { piece.bytes().clone() };
+                let down = Down { shared, ..Down::clone(&down) };
+                self.send(&link, encode_head(&down, payload.len()));
+                if !payload.is_empty() {
+                    link.send_payload(payload);
+                }
+            }
         }
     }
 

@@ -24,13 +24,18 @@ pub(crate) struct Lanes {
 #[derive(Debug, Default)]
 struct ChildLanes {
     epoch: Epoch,
+    /// It is on this host, and takes references to its memory.
+    is_here: bool,
     express: Option<Rc<Link>>,
     bulk: Option<Rc<Link>>,
 }
 
 impl Lanes {
-    pub(crate) fn express(&self, child: NodeId) -> Option<Rc<Link>> {
-        self.children.borrow().get(&child)?.express.clone()
+    /// The express lane of `child`, and whether it takes references to memory of this host.
+    pub(crate) fn express(&self, child: NodeId) -> Option<(Rc<Link>, bool)> {
+        let children = self.children.borrow();
+        let lanes = children.get(&child)?;
+        Some((lanes.express.clone()?, lanes.is_here))
     }
 
     /// There is something for the bulk lane of `child`.
@@ -59,13 +64,14 @@ impl Lanes {
 
     /// Adds a lane; the one that it replaces is closed. False when there are
     /// too many.
-    fn add(&self, hello: &TreeHello, link: &Rc<Link>) -> bool {
+    fn add(&self, hello: &TreeHello, link: &Rc<Link>, is_here: bool) -> bool {
         let mut children = self.children.borrow_mut();
         if children.len() >= MAX_CHILDREN && !children.contains_key(&hello.node) {
             return false;
         }
         let lanes = children.entry(hello.node).or_default();
         lanes.epoch = hello.epoch;
+        lanes.is_here = is_here;
         let slot = match hello.lane {
             Lane::Express => &mut lanes.express,
             Lane::Bulk => &mut lanes.bulk,
@@ -85,7 +91,8 @@ impl ChildLanes {
 
 /// Serves a lane that a child has opened, to its end.
 pub(crate) async fn serve(core: Rc<Core>, hello: TreeHello, link: Rc<Link>, buffer: FrameBuffer) {
-    if core.has_ended() || !core.lanes.add(&hello, &link) {
+    let is_here = hello.host.is_some() && hello.host == HostId::own();
+    if core.has_ended() || !core.lanes.add(&hello, &link, is_here) {
         return link.close();
     }
     let child = hello.node;
@@ -99,7 +106,6 @@ pub(crate) async fn serve(core: Rc<Core>, hello: TreeHello, link: Rc<Link>, buff
             let reader = core.clone();
             let watched = link.clone();
             core.runtime_spawn(async move { watch(&reader, &watched, buffer).await });
-            let is_here = hello.host.is_some() && hello.host == HostId::own();
             link.write_from(|| next_chunk(&core, child, is_here)).await;
         }
     }

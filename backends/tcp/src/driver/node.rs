@@ -10,6 +10,7 @@ use crate::initiator::Issued;
 use crate::join_error::JoinError;
 use crate::observer::LinkKind;
 use crate::runtime::TcpRuntime;
+use crate::shared_memory::HostId;
 use crate::stream::Stream;
 use crate::wire::{
     FrameBuffer, FromNode, FromRoot, Hello, Join, JoinAnswer, PROTOCOL_VERSION, Refusal, RequestId,
@@ -110,6 +111,7 @@ async fn attempt(
         layout: config.layout.hash(),
         listen,
         fabric: name_of(config.fabric.as_ref()).to_owned(),
+        host: (config.by_reference && config.fabric.is_none()).then(HostId::own).flatten(),
     });
     let mut out = [encode(&hello, &[])].into_iter().collect();
     if !stream.write_some(&mut out)? {

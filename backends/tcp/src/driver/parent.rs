@@ -6,7 +6,7 @@ use super::link::{Link, ReadError};
 use super::node::NodeRole;
 use crate::fabric::{Carrier, End};
 use crate::observer::{Direction, LinkKind};
-use crate::shared_memory::{HostId, Piece};
+use crate::shared_memory::{HostId, Piece, Reference};
 use crate::stream::Stream;
 use crate::wire::{
     Chunk, Down, FrameBuffer, FromNode, Hello, Lane, LaneAnswer, Member, PROTOCOL_VERSION,
@@ -153,7 +153,13 @@ async fn read_operations(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadErr
                 return Ok(());
             }
             let down: Down = frame.message()?;
-            core.engine.borrow_mut().on_down(down, frame.payload(), &frame.raw);
+            let mut engine = core.engine.borrow_mut();
+            match &down.shared {
+                None => engine.on_down(&down, &frame.payload(), &frame.raw),
+                // Of another view, the data may be gone, and does not count.
+                Some(_) if down.epoch != engine.epoch() => {}
+                Some(reference) => engine.on_lent(&down, open(core, reference)?),
+            }
         }
         core.pump();
     }
@@ -171,16 +177,24 @@ async fn read_chunks(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadError> 
             let chunk: Chunk = frame.message()?;
             let piece = match &chunk.shared {
                 None => frame.payload().into(),
-                Some(reference) => Piece::open(reference).map_err(|error| {
-                    core.refuse_references();
-                    io::Error::other(error)
-                })?,
+                Some(reference) => open(core, reference)?,
             };
             core.engine.borrow_mut().on_chunk(&chunk, piece).map_err(io::Error::other)?;
         }
         core.pump();
     }
     Ok(())
+}
+
+/// What a reference leads to. If it leads nowhere though its owner lives, this member goes on
+/// without references.
+fn open(core: &Core, reference: &Reference) -> io::Result<Piece> {
+    Piece::open(reference).map_err(|error| {
+        if !reference.is_orphaned() {
+            core.refuse_references();
+        }
+        io::Error::other(error)
+    })
 }
 
 /// Tells the root that a link in use broke, and is then given a new view.

@@ -9,6 +9,7 @@ use crate::liveness::{Liveness, Patience};
 use crate::observer::LinkKind;
 use crate::runtime::TcpRuntime;
 use crate::sequencer::{Joined, Output, Sequencer};
+use crate::shared_memory::HostId;
 use crate::stream::Stream;
 use crate::wire::{
     FrameBuffer, FromNode, FromRoot, Join, JoinAnswer, Member, PROTOCOL_VERSION, Refusal, Up,
@@ -59,6 +60,9 @@ pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
         config.fanout,
         member,
     );
+    // Another network brings the bytes where they are wanted by itself.
+    let host = if config.fabric.is_none() { HostId::own() } else { None };
+    let sequencer = sequencer.at_host(host);
     let patience = config.patience;
     let role = RootRole {
         sequencer: RefCell::new(sequencer),
@@ -229,8 +233,14 @@ impl RootRole {
                     }
                 }
                 Output::Down(down, payload) => {
-                    let raw = encode(&down, &payload);
-                    core.engine.borrow_mut().on_down(down, payload, &raw);
+                    let limit = self.config.limits().inline_limit_bytes as usize;
+                    let mut engine = core.engine.borrow_mut();
+                    if payload.len() > limit {
+                        engine.on_lent(&down, payload.into());
+                    } else {
+                        let raw = encode(&down, &payload);
+                        engine.on_down(&down, &payload, &raw);
+                    }
                 }
                 Output::Chunk(chunk, payload) => {
                     let payload = match &core.fabric {

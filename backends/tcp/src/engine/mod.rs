@@ -11,6 +11,7 @@
 //! node skips what it had, and answers what it answered then.
 
 mod combine;
+mod lending;
 mod staging;
 
 use crate::shared_memory::Piece;
@@ -18,6 +19,8 @@ use crate::topology::Topology;
 use crate::wire::{Attach, Chunk, Down, Operation, Seq, StageId, Up, View};
 use bytes::Bytes;
 use combine::Combine;
+use lending::Data;
+pub use lending::Passed;
 use staging::Staging;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storm_primitives::{
@@ -34,8 +37,8 @@ const MAX_EARLY: usize = 4096;
 pub enum Output {
     /// To the parent; at the root, to the sequencer.
     Parent(Up),
-    /// An encoded operation, to a child.
-    Child(NodeId, Bytes),
+    /// An operation, to a child.
+    Child(NodeId, Passed),
     /// [`Engine::next_chunk`] has something for this child.
     BulkReady(NodeId),
 }
@@ -88,6 +91,8 @@ pub struct Engine {
     /// Replies to go up in one frame.
     acks: Vec<(Seq, bool)>,
     stagings: BTreeMap<StageId, Staging>,
+    /// Data that children were given references to, until they have it.
+    lent: BTreeMap<Seq, Piece>,
     live_stages: Vec<StageId>,
     next_stage: StageId,
     output: VecDeque<Output>,
@@ -100,7 +105,7 @@ struct Child {
     attached: bool,
     /// Operations that came before the child attached. The root bounds what is
     /// not acknowledged, and so this.
-    held: Vec<Bytes>,
+    held: Vec<Passed>,
     /// How far each large transfer has been sent to it, in bytes.
     cursors: BTreeMap<StageId, u64>,
     /// Large transfers that it and all below it hold in full. It may know of one
@@ -124,6 +129,7 @@ impl Engine {
             inflight: BTreeMap::new(),
             acks: Vec::new(),
             stagings: BTreeMap::new(),
+            lent: BTreeMap::new(),
             live_stages: Vec::new(),
             next_stage: StageId(0),
             output: VecDeque::new(),
@@ -245,13 +251,17 @@ impl Engine {
     }
 
     /// An operation from the parent, with the frame that it came in.
-    pub fn on_down(&mut self, down: Down, payload: Bytes, raw: &Bytes) {
-        if down.epoch != self.epoch {
-            return;
+    pub fn on_down(&mut self, down: &Down, payload: &Bytes, raw: &Bytes) {
+        if down.epoch == self.epoch {
+            self.take_down(down, Data::Copied(payload), &Passed::Frame(raw.clone()));
         }
+    }
+
+    fn take_down(&mut self, down: &Down, data: Data<'_>, passed: &Passed) {
         self.verdicts = self.verdicts.split_off(&down.done);
+        self.lent = self.lent.split_off(&down.done);
         let verdict = if down.dest.contains(self.node) {
-            self.carry_out(down.seq, &down.operation, &payload)
+            self.carry_out(down.seq, &down.operation, data)
         } else {
             if let Operation::Commit { stage, .. } = down.operation {
                 self.stagings.remove(&stage);
@@ -268,15 +278,15 @@ impl Engine {
             }
             waiting.push(*id);
             if child.attached {
-                self.output.push_back(Output::Child(*id, raw.clone()));
+                self.output.push_back(Output::Child(*id, passed.clone()));
             } else {
-                // A copy: the frame may share its block with much else.
-                child.held.push(Bytes::copy_from_slice(raw));
+                child.held.push(passed.detached());
             }
         }
         if waiting.is_empty() {
             self.acks.push((down.seq, verdict));
         } else {
+            self.lend(down.seq, passed);
             self.inflight.insert(down.seq, Combine::new(waiting, verdict));
         }
     }
@@ -285,6 +295,7 @@ impl Engine {
         let Some(combine) = self.inflight.get_mut(&seq) else { return };
         if let Some(all) = combine.reply(from, verdict) {
             self.inflight.remove(&seq);
+            self.lent.remove(&seq);
             self.acks.push((seq, all));
         }
     }
@@ -293,14 +304,13 @@ impl Engine {
         let Some(child) = self.children.get_mut(&from) else { return };
         child.attached = true;
         child.cursors = attach.held.into_iter().collect();
-        for raw in child.held.drain(..) {
-            self.output.push_back(Output::Child(from, raw));
-        }
+        let held = child.held.drain(..).map(|passed| Output::Child(from, passed));
+        self.output.extend(held);
         self.output.push_back(Output::BulkReady(from));
     }
 
     /// Carries out `operation` if it has not been; whether its comparison holds.
-    fn carry_out(&mut self, seq: Seq, operation: &Operation, payload: &Bytes) -> bool {
+    fn carry_out(&mut self, seq: Seq, operation: &Operation, data: Data<'_>) -> bool {
         if seq <= self.applied {
             return self.verdicts.get(&seq).copied().unwrap_or(true);
         }
@@ -309,7 +319,7 @@ impl Engine {
         // proved to have; a failure here means a fault in this crate.
         let result = match *operation {
             Operation::Put { addr, event } => {
-                let result = self.memory.write(addr, payload);
+                let result = data.write(&self.memory, addr);
                 self.signal(event);
                 result
             }

@@ -83,6 +83,14 @@ impl Sequencer {
 
     /// Gives their place to all operations whose turn it is.
     pub(super) fn advance(&mut self) {
+        self.serve_all();
+        while std::mem::take(&mut self.room_made) {
+            self.start_stages();
+            self.serve_all();
+        }
+    }
+
+    fn serve_all(&mut self) {
         let mut from = 0;
         let mut blocked: Vec<Primitive> = Vec::new();
         while let Some((arrival, node)) = self.queues.head_from(from) {
@@ -115,7 +123,7 @@ impl Sequencer {
                 self.finish(origin, Err(error));
                 return Turn::Moved;
             }
-            Progress::Ready | Progress::Staged(_) => {}
+            Progress::Ready | Progress::Staged(_) | Progress::Lent => {}
         }
         let primitive = &head.request.primitive;
         if primitive.set().is_empty() {
@@ -124,6 +132,10 @@ impl Sequencer {
             return Turn::Moved;
         }
         if let Some(error) = self.dead_of(primitive.set()) {
+            if let (Primitive::Xfer { len, .. }, Progress::Lent) = (primitive, &head.progress) {
+                self.lent_bytes -= *len;
+                self.room_made = true;
+            }
             self.queues.pop(node);
             self.finish(origin, Err(error));
             return Turn::Moved;

@@ -37,6 +37,9 @@ impl Sequencer {
             return Err(Refusal::NameInUse { name: join.name.clone(), node });
         }
         let incarnation = Incarnation(self.lives.get(&node).map_or(1, |last| last.0 + 1));
+        if self.host.is_none() || join.host != self.host {
+            self.elsewhere.insert(node);
+        }
         self.admit_member(Member { node, incarnation, listen: join.listen });
         Ok(Joined { node, incarnation })
     }
@@ -61,6 +64,7 @@ impl Sequencer {
             return;
         }
         self.alive = self.alive.difference(&dead);
+        self.elsewhere = self.elsewhere.difference(&dead);
         let mut moved: BTreeMap<u32, Member> = BTreeMap::new();
         for node in dead.iter() {
             if let Some(at) = self.topology.remove(node) {

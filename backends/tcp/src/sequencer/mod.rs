@@ -17,6 +17,7 @@ mod queue;
 mod stage;
 
 use crate::names::NameTable;
+use crate::shared_memory::HostId;
 use crate::topology::Topology;
 use crate::wire::{Chunk, Down, Operation, Request, RequestId, Seq, StageId, View};
 use bytes::Bytes;
@@ -105,6 +106,10 @@ pub struct Sequencer {
     names: NameTable,
     topology: Topology,
     alive: NodeSet,
+    /// Where the root is, if members there can open its memory.
+    host: Option<HostId>,
+    /// The members that are not there, or take no references.
+    elsewhere: NodeSet,
     lives: BTreeMap<NodeId, Incarnation>,
     epoch: Epoch,
     now: Instant,
@@ -115,6 +120,10 @@ pub struct Sequencer {
     open: BTreeMap<Seq, OpenCompare>,
     stages: BTreeMap<StageId, Stage>,
     stage_queue: VecDeque<(NodeId, RequestId)>,
+    /// Of large transfers by reference that may have their place, and are not complete.
+    lent_bytes: u64,
+    /// Some were given up: others that wait for room may go on.
+    room_made: bool,
     output: VecDeque<Output>,
 }
 
@@ -144,6 +153,8 @@ impl Sequencer {
             names,
             topology: Topology::new(fanout),
             alive: NodeSet::new(),
+            host: None,
+            elsewhere: NodeSet::new(),
             lives: BTreeMap::new(),
             epoch: Epoch(0),
             now: Instant::ORIGIN,
@@ -154,10 +165,20 @@ impl Sequencer {
             open: BTreeMap::new(),
             stages: BTreeMap::new(),
             stage_queue: VecDeque::new(),
+            lent_bytes: 0,
+            room_made: false,
             output: VecDeque::new(),
         };
         sequencer.admit_member(root);
         sequencer
+    }
+
+    /// Where the root is: members on the same host can open its memory, and as long as
+    /// there are no others, what the root sends goes by reference.
+    #[must_use]
+    pub fn at_host(mut self, host: Option<HostId>) -> Sequencer {
+        self.host = host;
+        self
     }
 
     /// What is to be done next.
@@ -233,9 +254,15 @@ impl Sequencer {
                 self.finish(pending.origin, Ok(true));
                 self.start_stages();
             }
-            (Operation::Put { .. } | Operation::Store { .. }, _) => {
+            (Operation::Put { .. }, _) => {
+                let len = pending.payload.len() as u64;
                 self.finish(pending.origin, Ok(true));
+                if len > u64::from(self.limits.inline_limit_bytes) {
+                    self.lent_bytes -= len;
+                    self.start_stages();
+                }
             }
+            (Operation::Store { .. }, _) => self.finish(pending.origin, Ok(true)),
         }
         self.advance();
     }
@@ -261,7 +288,7 @@ impl Sequencer {
         let done = self.low_water();
         let Some(pending) = self.pending.get(&seq) else { return };
         let (dest, operation) = (pending.dest.clone(), pending.operation.clone());
-        let down = Down { epoch: self.epoch, seq, done, dest, operation };
+        let down = Down { epoch: self.epoch, seq, done, dest, operation, shared: None };
         self.output.push_back(Output::Down(down, pending.payload.clone()));
     }
 

@@ -17,6 +17,8 @@ pub(super) enum Progress {
     Staging(StageId),
     /// A large transfer that all destinations hold.
     Staged(StageId),
+    /// A large transfer that there is room for and that goes by reference all the way.
+    Lent,
     /// A COMPARE-AND-WRITE whose comparison is under way.
     Comparing,
     /// It will fail when its turn comes.

@@ -1,5 +1,8 @@
 //! Large transfers: their data reaches all destinations first, in a bounded
 //! amount at a time, and only then do they get their place in the order.
+//!
+//! Those of the root to members on its own host are short messages, whatever their length: each
+//! refers to memory of the sender. They get their place as soon as there is room for them.
 
 use super::queue::Progress;
 use super::{Output, RequestError, Sequencer};
@@ -40,7 +43,8 @@ impl Sequencer {
             };
             let Primitive::Xfer { dest, len, .. } = &queued.request.primitive else { return };
             let (dest, total) = (dest.clone(), *len);
-            let used: u64 = self.stages.values().map(|stage| stage.total).sum();
+            let staged: u64 = self.stages.values().map(|stage| stage.total).sum();
+            let used = staged + self.lent_bytes;
             if used > 0 && used.saturating_add(total) > self.limits.stage_window_bytes {
                 return;
             }
@@ -49,8 +53,18 @@ impl Sequencer {
                 self.set_progress(node, request, Progress::Failed(error));
                 continue;
             }
+            if node == NodeId::MM && self.is_lent(total) {
+                self.lent_bytes += total;
+                self.set_progress(node, request, Progress::Lent);
+                continue;
+            }
             self.start_stage(node, request, dest, total);
         }
+    }
+
+    /// Whether so many bytes of the root go by reference all the way, in one piece.
+    fn is_lent(&self, bytes: u64) -> bool {
+        self.elsewhere.is_empty() && bytes <= u64::from(self.limits.chunk_bytes)
     }
 
     fn start_stage(&mut self, node: NodeId, request: RequestId, dest: NodeSet, total: u64) {

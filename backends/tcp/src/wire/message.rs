@@ -58,6 +58,8 @@ pub struct Join {
     pub listen: SocketAddr,
     /// The name of what carries its lanes ([`Fabric`](crate::fabric::Fabric)).
     pub fabric: String,
+    /// Where it is, if it can take references to memory of its host.
+    pub host: Option<HostId>,
 }
 
 /// The answer to [`Join`].
@@ -297,7 +299,8 @@ impl Primitive {
 }
 
 /// Express lane, parent to child: one operation in its place in the order. The
-/// payload is the data of [`Operation::Put`].
+/// payload is the data of [`Operation::Put`], or, between members on one host, it is
+/// empty and a reference says where a long one is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Down {
     /// The view under which it travels.
@@ -310,6 +313,8 @@ pub struct Down {
     pub dest: NodeSet,
     /// What to do.
     pub operation: Operation,
+    /// Where the data is, if it is not the payload.
+    pub shared: Option<Reference>,
 }
 
 /// What an operation does on one node.

@@ -14,6 +14,8 @@ use storm_primitives::{
 /// Room of each operation in global memory, in words: what it writes is its own.
 const SLOT_WORDS: u32 = 10;
 const MAX_OPERATIONS: u32 = 40;
+/// What goes by reference: nothing, all that is not inline, or part of it.
+const LENT_BYTES: &[u32] = &[0, 96, 40];
 
 struct Plan {
     layout: Layout,
@@ -120,9 +122,14 @@ fn judge(world: &World, plan: &Plan, issued: &[Issued]) -> Result<(), TestCaseEr
 }
 
 /// Random operations by random nodes, of which some die on the way.
-fn scenario(seed: u64, nodes: u32, operations: u32, deaths: usize) -> Result<(), TestCaseError> {
+fn scenario(
+    seed: u64,
+    (nodes, lent_bytes): (u32, u32),
+    operations: u32,
+    deaths: usize,
+) -> Result<(), TestCaseError> {
     let plan = plan();
-    let mut world = World::new(seed, plan.layout.clone(), nodes);
+    let mut world = World::new(seed, plan.layout.clone(), nodes, lent_bytes);
     let mut issued = Vec::new();
     let mut left = deaths;
     for slot in 0..operations {
@@ -160,9 +167,31 @@ fn scenario(seed: u64, nodes: u32, operations: u32, deaths: usize) -> Result<(),
 /// out; a new parent forgot that its child held what it had not heard of.
 #[test]
 fn transfers_survive_changes_of_the_tree() -> Result<(), TestCaseError> {
-    scenario(6445760989220272020, 5, 2, 1)?;
-    scenario(2760171109887454935, 11, 25, 1)?;
-    scenario(1258358205705641318, 10, 16, 3)
+    scenario(6445760989220272020, (5, 0), 2, 1)?;
+    scenario(2760171109887454935, (11, 0), 25, 1)?;
+    scenario(1258358205705641318, (10, 0), 16, 3)
+}
+
+/// Every sweep of the tree wakes every node twice.
+#[test]
+fn what_goes_by_reference_is_neither_staged_nor_committed() {
+    let plan = plan();
+    let dest = NodeSet::compute(5);
+    let lent_of = |lent_bytes| {
+        let mut world = World::new(2, plan.layout.clone(), 5, lent_bytes);
+        world.run_to_rest();
+        let (addr, len) = (plan.slots.get(0).addr(), 80);
+        let primitive = Primitive::Xfer { dest: dest.clone(), addr, len, event: None };
+        let data = Bytes::from(vec![7; len as usize]);
+        let id = world.issue(NodeId::MM, primitive, data);
+        world.run_to_rest();
+        assert_eq!(world.outcomes.get(&(NodeId::MM, id)), Some(&Ok(true)));
+        for node in dest.iter() {
+            assert_eq!(world.memory(node).load(plan.slots.get(9)), 0x0707_0707_0707_0707);
+        }
+        world.lent
+    };
+    assert_eq!([lent_of(0), lent_of(40), lent_of(96)], [0, 0, 1]);
 }
 
 proptest! {
@@ -170,16 +199,21 @@ proptest! {
     fn every_operation_has_one_outcome_and_it_is_true(
         seed in any::<u64>(),
         nodes in 1u32..12,
+        lent_bytes in prop::sample::select(LENT_BYTES),
         operations in 1u32..MAX_OPERATIONS,
         deaths in 0usize..4,
     ) {
-        scenario(seed, nodes, operations, deaths)?;
+        scenario(seed, (nodes, lent_bytes), operations, deaths)?;
     }
 
     #[test]
-    fn nodes_that_join_late_disturb_nobody(seed in any::<u64>(), nodes in 1u32..6) {
+    fn nodes_that_join_late_disturb_nobody(
+        seed in any::<u64>(),
+        nodes in 1u32..6,
+        lent_bytes in prop::sample::select(LENT_BYTES),
+    ) {
         let plan = plan();
-        let mut world = World::new(seed, plan.layout.clone(), nodes);
+        let mut world = World::new(seed, plan.layout.clone(), nodes, lent_bytes);
         let mut issued = Vec::new();
         for slot in 0..20 {
             issued.push(issue_one(&mut world, &plan, slot, 0));

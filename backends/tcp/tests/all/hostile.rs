@@ -78,6 +78,7 @@ fn openings(plan: &Plan, number: usize) -> Vec<u8> {
             layout: plan.layout.hash(),
             listen: loopback(1),
             fabric: String::from("tcp"),
+            host: None,
         }),
     };
     encode(&hello, &[]).to_vec()
@@ -88,7 +89,8 @@ fn frames() -> Vec<Vec<u8>> {
     let dest = NodeSet::compute(9);
     let epoch = Epoch(u64::MAX);
     let operation = Operation::Store { var: Default::default(), value: 1 };
-    let down = Down { epoch, seq: Seq(1), done: Seq(0), dest: dest.clone(), operation };
+    let (set, shared) = (dest.clone(), None);
+    let down = Down { epoch, seq: Seq(1), done: Seq(0), dest: set, operation, shared };
     let chunk = Chunk { epoch, stage: StageId(9), dest, total: u64::MAX, offset: 5, shared: None };
     let acks = Up::Acks { epoch, acks: vec![(Seq(1), true), (Seq(u64::MAX), false)] };
     let data = FromNode::Data { request: RequestId(u64::MAX), offset: u64::MAX };

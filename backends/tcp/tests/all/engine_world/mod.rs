@@ -8,8 +8,9 @@ use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use storm_backend_tcp::NameTable;
-use storm_backend_tcp::engine::{Engine, Output};
+use storm_backend_tcp::engine::{Engine, Output, Passed};
 use storm_backend_tcp::sequencer::{self, Limits, Sequencer};
+use storm_backend_tcp::shared_memory::HostId;
 use storm_backend_tcp::wire::{
     Chunk, Down, FromRoot, Join, Member, PROTOCOL_VERSION, Primitive, Request, RequestId, Up,
     decode, encode,
@@ -54,7 +55,7 @@ enum Message {
     Control(FromRoot),
     Request(Request, Bytes),
     Data(RequestId, u64, Bytes),
-    Down(Bytes),
+    Down(Passed),
     Up(Up),
     Chunk(Chunk, Bytes),
 }
@@ -62,11 +63,15 @@ enum Message {
 /// The whole cluster.
 pub(crate) struct World {
     rng: StdRng,
+    /// Where members are that can open the root's memory, if there are any.
+    host: Option<HostId>,
     layout: Layout,
     sequencer: Sequencer,
     nodes: BTreeMap<NodeId, Node>,
     lanes: BTreeMap<Lane, VecDeque<Message>>,
     undetected: NodeSet,
+    /// How often data went by reference, or would have been where a child takes none.
+    pub(crate) lent: u64,
     source: BTreeMap<(NodeId, RequestId), Bytes>,
     next_request: BTreeMap<NodeId, u64>,
     /// What came of the operations, by initiator and number.
@@ -74,17 +79,25 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, layout: Layout, nodes: u32) -> World {
+    /// Where all members are on one host, what the root sends goes by reference if it fits
+    /// `lent_bytes`; none are if that is 0.
+    pub(crate) fn new(seed: u64, layout: Layout, nodes: u32, lent_bytes: u32) -> World {
         let names = NameTable::open(1000);
         let root = Member { node: NodeId::MM, incarnation: Incarnation(1), listen: nowhere() };
-        let sequencer = Sequencer::new(LIMITS, layout.clone(), names, FANOUT, root);
+        let host = (lent_bytes > 0).then(HostId::own).flatten();
+        let chunk_bytes = if host.is_some() { lent_bytes } else { LIMITS.chunk_bytes };
+        let limits = Limits { chunk_bytes, ..LIMITS };
+        let sequencer = Sequencer::new(limits, layout.clone(), names, FANOUT, root);
+        let sequencer = sequencer.at_host(host.clone());
         let mut world = World {
             rng: StdRng::seed_from_u64(seed),
+            host,
             layout,
             sequencer,
             nodes: BTreeMap::new(),
             lanes: BTreeMap::new(),
             undetected: NodeSet::new(),
+            lent: 0,
             source: BTreeMap::new(),
             next_request: BTreeMap::new(),
             outcomes: BTreeMap::new(),
@@ -115,6 +128,8 @@ impl World {
     /// Another node joins.
     pub(crate) fn join(&mut self) {
         let name = format!("host{}", self.next_request.len());
+        // Now and then one is elsewhere.
+        let host = self.host.clone().filter(|_| self.rng.random_ratio(15, 16));
         let join = Join {
             version: PROTOCOL_VERSION,
             cluster: String::new(),
@@ -122,6 +137,7 @@ impl World {
             layout: self.layout.hash(),
             listen: nowhere(),
             fabric: String::new(),
+            host,
         };
         let joined = self.sequencer.join(&join, "").expect("it fits");
         self.settle();
@@ -196,9 +212,13 @@ impl World {
             (Lane::Data(node), Message::Data(request, offset, data)) => {
                 self.sequencer.data(node, request, offset, &data).expect("in order");
             }
-            (Lane::Down(_, to), Message::Down(raw)) => {
+            (Lane::Down(_, to), Message::Down(Passed::Lent(down, piece))) => {
+                self.engine(to).on_lent(&down, piece);
+                self.drain(to);
+            }
+            (Lane::Down(_, to), Message::Down(Passed::Frame(raw))) => {
                 let (down, payload) = decode::<Down>(&raw).expect("a frame").expect("whole");
-                self.engine(to).on_down(down, payload, &raw);
+                self.engine(to).on_down(&down, &payload, &raw);
                 self.drain(to);
             }
             (Lane::Up(from, to), Message::Up(up)) => {
@@ -257,8 +277,13 @@ impl World {
                     }
                 }
                 sequencer::Output::Down(down, payload) => {
-                    let raw = encode(&down, &payload);
-                    self.engine(NodeId::MM).on_down(down, payload, &raw);
+                    if payload.len() > LIMITS.inline_limit_bytes as usize {
+                        self.lent += 1;
+                        self.engine(NodeId::MM).on_lent(&down, payload.into());
+                    } else {
+                        let raw = encode(&down, &payload);
+                        self.engine(NodeId::MM).on_down(&down, &payload, &raw);
+                    }
                 }
                 sequencer::Output::Chunk(chunk, payload) => {
                     self.engine(NodeId::MM).on_chunk(&chunk, payload).expect("no gap");
@@ -285,7 +310,10 @@ impl World {
             let Some(alive) = self.nodes.get_mut(&node) else { return };
             let Some(output) = alive.engine.take_output() else { return };
             match output {
-                Output::Child(child, raw) => self.push(Lane::Down(node, child), Message::Down(raw)),
+                Output::Child(child, passed) => {
+                    let passed = self.as_sent(passed);
+                    self.push(Lane::Down(node, child), Message::Down(passed));
+                }
                 Output::BulkReady(child) => self.pull(node, child),
                 Output::Parent(up) if node == NodeId::MM => match up {
                     Up::Acks { acks, .. } => {
@@ -298,6 +326,16 @@ impl World {
                 },
                 Output::Parent(up) => self.send_up(node, up),
             }
+        }
+    }
+
+    /// A child that takes no references is sent the data.
+    fn as_sent(&mut self, passed: Passed) -> Passed {
+        match passed {
+            Passed::Lent(down, piece) if self.rng.random_ratio(1, 4) => {
+                Passed::Frame(encode(&*down, piece.bytes()))
+            }
+            other => other,
         }
     }
 

@@ -1,0 +1,75 @@
+//! Long data of operations that goes down the tree by reference: a frame says where on this host
+//! the data is, so that an operation is as short with it as without, and needs no second sweep.
+//!
+//! Who gives a reference keeps the data until it has the answer, or until all have: also in a
+//! tree that has changed meanwhile, where the child may come to an old frame late.
+
+use super::Engine;
+use crate::shared_memory::Piece;
+use crate::wire::{Down, Seq};
+use bytes::Bytes;
+use std::rc::Rc;
+use storm_primitives::{GlobalAddr, GlobalMemory, OutOfBounds};
+
+/// An operation as it goes on to a child. Clones share it.
+#[derive(Clone, Debug)]
+pub enum Passed {
+    /// As the frame that it came in.
+    Frame(Bytes),
+    /// With data that is better referred to than sent, where the child is on this host.
+    Lent(Rc<Down>, Piece),
+}
+
+impl Passed {
+    /// To be kept for long.
+    pub(super) fn detached(&self) -> Passed {
+        match self {
+            // A copy: the frame may share its block with much else.
+            Passed::Frame(raw) => Passed::Frame(Bytes::copy_from_slice(raw)),
+            Passed::Lent(..) => self.clone(),
+        }
+    }
+}
+
+/// The data of an operation.
+#[derive(Clone, Copy)]
+pub(super) enum Data<'a> {
+    /// It came in a frame.
+    Copied(&'a Bytes),
+    /// It stays where it is.
+    Lent(&'a Piece),
+}
+
+impl Data<'_> {
+    pub(super) fn write(self, memory: &GlobalMemory, addr: GlobalAddr) -> Result<(), OutOfBounds> {
+        match self {
+            Data::Copied(bytes) => memory.write(addr, bytes),
+            Data::Lent(piece) => memory.write_shared(addr, piece.bytes()),
+        }
+    }
+}
+
+impl Engine {
+    /// An operation with data that is not in its frame.
+    pub fn on_lent(&mut self, down: &Down, piece: Piece) {
+        if down.epoch != self.epoch {
+            return;
+        }
+        // What children may still be about to open is not replaced by another copy.
+        let piece = self.lent.get(&down.seq).cloned().unwrap_or(piece);
+        let passed = Passed::Lent(Rc::new(down.clone()), piece.clone());
+        self.take_down(down, Data::Lent(&piece), &passed);
+    }
+
+    /// Bytes that are kept for children that were told of them.
+    pub fn lent_bytes(&self) -> u64 {
+        self.lent.values().map(|piece| piece.bytes().len() as u64).sum()
+    }
+
+    /// Keeps what children are told of.
+    pub(super) fn lend(&mut self, seq: Seq, passed: &Passed) {
+        if let Passed::Lent(_, piece) = passed {
+            self.lent.insert(seq, piece.clone());
+        }
+    }
+}
