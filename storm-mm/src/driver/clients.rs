@@ -67,10 +67,7 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Show { job } => {
             core.borrow().show(now, job).map(|job| Reply::Job { job: Box::new(job) })
         }
-        ManagerRequest::Explain { job } => core
-            .borrow()
-            .explain(now, job)
-            .map(|explanation| Reply::Explanation { explanation: Box::new(explanation) }),
+        ManagerRequest::Explain { job } => explain(shared, job),
         ManagerRequest::Nodes => Ok(Reply::Nodes { nodes: core.borrow().list_nodes() }),
         ManagerRequest::Drain { nodes, reason } => {
             shared.drive(|core, now| core.drain(now, peer, &nodes, &reason)).map(|()| Reply::Ok)
@@ -100,6 +97,14 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         }
     };
     send_behind(shared, reply, replies);
+}
+
+fn explain<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    job: JobId,
+) -> Result<Reply, ApiError> {
+    let why = shared.core.borrow().explain(shared.now(), job)?;
+    Ok(Reply::Explanation { explanation: Box::new(why) })
 }
 
 /// Behind what the request changed: an answer is a promise.

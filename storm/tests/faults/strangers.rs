@@ -59,6 +59,7 @@ fn a_node_of_another_version_is_refused_with_the_reason() {
         layout: Layout::builder().build().hash(),
         listen: stranger.local_addr().expect("bound"),
         fabric: "tcp".to_owned(),
+        host: None,
     });
     stranger.write_all(&encode(&hello, &[])).expect("it listens");
     let mut answer = Vec::new();
