@@ -25,7 +25,6 @@ pub use config::{
     DEFAULT_LAUNCH_TIMEOUT, DEFAULT_RECOVERY_TIMEOUT, DEFAULT_STROBE_SPAN, PartitionConfig,
 };
 pub use live::{SpoolContents, SpooledFile};
-pub use manager::node_names::has_step_of_nothing;
 pub use manager::{Core, Effect, Notice, PartitionError, StageJob, StageOutcome, TimerKind, Watch};
 pub use service_config::{
     AccountConfig, DEFAULT_ACCOUNT, DEFAULT_PRIORITY_INTERVAL, PriorityConfig, QosConfig,

@@ -40,7 +40,7 @@ pub use ids::{Epoch, EventId, GlobalAddr, Incarnation, NoSuchNodeId, NodeId};
 pub use layout::{EventRange, Layout, LayoutBuilder, LayoutHash, Region, Var, VarArray, Word};
 pub use membership::Membership;
 pub use memory::GlobalMemory;
-pub use node_set::{MAX_NODES, NodeSet};
+pub use node_set::{MAX_NODES, NodeSet, has_step_of_nothing};
 pub use primitives::{CompareAndWrite, Primitives, Relation, Xfer};
 pub use runtime::{Runtime, Task};
 pub use time::Instant;

@@ -5,11 +5,11 @@
 //! them, each list in the place of the one before.
 
 use super::Core;
-use super::node_names::{MAX_NAMED, has_step_of_nothing, named_at_most};
+use super::node_names::{MAX_NAMED, named_at_most};
 use crate::api::{ApiError, ErrorCode, Peer};
 use crate::job::{JobEvent, JobEventKind, OF_NO_JOB};
 use std::collections::BTreeMap;
-use storm_primitives::{Instant, NodeId};
+use storm_primitives::{Instant, NodeId, has_step_of_nothing};
 use storm_rm::PartitionId;
 use storm_sched::Event;
 

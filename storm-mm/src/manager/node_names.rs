@@ -49,29 +49,9 @@ fn in_range(range: &str) -> u64 {
     last.saturating_sub(first).saturating_add(1)
 }
 
-/// Whether a list has a range with a step of 0, as `1-9/0`, by which the parser divides.
-pub fn has_step_of_nothing(list: &str) -> bool {
-    let is_nothing = |rest: &str| {
-        let digits = rest.trim_start().trim_end_matches(|sign: char| !sign.is_ascii_digit());
-        let step = digits.split(|sign: char| !sign.is_ascii_digit()).next().unwrap_or_default();
-        !step.is_empty() && step.bytes().all(|digit| digit == b'0')
-    };
-    list.split('/').skip(1).any(is_nothing)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_step_of_nothing_is_seen_wherever_it_is() {
-        for list in ["n[1-2/0]", "n[1-2/00]", "a[1-4/2],b[1-9/0,12]", "n[1-2/ 0 ]", "n[1-2/0"] {
-            assert!(has_step_of_nothing(list), "{list}");
-        }
-        for list in ["n[1-9/10]", "n0", "n[0-9]", "n[1-9/1]m[0-4/2]", "/", "n[1-2/]", "n[1-2/x0]"] {
-            assert!(!has_step_of_nothing(list), "{list}");
-        }
-    }
 
     #[test]
     fn ranges_multiply_within_a_name_and_names_add() {

@@ -187,7 +187,7 @@ fn members(
 fn unfold(key: &str, list: &str) -> Result<Vec<String>, ConfigProblem> {
     let wrong =
         |why: String| ConfigProblem::NodeList { key: key.to_owned(), names: list.to_owned(), why };
-    if storm_mm::has_step_of_nothing(list) {
+    if storm_primitives::has_step_of_nothing(list) {
         return Err(wrong("a range has a step of 0".to_owned()));
     }
     let set: nodeset::NodeSet = nodeset::Parser::default()

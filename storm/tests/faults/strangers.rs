@@ -51,25 +51,32 @@ fn a_node_with_another_layout_is_refused_with_the_reason() {
 #[test]
 fn a_node_of_another_version_is_refused_with_the_reason() {
     let cluster = RealCluster::start(1, "");
-    let mut stranger = TcpStream::connect(cluster.manager_address()).expect("it listens");
-    let hello = Hello::Join(Join {
+    let ours = Join {
         version: PROTOCOL_VERSION + 1,
         cluster: cluster.scratch.cluster(),
         name: "n1".to_owned(),
         layout: Layout::builder().build().hash(),
-        listen: stranger.local_addr().expect("bound"),
+        listen: cluster.manager_address(),
         fabric: "tcp".to_owned(),
         host: None,
-    });
-    stranger.write_all(&encode(&hello, &[])).expect("it listens");
-    let mut answer = Vec::new();
-    stranger.read_to_end(&mut answer).expect("an answer and an end");
-    let (answer, _) = decode::<JoinAnswer>(&answer).expect("a frame").expect("all of it");
-    let (root, node) = (PROTOCOL_VERSION, PROTOCOL_VERSION + 1);
-    let refused = JoinAnswer::Refused(Refusal::Version { root, node });
-    assert_eq!(format!("{answer:?}"), format!("{refused:?}"));
-    let why = format!("version {root} of the protocol, the node {node}");
-    assert!(cluster.log("mm").contains(&why), "{}", cluster.log("mm"));
+    };
+    // Of a version that says something else behind its number, too.
+    let other = (0u32, PROTOCOL_VERSION - 1, "something else");
+    for (hello, node) in [
+        (encode(&Hello::Join(ours), &[]), PROTOCOL_VERSION + 1),
+        (encode(&other, &[]), PROTOCOL_VERSION - 1),
+    ] {
+        let mut stranger = TcpStream::connect(cluster.manager_address()).expect("it listens");
+        stranger.write_all(&hello).expect("it listens");
+        let mut answer = Vec::new();
+        stranger.read_to_end(&mut answer).expect("an answer and an end");
+        let (answer, _) = decode::<JoinAnswer>(&answer).expect("a frame").expect("all of it");
+        let root = PROTOCOL_VERSION;
+        let refused = JoinAnswer::Refused(Refusal::Version { root, node });
+        assert_eq!(format!("{answer:?}"), format!("{refused:?}"));
+        let why = format!("version {root} of the protocol, the node {node}");
+        assert!(cluster.log("mm").contains(&why), "{}", cluster.log("mm"));
+    }
     assert_works(&cluster);
     cluster.end();
 }

@@ -8,8 +8,8 @@ use crate::fabric::{Carrier, End};
 use crate::observer::LinkKind;
 use crate::stream::Stream;
 use crate::wire::{
-    DecodeError, FrameBuffer, Hello, JoinAnswer, Lane, LaneAnswer, PROTOCOL_VERSION, Refusal,
-    TreeHello, encode,
+    AnyHello, DecodeError, Frame, FrameBuffer, Hello, JoinAnswer, Lane, LaneAnswer,
+    PROTOCOL_VERSION, Refusal, TreeHello, encode,
 };
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -41,6 +41,9 @@ enum Stranger {
     /// It said something else than what it is for.
     #[error(transparent)]
     Garbled(#[from] DecodeError),
+    /// It is a node of another version, whose hello cannot be read.
+    #[error("{0}")]
+    Refused(Refusal),
     /// After its handshake something came that its other end did not make.
     #[error("what it sent was changed on the way")]
     Broken,
@@ -65,6 +68,7 @@ impl Stranger {
             Stranger::Keyed => "keyed",
             Stranger::Garbled(_) | Stranger::Broken => "garbled",
             Stranger::Ended => "ended",
+            Stranger::Refused(_) => "refused",
             Stranger::Late => "late",
             Stranger::Crowded => "crowded",
         }
@@ -168,7 +172,10 @@ async fn hear(core: &Core, tcp: TcpStream) -> Result<(Hello, Stream, FrameBuffer
     let mut buffer = FrameBuffer::new();
     loop {
         match buffer.next_frame() {
-            Ok(Some(frame)) => return Ok((frame.message()?, stream, buffer)),
+            Ok(Some(frame)) => match frame.message() {
+                Ok(hello) => return Ok((hello, stream, buffer)),
+                Err(error) => return Err(refuse_version(&frame, &stream).unwrap_or(error.into())),
+            },
             Ok(None) => {}
             Err(_) if core.trust.is_none() && buffer.begins_with(&MAGIC) => {
                 // Whether it is heard is the other side's business.
@@ -185,6 +192,19 @@ async fn hear(core: &Core, tcp: TcpStream) -> Result<(Hello, Stream, FrameBuffer
             Ok(0) | Err(_) => return Err(Stranger::Ended),
         }
     }
+}
+
+/// Tells a node of another version, whose hello has other fields, that it is one.
+fn refuse_version(frame: &Frame, stream: &Stream) -> Option<Stranger> {
+    let AnyHello::Join { version } = frame.beginning().ok()?;
+    if version == PROTOCOL_VERSION {
+        return None;
+    }
+    let refusal = Refusal::Version { root: PROTOCOL_VERSION, node: version };
+    let answer = encode(&JoinAnswer::Refused(refusal.clone()), &[]);
+    // Whether it is heard is the other side's business.
+    let _ = stream.write_some(&mut [answer].into_iter().collect());
+    Some(Stranger::Refused(refusal))
 }
 
 async fn serve(core: Rc<Core>, hello: Hello, stream: Stream, mut buffer: FrameBuffer) {

@@ -77,6 +77,14 @@ impl Frame {
         let (message, rest) = postcard::take_from_bytes(&self.raw[HEADER_BYTES..self.payload_at])?;
         if rest.is_empty() { Ok(message) } else { Err(DecodeError::Trailing { extra: rest.len() }) }
     }
+
+    /// What the body begins with, whatever follows.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when it begins with anything else.
+    pub fn beginning<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
+        Ok(postcard::take_from_bytes(&self.raw[HEADER_BYTES..self.payload_at])?.0)
+    }
 }
 
 /// The frame that carries `message` and a copy of `payload`.

@@ -62,6 +62,16 @@ pub struct Join {
     pub host: Option<HostId>,
 }
 
+/// What every version of [`Hello::Join`] begins with.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub enum AnyHello {
+    /// [`Hello::Join`].
+    Join {
+        /// [`Join::version`].
+        version: u32,
+    },
+}
+
 /// The answer to [`Join`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum JoinAnswer {

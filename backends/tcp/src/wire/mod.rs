@@ -7,7 +7,7 @@ mod message;
 
 pub use frame::{DecodeError, Frame, FrameBuffer, MAX_PAYLOAD_BYTES, decode, encode, encode_head};
 pub use message::{
-    Attach, Chunk, Down, FromNode, FromRoot, Hello, Join, JoinAnswer, Lane, LaneAnswer, Member,
-    Operation, PROTOCOL_VERSION, Primitive, Refusal, Request, RequestId, Seq, StageId, TreeHello,
-    Up, View, Welcome,
+    AnyHello, Attach, Chunk, Down, FromNode, FromRoot, Hello, Join, JoinAnswer, Lane, LaneAnswer,
+    Member, Operation, PROTOCOL_VERSION, Primitive, Refusal, Request, RequestId, Seq, StageId,
+    TreeHello, Up, View, Welcome,
 };
