@@ -250,30 +250,33 @@ impl Session {
     /// Waits for all detached sends. Receives that nothing has matched are given up.
     pub(crate) fn end_detached(&self) -> Outcome {
         let messages = std::mem::take(&mut self.detached.borrow_mut().messages);
+        // One that fails leaves the others their memory until they are done, too.
+        let mut outcome = Ok(());
         for (comm, active) in messages {
             let given_up = match &active {
                 Active::Receiving { id, .. } => self.process.cancel_recv(*id),
                 Active::Sending { .. } | Active::Collective(_) | Active::Over(_) => false,
             };
             if !given_up {
-                self.finish(&comm, active)?;
+                outcome = outcome.and(self.finish(&comm, active).map(|_| ()));
             }
         }
-        Ok(())
+        outcome
     }
 
     /// Waits for all sends from the buffer space.
     pub(crate) fn end_buffered(&self) -> Outcome {
         let messages = std::mem::take(&mut self.detached.borrow_mut().messages);
+        let mut outcome = Ok(());
         for (comm, active) in messages {
             match active {
                 Active::Sending { packed: Some(_), .. } => {
-                    self.finish(&comm, active)?;
+                    outcome = outcome.and(self.finish(&comm, active).map(|_| ()));
                 }
                 other => self.detach(&comm, other),
             }
         }
-        Ok(())
+        outcome
     }
 
     /// Makes sure that the buffer space has room for another message.

@@ -27,7 +27,7 @@ impl Spread {
         let step = extent.checked_mul(count as isize);
         let places =
             (0..members as isize).map(|i| (count, step.and_then(|step| i.checked_mul(step))));
-        Self::at(buffer, places.map(|(count, at)| (count, at, datatype)))
+        Self::behind(buffer, places.map(|(count, at)| (count, at, datatype)))
     }
 
     /// `counts[i]` elements for member `i`, `displs[i]` elements from the buffer's start.
@@ -39,10 +39,11 @@ impl Spread {
     ) -> Outcome<Self> {
         let extent = datatype.layout.extent();
         let block = |(&count, &displ)| (count, extent.checked_mul(displ as isize), datatype);
-        Self::at(buffer, counts.iter().zip::<&[c_int]>(displs).map(block))
+        Self::behind(buffer, counts.iter().zip::<&[c_int]>(displs).map(block))
     }
 
     /// `counts[i]` elements of `types[i]` for member `i`, `displs[i]` bytes from the buffer's start.
+    /// From `MPI_BOTTOM`, which is null, these are addresses.
     pub(crate) fn mixed(
         buffer: Buffer,
         counts: &[c_int],
@@ -56,6 +57,26 @@ impl Spread {
         )
     }
 
+    /// Without the blocks of neighbours that there are not, which are neither read nor written.
+    pub(crate) fn of_those_there(mut self, neighbours: &[Option<usize>]) -> Self {
+        for (block, neighbour) in self.blocks.iter_mut().zip(neighbours) {
+            if neighbour.is_none() {
+                (block.count, block.bytes) = (0, 0);
+            }
+        }
+        self
+    }
+
+    /// As [`Spread::at`]; a buffer that is null stays so, and is found to be.
+    fn behind<'a>(
+        buffer: Buffer,
+        blocks: impl Iterator<Item = (c_int, Option<isize>, &'a Type)>,
+    ) -> Outcome<Self> {
+        let is_null = buffer.start().is_null();
+        let stay = |at: Option<isize>| at.map(|at| if is_null { 0 } else { at });
+        Self::at(buffer, blocks.map(|(count, at, datatype)| (count, stay(at), datatype)))
+    }
+
     /// Blocks of a count, an offset in bytes, and a type.
     fn at<'a>(
         buffer: Buffer,
@@ -67,10 +88,7 @@ impl Spread {
         let too_far = || Fault::new(Class::Arg, "displacement beyond memory");
         let block = |(count, at, datatype): (c_int, Option<isize>, &Type)| {
             let offset = at.ok_or_else(too_far)?;
-            let start = match buffer.start() {
-                start if start.is_null() => start,
-                start => start.wrapping_offset(offset),
-            };
+            let start = buffer.start().wrapping_offset(offset);
             Elements::new(start.cast_mut(), counted(count)?, datatype)
         };
         Ok(Spread { blocks: blocks.map(block).collect::<Outcome<_>>()? })

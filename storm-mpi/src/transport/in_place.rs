@@ -85,7 +85,10 @@ impl Readable {
                 Outcome::Read => self.access = Access::Granted,
                 // Its owner may touch it, and fare as it would alone.
                 Outcome::NotMapped => return Ok(false),
-                Outcome::NoMark if self.access == Access::Granted => {
+                // Who leaves under Yama takes the right to read back first.
+                Outcome::NoMark | Outcome::Failed(Errno::EPERM)
+                    if self.access == Access::Granted =>
+                {
                     return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "it has left"));
                 }
                 Outcome::Failed(Errno::ESRCH) => return Err(Errno::ESRCH.into()),

@@ -28,8 +28,8 @@ impl Info {
 
 fn key(text: Text) -> Outcome<String> {
     let key = text.get()?;
-    match key.trim().len() {
-        1..MAX_INFO_KEY => Ok(key.trim().to_owned()),
+    match key.len() {
+        1..MAX_INFO_KEY => Ok(key),
         length => Err(Fault::new(Class::InfoKey, format!("key of {length} bytes"))),
     }
 }
@@ -66,7 +66,7 @@ extern "C" fn MPI_Info_free(info: Out<Handle>) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Info_set(info: Handle, name: Text, value: Text) -> c_int {
     call("MPI_Info_set", |session| {
-        let (key, value) = (key(name)?, value.get()?.trim().to_owned());
+        let (key, value) = (key(name)?, value.get()?);
         if !(1..MAX_INFO_VALUE).contains(&value.len()) {
             let text = format!("value of {} bytes", value.len());
             return Err(Fault::new(Class::InfoValue, text));

@@ -58,7 +58,7 @@ async fn one_to_each(
 ) -> Outcome {
     let neighbours = neighbours(&all)?;
     let mine = Elements::read(buffer, count, &*all.session.datatype(datatype)?)?;
-    let into = into(&all, neighbours.len())?;
+    let into = into(&all, neighbours.len())?.of_those_there(&neighbours);
     let packed = mine.packed();
     let places = vec![0..packed.len(); neighbours.len()];
     exchange(&all, &neighbours, Blocks::new(&packed, &places)?, &into).await
@@ -71,7 +71,8 @@ async fn each_to_each(
     into: impl FnOnce(&Members, usize) -> Outcome<Spread>,
 ) -> Outcome {
     let neighbours = neighbours(&all)?;
-    let (from, into) = (from(&all, neighbours.len())?, into(&all, neighbours.len())?);
+    let from = from(&all, neighbours.len())?.of_those_there(&neighbours);
+    let into = into(&all, neighbours.len())?.of_those_there(&neighbours);
     let (packed, places) = (from.packed(), from.places());
     exchange(&all, &neighbours, Blocks::new(&packed, &places)?, &into).await
 }

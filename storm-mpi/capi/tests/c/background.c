@@ -190,11 +190,21 @@ static void neighbours(void) {
       OK(MPI_Neighbor_alltoallv(out, counts, displs, MPI_INT, spread, counts, displs, MPI_INT, grid));
       OK(MPI_Neighbor_alltoallw(out, counts, places, types, typed, counts, places, types, grid));
     }
+    /* By addresses; those of neighbours that there are not are nobody's. */
+    int at[4] = {-1, -1, -1, -1};
+    MPI_Aint from[4], to[4];
+    for (int i = 0; i < 4; i++) {
+      OK(MPI_Get_address(&out[i], &from[i]));
+      OK(MPI_Get_address(&at[i], &to[i]));
+      if (there[i] == MPI_PROC_NULL) from[i] = to[i] = 8;
+    }
+    OK(MPI_Neighbor_alltoallw(MPI_BOTTOM, counts, from, types, MPI_BOTTOM, counts, to, types, grid));
     for (int i = 0; i < 4; i++) {
       int beyond = there[i] == MPI_PROC_NULL;
       CHECK(one[i] == (beyond ? -1 : there[i]) && back[3 - i] == one[i]);
       /* What comes from below was sent above. */
       CHECK(each[i] == (beyond ? -1 : 10 * there[i] + (i ^ 1)) && typed[i] == each[i]);
+      CHECK(at[i] == each[i]);
       CHECK(spread[3 - i] == (beyond ? -1 : 10 * there[i] + 3 - (i ^ 1)));
     }
   }

@@ -49,12 +49,15 @@ static void infos(void) {
   MPI_Comm comm;
   OK(MPI_Info_create(&info));
   OK(MPI_Info_set(info, "striping", "4"));
-  OK(MPI_Info_set(info, "  access_style ", " read_once "));
+  OK(MPI_Info_set(info, "access_style", "read_once"));
   OK(MPI_Info_set(info, "striping", "16"));
   OK(MPI_Info_get_nkeys(info, &n));
   CHECK(n == 2);
   OK(MPI_Info_get_nthkey(info, 1, key));
   CHECK(!strcmp(key, "access_style"));
+  /* In C spaces belong to keys and values. */
+  OK(MPI_Info_get_valuelen(info, "access_style ", &n, &flag));
+  CHECK(!flag);
   OK(MPI_Info_get_valuelen(info, key, &n, &flag));
   CHECK(flag && n == 9);
   OK(MPI_Info_get(info, key, 4, value, &flag));
