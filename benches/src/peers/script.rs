@@ -44,6 +44,13 @@ mod tests {
     use super::*;
     use std::process::Command;
 
+    /// Executed itself, a file just written is busy while a child of another test has it open.
+    fn by_shell(script: &Path) -> Command {
+        let mut command = Command::new("bash");
+        command.arg(script);
+        command
+    }
+
     #[test]
     fn the_scripts_are_shell_and_refuse_to_start_without_a_directory() {
         let dir = tempfile::tempdir().unwrap();
@@ -53,7 +60,7 @@ mod tests {
             assert!(checked.success(), "{} is not shell", script.display());
         }
         for script in [slurm_up(dir.path()), slurm_down(dir.path())] {
-            let refused = Command::new(&script).output().unwrap();
+            let refused = by_shell(&script).output().unwrap();
             assert_eq!(refused.status.code(), Some(2), "{}", script.display());
             assert!(String::from_utf8_lossy(&refused.stderr).starts_with("usage: "));
         }
@@ -63,7 +70,7 @@ mod tests {
     fn the_remote_shell_runs_the_command_here() {
         let dir = tempfile::tempdir().unwrap();
         write_all(dir.path()).unwrap();
-        let output = Command::new(hydra_rsh(dir.path()))
+        let output = by_shell(&hydra_rsh(dir.path()))
             .args(["-x", "n1", "echo", "here", "\"$((1 + 1))\""])
             .output()
             .unwrap();

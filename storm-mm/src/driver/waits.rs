@@ -3,16 +3,18 @@
 //! What this does not do: keep anything over the manager's death. A client that asks
 //! again is told of the jobs that have ended meanwhile as of any others.
 
+use super::bell::Bell;
 use super::{Contents, Shared};
 use crate::api::{ApiError, ErrorCode, JobView, Peer, Reply, ReplySink};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
-use storm_primitives::Primitives;
+use std::rc::{Rc, Weak};
+use storm_primitives::{Primitives, Runtime};
 use storm_rm::JobId;
 
 /// Jobs that one user's clients may wait for, each counted as often as it is waited for:
-/// ten of the largest arrays. A number takes some 100 bytes of the manager.
+/// ten of the largest arrays. A number takes some 100 bytes of the manager, and a kilobyte from its end
+/// until its client has read of it.
 const WAITED_PER_USER: usize = 1 << 17;
 /// Ends that are told together, as long as others are to come.
 const TOLD_TOGETHER: usize = 256;
@@ -21,7 +23,7 @@ const TOLD_TOGETHER: usize = 256;
 #[derive(Default)]
 pub(super) struct Waits {
     by_job: RefCell<BTreeMap<JobId, Vec<Rc<Wait>>>>,
-    all: RefCell<Vec<Rc<Wait>>>,
+    all: RefCell<Vec<Weak<Wait>>>,
 }
 
 /// One request to wait.
@@ -30,11 +32,23 @@ struct Wait {
     sink: ReplySink,
     left: RefCell<BTreeSet<JobId>>,
     untold: RefCell<Vec<JobView>>,
+    /// Rung when the last has ended.
+    done: Bell,
 }
 
 impl Wait {
-    fn is_over(&self) -> bool {
-        self.left.borrow().is_empty() || self.sink.is_closed()
+    /// Returns when all have ended, or the client is gone.
+    async fn over(&self) {
+        while !self.left.borrow().is_empty() && !self.sink.is_closed() {
+            let done = std::pin::pin!(self.done.heard());
+            let closed = std::pin::pin!(self.sink.closed());
+            futures_util::future::select(done, closed).await;
+        }
+    }
+
+    /// Jobs that it keeps something of.
+    fn kept(&self) -> usize {
+        self.left.borrow().len() + self.untold.borrow().len()
     }
 
     /// A job has ended.
@@ -51,12 +65,15 @@ impl Wait {
             // A client that is gone waits for nothing.
             let _ = self.sink.send(Reply::Jobs { jobs: std::mem::take(&mut untold), more });
         }
+        if !more {
+            self.done.ring();
+        }
     }
 }
 
 impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     /// Answers when all of `jobs` have ended, and on the way of those that have.
-    pub(super) fn wait(&self, peer: Peer, jobs: &[JobId], replies: ReplySink) {
+    pub(super) fn wait(self: &Rc<Self>, peer: Peer, jobs: &[JobId], replies: ReplySink) {
         let found = self.core.borrow().waited_for(self.now(), jobs);
         let refused = match found {
             Ok((ended, left)) => match self.waits.check(peer.uid, left.len()) {
@@ -65,7 +82,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
                     let first = Reply::Jobs { jobs: ended, more: !left.is_empty() };
                     self.answer(replies.clone(), first);
                     self.core.borrow_mut().await_ends(left.iter().copied());
-                    return self.waits.add(peer.uid, left, replies);
+                    return self.watch(self.waits.add(peer.uid, left, replies));
                 }
                 Err(error) => error,
             },
@@ -73,20 +90,26 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         };
         self.answer(replies, Reply::Error { error: refused });
     }
+
+    /// Lets go of a wait, and with it of the client's connection, when it is over.
+    fn watch(self: &Rc<Self>, wait: Rc<Wait>) {
+        let this = self.clone();
+        let watching = self.primitives.runtime().spawn(async move {
+            wait.over().await;
+            this.waits.forget(&wait);
+        });
+        watching.detach();
+    }
 }
 
 impl Waits {
-    /// Whether a user may wait for so many more jobs. Forgets who does not wait any more.
+    /// Whether a user may wait for so many more jobs.
     fn check(&self, uid: u32, more: usize) -> Result<(), ApiError> {
         let mut all = self.all.borrow_mut();
-        all.retain(|wait| !wait.is_over());
-        let mut by_job = self.by_job.borrow_mut();
-        by_job.retain(|_, waits| {
-            waits.retain(|wait| !wait.is_over());
-            !waits.is_empty()
-        });
-        let own = all.iter().filter(|wait| wait.uid == uid);
-        let waited: usize = own.map(|wait| wait.left.borrow().len()).sum();
+        all.retain(|wait| wait.strong_count() > 0);
+        let is_own = |wait: &Rc<Wait>| wait.uid == uid && !wait.sink.is_closed();
+        let own = all.iter().filter_map(Weak::upgrade).filter(is_own);
+        let waited: usize = own.map(|wait| wait.kept()).sum();
         if waited.saturating_add(more) > WAITED_PER_USER {
             let message = format!("you wait for {waited} jobs already, and now for {more} more");
             return Err(ApiError::new(ErrorCode::TooLarge, message)
@@ -101,17 +124,28 @@ impl Waits {
         waits.iter().for_each(|wait| wait.note(job, view.cloned()));
     }
 
-    fn add(&self, uid: u32, left: BTreeSet<JobId>, sink: ReplySink) {
-        if left.is_empty() {
-            return;
-        }
+    fn add(&self, uid: u32, left: BTreeSet<JobId>, sink: ReplySink) -> Rc<Wait> {
         let jobs: Vec<JobId> = left.iter().copied().collect();
-        let (left, untold) = (RefCell::new(left), RefCell::default());
-        let wait = Rc::new(Wait { uid, sink, left, untold });
-        self.all.borrow_mut().push(wait.clone());
+        let (left, untold, done) = (RefCell::new(left), RefCell::default(), Bell::default());
+        let wait = Rc::new(Wait { uid, sink, left, untold, done });
+        self.all.borrow_mut().push(Rc::downgrade(&wait));
         let mut by_job = self.by_job.borrow_mut();
         for job in jobs {
             by_job.entry(job).or_default().push(wait.clone());
+        }
+        wait
+    }
+
+    /// Takes out who does not wait any more.
+    fn forget(&self, gone: &Rc<Wait>) {
+        let mut by_job = self.by_job.borrow_mut();
+        for job in gone.left.borrow().iter() {
+            if let Some(waits) = by_job.get_mut(job) {
+                waits.retain(|wait| !Rc::ptr_eq(wait, gone));
+                if waits.is_empty() {
+                    by_job.remove(job);
+                }
+            }
         }
     }
 }
