@@ -19,6 +19,7 @@ pub struct Process {
     background: Background,
     rank: Rank,
     size: usize,
+    in_slices: bool,
 }
 
 impl Process {
@@ -34,6 +35,7 @@ impl Process {
         Ok(Process {
             rank: engine.me(),
             size: engine.size(),
+            in_slices: engine.is_in_slices(),
             background: Background::default(),
             engine: RefCell::new(engine),
         })
@@ -47,6 +49,11 @@ impl Process {
     /// Ranks in the job.
     pub fn size(&self) -> usize {
         self.size
+    }
+
+    /// Whether nodes move this job's messages, in slices: then each takes two of them.
+    pub(crate) fn is_in_slices(&self) -> bool {
+        self.in_slices
     }
 
     /// Does what waits for all members of a communicator: how long it looks before it sleeps

@@ -106,9 +106,18 @@ impl Reducer {
         &self.datatype
     }
 
-    /// Calls the program's function on elements as they lie in memory.
-    fn call(&mut self, function: UserFunction, left: *mut u8, right: *mut u8) {
-        let (mut count, mut handle) = (self.count, self.handle);
+    /// How many elements these bytes are: all, or a part of a reduction's.
+    fn count_of(&self, bytes: usize) -> c_int {
+        let all = self.count.unsigned_abs() as usize;
+        match self.datatype.layout.size() {
+            0 => self.count,
+            size => all.min(bytes / size) as c_int,
+        }
+    }
+
+    /// Calls the program's function on so many elements as they lie in memory.
+    fn call(&mut self, function: UserFunction, left: *mut u8, right: *mut u8, count: c_int) {
+        let (mut count, mut handle) = (count, self.handle);
         // SAFETY: the program passed a function of this type; both point to `count` elements of
         // the type, aligned for any, that nobody else uses.
         unsafe { function(left.cast(), right.cast(), &mut count, &mut handle) };
@@ -122,7 +131,7 @@ impl Reducer {
         right: &mut [u8],
     ) -> Result<(), CommError> {
         let layout = &self.datatype.layout;
-        let count = self.count.unsigned_abs() as usize;
+        let count = self.count_of(right.len()).unsigned_abs() as usize;
         let too_large = CommError::LengthMismatch { left: left.len(), right: right.len() };
         let (start, end) = layout.bounds(count).ok_or(too_large)?;
         // Elements keep their alignment: the memory begins a whole number of words before them.
@@ -135,7 +144,7 @@ impl Reducer {
         let (in_left, in_right) = (elements(l), elements(r));
         in_left.unpack(left);
         in_right.unpack(right);
-        self.call(function, l, r);
+        self.call(function, l, r, count as c_int);
         right.copy_from_slice(&in_right.packed());
         Ok(())
     }
@@ -151,7 +160,8 @@ impl Combine for Reducer {
                 Ok(())
             }
             Operation::User { function, .. } if self.datatype.layout.is_dense() => {
-                self.call(function, left.as_mut_ptr(), right.as_mut_ptr());
+                let count = self.count_of(right.len());
+                self.call(function, left.as_mut_ptr(), right.as_mut_ptr(), count);
                 Ok(())
             }
             Operation::User { function, .. } => self.call_unpacked(function, left, right),
