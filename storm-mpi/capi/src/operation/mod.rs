@@ -11,7 +11,7 @@ mod numbers;
 use crate::fault::{Class, Fault, Outcome};
 use crate::memory::Elements;
 use crate::session::Session;
-use crate::table::{Handle, OP, Table};
+use crate::table::{Handle, OP, TYPE, Table};
 use crate::types::{Number, Type};
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
@@ -77,6 +77,7 @@ impl Operation {
 
 /// An operation on elements of one type, for a reduction of `count` of them.
 pub(crate) struct Reducer {
+    session: &'static Session,
     operation: Rc<Operation>,
     datatype: Rc<Type>,
     handle: Handle,
@@ -86,7 +87,7 @@ pub(crate) struct Reducer {
 impl Reducer {
     /// Checks that the operation is defined for the type.
     pub(crate) fn new(
-        session: &Session,
+        session: &'static Session,
         operation: Handle,
         handle: Handle,
         count: c_int,
@@ -99,7 +100,7 @@ impl Reducer {
                 return Err(Fault::new(Class::Op, text));
             }
         }
-        Ok(Reducer { operation, datatype, handle, count })
+        Ok(Reducer { session, operation, datatype, handle, count })
     }
 
     pub(crate) fn datatype(&self) -> &Type {
@@ -117,10 +118,20 @@ impl Reducer {
 
     /// Calls the program's function on so many elements as they lie in memory.
     fn call(&mut self, function: UserFunction, left: *mut u8, right: *mut u8, count: c_int) {
-        let (mut count, mut handle) = (count, self.handle);
+        let own = self.session.datatype(self.handle);
+        // In the background the program may have freed the handle, which may be another's by now.
+        let is_own = own.is_ok_and(|own| Rc::ptr_eq(&own, &self.datatype));
+        let lent = (!is_own).then(|| self.session.types.borrow_mut().add(self.datatype.clone()));
+        // None when there are as many types as there can be: then it is told of none.
+        let lent = lent.map(|lent| lent.unwrap_or(TYPE.null()));
+        let (mut count, mut handle) = (count, lent.unwrap_or(self.handle));
         // SAFETY: the program passed a function of this type; both point to `count` elements of
         // the type, aligned for any, that nobody else uses.
         unsafe { function(left.cast(), right.cast(), &mut count, &mut handle) };
+        if let Some(lent) = lent {
+            // It may have freed the handle itself.
+            let _ = self.session.types.borrow_mut().free(lent);
+        }
     }
 
     /// As [`Reducer::call`] with packed elements, for types with gaps.
