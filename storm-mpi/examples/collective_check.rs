@@ -4,8 +4,10 @@
 //! that those along trees, chains and rings have, waited for and in the background.
 //! `one KIND BYTES WAY`: one collective of all ranks, `at-once` or `along` trees, whose rounds the launcher
 //! counts.
+//! `time KIND BYTES TIMES`: what one takes, in microseconds, of each way in turn; rank 0 prints the medians.
 
 use std::ops::Range;
+use std::time::Instant;
 use storm_mpi::collective::{Blocks, BlocksMut, Combine, Party, Span, Turn, now};
 use storm_mpi::testing::SplitMix64;
 use storm_mpi::{CommError, Context, Process, Rank};
@@ -42,6 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let party = Party::new(process, &members, process.rank().index(), CONTEXT);
             now(planned.run(party.at_once(way == "at-once")))?;
         }
+        ["time", kind, bytes, times] => time(process, kind, bytes.parse()?, times.parse()?)?,
         _ => return Err("what?".into()),
     }
     Ok(process.finish()?)
@@ -49,6 +52,33 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn members(size: usize) -> Vec<Rank> {
     (0..size).map(Rank::from_index).collect()
+}
+
+/// Both ways in turn, so that what else the machine does is the same for both.
+fn time(process: &Process, kind: &str, bytes: usize, times: usize) -> Result<(), CommError> {
+    let members = members(process.size());
+    let party = Party::new(process, &members, process.rank().index(), CONTEXT);
+    let planned = Planned::new(kind, bytes / 8, 0, process.size(), 1);
+    let mut took = [Vec::new(), Vec::new()];
+    for at in 0..2 * times {
+        let way = at % 2;
+        now(party.barrier())?;
+        let began = Instant::now();
+        now(planned.run(party.at_once(way == 0)))?;
+        // The slowest member's.
+        let mine = Span::of(&(began.elapsed().as_micros() as u64).to_ne_bytes());
+        let longest = now(party.allreduce(mine, &mut Longest))?;
+        let longest = longest.as_ref().first_chunk().copied().map_or(0, u64::from_ne_bytes);
+        took[way].push(longest);
+    }
+    if party.me() == 0 {
+        let [at_once, along] = took.map(|mut us| {
+            us.sort_unstable();
+            us.get(us.len() / 2).copied().unwrap_or(0)
+        });
+        println!("{kind} of {bytes} bytes: at once {at_once} us, along trees {along} us");
+    }
+    Ok(())
 }
 
 fn compare(process: &'static Process, seed: u64) -> Result<(), CommError> {
@@ -176,6 +206,19 @@ impl Planned {
             }
         }
         Ok(all)
+    }
+}
+
+/// The larger of two numbers.
+struct Longest;
+
+impl Combine for Longest {
+    fn combine(&mut self, left: &mut [u8], right: &mut [u8]) -> Result<(), CommError> {
+        let number = |bytes: &[u8]| bytes.first_chunk().copied().map_or(0, u64::from_ne_bytes);
+        if number(left) > number(right) {
+            right.copy_from_slice(left);
+        }
+        Ok(())
     }
 }
 

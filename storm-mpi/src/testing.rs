@@ -158,7 +158,8 @@ impl Launcher {
         let started = Instant::now();
         let mut job = Job::new(self.servers(), &self.placement);
         job.spare_survivors = self.spare_survivors;
-        job.slices = self.in_slices.then(|| Slices::new(self.placement.len(), self.every)).transpose()?;
+        job.slices =
+            self.in_slices.then(|| Slices::new(self.placement.len(), self.every)).transpose()?;
         for rank in 0..self.placement.len() {
             job.ranks.push(self.start(Rank::from_index(rank))?);
         }

@@ -13,7 +13,11 @@ fn example(name: &str) -> Launcher {
     let test = std::env::current_exe().expect("this test has a path");
     let deps = test.ancestors().nth(2).expect("in target/PROFILE/deps");
     let program: PathBuf = deps.join("examples").join(name);
-    assert!(program.exists(), "{} is missing: cargo build -p storm-mpi --examples", program.display());
+    assert!(
+        program.exists(),
+        "{} is missing: cargo build -p storm-mpi --examples",
+        program.display()
+    );
     Launcher::new(program)
 }
 

@@ -39,9 +39,7 @@ impl Party<'_> {
     /// Whether one member sends so much to each other, or receives it from each, in one round.
     pub(super) fn one_at_once(&self, bytes: usize) -> bool {
         let others = self.size() - 1;
-        self.at_once
-            && bytes <= BLOCK_MAX_BYTES
-            && others.saturating_mul(bytes) <= MEMBER_MAX_BYTES
+        self.at_once && bytes <= BLOCK_MAX_BYTES && others.saturating_mul(bytes) <= MEMBER_MAX_BYTES
     }
 
     /// Whether all members send so much to each other in one round.
@@ -58,7 +56,9 @@ impl Party<'_> {
     /// Tells all that all have come.
     pub(super) async fn meet_at_once(&self) -> Result<(), CommError> {
         if self.all_rather_than_one(0) {
-            return self.round(self.others().map(nothing), self.others().map(|m| (m, &[][..]))).await;
+            return self
+                .round(self.others().map(nothing), self.others().map(|m| (m, &[][..])))
+                .await;
         }
         if self.me == 0 {
             self.round(self.others().map(nothing), empty()).await?;

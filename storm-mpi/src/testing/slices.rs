@@ -5,7 +5,7 @@
 //! without a place for them, and pass messages.
 
 use crate::rank::Rank;
-use crate::segment::{Frame, Frames, NodeEnd, News, RING_BYTES, hand_over};
+use crate::segment::{Frame, Frames, News, NodeEnd, RING_BYTES, hand_over};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read};
