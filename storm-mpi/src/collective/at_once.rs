@@ -17,16 +17,16 @@ use crate::error::CommError;
 use std::iter::{empty, once};
 use std::ops::Range;
 
-/// The longest that one member has for another: beyond it a slice carries no whole block, and the time of
-/// a collective is that of its bytes.
+/// The longest that one member has for another: four slices of what a node's link carries. Beyond it the time
+/// of a collective is that of its bytes, of which there are fewer along trees and rings.
 const BLOCK_MAX_BYTES: usize = 1 << 20;
 /// What one member sends, or receives, in a round: what a rank may have under way under buffered
 /// coscheduling. With more, the tree's fewer bytes over a link save more slices than a round does.
 const MEMBER_MAX_BYTES: usize = 8 << 20;
 /// Members that all send to all: `n (n - 1)` messages.
 const ALL_MAX_MEMBERS: usize = 16;
-/// What all send to all together where two rounds by way of one member do as well: about the bytes whose
-/// slices are as many as a round has.
+/// What all send to all together where it could go by way of one member, in two rounds. Between two nodes a
+/// quarter of it goes each way: four slices, where the second round takes two.
 const ALL_MAX_BYTES: usize = 4 << 20;
 
 /// The longest message that goes without being asked for, where nodes move the bytes.
