@@ -9,7 +9,7 @@ use crate::envelope::{Address, Context, Pattern, SendMode, Status};
 use crate::error::{CommError, InitError};
 use crate::rank::Rank;
 use crate::segment::Call;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// This process in its job.
 ///
@@ -19,6 +19,8 @@ pub struct Process {
     background: Background,
     rank: Rank,
     size: usize,
+    in_slices: bool,
+    begun: Cell<u64>,
 }
 
 impl Process {
@@ -34,6 +36,8 @@ impl Process {
         Ok(Process {
             rank: engine.me(),
             size: engine.size(),
+            begun: Cell::new(0),
+            in_slices: engine.is_in_slices(),
             background: Background::default(),
             engine: RefCell::new(engine),
         })
@@ -47,6 +51,16 @@ impl Process {
     /// Ranks in the job.
     pub fn size(&self) -> usize {
         self.size
+    }
+
+    /// How many messages this process has started to send or to receive so far, in ways that do not wait.
+    pub fn messages_begun(&self) -> u64 {
+        self.begun.get()
+    }
+
+    /// Whether nodes move this job's messages, in slices: then each takes two of them.
+    pub(crate) fn is_in_slices(&self) -> bool {
+        self.in_slices
     }
 
     /// Does what waits for all members of a communicator: how long it looks before it sleeps
@@ -78,6 +92,7 @@ impl Process {
         start: *const u8,
         bytes: usize,
     ) -> Result<RequestId, CommError> {
+        self.begun.set(self.begun.get() + 1);
         // SAFETY: the caller vouches for the memory, with the same words.
         unsafe { self.engine.borrow_mut().start_send(address, mode, Lent { start, bytes }) }
     }
@@ -96,6 +111,7 @@ impl Process {
         start: *mut u8,
         bytes: usize,
     ) -> Result<RequestId, CommError> {
+        self.begun.set(self.begun.get() + 1);
         // SAFETY: the caller vouches for the memory, with the same words.
         unsafe { self.engine.borrow_mut().start_recv(pattern, LentMut { start, bytes }) }
     }

@@ -4,12 +4,16 @@
 //! Not a resource manager: no placement, no limits, no users. It does end a job whose rank dies or
 //! aborts, as one would. Only with the feature `testing`.
 
+mod slices;
+
 use crate::pmi::mapping::NodeIndex;
 use crate::pmi::node_server::{NodeServer, NodeServerConfig, Output};
 use crate::pmi::wire::MAX_LINE_BYTES;
 use crate::pmi::{ProcessMapping, wire};
 use crate::rank::Rank;
+use crate::segment::{SEGMENT_REQUEST, TRANSPORT_BCS, TRANSPORT_VARIABLE};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use slices::Slices;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -31,6 +35,8 @@ pub struct Launcher {
     placement: Vec<NodeIndex>,
     limit: Duration,
     spare_survivors: bool,
+    in_slices: bool,
+    every: Option<Duration>,
 }
 
 /// How a job ended.
@@ -44,6 +50,8 @@ pub struct Outcome {
     pub timed_out: bool,
     /// From the first start to the last exit.
     pub elapsed: Duration,
+    /// In [slices](Launcher::in_slices): how many there were.
+    pub slices: Option<u64>,
 }
 
 /// How a rank ended, and what it wrote.
@@ -85,6 +93,8 @@ impl Launcher {
             placement: vec![NodeIndex(0)],
             limit: DEFAULT_LIMIT,
             spare_survivors: false,
+            in_slices: false,
+            every: None,
         }
     }
 
@@ -124,6 +134,22 @@ impl Launcher {
         self
     }
 
+    /// Moves the job's bytes in slices, as under buffered coscheduling. There is one whenever all ranks
+    /// wait and any has sent something, so their number is that of the rounds of messages: and none for as
+    /// long as one rank does not wait.
+    #[must_use]
+    pub fn in_slices(mut self) -> Self {
+        self.in_slices = true;
+        self
+    }
+
+    /// In slices: has one also when so long there was none, though a rank does not wait.
+    #[must_use]
+    pub fn at_least_every(mut self, every: Duration) -> Self {
+        self.every = Some(every);
+        self
+    }
+
     /// Runs the job to its end.
     ///
     /// # Errors
@@ -132,6 +158,8 @@ impl Launcher {
         let started = Instant::now();
         let mut job = Job::new(self.servers(), &self.placement);
         job.spare_survivors = self.spare_survivors;
+        job.slices =
+            self.in_slices.then(|| Slices::new(self.placement.len(), self.every)).transpose()?;
         for rank in 0..self.placement.len() {
             job.ranks.push(self.start(Rank::from_index(rank))?);
         }
@@ -167,6 +195,7 @@ impl Launcher {
             // Cargo's: before the library that a program in C was linked with it would find one
             // that an earlier build left there.
             .env_remove("LD_LIBRARY_PATH")
+            .envs(self.in_slices.then_some((TRANSPORT_VARIABLE, TRANSPORT_BCS)))
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .env("PMI_FD", "0")
             .env("PMI_RANK", rank.to_string())
@@ -205,6 +234,7 @@ struct Job {
     aborted: Option<i32>,
     timed_out: bool,
     spare_survivors: bool,
+    slices: Option<Slices>,
 }
 
 impl Job {
@@ -219,6 +249,7 @@ impl Job {
             aborted: None,
             timed_out: false,
             spare_survivors: false,
+            slices: None,
         }
     }
 
@@ -227,6 +258,9 @@ impl Job {
         loop {
             let open: Vec<usize> =
                 (0..self.ranks.len()).filter(|&r| self.ranks[r].pmi.is_some()).collect();
+            if let Some(slices) = &mut self.slices {
+                slices.go_on()?;
+            }
             let left = deadline.saturating_duration_since(Instant::now());
             if open.is_empty() {
                 return Ok(());
@@ -238,6 +272,9 @@ impl Job {
             let streams = self.ranks.iter().filter_map(|rank| rank.pmi.as_ref());
             let mut fds: Vec<PollFd<'_>> =
                 streams.map(|pmi| PollFd::new(pmi.as_fd(), PollFlags::POLLIN)).collect();
+            let bells = self.slices.iter().flat_map(Slices::bells);
+            fds.extend(bells.map(|bell| PollFd::new(bell, PollFlags::POLLIN)));
+            let left = self.slices.as_ref().map_or(left, |slices| slices.patience(left));
             let wait_ms = u16::try_from(left.as_millis()).unwrap_or(u16::MAX);
             poll(&mut fds, PollTimeout::from(wait_ms))?;
             let ready: Vec<bool> = fds.iter().map(|fd| fd.any() == Some(true)).collect();
@@ -254,6 +291,7 @@ impl Job {
         let got = pmi.read(&mut chunk).unwrap_or(0);
         if got == 0 {
             process.pmi = None;
+            self.slices.iter_mut().for_each(|slices| slices.gone(rank));
             let finalized =
                 self.servers[self.node_of[rank].0 as usize].finalized(Rank::from_index(rank));
             // A rank that joined and died takes the job with it, as under a resource manager.
@@ -265,6 +303,12 @@ impl Job {
         while let Some(end) = self.ranks[rank].partial.iter().position(|&b| b == b'\n') {
             let line: Vec<u8> = self.ranks[rank].partial.drain(..=end).collect();
             let line = String::from_utf8(line).map_err(|_| invalid(wire::WireError::NotText))?;
+            if let (SEGMENT_REQUEST, Some(slices)) = (line.trim_end(), &self.slices) {
+                if let Some(pmi) = &self.ranks[rank].pmi {
+                    slices.hand_over(rank, pmi)?;
+                }
+                continue;
+            }
             let node = self.node_of[rank].0 as usize;
             let outputs = self.servers[node].request(Rank::from_index(rank), &line);
             self.act(node, outputs)?;
@@ -327,8 +371,9 @@ impl Job {
                 stderr: contents(&mut rank.stderr)?,
             });
         }
-        let (aborted, timed_out) = (self.aborted, self.timed_out);
-        Ok(Outcome { ranks, aborted, timed_out, elapsed: started.elapsed() })
+        let (aborted, timed_out, elapsed) = (self.aborted, self.timed_out, started.elapsed());
+        let slices = self.slices.map(|slices| slices.count);
+        Ok(Outcome { ranks, aborted, timed_out, elapsed, slices })
     }
 }
 

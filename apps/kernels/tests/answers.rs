@@ -109,12 +109,24 @@ fn c_and_rust_agree_spinning_and_blocking() {
     agree("spin-block");
 }
 
+#[test]
+fn c_and_rust_agree_in_slices() {
+    let cases = CASES.iter().flat_map(|case| SHAPES.map(|shape| (case, shape)));
+    for ((case, shape), expected) in cases.zip(&*BY_DEFAULT) {
+        for in_c in [false, true] {
+            let found = answer(&launcher(in_c, case, shape).in_slices());
+            assert_eq!(found, *expected, "in slices, in C: {in_c}");
+        }
+    }
+}
+
 /// Not spinning: what 64 ranks on a few processors then wait for is each other's time slices.
 #[test]
 fn c_and_rust_agree_on_sixty_four_ranks() {
     for case in CASES {
         let [rust, c] = [false, true].map(|in_c| answer(&launcher(in_c, case, (4, 16))));
         assert_eq!(rust, c, "{case}");
+        assert_eq!(answer(&launcher(false, case, (4, 16)).in_slices()), c, "{case}, in slices");
         assert!(rust.contains(": 64 ranks, "), "{rust}");
     }
 }

@@ -57,11 +57,18 @@ pub(crate) fn started<F: Future<Output = Outcome> + 'static>(
     body: impl FnOnce(Members) -> F,
 ) -> c_int {
     on(comm, name, |session, comm| {
+        let (before, begun) = (comm.last_turn(), session.process.messages_begun());
         let turn = comm.next_turn();
         let members = Members { session, comm: Rc::clone(comm), turn: Some(turn) };
         let outstanding = session.process.in_background(body(members));
         match outstanding.take() {
-            Some(Err(fault)) => Err(fault),
+            Some(Err(fault)) => {
+                // It was refused here: the others' next collective is this member's next, too.
+                if session.process.messages_begun() == begun {
+                    comm.give_turn_back(before);
+                }
+                Err(fault)
+            }
             Some(Ok(())) => request.set(session.add_active(comm, Active::nothing())?),
             None => request.set(session.add_active(comm, Active::Collective(outstanding))?),
         }

@@ -68,6 +68,16 @@ impl Comm {
         turn
     }
 
+    /// Gives back the turn that was taken last, of a collective that no other member has heard of.
+    pub(crate) fn give_turn_back(&self, before: Turn) {
+        self.turn.set(before);
+    }
+
+    /// The turn of the collective in the background that began last.
+    pub(crate) fn last_turn(&self) -> Turn {
+        self.turn.get()
+    }
+
     /// Where a message to `dest` goes; `None` for `MPI_PROC_NULL`.
     pub(crate) fn address(&self, dest: c_int, tag: c_int) -> Outcome<Option<Address>> {
         if tag < 0 {

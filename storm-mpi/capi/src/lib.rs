@@ -16,6 +16,7 @@ mod fault;
 mod memory;
 mod operation;
 mod request;
+mod sequence;
 mod session;
 mod spread;
 mod table;

@@ -6,6 +6,7 @@ use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
 use crate::operation::Operation;
 use crate::request::{BufferSpace, Detached, Request};
+use crate::sequence::Sequence;
 use crate::table::{COMM, ERRHANDLER, GROUP, Handle, INFO, KEYVAL, MESSAGE, REQUEST, Table};
 use crate::types::{self, Type};
 use std::cell::{Cell, RefCell};
@@ -105,7 +106,7 @@ pub(crate) struct Session {
     pub(crate) operations: RefCell<Table<Rc<Operation>>>,
     pub(crate) error_handlers: RefCell<Table<ErrorHandler>>,
     pub(crate) keyvals: RefCell<Table<Keyval>>,
-    pub(crate) requests: RefCell<Table<Request>>,
+    pub(crate) requests: RefCell<Sequence<Request>>,
     pub(crate) taken: RefCell<Table<Taken>>,
     pub(crate) infos: RefCell<Table<Info>>,
     pub(crate) detached: RefCell<Detached>,
@@ -167,7 +168,7 @@ impl Session {
             operations: RefCell::new(Operation::predefined()),
             error_handlers: RefCell::new(Table::new(ERRHANDLER, handlers)),
             keyvals: RefCell::new(Table::new(KEYVAL, [Keyval::TOLD; TOLD_ATTRIBUTES])),
-            requests: RefCell::new(Table::new(REQUEST, std::iter::empty())),
+            requests: RefCell::new(Sequence::new(REQUEST)),
             taken: RefCell::new(Table::new(MESSAGE, [Taken::FromNobody])),
             infos: RefCell::new(Table::new(INFO, [Info::default()])),
             detached: RefCell::default(),

@@ -1,7 +1,7 @@
 //! Handles: the numbers by which C programs name objects, and the tables behind them.
 //!
 //! A handle is its kind in the upper bits and a place in the lower ones, so a handle of the wrong
-//! kind is found out. Place 0 is the null handle of its kind.
+//! kind is found out. Place 0 is the null handle of its kind. Requests are in a `sequence`.
 
 use crate::fault::{Class, Fault, Outcome};
 use std::ffi::c_int;
@@ -35,6 +35,10 @@ impl Kind {
         self.number << PLACE_BITS
     }
 
+    pub(crate) const fn name(self) -> &'static str {
+        self.name
+    }
+
     /// The handle of a place.
     pub(crate) const fn handle(self, place: usize) -> Handle {
         self.null() | place as Handle
@@ -48,7 +52,7 @@ impl Kind {
         Err(self.unknown(handle))
     }
 
-    fn unknown(self, handle: Handle) -> Fault {
+    pub(crate) fn unknown(self, handle: Handle) -> Fault {
         let what = if handle == self.null() { "null" } else { "unknown" };
         Fault::new(self.class, format!("{what} {} (handle {handle:#010x})", self.name))
     }

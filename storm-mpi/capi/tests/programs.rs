@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
+use std::time::Duration;
 use storm_mpi::testing::{Launcher, Outcome};
 use tempfile::TempDir;
 
@@ -53,6 +54,9 @@ fn ran(command: &mut Command) -> Output {
     output
 }
 
+/// Of slices for programs that do not wait, but look again and again.
+const TICK: Duration = Duration::from_millis(2);
+
 /// A compiled program, and the directory that it goes with.
 struct Program {
     path: PathBuf,
@@ -77,9 +81,18 @@ impl Program {
         outcome
     }
 
+    /// Where nodes move messages in slices.
+    fn run_in_slices(&self, (nodes, per_node): (usize, usize)) -> Outcome {
+        let launcher = Launcher::new(&self.path).nodes(nodes, per_node);
+        let outcome = launcher.in_slices().at_least_every(TICK).run().expect("it starts");
+        assert!(outcome.success(), "{nodes} x {per_node}, in slices: {}", outcome.report());
+        outcome
+    }
+
     fn run_everywhere(&self) {
         for shape in SHAPES {
             self.run(shape);
+            self.run_in_slices(shape);
         }
     }
 }
@@ -96,6 +109,7 @@ fn collectives_whose_bits_are_the_same_in_every_run() {
     for shape in SHAPES {
         let mut sums: Vec<String> = (0..2)
             .flat_map(|_| program.run(shape).ranks)
+            .chain(program.run_in_slices(shape).ranks)
             .flat_map(|rank| rank.stdout.lines().map(str::to_owned).collect::<Vec<_>>())
             .collect();
         sums.sort_unstable();

@@ -20,6 +20,9 @@ impl Party<'_> {
         if self.in_slices(0, Call::Barrier)?.is_some() {
             return Ok(());
         }
+        if self.one_at_once(0) {
+            return self.meet_at_once().await;
+        }
         let nothing: &mut [u8] = &mut [];
         let tree = self.tree(0);
         for child in tree.children() {
@@ -45,6 +48,9 @@ impl Party<'_> {
             copy(mine, into.of(self.me))?;
         }
         // Lengths are the same everywhere, so all members decide alike.
+        if self.all_at_once(into.largest()) {
+            return self.allgather_at_once(into).await;
+        }
         if into.largest() > GATHERED_MAX_BYTES {
             return self.around(into).await;
         }

@@ -8,7 +8,8 @@
 //! the same bits in every run with the same number of members.
 //!
 //! Under buffered coscheduling the nodes carry out barriers, broadcasts and reductions of numbers, when
-//! they are short: one slice where a tree of messages takes several, and the same bits.
+//! they are short: one slice where a tree of messages takes several, and the same bits. All else takes one
+//! round of messages there, within bounds (`at_once`).
 //!
 //! Each collective is written once, as a future. That of a [`Party`] that waits is done at its first
 //! poll: [`now`] is all it takes. That of one [in the background](Party::in_background) gives way where
@@ -16,6 +17,7 @@
 //!
 //! Knows no datatypes: what an operation makes of two stretches of bytes is a [`Combine`].
 
+mod at_once;
 mod blocks;
 mod everyone;
 mod neighbours;
@@ -59,6 +61,7 @@ enum Step {
     Scan,
     ToLower,
     ToUpper,
+    AtOnce,
 }
 
 /// Tags that a collective may use: more than there are steps.
@@ -91,6 +94,8 @@ pub struct Party<'a> {
     context: Context,
     /// Not 0 in the background: the messages of its collectives come between those of others.
     turn: Turn,
+    /// Rounds of messages cost more than messages do.
+    at_once: bool,
 }
 
 /// Carries out a collective of a party that waits.
@@ -109,7 +114,15 @@ impl<'a> Party<'a> {
     /// The party of `members`, in whose context only collectives communicate; this process is the
     /// `me`-th of them.
     pub fn new(process: &'a Process, members: &'a [Rank], me: usize, context: Context) -> Self {
-        Party { process, members, me, context, turn: Turn::default() }
+        let at_once = process.is_in_slices();
+        Party { process, members, me, context, turn: Turn::default(), at_once }
+    }
+
+    /// The same party, with the collectives for jobs whose nodes move messages in slices, or with those for
+    /// others: the same results. All members have to say the same.
+    #[cfg(feature = "testing")]
+    pub fn at_once(self, at_once: bool) -> Self {
+        Party { at_once, ..self }
     }
 
     /// The same party, whose collectives do not wait but give way.

@@ -39,6 +39,10 @@ impl Party<'_> {
         if let Some(all) = self.reduced_in_slices(&mine, op, Some(root))? {
             return Ok((self.me == root).then_some(all));
         }
+        if self.one_at_once(mine.as_ref().len()) {
+            let all = self.reduce_at_once(mine, op, root).await?;
+            return Ok((self.me == root).then_some(all));
+        }
         let mut all = self.up(mine, op).await?;
         if self.me == 0 && root != 0 {
             self.give(all.as_ref(), root, Step::ToRoot).await?;
@@ -57,6 +61,9 @@ impl Party<'_> {
         if let Some(all) = self.reduced_in_slices(&mine, op, None)? {
             return Ok(all);
         }
+        if self.one_at_once(mine.as_ref().len()) {
+            return self.allreduce_at_once(mine, op).await;
+        }
         let mut all = self.up(mine, op).await?;
         self.down(&self.tree(0), all.as_mut(), Step::Broadcast).await?;
         Ok(all)
@@ -73,6 +80,9 @@ impl Party<'_> {
         parts: &[Range<usize>],
         part: &mut [u8],
     ) -> Result<(), CommError> {
+        if self.all_at_once(parts.iter().map(Range::len).max().unwrap_or(0)) {
+            return self.reduce_scatter_at_once(&mine, op, parts, part).await;
+        }
         let all = self.reduce(mine, op, 0).await?;
         let blocks = all.as_ref().map(|all| Blocks::new(all.as_ref(), parts)).transpose()?;
         self.scatter(blocks, Some(part), 0).await
@@ -98,13 +108,16 @@ impl Party<'_> {
         Ok(self.prefix(mine, op).await?.0)
     }
 
-    /// Along a chain, which is the one order of `n - 1` messages: what came before this member, and
+    /// Along a chain, unless at once. It is the one order of `n - 1` messages: what came before this member, and
     /// that with its own.
     async fn prefix(
         &self,
         mut mine: Span,
         op: &mut dyn Combine,
     ) -> Result<(Option<Span>, Span), CommError> {
+        if self.one_at_once(mine.as_ref().len()) {
+            return self.prefix_at_once(mine, op).await;
+        }
         let mut before = None;
         if let Some(previous) = self.me.checked_sub(1) {
             let mut received = Span::zeroed(mine.as_ref().len());

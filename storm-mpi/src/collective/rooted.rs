@@ -17,6 +17,7 @@ impl Party<'_> {
         match self.in_slices(data.len(), call)? {
             Some(_) if self.me == root => Ok(()),
             Some(came) => copy(&came, data),
+            None if self.one_at_once(data.len()) => self.tell_at_once(data, root).await,
             None => self.down(&self.tree(root), data, Step::Broadcast).await,
         }
     }

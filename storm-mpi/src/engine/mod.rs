@@ -22,7 +22,8 @@ use crate::transport::{Awaits, News, Transport};
 use frame::{Announced, FRAME_BYTES, Frame};
 pub use matching::MessageId;
 use matching::{Body, Matching, Unexpected};
-use peer::{EAGER_MAX_BYTES, EAGER_MAX_BYTES_BUFFERED, OutItem, Payload, Peer, eager_cost};
+pub(crate) use peer::EAGER_MAX_BYTES_BUFFERED;
+use peer::{EAGER_MAX_BYTES, OutItem, Payload, Peer, eager_cost};
 pub(crate) use requests::{Lent, LentMut};
 pub use requests::{Received, RequestId};
 use requests::{Requests, State};
@@ -67,6 +68,11 @@ impl Engine {
 
     pub(crate) fn size(&self) -> usize {
         self.peers.len()
+    }
+
+    /// Whether nodes move the bytes, in slices.
+    pub(crate) fn is_in_slices(&self) -> bool {
+        self.transport.is_buffered()
     }
 
     /// Starts a send.

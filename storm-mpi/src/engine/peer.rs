@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 pub(super) const EAGER_MAX_BYTES: usize = 16 << 10;
 /// The same where a node moves the bytes: a round trip takes two more slices there, and copies far
 /// less. A quarter of the credit, so that a few can be under way.
-pub(super) const EAGER_MAX_BYTES_BUFFERED: usize = 64 << 10;
+pub(crate) const EAGER_MAX_BYTES_BUFFERED: usize = 64 << 10;
 /// Eager bytes that a sender may have unconsumed at one receiver: 16 of the largest. It bounds what
 /// a receiver keeps per peer.
 pub(super) const EAGER_CREDIT_BYTES: usize = 256 << 10;

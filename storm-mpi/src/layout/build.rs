@@ -82,12 +82,12 @@ impl Layout {
     /// The same data with another beginning and distance to the next (`MPI_Type_create_resized`).
     pub fn resized(&self, lower: isize, extent: isize) -> Option<Layout> {
         let d = &self.0;
-        Some(Layout(Rc::new(Description {
+        Layout::measured(Description {
             shape: Shape::Parts(vec![Part { offset: 0, count: 1, layout: self.clone() }]),
             lower,
             upper: lower.checked_add(extent)?,
             ..Description { shape: Shape::Number, ..**d }
-        })))
+        })
     }
 
     /// A part of an array, with the extent of the whole (`MPI_Type_create_subarray`): of each
@@ -116,14 +116,13 @@ impl Layout {
     fn strided(&self, count: usize, stride: isize) -> Option<Layout> {
         let d = &self.0;
         let (first, last) = reach(count, stride)?;
-        let size = d.size.checked_mul(count).filter(|&size| isize::try_from(size).is_ok())?;
         let empty = count == 0;
         let bound = |bound: isize, far: isize| {
             if empty { Some(0) } else { bound.checked_add(far) }
         };
-        Some(Layout(Rc::new(Description {
+        Layout::measured(Description {
             shape: Shape::Repeat { count, stride, inner: self.clone() },
-            size,
+            size: d.size.checked_mul(count)?,
             lower: bound(d.lower, first)?,
             upper: bound(d.upper, last)?,
             true_lower: bound(d.true_lower, first)?,
@@ -131,17 +130,25 @@ impl Layout {
             align: d.align,
             numbers: d.numbers.checked_mul(count)?,
             one_run: d.one_run && (count <= 1 || stride == d.size as isize),
-        })))
+        })
     }
 
-    fn of_parts(parts: Vec<Part>) -> Option<Layout> {
+    /// A layout whose extents and size are lengths that memory can have.
+    fn measured(description: Description) -> Option<Layout> {
+        let Description { lower, upper, true_lower, true_upper, size, .. } = description;
+        upper.checked_sub(lower)?;
+        true_upper.checked_sub(true_lower)?;
+        isize::try_from(size).ok()?;
+        Some(Layout(Rc::new(description)))
+    }
+
+    fn of_parts(mut parts: Vec<Part>) -> Option<Layout> {
         let mut all: Option<Description> = None;
+        // Those of no elements may be anywhere.
+        parts.retain(|part| part.count > 0);
         for part in &parts {
             let row = part.layout.contiguous(part.count)?;
             let d = &row.0;
-            if part.count == 0 {
-                continue;
-            }
             let at = |bound: isize| bound.checked_add(part.offset);
             let (lower, upper) = (at(d.lower)?, at(d.upper)?);
             let (true_lower, true_upper) = (at(d.true_lower)?, at(d.true_upper)?);
@@ -179,7 +186,7 @@ impl Layout {
             one_run: true,
         };
         let all = all.unwrap_or(nothing);
-        Some(Layout(Rc::new(Description { shape: Shape::Parts(parts), ..all })))
+        Layout::measured(Description { shape: Shape::Parts(parts), ..all })
     }
 }
 

@@ -137,3 +137,29 @@ fn what_memory_cannot_hold_is_refused() {
     assert!(large.contiguous(1 << 10).is_none());
     assert!(double.hvector(3, 1, isize::MAX).is_none());
 }
+
+#[test]
+fn extents_that_no_memory_has_are_refused() {
+    let byte = Layout::number(1, 1);
+    let (far_down, far_up) = (isize::MIN / 2 - 2, isize::MAX / 2 + 2);
+    // Each bound can be; their distance cannot.
+    assert!(byte.hindexed([(1, far_down), (1, far_up)]).is_none());
+    let up = byte.resized(far_up, 1).unwrap();
+    let down = byte.resized(far_down, 1).unwrap();
+    let both = |first: &Layout, second: &Layout| {
+        let part = |layout: &Layout| Part { offset: 0, count: 1, layout: layout.clone() };
+        Layout::structure(vec![part(first), part(second)])
+    };
+    assert!(both(&up, &down).is_none() && both(&down, &up).is_none());
+    assert!(both(&up, &up).is_some());
+    assert!(byte.resized(isize::MAX, 1).is_none() && byte.resized(isize::MIN, -1).is_none());
+    assert_eq!(byte.resized(isize::MIN, isize::MAX).unwrap().extent(), isize::MAX);
+}
+
+#[test]
+fn blocks_of_no_elements_may_be_anywhere() {
+    let int = Layout::number(4, 4);
+    let layout = int.hindexed([(1, 8), (0, isize::MAX), (0, isize::MIN), (2, 16)]).unwrap();
+    let bytes = [8..12, 16..24, 24..28, 32..40];
+    assert_eq!(runs(&layout, 2), bytes.into_iter().flatten().collect::<Vec<isize>>());
+}

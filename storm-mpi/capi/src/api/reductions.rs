@@ -22,7 +22,7 @@ struct Reduction {
 
 impl Reduction {
     /// Checks them; gives the operation, and this member's elements.
-    fn begin(&self, session: &Session) -> Outcome<(Reducer, Span)> {
+    fn begin(&self, session: &'static Session) -> Outcome<(Reducer, Span)> {
         let reducer = Reducer::new(session, self.op, self.datatype, self.count)?;
         let from = if self.send.is_in_place() { self.recv.read() } else { self.send };
         let mine = Elements::read(from, self.count, reducer.datatype())?;

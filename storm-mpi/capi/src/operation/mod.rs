@@ -11,7 +11,7 @@ mod numbers;
 use crate::fault::{Class, Fault, Outcome};
 use crate::memory::Elements;
 use crate::session::Session;
-use crate::table::{Handle, OP, Table};
+use crate::table::{Handle, OP, TYPE, Table};
 use crate::types::{Number, Type};
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
@@ -77,6 +77,7 @@ impl Operation {
 
 /// An operation on elements of one type, for a reduction of `count` of them.
 pub(crate) struct Reducer {
+    session: &'static Session,
     operation: Rc<Operation>,
     datatype: Rc<Type>,
     handle: Handle,
@@ -86,7 +87,7 @@ pub(crate) struct Reducer {
 impl Reducer {
     /// Checks that the operation is defined for the type.
     pub(crate) fn new(
-        session: &Session,
+        session: &'static Session,
         operation: Handle,
         handle: Handle,
         count: c_int,
@@ -99,19 +100,38 @@ impl Reducer {
                 return Err(Fault::new(Class::Op, text));
             }
         }
-        Ok(Reducer { operation, datatype, handle, count })
+        Ok(Reducer { session, operation, datatype, handle, count })
     }
 
     pub(crate) fn datatype(&self) -> &Type {
         &self.datatype
     }
 
-    /// Calls the program's function on elements as they lie in memory.
-    fn call(&mut self, function: UserFunction, left: *mut u8, right: *mut u8) {
-        let (mut count, mut handle) = (self.count, self.handle);
+    /// How many elements these bytes are: all, or a part of a reduction's.
+    fn count_of(&self, bytes: usize) -> c_int {
+        let all = self.count.unsigned_abs() as usize;
+        match self.datatype.layout.size() {
+            0 => self.count,
+            size => all.min(bytes / size) as c_int,
+        }
+    }
+
+    /// Calls the program's function on so many elements as they lie in memory.
+    fn call(&mut self, function: UserFunction, left: *mut u8, right: *mut u8, count: c_int) {
+        let own = self.session.datatype(self.handle);
+        // In the background the program may have freed the handle, which may be another's by now.
+        let is_own = own.is_ok_and(|own| Rc::ptr_eq(&own, &self.datatype));
+        let lent = (!is_own).then(|| self.session.types.borrow_mut().add(self.datatype.clone()));
+        // None when there are as many types as there can be: then it is told of none.
+        let lent = lent.map(|lent| lent.unwrap_or(TYPE.null()));
+        let (mut count, mut handle) = (count, lent.unwrap_or(self.handle));
         // SAFETY: the program passed a function of this type; both point to `count` elements of
         // the type, aligned for any, that nobody else uses.
         unsafe { function(left.cast(), right.cast(), &mut count, &mut handle) };
+        if let Some(lent) = lent {
+            // It may have freed the handle itself.
+            let _ = self.session.types.borrow_mut().free(lent);
+        }
     }
 
     /// As [`Reducer::call`] with packed elements, for types with gaps.
@@ -122,7 +142,7 @@ impl Reducer {
         right: &mut [u8],
     ) -> Result<(), CommError> {
         let layout = &self.datatype.layout;
-        let count = self.count.unsigned_abs() as usize;
+        let count = self.count_of(right.len()).unsigned_abs() as usize;
         let too_large = CommError::LengthMismatch { left: left.len(), right: right.len() };
         let (start, end) = layout.bounds(count).ok_or(too_large)?;
         // Elements keep their alignment: the memory begins a whole number of words before them.
@@ -135,7 +155,7 @@ impl Reducer {
         let (in_left, in_right) = (elements(l), elements(r));
         in_left.unpack(left);
         in_right.unpack(right);
-        self.call(function, l, r);
+        self.call(function, l, r, count as c_int);
         right.copy_from_slice(&in_right.packed());
         Ok(())
     }
@@ -151,7 +171,8 @@ impl Combine for Reducer {
                 Ok(())
             }
             Operation::User { function, .. } if self.datatype.layout.is_dense() => {
-                self.call(function, left.as_mut_ptr(), right.as_mut_ptr());
+                let count = self.count_of(right.len());
+                self.call(function, left.as_mut_ptr(), right.as_mut_ptr(), count);
                 Ok(())
             }
             Operation::User { function, .. } => self.call_unpacked(function, left, right),

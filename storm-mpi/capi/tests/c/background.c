@@ -211,6 +211,31 @@ static void neighbours(void) {
   OK(MPI_Comm_free(&grid));
 }
 
+static void sum_of_pairs(void *in, void *inout, int *len, MPI_Datatype *type) {
+  int bytes = 0, *left = in, *right = inout;
+  OK(MPI_Type_size(*type, &bytes));
+  CHECK(bytes == 2 * sizeof(int));
+  for (int i = 0; i < 2 * *len; i++) right[i] += left[i];
+}
+
+/* The program's operation is told of the type of its elements, though its handle is another's by then. */
+static void types_freed(void) {
+  int values[4] = {me, 1, 2 * me, 2}, sum = n * (n - 1) / 2;
+  MPI_Datatype pair, other;
+  MPI_Op op;
+  MPI_Request request;
+  OK(MPI_Op_create(sum_of_pairs, 1, &op));
+  OK(MPI_Type_contiguous(2, MPI_INT, &pair));
+  OK(MPI_Type_commit(&pair));
+  OK(MPI_Iallreduce(MPI_IN_PLACE, values, 2, pair, op, comm, &request));
+  OK(MPI_Type_free(&pair));
+  OK(MPI_Type_contiguous(3, MPI_DOUBLE, &other));
+  OK(MPI_Op_free(&op));
+  OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  CHECK(values[0] == sum && values[1] == n && values[2] == 2 * sum && values[3] == 2 * n);
+  OK(MPI_Type_free(&other));
+}
+
 static void mistakes(void) {
   MPI_Request request = MPI_REQUEST_NULL;
   int value = 0;
@@ -219,6 +244,22 @@ static void mistakes(void) {
   CHECK(MPI_Iallreduce(&value, &value, -1, MPI_INT, MPI_SUM, comm, &request) == MPI_ERR_COUNT);
   CHECK(MPI_Neighbor_alltoall(&value, 1, MPI_INT, &value, 1, MPI_INT, comm) == MPI_ERR_TOPOLOGY);
   CHECK(request == MPI_REQUEST_NULL);
+  /* Mistakes of one member alone: what it begins next is what the others do. */
+  if (me == n / 2) {
+    int wrong = -1, three[3] = {0};
+    CHECK(MPI_Ibcast(&value, 1, MPI_INT, -3, comm, &request) == MPI_ERR_ROOT);
+    CHECK(MPI_Ireduce(&value, &value, 1, MPI_DOUBLE, MPI_BAND, 0, comm, &request) == MPI_ERR_OP);
+    CHECK(MPI_Iallgather(three, 3, MPI_INT, &wrong, 1, MPI_DATATYPE_NULL, comm, &request) == MPI_ERR_TYPE);
+  }
+  for (int i = 0; i < 3; i++) {
+    int root = i % n, told = me == root ? 70 + i : -1, sum = me;
+    MPI_Request second;
+    OK(MPI_Ibcast(&told, 1, MPI_INT, root, comm, &request));
+    OK(MPI_Iallreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, comm, &second));
+    OK(MPI_Wait(&second, MPI_STATUS_IGNORE));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    CHECK(told == 70 + i && sum == n * (n - 1) / 2);
+  }
   OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL));
 }
 
@@ -234,6 +275,7 @@ int main(int argc, char **argv) {
     at_once();
     while_waiting();
     freed();
+    types_freed();
     mixed();
     neighbours();
     mistakes();

@@ -63,6 +63,22 @@ int main(int argc, char **argv) {
   is_class(MPI_Waitall(2, pair, statuses), MPI_ERR_IN_STATUS);
   is_class(statuses[0].MPI_ERROR, MPI_ERR_TRUNCATE);
   CHECK(statuses[1].MPI_ERROR == MPI_SUCCESS && in[7] == 4);
+  /* A request that is over is nobody's, whatever was begun since. */
+  MPI_Request stale, others[20];
+  int flag;
+  OK(MPI_Irecv(in, 1, MPI_INT, rank_, 4, MPI_COMM_WORLD, &request));
+  stale = request;
+  OK(MPI_Send(out, 1, MPI_INT, rank_, 4, MPI_COMM_WORLD));
+  OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  for (int i = 0; i < 20; i++) {
+    OK(MPI_Irecv(in, 1, MPI_INT, rank_, 4, MPI_COMM_WORLD, &others[i]));
+    is_class(MPI_Wait(&stale, MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
+    is_class(MPI_Test(&stale, &flag, MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
+    is_class(MPI_Cancel(&stale), MPI_ERR_REQUEST);
+    is_class(MPI_Request_free(&stale), MPI_ERR_REQUEST);
+  }
+  for (int i = 0; i < 20; i++) OK(MPI_Send(out, 1, MPI_INT, rank_, 4, MPI_COMM_WORLD));
+  OK(MPI_Waitall(20, others, MPI_STATUSES_IGNORE));
   /* A handler of the program's, inherited by a duplicate. */
   OK(MPI_Comm_create_errhandler(handler, &mine));
   OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, mine));

@@ -1,0 +1,146 @@
+//! A table whose handles are numbered: one that was freed names nothing, and not another object, until a
+//! thousand million others have been made. For requests, of which programs keep copies.
+//!
+//! A place is the number modulo the places, of which at least half are empty.
+
+use crate::fault::{Class, Fault, Outcome};
+use crate::table::{Handle, Kind};
+
+/// Handles before the first is used again: with the null handle of requests they are all positive.
+const NUMBERS: u32 = 1 << 30;
+/// Places that there are at first; their number doubles.
+const FIRST_PLACES: usize = 8;
+/// Places that there are at most: half as many objects.
+const PLACES_MAX: usize = 1 << 25;
+
+/// The objects of one kind, which has all handles from its null one on.
+pub(crate) struct Sequence<T> {
+    kind: Kind,
+    places: Vec<Option<(u32, T)>>,
+    next: u32,
+    count: usize,
+}
+
+impl<T> Sequence<T> {
+    pub(crate) fn new(kind: Kind) -> Self {
+        let places = (0..FIRST_PLACES).map(|_| None).collect();
+        Sequence { kind, places, next: 0, count: 0 }
+    }
+
+    /// Adds an object.
+    pub(crate) fn add(&mut self, object: T) -> Outcome<Handle> {
+        if 2 * (self.count + 1) > self.places.len() {
+            self.grow()?;
+        }
+        // Half of the places are empty, and as many numbers in a row have each another.
+        while self.places[self.place(self.next)].is_some() {
+            self.next = (self.next + 1) % NUMBERS;
+        }
+        let (number, place) = (self.next, self.place(self.next));
+        self.places[place] = Some((number, object));
+        self.next = (number + 1) % NUMBERS;
+        self.count += 1;
+        Ok(self.kind.null() + 1 + number as Handle)
+    }
+
+    /// The object of a handle.
+    #[inline]
+    pub(crate) fn get(&self, handle: Handle) -> Outcome<&T> {
+        let number = self.number(handle);
+        match &self.places[self.place(number)] {
+            Some((own, object)) if *own == number => Ok(object),
+            Some(_) | None => Err(self.kind.unknown(handle)),
+        }
+    }
+
+    /// The object of a handle, to change.
+    pub(crate) fn get_mut(&mut self, handle: Handle) -> Outcome<&mut T> {
+        let number = self.number(handle);
+        let place = self.place(number);
+        match &mut self.places[place] {
+            Some((own, object)) if *own == number => Ok(object),
+            Some(_) | None => Err(self.kind.unknown(handle)),
+        }
+    }
+
+    /// Takes an object out of the table.
+    pub(crate) fn free(&mut self, handle: Handle) -> Outcome<T> {
+        let number = self.number(handle);
+        let place = self.place(number);
+        let freed = self.places[place].take_if(|(own, _)| *own == number);
+        let (_, object) = freed.ok_or_else(|| self.kind.unknown(handle))?;
+        self.count -= 1;
+        Ok(object)
+    }
+
+    /// Of a handle of another kind, one that no object has.
+    fn number(&self, handle: Handle) -> u32 {
+        handle.wrapping_sub(self.kind.null() + 1) as u32
+    }
+
+    fn place(&self, number: u32) -> usize {
+        // A power of two.
+        number as usize & (self.places.len() - 1)
+    }
+
+    /// Twice the places: numbers whose places differ have different ones again.
+    fn grow(&mut self) -> Outcome {
+        let places = 2 * self.places.len();
+        if places > PLACES_MAX {
+            let text = format!("too many of one kind: {}", self.kind.name());
+            return Err(Fault::new(Class::Other, text));
+        }
+        let before = std::mem::replace(&mut self.places, (0..places).map(|_| None).collect());
+        for (number, object) in before.into_iter().flatten() {
+            let place = self.place(number);
+            self.places[place] = Some((number, object));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{COMM, REQUEST};
+
+    #[test]
+    fn a_handle_that_was_freed_is_nobodys() {
+        let mut table = Sequence::new(REQUEST);
+        let kept: Vec<_> = (0..100).map(|i| (table.add(i).ok().unwrap(), i)).collect();
+        let mut freed = Vec::new();
+        for i in 0..10_000 {
+            let handle = table.add(1000 + i).ok().unwrap();
+            assert_eq!(table.get_mut(handle).ok(), Some(&mut (1000 + i)));
+            assert_eq!(table.free(handle).ok(), Some(1000 + i));
+            freed.push(handle);
+        }
+        for handle in freed {
+            assert!(table.get(handle).is_err() && table.get_mut(handle).is_err());
+            assert!(table.free(handle).is_err());
+        }
+        assert!(kept.iter().all(|(handle, i)| table.get(*handle).ok() == Some(i)));
+    }
+
+    #[test]
+    fn no_other_handle_names_anything() {
+        let mut table = Sequence::new(REQUEST);
+        (0..8).for_each(|i| drop(table.add(i)));
+        for handle in [REQUEST.null(), REQUEST.null() + 9, COMM.handle(1), 0, -1, Handle::MIN] {
+            assert!(table.get(handle).is_err() && table.free(handle).is_err(), "{handle:#x}");
+        }
+    }
+
+    #[test]
+    fn numbers_begin_again_and_pass_over_those_in_use() {
+        let mut table = Sequence::new(REQUEST);
+        let first = table.add('a').ok().unwrap();
+        table.next = NUMBERS - 1;
+        let last = table.add('b').ok().unwrap();
+        assert!(last > first);
+        let next = table.add('c').ok().unwrap();
+        assert_eq!(next, first + 1);
+        let all = [first, last, next].map(|handle| *table.get(handle).ok().unwrap());
+        assert_eq!(all, ['a', 'b', 'c']);
+    }
+}

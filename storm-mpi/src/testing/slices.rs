@@ -1,0 +1,151 @@
+//! Buffered coscheduling, modelled: a slice begins when all ranks of a job wait, and brings each what the
+//! others have sent it until then. So there are as many slices as rounds of messages, which are counted.
+//!
+//! Links carry everything. Nodes carry out no collectives: ranks that ask hear so, as they do from real ones
+//! without a place for them, and pass messages.
+
+use crate::rank::Rank;
+use crate::segment::{Frame, Frames, News, NodeEnd, RING_BYTES, hand_over};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// The longest part of a stream that is handed on at once: it fits a frame, and many fit a ring.
+const CHUNK_BYTES: usize = 32 << 10;
+
+/// The nodes of a job whose bytes move in slices.
+pub(super) struct Slices {
+    ranks: Vec<Link>,
+    /// Slices in which anything moved.
+    pub(super) count: u64,
+    /// After so long there is one although a rank does not wait.
+    every: Option<Duration>,
+    last: Instant,
+}
+
+struct Link {
+    end: NodeEnd,
+    bell: File,
+    frames: Frames,
+    /// What the rank has no room for yet.
+    coming: VecDeque<Heard>,
+    gone: bool,
+}
+
+/// What a rank is to hear of.
+enum Heard {
+    Data { from: Rank, bytes: Vec<u8> },
+    Room { to: Rank, bytes: u32 },
+    Refused,
+}
+
+impl Slices {
+    pub(super) fn new(ranks: usize, every: Option<Duration>) -> io::Result<Slices> {
+        let link = |_| {
+            let end = NodeEnd::create()?;
+            let bell = File::from(end.bell()?);
+            let (frames, coming) = (Frames::default(), VecDeque::new());
+            Ok(Link { end, bell, frames, coming, gone: false })
+        };
+        let ranks = (0..ranks).map(link).collect::<io::Result<_>>()?;
+        Ok(Slices { ranks, count: 0, every, last: Instant::now() })
+    }
+
+    /// How long to wait for a rank, at most so long.
+    pub(super) fn patience(&self, limit: Duration) -> Duration {
+        self.every.map_or(limit, |every| limit.min(every))
+    }
+
+    /// Gives a rank its segment.
+    pub(super) fn hand_over(&self, rank: usize, connection: impl AsFd) -> io::Result<()> {
+        hand_over(connection, &self.ranks[rank].end)
+    }
+
+    /// A rank has ended: nobody waits for it.
+    pub(super) fn gone(&mut self, rank: usize) {
+        self.ranks[rank].gone = true;
+    }
+
+    /// What rings when a rank falls asleep.
+    pub(super) fn bells(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.ranks.iter().map(|link| link.bell.as_fd())
+    }
+
+    /// Carries out slices until a rank is at work; it rings when it sleeps again.
+    pub(super) fn go_on(&mut self) -> io::Result<()> {
+        loop {
+            for link in &self.ranks {
+                while (&link.bell).read(&mut [0; 8]).is_ok_and(|read| read > 0) {}
+                link.end.want(News::SLEEPS);
+            }
+            let all_wait = self.ranks.iter().all(|link| link.gone || link.end.waits());
+            let is_late = self.every.is_some_and(|every| self.last.elapsed() >= every);
+            if !(all_wait || is_late) || !(self.hand_on()? || self.take()?) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes what all have sent; whether there was anything.
+    fn take(&mut self) -> io::Result<bool> {
+        self.last = Instant::now();
+        let mut sent = Vec::new();
+        for (rank, link) in self.ranks.iter_mut().enumerate().filter(|(_, link)| !link.gone) {
+            let me = Rank::from_index(rank);
+            link.end.take(&mut link.frames).map_err(super::invalid)?;
+            while let Some(frame) = link.frames.next_frame().map_err(super::invalid)? {
+                match frame {
+                    Frame::Data { peer, bytes } => {
+                        let room = Heard::Room { to: peer, bytes: bytes.len() as u32 };
+                        sent.push((rank, room));
+                        let chunks = bytes.chunks(CHUNK_BYTES).map(|part| {
+                            (peer.index(), Heard::Data { from: me, bytes: part.to_vec() })
+                        });
+                        sent.extend(chunks);
+                    }
+                    Frame::Call { .. } => sent.push((rank, Heard::Refused)),
+                    Frame::Room { .. }
+                    | Frame::Over { .. }
+                    | Frame::Result { .. }
+                    | Frame::Refused => return Err(super::invalid(crate::segment::BadFrame)),
+                }
+            }
+        }
+        if sent.is_empty() {
+            return Ok(false);
+        }
+        self.count += 1;
+        for (rank, news) in sent {
+            self.ranks[rank].coming.push_back(news);
+        }
+        self.hand_on()
+    }
+
+    /// Gives the ranks what has come, as far as they have room; whether that was anything.
+    fn hand_on(&mut self) -> io::Result<bool> {
+        let mut any = false;
+        for link in self.ranks.iter_mut().filter(|link| !link.gone) {
+            let before = link.coming.len();
+            while let Some(news) = link.coming.front() {
+                let frame = match news {
+                    Heard::Data { from, bytes } => Frame::Data { peer: *from, bytes },
+                    Heard::Room { to, bytes } => Frame::Room { peer: *to, bytes: *bytes },
+                    Heard::Refused => Frame::Refused,
+                };
+                if !link.end.give(frame).map_err(super::invalid)? {
+                    break;
+                }
+                link.coming.pop_front();
+            }
+            if link.coming.len() < before {
+                any = true;
+                link.end.wake();
+            }
+        }
+        Ok(any)
+    }
+}
+
+const _: () = assert!(CHUNK_BYTES < RING_BYTES);
