@@ -267,7 +267,8 @@ pub enum FromNode {
         /// From the ping.
         number: u64,
     },
-    /// The node closes the link, and goes on: an end without this is that of its process.
+    /// The node closes the link, and goes on: an end without this is that of its process. Before
+    /// anything else: it wants to join no more.
     Parting,
 }
 
