@@ -303,6 +303,18 @@ impl NodeRole {
         Some(pause)
     }
 
+    /// Ends the link to the parent, which is then opened again under a new view.
+    pub(crate) fn break_parent(&self) {
+        if let Some(parent) = &*self.parent.borrow() {
+            parent.close();
+        }
+    }
+
+    /// Tells the root whether data may come by reference.
+    pub(crate) fn tell_references(&self, core: &Core, taken: bool) {
+        core.send(&self.control, encode(&FromNode::References { taken }, &[]));
+    }
+
     /// Tells the parent that this node has its view and what it holds.
     pub(crate) fn attach(&self, core: &Core, express: &Rc<Link>) {
         let mut engine = core.engine.borrow_mut();
@@ -323,6 +335,9 @@ impl NodeRole {
         }
         if let Some(old) = self.parent.borrow_mut().take() {
             old.close();
+        }
+        if core.references.follow((parent.node, parent.incarnation)) {
+            self.tell_references(core, true);
         }
         let dial = parent::connect(core.clone(), parent, view.epoch);
         *self.dialing.borrow_mut() = Some(core.runtime.spawn(dial));

@@ -183,6 +183,7 @@ async fn read_control(
                     result.map_err(io::Error::other)?;
                 }
                 FromNode::LinkLost { epoch } => sequencer.link_lost(epoch),
+                FromNode::References { taken } => sequencer.references(node, taken),
                 FromNode::Pong { .. } => {}
                 FromNode::Parting if started => return Ok(End::Parting),
                 FromNode::Parting => return Ok(End::Withdrawn),
