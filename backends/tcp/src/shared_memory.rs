@@ -77,14 +77,6 @@ pub struct Reference {
     pub len: u64,
 }
 
-impl Reference {
-    /// Whether the process that had the bytes is gone, and they with it.
-    pub fn is_orphaned(&self) -> bool {
-        let pid = i32::try_from(self.process).unwrap_or(i32::MAX);
-        kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH)
-    }
-}
-
 /// Why a reference leads nowhere.
 #[derive(Debug, Error)]
 pub enum SharedMemoryError {
@@ -103,6 +95,60 @@ pub enum SharedMemoryError {
         /// The process.
         process: u32,
     },
+}
+
+/// What a reference that leads nowhere says of those to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outlook {
+    /// The process that had the bytes is gone, and they with it.
+    OwnerGone,
+    /// The process has let go of them: the reference came too late.
+    Outdated,
+    /// This process cannot open what that one has.
+    Closed,
+}
+
+impl SharedMemoryError {
+    /// What it says of other references to the same process.
+    pub fn outlook(&self) -> Outlook {
+        match self {
+            SharedMemoryError::Open { process, .. } | SharedMemoryError::Other { process }
+                if is_gone(*process) =>
+            {
+                Outlook::OwnerGone
+            }
+            SharedMemoryError::Open { process, source } => {
+                // Else there is nothing, or something that cannot be opened, as a socket: the
+                // descriptor has been closed.
+                let barred = matches!(
+                    source.raw_os_error().map(Errno::from_raw),
+                    None | Some(
+                        Errno::EACCES
+                            | Errno::EPERM
+                            | Errno::EMFILE
+                            | Errno::ENFILE
+                            | Errno::ENOMEM
+                    )
+                );
+                let descriptors = fs::read_dir(format!("/proc/{process}/fd"));
+                if !barred && descriptors.is_ok() { Outlook::Outdated } else { Outlook::Closed }
+            }
+            SharedMemoryError::Other { .. } => Outlook::Outdated,
+        }
+    }
+}
+
+/// Whether a process has ended: also one that nobody has waited for, which has no memory.
+fn is_gone(process: u32) -> bool {
+    let pid = i32::try_from(process).unwrap_or(i32::MAX);
+    if kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH) {
+        return true;
+    }
+    // Behind the name, which may have any characters.
+    let stat = fs::read(format!("/proc/{process}/stat")).unwrap_or_default();
+    let name_ends = stat.iter().rposition(|byte| *byte == b')');
+    let state = name_ends.and_then(|at| stat.get(at + 2));
+    state.is_some_and(|state| matches!(state, b'Z' | b'X'))
 }
 
 /// A piece of a large transfer. Clones share the bytes.
@@ -214,6 +260,7 @@ fn seal(bytes: &[u8]) -> io::Result<Sealed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sys::wait::{Id, WaitPidFlag, waitid};
 
     fn piece(len: usize) -> Piece {
         Piece::from(Bytes::from((0..len).map(|at| (at % 251) as u8).collect::<Vec<_>>()))
@@ -260,5 +307,34 @@ mod tests {
         let (pipe, _writer) = nix::unistd::pipe().expect("a pipe");
         let lie = Reference { descriptor: pipe.as_raw_fd() as u32, ..reference };
         assert!(matches!(Piece::open(&lie), Err(SharedMemoryError::Other { .. })));
+    }
+
+    #[test]
+    fn an_owner_that_is_dead_let_go_or_keeps_others_out_are_told_apart() {
+        let original = piece(100_000);
+        let reference = original.reference().expect("memory");
+        drop(original);
+        let outlook = |reference: &Reference| match Piece::open(reference) {
+            Ok(_) => panic!("it is not there"),
+            Err(error) => error.outlook(),
+        };
+        assert_eq!(outlook(&reference), Outlook::Outdated);
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let descriptor = socket.as_raw_fd() as u32;
+        let reused = Reference { descriptor, ..reference.clone() };
+        assert_eq!(outlook(&reused), Outlook::Outdated, "a socket has its number");
+        let mut child = std::process::Command::new("true").spawn().expect("a process");
+        let id = Id::Pid(Pid::from_raw(child.id() as i32));
+        // It has ended, and nobody has asked how: its number is taken, its memory gone.
+        waitid(id, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT).expect("a child");
+        let of_child = Reference { process: child.id(), ..reference };
+        assert_eq!(outlook(&of_child), Outlook::OwnerGone, "a zombie");
+        child.wait().expect("a child");
+        assert_eq!(outlook(&of_child), Outlook::OwnerGone);
+        for errno in [Errno::EACCES, Errno::EMFILE] {
+            let source = errno.into();
+            let error = SharedMemoryError::Open { process: std::process::id(), source };
+            assert_eq!(error.outlook(), Outlook::Closed);
+        }
     }
 }

@@ -236,7 +236,7 @@ impl Block {
     ///
     /// # Panics
     /// When it has fewer.
-    pub fn source(&self, len: usize) -> Option<Source> {
+    pub(crate) fn source(&self, len: usize) -> Option<Source> {
         assert!(len <= self.capacity(), "in the block");
         let place = self.place.as_ref()?;
         Some(Source::Part(place.region.clone(), place.offset..place.offset + len))

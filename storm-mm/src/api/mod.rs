@@ -62,9 +62,9 @@ pub use server::{AdmitUser, RemoteClients, Server, ServerLimits};
 pub use service::Service;
 pub use spool::{Spool, SpoolError};
 pub use view::{
-    ClassView, ClusterStatus, Explanation, JobDetail, JobState, JobView, LaunchBreakdown, LogEntry,
-    NodeState, NodeView, PartitionView, PriorityView, RankView, ReservationRequest,
-    ReservationView, ShareView, SpecSummary, UserView, asked_for,
+    ClassView, ClusterStatus, Explanation, ForgottenJobs, JobDetail, JobState, JobView,
+    LaunchBreakdown, LogEntry, NodeState, NodeView, PartitionView, PriorityView, RankView,
+    ReservationRequest, ReservationView, ShareView, SpecSummary, UserView, asked_for,
 };
 
 /// Longest line of a request: a job specification holds the submitter's whole

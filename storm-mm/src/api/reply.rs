@@ -1,8 +1,9 @@
 //! What the server answers, and the events of a job that a client follows.
 
 use super::{
-    ApiError, ClusterStatus, Explanation, JobDetail, JobState, JobView, LaunchBreakdown, NodeView,
-    PartitionView, PriorityView, ReservationView, ShareView, base64_bytes,
+    ApiError, ClusterStatus, Explanation, ForgottenJobs, JobDetail, JobState, JobView,
+    LaunchBreakdown, NodeView, PartitionView, PriorityView, ReservationView, ShareView,
+    base64_bytes,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,11 @@ pub enum Reply {
         /// ended.
         #[serde(default)]
         more: bool,
+    },
+    /// To who waits, before the first listing: jobs that it has nothing of.
+    Forgotten {
+        /// By array.
+        arrays: Vec<ForgottenJobs>,
     },
     /// One job.
     Job {
@@ -148,6 +154,7 @@ impl Reply {
         match self {
             Reply::Output { data, .. } => LINE + data.len() * 4 / 3,
             Reply::Jobs { jobs, .. } => LINE * (1 + 2 * jobs.len()),
+            Reply::Forgotten { arrays } => LINE * (1 + arrays.len()),
             Reply::Priorities { jobs, .. } => LINE * (1 + jobs.len()),
             Reply::Shares { shares } => LINE * (1 + shares.len()),
             Reply::Cancelled { jobs } | Reply::Altered { jobs } => LINE * (1 + jobs.len()),

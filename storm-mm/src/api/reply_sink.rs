@@ -91,7 +91,10 @@ impl ReplySink {
     fn note(&self, reply: &Reply) {
         let last = match reply {
             Reply::Submitted { .. } | Reply::Attached { .. } => !self.shared.streaming,
-            Reply::NeedFiles { .. } | Reply::State { .. } | Reply::Output { .. } => false,
+            Reply::NeedFiles { .. }
+            | Reply::Forgotten { .. }
+            | Reply::State { .. }
+            | Reply::Output { .. } => false,
             // Of those who wait for jobs some have ended.
             Reply::Jobs { more, .. } => !more,
             Reply::Ok

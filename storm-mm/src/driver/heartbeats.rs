@@ -62,8 +62,8 @@ fn name_active_rows<P: Primitives, C: Contents + 'static>(
 }
 
 /// Delivers a batch to the living among its nodes; what meets a death is repeated
-/// to the survivors before anything else is said. Each repetition has fewer nodes
-/// or counts as a timeout.
+/// to the survivors before anything else is said. Each repetition has fewer nodes, or
+/// fewer commands, or counts as a timeout.
 async fn deliver<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     queue: &mut Writer<P>,
@@ -90,6 +90,15 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
             }
             Err(HeartbeatError::NotDelivered(error))
             | Err(HeartbeatError::Enqueue(EnqueueError::Network(error))) => error,
+            // A set of nodes with holes takes more bytes than one without: who died since these
+            // were taken may have made them too long together.
+            Err(HeartbeatError::Enqueue(EnqueueError::TooLarge { .. }))
+                if heartbeat.commands.len() > 1 =>
+            {
+                batch.commands = heartbeat.commands;
+                shared.outbox.give_back(batch.second_half());
+                continue;
+            }
             Err(
                 error @ (HeartbeatError::Encoding(_)
                 | HeartbeatError::Enqueue(EnqueueError::TooLarge { .. })),

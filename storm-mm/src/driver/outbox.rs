@@ -45,6 +45,11 @@ impl Batch {
         self.commands.retain(|(to, _)| !to.is_empty());
     }
 
+    /// Takes the later commands out of it.
+    pub(super) fn second_half(&mut self) -> Vec<(NodeSet, Command)> {
+        self.commands.split_off(self.commands.len() / 2)
+    }
+
     fn is_empty(&self) -> bool {
         self.commands.is_empty() && self.probed.is_empty()
     }
@@ -65,6 +70,15 @@ impl Outbox {
             }
             _ => commands.push((nodes, command)),
         }
+        self.bell.ring();
+    }
+
+    /// What did not fit the heartbeat that it was taken for goes with the next, before all that
+    /// waits.
+    pub(super) fn give_back(&self, mut rest: Vec<(NodeSet, Command)>) {
+        let mut commands = self.commands.borrow_mut();
+        rest.append(&mut commands);
+        *commands = rest;
         self.bell.ring();
     }
 
@@ -253,6 +267,35 @@ mod tests {
         for len in [600, 600, 5000, 10] {
             assert_eq!(next(&outbox).unwrap().commands, [(node.clone(), input(len))]);
         }
+    }
+
+    /// Deaths among the nodes made the heartbeat longer than it may be, and all of it was dropped:
+    /// jobs that were to end, or to begin, did neither.
+    #[test]
+    fn thousands_of_commands_that_deaths_make_too_long_are_all_told_in_order() {
+        const LIMIT_BYTES: usize = 64 << 10;
+        let outbox = Outbox::default();
+        let all = NodeSet::compute(4000);
+        // Else they would be told as one.
+        let jobs: Vec<u64> = (1..=6000).collect();
+        jobs.iter().for_each(|job| outbox.say(all.clone(), destroy(*job)));
+        let survivors: NodeSet = all.iter().filter(|node| node.0 % 400 != 0).collect();
+        let (mut told, mut too_long) = (Vec::new(), 0);
+        while let Some(mut batch) = outbox.next_batch(LIMIT_BYTES).now_or_never() {
+            batch.keep(&survivors);
+            let commands = batch.commands.clone();
+            let heartbeat = Heartbeat { number: 1, issued_ns: 1, commands };
+            if encoded_bytes(&heartbeat).expect("it can be encoded") > LIMIT_BYTES {
+                too_long += 1;
+                outbox.give_back(batch.second_half());
+            }
+            let commands = batch.commands.clone();
+            let heartbeat = Heartbeat { number: 1, issued_ns: 1, commands };
+            assert!(encoded_bytes(&heartbeat).expect("it can be encoded") <= LIMIT_BYTES);
+            told.extend(batch.commands.into_iter().map(|(_, command)| command));
+        }
+        assert!(too_long > 0, "nothing was put to the test");
+        assert!(told == jobs.into_iter().map(destroy).collect::<Vec<_>>());
     }
 
     #[test]

@@ -75,10 +75,14 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     /// Answers when all of `jobs` have ended, and on the way of those that have.
     pub(super) fn wait(self: &Rc<Self>, peer: Peer, jobs: &[JobId], replies: ReplySink) {
         let found = self.core.borrow().waited_for(self.now(), jobs);
+        let arrays = self.core.borrow().forgotten_of(jobs);
         let refused = match found {
             Ok((ended, left)) => match self.waits.check(peer.uid, left.len()) {
                 Ok(()) => {
                     // Behind the journal: who is told of an end may rely on it.
+                    if !arrays.is_empty() {
+                        self.answer(replies.clone(), Reply::Forgotten { arrays });
+                    }
                     let first = Reply::Jobs { jobs: ended, more: !left.is_empty() };
                     self.answer(replies.clone(), first);
                     self.core.borrow_mut().await_ends(left.iter().copied());

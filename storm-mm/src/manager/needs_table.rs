@@ -4,8 +4,8 @@
 //! What this does not do: decide. It finds what a decision concerns without a walk over
 //! all jobs.
 
-use crate::api::JobState;
-use crate::job::{JobRecord, Outcome};
+use crate::api::{ForgottenJobs, JobState};
+use crate::job::{JobRecord, Outcome, Phase};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use storm_rm::{JobId, JobSpec};
@@ -49,8 +49,8 @@ pub(super) struct Array {
     pub(super) size: u32,
     /// Those that have not ended.
     left: u32,
-    /// Those that are remembered.
-    known: u32,
+    /// Those that are not remembered.
+    pub(super) forgotten: ForgottenJobs,
     /// All that have ended are COMPLETED.
     completed: bool,
     /// Of an array with a limit: those that the policy was told of and that have not ended.
@@ -73,7 +73,8 @@ impl NeedsTable {
         if first.task.is_some() {
             let size = records.len() as u32;
             let (spec, entered) = (first.spec.clone(), BTreeSet::new());
-            let array = Array { spec, size, left: size, known: size, completed: true, entered };
+            let forgotten = ForgottenJobs { array: unit, size, jobs: 0, failed: 0, exit_code: 0 };
+            let array = Array { spec, size, left: size, forgotten, completed: true, entered };
             self.arrays.insert(unit, array);
         }
     }
@@ -128,8 +129,13 @@ impl NeedsTable {
     pub(super) fn forgotten(&mut self, record: &JobRecord) {
         let Some(task) = record.task else { return };
         if let Some(array) = self.arrays.get_mut(&task.array) {
-            array.known = array.known.saturating_sub(1);
-            if array.known == 0 {
+            let forgotten = &mut array.forgotten;
+            forgotten.jobs += 1;
+            if let Phase::Ended(outcome) = &record.phase {
+                forgotten.failed += u32::from(outcome.state != JobState::Completed);
+                forgotten.exit_code = forgotten.exit_code.max(outcome.exit_code);
+            }
+            if forgotten.jobs >= array.size {
                 self.arrays.remove(&task.array);
             }
         }

@@ -2,7 +2,7 @@
 
 use super::ending::no_such_job;
 use super::{Core, Effect, Notice};
-use crate::api::{ApiError, JobView};
+use crate::api::{ApiError, ForgottenJobs, JobView};
 use crate::job::Phase;
 use std::collections::BTreeSet;
 use storm_primitives::Instant;
@@ -33,6 +33,12 @@ impl Core {
         }
         let views = ended.into_iter().filter_map(|job| self.ended_view(now, job));
         Ok((views.collect(), left))
+    }
+
+    /// Of the arrays among `jobs`, what is known of jobs that are not remembered.
+    pub fn forgotten_of(&self, jobs: &[JobId]) -> Vec<ForgottenJobs> {
+        let arrays = jobs.iter().filter_map(|job| self.needs.arrays.get(job));
+        arrays.map(|array| array.forgotten.clone()).filter(|some| some.jobs > 0).collect()
     }
 
     /// The ends of these jobs are told by [`Notice::Over`], each once.

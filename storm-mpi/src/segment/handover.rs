@@ -9,7 +9,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// The request, without its newline; the version is that of the segment's layout.
-pub const SEGMENT_REQUEST: &str = "cmd=storm_segment version=2";
+pub const SEGMENT_REQUEST: &str = concat!("cmd=storm_segment version=", layout_version!());
 /// The answer, with its newline.
 const ANSWER: &[u8] = b"cmd=storm_segment rc=0\n";
 

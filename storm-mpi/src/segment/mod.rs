@@ -14,7 +14,15 @@
 //! process can have it. A rank may write anything into it: the node takes nothing from it but
 //! positions, which it checks, and frames, which it checks; whatever is wrong ends that rank's job.
 //!
-//! Layout, version 3: a page with `Header`, the ring out of the rank, the ring into it.
+//! Layout (`layout_version!`): a page with `Header`, the ring out of the rank, the ring into it.
+
+/// The version of the segment's layout and of what goes through it: in the request for a segment, and
+/// in the mark of its memory.
+macro_rules! layout_version {
+    () => {
+        "3"
+    };
+}
 
 mod call;
 mod frame;
@@ -47,7 +55,10 @@ pub const TRANSPORT_VARIABLE: &str = "STORM_MPI_TRANSPORT";
 pub const TRANSPORT_BCS: &str = "bcs";
 
 /// Marks the memory as a segment of this layout.
-const MAGIC: u64 = u64::from_be_bytes(*b"STORMBC3");
+const MAGIC: u64 = match concat!("STORMBC", layout_version!()).as_bytes().first_chunk() {
+    Some(mark) => u64::from_be_bytes(*mark),
+    None => panic!("eight letters"),
+};
 const PAGE_BYTES: usize = 4096;
 const SEGMENT_BYTES: usize = PAGE_BYTES + 2 * RING_BYTES;
 
@@ -162,5 +173,22 @@ impl Segment {
         fence(Ordering::SeqCst);
         self.sleeping().load(Ordering::Relaxed) != 0
             && self.sleeping().swap(0, Ordering::SeqCst) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The request said 2 when the layout was the third.
+    #[test]
+    fn the_request_the_memory_and_the_protocol_name_one_version() {
+        let version = layout_version!();
+        assert_eq!(MAGIC.to_be_bytes()[7..], *version.as_bytes());
+        assert_eq!(SEGMENT_REQUEST, format!("cmd=storm_segment version={version}"));
+        let protocol = include_str!("../../../docs/protocol.md");
+        for named in ["`storm_segment` (`version` ", "`storm-mpi/src/segment`, version "] {
+            assert!(protocol.contains(&format!("{named}{version}")), "{named}");
+        }
     }
 }

@@ -30,8 +30,9 @@ pub struct LiveConfig {
     /// Where the cache and the jobs' directories are. Created if need be; users
     /// must be able to pass through its parents.
     pub dir: PathBuf,
-    /// Most bytes of cached content. Jobs that run keep theirs beyond it.
-    pub cache_bytes: u64,
+    /// Most bytes of cached content. Jobs that run keep theirs beyond it. `None`: half of what the
+    /// file system of `dir` has left for it, and 2 GiB at most.
+    pub cache_bytes: Option<u64>,
     /// Leave the cache in place at the end, for the next start.
     pub keep_cache: bool,
     /// Places for jobs made at the start: one for the job that runs and one for
@@ -74,8 +75,7 @@ impl LiveConfig {
             pes,
             address,
             dir,
-            // A few programs of the size of real applications.
-            cache_bytes: 2 << 30,
+            cache_bytes: None,
             keep_cache: false,
             pads: 2,
             pads_max: 64,

@@ -12,7 +12,9 @@ use storm_pl::{
     Credentials, Errno, Input, LaunchFailure, LaunchSpec, LaunchStep, Output, RankSpec,
     ResourceLimit,
 };
-use storm_rm::{Binding, Destination, FileSpec, OsBytes, OutputSpec, Owner, Program, Rank};
+use storm_rm::{
+    Binding, Destination, FileSpec, JobSpec, OsBytes, OutputSpec, Owner, Program, Rank,
+};
 
 /// "No such file or directory".
 const ENOENT: i32 = nix::errno::Errno::ENOENT as i32;
@@ -46,15 +48,19 @@ pub(super) fn job_files(
     content: impl Fn(Owner, &FileSpec) -> PathBuf,
 ) -> Vec<JobFile> {
     let spec = task.spec();
+    job_contents(spec)
+        .map(|file| JobFile { content: content(spec.owner, file), name: file.name.clone() })
+        .collect()
+}
+
+/// The files that a job has in its directory.
+pub(super) fn job_contents(spec: &JobSpec) -> impl Iterator<Item = &FileSpec> {
     let program = match &spec.program {
         Program::Shipped(file) => Some(file),
         Program::OnNodes(_) => None,
     };
     let local = |file: &&FileSpec| file.destination == Destination::JobDirectory;
-    let files = program.into_iter().chain(&spec.files).filter(local);
-    files
-        .map(|file| JobFile { content: content(spec.owner, file), name: file.name.clone() })
-        .collect()
+    program.into_iter().chain(&spec.files).filter(local)
 }
 
 /// Whom the job runs as; blocking, it asks the user database.

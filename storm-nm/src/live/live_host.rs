@@ -8,8 +8,8 @@ use super::cache::{Cache, CacheError};
 use super::cores::Cores;
 use super::flexible::Flexible;
 use super::launch_plan::{
-    PmixStart, Surroundings, check_placement, credentials, job_files, launch_spec, program_path,
-    rank_spec,
+    PmixStart, Surroundings, check_placement, credentials, job_contents, job_files, launch_spec,
+    program_path, rank_spec,
 };
 use super::live_job::LiveJob;
 use super::pad_pool::PadPool;
@@ -139,6 +139,7 @@ impl LiveHost {
         let cache = Cache::open(cache_path.clone(), config.cache_bytes)
             .map_err(CacheError::into_io)
             .map_err(at(cache_path))?;
+        tracing::info!(bytes = cache.capacity_bytes(), "the file cache has room");
         let (keeper, keeper_events) = keeper.into_async().map_err(AttachError::Keeper)?;
         let pads = PadPool::new(keeper.clone(), config.pads, config.pads_max);
         let (events, local) = mpsc::channel(EVENTS_MAX);
@@ -217,7 +218,9 @@ impl LiveHost {
                 .map_err(|error| LaunchRefused::because(&error))?;
             Ok(credentials)
         });
-        let credentials = made.await.map_err(|error| LaunchRefused::because(&error))??;
+        let made = made.await;
+        job_contents(task.spec()).for_each(|file| self.cache.linked(owner, file.hash));
+        let credentials = made.map_err(|error| LaunchRefused::because(&error))??;
         let mut waiting = self.waiting(task).await;
         let page = self.watch(task, &directory);
         let told = directory.join(PAGE_FILE).to_str().map(str::to_owned);

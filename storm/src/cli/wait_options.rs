@@ -9,8 +9,10 @@ use std::time::Duration;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 An array is waited for as a whole, also for its jobs that wait themselves. How the jobs
-ended is listed when all have, of more than 16 those that did not end well; jobs that had ended before count as well, as long as
-`storm hist` has them. Ctrl-C ends the waiting and leaves the jobs alone.
+ended is listed when all have, of more than 16 those that did not end well; jobs that had
+ended before count as well, as long as `storm hist` has them. Of jobs of an array that are
+forgotten while others of it are not, it is said how many they are and how they ended, which
+counts. Ctrl-C ends the waiting and leaves the jobs alone.
 
 Examples:
   storm wait 7 && ./evaluate

@@ -12,7 +12,7 @@ use crate::manager::Manager;
 use crate::output::Output;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use storm_mm::api::{ClientError, JobState, JobView, ManagerRequest, Reply};
+use storm_mm::api::{ClientError, ForgottenJobs, JobState, JobView, ManagerRequest, Reply};
 use storm_rm::JobId;
 use tokio::time::{sleep, timeout};
 
@@ -33,18 +33,27 @@ pub(super) async fn wait(
 ) -> Result<u8, Failure> {
     let manager = choices(&options.cluster)?.required()?.open()?;
     let jobs = resolve(&mut manager.connect().await?, &options.jobs).await?;
-    let mut waiting = Waiting { jobs, ended: BTreeMap::new(), accepted: false, gone: None };
+    let mut waiting = Waiting {
+        jobs,
+        ended: BTreeMap::new(),
+        forgotten: BTreeMap::new(),
+        accepted: false,
+        gone: None,
+    };
     let all = waiting.until_all_have_ended(&manager, silent);
     let in_time = match options.timeout {
         Some(limit) => timeout(limit, all).await.map_err(|_| too_late(limit)),
         None => Ok(all.await),
     };
-    let ended: Vec<JobView> = waiting.ended.into_values().collect();
     if let Ok(Err(failure)) = in_time {
         return Err(failure);
     }
+    let ended: Vec<JobView> = waiting.ended.values().cloned().collect();
     print(&output.jobs(&worth_listing(&ended, silent)))?;
-    in_time.map(|_| highest_status(&ended))
+    if !silent {
+        waiting.note_forgotten();
+    }
+    in_time.map(|_| waiting.highest_status())
 }
 
 /// What people are shown: of many jobs those that did not end well, and how many did.
@@ -67,10 +76,19 @@ pub(super) async fn wait_for_own(
     silent: bool,
 ) -> Result<u8, Failure> {
     let jobs = vec![job];
-    let mut waiting = Waiting { jobs, ended: BTreeMap::new(), accepted: false, gone: None };
+    let mut waiting = Waiting {
+        jobs,
+        ended: BTreeMap::new(),
+        forgotten: BTreeMap::new(),
+        accepted: false,
+        gone: None,
+    };
     waiting.until_all_have_ended(manager, silent).await?;
+    let status = waiting.highest_status();
+    if !silent {
+        waiting.note_forgotten();
+    }
     let listed: Vec<JobView> = waiting.ended.into_values().collect();
-    let status = highest_status(&listed);
     match listed.as_slice() {
         [one] if one.id == job => {
             let outcome = Outcome {
@@ -89,10 +107,6 @@ pub(super) async fn wait_for_own(
     Ok(status)
 }
 
-fn highest_status(jobs: &[JobView]) -> u8 {
-    jobs.iter().filter_map(|job| job.exit_code).max().unwrap_or(0)
-}
-
 fn too_late(limit: Duration) -> Failure {
     Failure::new("timeout", format!("not all of the jobs have ended within {limit:?}"))
         .hint("they go on: `storm queue` lists them")
@@ -104,6 +118,8 @@ struct Waiting {
     jobs: Vec<JobId>,
     /// What is known of those that have ended.
     ended: BTreeMap<JobId, JobView>,
+    /// By array, what is known of jobs that the manager has forgotten.
+    forgotten: BTreeMap<JobId, ForgottenJobs>,
     /// A manager has understood what is wanted.
     accepted: bool,
     /// Since when there has been none.
@@ -115,7 +131,9 @@ impl Waiting {
     fn check(&self) -> Result<(), Failure> {
         let is_told = |job: &JobId| {
             let of_array = |view: &JobView| view.array.is_some_and(|task| task.array == *job);
-            self.ended.contains_key(job) || self.ended.values().any(of_array)
+            self.ended.contains_key(job)
+                || self.forgotten.contains_key(job)
+                || self.ended.values().any(of_array)
         };
         match self.jobs.iter().find(|job| !is_told(job)) {
             None => Ok(()),
@@ -125,6 +143,30 @@ impl Waiting {
             )
             .hint("how many ended jobs the manager remembers is `history` of its configuration")
             .exit(EXIT_STORM_FAILED)),
+        }
+    }
+
+    /// Also of those that are forgotten: so much of them the manager knows.
+    fn highest_status(&self) -> u8 {
+        let known = self.ended.values().filter_map(|job| job.exit_code);
+        known.chain(self.forgotten.values().map(|some| some.exit_code)).max().unwrap_or(0)
+    }
+
+    /// Says of which jobs nothing is listed, and what they come to.
+    fn note_forgotten(&self) {
+        for some in self.forgotten.values() {
+            let of_array =
+                |view: &&JobView| view.array.is_some_and(|task| task.array == some.array);
+            let told = self.ended.values().filter(of_array).count();
+            // Some may have been told of before they were forgotten.
+            if told < some.size as usize {
+                let ForgottenJobs { array, size, jobs, failed, exit_code } = some;
+                note(&format!(
+                    "storm: {jobs} of the {size} jobs of {array} have ended and are forgotten, as \
+                     `history` of the configuration is less; {failed} of these did not end COMPLETED, \
+                     and their highest exit status is {exit_code}\n"
+                ));
+            }
         }
     }
 
@@ -168,6 +210,9 @@ impl Waiting {
                     if !more {
                         return Ok(self.check());
                     }
+                }
+                Reply::Forgotten { arrays } if line.id == asked => {
+                    self.forgotten.extend(arrays.into_iter().map(|some| (some.array, some)));
                 }
                 Reply::Error { error } => return Err(error.into()),
                 other => return Ok(Err(misunderstood(&other))),

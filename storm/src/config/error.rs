@@ -57,6 +57,11 @@ pub(crate) enum ConfigProblem {
     Quantum { key: String, why: ParamError },
     #[error("{key}.default: another partition is the default already")]
     TwoDefaults { key: String },
+    #[error(
+        "cache-bytes: it is not from 1 to spool-bytes ({spool_bytes}): a node's cache holds nothing \
+         that the spool does not"
+    )]
+    CacheBytes { spool_bytes: u64 },
     #[error("network.{key}: {value} is not from {least} to {most}")]
     Network { key: &'static str, value: u32, least: u32, most: u32 },
     #[error("flexible.{0}")]

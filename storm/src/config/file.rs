@@ -41,6 +41,9 @@ pub(crate) struct MmConfig {
     /// more.
     #[serde(default = "default_spool_bytes")]
     pub(crate) spool_bytes: u64,
+    /// Most bytes that each node keeps of jobs' files, for the next job; by the room that its
+    /// file system has unless it is given. Nodes read it.
+    pub(crate) cache_bytes: Option<u64>,
     /// Ended jobs that are remembered: in memory, and in the journal, which has room
     /// for no more of them.
     #[serde(default = "default_history")]

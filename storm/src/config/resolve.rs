@@ -43,6 +43,9 @@ impl MmConfig {
         self.flexible.rules().check()?;
         self.security.check(self.listen)?;
         self.clients.check(&self.security)?;
+        if self.cache_bytes.is_some_and(|bytes| bytes == 0 || bytes > self.spool_bytes) {
+            return Err(ConfigProblem::CacheBytes { spool_bytes: self.spool_bytes });
+        }
         if self.timeouts.node_dead() < 2 * self.timeouts.heartbeat() {
             return Err(ConfigProblem::NodeDead);
         }

@@ -123,6 +123,8 @@ fn mistakes() -> Vec<(&'static str, String)> {
         ("an unknown policy", GOOD.replace("\"fcfs\"", "\"lottery\"")),
         ("a short quantum", GOOD.replace("\"2ms\"", "\"2us\"")),
         ("a quantum without unit", GOOD.replace("\"2ms\"", "\"2\"")),
+        ("a cache beyond the spool", format!("cache-bytes = 2000000000000\n{GOOD}")),
+        ("no cache", format!("cache-bytes = 0\n{GOOD}")),
         ("a setting out of range", format!("{GOOD}\n[network]\nfan-out = 0")),
         ("a link for less than a message", format!("{GOOD}\n[network]\nslice-link-bytes = 100")),
         ("hasty classes", format!("{GOOD}\n[flexible]\nwindow-slots = 0")),

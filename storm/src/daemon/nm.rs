@@ -43,7 +43,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     })?;
     let address = own_address(root)
         .map_err(|source| DaemonError::System { what: "a route to the manager", source })?;
-    let SharedSettings { cluster, network, nodes, timeouts, class_rules } =
+    let SharedSettings { cluster, network, nodes, timeouts, class_rules, cache_bytes } =
         shared_settings(&options)?;
     let security = security(&options)?;
     check_reach(&options, root, &security)?;
@@ -61,6 +61,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         options.switch_log.as_ref().map(|dir| dir.join(format!("{}.csv", options.name)));
     config.boost_period = options.boost_period.max(SHORTEST_BOOST_PERIOD);
     config.class_rules = class_rules;
+    config.cache_bytes = options.cache_bytes.or(cache_bytes);
     config.pmix = pmix_starter(network.heartbeat_bytes);
     let once = options.once;
     config.nm.manager_lost = timeouts.manager_lost();
@@ -206,6 +207,8 @@ struct SharedSettings {
     timeouts: TimeoutConfig,
     /// By what ranks are judged.
     class_rules: ClassRules,
+    /// Most bytes of the cache of files.
+    cache_bytes: Option<u64>,
 }
 
 fn shared_settings(options: &NmOptions) -> Result<SharedSettings, DaemonError> {
@@ -216,11 +219,13 @@ fn shared_settings(options: &NmOptions) -> Result<SharedSettings, DaemonError> {
             nodes: 0,
             timeouts: TimeoutConfig::default(),
             class_rules: ClassRules::default(),
+            cache_bytes: None,
         });
     };
     let config = MmConfig::read(file)?;
     Ok(SharedSettings {
         nodes: config.plan()?.nodes.len(),
+        cache_bytes: config.cache_bytes,
         cluster: config.cluster,
         network: config.network,
         timeouts: config.timeouts,

@@ -2,8 +2,8 @@
 
 use crate::served::{Served, stderr, stdout};
 use storm_mm::api::{
-    ApiError, CancelOutcome, ErrorCode, Explanation, HistoryQuery, JobFilter, JobState,
-    ManagerRequest, Reply,
+    ApiError, CancelOutcome, ErrorCode, Explanation, ForgottenJobs, HistoryQuery, JobFilter,
+    JobState, ManagerRequest, Reply,
 };
 use storm_rm::JobId;
 
@@ -38,6 +38,26 @@ fn queue_asks_for_what_the_options_say() {
         "7",
     ]);
     assert_eq!(stdout(&output), "[]\n", "{}", stderr(&output));
+    served.end();
+}
+
+/// It was silent about them, and its status was that of the others.
+#[test]
+fn wait_says_what_is_known_of_jobs_that_are_forgotten_and_counts_them() {
+    let served = Served::start(async move |calls| {
+        let call = calls.recv().await.expect("a call");
+        assert_eq!(call.request, ManagerRequest::Wait { jobs: vec![JobId(7)] });
+        let forgotten =
+            ForgottenJobs { array: JobId(7), size: 5, jobs: 5, failed: 2, exit_code: 9 };
+        let arrays = vec![forgotten];
+        call.replies.send(Reply::Forgotten { arrays }).expect("it waits");
+        call.replies.send(Reply::Jobs { jobs: Vec::new(), more: false }).expect("it waits");
+    });
+    let output = served.storm(&["wait", "7"]);
+    assert_eq!(output.status.code(), Some(9), "{}", stderr(&output));
+    let said = "5 of the 5 jobs of 7 have ended and are forgotten";
+    assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    assert!(stderr(&output).contains("2 of these did not end COMPLETED"), "{}", stderr(&output));
     served.end();
 }
 

@@ -4,6 +4,7 @@
 use super::lanes::Lanes;
 use super::link::Link;
 use super::node::NodeRole;
+use super::references::References;
 use super::root::RootRole;
 use crate::engine::{Engine, Output, Passed};
 use crate::fabric::Fabric;
@@ -44,8 +45,8 @@ pub(crate) struct Core {
     issued: Notify,
     /// The tasks that keep this alive; dropped when it ends.
     pub(crate) tasks: RefCell<Vec<Task>>,
-    /// Whether pieces of large transfers may come as references to memory of this host.
-    takes_references: Cell<bool>,
+    /// Whether data may come as references to memory of this host.
+    pub(crate) references: References,
     ended: Cell<bool>,
     end: Notify,
 }
@@ -101,7 +102,7 @@ impl Core {
             dirty: RefCell::default(),
             issued: Notify::new(),
             tasks: RefCell::default(),
-            takes_references: Cell::new(takes_references),
+            references: References::new(takes_references),
             ended: Cell::new(false),
             end: Notify::new(),
         })
@@ -261,17 +262,6 @@ impl Core {
         self.initiator.borrow_mut().fail_all();
         self.tasks.borrow_mut().clear();
         self.end.notify_waiters();
-    }
-
-    /// See [`refuse_references`](Self::refuse_references).
-    pub(crate) fn takes_references(&self) -> bool {
-        self.takes_references.get()
-    }
-
-    /// A reference led nowhere (another user's process, or no `/proc`): from the next
-    /// link on everything is sent.
-    pub(crate) fn refuse_references(&self) {
-        self.takes_references.set(false);
     }
 
     pub(crate) fn has_ended(&self) -> bool {

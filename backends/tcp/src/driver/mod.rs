@@ -6,4 +6,5 @@ mod lanes;
 mod link;
 pub(crate) mod node;
 mod parent;
+mod references;
 pub(crate) mod root;

@@ -94,6 +94,28 @@ pub(crate) async fn join(config: NodeConfig) -> Result<Rc<Core>, JoinError> {
     }
 }
 
+/// A connection to the root, from when it is asked to let this node in. Dropped before the node
+/// starts, it tells that, or ends with an error: its mere end would be that of a process.
+struct Asked(Option<Stream>);
+
+impl Asked {
+    /// The node starts, or was refused: what the end says is another's business.
+    fn answered(mut self) -> Option<Stream> {
+        self.0.take()
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let Some(stream) = self.0.take() else { return };
+        let mut out = [encode(&FromNode::Parting, &[])].into_iter().collect();
+        match stream.write_some(&mut out) {
+            Ok(true) => stream.shutdown(),
+            Ok(false) | Err(_) => stream.break_off(),
+        }
+    }
+}
+
 async fn attempt(
     config: &NodeConfig,
     port: u16,
@@ -117,15 +139,22 @@ async fn attempt(
     if !stream.write_some(&mut out)? {
         return Err(JoinError::NoAnswer);
     }
+    let mut asked = Asked(Some(stream));
     let mut buffer = FrameBuffer::new();
+    let answer = read_answer(&mut asked, &mut buffer).await?;
+    let stream = asked.answered().ok_or(JoinError::NoAnswer)?;
+    match answer {
+        JoinAnswer::Welcome(welcome) => Ok((stream, buffer, welcome)),
+        JoinAnswer::Refused(refusal) => Err(JoinError::Refused(refusal)),
+    }
+}
+
+async fn read_answer(asked: &mut Asked, buffer: &mut FrameBuffer) -> Result<JoinAnswer, JoinError> {
+    let Some(stream) = &mut asked.0 else { return Err(JoinError::NoAnswer) };
     loop {
         // The root's first view may already follow, and be long.
         if let Some(frame) = buffer.next_frame().map_err(|_| JoinError::NoAnswer)? {
-            return match frame.message::<JoinAnswer>() {
-                Ok(JoinAnswer::Welcome(welcome)) => Ok((stream, buffer, welcome)),
-                Ok(JoinAnswer::Refused(refusal)) => Err(JoinError::Refused(refusal)),
-                Err(_) => Err(JoinError::NoAnswer),
-            };
+            return frame.message().map_err(|_| JoinError::NoAnswer);
         }
         if stream.read(buffer.spare()).await? == 0 {
             return Err(JoinError::NoAnswer);
@@ -274,6 +303,18 @@ impl NodeRole {
         Some(pause)
     }
 
+    /// Ends the link to the parent, which is then opened again under a new view.
+    pub(crate) fn break_parent(&self) {
+        if let Some(parent) = &*self.parent.borrow() {
+            parent.close();
+        }
+    }
+
+    /// Tells the root whether data may come by reference.
+    pub(crate) fn tell_references(&self, core: &Core, taken: bool) {
+        core.send(&self.control, encode(&FromNode::References { taken }, &[]));
+    }
+
     /// Tells the parent that this node has its view and what it holds.
     pub(crate) fn attach(&self, core: &Core, express: &Rc<Link>) {
         let mut engine = core.engine.borrow_mut();
@@ -294,6 +335,9 @@ impl NodeRole {
         }
         if let Some(old) = self.parent.borrow_mut().take() {
             old.close();
+        }
+        if core.references.follow((parent.node, parent.incarnation)) {
+            self.tell_references(core, true);
         }
         let dial = parent::connect(core.clone(), parent, view.epoch);
         *self.dialing.borrow_mut() = Some(core.runtime.spawn(dial));

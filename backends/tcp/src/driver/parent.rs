@@ -4,8 +4,10 @@
 use super::core::{Core, Role};
 use super::link::{Link, ReadError};
 use super::node::NodeRole;
+use super::references::{Lender, Refusal};
 use crate::fabric::{Carrier, End};
 use crate::observer::{Direction, LinkKind};
+use crate::runtime::TcpRuntime;
 use crate::shared_memory::{HostId, Piece, Reference};
 use crate::stream::Stream;
 use crate::wire::{
@@ -13,7 +15,7 @@ use crate::wire::{
     TreeHello, encode,
 };
 use std::io;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 use storm_primitives::{Epoch, Incarnation, NodeId, Runtime};
 
@@ -64,8 +66,10 @@ pub(crate) async fn connect(core: Rc<Core>, parent: Member, epoch: Epoch) {
     let (node, incarnation) = (parent.node, parent.incarnation);
     role.set_parent(ParentLink { node, incarnation, express: express.clone(), bulk: bulk.clone() });
     core.runtime_spawn(express.clone().write_rest());
-    core.runtime_spawn(serve(core.clone(), express.clone(), bulk.clone(), Lane::Bulk));
-    core.runtime_spawn(serve(core.clone(), express.clone(), bulk, Lane::Express));
+    let lanes = [(Lane::Bulk, bulk.clone()), (Lane::Express, bulk)];
+    for (lane, bulk) in lanes {
+        core.runtime_spawn(serve(core.clone(), (node, incarnation), express.clone(), bulk, lane));
+    }
     role.attach(&core, &express);
     core.pump();
 }
@@ -102,7 +106,7 @@ async fn open_lane(
         incarnation: core.incarnation,
         epoch,
         lane,
-        host: core.takes_references().then(HostId::own).flatten(),
+        host: core.references.are_taken().then(HostId::own).flatten(),
         offer: opening.as_ref().map(|opening| opening.offer()),
     });
     let frame = encode(&hello, &[]);
@@ -129,22 +133,27 @@ async fn open_lane(
 }
 
 /// Reads one lane to its end; then the link as a whole has ended.
-async fn serve(core: Rc<Core>, express: Rc<Link>, bulk: Rc<Link>, lane: Lane) {
+async fn serve(core: Rc<Core>, parent: Lender, express: Rc<Link>, bulk: Rc<Link>, lane: Lane) {
     let result = match lane {
-        Lane::Express => read_operations(&core, &express).await,
-        Lane::Bulk => read_chunks(&core, &bulk).await,
+        Lane::Express => read_operations(&core, parent, &express).await,
+        Lane::Bulk => read_chunks(&core, parent, &bulk).await,
     };
     if let Err(error) = result {
         tracing::warn!(node = %core.node, %error, "the link to the parent is closed");
     }
     express.close();
     bulk.close();
+    core.pump();
     if let Some(Role::Node(role)) = core.role.get() {
         lost(&core, role, &express).await;
     }
 }
 
-async fn read_operations(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadError> {
+async fn read_operations(
+    core: &Rc<Core>,
+    parent: Lender,
+    link: &Rc<Link>,
+) -> Result<(), ReadError> {
     let mut buffer = FrameBuffer::new();
     buffer.admit();
     while let Some(frames) = link.read(&mut buffer, LinkKind::Down).await? {
@@ -153,12 +162,15 @@ async fn read_operations(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadErr
                 return Ok(());
             }
             let down: Down = frame.message()?;
-            let mut engine = core.engine.borrow_mut();
+            let engine = &core.engine;
             match &down.shared {
-                None => engine.on_down(&down, &frame.payload(), &frame.raw),
+                None => engine.borrow_mut().on_down(&down, &frame.payload(), &frame.raw),
                 // Of another view, the data may be gone, and does not count.
-                Some(_) if down.epoch != engine.epoch() => {}
-                Some(reference) => engine.on_lent(&down, open(core, reference)?),
+                Some(_) if down.epoch != engine.borrow().epoch() => {}
+                Some(reference) => {
+                    let piece = open(core, parent, reference)?;
+                    engine.borrow_mut().on_lent(&down, piece);
+                }
             }
         }
         core.pump();
@@ -166,7 +178,7 @@ async fn read_operations(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadErr
     Ok(())
 }
 
-async fn read_chunks(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadError> {
+async fn read_chunks(core: &Rc<Core>, parent: Lender, link: &Rc<Link>) -> Result<(), ReadError> {
     let mut buffer = FrameBuffer::new();
     buffer.admit();
     while let Some(frames) = link.read(&mut buffer, LinkKind::Bulk).await? {
@@ -177,7 +189,9 @@ async fn read_chunks(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadError> 
             let chunk: Chunk = frame.message()?;
             let piece = match &chunk.shared {
                 None => frame.payload().into(),
-                Some(reference) => open(core, reference)?,
+                // As above.
+                Some(_) if chunk.epoch != core.engine.borrow().epoch() => continue,
+                Some(reference) => open(core, parent, reference)?,
             };
             core.engine.borrow_mut().on_chunk(&chunk, piece).map_err(io::Error::other)?;
         }
@@ -186,15 +200,37 @@ async fn read_chunks(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadError> 
     Ok(())
 }
 
-/// What a reference leads to. If it leads nowhere though its owner lives, this member goes on
-/// without references.
-fn open(core: &Core, reference: &Reference) -> io::Result<Piece> {
-    Piece::open(reference).map_err(|error| {
-        if !reference.is_orphaned() {
-            core.refuse_references();
+/// What a reference leads to. If none of this parent's may lead anywhere, this member goes on
+/// without references, for a while, and tells the root.
+fn open(core: &Rc<Core>, parent: Lender, reference: &Reference) -> io::Result<Piece> {
+    let error = match Piece::open(reference) {
+        Ok(piece) => {
+            core.references.opened();
+            return Ok(piece);
         }
-        io::Error::other(error)
-    })
+        Err(error) => error,
+    };
+    let outlook = error.outlook();
+    tracing::info!(node = %core.node, parent = %parent.0, ?outlook, %error, "no reference");
+    if let Some(refusal) = core.references.failed(parent, outlook)
+        && let Some(Role::Node(role)) = core.role.get()
+    {
+        role.tell_references(core, false);
+        core.runtime_spawn(take_again(Rc::downgrade(core), core.runtime.clone(), refusal));
+    }
+    Err(io::Error::other(error))
+}
+
+/// Ends a refusal when its time is over: the link to the parent is opened again with references.
+async fn take_again(core: Weak<Core>, runtime: TcpRuntime, refusal: Refusal) {
+    runtime.sleep(refusal.lasts).await;
+    let Some(core) = core.upgrade() else { return };
+    let Some(Role::Node(role)) = core.role.get() else { return };
+    if !core.has_ended() && core.references.retry(refusal) {
+        role.tell_references(&core, true);
+        role.break_parent();
+        core.pump();
+    }
 }
 
 /// Tells the root that a link in use broke, and is then given a new view.

@@ -134,7 +134,10 @@ pub(crate) async fn serve(core: Rc<Core>, mut join: Join, stream: Stream, mut bu
     let current = root.controls.borrow().get(&node).is_some_and(|now| Rc::ptr_eq(now, &link));
     if current {
         let process_ended = matches!(end, Ok(End::Unannounced)) && link.was_ended();
-        tracing::info!(%node, process_ended, "gone");
+        match end {
+            Ok(End::Withdrawn) => tracing::info!(%node, "wants to join no more; it never started"),
+            _ => tracing::info!(%node, process_ended, "gone"),
+        }
         if process_ended {
             core.membership.process_ended(node, incarnation);
         }
@@ -148,6 +151,8 @@ pub(crate) async fn serve(core: Rc<Core>, mut join: Join, stream: Stream, mut bu
 enum End {
     /// The node said that it goes on.
     Parting,
+    /// It said so before anything else: it has not started.
+    Withdrawn,
     /// It said nothing: its kernel ended the link for it, unless this side did.
     Unannounced,
 }
@@ -159,6 +164,7 @@ async fn read_control(
     link: &Rc<Link>,
     buffer: &mut FrameBuffer,
 ) -> Result<End, ReadError> {
+    let mut started = false;
     while let Some(frames) = link.read(buffer, LinkKind::Control).await? {
         for frame in frames {
             if link.is_closed() {
@@ -177,9 +183,12 @@ async fn read_control(
                     result.map_err(io::Error::other)?;
                 }
                 FromNode::LinkLost { epoch } => sequencer.link_lost(epoch),
+                FromNode::References { taken } => sequencer.references(node, taken),
                 FromNode::Pong { .. } => {}
-                FromNode::Parting => return Ok(End::Parting),
+                FromNode::Parting if started => return Ok(End::Parting),
+                FromNode::Parting => return Ok(End::Withdrawn),
             }
+            started = true;
         }
         core.pump();
     }

@@ -65,6 +65,7 @@ impl Sequencer {
         }
         self.alive = self.alive.difference(&dead);
         self.elsewhere = self.elsewhere.difference(&dead);
+        self.refusing = self.refusing.difference(&dead);
         let mut moved: BTreeMap<u32, Member> = BTreeMap::new();
         for node in dead.iter() {
             if let Some(at) = self.topology.remove(node) {
@@ -81,6 +82,16 @@ impl Sequencer {
         finished.into_iter().for_each(|seq| self.complete(seq, true));
         self.start_stages();
         self.advance();
+    }
+
+    /// Whether `node`, which is a member, takes references from now on: while one takes none,
+    /// what is long is staged, so that it comes by the bulk lane.
+    pub fn references(&mut self, node: NodeId, taken: bool) {
+        if taken {
+            self.refusing.remove(node);
+        } else if self.alive.contains(node) {
+            self.refusing.insert(node);
+        }
     }
 
     /// A link of the tree broke under `epoch`: all starts over under a new one.

@@ -110,6 +110,8 @@ pub struct Sequencer {
     host: Option<HostId>,
     /// The members that are not there, or take no references.
     elsewhere: NodeSet,
+    /// Those that take none at present.
+    refusing: NodeSet,
     lives: BTreeMap<NodeId, Incarnation>,
     epoch: Epoch,
     now: Instant,
@@ -155,6 +157,7 @@ impl Sequencer {
             alive: NodeSet::new(),
             host: None,
             elsewhere: NodeSet::new(),
+            refusing: NodeSet::new(),
             lives: BTreeMap::new(),
             epoch: Epoch(0),
             now: Instant::ORIGIN,

@@ -64,7 +64,8 @@ impl Sequencer {
 
     /// Whether so many bytes of the root go by reference all the way, in one piece.
     fn is_lent(&self, bytes: u64) -> bool {
-        self.elsewhere.is_empty() && bytes <= u64::from(self.limits.chunk_bytes)
+        let all_here = self.elsewhere.is_empty() && self.refusing.is_empty();
+        all_here && bytes <= u64::from(self.limits.chunk_bytes)
     }
 
     fn start_stage(&mut self, node: NodeId, request: RequestId, dest: NodeSet, total: u64) {

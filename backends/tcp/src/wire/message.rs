@@ -13,7 +13,7 @@ use storm_primitives::{
 
 /// Changes with every change of a message, also of those that heartbeats and reports
 /// carry.
-pub const PROTOCOL_VERSION: u32 = 9;
+pub const PROTOCOL_VERSION: u32 = 10;
 
 /// The place of an operation in the order of all operations, counted from 1.
 #[derive(
@@ -267,8 +267,15 @@ pub enum FromNode {
         /// From the ping.
         number: u64,
     },
-    /// The node closes the link, and goes on: an end without this is that of its process.
+    /// The node closes the link, and goes on: an end without this is that of its process. Before
+    /// anything else: it wants to join no more.
     Parting,
+    /// Whether the node takes references, from now on: those of its parent led nowhere, or
+    /// may lead somewhere again.
+    References {
+        /// It does.
+        taken: bool,
+    },
 }
 
 /// An operation that its initiator asks for.

@@ -2,12 +2,13 @@
 //! and what a death does to them.
 
 use std::net::SocketAddr;
+use std::task::Poll;
 use std::time::Duration;
 use storm_backend_tcp::TcpPrimitives;
 use storm_backend_tcp::{JoinError, NameTable, Node, NodeConfig, Refusal, Root, RootConfig};
 use storm_primitives::{
-    CompareAndWrite, Layout, NodeId, NodeSet, PrimitiveError, Primitives, Region, Relation,
-    Runtime, Var, Xfer,
+    CompareAndWrite, Incarnation, Layout, NodeId, NodeSet, PrimitiveError, Primitives, Region,
+    Relation, Runtime, Var, Xfer,
 };
 
 const BULK_BYTES: u64 = 20 << 20;
@@ -153,6 +154,39 @@ fn a_node_that_ends_and_one_that_goes_on_without_its_root_are_told_apart() {
         };
         assert!(known(&ends), "nothing of it goes on");
         assert!(!known(&goes_on), "it lives, and found nobody to talk to");
+    });
+}
+
+/// What had asked to join and was dropped was a process that had ended, whose jobs run elsewhere soon.
+#[test]
+fn who_gives_up_to_join_has_not_died_however_far_it_was() {
+    run(async {
+        let plan = plan();
+        let root = Root::bind(RootConfig::new(loopback(), plan.layout.clone(), NameTable::open(1)));
+        let root = root.expect("a port");
+        let mut given_up = 0;
+        let last = loop {
+            let mut attempt = Box::pin(join(&root, &plan, "hesitant"));
+            let mut looks = 0;
+            let joined = std::future::poll_fn(|context| match attempt.as_mut().poll(context) {
+                Poll::Ready(joined) => Poll::Ready(Some(joined)),
+                Poll::Pending if looks == given_up => Poll::Ready(None),
+                Poll::Pending => {
+                    looks += 1;
+                    Poll::Pending
+                }
+            });
+            match joined.await {
+                Some(joined) => break joined.expect("joins at last"),
+                None => given_up += 1,
+            }
+        };
+        assert!(given_up > 1, "it was dropped while it waited for an answer");
+        let membership = root.handle().membership().clone();
+        assert!(last.incarnation() > Incarnation(1), "some attempts were heard");
+        for life in 1..last.incarnation().0 {
+            assert!(!membership.has_process_ended(last.node(), Incarnation(life)), "{life}");
+        }
     });
 }
 

@@ -194,6 +194,27 @@ fn what_goes_by_reference_is_neither_staged_nor_committed() {
     assert_eq!([lent_of(0), lent_of(40), lent_of(96)], [0, 0, 1]);
 }
 
+/// What is long came between the strobes to a node that had refused references.
+#[test]
+fn what_one_member_has_sent_is_staged_until_it_takes_references_again() {
+    let plan = plan();
+    let dest = NodeSet::compute(3);
+    let mut world = World::new(2, plan.layout.clone(), 3, 96);
+    world.run_to_rest();
+    let refusing = NodeId(2);
+    let mut lent = Vec::new();
+    for change in [None, Some(false), Some(true), Some(false)] {
+        change.into_iter().for_each(|taken| world.references(refusing, taken));
+        let (addr, len) = (plan.slots.get(0).addr(), 80);
+        let primitive = Primitive::Xfer { dest: dest.clone(), addr, len, event: None };
+        let id = world.issue(NodeId::MM, primitive, Bytes::from(vec![7; len as usize]));
+        world.run_to_rest();
+        assert_eq!(world.outcomes.get(&(NodeId::MM, id)), Some(&Ok(true)));
+        lent.push(world.lent);
+    }
+    assert_eq!(lent, [1, 1, 2, 2]);
+}
+
 proptest! {
     #[test]
     fn every_operation_has_one_outcome_and_it_is_true(

@@ -54,11 +54,11 @@ fn write_to(access: Access) -> (Outcome, Vec<u8>) {
     for (own, other) in [(&sides[0], &sides[1]), (&sides[1], &sides[0])] {
         own.pair.connect(&port, &route, &own.endpoint, &other.endpoint).expect("they fit");
     }
-    let region = |access| Arc::new(MemoryRegion::new(&domain, LEN, access).expect("memory"));
-    let (from, to) = (region(Access::Read), region(access));
-    from.write(0, &[7; LEN]);
+    let region = |access| MemoryRegion::new(&domain, LEN, access).expect("memory");
+    let (mut from, to) = (region(Access::Read), region(access));
+    from.fill(0, &[7; LEN]);
     let addr = RemoteAddr { addr: to.addr(), rkey: to.rkey() };
-    let source = Some(Source::Part(from, 0..LEN));
+    let source = Some(Source::Part(Arc::new(from), 0..LEN));
     sides[0].pair.post_write([source, None], addr, 5).expect("there is room");
     (sides[0].next(), to.read(0..LEN))
 }

@@ -5,6 +5,7 @@
 mod asked_for;
 mod cluster_status;
 mod explanation;
+mod forgotten_jobs;
 mod job_detail;
 mod job_state;
 mod job_view;
@@ -18,6 +19,7 @@ mod share_view;
 pub use asked_for::asked_for;
 pub use cluster_status::ClusterStatus;
 pub use explanation::Explanation;
+pub use forgotten_jobs::ForgottenJobs;
 pub use job_detail::{ClassView, JobDetail, LogEntry, RankView, SpecSummary};
 pub use job_state::JobState;
 pub use job_view::{JobView, UserView};

@@ -2,7 +2,7 @@
 
 use super::invariants::check_all;
 use super::world::{ADMIN, USER, World, spec};
-use crate::api::{ErrorCode, JobFilter, JobState, Peer};
+use crate::api::{ErrorCode, ForgottenJobs, JobFilter, JobState, Peer};
 use crate::job::Phase;
 use crate::manager::{StageOutcome, TimerKind};
 use std::time::Duration;
@@ -142,6 +142,25 @@ fn dependents_hear_of_ends_that_are_forgotten_before_they_start() {
         world.act(|core, now| core.release_hold(now, USER, job)).expect("it is held");
         assert!(starts(&world).contains(&job.0));
     }
+}
+
+/// Who waited for the array was told of the jobs that were remembered, and got their status alone.
+#[test]
+fn of_an_array_it_is_known_how_those_of_its_jobs_ended_that_are_forgotten() {
+    let mut world = World::joined("fcfs", 8);
+    world.core.config.history_limit = 2;
+    let all = world.submit(needy(array("0-4")));
+    assert_eq!(world.core.forgotten_of(&[all]), []);
+    for (offset, code) in [(1, 0), (2, 7), (3, 3), (4, 0)] {
+        end_in_the_dark(&mut world, JobId(all.0 + offset), code);
+    }
+    let told = ForgottenJobs { array: all, size: 5, jobs: 2, failed: 1, exit_code: 7 };
+    assert_eq!(world.core.forgotten_of(&[all, JobId(99)]), [told.clone()]);
+    let (ended, left) = world.core.waited_for(world.now, &[all]).expect("it is known");
+    assert_eq!(ended.iter().map(|job| job.exit_code).collect::<Vec<_>>(), [Some(3), Some(0)]);
+    assert_eq!(left.into_iter().collect::<Vec<_>>(), [JobId(all.0 + 5)]);
+    let other = world.submit(spec(1, false, false));
+    assert_eq!(world.core.forgotten_of(&[other]), []);
 }
 
 /// Ends a job without a look at what the journal says of those that are forgotten.

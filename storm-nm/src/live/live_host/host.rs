@@ -15,7 +15,7 @@ use storm_mpi::segment::NodeEnd;
 use storm_pl::{Freezer, PlaceSpec};
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
-use storm_rm::{Coscheduling, Destination, FileSpec, Owner, Rank, RankClass, RowSet};
+use storm_rm::{Coscheduling, Destination, FileSpec, OsBytes, Owner, Rank, RankClass, RowSet};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
@@ -23,6 +23,39 @@ use tokio::task::spawn_blocking;
 
 /// Rings of one rank that are taken for one.
 const RINGS_AT_ONCE: u32 = 16;
+
+impl LiveHost {
+    /// Copies content to a place on this host that its submitter may write to.
+    async fn place_at(
+        &self,
+        path: &OsBytes,
+        owner: Owner,
+        file: &FileSpec,
+    ) -> Result<(), LaunchRefused> {
+        let looked_up = spawn_blocking(move || credentials(owner)).await;
+        let credentials = looked_up
+            .map_err(|error| LaunchRefused::because(&error))?
+            .map_err(|error| LaunchRefused::because(&error))?;
+        let placed = self.keeper.place(PlaceSpec {
+            source: self.cache.path(owner, file.hash),
+            destination: path.as_os_str().into(),
+            mode: file.mode & 0o777,
+            replace: true,
+            credentials,
+        });
+        let id = placed.map_err(|error| LaunchRefused::because(&error))?;
+        let (done, outcome) = oneshot::channel();
+        self.places.borrow_mut().insert(id, done);
+        match outcome.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(failure)) => Err(LaunchRefused {
+                reason: format!("{}: {failure}", path.to_string_lossy()),
+                exit_code: LaunchRefused::NOT_EXECUTABLE,
+            }),
+            Err(error) => Err(LaunchRefused::because(&error)),
+        }
+    }
+}
 
 impl Host for LiveHost {
     type Sink = CacheSink;
@@ -54,28 +87,9 @@ impl Host for LiveHost {
 
     async fn place(&self, owner: Owner, file: &FileSpec) -> Result<(), LaunchRefused> {
         let Destination::Path(path) = &file.destination else { return Ok(()) };
-        let looked_up = spawn_blocking(move || credentials(owner)).await;
-        let credentials = looked_up
-            .map_err(|error| LaunchRefused::because(&error))?
-            .map_err(|error| LaunchRefused::because(&error))?;
-        let placed = self.keeper.place(PlaceSpec {
-            source: self.cache.path(owner, file.hash),
-            destination: path.as_os_str().into(),
-            mode: file.mode & 0o777,
-            replace: true,
-            credentials,
-        });
-        let id = placed.map_err(|error| LaunchRefused::because(&error))?;
-        let (done, outcome) = oneshot::channel();
-        self.places.borrow_mut().insert(id, done);
-        match outcome.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(failure)) => Err(LaunchRefused {
-                reason: format!("{}: {failure}", path.to_string_lossy()),
-                exit_code: LaunchRefused::NOT_EXECUTABLE,
-            }),
-            Err(error) => Err(LaunchRefused::because(&error)),
-        }
+        let placed = self.place_at(path, owner, file).await;
+        self.cache.linked(owner, file.hash);
+        placed
     }
 
     async fn prepare(&self, task: &Rc<JobTask>) -> Result<(), LaunchRefused> {

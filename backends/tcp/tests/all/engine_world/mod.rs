@@ -146,6 +146,11 @@ impl World {
         self.push(Lane::Control(joined.node), Message::Control(FromRoot::View(view)));
     }
 
+    /// `node` takes references from now on, or takes none.
+    pub(crate) fn references(&mut self, node: NodeId, taken: bool) {
+        self.sequencer.references(node, taken);
+    }
+
     /// A node stops at once; the root learns of it later.
     pub(crate) fn kill(&mut self, node: NodeId) {
         if self.nodes.remove(&node).is_some() {

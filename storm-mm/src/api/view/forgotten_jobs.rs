@@ -1,0 +1,19 @@
+//! What is still known of the jobs of an array that the history has no room for.
+
+use serde::{Deserialize, Serialize};
+use storm_rm::JobId;
+
+/// The jobs of an array that have ended and are not remembered one by one, while others are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForgottenJobs {
+    /// The array.
+    pub array: JobId,
+    /// How many jobs it has.
+    pub size: u32,
+    /// How many of them are forgotten.
+    pub jobs: u32,
+    /// How many of these did not end `COMPLETED`.
+    pub failed: u32,
+    /// The highest status of these, as a shell gives it.
+    pub exit_code: u8,
+}
