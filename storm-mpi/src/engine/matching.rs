@@ -61,6 +61,12 @@ impl Matching {
         self.posted.remove(at).map(|(_, recv)| recv)
     }
 
+    /// Whether a posted receive accepts the message.
+    #[inline]
+    pub(super) fn is_posted(&self, from: Rank, envelope: &Envelope) -> bool {
+        self.posted.iter().any(|(pattern, _)| pattern.accepts(from, envelope))
+    }
+
     /// Takes the oldest kept message that the pattern accepts.
     pub(super) fn take_unexpected(&mut self, pattern: &Pattern) -> Option<Unexpected> {
         let at = self.unexpected.iter().position(|m| pattern.accepts(m.from, &m.envelope))?;

@@ -7,6 +7,7 @@ use super::in_place::Readable;
 use super::inbox::{Inbox, LocalIndex, MAX_LOCAL_RANKS};
 use super::mark::Mark;
 use super::poller::{Poller, Watched};
+use super::records::{FirstBytes, WORD_BYTES};
 use super::tracer::Tracer;
 use crate::error::InitError;
 use std::fs::File;
@@ -143,6 +144,26 @@ impl Local {
         Ok(sent)
     }
 
+    /// Puts a head and what is behind it into the ring of a neighbour that knows that this rank sends to it: all of
+    /// it or, as `false` tells, nothing.
+    #[inline]
+    pub(super) fn send_whole<const WORDS: usize>(
+        &mut self,
+        peer: LocalIndex,
+        head: &[[u8; WORD_BYTES]; WORDS],
+        payload: &[u8],
+    ) -> io::Result<bool> {
+        let Some(neighbour) = self.neighbours[peer.0].as_mut().filter(|n| n.knows) else {
+            return Ok(false);
+        };
+        let ring = neighbour.inbox.ring(self.me);
+        let pushed = neighbour.end.push_whole(&ring, head, payload).map_err(corrupt)?;
+        if pushed && neighbour.inbox.rouse() {
+            self.bell.ring(&neighbour.bell)?;
+        }
+        Ok(pushed)
+    }
+
     /// Passes each neighbour to `each` that has sent, or poked.
     #[inline]
     pub(super) fn take_news(&mut self, mut each: impl FnMut(LocalIndex)) {
@@ -174,6 +195,18 @@ impl Local {
     #[inline]
     pub(super) fn unread(&mut self, peer: LocalIndex) -> io::Result<usize> {
         self.ends[peer.0].unread(&self.inbox.ring(peer)).map_err(corrupt)
+    }
+
+    /// What the neighbour has pushed at once, if nothing of it is taken: its length, and its first bytes.
+    #[inline]
+    pub(super) fn whole(&mut self, peer: LocalIndex) -> io::Result<Option<(usize, &FirstBytes)>> {
+        self.ends[peer.0].whole(&self.inbox.ring(peer)).map_err(corrupt)
+    }
+
+    /// Copies what is behind a head of `WORDS` words in that.
+    #[inline]
+    pub(super) fn copy_whole<const WORDS: usize>(&self, peer: LocalIndex, into: &mut [u8]) {
+        self.ends[peer.0].copy_whole::<WORDS>(&self.inbox.ring(peer), into);
     }
 
     /// Copies those from the `skip`-th on: no more than there are.

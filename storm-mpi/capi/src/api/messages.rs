@@ -1,5 +1,6 @@
 //! Blocking and non-blocking messages.
 
+use super::short;
 use crate::abi::{Buffer, BufferMut, Out, Status, StatusOut, UNDEFINED};
 use crate::comm::Comm;
 use crate::fault::Outcome;
@@ -75,6 +76,9 @@ fn at_once(session: &Session, comm: &Rc<Comm>, message: &Message) -> Outcome<Sta
 /// A function that sends and waits.
 fn send(name: &str, how: Sending, sent: Sent, to: (c_int, c_int), comm: Handle) -> c_int {
     on(comm, name, |session, comm| {
+        if matches!(how, Sending::Standard) && short::sent(session, comm, sent, to)? {
+            return Ok(());
+        }
         let message = outgoing(session, comm, how, sent, to)?;
         at_once(session, comm, &message).map(drop)
     })
@@ -156,7 +160,11 @@ extern "C" fn MPI_Recv(
     status: StatusOut,
 ) -> c_int {
     on(comm, "MPI_Recv", |session, comm| {
-        let message = incoming(session, comm, (buf, count, datatype), (source, tag))?;
+        let into = (buf, count, datatype);
+        if short::received(session, comm, into, (source, tag), status)? {
+            return Ok(());
+        }
+        let message = incoming(session, comm, into, (source, tag))?;
         status.set(&at_once(session, comm, &message)?);
         Ok(())
     })
