@@ -2,9 +2,9 @@
 //!
 //! Nothing here is needed: each of these may say no, and then the longer way, by requests and news, does the same. It
 //! says no when anything is out of the ordinary: other receives or messages that would match, bytes under
-//! way to or from that peer, no credit, a message that is announced, a peer on another node.
+//! way to or from that peer, no credit, a message that is announced, more than one in what has come, a peer on another node.
 
-use super::frame::{FRAME_WORDS, Frame};
+use super::frame::{FRAME_BYTES, Frame, FrameWords};
 use super::peer::eager_cost;
 use super::{Engine, Received};
 use crate::envelope::{Address, Envelope, Pattern, Source, Status};
@@ -67,21 +67,22 @@ impl Engine {
         pattern: &Pattern,
         into: &mut [u8],
     ) -> Result<Option<Received>, CommError> {
-        let Some((length, first)) = self.transport.whole(neighbour)? else { return Ok(None) };
-        let Some(head) = first.first_chunk::<FRAME_WORDS>() else { return Ok(None) };
-        let Ok(Frame::Eager(envelope)) = Frame::of_words(head) else { return Ok(None) };
         let from = neighbour.rank();
-        let is_whole = length.checked_sub(size_of_val(head)) == Some(envelope.bytes);
-        if !is_whole
-            || !pattern.accepts(from, &envelope)
-            || self.matching.is_posted(from, &envelope)
-        {
+        let Engine { transport, matching, peers, .. } = self;
+        let given = peers[from.index()].given;
+        let choose = |length: usize, head: &FrameWords| {
+            let Ok(Frame::Eager(envelope)) = Frame::of_words(head) else { return None };
+            let is_whole = length.checked_sub(FRAME_BYTES) == Some(envelope.bytes);
+            let is_wanted = pattern.accepts(from, &envelope)
+                && !matching.is_posted(from, &envelope)
+                && eager_cost(&envelope) <= given;
+            (is_whole && is_wanted).then_some((envelope.bytes, envelope))
+        };
+        let Some(envelope) = transport.take_whole(neighbour, into, choose)? else {
             return Ok(None);
-        }
-        let cost = self
-            .charge(from, &envelope)
-            .map_err(|violation| CommError::Protocol { rank: from, violation })?;
-        self.transport.take_whole::<FRAME_WORDS>(neighbour, envelope.bytes, into)?;
+        };
+        let cost = eager_cost(&envelope);
+        peers[from.index()].given -= cost;
         self.give_credit_back(from, cost)?;
         self.transport.has_communicated();
         let status = Status { source: from, tag: envelope.tag, bytes: envelope.bytes };

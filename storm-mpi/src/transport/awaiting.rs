@@ -170,8 +170,7 @@ impl Transport {
     /// The same at one neighbour's ring, which costs least; whether it has sent.
     #[inline]
     pub(super) fn glance_at(&self, index: LocalIndex) -> bool {
-        let Some(local) = &self.local else { return false };
-        (0..GLANCES).any(|_| local.has_sent(index))
+        self.local.as_ref().is_some_and(|local| local.glance(index, GLANCES))
     }
 
     /// One look; whether anything happened.

@@ -59,7 +59,9 @@ impl ProducerEnd {
             filled += here.len();
             *part = rest;
         }
-        self.tail = ring.put(self.tail, bytes, &first, parts);
+        ring.fill_behind(self.tail, 0, parts[0]);
+        ring.fill_behind(self.tail, parts[0].len(), parts[1]);
+        self.tail = ring.put(self.tail, bytes, &first);
         Ok(bytes)
     }
 
@@ -83,7 +85,8 @@ impl ProducerEnd {
         start.copy_from_slice(head);
         let beside = payload.len().min(rest.as_flattened().len());
         into_words(&payload[..beside], rest);
-        self.tail = ring.put(self.tail, total, &first, [&payload[beside..], &[]]);
+        ring.fill_behind(self.tail, 0, &payload[beside..]);
+        self.tail = ring.put(self.tail, total, &first);
         Ok(true)
     }
 
@@ -414,7 +417,7 @@ mod tests {
     fn impossible_lengths_and_positions_are_an_error() {
         for bytes in [0, FULL + 1, u32::MAX as usize] {
             let shared = Shared::new();
-            shared.ring().put(Position::default(), bytes, &FirstBytes::default(), [&[], &[]]);
+            shared.ring().put(Position::default(), bytes, &FirstBytes::default());
             assert_eq!(ConsumerEnd::default().unread(&shared.ring()), Err(CorruptRing));
         }
         let shared = Shared::new();

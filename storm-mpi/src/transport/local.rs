@@ -7,7 +7,7 @@ use super::in_place::Readable;
 use super::inbox::{Inbox, LocalIndex, MAX_LOCAL_RANKS};
 use super::mark::Mark;
 use super::poller::{Poller, Watched};
-use super::records::{FirstBytes, WORD_BYTES};
+use super::records::WORD_BYTES;
 use super::tracer::Tracer;
 use crate::error::InitError;
 use std::fs::File;
@@ -197,16 +197,23 @@ impl Local {
         self.ends[peer.0].unread(&self.inbox.ring(peer)).map_err(corrupt)
     }
 
-    /// What the neighbour has pushed at once, if nothing of it is taken: its length, and its first bytes.
+    /// Takes what the neighbour has pushed at once, if `choose` wants it: that is told its length and the words
+    /// that it begins with, and tells how many bytes are behind these. They go into `into`, as many as there is room for. What
+    /// `choose` told besides, and whether the neighbour waits for space and is to be poked.
     #[inline]
-    pub(super) fn whole(&mut self, peer: LocalIndex) -> io::Result<Option<(usize, &FirstBytes)>> {
-        self.ends[peer.0].whole(&self.inbox.ring(peer)).map_err(corrupt)
-    }
-
-    /// Copies what is behind a head of `WORDS` words in that.
-    #[inline]
-    pub(super) fn copy_whole<const WORDS: usize>(&self, peer: LocalIndex, into: &mut [u8]) {
-        self.ends[peer.0].copy_whole::<WORDS>(&self.inbox.ring(peer), into);
+    pub(super) fn take_whole<const WORDS: usize, T>(
+        &mut self,
+        peer: LocalIndex,
+        into: &mut [u8],
+        choose: impl FnOnce(usize, &[[u8; WORD_BYTES]; WORDS]) -> Option<(usize, T)>,
+    ) -> io::Result<Option<(T, bool)>> {
+        let (ring, end) = (self.inbox.ring(peer), &mut self.ends[peer.0]);
+        let Some((length, first)) = end.whole(&ring).map_err(corrupt)? else { return Ok(None) };
+        let Some(head) = first.first_chunk() else { return Ok(None) };
+        let Some((bytes, told)) = choose(length, head) else { return Ok(None) };
+        let room = into.len().min(bytes);
+        end.copy_whole::<WORDS>(&ring, &mut into[..room]);
+        Ok(Some((told, end.advance(&ring, length))))
     }
 
     /// Copies those from the `skip`-th on: no more than there are.
@@ -235,12 +242,27 @@ impl Local {
         self.ends[source.0].has_unread(&self.inbox.ring(source))
     }
 
+    /// Looks so many times for what that neighbour has sent.
+    #[inline]
+    pub(super) fn glance(&self, source: LocalIndex, looks: u32) -> bool {
+        let (ring, end) = (self.inbox.ring(source), &self.ends[source.0]);
+        (0..looks).any(|_| end.has_unread(&ring))
+    }
+
+    /// Whether any other neighbour has sent or poked.
+    #[inline]
+    pub(super) fn has_other_news(&self, but: LocalIndex) -> bool {
+        let others = |source: &LocalIndex| *source != but && self.has_sent(*source);
+        self.inbox.has_pending() || self.talking.iter().any(others)
+    }
+
     /// Called when the doorbell has rung.
     pub(super) fn answer_bell(&self) {
         self.bell.silence();
     }
 }
 
+#[cold]
 fn corrupt(error: super::ring::CorruptRing) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }

@@ -408,6 +408,7 @@ fn node_address() -> Result<IpAddr, InitError> {
     }
 }
 
+#[cold]
 fn lost(rank: Rank, source: io::Error) -> CommError {
     match source.kind() {
         io::ErrorKind::InvalidData => {

@@ -169,21 +169,19 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Puts a record of `bytes` bytes, of which `first` are the first and `parts` those behind them. Only
+    /// Fills the bytes of the next record that are not in its slot: `skip` bytes of them are there already. Only for
+    /// a producer that found so much room.
+    #[inline]
+    pub(super) fn fill_behind(&self, tail: Position, skip: usize, part: &[u8]) {
+        if !part.is_empty() {
+            self.bytes.fill(tail.byte.wrapping_add(skip as u64), part);
+        }
+    }
+
+    /// Tells of a record of `bytes` bytes, of which `first` are the first and the others have been filled in. Only
     /// for a producer that found so much room. Tells its position after that.
     #[inline]
-    pub(super) fn put(
-        &self,
-        tail: Position,
-        bytes: usize,
-        first: &FirstBytes,
-        parts: [&[u8]; 2],
-    ) -> Position {
-        let mut at = tail.byte;
-        for part in parts.into_iter().filter(|part| !part.is_empty()) {
-            self.bytes.fill(at, part);
-            at = at.wrapping_add(part.len() as u64);
-        }
+    pub(super) fn put(&self, tail: Position, bytes: usize, first: &FirstBytes) -> Position {
         // The consumer looks at this line all the time and takes it back after each change, so it is
         // written last, and at once.
         let LastLine { count, bytes: places } = &self.control.last;
@@ -198,9 +196,10 @@ impl<'a> Records<'a> {
         count.store(Count::of(next.slot, bytes).0, Ordering::Release);
         // Nobody looks there before he has seen a count of the next push, so it can come after this one's,
         // which somebody waits for.
-        let slot = slot_at(tail.slot);
-        self.slots.fill(slot, &(bytes as u64).to_ne_bytes());
-        self.slots.fill(slot.wrapping_add(WORD_BYTES as u64), first.as_flattened());
+        let mut slot = [[0; WORD_BYTES]; LINE_BYTES / WORD_BYTES];
+        slot[0] = (bytes as u64).to_ne_bytes();
+        slot[1..].copy_from_slice(first);
+        self.slots.fill(slot_at(tail.slot), slot.as_flattened());
         next
     }
 

@@ -6,7 +6,9 @@
 use super::awaiting::NEWS_BETWEEN_SOCKET_POLLS;
 use super::directory::Place;
 use super::inbox::LocalIndex;
-use super::records::{FirstBytes, WHOLE_MAX_BYTES, WORD_BYTES};
+#[cfg(doc)]
+use super::local::Local;
+use super::records::{WHOLE_MAX_BYTES, WORD_BYTES};
 use super::waiting::Patience;
 use super::{Transport, lost};
 use crate::error::CommError;
@@ -61,8 +63,8 @@ impl Transport {
         }
     }
 
-    /// Whether something of that neighbour has come, after a few looks. False also when all others are to
-    /// have their turn. Where it was in vain the next [`Transport::poll`] goes on with this wait.
+    /// Whether something of that neighbour has come, after a few looks. False also when others
+    /// have sent, or sockets are to have their turn. Where it was in vain the next [`Transport::poll`] goes on with this wait.
     #[inline]
     pub(crate) fn expects(&mut self, Neighbour { index, .. }: Neighbour) -> bool {
         let Some(local) = &self.local else { return false };
@@ -72,6 +74,9 @@ impl Transport {
         }
         if let Some(place) = &self.place {
             place.has_looked();
+        }
+        if local.has_other_news(index) {
+            return false;
         }
         if local.has_sent(index) {
             return true;
@@ -85,30 +90,20 @@ impl Transport {
         false
     }
 
-    /// What that neighbour has pushed at once, if nothing of it is taken: its length, and its first bytes.
+    /// As [`Local::take_whole`].
     #[inline]
-    pub(crate) fn whole(
+    pub(crate) fn take_whole<const WORDS: usize, T>(
         &mut self,
         from: Neighbour,
-    ) -> Result<Option<(usize, &FirstBytes)>, CommError> {
-        let Some(local) = &mut self.local else { return Ok(None) };
-        local.whole(from.index).map_err(|error| lost(from.rank, error))
-    }
-
-    /// Takes it: what is behind a head of `WORDS` words, as much as there is room for.
-    #[inline]
-    pub(crate) fn take_whole<const WORDS: usize>(
-        &mut self,
-        from: Neighbour,
-        bytes: usize,
         into: &mut [u8],
-    ) -> Result<(), CommError> {
-        let Some(local) = &mut self.local else { return Ok(()) };
-        let room = into.len().min(bytes);
-        local.copy_whole::<WORDS>(from.index, &mut into[..room]);
-        if local.advance(from.index, WORDS * WORD_BYTES + bytes) {
-            return self.poke(from.rank, from.index);
+        choose: impl FnOnce(usize, &[[u8; WORD_BYTES]; WORDS]) -> Option<(usize, T)>,
+    ) -> Result<Option<T>, CommError> {
+        let Some(local) = &mut self.local else { return Ok(None) };
+        match local.take_whole(from.index, into, choose) {
+            Ok(None) => Ok(None),
+            Ok(Some((told, false))) => Ok(Some(told)),
+            Ok(Some((told, true))) => self.poke(from.rank, from.index).map(|()| Some(told)),
+            Err(error) => Err(lost(from.rank, error)),
         }
-        Ok(())
     }
 }
