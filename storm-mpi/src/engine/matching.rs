@@ -64,7 +64,8 @@ impl Matching {
     /// Whether a posted receive accepts the message.
     #[inline]
     pub(super) fn is_posted(&self, from: Rank, envelope: &Envelope) -> bool {
-        self.posted.iter().any(|(pattern, _)| pattern.accepts(from, envelope))
+        !self.posted.is_empty()
+            && self.posted.iter().any(|(pattern, _)| pattern.accepts(from, envelope))
     }
 
     /// Takes the oldest kept message that the pattern accepts.
@@ -74,7 +75,11 @@ impl Matching {
     }
 
     /// The oldest kept message that the pattern accepts, left where it is.
+    #[inline]
     pub(super) fn look_for(&self, pattern: &Pattern) -> Option<Status> {
+        if self.unexpected.is_empty() {
+            return None;
+        }
         let found = self.unexpected.iter().find(|m| pattern.accepts(m.from, &m.envelope))?;
         Some(found.status())
     }

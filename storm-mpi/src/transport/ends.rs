@@ -118,6 +118,12 @@ impl ConsumerEnd {
         self.record > 0 || ring.has_record(self.head)
     }
 
+    /// Whether the line that is looked at is all that is looked for.
+    #[inline]
+    pub(super) fn expects_one_line(&self) -> bool {
+        self.expected == 0
+    }
+
     /// Bytes that have come, up to the end of a record: how many of them can be copied.
     #[inline]
     pub(super) fn unread(&mut self, ring: &Records<'_>) -> Result<usize, CorruptRing> {
@@ -190,8 +196,11 @@ impl ConsumerEnd {
 #[inline]
 fn into_words(bytes: &[u8], words: &mut [[u8; WORD_BYTES]]) {
     let (whole, rest) = bytes.as_chunks::<WORD_BYTES>();
-    for (word, bytes) in words.iter_mut().zip(whole) {
-        *word = *bytes;
+    // Not `zip`, which would become a call of `memcpy`.
+    for (at, word) in words.iter_mut().enumerate() {
+        if let Some(bytes) = whole.get(at) {
+            *word = *bytes;
+        }
     }
     if let Some(word) = words.get_mut(whole.len())
         && !rest.is_empty()
@@ -224,8 +233,10 @@ fn short_word(bytes: &[u8]) -> u64 {
 fn out_of_words(words: &[[u8; WORD_BYTES]], into: &mut [u8]) {
     let (whole, rest) = into.as_chunks_mut::<WORD_BYTES>();
     let at = whole.len();
-    for (bytes, word) in whole.iter_mut().zip(words) {
-        *bytes = *word;
+    for (at, word) in words.iter().enumerate() {
+        if let Some(bytes) = whole.get_mut(at) {
+            *bytes = *word;
+        }
     }
     let Some(word) = words.get(at).map(|word| u64::from_le_bytes(*word)) else { return };
     let n = rest.len();

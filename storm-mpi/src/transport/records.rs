@@ -211,7 +211,7 @@ impl<'a> Records<'a> {
 
     /// The length of the record that is there, whose first bytes are put into `first`; 0 without.
     /// Consumer only.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(
         &self,
         head: Position,
