@@ -211,7 +211,8 @@ impl<'a> Records<'a> {
 
     /// The length of the record that is there, whose first bytes are put into `first`; 0 without.
     /// Consumer only.
-    #[inline(always)]
+    // Inlined into the straight way of short messages it takes registers from the rest, and 1 KiB 6 % longer.
+    #[inline(never)]
     pub(super) fn take(
         &self,
         head: Position,
