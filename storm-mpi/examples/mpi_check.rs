@@ -18,6 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "ring" => ring(&world)?,
         "pairs" => pairs(&world, seed)?,
         "any_source" => any_source(&world)?,
+        "short" => short(&world)?,
         "order" => order(&world, seed)?,
         "head_to_head" => head_to_head(&world)?,
         "flood" => flood(&world)?,
@@ -57,6 +58,53 @@ fn ring(world: &World) -> Result<(), CommError> {
             token[0] += 1;
             world.send(&token, next, Tag(0))?;
         }
+    }
+    Ok(())
+}
+
+/// Short messages of every length around a ring, each received at once; then such as others have a right to, of
+/// another tag, or longer than their buffer.
+fn short(world: &World) -> Result<(), CommError> {
+    let (me, size) = (world.rank().index(), world.size());
+    let next = Rank::from_index((me + 1) % size);
+    let previous = Rank::from_index((me + size - 1) % size);
+    let data = |from: usize, bytes: usize| -> Vec<u8> {
+        (0..bytes).map(|i| (from + bytes + 7 * i) as u8).collect()
+    };
+    for bytes in (0..200).chain(4060..4105) {
+        let expected = data(previous.index(), bytes);
+        world.send(&data(me, bytes), next, Tag(3))?;
+        let mut got = vec![0xee; bytes + bytes % 3];
+        let status =
+            world.recv(&mut got, previous, if bytes % 2 == 0 { ANY_TAG } else { Tag(3).into() })?;
+        assert_eq!((status.source, status.tag, status.bytes), (previous, Tag(3), bytes));
+        assert_eq!(got[..bytes], expected);
+        assert!(got[bytes..].iter().all(|&byte| byte == 0xee), "no more than was sent");
+    }
+    for round in 0..100u32 {
+        let (mut first, mut last, mut other) = ([0u32], [0u32], [0u32]);
+        world.scope(|scope| {
+            let posted = scope.irecv(&mut first, ANY_SOURCE, Tag(1))?;
+            for (value, tag) in [(1, 1), (2, 2), (3, 1)] {
+                world.send(&[10 * round + value], next, Tag(tag))?;
+            }
+            world.recv(&mut last, previous, Tag(1))?;
+            posted.wait().map(drop)
+        })?;
+        world.recv(&mut other, previous, Tag(2))?;
+        let base = 10 * round;
+        assert_eq!((first, other, last), ([base + 1], [base + 2], [base + 3]), "not overtaken");
+    }
+    world.set_on_error(OnError::Return);
+    for bytes in [21, 60, 3000] {
+        world.send(&data(me, bytes), next, Tag(4))?;
+        let mut got = [0; 20];
+        let cut = world.recv(&mut got, previous, Tag(4));
+        assert!(
+            matches!(cut, Err(CommError::Truncated { sent_bytes, buffer_bytes: 20, .. }) if sent_bytes == bytes),
+            "{cut:?}"
+        );
+        assert_eq!(got[..], data(previous.index(), bytes)[..20]);
     }
     Ok(())
 }

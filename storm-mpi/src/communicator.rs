@@ -4,7 +4,7 @@
 //! Collectives are in `collective/typed.rs`, non-blocking messages in `scope.rs`. Ranks here are
 //! places in the communicator's group; only errors of a connection name ranks of the job.
 
-use crate::collective::{BlocksMut, Party, bytes_of, now};
+use crate::collective::{BlocksMut, Party, bytes_of, bytes_of_mut, now};
 use crate::comm::{Choice, ContextId, ContextPool, Group, chosen_together};
 use crate::datatype::Datatype;
 use crate::engine::{Received, RequestId};
@@ -162,8 +162,8 @@ impl Communicator {
         tag: impl Into<TagPattern>,
     ) -> Result<Status, CommError> {
         let recv = || {
-            let request = self.start_recv(into, from.into(), tag.into())?;
-            self.received::<T>(self.wait(request)?)
+            let pattern = self.pattern(from.into(), tag.into())?;
+            self.received::<T>(Some(self.job.process.recv(pattern, bytes_of_mut(into))?))
         };
         self.checked(recv())
     }

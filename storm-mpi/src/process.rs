@@ -121,6 +121,9 @@ impl Process {
     /// # Errors
     /// [`CommError`].
     pub fn send(&self, address: Address, mode: SendMode, data: &[u8]) -> Result<(), CommError> {
+        if mode == SendMode::Standard && self.send_short(address, data)? {
+            return Ok(());
+        }
         // SAFETY: `data` stays borrowed until `wait` returns, and `wait` returns when the request
         // is done or the engine has ended.
         let send = unsafe {
@@ -133,11 +136,40 @@ impl Process {
         }
     }
 
+    /// Sends `data` if it is short, goes to a neighbour, and nothing stands in its way. False: nothing
+    /// was done, and [`Process::send`] does it.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn send_short(&self, address: Address, data: &[u8]) -> Result<bool, CommError> {
+        self.engine.borrow_mut().send_short(address, data)
+    }
+
+    /// Receives a short message of a neighbour that is there, or comes within a microsecond or two. `None`:
+    /// nothing was done, and [`Process::recv`] does it.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn recv_short(
+        &self,
+        pattern: &Pattern,
+        into: &mut [u8],
+    ) -> Result<Option<Received>, CommError> {
+        // What is in the background is brought on by each wait.
+        if !self.background.is_empty() {
+            return Ok(None);
+        }
+        self.engine.borrow_mut().recv_short(pattern, into)
+    }
+
     /// Receives one message into `into`, which is cut when it is longer.
     ///
     /// # Errors
     /// [`CommError`].
     pub fn recv(&self, pattern: Pattern, into: &mut [u8]) -> Result<Received, CommError> {
+        if let Some(received) = self.recv_short(&pattern, into)? {
+            return Ok(received);
+        }
         // SAFETY: as in `send`.
         let received = unsafe {
             let recv = self.start_recv(pattern, into.as_mut_ptr(), into.len())?;

@@ -53,6 +53,15 @@ fn ring_passes_a_token() {
 }
 
 #[test]
+fn short_messages_of_every_length_arrive_in_their_order() {
+    for (nodes, per_node) in SHAPES.into_iter().chain([(1, 2)]) {
+        for wait in WAITS {
+            run(case("short").nodes(nodes, per_node).env("STORM_MPI_WAIT", wait));
+        }
+    }
+}
+
+#[test]
 fn ring_over_scattered_ranks() {
     run(case("ring").placement(&[0, 1, 2, 0, 1, 2, 2, 1, 0]));
 }

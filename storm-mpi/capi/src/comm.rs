@@ -79,6 +79,7 @@ impl Comm {
     }
 
     /// Where a message to `dest` goes; `None` for `MPI_PROC_NULL`.
+    #[inline]
     pub(crate) fn address(&self, dest: c_int, tag: c_int) -> Outcome<Option<Address>> {
         if tag < 0 {
             return Err(Fault::new(Class::Tag, format!("tag {tag}")));
@@ -91,6 +92,7 @@ impl Comm {
     }
 
     /// What a receive from `source` accepts; `None` for `MPI_PROC_NULL`.
+    #[inline]
     pub(crate) fn pattern(&self, source: c_int, tag: c_int) -> Outcome<Option<Pattern>> {
         let tag = match tag {
             ANY_TAG => TagPattern::Any,

@@ -103,6 +103,44 @@ impl Elements {
     }
 }
 
+/// How many bytes elements are that lie in one stretch from that place on: nothing else is looked into.
+#[inline]
+fn length(start: *const u8, count: c_int, datatype: &Type) -> Option<usize> {
+    let bytes = usize::try_from(count).ok()?.checked_mul(datatype.layout.size())?;
+    let fits = bytes <= isize::MAX as usize && (bytes == 0 || !start.is_null());
+    (fits && datatype.committed.get() && datatype.layout.is_dense()).then_some(bytes)
+}
+
+/// The bytes of elements that are read only and in one stretch; `None` for all others.
+#[inline]
+pub(crate) fn stretch<'a>(buffer: &'a Buffer, count: c_int, datatype: &Type) -> Option<&'a [u8]> {
+    let start = buffer.start();
+    match length(start, count, datatype)? {
+        _ if buffer.is_in_place() => None,
+        0 => Some(&[]),
+        // SAFETY: not null, and the caller passed so many elements of a type without gaps, that
+        // nobody writes during the call.
+        bytes => Some(unsafe { std::slice::from_raw_parts(start, bytes) }),
+    }
+}
+
+/// The same, of elements that are written.
+#[inline]
+pub(crate) fn stretch_mut<'a>(
+    buffer: &'a mut BufferMut,
+    count: c_int,
+    datatype: &Type,
+) -> Option<&'a mut [u8]> {
+    let start = buffer.start();
+    match length(start, count, datatype)? {
+        _ if buffer.read().is_in_place() => None,
+        0 => Some(&mut []),
+        // SAFETY: not null, and the caller passed so many elements without gaps for writing, which it
+        // does not touch during the call.
+        bytes => Some(unsafe { std::slice::from_raw_parts_mut(start, bytes) }),
+    }
+}
+
 /// A stretch of bytes that comes to be elements.
 pub(crate) enum Landing {
     /// The elements' own memory.

@@ -256,6 +256,28 @@ pub(crate) fn call(name: &str, body: impl FnOnce(&'static Session) -> Outcome) -
     }
 }
 
+/// A call on a communicator that may have a straight way, on which no function of the program is called. `None`: it
+/// has none this time, and nothing was done.
+#[inline]
+pub(crate) fn straight_on(
+    comm: Handle,
+    name: &str,
+    body: impl FnOnce(&'static Session, &Comm) -> Outcome<bool>,
+) -> Option<c_int> {
+    let session = SESSION.get()?;
+    let comms = session.comms.borrow();
+    let comm = comms.get(comm).ok()?;
+    match body(session, comm) {
+        Ok(true) => Some(SUCCESS),
+        Ok(false) => None,
+        Err(fault) => {
+            let comm = Rc::clone(comm);
+            drop(comms);
+            Some(session.answer(name, &fault, Some(&comm)))
+        }
+    }
+}
+
 /// A call on a communicator.
 pub(crate) fn on(
     comm: Handle,

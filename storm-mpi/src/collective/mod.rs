@@ -43,7 +43,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Context as TaskContext, Poll, Waker};
 use tree::Tree;
-pub(crate) use typed::bytes_of;
+pub(crate) use typed::{bytes_of, bytes_of_mut};
 
 /// Tags of the collectives' messages. Successive collectives of one kind cannot mix: messages of a
 /// pair do not overtake, and all members call collectives in the same order.

@@ -194,7 +194,7 @@ pub(crate) fn bytes_of<T: Datatype>(data: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), size_of_val(data)) }
 }
 
-fn bytes_of_mut<T: Datatype>(data: &mut [T]) -> &mut [u8] {
+pub(crate) fn bytes_of_mut<T: Datatype>(data: &mut [T]) -> &mut [u8] {
     // SAFETY: as in `bytes_of`; every bit pattern is a value of a `Datatype`.
     unsafe { std::slice::from_raw_parts_mut(data.as_mut_ptr().cast(), size_of_val(data)) }
 }

@@ -80,7 +80,8 @@ impl Engine {
     }
 
     /// Takes from the peer's eager credit what the message costs.
-    fn charge(&mut self, from: Rank, envelope: &Envelope) -> Result<usize, Violation> {
+    #[inline]
+    pub(super) fn charge(&mut self, from: Rank, envelope: &Envelope) -> Result<usize, Violation> {
         let longest = self.eager_max_bytes();
         let (peer, cost) = (&mut self.peers[from.index()], eager_cost(envelope));
         if envelope.bytes > longest || cost > peer.given {
@@ -170,6 +171,7 @@ impl Engine {
     }
 
     /// Returns the credit of a consumed eager message, in batches of half the credit.
+    #[inline]
     pub(super) fn give_credit_back(&mut self, to: Rank, cost: usize) -> Result<(), CommError> {
         let me = self.me();
         let peer = &mut self.peers[to.index()];

@@ -11,7 +11,12 @@ use crate::envelope::{Context, Envelope, Tag};
 use crate::error::Violation;
 
 /// Length of a frame's head.
-pub(crate) const FRAME_BYTES: usize = 32;
+pub(crate) const FRAME_BYTES: usize = 8 * FRAME_WORDS;
+/// The same in words.
+pub(super) const FRAME_WORDS: usize = 4;
+
+/// A frame's head in words.
+pub(super) type FrameWords = [[u8; 8]; FRAME_WORDS];
 
 const EAGER: u8 = 1;
 const RTS: u8 = 2;
@@ -50,6 +55,14 @@ impl Frame {
     /// kind, 1 unused, context (2), tag (4), length (8), two request ids, or one and an address (8
     /// each); little-endian.
     pub(super) fn encode(&self) -> [u8; FRAME_BYTES] {
+        let mut out = [0; FRAME_BYTES];
+        out.copy_from_slice(self.words().as_flattened());
+        out
+    }
+
+    /// The same in words, as processors have it.
+    #[inline]
+    pub(super) fn words(&self) -> FrameWords {
         let no_envelope = |bytes| Envelope { context: Context(0), tag: Tag(0), bytes };
         let none = RequestId::NONE.to_wire();
         let (kind, envelope, a, b) = match *self {
@@ -62,31 +75,33 @@ impl Frame {
             Frame::Data { recv, bytes } => (DATA, no_envelope(bytes), recv.to_wire(), none),
             Frame::Credit { bytes } => (CREDIT, no_envelope(bytes), none, none),
         };
-        let mut out = [0; FRAME_BYTES];
-        out[0] = kind;
-        out[2..4].copy_from_slice(&envelope.context.0.to_le_bytes());
-        out[4..8].copy_from_slice(&envelope.tag.0.to_le_bytes());
-        out[8..16].copy_from_slice(&(envelope.bytes as u64).to_le_bytes());
-        out[16..24].copy_from_slice(&a.to_le_bytes());
-        out[24..32].copy_from_slice(&b.to_le_bytes());
-        out
+        let Envelope { context, tag, bytes } = envelope;
+        let tag = u64::from(tag.0.cast_unsigned());
+        let first = u64::from(kind) | u64::from(context.0) << 16 | tag << 32;
+        [first, bytes as u64, a, b].map(u64::to_le_bytes)
     }
 
     pub(super) fn decode(head: &[u8; FRAME_BYTES]) -> Result<Frame, Violation> {
-        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| head[at + i]));
-        let bytes = word(8) as usize;
-        let envelope = Envelope {
-            context: Context(u16::from_le_bytes([head[2], head[3]])),
-            tag: Tag(i32::from_le_bytes([head[4], head[5], head[6], head[7]])),
-            bytes,
-        };
-        let (a, b) = (RequestId::from_wire(word(16)), RequestId::from_wire(word(24)));
-        match head[0] {
+        let mut words = FrameWords::default();
+        words.as_flattened_mut().copy_from_slice(head);
+        Self::of_words(&words)
+    }
+
+    /// As [`Frame::decode`].
+    #[inline]
+    pub(super) fn of_words(words: &FrameWords) -> Result<Frame, Violation> {
+        let [first, length, a, b] = words.map(u64::from_le_bytes);
+        let bytes = length as usize;
+        let context = Context((first >> 16) as u16);
+        let tag = Tag(((first >> 32) as u32).cast_signed());
+        let envelope = Envelope { context, tag, bytes };
+        let (send, recv) = (RequestId::from_wire(a), RequestId::from_wire(b));
+        match first as u8 {
             EAGER => Ok(Frame::Eager(envelope)),
-            RTS => Ok(Frame::Rts { envelope, announced: Announced { send: a, at: word(24) } }),
-            CTS => Ok(Frame::Cts { send: a, recv: b }),
-            DATA => Ok(Frame::Data { recv: a, bytes }),
-            TAKEN => Ok(Frame::Taken { send: a }),
+            RTS => Ok(Frame::Rts { envelope, announced: Announced { send, at: b } }),
+            CTS => Ok(Frame::Cts { send, recv }),
+            DATA => Ok(Frame::Data { recv: send, bytes }),
+            TAKEN => Ok(Frame::Taken { send }),
             CREDIT => Ok(Frame::Credit { bytes }),
             kind => Err(Violation::UnknownKind { kind }),
         }

@@ -61,6 +61,13 @@ impl Matching {
         self.posted.remove(at).map(|(_, recv)| recv)
     }
 
+    /// Whether a posted receive accepts the message.
+    #[inline]
+    pub(super) fn is_posted(&self, from: Rank, envelope: &Envelope) -> bool {
+        !self.posted.is_empty()
+            && self.posted.iter().any(|(pattern, _)| pattern.accepts(from, envelope))
+    }
+
     /// Takes the oldest kept message that the pattern accepts.
     pub(super) fn take_unexpected(&mut self, pattern: &Pattern) -> Option<Unexpected> {
         let at = self.unexpected.iter().position(|m| pattern.accepts(m.from, &m.envelope))?;
@@ -68,7 +75,11 @@ impl Matching {
     }
 
     /// The oldest kept message that the pattern accepts, left where it is.
+    #[inline]
     pub(super) fn look_for(&self, pattern: &Pattern) -> Option<Status> {
+        if self.unexpected.is_empty() {
+            return None;
+        }
         let found = self.unexpected.iter().find(|m| pattern.accepts(m.from, &m.envelope))?;
         Some(found.status())
     }

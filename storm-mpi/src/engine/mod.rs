@@ -12,6 +12,7 @@ pub(crate) mod fuzzing;
 mod matching;
 mod peer;
 mod requests;
+mod short;
 
 use crate::envelope::{Address, Context, Envelope, Pattern, SendMode, Source, Status};
 use crate::error::{CommError, InitError};

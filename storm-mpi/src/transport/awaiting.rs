@@ -26,7 +26,16 @@ const CHECKS_BETWEEN_LOOKS: u32 = 32;
 /// Looks at the awaited socket between looks at the clock, and at all sockets.
 const SOCKET_CHECKS_BETWEEN_LOOKS: u32 = 8;
 /// Shared-memory news handled before the sockets get a look too.
-const NEWS_BETWEEN_SOCKET_POLLS: u32 = 64;
+pub(super) const NEWS_BETWEEN_SOCKET_POLLS: u32 = 64;
+
+/// A wait that has begun.
+pub(super) struct Begun {
+    /// How its node told it to wait then.
+    told: Way,
+    pub(super) patience: Patience,
+    /// Since when; of no matter to who looks until there is something.
+    at: Option<Instant>,
+}
 
 /// Where a wait looks often.
 #[derive(Clone, Copy)]
@@ -49,43 +58,70 @@ impl Transport {
         if self.buffered.is_some() {
             return self.poll_buffered(block, news);
         }
+        let begun = self.begun.take();
         if let Some(place) = &self.place {
             place.has_looked();
         }
         self.local_news(news);
-        if !news.is_empty() || !block {
-            self.since_socket_poll += 1;
-            if self.tcp.is_some()
-                && (news.is_empty() || self.since_socket_poll >= NEWS_BETWEEN_SOCKET_POLLS)
-            {
-                self.socket_news(false, news)?;
-            }
-            return Ok(());
+        if !news.is_empty() {
+            return self.others_turn(news);
+        }
+        if !block {
+            return if self.tcp.is_some() {
+                self.socket_news(false, news).map(drop)
+            } else {
+                Ok(())
+            };
         }
         if self.local.is_none() && self.tcp.is_none() && !self.closing {
             return Err(CommError::Deadlock);
         }
-        let (told, began) = (self.told(), Instant::now());
-        let patience = self.waiting.patience(began, told);
         let lookout = self.lookout(awaits);
-        if patience != Patience::None && self.glance(lookout, news)? {
-            return self.found(began, news);
-        }
+        let begun = match begun {
+            Some(begun) => begun,
+            None => {
+                let begun = self.begin();
+                if begun.patience != Patience::None && self.glance(lookout, news)? {
+                    self.waited(begun);
+                    return self.others_turn(news);
+                }
+                begun
+            }
+        };
         self.say_waiting(true);
-        let waited = self.wait(lookout, patience, told, news);
+        let waited = self.wait(lookout, &begun, news);
         self.say_waiting(false);
         waited
     }
 
+    /// A wait begins.
+    #[inline]
+    pub(super) fn begin(&mut self) -> Begun {
+        let told = self.told();
+        if self.waiting.is_by_looking() {
+            return Begun { told, patience: Patience::Endless, at: None };
+        }
+        let now = Instant::now();
+        Begun { told, patience: self.waiting.patience(now, told), at: Some(now) }
+    }
+
+    /// The first looks have brought what it was for.
+    #[inline]
+    pub(super) fn waited(&mut self, begun: Begun) {
+        if let Some(at) = begun.at {
+            self.waiting.found(at);
+        }
+    }
+
     /// There were news at once. The sockets have their turn all the same: somebody whose messages are always
     /// there when they are wanted would keep all others out, and what is written to them in.
-    fn found(&mut self, since: Instant, news: &mut Vec<News>) -> Result<(), CommError> {
-        self.waiting.found(since);
+    fn others_turn(&mut self, news: &mut Vec<News>) -> Result<(), CommError> {
         self.since_socket_poll += 1;
-        if self.tcp.is_some() && self.since_socket_poll >= NEWS_BETWEEN_SOCKET_POLLS {
-            self.socket_news(false, news)?;
+        if self.since_socket_poll < NEWS_BETWEEN_SOCKET_POLLS {
+            return Ok(());
         }
-        Ok(())
+        self.since_socket_poll = 0;
+        if self.tcp.is_some() { self.socket_news(false, news).map(drop) } else { Ok(()) }
     }
 
     fn say_waiting(&self, waiting: bool) {
@@ -115,8 +151,8 @@ impl Transport {
     /// A few looks; whether there were news.
     fn glance(&mut self, lookout: Lookout, news: &mut Vec<News>) -> Result<bool, CommError> {
         let looks = match (lookout, &self.local) {
-            (Lookout::Ring(index, peer), Some(local)) => {
-                let has_sent = (0..GLANCES).any(|_| local.has_sent(index));
+            (Lookout::Ring(index, peer), Some(_)) => {
+                let has_sent = self.glance_at(index);
                 news.extend(has_sent.then_some(News { peer }));
                 return Ok(has_sent);
             }
@@ -129,6 +165,12 @@ impl Transport {
             }
         }
         Ok(false)
+    }
+
+    /// The same at one neighbour's ring, which costs least; whether it has sent.
+    #[inline]
+    pub(super) fn glance_at(&self, index: LocalIndex) -> bool {
+        self.local.as_ref().is_some_and(|local| local.glance(index, GLANCES))
     }
 
     /// One look; whether anything happened.
@@ -153,11 +195,10 @@ impl Transport {
     fn wait(
         &mut self,
         lookout: Lookout,
-        patience: Patience,
-        told: Way,
+        begun: &Begun,
         news: &mut Vec<News>,
     ) -> Result<(), CommError> {
-        if patience != Patience::None && self.spin(lookout, patience, told, news)? {
+        if begun.patience != Patience::None && self.spin(lookout, begun, news)? {
             return Ok(());
         }
         if self.local.as_ref().is_none_or(|local| local.fall_asleep()) {
@@ -178,8 +219,7 @@ impl Transport {
     fn spin(
         &mut self,
         lookout: Lookout,
-        patience: Patience,
-        told: Way,
+        begun: &Begun,
         news: &mut Vec<News>,
     ) -> Result<bool, CommError> {
         let checks = match lookout {
@@ -189,12 +229,12 @@ impl Transport {
         loop {
             for _ in 0..checks {
                 if self.look(lookout, news)? {
-                    self.found(Instant::now(), news)?;
-                    return Ok(true);
+                    self.waiting.found(Instant::now());
+                    return self.others_turn(news).map(|()| true);
                 }
                 std::hint::spin_loop();
             }
-            if self.told() != told {
+            if self.told() != begun.told {
                 // It is no longer its turn: who waits sleeps.
                 return Ok(false);
             }
@@ -203,7 +243,7 @@ impl Transport {
                 self.waiting.found(now);
                 return Ok(true);
             }
-            if matches!(patience, Patience::Until(end) if now >= end) {
+            if matches!(begun.patience, Patience::Until(end) if now >= end) {
                 self.waiting.gave_up();
                 return Ok(false);
             }

@@ -54,6 +54,7 @@ impl Transport {
             waiting: wish.waiting(true, true),
             place: None,
             since_socket_poll: 0,
+            begun: None,
             happenings: Vec::new(),
             closing: false,
         })

@@ -1,6 +1,6 @@
 //! The two ends of a ring of [`Records`].
 
-use super::records::{FirstBytes, Position, Records, SLOT_BYTES, behind};
+use super::records::{FirstBytes, Position, Records, SLOT_BYTES, WORD_BYTES, behind};
 use super::ring::CorruptRing;
 
 /// What the producer knows of a ring that was empty when it came.
@@ -52,15 +52,42 @@ impl ProducerEnd {
         }
         let in_first = buffers[0].len().min(bytes);
         let mut parts = [&buffers[0][..in_first], &buffers[1][..bytes - in_first]];
-        let (mut first, mut filled) = ([0; SLOT_BYTES], 0);
+        let (mut first, mut filled) = (FirstBytes::default(), 0);
         for part in &mut parts {
             let (here, rest) = part.split_at(part.len().min(SLOT_BYTES - filled));
-            first[filled..filled + here.len()].copy_from_slice(here);
+            first.as_flattened_mut()[filled..filled + here.len()].copy_from_slice(here);
             filled += here.len();
             *part = rest;
         }
-        self.tail = ring.put(self.tail, bytes, &first, parts);
+        ring.fill_behind(self.tail, 0, parts[0]);
+        ring.fill_behind(self.tail, parts[0].len(), parts[1]);
+        self.tail = ring.put(self.tail, bytes, &first);
         Ok(bytes)
+    }
+
+    /// Appends a head of whole words and what is behind it, all of it or, as `false` tells, nothing.
+    #[inline]
+    pub(super) fn push_whole<const WORDS: usize>(
+        &mut self,
+        ring: &Records<'_>,
+        head: &[[u8; WORD_BYTES]; WORDS],
+        payload: &[u8],
+    ) -> Result<bool, CorruptRing> {
+        let total = WORDS * WORD_BYTES + payload.len();
+        if ring.room(self.tail, self.head, total)? < total {
+            self.head = ring.head();
+            if ring.room(self.tail, self.head, total)? < total {
+                return Ok(false);
+            }
+        }
+        let mut first = FirstBytes::default();
+        let (start, rest) = first.split_at_mut(WORDS);
+        start.copy_from_slice(head);
+        let beside = payload.len().min(rest.as_flattened().len());
+        into_words(&payload[..beside], rest);
+        ring.fill_behind(self.tail, 0, &payload[beside..]);
+        self.tail = ring.put(self.tail, total, &first);
+        Ok(true)
     }
 
     /// Asks the consumer to poke the producer once there is space; tells whether there is already for
@@ -78,7 +105,7 @@ impl ProducerEnd {
 
 impl Default for ConsumerEnd {
     fn default() -> Self {
-        let (head, first) = (Position::default(), [0; SLOT_BYTES]);
+        let (head, first) = (Position::default(), FirstBytes::default());
         ConsumerEnd { head, told: head, record: 0, taken: 0, first, expected: 0 }
     }
 }
@@ -91,6 +118,12 @@ impl ConsumerEnd {
         self.record > 0 || ring.has_record(self.head)
     }
 
+    /// Whether the line that is looked at is all that is looked for.
+    #[inline]
+    pub(super) fn expects_one_line(&self) -> bool {
+        self.expected == 0
+    }
+
     /// Bytes that have come, up to the end of a record: how many of them can be copied.
     #[inline]
     pub(super) fn unread(&mut self, ring: &Records<'_>) -> Result<usize, CorruptRing> {
@@ -100,6 +133,30 @@ impl ConsumerEnd {
         Ok(self.record - self.taken)
     }
 
+    /// A record of which nothing is taken: its length, and its first bytes. `None` where there is
+    /// none, or only the rest of one.
+    #[inline]
+    pub(super) fn whole(
+        &mut self,
+        ring: &Records<'_>,
+    ) -> Result<Option<(usize, &FirstBytes)>, CorruptRing> {
+        let bytes = self.unread(ring)?;
+        Ok((bytes > 0 && self.taken == 0).then_some((bytes, &self.first)))
+    }
+
+    /// Copies what is behind a head of `WORDS` words in a record of which nothing is taken: no more than
+    /// it has.
+    #[inline]
+    pub(super) fn copy_whole<const WORDS: usize>(&self, ring: &Records<'_>, into: &mut [u8]) {
+        debug_assert!(self.taken == 0 && WORDS * WORD_BYTES + into.len() <= self.record);
+        let beside = &self.first[WORDS..];
+        let (here, rest) = into.split_at_mut(into.len().min(beside.as_flattened().len()));
+        out_of_words(beside, here);
+        if !rest.is_empty() {
+            ring.copy_behind(self.head, 0, rest);
+        }
+    }
+
     /// Copies bytes that have come, from the `skip`-th on: no more than there are.
     #[inline]
     pub(super) fn copy(&self, ring: &Records<'_>, skip: usize, into: &mut [u8]) {
@@ -107,7 +164,7 @@ impl ConsumerEnd {
         let skip = self.taken + skip;
         let (here, rest) = into.split_at_mut(into.len().min(SLOT_BYTES.saturating_sub(skip)));
         if !here.is_empty() {
-            here.copy_from_slice(&self.first[skip..skip + here.len()]);
+            here.copy_from_slice(&self.first.as_flattened()[skip..skip + here.len()]);
         }
         if !rest.is_empty() {
             ring.copy_behind(self.head, skip.saturating_sub(SLOT_BYTES), rest);
@@ -131,6 +188,70 @@ impl ConsumerEnd {
         }
         self.told = self.head;
         ring.tell_head(self.head)
+    }
+}
+
+/// Bytes as words, of which there are enough. They come and go in registers: what is written to memory byte by byte
+/// and read as words right after has to wait for the cache.
+#[inline]
+fn into_words(bytes: &[u8], words: &mut [[u8; WORD_BYTES]]) {
+    let (whole, rest) = bytes.as_chunks::<WORD_BYTES>();
+    // Not `zip`, which would become a call of `memcpy`.
+    for (at, word) in words.iter_mut().enumerate() {
+        if let Some(bytes) = whole.get(at) {
+            *word = *bytes;
+        }
+    }
+    if let Some(word) = words.get_mut(whole.len())
+        && !rest.is_empty()
+    {
+        *word = short_word(rest).to_le_bytes();
+    }
+}
+
+/// Up to 7 bytes as the low ones of a word.
+#[inline]
+fn short_word(bytes: &[u8]) -> u64 {
+    let n = bytes.len();
+    let last = |at: usize, word: u64| word << (8 * at);
+    match (bytes.first_chunk::<4>(), bytes.first_chunk::<2>(), bytes) {
+        (Some(low), ..) => {
+            let high = bytes.last_chunk::<4>().unwrap_or(low);
+            u64::from(u32::from_le_bytes(*low)) | last(n - 4, u32::from_le_bytes(*high).into())
+        }
+        (None, Some(low), _) => {
+            let high = bytes.last_chunk::<2>().unwrap_or(low);
+            u64::from(u16::from_le_bytes(*low)) | last(n - 2, u16::from_le_bytes(*high).into())
+        }
+        (None, None, [byte, ..]) => u64::from(*byte),
+        (None, None, []) => 0,
+    }
+}
+
+/// The first bytes of words: no more than they have.
+#[inline]
+fn out_of_words(words: &[[u8; WORD_BYTES]], into: &mut [u8]) {
+    let (whole, rest) = into.as_chunks_mut::<WORD_BYTES>();
+    let at = whole.len();
+    for (at, word) in words.iter().enumerate() {
+        if let Some(bytes) = whole.get_mut(at) {
+            *bytes = *word;
+        }
+    }
+    let Some(word) = words.get(at).map(|word| u64::from_le_bytes(*word)) else { return };
+    let n = rest.len();
+    if let Some(low) = rest.first_chunk_mut::<4>() {
+        *low = (word as u32).to_le_bytes();
+        if let Some(high) = rest.last_chunk_mut::<4>() {
+            *high = ((word >> (8 * (n - 4))) as u32).to_le_bytes();
+        }
+    } else if let Some(low) = rest.first_chunk_mut::<2>() {
+        *low = (word as u16).to_le_bytes();
+        if let Some(high) = rest.last_chunk_mut::<2>() {
+            *high = ((word >> (8 * (n - 2))) as u16).to_le_bytes();
+        }
+    } else if let Some(byte) = rest.first_mut() {
+        *byte = word as u8;
     }
 }
 
@@ -202,6 +323,43 @@ mod tests {
     }
 
     #[test]
+    fn short_pushes_of_every_length_come_out_as_they_went_in() {
+        let shared = Shared::new();
+        let ring = shared.ring();
+        let (mut producer, mut consumer) = (ProducerEnd::default(), ConsumerEnd::default());
+        let head = [*b"01234567", *b"abcdefgh", *b"ABCDEFGH", *b"[{<(>)}]"];
+        for round in 0..700usize {
+            let payload: Vec<u8> = (0..round % 300).map(|i| (round + 3 * i) as u8).collect();
+            assert_eq!(consumer.whole(&ring), Ok(None));
+            assert_eq!(producer.push_whole(&ring, &head, &payload), Ok(true));
+            let all = 32 + payload.len();
+            if round % 2 == 0 {
+                // Only what is in the slot is left.
+                assert_eq!(producer.push_whole(&ring, &head, &[1; 30]), Ok(true));
+            }
+            let (bytes, first) = consumer.whole(&ring).unwrap().unwrap();
+            assert_eq!((bytes, &first[..4]), (all, &head[..]));
+            let mut out = vec![0; payload.len()];
+            consumer.copy_whole::<4>(&ring, &mut out);
+            assert_eq!(out, payload);
+            let cut = payload.len() / 2;
+            consumer.copy_whole::<4>(&ring, &mut out[..cut]);
+            assert_eq!(out, payload);
+            consumer.advance(&ring, 1);
+            assert_eq!(consumer.whole(&ring), Ok(None), "only a rest is left");
+            consumer.advance(&ring, all - 1);
+            if round % 2 == 0 {
+                assert_eq!(consumer.unread(&ring), Ok(62));
+                consumer.advance(&ring, 62);
+            }
+        }
+        let most = [0; FULL - 32];
+        assert_eq!(producer.push_whole(&ring, &head, &most), Ok(true));
+        assert_eq!(producer.push_whole(&ring, &head, &most), Ok(false), "all or nothing");
+        assert_eq!(consumer.unread(&ring), Ok(FULL));
+    }
+
+    #[test]
     fn a_full_ring_asks_and_is_told_after_a_quarter_of_its_slots() {
         let shared = Shared::new();
         let ring = shared.ring();
@@ -270,7 +428,7 @@ mod tests {
     fn impossible_lengths_and_positions_are_an_error() {
         for bytes in [0, FULL + 1, u32::MAX as usize] {
             let shared = Shared::new();
-            shared.ring().put(Position::default(), bytes, &[0; SLOT_BYTES], [&[], &[]]);
+            shared.ring().put(Position::default(), bytes, &FirstBytes::default());
             assert_eq!(ConsumerEnd::default().unread(&shared.ring()), Err(CorruptRing));
         }
         let shared = Shared::new();

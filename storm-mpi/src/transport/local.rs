@@ -7,12 +7,16 @@ use super::in_place::Readable;
 use super::inbox::{Inbox, LocalIndex, MAX_LOCAL_RANKS};
 use super::mark::Mark;
 use super::poller::{Poller, Watched};
+use super::records::WORD_BYTES;
 use super::tracer::Tracer;
 use crate::error::InitError;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::SocketAddr;
+
+/// A pause takes as long as so many looks, or longer: 10 ns here, 50 on other processors.
+const LOOKS_PER_PAUSE: u32 = 4;
 
 /// Shared memory of this rank with its neighbours.
 pub(super) struct Local {
@@ -143,6 +147,26 @@ impl Local {
         Ok(sent)
     }
 
+    /// Puts a head and what is behind it into the ring of a neighbour that knows that this rank sends to it: all of
+    /// it or, as `false` tells, nothing.
+    #[inline]
+    pub(super) fn send_whole<const WORDS: usize>(
+        &mut self,
+        peer: LocalIndex,
+        head: &[[u8; WORD_BYTES]; WORDS],
+        payload: &[u8],
+    ) -> io::Result<bool> {
+        let Some(neighbour) = self.neighbours[peer.0].as_mut().filter(|n| n.knows) else {
+            return Ok(false);
+        };
+        let ring = neighbour.inbox.ring(self.me);
+        let pushed = neighbour.end.push_whole(&ring, head, payload).map_err(corrupt)?;
+        if pushed && neighbour.inbox.rouse() {
+            self.bell.ring(&neighbour.bell)?;
+        }
+        Ok(pushed)
+    }
+
     /// Passes each neighbour to `each` that has sent, or poked.
     #[inline]
     pub(super) fn take_news(&mut self, mut each: impl FnMut(LocalIndex)) {
@@ -176,6 +200,25 @@ impl Local {
         self.ends[peer.0].unread(&self.inbox.ring(peer)).map_err(corrupt)
     }
 
+    /// Takes what the neighbour has pushed at once, if `choose` wants it: that is told its length and the words
+    /// that it begins with, and tells how many bytes are behind these. They go into `into`, as many as there is room for. What
+    /// `choose` told besides, and whether the neighbour waits for space and is to be poked.
+    #[inline]
+    pub(super) fn take_whole<const WORDS: usize, T>(
+        &mut self,
+        peer: LocalIndex,
+        into: &mut [u8],
+        choose: impl FnOnce(usize, &[[u8; WORD_BYTES]; WORDS]) -> Option<(usize, T)>,
+    ) -> io::Result<Option<(T, bool)>> {
+        let (ring, end) = (self.inbox.ring(peer), &mut self.ends[peer.0]);
+        let Some((length, first)) = end.whole(&ring).map_err(corrupt)? else { return Ok(None) };
+        let Some(head) = first.first_chunk() else { return Ok(None) };
+        let Some((bytes, told)) = choose(length, head) else { return Ok(None) };
+        let room = into.len().min(bytes);
+        end.copy_whole::<WORDS>(&ring, &mut into[..room]);
+        Ok(Some((told, end.advance(&ring, length))))
+    }
+
     /// Copies those from the `skip`-th on: no more than there are.
     #[inline]
     pub(super) fn copy(&self, peer: LocalIndex, skip: usize, into: &mut [u8]) {
@@ -202,12 +245,37 @@ impl Local {
         self.ends[source.0].has_unread(&self.inbox.ring(source))
     }
 
+    /// Looks so many times for what that neighbour has sent.
+    #[inline]
+    pub(super) fn glance(&self, source: LocalIndex, looks: u32) -> bool {
+        let (ring, end) = (self.inbox.ring(source), &self.ends[source.0]);
+        if !end.expects_one_line() {
+            return (0..looks).any(|_| end.has_unread(&ring));
+        }
+        // With pauses, so that the line is left to its writer until it has written all of it.
+        (0..looks / LOOKS_PER_PAUSE).any(|_| {
+            let found = end.has_unread(&ring);
+            if !found {
+                std::hint::spin_loop();
+            }
+            found
+        })
+    }
+
+    /// Whether any other neighbour has sent or poked.
+    #[inline]
+    pub(super) fn has_other_news(&self, but: LocalIndex) -> bool {
+        let others = |source: &LocalIndex| *source != but && self.has_sent(*source);
+        self.inbox.has_pending() || self.talking.iter().any(others)
+    }
+
     /// Called when the doorbell has rung.
     pub(super) fn answer_bell(&self) {
         self.bell.silence();
     }
 }
 
+#[cold]
 fn corrupt(error: super::ring::CorruptRing) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }

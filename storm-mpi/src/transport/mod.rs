@@ -23,6 +23,7 @@ mod measure;
 mod poller;
 mod records;
 pub(crate) mod ring;
+mod short;
 mod tcp;
 mod tracer;
 mod waiting;
@@ -32,11 +33,13 @@ use crate::page::OwnPlace;
 use crate::pmi::client::PmiError;
 use crate::rank::Rank;
 use crate::segment::RankEnd;
+use awaiting::Begun;
 use directory::{Card, Directory, Place, random_u128};
 use doorbell::BellName;
 use inbox::LocalIndex;
 use local::Local;
 use poller::{Happening, Poller, Watched};
+pub(crate) use short::Neighbour;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use tcp::Tcp;
@@ -75,6 +78,8 @@ pub(crate) struct Transport {
     /// Where it says what it does, if anybody wants to know.
     place: Option<OwnPlace>,
     since_socket_poll: u32,
+    /// A wait whose first looks were in vain.
+    begun: Option<Begun>,
     /// Kept for its memory.
     happenings: Vec<Happening>,
     closing: bool,
@@ -132,6 +137,7 @@ impl Transport {
             waiting,
             place,
             since_socket_poll: 0,
+            begun: None,
             happenings: Vec::new(),
             closing: false,
         })
@@ -402,6 +408,7 @@ fn node_address() -> Result<IpAddr, InitError> {
     }
 }
 
+#[cold]
 fn lost(rank: Rank, source: io::Error) -> CommError {
     match source.kind() {
         io::ErrorKind::InvalidData => {

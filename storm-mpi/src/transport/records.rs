@@ -13,11 +13,13 @@
 //! after each quarter of either ring, and the producer looks at that when a ring seems full.
 //!
 //! Memory ordering.
-//! - Data before count: the producer fills a record's bytes and slot, then stores the count with Release;
+//! - Data before count: the producer fills a record's bytes, then stores the count with Release;
 //!   the consumer loads that with Acquire before it reads them.
 //! - The bytes beside the count are written between two stores of it, of which the first says that they
 //!   are being written. The consumer loads it before and after it has read them, and if it is not twice
-//!   the same it reads the slot.
+//!   the same, or not of the record that it takes, it reads the slot. The producer fills the slot after it
+//!   has told of its record, and before the first store (Release) for the next one: every count that sends
+//!   a consumer there (Acquire) is of that store or a later one.
 //! - Reuse after consumption: the consumer reads bytes, then stores its positions with Release; the
 //!   producer loads them with Acquire before it overwrites anything.
 //! - Space: the producer that finds no room stores `want_space`, fences, and reads the positions again;
@@ -34,12 +36,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 /// A line of memory: what processors fetch at once.
 const LINE_BYTES: usize = 64;
 /// The word before the bytes of a slot: their record's length.
-const WORD_BYTES: usize = 8;
+pub(super) const WORD_BYTES: usize = 8;
 /// Bytes of a record that are in its slot.
 pub(super) const SLOT_BYTES: usize = LINE_BYTES - WORD_BYTES;
 /// Longest record. Of what is longer the consumer takes the first while the producer puts the rest: 16 KiB
 /// take three quarters of the time so; halves of 2 KiB take longer.
-const RECORD_MAX_BYTES: usize = (4 << 10) + SLOT_BYTES;
+const RECORD_MAX_BYTES: usize = WHOLE_MAX_BYTES + SLOT_BYTES;
+/// Most that is put at once behind a head of a few words.
+pub(super) const WHOLE_MAX_BYTES: usize = 4 << 10;
 /// A ring has a slot for each so many bytes.
 const BYTES_PER_SLOT: usize = 512;
 
@@ -86,8 +90,8 @@ pub(super) struct Shape {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Count(u64);
 
-/// What of a record is in its slot.
-pub(super) type FirstBytes = [u8; SLOT_BYTES];
+/// What of a record is in its slot, as words: whole ones go from processor to processor.
+pub(super) type FirstBytes = [[u8; WORD_BYTES]; SLOT_BYTES / WORD_BYTES];
 
 /// One end's view of a ring.
 pub(super) struct Records<'a> {
@@ -165,24 +169,19 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Puts a record of `bytes` bytes, of which `first` are the first and `parts` those behind them. Only
+    /// Fills the bytes of the next record that are not in its slot: `skip` bytes of them are there already. Only for
+    /// a producer that found so much room.
+    #[inline]
+    pub(super) fn fill_behind(&self, tail: Position, skip: usize, part: &[u8]) {
+        if !part.is_empty() {
+            self.bytes.fill(tail.byte.wrapping_add(skip as u64), part);
+        }
+    }
+
+    /// Tells of a record of `bytes` bytes, of which `first` are the first and the others have been filled in. Only
     /// for a producer that found so much room. Tells its position after that.
     #[inline]
-    pub(super) fn put(
-        &self,
-        tail: Position,
-        bytes: usize,
-        first: &FirstBytes,
-        parts: [&[u8]; 2],
-    ) -> Position {
-        let mut at = tail.byte;
-        for part in parts {
-            self.bytes.fill(at, part);
-            at = at.wrapping_add(part.len() as u64);
-        }
-        let slot = slot_at(tail.slot);
-        self.slots.fill(slot, &(bytes as u64).to_ne_bytes());
-        self.slots.fill(slot.wrapping_add(WORD_BYTES as u64), first);
+    pub(super) fn put(&self, tail: Position, bytes: usize, first: &FirstBytes) -> Position {
         // The consumer looks at this line all the time and takes it back after each change, so it is
         // written last, and at once.
         let LastLine { count, bytes: places } = &self.control.last;
@@ -190,12 +189,17 @@ impl<'a> Records<'a> {
         count.store(Count::being_written(tail.slot).0, Ordering::Release);
         // Who sees any of the new bytes sees that the old ones are no more.
         fence(Ordering::Release);
-        let (words, _) = first.as_chunks::<8>();
-        for (place, word) in places.iter().zip(words) {
+        for (place, word) in places.iter().zip(first) {
             place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
         }
         let next = behind(tail, bytes);
         count.store(Count::of(next.slot, bytes).0, Ordering::Release);
+        // Nobody looks there before he has seen a count of the next push, so it can come after this one's,
+        // which somebody waits for.
+        let mut slot = [[0; WORD_BYTES]; LINE_BYTES / WORD_BYTES];
+        slot[0] = (bytes as u64).to_ne_bytes();
+        slot[1..].copy_from_slice(first);
+        self.slots.fill(slot_at(tail.slot), slot.as_flattened());
         next
     }
 
@@ -207,7 +211,8 @@ impl<'a> Records<'a> {
 
     /// The length of the record that is there, whose first bytes are put into `first`; 0 without.
     /// Consumer only.
-    #[inline]
+    // Inlined into the straight way of short messages it takes registers from the rest, and 1 KiB 6 % longer.
+    #[inline(never)]
     pub(super) fn take(
         &self,
         head: Position,
@@ -224,19 +229,20 @@ impl<'a> Records<'a> {
         }
         let mut bytes = 0;
         if there == 1 && !seen.is_being_written() {
-            let (words, _) = first.as_chunks_mut::<8>();
-            for (word, place) in words.iter_mut().zip(places) {
+            for (word, place) in first.iter_mut().zip(places) {
                 *word = place.load(Ordering::Relaxed).to_ne_bytes();
             }
             fence(Ordering::Acquire);
-            if count.load(Ordering::Relaxed) == seen.0 {
+            // Another one is of a later push, before which the slot was filled.
+            if count.load(Ordering::Acquire) == seen.0 {
                 bytes = seen.bytes();
             }
         }
         if bytes == 0 {
             let (slot, mut word) = (slot_at(head.slot), [0; WORD_BYTES]);
             self.slots.drain(slot, &mut word);
-            self.slots.drain(slot.wrapping_add(WORD_BYTES as u64), first);
+            let rest = slot.wrapping_add(WORD_BYTES as u64);
+            self.slots.drain(rest, first.as_flattened_mut());
             bytes = u64::from_ne_bytes(word) as usize;
         }
         let longest = RECORD_MAX_BYTES.min(SLOT_BYTES + self.shape.capacity);

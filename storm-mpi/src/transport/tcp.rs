@@ -190,6 +190,10 @@ impl Tcp {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 // A connection that died in the queue, or an interruption: the next one may do.
                 Err(e) if is_passing(&e) => {}
+                // It stays in the queue. Anybody may connect, so that is no reason to end; and no stranger
+                // is dropped for it, who may be a rank that has not come to say hello. The poller says at each
+                // look that it is there: a rank that waits spins meanwhile, and takes it once it can.
+                Err(e) if is_exhausted(&e) => return Ok(()),
                 Err(e) => return Err(e),
             }
         }
@@ -355,6 +359,13 @@ fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted)
 }
 
+/// Whether it was for want of a descriptor or of memory, which this process, another or the kernel may have again.
+fn is_exhausted(error: &io::Error) -> bool {
+    use nix::errno::Errno::{EMFILE, ENFILE, ENOBUFS, ENOMEM};
+    let code = error.raw_os_error();
+    [EMFILE, ENFILE, ENOBUFS, ENOMEM].iter().any(|&errno| code == Some(errno as i32))
+}
+
 fn hello(token: Token, me: Rank) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HELLO_BYTES);
     bytes.extend_from_slice(&HELLO_MAGIC);
@@ -419,6 +430,35 @@ mod tests {
             }
         }
         admitted
+    }
+
+    /// Says that the test is the process to run out of descriptors, which others in it would notice.
+    const ALONE: &str = "STORM_TEST_WITHOUT_DESCRIPTORS";
+
+    #[test]
+    fn who_connects_while_there_are_no_descriptors_waits() {
+        if std::env::var_os(ALONE).is_none() {
+            let name = "transport::tcp::tests::who_connects_while_there_are_no_descriptors_waits";
+            let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+            let output = alone.args([name, "--exact"]).env(ALONE, "1").output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && text.contains("1 passed"), "{text}");
+            return;
+        }
+        let poller = Poller::new().unwrap();
+        let host = std::net::Ipv4Addr::LOCALHOST.into();
+        let mut tcp = Tcp::listen(Rank(0), host, 1, &poller).unwrap();
+        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        setrlimit(Resource::RLIMIT_NOFILE, 64.min(hard), hard).unwrap();
+        let guest = TcpStream::connect(tcp.address()).unwrap();
+        let mut all: Vec<_> =
+            std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+        tcp.accept(&poller).unwrap();
+        assert!(tcp.strangers.is_empty(), "there was a descriptor for it");
+        all.pop();
+        tcp.accept(&poller).unwrap();
+        assert_eq!(tcp.strangers.len(), 1);
+        drop(guest);
     }
 
     #[test]

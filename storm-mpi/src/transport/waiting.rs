@@ -189,6 +189,11 @@ impl Waiting {
         self.for_all
     }
 
+    /// Whether it looks until there is news, whatever the time and whatever it is told.
+    pub(super) fn is_by_looking(&self) -> bool {
+        self.wished && self.mode == Mode::Spin
+    }
+
     /// Until when a wait that begins, or goes on after news, looks for news. What its node manager
     /// has told counts where the user has not said anything.
     pub(super) fn patience(&mut self, now: Instant, told: Way) -> Patience {

@@ -1,11 +1,12 @@
 //! Blocking and non-blocking messages.
 
+use super::short;
 use crate::abi::{Buffer, BufferMut, Out, Status, StatusOut, UNDEFINED};
 use crate::comm::Comm;
 use crate::fault::Outcome;
 use crate::memory::Elements;
 use crate::request::{Active, Message, landed};
-use crate::session::{Session, call, on};
+use crate::session::{Session, call, on, straight_on};
 use crate::table::Handle;
 use std::ffi::c_int;
 use std::rc::Rc;
@@ -73,10 +74,27 @@ fn at_once(session: &Session, comm: &Rc<Comm>, message: &Message) -> Outcome<Sta
 }
 
 /// A function that sends and waits.
+#[inline(never)]
 fn send(name: &str, how: Sending, sent: Sent, to: (c_int, c_int), comm: Handle) -> c_int {
     on(comm, name, |session, comm| {
         let message = outgoing(session, comm, how, sent, to)?;
         at_once(session, comm, &message).map(drop)
+    })
+}
+
+/// A function that receives and waits.
+#[inline(never)]
+fn receive(
+    name: &str,
+    into: (BufferMut, c_int, Handle),
+    from: (c_int, c_int),
+    comm: Handle,
+    status: StatusOut,
+) -> c_int {
+    on(comm, name, |session, comm| {
+        let message = incoming(session, comm, into, from)?;
+        status.set(&at_once(session, comm, &message)?);
+        Ok(())
     })
 }
 
@@ -106,7 +124,9 @@ extern "C" fn MPI_Send(
     tag: c_int,
     comm: Handle,
 ) -> c_int {
-    send("MPI_Send", Sending::Standard, (buf, count, datatype), (dest, tag), comm)
+    let (sent, to) = ((buf, count, datatype), (dest, tag));
+    straight_on(comm, "MPI_Send", |session, comm| short::sent(session, comm, sent, to))
+        .unwrap_or_else(|| send("MPI_Send", Sending::Standard, sent, to, comm))
 }
 
 #[unsafe(no_mangle)]
@@ -155,11 +175,11 @@ extern "C" fn MPI_Recv(
     comm: Handle,
     status: StatusOut,
 ) -> c_int {
-    on(comm, "MPI_Recv", |session, comm| {
-        let message = incoming(session, comm, (buf, count, datatype), (source, tag))?;
-        status.set(&at_once(session, comm, &message)?);
-        Ok(())
+    let (into, from) = ((buf, count, datatype), (source, tag));
+    straight_on(comm, "MPI_Recv", |session, comm| {
+        short::received(session, comm, into, from, status)
     })
+    .unwrap_or_else(|| receive("MPI_Recv", into, from, comm, status))
 }
 
 #[unsafe(no_mangle)]

@@ -18,6 +18,7 @@ mod operations;
 mod packing;
 mod reductions;
 mod requests;
+mod short;
 mod vectors;
 mod waiting;
 

@@ -1,0 +1,51 @@
+//! The straight way of `MPI_Send` and `MPI_Recv` for short messages without gaps. All that is out of the ordinary, wrong
+//! arguments as well, is left to the longer way.
+
+use super::messages::Sent;
+use crate::abi::{BufferMut, Status, StatusOut};
+use crate::comm::Comm;
+use crate::fault::Outcome;
+use crate::memory::{Elements, stretch, stretch_mut};
+use crate::request::landed;
+use crate::session::Session;
+use crate::table::Handle;
+use std::ffi::c_int;
+
+/// Sends them; false: nothing was done.
+#[inline]
+pub(super) fn sent(
+    session: &Session,
+    comm: &Comm,
+    (buf, count, datatype): Sent,
+    (dest, tag): (c_int, c_int),
+) -> Outcome<bool> {
+    let types = session.types.borrow();
+    let Ok(datatype) = types.get(datatype) else { return Ok(false) };
+    let (Ok(Some(to)), Some(data)) = (comm.address(dest, tag), stretch(&buf, count, datatype))
+    else {
+        return Ok(false);
+    };
+    Ok(session.process.send_short(to, data)?)
+}
+
+/// Receives them; false: nothing was done.
+#[inline]
+pub(super) fn received(
+    session: &Session,
+    comm: &Comm,
+    (mut buf, count, handle): (BufferMut, c_int, Handle),
+    (source, tag): (c_int, c_int),
+    status: StatusOut,
+) -> Outcome<bool> {
+    let types = session.types.borrow();
+    let Ok(datatype) = types.get(handle) else { return Ok(false) };
+    let Ok(Some(from)) = comm.pattern(source, tag) else { return Ok(false) };
+    let Some(into) = stretch_mut(&mut buf, count, datatype) else { return Ok(false) };
+    let Some(received) = session.process.recv_short(&from, into)? else { return Ok(false) };
+    if received.status.bytes > received.buffer_bytes {
+        landed(comm, received, &Elements::written(buf, count, datatype)?.landing())?;
+    }
+    let (tag, bytes) = (received.status.tag.0, received.status.bytes as i64);
+    status.set(&Status { source, tag, bytes, ..Status::EMPTY });
+    Ok(true)
+}

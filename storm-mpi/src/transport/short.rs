@@ -1,0 +1,109 @@
+//! The straight way of short messages between neighbours: what is pushed as a whole, and taken as a whole where it is
+//! waited for, without news in between.
+//!
+//! All here may say no, which costs nothing but the longer way: through `send`, `poll` and `read`.
+
+use super::awaiting::NEWS_BETWEEN_SOCKET_POLLS;
+use super::directory::Place;
+use super::inbox::LocalIndex;
+#[cfg(doc)]
+use super::local::Local;
+use super::records::{WHOLE_MAX_BYTES, WORD_BYTES};
+use super::waiting::Patience;
+use super::{Transport, lost};
+use crate::error::CommError;
+use crate::rank::Rank;
+
+/// A neighbour whose ring is at hand.
+#[derive(Clone, Copy)]
+pub(crate) struct Neighbour {
+    rank: Rank,
+    index: LocalIndex,
+}
+
+impl Neighbour {
+    pub(crate) fn rank(self) -> Rank {
+        self.rank
+    }
+}
+
+impl Transport {
+    /// The rank as a neighbour; `None` if it is none, or this rank itself.
+    #[inline]
+    pub(crate) fn neighbour(&self, rank: Rank) -> Option<Neighbour> {
+        match self.directory.place(rank) {
+            Some(Place::Here(index)) if self.local.is_some() && rank != self.me() => {
+                Some(Neighbour { rank, index })
+            }
+            _ => None,
+        }
+    }
+
+    /// Sends a head and what is behind it, all of it or, as `false` tells, nothing.
+    #[inline]
+    pub(crate) fn send_whole<const WORDS: usize>(
+        &mut self,
+        to: Neighbour,
+        head: &[[u8; WORD_BYTES]; WORDS],
+        payload: &[u8],
+    ) -> Result<bool, CommError> {
+        let Some(local) = self.local.as_mut().filter(|_| payload.len() <= WHOLE_MAX_BYTES) else {
+            return Ok(false);
+        };
+        match local.send_whole(to.index, head, payload) {
+            Ok(true) => {
+                if let Some(place) = &self.place {
+                    place.has_sent(to.index.0);
+                }
+                Ok(true)
+            }
+            Err(error) if !self.closing => Err(lost(to.rank, error)),
+            // In the other case the longer way knows what to do.
+            Ok(false) | Err(_) => Ok(false),
+        }
+    }
+
+    /// Whether something of that neighbour has come, after a few looks. False also when others
+    /// have sent, or sockets are to have their turn. Where it was in vain the next [`Transport::poll`] goes on with this wait.
+    #[inline]
+    pub(crate) fn expects(&mut self, Neighbour { index, .. }: Neighbour) -> bool {
+        let Some(local) = &self.local else { return false };
+        self.since_socket_poll += 1;
+        if self.since_socket_poll >= NEWS_BETWEEN_SOCKET_POLLS {
+            return false;
+        }
+        if let Some(place) = &self.place {
+            place.has_looked();
+        }
+        if local.has_other_news(index) {
+            return false;
+        }
+        if local.has_sent(index) {
+            return true;
+        }
+        let begun = self.begin();
+        if begun.patience != Patience::None && self.glance_at(index) {
+            self.waited(begun);
+            return true;
+        }
+        self.begun = Some(begun);
+        false
+    }
+
+    /// As [`Local::take_whole`].
+    #[inline]
+    pub(crate) fn take_whole<const WORDS: usize, T>(
+        &mut self,
+        from: Neighbour,
+        into: &mut [u8],
+        choose: impl FnOnce(usize, &[[u8; WORD_BYTES]; WORDS]) -> Option<(usize, T)>,
+    ) -> Result<Option<T>, CommError> {
+        let Some(local) = &mut self.local else { return Ok(None) };
+        match local.take_whole(from.index, into, choose) {
+            Ok(None) => Ok(None),
+            Ok(Some((told, false))) => Ok(Some(told)),
+            Ok(Some((told, true))) => self.poke(from.rank, from.index).map(|()| Some(told)),
+            Err(error) => Err(lost(from.rank, error)),
+        }
+    }
+}
