@@ -9,8 +9,8 @@ use crate::observer::{Direction, LinkKind};
 use crate::shared_memory::{HostId, Piece, Reference};
 use crate::stream::Stream;
 use crate::wire::{
-    Chunk, Down, FrameBuffer, FromNode, Hello, Lane, LaneAnswer, Member, PROTOCOL_VERSION,
-    TreeHello, encode,
+    Chunk, Down, FrameBuffer, FromNode, Hello, Lane, LaneAnswer, Member, Operation,
+    PROTOCOL_VERSION, TreeHello, encode,
 };
 use std::io;
 use std::rc::Rc;
@@ -147,12 +147,19 @@ async fn serve(core: Rc<Core>, express: Rc<Link>, bulk: Rc<Link>, lane: Lane) {
 async fn read_operations(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadError> {
     let mut buffer = FrameBuffer::new();
     buffer.admit();
+    let mut has_signalled = false;
     while let Some(frames) = link.read(&mut buffer, LinkKind::Down).await? {
+        let batch = core.batch();
         for frame in frames {
+            let down: Down = frame.message()?;
+            if has_signalled && matches!(down.operation, Operation::Compare { .. }) {
+                has_signalled = false;
+                batch.yield_now().await;
+            }
             if link.is_closed() {
                 return Ok(());
             }
-            let down: Down = frame.message()?;
+            has_signalled |= down.operation.signals();
             let mut engine = core.engine.borrow_mut();
             match &down.shared {
                 None => engine.on_down(&down, &frame.payload(), &frame.raw),
@@ -161,7 +168,7 @@ async fn read_operations(core: &Rc<Core>, link: &Rc<Link>) -> Result<(), ReadErr
                 Some(reference) => engine.on_lent(&down, open(core, reference)?),
             }
         }
-        core.pump();
+        drop(batch);
     }
     Ok(())
 }

@@ -9,3 +9,4 @@ mod engine;
 mod engine_world;
 mod hostile;
 mod local_cluster;
+mod own_stores;
