@@ -47,6 +47,11 @@ use std::future::Future;
 /// **Sets.** The issuing node may be in the set. An empty set succeeds, compares
 /// TRUE and writes nothing.
 ///
+/// **Own stores.** Where [`precedes_own_stores`](Self::precedes_own_stores) says so, what a node has issued
+/// comes before all that follows from what it stores then: who finds such a store by a COMPARE-AND-WRITE that
+/// writes nothing, and issues an operation when it is answered, has its place behind all that. So a node can
+/// say that it has done its part without waiting for the status of its operations.
+///
 /// **Blocking.** XFER-AND-SIGNAL never blocks and takes its place in the issuing
 /// node's order when called, also if the caller goes away. COMPARE-AND-WRITE
 /// blocks; it takes its place when its future is first polled, and dropping that future
@@ -86,6 +91,13 @@ pub trait Primitives: Clone + 'static {
         &self,
         caw: CompareAndWrite,
     ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static;
+
+    /// Whether all that this node has issued so far precedes, in the order, all that follows from stores that
+    /// it makes from now on to its own copy. Never promised where it is not said: the status of an operation
+    /// tells the same, later.
+    fn precedes_own_stores(&self) -> bool {
+        false
+    }
 
     /// TEST-EVENT, polling (Algorithm 11): takes one signal if there is one.
     fn test_event(&self, event: EventId) -> Option<Signal> {

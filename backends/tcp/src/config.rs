@@ -32,7 +32,8 @@ pub struct RootConfig {
     /// tree shallow and a parent's outgoing traffic at four times the file.
     pub fanout: u32,
     /// Transfers up to this many bytes travel with their operation. Default
-    /// 8 KiB: below the cost of a second sweep down the tree.
+    /// 24 KiB: below the cost of a second sweep down the tree, and what a rank sends in a piece of at most
+    /// 16 KiB goes with its operation.
     pub inline_limit_bytes: u32,
     /// Larger ones travel in chunks. Default 1 MiB and 4 KiB, the most that fits a frame: a chunk of
     /// a file is one piece then, and the pieces fill the tree.
@@ -64,7 +65,7 @@ impl RootConfig {
             cluster: String::from("storm"),
             trust: None,
             fanout: 4,
-            inline_limit_bytes: 8 << 10,
+            inline_limit_bytes: 24 << 10,
             chunk_bytes: MAX_CHUNK_BYTES,
             stage_window_bytes: 8 << 20,
             operation_window: 1024,

@@ -2,10 +2,13 @@
 //!
 //! XFER-AND-SIGNAL never blocks: what exceeds the root's window waits here, and
 //! its data with it, for as long as the node issues faster than it completes.
+//!
+//! Most requests have their place in the order when the root comes to them: they are *prompt*. Others wait
+//! there, as their data has to be everywhere first, or for what they find; and so does what is behind them.
 
-use crate::wire::{Request, RequestId};
+use crate::wire::{Primitive, Request, RequestId};
 use bytes::Bytes;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use storm_primitives::{EventId, EventTable, PrimitiveError};
 use tokio::sync::oneshot;
 
@@ -31,19 +34,30 @@ pub(crate) struct Initiator {
     events: EventTable,
     next: RequestId,
     window: usize,
+    inline_limit_bytes: u64,
+    /// Those without an outcome that are not prompt.
+    slow: BTreeSet<RequestId>,
     sent: BTreeMap<RequestId, (Waiter, Bytes)>,
     queue: VecDeque<(Issued, Waiter)>,
 }
 
 impl Initiator {
-    /// At most `window` requests are at the root at a time.
-    pub(crate) fn new(events: EventTable, window: usize) -> Initiator {
-        let (sent, queue) = (BTreeMap::new(), VecDeque::new());
-        Initiator { events, next: RequestId(1), window, sent, queue }
+    /// At most `window` requests are at the root at a time; data of more than so many bytes does not go
+    /// with its request.
+    pub(crate) fn new(events: EventTable, window: usize, inline_limit_bytes: u64) -> Initiator {
+        let (slow, sent, queue) = (BTreeSet::new(), BTreeMap::new(), VecDeque::new());
+        Initiator { events, next: RequestId(1), window, inline_limit_bytes, slow, sent, queue }
     }
 
     /// Takes its place in this node's order.
-    pub(crate) fn issue(&mut self, primitive: crate::wire::Primitive, data: Bytes, waiter: Waiter) {
+    pub(crate) fn issue(&mut self, primitive: Primitive, data: Bytes, waiter: Waiter) {
+        let is_slow = match &primitive {
+            Primitive::Xfer { len, .. } => *len > self.inline_limit_bytes,
+            Primitive::Compare(caw) => caw.write.is_some(),
+        };
+        if is_slow {
+            self.slow.insert(self.next);
+        }
         let request = Request { id: self.next, primitive };
         self.next = RequestId(self.next.0 + 1);
         self.queue.push_back((Issued { request, data }, waiter));
@@ -59,6 +73,18 @@ impl Initiator {
         Some(issued)
     }
 
+    /// Whether all requests without an outcome are prompt, and at the root or on their way there when what
+    /// was issued has been sent.
+    pub(crate) fn is_prompt(&self) -> bool {
+        self.slow.is_empty() && self.sent.len() + self.queue.len() <= self.window
+    }
+
+    /// The last of the requests at the root that wait there for nothing, if the root may not have it yet.
+    pub(crate) fn last_prompt(&self) -> Option<RequestId> {
+        let end = self.slow.first().copied().unwrap_or(self.next);
+        self.sent.range(..end).next_back().map(|(id, _)| *id)
+    }
+
     /// The data of a request whose transfer may begin.
     pub(crate) fn data(&self, request: RequestId) -> Option<Bytes> {
         self.sent.get(&request).map(|(_, data)| data.clone())
@@ -66,6 +92,7 @@ impl Initiator {
 
     /// A request is complete.
     pub(crate) fn finish(&mut self, request: RequestId, outcome: Result<bool, PrimitiveError>) {
+        self.slow.remove(&request);
         if let Some((waiter, _)) = self.sent.remove(&request) {
             self.tell(waiter, outcome);
         }
@@ -73,6 +100,7 @@ impl Initiator {
 
     /// This node is cut off: nothing will be complete any more.
     pub(crate) fn fail_all(&mut self) {
+        self.slow.clear();
         let sent = std::mem::take(&mut self.sent).into_values().map(|(waiter, _)| waiter);
         let queued = std::mem::take(&mut self.queue).into_iter().map(|(_, waiter)| waiter);
         for waiter in sent.chain(queued).collect::<Vec<_>>() {

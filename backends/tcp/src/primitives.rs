@@ -95,6 +95,10 @@ impl Primitives for TcpPrimitives {
             outcome.await.unwrap_or(Err(PrimitiveError::Disconnected))
         }
     }
+
+    fn precedes_own_stores(&self) -> bool {
+        self.core.initiator.borrow().is_prompt()
+    }
 }
 
 impl std::fmt::Debug for TcpPrimitives {

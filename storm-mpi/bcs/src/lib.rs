@@ -38,6 +38,7 @@ mod job;
 mod microphase;
 pub mod modelled;
 mod operation;
+mod pace;
 mod plan;
 mod ranks;
 mod reduce_helper;

@@ -32,7 +32,7 @@ pub trait Edge {
         false
     }
 
-    /// Slices follow one another: nobody has to nudge.
+    /// Slices follow one another, or the manager has been told of news: nobody has to nudge.
     fn goes_on(&mut self) {}
 }
 
@@ -118,8 +118,12 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
                 Vec::new()
             }
         };
+        let any = !actions.is_empty();
         for action in actions {
             self.issue(action);
+        }
+        if any && self.network.precedes_own_stores() {
+            self.engine.borrow_mut().precede();
         }
     }
 
@@ -150,6 +154,8 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
             let manager = NodeSet::single(NodeId::MM);
             let told = Xfer::new(manager, addr, slice.to_ne_bytes().to_vec());
             self.network.xfer_and_signal(told.signal_remote(self.plan.told));
+            // Of one slice the manager is told once.
+            self.edge.goes_on();
         }
     }
 

@@ -1,7 +1,13 @@
 //! The Strobe Sender, on the management node: leads every node through the microphases of each slice.
+//!
+//! A microphase begins with a strobe and is over when all nodes say so, which they are asked. Where nodes
+//! need not wait for what they send ([`Primitives::precedes_own_stores`]), they are asked in the same breath
+//! as strobed, all that may be asked: a microphase is one journey to all nodes and back then
+//! ([decision 0096](../../../docs/decisions/0096-a-microphase-is-one-journey.md)).
 
+use crate::pace::Pace;
 use crate::{BcsError, Phase, Plan, Strobe};
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, join, join_all, select};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -40,29 +46,10 @@ pub struct StrobeSender<P: Primitives> {
     /// When the next slice begins.
     due: Instant,
     pace: Pace,
+    /// Nodes need not wait for what they send: they are asked as soon as they are strobed.
+    at_once: bool,
     /// A node has told of news for the slice under way.
     wanted: bool,
-}
-
-/// How long a microphase in which something moves takes, by microphase: it is not asked earlier whether
-/// it is over, as a question that is answered no costs as much as another and holds up what moves.
-#[derive(Clone, Copy, Debug, Default)]
-struct Pace([Duration; Phase::ALL.len()]);
-
-impl Pace {
-    /// One of so many questions is to be answered no: then the time is as short as may be.
-    const ASKED_IN_VAIN: u32 = 8;
-
-    fn of(&self, phase: Phase) -> Duration {
-        self.0[phase as usize]
-    }
-
-    /// It was over at this time after the strobe, when it was asked for the first time or for a later.
-    fn learn(&mut self, phase: Phase, over: Duration, first: bool, most: Duration) {
-        let pace = &mut self.0[phase as usize];
-        *pace = if first { *pace - *pace / Self::ASKED_IN_VAIN } else { (*pace + over) / 2 };
-        *pace = (*pace).min(most);
-    }
 }
 
 impl<P: Primitives> StrobeSender<P> {
@@ -70,8 +57,18 @@ impl<P: Primitives> StrobeSender<P> {
     pub fn new(network: P, plan: Plan, nodes: NodeSet) -> StrobeSender<P> {
         let due = network.runtime().now();
         let length = plan.config.slice;
-        let (had_collectives, wanted, pace) = (false, true, Pace::default());
-        StrobeSender { network, plan, nodes, slice: 0, length, had_collectives, due, pace, wanted }
+        StrobeSender {
+            network,
+            plan,
+            nodes,
+            slice: 0,
+            length,
+            had_collectives: false,
+            due,
+            pace: Pace::default(),
+            at_once: false,
+            wanted: true,
+        }
     }
 
     /// From the next slice on: these nodes, slices of this length. Numbers go on.
@@ -133,6 +130,8 @@ impl<P: Primitives> StrobeSender<P> {
         let runtime = self.network.runtime().clone();
         runtime.sleep_until(self.due).await;
         self.slice += 1;
+        // A network that it is true of may have to wait for something else now and then.
+        self.at_once |= self.network.precedes_own_stores();
         let began = runtime.now();
         let mut phase = self.microphase(Phase::DescriptorExchange).await?;
         let empty = phase.is_none();
@@ -158,20 +157,14 @@ impl<P: Primitives> StrobeSender<P> {
     async fn microphase(&mut self, phase: Phase) -> Result<Option<Phase>, BcsError> {
         let strobe = Strobe { slice: self.slice, phase };
         let word = strobe.to_word();
-        self.strobe(word).await?;
-        let runtime = self.network.runtime().clone();
-        let (strobed, mut first) = (runtime.now(), true);
-        // Where nobody is known to have anything, there is nothing to wait for.
-        if phase != Phase::DescriptorExchange || self.wanted {
-            runtime.sleep_until(strobed + self.pace.of(phase)).await;
-        }
+        let mut along = self.strobe(strobe).await?;
+        let (strobed, mut first) = (self.network.runtime().now(), true);
         loop {
-            let asked = runtime.now();
-            let answer = self.first_true(strobe).await;
-            if let Ok(Some(_)) = answer {
-                self.pace.learn(phase, asked - strobed, first, self.length / 4);
-            }
-            first = false;
+            let came_along = along.is_some();
+            let answer = match along.take() {
+                Some(answer) => answer,
+                None => self.ask_later(strobe, strobed, std::mem::take(&mut first)).await,
+            };
             match answer {
                 Ok(Some((Question::Empty, _))) => return Ok(None),
                 Ok(Some((question, Some(next)))) => {
@@ -190,21 +183,37 @@ impl<P: Primitives> StrobeSender<P> {
                     }
                     Err(error) => self.leave_out(error)?,
                 },
-                Ok(None) => runtime.sleep(self.plan.config.poll).await,
+                Ok(None) if came_along => {}
+                Ok(None) => self.network.runtime().sleep(self.plan.config.poll).await,
                 Err(error) => {
                     self.leave_out(error)?;
                     // Of a set with a dead node nobody was strobed.
-                    self.strobe(word).await?;
+                    along = self.strobe(strobe).await?;
                 }
             }
         }
     }
 
+    /// Asks what may be asked of a microphase; the first time not before it is likely to be over.
+    async fn ask_later(&mut self, strobe: Strobe, strobed: Instant, first: bool) -> Answer {
+        let runtime = self.network.runtime().clone();
+        // Where nobody is known to have anything, there is nothing to wait for.
+        if first && (strobe.phase != Phase::DescriptorExchange || self.wanted) {
+            runtime.sleep_until(strobed + self.pace.of(strobe.phase)).await;
+        }
+        let asked = runtime.now();
+        let answer = self.first_true(strobe).await;
+        if let Ok(Some(_)) = answer {
+            self.pace.learn(strobe.phase, asked - strobed, first, self.length / 4);
+        }
+        answer
+    }
+
     /// The first question to which all nodes say yes, and the microphase that follows then.
-    async fn first_true(
-        &self,
-        strobe: Strobe,
-    ) -> Result<Option<(Question, Option<Phase>)>, PrimitiveError> {
+    async fn first_true(&self, strobe: Strobe) -> Answer {
+        if self.at_once {
+            return self.all_at_once(strobe).await;
+        }
         for (question, next) in questions(strobe.phase, self.had_collectives) {
             if self.ask(*question, strobe.to_word()).await? {
                 return Ok(Some((*question, *next)));
@@ -213,15 +222,36 @@ impl<P: Primitives> StrobeSender<P> {
         Ok(None)
     }
 
-    /// Strobes all nodes, and waits until all are: a question that overtook their work would be asked
-    /// in vain.
-    async fn strobe(&mut self, word: u64) -> Result<(), BcsError> {
+    /// The same for the journey of one.
+    async fn all_at_once(&self, strobe: Strobe) -> Answer {
+        let questions = questions(strobe.phase, self.had_collectives);
+        let ask = |(question, _): &(Question, _)| self.ask(*question, strobe.to_word());
+        let answers = join_all(questions.iter().map(ask)).await;
+        for ((question, next), answer) in questions.iter().zip(answers) {
+            if answer? {
+                return Ok(Some((*question, *next)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Strobes all nodes, and waits until all are: a question that overtook their work would be asked in
+    /// vain. Where their work is done when they are strobed, what was asked behind the strobe is answered.
+    async fn strobe(&mut self, strobe: Strobe) -> Result<Option<Answer>, BcsError> {
         loop {
             let (nodes, addr) = (self.nodes.clone(), self.plan.strobe.addr());
-            let strobe = Xfer::new(nodes, addr, word.to_ne_bytes().to_vec());
-            let strobe = strobe.signal_remote(self.plan.strobed);
-            match self.network.xfer_and_wait(strobe).await {
-                Ok(()) => return Ok(()),
+            let word = strobe.to_word().to_ne_bytes().to_vec();
+            let xfer = Xfer::new(nodes, addr, word).signal_remote(self.plan.strobed);
+            let strobed = self.network.xfer_and_wait(xfer);
+            let (strobed, answer) = if self.at_once {
+                // Both are issued when they are first polled, in this order.
+                let (strobed, answer) = join(strobed, self.all_at_once(strobe)).await;
+                (strobed, Some(answer))
+            } else {
+                (strobed.await, None)
+            };
+            match strobed {
+                Ok(()) => return Ok(answer),
                 Err(error) => self.leave_out(error)?,
             }
         }
@@ -254,6 +284,9 @@ impl<P: Primitives> StrobeSender<P> {
         }
     }
 }
+
+/// The first question that was answered yes, if any was, and the microphase that follows then.
+type Answer = Result<Option<(Question, Option<Phase>)>, PrimitiveError>;
 
 /// What is asked of all nodes in a microphase, and so what they publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::{
     Xfer,
 };
 use bytes::Bytes;
-use futures_util::future::poll_immediate;
+use futures_util::future::{join_all, poll_immediate};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -47,6 +47,19 @@ impl<P: Primitives> Agent<P> {
     pub async fn execute(&self, command: Command) -> Reply {
         match command {
             Command::Issue { ops, pace } => Reply::Issued(self.issue(ops, pace).await),
+            Command::IssueThenWrite { ops, stores } => {
+                let mut started = Vec::with_capacity(ops.len());
+                for op in ops {
+                    started.push(self.start(op).await);
+                }
+                if !self.primitives.precedes_own_stores() {
+                    join_all(started.into_iter().map(Started::result)).await;
+                }
+                match self.write(stores) {
+                    Ok(()) => Reply::Written,
+                    Err(error) => Reply::OutOfBounds(error),
+                }
+            }
             Command::Write(stores) => match self.write(stores) {
                 Ok(()) => Reply::Written,
                 Err(error) => Reply::OutOfBounds(error),
@@ -100,10 +113,7 @@ impl<P: Primitives> Agent<P> {
         }
         let mut results = Vec::with_capacity(pending.len());
         for started in pending {
-            results.push(match started {
-                Started::Done(result) => result,
-                Started::Pending(future) => future.await,
-            });
+            results.push(started.result().await);
         }
         results
     }
@@ -221,6 +231,15 @@ impl<P: Primitives> Agent<P> {
 enum Started {
     Done(OpResult),
     Pending(Pending),
+}
+
+impl Started {
+    async fn result(self) -> OpResult {
+        match self {
+            Started::Done(result) => result,
+            Started::Pending(future) => future.await,
+        }
+    }
 }
 
 fn range(memory: &GlobalMemory, addr: GlobalAddr, len: u64) -> Result<Vec<u8>, OutOfBounds> {

@@ -26,6 +26,14 @@ pub enum Command {
         /// Whether an operation waits for the one before it.
         pace: Pace,
     },
+    /// Issues operations in order, and writes to this node's own copy what others ask for: as soon as the
+    /// operations precede what follows from that. Answered with [`Reply::Written`].
+    IssueThenWrite {
+        /// The operations.
+        ops: Vec<Op>,
+        /// What is written then.
+        stores: Vec<Store>,
+    },
     /// Writes to this node's own copy of global memory, outside the order.
     Write(Vec<Store>),
     /// Reads this node's own copy of global memory.

@@ -39,6 +39,12 @@ pub trait Layer: Clone + 'static {
         self.inner().compare_and_write(caw)
     }
 
+    /// For [`Primitives::precedes_own_stores`]. A layer that issues when it is asked to may say what the
+    /// handle inside says; others may not.
+    fn on_precedes(&self) -> bool {
+        false
+    }
+
     /// For [`Primitives::test_event`].
     fn on_test(&self, event: EventId) -> Option<Signal> {
         self.inner().test_event(event)
@@ -82,6 +88,10 @@ impl<L: Layer> Primitives for L {
         caw: CompareAndWrite,
     ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static {
         self.on_compare(caw)
+    }
+
+    fn precedes_own_stores(&self) -> bool {
+        self.on_precedes()
     }
 
     fn test_event(&self, event: EventId) -> Option<Signal> {

@@ -70,6 +70,10 @@ impl<P: Primitives> Layer for Tracer<P> {
         &self.inner
     }
 
+    fn on_precedes(&self) -> bool {
+        self.inner.precedes_own_stores()
+    }
+
     fn on_xfer(&self, xfer: Xfer) {
         let op = TracedOp::xfer(&xfer);
         let span = tracing::debug_span!("xfer_and_signal", node = %self.node(), %op);

@@ -43,6 +43,8 @@ pub(crate) struct Core {
     dirty: RefCell<Vec<Rc<Link>>>,
     /// An operation was issued: the pump has to run before the thread sleeps.
     issued: Notify,
+    /// A batch of operations is being worked off: replies and requests go when it is.
+    in_batch: Cell<bool>,
     /// The tasks that keep this alive; dropped when it ends.
     pub(crate) tasks: RefCell<Vec<Task>>,
     /// Whether data may come as references to memory of this host.
@@ -67,10 +69,29 @@ pub(crate) struct Identity {
     pub(crate) layout: Layout,
     pub(crate) fanout: u32,
     pub(crate) request_window: usize,
+    pub(crate) inline_limit_bytes: u64,
     pub(crate) by_reference: bool,
     pub(crate) runtime: TcpRuntime,
     pub(crate) fabric: Option<Rc<dyn Fabric>>,
     pub(crate) observer: crate::Observer,
+}
+
+/// Operations that are worked off together.
+pub(crate) struct Batch(Rc<Core>);
+
+impl Batch {
+    /// Lets those run who were signalled, who may store what is asked for next.
+    pub(crate) async fn yield_now(&self) {
+        self.0.pass_on();
+        tokio::task::yield_now().await;
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.0.in_batch.set(false);
+        self.0.pump();
+    }
 }
 
 impl Core {
@@ -82,7 +103,8 @@ impl Core {
         let memory = GlobalMemory::sparse(&layout);
         let events = EventTable::new(&layout);
         let engine = Engine::new(node, identity.fanout, memory.clone(), events.clone());
-        let initiator = Initiator::new(events.clone(), identity.request_window);
+        let (window, inline) = (identity.request_window, identity.inline_limit_bytes);
+        let initiator = Initiator::new(events.clone(), window, inline);
         Rc::new(Core {
             node,
             incarnation,
@@ -101,6 +123,7 @@ impl Core {
             role: OnceCell::new(),
             dirty: RefCell::default(),
             issued: Notify::new(),
+            in_batch: Cell::new(false),
             tasks: RefCell::default(),
             references: References::new(takes_references),
             ended: Cell::new(false),
@@ -162,21 +185,48 @@ impl Core {
 
     /// Carries out all that follows from what has come in, then writes.
     pub(crate) fn pump(self: &Rc<Core>) {
+        if self.in_batch.get() {
+            return self.pass_on();
+        }
         loop {
             // What is complete makes room for what waits.
             self.submit_issued();
             if let Some(Role::Root(root)) = self.role.get() {
                 root.pump(self);
             }
-            let output = self.engine.borrow_mut().take_output();
-            match output {
-                Some(Output::Parent(up)) => self.send_up(up),
-                Some(Output::Child(child, passed)) => self.send_down(child, passed),
-                Some(Output::BulkReady(child)) => self.lanes.poke_bulk(child),
-                None => break,
-            }
+            let own = self.initiator.borrow().last_prompt();
+            let mut engine = self.engine.borrow_mut();
+            engine.set_own(own);
+            let output = engine.take_output();
+            drop(engine);
+            let Some(output) = output else { break };
+            self.carry(output);
         }
         self.flush();
+    }
+
+    /// Writes what goes down the tree.
+    fn pass_on(self: &Rc<Core>) {
+        loop {
+            let output = self.engine.borrow_mut().take_passed();
+            let Some(output) = output else { break };
+            self.carry(output);
+        }
+        self.flush();
+    }
+
+    fn carry(self: &Rc<Core>, output: Output) {
+        match output {
+            Output::Parent(up) => self.send_up(up),
+            Output::Child(child, passed) => self.send_down(child, passed),
+            Output::BulkReady(child) => self.lanes.poke_bulk(child),
+        }
+    }
+
+    /// From here until that is dropped, replies and requests are collected. On a node only.
+    pub(crate) fn batch(self: &Rc<Core>) -> Batch {
+        self.in_batch.set(true);
+        Batch(self.clone())
     }
 
     fn send_up(self: &Rc<Core>, up: Up) {

@@ -179,6 +179,7 @@ fn start(
         layout: config.layout.clone(),
         fanout: welcome.fanout,
         request_window: welcome.request_window as usize,
+        inline_limit_bytes: u64::from(welcome.inline_limit_bytes),
         by_reference: config.by_reference,
         runtime,
         fabric: config.fabric.clone(),

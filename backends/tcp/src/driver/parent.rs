@@ -11,8 +11,8 @@ use crate::runtime::TcpRuntime;
 use crate::shared_memory::{HostId, Piece, Reference};
 use crate::stream::Stream;
 use crate::wire::{
-    Chunk, Down, FrameBuffer, FromNode, Hello, Lane, LaneAnswer, Member, PROTOCOL_VERSION,
-    TreeHello, encode,
+    Chunk, Down, FrameBuffer, FromNode, Hello, Lane, LaneAnswer, Member, Operation,
+    PROTOCOL_VERSION, TreeHello, encode,
 };
 use std::io;
 use std::rc::{Rc, Weak};
@@ -156,12 +156,19 @@ async fn read_operations(
 ) -> Result<(), ReadError> {
     let mut buffer = FrameBuffer::new();
     buffer.admit();
+    let mut has_signalled = false;
     while let Some(frames) = link.read(&mut buffer, LinkKind::Down).await? {
+        let batch = core.batch();
         for frame in frames {
+            let down: Down = frame.message()?;
+            if has_signalled && matches!(down.operation, Operation::Compare { .. }) {
+                has_signalled = false;
+                batch.yield_now().await;
+            }
             if link.is_closed() {
                 return Ok(());
             }
-            let down: Down = frame.message()?;
+            has_signalled |= down.operation.signals();
             let engine = &core.engine;
             match &down.shared {
                 None => engine.borrow_mut().on_down(&down, &frame.payload(), &frame.raw),
@@ -173,7 +180,7 @@ async fn read_operations(
                 }
             }
         }
-        core.pump();
+        drop(batch);
     }
     Ok(())
 }

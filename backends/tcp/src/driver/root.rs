@@ -47,6 +47,7 @@ pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
         layout: config.layout.clone(),
         fanout: config.fanout,
         request_window: usize::MAX,
+        inline_limit_bytes: u64::from(config.limits().inline_limit_bytes),
         by_reference: false,
         runtime,
         fabric: config.fabric.clone(),
@@ -219,7 +220,8 @@ impl RootRole {
     pub(crate) fn on_up(&self, up: Up) {
         let mut sequencer = self.sequencer.borrow_mut();
         match up {
-            Up::Acks { acks, .. } => {
+            Up::Acks { acks, issued, .. } => {
+                sequencer.issued(issued);
                 acks.into_iter().for_each(|(seq, verdict)| sequencer.complete(seq, verdict));
             }
             Up::Staged { stage, .. } => sequencer.staged(stage),
@@ -319,11 +321,13 @@ impl RootRole {
     /// The nodes whose replies are missing for too long.
     fn waited_for(&self, core: &Core, now: Instant, patience: Patience) -> NodeSet {
         let passed = now.since_origin().saturating_sub(patience.stall_timeout);
-        let (seqs, stages) = self.sequencer.borrow().older_than(Instant::ORIGIN + passed);
+        let limit = Instant::ORIGIN + passed;
+        let (seqs, stages) = self.sequencer.borrow().older_than(limit);
+        let awaited = self.sequencer.borrow().awaited_since(limit);
         let engine = core.engine.borrow();
         let operations = seqs.into_iter().map(|seq| engine.missing(seq));
         let transfers = stages.into_iter().map(|stage| engine.missing_stage(stage));
-        operations.chain(transfers).fold(NodeSet::new(), |all, some| all.union(&some))
+        operations.chain(transfers).fold(awaited, |all, some| all.union(&some))
     }
 
     pub(crate) fn close(&self) {

@@ -10,19 +10,23 @@
 //! After a change of the tree the root sends all that is not complete again; a
 //! node skips what it had, and answers what it answered then.
 
+mod child;
 mod combine;
+mod issued;
 mod lending;
 mod staging;
 
 use crate::shared_memory::Piece;
 use crate::topology::Topology;
-use crate::wire::{Attach, Chunk, Down, Operation, Seq, StageId, Up, View};
+use crate::wire::{Attach, Chunk, Down, Operation, RequestId, Seq, StageId, Up, View};
 use bytes::Bytes;
+use child::Child;
 use combine::Combine;
+use issued::Issued;
 use lending::Data;
 pub use lending::Passed;
 use staging::Staging;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use storm_primitives::{
     Epoch, EventId, EventTable, GlobalAddr, GlobalMemory, NodeId, NodeSet, Signal,
 };
@@ -90,27 +94,13 @@ pub struct Engine {
     inflight: BTreeMap<Seq, Combine>,
     /// Replies to go up in one frame.
     acks: Vec<(Seq, bool)>,
+    issued: Issued,
     stagings: BTreeMap<StageId, Staging>,
     /// Data that children were given references to, until they have it.
     lent: BTreeMap<Seq, Piece>,
     live_stages: Vec<StageId>,
     next_stage: StageId,
     output: VecDeque<Output>,
-}
-
-/// One child, under the current view.
-#[derive(Debug)]
-struct Child {
-    below: NodeSet,
-    attached: bool,
-    /// Operations that came before the child attached. The root bounds what is
-    /// not acknowledged, and so this.
-    held: Vec<Passed>,
-    /// How far each large transfer has been sent to it, in bytes.
-    cursors: BTreeMap<StageId, u64>,
-    /// Large transfers that it and all below it hold in full. It may know of one
-    /// before this node does, having had another parent.
-    holds: BTreeSet<StageId>,
 }
 
 impl Engine {
@@ -128,6 +118,7 @@ impl Engine {
             verdicts: BTreeMap::new(),
             inflight: BTreeMap::new(),
             acks: Vec::new(),
+            issued: Issued::default(),
             stagings: BTreeMap::new(),
             lent: BTreeMap::new(),
             live_stages: Vec::new(),
@@ -154,10 +145,25 @@ impl Engine {
     /// What is to be sent next. Replies are held back to the end, so that many
     /// go in one frame.
     pub fn take_output(&mut self) -> Option<Output> {
-        self.output.pop_front().or_else(|| {
-            let acks = std::mem::take(&mut self.acks);
-            (!acks.is_empty()).then(|| Output::Parent(Up::Acks { epoch: self.epoch, acks }))
+        self.take_passed().or_else(|| {
+            if self.acks.is_empty() {
+                return None;
+            }
+            let (epoch, acks) = (self.epoch, std::mem::take(&mut self.acks));
+            let issued = self.issued.take(self.node);
+            Some(Output::Parent(Up::Acks { epoch, acks, issued }))
         })
+    }
+
+    /// The same without replies.
+    pub fn take_passed(&mut self) -> Option<Output> {
+        self.output.pop_front()
+    }
+
+    /// The last request of this node that the root may not have, and that has its place in the order when the
+    /// root comes to it: what this node stored since it was issued is not told before that.
+    pub fn set_own(&mut self, request: Option<RequestId>) {
+        self.issued.set_own(request);
     }
 
     /// The children whose replies to `seq` are missing, with all below them.
@@ -192,6 +198,7 @@ impl Engine {
         self.epoch = view.epoch;
         self.inflight.clear();
         self.acks.clear();
+        self.issued.clear();
         self.output.retain(|output| matches!(output, Output::BulkReady(_)));
         let children = self.topology.children(self.node);
         self.children = children.into_iter().map(|(id, below)| (id, Child::new(below))).collect();
@@ -238,7 +245,10 @@ impl Engine {
         }
         match up {
             Up::Attach(attach) => self.on_attach(from, attach),
-            Up::Acks { acks, .. } => {
+            Up::Acks { acks, issued, .. } => {
+                if let Some(child) = self.children.get(&from) {
+                    self.issued.add(&child.below, issued);
+                }
                 acks.into_iter().for_each(|(seq, verdict)| self.on_ack(from, seq, verdict));
             }
             Up::Staged { stage, .. } => {
@@ -312,6 +322,7 @@ impl Engine {
     /// Carries out `operation` if it has not been; whether its comparison holds.
     fn carry_out(&mut self, seq: Seq, operation: &Operation, data: Data<'_>) -> bool {
         if seq <= self.applied {
+            self.issued.has_compared();
             return self.verdicts.get(&seq).copied().unwrap_or(true);
         }
         self.applied = seq;
@@ -325,6 +336,7 @@ impl Engine {
             }
             Operation::Commit { stage, addr, event } => self.commit(stage, addr, event),
             Operation::Compare { var, relation, value } => {
+                self.issued.has_compared();
                 let verdict = self.memory.load_word(var).map(|left| relation.holds(left, value));
                 self.verdicts.insert(seq, verdict == Ok(true));
                 verdict.map(|_| ())
@@ -358,24 +370,6 @@ impl Engine {
         if let Some(event) = event {
             let success: Signal = Ok(());
             self.events.signal(event, success);
-        }
-    }
-}
-
-impl Child {
-    /// A large transfer needs no more attention.
-    fn forget(&mut self, stage: StageId) {
-        self.holds.remove(&stage);
-        self.cursors.remove(&stage);
-    }
-
-    fn new(below: NodeSet) -> Child {
-        Child {
-            below,
-            attached: false,
-            held: Vec::new(),
-            cursors: BTreeMap::new(),
-            holds: BTreeSet::new(),
         }
     }
 }

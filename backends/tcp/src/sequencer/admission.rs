@@ -88,6 +88,9 @@ impl Sequencer {
             self.start_stages();
             self.serve_all();
         }
+        for to in self.answers.take_free(&self.queues) {
+            self.finish(Some(to), Ok(true));
+        }
     }
 
     fn serve_all(&mut self) {

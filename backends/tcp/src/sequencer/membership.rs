@@ -75,6 +75,7 @@ impl Sequencer {
         }
         let len = self.topology.members().len() as u32;
         moved.retain(|at, _| *at < len);
+        self.answers.forget(&dead);
         self.give_up_stages(&dead);
         let finished = self.settle_pending(&dead);
         self.publish(moved.into_iter().collect());

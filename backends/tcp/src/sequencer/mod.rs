@@ -11,6 +11,7 @@
 //! what will be written, waits in between (module `conflict`); everything else flows.
 
 mod admission;
+mod answers;
 mod conflict;
 mod membership;
 mod queue;
@@ -20,6 +21,7 @@ use crate::names::NameTable;
 use crate::shared_memory::HostId;
 use crate::topology::Topology;
 use crate::wire::{Chunk, Down, Operation, Request, RequestId, Seq, StageId, View};
+use answers::Answers;
 use bytes::Bytes;
 use conflict::OpenCompare;
 use queue::Queues;
@@ -120,6 +122,7 @@ pub struct Sequencer {
     queues: Queues,
     pending: BTreeMap<Seq, Pending>,
     open: BTreeMap<Seq, OpenCompare>,
+    answers: Answers,
     stages: BTreeMap<StageId, Stage>,
     stage_queue: VecDeque<(NodeId, RequestId)>,
     /// Of large transfers by reference that may have their place, and are not complete.
@@ -166,6 +169,7 @@ impl Sequencer {
             queues: Queues::new(),
             pending: BTreeMap::new(),
             open: BTreeMap::new(),
+            answers: Answers::default(),
             stages: BTreeMap::new(),
             stage_queue: VecDeque::new(),
             lent_bytes: 0,
@@ -234,6 +238,17 @@ impl Sequencer {
         Ok(())
     }
 
+    /// What nodes had issued when they compared, of which replies tell that are to be told next.
+    pub fn issued(&mut self, issued: Vec<(NodeId, RequestId)>) {
+        let alive = &self.alive;
+        self.answers.note(issued.into_iter().filter(|(node, _)| alive.contains(*node)));
+    }
+
+    /// The nodes whose requests answers have waited for since before `limit`.
+    pub fn awaited_since(&self, limit: Instant) -> NodeSet {
+        self.answers.awaited_since(limit)
+    }
+
     /// All have carried out `seq`; `verdict` says whether its comparison holds.
     pub fn complete(&mut self, seq: Seq, verdict: bool) {
         let Some(pending) = self.pending.remove(&seq) else { return };
@@ -251,7 +266,7 @@ impl Sequencer {
                     self.finish(pending.origin, Ok(false));
                 }
             }
-            (Operation::Compare { .. }, None) => self.finish(pending.origin, Ok(verdict)),
+            (Operation::Compare { .. }, None) => self.answer(&pending, verdict),
             (Operation::Commit { stage, .. }, _) => {
                 self.stages.remove(stage);
                 self.finish(pending.origin, Ok(true));
@@ -268,6 +283,14 @@ impl Sequencer {
             (Operation::Store { .. }, _) => self.finish(pending.origin, Ok(true)),
         }
         self.advance();
+    }
+
+    /// Tells the outcome of a comparison that writes nothing, perhaps later.
+    fn answer(&mut self, asked: &Pending, verdict: bool) {
+        let Some(to) = asked.origin else { return };
+        if !verdict || !self.answers.holds(to, &asked.dest, &self.queues, self.now) {
+            self.finish(asked.origin, Ok(verdict));
+        }
     }
 
     /// Gives an operation the next place and sends it.

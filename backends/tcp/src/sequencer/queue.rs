@@ -59,6 +59,13 @@ impl Queues {
         self.queues.get(&node).and_then(|queue| queue.last).is_none_or(|last| last < request)
     }
 
+    /// Whether `request` of `node` and all before it have come and have their place.
+    pub(super) fn has_placed(&self, node: NodeId, request: RequestId) -> bool {
+        let Some(queue) = self.queues.get(&node) else { return false };
+        let waits = queue.waiting.front().is_some_and(|first| first.request.id <= request);
+        queue.last >= Some(request) && !waits
+    }
+
     pub(super) fn len(&self, node: NodeId) -> usize {
         self.queues.get(&node).map_or(0, |queue| queue.waiting.len())
     }

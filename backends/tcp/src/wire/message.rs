@@ -371,6 +371,16 @@ pub enum Operation {
     },
 }
 
+impl Operation {
+    /// Whether somebody is signalled by it.
+    pub fn signals(&self) -> bool {
+        match self {
+            Operation::Put { event, .. } | Operation::Commit { event, .. } => event.is_some(),
+            Operation::Compare { .. } | Operation::Store { .. } => false,
+        }
+    }
+}
+
 /// Express lane, child to parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Up {
@@ -383,6 +393,9 @@ pub enum Up {
         epoch: Epoch,
         /// The operations.
         acks: Vec<(Seq, bool)>,
+        /// Where these compare: nodes among them that had sent the root requests without an outcome when they
+        /// compared, and the last of those that has its place when the root comes to it.
+        issued: Vec<(NodeId, RequestId)>,
     },
     /// The child and all below it hold a large transfer in full.
     Staged {

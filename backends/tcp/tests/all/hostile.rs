@@ -92,7 +92,11 @@ fn frames() -> Vec<Vec<u8>> {
     let (set, shared) = (dest.clone(), None);
     let down = Down { epoch, seq: Seq(1), done: Seq(0), dest: set, operation, shared };
     let chunk = Chunk { epoch, stage: StageId(9), dest, total: u64::MAX, offset: 5, shared: None };
-    let acks = Up::Acks { epoch, acks: vec![(Seq(1), true), (Seq(u64::MAX), false)] };
+    let acks = Up::Acks {
+        epoch,
+        acks: vec![(Seq(1), true), (Seq(u64::MAX), false)],
+        issued: vec![(NodeId(7), RequestId(9))],
+    };
     let data = FromNode::Data { request: RequestId(u64::MAX), offset: u64::MAX };
     [encode(&down, &[1; 9]), encode(&chunk, &[2; 99]), encode(&acks, &[]), encode(&data, &[3; 9])]
         .iter()

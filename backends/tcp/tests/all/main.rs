@@ -9,4 +9,5 @@ mod engine;
 mod engine_world;
 mod hostile;
 mod local_cluster;
+mod own_stores;
 mod references;

@@ -75,6 +75,15 @@ struct Begun {
     asked: bool,
 }
 
+/// What was issued and has no outcome yet.
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    bytes: u64,
+    is_question: bool,
+    /// The microphase that it was issued in, if it comes before what follows from what this node says since.
+    precedes: Option<Strobe>,
+}
+
 /// The engine of one node.
 #[derive(Debug)]
 pub struct Engine {
@@ -88,8 +97,8 @@ pub struct Engine {
     posted: Vec<(Member, RequestId, Post)>,
     next_request: u64,
     next_action: u64,
-    /// Bytes of what was issued and has no outcome yet.
-    outstanding: BTreeMap<ActionId, u64>,
+    /// What was issued and has no outcome yet.
+    outstanding: BTreeMap<ActionId, Outstanding>,
     /// Of these, the questions about collectives.
     asked: BTreeMap<ActionId, Candidates>,
     sender: BufferSender,
@@ -237,6 +246,15 @@ impl Engine {
         self.carry_out(step)
     }
 
+    /// Learns that all transfers so far take effect, wherever they go, before anything that follows from what
+    /// this node publishes from now on: it is done without their outcomes, and they are on the way no more
+    /// when the next microphase begins.
+    pub fn precede(&mut self) {
+        let now = self.now;
+        let transfers = self.outstanding.values_mut().filter(|one| !one.is_question);
+        transfers.for_each(|one| one.precedes = one.precedes.or(now));
+    }
+
     fn failed(&mut self, error: PrimitiveError) {
         match error {
             PrimitiveError::NodesDead { nodes } => self.nodes_lost(&nodes),
@@ -268,7 +286,8 @@ impl Engine {
     pub fn phase_done(&self) -> Option<u64> {
         let now = self.now?;
         let waits = now.phase == Phase::Reduce && !reduce_helper::is_idle(&self.collectives);
-        (self.outstanding.is_empty() && !waits).then(|| now.to_word())
+        let done = self.outstanding.values().all(|one| one.precedes.is_some());
+        (done && !waits).then(|| now.to_word())
     }
 
     /// Whether this node, done with the present microphase, has nothing to do in the one that follows:
@@ -310,7 +329,11 @@ impl Engine {
     /// Bytes of this node that are on the way or in the network's buffers here.
     pub fn in_flight_bytes(&self) -> u64 {
         let landed = if self.receiver.expects() { 1 } else { 0 };
-        self.outstanding.values().sum::<u64>() + landed
+        let moving = self
+            .outstanding
+            .values()
+            .filter(|one| one.precedes.is_none_or(|at| self.now <= Some(at)));
+        moving.map(|one| one.bytes).sum::<u64>() + landed
     }
 
     /// What ranks are to hear, in the order of its ending: at the beginning of a slice, of what was
@@ -334,20 +357,20 @@ impl Engine {
         for xfer in step.puts {
             let bytes = (xfer.data.len() * xfer.dest.len()) as u64;
             self.traffic.sent_bytes += bytes;
-            actions.push(Action::Put(self.issued(bytes), xfer));
+            actions.push(Action::Put(self.issued(bytes, false), xfer));
         }
         for Question { candidates, ask } in step.asks {
-            let id = self.issued(0);
+            let id = self.issued(0, true);
             self.asked.insert(id, candidates);
             actions.push(Action::Ask(id, ask));
         }
         actions
     }
 
-    fn issued(&mut self, bytes: u64) -> ActionId {
+    fn issued(&mut self, bytes: u64, is_question: bool) -> ActionId {
         self.next_action += 1;
         let id = ActionId(self.next_action);
-        self.outstanding.insert(id, bytes);
+        self.outstanding.insert(id, Outstanding { bytes, is_question, precedes: None });
         id
     }
 }

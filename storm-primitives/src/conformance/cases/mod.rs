@@ -75,6 +75,7 @@ macro_rules! __conformance_list {
                 last_of_a_node_remains(4),
                 is_the_same_everywhere(6),
                 is_causal(3),
+                reaches_past_own_stores(6),
                 of_overlapping_blocks(5),
             }
             concurrency {

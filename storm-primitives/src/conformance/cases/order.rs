@@ -4,7 +4,7 @@ use super::Trial;
 use crate::conformance::failure::{differs, expect};
 use crate::conformance::trial::{nodes, put, put_signal, wrong};
 use crate::conformance::{
-    Command, Failure, Op, OpResult, Pace, Pattern, Payload, Read, Reply, Seen, Status,
+    Command, Failure, Op, OpResult, Pace, Pattern, Payload, Read, Reply, Seen, Status, Store,
 };
 use crate::{CompareAndWrite, EventId, GlobalAddr, NodeId, NodeSet, Relation};
 use futures_util::future::try_join_all;
@@ -151,6 +151,36 @@ pub(crate) async fn is_causal(t: Trial) -> Result<(), Failure> {
         expect("status to n2", Ok(()), status)?;
         let expected = vec![Seen::Word(round), Seen::Hash(pattern.hash())];
         expect("effect and cause on n3", expected, seen)?;
+    }
+    Ok(())
+}
+
+/// A node writes to n3 and stores a word of its own; whoever finds the word there, and then writes to n3,
+/// does so after it. The node waits for its write only where it has to.
+pub(crate) async fn reaches_past_own_stores(t: Trial) -> Result<(), Failure> {
+    let (cause, effect) = (t.plan().bulk(0), t.plan().word_addr(1));
+    let (flag, done) = (t.plan().word(0), t.plan().event(1));
+    let third = NodeSet::single(NodeId(3));
+    let pairs = [(1, 0), (0, 1), (6, 0), (1, 2), (5, 6), (3, 0), (2, 3)];
+    for (round, (by, asker)) in (1..).zip(pairs.into_iter().cycle()).take(28) {
+        let (by, asker) = (NodeId(by), NodeId(asker));
+        let len = [8, 20_000, 200_000][round as usize % 3];
+        let pattern = Pattern::new(round << 32, len);
+        let put = put(&third, cause, Payload::Pattern(pattern));
+        let stores = vec![Store::Word(flag.addr(), round)];
+        let first = t.call(by, Command::IssueThenWrite { ops: vec![put], stores });
+        let second = async {
+            let set = NodeSet::single(by);
+            let ask = CompareAndWrite::new(set, flag, Relation::GreaterOrEqual, round);
+            while t.caw(asker, ask.clone()).await? != Ok(true) {}
+            let op = put_signal(&third, effect, Payload::word(round), done);
+            t.xfer(asker, op).await
+        };
+        let look = t.wait(NodeId(3), done, vec![Read::Word(effect), Read::Hash(cause, len)]);
+        let (_, status, (_, seen)) = futures_util::try_join!(first, second, look)?;
+        expect(format!("status to {asker}"), Ok(()), status)?;
+        let expected = vec![Seen::Word(round), Seen::Hash(pattern.hash())];
+        expect(format!("what {by} issued before its store"), expected, seen)?;
     }
     Ok(())
 }

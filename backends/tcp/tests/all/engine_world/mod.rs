@@ -74,6 +74,8 @@ pub(crate) struct World {
     pub(crate) lent: u64,
     source: BTreeMap<(NodeId, RequestId), Bytes>,
     next_request: BTreeMap<NodeId, u64>,
+    /// The root answers without regard for what nodes had issued: it is wrong then.
+    pub(crate) forgets_issued: bool,
     /// What came of the operations, by initiator and number.
     pub(crate) outcomes: BTreeMap<(NodeId, RequestId), Outcome>,
 }
@@ -100,6 +102,7 @@ impl World {
             lent: 0,
             source: BTreeMap::new(),
             next_request: BTreeMap::new(),
+            forgets_issued: false,
             outcomes: BTreeMap::new(),
         };
         world.add(NodeId::MM);
@@ -172,6 +175,9 @@ impl World {
             self.settle();
         } else {
             let data = if inline { data } else { Bytes::new() };
+            if inline {
+                self.engine(node).set_own(Some(id));
+            }
             self.push(Lane::Request(node), Message::Request(request, data));
         }
         id
@@ -321,7 +327,10 @@ impl World {
                 }
                 Output::BulkReady(child) => self.pull(node, child),
                 Output::Parent(up) if node == NodeId::MM => match up {
-                    Up::Acks { acks, .. } => {
+                    Up::Acks { acks, issued, .. } => {
+                        if !self.forgets_issued {
+                            self.sequencer.issued(issued);
+                        }
                         for (seq, verdict) in acks {
                             self.sequencer.complete(seq, verdict);
                         }

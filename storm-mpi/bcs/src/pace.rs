@@ -1,0 +1,43 @@
+//! How long the strobe sender waits before it asks whether a microphase is over.
+
+use crate::Phase;
+use std::time::Duration;
+
+/// How long a microphase in which something moves takes, by microphase: it is not asked earlier whether
+/// it is over, as a question that is answered no costs as much as another and holds up what moves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pace([Duration; Phase::ALL.len()]);
+
+impl Pace {
+    /// One of so many questions is to be answered no: then the time is as short as may be.
+    const ASKED_IN_VAIN: u32 = 8;
+
+    /// How long after its strobe a microphase is asked about.
+    pub(crate) fn of(&self, phase: Phase) -> Duration {
+        self.0[phase as usize]
+    }
+
+    /// It was over at this time after the strobe, when it was asked for the first time or for a later. What
+    /// took longer than `most` was something else.
+    pub(crate) fn learn(&mut self, phase: Phase, over: Duration, first: bool, most: Duration) {
+        let pace = &mut self.0[phase as usize];
+        *pace =
+            if first { *pace - *pace / Self::ASKED_IN_VAIN } else { (*pace + over.min(most)) / 2 };
+        *pace = (*pace).min(most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_took_long_counts_for_no_more_than_may_be() {
+        let (mut pace, most) = (Pace::default(), Duration::from_micros(120));
+        pace.learn(Phase::Reduce, Duration::from_secs(1), false, most);
+        assert_eq!(pace.of(Phase::Reduce), most / 2);
+        pace.learn(Phase::Reduce, Duration::ZERO, true, most);
+        assert_eq!(pace.of(Phase::Reduce), Duration::from_nanos(52_500));
+        assert_eq!(pace.of(Phase::SliceEnd), Duration::ZERO);
+    }
+}
