@@ -40,14 +40,14 @@ pub(crate) struct Setup {
 pub(crate) enum Command {
     /// The first message.
     Setup(Setup),
-    /// Make a pad and fill it.
-    MakePad { pad: PadId },
-    /// The job is over: clean the pad, and fill it again if `fill` says so. Of its PLs, `running`
-    /// have not ended as far as the NM knows, and `failed` are about to end by themselves after a
-    /// failed launch.
-    Release { pad: PadId, ticket: u32, running: Vec<PlIndex>, failed: Vec<PlIndex>, fill: bool },
+    /// Make a pad and fill it with so many PLs.
+    MakePad { pad: PadId, fill: u16 },
+    /// The job is over: clean the pad, and fill it until it has `fill` PLs again. Of its PLs,
+    /// `running` have not ended as far as the NM knows, and `failed` are about to end by themselves
+    /// after a failed launch.
+    Release { pad: PadId, ticket: u32, running: Vec<PlIndex>, failed: Vec<PlIndex>, fill: u16 },
     /// Kill everything in the pad, then as `Release`.
-    Destroy { pad: PadId, ticket: u32 },
+    Destroy { pad: PadId, ticket: u32, fill: u16 },
     /// Send a signal to the process groups of these PLs.
     Kill { pad: PadId, pls: Vec<PlIndex>, signal: i32 },
     /// Copy a file as a user.

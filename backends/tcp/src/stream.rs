@@ -1,7 +1,7 @@
 //! The byte stream under every link. All sockets are opened and taken over here, and
 //! become sessions where the member holds a key.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use nix::libc;
 use socket2::SockRef;
 use std::collections::VecDeque;
@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 use storm_session::{self as session, Sealed, SessionError, Trust};
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 
 /// Slices given to one write: more gain nothing.
@@ -92,8 +93,8 @@ impl Stream {
             }
             self.tcp.readable().await?;
             let result = match &self.sealed {
-                Some(sealed) => sealed.fill(|records| self.tcp.try_read_buf(records)),
-                None => self.tcp.try_read_buf(into),
+                Some(sealed) => sealed.fill(|records| self.read_arrived(records)),
+                None => self.read_arrived(into),
             };
             match (result, &self.sealed) {
                 (Err(error), _) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -102,6 +103,30 @@ impl Stream {
                 }
                 (Ok(1..), Some(_)) => {}
                 (result, _) => return result,
+            }
+        }
+    }
+
+    /// Reads what has come into the spare room of `into`. A read that leaves some of it has
+    /// emptied the socket, which is not asked for more then: the next arrival is a new edge of
+    /// readiness, and one since the read began counts, as what is withdrawn here is older.
+    fn read_arrived(&self, into: &mut BytesMut) -> io::Result<usize> {
+        // SAFETY: only `recv` gets the slice, which writes nothing uninitialised to it.
+        let spare = unsafe { into.chunk_mut().as_uninit_slice_mut() };
+        let mut read = 0;
+        let result = self.tcp.try_io(Interest::READABLE, || {
+            read = SockRef::from(&self.tcp).recv(spare)?;
+            if 0 < read && read < spare.len() {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Ok(())
+        });
+        match result {
+            Err(error) if read == 0 => Err(error),
+            Ok(()) | Err(_) => {
+                // SAFETY: `recv` has put so many bytes there.
+                unsafe { into.advance_mut(read) };
+                Ok(read)
             }
         }
     }

@@ -236,7 +236,8 @@ impl LiveHost {
         let spec = launch_spec(task, program.clone(), credentials, starter)
             .encode()
             .map_err(|error| LaunchRefused::because(&error))?;
-        let pad = self.pads.take().await.map_err(|error| LaunchRefused::because(&error))?;
+        let ranks = u16::try_from(task.count).unwrap_or(u16::MAX);
+        let pad = self.pads.take(ranks).await.map_err(|error| LaunchRefused::because(&error))?;
         let Some(freezer) = self.keeper.freezer(pad) else {
             self.pads.lost(pad);
             let reason = "the place for the job is gone".to_owned();

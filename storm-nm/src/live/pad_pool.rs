@@ -35,7 +35,8 @@ pub(super) enum PadError {
 
 pub(super) struct PadPool {
     keeper: KeeperHandle,
-    ready: RefCell<VecDeque<PadId>>,
+    /// With how many processes wait in each.
+    ready: RefCell<VecDeque<(PadId, u16)>>,
     /// Clean, or about to be, and not filled again.
     vacant: RefCell<Vec<PadId>>,
     made: Cell<u16>,
@@ -67,32 +68,37 @@ impl PadPool {
         })
     }
 
-    /// A pad whose processes wait for a launch.
-    pub(super) async fn take(&self) -> Result<PadId, PadError> {
-        if let Some(pad) = self.pop() {
+    /// A pad in which so many processes wait for a launch.
+    pub(super) async fn take(&self, pls: u16) -> Result<PadId, PadError> {
+        let pls = pls.min(self.keeper.capacity());
+        if let Some(pad) = self.pop(pls) {
             return Ok(pad);
         }
-        if let Some(pad) = self.pop_vacant() {
-            self.refill(pad);
+        if let Some(pad) = self.pop_vacant().or_else(|| self.pop_any()) {
+            self.refill_with(pad, pls);
         } else if self.made.get() < self.max {
-            self.make_another()?;
+            self.make_another(pls)?;
         } else if self.waiting.get() >= self.max {
             return Err(PadError::TooMany(self.max));
         }
         self.waiting.set(self.waiting.get() + 1);
-        let taken = tokio::time::timeout(PAD_TIMEOUT, self.wait()).await;
+        let taken = tokio::time::timeout(PAD_TIMEOUT, self.wait(pls)).await;
         self.waiting.set(self.waiting.get() - 1);
         taken.map_err(|_| PadError::TimedOut)?
     }
 
-    /// A pad that arrives; another is made for one that is lost meanwhile.
-    async fn wait(&self) -> Result<PadId, PadError> {
+    /// A pad that arrives, with so many processes; another is made for one that is lost meanwhile.
+    async fn wait(&self, pls: u16) -> Result<PadId, PadError> {
         let before = self.losses.get();
         let mut seen = before;
         loop {
             let arrived = self.arrived.notified();
-            if let Some(pad) = self.pop() {
+            if let Some(pad) = self.pop(pls) {
                 return Ok(pad);
+            }
+            // One that was made for a smaller job, which took the one made for this.
+            if let Some(pad) = self.pop_any() {
+                self.refill_with(pad, pls);
             }
             let losses = self.losses.get();
             if losses.wrapping_sub(before) >= LOSSES_MAX {
@@ -102,15 +108,17 @@ impl PadPool {
                 seen = losses;
                 // Another that waits may have made the one for it.
                 if self.made.get() < self.max {
-                    self.make_another()?;
+                    self.make_another(pls)?;
                 }
             }
             arrived.await;
         }
     }
 
-    fn make_another(&self) -> Result<(), PadError> {
-        self.keeper.make_pads(1).map_err(PadError::Keeper)?;
+    /// Beside those of the start, pads have as many processes as the largest job that took them:
+    /// of an array of small jobs each makes its own and no more.
+    fn make_another(&self, pls: u16) -> Result<(), PadError> {
+        self.keeper.make_pad(pls).map_err(PadError::Keeper)?;
         self.made.set(self.made.get() + 1);
         Ok(())
     }
@@ -156,7 +164,8 @@ impl PadPool {
         }
         self.attempts.borrow_mut().remove(&pad);
         self.vacant.borrow_mut().retain(|other| *other != pad);
-        self.ready.borrow_mut().push_back(pad);
+        let pls = u16::try_from(self.keeper.waiting(pad).len()).unwrap_or(u16::MAX);
+        self.ready.borrow_mut().push_back((pad, pls));
         self.arrived.notify_waiters();
     }
 
@@ -201,7 +210,7 @@ impl PadPool {
         let idle = {
             let mut ready = self.ready.borrow_mut();
             let before = ready.len();
-            ready.retain(|other| *other != pad);
+            ready.retain(|(other, _)| *other != pad);
             ready.len() < before
         };
         if idle {
@@ -211,12 +220,19 @@ impl PadPool {
 
     /// The pad is gone for good; another may take its place.
     pub(super) fn lost(&self, pad: PadId) {
-        self.ready.borrow_mut().retain(|other| *other != pad);
+        self.ready.borrow_mut().retain(|(other, _)| *other != pad);
         self.vacant.borrow_mut().retain(|other| *other != pad);
         self.attempts.borrow_mut().remove(&pad);
         self.made.set(self.made.get().saturating_sub(1));
         self.losses.set(self.losses.get().wrapping_add(1));
         self.arrived.notify_waiters();
+    }
+
+    /// Fills a pad until it has so many processes, or as many as it had if those were more.
+    fn refill_with(&self, pad: PadId, pls: u16) {
+        // It fails only for a pad that is gone, which filling it finds as well.
+        let _ = self.keeper.enlarge(pad, pls);
+        self.refill(pad);
     }
 
     fn refill(&self, pad: PadId) {
@@ -233,7 +249,15 @@ impl PadPool {
         self.vacant.borrow_mut().pop()
     }
 
-    fn pop(&self) -> Option<PadId> {
-        self.ready.borrow_mut().pop_front()
+    /// Of those that are ready with so many processes, one with the fewest.
+    fn pop(&self, pls: u16) -> Option<PadId> {
+        let mut ready = self.ready.borrow_mut();
+        let enough = ready.iter().enumerate().filter(|(_, (_, waiting))| *waiting >= pls);
+        let (place, _) = enough.min_by_key(|(_, (_, waiting))| *waiting)?;
+        ready.remove(place).map(|(pad, _)| pad)
+    }
+
+    fn pop_any(&self) -> Option<PadId> {
+        self.ready.borrow_mut().pop_front().map(|(pad, _)| pad)
     }
 }

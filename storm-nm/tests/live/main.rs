@@ -55,6 +55,7 @@ const TESTS: &[(&str, Test)] = tests![
     jobs_of_other_users,
     many_short_jobs_follow_each_other,
     jobs_destroyed_at_once_give_their_places_back,
+    places_of_small_jobs_serve_larger_ones,
     shutdown_kills_what_runs,
 ];
 
@@ -552,6 +553,27 @@ async fn jobs_destroyed_at_once_give_their_places_back(cluster: Rc<Cluster>) {
     cluster.launch(9, 2, RowSet::ALL, shell("exit 0")).await;
     let exits = cluster.exits_of(9).await;
     assert!(exits.values().all(|exit| exit.status == ExitStatus::Code(0)), "{exits:?}");
+}
+
+/// A place has as many processes as its first job needed.
+async fn places_of_small_jobs_serve_larger_ones(cluster: Rc<Cluster>) {
+    for job in 1..=4 {
+        cluster.launch(job, 1, RowSet::ALL, shell("echo up; exec sleep 1000")).await;
+        cluster.output_contains(job, 1, "up").await;
+    }
+    for job in 1..=4 {
+        cluster.say(vec![Command::DestroyJob { job: JobId(job) }]).await;
+        cluster.exits_of(job).await;
+        cluster.say(vec![Command::ReleaseJob { job: JobId(job) }]).await;
+    }
+    for job in 5..=9 {
+        cluster.launch(job, 2, RowSet::ALL, shell("exit 3")).await;
+    }
+    for job in 5..=9 {
+        let exits = cluster.exits_of(job).await;
+        assert_eq!(exits.len(), 4);
+        assert!(exits.values().all(|exit| exit.status == ExitStatus::Code(3)), "{exits:?}");
+    }
 }
 
 async fn shutdown_kills_what_runs(cluster: Rc<Cluster>) {

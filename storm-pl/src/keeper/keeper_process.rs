@@ -5,13 +5,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 
-use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::stat::Mode;
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::SignalFd;
 
 use crate::cgroup::{
     CgroupUnusable, NodeCgroup, NodeCgroupError, PadCgroup, kill_and_remove, own_directory,
@@ -21,15 +19,16 @@ use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
 use crate::keeper::fill::make_pl;
 use crate::keeper::pad::{Clean, Draining, Pad};
 use crate::keeper::place::{PlaceFailure, PlaceSpec, PlaceStep, place};
+use crate::keeper::process_state::{settle, watch_signals};
 use crate::process_tree;
 use crate::protocol::{self, Command, MESSAGE_MAX_BYTES, PadStep, Refusal, Report, Setup};
 use crate::seqpacket::{Seqpacket, Wait};
 use crate::sys::{self, Forked};
 
 /// Where every keeper has its control socket.
-const CONTROL_DESCRIPTOR: RawFd = 3;
+pub(super) const CONTROL_DESCRIPTOR: RawFd = 3;
 /// Tells a pad's own keeper that the node's keeper died.
-const PARENT_GONE: Signal = Signal::SIGUSR1;
+pub(super) const PARENT_GONE: Signal = Signal::SIGUSR1;
 /// How soon a draining pad is looked at again. Deaths wake the keeper anyhow; the timer is for
 /// processes that leave their cgroup a moment after their parent heard of it.
 const LOOK_AGAIN_MS: u16 = 2;
@@ -173,13 +172,14 @@ impl KeeperProcess {
             return;
         }
         match protocol::decode(&self.buffer[..received.len]) {
-            Ok(Command::MakePad { pad }) => self.make_pad(pad),
+            Ok(Command::MakePad { pad, fill }) => self.make_pad(pad, fill),
             Ok(Command::Release { pad, ticket, running, failed, fill }) => {
                 let draining = Draining { ticket, awaited: failed, fill, ..Draining::default() };
                 self.release(pad, &running, draining);
             }
-            Ok(Command::Destroy { pad, ticket }) => {
-                self.drain(pad, Draining { ticket, ..Draining::of_everything() });
+            Ok(Command::Destroy { pad, ticket, fill }) => {
+                let everything = true;
+                self.drain(pad, Draining { ticket, everything, fill, ..Draining::default() });
             }
             Ok(Command::Kill { pad, pls, signal }) => self.kill(pad, &pls, signal),
             Ok(Command::Place { id, spec }) => self.place(id, &spec),
@@ -190,9 +190,9 @@ impl KeeperProcess {
         }
     }
 
-    fn make_pad(&mut self, id: PadId) {
+    fn make_pad(&mut self, id: PadId, pls: u16) {
         if self.node.is_none() && self.kind == Kind::Node {
-            return self.make_pad_keeper(id);
+            return self.make_pad_keeper(id, pls);
         }
         let cgroup = match &self.node {
             None => None,
@@ -202,11 +202,11 @@ impl KeeperProcess {
             },
         };
         self.pads.insert(id, Pad::new(id, cgroup, self.capacity));
-        self.fill(id);
+        self.fill(id, pls);
     }
 
     /// Forks the keeper of one pad. It gets its own control socket to the NM.
-    fn make_pad_keeper(&mut self, id: PadId) {
+    fn make_pad_keeper(&mut self, id: PadId, pls: u16) {
         let (ours, theirs) = match Seqpacket::pair() {
             Ok(pair) => pair,
             Err(error) => return self.failed(id, PadStep::Streams, Errno::of(&error)),
@@ -215,7 +215,7 @@ impl KeeperProcess {
         // SAFETY: the keeper has one thread.
         match unsafe { sys::fork_into(None) } {
             Ok(Forked::Child) => {
-                run_pad_keeper(theirs.into(), parent, self.capacity, id);
+                run_pad_keeper(theirs.into(), parent, self.capacity, (id, pls));
                 sys::exit_now(0)
             }
             Ok(Forked::Parent(pid)) => {
@@ -226,13 +226,16 @@ impl KeeperProcess {
         }
     }
 
-    /// Makes the PLs that the pad lacks.
-    fn fill(&mut self, id: PadId) {
+    /// Makes the PLs that the pad lacks to have so many.
+    fn fill(&mut self, id: PadId, pls: u16) {
         for index in 0..self.capacity {
             let Some(pad) = self.pads.get_mut(&id) else { return };
             let pl = PlIndex(index);
             if pad.process(pl).is_some() {
                 continue;
+            }
+            if pad.pls.iter().flatten().count() >= usize::from(pls) {
+                return;
             }
             match make_pl(pad.cgroup.as_ref().map(PadCgroup::directory)) {
                 Ok(new) => {
@@ -251,7 +254,7 @@ impl KeeperProcess {
         // Another try for a pad that could not be made.
         let Some(pad) = self.pads.get(&id) else {
             self.report(&Report::PadClean { pad: id, ticket: draining.ticket }, &[]);
-            return self.make_pad(id);
+            return self.make_pad(id, draining.fill);
         };
         draining.everything = running.iter().any(|&pl| pad.process(pl).is_some());
         self.drain(id, draining);
@@ -261,7 +264,7 @@ impl KeeperProcess {
         let Some(pad) = self.pads.get_mut(&id) else { return };
         if let Some(former) = &pad.draining {
             draining.everything |= former.everything;
-            draining.fill |= former.fill;
+            draining.fill = draining.fill.max(former.fill);
         }
         if draining.everything {
             pad.kill_everything();
@@ -280,9 +283,7 @@ impl KeeperProcess {
                 match pad.cgroup.as_ref().map_or(Ok(()), PadCgroup::thaw) {
                     Ok(()) => {
                         self.report(&Report::PadClean { pad: id, ticket }, &[]);
-                        if fill {
-                            self.fill(id);
-                        }
+                        self.fill(id, fill);
                     }
                     Err(error) => self.failed(id, PadStep::Thaw, Errno::of(&error)),
                 }
@@ -424,53 +425,20 @@ impl KeeperProcess {
     }
 }
 
-fn run_pad_keeper(control: OwnedFd, parent: nix::unistd::Pid, capacity: u16, id: PadId) {
+fn run_pad_keeper(
+    control: OwnedFd,
+    parent: nix::unistd::Pid,
+    capacity: u16,
+    (id, pls): (PadId, u16),
+) {
     let Ok(control) = settle(control) else { return };
     let Ok(mut keeper) = KeeperProcess::new(control, capacity, None, Kind::OnePad) else { return };
     let followed = sys::set_parent_death_signal(PARENT_GONE as i32);
     if followed.is_err() || nix::unistd::getppid() != parent {
         return;
     }
-    keeper.make_pad(id);
+    keeper.make_pad(id, pls);
     keeper.run();
-}
-
-/// Leaves open the control socket, standard error (for a panic's last words) and nothing else.
-fn settle(control: OwnedFd) -> Result<Seqpacket, Errno> {
-    // First out of the way of the numbers that are about to be overwritten.
-    let parked = fcntl(control.as_fd(), FcntlArg::F_DUPFD(CONTROL_DESCRIPTOR + 1))?;
-    let null = open(c"/dev/null", OFlag::O_RDWR, Mode::empty())?.into_raw_fd();
-    let _ = control.into_raw_fd();
-    // SAFETY: no object of this process uses its low descriptors any more: it was forked, or
-    // executed, to be a keeper and nothing else.
-    let done = unsafe {
-        libc::dup2(null, libc::STDIN_FILENO) != -1
-            && libc::dup2(null, libc::STDOUT_FILENO) != -1
-            && libc::dup2(parked, CONTROL_DESCRIPTOR) != -1
-            && libc::fcntl(CONTROL_DESCRIPTOR, libc::F_SETFD, libc::FD_CLOEXEC) != -1
-    };
-    if !done {
-        return Err(Errno::last());
-    }
-    sys::close_from(CONTROL_DESCRIPTOR + 1)?;
-    // SAFETY: put there just above; nothing else owns it.
-    Ok(Seqpacket::from(unsafe { OwnedFd::from_raw_fd(CONTROL_DESCRIPTOR) }))
-}
-
-/// Deaths and the loss of the parent come as readable events; what a terminal or an operator's
-/// `kill` of the whole session sends is ignored: the NM decides.
-fn watch_signals() -> Result<SignalFd, Errno> {
-    let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
-    let deaths_only = SigAction::new(SigHandler::SigDfl, SaFlags::SA_NOCLDSTOP, SigSet::empty());
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
-        // SAFETY: ignoring a signal runs no handler.
-        unsafe { sigaction(signal, &ignore) }?;
-    }
-    // SAFETY: the default action of SIGCHLD runs no handler.
-    unsafe { sigaction(Signal::SIGCHLD, &deaths_only) }?;
-    let mask: SigSet = [Signal::SIGCHLD, PARENT_GONE].into_iter().collect();
-    mask.thread_block()?;
-    Ok(SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?)
 }
 
 /// The node's cgroup, or why there is none.

@@ -5,6 +5,7 @@ mod keeper_process;
 mod leftovers;
 mod pad;
 mod place;
+mod process_state;
 
 pub(crate) use keeper_process::run_keeper;
 pub use leftovers::Leftovers;

@@ -26,8 +26,8 @@ pub(super) struct Draining {
     pub(super) ticket: u32,
     /// Every process has to go; otherwise only the former job's, the waiting PLs stay.
     pub(super) everything: bool,
-    /// When it is clean it is filled again.
-    pub(super) fill: bool,
+    /// When it is clean it is filled until it has so many PLs.
+    pub(super) fill: u16,
     /// PLs that are ending by themselves.
     pub(super) awaited: Vec<PlIndex>,
     /// Looks taken so far.
@@ -38,14 +38,8 @@ pub(super) struct Draining {
 pub(super) struct Clean {
     /// The latest request that it is clean for.
     pub(super) ticket: u32,
-    /// Whether the pad is to be filled again.
-    pub(super) fill: bool,
-}
-
-impl Draining {
-    pub(super) fn of_everything() -> Self {
-        Self { everything: true, fill: true, ..Self::default() }
-    }
+    /// How many PLs the pad is to have.
+    pub(super) fill: u16,
 }
 
 impl Pad {

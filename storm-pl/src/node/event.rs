@@ -41,7 +41,8 @@ const LAST_MESSAGES_MAX: usize = 16 * 1024;
 /// is killed between its launch and its first instruction counts as launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Every PL of the pad waits. After [`KeeperHandle::make_pads`], and again after `PadClean`.
+    /// As many PLs of the pad wait as it was made for. After [`KeeperHandle::make_pads`] or
+    /// [`KeeperHandle::make_pad`], and again after `PadClean`.
     Ready {
         /// Which pad.
         pad: PadId,

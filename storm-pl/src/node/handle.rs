@@ -83,22 +83,42 @@ impl KeeperHandle {
         lock(&self.pads).capacity
     }
 
-    /// Makes `count` pads; each is announced by [`crate::Event::Ready`].
+    /// Makes `count` pads with as many PLs as fit; each is announced by [`crate::Event::Ready`].
     ///
     /// # Errors
     /// When the keeper is gone or does not read.
     pub fn make_pads(&self, count: u16) -> io::Result<Vec<PadId>> {
+        let capacity = self.capacity();
+        (0..count).map(|_| self.make_pad(capacity)).collect()
+    }
+
+    /// Makes a pad that is ready, and says so, with so many PLs: for a job that needs no more, since
+    /// each is a process.
+    ///
+    /// # Errors
+    /// When the keeper is gone or does not read.
+    pub fn make_pad(&self, pls: u16) -> io::Result<PadId> {
         let mut pads = lock(&self.pads);
-        let mut made = Vec::with_capacity(usize::from(count));
-        for _ in 0..count {
-            let pad = PadId(pads.next_pad);
-            pads.next_pad = pads.next_pad.checked_add(1).ok_or(io::ErrorKind::QuotaExceeded)?;
-            let state = Pad::new(pads.capacity);
-            pads.pads.insert(pad, state);
-            protocol::send(&pads.control, &Command::MakePad { pad }, &[], Wait::No)?;
-            made.push(pad);
-        }
-        Ok(made)
+        let pad = PadId(pads.next_pad);
+        pads.next_pad = pads.next_pad.checked_add(1).ok_or(io::ErrorKind::QuotaExceeded)?;
+        let state = Pad::new(pads.capacity, pls);
+        let fill = state.size;
+        pads.pads.insert(pad, state);
+        protocol::send(&pads.control, &Command::MakePad { pad, fill }, &[], Wait::No)?;
+        Ok(pad)
+    }
+
+    /// From now on the pad is ready with so many PLs, if it was with fewer: it gets them with the
+    /// next [`release`](Self::release).
+    ///
+    /// # Errors
+    /// When there is no such pad.
+    pub fn enlarge(&self, pad: PadId, pls: u16) -> io::Result<()> {
+        let mut pads = lock(&self.pads);
+        let capacity = pads.capacity;
+        let Some(state) = pads.pads.get_mut(&pad) else { return Err(no_pad()) };
+        state.size = state.size.max(pls).min(capacity);
+        Ok(())
     }
 
     /// Tells a waiting PL to become `rank` of the job: one message, straight to the PL.
@@ -193,6 +213,7 @@ impl KeeperHandle {
         let running = state.select(|pl| matches!(pl, Pl::Launching { .. } | Pl::Running));
         let failed = state.select(|pl| matches!(pl, Pl::Failed));
         let ticket = state.drain();
+        let fill = if fill { state.size } else { 0 };
         let command = Command::Release { pad, ticket, running, failed, fill };
         protocol::send(pads.control_of(pad), &command, &[], Wait::No)
     }
@@ -209,7 +230,8 @@ impl KeeperHandle {
         for pl in state.pls.iter_mut().filter(|pl| matches!(pl, Pl::Idle { .. })) {
             *pl = Pl::Absent;
         }
-        protocol::send(pads.control_of(pad), &Command::Destroy { pad, ticket }, &[], Wait::No)
+        let command = Command::Destroy { pad, ticket, fill: state.size };
+        protocol::send(pads.control_of(pad), &command, &[], Wait::No)
     }
 
     /// Sends `signal` to the process group of every rank that runs. In a stopped pad it acts when

@@ -46,6 +46,8 @@ pub(super) struct Pad {
     pub(super) control: Option<Seqpacket>,
     pub(super) freezer: Option<Arc<Freezer>>,
     pub(super) pls: Vec<Pl>,
+    /// It is ready when so many of them wait.
+    pub(super) size: u16,
     /// Between the end of a job and `PadClean`.
     pub(super) draining: bool,
     /// How often it was given back: a `PadClean` of an earlier time says nothing of the last.
@@ -326,9 +328,9 @@ impl Pads {
 }
 
 impl Pad {
-    pub(super) fn new(capacity: u16) -> Self {
+    pub(super) fn new(capacity: u16, size: u16) -> Self {
         let pls = (0..capacity).map(|_| Pl::Absent).collect();
-        Self { pls, filling: true, ..Self::default() }
+        Self { pls, size: size.min(capacity), filling: true, ..Self::default() }
     }
 
     pub(super) fn pl_mut(&mut self, pl: PlIndex) -> Option<&mut Pl> {
@@ -357,7 +359,8 @@ impl Pad {
     }
 
     fn announce(&mut self, pad: PadId, events: &mut VecDeque<Event>) {
-        let complete = self.pls.iter().all(|pl| matches!(pl, Pl::Idle { .. }));
+        let waiting = self.pls.iter().filter(|pl| matches!(pl, Pl::Idle { .. })).count();
+        let complete = waiting >= usize::from(self.size);
         if self.filling && !self.draining && complete {
             self.filling = false;
             events.push_back(Event::Ready { pad });

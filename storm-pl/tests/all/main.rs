@@ -4,6 +4,7 @@ mod freeze;
 mod launch;
 mod lifetime;
 mod memory;
+mod pads;
 mod place;
 mod start;
 mod support;

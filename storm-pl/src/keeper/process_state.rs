@@ -1,0 +1,51 @@
+//! What a fresh keeper does to its process: which descriptors stay open, and what signals do.
+
+use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::stat::Mode;
+
+use super::keeper_process::{CONTROL_DESCRIPTOR, PARENT_GONE};
+use crate::ids::Errno;
+use crate::seqpacket::Seqpacket;
+use crate::sys;
+
+/// Leaves open the control socket, standard error (for a panic's last words) and nothing else.
+pub(super) fn settle(control: OwnedFd) -> Result<Seqpacket, Errno> {
+    // First out of the way of the numbers that are about to be overwritten.
+    let parked = fcntl(control.as_fd(), FcntlArg::F_DUPFD(CONTROL_DESCRIPTOR + 1))?;
+    let null = open(c"/dev/null", OFlag::O_RDWR, Mode::empty())?.into_raw_fd();
+    let _ = control.into_raw_fd();
+    // SAFETY: no object of this process uses its low descriptors any more: it was forked, or
+    // executed, to be a keeper and nothing else.
+    let done = unsafe {
+        libc::dup2(null, libc::STDIN_FILENO) != -1
+            && libc::dup2(null, libc::STDOUT_FILENO) != -1
+            && libc::dup2(parked, CONTROL_DESCRIPTOR) != -1
+            && libc::fcntl(CONTROL_DESCRIPTOR, libc::F_SETFD, libc::FD_CLOEXEC) != -1
+    };
+    if !done {
+        return Err(Errno::last());
+    }
+    sys::close_from(CONTROL_DESCRIPTOR + 1)?;
+    // SAFETY: put there just above; nothing else owns it.
+    Ok(Seqpacket::from(unsafe { OwnedFd::from_raw_fd(CONTROL_DESCRIPTOR) }))
+}
+
+/// Deaths and the loss of the parent come as readable events; what a terminal or an operator's
+/// `kill` of the whole session sends is ignored: the NM decides.
+pub(super) fn watch_signals() -> Result<SignalFd, Errno> {
+    let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
+    let deaths_only = SigAction::new(SigHandler::SigDfl, SaFlags::SA_NOCLDSTOP, SigSet::empty());
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
+        // SAFETY: ignoring a signal runs no handler.
+        unsafe { sigaction(signal, &ignore) }?;
+    }
+    // SAFETY: the default action of SIGCHLD runs no handler.
+    unsafe { sigaction(Signal::SIGCHLD, &deaths_only) }?;
+    let mask: SigSet = [Signal::SIGCHLD, PARENT_GONE].into_iter().collect();
+    mask.thread_block()?;
+    Ok(SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?)
+}
