@@ -229,7 +229,13 @@ impl<P: Primitives> Writer<P> {
     /// Nodes died: what they held is released. To be told before they can come
     /// back, since their next life knows nothing of the items of the last one.
     pub fn nodes_died(&mut self, dead: &NodeSet) {
-        for set in &mut self.outstanding {
+        self.released_by_death(dead, self.next);
+    }
+
+    /// What these nodes held of the items before this one is released.
+    fn released_by_death(&mut self, dead: &NodeSet, before: Sequence) {
+        let count = before.0.saturating_sub(self.oldest().0) as usize;
+        for set in self.outstanding.iter_mut().take(count) {
             *set = set.difference(dead);
         }
     }
@@ -302,14 +308,15 @@ impl<P: Primitives> Writer<P> {
     }
 
     /// Takes the answer to whether all items before this one were released. One
-    /// about a set with dead nodes is none, but tells of them.
+    /// about a set with dead nodes is none, but tells of them: of the lives that had these
+    /// items. What was sent since may be for the next one.
     fn answered(
         &mut self,
         before: Sequence,
         answer: Result<bool, PrimitiveError>,
     ) -> Result<(), PrimitiveError> {
         match answer {
-            Err(PrimitiveError::NodesDead { nodes }) => self.nodes_died(&nodes),
+            Err(PrimitiveError::NodesDead { nodes }) => self.released_by_death(&nodes, before),
             Err(error) => return Err(error),
             Ok(false) => {}
             Ok(true) => {

@@ -5,8 +5,10 @@ use crate::queue_checks::{
     Master, QueueKind, SLOT_BYTES, SLOTS, Slave, slots_hold_still, third_enqueue_waits,
 };
 use crate::seeds::for_seeds;
+use futures_util::future::{Either, select};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::sim::SimPrimitives;
@@ -186,6 +188,39 @@ fn a_node_that_comes_back_is_not_asked_for_its_last_life() {
             let reborn = world.network.rejoin(NodeId(1));
             writer.enqueue(&only, item(2).into()).await.expect("all slots are free");
             let mut reader = Reader::new(reborn, &queue);
+            assert_eq!(reader.dequeue().await.expect("it came").data, item(2));
+        });
+    });
+}
+
+#[test]
+fn news_of_a_death_do_not_release_what_the_next_life_was_sent() {
+    for_seeds(50, |seed| {
+        let (queue, layout) = one_queue(4);
+        let cluster = Cluster::new(seed, 1, &layout);
+        let (mm, world) = (cluster.mm(), cluster.clone());
+        cluster.run(async move {
+            let only = NodeSet::single(NodeId(1));
+            let mut writer = Writer::new(mm.clone(), &queue);
+            // The second item has a question about the first behind it.
+            for number in 0..2 {
+                writer.enqueue(&only, item(number).into()).await.expect("there is space");
+            }
+            world.kill(NodeId(1));
+            while mm.membership().alive().contains(NodeId(1)) {
+                mm.runtime().sleep(Duration::from_millis(1)).await;
+            }
+            writer.nodes_died(&only);
+            let reborn = world.network.rejoin(NodeId(1));
+            let mut reader = Reader::new(reborn, &queue);
+            for number in 2..6 {
+                writer.enqueue(&only, item(number).into()).await.expect("there is space");
+                mm.runtime().sleep(Duration::from_millis(1)).await;
+            }
+            let patience = mm.runtime().sleep(Duration::from_millis(10));
+            let more = pin!(writer.enqueue(&only, item(6).into()));
+            let waits = matches!(select(more, pin!(patience)).await, Either::Right(_));
+            assert!(waits, "a slot was free that nobody had released");
             assert_eq!(reader.dequeue().await.expect("it came").data, item(2));
         });
     });
