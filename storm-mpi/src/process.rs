@@ -146,7 +146,7 @@ impl Process {
     }
 
     /// Receives a short message of a neighbour that is there, or comes within a microsecond or two. `None`:
-    /// nothing was done, and [`Process::recv`] does it.
+    /// it was not received, and [`Process::recv_by_request`] does it.
     ///
     /// # Errors
     /// [`CommError`].
@@ -167,9 +167,22 @@ impl Process {
     /// # Errors
     /// [`CommError`].
     pub fn recv(&self, pattern: Pattern, into: &mut [u8]) -> Result<Received, CommError> {
-        if let Some(received) = self.recv_short(&pattern, into)? {
-            return Ok(received);
+        match self.recv_short(&pattern, into)? {
+            Some(received) => Ok(received),
+            None => self.recv_by_request(pattern, into),
         }
+    }
+
+    /// As [`Process::recv`], for who has tried [`Process::recv_short`]: the wait that this began goes on, and is not
+    /// begun a second time.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn recv_by_request(
+        &self,
+        pattern: Pattern,
+        into: &mut [u8],
+    ) -> Result<Received, CommError> {
         // SAFETY: as in `send`.
         let received = unsafe {
             let recv = self.start_recv(pattern, into.as_mut_ptr(), into.len())?;

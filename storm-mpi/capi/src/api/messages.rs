@@ -61,7 +61,8 @@ fn at_once(session: &Session, comm: &Rc<Comm>, message: &Message) -> Outcome<Sta
         }
         Message::Receive { into, from: Some(from) } => {
             let mut landing = into.landing();
-            let received = session.process.recv(*from, landing.bytes_mut())?;
+            // The straight way was tried: a second time would begin the wait twice.
+            let received = session.process.recv_by_request(*from, landing.bytes_mut())?;
             landed(comm, received, &landing)
         }
         Message::Send { to: None, .. }
