@@ -64,6 +64,9 @@ impl Transport {
         }
         self.local_news(news);
         if !news.is_empty() {
+            if let Some(begun) = begun.filter(|begun| begun.patience != Patience::None) {
+                self.waited(begun);
+            }
             return self.others_turn(news);
         }
         if !block {

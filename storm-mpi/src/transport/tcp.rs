@@ -67,7 +67,8 @@ impl Tcp {
         peers: usize,
         poller: &Poller,
     ) -> io::Result<Self> {
-        raise_descriptor_limit(2 * peers as u64 + OTHER_DESCRIPTORS);
+        let strangers = peers + SPARE_STRANGERS;
+        raise_descriptor_limit((2 * peers + strangers) as u64 + OTHER_DESCRIPTORS);
         let at = SocketAddr::new(host, 0);
         let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
         socket.bind(&at.into())?;
@@ -83,7 +84,7 @@ impl Tcp {
             incoming: Vec::new(),
             slot_of: Vec::new(),
             strangers: VecDeque::new(),
-            max_strangers: peers + SPARE_STRANGERS,
+            max_strangers: strangers,
             outgoing: Vec::new(),
         })
     }
@@ -190,9 +191,13 @@ impl Tcp {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 // A connection that died in the queue, or an interruption: the next one may do.
                 Err(e) if is_passing(&e) => {}
-                // It stays in the queue. Anybody may connect, so that is no reason to end; and no stranger
-                // is dropped for it, who may be a rank that has not come to say hello. The poller says at each
-                // look that it is there: a rank that waits spins meanwhile, and takes it once it can.
+                // Anybody may connect, so that is no reason to end; nor are ranks to be kept out by many who
+                // say nothing.
+                Err(e) if is_exhausted(&e) && self.strangers.len() > SPARE_STRANGERS => {
+                    self.drop_oldest_stranger();
+                }
+                // It stays in the queue: a stranger may be a rank that has not come to say hello. The poller
+                // says at each look that it is there: who waits spins meanwhile, and takes it once it can.
                 Err(e) if is_exhausted(&e) => return Ok(()),
                 Err(e) => return Err(e),
             }
@@ -283,10 +288,8 @@ impl Tcp {
 
     fn admit(&mut self, stream: TcpStream, poller: &Poller) -> io::Result<()> {
         stream.set_nonblocking(true)?;
-        if self.strangers.len() >= self.max_strangers
-            && let Some(oldest) = self.strangers.pop_front()
-        {
-            self.incoming[oldest.0 as usize] = None;
+        if self.strangers.len() >= self.max_strangers {
+            self.drop_oldest_stranger();
         }
         let free = self.incoming.iter().position(Option::is_none);
         let index = free.unwrap_or_else(|| {
@@ -295,10 +298,19 @@ impl Tcp {
         });
         // The table is bounded by the ranks and `max_strangers`, so the index fits.
         let slot = SlotIndex(index as u32);
-        poller.watch(&stream, Watched::Incoming(slot), false)?;
+        match poller.watch(&stream, Watched::Incoming(slot), false) {
+            Err(error) if is_exhausted(&error) => return Ok(()),
+            watched => watched?,
+        }
         self.incoming[index] = Some(Incoming::new(stream));
         self.strangers.push_back(slot);
         Ok(())
+    }
+
+    fn drop_oldest_stranger(&mut self) {
+        if let Some(oldest) = self.strangers.pop_front() {
+            self.incoming[oldest.0 as usize] = None;
+        }
     }
 }
 
@@ -359,11 +371,12 @@ fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted)
 }
 
-/// Whether it was for want of a descriptor or of memory, which this process, another or the kernel may have again.
+/// Whether it was for want of a descriptor, of memory or of watches of the poller (`ENOSPC`), which this process,
+/// another or the kernel may have again.
 fn is_exhausted(error: &io::Error) -> bool {
-    use nix::errno::Errno::{EMFILE, ENFILE, ENOBUFS, ENOMEM};
+    use nix::errno::Errno::{EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC};
     let code = error.raw_os_error();
-    [EMFILE, ENFILE, ENOBUFS, ENOMEM].iter().any(|&errno| code == Some(errno as i32))
+    [EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC].iter().any(|&errno| code == Some(errno as i32))
 }
 
 fn hello(token: Token, me: Rank) -> Vec<u8> {
@@ -384,7 +397,7 @@ pub(super) fn parse_hello(bytes: &[u8], token: Token) -> Option<Rank> {
     if differ == 0 { u32::try_from(rank).ok().map(Rank) } else { None }
 }
 
-/// Two descriptors per peer may exceed the usual soft limit. Not fatal here: a connection that finds
+/// What peers and strangers take may exceed the usual soft limit. Not fatal here: a connection that finds
 /// no descriptor says so.
 fn raise_descriptor_limit(needed: u64) {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
@@ -395,104 +408,4 @@ fn raise_descriptor_limit(needed: u64) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hello_needs_the_token() {
-        let bytes = hello(Token(7), Rank(3));
-        assert_eq!(bytes.len(), HELLO_BYTES);
-        assert_eq!(parse_hello(&bytes, Token(7)), Some(Rank(3)));
-        assert_eq!(parse_hello(&bytes, Token(8)), None);
-        assert_eq!(parse_hello(&bytes[1..], Token(7)), None);
-    }
-
-    /// Turns the events of `count` arrivals into who they are from; ends when all have been judged.
-    fn judge(tcp: &mut Tcp, poller: &Poller, count: usize) -> Vec<Rank> {
-        let mut admitted = Vec::new();
-        let mut accepted = 0;
-        while accepted < count || !tcp.strangers.is_empty() {
-            let mut happenings = Vec::new();
-            poller.wait(true, &mut happenings).unwrap();
-            for happening in happenings {
-                match happening.watched {
-                    Watched::Listener => {
-                        let before = tcp.strangers.len();
-                        tcp.accept(poller).unwrap();
-                        accepted += tcp.strangers.len() - before;
-                    }
-                    Watched::Incoming(slot) => match tcp.incoming_event(slot, |r| r == Rank(1)) {
-                        Arrival::From(rank) if !admitted.contains(&rank) => admitted.push(rank),
-                        _ => {}
-                    },
-                    other => panic!("{other:?}"),
-                }
-            }
-        }
-        admitted
-    }
-
-    /// Says that the test is the process to run out of descriptors, which others in it would notice.
-    const ALONE: &str = "STORM_TEST_WITHOUT_DESCRIPTORS";
-
-    #[test]
-    fn who_connects_while_there_are_no_descriptors_waits() {
-        if std::env::var_os(ALONE).is_none() {
-            let name = "transport::tcp::tests::who_connects_while_there_are_no_descriptors_waits";
-            let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
-            let output = alone.args([name, "--exact"]).env(ALONE, "1").output().unwrap();
-            let text = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success() && text.contains("1 passed"), "{text}");
-            return;
-        }
-        let poller = Poller::new().unwrap();
-        let host = std::net::Ipv4Addr::LOCALHOST.into();
-        let mut tcp = Tcp::listen(Rank(0), host, 1, &poller).unwrap();
-        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-        setrlimit(Resource::RLIMIT_NOFILE, 64.min(hard), hard).unwrap();
-        let guest = TcpStream::connect(tcp.address()).unwrap();
-        let mut all: Vec<_> =
-            std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
-        tcp.accept(&poller).unwrap();
-        assert!(tcp.strangers.is_empty(), "there was a descriptor for it");
-        all.pop();
-        tcp.accept(&poller).unwrap();
-        assert_eq!(tcp.strangers.len(), 1);
-        drop(guest);
-    }
-
-    #[test]
-    fn only_the_jobs_ranks_are_admitted() {
-        let poller = Poller::new().unwrap();
-        let host = std::net::Ipv4Addr::LOCALHOST.into();
-        let mut tcp = Tcp::listen(Rank(0), host, 1, &poller).unwrap();
-        tcp.set_token(Token(7));
-        let connect = |bytes: Vec<u8>| {
-            let mut stream = TcpStream::connect(tcp.address()).unwrap();
-            stream.write_all(&bytes).unwrap();
-            stream
-        };
-        let hostile =
-            [vec![0; 64], hello(Token(8), Rank(1)), hello(Token(7), Rank(2))].map(connect);
-        let silent = connect(Vec::new());
-        drop(silent);
-        let friend = connect([hello(Token(7), Rank(1)), b"frame".to_vec()].concat());
-        assert_eq!(judge(&mut tcp, &poller, 5), [Rank(1)]);
-        for mut stranger in hostile {
-            assert!(matches!(stranger.read(&mut [0; 8]), Ok(0) | Err(_)), "dropped");
-        }
-        assert_eq!(tcp.unread(Rank(1)).unwrap(), 5);
-        let mut bytes = [0; 3];
-        tcp.copy(Rank(1), 2, &mut bytes);
-        assert_eq!(&bytes, b"ame");
-        tcp.advance(Rank(1), 5);
-        assert!(!tcp.look_at(Rank(1)), "nothing more");
-        assert_eq!(tcp.unread(Rank(1)).unwrap(), 0);
-        drop(friend);
-        while !tcp.look_at(Rank(1)) {
-            std::thread::yield_now();
-        }
-        let end = tcp.unread(Rank(1)).unwrap_err();
-        assert_eq!(end.kind(), io::ErrorKind::ConnectionReset);
-    }
-}
+mod tests;
