@@ -49,8 +49,9 @@ use std::future::Future;
 ///
 /// **Own stores.** Where [`precedes_own_stores`](Self::precedes_own_stores) says so, what a node has issued
 /// comes before all that follows from what it stores then: who finds such a store by a COMPARE-AND-WRITE that
-/// writes nothing, and issues an operation when it is answered, has its place behind all that. So a node can
-/// say that it has done its part without waiting for the status of its operations.
+/// writes nothing and is TRUE, and issues an operation when it is answered, has its place behind all that. (That
+/// one is FALSE, or wrote, says nothing of it.) So a node can say that it has done its part without waiting
+/// for the status of its operations.
 ///
 /// **Blocking.** XFER-AND-SIGNAL never blocks and takes its place in the issuing
 /// node's order when called, also if the caller goes away. COMPARE-AND-WRITE
@@ -93,8 +94,8 @@ pub trait Primitives: Clone + 'static {
     ) -> impl Future<Output = Result<bool, PrimitiveError>> + 'static;
 
     /// Whether all that this node has issued so far precedes, in the order, all that follows from stores that
-    /// it makes from now on to its own copy. Never promised where it is not said: the status of an operation
-    /// tells the same, later.
+    /// it makes from now on to its own copy, as *Own stores* has it. Never promised where it is not said: the
+    /// status of an operation tells the same, later.
     fn precedes_own_stores(&self) -> bool {
         false
     }

@@ -32,6 +32,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn questions_wait_for_what_a_microphase_takes_and_not_for_ever() {
+        let (mut pace, phase) = (Pace::default(), Phase::PointToPoint);
+        let us = Duration::from_micros;
+        for _ in 0..200 {
+            // It takes 40 us, and an answer 10.
+            let (mut asked, mut first) = (pace.of(phase), true);
+            while asked < us(40) {
+                (asked, first) = (asked + us(10), false);
+            }
+            pace.learn(phase, asked, first, us(125));
+            assert!(pace.of(phase) <= us(50), "{pace:?}");
+        }
+        assert!(pace.of(phase) > us(25), "{pace:?}");
+        (0..20).for_each(|_| pace.learn(phase, us(10_000), false, us(125)));
+        assert!((us(124)..=us(125)).contains(&pace.of(phase)), "{pace:?}");
+        assert_eq!(pace.of(Phase::Reduce), Duration::ZERO);
+        (0..400).for_each(|_| pace.learn(phase, us(0), true, us(125)));
+        assert!(pace.of(phase) < us(1), "{pace:?}");
+    }
+
+    #[test]
     fn one_that_took_long_counts_for_no_more_than_may_be() {
         let (mut pace, most) = (Pace::default(), Duration::from_micros(120));
         pace.learn(Phase::Reduce, Duration::from_secs(1), false, most);

@@ -370,27 +370,6 @@ mod tests {
     }
 
     #[test]
-    fn questions_wait_for_what_a_microphase_takes_and_not_for_ever() {
-        let (mut pace, phase) = (Pace::default(), Phase::PointToPoint);
-        let us = Duration::from_micros;
-        for _ in 0..200 {
-            // It takes 40 us, and an answer 10.
-            let (mut asked, mut first) = (pace.of(phase), true);
-            while asked < us(40) {
-                (asked, first) = (asked + us(10), false);
-            }
-            pace.learn(phase, asked, first, us(125));
-            assert!(pace.of(phase) <= us(50), "{pace:?}");
-        }
-        assert!(pace.of(phase) > us(25), "{pace:?}");
-        pace.learn(phase, us(10_000), false, us(125));
-        assert_eq!(pace.of(phase), us(125));
-        assert_eq!(pace.of(Phase::Reduce), Duration::ZERO);
-        (0..400).for_each(|_| pace.learn(phase, us(0), true, us(125)));
-        assert!(pace.of(phase) < us(1), "{pace:?}");
-    }
-
-    #[test]
     fn slices_that_a_late_one_ran_into_are_skipped() {
         let (length, at) = (Duration::from_micros(500), |us: u64| Instant::from_nanos(us * 1000));
         assert_eq!(next_edge(at(1000), length, at(1501)), at(2000));

@@ -3,8 +3,10 @@
 //! A node that says yes to a comparison may have stored what makes it so after it issued operations that are
 //! still on their way to the root. Whoever hears the answer is to find those in front of all that it issues
 //! then ([`precedes_own_stores`](storm_primitives::Primitives::precedes_own_stores)). So replies say what
-//! their nodes had issued, and the answer is held until all of that has its place. Nothing that has to be
-//! waited for is among it, so an answer is held for no longer than a link takes.
+//! their nodes had issued, and the answer is held until all of that has its place. None of it waits for data
+//! or for an answer, so an answer is held for what a link takes; for longer only where one of those requests
+//! writes what an open COMPARE-AND-WRITE compares, or finds the window of operations full. Both end with
+//! replies of nodes, which wait for no answer.
 
 use super::queue::Queues;
 use crate::wire::RequestId;

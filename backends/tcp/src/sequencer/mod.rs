@@ -238,7 +238,8 @@ impl Sequencer {
         Ok(())
     }
 
-    /// What nodes had issued when they compared, of which replies tell that are to be told next.
+    /// What nodes had issued when they compared. It comes with their replies, and is told here before
+    /// [`complete`](Self::complete) is told of these.
     pub fn issued(&mut self, issued: Vec<(NodeId, RequestId)>) {
         let alive = &self.alive;
         self.answers.note(issued.into_iter().filter(|(node, _)| alive.contains(*node)));
