@@ -183,26 +183,25 @@ impl Cache {
         self.inner.next_temporary.set(number + 1);
         let path = self.path(owner, file.hash);
         let temporary = path.with_file_name(format!("{}.{number}.part", file.hash));
-        let making = temporary.clone();
+        let (making, bytes) = (temporary.clone(), file.size_bytes);
+        let (root, available) = (self.inner.root.clone(), self.inner.available);
+        let failed = |path: &Path, source| CacheError::File {
+            action: "create a file",
+            path: path.to_owned(),
+            source,
+        };
         let made = spawn_blocking(move || {
-            for path in evicted {
-                // Gone already is as good.
-                let _ = fs::remove_file(path);
+            if let Some(available) = short_after(&evicted, bytes, || available(&root)) {
+                return Err(CacheError::NoSpace { bytes, available });
             }
-            if let Some(directory) = making.parent() {
-                make_private(directory)?;
-            }
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(making)
+            let directory = making.parent().map_or(Ok(()), make_private);
+            let mut options = fs::OpenOptions::new();
+            options.write(true).create(true).truncate(true).mode(0o600);
+            directory.and_then(|()| options.open(&making)).map_err(|error| failed(&making, error))
         });
-        let made = made.await.unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into()));
-        match made {
-            Ok(out) => {
-                Ok(CacheSink::new(out, temporary, path, (owner.uid, file.clone()), reservation))
-            }
-            Err(source) => {
-                Err(CacheError::File { action: "create a file", path: temporary, source })
-            }
-        }
+        let interrupted = |_| Err(failed(&temporary, io::ErrorKind::Interrupted.into()));
+        let out = made.await.unwrap_or_else(interrupted)?;
+        Ok(CacheSink::new(out, temporary, path, (owner.uid, file.clone()), reservation))
     }
 
     /// Where content is, or would be.
@@ -300,6 +299,21 @@ impl Drop for Reservation {
         let reserved = &self.cache.inner.reserved;
         reserved.set(reserved.get().saturating_sub(self.bytes));
     }
+}
+
+/// Removes these files; how much is free then, if that is less than `bytes`: what running jobs have links to
+/// takes as much room as before.
+fn short_after(
+    evicted: &[PathBuf],
+    bytes: u64,
+    available: impl Fn() -> io::Result<u64>,
+) -> Option<u64> {
+    for path in evicted {
+        // Gone already is as good.
+        let _ = fs::remove_file(path);
+    }
+    let is_looked_at = !evicted.is_empty();
+    is_looked_at.then(available)?.ok().filter(|available| *available < bytes)
 }
 
 /// Finds checked content and removes what was being written.

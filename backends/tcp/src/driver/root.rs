@@ -15,7 +15,7 @@ use crate::wire::{
     FrameBuffer, FromNode, FromRoot, Join, JoinAnswer, Member, PROTOCOL_VERSION, Refusal, Up,
     Welcome, encode,
 };
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;

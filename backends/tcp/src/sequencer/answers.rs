@@ -66,7 +66,11 @@ impl Answers {
     pub(super) fn answered(&mut self, node: NodeId, asked: Instant, queues: &Queues) -> bool {
         let is_false = |request| !queues.has_come(node, request);
         let mut any = false;
-        if self.issued.get(&node).is_some_and(|(request, heard)| *heard < asked && is_false(*request)) {
+        if self
+            .issued
+            .get(&node)
+            .is_some_and(|(request, heard)| *heard < asked && is_false(*request))
+        {
             self.issued.remove(&node);
             any = true;
         }

@@ -105,12 +105,30 @@ async fn a_file_system_with_little_room_bounds_the_cache() {
     add(&open(|_| Ok(100)), b"old data").await.unwrap();
     assert_eq!(open(|_| Ok(100)).capacity_bytes(), 54, "what it holds is its own");
     // Others have filled it since: the cache gives what it can, or says why not.
-    let cache = Cache::open_on(root.clone(), Some(1000), |_| Ok(4)).unwrap();
+    let cache = Cache::open_on(root.clone(), Some(1000), of_twelve).unwrap();
     let refused = add(&cache, b"much more than that").await.unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
     assert!(refused.to_string().contains("(4 are free)"), "{refused}");
     add(&cache, b"new data").await.unwrap();
     assert!(!cache.has(OWNER, &file(b"old data")).await, "evicted");
+}
+
+/// What is free of 12 bytes of which the cache has the rest.
+fn of_twelve(root: &Path) -> io::Result<u64> {
+    let files = fs::read_dir(root.join("7"))?;
+    let sizes = files.map(|file| Ok(file?.metadata()?.len())).sum::<io::Result<u64>>()?;
+    Ok(12 - sizes)
+}
+
+#[tokio::test]
+async fn room_that_running_jobs_have_by_their_links_is_not_counted_as_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("cache");
+    add(&Cache::open(root.clone(), Some(1000)).unwrap(), b"old data").await.unwrap();
+    let cache = Cache::open_on(root, Some(1000), |_| Ok(4)).unwrap();
+    let refused = add(&cache, b"new data").await.unwrap_err();
+    assert!(refused.to_string().contains("(4 are free)"), "{refused}");
+    assert_eq!(cache.used_bytes(), 0);
 }
 
 /// It had no room for any file until the daemon was started again.
