@@ -58,7 +58,7 @@ fuzz_target!(|input: &[u8]| {
     let mut root = Sequencer::new(limits, layout.clone(), NameTable::open(NODES), 2, root)
         .at_host(host.clone());
     let mut asked = 0;
-    while let Some(step) = script.step(9) {
+    while let Some(step) = script.step(11) {
         root.set_now(Instant::from_nanos(u64::from(script.byte())));
         match step {
             0 => {
@@ -98,7 +98,12 @@ fuzz_target!(|input: &[u8]| {
             4 => root.staged(StageId(u64::from(script.byte()))),
             5 => root.lost(&NodeSet::single(script.node(NODES))),
             6 => root.link_lost(script.message::<Epoch>().unwrap_or_default()),
-            7 => root.references(script.node(NODES), script.byte() % 2 == 0),
+            7 => root.issued(script.message().unwrap_or_default()),
+            8 => {
+                let asked = Instant::from_nanos(u64::from(script.byte()));
+                root.answered(script.node(NODES), asked);
+            }
+            9 => root.references(script.node(NODES), script.byte() % 2 == 0),
             _ => {
                 let _ =
                     (root.snapshot(), root.older_than(Instant::from_nanos(7)), root.low_water());

@@ -11,6 +11,23 @@ pub(crate) enum NotASize {
     TooLarge,
 }
 
+/// No size that has room for something.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum NotSomeSize {
+    #[error(transparent)]
+    NotASize(#[from] NotASize),
+    #[error("a size of more than nothing is expected, as 512MiB")]
+    Nothing,
+}
+
+/// As [`parse_size`], of what is to have room for something.
+pub(crate) fn parse_some_size(text: &str) -> Result<u64, NotSomeSize> {
+    match parse_size(text)? {
+        0 => Err(NotSomeSize::Nothing),
+        bytes => Ok(bytes),
+    }
+}
+
 /// A size in bytes; a bare number is bytes.
 pub(crate) fn parse_size(text: &str) -> Result<u64, NotASize> {
     let text = text.trim();
@@ -56,6 +73,8 @@ mod tests {
         ] {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
+        assert_eq!(parse_some_size("0 MB"), Err(NotSomeSize::Nothing));
+        assert_eq!(parse_some_size("1"), Ok(1));
     }
 
     #[test]

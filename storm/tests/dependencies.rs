@@ -42,7 +42,7 @@ fn packages(deny: &Deny) -> Metadata {
         .manifest_path(manifest)
         .other_options(options)
         .exec()
-        .expect("cargo says what there is")
+        .expect("cargo says what there is (after `cargo fetch`, or a build of the workspace)")
 }
 
 /// Why the package's licence does not do.

@@ -70,7 +70,9 @@ pub(super) struct Cache {
 #[derive(Debug)]
 struct Inner {
     root: PathBuf,
-    capacity_bytes: u64,
+    capacity_bytes: Cell<u64>,
+    /// Nobody has said how much it may have.
+    by_itself: bool,
     available: Available,
     contents: RefCell<BTreeMap<(u32, ContentHash), Entry>>,
     /// Bytes of files that are being written.
@@ -98,8 +100,8 @@ impl Entry {
 
 impl Cache {
     /// Opens the cache at `root`, with what a former daemon left if that can be
-    /// trusted. Without `capacity_bytes`, half of what its file system has left for it, and
-    /// 2 GiB at most.
+    /// trusted. Without `capacity_bytes`, half of what its file system has left for it, now or
+    /// later, and 2 GiB at most.
     pub(super) fn open(root: PathBuf, capacity_bytes: Option<u64>) -> Result<Cache, CacheError> {
         Cache::open_on(root, capacity_bytes, available)
     }
@@ -121,17 +123,15 @@ impl Cache {
         make_private(&root).map_err(at("make a directory"))?;
         fs::write(&marker, &boot).map_err(at("write"))?;
         let contents = scan(&root).map_err(at("look for content"))?;
+        let by_itself = capacity_bytes.is_none();
         let capacity_bytes = match capacity_bytes {
             Some(told) => told,
-            None => {
-                let held: u64 = contents.values().map(|entry| entry.size_bytes).sum();
-                let free = available(&root).map_err(at("look for free space"))?;
-                (held.saturating_add(free) / 2).min(DEFAULT_BYTES)
-            }
+            None => share(&contents, available(&root).map_err(at("look for free space"))?),
         };
         let inner = Inner {
             root,
-            capacity_bytes,
+            capacity_bytes: Cell::new(capacity_bytes),
+            by_itself,
             available,
             contents: RefCell::new(contents),
             reserved: Cell::new(0),
@@ -142,7 +142,16 @@ impl Cache {
 
     /// Most bytes of content.
     pub(super) fn capacity_bytes(&self) -> u64 {
-        self.inner.capacity_bytes
+        self.inner.capacity_bytes.get()
+    }
+
+    /// Where nobody has said how much it may have, it has more as soon as its file system has: that
+    /// may have been full when the daemon started.
+    fn grow(&self, available: u64) {
+        if self.inner.by_itself {
+            let share = share(&self.inner.contents.borrow(), available);
+            self.inner.capacity_bytes.set(share.max(self.capacity_bytes()));
+        }
     }
 
     /// Whether the content is there; if so it is not evicted until [`linked`](Self::linked).
@@ -174,26 +183,25 @@ impl Cache {
         self.inner.next_temporary.set(number + 1);
         let path = self.path(owner, file.hash);
         let temporary = path.with_file_name(format!("{}.{number}.part", file.hash));
-        let making = temporary.clone();
+        let (making, bytes) = (temporary.clone(), file.size_bytes);
+        let (root, available) = (self.inner.root.clone(), self.inner.available);
+        let failed = |path: &Path, source| CacheError::File {
+            action: "create a file",
+            path: path.to_owned(),
+            source,
+        };
         let made = spawn_blocking(move || {
-            for path in evicted {
-                // Gone already is as good.
-                let _ = fs::remove_file(path);
+            if let Some(available) = short_after(&evicted, bytes, || available(&root)) {
+                return Err(CacheError::NoSpace { bytes, available });
             }
-            if let Some(directory) = making.parent() {
-                make_private(directory)?;
-            }
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(making)
+            let directory = making.parent().map_or(Ok(()), make_private);
+            let mut options = fs::OpenOptions::new();
+            options.write(true).create(true).truncate(true).mode(0o600);
+            directory.and_then(|()| options.open(&making)).map_err(|error| failed(&making, error))
         });
-        let made = made.await.unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into()));
-        match made {
-            Ok(out) => {
-                Ok(CacheSink::new(out, temporary, path, (owner.uid, file.clone()), reservation))
-            }
-            Err(source) => {
-                Err(CacheError::File { action: "create a file", path: temporary, source })
-            }
-        }
+        let interrupted = |_| Err(failed(&temporary, io::ErrorKind::Interrupted.into()));
+        let out = made.await.unwrap_or_else(interrupted)?;
+        Ok(CacheSink::new(out, temporary, path, (owner.uid, file.clone()), reservation))
     }
 
     /// Where content is, or would be.
@@ -213,8 +221,10 @@ impl Cache {
 
     fn touch(&self, key: (u32, ContentHash), claims: impl Fn(u32) -> u32) {
         if let Some(entry) = self.inner.contents.borrow_mut().get_mut(&key) {
+            // Those for which nobody has come in time are not revived by others.
+            let former = if entry.is_claimed() { entry.claims } else { 0 };
             entry.used = Some(Instant::now());
-            entry.claims = claims(entry.claims);
+            entry.claims = claims(former);
         }
     }
 
@@ -226,12 +236,13 @@ impl Cache {
     /// Forgets what was used least recently until `bytes` fit; their paths. Forgets nothing when
     /// they cannot.
     fn evict_for(&self, bytes: u64) -> Result<Vec<PathBuf>, CacheError> {
-        let capacity_bytes = self.inner.capacity_bytes;
+        // Where the file system does not say, writing does.
+        let available = (self.inner.available)(&self.inner.root).unwrap_or(u64::MAX);
+        self.grow(available);
+        let capacity_bytes = self.capacity_bytes();
         if bytes > capacity_bytes {
             return Err(CacheError::TooLarge { bytes, capacity_bytes });
         }
-        // Where the file system does not say, writing does.
-        let available = (self.inner.available)(&self.inner.root).unwrap_or(u64::MAX);
         let beyond = (self.used_bytes() + bytes).saturating_sub(capacity_bytes);
         let mut excess = beyond.max(bytes.saturating_sub(available));
         let mut contents = self.inner.contents.borrow_mut();
@@ -290,6 +301,21 @@ impl Drop for Reservation {
     }
 }
 
+/// Removes these files; how much is free then, if that is less than `bytes`: what running jobs have links to
+/// takes as much room as before.
+fn short_after(
+    evicted: &[PathBuf],
+    bytes: u64,
+    available: impl Fn() -> io::Result<u64>,
+) -> Option<u64> {
+    for path in evicted {
+        // Gone already is as good.
+        let _ = fs::remove_file(path);
+    }
+    let is_looked_at = !evicted.is_empty();
+    is_looked_at.then(available)?.ok().filter(|available| *available < bytes)
+}
+
 /// Finds checked content and removes what was being written.
 fn scan(root: &Path) -> io::Result<BTreeMap<(u32, ContentHash), Entry>> {
     let mut contents = BTreeMap::new();
@@ -313,8 +339,19 @@ fn scan(root: &Path) -> io::Result<BTreeMap<(u32, ContentHash), Entry>> {
     Ok(contents)
 }
 
+/// What a cache may have by itself, beside what else is on its file system.
+fn share(contents: &BTreeMap<(u32, ContentHash), Entry>, available: u64) -> u64 {
+    let held: u64 = contents.values().map(|entry| entry.size_bytes).sum();
+    (held.saturating_add(available) / 2).min(DEFAULT_BYTES)
+}
+
 fn available(path: &Path) -> io::Result<u64> {
     let found = statvfs(path)?;
+    // One without a limit, as `ramfs` and `tmpfs` with `size=0`, has no blocks to count (simple_statfs
+    // and shmem_statfs of Linux): it is not full.
+    if found.blocks() == 0 {
+        return Ok(u64::MAX);
+    }
     // Their widths differ between systems.
     #[allow(clippy::useless_conversion, reason = "not on each of them")]
     let (blocks, block_bytes) =
@@ -335,134 +372,4 @@ fn remove_tree(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use bytes::Bytes;
-    use storm_rm::file_transfer::ChunkSink;
-    use storm_rm::{Destination, OsBytes};
-
-    const OWNER: Owner = Owner { uid: 7, gid: 7 };
-
-    fn file(content: &[u8]) -> FileSpec {
-        FileSpec {
-            hash: ContentHash::of(content),
-            size_bytes: content.len() as u64,
-            mode: 0o755,
-            name: OsBytes::from("f"),
-            destination: Destination::JobDirectory,
-        }
-    }
-
-    async fn add(cache: &Cache, content: &'static [u8]) -> io::Result<()> {
-        let mut sink = cache.create(OWNER, &file(content)).await.map_err(CacheError::into_io)?;
-        for chunk in content.chunks(3) {
-            sink.write(vec![Bytes::from_static(chunk)]).await?;
-        }
-        sink.finish().await
-    }
-
-    #[tokio::test]
-    async fn content_is_found_again_by_the_next_daemon_and_remains_are_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().join("cache");
-        let cache = Cache::open(root.clone(), Some(1000)).unwrap();
-        assert!(!cache.has(OWNER, &file(b"program")).await);
-        add(&cache, b"program").await.unwrap();
-        let unfinished = cache.create(OWNER, &file(b"unfinished")).await.unwrap();
-        std::mem::forget(unfinished);
-        let next = Cache::open(root.clone(), Some(1000)).unwrap();
-        assert!(next.has(OWNER, &file(b"program")).await);
-        assert_eq!(fs::read_dir(root.join("7")).unwrap().count(), 1);
-        assert!(!next.has(Owner { uid: 8, gid: 8 }, &file(b"program")).await, "another's cache");
-    }
-
-    #[tokio::test]
-    async fn content_of_an_earlier_boot_is_not_trusted() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().join("cache");
-        let cache = Cache::open(root.clone(), Some(1000)).unwrap();
-        add(&cache, b"program").await.unwrap();
-        fs::write(root.join("boot"), "another boot").unwrap();
-        let next = Cache::open(root, Some(1000)).unwrap();
-        assert!(!next.has(OWNER, &file(b"program")).await);
-    }
-
-    #[tokio::test]
-    async fn damaged_and_short_content_leaves_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let cache = Cache::open(dir.path().join("cache"), Some(1000)).unwrap();
-        for came in [&b"progrbm"[..], b"prog"] {
-            let mut sink = cache.create(OWNER, &file(b"program")).await.unwrap();
-            sink.write(vec![Bytes::copy_from_slice(came)]).await.unwrap();
-            assert!(sink.finish().await.is_err());
-            drop(sink);
-            assert_eq!(fs::read_dir(dir.path().join("cache/7")).unwrap().count(), 0);
-        }
-        assert_eq!(cache.used_bytes(), 0);
-    }
-
-    #[tokio::test]
-    async fn room_is_made_only_from_what_is_not_in_use() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().join("cache");
-        add(&Cache::open(root.clone(), Some(12)).unwrap(), b"old data").await.unwrap();
-        let cache = Cache::open(root, Some(12)).unwrap();
-        add(&cache, b"new data").await.unwrap();
-        assert!(!cache.has(OWNER, &file(b"old data")).await, "evicted");
-        let full = add(&cache, b"more data").await.unwrap_err();
-        assert_eq!(full.kind(), io::ErrorKind::StorageFull, "{full}");
-        assert!(cache.has(OWNER, &file(b"new data")).await, "just used");
-    }
-
-    #[tokio::test]
-    async fn what_a_job_has_a_link_to_makes_room_and_what_another_waits_for_does_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let cache = Cache::open(dir.path().join("cache"), Some(12)).unwrap();
-        add(&cache, b"program").await.unwrap();
-        assert!(cache.has(OWNER, &file(b"program")).await, "for a second job");
-        let hash = ContentHash::of(b"program");
-        for _ in 0..2 {
-            let full = add(&cache, b"another").await.unwrap_err();
-            assert_eq!(full.kind(), io::ErrorKind::StorageFull, "{full}");
-            cache.linked(OWNER, hash);
-        }
-        add(&cache, b"another").await.unwrap();
-        assert!(!cache.has(OWNER, &file(b"program")).await, "evicted at once");
-    }
-
-    #[tokio::test]
-    async fn a_file_system_with_little_room_bounds_the_cache() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().join("cache");
-        let open = |available| Cache::open_on(root.clone(), None, available).unwrap();
-        assert_eq!(open(|_| Ok(100)).capacity_bytes(), 50);
-        assert_eq!(open(|_| Ok(1 << 40)).capacity_bytes(), DEFAULT_BYTES);
-        assert!(available(dir.path()).unwrap() > 0);
-        add(&open(|_| Ok(100)), b"old data").await.unwrap();
-        assert_eq!(open(|_| Ok(100)).capacity_bytes(), 54, "what it holds is its own");
-        // Others have filled it since: the cache gives what it can, or says why not.
-        let cache = Cache::open_on(root.clone(), Some(1000), |_| Ok(4)).unwrap();
-        let refused = add(&cache, b"much more than that").await.unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
-        assert!(refused.to_string().contains("(4 are free)"), "{refused}");
-        add(&cache, b"new data").await.unwrap();
-        assert!(!cache.has(OWNER, &file(b"old data")).await, "evicted");
-    }
-
-    #[tokio::test]
-    async fn what_cannot_fit_evicts_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().join("cache");
-        add(&Cache::open(root.clone(), Some(12)).unwrap(), b"old").await.unwrap();
-        let cache = Cache::open(root, Some(12)).unwrap();
-        add(&cache, b"in use").await.unwrap();
-        for (content, kind) in [
-            (&b"too much now"[..], io::ErrorKind::StorageFull),
-            (&b"more than ever fits"[..], io::ErrorKind::FileTooLarge),
-        ] {
-            let refused = cache.create(OWNER, &file(content)).await.unwrap_err().into_io();
-            assert_eq!(refused.kind(), kind, "{refused}");
-        }
-        assert!(cache.has(OWNER, &file(b"old")).await, "what is on the disk is counted");
-    }
-}
+mod tests;

@@ -31,7 +31,7 @@ pub struct LiveConfig {
     /// must be able to pass through its parents.
     pub dir: PathBuf,
     /// Most bytes of cached content. Jobs that run keep theirs beyond it. `None`: half of what the
-    /// file system of `dir` has left for it, and 2 GiB at most.
+    /// file system of `dir` has left for it, at the start or later, and 2 GiB at most.
     pub cache_bytes: Option<u64>,
     /// Leave the cache in place at the end, for the next start.
     pub keep_cache: bool,

@@ -8,8 +8,7 @@ use super::cache::{Cache, CacheError};
 use super::cores::Cores;
 use super::flexible::Flexible;
 use super::launch_plan::{
-    PmixStart, Surroundings, check_placement, credentials, job_contents, job_files, launch_spec,
-    program_path, rank_spec,
+    PmixStart, Surroundings, job_contents, launch_spec, program_path, rank_spec,
 };
 use super::live_job::LiveJob;
 use super::pad_pool::PadPool;
@@ -17,7 +16,7 @@ use super::rank_streams::RankStreams;
 use super::shared_memory::SharedMemory;
 use super::switcher::Switcher;
 use super::{LiveConfig, job_directory};
-use crate::environment::{NodeNames, boosted_waiting, implicit_waiting, joins_by_pmix};
+use crate::environment::{NodeNames, boosted_waiting, implicit_waiting};
 use crate::{Host, HostEvent, JobKey, JobTask, LaunchRefused};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -198,29 +197,10 @@ impl LiveHost {
     }
 
     async fn try_prepare(&self, task: &Rc<JobTask>) -> Result<LiveJob, LaunchRefused> {
-        if joins_by_pmix(task.spec()) && self.config.pmix.is_none() {
-            let reason = "this node starts no ranks that join through PMIx".to_owned();
-            return Err(LaunchRefused { reason, exit_code: LaunchRefused::NOT_EXECUTABLE });
-        }
-        if joins_by_pmix(task.spec()) {
-            check_placement(task)?;
-        }
         let (owner, directory) = (task.spec().owner, self.job_directory(task.key()));
-        let files = job_files(task, |owner, file| self.cache.path(owner, file.hash));
-        let making = directory.clone();
-        let shared = joins_by_pmix(task.spec()).then(|| (self.shared_memory.clone(), task.key()));
-        let made = spawn_blocking(move || {
-            let credentials = credentials(owner).map_err(|error| LaunchRefused::because(&error))?;
-            if let Some((shared_memory, key)) = shared {
-                shared_memory.make(key, owner).map_err(|error| LaunchRefused::because(&error))?;
-            }
-            job_directory::make(&making, owner, &files)
-                .map_err(|error| LaunchRefused::because(&error))?;
-            Ok(credentials)
-        });
-        let made = made.await;
+        let laid_out = self.lay_out(task, directory.clone()).await;
         job_contents(task.spec()).for_each(|file| self.cache.linked(owner, file.hash));
-        let credentials = made.map_err(|error| LaunchRefused::because(&error))??;
+        let credentials = laid_out?;
         let mut waiting = self.waiting(task).await;
         let page = self.watch(task, &directory);
         let told = directory.join(PAGE_FILE).to_str().map(str::to_owned);

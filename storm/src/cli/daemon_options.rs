@@ -2,7 +2,7 @@
 
 use super::backend_options::{BackendOptions, RdmaMulticast};
 use crate::duration::parse_time;
-use crate::size::parse_size;
+use crate::size::parse_some_size;
 use clap::Args;
 use std::net::ToSocketAddrs;
 use std::os::fd::RawFd;
@@ -108,7 +108,7 @@ pub(crate) struct NmOptions {
     /// Most bytes of jobs' files that are kept there for the next job, as 4GiB [default: half of what
     /// the file system has left, 2GiB at most]
     #[arg(long, value_name = "SIZE", env = "STORM_CACHE_BYTES", hide_env_values = true,
-          value_parser = parse_size)]
+          value_parser = parse_some_size)]
     pub(crate) cache_bytes: Option<u64>,
     /// Address to listen on for other nodes; by default the one that reaches the MM
     #[arg(long, value_name = "HOST:PORT")]

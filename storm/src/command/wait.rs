@@ -33,13 +33,7 @@ pub(super) async fn wait(
 ) -> Result<u8, Failure> {
     let manager = choices(&options.cluster)?.required()?.open()?;
     let jobs = resolve(&mut manager.connect().await?, &options.jobs).await?;
-    let mut waiting = Waiting {
-        jobs,
-        ended: BTreeMap::new(),
-        forgotten: BTreeMap::new(),
-        accepted: false,
-        gone: None,
-    };
+    let mut waiting = Waiting::new(jobs);
     let all = waiting.until_all_have_ended(&manager, silent);
     let in_time = match options.timeout {
         Some(limit) => timeout(limit, all).await.map_err(|_| too_late(limit)),
@@ -76,13 +70,7 @@ pub(super) async fn wait_for_own(
     silent: bool,
 ) -> Result<u8, Failure> {
     let jobs = vec![job];
-    let mut waiting = Waiting {
-        jobs,
-        ended: BTreeMap::new(),
-        forgotten: BTreeMap::new(),
-        accepted: false,
-        gone: None,
-    };
+    let mut waiting = Waiting::new(jobs);
     waiting.until_all_have_ended(manager, silent).await?;
     let status = waiting.highest_status();
     if !silent {
@@ -114,6 +102,7 @@ fn too_late(limit: Duration) -> Failure {
 }
 
 /// What is waited for.
+#[derive(Default)]
 struct Waiting {
     jobs: Vec<JobId>,
     /// What is known of those that have ended.
@@ -127,6 +116,10 @@ struct Waiting {
 }
 
 impl Waiting {
+    fn new(jobs: Vec<JobId>) -> Waiting {
+        Waiting { jobs, ..Waiting::default() }
+    }
+
     /// The ends of all jobs are known: a manager that remembers none says nothing of them.
     fn check(&self) -> Result<(), Failure> {
         let is_told = |job: &JobId| {

@@ -15,7 +15,7 @@ use crate::wire::{
     FrameBuffer, FromNode, FromRoot, Join, JoinAnswer, Member, PROTOCOL_VERSION, Refusal, Up,
     Welcome, encode,
 };
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -29,7 +29,6 @@ pub(crate) struct RootRole {
     sequencer: RefCell<Sequencer>,
     liveness: RefCell<Liveness>,
     controls: RefCell<BTreeMap<NodeId, Rc<Link>>>,
-    pings: Cell<u64>,
 }
 
 /// Starts a root; also where it listens.
@@ -69,7 +68,6 @@ pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
         sequencer: RefCell::new(sequencer),
         liveness: RefCell::new(Liveness::new(patience)),
         controls: RefCell::default(),
-        pings: Cell::new(0),
         config,
     };
     // The cell is empty: this is the only place that fills it for a root.
@@ -92,9 +90,9 @@ async fn watch(core: Rc<Core>, patience: Patience) {
         let unacknowledged_for =
             |node| controls.get(&node).map_or(Duration::MAX, |link| link.unacknowledged_for());
         let findings = root.liveness.borrow_mut().look(now, &waited_for, unacknowledged_for);
+        // The answer says what had been issued by then.
+        let number = now.since_origin().as_nanos() as u64;
         for node in findings.ping {
-            let number = root.pings.get();
-            root.pings.set(number + 1);
             root.tell(&core, node, &FromRoot::Ping { number });
         }
         if !findings.dead.is_empty() {
@@ -185,7 +183,11 @@ async fn read_control(
                 }
                 FromNode::LinkLost { epoch } => sequencer.link_lost(epoch),
                 FromNode::References { taken } => sequencer.references(node, taken),
-                FromNode::Pong { .. } => {}
+                FromNode::Pong { number } => {
+                    if sequencer.answered(node, Instant::from_nanos(number)) {
+                        tracing::warn!(%node, "somebody has said more of it than it had issued");
+                    }
+                }
                 FromNode::Parting if started => return Ok(End::Parting),
                 FromNode::Parting => return Ok(End::Withdrawn),
             }

@@ -57,7 +57,8 @@ impl Sequencer {
             return Err(RequestError::OutOfOrder { request: id });
         }
         let window = self.limits.request_window as usize;
-        if from != NodeId::MM && self.queues.len(from) >= window {
+        let unanswered = self.queues.len(from) + self.answers.held_for(from);
+        if from != NodeId::MM && unanswered >= window {
             return Err(RequestError::WindowExceeded);
         }
         let inline = u64::from(self.limits.inline_limit_bytes);

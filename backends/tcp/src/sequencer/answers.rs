@@ -16,8 +16,9 @@ use storm_primitives::{Instant, NodeId, NodeSet};
 /// Comparisons that hold, and whose initiators are not told yet.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// By node, the last request that is to have its place before any answer. None that has.
-    issued: BTreeMap<NodeId, RequestId>,
+    /// By node, the last request that is to have its place before any answer, and when that was heard last.
+    /// None that has.
+    issued: BTreeMap<NodeId, (RequestId, Instant)>,
     held: Vec<Held>,
 }
 
@@ -30,10 +31,14 @@ struct Held {
 
 impl Answers {
     /// Living nodes had issued requests up to these when they replied.
-    pub(super) fn note(&mut self, issued: impl IntoIterator<Item = (NodeId, RequestId)>) {
+    pub(super) fn note(
+        &mut self,
+        issued: impl IntoIterator<Item = (NodeId, RequestId)>,
+        now: Instant,
+    ) {
         for (node, request) in issued {
-            let last = self.issued.entry(node).or_insert(request);
-            *last = (*last).max(request);
+            let (last, heard) = self.issued.entry(node).or_insert((request, now));
+            (*last, *heard) = ((*last).max(request), now);
         }
     }
 
@@ -45,15 +50,42 @@ impl Answers {
         queues: &Queues,
         now: Instant,
     ) -> bool {
-        self.issued.retain(|node, request| !queues.has_placed(*node, *request));
+        self.issued.retain(|node, (request, _)| !queues.has_placed(*node, *request));
         let theirs = self.issued.iter().filter(|(node, _)| asked.contains(**node));
         let after: BTreeMap<NodeId, RequestId> =
-            theirs.map(|(node, request)| (*node, *request)).collect();
+            theirs.map(|(node, (request, _))| (*node, *request)).collect();
         if after.is_empty() {
             return false;
         }
         self.held.push(Held { to, after, since: now });
         true
+    }
+
+    /// The node has answered what it was asked at `asked`, by the link that its requests come by: all that it had
+    /// issued before has come. Whether more was said of it, which then counts no longer.
+    pub(super) fn answered(&mut self, node: NodeId, asked: Instant, queues: &Queues) -> bool {
+        let is_false = |request| !queues.has_come(node, request);
+        let mut any = false;
+        if self
+            .issued
+            .get(&node)
+            .is_some_and(|(request, heard)| *heard < asked && is_false(*request))
+        {
+            self.issued.remove(&node);
+            any = true;
+        }
+        for held in self.held.iter_mut().filter(|held| held.since < asked) {
+            if held.after.get(&node).is_some_and(|request| is_false(*request)) {
+                held.after.remove(&node);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// The answers to a node that wait.
+    pub(super) fn held_for(&self, node: NodeId) -> usize {
+        self.held.iter().filter(|held| held.to.0 == node).count()
     }
 
     /// The requests whose answers wait for nothing any more, in the order of the answers.

@@ -242,7 +242,17 @@ impl Sequencer {
     /// [`complete`](Self::complete) is told of these.
     pub fn issued(&mut self, issued: Vec<(NodeId, RequestId)>) {
         let alive = &self.alive;
-        self.answers.note(issued.into_iter().filter(|(node, _)| alive.contains(*node)));
+        self.answers.note(issued.into_iter().filter(|(node, _)| alive.contains(*node)), self.now);
+    }
+
+    /// `node` has answered what it was asked at `asked`, by the link that its requests come by. Whether somebody
+    /// had [said](Self::issued) that it issued more before than has come: no answer waits for that any longer.
+    pub fn answered(&mut self, node: NodeId, asked: Instant) -> bool {
+        let was_false = self.answers.answered(node, asked, &self.queues);
+        if was_false {
+            self.advance();
+        }
+        was_false
     }
 
     /// The nodes whose requests answers have waited for since before `limit`.

@@ -59,11 +59,15 @@ impl Queues {
         self.queues.get(&node).and_then(|queue| queue.last).is_none_or(|last| last < request)
     }
 
-    /// Whether `request` of `node` and all before it have come and have their place.
+    /// Whether `request` of `node` and all before it have come.
+    pub(super) fn has_come(&self, node: NodeId, request: RequestId) -> bool {
+        self.queues.get(&node).is_some_and(|queue| queue.last >= Some(request))
+    }
+
+    /// The same, and they have their place.
     pub(super) fn has_placed(&self, node: NodeId, request: RequestId) -> bool {
-        let Some(queue) = self.queues.get(&node) else { return false };
-        let waits = queue.waiting.front().is_some_and(|first| first.request.id <= request);
-        queue.last >= Some(request) && !waits
+        let waits = self.head(node).is_some_and(|first| first.request.id <= request);
+        self.has_come(node, request) && !waits
     }
 
     pub(super) fn len(&self, node: NodeId) -> usize {

@@ -9,5 +9,6 @@ mod engine;
 mod engine_world;
 mod hostile;
 mod local_cluster;
+mod marks;
 mod own_stores;
 mod references;

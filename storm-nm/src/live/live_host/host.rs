@@ -1,18 +1,20 @@
 //! The [`Host`] trait on a real node.
 
 use super::{LiveHost, PINGS_UNANSWERED_MAX, Sources, remove_in_background};
+use crate::environment::joins_by_pmix;
 use crate::live::cache::CacheError;
-use crate::live::launch_plan::credentials;
-use crate::live::{CacheSink, node_facts};
+use crate::live::launch_plan::{check_placement, credentials, job_files};
+use crate::live::{CacheSink, job_directory, node_facts};
 use crate::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::rc::Rc;
 use storm_mpi::segment::NodeEnd;
-use storm_pl::{Freezer, PlaceSpec};
+use storm_pl::{Credentials, Freezer, PlaceSpec};
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
 use storm_rm::{Coscheduling, Destination, FileSpec, OsBytes, Owner, Rank, RankClass, RowSet};
@@ -25,6 +27,34 @@ use tokio::task::spawn_blocking;
 const RINGS_AT_ONCE: u32 = 16;
 
 impl LiveHost {
+    /// Makes the directory of a job, with its files. Whom it runs as.
+    pub(super) async fn lay_out(
+        &self,
+        task: &Rc<JobTask>,
+        directory: PathBuf,
+    ) -> Result<Credentials, LaunchRefused> {
+        let (owner, by_pmix) = (task.spec().owner, joins_by_pmix(task.spec()));
+        if by_pmix && self.config.pmix.is_none() {
+            let reason = "this node starts no ranks that join through PMIx".to_owned();
+            return Err(LaunchRefused { reason, exit_code: LaunchRefused::NOT_EXECUTABLE });
+        }
+        if by_pmix {
+            check_placement(task)?;
+        }
+        let files = job_files(task, |owner, file| self.cache.path(owner, file.hash));
+        let shared = by_pmix.then(|| (self.shared_memory.clone(), task.key()));
+        let made = spawn_blocking(move || {
+            let credentials = credentials(owner).map_err(|error| LaunchRefused::because(&error))?;
+            if let Some((shared_memory, key)) = shared {
+                shared_memory.make(key, owner).map_err(|error| LaunchRefused::because(&error))?;
+            }
+            job_directory::make(&directory, owner, &files)
+                .map_err(|error| LaunchRefused::because(&error))?;
+            Ok(credentials)
+        });
+        made.await.map_err(|error| LaunchRefused::because(&error))?
+    }
+
     /// Copies content to a place on this host that its submitter may write to.
     async fn place_at(
         &self,

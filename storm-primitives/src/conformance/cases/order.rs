@@ -172,7 +172,13 @@ pub(crate) async fn reaches_past_own_stores(t: Trial) -> Result<(), Failure> {
         let second = async {
             let set = NodeSet::single(by);
             let ask = CompareAndWrite::new(set, flag, Relation::GreaterOrEqual, round);
-            while t.caw(asker, ask.clone()).await? != Ok(true) {}
+            loop {
+                match t.caw(asker, ask.clone()).await? {
+                    Ok(true) => break,
+                    Ok(false) => {}
+                    failed => expect(format!("the answer to {asker}"), Ok(true), failed)?,
+                }
+            }
             let op = put_signal(&third, effect, Payload::word(round), done);
             t.xfer(asker, op).await
         };
