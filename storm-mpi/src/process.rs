@@ -53,7 +53,8 @@ impl Process {
         self.size
     }
 
-    /// How many messages this process has started to send or to receive so far, in ways that do not wait.
+    /// How many messages this process has started to send or to receive so far as requests: those of the
+    /// background all are.
     pub fn messages_begun(&self) -> u64 {
         self.begun.get()
     }

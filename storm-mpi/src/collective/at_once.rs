@@ -309,7 +309,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Writes down who is combined with whom.
+    /// Other operands, or another order, come to other bytes.
     struct Brackets;
 
     impl Combine for Brackets {

@@ -9,7 +9,7 @@
 //!
 //! Under buffered coscheduling the nodes carry out barriers, broadcasts and reductions of numbers, when
 //! they are short: one slice where a tree of messages takes several, and the same bits. All else takes one
-//! round of messages there, within bounds (`at_once`).
+//! round of messages there, or two, within bounds (`at_once`).
 //!
 //! Each collective is written once, as a future. That of a [`Party`] that waits is done at its first
 //! poll: [`now`] is all it takes. That of one [in the background](Party::in_background) gives way where

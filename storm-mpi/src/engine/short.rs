@@ -1,6 +1,6 @@
 //! The straight way of short messages: from the call to the ring, and from the ring to the call that waits for it.
 //!
-//! Nothing here is needed: each of these may say no, and then the longer way, by requests and news, does the same. It
+//! Whoever calls can do without: each of these may say no, and then the longer way, by requests and news, does the same. It
 //! says no when anything is out of the ordinary: other receives or messages that would match, bytes under
 //! way to or from that peer, no credit, a message that is announced, more than one in what has come, a peer on another node.
 
@@ -9,7 +9,7 @@ use super::peer::eager_cost;
 use super::{Engine, Received};
 use crate::envelope::{Address, Envelope, Pattern, Source, Status};
 use crate::error::CommError;
-use crate::transport::Neighbour;
+use crate::transport::NeighbourRing;
 
 impl Engine {
     /// Sends a message, if that is all there is to do for it.
@@ -63,7 +63,7 @@ impl Engine {
     #[inline]
     fn take_short(
         &mut self,
-        neighbour: Neighbour,
+        neighbour: NeighbourRing,
         pattern: &Pattern,
         into: &mut [u8],
     ) -> Result<Option<Received>, CommError> {

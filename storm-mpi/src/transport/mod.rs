@@ -39,7 +39,7 @@ use doorbell::BellName;
 use inbox::LocalIndex;
 use local::Local;
 use poller::{Happening, Poller, Watched};
-pub(crate) use short::Neighbour;
+pub(crate) use short::NeighbourRing;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use tcp::Tcp;

@@ -16,12 +16,12 @@ use crate::rank::Rank;
 
 /// A neighbour whose ring is at hand.
 #[derive(Clone, Copy)]
-pub(crate) struct Neighbour {
+pub(crate) struct NeighbourRing {
     rank: Rank,
     index: LocalIndex,
 }
 
-impl Neighbour {
+impl NeighbourRing {
     pub(crate) fn rank(self) -> Rank {
         self.rank
     }
@@ -30,10 +30,10 @@ impl Neighbour {
 impl Transport {
     /// The rank as a neighbour; `None` if it is none, or this rank itself.
     #[inline]
-    pub(crate) fn neighbour(&self, rank: Rank) -> Option<Neighbour> {
+    pub(crate) fn neighbour(&self, rank: Rank) -> Option<NeighbourRing> {
         match self.directory.place(rank) {
             Some(Place::Here(index)) if self.local.is_some() && rank != self.me() => {
-                Some(Neighbour { rank, index })
+                Some(NeighbourRing { rank, index })
             }
             _ => None,
         }
@@ -43,7 +43,7 @@ impl Transport {
     #[inline]
     pub(crate) fn send_whole<const WORDS: usize>(
         &mut self,
-        to: Neighbour,
+        to: NeighbourRing,
         head: &[[u8; WORD_BYTES]; WORDS],
         payload: &[u8],
     ) -> Result<bool, CommError> {
@@ -66,7 +66,7 @@ impl Transport {
     /// Whether something of that neighbour has come, after a few looks. False also when others
     /// have sent, or sockets are to have their turn. Where it was in vain the next [`Transport::poll`] goes on with this wait.
     #[inline]
-    pub(crate) fn expects(&mut self, Neighbour { index, .. }: Neighbour) -> bool {
+    pub(crate) fn expects(&mut self, NeighbourRing { index, .. }: NeighbourRing) -> bool {
         let Some(local) = &self.local else { return false };
         self.since_socket_poll += 1;
         if self.since_socket_poll >= NEWS_BETWEEN_SOCKET_POLLS {
@@ -94,7 +94,7 @@ impl Transport {
     #[inline]
     pub(crate) fn take_whole<const WORDS: usize, T>(
         &mut self,
-        from: Neighbour,
+        from: NeighbourRing,
         into: &mut [u8],
         choose: impl FnOnce(usize, &[[u8; WORD_BYTES]; WORDS]) -> Option<(usize, T)>,
     ) -> Result<Option<T>, CommError> {
