@@ -240,15 +240,24 @@ impl Cache {
         let available = (self.inner.available)(&self.inner.root).unwrap_or(u64::MAX);
         self.grow(available);
         let capacity_bytes = self.capacity_bytes();
-        if bytes > capacity_bytes {
+        // What it is by itself bounds what is kept; what a job needs now has all that is free.
+        let is_bound = !self.inner.by_itself;
+        if is_bound && bytes > capacity_bytes {
             return Err(CacheError::TooLarge { bytes, capacity_bytes });
         }
         let beyond = (self.used_bytes() + bytes).saturating_sub(capacity_bytes);
-        let mut excess = beyond.max(bytes.saturating_sub(available));
+        let short = bytes.saturating_sub(available);
         let mut contents = self.inner.contents.borrow_mut();
         let mut idle: Vec<_> = contents.iter().filter(|(_, entry)| !entry.is_claimed()).collect();
         idle.sort_by_key(|(_, entry)| entry.used);
         let idle_bytes: u64 = idle.iter().map(|(_, entry)| entry.size_bytes).sum();
+        if is_bound && idle_bytes < beyond {
+            return Err(CacheError::Full { capacity_bytes });
+        }
+        if idle_bytes < short {
+            return Err(CacheError::NoSpace { bytes, available });
+        }
+        let mut excess = beyond.min(idle_bytes).max(short);
         let mut victims = Vec::new();
         for (key, entry) in idle {
             if excess == 0 {
@@ -256,12 +265,6 @@ impl Cache {
             }
             excess = excess.saturating_sub(entry.size_bytes);
             victims.push(*key);
-        }
-        if idle_bytes < beyond {
-            return Err(CacheError::Full { capacity_bytes });
-        }
-        if excess > 0 {
-            return Err(CacheError::NoSpace { bytes, available });
         }
         contents.retain(|key, _| !victims.contains(key));
         let path = |(uid, hash): (u32, ContentHash)| {
