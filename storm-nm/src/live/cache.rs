@@ -24,7 +24,7 @@ use thiserror::Error;
 use tokio::task::spawn_blocking;
 
 /// How long content is kept for a job that does not come for it: it was cancelled, or its manager is
-/// gone. Others start within a time slice of the last of their files.
+/// gone. One that is launched later than that after its file came may find it evicted, and fails.
 const CLAIMED: Duration = Duration::from_secs(600);
 /// What a cache may have by itself: a few programs of the size of real applications.
 const DEFAULT_BYTES: u64 = 2 << 30;

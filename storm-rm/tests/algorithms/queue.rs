@@ -167,6 +167,20 @@ fn a_dead_reader_does_not_fill_the_queue() {
     });
 }
 
+/// Node 1 dies, the master is told, and it comes back: its next life.
+async fn die_and_return(
+    world: &Cluster,
+    mm: &SimPrimitives,
+    writer: &mut Writer<SimPrimitives>,
+) -> SimPrimitives {
+    world.kill(NodeId(1));
+    while mm.membership().alive().contains(NodeId(1)) {
+        mm.runtime().sleep(Duration::from_millis(1)).await;
+    }
+    writer.nodes_died(&NodeSet::single(NodeId(1)));
+    world.network.rejoin(NodeId(1))
+}
+
 #[test]
 fn a_node_that_comes_back_is_not_asked_for_its_last_life() {
     for_seeds(50, |seed| {
@@ -180,12 +194,7 @@ fn a_node_that_comes_back_is_not_asked_for_its_last_life() {
                 writer.enqueue(&only, item(number).into()).await.expect("there is space");
             }
             mm.runtime().sleep(Duration::from_millis(1)).await;
-            world.kill(NodeId(1));
-            while mm.membership().alive().contains(NodeId(1)) {
-                mm.runtime().sleep(Duration::from_millis(1)).await;
-            }
-            writer.nodes_died(&only);
-            let reborn = world.network.rejoin(NodeId(1));
+            let reborn = die_and_return(&world, &mm, &mut writer).await;
             writer.enqueue(&only, item(2).into()).await.expect("all slots are free");
             let mut reader = Reader::new(reborn, &queue);
             assert_eq!(reader.dequeue().await.expect("it came").data, item(2));
@@ -206,12 +215,7 @@ fn news_of_a_death_do_not_release_what_the_next_life_was_sent() {
             for number in 0..2 {
                 writer.enqueue(&only, item(number).into()).await.expect("there is space");
             }
-            world.kill(NodeId(1));
-            while mm.membership().alive().contains(NodeId(1)) {
-                mm.runtime().sleep(Duration::from_millis(1)).await;
-            }
-            writer.nodes_died(&only);
-            let reborn = world.network.rejoin(NodeId(1));
+            let reborn = die_and_return(&world, &mm, &mut writer).await;
             let mut reader = Reader::new(reborn, &queue);
             for number in 2..6 {
                 writer.enqueue(&only, item(number).into()).await.expect("there is space");

@@ -47,7 +47,7 @@ pub(crate) fn run(cli: Cli) -> u8 {
             replay::run(&options, output.as_ref(), quiet, silent)
         }
         Command::Workload(options) => workload::run(&options, output.as_ref(), json),
-        command => client_command(command, output.as_ref(), silent),
+        command => client_command(command, output.as_ref(), cli.display),
     };
     match result {
         Ok(status) => status,
@@ -84,7 +84,12 @@ fn said(text: &str) -> (String, Option<String>) {
 }
 
 /// The verbs that speak to a manager, or may be interrupted.
-fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result<u8, Failure> {
+fn client_command(
+    command: Command,
+    output: &dyn Output,
+    display: DisplayOptions,
+) -> Result<u8, Failure> {
+    let silent = display.quiet || display.json;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -93,7 +98,7 @@ fn client_command(command: Command, output: &dyn Output, silent: bool) -> Result
         match command {
             Command::Submit(options) => job::submit(&own_options(*options)?, output, silent).await,
             Command::Run(options) => job::run(&own_options(*options)?, output, silent).await,
-            Command::Wait(options) => wait::wait(options, output, silent).await,
+            Command::Wait(options) => wait::wait(options, output, display).await,
             Command::Queue(options) => listing::queue(options, output).await,
             Command::Hist(options) => listing::hist(options, output).await,
             Command::Show(options) => listing::show(options, output).await,

@@ -6,7 +6,7 @@ use super::listing::misunderstood;
 use super::naming::resolve;
 use super::{choices, note, print};
 use crate::attach::Outcome;
-use crate::cli::WaitOptions;
+use crate::cli::{DisplayOptions, WaitOptions};
 use crate::failure::{EXIT_STORM_FAILED, EXIT_TIMED_OUT, Failure};
 use crate::manager::Manager;
 use crate::output::Output;
@@ -29,8 +29,9 @@ const LISTED_MAX: usize = 16;
 pub(super) async fn wait(
     options: WaitOptions,
     output: &dyn Output,
-    silent: bool,
+    DisplayOptions { quiet, json }: DisplayOptions,
 ) -> Result<u8, Failure> {
+    let silent = quiet || json;
     let manager = choices(&options.cluster)?.required()?.open()?;
     let jobs = resolve(&mut manager.connect().await?, &options.jobs).await?;
     let mut waiting = Waiting::new(jobs);
@@ -44,7 +45,8 @@ pub(super) async fn wait(
     }
     let ended: Vec<JobView> = waiting.ended.values().cloned().collect();
     print(&output.jobs(&worth_listing(&ended, silent)))?;
-    if !silent {
+    // Of these a script that reads the listing finds nothing in it, only in the status.
+    if !quiet {
         waiting.note_forgotten();
     }
     in_time.map(|_| waiting.highest_status())

@@ -44,21 +44,29 @@ fn queue_asks_for_what_the_options_say() {
 /// It was silent about them, and its status was that of the others.
 #[test]
 fn wait_says_what_is_known_of_jobs_that_are_forgotten_and_counts_them() {
-    let served = Served::start(async move |calls| {
-        let call = calls.recv().await.expect("a call");
-        assert_eq!(call.request, ManagerRequest::Wait { jobs: vec![JobId(7)] });
-        let forgotten =
-            ForgottenJobs { array: JobId(7), size: 5, jobs: 5, failed: 2, exit_code: 9 };
-        let arrays = vec![forgotten];
-        call.replies.send(Reply::Forgotten { arrays }).expect("it waits");
-        call.replies.send(Reply::Jobs { jobs: Vec::new(), more: false }).expect("it waits");
-    });
-    let output = served.storm(&["wait", "7"]);
-    assert_eq!(output.status.code(), Some(9), "{}", stderr(&output));
-    let said = "5 of the 5 jobs of 7 have ended and are forgotten";
-    assert!(stderr(&output).contains(said), "{}", stderr(&output));
-    assert!(stderr(&output).contains("2 of these did not end COMPLETED"), "{}", stderr(&output));
-    served.end();
+    for (display, listed) in [("", None), ("--json", Some("[]\n")), ("--quiet", None)] {
+        let served = Served::start(async move |calls| {
+            let call = calls.recv().await.expect("a call");
+            assert_eq!(call.request, ManagerRequest::Wait { jobs: vec![JobId(7)] });
+            let forgotten =
+                ForgottenJobs { array: JobId(7), size: 5, jobs: 5, failed: 2, exit_code: 9 };
+            let arrays = vec![forgotten];
+            call.replies.send(Reply::Forgotten { arrays }).expect("it waits");
+            call.replies.send(Reply::Jobs { jobs: Vec::new(), more: false }).expect("it waits");
+        });
+        let words: Vec<_> = "wait 7".split(' ').chain(display.split_whitespace()).collect();
+        let output = served.storm(&words);
+        assert_eq!(output.status.code(), Some(9), "{}", stderr(&output));
+        let said = stderr(&output);
+        if display == "--quiet" {
+            assert_eq!(said, "");
+        } else {
+            assert!(said.contains("5 of the 5 jobs of 7 have ended and are forgotten"), "{said}");
+            assert!(said.contains("2 of these did not end COMPLETED"), "{said}");
+        }
+        listed.into_iter().for_each(|listed| assert_eq!(stdout(&output), listed));
+        served.end();
+    }
 }
 
 #[test]

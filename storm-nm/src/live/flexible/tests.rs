@@ -1,3 +1,5 @@
+//! What is done to real processes: who is put behind others, and comes back.
+
 use super::*;
 use crate::classes::LibrarySaid;
 use crate::job_classes::Counters;
