@@ -5,10 +5,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 
 use crate::cgroup::{
@@ -19,16 +18,12 @@ use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
 use crate::keeper::fill::make_pl;
 use crate::keeper::pad::{Clean, Draining, Pad};
 use crate::keeper::place::{PlaceFailure, PlaceSpec, PlaceStep, place};
-use crate::keeper::process_state::{settle, watch_signals};
+use crate::keeper::process_state::{CONTROL_DESCRIPTOR, PARENT_GONE, settle, watch_signals};
 use crate::process_tree;
 use crate::protocol::{self, Command, MESSAGE_MAX_BYTES, PadStep, Refusal, Report, Setup};
 use crate::seqpacket::{Seqpacket, Wait};
 use crate::sys::{self, Forked};
 
-/// Where every keeper has its control socket.
-pub(super) const CONTROL_DESCRIPTOR: RawFd = 3;
-/// Tells a pad's own keeper that the node's keeper died.
-pub(super) const PARENT_GONE: Signal = Signal::SIGUSR1;
 /// How soon a draining pad is looked at again. Deaths wake the keeper anyhow; the timer is for
 /// processes that leave their cgroup a moment after their parent heard of it.
 const LOOK_AGAIN_MS: u16 = 2;

@@ -1,16 +1,20 @@
 //! What a fresh keeper does to its process: which descriptors stay open, and what signals do.
 
-use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::stat::Mode;
 
-use super::keeper_process::{CONTROL_DESCRIPTOR, PARENT_GONE};
 use crate::ids::Errno;
 use crate::seqpacket::Seqpacket;
 use crate::sys;
+
+/// Where every keeper has its control socket.
+pub(super) const CONTROL_DESCRIPTOR: RawFd = 3;
+/// Tells a pad's own keeper that the node's keeper died.
+pub(super) const PARENT_GONE: Signal = Signal::SIGUSR1;
 
 /// Leaves open the control socket, standard error (for a panic's last words) and nothing else.
 pub(super) fn settle(control: OwnedFd) -> Result<Seqpacket, Errno> {

@@ -44,6 +44,8 @@ pub(crate) struct Core {
     /// An operation was issued: the pump has to run before the thread sleeps.
     issued: Notify,
     /// A batch of operations is being worked off: replies and requests go when it is.
+    /// Where the reader of a link that is lost is still in one when the next begins, they go
+    /// sooner, in the same order.
     in_batch: Cell<bool>,
     /// The tasks that keep this alive; dropped when it ends.
     pub(crate) tasks: RefCell<Vec<Task>>,
