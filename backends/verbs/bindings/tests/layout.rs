@@ -2,7 +2,11 @@
 
 use rdma_sys as theirs;
 use std::mem::{align_of, offset_of, size_of};
-use storm_backend_verbs::abi as ours;
+
+/// The module itself: the rest of its crate, and all that this depends on, is not compiled for it.
+#[path = "../../src/abi/mod.rs"]
+#[allow(dead_code, reason = "only the layouts are compared")]
+mod ours;
 
 /// What was found: what it is, here, there.
 type Findings = Vec<(String, usize, usize)>;
