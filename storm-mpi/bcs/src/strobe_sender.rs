@@ -140,13 +140,12 @@ impl<P: Primitives> StrobeSender<P> {
             phase = self.microphase(now).await?;
         }
         // Slices that a late one ran into do not happen: nodes skip them, they do not catch up. Ranks
-        // compute between slices, and have as much time as one that was late took.
-        let length = self.length;
-        let end = self.due + length;
+        // compute between slices, after one that was late for as long as it was: so one that was late by
+        // little delays little, and when each takes much longer than it may, half of the time is theirs.
+        let end = self.due + self.length;
         let now = runtime.now();
         let late = now.saturating_since(end);
-        self.due =
-            if late.is_zero() { end } else { next_edge(self.due, length, now + (now - began)) };
+        self.due = if late.is_zero() { end } else { now + late };
         let (slice, nodes, took) = (self.slice, self.nodes.clone(), now - began);
         Ok(Checkpoint { slice, nodes, took, late, empty })
     }
