@@ -78,6 +78,12 @@ impl Process {
         self.engine.borrow().node_ranks().to_vec()
     }
 
+    /// Whether all of these ranks are on this node.
+    pub(crate) fn are_on_this_node(&self, ranks: &[Rank]) -> bool {
+        let engine = self.engine.borrow();
+        ranks.iter().all(|rank| engine.node_ranks().binary_search(rank).is_ok())
+    }
+
     /// Starts to send the `bytes` bytes at `start`.
     ///
     /// # Safety

@@ -140,13 +140,12 @@ impl<P: Primitives> StrobeSender<P> {
             phase = self.microphase(now).await?;
         }
         // Slices that a late one ran into do not happen: nodes skip them, they do not catch up. Ranks
-        // compute between slices, and have as much time as one that was late took.
-        let length = self.length;
-        let end = self.due + length;
+        // compute between slices, after one that was late for as long as it was: so one that was late by
+        // little delays little, and when each takes much longer than it may, half of the time is theirs.
+        let end = self.due + self.length;
         let now = runtime.now();
         let late = now.saturating_since(end);
-        self.due =
-            if late.is_zero() { end } else { next_edge(self.due, length, now + (now - began)) };
+        self.due = if late.is_zero() { end } else { now + late };
         let (slice, nodes, took) = (self.slice, self.nodes.clone(), now - began);
         Ok(Checkpoint { slice, nodes, took, late, empty })
     }
@@ -369,8 +368,45 @@ mod tests {
         assert_eq!(ended, Ok(Err(BcsError::NotEmpty { slice: 3, nodes })));
     }
 
+    /// One that took 510 us of 500 had the next begin 1500 us after it.
     #[test]
-    fn slices_that_a_late_one_ran_into_are_skipped() {
+    fn a_slice_that_is_late_delays_the_next_by_as_much_and_no_more() {
+        let mut layout = Layout::builder();
+        let plan = Plan::new(&mut layout, 1, BcsConfig::default());
+        let simulation = Simulation::new(1);
+        let network = SimNetwork::new(&simulation, 1, &layout.build(), Default::default());
+        let (manager, here) = (network.node(NodeId::MM), network.node(NodeId(1)));
+        let slow = async move {
+            while here.await_event(plan.strobed).await.is_ok() {
+                let word = here.memory().load(plan.strobe);
+                if Strobe::from_word(word).is_some_and(|strobe| strobe.slice == 2) {
+                    here.runtime().sleep(plan.config.slice * 51 / 50).await;
+                }
+                here.memory().store(plan.empty, word);
+            }
+        };
+        manager.runtime().spawn(slow).detach();
+        let mut sender = StrobeSender::new(manager.clone(), plan, NodeSet::compute(1));
+        let ended = simulation.run(async move {
+            let mut slices = Vec::new();
+            for _ in 1..=4 {
+                let slice = sender.slice().await.expect("ends empty");
+                let began = manager.runtime().now().since_origin() - slice.took;
+                slices.push((began, slice.took, slice.late));
+            }
+            slices
+        });
+        let slices = ended.expect("no deadlock");
+        let length = BcsConfig::default().slice;
+        let (began, took, late) = slices[1];
+        assert!(late > Duration::ZERO && late < length / 2, "{slices:?}");
+        assert_eq!(slices[2].0, began + took + late, "{slices:?}");
+        // The edges count from there.
+        assert_eq!(slices[3].0, slices[2].0 + length, "{slices:?}");
+    }
+
+    #[test]
+    fn after_a_pause_slices_begin_at_edges() {
         let (length, at) = (Duration::from_micros(500), |us: u64| Instant::from_nanos(us * 1000));
         assert_eq!(next_edge(at(1000), length, at(1501)), at(2000));
         assert_eq!(next_edge(at(1000), length, at(2000)), at(2000));

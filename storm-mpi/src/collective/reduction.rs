@@ -131,8 +131,8 @@ impl Party<'_> {
         Ok((before, mine))
     }
 
-    /// Lets the nodes combine, if they can: along the same tree of members. The result where it is
-    /// wanted.
+    /// Lets the nodes combine, if they can and it is quicker: along the same tree of members. The result where
+    /// it is wanted.
     fn reduced_in_slices(
         &self,
         mine: &Span,
@@ -140,6 +140,9 @@ impl Party<'_> {
         root: Option<usize>,
     ) -> Result<Option<Span>, CommError> {
         let Some(reduction) = op.known() else { return Ok(None) };
+        if self.are_few_on_several_nodes() {
+            return Ok(None);
+        }
         let data = mine.as_ref();
         let root = root.map(|root| root as u32);
         let result = self.in_slices(data.len(), Call::Reduce { reduction, root, data })?;
