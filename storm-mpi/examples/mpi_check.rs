@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "die" => die(&world)?,
         "lost" => lost(&world)?,
         "pingpong" => pingpong(&world)?,
+        "crossing" => crossing(&world, seed)?,
         other => return Err(format!("no case named {other}").into()),
     }
     world.finalize()?;
@@ -425,4 +426,42 @@ fn pingpong(world: &World) -> Result<(), CommError> {
         }
     }
     Ok(())
+}
+
+/// All turn to all at once, so that each dials, and in the end each has one socket for each of so many.
+fn crossing(world: &World, elsewhere: u64) -> Result<(), Box<dyn std::error::Error>> {
+    let before = sockets()?;
+    let others: Vec<Rank> =
+        (0..world.size()).map(Rank::from_index).filter(|&rank| rank != world.rank()).collect();
+    for round in 0u64.. {
+        let mut got = vec![[0u64; 20]; others.len()];
+        let words = [round; 20];
+        world.scope(|scope| {
+            let mut receives = Vec::new();
+            for (&other, buffer) in others.iter().zip(&mut got) {
+                receives.push(scope.irecv(buffer, other, Tag(1))?);
+                let _send = scope.isend(&words, other, Tag(1))?;
+            }
+            receives.into_iter().try_for_each(|receive| receive.wait().map(drop))
+        })?;
+        assert!(got.iter().all(|got| *got == words), "in order");
+        let settled = sockets()? == before + elsewhere;
+        let mut all = [0u64];
+        world.allreduce(&[u64::from(settled)], &mut all, ReduceOp::Min)?;
+        if all == [1] {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Open sockets of this process.
+fn sockets() -> Result<u64, std::io::Error> {
+    let mut count = 0;
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        // The directory itself is among them, and gone by then.
+        let link = std::fs::read_link(entry?.path()).unwrap_or_default();
+        count += u64::from(link.to_string_lossy().starts_with("socket:"));
+    }
+    Ok(count)
 }

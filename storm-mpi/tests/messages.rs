@@ -95,6 +95,16 @@ fn both_sides_may_send_first() {
 }
 
 #[test]
+fn who_turn_to_each_other_at_once_are_left_with_one_connection() {
+    for (nodes, per_node) in [(2, 1), (6, 1), (3, 2)] {
+        for wait in WAITS {
+            let elsewhere = ((nodes - 1) * per_node) as u64;
+            run(seeded("crossing", elsewhere).nodes(nodes, per_node).env("STORM_MPI_WAIT", wait));
+        }
+    }
+}
+
+#[test]
 fn a_flood_is_bounded_and_matched_in_any_order() {
     for (nodes, per_node) in [(1, 2), (2, 1)] {
         run(case("flood").nodes(nodes, per_node));

@@ -9,13 +9,14 @@
 use super::directory::Place;
 use super::inbox::LocalIndex;
 use super::poller::{Happening, Watched};
-use super::tcp::Arrival;
+use super::tcp::Lost;
 use super::waiting::Patience;
 use super::{Awaits, News, Transport, lost};
 use crate::error::CommError;
 use crate::page::{OwnPlace, Way};
 use crate::rank::Rank;
-use std::time::Instant;
+use std::io;
+use std::time::{Duration, Instant};
 
 /// Looks at shared memory before a wait counts as one: as many as take a microsecond or less.
 const GLANCES: u32 = 256;
@@ -27,6 +28,10 @@ const CHECKS_BETWEEN_LOOKS: u32 = 32;
 const SOCKET_CHECKS_BETWEEN_LOOKS: u32 = 8;
 /// Shared-memory news handled before the sockets get a look too.
 pub(super) const NEWS_BETWEEN_SOCKET_POLLS: u32 = 64;
+
+/// How long a sleep lasts at most while there was no descriptor for somebody who connects: others in this process or on
+/// this host give one back, of which nobody tells. A look costs a system call, so that this is nothing for a processor.
+const BETWEEN_ACCEPTS: Duration = Duration::from_millis(20);
 
 /// A wait that has begun.
 pub(super) struct Begun {
@@ -269,7 +274,7 @@ impl Transport {
     ) -> Result<bool, CommError> {
         self.since_socket_poll = 0;
         let mut happenings = std::mem::take(&mut self.happenings);
-        let outcome = match self.poller.wait(block, &mut happenings) {
+        let outcome = match self.look_at_sockets(block, &mut happenings) {
             Err(error) => Err(CommError::Wait(error)),
             Ok(()) => happenings.iter().try_for_each(|&happening| {
                 news.extend(self.handle(happening)?.map(|peer| News { peer }));
@@ -279,6 +284,18 @@ impl Transport {
         let any = !happenings.is_empty();
         self.happenings = happenings;
         outcome.map(|()| any)
+    }
+
+    /// What happened at the sockets. Who waits at the listener for a descriptor is looked at again each time, and now
+    /// and then in a sleep: nothing tells when there is one.
+    fn look_at_sockets(&mut self, block: bool, happenings: &mut Vec<Happening>) -> io::Result<()> {
+        if let Some(tcp) = self.tcp.as_mut().filter(|tcp| tcp.is_deaf()) {
+            tcp.accept(&self.poller)?;
+            if block && tcp.is_deaf() {
+                return self.poller.wait_for(BETWEEN_ACCEPTS, happenings);
+            }
+        }
+        self.poller.wait(block, happenings)
     }
 
     /// Handles one event of the kernel; tells which peer it is news of.
@@ -298,24 +315,17 @@ impl Transport {
                 None => Ok(None),
                 Some(tcp) => tcp.accept(&self.poller).map(|()| None).map_err(CommError::Wait),
             },
-            Watched::Incoming(slot) => {
+            Watched::Connection(slot) => {
                 let Some(tcp) = &mut self.tcp else { return Ok(None) };
                 let directory = &self.directory;
                 let is_remote = |rank| directory.place(rank) == Some(Place::Elsewhere);
-                match tcp.incoming_event(slot, is_remote) {
-                    Arrival::Nothing => Ok(None),
-                    Arrival::From(peer) => Ok(Some(peer)),
-                }
-            }
-            Watched::Outgoing(peer) => {
-                let Some(tcp) = &mut self.tcp else { return Ok(None) };
-                match tcp.outgoing_event(peer, happening.readable, &self.poller) {
-                    Ok(()) => Ok(happening.writable.then_some(peer)),
-                    Err(_) if self.closing => {
+                match tcp.event(slot, happening, is_remote, &self.poller) {
+                    Ok(news) => Ok(news),
+                    Err(Lost { peer, .. }) if self.closing => {
                         tcp.forget(peer);
                         Ok(None)
                     }
-                    Err(error) => Err(lost(peer, error)),
+                    Err(Lost { peer, error }) => Err(lost(peer, error)),
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Cards and hellos for [`crate::fuzzing`].
 
 use super::directory::{Card, Token};
-use super::tcp;
+use super::greeting;
 
 pub(crate) fn card(text: &str) {
     let Ok(card) = text.parse::<Card>() else { return };
@@ -9,5 +9,5 @@ pub(crate) fn card(text: &str) {
 }
 
 pub(crate) fn hello(bytes: &[u8], token: u128) -> Option<u32> {
-    tcp::parse_hello(bytes, Token(token)).map(|rank| rank.0)
+    greeting::parse_hello(bytes, Token(token)).map(|rank| rank.0)
 }

@@ -9,14 +9,15 @@
 mod area;
 mod awaiting;
 mod buffered;
+mod connection;
 mod directory;
 mod doorbell;
 mod ends;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
+mod greeting;
 mod in_place;
 mod inbox;
-mod incoming;
 mod local;
 mod mark;
 mod measure;

@@ -1,11 +1,11 @@
 //! Where a rank sleeps: one `epoll` set over the doorbell and all sockets, level-triggered.
 
 use super::tcp::SlotIndex;
-use crate::rank::Rank;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::time::Duration;
 
 /// Most events taken from the kernel at once; the rest come with the next call.
 const EVENTS_AT_ONCE: usize = 64;
@@ -16,8 +16,7 @@ pub(super) enum Watched {
     Bell,
     ProcessManager,
     Listener,
-    Incoming(SlotIndex),
-    Outgoing(Rank),
+    Connection(SlotIndex),
 }
 
 /// What happened to it.
@@ -52,12 +51,31 @@ impl Poller {
         Ok(self.epoll.modify(fd, &mut event)?)
     }
 
+    /// Tells nothing of it until the next `change`.
+    pub(super) fn ignore(&self, fd: impl AsFd, watched: Watched) -> io::Result<()> {
+        let mut event = EpollEvent::new(EpollFlags::empty(), watched.encode());
+        Ok(self.epoll.modify(fd, &mut event)?)
+    }
+
     /// Puts what happened into `happenings`; waits for the first thing when `block`. An interrupted
     /// wait gives nothing.
     pub(super) fn wait(&self, block: bool, happenings: &mut Vec<Happening>) -> io::Result<()> {
+        self.wait_until(if block { EpollTimeout::NONE } else { EpollTimeout::ZERO }, happenings)
+    }
+
+    /// The same; waits so long at most, to the millisecond.
+    pub(super) fn wait_for(
+        &self,
+        longest: Duration,
+        happenings: &mut Vec<Happening>,
+    ) -> io::Result<()> {
+        let timeout = EpollTimeout::try_from(longest).unwrap_or(EpollTimeout::MAX);
+        self.wait_until(timeout, happenings)
+    }
+
+    fn wait_until(&self, timeout: EpollTimeout, happenings: &mut Vec<Happening>) -> io::Result<()> {
         happenings.clear();
         let mut events = [EpollEvent::empty(); EVENTS_AT_ONCE];
-        let timeout = if block { EpollTimeout::NONE } else { EpollTimeout::ZERO };
         let count = match self.epoll.wait(&mut events, timeout) {
             Ok(count) => count,
             // The freezer and signals without a handler interrupt; the caller looks again.
@@ -75,8 +93,7 @@ impl Watched {
             Watched::Bell => (0, 0),
             Watched::ProcessManager => (1, 0),
             Watched::Listener => (2, 0),
-            Watched::Incoming(slot) => (3, slot.0),
-            Watched::Outgoing(rank) => (4, rank.0),
+            Watched::Connection(slot) => (3, slot.0),
         };
         kind << 32 | u64::from(index)
     }
@@ -87,8 +104,7 @@ impl Watched {
             0 => Watched::Bell,
             1 => Watched::ProcessManager,
             2 => Watched::Listener,
-            3 => Watched::Incoming(SlotIndex(index)),
-            _ => Watched::Outgoing(Rank(index)),
+            _ => Watched::Connection(SlotIndex(index)),
         }
     }
 }

@@ -1,19 +1,28 @@
-//! Byte streams between nodes: TCP connections made on first use.
+//! Byte streams between nodes: TCP connections made on first use, one for each pair of ranks, which carries
+//! the bytes of both ways, so that what goes back acknowledges what came.
 //!
-//! A connection carries bytes one way, from the rank that made it, so two ranks that turn to each
-//! other at the same moment need no tie-break. It opens with a [`Hello`]: who connects, and the
-//! job's random token, which only the job's ranks know. A connection without it is dropped.
+//! A rank that has something for another dials it, unless that one has dialed before, and opens with a hello: who
+//! dials, and the job's random token, which only the job's ranks know. A connection without it is dropped. Who is
+//! dialed answers with a welcome. Where both dial at once both know that the connection of the lower rank stays,
+//! though neither knows yet that the other dials:
+//!
+//! - the lower one sends behind its hello at once, and keeps what the other dials, unanswered;
+//! - the higher one sends nothing before it is answered. If it is dialed meanwhile, it welcomes that and closes its own, by
+//!   which nothing has gone but its hello.
+//!
+//! So each way has one connection from its first byte to its last, and the end of either connection while it is
+//! not yet known which one stays is the end of the other rank.
 //! No time limits anywhere: a stopped peer is not a dead one.
 
+use super::connection::{Connection, Standing};
 use super::directory::Token;
-use super::incoming::Incoming;
-use super::poller::{Poller, Watched};
+use super::greeting::{HELLO_BYTES, hello, parse_hello};
+use super::poller::{Happening, Poller, Watched};
 use crate::rank::Rank;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::socket::MsgFlags;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, Read, Write};
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 
 /// Connections waiting to be accepted; every other rank makes at most one.
@@ -22,12 +31,8 @@ const BACKLOG: i32 = 4096;
 const SPARE_STRANGERS: usize = 64;
 /// Descriptors for all else than connections.
 const OTHER_DESCRIPTORS: u64 = 128;
-/// A message of so many bytes is copied and sent as one piece: that is less work for the kernel.
-const TOGETHER_BYTES: usize = 256;
-pub(super) const HELLO_BYTES: usize = 32;
-const HELLO_MAGIC: [u8; 8] = *b"STORMPI1";
 
-/// A place in the table of incoming connections.
+/// A place in the table of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlotIndex(pub(super) u32);
 
@@ -37,26 +42,30 @@ pub(super) struct Tcp {
     token: Token,
     listener: TcpListener,
     address: SocketAddr,
-    incoming: Vec<Option<Incoming>>,
-    /// By rank.
+    /// There was no descriptor for who waits at the listener, which is not watched until there is.
+    deaf: bool,
+    connections: Vec<Option<Connection>>,
+    /// By rank: the one that carries its bytes, or will.
     slot_of: Vec<Option<SlotIndex>>,
     strangers: VecDeque<SlotIndex>,
     max_strangers: usize,
-    /// By rank.
-    outgoing: Vec<Option<Outgoing>>,
 }
 
-struct Outgoing {
-    stream: TcpStream,
-    connected: bool,
-    hello_left: Vec<u8>,
-    wants_write: bool,
+/// The connection with a rank is dead.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub(super) peer: Rank,
+    pub(super) error: io::Error,
 }
 
-/// What an event on an incoming connection means.
-pub(super) enum Arrival {
-    Nothing,
-    From(Rank),
+/// What becomes of a connection by which a rank says hello.
+enum Verdict {
+    /// It is the one.
+    Welcome,
+    /// That rank will close it.
+    Yields,
+    /// A rank does not come twice.
+    Refused,
 }
 
 impl Tcp {
@@ -68,6 +77,7 @@ impl Tcp {
         poller: &Poller,
     ) -> io::Result<Self> {
         let strangers = peers + SPARE_STRANGERS;
+        // Where both dial there are two for a while.
         raise_descriptor_limit((2 * peers + strangers) as u64 + OTHER_DESCRIPTORS);
         let at = SocketAddr::new(host, 0);
         let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
@@ -81,11 +91,11 @@ impl Tcp {
             token: Token(0),
             address: listener.local_addr()?,
             listener,
-            incoming: Vec::new(),
+            deaf: false,
+            connections: Vec::new(),
             slot_of: Vec::new(),
             strangers: VecDeque::new(),
             max_strangers: strangers,
-            outgoing: Vec::new(),
         })
     }
 
@@ -99,8 +109,9 @@ impl Tcp {
         self.token = token;
     }
 
+    /// Whether there is a connection with `peer`, or one is on its way.
     pub(super) fn knows(&self, peer: Rank) -> bool {
-        self.outgoing.get(peer.index()).is_some_and(Option::is_some)
+        self.slot_of(peer).is_some()
     }
 
     /// Begins the connection to `peer`; sending may start at once.
@@ -119,13 +130,11 @@ impl Tcp {
             Err(e) => return Err(e),
         }
         let stream = TcpStream::from(socket);
-        poller.watch(&stream, Watched::Outgoing(peer), true)?;
-        let hello_left = hello(self.token, self.me);
-        let out = Outgoing { stream, connected: false, hello_left, wants_write: true };
-        if self.outgoing.len() <= peer.index() {
-            self.outgoing.resize_with(peer.index() + 1, || None);
-        }
-        self.outgoing[peer.index()] = Some(out);
+        let slot = self.free_slot();
+        poller.watch(&stream, Watched::Connection(slot), true)?;
+        let dialed = Connection::dialed(stream, peer, &hello(self.token, self.me));
+        self.connections[slot.0 as usize] = Some(dialed);
+        self.set_slot_of(peer, slot);
         Ok(())
     }
 
@@ -137,50 +146,24 @@ impl Tcp {
         buffers: [&[u8]; 2],
         poller: &Poller,
     ) -> io::Result<usize> {
-        let Some(Some(out)) = self.outgoing.get_mut(peer.index()) else { return Ok(0) };
-        if !out.connected {
-            return Ok(0);
+        let (me, Some(slot)) = (self.me, self.slot_of(peer)) else { return Ok(0) };
+        match &mut self.connections[slot.0 as usize] {
+            Some(connection) => connection.send(me, buffers, slot, poller),
+            None => Ok(0),
         }
-        let sent = out.write(buffers)?;
-        let wants_write = sent < buffers[0].len() + buffers[1].len();
-        if wants_write != out.wants_write {
-            out.wants_write = wants_write;
-            poller.change(&out.stream, Watched::Outgoing(peer), wants_write)?;
-        }
-        Ok(sent)
     }
 
-    /// Handles an event on the connection to `peer`. `Err` when the connection is dead.
-    pub(super) fn outgoing_event(
-        &mut self,
-        peer: Rank,
-        readable: bool,
-        poller: &Poller,
-    ) -> io::Result<()> {
-        let Some(Some(out)) = self.outgoing.get_mut(peer.index()) else { return Ok(()) };
-        if let Some(error) = out.stream.take_error()? {
-            return Err(error);
-        }
-        // The peer never sends on this connection: to read is to learn that it closed.
-        if readable && out.is_closed()? {
-            return Err(io::ErrorKind::ConnectionReset.into());
-        }
-        out.connected = true;
-        if out.write([&[], &[]]).is_ok() && out.hello_left.is_empty() && out.wants_write {
-            out.wants_write = false;
-            poller.change(&out.stream, Watched::Outgoing(peer), false)?;
-        }
-        Ok(())
-    }
-
-    /// Forgets the connections with `peer`.
+    /// Forgets the connection with `peer`.
     pub(super) fn forget(&mut self, peer: Rank) {
-        if let Some(out) = self.outgoing.get_mut(peer.index()) {
-            *out = None;
-        }
         if let Some(slot) = self.slot_of.get_mut(peer.index()).and_then(Option::take) {
-            self.incoming[slot.0 as usize] = None;
+            self.close(slot);
         }
+    }
+
+    /// Whether somebody waits at the listener for whom there was no descriptor. The poller does not tell when
+    /// there is one.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.deaf
     }
 
     /// Accepts what waits at the listener.
@@ -188,7 +171,9 @@ impl Tcp {
         loop {
             match self.listener.accept() {
                 Ok((stream, _)) => self.admit(stream, poller)?,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    return self.set_deaf(false, poller);
+                }
                 // A connection that died in the queue, or an interruption: the next one may do.
                 Err(e) if is_passing(&e) => {}
                 // Anybody may connect, so that is no reason to end; nor are ranks to be kept out by many who
@@ -196,80 +181,77 @@ impl Tcp {
                 Err(e) if is_exhausted(&e) && self.strangers.len() > SPARE_STRANGERS => {
                     self.drop_oldest_stranger();
                 }
-                // It stays in the queue: a stranger may be a rank that has not come to say hello. The poller
-                // says at each look that it is there: who waits spins meanwhile, and takes it once it can.
-                Err(e) if is_exhausted(&e) => return Ok(()),
+                // It stays in the queue: a stranger may be a rank that has not come to say hello.
+                Err(e) if is_exhausted(&e) => return self.set_deaf(true, poller),
                 Err(e) => return Err(e),
             }
         }
     }
 
-    /// Handles an event on an incoming connection: reads the hello, or tells whose news it is.
-    pub(super) fn incoming_event(
+    /// Handles an event on a connection: tells whose news it is.
+    pub(super) fn event(
         &mut self,
         slot: SlotIndex,
+        happening: Happening,
         is_remote: impl Fn(Rank) -> bool,
-    ) -> Arrival {
-        let Some(Some(incoming)) = self.incoming.get_mut(slot.0 as usize) else {
-            return Arrival::Nothing;
+        poller: &Poller,
+    ) -> Result<Option<Rank>, Lost> {
+        let Some(Some(connection)) = self.connections.get_mut(slot.0 as usize) else {
+            return Ok(None);
         };
-        if let Some(from) = incoming.from {
-            incoming.has_news();
-            return Arrival::From(from);
-        }
-        let accepted = match incoming.read_hello() {
-            Ok(None) => return Arrival::Nothing,
-            Ok(Some(hello)) => parse_hello(&hello, self.token)
-                .filter(|&from| is_remote(from) && socket_of(&self.slot_of, from).is_none()),
-            Err(_) => None,
-        };
-        self.strangers.retain(|&s| s != slot);
-        match accepted {
-            Some(from) => {
-                incoming.from = Some(from);
-                if self.slot_of.len() <= from.index() {
-                    self.slot_of.resize(from.index() + 1, None);
+        let Happening { readable, writable, .. } = happening;
+        match connection.standing {
+            Standing::Stranger => self.hear_stranger(slot, is_remote, poller),
+            Standing::Dialed(peer) => connection
+                .go_on_dialing(self.me, (readable, writable), slot, poller)
+                .map(|news| news.then_some(peer))
+                .map_err(|error| Lost { peer, error }),
+            Standing::Open(peer) => {
+                if readable {
+                    connection.has_news();
                 }
-                self.slot_of[from.index()] = Some(slot);
-                Arrival::From(from)
+                let written =
+                    if writable { connection.go_on_greeting(slot, poller) } else { Ok(()) };
+                written.map(|()| Some(peer)).map_err(|error| Lost { peer, error })
             }
-            None => {
-                self.incoming[slot.0 as usize] = None;
-                Arrival::Nothing
+            Standing::Yielding(_) => {
+                if connection.is_over() {
+                    self.close(slot);
+                }
+                Ok(None)
             }
         }
     }
 
-    /// Whether `peer` has said hello: what it sends comes by a known socket.
+    /// Whether what `peer` sends comes by a known socket.
     pub(super) fn hears(&self, peer: Rank) -> bool {
-        socket_of(&self.slot_of, peer).is_some()
+        self.open(peer).is_some()
     }
 
     /// Reads ahead from `peer`; whether there is anything, also its end.
     pub(super) fn look_at(&mut self, peer: Rank) -> bool {
-        let Some(incoming) = self.incoming(peer) else { return false };
-        incoming.has_news();
+        let Some(connection) = self.open_mut(peer) else { return false };
+        connection.has_news();
         // At an end or error reading it again says so again.
-        incoming.unread().map_or(true, |bytes| bytes > 0)
+        connection.unread().map_or(true, |bytes| bytes > 0)
     }
 
     /// Bytes of `peer` that were read ahead; reads ahead when there are none. `Err` when it closed.
     pub(super) fn unread(&mut self, peer: Rank) -> io::Result<usize> {
-        self.incoming(peer).map_or(Ok(0), Incoming::unread)
+        self.open_mut(peer).map_or(Ok(0), Connection::unread)
     }
 
     /// Copies bytes that were read ahead, from the `skip`-th on.
     pub(super) fn copy(&self, peer: Rank, skip: usize, into: &mut [u8]) {
-        let slot = socket_of(&self.slot_of, peer);
-        if let Some(incoming) = slot.and_then(|slot| self.incoming[slot.0 as usize].as_ref()) {
-            incoming.copy(skip, into);
+        if let Some(connection) = self.open(peer) {
+            connection.copy(skip, into);
         }
     }
 
     /// Lets go of bytes that were read ahead.
     pub(super) fn advance(&mut self, peer: Rank, bytes: usize) {
-        if let Some(incoming) = self.incoming(peer) {
-            incoming.advance(bytes);
+        if let Some(connection) = self.open_mut(peer) {
+            connection.advance(bytes);
         }
     }
 
@@ -279,11 +261,30 @@ impl Tcp {
         peer: Rank,
         into: &mut [u8],
     ) -> Option<io::Result<usize>> {
-        self.incoming(peer)?.read_directly(into)
+        self.open_mut(peer)?.read_directly(into)
     }
 
-    fn incoming(&mut self, peer: Rank) -> Option<&mut Incoming> {
-        self.incoming[socket_of(&self.slot_of, peer)?.0 as usize].as_mut()
+    fn slot_of(&self, peer: Rank) -> Option<SlotIndex> {
+        self.slot_of.get(peer.index()).copied().flatten()
+    }
+
+    fn set_slot_of(&mut self, peer: Rank, slot: SlotIndex) {
+        if self.slot_of.len() <= peer.index() {
+            self.slot_of.resize(peer.index() + 1, None);
+        }
+        self.slot_of[peer.index()] = Some(slot);
+    }
+
+    /// The connection by which `peer` sends.
+    fn open(&self, peer: Rank) -> Option<&Connection> {
+        let connection = self.connections[self.slot_of(peer)?.0 as usize].as_ref()?;
+        (connection.standing == Standing::Open(peer)).then_some(connection)
+    }
+
+    fn open_mut(&mut self, peer: Rank) -> Option<&mut Connection> {
+        let slot = self.slot_of(peer)?;
+        let connection = self.connections[slot.0 as usize].as_mut()?;
+        (connection.standing == Standing::Open(peer)).then_some(connection)
     }
 
     fn admit(&mut self, stream: TcpStream, poller: &Poller) -> io::Result<()> {
@@ -291,80 +292,101 @@ impl Tcp {
         if self.strangers.len() >= self.max_strangers {
             self.drop_oldest_stranger();
         }
-        let free = self.incoming.iter().position(Option::is_none);
-        let index = free.unwrap_or_else(|| {
-            self.incoming.push(None);
-            self.incoming.len() - 1
-        });
-        // The table is bounded by the ranks and `max_strangers`, so the index fits.
-        let slot = SlotIndex(index as u32);
-        match poller.watch(&stream, Watched::Incoming(slot), false) {
+        let slot = self.free_slot();
+        match poller.watch(&stream, Watched::Connection(slot), false) {
             Err(error) if is_exhausted(&error) => return Ok(()),
             watched => watched?,
         }
-        self.incoming[index] = Some(Incoming::new(stream));
+        self.connections[slot.0 as usize] = Some(Connection::accepted(stream));
         self.strangers.push_back(slot);
         Ok(())
     }
 
+    /// Reads the hello; tells who is welcome.
+    fn hear_stranger(
+        &mut self,
+        slot: SlotIndex,
+        is_remote: impl Fn(Rank) -> bool,
+        poller: &Poller,
+    ) -> Result<Option<Rank>, Lost> {
+        let Some(connection) = &mut self.connections[slot.0 as usize] else { return Ok(None) };
+        let heard = match connection.hear(HELLO_BYTES) {
+            Ok(None) => return Ok(None),
+            Ok(Some(hello)) => parse_hello(&hello, self.token).filter(|&from| is_remote(from)),
+            Err(_) => None,
+        };
+        self.strangers.retain(|&s| s != slot);
+        match heard.map(|from| (from, self.judge(from))) {
+            None | Some((_, Verdict::Refused)) => {
+                self.close(slot);
+                Ok(None)
+            }
+            Some((from, Verdict::Yields)) => {
+                if let Some(connection) = &mut self.connections[slot.0 as usize] {
+                    connection.standing = Standing::Yielding(from);
+                }
+                Ok(None)
+            }
+            Some((from, Verdict::Welcome)) => {
+                let welcome = self.welcome(from, slot, poller);
+                welcome.map(|()| Some(from)).map_err(|error| Lost { peer: from, error })
+            }
+        }
+    }
+
+    /// What becomes of a connection that `from` has dialed.
+    fn judge(&self, from: Rank) -> Verdict {
+        let here = self.slot_of(from).and_then(|slot| self.connections[slot.0 as usize].as_ref());
+        let yields = |c: &Connection| c.standing == Standing::Yielding(from);
+        match here.map(|connection| connection.standing) {
+            None => Verdict::Welcome,
+            Some(Standing::Dialed(_)) if from < self.me => Verdict::Welcome,
+            Some(Standing::Dialed(_)) if !self.connections.iter().flatten().any(yields) => {
+                Verdict::Yields
+            }
+            Some(_) => Verdict::Refused,
+        }
+    }
+
+    /// From now on this is the connection with `from`; one that this rank has dialed has carried nothing.
+    fn welcome(&mut self, from: Rank, slot: SlotIndex, poller: &Poller) -> io::Result<()> {
+        self.forget(from);
+        self.set_slot_of(from, slot);
+        match &mut self.connections[slot.0 as usize] {
+            Some(connection) => connection.welcome(from, slot, poller),
+            None => Ok(()),
+        }
+    }
+
+    fn free_slot(&mut self) -> SlotIndex {
+        let free = self.connections.iter().position(Option::is_none);
+        let index = free.unwrap_or_else(|| {
+            self.connections.push(None);
+            self.connections.len() - 1
+        });
+        // The table is bounded by the ranks and `max_strangers`, so the index fits.
+        SlotIndex(index as u32)
+    }
+
+    fn close(&mut self, slot: SlotIndex) {
+        self.connections[slot.0 as usize] = None;
+    }
+
     fn drop_oldest_stranger(&mut self) {
         if let Some(oldest) = self.strangers.pop_front() {
-            self.incoming[oldest.0 as usize] = None;
+            self.close(oldest);
         }
     }
-}
 
-impl Outgoing {
-    /// Writes what is left of the hello, then the buffers.
-    fn write(&mut self, buffers: [&[u8]; 2]) -> io::Result<usize> {
-        while !self.hello_left.is_empty() {
-            match self.stream.write(&self.hello_left) {
-                Ok(n) => drop(self.hello_left.drain(..n)),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(0),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
+    fn set_deaf(&mut self, deaf: bool, poller: &Poller) -> io::Result<()> {
+        match (self.deaf, deaf) {
+            (false, true) => poller.ignore(&self.listener, Watched::Listener)?,
+            (true, false) => poller.change(&self.listener, Watched::Listener, false)?,
+            (true, true) | (false, false) => {}
         }
-        let total = buffers[0].len() + buffers[1].len();
-        let mut sent = 0;
-        while sent < total {
-            let first = sent.min(buffers[0].len());
-            let second = sent - first;
-            match self.write_once(&buffers[0][first..], &buffers[1][second..]) {
-                Ok(n) => sent += n,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(sent)
+        self.deaf = deaf;
+        Ok(())
     }
-
-    /// A peer that is gone is an error here and no signal to the program, as a plain `writev` has it.
-    fn write_once(&mut self, head: &[u8], payload: &[u8]) -> io::Result<usize> {
-        let (bytes, mut together) = (head.len() + payload.len(), [0; TOGETHER_BYTES]);
-        if bytes <= TOGETHER_BYTES {
-            together[..head.len()].copy_from_slice(head);
-            together[head.len()..bytes].copy_from_slice(payload);
-            return self.stream.write(&together[..bytes]);
-        }
-        let slices = [IoSlice::new(head), IoSlice::new(payload)];
-        SockRef::from(&self.stream).send_vectored_with_flags(&slices, MsgFlags::MSG_NOSIGNAL.bits())
-    }
-
-    fn is_closed(&mut self) -> io::Result<bool> {
-        match self.stream.read(&mut [0; 64]) {
-            Ok(n) => Ok(n == 0),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock || is_passing(&e) => Ok(false),
-            Err(e) if e.kind() == io::ErrorKind::NotConnected => Ok(false),
-            Err(e) => Err(e),
-        }
-    }
-}
-
-/// The socket by which a rank sends.
-fn socket_of(slot_of: &[Option<SlotIndex>], peer: Rank) -> Option<SlotIndex> {
-    slot_of.get(peer.index()).copied().flatten()
 }
 
 fn is_passing(error: &io::Error) -> bool {
@@ -377,24 +399,6 @@ fn is_exhausted(error: &io::Error) -> bool {
     use nix::errno::Errno::{EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC};
     let code = error.raw_os_error();
     [EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC].iter().any(|&errno| code == Some(errno as i32))
-}
-
-fn hello(token: Token, me: Rank) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(HELLO_BYTES);
-    bytes.extend_from_slice(&HELLO_MAGIC);
-    bytes.extend_from_slice(&token.0.to_le_bytes());
-    bytes.extend_from_slice(&u64::from(me.0).to_le_bytes());
-    bytes
-}
-
-/// The rank that says hello, if it knows the token.
-pub(super) fn parse_hello(bytes: &[u8], token: Token) -> Option<Rank> {
-    let expected = hello(token, Rank(0));
-    let (fixed, rank) = bytes.split_at_checked(HELLO_BYTES - 8)?;
-    // Compared without an early end, so that its time tells nothing of the token.
-    let differ = fixed.iter().zip(&expected).fold(0, |acc, (a, b)| acc | (a ^ b));
-    let rank = u64::from_le_bytes(rank.try_into().ok()?);
-    if differ == 0 { u32::try_from(rank).ok().map(Rank) } else { None }
 }
 
 /// What peers and strangers take may exceed the usual soft limit. Not fatal here: a connection that finds

@@ -1,14 +1,285 @@
-//! Who is admitted, and when.
+//! Who is admitted, and when; which connection two ranks keep.
 
 use super::*;
+use crate::testing::SplitMix64;
+use std::io::{Read, Write};
+
+const LOW: Rank = Rank(1);
+const HIGH: Rank = Rank(2);
+
+/// A rank of two, as the engine drives it.
+struct End {
+    tcp: Tcp,
+    poller: Poller,
+    other: Rank,
+    outbox: Vec<u8>,
+    got: Vec<u8>,
+}
+
+impl End {
+    fn pair() -> [End; 2] {
+        [(LOW, HIGH), (HIGH, LOW)].map(|(me, other)| {
+            let poller = Poller::new().unwrap();
+            let host = std::net::Ipv4Addr::LOCALHOST.into();
+            let mut tcp = Tcp::listen(me, host, 1, &poller).unwrap();
+            tcp.set_token(Token(7));
+            End { tcp, poller, other, outbox: Vec::new(), got: Vec::new() }
+        })
+    }
+
+    fn dial(&mut self, at: SocketAddr) {
+        self.tcp.connect(self.other, at, &self.poller).unwrap();
+    }
+
+    fn flush(&mut self) -> usize {
+        let (head, payload) = self.outbox.split_at(self.outbox.len().min(32));
+        let sent = self.tcp.send(self.other, [head, payload], &self.poller).unwrap();
+        self.outbox.drain(..sent);
+        sent
+    }
+
+    /// One look at the sockets, and what follows from it.
+    fn step(&mut self) -> Result<(), Lost> {
+        let mut happenings = Vec::new();
+        self.poller.wait(false, &mut happenings).unwrap();
+        for happening in happenings {
+            let news = match happening.watched {
+                Watched::Listener => self.tcp.accept(&self.poller).map(|()| None).unwrap(),
+                Watched::Connection(slot) => {
+                    self.tcp.event(slot, happening, |rank| rank == self.other, &self.poller)?
+                }
+                other => panic!("{other:?}"),
+            };
+            if let Some(peer) = news {
+                assert_eq!(peer, self.other);
+                self.read()?;
+                self.flush();
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<(), Lost> {
+        let peer = self.other;
+        loop {
+            let bytes = self.tcp.unread(peer).map_err(|error| Lost { peer, error })?;
+            if bytes == 0 {
+                return Ok(());
+            }
+            let start = self.got.len();
+            self.got.resize(start + bytes, 0);
+            self.tcp.copy(peer, 0, &mut self.got[start..]);
+            self.tcp.advance(peer, bytes);
+        }
+    }
+
+    fn connections(&self) -> Vec<Standing> {
+        self.tcp.connections.iter().flatten().map(|connection| connection.standing).collect()
+    }
+
+    /// Whether there is nothing but the one connection of the two.
+    fn is_settled(&self) -> bool {
+        self.connections() == [Standing::Open(self.other)]
+    }
+}
+
+/// Steps both until that is so.
+fn until(ends: &mut [End; 2], mut done: impl FnMut(&[End; 2]) -> bool) {
+    while !done(ends) {
+        for end in ends.iter_mut() {
+            end.step().unwrap();
+        }
+    }
+}
 
 #[test]
-fn hello_needs_the_token() {
-    let bytes = hello(Token(7), Rank(3));
-    assert_eq!(bytes.len(), HELLO_BYTES);
-    assert_eq!(parse_hello(&bytes, Token(7)), Some(Rank(3)));
-    assert_eq!(parse_hello(&bytes, Token(8)), None);
-    assert_eq!(parse_hello(&bytes[1..], Token(7)), None);
+fn one_connection_carries_both_ways_whoever_dials() {
+    for dialing in [0, 1] {
+        let mut ends = End::pair();
+        let answering = 1 - dialing;
+        let at = ends[answering].tcp.address();
+        ends[dialing].dial(at);
+        ends[dialing].outbox = b"question".to_vec();
+        until(&mut ends, |ends| ends[answering].got == b"question");
+        assert!(ends[answering].tcp.knows(ends[answering].other), "it need not dial");
+        ends[answering].outbox = b"answer".to_vec();
+        assert_eq!(ends[answering].flush(), 6);
+        until(&mut ends, |ends| ends[dialing].got == b"answer");
+        assert!(ends.iter().all(End::is_settled));
+    }
+}
+
+#[test]
+fn of_two_that_dial_at_once_the_lower_ones_connection_stays() {
+    let mut ends = End::pair();
+    let [low_at, high_at] = [0, 1].map(|end: usize| ends[end].tcp.address());
+    ends[0].dial(high_at);
+    ends[1].dial(low_at);
+    for end in &mut ends {
+        end.outbox = b"first".to_vec();
+    }
+    // Nothing is read by the higher one, and it is sent to nevertheless.
+    while !ends[0].outbox.is_empty() {
+        ends[0].step().unwrap();
+    }
+    while ends[0].connections() != [Standing::Dialed(HIGH), Standing::Yielding(HIGH)] {
+        ends[0].step().unwrap();
+        // It has said hello, and nothing else.
+        let slot = ends[1].tcp.slot_of(LOW).unwrap();
+        let happening =
+            Happening { watched: Watched::Connection(slot), writable: true, readable: false };
+        let news = ends[1].tcp.event(slot, happening, |_| true, &ends[1].poller).unwrap();
+        assert_eq!(news, None, "it may not send");
+        assert_eq!(ends[1].flush(), 0);
+    }
+    until(&mut ends, |ends| {
+        ends.iter().all(|end| end.got == b"first" && end.outbox.is_empty() && end.is_settled())
+    });
+}
+
+#[test]
+fn a_rank_does_not_come_twice() {
+    let mut ends = End::pair();
+    let at = ends[0].tcp.address();
+    ends[1].dial(at);
+    until(&mut ends, |ends| ends.iter().all(End::is_settled));
+    let mut again = TcpStream::connect(at).unwrap();
+    again.write_all(&hello(Token(7), HIGH)).unwrap();
+    again.set_nonblocking(true).unwrap();
+    while !matches!(again.read(&mut [0; 8]), Ok(0)) {
+        ends[0].step().unwrap();
+    }
+    assert!(ends[0].is_settled());
+    // Nor while it yields.
+    let mut ends = End::pair();
+    let at = ends[1].tcp.address();
+    ends[0].dial(at);
+    let mut guests: Vec<TcpStream> = (0..2)
+        .map(|_| {
+            let mut guest = TcpStream::connect(ends[0].tcp.address()).unwrap();
+            guest.write_all(&hello(Token(7), HIGH)).unwrap();
+            guest.set_nonblocking(true).unwrap();
+            guest
+        })
+        .collect();
+    let mut refused = None;
+    while refused.is_none() {
+        ends[0].step().unwrap();
+        refused = guests.iter_mut().position(|guest| matches!(guest.read(&mut [0; 8]), Ok(0)));
+    }
+    assert_eq!(ends[0].connections(), [Standing::Dialed(HIGH), Standing::Yielding(HIGH)]);
+    guests.clear();
+    until(&mut ends, |ends| ends.iter().all(End::is_settled));
+}
+
+/// Whoever dials when, and however their steps mix: all bytes arrive, in their order, and one connection is left.
+#[test]
+fn no_byte_is_lost_or_comes_early_however_two_dial() {
+    for seed in 0..300 {
+        let mut random = SplitMix64(seed);
+        let mut ends = End::pair();
+        let at = [ends[1].tcp.address(), ends[0].tcp.address()];
+        let streams: Vec<Vec<u8>> = (0..2)
+            .map(|_| {
+                let bytes = [0, 1, 100, 3000, 700_000][random.below(5)];
+                (0..bytes).map(|i| ((i as u64 * (seed + 7)) >> 3) as u8).collect()
+            })
+            .collect();
+        let mut given = [0; 2];
+        let arrived = |ends: &[End; 2]| (0..2).all(|end| ends[end].got == streams[1 - end]);
+        while !arrived(&ends) {
+            let end = random.below(2);
+            let left = streams[end].len() - given[end];
+            if random.below(3) > 0 || left == 0 {
+                ends[end].step().unwrap();
+                continue;
+            }
+            let more = 1 + random.below(left.min(200_000));
+            let new = &streams[end][given[end]..given[end] + more];
+            ends[end].outbox.extend_from_slice(new);
+            given[end] += more;
+            if !ends[end].tcp.knows(ends[end].other) {
+                ends[end].dial(at[end]);
+            }
+            ends[end].flush();
+        }
+        if streams.iter().any(|stream| !stream.is_empty()) {
+            until(&mut ends, |ends| ends.iter().all(End::is_settled));
+        }
+    }
+}
+
+#[test]
+fn two_that_write_until_nothing_fits_read_on() {
+    const BYTES: usize = 32 << 20;
+    let mut ends = End::pair();
+    let at = ends[0].tcp.address();
+    ends[1].dial(at);
+    until(&mut ends, |ends| ends.iter().all(End::is_settled));
+    for (end, byte) in ends.iter_mut().zip([1, 2]) {
+        end.outbox = vec![byte; BYTES];
+        while end.flush() > 0 {}
+        assert!(!end.outbox.is_empty(), "the kernel takes less");
+    }
+    until(&mut ends, |ends| ends.iter().all(|end| end.got.len() == BYTES));
+    for (end, byte) in ends.iter().zip([2, 1]) {
+        assert!(end.got.iter().all(|&got| got == byte));
+    }
+}
+
+#[test]
+fn what_was_sent_before_an_end_arrives_before_it() {
+    let mut ends = End::pair();
+    let at = ends[0].tcp.address();
+    ends[1].dial(at);
+    until(&mut ends, |ends| ends.iter().all(End::is_settled));
+    let [mut stays, mut leaves] = ends;
+    leaves.outbox = b"last words".to_vec();
+    leaves.flush();
+    drop(leaves);
+    let lost = loop {
+        if let Err(lost) = stays.step() {
+            break lost;
+        }
+    };
+    assert_eq!((lost.peer, lost.error.kind()), (HIGH, io::ErrorKind::ConnectionReset));
+    assert_eq!(stays.got, b"last words");
+}
+
+#[test]
+fn who_is_gone_before_it_answered_is_lost() {
+    for dialing in [0, 1] {
+        let mut ends = End::pair();
+        let at = ends[1 - dialing].tcp.address();
+        ends[dialing].dial(at);
+        for _ in 0..3 {
+            ends[dialing].step().unwrap();
+        }
+        let [low, high] = ends;
+        let (mut stays, leaves) = if dialing == 0 { (low, high) } else { (high, low) };
+        drop(leaves);
+        let lost = loop {
+            if let Err(lost) = stays.step() {
+                break lost;
+            }
+        };
+        assert_eq!(lost.peer, stays.other);
+    }
+}
+
+#[test]
+fn who_answers_something_else_is_none_of_the_job() {
+    let [mut low, _] = End::pair();
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    low.dial(other.local_addr().unwrap());
+    let (mut stream, _) = other.accept().unwrap();
+    stream.write_all(b"HTTP/1.1 400 Bad Request\r\n").unwrap();
+    let lost = loop {
+        if let Err(lost) = low.step() {
+            break lost;
+        }
+    };
+    assert!(lost.error.to_string().contains("not of this job"), "{}", lost.error);
 }
 
 /// Turns the events of `count` arrivals into who they are from; ends when all have been judged.
@@ -25,10 +296,10 @@ fn judge(tcp: &mut Tcp, poller: &Poller, count: usize) -> Vec<Rank> {
                     tcp.accept(poller).unwrap();
                     accepted += tcp.strangers.len() - before;
                 }
-                Watched::Incoming(slot) => match tcp.incoming_event(slot, |r| r == Rank(1)) {
-                    Arrival::From(rank) if !admitted.contains(&rank) => admitted.push(rank),
-                    _ => {}
-                },
+                Watched::Connection(slot) => {
+                    let news = tcp.event(slot, happening, |rank| rank == Rank(1), poller).unwrap();
+                    admitted.extend(news.filter(|rank| !admitted.contains(rank)));
+                }
                 other => panic!("{other:?}"),
             }
         }
@@ -40,9 +311,9 @@ fn judge(tcp: &mut Tcp, poller: &Poller, count: usize) -> Vec<Rank> {
 const ALONE: &str = "STORM_TEST_WITHOUT_DESCRIPTORS";
 
 #[test]
-fn who_connects_while_there_are_no_descriptors_waits() {
+fn who_connects_while_there_are_no_descriptors_waits_and_nobody_spins() {
     if std::env::var_os(ALONE).is_none() {
-        let name = "transport::tcp::tests::who_connects_while_there_are_no_descriptors_waits";
+        let name = "transport::tcp::tests::who_connects_while_there_are_no_descriptors_waits_and_nobody_spins";
         let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
         let output = alone.args([name, "--exact"]).env(ALONE, "1").output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
@@ -57,11 +328,20 @@ fn who_connects_while_there_are_no_descriptors_waits() {
     let guest = TcpStream::connect(tcp.address()).unwrap();
     let mut all: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
     tcp.accept(&poller).unwrap();
-    assert!(tcp.strangers.is_empty(), "there was a descriptor for it");
+    assert!(tcp.strangers.is_empty() && tcp.is_deaf(), "there was a descriptor for it");
+    let mut happenings = Vec::new();
+    poller.wait(false, &mut happenings).unwrap();
+    assert!(happenings.is_empty(), "who sleeps would be woken at once: {happenings:?}");
     all.pop();
     tcp.accept(&poller).unwrap();
     assert_eq!(tcp.strangers.len(), 1);
-    drop(guest);
+    all.pop();
+    tcp.accept(&poller).unwrap();
+    assert!(!tcp.is_deaf());
+    let second = TcpStream::connect(tcp.address()).unwrap();
+    poller.wait(true, &mut happenings).unwrap();
+    assert!(matches!(happenings[..], [Happening { watched: Watched::Listener, .. }]));
+    drop((guest, second));
 }
 
 #[test]
@@ -75,10 +355,11 @@ fn only_the_jobs_ranks_are_admitted() {
         stream.write_all(&bytes).unwrap();
         stream
     };
-    let hostile = [vec![0; 64], hello(Token(8), Rank(1)), hello(Token(7), Rank(2))].map(connect);
+    let says = |token, rank| hello(Token(token), Rank(rank)).to_vec();
+    let hostile = [vec![0; 64], says(8, 1), says(7, 2)].map(connect);
     let silent = connect(Vec::new());
     drop(silent);
-    let friend = connect([hello(Token(7), Rank(1)), b"frame".to_vec()].concat());
+    let friend = connect([says(7, 1), b"frame".to_vec()].concat());
     assert_eq!(judge(&mut tcp, &poller, 5), [Rank(1)]);
     for mut stranger in hostile {
         assert!(matches!(stranger.read(&mut [0; 8]), Ok(0) | Err(_)), "dropped");

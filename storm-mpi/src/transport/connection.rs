@@ -1,0 +1,270 @@
+//! One TCP connection: what goes out by it, and what comes, read ahead into a buffer unless much of it has one
+//! place to go.
+
+use super::greeting::{HELLO_BYTES, WELCOME};
+use super::poller::{Poller, Watched};
+use super::tcp::SlotIndex;
+use crate::rank::Rank;
+use nix::sys::socket::MsgFlags;
+use socket2::SockRef;
+use std::io::{self, IoSlice, Read, Write};
+use std::net::TcpStream;
+use std::ops::Range;
+
+/// Read from the kernel at once; larger payloads go straight to their place.
+const READ_BUFFER_BYTES: usize = 32 << 10;
+/// A message of so many bytes is copied and sent as one piece: that is less work for the kernel.
+const TOGETHER_BYTES: usize = 256;
+
+/// Whose a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It was accepted, and has not said hello.
+    Stranger,
+    /// This rank has dialed it; that rank has not answered.
+    Dialed(Rank),
+    /// That rank's: both ways.
+    Open(Rank),
+    /// That rank has dialed it while this one did, whose connection it will be: that rank closes this one.
+    Yielding(Rank),
+}
+
+/// A connection with another rank, or a stranger.
+pub(super) struct Connection {
+    stream: TcpStream,
+    pub(super) standing: Standing,
+    /// The kernels have shaken hands.
+    connected: bool,
+    /// What is left to send of the greeting.
+    greeting: Vec<u8>,
+    /// The other's, as far as it has come.
+    heard: Vec<u8>,
+    /// An event tells when it can be written to.
+    watches_writing: bool,
+    /// Empty until something is read ahead.
+    buffer: Box<[u8]>,
+    /// What of it was read and not taken.
+    ahead: Range<usize>,
+    /// The last read left nothing behind: until there is news another one would bring nothing.
+    dry: bool,
+}
+
+impl Connection {
+    /// Of somebody who has come.
+    pub(super) fn accepted(stream: TcpStream) -> Self {
+        Self::new(stream, Standing::Stranger, Vec::new())
+    }
+
+    /// To a rank, begun and not yet there. Writing is watched.
+    pub(super) fn dialed(stream: TcpStream, peer: Rank, hello: &[u8; HELLO_BYTES]) -> Self {
+        let dialed = Self::new(stream, Standing::Dialed(peer), hello.to_vec());
+        Connection { connected: false, watches_writing: true, ..dialed }
+    }
+
+    fn new(stream: TcpStream, standing: Standing, greeting: Vec<u8>) -> Self {
+        Connection {
+            stream,
+            standing,
+            connected: true,
+            greeting,
+            heard: Vec::new(),
+            watches_writing: false,
+            buffer: Box::default(),
+            ahead: 0..0,
+            dry: false,
+        }
+    }
+
+    /// Makes an accepted one that of a rank, and tells it so.
+    pub(super) fn welcome(
+        &mut self,
+        peer: Rank,
+        slot: SlotIndex,
+        poller: &Poller,
+    ) -> io::Result<()> {
+        self.standing = Standing::Open(peer);
+        self.stream.set_nodelay(true)?;
+        self.greeting = WELCOME.to_vec();
+        self.go_on_greeting(slot, poller)
+    }
+
+    /// Whether a rank of this number may send by it. Of two that dial at once the lower one's connection stays, so
+    /// what that one sends needs no answer before.
+    fn carries(&self, me: Rank) -> bool {
+        match self.standing {
+            Standing::Open(_) => true,
+            Standing::Dialed(peer) => self.connected && me < peer,
+            Standing::Stranger | Standing::Yielding(_) => false,
+        }
+    }
+
+    /// Sends as much as it takes now. When that is not all, an event tells when to try again.
+    pub(super) fn send(
+        &mut self,
+        me: Rank,
+        buffers: [&[u8]; 2],
+        slot: SlotIndex,
+        poller: &Poller,
+    ) -> io::Result<usize> {
+        if !self.carries(me) {
+            return Ok(0);
+        }
+        let sent = self.write(buffers)?;
+        self.watch_writing(sent < buffers[0].len() + buffers[1].len(), slot, poller)?;
+        Ok(sent)
+    }
+
+    /// Of a dialed one: news of its connecting, or of the answer. Tells whether it may carry more than before.
+    pub(super) fn go_on_dialing(
+        &mut self,
+        me: Rank,
+        (readable, writable): (bool, bool),
+        slot: SlotIndex,
+        poller: &Poller,
+    ) -> io::Result<bool> {
+        let Standing::Dialed(peer) = self.standing else { return Ok(false) };
+        if let Some(error) = self.stream.take_error()? {
+            return Err(error);
+        }
+        if writable {
+            self.connected = true;
+            self.go_on_greeting(slot, poller)?;
+        }
+        if readable && let Some(answer) = self.hear(WELCOME.len())? {
+            if answer != WELCOME {
+                return Err(io::Error::other("who listens at its address is not of this job"));
+            }
+            self.standing = Standing::Open(peer);
+            return Ok(true);
+        }
+        Ok(writable && self.carries(me))
+    }
+
+    /// Sends what is left of the greeting. Whoever has more to send is told of it.
+    pub(super) fn go_on_greeting(&mut self, slot: SlotIndex, poller: &Poller) -> io::Result<()> {
+        // That the other is gone is found out by reading, behind what it has sent.
+        let _ = self.write([&[], &[]]);
+        self.watch_writing(!self.greeting.is_empty(), slot, poller)
+    }
+
+    fn watch_writing(
+        &mut self,
+        writable: bool,
+        slot: SlotIndex,
+        poller: &Poller,
+    ) -> io::Result<()> {
+        if writable != self.watches_writing {
+            poller.change(&self.stream, Watched::Connection(slot), writable)?;
+            self.watches_writing = writable;
+        }
+        Ok(())
+    }
+
+    /// The other's greeting of so many bytes, once it has come as a whole.
+    pub(super) fn hear(&mut self, bytes: usize) -> io::Result<Option<Vec<u8>>> {
+        let mut chunk = [0; HELLO_BYTES];
+        let missing = bytes - self.heard.len();
+        let got = read_some(&mut self.stream, &mut chunk[..missing])?;
+        self.heard.extend_from_slice(&chunk[..got]);
+        Ok((got == missing).then(|| std::mem::take(&mut self.heard)))
+    }
+
+    /// Of a yielding one: whether its rank has closed it, or does what it should not.
+    pub(super) fn is_over(&mut self) -> bool {
+        read_some(&mut self.stream, &mut [0; 1]).map_or(true, |bytes| bytes > 0)
+    }
+
+    /// There is news: another read may bring something.
+    pub(super) fn has_news(&mut self) {
+        self.dry = false;
+    }
+
+    /// Copies bytes that were read ahead, from the `skip`-th on.
+    pub(super) fn copy(&self, skip: usize, into: &mut [u8]) {
+        let ahead = &self.buffer[self.ahead.clone()];
+        into.copy_from_slice(&ahead[skip..skip + into.len()]);
+    }
+
+    /// Lets go of bytes that were read ahead.
+    pub(super) fn advance(&mut self, bytes: usize) {
+        self.ahead.start = (self.ahead.start + bytes).min(self.ahead.end);
+    }
+
+    /// Reads much to where it belongs; `None` when it is little, or something was read ahead.
+    pub(super) fn read_directly(&mut self, into: &mut [u8]) -> Option<io::Result<usize>> {
+        let direct = into.len() >= READ_BUFFER_BYTES && self.ahead.is_empty();
+        direct.then(|| self.read(into))
+    }
+
+    /// Bytes that were read ahead; reads ahead when there are none.
+    pub(super) fn unread(&mut self) -> io::Result<usize> {
+        if self.ahead.is_empty() && !self.dry {
+            if self.buffer.is_empty() {
+                self.buffer = vec![0; READ_BUFFER_BYTES].into_boxed_slice();
+            }
+            let filled = read_some(&mut self.stream, &mut self.buffer)?;
+            self.dry = filled < READ_BUFFER_BYTES;
+            self.ahead = 0..filled;
+        }
+        Ok(self.ahead.len())
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.dry {
+            return Ok(0);
+        }
+        let read = read_some(&mut self.stream, into)?;
+        self.dry = read < into.len();
+        Ok(read)
+    }
+
+    /// Writes what is left of the greeting, then the buffers.
+    fn write(&mut self, buffers: [&[u8]; 2]) -> io::Result<usize> {
+        while !self.greeting.is_empty() {
+            match self.stream.write(&self.greeting) {
+                Ok(n) => drop(self.greeting.drain(..n)),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let total = buffers[0].len() + buffers[1].len();
+        let mut sent = 0;
+        while sent < total {
+            let first = sent.min(buffers[0].len());
+            let second = sent - first;
+            match self.write_once(&buffers[0][first..], &buffers[1][second..]) {
+                Ok(n) => sent += n,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(sent)
+    }
+
+    /// A peer that is gone is an error here and no signal to the program, as a plain `writev` has it.
+    fn write_once(&mut self, head: &[u8], payload: &[u8]) -> io::Result<usize> {
+        let (bytes, mut together) = (head.len() + payload.len(), [0; TOGETHER_BYTES]);
+        if bytes <= TOGETHER_BYTES {
+            together[..head.len()].copy_from_slice(head);
+            together[head.len()..bytes].copy_from_slice(payload);
+            return self.stream.write(&together[..bytes]);
+        }
+        let slices = [IoSlice::new(head), IoSlice::new(payload)];
+        SockRef::from(&self.stream).send_vectored_with_flags(&slices, MsgFlags::MSG_NOSIGNAL.bits())
+    }
+}
+
+/// Reads once; 0 when there is nothing now, `ConnectionReset` at the end of the stream.
+fn read_some(stream: &mut TcpStream, into: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(into) {
+            Ok(0) if !into.is_empty() => return Err(io::ErrorKind::ConnectionReset.into()),
+            Ok(n) => return Ok(n),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
