@@ -153,6 +153,12 @@ fn communicators() {
 }
 
 #[test]
+fn graphs() {
+    let program = Program::compiled("graphs");
+    program.run_everywhere();
+}
+
+#[test]
 fn mistakes_give_their_error_classes() {
     let program = Program::compiled("errors");
     program.run_everywhere();
