@@ -17,6 +17,8 @@ use std::os::unix::net::SocketAddr;
 
 /// A pause takes as long as so many looks, or longer: 10 ns here, 50 on other processors.
 const LOOKS_PER_PAUSE: u32 = 4;
+/// Who was sent more than a line looks so many times as often: an answer of a few KiB takes two microseconds.
+const LONG_LOOKS: u32 = 8;
 
 /// Shared memory of this rank with its neighbours.
 pub(super) struct Local {
@@ -252,7 +254,7 @@ impl Local {
     pub(super) fn glance(&self, source: LocalIndex, looks: u32) -> bool {
         let (ring, end) = (self.inbox.ring(source), &self.ends[source.0]);
         if !end.expects_one_line() {
-            return (0..looks).any(|_| end.has_unread(&ring));
+            return (0..looks * LONG_LOOKS).any(|_| end.has_unread(&ring));
         }
         // With pauses, so that the line is left to its writer until it has written all of it.
         (0..looks / LOOKS_PER_PAUSE).any(|_| {

@@ -9,6 +9,7 @@
 mod area;
 mod awaiting;
 mod buffered;
+mod copying;
 mod directory;
 mod doorbell;
 mod ends;
