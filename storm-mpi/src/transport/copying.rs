@@ -104,6 +104,7 @@ mod tests {
 
     #[test]
     fn every_length_is_copied_and_nothing_else() {
+        // SAFETY: `copies_every_length` vouches for the memory.
         copies_every_length(|from, into, bytes| unsafe { copy(from, into, bytes) }, 0);
     }
 
@@ -112,9 +113,11 @@ mod tests {
     fn every_kind_of_vector_copies_every_length() {
         // A processor without them cannot be asked.
         if std::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has these; `copies_every_length` vouches for the memory.
             copies_every_length(|from, into, bytes| unsafe { by_32(from, into, bytes) }, 32);
         }
         if std::is_x86_feature_detected!("avx512f") {
+            // SAFETY: the processor has these; `copies_every_length` vouches for the memory.
             copies_every_length(|from, into, bytes| unsafe { by_64(from, into, bytes) }, 64);
         }
     }
