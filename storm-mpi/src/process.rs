@@ -193,7 +193,7 @@ impl Process {
         // SAFETY: as in `send`.
         let received = unsafe {
             let recv = self.start_recv(pattern, into.as_mut_ptr(), into.len())?;
-            self.wait(recv)?
+            self.wait_by_news(recv)?
         };
         received.ok_or(CommError::Ended)
     }
@@ -203,6 +203,16 @@ impl Process {
     /// # Errors
     /// [`CommError`]; also when the request has been collected before.
     pub fn wait(&self, id: RequestId) -> Result<Option<Received>, CommError> {
+        if self.background.is_empty()
+            && let Some(received) = self.engine.borrow_mut().wait_short(id)?
+        {
+            return Ok(Some(received));
+        }
+        self.wait_by_news(id)
+    }
+
+    /// The same for who has tried the straight way.
+    fn wait_by_news(&self, id: RequestId) -> Result<Option<Received>, CommError> {
         if self.background.is_empty() {
             return self.engine.borrow_mut().wait(id);
         }

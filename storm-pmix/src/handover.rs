@@ -1,12 +1,13 @@
 //! What a rank and the server of its node say to each other before the rank executes its program:
 //! the rank its number, with its PMI connection; the server the rank's environment, or a refusal.
 
-use nix::cmsg_space;
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 
@@ -60,31 +61,30 @@ pub(crate) fn send_descriptors(
     Ok(())
 }
 
-/// Takes what [`send_descriptors`] has sent: so many.
+/// Takes what [`send_descriptors`] has sent: so many. Of more none stays open.
 pub(crate) fn receive_descriptors<const COUNT: usize>(
     from: &UnixStream,
 ) -> io::Result<(u32, [OwnedFd; COUNT])> {
     let mut number = [0; 4];
-    let mut space = cmsg_space!([RawFd; COUNT]);
+    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(COUNT))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut slices = [IoSliceMut::new(&mut number)];
-    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
     let message = loop {
-        match recvmsg::<()>(from.as_raw_fd(), &mut slices, Some(&mut space), flags) {
-            Err(nix::Error::EINTR) => {}
+        match recvmsg(from, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
             message => break message?,
         }
     };
-    let (bytes, mut received) = (message.bytes, Vec::new());
-    for part in message.cmsgs()? {
-        if let ControlMessageOwned::ScmRights(descriptors) = part {
-            for descriptor in descriptors {
-                // SAFETY: the kernel has just opened it for us, and nobody else knows it.
-                received.push(unsafe { OwnedFd::from_raw_fd(descriptor) });
-            }
+    let mut received = Vec::new();
+    // Also where the kernel had more to say than there is room for: those that came are open.
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = part {
+            received.extend(descriptors);
         }
     }
+    let is_whole = message.bytes == number.len() && !message.flags.contains(ReturnFlags::CTRUNC);
     match received.try_into() {
-        Ok(received) if bytes == number.len() => Ok((u32::from_le_bytes(number), received)),
+        Ok(received) if is_whole => Ok((u32::from_le_bytes(number), received)),
         Ok(_) | Err(_) => Err(io::ErrorKind::InvalidData.into()),
     }
 }
@@ -122,14 +122,25 @@ pub(crate) fn variable(text: &[u8]) -> Option<(OsString, OsString)> {
 mod tests {
     use super::*;
 
+    /// This process's descriptors of a pipe.
+    fn open_on(pipe: &io::PipeReader) -> usize {
+        let link = |fd: String| std::fs::read_link(format!("/proc/self/fd/{fd}")).ok();
+        let own = link(pipe.as_raw_fd().to_string());
+        let all = std::fs::read_dir("/proc/self/fd").expect("a list").flatten();
+        all.filter(|fd| link(fd.file_name().to_string_lossy().into_owned()) == own).count()
+    }
+
     #[test]
     fn who_hands_over_nothing_or_too_much_is_not_admitted() {
         let (rank, server) = UnixStream::pair().expect("a pair");
         (&rank).write_all(&[1, 0, 0, 0]).expect("written");
         assert!(asked(&server).is_err(), "no descriptor");
         let (one, other) = (rank.as_fd(), server.as_fd());
-        send_descriptors(&rank, 2, &[one, other]).expect("sent");
-        assert!(matches!(asked(&server), Ok((2, _)) | Err(_)), "what is too much is closed");
+        let (reader, writer) = io::pipe().expect("a pipe");
+        send_descriptors(&rank, 2, &[writer.as_fd(); 4]).expect("sent");
+        drop(writer);
+        assert!(asked(&server).is_err(), "too many");
+        assert_eq!(open_on(&reader), 1, "what is too much is closed");
         send_descriptors(&rank, 3, &[one, other]).expect("sent");
         let (number, [_, _]) = receive_descriptors(&server).expect("both");
         assert_eq!(number, 3);

@@ -39,6 +39,8 @@ pub(crate) const MAX_INFO_VALUE: usize = 1024;
 const IN_PLACE: usize = usize::MAX;
 /// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
 const IGNORE: usize = 1;
+/// `MPI_UNWEIGHTED`.
+const UNWEIGHTED: usize = 1;
 
 /// `MPI_Status`.
 #[repr(C)]
@@ -153,6 +155,35 @@ impl<T: Copy> ArrayMut<T> {
             // (MPI-4.1, section 2.4), and there is one such value per argument.
             _ => Ok(unsafe { std::slice::from_raw_parts_mut(self.0, count) }),
         }
+    }
+}
+
+/// Weights that a function reads, if the program has any.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct Weights(Array<c_int>);
+
+impl Weights {
+    /// Whether there are any, if only none of no edges: not with `MPI_UNWEIGHTED`.
+    pub(crate) fn are_there(&self) -> bool {
+        self.0.0 as usize != UNWEIGHTED
+    }
+
+    /// The first `count` of them.
+    pub(crate) fn get(&self, count: usize) -> Outcome<Option<&[c_int]>> {
+        if self.are_there() { self.0.get(count).map(Some) } else { Ok(None) }
+    }
+}
+
+/// Where weights go, if anywhere.
+#[repr(transparent)]
+pub(crate) struct WeightsMut(ArrayMut<c_int>);
+
+impl WeightsMut {
+    /// Room for the first `count` of them; for none with `MPI_UNWEIGHTED`.
+    pub(crate) fn get(&mut self, count: usize) -> Outcome<&mut [c_int]> {
+        let room = if self.0.0 as usize == UNWEIGHTED { 0 } else { count };
+        self.0.get(room)
     }
 }
 

@@ -7,8 +7,15 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::rc::Rc;
 use storm_mpi::collective::{Party, Turn};
-use storm_mpi::comm::{Cartesian, ContextId, ContextPool, Group};
+use storm_mpi::comm::{Cartesian, ContextId, ContextPool, Graph, Group};
 use storm_mpi::{Address, Pattern, Process, Rank, Source, Tag, TagPattern};
+
+/// How a program has arranged the members.
+#[derive(Clone)]
+pub(crate) enum Topology {
+    Grid(Cartesian),
+    Graph(Rc<Graph>),
+}
 
 /// A communicator. Shared by its handle and by the requests on it, so that its context is used
 /// again only when nothing communicates under it any more.
@@ -19,7 +26,7 @@ pub(crate) struct Comm {
     pub(crate) group: Group,
     /// This process's place in the group.
     pub(crate) me: usize,
-    pub(crate) grid: Option<Cartesian>,
+    pub(crate) topology: Option<Topology>,
     pub(crate) errhandler: Cell<Handle>,
     pub(crate) name: RefCell<String>,
     /// Attributes of the program: key, and the address it stored.
@@ -34,7 +41,7 @@ impl Comm {
         context: ContextId,
         group: Group,
         me: usize,
-        grid: Option<Cartesian>,
+        topology: Option<Topology>,
         errhandler: Handle,
         pool: &Rc<RefCell<ContextPool>>,
     ) -> Self {
@@ -43,7 +50,7 @@ impl Comm {
             handle: Cell::new(COMM.null()),
             group,
             me,
-            grid,
+            topology,
             errhandler: Cell::new(errhandler),
             name: RefCell::default(),
             attributes: RefCell::default(),
@@ -54,6 +61,26 @@ impl Comm {
 
     pub(crate) fn size(&self) -> usize {
         self.group.size()
+    }
+
+    /// The grid of the members, which there must be.
+    pub(crate) fn grid(&self) -> Outcome<&Cartesian> {
+        match &self.topology {
+            Some(Topology::Grid(grid)) => Ok(grid),
+            Some(Topology::Graph(_)) | None => Err(Self::without("grid")),
+        }
+    }
+
+    /// The graph of the members, which there must be.
+    pub(crate) fn graph(&self) -> Outcome<&Graph> {
+        match &self.topology {
+            Some(Topology::Graph(graph)) => Ok(graph),
+            Some(Topology::Grid(_)) | None => Err(Self::without("graph")),
+        }
+    }
+
+    pub(crate) fn without(what: &str) -> Fault {
+        Fault::new(Class::Topology, format!("communicator without a {what}"))
     }
 
     /// All members, for a collective.

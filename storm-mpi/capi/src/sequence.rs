@@ -1,30 +1,32 @@
-//! A table whose handles are numbered: one that was freed names nothing, and not another object, until a
-//! thousand million others have been made. For requests, of which programs keep copies.
+//! A table whose handles are numbered: one that was freed names nothing, and not another object, until very many
+//! others have been made. For requests and messages, of whose handles programs keep copies.
 //!
 //! A place is the number modulo the places, of which at least half are empty.
 
 use crate::fault::{Class, Fault, Outcome};
 use crate::table::{Handle, Kind};
+use std::ops::Range;
 
-/// Handles before the first is used again: with the null handle of requests they are all positive.
-const NUMBERS: u32 = 1 << 30;
 /// Places that there are at first; their number doubles.
 const FIRST_PLACES: usize = 8;
 /// Places that there are at most: half as many objects.
 const PLACES_MAX: usize = 1 << 25;
 
-/// The objects of one kind, which has all handles from its null one on.
+/// The objects of one kind.
 pub(crate) struct Sequence<T> {
     kind: Kind,
+    /// Given one after the other, and then again: 0 has the handle after the null one.
+    numbers: Range<u32>,
     places: Vec<Option<(u32, T)>>,
     next: u32,
     count: usize,
 }
 
 impl<T> Sequence<T> {
-    pub(crate) fn new(kind: Kind) -> Self {
+    /// An empty one. The handles of so many numbers are of no other kind, and many more than there can be objects.
+    pub(crate) fn new(kind: Kind, numbers: Range<u32>) -> Self {
         let places = (0..FIRST_PLACES).map(|_| None).collect();
-        Sequence { kind, places, next: 0, count: 0 }
+        Sequence { kind, places, next: numbers.start, numbers, count: 0 }
     }
 
     /// Adds an object.
@@ -34,11 +36,11 @@ impl<T> Sequence<T> {
         }
         // Half of the places are empty, and as many numbers in a row have each another.
         while self.places[self.place(self.next)].is_some() {
-            self.next = (self.next + 1) % NUMBERS;
+            self.next = self.after(self.next);
         }
         let (number, place) = (self.next, self.place(self.next));
         self.places[place] = Some((number, object));
-        self.next = (number + 1) % NUMBERS;
+        self.next = self.after(number);
         self.count += 1;
         Ok(self.kind.null() + 1 + number as Handle)
     }
@@ -73,6 +75,10 @@ impl<T> Sequence<T> {
         Ok(object)
     }
 
+    fn after(&self, number: u32) -> u32 {
+        if number + 1 < self.numbers.end { number + 1 } else { self.numbers.start }
+    }
+
     /// Of a handle of another kind, one that no object has.
     fn number(&self, handle: Handle) -> u32 {
         handle.wrapping_sub(self.kind.null() + 1) as u32
@@ -104,9 +110,11 @@ mod tests {
     use super::*;
     use crate::table::{COMM, REQUEST};
 
+    const NUMBERS: u32 = 1 << 30;
+
     #[test]
     fn a_handle_that_was_freed_is_nobodys() {
-        let mut table = Sequence::new(REQUEST);
+        let mut table = Sequence::new(REQUEST, 0..NUMBERS);
         let kept: Vec<_> = (0..100).map(|i| (table.add(i).ok().unwrap(), i)).collect();
         let mut freed = Vec::new();
         for i in 0..10_000 {
@@ -124,7 +132,7 @@ mod tests {
 
     #[test]
     fn no_other_handle_names_anything() {
-        let mut table = Sequence::new(REQUEST);
+        let mut table = Sequence::new(REQUEST, 0..NUMBERS);
         (0..8).for_each(|i| drop(table.add(i)));
         for handle in [REQUEST.null(), REQUEST.null() + 9, COMM.handle(1), 0, -1, Handle::MIN] {
             assert!(table.get(handle).is_err() && table.free(handle).is_err(), "{handle:#x}");
@@ -133,7 +141,7 @@ mod tests {
 
     #[test]
     fn numbers_begin_again_and_pass_over_those_in_use() {
-        let mut table = Sequence::new(REQUEST);
+        let mut table = Sequence::new(REQUEST, 0..NUMBERS);
         let first = table.add('a').ok().unwrap();
         table.next = NUMBERS - 1;
         let last = table.add('b').ok().unwrap();
@@ -142,5 +150,17 @@ mod tests {
         assert_eq!(next, first + 1);
         let all = [first, last, next].map(|handle| *table.get(handle).ok().unwrap());
         assert_eq!(all, ['a', 'b', 'c']);
+    }
+
+    #[test]
+    fn numbers_that_are_not_given_stay_free() {
+        let mut table = Sequence::new(REQUEST, 3..NUMBERS);
+        let first = table.add('a').ok().unwrap();
+        assert_eq!(first, REQUEST.handle(4));
+        table.next = NUMBERS - 1;
+        table.add('b').ok().unwrap();
+        assert_eq!(table.free(first).ok(), Some('a'));
+        assert_eq!(table.add('c').ok(), Some(first));
+        assert!(table.get(REQUEST.handle(1)).is_err());
     }
 }

@@ -11,6 +11,7 @@ use crate::table::{COMM, ERRHANDLER, GROUP, Handle, INFO, KEYVAL, MESSAGE, REQUE
 use crate::types::{self, Type};
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use storm_mpi::Process;
@@ -21,6 +22,11 @@ const FAILED_EXIT_CODE: c_int = 1;
 
 /// `MPI_ERRORS_ARE_FATAL`.
 pub(crate) const ERRORS_ARE_FATAL: Handle = ERRHANDLER.handle(1);
+
+/// Of requests: with the null handle they are all positive.
+const REQUESTS: Range<u32> = 0..1 << 30;
+/// Of messages: up to the first request. That of `MPI_MESSAGE_NO_PROC` is never given.
+const MESSAGES: Range<u32> = 1..1 << 27;
 
 thread_local! {
     // Never dropped: functions that run at the process's exit may still call in.
@@ -107,7 +113,7 @@ pub(crate) struct Session {
     pub(crate) error_handlers: RefCell<Table<ErrorHandler>>,
     pub(crate) keyvals: RefCell<Table<Keyval>>,
     pub(crate) requests: RefCell<Sequence<Request>>,
-    pub(crate) taken: RefCell<Table<Taken>>,
+    pub(crate) taken: RefCell<Sequence<Taken>>,
     pub(crate) infos: RefCell<Table<Info>>,
     pub(crate) detached: RefCell<Detached>,
     pub(crate) buffer: Cell<Option<BufferSpace>>,
@@ -168,8 +174,8 @@ impl Session {
             operations: RefCell::new(Operation::predefined()),
             error_handlers: RefCell::new(Table::new(ERRHANDLER, handlers)),
             keyvals: RefCell::new(Table::new(KEYVAL, [Keyval::TOLD; TOLD_ATTRIBUTES])),
-            requests: RefCell::new(Sequence::new(REQUEST)),
-            taken: RefCell::new(Table::new(MESSAGE, [Taken::FromNobody])),
+            requests: RefCell::new(Sequence::new(REQUEST, REQUESTS)),
+            taken: RefCell::new(Sequence::new(MESSAGE, MESSAGES)),
             infos: RefCell::new(Table::new(INFO, [Info::default()])),
             detached: RefCell::default(),
             buffer: Cell::new(None),

@@ -1,7 +1,7 @@
 //! Handles: the numbers by which C programs name objects, and the tables behind them.
 //!
 //! A handle is its kind in the upper bits and a place in the lower ones, so a handle of the wrong
-//! kind is found out. Place 0 is the null handle of its kind. Requests are in a `sequence`.
+//! kind is found out. Place 0 is the null handle of its kind. Requests and messages are in a `sequence`.
 
 use crate::fault::{Class, Fault, Outcome};
 use std::ffi::c_int;

@@ -129,6 +129,12 @@ fn collectives_in_the_background() {
 }
 
 #[test]
+fn messages_by_every_way() {
+    let program = Program::compiled("straight");
+    program.run_everywhere();
+}
+
+#[test]
 fn matched_probes_hints_and_old_names() {
     let program = Program::compiled("hints");
     program.run_everywhere();
@@ -143,6 +149,12 @@ fn derived_datatypes() {
 #[test]
 fn communicators() {
     let program = Program::compiled("communicators");
+    program.run_everywhere();
+}
+
+#[test]
+fn graphs() {
+    let program = Program::compiled("graphs");
     program.run_everywhere();
 }
 

@@ -29,6 +29,7 @@ mod tree;
 mod typed;
 
 pub use blocks::{Blocks, BlocksMut};
+pub use neighbours::Neighbours;
 pub use number::{Number, Reduction};
 pub use reduction::Combine;
 pub use span::Span;

@@ -39,12 +39,15 @@ pub(super) struct Matching {
     posted: VecDeque<(Pattern, RequestId)>,
     unexpected: VecDeque<Unexpected>,
     /// Taken from those, for a receive that is yet to be named.
-    held: Vec<Option<Unexpected>>,
+    held: Vec<(MessageId, Unexpected)>,
+    /// Messages that were ever held.
+    taken: u64,
 }
 
-/// Names a message that a probe has taken: only a receive of this message gets it.
+/// Names a message that a probe has taken: only a receive of this message gets it. Once it is received the name
+/// is nobody's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MessageId(usize);
+pub struct MessageId(u64);
 
 impl Matching {
     pub(super) fn post(&mut self, pattern: Pattern, recv: RequestId) {
@@ -59,6 +62,13 @@ impl Matching {
     pub(super) fn take_posted(&mut self, from: Rank, envelope: &Envelope) -> Option<RequestId> {
         let at = self.posted.iter().position(|(pattern, _)| pattern.accepts(from, envelope))?;
         self.posted.remove(at).map(|(_, recv)| recv)
+    }
+
+    /// The oldest posted receive that accepts the message.
+    #[inline]
+    pub(super) fn first_posted(&self, from: Rank, envelope: &Envelope) -> Option<RequestId> {
+        let accepts = |(pattern, _): &&(Pattern, _)| pattern.accepts(from, envelope);
+        self.posted.iter().find(accepts).map(|&(_, recv)| recv)
     }
 
     /// Whether a posted receive accepts the message.
@@ -87,18 +97,16 @@ impl Matching {
     /// Takes the oldest kept message that the pattern accepts, and holds it.
     pub(super) fn hold(&mut self, pattern: &Pattern) -> Option<(MessageId, Status)> {
         let message = self.take_unexpected(pattern)?;
-        let status = message.status();
-        let at = self.held.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.held.push(None);
-            self.held.len() - 1
-        });
-        self.held[at] = Some(message);
-        Some((MessageId(at), status))
+        let (id, status) = (MessageId(self.taken), message.status());
+        self.taken += 1;
+        self.held.push((id, message));
+        Some((id, status))
     }
 
     /// A message that is held, no longer.
     pub(super) fn take_held(&mut self, id: MessageId) -> Option<Unexpected> {
-        self.held.get_mut(id.0).and_then(Option::take)
+        let at = self.held.iter().position(|(held, _)| *held == id)?;
+        Some(self.held.swap_remove(at).1)
     }
 
     /// Takes back a posted receive; false when it has been matched or never was.

@@ -5,10 +5,13 @@
 //! way to or from that peer, no credit, a message that is announced, more than one in what has come, a peer on another node.
 
 use super::frame::{FRAME_BYTES, Frame, FrameWords};
+use super::matching::Matching;
 use super::peer::eager_cost;
-use super::{Engine, Received};
+use super::requests::State;
+use super::{Engine, Received, RequestId};
 use crate::envelope::{Address, Envelope, Pattern, Source, Status};
 use crate::error::CommError;
+use crate::rank::Rank;
 use crate::transport::NeighbourRing;
 
 impl Engine {
@@ -45,27 +48,70 @@ impl Engine {
         pattern: &Pattern,
         into: &mut [u8],
     ) -> Result<Option<Received>, CommError> {
-        let Source::Rank(from) = pattern.source else { return Ok(None) };
-        let Some(neighbour) = self.transport.neighbour(from) else { return Ok(None) };
-        let peer = &self.peers[from.index()];
-        let is_usual = !self.ended
-            && peer.reading.is_between_frames()
-            && peer.outbox.is_empty()
-            && self.matching.look_for(pattern).is_none();
-        if !is_usual || !self.transport.expects(neighbour) {
+        if self.ended || self.matching.look_for(pattern).is_some() {
             return Ok(None);
         }
-        let received = self.take_short(neighbour, pattern, into);
+        let Some(neighbour) = self.expected_of(pattern.source) else { return Ok(None) };
+        let received = self.take_short(neighbour, into, |matching, from, envelope| {
+            pattern.accepts(from, envelope) && !matching.is_posted(from, envelope)
+        });
         self.end_if_failed(received)
     }
 
-    /// Takes the message that has come, if it is a whole one that this receive gets.
+    /// Waits for a receive that was posted, and collects it, if its message is there or comes at once.
+    #[inline]
+    pub(crate) fn wait_short(&mut self, recv: RequestId) -> Result<Option<Received>, CommError> {
+        let Some(&State::RecvPosted { into, from }) = self.requests.get(recv) else {
+            return Ok(None);
+        };
+        let Some(neighbour) = self.expected_of(from) else { return Ok(None) };
+        let place: &mut [u8] = match into.bytes {
+            0 => &mut [],
+            // SAFETY: lent for writing until the request is done, which it is not.
+            bytes => unsafe { std::slice::from_raw_parts_mut(into.start, bytes) },
+        };
+        // What was kept before it was posted is not for it, or it would have got that.
+        let received = self.take_short(neighbour, place, |matching, from, envelope| {
+            matching.first_posted(from, envelope) == Some(recv)
+        });
+        let received = self.end_if_failed(received)?;
+        if received.is_some() {
+            self.matching.withdraw(recv);
+            self.requests.remove(recv);
+        }
+        Ok(received)
+    }
+
+    /// The neighbour whose message may be next for who awaits one from there, after a few looks.
+    #[inline]
+    fn expected_of(&mut self, source: Source) -> Option<NeighbourRing> {
+        match source {
+            Source::Rank(from) => {
+                let neighbour = self.transport.neighbour(from)?;
+                let is_next = self.is_quiet(from) && self.transport.expects(neighbour);
+                is_next.then_some(neighbour)
+            }
+            Source::Any => {
+                let neighbour = self.transport.expects_any()?;
+                self.is_quiet(neighbour.rank()).then_some(neighbour)
+            }
+        }
+    }
+
+    /// Whether no bytes are under way to or from that peer.
+    #[inline]
+    fn is_quiet(&self, peer: Rank) -> bool {
+        let peer = &self.peers[peer.index()];
+        peer.reading.is_between_frames() && peer.outbox.is_empty()
+    }
+
+    /// Takes the message that has come, if it is a whole one and the receive's, as that says.
     #[inline]
     fn take_short(
         &mut self,
         neighbour: NeighbourRing,
-        pattern: &Pattern,
         into: &mut [u8],
+        is_wanted: impl FnOnce(&Matching, Rank, &Envelope) -> bool,
     ) -> Result<Option<Received>, CommError> {
         let from = neighbour.rank();
         let Engine { transport, matching, peers, .. } = self;
@@ -73,10 +119,9 @@ impl Engine {
         let choose = |length: usize, head: &FrameWords| {
             let Ok(Frame::Eager(envelope)) = Frame::of_words(head) else { return None };
             let is_whole = length.checked_sub(FRAME_BYTES) == Some(envelope.bytes);
-            let is_wanted = pattern.accepts(from, &envelope)
-                && !matching.is_posted(from, &envelope)
-                && eager_cost(&envelope) <= given;
-            (is_whole && is_wanted).then_some((envelope.bytes, envelope))
+            let is_next =
+                is_whole && is_wanted(matching, from, &envelope) && eager_cost(&envelope) <= given;
+            is_next.then_some((envelope.bytes, envelope))
         };
         let Some(envelope) = transport.take_whole(neighbour, into, choose)? else {
             return Ok(None);

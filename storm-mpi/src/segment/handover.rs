@@ -3,10 +3,12 @@
 
 use super::NodeEnd;
 use crate::pmi::client::PmiError;
-use nix::cmsg_space;
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// The request, without its newline; the version is that of the segment's layout.
 pub const SEGMENT_REQUEST: &str = concat!("cmd=storm_segment version=", layout_version!());
@@ -26,33 +28,33 @@ pub fn hand_over(connection: impl AsFd, end: &NodeEnd) -> io::Result<()> {
     if sent == ANSWER.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// Reads the answer: the memory and the bell.
+/// Reads the answer: the memory and the bell. Of one that has more descriptors none stays open.
 pub(crate) fn ask_for_segment(connection: impl AsFd) -> Result<[OwnedFd; 2], PmiError> {
     let mut answer = [0; ANSWER.len()];
-    let (mut got, mut descriptors) = (0, Vec::new());
+    let (mut got, mut descriptors, mut is_cut) = (0, Vec::new(), false);
     while got < answer.len() {
-        let mut space = cmsg_space!([RawFd; 2]);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut into = [IoSliceMut::new(&mut answer[got..])];
-        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
-        let connection = connection.as_fd().as_raw_fd();
-        let message = match recvmsg::<()>(connection, &mut into, Some(&mut space), flags) {
+        let message = match recvmsg(&connection, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC) {
             Ok(message) => message,
-            Err(nix::errno::Errno::EINTR) => continue,
+            Err(Errno::INTR) => continue,
             Err(error) => return Err(PmiError::Io(error.into())),
         };
-        for control in message.cmsgs().map_err(io::Error::from)? {
-            if let ControlMessageOwned::ScmRights(fds) = control {
-                // SAFETY: the kernel has just opened them for this process; nobody else knows them.
-                descriptors.extend(fds.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+        // Also where the kernel had more to say than there is room for: those that came are open.
+        for part in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(came) = part {
+                descriptors.extend(came);
             }
         }
+        is_cut |= message.flags.contains(ReturnFlags::CTRUNC);
         if message.bytes == 0 {
             return Err(PmiError::Closed);
         }
         got += message.bytes;
     }
     let unexpected = PmiError::Unexpected { request: "storm_segment" };
-    match (answer == *ANSWER, descriptors.try_into()) {
+    match (answer == *ANSWER && !is_cut, descriptors.try_into()) {
         (true, Ok(descriptors)) => Ok(descriptors),
         _ => Err(unexpected),
     }
@@ -64,6 +66,14 @@ mod tests {
     use super::*;
     use crate::rank::Rank;
     use std::os::unix::net::UnixStream;
+
+    /// This process's descriptors of a pipe.
+    fn open_on(pipe: &io::PipeReader) -> usize {
+        let link = |fd: String| std::fs::read_link(format!("/proc/self/fd/{fd}")).ok();
+        let own = link(pipe.as_raw_fd().to_string());
+        let all = std::fs::read_dir("/proc/self/fd").expect("a list").flatten();
+        all.filter(|fd| link(fd.file_name().to_string_lossy().into_owned()) == own).count()
+    }
 
     #[test]
     fn the_answer_carries_the_segment() {
@@ -79,5 +89,18 @@ mod tests {
         let (node, rank) = UnixStream::pair().expect("a pair");
         io::Write::write_all(&mut &node, b"cmd=unknown rc=-1 msg=what?\n").expect("sent");
         assert!(matches!(ask_for_segment(&rank), Err(PmiError::Unexpected { .. })));
+    }
+
+    #[test]
+    fn an_answer_with_too_many_descriptors_leaves_none_open() {
+        let (node, rank) = UnixStream::pair().expect("a pair");
+        let (reader, writer) = io::pipe().expect("a pipe");
+        let descriptors = [writer.as_raw_fd(); 5];
+        let rights = [ControlMessage::ScmRights(&descriptors)];
+        let (text, flags) = ([IoSlice::new(ANSWER)], MsgFlags::MSG_NOSIGNAL);
+        sendmsg::<()>(node.as_raw_fd(), &text, &rights, flags, None).expect("sent");
+        drop(writer);
+        assert!(matches!(ask_for_segment(&rank), Err(PmiError::Unexpected { .. })));
+        assert_eq!(open_on(&reader), 1);
     }
 }

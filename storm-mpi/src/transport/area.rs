@@ -1,5 +1,6 @@
 //! The bytes of a ring: memory that two processes share, and positions in it that never wrap.
 
+use super::copying::copy;
 use std::marker::PhantomData;
 
 /// One end's view of a ring's bytes.
@@ -36,6 +37,17 @@ impl Area<'_> {
     /// Puts bytes at a position. Only for who found so much space there.
     #[inline]
     pub(super) fn fill(&self, position: u64, from: &[u8]) {
+        self.fill_by(position, from, std::ptr::copy_nonoverlapping);
+    }
+
+    /// The same for all that there is of something, for which somebody waits who has nothing to do meanwhile.
+    #[inline]
+    pub(super) fn fill_soon(&self, position: u64, from: &[u8]) {
+        self.fill_by(position, from, copy);
+    }
+
+    #[inline]
+    fn fill_by(&self, position: u64, from: &[u8], copy: unsafe fn(*const u8, *mut u8, usize)) {
         assert!(from.len() <= self.capacity, "more than the ring holds");
         let (place, first) = self.split(position, from.len());
         // SAFETY: `first` bytes at `place` end with the area by `split`, the rest is no more than the
@@ -44,7 +56,7 @@ impl Area<'_> {
         unsafe {
             if first == from.len() {
                 // Of a length that the caller knows, this is an instruction or two.
-                std::ptr::copy_nonoverlapping(from.as_ptr(), place, from.len());
+                copy(from.as_ptr(), place, from.len());
             } else {
                 std::ptr::copy_nonoverlapping(from.as_ptr(), place, first);
                 let (rest, bytes) = (from.as_ptr().add(first), from.len() - first);
@@ -62,7 +74,7 @@ impl Area<'_> {
         // is told that they were taken.
         unsafe {
             if first == into.len() {
-                std::ptr::copy_nonoverlapping(place, into.as_mut_ptr(), into.len());
+                copy(place, into.as_mut_ptr(), into.len());
             } else {
                 std::ptr::copy_nonoverlapping(place, into.as_mut_ptr(), first);
                 let (rest, bytes) = (into.as_mut_ptr().add(first), into.len() - first);

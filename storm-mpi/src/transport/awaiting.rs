@@ -19,7 +19,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 /// Looks at shared memory before a wait counts as one: as many as take a microsecond or less.
-const GLANCES: u32 = 256;
+pub(super) const GLANCES: u32 = 256;
 /// Looks at the awaited socket before: some hundred nanoseconds each.
 const SOCKET_GLANCES: u32 = 4;
 /// Looks at shared memory between looks at the clock, and at sockets, while spinning.

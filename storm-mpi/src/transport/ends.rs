@@ -85,7 +85,7 @@ impl ProducerEnd {
         start.copy_from_slice(head);
         let beside = payload.len().min(rest.as_flattened().len());
         into_words(&payload[..beside], rest);
-        ring.fill_behind(self.tail, 0, &payload[beside..]);
+        ring.fill_all_behind(self.tail, &payload[beside..]);
         self.tail = ring.put(self.tail, total, &first);
         Ok(true)
     }

@@ -17,6 +17,8 @@ use std::os::unix::net::SocketAddr;
 
 /// A pause takes as long as so many looks, or longer: 10 ns here, 50 on other processors.
 const LOOKS_PER_PAUSE: u32 = 4;
+/// Who was sent more than a line looks so many times as often: an answer of a few KiB takes two microseconds.
+const LONG_LOOKS: u32 = 8;
 
 /// Shared memory of this rank with its neighbours.
 pub(super) struct Local {
@@ -30,6 +32,8 @@ pub(super) struct Local {
     ends: Vec<ConsumerEnd>,
     /// Those that have ever sent: whose rings are looked at.
     talking: Vec<LocalIndex>,
+    /// Which of them is the first to be asked when anybody's message will do.
+    turn: usize,
     /// By which neighbours know this rank's memory, if they may read it, and it theirs.
     mark: Option<Mark>,
     tracer: Tracer,
@@ -64,8 +68,8 @@ impl Local {
         poller.watch(&bell, Watched::Bell, false).map_err(InitError::os("epoll"))?;
         let neighbours = (0..ranks).map(|_| None).collect();
         let ends = (0..ranks).map(|_| ConsumerEnd::default()).collect();
-        let talking = Vec::new();
-        Ok(Local { me, inbox, file, bell, neighbours, ends, talking, mark, tracer })
+        let (talking, turn) = (Vec::new(), 0);
+        Ok(Local { me, inbox, file, bell, neighbours, ends, talking, turn, mark, tracer })
     }
 
     /// The descriptor by which neighbours find the inbox.
@@ -250,7 +254,7 @@ impl Local {
     pub(super) fn glance(&self, source: LocalIndex, looks: u32) -> bool {
         let (ring, end) = (self.inbox.ring(source), &self.ends[source.0]);
         if !end.expects_one_line() {
-            return (0..looks).any(|_| end.has_unread(&ring));
+            return (0..looks * LONG_LOOKS).any(|_| end.has_unread(&ring));
         }
         // With pauses, so that the line is left to its writer until it has written all of it.
         (0..looks / LOOKS_PER_PAUSE).any(|_| {
@@ -260,6 +264,44 @@ impl Local {
             }
             found
         })
+    }
+
+    /// A neighbour that has sent, each in its turn: so nobody's messages are left for those of another.
+    #[inline]
+    pub(super) fn next_that_has_sent(&mut self) -> Option<LocalIndex> {
+        let (before, from) = self.talking.split_at(self.turn.min(self.talking.len()));
+        let in_turn = (self.turn..).zip(from).chain((0..).zip(before));
+        let (at, source) = in_turn.into_iter().find(|&(_, &source)| self.has_sent(source))?;
+        let source = *source;
+        self.turn = at + 1;
+        Some(source)
+    }
+
+    /// The same, looked for so many times.
+    pub(super) fn glance_at_all(&mut self, looks: u32) -> Option<LocalIndex> {
+        if let [only] = self.talking[..] {
+            return self.glance(only, looks).then_some(only);
+        }
+        for _ in 0..looks / LOOKS_PER_PAUSE {
+            let found = self.next_that_has_sent();
+            if found.is_some() || self.has_poked() {
+                return found;
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+
+    /// Whether any neighbour has poked.
+    #[inline]
+    pub(super) fn has_poked(&self) -> bool {
+        self.inbox.has_pending()
+    }
+
+    /// Whether nobody has ever sent.
+    #[inline]
+    pub(super) fn is_silent(&self) -> bool {
+        self.talking.is_empty()
     }
 
     /// Whether any other neighbour has sent or poked.

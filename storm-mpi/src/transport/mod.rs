@@ -10,6 +10,7 @@ mod area;
 mod awaiting;
 mod buffered;
 mod connection;
+mod copying;
 mod directory;
 mod doorbell;
 mod ends;

@@ -178,6 +178,14 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// The same of a record that is all of a message.
+    #[inline]
+    pub(super) fn fill_all_behind(&self, tail: Position, part: &[u8]) {
+        if !part.is_empty() {
+            self.bytes.fill_soon(tail.byte, part);
+        }
+    }
+
     /// Tells of a record of `bytes` bytes, of which `first` are the first and the others have been filled in. Only
     /// for a producer that found so much room. Tells its position after that.
     #[inline]

@@ -3,7 +3,7 @@
 //!
 //! All here may say no, which costs nothing but the longer way: through `send`, `poll` and `read`.
 
-use super::awaiting::NEWS_BETWEEN_SOCKET_POLLS;
+use super::awaiting::{GLANCES, NEWS_BETWEEN_SOCKET_POLLS};
 use super::directory::Place;
 use super::inbox::LocalIndex;
 #[cfg(doc)]
@@ -88,6 +88,34 @@ impl Transport {
         }
         self.begun = Some(begun);
         false
+    }
+
+    /// The same for who takes anybody's message: a neighbour that has sent something, each in its turn. `None` also
+    /// when any has poked. Who has peers elsewhere does not look a second time: it has sockets to look at.
+    #[inline]
+    pub(crate) fn expects_any(&mut self) -> Option<NeighbourRing> {
+        let local = self.local.as_mut().filter(|local| !local.is_silent() && !local.has_poked())?;
+        self.since_socket_poll += 1;
+        if self.since_socket_poll >= NEWS_BETWEEN_SOCKET_POLLS {
+            return None;
+        }
+        if let Some(place) = &self.place {
+            place.has_looked();
+        }
+        let mut found = local.next_that_has_sent();
+        if found.is_none() && self.tcp.is_none() {
+            let begun = self.begin();
+            if begun.patience != Patience::None {
+                found = self.local.as_mut()?.glance_at_all(GLANCES);
+            }
+            if found.is_some() {
+                self.waited(begun);
+            } else {
+                self.begun = Some(begun);
+            }
+        }
+        let index = found?;
+        Some(NeighbourRing { rank: self.directory.local_ranks()[index.0], index })
     }
 
     /// As [`Local::take_whole`].

@@ -1,13 +1,13 @@
 //! Communicators.
 
 use crate::abi::{MAX_NAME, Out, Text, TextOut, UNDEFINED};
-use crate::comm::Comm;
+use crate::comm::{Comm, Topology};
 use crate::fault::{Class, Fault, Outcome};
 use crate::session::{Session, call, on};
 use crate::table::{COMM, Handle};
 use std::ffi::c_int;
 use storm_mpi::collective::{BlocksMut, Party, now};
-use storm_mpi::comm::{Cartesian, Choice, Comparison, ContextId, Group, chosen_together};
+use storm_mpi::comm::{Choice, Comparison, ContextId, Group, chosen_together};
 
 const IDENT: c_int = 0;
 const CONGRUENT: c_int = 1;
@@ -21,11 +21,11 @@ pub(super) fn make(
     session: &Session,
     parent: &Comm,
     part: Option<(Group, usize)>,
-    grid: Option<Cartesian>,
+    topology: Option<Topology>,
 ) -> Outcome<Handle> {
     let context = agreed(session, parent.party(&session.process))?;
     let Some((group, me)) = part else { return Ok(COMM.null()) };
-    add(session, parent, context, (group, me), grid)
+    add(session, parent, context, (group, me), topology)
 }
 
 /// The context of a communicator that these members make.
@@ -40,11 +40,11 @@ fn add(
     parent: &Comm,
     context: ContextId,
     (group, me): (Group, usize),
-    grid: Option<Cartesian>,
+    topology: Option<Topology>,
 ) -> Outcome<Handle> {
     session.contexts.borrow_mut().take(context);
     let errhandler = parent.errhandler.get();
-    session.add_comm(Comm::new(context, group, me, grid, errhandler, &session.contexts))
+    session.add_comm(Comm::new(context, group, me, topology, errhandler, &session.contexts))
 }
 
 /// A group of members of a communicator.
@@ -83,7 +83,7 @@ pub(super) fn split(
 /// The same members in a context of their own.
 pub(super) fn duplicate(session: &Session, comm: &Comm, newcomm: Out<Handle>) -> Outcome {
     let members = (comm.group.clone(), comm.me);
-    let made = make(session, comm, Some(members), comm.grid.clone())?;
+    let made = make(session, comm, Some(members), comm.topology.clone())?;
     session.copy_attributes(comm, &*session.comm(made)?)?;
     newcomm.set(made)
 }

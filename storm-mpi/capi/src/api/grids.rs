@@ -2,8 +2,8 @@
 
 use super::comms::{make, split};
 use crate::abi::{Array, ArrayMut, Out, PROC_NULL, UNDEFINED, counted};
-use crate::comm::Comm;
-use crate::fault::{Class, Fault, Outcome};
+use crate::comm::Topology;
+use crate::fault::{Class, Fault};
 use crate::session::{call, on};
 use crate::table::Handle;
 use std::ffi::c_int;
@@ -11,13 +11,11 @@ use storm_mpi::comm::{Cartesian, Choice, Group, balanced_dims};
 
 /// `MPI_CART`.
 const CART: c_int = 2;
-
-fn grid(comm: &Comm) -> Outcome<&Cartesian> {
-    comm.grid.as_ref().ok_or_else(|| Fault::new(Class::Topology, "communicator without a grid"))
-}
+/// `MPI_DIST_GRAPH`.
+const DIST_GRAPH: c_int = 3;
 
 /// Puts as many values as the program has room for.
-fn put(room: &mut [c_int], values: impl IntoIterator<Item = c_int>) {
+pub(super) fn put(room: &mut [c_int], values: impl IntoIterator<Item = c_int>) {
     room.iter_mut().zip(values).for_each(|(place, value)| *place = value);
 }
 
@@ -47,7 +45,7 @@ extern "C" fn MPI_Cart_create(
         let grid = Cartesian::new(dims.get(ndims)?, &periodic, comm.size())?;
         let group = Group::new(comm.group.members()[..grid.size()].iter().copied());
         let part = (comm.me < grid.size()).then_some((group, comm.me));
-        newcomm.set(make(session, comm, part, Some(grid))?)
+        newcomm.set(make(session, comm, part, Some(Topology::Grid(grid)))?)
     })
 }
 
@@ -60,7 +58,7 @@ extern "C" fn MPI_Cart_get(
     mut coords: ArrayMut<c_int>,
 ) -> c_int {
     on(comm, "MPI_Cart_get", |_, comm| {
-        let (grid, room) = (grid(comm)?, counted(maxdims)?);
+        let (grid, room) = (comm.grid()?, counted(maxdims)?);
         put(dims.get(room)?, grid.dims().iter().copied());
         put(periods.get(room)?, grid.periodic().iter().map(|&periodic| c_int::from(periodic)));
         put(coords.get(room)?, grid.coords(comm.me));
@@ -71,7 +69,7 @@ extern "C" fn MPI_Cart_get(
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Cart_rank(comm: Handle, coords: Array<c_int>, rank: Out<c_int>) -> c_int {
     on(comm, "MPI_Cart_rank", |_, comm| {
-        let grid = grid(comm)?;
+        let grid = comm.grid()?;
         rank.set(grid.place(coords.get(grid.dims().len())?)? as c_int)
     })
 }
@@ -85,7 +83,7 @@ extern "C" fn MPI_Cart_coords(
 ) -> c_int {
     on(comm, "MPI_Cart_coords", |_, comm| {
         let place = comm.member(rank)?;
-        put(coords.get(counted(maxdims)?)?, grid(comm)?.coords(place));
+        put(coords.get(counted(maxdims)?)?, comm.grid()?.coords(place));
         Ok(())
     })
 }
@@ -99,7 +97,7 @@ extern "C" fn MPI_Cart_shift(
     dest: Out<c_int>,
 ) -> c_int {
     on(comm, "MPI_Cart_shift", |_, comm| {
-        let (from, to) = grid(comm)?.shift(comm.me, direction, disp)?;
+        let (from, to) = comm.grid()?.shift(comm.me, direction, disp)?;
         let number = |place: Option<usize>| place.map_or(PROC_NULL, |place| place as c_int);
         source.set(number(from))?;
         dest.set(number(to))
@@ -109,23 +107,27 @@ extern "C" fn MPI_Cart_shift(
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Cart_sub(comm: Handle, remain_dims: Array<c_int>, newcomm: Out<Handle>) -> c_int {
     on(comm, "MPI_Cart_sub", |session, comm| {
-        let grid = grid(comm)?;
+        let grid = comm.grid()?;
         let remain = remain_dims.get(grid.dims().len())?;
         let keep: Vec<bool> = remain.iter().map(|&keep| keep != 0).collect();
         let (sub, color, key) = grid.sub(&keep, comm.me);
         let part = split(session, comm, Choice { color: Some(color), key })?;
-        newcomm.set(make(session, comm, part, Some(sub))?)
+        newcomm.set(make(session, comm, part, Some(Topology::Grid(sub)))?)
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Cartdim_get(comm: Handle, ndims: Out<c_int>) -> c_int {
-    on(comm, "MPI_Cartdim_get", |_, comm| ndims.set(grid(comm)?.dims().len() as c_int))
+    on(comm, "MPI_Cartdim_get", |_, comm| ndims.set(comm.grid()?.dims().len() as c_int))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Topo_test(comm: Handle, status: Out<c_int>) -> c_int {
     on(comm, "MPI_Topo_test", |_, comm| {
-        status.set(if comm.grid.is_some() { CART } else { UNDEFINED })
+        status.set(match comm.topology {
+            Some(Topology::Grid(_)) => CART,
+            Some(Topology::Graph(_)) => DIST_GRAPH,
+            None => UNDEFINED,
+        })
     })
 }

@@ -13,17 +13,12 @@ use std::rc::Rc;
 use storm_mpi::MessageId;
 
 /// A message that a probe has taken.
-#[derive(Clone)]
-pub(crate) enum Taken {
-    /// `MPI_MESSAGE_NO_PROC`: from `MPI_PROC_NULL`.
-    FromNobody,
-    Message {
-        comm: Rc<Comm>,
-        id: MessageId,
-    },
+pub(crate) struct Taken {
+    comm: Rc<Comm>,
+    id: MessageId,
 }
 
-/// `MPI_MESSAGE_NO_PROC`.
+/// `MPI_MESSAGE_NO_PROC`: from `MPI_PROC_NULL`.
 const NO_PROC: Handle = MESSAGE.handle(1);
 
 /// A handle for a message that was found.
@@ -34,7 +29,7 @@ fn taken(
     message: Out<Handle>,
     status: StatusOut,
 ) -> Outcome {
-    let taken = Taken::Message { comm: Rc::clone(comm), id };
+    let taken = Taken { comm: Rc::clone(comm), id };
     status.set(&seen(comm, found));
     message.set(session.taken.borrow_mut().add(taken)?)
 }
@@ -46,16 +41,13 @@ fn begin(
     message: Out<Handle>,
 ) -> Outcome<(Rc<Comm>, Active)> {
     let handle = message.get()?;
-    let taken = session.taken.borrow().get(handle)?.clone();
-    let (comm, id) = match taken {
-        Taken::FromNobody => {
-            message.set(MESSAGE.null())?;
-            return Ok((session.world(), Active::Over(Ok(Status::OF_NOBODY))));
-        }
-        Taken::Message { comm, id } => (comm, id),
-    };
+    if handle == NO_PROC {
+        message.set(MESSAGE.null())?;
+        return Ok((session.world(), Active::Over(Ok(Status::OF_NOBODY))));
+    }
+    session.taken.borrow().get(handle)?;
     let into = Elements::written(buf, count, &*session.datatype(datatype)?)?;
-    session.taken.borrow_mut().free(handle)?;
+    let Taken { comm, id } = session.taken.borrow_mut().free(handle)?;
     message.set(MESSAGE.null())?;
     let mut landing = into.landing();
     let place = landing.bytes_mut();

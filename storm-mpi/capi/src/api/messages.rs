@@ -1,7 +1,7 @@
 //! Blocking and non-blocking messages.
 
 use super::short;
-use crate::abi::{Buffer, BufferMut, Out, Status, StatusOut, UNDEFINED};
+use crate::abi::{Buffer, BufferMut, Out, SUCCESS, Status, StatusOut, UNDEFINED};
 use crate::comm::Comm;
 use crate::fault::Outcome;
 use crate::memory::Elements;
@@ -99,6 +99,19 @@ fn receive(
     })
 }
 
+/// The same, which tries the straight way first.
+#[inline]
+fn receive_straight(
+    name: &str,
+    into: (BufferMut, c_int, Handle),
+    from: (c_int, c_int),
+    comm: Handle,
+    status: StatusOut,
+) -> c_int {
+    straight_on(comm, name, |session, comm| short::received(session, comm, into, from, status))
+        .unwrap_or_else(|| receive(name, into, from, comm, status))
+}
+
 /// A function that makes a request to send: one that begins at once, or one that does so
 /// whenever it is told to.
 pub(super) fn request_to_send(
@@ -176,11 +189,7 @@ extern "C" fn MPI_Recv(
     comm: Handle,
     status: StatusOut,
 ) -> c_int {
-    let (into, from) = ((buf, count, datatype), (source, tag));
-    straight_on(comm, "MPI_Recv", |session, comm| {
-        short::received(session, comm, into, from, status)
-    })
-    .unwrap_or_else(|| receive("MPI_Recv", into, from, comm, status))
+    receive_straight("MPI_Recv", (buf, count, datatype), (source, tag), comm, status)
 }
 
 #[unsafe(no_mangle)]
@@ -298,11 +307,20 @@ extern "C" fn MPI_Sendrecv(
     comm: Handle,
     status: StatusOut,
 ) -> c_int {
+    let (data, to) = ((sendbuf, sendcount, sendtype), (dest, sendtag));
+    let (into, from) = ((recvbuf, recvcount, recvtype), (source, recvtag));
+    let straight = straight_on(comm, "MPI_Sendrecv", |session, comm| {
+        // What can be sent at once needs no receive before it.
+        Ok(short::is_usual(session, comm, into, from) && short::sent(session, comm, data, to)?)
+    });
+    match straight {
+        None => {}
+        Some(SUCCESS) => return receive_straight("MPI_Sendrecv", into, from, comm, status),
+        Some(error) => return error,
+    }
     on(comm, "MPI_Sendrecv", |session, comm| {
-        let data = (sendbuf, sendcount, sendtype);
-        let send = outgoing(session, comm, Sending::Standard, data, (dest, sendtag))?;
-        let into = (recvbuf, recvcount, recvtype);
-        let recv = incoming(session, comm, into, (source, recvtag))?;
+        let send = outgoing(session, comm, Sending::Standard, data, to)?;
+        let recv = incoming(session, comm, into, from)?;
         let receiving = session.start(comm, &recv)?;
         let sending = session.start(comm, &send)?;
         both(session, comm, receiving, sending, status)

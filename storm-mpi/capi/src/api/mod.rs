@@ -8,6 +8,7 @@ mod comms;
 mod datatypes;
 mod environment;
 mod errors;
+mod graphs;
 mod grids;
 mod groups;
 mod infos;
@@ -39,6 +40,7 @@ mod tests {
             include_str!("datatypes.rs"),
             include_str!("environment.rs"),
             include_str!("errors.rs"),
+            include_str!("graphs.rs"),
             include_str!("grids.rs"),
             include_str!("groups.rs"),
             include_str!("infos.rs"),

@@ -1,16 +1,18 @@
-//! Collectives of neighbours in a Cartesian grid.
+//! Collectives of neighbours in a Cartesian grid or a graph.
 //!
-//! A block for the neighbour below and one for that above in each dimension, in this order; blocks of
-//! neighbours beyond an edge are left alone.
+//! In a grid a block for the neighbour below and one for that above in each dimension, in this order; blocks of
+//! neighbours beyond an edge are left alone. In a graph one for each edge, in the program's order.
 
 use crate::abi::{Array, Buffer, BufferMut, Out};
 use crate::collective::{Members, started, waiting};
-use crate::fault::{Class, Fault, Outcome};
+use crate::comm::{Comm, Topology};
+use crate::fault::Outcome;
 use crate::memory::Elements;
 use crate::spread::Spread;
 use crate::table::Handle;
 use std::ffi::c_int;
-use storm_mpi::collective::{Blocks, BlocksMut};
+use storm_mpi::collective::{Blocks, BlocksMut, Neighbours};
+use storm_mpi::comm::Link;
 
 /// What is sent or received, as functions have it: a buffer, a count, a datatype.
 type Even = (Buffer, c_int, Handle);
@@ -20,15 +22,21 @@ type Uneven = (Buffer, Array<c_int>, Array<c_int>, Handle);
 type Mixed = (Buffer, Array<c_int>, Array<isize>, Array<Handle>);
 
 /// The neighbours of this process.
-fn neighbours(all: &Members) -> Outcome<Vec<Option<usize>>> {
-    let no_grid = || Fault::new(Class::Topology, "communicator without a grid");
-    let grid = all.comm.grid.as_ref().ok_or_else(no_grid)?;
+fn neighbours(all: &Members) -> Outcome<Neighbours> {
+    let grid = match &all.comm.topology {
+        None => return Err(Comm::without("topology")),
+        Some(Topology::Graph(graph)) => {
+            let members = |links: &[Link]| links.iter().map(|link| link.member).collect::<Vec<_>>();
+            return Ok(Neighbours::in_graph(members(&graph.sources), members(&graph.destinations)));
+        }
+        Some(Topology::Grid(grid)) => grid,
+    };
     let mut neighbours = Vec::with_capacity(2 * grid.dims().len());
     for dimension in 0..grid.dims().len() as i32 {
         let (below, above) = grid.shift(all.comm.me, dimension, 1)?;
         neighbours.extend([below, above]);
     }
-    Ok(neighbours)
+    Ok(Neighbours::in_grid(neighbours))
 }
 
 fn even(all: &Members, (buffer, count, datatype): Even, blocks: usize) -> Outcome<Spread> {
@@ -58,9 +66,10 @@ async fn one_to_each(
 ) -> Outcome {
     let neighbours = neighbours(&all)?;
     let mine = Elements::read(buffer, count, &*all.session.datatype(datatype)?)?;
-    let into = into(&all, neighbours.len())?.of_those_there(&neighbours);
+    let (sources, destinations) = (neighbours.sources(), neighbours.destinations());
+    let into = into(&all, sources.len())?.of_those_there(sources);
     let packed = mine.packed();
-    let places = vec![0..packed.len(); neighbours.len()];
+    let places = vec![0..packed.len(); destinations.len()];
     exchange(&all, &neighbours, Blocks::new(&packed, &places)?, &into).await
 }
 
@@ -71,15 +80,16 @@ async fn each_to_each(
     into: impl FnOnce(&Members, usize) -> Outcome<Spread>,
 ) -> Outcome {
     let neighbours = neighbours(&all)?;
-    let from = from(&all, neighbours.len())?.of_those_there(&neighbours);
-    let into = into(&all, neighbours.len())?.of_those_there(&neighbours);
+    let (sources, destinations) = (neighbours.sources(), neighbours.destinations());
+    let from = from(&all, destinations.len())?.of_those_there(destinations);
+    let into = into(&all, sources.len())?.of_those_there(sources);
     let (packed, places) = (from.packed(), from.places());
     exchange(&all, &neighbours, Blocks::new(&packed, &places)?, &into).await
 }
 
 async fn exchange(
     all: &Members,
-    neighbours: &[Option<usize>],
+    neighbours: &Neighbours,
     from: Blocks<'_>,
     into: &Spread,
 ) -> Outcome {

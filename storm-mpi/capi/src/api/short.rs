@@ -2,7 +2,7 @@
 //! arguments as well, is left to the longer way.
 
 use super::messages::Sent;
-use crate::abi::{BufferMut, Status, StatusOut};
+use crate::abi::{ANY_SOURCE, BufferMut, Status, StatusOut};
 use crate::comm::Comm;
 use crate::fault::Outcome;
 use crate::memory::{Elements, stretch, stretch_mut};
@@ -28,6 +28,20 @@ pub(super) fn sent(
     Ok(session.process.send_short(to, data)?)
 }
 
+/// Whether there is nothing out of the ordinary in what is to be received.
+#[inline]
+pub(super) fn is_usual(
+    session: &Session,
+    comm: &Comm,
+    (mut buf, count, datatype): (BufferMut, c_int, Handle),
+    (source, tag): (c_int, c_int),
+) -> bool {
+    let types = session.types.borrow();
+    let Ok(datatype) = types.get(datatype) else { return false };
+    let pattern = comm.pattern(source, tag);
+    matches!(pattern, Ok(Some(_))) && stretch_mut(&mut buf, count, datatype).is_some()
+}
+
 /// Receives them; false: nothing was done.
 #[inline]
 pub(super) fn received(
@@ -45,6 +59,7 @@ pub(super) fn received(
     if received.status.bytes > received.buffer_bytes {
         landed(comm, received, &Elements::written(buf, count, datatype)?.landing())?;
     }
+    let source = if source == ANY_SOURCE { comm.rank_here(received.status.source) } else { source };
     let (tag, bytes) = (received.status.tag.0, received.status.bytes as i64);
     status.set(&Status { source, tag, bytes, ..Status::EMPTY });
     Ok(true)

@@ -129,8 +129,11 @@ impl Reducer {
         // the type, aligned for any, that nobody else uses.
         unsafe { function(left.cast(), right.cast(), &mut count, &mut handle) };
         if let Some(lent) = lent {
-            // It may have freed the handle itself.
-            let _ = self.session.types.borrow_mut().free(lent);
+            let mut types = self.session.types.borrow_mut();
+            // The function may have freed the handle itself, and made another type, which has it now.
+            if types.get(lent).is_ok_and(|own| Rc::ptr_eq(own, &self.datatype)) {
+                let _ = types.free(lent);
+            }
         }
     }
 

@@ -79,6 +79,22 @@ int main(int argc, char **argv) {
   }
   for (int i = 0; i < 20; i++) OK(MPI_Send(out, 1, MPI_INT, rank_, 4, MPI_COMM_WORLD));
   OK(MPI_Waitall(20, others, MPI_STATUSES_IGNORE));
+  /* Nor is a message that was received. */
+  MPI_Message message, last;
+  OK(MPI_Send(out, 1, MPI_INT, rank_, 5, MPI_COMM_WORLD));
+  OK(MPI_Mprobe(rank_, 5, MPI_COMM_WORLD, &message, &status));
+  last = message;
+  OK(MPI_Mrecv(in, 1, MPI_INT, &message, &status));
+  CHECK(message == MPI_MESSAGE_NULL);
+  for (int i = 0; i < 20; i++) {
+    OK(MPI_Send(out + 1, 1, MPI_INT, rank_, 5, MPI_COMM_WORLD));
+    OK(MPI_Mprobe(rank_, 5, MPI_COMM_WORLD, &message, &status));
+    is_class(MPI_Mrecv(in, 1, MPI_INT, &last, &status), MPI_ERR_REQUEST);
+    is_class(MPI_Imrecv(in, 1, MPI_INT, &last, &request), MPI_ERR_REQUEST);
+    CHECK(message != last && message != MPI_MESSAGE_NO_PROC);
+    OK(MPI_Mrecv(in, 1, MPI_INT, &message, &status));
+    CHECK(in[0] == 2);
+  }
   /* A handler of the program's, inherited by a duplicate. */
   OK(MPI_Comm_create_errhandler(handler, &mine));
   OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, mine));
