@@ -87,7 +87,8 @@ const MAX_SPIN: Duration = Duration::from_secs(3600);
 const DRIVER: u64 = 0;
 /// A reader has found something and will be back.
 const AWAY: u64 = u64::MAX;
-/// Looks in vain at what is waited for between two looks at everything and at the clock.
+/// Looks in vain at what is waited for between two looks at everything and at the clock, and
+/// before who can go on has a turn for the first time.
 const LOOKS: u32 = 32;
 
 /// How looking has ended.
@@ -116,6 +117,8 @@ pub(crate) struct Looking {
 /// clock is read for the next time where nothing is said.
 #[derive(Clone, Copy, Debug, Default)]
 struct Vain {
+    /// Who can go on by what was read last had a turn.
+    gave_way: bool,
     quiet_at: Option<Instant>,
     turn_at: Option<Instant>,
 }
@@ -206,20 +209,24 @@ impl Poller {
         has_come: impl Fn() -> bool,
     ) -> Poll<bool> {
         let shared = &*self.shared;
-        let Some(own) = looking.own.get() else {
-            // From here on nobody else looks. Who can go on by what was read last goes first.
-            let own = shared.last_looker.get() + 1;
-            shared.last_looker.set(own);
-            shared.looker.set(own);
-            looking.own.set(Some(own));
-            looking.vain.set(Vain::default());
-            let begins = looking.begins.get() + 1;
-            looking.begins.set(begins % looking.begins_per_clock);
-            match begins < looking.begins_per_clock {
-                true => context.waker().wake_by_ref(),
-                false => shared.give_turn(true, context),
+        let own = match looking.own.get() {
+            Some(own) => own,
+            None => {
+                // From here on nobody else looks.
+                let own = shared.last_looker.get() + 1;
+                shared.last_looker.set(own);
+                shared.looker.set(own);
+                looking.own.set(Some(own));
+                let begins = looking.begins.get() + 1;
+                looking.begins.set(begins % looking.begins_per_clock);
+                let gives_way = begins == looking.begins_per_clock;
+                looking.vain.set(Vain { gave_way: gives_way, ..Vain::default() });
+                if gives_way {
+                    shared.give_turn(true, context);
+                    return Poll::Pending;
+                }
+                own
             }
-            return Poll::Pending;
         };
         let look = ready!(shared.poll_look(own, &looking.vain, context, &has_come));
         looking.own.set(None);
@@ -309,7 +316,7 @@ impl Shared {
     /// Looks, or lets readers look, until there was nothing for as long as is set.
     async fn drive_looking(&self) {
         loop {
-            let vain = Cell::default();
+            let vain = Cell::new(Vain { gave_way: true, ..Vain::default() });
             let look = poll_fn(|context| self.poll_look(DRIVER, &vain, context, &|| false));
             if look.await == Look::Quiet {
                 return;
@@ -363,15 +370,22 @@ impl Shared {
                     _ => {}
                 }
             }
-            let now = Instant::now();
             let mut until = vain.get();
+            if !until.gave_way {
+                // Not sooner: an answer that is here already would come after their turn.
+                vain.set(Vain { gave_way: true, ..until });
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let now = Instant::now();
             let quiet_at = *until.quiet_at.get_or_insert_with(|| now + self.spin);
             let turn_at = *until.turn_at.get_or_insert_with(|| now + TURN);
             if !any && now >= quiet_at {
                 return Poll::Ready(Look::Quiet);
             }
             if any || now >= turn_at {
-                vain.set(Vain { quiet_at: until.quiet_at.filter(|_| !any), turn_at: None });
+                until.quiet_at = until.quiet_at.filter(|_| !any);
+                vain.set(Vain { turn_at: None, ..until });
                 self.give_turn(any, context);
                 return Poll::Pending;
             }

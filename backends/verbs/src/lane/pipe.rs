@@ -212,6 +212,12 @@ impl Pipe {
         has_come
     }
 
+    /// Whether both ends look at their memory, so that what is short is told of by nothing.
+    #[inline]
+    pub(super) fn is_mutual(&self) -> bool {
+        self.attention.get().is_mutual(self.looking.get())
+    }
+
     /// Whether so many messages were found in slots that the queue is to be looked at, as it
     /// tells what is complete, and what has failed.
     #[inline]
@@ -439,9 +445,8 @@ impl Pipe {
     #[inline]
     fn put_short(&self, out: &mut VecDeque<Bytes>) -> Result<bool, LaneError> {
         let Some(bytes) = out.front() else { return Ok(false) };
-        let is_mutual = self.attention.get().is_mutual(self.looking.get());
         let is_short = (1..=self.max_short_bytes).contains(&bytes.len());
-        if !is_mutual || !is_short || !self.pair.has_room() {
+        if !self.is_mutual() || !is_short || !self.pair.has_room() {
             return Ok(false);
         }
         let Some(number) = self.outward.borrow().ring.next() else { return Ok(false) };
