@@ -77,6 +77,8 @@ struct Inner {
     contents: RefCell<BTreeMap<(u32, ContentHash), Entry>>,
     /// Bytes of files that are being written.
     reserved: Cell<u64>,
+    /// Those of them that their file systems still count as free.
+    unwritten: Cell<u64>,
     next_temporary: Cell<u64>,
 }
 
@@ -135,6 +137,7 @@ impl Cache {
             available,
             contents: RefCell::new(contents),
             reserved: Cell::new(0),
+            unwritten: Cell::new(0),
             next_temporary: Cell::new(0),
         };
         Ok(Cache { inner: Rc::new(inner) })
@@ -177,21 +180,26 @@ impl Cache {
         owner: Owner,
         file: &FileSpec,
     ) -> Result<CacheSink, CacheError> {
-        let evicted = self.evict_for(file.size_bytes)?;
+        let (root, available) = (self.inner.root.clone(), self.inner.available);
+        // Where the file system does not say, writing does.
+        let free = spawn_blocking(move || available(&root).unwrap_or(u64::MAX)).await;
+        let evicted = self.evict_for(file.size_bytes, free.unwrap_or(u64::MAX))?;
+        let others = self.inner.unwritten.get();
         let reservation = Reservation::new(self.clone(), file.size_bytes);
         let number = self.inner.next_temporary.get();
         self.inner.next_temporary.set(number + 1);
         let path = self.path(owner, file.hash);
         let temporary = path.with_file_name(format!("{}.{number}.part", file.hash));
         let (making, bytes) = (temporary.clone(), file.size_bytes);
-        let (root, available) = (self.inner.root.clone(), self.inner.available);
+        let root = self.inner.root.clone();
         let failed = |path: &Path, source| CacheError::File {
             action: "create a file",
             path: path.to_owned(),
             source,
         };
         let made = spawn_blocking(move || {
-            if let Some(available) = short_after(&evicted, bytes, || available(&root)) {
+            let left = || available(&root).map(|available| available.saturating_sub(others));
+            if let Some(available) = short_after(&evicted, bytes, left) {
                 return Err(CacheError::NoSpace { bytes, available });
             }
             let directory = making.parent().map_or(Ok(()), make_private);
@@ -233,12 +241,12 @@ impl Cache {
         contents + self.inner.reserved.get()
     }
 
-    /// Forgets what was used least recently until `bytes` fit; their paths. Forgets nothing when
-    /// they cannot.
-    fn evict_for(&self, bytes: u64) -> Result<Vec<PathBuf>, CacheError> {
-        // Where the file system does not say, writing does.
-        let available = (self.inner.available)(&self.inner.root).unwrap_or(u64::MAX);
-        self.grow(available);
+    /// Forgets what was used least recently until `bytes` fit a file system of which so many are
+    /// `free`; their paths. Forgets nothing when they cannot.
+    fn evict_for(&self, bytes: u64, free: u64) -> Result<Vec<PathBuf>, CacheError> {
+        self.grow(free);
+        // Files that are on their way need the rest.
+        let available = free.saturating_sub(self.inner.unwritten.get());
         let capacity_bytes = self.capacity_bytes();
         // What it is by itself bounds what is kept; what a job needs now has all that is free.
         let is_bound = !self.inner.by_itself;
@@ -279,12 +287,24 @@ impl Cache {
 pub(super) struct Reservation {
     cache: Cache,
     bytes: u64,
+    unwritten: Cell<u64>,
 }
 
 impl Reservation {
     fn new(cache: Cache, bytes: u64) -> Reservation {
-        cache.inner.reserved.set(cache.inner.reserved.get() + bytes);
-        Reservation { cache, bytes }
+        let Inner { reserved, unwritten, .. } = &*cache.inner;
+        reserved.set(reserved.get() + bytes);
+        unwritten.set(unwritten.get() + bytes);
+        Reservation { cache, bytes, unwritten: Cell::new(bytes) }
+    }
+
+    /// So many bytes of it are being written: from then on the file system counts them itself.
+    pub(super) fn writes(&self, bytes: u64) {
+        // More than were announced come from nobody who is believed, and are refused at the end.
+        let counted = bytes.min(self.unwritten.get());
+        self.unwritten.set(self.unwritten.get() - counted);
+        let all = &self.cache.inner.unwritten;
+        all.set(all.get().saturating_sub(counted));
     }
 
     /// The file is there.
@@ -301,6 +321,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let reserved = &self.cache.inner.reserved;
         reserved.set(reserved.get().saturating_sub(self.bytes));
+        self.writes(self.bytes);
     }
 }
 

@@ -104,6 +104,7 @@ impl CacheSink {
 
 impl ChunkSink for CacheSink {
     async fn write(&mut self, chunks: Vec<Bytes>) -> io::Result<()> {
+        self.room.writes(chunks.iter().map(|chunk| chunk.len() as u64).sum());
         self.on_thread("write a file", move |writing| {
             for chunk in chunks {
                 writing.hasher.update(&chunk);

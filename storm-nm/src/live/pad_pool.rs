@@ -74,7 +74,9 @@ impl PadPool {
         if let Some(pad) = self.pop(pls) {
             return Ok(pad);
         }
-        if let Some(pad) = self.pop_vacant().or_else(|| self.pop_any()) {
+        // What is lost from here on is made again, also what is filled for this job.
+        let before = self.losses.get();
+        if let Some(pad) = self.pop_vacant(pls).or_else(|| self.pop_any()) {
             self.refill_with(pad, pls);
         } else if self.made.get() < self.max {
             self.make_another(pls)?;
@@ -82,14 +84,14 @@ impl PadPool {
             return Err(PadError::TooMany(self.max));
         }
         self.waiting.set(self.waiting.get() + 1);
-        let taken = tokio::time::timeout(PAD_TIMEOUT, self.wait(pls)).await;
+        let taken = tokio::time::timeout(PAD_TIMEOUT, self.wait(pls, before)).await;
         self.waiting.set(self.waiting.get() - 1);
         taken.map_err(|_| PadError::TimedOut)?
     }
 
-    /// A pad that arrives, with so many processes; another is made for one that is lost meanwhile.
-    async fn wait(&self, pls: u16) -> Result<PadId, PadError> {
-        let before = self.losses.get();
+    /// A pad that arrives, with so many processes; another is made for one that is lost meanwhile, since
+    /// there were so many losses `before`.
+    async fn wait(&self, pls: u16, before: u32) -> Result<PadId, PadError> {
         let mut seen = before;
         loop {
             let arrived = self.arrived.notified();
@@ -179,6 +181,10 @@ impl PadPool {
         };
         if attempt >= FILL_ATTEMPTS_MAX || self.is_closed() {
             why.clone_into(&mut self.why_lost.borrow_mut());
+            // With those of its processes that were made: nobody else ends them.
+            if let Err(error) = self.keeper.discard(pad) {
+                tracing::warn!(%pad, %error, "processes of a place that is given up stay");
+            }
             return self.lost(pad);
         }
         let keeper = self.keeper.clone();
@@ -241,12 +247,21 @@ impl PadPool {
         }
         if let Err(error) = self.keeper.release(pad) {
             tracing::error!(%pad, %error, "a place for jobs is lost");
+            *self.why_lost.borrow_mut() = error.to_string();
             self.lost(pad);
         }
     }
 
-    fn pop_vacant(&self) -> Option<PadId> {
-        self.vacant.borrow_mut().pop()
+    /// Of those that will have so many processes when they are filled, one with the fewest; else the one
+    /// that lacks the fewest.
+    fn pop_vacant(&self, pls: u16) -> Option<PadId> {
+        let mut vacant = self.vacant.borrow_mut();
+        let fits = |pad: &PadId| match self.keeper.size(*pad) {
+            size if size >= pls => (false, size - pls),
+            size => (true, pls - size),
+        };
+        let place = (0..vacant.len()).min_by_key(|place| fits(&vacant[*place]))?;
+        Some(vacant.swap_remove(place))
     }
 
     /// Of those that are ready with so many processes, one with the fewest.

@@ -121,6 +121,12 @@ impl KeeperHandle {
         Ok(())
     }
 
+    /// With how many PLs the pad is ready; 0 when there is no such pad.
+    #[must_use]
+    pub fn size(&self, pad: PadId) -> u16 {
+        lock(&self.pads).pads.get(&pad).map_or(0, |state| state.size)
+    }
+
     /// Tells a waiting PL to become `rank` of the job: one message, straight to the PL.
     ///
     /// # Errors
@@ -232,6 +238,24 @@ impl KeeperHandle {
         }
         let command = Command::Destroy { pad, ticket, fill: state.size };
         protocol::send(pads.control_of(pad), &command, &[], Wait::No)
+    }
+
+    /// Kills every process in the pad and forgets it: it is not filled again, and nothing more is said of it.
+    ///
+    /// # Errors
+    /// When the keeper is gone or does not read; it is forgotten all the same.
+    pub fn discard(&self, pad: PadId) -> io::Result<()> {
+        let mut pads = lock(&self.pads);
+        let Some(mut state) = pads.pads.remove(&pad) else { return Err(no_pad()) };
+        let ticket = state.drain();
+        // A keeper of its own ends with the socket to it, and takes everything along.
+        let Some(control) = &state.control else {
+            let command = Command::Destroy { pad, ticket, fill: 0 };
+            return protocol::send(&pads.control, &command, &[], Wait::No);
+        };
+        // Else a process that is just being forked would keep it in the set.
+        let _ = pads.epoll.delete(control);
+        control.finish()
     }
 
     /// Sends `signal` to the process group of every rank that runs. In a stopped pad it acts when

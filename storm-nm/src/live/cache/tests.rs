@@ -2,6 +2,8 @@
 
 use super::*;
 use bytes::Bytes;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use storm_rm::file_transfer::ChunkSink;
 use storm_rm::{Destination, OsBytes};
 
@@ -120,6 +122,25 @@ fn of_twelve(root: &Path) -> io::Result<u64> {
     Ok(12 - sizes)
 }
 
+/// Two files that came at once were both let in where there was room for one, and one failed when half
+/// of it had come.
+#[tokio::test]
+async fn what_others_are_about_to_write_is_not_free() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("cache");
+    add(&Cache::open(root.clone(), Some(1000)).unwrap(), b"").await.unwrap();
+    let cache = Cache::open_on(root, Some(1000), of_twelve).unwrap();
+    let mut first = cache.create(OWNER, &file(b"program")).await.unwrap();
+    for (came, free) in [(&b""[..], 5), (b"prog", 5), (b"ram", 5)] {
+        first.write(vec![Bytes::from_static(came)]).await.unwrap();
+        let refused = cache.create(OWNER, &file(b"another")).await.unwrap_err();
+        let told = format!("({free} are free)");
+        assert!(refused.to_string().contains(&told), "after {came:?}: {refused}");
+    }
+    drop(first);
+    add(&cache, b"another").await.expect("nobody else is about to write");
+}
+
 #[tokio::test]
 async fn room_that_running_jobs_have_by_their_links_is_not_counted_as_made() {
     let dir = tempfile::tempdir().unwrap();
@@ -134,15 +155,15 @@ async fn room_that_running_jobs_have_by_their_links_is_not_counted_as_made() {
 /// It had no room for any file until the daemon was started again.
 #[tokio::test]
 async fn a_cache_of_a_file_system_that_was_full_at_the_start_grows() {
-    thread_local!(static FREE: Cell<u64> = const { Cell::new(0) });
+    static FREE: AtomicU64 = AtomicU64::new(0);
     let dir = tempfile::tempdir().unwrap();
-    let cache = Cache::open_on(dir.path().join("cache"), None, |_| Ok(FREE.get())).unwrap();
+    let cache = Cache::open_on(dir.path().join("cache"), None, |_| Ok(FREE.load(Relaxed))).unwrap();
     let refused = add(&cache, b"program").await.unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::StorageFull, "{refused}");
-    FREE.set(100);
+    FREE.store(100, Relaxed);
     add(&cache, b"program").await.unwrap();
     add(&cache, &[b'x'; 60]).await.expect("there is room, though not to keep all");
-    FREE.set(0);
+    FREE.store(0, Relaxed);
     assert_eq!(cache.capacity_bytes(), 53, "it never has less");
 }
 
