@@ -106,13 +106,11 @@ impl Outbox {
         self.bell.ring();
     }
 
-    /// Nodes died: what they hold of the queue of heartbeats is free, and strobes were for the
-    /// life that is over.
+    /// Nodes died: what they hold of the queue of heartbeats is free, and what they were to be told
+    /// was for the life that is over.
     pub(super) fn nodes_died(&self, dead: &NodeSet) {
-        self.commands.borrow_mut().retain_mut(|(nodes, command)| {
-            if strobed(command).is_some() {
-                *nodes = nodes.difference(dead);
-            }
+        self.commands.borrow_mut().retain_mut(|(nodes, _)| {
+            *nodes = nodes.difference(dead);
             !nodes.is_empty()
         });
         let mut died = self.died.borrow_mut();
