@@ -74,8 +74,8 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
     // Those that came back before the batch was taken are told in it what their new life is to hear.
     queue.nodes_died(&shared.outbox.take_died());
     loop {
-        let died = await_space(shared, queue).await?;
-        batch.keep(&shared.primitives.membership().alive().difference(&died));
+        batch.nodes_died(&await_space(shared, queue).await?);
+        batch.keep(&shared.primitives.membership().alive());
         let to = batch.nodes();
         if to.is_empty() {
             return Ok(());
