@@ -25,7 +25,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use storm_primitives::{Instant, NodeId, Primitives, Runtime, Task};
 use storm_rm::heartbeat::{ReceiveHeartbeatError, heartbeat_handled, receive_heartbeat};
-use storm_rm::message::{Heartbeat, Report, Strobe};
+use storm_rm::message::{Command, Heartbeat, Report, Strobe};
 use storm_rm::remote_queue::{EnqueueError, Reader, Writer};
 use storm_rm::termination::{Outbox as _, Urgency, announce_termination};
 use storm_rm::{Channel, GlobalPlan, PartitionId};
@@ -290,10 +290,13 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 
     /// Carries out the commands of a heartbeat that are for this node. Nothing
-    /// here waits: a strobe switches before this returns.
+    /// here waits: a strobe switches before this returns. The answer to a join goes first, as
+    /// strobes overtake it and what came before it is forgotten.
     fn obey(self: &Rc<Self>, heartbeat: &Heartbeat) {
-        for (set, command) in &heartbeat.commands {
-            if set.contains(self.id) {
+        let here = heartbeat.commands.iter().filter(|(set, _)| set.contains(self.id));
+        let is_answer = |command: &Command| matches!(command, Command::Resume { .. });
+        for answers in [true, false] {
+            for (_, command) in here.clone().filter(|(_, one)| is_answer(one) == answers) {
                 self.handle(Event::Command(command.clone()));
             }
         }

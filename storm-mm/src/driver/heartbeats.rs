@@ -71,8 +71,10 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
     mut batch: Batch,
 ) -> Result<(), PrimitiveError> {
     let mut timeouts = 0;
+    // Those that came back before the batch was taken are told in it what their new life is to hear.
+    queue.nodes_died(&shared.outbox.take_died());
     loop {
-        await_space(shared, queue).await?;
+        batch.nodes_died(&await_space(shared, queue).await?);
         batch.keep(&shared.primitives.membership().alive());
         let to = batch.nodes();
         if to.is_empty() {
@@ -119,14 +121,17 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
 }
 
 /// Waits for room in the queue of heartbeats, and tells it of deaths meanwhile: a
-/// node that died and came back at once answers, but releases nothing.
+/// node that died and came back at once answers, but releases nothing. Returns who died
+/// since it was asked last.
 async fn await_space<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
     queue: &mut Writer<P>,
-) -> Result<(), PrimitiveError> {
-    let mut timeouts = 0;
+) -> Result<NodeSet, PrimitiveError> {
+    let (mut timeouts, mut died) = (0, NodeSet::new());
     loop {
-        queue.nodes_died(&shared.outbox.take_died());
+        let died_now = shared.outbox.take_died();
+        queue.nodes_died(&died_now);
+        died = died.union(&died_now);
         let waited = {
             let space = pin!(queue.space());
             let death = pin!(shared.outbox.death());
@@ -143,7 +148,7 @@ async fn await_space<P: Primitives, C: Contents + 'static>(
             }
             Some(Err(EnqueueError::Network(error))) => return Err(error),
             // Nothing is sent yet that could be too large.
-            Some(Ok(()) | Err(EnqueueError::TooLarge { .. })) => return Ok(()),
+            Some(Ok(()) | Err(EnqueueError::TooLarge { .. })) => return Ok(died),
             None => {}
         }
     }

@@ -45,6 +45,11 @@ impl Batch {
         self.commands.retain(|(to, _)| !to.is_empty());
     }
 
+    /// These nodes have died since it was taken: their next life is not to hear of it.
+    pub(super) fn nodes_died(&mut self, dead: &NodeSet) {
+        forget(&mut self.commands, dead);
+    }
+
     /// Takes the later commands out of it.
     pub(super) fn second_half(&mut self) -> Vec<(NodeSet, Command)> {
         self.commands.split_off(self.commands.len() / 2)
@@ -106,15 +111,10 @@ impl Outbox {
         self.bell.ring();
     }
 
-    /// Nodes died: what they hold of the queue of heartbeats is free, and strobes were for the
-    /// life that is over.
+    /// Nodes died: what they hold of the queue of heartbeats is free, and what they were to be told
+    /// was for the life that is over.
     pub(super) fn nodes_died(&self, dead: &NodeSet) {
-        self.commands.borrow_mut().retain_mut(|(nodes, command)| {
-            if strobed(command).is_some() {
-                *nodes = nodes.difference(dead);
-            }
-            !nodes.is_empty()
-        });
+        forget(&mut self.commands.borrow_mut(), dead);
         let mut died = self.died.borrow_mut();
         *died = died.union(dead);
         self.deaths.ring();
@@ -178,6 +178,17 @@ impl Outbox {
         }
         commands.drain(..fitting).collect()
     }
+}
+
+/// Leaves out what dead nodes were to be told: all but that the cluster ends, which their next life
+/// has to hear as well.
+fn forget(commands: &mut Vec<(NodeSet, Command)>, dead: &NodeSet) {
+    commands.retain_mut(|(nodes, command)| {
+        if *command != Command::Shutdown {
+            *nodes = nodes.difference(dead);
+        }
+        !nodes.is_empty()
+    });
 }
 
 /// The partition that a command strobes, if it does.

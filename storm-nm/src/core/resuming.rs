@@ -46,8 +46,10 @@ impl NodeCore {
         }
     }
 
-    /// A Machine Manager says which of the orphans go on; the others die unheard.
+    /// A Machine Manager answers that this node has joined, and says which of the orphans go on; the
+    /// others die unheard.
     pub(super) fn resume(&mut self, jobs: Vec<ResumedJob>, actions: &mut Vec<Action>) {
+        self.forget_slices(actions);
         for resumed in jobs {
             let key = JobKey { job: resumed.job, incarnation: resumed.incarnation };
             let Some(job) = self.jobs.get_mut(&key).filter(|job| job.orphaned) else {
@@ -80,6 +82,19 @@ impl NodeCore {
             self.supersede(key, actions);
         }
         self.reschedule(None, None, actions);
+    }
+}
+
+impl NodeCore {
+    /// Slices that were ordered before the Machine Manager knew of this life of the node were on their
+    /// way to an earlier one: nobody recalls them, and what is launched later would not be believed.
+    fn forget_slices(&mut self, actions: &mut Vec<Action>) {
+        for (partition, active) in &mut self.partitions {
+            if active.follows {
+                actions.push(Action::Follow { partition: *partition, slices: None });
+            }
+            *active = ActiveRow::of(active.row);
+        }
     }
 }
 

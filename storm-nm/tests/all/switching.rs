@@ -106,6 +106,20 @@ fn nodes_begin_the_slices_that_follow_by_their_own_clocks() {
     assert_eq!(trace.matches("stop 1.1").count(), 10, "five on each of two nodes\n{trace}");
 }
 
+/// What was on its way to a node that died reached its next life.
+#[test]
+fn slices_from_before_a_join_was_answered_are_forgotten() {
+    let body = |world: Rc<World>| async move {
+        world.say(vec![ten_slices(&world)]).await;
+        world.sleep(ms(5)).await;
+        world.say(vec![Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(1) }]).await;
+        world.launch(world.job(1, row(0))).await;
+        world.sleep(ms(30)).await;
+        close(world.host(1).cpu_time(key(1), Rank(0)), ms(30), ms(5));
+    };
+    scenario(29, 2, compute(ms(500)), body);
+}
+
 #[test]
 fn what_happens_between_slices_changes_what_they_switch() {
     let body = |world: Rc<World>| async move {

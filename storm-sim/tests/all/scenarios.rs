@@ -61,6 +61,24 @@ fn a_node_that_is_back_before_its_death_was_noticed_holds_nobody_up() {
     scenario::run(&scenario, traced(1)).expect("it ends");
 }
 
+/// What was on its way to a node that died reached its next life, which then followed slices that
+/// nobody recalled: what was launched there later did not start.
+#[test]
+fn the_scenario_of_the_user_guide_passes_under_every_seed() {
+    const HEADING: &str = "## Simulating a machine";
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/user-guide.md");
+    let guide = std::fs::read_to_string(guide).expect("the user guide is there");
+    let section = &guide[guide.find(HEADING).expect("the section")..];
+    let text = section.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let printed = Scenario::parse(text.expect("a scenario")).expect("it can be read");
+    for scenario in [printed, read("returning-nodes.toml")] {
+        for seed in 0..30 {
+            scenario::run(&scenario, RunOptions { seed: Some(seed), traces: false })
+                .unwrap_or_else(|failure| panic!("seed {seed}, {:?}: {failure}", scenario.title));
+        }
+    }
+}
+
 /// Why a text is no scenario, with the reasons behind it.
 fn refusal(text: &str) -> String {
     let error = Scenario::parse(text).expect_err("a refusal");
