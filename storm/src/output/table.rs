@@ -291,12 +291,13 @@ impl TableOutput {
 
 fn job_row(together: &Together<'_>, zone: &Zone) -> Vec<String> {
     let job = together.first;
-    let place = match (&job.reason, job.state) {
-        (Some(reason), state) if state != JobState::Running => {
-            let space = if job.node_list.is_empty() { "" } else { " " };
-            format!("{}{space}({})", job.node_list, written::local(reason, zone))
+    let place = match &job.reason {
+        // Which nodes it is to have its reason says.
+        Some(reason) if job.state == JobState::Pending || job.node_list.is_empty() => {
+            format!("({})", written::local(reason, zone))
         }
-        (_, _) => job.node_list.clone(),
+        Some(reason) => format!("{} ({})", job.node_list, written::local(reason, zone)),
+        None => job.node_list.clone(),
     };
     vec![
         together.name.clone(),
