@@ -116,7 +116,10 @@ fn of_socket(path: &Path) -> String {
             "{SOCKET_VARIABLE} names that socket: {is_up} Without the variable, `storm up` starts a \
              cluster on this machine"
         ),
-        false => format!("{is_up} `socket` in its configuration names where it listens"),
+        false => format!(
+            "{is_up} `socket` in its configuration names where it listens; `storm up` starts a \
+             cluster on this machine"
+        ),
     }
 }
 
