@@ -1,7 +1,9 @@
 //! What the user is told when a command fails: what, why, what to try, and the
 //! exit status.
 
+use crate::target::SOCKET_VARIABLE;
 use std::error::Error;
+use std::path::Path;
 use storm_mm::api::{ApiError, ClientError, ErrorCode};
 use storm_session::ClientSessionError;
 
@@ -80,13 +82,15 @@ impl From<ClientError> for Failure {
         let plain = |code: &str| Failure::of(code, &error);
         match &error {
             ClientError::Refused(refusal) => refusal.clone().into(),
-            ClientError::Connect { source, .. } => plain("no-manager").hint(match source.kind() {
-                std::io::ErrorKind::PermissionDenied => {
+            ClientError::Connect { source, .. }
+                if source.kind() == std::io::ErrorKind::PermissionDenied =>
+            {
+                plain("no-manager").hint(
                     "a cluster that another user keeps is theirs; one for all has its socket \
-                         where all may reach it"
-                }
-                _ => "is the cluster up? `storm up` starts one on this machine",
-            }),
+                     where all may reach it",
+                )
+            }
+            ClientError::Connect { path, .. } => plain("no-manager").hint(of_socket(path)),
             ClientError::ConnectRemote { source, .. } => of_session(plain, source),
             ClientError::Version(_) => {
                 plain("version-mismatch").hint("use the storm command that belongs to this cluster")
@@ -103,10 +107,30 @@ impl From<ClientError> for Failure {
     }
 }
 
+/// No manager behind a socket: who named it, and what may be the matter.
+fn of_socket(path: &Path) -> String {
+    let named = std::env::var_os(SOCKET_VARIABLE).is_some_and(|value| Path::new(&value) == path);
+    let is_up = "is the cluster's manager, `storm mm`, running?";
+    match named {
+        true => format!(
+            "{SOCKET_VARIABLE} names that socket: {is_up} Without the variable, `storm up` starts a \
+             cluster on this machine"
+        ),
+        false => format!(
+            "{is_up} `socket` in its configuration names where it listens; `storm up` starts a \
+             cluster on this machine"
+        ),
+    }
+}
+
 /// No session with a manager on another host.
 fn of_session(plain: impl Fn(&str) -> Failure, error: &ClientSessionError) -> Failure {
     match error {
-        ClientSessionError::Io(_) | ClientSessionError::Closed => plain("no-manager").hint(
+        ClientSessionError::Closed => plain("no-manager").hint(
+            "is it the address for users (`listen` in [clients]), and not that for nodes? or the \
+             manager is just ending",
+        ),
+        ClientSessionError::Io(_) => plain("no-manager").hint(
             "is it up, does it listen there for users (`listen` in its [clients]), and can this \
              host reach it?",
         ),

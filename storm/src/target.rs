@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub(crate) const SYSTEM_SOCKET: &str = "/run/storm/mm.sock";
 
 /// The variable that names a socket.
-const SOCKET_VARIABLE: &str = "STORM_SOCKET";
+pub(crate) const SOCKET_VARIABLE: &str = "STORM_SOCKET";
 /// The variable that names a manager on another host.
 const MANAGER_VARIABLE: &str = "STORM_MANAGER";
 /// The variable that names the file of the user's key for it.
@@ -57,15 +57,19 @@ pub(crate) fn naming_variable() -> Option<&'static str> {
     [SOCKET_VARIABLE, MANAGER_VARIABLE].into_iter().find(names)
 }
 
+/// The cluster that `storm up` keeps, if any; one that has died says so, lest another be taken
+/// for it.
+pub(crate) type Kept = Result<Option<PathBuf>, Failure>;
+
 /// What there is to choose from, in order of precedence.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Choices {
     /// `--socket` or `--manager`.
     pub(crate) option: Option<Place>,
     /// `STORM_SOCKET`, or else `STORM_MANAGER`.
     pub(crate) variable: Option<Place>,
-    /// The cluster that `storm up` keeps for this user.
-    pub(crate) kept: Option<Place>,
+    /// The cluster that `storm up` keeps for this user, or that it has died.
+    pub(crate) kept: Kept,
     /// The system-wide socket, if it exists.
     pub(crate) system: Option<Place>,
     /// `--key` was given, which means a manager on another host.
@@ -74,10 +78,7 @@ pub(crate) struct Choices {
 
 impl Choices {
     /// What this process finds. An empty variable counts as none.
-    pub(crate) fn find(
-        options: &ClusterOptions,
-        kept: Option<PathBuf>,
-    ) -> Result<Choices, Failure> {
+    pub(crate) fn find(options: &ClusterOptions, kept: Kept) -> Result<Choices, Failure> {
         let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
         let remote = |address: NodeAddress| -> Result<Place, Failure> {
             let given = options.key.clone().or_else(|| variable(KEY_VARIABLE).map(PathBuf::from));
@@ -106,7 +107,7 @@ impl Choices {
         Ok(Choices {
             option,
             variable,
-            kept: kept.map(Place::Socket),
+            kept,
             system: system.exists().then_some(Place::Socket(system)),
             key: options.key.is_some(),
         })
@@ -114,7 +115,10 @@ impl Choices {
 
     /// The cluster, if any is configured.
     pub(crate) fn place(self) -> Result<Option<Place>, Failure> {
-        let place = self.option.or(self.variable).or(self.kept).or(self.system);
+        let place = match self.option.or(self.variable) {
+            None => self.kept?.map(Place::Socket).or(self.system),
+            named => named,
+        };
         match place {
             Some(Place::Remote { .. }) => Ok(place),
             _ if self.key => Err(Failure::new("usage", "--key is for a manager on another host")
@@ -185,7 +189,7 @@ mod tests {
         Choices {
             option: path(given[0], "option"),
             variable: path(given[1], "variable"),
-            kept: path(given[2], "kept"),
+            kept: Ok(given[2].then(|| PathBuf::from("kept"))),
             system: path(given[3], "system"),
             key: false,
         }
@@ -193,13 +197,13 @@ mod tests {
 
     #[test]
     fn a_key_is_for_another_host() {
-        let mut local = choices([true; 4]);
-        local.key = true;
-        let refused = local.clone().required().expect_err("a socket needs no key");
+        let local = Choices { key: true, ..choices([true; 4]) };
+        let refused = local.required().expect_err("a socket needs no key");
         assert_eq!((refused.exit, refused.code.as_str()), (EXIT_USAGE, "usage"));
         let address = "head:7118".parse().expect("an address");
-        local.option = Some(Place::Remote { address, key: "k".into() });
-        assert!(matches!(local.required(), Ok(Place::Remote { .. })));
+        let option = Some(Place::Remote { address, key: "k".into() });
+        let remote = Choices { key: true, option, ..choices([true; 4]) };
+        assert!(matches!(remote.required(), Ok(Place::Remote { .. })));
     }
 
     #[test]
@@ -211,6 +215,19 @@ mod tests {
         }
         assert_eq!(choices([false; 4]).place(), Ok(None));
         assert!(choices([false; 4]).required().is_err());
+    }
+
+    #[test]
+    fn no_other_cluster_is_taken_for_one_that_died() {
+        let died = || Failure::new("cluster-died", "it has died");
+        let with = |given| Choices { kept: Err(died()), ..choices(given) };
+        let none = EmbeddedOptions::default();
+        assert_eq!(with([false, false, true, true]).required(), Err(died()));
+        assert_eq!(with([false; 4]).for_job(&none), Err(died()), "not a new one either");
+        let sized = EmbeddedOptions { pes: Some(4), ..EmbeddedOptions::default() };
+        let embedded = with([false; 4]).for_job(&sized);
+        assert_eq!(embedded, Ok(Target::Embedded { asked_for: true }));
+        assert!(with([false, true, false, false]).required().is_ok(), "another was named");
     }
 
     #[test]

@@ -4,6 +4,8 @@
 mod scratch;
 
 use jiff::Timestamp;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use scratch::{STORM, Scratch, stderr, stdout, sweep3d, told};
 use serde_json::Value;
 use std::fs;
@@ -110,6 +112,40 @@ fn the_end_leaves_nothing() {
     scratch.assert_nothing_runs();
     let none = scratch.does("queue");
     assert_eq!(none.status.code(), Some(1), "there is no cluster: {}", told(&none));
+}
+
+#[test]
+fn a_cluster_that_died_is_not_taken_for_none() {
+    let scratch = Scratch::make();
+    let up = scratch.json("up --nodes 1 --pes 1");
+    let pid = up["process"]["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+    let pid = Pid::from_raw(pid.expect("it tells which process"));
+    kill(pid, Signal::SIGKILL).expect("it is ours");
+    // Until it is gone it is only not there to answer.
+    let said = std::iter::repeat_with(|| stderr(&scratch.does("queue"))).take(1000);
+    let said = said.into_iter().find(|said| said.contains("has died")).expect("it is said");
+    assert!(said.contains(&pid.to_string()) && said.contains("mm.log"), "{said}");
+    let run = scratch.does("run true");
+    assert!(!run.status.success() && stderr(&run).contains("has died"), "{}", told(&run));
+    scratch.prints("down");
+    scratch.assert_nothing_runs();
+    assert!(stderr(&scratch.does("queue")).contains("no cluster"), "it is forgotten");
+}
+
+#[test]
+fn more_than_an_own_cluster_can_do_is_refused_with_what_can() {
+    let scratch = Scratch::make();
+    let few = scratch.does("up --nodes 2 --sched gang,fcfs,local");
+    assert_eq!(few.status.code(), Some(2), "{}", told(&few));
+    assert!(stderr(&few).contains("3 policies need at least 3 nodes"), "{}", told(&few));
+    for words in ["up --sched gagn", "run --sched gagn true"] {
+        let unknown = scratch.does(words);
+        assert_eq!(unknown.status.code(), Some(2), "{}", told(&unknown));
+        assert!(stderr(&unknown).contains("\"gagn\": use one of"), "{}", told(&unknown));
+    }
+    let many = scratch.does("run -n 300 true");
+    assert_eq!(many.status.code(), Some(1), "{}", told(&many));
+    assert!(stderr(&many).contains("--nodes 75"), "{}", told(&many));
 }
 
 #[test]

@@ -127,12 +127,12 @@ fn an_array_is_many_jobs_of_one_submission() {
     let few = submit(&cluster, "--hold --array 1-3", "exit 0");
     let done = says_of_failure(&cluster, &format!("cancel {few}_2 {few}_9 {few}_3"));
     let expected = format!(
-        "Cancelled job {few}_2\nJob {few}_9: there is no job {few}_9\nCancelled job {few}_3\n"
+        "Cancelling job {few}_2\nJob {few}_9: there is no job {few}_9\nCancelling job {few}_3\n"
     );
     assert_eq!(done, expected);
     says(&cluster, &format!("cancel {few}_1"));
     let many = submit(&cluster, "--hold --array 0-999", "exit 0");
-    assert_eq!(says(&cluster, &format!("cancel {many}")), format!("Cancelled job {many}\n"));
+    assert_eq!(says(&cluster, &format!("cancel {many}")), format!("Cancelling job {many}\n"));
     assert!(refused(&cluster, "submit --array 0-99999 --no-bcast /bin/true").contains("array-max"));
     cluster.end();
 }

@@ -73,6 +73,8 @@ fn what_cannot_be_executed_is_told_with_its_reason() {
     header.write_all(&E_MACHINE.1).expect("written");
     drop(header);
     ends(&run(&scratch, &[], &["./foreign"]), 126, &["cannot execute", "Exec format error"]);
+    executable(path("data"), b"\x9c\x03\xe1z (no NUL, and no text)");
+    ends(&run(&scratch, &[], &["./data"]), 126, &["cannot execute", "Exec format error"]);
     executable(path("plain"), b"echo a script that names no interpreter\n");
     ends(&run(&scratch, &[], &["./plain"]), 0, &[]);
     executable(path("script"), b"#!/no/such/interpreter\n");

@@ -1,6 +1,7 @@
 //! Why a node could not join.
 
 use crate::wire::Refusal;
+use std::error::Error as _;
 use std::fmt;
 use std::io;
 use storm_session::SessionError;
@@ -11,17 +12,24 @@ use thiserror::Error;
 pub enum JoinError {
     /// The root was not reached within the time set, or this host has no socket
     /// left.
-    #[error("the root cannot be reached")]
+    #[error("the Machine Manager cannot be reached")]
     Io(#[from] io::Error),
     /// The root and this node do not trust each other.
-    #[error("there is no session with the root")]
+    #[error("there is no session with the Machine Manager")]
     Session(#[source] SessionError),
     /// What was reached does not answer as a root does.
-    #[error("what was reached is not a root of this cluster, or it is going down")]
+    #[error("what was reached is no Machine Manager of this cluster, or it is going down")]
     NoAnswer,
     /// The root does not want this node.
-    #[error("the root refuses this node: {0}")]
+    #[error("the Machine Manager refuses this node: {0}")]
     Refused(Refusal),
+}
+
+impl JoinError {
+    /// The cause alone, where there is one.
+    pub(crate) fn why(&self) -> String {
+        self.source().map_or_else(|| self.to_string(), ToString::to_string)
+    }
 }
 
 impl From<SessionError> for JoinError {
@@ -39,21 +47,21 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::Version { root, node } => {
-                write!(f, "the root speaks version {root} of the protocol, the node {node}")
+                write!(f, "the manager speaks version {root} of the protocol, the node {node}")
             }
             Refusal::KeyNeeded { key } => {
                 write!(f, "the cluster has a key ({key}), and this node shows none")
             }
             Refusal::Layout { root, node } => {
-                write!(f, "the root's plan of global memory is {root}, the node's {node}")
+                write!(f, "the manager's plan of global memory is {root}, the node's {node}")
             }
             Refusal::Cluster { root, node } => {
-                write!(f, "the root is of cluster {root:?}, the node of {node:?}")
+                write!(f, "the manager is of cluster {root:?}, the node of {node:?}")
             }
             Refusal::Fabric { root, node } => {
-                write!(f, "the lanes of the root's cluster are on {root}, the node's on {node}")
+                write!(f, "the lanes of the manager's cluster are on {root}, the node's on {node}")
             }
-            Refusal::UnknownName { name } => write!(f, "{name:?} is not in the root's table"),
+            Refusal::UnknownName { name } => write!(f, "{name:?} is not in the manager's table"),
             Refusal::NameInUse { name, node } => write!(f, "{name:?} is alive as {node}"),
             Refusal::Full { max_nodes } => write!(f, "there are {max_nodes} nodes already"),
         }

@@ -46,7 +46,7 @@ pub enum JournalError {
     #[error("the journal's file cannot be opened")]
     File(#[source] io::Error),
     /// Another process has it open.
-    #[error("the journal {} is in use: another Machine Manager runs on it", .0.display())]
+    #[error("another Machine Manager uses it")]
     InUse(PathBuf),
     /// An event cannot be encoded.
     #[error("an event cannot be encoded")]

@@ -267,6 +267,7 @@ impl Core {
         exits: Vec<RankExit>,
         ran: Duration,
     ) {
+        let cause = cause.map(|cause| (self.said(&cause), cause));
         let outcome = outcome(cause, &exits);
         let breakdown = self.jobs.get(&job).and_then(|record| record.breakdown);
         let ended = Reply::Ended {
@@ -281,6 +282,17 @@ impl Core {
         self.tell_awaited(now, job);
         self.settle(now);
     }
+
+    /// Why a job is ended, with the name of the user where there is one.
+    pub(super) fn said(&self, cause: &EndCause) -> String {
+        match cause {
+            EndCause::Cancelled { uid } => match (self.config.user_name)(*uid) {
+                Some(name) => format!("cancelled by {name}"),
+                None => cause.to_string(),
+            },
+            cause => cause.to_string(),
+        }
+    }
 }
 
 pub(super) fn no_such_job(job: JobId) -> ApiError {
@@ -289,14 +301,14 @@ pub(super) fn no_such_job(job: JobId) -> ApiError {
 }
 
 /// How a job ended, from why it was ended and how its ranks did.
-fn outcome(cause: Option<EndCause>, exits: &[RankExit]) -> Outcome {
+fn outcome(cause: Option<(String, EndCause)>, exits: &[RankExit]) -> Outcome {
     let worst = exits.iter().max_by_key(|exit| exit.status.shell_code());
     let code = worst.map_or(0, |exit| exit.status.shell_code());
     match cause {
-        Some(cause) => Outcome {
+        Some((said, cause)) => Outcome {
             state: cause.state(),
             exit_code: cause.exit_code().unwrap_or(code),
-            reason: Some(cause.to_string()),
+            reason: Some(said),
         },
         None => Outcome {
             state: if code == 0 { JobState::Completed } else { JobState::Failed },

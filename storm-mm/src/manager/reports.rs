@@ -35,7 +35,10 @@ impl Core {
             return;
         }
         let name = self.node_name(node);
-        tracing::warn!(node = %name, "node lost");
+        match self.shutting_down {
+            true => tracing::info!(node = %name, "node left"),
+            false => tracing::warn!(node = %name, "node lost"),
+        }
         for id in 0..self.partition_count() {
             let id = storm_rm::PartitionId(id);
             self.partition(id).node_forgets(node);

@@ -215,7 +215,7 @@ impl Core {
                 }
                 Some(_) | None => format!("it runs on {}", record.node_list),
             },
-            Phase::Ending(cause) => format!("it is being ended: {cause}"),
+            Phase::Ending(cause) => format!("it is being ended: {}", self.said(cause)),
             Phase::Ended(outcome) => match &outcome.reason {
                 Some(reason) => format!("it has ended: {reason}"),
                 None => "it has ended: all ranks exited with 0".to_owned(),

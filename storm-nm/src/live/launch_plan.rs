@@ -215,16 +215,25 @@ const RESOURCES: [Resource; 16] = [
 ];
 
 /// Why a rank did not start, with what it concerns.
-pub(super) fn refused(failure: LaunchFailure, program: &Path, task: &JobTask) -> LaunchRefused {
+pub(super) fn refused(
+    failure: LaunchFailure,
+    program: &Path,
+    task: &JobTask,
+    (rank, names): (Rank, &NodeNames),
+) -> LaunchRefused {
     let LaunchFailure { step, errno } = failure;
+    let file = |pattern| match output_file(task, rank, names, pattern) {
+        Output::File { path, .. } => Path::new(task.spec().cwd.as_os_str()).join(path),
+        Output::Null | Output::Pipe | Output::SameAsStdout => PathBuf::new(),
+    };
     let about = match step {
         LaunchStep::Program | LaunchStep::Interpreter => program.display().to_string(),
         LaunchStep::WorkingDirectory => task.spec().cwd.to_string_lossy().into_owned(),
         LaunchStep::Stdout | LaunchStep::Stderr => match &task.spec().output {
             OutputSpec::Files { stderr: Some(stderr), .. } if step == LaunchStep::Stderr => {
-                stderr.to_string_lossy().into_owned()
+                file(stderr).display().to_string()
             }
-            OutputSpec::Files { stdout, .. } => stdout.to_string_lossy().into_owned(),
+            OutputSpec::Files { stdout, .. } => file(stdout).display().to_string(),
             OutputSpec::Client => String::new(),
         },
         LaunchStep::Request

@@ -15,8 +15,9 @@ use crate::launcher::wait_for_launch::PMI_DESCRIPTOR;
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 /// What runs a script that names no interpreter.
 const SHELL: &CStr = c"/bin/sh";
-/// How much of a file tells text from a program: every ELF header has a NUL in it.
-const HEAD_BYTES: usize = 64;
+/// How much of a file tells text from a program: every ELF header has a NUL in it, and other data
+/// characters that no text has.
+const HEAD_BYTES: usize = 256;
 
 /// Executes the program; returns only if that failed.
 pub(super) fn execute(request: &Request<'_>) -> LaunchFailure {
@@ -83,7 +84,12 @@ fn is_binary(path: &CStr) -> bool {
     let mut head = [0; HEAD_BYTES];
     let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
     let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut head));
-    read.is_ok_and(|len| head[..len].contains(&0))
+    read.is_ok_and(|len| head[..len].iter().copied().any(is_in_no_text))
+}
+
+/// Control characters, but for those of texts: BEL to CR, and ESC.
+fn is_in_no_text(byte: u8) -> bool {
+    byte.is_ascii_control() && !matches!(byte, 0x07..=0x0d | 0x1b)
 }
 
 fn raw_execve(path: &CStr, argv: &[*const libc::c_char], env: &[*const libc::c_char]) -> Errno {
@@ -105,4 +111,18 @@ fn explain(path: &CStr, errno: Errno) -> LaunchFailure {
 
 fn exists(path: &CStr) -> bool {
     std::path::Path::new(std::ffi::OsStr::from_bytes(path.to_bytes())).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_in_no_text;
+
+    #[test]
+    fn data_is_told_from_a_script() {
+        let is_data = |head: &[u8]| head.iter().copied().any(is_in_no_text);
+        assert!(is_data(b"\x7fELF\x02\x01\x01\0") && is_data(b"\x9c\x03\xe1z"));
+        for script in ["echo hi\n", "# gr\u{fc}\u{df}e\r\n\tprintf '\x1b[1m\x07'\n", ""] {
+            assert!(!is_data(script.as_bytes()), "{script}");
+        }
+    }
 }

@@ -53,6 +53,12 @@ impl fmt::Display for UnfinishedJob {
 
 impl fmt::Display for UnfinishedJobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.count == 0 {
+            return f.write_str(
+                "every job that was submitted has ended; the others were not, as the table says \
+                 (before all nodes have joined none is): a longer limit helps",
+            );
+        }
         write!(f, "{} jobs have not ended", self.count)?;
         for (index, job) in self.named.iter().enumerate() {
             write!(f, "{} {job}", if index == 0 { ":" } else { ";" })?;

@@ -113,6 +113,10 @@ pub(crate) struct NmOptions {
     /// Address to listen on for other nodes; by default the one that reaches the MM
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) listen: Option<NodeAddress>,
+    /// How long to try to join at the start; after that, a Machine Manager that is gone is waited
+    /// for
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_time)]
+    pub(crate) join_timeout: Duration,
     /// The cluster's name, as the Machine Manager has it
     #[arg(long, value_name = "NAME", default_value = "storm", conflicts_with = "config")]
     pub(crate) cluster: String,

@@ -1,5 +1,6 @@
 //! Options of `submit` and `run`.
 
+use super::count::parse_count;
 use super::{
     ClusterOptions, EmbeddedOptions, ExportArgument, MpiArgument, NeedsOptions, ServiceOptions,
 };
@@ -18,11 +19,11 @@ What follows PROGRAM belongs to it: options of storm come before. `-` is a scrip
 on standard input, which its processes then do not read. Each process runs all of a
 script, and of what --wrap has.
 
-`submit` to a cluster prints the job's number and returns; output goes to
-storm-JOB.out in the current directory; with --wait it returns when the job has ended, as
-`storm wait JOB`, and Ctrl-C leaves the job alone. `run`, and either of them on an embedded
-cluster, follows the job: output comes here, interrupting (Ctrl-C) cancels it,
-a second time ends storm at once. How it ended is told on standard error.
+`submit` to a cluster prints the job's number and returns (the jobs of an array have the
+numbers after it as well); output goes to storm-JOB.out in the current directory; with --wait it
+returns when the job has ended, as `storm wait JOB`, and Ctrl-C leaves the job alone. `run`, and
+either of them on an embedded cluster, follows the job: output comes here, interrupting (Ctrl-C)
+cancels it, a second time ends storm at once. How it ended is told on standard error.
 
 In output names %j is the job, %A the array (or the job), %a the index in it, %r the rank,
 %n the node, %% a percent sign. Each job of an array finds STORM_ARRAY_JOB_ID,
@@ -55,16 +56,16 @@ Exit status: that of the job when it is followed (`storm help`).";
 pub(crate) struct JobOptions {
     /// Number of processes [default: 1; with -N one per node, or --ntasks-per-node]
     #[arg(short = 'n', long = "ntasks", value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = parse_count)]
     pub(crate) procs: Option<u32>,
     /// Number of nodes to spread them over
-    #[arg(short = 'N', value_name = "NODES", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'N', value_name = "NODES", value_parser = parse_count)]
     pub(crate) on_nodes: Option<u32>,
     /// Processes on each node: with -N and no -n so many, else at most so many
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) ntasks_per_node: Option<u32>,
     /// Processing elements of each process, all on one node [default: 1]
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, short, value_name = "N", value_parser = parse_count)]
     pub(crate) cpus_per_task: Option<u32>,
     /// Memory on each node, as 512M or 16G; without a unit MiB; 0 is all that it has
     #[arg(long, value_name = "SIZE", value_parser = crate::memory::parse_memory)]

@@ -87,12 +87,12 @@ Jobs that run there go on. For the cluster's administrators; it outlasts a resta
 Machine Manager.
 
 Examples:
-  storm drain n3 --reason 'disk is failing'
+  storm drain n3 n7 --reason 'disk is failing'
   storm drain 'n[1-8]' --reason 'new kernel at 18:00'")]
 pub(crate) struct DrainOptions {
     /// Nodes, as n3 or n[1-8,12]
-    #[arg(value_name = "NODES")]
-    pub(crate) nodes: String,
+    #[arg(value_name = "NODES", required = true)]
+    pub(crate) nodes: Vec<String>,
     /// Why, for all who look
     #[arg(long, short, value_name = "TEXT")]
     pub(crate) reason: String,
@@ -104,8 +104,8 @@ pub(crate) struct DrainOptions {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ResumeOptions {
     /// Nodes, as n3 or n[1-8,12]
-    #[arg(value_name = "NODES")]
-    pub(crate) nodes: String,
+    #[arg(value_name = "NODES", required = true)]
+    pub(crate) nodes: Vec<String>,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
 }

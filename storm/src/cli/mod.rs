@@ -5,6 +5,7 @@
 
 mod backend_options;
 mod cluster_options;
+mod count;
 mod daemon_options;
 mod export_argument;
 mod job_name;

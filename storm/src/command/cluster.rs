@@ -3,6 +3,7 @@
 use super::progress::waiting;
 use super::{print, state_dir};
 use crate::cli::{DownOptions, UpOptions};
+use crate::config::policies;
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::local_cluster::{
     KeptCluster, LocalClusterError, LocalClusterShape, StateDir, start_kept,
@@ -13,6 +14,7 @@ use nix::sys::signal::Signal;
 use std::path::Path;
 use std::time::Duration;
 use storm_mm::api::{Client, ManagerRequest};
+use storm_sched::{Machine, PolicyParams};
 use tokio::time::{sleep, timeout};
 
 /// Room that a kept cluster should find for its jobs' files.
@@ -31,6 +33,7 @@ pub(super) async fn up(
     output: &dyn Output,
     silent: bool,
 ) -> Result<u8, Failure> {
+    check_policies(&options.sched, options.nodes)?;
     let state = state_dir();
     let _lock = state.lock()?;
     if let Some(kept) = state.read() {
@@ -49,6 +52,26 @@ pub(super) async fn up(
     };
     print(&output.up(&kept))?;
     Ok(0)
+}
+
+/// There are such policies, and a node at least for the partition of each.
+pub(super) fn check_policies(sched: &[String], nodes: u32) -> Result<(), Failure> {
+    // What it is asked for makes no difference to a name.
+    let one = Machine::uniform(1, 1).map_err(|error| Failure::of("usage", &error))?;
+    for name in sched {
+        policies()
+            .make(name, one.clone(), &PolicyParams::default())
+            .map_err(|error| Failure::of("usage", &error).exit(EXIT_USAGE))?;
+    }
+    if sched.len() <= nodes as usize {
+        return Ok(());
+    }
+    let least = sched.len();
+    let message =
+        format!("{least} policies need at least {least} nodes, and --nodes gives {nodes}");
+    Err(Failure::new("usage", message)
+        .hint(format!("--nodes {least}, or fewer policies with --sched: each has nodes of its own"))
+        .exit(EXIT_USAGE))
 }
 
 /// `down`.

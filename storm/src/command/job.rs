@@ -1,5 +1,6 @@
 //! `submit` and `run`.
 
+use super::cluster::check_policies;
 use super::naming::dependency;
 use super::progress::{Upload, waiting};
 use super::wait::wait_for_own;
@@ -20,6 +21,8 @@ use storm_rm::{JobId, Program};
 const EMBEDDED_NODES: u32 = 64;
 const EMBEDDED_PES: u32 = 4;
 const EMBEDDED_QUANTUM: Duration = Duration::from_millis(50);
+/// The most nodes that it can have (`--nodes`).
+const MAX_EMBEDDED_NODES: u32 = 4096;
 /// Its policy when the job asks for none.
 const EMBEDDED_SCHED: &str = "gang";
 
@@ -70,8 +73,10 @@ async fn embedded(
     silent: bool,
 ) -> Result<u8, Failure> {
     refuse_alone(options)?;
-    let submission = request(options, true, output)?;
     let shape = shape(options);
+    check_policies(&shape.sched, shape.nodes)?;
+    refuse_too_many(options, &shape)?;
+    let submission = request(options, true, output)?;
     let because = if asked_for { "" } else { "no cluster configured; " };
     let LocalClusterShape { nodes, pes, .. } = shape;
     note(&output.note(&format!(
@@ -123,6 +128,26 @@ fn refuse_alone(options: &JobOptions) -> Result<(), Failure> {
         }
         None => Ok(()),
     }
+}
+
+/// More processes than the embedded cluster will have room for: it can be made larger.
+fn refuse_too_many(options: &JobOptions, shape: &LocalClusterShape) -> Result<(), Failure> {
+    let LocalClusterShape { nodes, pes, .. } = *shape;
+    let room = u64::from(nodes) * u64::from(pes);
+    let procs = options.procs.unwrap_or(1);
+    let each = options.cpus_per_task.unwrap_or(1);
+    let asked = u64::from(procs) * u64::from(each);
+    if asked <= room || each > pes {
+        return Ok(());
+    }
+    let enough = procs.div_ceil(pes / each);
+    let message = format!(
+        "{procs} processes need {asked} PEs, and the embedded cluster has {room} PEs on {nodes} nodes"
+    );
+    Err(Failure::new("infeasible", message).hint(match enough <= MAX_EMBEDDED_NODES {
+        true => format!("--nodes {enough} makes it large enough; --pes has more on each node"),
+        false => "--nodes and --pes make it larger, or ask for fewer with -n".to_owned(),
+    }))
 }
 
 fn shape(options: &JobOptions) -> LocalClusterShape {

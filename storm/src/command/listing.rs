@@ -11,7 +11,7 @@ use crate::failure::{EXIT_FAILED, Failure};
 use crate::manager::Manager;
 use crate::output::{Changed, Output};
 use nix::unistd::User;
-use storm_mm::api::{ApiError, HistoryQuery, JobFilter, JobView, ManagerRequest, Reply};
+use storm_mm::api::{ApiError, Client, HistoryQuery, JobFilter, JobView, ManagerRequest, Reply};
 use storm_rm::JobId;
 
 /// `queue`.
@@ -26,10 +26,9 @@ pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<
     let filter = JobFilter { states: options.state, uids, users, jobs, history: options.all };
     match client.call(ManagerRequest::Jobs(filter)).await? {
         Reply::Jobs { jobs, .. } => {
-            print(&output.jobs(&jobs))?;
             match sought.into_iter().find(|job| any && !is_listed(*job, &jobs)) {
                 Some(job) => Err(no_such_job(job)),
-                None => Ok(0),
+                None => print(&output.jobs(&jobs)).map(|()| 0),
             }
         }
         other => Err(misunderstood(&other)),
@@ -45,15 +44,38 @@ fn no_such_job(job: JobId) -> Failure {
         .hint("storm queue --all lists those that are remembered")
 }
 
+/// The first of these jobs that the manager does not know, ended or not.
+async fn first_unknown(client: &mut Client, jobs: Vec<JobId>) -> Result<Option<JobId>, Failure> {
+    if jobs.is_empty() {
+        return Ok(None);
+    }
+    let filter = JobFilter { jobs: jobs.clone(), history: true, ..JobFilter::default() };
+    match client.call(ManagerRequest::Jobs(filter)).await? {
+        Reply::Jobs { jobs: known, .. } => {
+            Ok(jobs.into_iter().find(|job| !is_listed(*job, &known)))
+        }
+        other => Err(misunderstood(&other)),
+    }
+}
+
 /// `hist`.
 pub(super) async fn hist(options: HistOptions, output: &dyn Output) -> Result<u8, Failure> {
     let manager = choices(&options.cluster)?.required()?.open()?;
     let (uids, users) = who(options.user, &manager)?;
     let mut client = manager.connect().await?;
     let jobs = resolve(&mut client, &options.jobs).await?;
+    let sought = jobs.clone();
+    let any = uids.is_empty() && users.is_empty();
     let query = HistoryQuery { uids, users, jobs, limit: options.limit };
     match client.call(ManagerRequest::History(query)).await? {
-        Reply::Jobs { jobs, .. } => print(&output.jobs(&jobs)).map(|()| 0),
+        Reply::Jobs { jobs, .. } => {
+            // One that has not ended is there, and one beyond the limit, and neither is listed.
+            let missing = sought.into_iter().filter(|job| any && !is_listed(*job, &jobs));
+            match first_unknown(&mut client, missing.collect()).await? {
+                Some(job) => Err(no_such_job(job)),
+                None => print(&output.jobs(&jobs)).map(|()| 0),
+            }
+        }
         other => Err(misunderstood(&other)),
     }
 }
@@ -92,6 +114,7 @@ pub(super) async fn nodes(options: NodesOptions, output: &dyn Output) -> Result<
 /// `drain`.
 pub(super) async fn drain(options: DrainOptions, output: &dyn Output) -> Result<u8, Failure> {
     let DrainOptions { nodes, reason, cluster } = options;
+    let nodes = nodes.join(",");
     let request = ManagerRequest::Drain { nodes: nodes.clone(), reason };
     match connect(&cluster).await?.call(request).await? {
         Reply::Ok => print(&output.drained(&nodes, true)).map(|()| 0),
@@ -102,6 +125,7 @@ pub(super) async fn drain(options: DrainOptions, output: &dyn Output) -> Result<
 /// `resume`.
 pub(super) async fn resume(options: ResumeOptions, output: &dyn Output) -> Result<u8, Failure> {
     let ResumeOptions { nodes, cluster } = options;
+    let nodes = nodes.join(",");
     let request = ManagerRequest::Resume { nodes: nodes.clone() };
     match connect(&cluster).await?.call(request).await? {
         Reply::Ok => print(&output.drained(&nodes, false)).map(|()| 0),
@@ -112,7 +136,8 @@ pub(super) async fn resume(options: ResumeOptions, output: &dyn Output) -> Resul
 /// `cancel`: fails if any of the jobs could not be ended.
 pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Result<u8, Failure> {
     let CancelOptions { jobs, signal, cluster } = options;
-    let done = if signal.is_some() { "Signalled" } else { "Cancelled" };
+    // What runs has until kill-grace to end: that it has ended the queue tells.
+    let done = if signal.is_some() { "Signalled" } else { "Cancelling" };
     let request = |jobs| ManagerRequest::Cancel { jobs, signal };
     change(&cluster, &jobs, request, done, output).await
 }

@@ -158,7 +158,7 @@ async fn connect(options: &ClusterOptions) -> Result<Client, Failure> {
 }
 
 fn choices(options: &ClusterOptions) -> Result<Choices, Failure> {
-    Choices::find(options, state_dir().live_socket())
+    Choices::find(options, state_dir().live_socket().map_err(Failure::from))
 }
 
 /// Where the cluster that `storm up` keeps is recorded. Whoever expects it elsewhere is told.

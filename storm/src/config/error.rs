@@ -26,7 +26,7 @@ pub(crate) enum ConfigProblem {
     Read(#[from] io::Error),
     #[error("it is longer than 16 MiB")]
     TooLong,
-    #[error("{0}")]
+    #[error("{}", syntax(.0))]
     Syntax(Box<toml::de::Error>),
     #[error("nodes: there are none")]
     NoNodes,
@@ -88,4 +88,17 @@ pub(crate) enum ConfigProblem {
     NodeDead,
     #[error("timeouts.node-hung: it must be at least timeouts.node-dead")]
     NodeHung,
+}
+
+/// What the parser says, in the words of the file where it has those of the program.
+fn syntax(error: &toml::de::Error) -> String {
+    let said = error.to_string();
+    match said.contains("invalid type: map, expected a sequence") {
+        true => format!(
+            "{}\nwhat there can be several of has two brackets: [[nodes]], [[partitions]], \
+             [[accounts]], [[qos]]",
+            said.trim_end()
+        ),
+        false => said,
+    }
 }

@@ -66,8 +66,18 @@ pub(crate) enum DaemonError {
 impl DaemonError {
     fn hint(&self) -> Option<&'static str> {
         match self {
+            DaemonError::Config(ConfigError { problem: ConfigProblem::Read(_), .. }) => {
+                Some("--config names the file; is the path right, and may you read it?")
+            }
             DaemonError::Config(_) | DaemonError::Plan(_) | DaemonError::Partition(_) => {
                 Some("correct the file; docs/user-guide.md lists its keys")
+            }
+            DaemonError::Listen { source, .. }
+                if source.kind() == io::ErrorKind::AddrNotAvailable =>
+            {
+                Some(
+                    "`listen` in the configuration names no address of this host: give one that `ip address` shows",
+                )
             }
             DaemonError::Listen { .. } => {
                 Some("is another manager running? `listen` in the configuration names the address")
@@ -95,6 +105,10 @@ impl DaemonError {
                 Some("give the cluster's key with --key; `storm key new` makes one")
             }
             DaemonError::Keeper(_) => Some("is a Node Manager of this name running here already?"),
+            DaemonError::Serve(ServeError::Join(why)) if is_unreached(why.as_ref()) => Some(
+                "is the manager up, and is that its address for nodes (`listen` in its \
+                 configuration)? --join-timeout waits longer for it",
+            ),
             DaemonError::Serve(_) | DaemonError::Resolve { .. } => Some(
                 "check --mm, --cluster, --name and --key, --config where the manager's file changes \
                  [network], and that the manager runs the same version",
@@ -106,6 +120,11 @@ impl DaemonError {
             | DaemonError::NodeStopped { .. } => None,
         }
     }
+}
+
+/// Nobody answered a node that wants to join.
+fn is_unreached(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(nm::JoinFailed::Unreached { .. }))
 }
 
 impl From<DaemonError> for Failure {

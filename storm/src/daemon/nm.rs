@@ -2,7 +2,7 @@
 
 use super::settings::{ROOT_TIMEOUT, plan_config};
 use super::{DaemonError, backend, start_log};
-use crate::cli::{BackendOptions, NmOptions};
+use crate::cli::{BackendOptions, NmOptions, NodeAddress};
 use crate::config::{MmConfig, NetworkConfig, SecurityConfig, TimeoutConfig};
 use nix::sys::signal::Signal;
 use std::fs::{self, DirBuilder};
@@ -18,9 +18,10 @@ use std::time::Duration;
 use storm_backend_tcp::{JoinError, Node, NodeConfig, TcpPrimitives};
 use storm_nm::ExitReason;
 use storm_nm::classes::ClassRules;
-use storm_nm::live::{LiveConfig, PmixStarter, serve, start_keeper};
+use storm_nm::live::{LiveConfig, PmixStarter, ServeError, serve, start_keeper};
 use storm_primitives::Primitives;
 use storm_rm::GlobalPlan;
+use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_local;
 
@@ -29,8 +30,6 @@ use tokio::task::spawn_local;
 const REJOIN: &str = "STORM_NM_REJOIN";
 /// Shorter periods cost more than they bring (Nagar et al., SPAA 1999).
 const SHORTEST_BOOST_PERIOD: Duration = Duration::from_millis(1);
-/// How long the first join is tried: a wrong address should be told soon.
-const FIRST_JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a node waits for a manager that it knew.
 const REJOIN_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -47,7 +46,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         shared_settings(&options)?;
     let security = security(&options)?;
     check_reach(&options, root, &security)?;
-    let dir = work_dir(&options)?;
+    let work_dir = WorkDir::make(&options)?;
     let pes = options.pes.unwrap_or_else(processors);
     let pes = u16::try_from(pes).unwrap_or(u16::MAX);
     let mut config = LiveConfig::new(
@@ -55,7 +54,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         options.name.clone(),
         pes,
         address.to_string(),
-        dir.clone(),
+        work_dir.path.clone(),
     );
     config.switch_log =
         options.switch_log.as_ref().map(|dir| dir.join(format!("{}.csv", options.name)));
@@ -64,6 +63,47 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     config.cache_bytes = options.cache_bytes.or(cache_bytes);
     config.pmix = pmix_starter(network.heartbeat_bytes);
     let once = options.once;
+    keep_jobs(&mut config, &timeouts, once);
+    let keeper = start_keeper(&config)?;
+    let asked_to_end = watch_for_end()?;
+    let plan = GlobalPlan::new(plan_config(&network, nodes));
+    let layout = plan.layout.clone();
+    let mut joins_again = std::env::var_os(REJOIN).is_some();
+    let join = async || {
+        let listen = options.listen.as_ref().map(NodeAddress::resolve).transpose()?;
+        let listen = listen.unwrap_or(SocketAddr::new(address, 0));
+        let mut node = NodeConfig::new(root, options.name.clone(), listen, layout.clone());
+        node.cluster.clone_from(&cluster);
+        // Read anew for each life: the key may have been replaced.
+        node.trust = security.trust().map_err(io::Error::other)?;
+        node.await_key = joins_again;
+        node.root_timeout = ROOT_TIMEOUT;
+        let tried = if joins_again { REJOIN_TIMEOUT } else { options.join_timeout };
+        node.join_timeout = tried;
+        joins_again = true;
+        node.fabric =
+            backend::open(&options.network, listen.ip(), None).map_err(io::Error::other)?;
+        // What comes from now on these hear; what came before, between two lives of this
+        // node, the flag has.
+        let ends = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let joined = match asked_to_end.load(Ordering::Relaxed) {
+            true => Err(interrupted()),
+            false => join_cluster(&options.network, node, ends).await,
+        };
+        joined.map_err(|error| JoinFailed::of(error, &options.mm, tried))
+    };
+    let exit = serve(keeper, config, plan, join);
+    // Empty by now; one that holds what is not ours stays.
+    let _ = fs::remove_dir(&work_dir.path);
+    let asked_to_end = asked_to_end.load(Ordering::Relaxed);
+    match exit {
+        Err(ServeError::Join(_)) if asked_to_end => Ok(()),
+        exit => after(&exit?.reason, once || asked_to_end),
+    }
+}
+
+/// How long jobs are kept without a manager.
+fn keep_jobs(config: &mut LiveConfig, timeouts: &TimeoutConfig, once: bool) {
     config.nm.manager_lost = timeouts.manager_lost();
     config.nm.requeue_fence = timeouts.requeue_fence();
     if once {
@@ -72,38 +112,6 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         // Its owner is gone with its manager: nobody wants the job any more.
         config.nm.manager_lost = Duration::ZERO;
     }
-    let keeper = start_keeper(&config)?;
-    let asked_to_end = watch_for_end()?;
-    let plan = GlobalPlan::new(plan_config(&network, nodes));
-    let layout = plan.layout.clone();
-    let mut joins_again = std::env::var_os(REJOIN).is_some();
-    let join = async || {
-        let listen = options.listen.as_ref().map_or_else(
-            || Ok(SocketAddr::new(address, 0)),
-            |listen| listen.resolve().map_err(JoinError::Io),
-        )?;
-        let mut node = NodeConfig::new(root, options.name.clone(), listen, layout.clone());
-        node.cluster.clone_from(&cluster);
-        // Read anew for each life: the key may have been replaced.
-        node.trust = security.trust().map_err(io::Error::other)?;
-        node.await_key = joins_again;
-        node.root_timeout = ROOT_TIMEOUT;
-        node.join_timeout = if joins_again { REJOIN_TIMEOUT } else { FIRST_JOIN_TIMEOUT };
-        joins_again = true;
-        node.fabric =
-            backend::open(&options.network, listen.ip(), None).map_err(io::Error::other)?;
-        // What comes from now on these hear; what came before, between two lives of this
-        // node, the flag has.
-        let ends = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        if asked_to_end.load(Ordering::Relaxed) {
-            return Err(interrupted());
-        }
-        join_cluster(&options.network, node, ends).await
-    };
-    let exit = serve(keeper, config, plan, join);
-    // Empty by now; one that holds what is not ours stays.
-    let _ = fs::remove_dir(&dir);
-    after(&exit?.reason, once || asked_to_end.load(Ordering::Relaxed))
 }
 
 /// How ranks under PMIx are started; without it their jobs end with a message about that.
@@ -167,6 +175,35 @@ async fn join_or_follow(
         }
         joined => joined,
     }
+}
+
+/// Why this node is not in the cluster.
+#[derive(Debug, Error)]
+pub(super) enum JoinFailed {
+    #[error(
+        "the Machine Manager at {address} cannot be reached; it was tried for {} s", tried.as_secs()
+    )]
+    Unreached { address: String, tried: Duration, source: io::Error },
+    #[error("the Machine Manager at {address} does not let this node in")]
+    NotLetIn { address: String, source: JoinError },
+    #[error("this node cannot connect to a cluster")]
+    Here(#[from] io::Error),
+}
+
+impl JoinFailed {
+    fn of(error: JoinError, mm: &NodeAddress, tried: Duration) -> JoinFailed {
+        let address = mm.as_str().to_owned();
+        match error {
+            JoinError::Io(error) if is_of_this_host(&error) => JoinFailed::Here(error),
+            JoinError::Io(source) => JoinFailed::Unreached { address, tried, source },
+            source => JoinFailed::NotLetIn { address, source },
+        }
+    }
+}
+
+/// It is about the address on which this node listens.
+fn is_of_this_host(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable)
 }
 
 fn interrupted() -> JoinError {
@@ -261,16 +298,34 @@ fn check_reach(
     }
 }
 
-/// Where the jobs' files go: in memory, unless told otherwise.
-fn work_dir(options: &NmOptions) -> Result<PathBuf, DaemonError> {
-    let dir = options.work_dir.clone().unwrap_or_else(|| {
-        let name = format!("storm-nm-{}-{}", nix::unistd::geteuid(), options.name);
-        crate::local_cluster::memory_directory().join(name)
-    });
-    // The jobs' users must be able to pass through it.
-    match DirBuilder::new().recursive(true).mode(0o711).create(&dir) {
-        Ok(()) => Ok(dir),
-        Err(source) => Err(DaemonError::Path { path: dir, source }),
+/// Where the jobs' files go. Dropped, it is gone if this Node Manager made it and nothing is in it.
+struct WorkDir {
+    path: PathBuf,
+    made: bool,
+}
+
+impl WorkDir {
+    /// In memory, unless told otherwise.
+    fn make(options: &NmOptions) -> Result<WorkDir, DaemonError> {
+        let path = options.work_dir.clone().unwrap_or_else(|| {
+            let name = format!("storm-nm-{}-{}", nix::unistd::geteuid(), options.name);
+            crate::local_cluster::memory_directory().join(name)
+        });
+        let made = !path.exists();
+        // The jobs' users must be able to pass through it.
+        match DirBuilder::new().recursive(true).mode(0o711).create(&path) {
+            Ok(()) => Ok(WorkDir { path, made }),
+            Err(source) => Err(DaemonError::Path { path, source }),
+        }
+    }
+}
+
+impl Drop for WorkDir {
+    fn drop(&mut self) {
+        if self.made {
+            // What is in use stays.
+            let _ = fs::remove_dir(&self.path);
+        }
     }
 }
 

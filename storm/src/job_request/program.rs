@@ -1,10 +1,11 @@
 //! Finding the program that the user named.
 
 use crate::failure::{EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, Failure};
-use nix::unistd::{AccessFlags, access};
+use nix::unistd::{AccessFlags, access, geteuid};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -21,6 +22,8 @@ pub(crate) enum ProgramError {
     NotAFile(PathBuf),
     #[error("{} is not executable", .0.display())]
     NotExecutable(PathBuf),
+    #[error("{} is not executable by you", .0.display())]
+    NotExecutableByUs(PathBuf),
     #[error("{} is empty", .0.display())]
     Empty(PathBuf),
     #[error("{} cannot be read", path.display())]
@@ -42,6 +45,12 @@ impl From<ProgramError> for Failure {
             ProgramError::NotExecutable(path) => {
                 (EXIT_NOT_EXECUTABLE, format!("chmod +x {}", path.display()))
             }
+            ProgramError::NotExecutableByUs(_) => (
+                EXIT_NOT_EXECUTABLE,
+                "it is another user's, or its file system has no programs (noexec): ask its owner for \
+                 the permission, or run a copy elsewhere"
+                    .to_owned(),
+            ),
             ProgramError::Empty(_) => {
                 (EXIT_NOT_EXECUTABLE, "did the compiler or the copy finish?".to_owned())
             }
@@ -99,7 +108,14 @@ fn check(path: &Path) -> Result<(), ProgramError> {
     } else if found.len() == 0 {
         Err(ProgramError::Empty(path_buf()))
     } else if access(path, AccessFlags::X_OK).is_err() {
-        Err(ProgramError::NotExecutable(path_buf()))
+        // Its owner can give what is missing, and root, who may if anybody may.
+        let us = geteuid();
+        let lacks = if us.is_root() { 0o111 } else { 0o100 };
+        let ours = us.is_root() || us.as_raw() == found.uid();
+        Err(match ours && found.mode() & lacks == 0 {
+            true => ProgramError::NotExecutable(path_buf()),
+            false => ProgramError::NotExecutableByUs(path_buf()),
+        })
     } else {
         Ok(())
     }

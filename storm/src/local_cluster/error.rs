@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use storm_mm::api::ApiError;
 use thiserror::Error;
 
@@ -27,6 +27,11 @@ pub(crate) enum LocalClusterError {
     AlreadyUp { nodes: u32, pes: u32, started: String },
     #[error("another `storm up` or `storm down` is at work")]
     Busy,
+    #[error(
+        "the cluster that `up` kept (process {pid}, since {started}) has died, and its jobs with it\
+         {}", said_by(.log.as_deref())
+    )]
+    KeptDied { pid: i32, started: String, log: Option<PathBuf> },
     #[error("the cluster does not end (process {pid})")]
     WillNotEnd { pid: i32 },
 }
@@ -36,12 +41,18 @@ fn tail(log: &str) -> String {
     if log.is_empty() { String::new() } else { format!(": it said\n{}", log.trim_end()) }
 }
 
+/// Where to read on, if there is something.
+fn said_by(log: Option<&Path>) -> String {
+    log.map(|log| format!("; its log is {}", log.display())).unwrap_or_default()
+}
+
 impl LocalClusterError {
     /// For programs.
     fn code(&self) -> &'static str {
         match self {
             LocalClusterError::AlreadyUp { .. } => "already-up",
             LocalClusterError::Busy => "busy",
+            LocalClusterError::KeptDied { .. } => "cluster-died",
             LocalClusterError::RuntimeDir(_)
             | LocalClusterError::StateDir { .. }
             | LocalClusterError::NotOurs(_)
@@ -64,9 +75,19 @@ impl LocalClusterError {
             LocalClusterError::Died { .. } | LocalClusterError::Late { .. } => {
                 Some("if the machine is too small for it, fewer nodes: --nodes 4")
             }
-            LocalClusterError::StateDir { .. }
-            | LocalClusterError::Spawn(_)
-            | LocalClusterError::WillNotEnd { .. } => None,
+            LocalClusterError::KeptDied { .. } => {
+                Some("`storm up` starts another, `storm down` forgets it; both remove its log")
+            }
+            // Of another user's, after su; or of a file system that is read-only.
+            LocalClusterError::StateDir { .. } if std::env::var_os("XDG_RUNTIME_DIR").is_some() => {
+                Some(
+                    "XDG_RUNTIME_DIR names the directory that it is in: is that yours? unset it, or set it to one that is",
+                )
+            }
+            LocalClusterError::StateDir { .. } => {
+                Some("XDG_RUNTIME_DIR names another directory for it, one that is yours")
+            }
+            LocalClusterError::Spawn(_) | LocalClusterError::WillNotEnd { .. } => None,
         }
     }
 }

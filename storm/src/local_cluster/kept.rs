@@ -1,6 +1,6 @@
 //! The record of the cluster that `storm up` keeps for a user.
 
-use super::{LocalClusterError, ProcessIdentity};
+use super::{LOG_NAME, LocalClusterError, ProcessIdentity};
 use jiff::Timestamp;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -43,6 +43,16 @@ impl KeptCluster {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         fs::remove_dir_all(&self.runtime_dir)
+    }
+
+    /// That its Machine Manager is no more.
+    fn died(&self) -> LocalClusterError {
+        let log = self.runtime_dir.join(LOG_NAME);
+        LocalClusterError::KeptDied {
+            pid: self.process.pid,
+            started: self.started.to_string(),
+            log: log.exists().then_some(log),
+        }
     }
 }
 
@@ -112,9 +122,16 @@ impl StateDir {
         serde_json::from_slice(&text).ok()
     }
 
-    /// The socket of the kept cluster, if that lives.
-    pub(crate) fn live_socket(&self) -> Option<PathBuf> {
-        self.read().filter(|kept| kept.process.is_alive()).map(|kept| kept.socket)
+    /// The socket of the kept cluster, if there is one: it may have died.
+    ///
+    /// # Errors
+    /// It was kept, and its Machine Manager has died.
+    pub(crate) fn live_socket(&self) -> Result<Option<PathBuf>, LocalClusterError> {
+        match self.read() {
+            Some(kept) if kept.process.is_alive() => Ok(Some(kept.socket)),
+            Some(kept) => Err(kept.died()),
+            None => Ok(None),
+        }
     }
 
     /// Records a cluster.
@@ -177,10 +194,16 @@ mod tests {
         let cluster = kept(scratch.path());
         state.write(&cluster).expect("it is ours");
         assert_eq!(state.read(), Some(cluster.clone()));
-        assert_eq!(state.live_socket(), Some(cluster.socket.clone()));
+        assert_eq!(state.live_socket().expect("it lives"), Some(cluster.socket.clone()));
         let dead = ProcessIdentity { start_ticks: 1, ..cluster.process };
-        state.write(&KeptCluster { process: dead, ..cluster }).expect("it is ours");
-        assert_eq!(state.live_socket(), None, "a process with this number is not that one");
+        let dead = KeptCluster { process: dead, ..cluster.clone() };
+        state.write(&dead).expect("it is ours");
+        let died = state.live_socket().expect_err("a process with this number is not that one");
+        let died = died.to_string();
+        assert!(died.contains(&cluster.process.pid.to_string()) && !died.contains("log"), "{died}");
+        fs::write(scratch.path().join(LOG_NAME), "").expect("written");
+        let died = state.live_socket().expect_err("it died").to_string();
+        assert!(died.ends_with("mm.log"), "{died}");
         state.forget().expect("it is ours");
         state.forget().expect("again does no harm");
         assert_eq!(state.read(), None);

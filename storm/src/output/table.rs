@@ -155,7 +155,15 @@ impl Output for TableOutput {
             let job = &outcome.name;
             let _ = match &outcome.error {
                 None => writeln!(text, "{done} job {job}"),
-                Some(error) => writeln!(text, "Job {job}: {error}"),
+                Some(error) => {
+                    // It may begin with the job itself.
+                    let error = error.to_string();
+                    let of_job = error.strip_prefix(&format!("job {job} "));
+                    match of_job {
+                        Some(said) => writeln!(text, "Job {job} {said}"),
+                        None => writeln!(text, "Job {job}: {error}"),
+                    }
+                }
             };
             text
         })
@@ -283,11 +291,13 @@ impl TableOutput {
 
 fn job_row(together: &Together<'_>, zone: &Zone) -> Vec<String> {
     let job = together.first;
-    let place = match (&job.reason, job.state) {
-        (Some(reason), state) if state != JobState::Running => {
+    let place = match &job.reason {
+        // Which nodes it is to have its reason says.
+        Some(reason) if job.state == JobState::Pending || job.node_list.is_empty() => {
             format!("({})", written::local(reason, zone))
         }
-        (_, _) => job.node_list.clone(),
+        Some(reason) => format!("{} ({})", job.node_list, written::local(reason, zone)),
+        None => job.node_list.clone(),
     };
     vec![
         together.name.clone(),

@@ -231,7 +231,7 @@ fn short_answers() {
     };
     insta::assert_snapshot!(all(|form| [
         form.submitted(JobId(7)),
-        form.changed(&outcomes, "Cancelled"),
+        form.changed(&outcomes, "Cancelling"),
         form.up(&kept),
         form.down(true),
         form.note("running on an embedded cluster"),

@@ -89,7 +89,11 @@ fn a_node_that_offers_less_or_that_nobody_knows_is_refused_with_the_reason() {
     let at = format!("--cluster {} --work-dir n9", cluster.scratch.cluster());
     let refused = cluster.scratch.does(&format!("{unknown} {at}"));
     assert!(!refused.status.success(), "{}", told(&refused));
-    assert!(stderr(&refused).contains("\"n9\" is not in the root's table"), "{}", told(&refused));
+    assert!(
+        stderr(&refused).contains("\"n9\" is not in the manager's table"),
+        "{}",
+        told(&refused)
+    );
     let small = cluster.node_words(2).replace("--pes 2", "--pes 1");
     let dir = cluster.node_dir(2).display().to_string();
     cluster.start_node_as(2, &format!("{small} --config storm.toml --work-dir {dir}"));

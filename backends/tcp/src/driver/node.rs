@@ -63,7 +63,8 @@ pub(crate) async fn join(config: NodeConfig) -> Result<Rc<Core>, JoinError> {
     let listener = storm_session::listen(config.listen)?;
     let deadline = runtime.now() + config.join_timeout;
     let mut pause = FIRST_PAUSE;
-    let mut told = false;
+    let mut told = Vec::new();
+    let mut last = None;
     loop {
         let limit = deadline - runtime.now();
         let port = listener.local_addr()?.port();
@@ -72,7 +73,8 @@ pub(crate) async fn join(config: NodeConfig) -> Result<Rc<Core>, JoinError> {
                 return Ok(start(&config, runtime, listener, stream, buffer, &welcome));
             }
             Some(Err(error)) => error,
-            None => JoinError::Io(io::ErrorKind::TimedOut.into()),
+            // What stood in the way before says more.
+            None => last.take().unwrap_or_else(|| JoinError::Io(io::ErrorKind::TimedOut.into())),
         };
         let again = match &error {
             JoinError::Io(_) | JoinError::NoAnswer => true,
@@ -84,11 +86,13 @@ pub(crate) async fn join(config: NodeConfig) -> Result<Rc<Core>, JoinError> {
         if !again || runtime.now() + pause >= deadline {
             return Err(error);
         }
-        if let JoinError::Session(why) = &error
-            && !std::mem::replace(&mut told, true)
-        {
-            tracing::warn!(root = %config.root, %why, "not let in; trying again");
+        // Each kind once: there are few.
+        let kind = std::mem::discriminant(&error);
+        if !told.contains(&kind) {
+            told.push(kind);
+            tracing::warn!(manager = %config.root, why = error.why(), "not let in; trying again");
         }
+        last = Some(error);
         runtime.sleep(pause).await;
         pause = (pause * 2).min(MAX_PAUSE);
     }

@@ -31,7 +31,7 @@ impl LiveHost {
             }
             Event::LaunchFailed { pad, pl, failure } => {
                 let (job, rank) = self.find(pad, pl)?;
-                let refused = refused(failure, &job.program, &job.task);
+                let refused = refused(failure, &job.program, &job.task, (rank, &self.names()));
                 return Some(HostEvent::LaunchFailed { job: job.task.key(), rank, refused });
             }
             Event::Exited { pad, pl, status, usage, .. } => {

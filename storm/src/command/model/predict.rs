@@ -62,8 +62,8 @@ fn sheet(profile: &Profile, prediction: &Prediction) -> Sheet {
             ("  exec", ms(launch.exec_ms)),
             ("  slice", ms(launch.slice_ms)),
             ("Strobe", us(strobe.strobe_us)),
-            ("  skew", us(strobe.skew_us)),
-            ("  switch", us(strobe.switch_us)),
+            ("Skew of nodes", us(strobe.skew_us)),
+            ("Switch of rows", us(strobe.switch_us)),
             ("Quantum costs", quantum.unwrap_or_default()),
             ("COMPARE-AND-WRITE", us(prediction.compare_and_write_us)),
         ])
