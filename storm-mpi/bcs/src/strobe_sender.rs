@@ -144,9 +144,10 @@ impl<P: Primitives> StrobeSender<P> {
         // little delays little, and when each takes much longer than it may, half of the time is theirs.
         let end = self.due + self.length;
         let now = runtime.now();
-        let late = now.saturating_since(end);
-        self.due = if late.is_zero() { end } else { now + late };
-        let (slice, nodes, took) = (self.slice, self.nodes.clone(), now - began);
+        let (late, took) = (now.saturating_since(end), now - began);
+        // One that began late has left them that time before.
+        self.due = if late.is_zero() { end } else { now + late.min(took) };
+        let (slice, nodes) = (self.slice, self.nodes.clone());
         Ok(Checkpoint { slice, nodes, took, late, empty })
     }
 

@@ -181,10 +181,12 @@ impl Cache {
         file: &FileSpec,
     ) -> Result<CacheSink, CacheError> {
         let (root, available) = (self.inner.root.clone(), self.inner.available);
+        // What is written while it is asked what is free counts as not written.
+        let before = self.inner.unwritten.get();
         // Where the file system does not say, writing does.
         let free = spawn_blocking(move || available(&root).unwrap_or(u64::MAX)).await;
-        let evicted = self.evict_for(file.size_bytes, free.unwrap_or(u64::MAX))?;
-        let others = self.inner.unwritten.get();
+        let others = before.max(self.inner.unwritten.get());
+        let evicted = self.evict_for(file.size_bytes, free.unwrap_or(u64::MAX), others)?;
         let reservation = Reservation::new(self.clone(), file.size_bytes);
         let number = self.inner.next_temporary.get();
         self.inner.next_temporary.set(number + 1);
@@ -242,11 +244,11 @@ impl Cache {
     }
 
     /// Forgets what was used least recently until `bytes` fit a file system of which so many are
-    /// `free`; their paths. Forgets nothing when they cannot.
-    fn evict_for(&self, bytes: u64, free: u64) -> Result<Vec<PathBuf>, CacheError> {
+    /// `free` and `others`, files that are on their way, need so many; their paths. Forgets nothing
+    /// when they cannot.
+    fn evict_for(&self, bytes: u64, free: u64, others: u64) -> Result<Vec<PathBuf>, CacheError> {
         self.grow(free);
-        // Files that are on their way need the rest.
-        let available = free.saturating_sub(self.inner.unwritten.get());
+        let available = free.saturating_sub(others);
         let capacity_bytes = self.capacity_bytes();
         // What it is by itself bounds what is kept; what a job needs now has all that is free.
         let is_bound = !self.inner.by_itself;

@@ -104,16 +104,19 @@ impl CacheSink {
 
 impl ChunkSink for CacheSink {
     async fn write(&mut self, chunks: Vec<Bytes>) -> io::Result<()> {
-        self.room.writes(chunks.iter().map(|chunk| chunk.len() as u64).sum());
-        self.on_thread("write a file", move |writing| {
+        let bytes = chunks.iter().map(|chunk| chunk.len() as u64).sum();
+        let written = self.on_thread("write a file", move |writing| {
             for chunk in chunks {
                 writing.hasher.update(&chunk);
                 writing.bytes += chunk.len() as u64;
                 writing.out.write_all(&chunk)?;
             }
             Ok(())
-        })
-        .await
+        });
+        written.await?;
+        // Not sooner: until then the file system counts it as free.
+        self.room.writes(bytes);
+        Ok(())
     }
 
     async fn finish(&mut self) -> io::Result<()> {

@@ -248,6 +248,8 @@ impl PadPool {
         if let Err(error) = self.keeper.release(pad) {
             tracing::error!(%pad, %error, "a place for jobs is lost");
             *self.why_lost.borrow_mut() = error.to_string();
+            // What waits in it ends; if the keeper does not hear of that, either, it ends with it.
+            let _ = self.keeper.discard(pad);
             self.lost(pad);
         }
     }

@@ -279,7 +279,7 @@ impl Pads {
             }
             _ => None,
         };
-        let Some(state) = self.pads.get_mut(&pad) else { return Err(invalid()) };
+        let Some(state) = self.pads.get_mut(&pad) else { return self.discarded(pad) };
         if let Some(freezer) = freezer {
             state.freezer = Some(Arc::new(freezer));
         }
@@ -291,8 +291,16 @@ impl Pads {
         Ok(())
     }
 
+    /// What is told of a pad that was discarded meanwhile ends with the sockets that came along.
+    fn discarded(&self, pad: PadId) -> io::Result<()> {
+        if pad.0 < self.next_pad { Ok(()) } else { Err(invalid()) }
+    }
+
     fn add_pad_keeper(&mut self, pad: PadId, pid: ProcessId, received: Received) -> io::Result<()> {
         let control = received.descriptors.into_iter().next().ok_or_else(invalid)?;
+        if !self.pads.contains_key(&pad) {
+            return self.discarded(pad);
+        }
         self.watch(&control, Source::PadKeeper(pad))?;
         let state = self.pads.get_mut(&pad).ok_or_else(invalid)?;
         state.control = Some(control.into());
