@@ -406,6 +406,29 @@ mod tests {
         assert_eq!(slices[3].0, slices[2].0 + length, "{slices:?}");
     }
 
+    /// It had the ranks stand for as long again as the manager had stood.
+    #[test]
+    fn a_slice_that_begins_late_delays_the_next_by_no_more_than_it_takes() {
+        let mut layout = Layout::builder();
+        let plan = Plan::new(&mut layout, 1, BcsConfig::default());
+        let simulation = Simulation::new(1);
+        let network = SimNetwork::new(&simulation, 1, &layout.build(), Default::default());
+        let (manager, here) = (network.node(NodeId::MM), network.node(NodeId(1)));
+        here.runtime().spawn(answer(here.clone(), plan, 0)).detach();
+        let mut sender = StrobeSender::new(manager.clone(), plan, NodeSet::compute(1));
+        let ended = simulation.run(async move {
+            sender.slice().await.expect("ends empty");
+            manager.runtime().sleep(plan.config.slice * 100).await;
+            let late = sender.slice().await.expect("ends empty");
+            let over = manager.runtime().now();
+            let next = sender.slice().await.expect("ends empty");
+            (late, manager.runtime().now() - over - next.took)
+        });
+        let (late, rest) = ended.expect("no deadlock");
+        assert!(late.late > BcsConfig::default().slice * 90, "{late:?}");
+        assert_eq!(rest, late.took, "{late:?}");
+    }
+
     #[test]
     fn after_a_pause_slices_begin_at_edges() {
         let (length, at) = (Duration::from_micros(500), |us: u64| Instant::from_nanos(us * 1000));
