@@ -1,5 +1,6 @@
 //! Strobes have one order everywhere: a node obeys them in the order of their
-//! numbers, each once, and a number means the same row on every node.
+//! numbers, each once, and a number means the same row on every node. A manager that is
+//! started again counts anew: what nodes that have not joined it obey is the former one's.
 
 use super::{Broken, Invariant, broken};
 use crate::Fact;
@@ -12,11 +13,18 @@ use storm_rm::{PartitionId, Row};
 /// Numbers whose row is remembered: far more than can be under way.
 const REMEMBERED: usize = 1024;
 
+/// Whose nodes they are that never joined again.
+const FIRST_MANAGER: u64 = 1;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct StrobeOrder {
+    /// How many managers there were so far.
+    managers: u64,
+    /// Which of them a node joined last.
+    joined: BTreeMap<NodeId, u64>,
     latest: BTreeMap<(NodeId, PartitionId), u64>,
-    rows: BTreeMap<(PartitionId, u64), Row>,
+    rows: BTreeMap<(u64, PartitionId, u64), Row>,
 }
 
 impl StrobeOrder {
@@ -27,7 +35,8 @@ impl StrobeOrder {
             return broken(format!("{node} obeys strobe {number} after {latest}"));
         }
         *latest = number;
-        let known = *self.rows.entry((partition, number)).or_insert(row);
+        let manager = self.joined.get(&node).copied().unwrap_or(FIRST_MANAGER);
+        let known = *self.rows.entry((manager, partition, number)).or_insert(row);
         if known != row {
             let (row, known) = (row.0, known.0);
             return broken(format!("strobe {number} is row {row} on {node}, {known} elsewhere"));
@@ -50,18 +59,16 @@ impl Invariant for StrobeOrder {
                 Some(strobe) => self.obeyed(*node, strobe),
                 None => Ok(()),
             },
-            // A new manager counts from the start. The nodes of a dead one may still
-            // obey what was under way, in order.
             Fact::ManagerUp => {
-                *self = StrobeOrder::default();
+                self.managers += 1;
                 Ok(())
             }
-            Fact::NodeUp(node) => {
+            Fact::NodeUp(node) | Fact::NodeBack(node) => {
+                self.joined.insert(*node, self.managers);
                 self.latest.retain(|(other, _), _| other != node);
                 Ok(())
             }
             Fact::Acknowledged(_)
-            | Fact::NodeBack(_)
             | Fact::Journal(..)
             | Fact::Terminated(_)
             | Fact::Compared(_)
@@ -93,6 +100,21 @@ mod tests {
         invariant.note(&Fact::Host(NodeId(1), &strobe(3, 0))).unwrap();
         let found = invariant.note(&Fact::Host(NodeId(2), &strobe(3, 1))).unwrap_err();
         assert_eq!(found.0, "strobe 3 is row 1 on n2, 0 elsewhere");
+    }
+
+    #[test]
+    fn what_a_former_manager_ordered_is_compared_with_its_own() {
+        let mut invariant = StrobeOrder::default();
+        invariant.note(&Fact::ManagerUp).unwrap();
+        invariant.note(&Fact::Host(NodeId(1), &strobe(8, 0))).unwrap();
+        invariant.note(&Fact::ManagerUp).unwrap();
+        invariant.note(&Fact::NodeBack(NodeId(1))).unwrap();
+        invariant.note(&Fact::Host(NodeId(1), &strobe(3, 1))).unwrap();
+        // It has not noticed yet, and goes on as it was told.
+        invariant.note(&Fact::Host(NodeId(2), &strobe(3, 0))).unwrap();
+        assert!(invariant.note(&Fact::Host(NodeId(2), &strobe(8, 1))).is_err());
+        invariant.note(&Fact::NodeBack(NodeId(2))).unwrap();
+        assert!(invariant.note(&Fact::Host(NodeId(2), &strobe(3, 0))).is_err());
     }
 
     #[test]
