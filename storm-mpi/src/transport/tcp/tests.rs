@@ -344,6 +344,22 @@ fn who_connects_while_there_are_no_descriptors_waits_and_nobody_spins() {
     drop((guest, second));
 }
 
+/// Nothing tells that there is a watch again.
+#[test]
+fn who_is_aside_is_admitted_though_nobody_else_comes() {
+    let poller = Poller::new().unwrap();
+    let host = std::net::Ipv4Addr::LOCALHOST.into();
+    let mut tcp = Tcp::listen(Rank(0), host, 1, &poller).unwrap();
+    let guest = TcpStream::connect(tcp.address()).unwrap();
+    let mut happenings = Vec::new();
+    poller.wait(true, &mut happenings).unwrap();
+    tcp.aside = Some(tcp.listener.accept().unwrap().0);
+    tcp.set_deaf(true, &poller).unwrap();
+    tcp.accept(&poller).unwrap();
+    assert!(tcp.strangers.len() == 1 && tcp.aside.is_none() && !tcp.is_deaf());
+    drop(guest);
+}
+
 /// Two ranks come among the first, of whose hellos nothing was read, or a part, and then more strangers than there
 /// is room for before anybody looks at a hello.
 #[test]
@@ -379,6 +395,7 @@ fn strangers_do_not_drive_out_a_rank_whose_hello_was_not_read() {
     while !is_dropped(&dropped[dropped.len() - 1]) {
         tcp.accept(&poller).unwrap();
         assert!(tcp.strangers.len() <= room);
+        assert!(![&in_parts, &at_once].into_iter().any(is_dropped), "a rank is driven out");
     }
     assert!(dropped.iter().all(is_dropped) && !kept.iter().any(is_dropped), "the oldest go first");
     let mut admitted = Vec::new();
