@@ -152,8 +152,8 @@ impl Process {
         self.engine.borrow_mut().send_short(address, data)
     }
 
-    /// Receives a short message of a neighbour that is there, or comes within a microsecond or two. `None`:
-    /// it was not received, and [`Process::recv_by_request`] does it.
+    /// Receives a short message of a neighbour that is there, or comes within a microsecond, or after longer ones
+    /// within three or four. `None`: it was not received, and [`Process::recv_by_request`] does it.
     ///
     /// # Errors
     /// [`CommError`].

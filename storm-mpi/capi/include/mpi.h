@@ -1,5 +1,4 @@
 /* mpi.h of storm-mpi: a subset of MPI-4.1 in C.
- *
  * What is not declared here is not there: a program that uses it does not compile or does not link.
  * docs/mpi.md names what is absent. SPDX-License-Identifier: MIT OR Apache-2.0 */
 #ifndef STORM_MPI_H

@@ -25,8 +25,9 @@ pub(crate) const ERRORS_ARE_FATAL: Handle = ERRHANDLER.handle(1);
 
 /// Of requests: with the null handle they are all positive.
 const REQUESTS: Range<u32> = 0..1 << 30;
-/// Of messages: up to the first request. That of `MPI_MESSAGE_NO_PROC` is never given.
-const MESSAGES: Range<u32> = 1..1 << 27;
+/// Of messages: up to the null request, whose handle would be the next. That of `MPI_MESSAGE_NO_PROC` is never given.
+const MESSAGES: Range<u32> = 1..(1 << 27) - 1;
+const _: () = assert!(MESSAGE.null() + (MESSAGES.end as Handle) < REQUEST.null());
 
 thread_local! {
     // Never dropped: functions that run at the process's exit may still call in.

@@ -18,7 +18,8 @@ use crate::rank::Rank;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Looks at shared memory before a wait counts as one: as many as take a microsecond or less.
+/// Looks at shared memory before a wait counts as one: as many as take a microsecond or less, or 3 to 4 us at the ring
+/// of a neighbour that sends more than a line, which is looked at more often (`local::LONG_LOOKS`).
 pub(super) const GLANCES: u32 = 256;
 /// Looks at the awaited socket before: some hundred nanoseconds each.
 const SOCKET_GLANCES: u32 = 4;

@@ -169,6 +169,14 @@ impl Connection {
         Ok((got == missing).then(|| std::mem::take(&mut self.heard)))
     }
 
+    /// The same, and leaves it where it is: its event still comes.
+    pub(super) fn overhear(&self, bytes: usize) -> Option<Vec<u8>> {
+        let mut chunk = [0; HELLO_BYTES];
+        let missing = bytes - self.heard.len();
+        let got = self.stream.peek(&mut chunk[..missing]).ok()?;
+        (got == missing).then(|| [&self.heard, &chunk[..missing]].concat())
+    }
+
     /// Of a yielding one: whether its rank has closed it, or does what it should not.
     pub(super) fn is_over(&mut self) -> bool {
         read_some(&mut self.stream, &mut [0; 1]).map_or(true, |bytes| bytes > 0)

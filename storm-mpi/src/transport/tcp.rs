@@ -27,7 +27,9 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 
 /// Connections waiting to be accepted; every other rank makes at most one.
 const BACKLOG: i32 = 4096;
-/// Strangers that may be connected, beyond the job's ranks, before the oldest is dropped.
+/// Connections accepted before what else has happened gets its turn; the rest come with the next look.
+const ACCEPTED_AT_ONCE: usize = 64;
+/// Strangers that may be connected, beyond the job's ranks, before one is dropped for the next.
 const SPARE_STRANGERS: usize = 64;
 /// Descriptors for all else than connections.
 const OTHER_DESCRIPTORS: u64 = 128;
@@ -42,8 +44,10 @@ pub(super) struct Tcp {
     token: Token,
     listener: TcpListener,
     address: SocketAddr,
-    /// There was no descriptor for who waits at the listener, which is not watched until there is.
+    /// There was no descriptor or no watch for who waits at the listener, which is not watched until there is.
     deaf: bool,
+    /// Was accepted, and there was no watch for it.
+    aside: Option<TcpStream>,
     connections: Vec<Option<Connection>>,
     /// By rank: the one that carries its bytes, or will.
     slot_of: Vec<Option<SlotIndex>>,
@@ -92,6 +96,7 @@ impl Tcp {
             address: listener.local_addr()?,
             listener,
             deaf: false,
+            aside: None,
             connections: Vec::new(),
             slot_of: Vec::new(),
             strangers: VecDeque::new(),
@@ -160,32 +165,31 @@ impl Tcp {
         }
     }
 
-    /// Whether somebody waits at the listener for whom there was no descriptor. The poller does not tell when
+    /// Whether somebody waits at the listener for whom there was no descriptor or watch. The poller does not tell when
     /// there is one.
     pub(super) fn is_deaf(&self) -> bool {
         self.deaf
     }
 
-    /// Accepts what waits at the listener.
+    /// Accepts what waits at the listener, or as many as one look may.
     pub(super) fn accept(&mut self, poller: &Poller) -> io::Result<()> {
-        loop {
-            match self.listener.accept() {
-                Ok((stream, _)) => self.admit(stream, poller)?,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    return self.set_deaf(false, poller);
-                }
+        for _ in 0..ACCEPTED_AT_ONCE {
+            match self.accept_one(poller) {
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 // A connection that died in the queue, or an interruption: the next one may do.
                 Err(e) if is_passing(&e) => {}
                 // Anybody may connect, so that is no reason to end; nor are ranks to be kept out by many who
-                // say nothing.
-                Err(e) if is_exhausted(&e) && self.strangers.len() > SPARE_STRANGERS => {
-                    self.drop_oldest_stranger();
+                // say nothing. Who waits stays where it is: a stranger may be a rank that has not come to say hello.
+                Err(e) if is_exhausted(&e) => {
+                    if self.strangers.len() <= SPARE_STRANGERS || !self.drop_a_stranger() {
+                        return self.set_deaf(true, poller);
+                    }
                 }
-                // It stays in the queue: a stranger may be a rank that has not come to say hello.
-                Err(e) if is_exhausted(&e) => return self.set_deaf(true, poller),
                 Err(e) => return Err(e),
             }
         }
+        self.set_deaf(self.aside.is_some(), poller)
     }
 
     /// Handles an event on a connection: tells whose news it is.
@@ -287,15 +291,21 @@ impl Tcp {
         (connection.standing == Standing::Open(peer)).then_some(connection)
     }
 
-    fn admit(&mut self, stream: TcpStream, poller: &Poller) -> io::Result<()> {
+    /// Admits who came first, if there is a descriptor and a watch for it.
+    fn accept_one(&mut self, poller: &Poller) -> io::Result<()> {
+        let stream = match self.aside.take() {
+            Some(stream) => stream,
+            None => self.listener.accept()?.0,
+        };
         stream.set_nonblocking(true)?;
-        if self.strangers.len() >= self.max_strangers {
-            self.drop_oldest_stranger();
+        if self.strangers.len() >= self.max_strangers && !self.drop_a_stranger() {
+            // More know the token than the job has ranks; each of those comes once.
+            return Ok(());
         }
         let slot = self.free_slot();
-        match poller.watch(&stream, Watched::Connection(slot), false) {
-            Err(error) if is_exhausted(&error) => return Ok(()),
-            watched => watched?,
+        if let Err(error) = poller.watch(&stream, Watched::Connection(slot), false) {
+            self.aside = Some(stream);
+            return Err(error);
         }
         self.connections[slot.0 as usize] = Some(Connection::accepted(stream));
         self.strangers.push_back(slot);
@@ -372,10 +382,24 @@ impl Tcp {
         self.connections[slot.0 as usize] = None;
     }
 
-    fn drop_oldest_stranger(&mut self) {
-        if let Some(oldest) = self.strangers.pop_front() {
-            self.close(oldest);
+    /// Drops the oldest stranger that is no rank; false when there is none. A rank's hello may have come without having
+    /// been read: it becomes the youngest, so that it is not looked at again before the others.
+    fn drop_a_stranger(&mut self) -> bool {
+        for _ in 0..self.strangers.len() {
+            let Some(oldest) = self.strangers.pop_front() else { return false };
+            if !self.knows_the_token(oldest) {
+                self.close(oldest);
+                return true;
+            }
+            self.strangers.push_back(oldest);
         }
+        false
+    }
+
+    fn knows_the_token(&self, slot: SlotIndex) -> bool {
+        let hello =
+            self.connections[slot.0 as usize].as_ref().and_then(|c| c.overhear(HELLO_BYTES));
+        hello.is_some_and(|hello| parse_hello(&hello, self.token).is_some())
     }
 
     fn set_deaf(&mut self, deaf: bool, poller: &Poller) -> io::Result<()> {

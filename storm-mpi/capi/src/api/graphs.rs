@@ -86,7 +86,9 @@ extern "C" fn MPI_Dist_graph_create(
             all += counted(degree)?;
         }
         let (ends, weights_of) = (destinations.get(all)?, weights.get(all)?);
-        let mut mine = Vec::with_capacity(all);
+        let mut mine = Vec::new();
+        let no_memory = |_| Fault::new(Class::NoMemory, format!("no memory for {all} edges"));
+        mine.try_reserve_exact(all).map_err(no_memory)?;
         for (&source, &degree) in sources.iter().zip(degrees) {
             let from = comm.member(source)? as u32;
             for _ in 0..degree {

@@ -1,5 +1,6 @@
 /* Graphs of processes and the collectives of their neighbours. */
 #include "check.h"
+#include <limits.h>
 
 static int me, n;
 
@@ -125,6 +126,13 @@ static void refused(void) {
                                &graph);
   OK(MPI_Error_class(code, &class));
   CHECK(class == MPI_ERR_COUNT);
+  /* More edges than there is memory for; where the system promises any the first one is refused. */
+  int about[1024] = {0}, degrees[1024];
+  for (int i = 0; i < 1024; i++) degrees[i] = INT_MAX;
+  none[0] = n;
+  code = MPI_Dist_graph_create(MPI_COMM_WORLD, 1024, about, degrees, none, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &graph);
+  OK(MPI_Error_class(code, &class));
+  CHECK((class == MPI_ERR_NO_MEM || class == MPI_ERR_RANK) && graph == MPI_COMM_NULL);
   code = MPI_Dist_graph_neighbors_count(MPI_COMM_WORLD, &in, &out, &weighted);
   OK(MPI_Error_class(code, &class));
   CHECK(class == MPI_ERR_TOPOLOGY);

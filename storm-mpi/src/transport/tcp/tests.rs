@@ -344,6 +344,73 @@ fn who_connects_while_there_are_no_descriptors_waits_and_nobody_spins() {
     drop((guest, second));
 }
 
+/// Nothing tells that there is a watch again.
+#[test]
+fn who_is_aside_is_admitted_though_nobody_else_comes() {
+    let poller = Poller::new().unwrap();
+    let host = std::net::Ipv4Addr::LOCALHOST.into();
+    let mut tcp = Tcp::listen(Rank(0), host, 1, &poller).unwrap();
+    let guest = TcpStream::connect(tcp.address()).unwrap();
+    let mut happenings = Vec::new();
+    poller.wait(true, &mut happenings).unwrap();
+    tcp.aside = Some(tcp.listener.accept().unwrap().0);
+    tcp.set_deaf(true, &poller).unwrap();
+    tcp.accept(&poller).unwrap();
+    assert!(tcp.strangers.len() == 1 && tcp.aside.is_none() && !tcp.is_deaf());
+    drop(guest);
+}
+
+/// Two ranks come among the first, of whose hellos nothing was read, or a part, and then more strangers than there
+/// is room for before anybody looks at a hello.
+#[test]
+fn strangers_do_not_drive_out_a_rank_whose_hello_was_not_read() {
+    let poller = Poller::new().unwrap();
+    let host = std::net::Ipv4Addr::LOCALHOST.into();
+    let mut tcp = Tcp::listen(Rank(0), host, 2, &poller).unwrap();
+    tcp.set_token(Token(7));
+    let (address, room) = (tcp.address(), tcp.max_strangers);
+    let says = |bytes: &[u8]| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(bytes).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        stream
+    };
+    let is_dropped = |mut stream: &TcpStream| match stream.read(&mut [0; 8]) {
+        Ok(bytes) => bytes == 0,
+        Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
+    };
+    let hello_in_parts = hello(Token(7), Rank(2));
+    let mut in_parts = says(&hello_in_parts[..5]);
+    let mut happenings = Vec::new();
+    while !matches!(happenings[..], [Happening { watched: Watched::Connection(_), .. }]) {
+        tcp.accept(&poller).unwrap();
+        poller.wait(true, &mut happenings).unwrap();
+    }
+    assert_eq!(tcp.hear_stranger(tcp.strangers[0], |_| true, &poller).unwrap(), None);
+    in_parts.write_all(&hello_in_parts[5..]).unwrap();
+    let at_once = says(&hello(Token(7), Rank(1)));
+    let wrong = hello(Token(8), Rank(1));
+    let flood: Vec<_> = (0..2 * room).map(|i| says(&wrong[..[0, 5, 32][i % 3]])).collect();
+    let (dropped, kept) = flood.split_at(flood.len() + 2 - room);
+    while !is_dropped(&dropped[dropped.len() - 1]) {
+        tcp.accept(&poller).unwrap();
+        assert!(tcp.strangers.len() <= room);
+        assert!(![&in_parts, &at_once].into_iter().any(is_dropped), "a rank is driven out");
+    }
+    assert!(dropped.iter().all(is_dropped) && !kept.iter().any(is_dropped), "the oldest go first");
+    let mut admitted = Vec::new();
+    while admitted.len() < 2 {
+        poller.wait(true, &mut happenings).unwrap();
+        for &happening in &happenings {
+            let Watched::Connection(slot) = happening.watched else { continue };
+            admitted.extend(tcp.event(slot, happening, |_| true, &poller).unwrap());
+        }
+    }
+    admitted.sort_unstable_by_key(|rank| rank.0);
+    assert_eq!(admitted, [Rank(1), Rank(2)]);
+    drop((in_parts, at_once));
+}
+
 #[test]
 fn only_the_jobs_ranks_are_admitted() {
     let poller = Poller::new().unwrap();
