@@ -74,7 +74,7 @@ fn an_embedded_cluster_leaves_nothing_behind() {
 fn a_policy_that_there_is_not_is_refused_with_those_that_there_are() {
     let scratch = Scratch::make();
     let done = submit(&scratch, "-n 2 --sched nosuch", "");
-    assert_eq!(done.status.code(), Some(1), "{}", told(&done));
+    assert_eq!(done.status.code(), Some(2), "{}", told(&done));
     let said = stderr(&done);
     assert!(said.contains("nosuch") && said.contains("gang"), "{said}");
     scratch.assert_nothing_runs();
