@@ -337,6 +337,15 @@ mod tests {
     use storm_primitives::sim::{SimNetwork, Simulation};
     use storm_primitives::{Layout, NodeId};
 
+    /// So many nodes, simulated.
+    fn machine(nodes: u32) -> (Plan, Simulation, SimNetwork) {
+        let mut layout = Layout::builder();
+        let plan = Plan::new(&mut layout, nodes, BcsConfig::default());
+        let simulation = Simulation::new(1);
+        let network = SimNetwork::new(&simulation, nodes, &layout.build(), Default::default());
+        (plan, simulation, network)
+    }
+
     /// A node that is always done, and says at the end of slice 3 that so many bytes are on the way.
     async fn answer<P: Primitives>(network: P, plan: Plan, on_the_way: u64) {
         while network.await_event(plan.strobed).await.is_ok() {
@@ -351,10 +360,7 @@ mod tests {
 
     #[test]
     fn a_slice_that_ends_with_bytes_on_the_way_is_the_last() {
-        let mut layout = Layout::builder();
-        let plan = Plan::new(&mut layout, 2, BcsConfig::default());
-        let simulation = Simulation::new(1);
-        let network = SimNetwork::new(&simulation, 2, &layout.build(), Default::default());
+        let (plan, simulation, network) = machine(2);
         for (node, on_the_way) in [(NodeId(1), 0), (NodeId(2), 8)] {
             let here = network.node(node);
             here.runtime().spawn(answer(here.clone(), plan, on_the_way)).detach();
@@ -372,10 +378,7 @@ mod tests {
     /// One that took 510 us of 500 had the next begin 1500 us after it.
     #[test]
     fn a_slice_that_is_late_delays_the_next_by_as_much_and_no_more() {
-        let mut layout = Layout::builder();
-        let plan = Plan::new(&mut layout, 1, BcsConfig::default());
-        let simulation = Simulation::new(1);
-        let network = SimNetwork::new(&simulation, 1, &layout.build(), Default::default());
+        let (plan, simulation, network) = machine(1);
         let (manager, here) = (network.node(NodeId::MM), network.node(NodeId(1)));
         let slow = async move {
             while here.await_event(plan.strobed).await.is_ok() {
@@ -409,10 +412,7 @@ mod tests {
     /// It had the ranks stand for as long again as the manager had stood.
     #[test]
     fn a_slice_that_begins_late_delays_the_next_by_no_more_than_it_takes() {
-        let mut layout = Layout::builder();
-        let plan = Plan::new(&mut layout, 1, BcsConfig::default());
-        let simulation = Simulation::new(1);
-        let network = SimNetwork::new(&simulation, 1, &layout.build(), Default::default());
+        let (plan, simulation, network) = machine(1);
         let (manager, here) = (network.node(NodeId::MM), network.node(NodeId(1)));
         here.runtime().spawn(answer(here.clone(), plan, 0)).detach();
         let mut sender = StrobeSender::new(manager.clone(), plan, NodeSet::compute(1));

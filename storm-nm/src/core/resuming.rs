@@ -83,9 +83,7 @@ impl NodeCore {
         }
         self.reschedule(None, None, actions);
     }
-}
 
-impl NodeCore {
     /// Slices that were ordered before the Machine Manager knew of this life of the node were on their
     /// way to an earlier one: nobody recalls them, and what is launched later would not be believed.
     fn forget_slices(&mut self, actions: &mut Vec<Action>) {
