@@ -5,7 +5,7 @@ use super::{
     ClusterOptions, EmbeddedOptions, ExportArgument, MpiArgument, NeedsOptions, ServiceOptions,
 };
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -156,7 +156,7 @@ pub(crate) struct JobOptions {
     /// Program and its arguments
     // Without `allow_hyphen_values`, which would take `-n4` for the program's name.
     #[arg(value_name = "PROGRAM [ARGS]", required_unless_present = "wrap", num_args = 1..,
-          trailing_var_arg = true)]
+          trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
     pub(crate) program: Vec<OsString>,
 }
 

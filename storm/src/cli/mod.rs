@@ -5,6 +5,7 @@
 
 mod backend_options;
 mod cluster_options;
+mod completion_options;
 mod count;
 mod daemon_options;
 mod export_argument;
@@ -27,6 +28,7 @@ mod workload_options;
 
 pub(crate) use backend_options::{Backend, BackendOptions, RdmaMulticast};
 pub(crate) use cluster_options::{ClusterOptions, DownOptions, EmbeddedOptions, UpOptions};
+pub(crate) use completion_options::CompletionOptions;
 pub(crate) use daemon_options::{MmOptions, NmOptions, NodeAddress};
 pub(crate) use export_argument::ExportArgument;
 pub(crate) use job_name::JobName;
@@ -161,6 +163,8 @@ pub(crate) enum Command {
     /// Become a rank of a job that joins it through PMIx
     #[command(hide = true, name = "__pmix")]
     Pmix(PmixOptions),
+    /// Print a script by which a shell completes the command line
+    Completion(CompletionOptions),
     /// Print the version
     Version,
 }

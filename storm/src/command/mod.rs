@@ -1,6 +1,7 @@
 //! The verbs: each asks a manager, or starts one, and prints the answer.
 
 mod cluster;
+mod completion;
 mod fabric;
 mod job;
 mod key;
@@ -40,6 +41,7 @@ pub(crate) fn run(cli: Cli) -> u8 {
         Command::Mm(options) => run_mm(options).map(|()| 0).map_err(Failure::from),
         Command::Nm(options) => run_nm(options).map(|()| 0).map_err(Failure::from),
         Command::Version => print(&output.version()).map(|()| 0),
+        Command::Completion(options) => print(&completion::script(options.shell)).map(|()| 0),
         Command::Key(options) => key::run(&options, output.as_ref()),
         Command::Nap(options) => nap::run(&options),
         Command::Pmix(options) => pmix::run(options),
@@ -119,7 +121,8 @@ fn client_command(
             Command::Replay(options) => replay::live(&options, output, silent).await,
             Command::Reproduce(options) => reproduce::run(&options, output, silent).await,
             Command::Sim(options) => sim::run(&options, output, silent).await,
-            Command::Key(_)
+            Command::Completion(_)
+            | Command::Key(_)
             | Command::Mm(_)
             | Command::Nap(_)
             | Command::Nm(_)

@@ -1,0 +1,41 @@
+//! `storm completion`: what a shell needs to complete the command line.
+
+use crate::cli::Cli;
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+/// The script that has `shell` complete the verbs and options of `storm`.
+pub(super) fn script(shell: Shell) -> String {
+    let mut command = Cli::command();
+    let name = command.get_name().to_owned();
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command, name, &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::script;
+    use clap_complete::Shell;
+    use std::process::Command;
+
+    /// What bash makes of the last of these words.
+    fn completed(words: &str) -> String {
+        let asked = format!(
+            "{}\nCOMP_WORDS=({words}) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n\
+             _storm storm \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"\necho \"${{COMPREPLY[@]}}\"",
+            script(Shell::Bash)
+        );
+        let output = Command::new("bash").args(["--norc", "-c", &asked]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    #[test]
+    fn bash_completes_verbs_options_and_their_values() {
+        assert_eq!(completed("storm que"), "queue");
+        assert_eq!(completed("storm submit --part"), "--partition");
+        assert_eq!(completed("storm nm --backend ver"), "verbs");
+        assert_eq!(completed("storm __"), "", "what is hidden is not offered");
+    }
+}
