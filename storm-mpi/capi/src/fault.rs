@@ -36,10 +36,22 @@ pub(crate) enum Class {
     InfoValue,
     InfoNoKey,
     NoMemory,
+    Window,
+    Base,
+    Size,
+    Displacement,
+    LockType,
+    Assert,
+    RmaConflict,
+    RmaSync,
+    RmaRange,
+    RmaAttach,
+    RmaShared,
+    RmaFlavor,
 }
 
 /// Name and meaning of each class, in their order.
-const CLASSES: [(Class, &str, &str); 25] = [
+const CLASSES: [(Class, &str, &str); 37] = [
     (Class::Buffer, "MPI_ERR_BUFFER", "invalid buffer"),
     (Class::Count, "MPI_ERR_COUNT", "invalid count"),
     (Class::Type, "MPI_ERR_TYPE", "invalid datatype"),
@@ -65,6 +77,18 @@ const CLASSES: [(Class, &str, &str); 25] = [
     (Class::InfoValue, "MPI_ERR_INFO_VALUE", "invalid info value"),
     (Class::InfoNoKey, "MPI_ERR_INFO_NOKEY", "no such info key"),
     (Class::NoMemory, "MPI_ERR_NO_MEM", "no memory"),
+    (Class::Window, "MPI_ERR_WIN", "invalid window"),
+    (Class::Base, "MPI_ERR_BASE", "invalid base of a window"),
+    (Class::Size, "MPI_ERR_SIZE", "invalid size of a window"),
+    (Class::Displacement, "MPI_ERR_DISP", "invalid displacement unit"),
+    (Class::LockType, "MPI_ERR_LOCKTYPE", "invalid kind of lock"),
+    (Class::Assert, "MPI_ERR_ASSERT", "invalid assertion"),
+    (Class::RmaConflict, "MPI_ERR_RMA_CONFLICT", "conflicting accesses to a window"),
+    (Class::RmaSync, "MPI_ERR_RMA_SYNC", "wrong synchronization of a window"),
+    (Class::RmaRange, "MPI_ERR_RMA_RANGE", "memory outside of the window"),
+    (Class::RmaAttach, "MPI_ERR_RMA_ATTACH", "memory that cannot be attached"),
+    (Class::RmaShared, "MPI_ERR_RMA_SHARED", "memory that cannot be shared"),
+    (Class::RmaFlavor, "MPI_ERR_RMA_FLAVOR", "window of another kind"),
 ];
 
 impl Class {

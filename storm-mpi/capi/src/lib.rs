@@ -21,3 +21,4 @@ mod session;
 mod spread;
 mod table;
 mod types;
+mod window;

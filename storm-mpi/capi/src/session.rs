@@ -7,8 +7,11 @@ use crate::fault::{Class, Fault, Outcome};
 use crate::operation::Operation;
 use crate::request::{BufferSpace, Detached, Request};
 use crate::sequence::Sequence;
-use crate::table::{COMM, ERRHANDLER, GROUP, Handle, INFO, KEYVAL, MESSAGE, REQUEST, Table};
+use crate::table::{
+    COMM, ERRHANDLER, GROUP, Handle, INFO, KEYVAL, MESSAGE, REQUEST, Table, WINDOW,
+};
 use crate::types::{self, Type};
+use crate::window::Window;
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -88,6 +91,8 @@ pub(crate) struct Keyval {
 
 /// Attributes that the library itself has, with the first keys (`MPI_TAG_UB` and so on).
 pub(crate) const TOLD_ATTRIBUTES: usize = 6;
+/// With those of windows, which follow (`MPI_WIN_BASE` and so on).
+pub(crate) const OWN_ATTRIBUTES: usize = TOLD_ATTRIBUTES + 5;
 
 impl Keyval {
     /// A key of the library's: what it tells is not in the communicators.
@@ -116,6 +121,7 @@ pub(crate) struct Session {
     pub(crate) requests: RefCell<Sequence<Request>>,
     pub(crate) taken: RefCell<Sequence<Taken>>,
     pub(crate) infos: RefCell<Table<Info>>,
+    pub(crate) windows: RefCell<Table<Rc<Window>>>,
     pub(crate) detached: RefCell<Detached>,
     pub(crate) buffer: Cell<Option<BufferSpace>>,
     world: Rc<Comm>,
@@ -142,6 +148,9 @@ impl Session {
         self.end_detached()?;
         self.delete_attributes(&self.own)?;
         self.delete_attributes(&self.world)?;
+        // Of windows that the program has not freed.
+        self.windows.borrow().objects().for_each(|window| window.leave());
+        self.process.progress(false)?;
         self.process.finish()?;
         PHASE.store(Phase::After as u8, Ordering::Release);
         SESSION.set(None);
@@ -174,10 +183,11 @@ impl Session {
             types: RefCell::new(types::predefined()),
             operations: RefCell::new(Operation::predefined()),
             error_handlers: RefCell::new(Table::new(ERRHANDLER, handlers)),
-            keyvals: RefCell::new(Table::new(KEYVAL, [Keyval::TOLD; TOLD_ATTRIBUTES])),
+            keyvals: RefCell::new(Table::new(KEYVAL, [Keyval::TOLD; OWN_ATTRIBUTES])),
             requests: RefCell::new(Sequence::new(REQUEST, REQUESTS)),
             taken: RefCell::new(Sequence::new(MESSAGE, MESSAGES)),
             infos: RefCell::new(Table::new(INFO, [Info::default()])),
+            windows: RefCell::new(Table::new(WINDOW, [])),
             detached: RefCell::default(),
             buffer: Cell::new(None),
             contexts,
@@ -232,10 +242,15 @@ impl Session {
         }
     }
 
-    fn die(&self, name: &str, fault: &Fault, comm: &Comm) -> ! {
+    /// Says what is wrong, and ends the job.
+    pub(crate) fn die(&self, name: &str, fault: &Fault, comm: &Comm) -> ! {
         let rank = self.process.rank();
         let on = comm.name.borrow();
-        let on = if on.is_empty() { "a communicator" } else { on.as_str() };
+        let on = match on.as_str() {
+            "" if WINDOW.names(comm.handle.get()) => "a window",
+            "" => "a communicator",
+            name => name,
+        };
         let class = fault.class.name();
         say(&format!("rank {rank}: {name} on {on}: {} ({class})", fault.text));
         self.process.abort(FAILED_EXIT_CODE)
@@ -302,14 +317,28 @@ pub(crate) fn on(
     }
 }
 
+/// A call on a window, which has an error handler of its own.
+pub(crate) fn on_window(
+    window: Handle,
+    name: &str,
+    body: impl FnOnce(&'static Session, &Rc<Window>) -> Outcome,
+) -> c_int {
+    let session = session(name);
+    let found = session.windows.borrow().get(window).cloned();
+    let window = match found {
+        Ok(window) => window,
+        Err(fault) => return session.answer(name, &fault, None),
+    };
+    match body(session, &window) {
+        Ok(()) => SUCCESS,
+        Err(fault) => session.answer(name, &fault, Some(&window.comm)),
+    }
+}
+
 /// Calls the error handler of a communicator with an error of the program's.
-pub(crate) fn raise(comm: Handle, name: &str, code: c_int) -> c_int {
+pub(crate) fn raise(session: &Session, comm: &Rc<Comm>, name: &str, code: c_int) {
     let class = Class::of(code).unwrap_or(Class::Unknown);
-    let fault = Fault::new(class, "raised by the program");
-    on(comm, name, |session, comm| {
-        session.answer(name, &fault, Some(comm));
-        Ok(())
-    })
+    session.answer(name, &Fault::new(class, "raised by the program"), Some(comm));
 }
 
 /// Ends the job at the program's wish.

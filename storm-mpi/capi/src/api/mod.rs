@@ -7,6 +7,7 @@ mod collectives;
 mod comms;
 mod datatypes;
 mod environment;
+mod epochs;
 mod errors;
 mod graphs;
 mod grids;
@@ -18,10 +19,12 @@ mod neighbours;
 mod operations;
 mod packing;
 mod reductions;
+mod remote;
 mod requests;
 mod short;
 mod vectors;
 mod waiting;
+mod windows;
 
 pub(crate) use infos::Info;
 pub(crate) use matched::Taken;
@@ -39,6 +42,7 @@ mod tests {
             include_str!("comms.rs"),
             include_str!("datatypes.rs"),
             include_str!("environment.rs"),
+            include_str!("epochs.rs"),
             include_str!("errors.rs"),
             include_str!("graphs.rs"),
             include_str!("grids.rs"),
@@ -50,9 +54,11 @@ mod tests {
             include_str!("operations.rs"),
             include_str!("packing.rs"),
             include_str!("reductions.rs"),
+            include_str!("remote.rs"),
             include_str!("requests.rs"),
             include_str!("vectors.rs"),
             include_str!("waiting.rs"),
+            include_str!("windows.rs"),
         ];
         let name = |rest: &str| rest.split('(').next().unwrap_or_default().to_owned();
         let mut defined: Vec<String> = sources
@@ -60,8 +66,14 @@ mod tests {
             .flat_map(|source| source.split("extern \"C\" fn ").skip(1))
             .map(name)
             .collect();
-        let mut declared: Vec<String> = include_str!("../../include/mpi.h")
-            .lines()
+        let headers = [
+            include_str!("../../include/mpi.h"),
+            include_str!("../../include/storm_mpi_background.h"),
+            include_str!("../../include/storm_mpi_windows.h"),
+        ];
+        let mut declared: Vec<String> = headers
+            .iter()
+            .flat_map(|header| header.lines())
             .filter_map(|line| {
                 let of = |kind| line.strip_prefix(kind);
                 of("int ").or(of("double ")).or(of("MPI_Aint "))
