@@ -75,6 +75,15 @@ pub(crate) fn started<F: Future<Output = Outcome> + 'static>(
     })
 }
 
+/// What each member tells, one after the other; all tell as much.
+pub(crate) fn gathered(party: Party<'_>, mine: &[u8]) -> Outcome<Vec<u8>> {
+    let places: Vec<_> =
+        (0..party.size()).map(|at| at * mine.len()..(at + 1) * mine.len()).collect();
+    let mut all = vec![0; party.size() * mine.len()];
+    now(party.allgather(Some(mine), &mut BlocksMut::new(&mut all, &places)?))?;
+    Ok(all)
+}
+
 /// A member's own elements, which the arguments describe and `MPI_IN_PLACE` may stand for.
 pub(crate) struct Whole {
     pub(crate) buffer: Buffer,

@@ -48,10 +48,26 @@ pub(crate) enum Class {
     RmaAttach,
     RmaShared,
     RmaFlavor,
+    File,
+    NoSuchFile,
+    FileExists,
+    AccessMode,
+    Access,
+    BadFile,
+    Io,
+    NoSpace,
+    Quota,
+    ReadOnly,
+    FileInUse,
+    UnsupportedRepresentation,
+    UnsupportedOperation,
+    NotSame,
+    DuplicateRepresentation,
+    Conversion,
 }
 
 /// Name and meaning of each class, in their order.
-const CLASSES: [(Class, &str, &str); 37] = [
+const CLASSES: [(Class, &str, &str); 53] = [
     (Class::Buffer, "MPI_ERR_BUFFER", "invalid buffer"),
     (Class::Count, "MPI_ERR_COUNT", "invalid count"),
     (Class::Type, "MPI_ERR_TYPE", "invalid datatype"),
@@ -89,6 +105,30 @@ const CLASSES: [(Class, &str, &str); 37] = [
     (Class::RmaAttach, "MPI_ERR_RMA_ATTACH", "memory that cannot be attached"),
     (Class::RmaShared, "MPI_ERR_RMA_SHARED", "memory that cannot be shared"),
     (Class::RmaFlavor, "MPI_ERR_RMA_FLAVOR", "window of another kind"),
+    (Class::File, "MPI_ERR_FILE", "invalid file"),
+    (Class::NoSuchFile, "MPI_ERR_NO_SUCH_FILE", "no such file"),
+    (Class::FileExists, "MPI_ERR_FILE_EXISTS", "the file exists"),
+    (Class::AccessMode, "MPI_ERR_AMODE", "invalid access mode"),
+    (Class::Access, "MPI_ERR_ACCESS", "permission denied"),
+    (Class::BadFile, "MPI_ERR_BAD_FILE", "invalid file name"),
+    (Class::Io, "MPI_ERR_IO", "input or output failed"),
+    (Class::NoSpace, "MPI_ERR_NO_SPACE", "no space left"),
+    (Class::Quota, "MPI_ERR_QUOTA", "quota exceeded"),
+    (Class::ReadOnly, "MPI_ERR_READ_ONLY", "read-only file or file system"),
+    (Class::FileInUse, "MPI_ERR_FILE_IN_USE", "the file is in use"),
+    (
+        Class::UnsupportedRepresentation,
+        "MPI_ERR_UNSUPPORTED_DATAREP",
+        "unsupported representation of data",
+    ),
+    (Class::UnsupportedOperation, "MPI_ERR_UNSUPPORTED_OPERATION", "unsupported operation"),
+    (Class::NotSame, "MPI_ERR_NOT_SAME", "different arguments at different members"),
+    (
+        Class::DuplicateRepresentation,
+        "MPI_ERR_DUP_DATAREP",
+        "representation of data that is there already",
+    ),
+    (Class::Conversion, "MPI_ERR_CONVERSION", "conversion of data failed"),
 ];
 
 impl Class {

@@ -13,6 +13,7 @@ mod api;
 mod collective;
 mod comm;
 mod fault;
+mod file;
 mod memory;
 mod operation;
 mod request;

@@ -27,6 +27,7 @@ pub(crate) const MESSAGE: Kind = Kind { number: 8, class: Class::Request, name: 
 pub(crate) const REQUEST: Kind = Kind { number: 16, class: Class::Request, name: "request" };
 // Above those of requests.
 pub(crate) const WINDOW: Kind = Kind { number: 0x60, class: Class::Window, name: "window" };
+pub(crate) const FILE: Kind = Kind { number: 0x61, class: Class::File, name: "file" };
 pub(crate) const KEYVAL: Kind = Kind { number: 7, class: Class::Keyval, name: "attribute key" };
 
 const PLACE_BITS: u32 = 24;

@@ -1,7 +1,7 @@
 //! Datatypes: the predefined ones, in the order of `mpi.h`, and those that programs make.
 
 use crate::fault::{Class, Fault, Outcome};
-use crate::table::{TYPE, Table};
+use crate::table::{Handle, TYPE, Table};
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_long};
 use std::rc::Rc;
@@ -128,6 +128,11 @@ pub(crate) fn predefined() -> Table<Rc<Type>> {
         })
     };
     Table::new(TYPE, PREDEFINED.into_iter().enumerate().map(make))
+}
+
+/// Whether a handle is of a predefined type.
+pub(crate) fn is_predefined(handle: Handle) -> bool {
+    (TYPE.handle(1)..=TYPE.handle(PREDEFINED.len())).contains(&handle)
 }
 
 /// The numbers that a layout of this [kind](Layout::kind) consists of.

@@ -173,6 +173,21 @@ fn one_sided_communication() {
 }
 
 #[test]
+fn files() {
+    let program = Program::compiled("files");
+    let directory = TempDir::new().expect("a directory");
+    for shape in SHAPES {
+        for in_slices in [false, true] {
+            let launcher =
+                Launcher::new(&program.path).arg(directory.path()).nodes(shape.0, shape.1);
+            let launcher = if in_slices { launcher.in_slices() } else { launcher };
+            let outcome = launcher.run().expect("it starts");
+            assert!(outcome.success(), "{shape:?}, {in_slices}: {}", outcome.report());
+        }
+    }
+}
+
+#[test]
 fn mistakes_give_their_error_classes() {
     let program = Program::compiled("errors");
     program.run_everywhere();

@@ -5,13 +5,18 @@ mod allocation;
 mod attributes;
 mod collectives;
 mod comms;
+mod counts;
+mod darrays;
 mod datatypes;
 mod environment;
 mod epochs;
 mod errors;
+mod files;
+mod fixed_graphs;
 mod graphs;
 mod grids;
 mod groups;
+mod handles;
 mod infos;
 mod matched;
 mod messages;
@@ -22,6 +27,7 @@ mod reductions;
 mod remote;
 mod requests;
 mod short;
+mod transfers;
 mod vectors;
 mod waiting;
 mod windows;
@@ -40,13 +46,18 @@ mod tests {
             include_str!("attributes.rs"),
             include_str!("collectives.rs"),
             include_str!("comms.rs"),
+            include_str!("counts.rs"),
+            include_str!("darrays.rs"),
             include_str!("datatypes.rs"),
             include_str!("environment.rs"),
             include_str!("epochs.rs"),
             include_str!("errors.rs"),
+            include_str!("files.rs"),
+            include_str!("fixed_graphs.rs"),
             include_str!("graphs.rs"),
             include_str!("grids.rs"),
             include_str!("groups.rs"),
+            include_str!("handles.rs"),
             include_str!("infos.rs"),
             include_str!("matched.rs"),
             include_str!("messages.rs"),
@@ -56,6 +67,7 @@ mod tests {
             include_str!("reductions.rs"),
             include_str!("remote.rs"),
             include_str!("requests.rs"),
+            include_str!("transfers.rs"),
             include_str!("vectors.rs"),
             include_str!("waiting.rs"),
             include_str!("windows.rs"),
@@ -69,14 +81,17 @@ mod tests {
         let headers = [
             include_str!("../../include/mpi.h"),
             include_str!("../../include/storm_mpi_background.h"),
+            include_str!("../../include/storm_mpi_files.h"),
+            include_str!("../../include/storm_mpi_handles.h"),
             include_str!("../../include/storm_mpi_windows.h"),
         ];
         let mut declared: Vec<String> = headers
             .iter()
             .flat_map(|header| header.lines())
             .filter_map(|line| {
-                let of = |kind| line.strip_prefix(kind);
-                of("int ").or(of("double ")).or(of("MPI_Aint "))
+                let (kind, name) = line.split_once(' ')?;
+                let is_result = ["int", "double"].contains(&kind) || kind.starts_with("MPI_");
+                (is_result && name.starts_with("MPI_")).then_some(name)
             })
             .map(name)
             .collect();

@@ -16,6 +16,7 @@ mod wire;
 pub(crate) use epochs::{Epochs, LockKind};
 pub(crate) use origin::{Changing, Place};
 
+use crate::collective::gathered;
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
 use crate::request::Active;
@@ -29,7 +30,7 @@ use std::collections::BTreeSet;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 use storm_mpi::RequestId;
-use storm_mpi::collective::{BlocksMut, Party, now};
+use storm_mpi::collective::now;
 
 unsafe extern "C" {
     fn calloc(count: usize, bytes: usize) -> *mut c_void;
@@ -164,11 +165,7 @@ impl Window {
 
     /// A context for the members' requests, and what parts they have.
     fn agreed(session: &Session, parent: &Comm, mine: Part) -> Outcome<(Rc<Comm>, Vec<Part>)> {
-        let agreed = session.contexts.borrow().agree(parent.party(&session.process))?;
-        let context = agreed.ok_or(storm_mpi::CommError::NoContext)?;
-        session.contexts.borrow_mut().take(context);
-        let (group, pool) = (parent.group.clone(), &session.contexts);
-        let comm = Comm::new(context, group, parent.me, None, ERRORS_ARE_FATAL, pool);
+        let comm = session.context_of_its_own(parent, ERRORS_ARE_FATAL)?;
         let told = gathered(comm.party(&session.process), &mine.encode())?;
         Ok((Rc::new(comm), told.as_chunks().0.iter().map(|&part| Part::decode(part)).collect()))
     }
@@ -288,13 +285,4 @@ impl Window {
     pub(crate) fn is_named(&self, handle: Handle) {
         self.comm.handle.set(handle);
     }
-}
-
-/// What each member tells, one after the other; all tell as much.
-fn gathered(party: Party<'_>, mine: &[u8]) -> Outcome<Vec<u8>> {
-    let places: Vec<_> =
-        (0..party.size()).map(|at| at * mine.len()..(at + 1) * mine.len()).collect();
-    let mut all = vec![0; party.size() * mine.len()];
-    now(party.allgather(Some(mine), &mut BlocksMut::new(&mut all, &places)?))?;
-    Ok(all)
 }

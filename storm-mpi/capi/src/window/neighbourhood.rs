@@ -1,7 +1,8 @@
 //! Memory that the members of a window on one node have in common: a gate for each of them, then their parts.
 
+use super::Part;
 use super::exposed::{Exposed, Gate};
-use super::{Part, gathered};
+use crate::collective::gathered;
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
 use crate::session::Session;
