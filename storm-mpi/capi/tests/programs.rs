@@ -173,6 +173,12 @@ fn one_sided_communication() {
 }
 
 #[test]
+fn graphs_of_mpi_1_and_distributed_arrays() {
+    let program = Program::compiled("arrangements");
+    program.run_everywhere();
+}
+
+#[test]
 fn files() {
     let program = Program::compiled("files");
     let directory = TempDir::new().expect("a directory");

@@ -3,6 +3,7 @@
 
 mod allocation;
 mod attributes;
+mod both_ways;
 mod collectives;
 mod comms;
 mod counts;
@@ -44,6 +45,7 @@ mod tests {
         let sources = [
             include_str!("allocation.rs"),
             include_str!("attributes.rs"),
+            include_str!("both_ways.rs"),
             include_str!("collectives.rs"),
             include_str!("comms.rs"),
             include_str!("counts.rs"),

@@ -242,7 +242,7 @@ impl Window {
             Active::Sending { id, .. } | Active::Receiving { id, .. } => {
                 self.session.process.is_done(*id).unwrap_or(true)
             }
-            Active::Collective(outstanding) => outstanding.is_done(),
+            Active::Background(outstanding) => outstanding.is_done(),
             Active::Over(_) => true,
         }
     }
