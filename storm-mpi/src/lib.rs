@@ -8,8 +8,8 @@
 //! Layers, each knowing the one below: [`World`] and the C ABI of `capi/` (types, lifetimes) -
 //! [`comm`], [`collective`], [`layout`] (communicators, collectives over bytes, datatypes) -
 //! [`Process`] (one process's handle on the engine) - engine (messages: protocol and matching) -
-//! transport (byte streams). Deliberately absent: one-sided operations, and any wall-clock timeout: a
-//! gang-scheduled job may be stopped at any instant. Derived datatypes are the C ABI's: a slice of
+//! transport (byte streams). Deliberately absent: any wall-clock timeout: a
+//! gang-scheduled job may be stopped at any instant. Derived datatypes and one-sided operations are the C ABI's: a slice of
 //! Rust is one stretch of memory.
 
 mod background;
@@ -30,6 +30,7 @@ mod process;
 mod rank;
 mod scope;
 pub mod segment;
+mod shared;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod thresholds;
@@ -47,5 +48,6 @@ pub use error::{CommError, InitError, Violation};
 pub use process::{Process, processor_name};
 pub use rank::Rank;
 pub use scope::{RecvRequest, Scope, SendRequest, Tested};
+pub use shared::SharedMemory;
 pub use thresholds::Thresholds;
 pub use world::World;

@@ -364,8 +364,22 @@ impl Process {
         }
     }
 
-    /// Collects a request of the background, if it is done.
-    pub(crate) fn step(&self, id: RequestId) -> Result<Option<Option<Received>>, CommError> {
+    /// As [`Process::hold`], for the background: of what has arrived, as bytes are moved by who runs it.
+    ///
+    /// # Errors
+    /// [`CommError`].
+    pub fn hold_arrived(
+        &self,
+        pattern: &Pattern,
+    ) -> Result<Option<(MessageId, Status)>, CommError> {
+        self.engine.borrow_mut().hold(pattern)
+    }
+
+    /// Collects a request of the background, if it is done. Moves no bytes.
+    ///
+    /// # Errors
+    /// As [`Process::wait`].
+    pub fn step(&self, id: RequestId) -> Result<Option<Option<Received>>, CommError> {
         let done = self.engine.borrow_mut().collect(id);
         if !matches!(done, Ok(None)) {
             self.background.stepped();

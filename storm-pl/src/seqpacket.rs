@@ -3,14 +3,15 @@
 //! Every message between NM, keeper and PL travels on one. It does not know what is in them.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg,
-    sendmsg, socketpair,
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, sendmsg, socketpair,
 };
+use rustix::io::Errno as Interruption;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 
 /// The most descriptors one message carries: command, stdin, stdout, stderr, PMI.
 pub(crate) const DESCRIPTORS_MAX: usize = 5;
@@ -70,36 +71,33 @@ impl Seqpacket {
     /// # Errors
     /// `InvalidData` when the message or its descriptors did not fit.
     pub(crate) fn receive(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Received> {
-        let mut space = cmsg_space!([RawFd; DESCRIPTORS_MAX]);
-        let flags = MsgFlags::MSG_CMSG_CLOEXEC | wait.flags();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut parts = [IoSliceMut::new(buffer)];
         let message = loop {
-            match recvmsg::<()>(self.0.as_raw_fd(), &mut parts, Some(&mut space), flags) {
+            match recvmsg(&self.0, &mut parts, &mut control, wait.receive_flags()) {
                 Ok(message) => break message,
-                Err(Errno::EINTR) => {}
+                Err(Interruption::INTR) => {}
                 // A peer that died with unread data resets; for us that is the same as closed.
-                Err(Errno::ECONNRESET) => {
+                Err(Interruption::CONNRESET) => {
                     return Ok(Received { len: 0, descriptors: Vec::new() });
                 }
                 Err(errno) => return Err(errno.into()),
             }
         };
-        let cut = message.flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC);
-        let len = message.bytes;
+        // Also of a message that is cut: those that came are open.
         let mut descriptors = Vec::new();
-        if let Ok(control) = message.cmsgs() {
-            for item in control {
-                if let ControlMessageOwned::ScmRights(raw) = item {
-                    // SAFETY: the kernel has just installed these descriptors for this process and
-                    // nothing else knows them.
-                    descriptors.extend(raw.iter().map(|&fd| unsafe { OwnedFd::from_raw_fd(fd) }));
-                }
+        for item in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(came) = item {
+                descriptors.extend(came);
             }
         }
-        if cut {
+        let is_cut = message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
+        // The space may have room for more than was asked for.
+        if is_cut || descriptors.len() > DESCRIPTORS_MAX {
             return Err(io::Error::from(io::ErrorKind::InvalidData));
         }
-        Ok(Received { len, descriptors })
+        Ok(Received { len: message.bytes, descriptors })
     }
 
     /// Waits for the next message and tells its length, 0 when the other end is gone.
@@ -137,6 +135,13 @@ impl Wait {
             Self::No => MsgFlags::MSG_DONTWAIT,
         }
     }
+
+    fn receive_flags(self) -> RecvFlags {
+        match self {
+            Self::Block => RecvFlags::CMSG_CLOEXEC,
+            Self::No => RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
+        }
+    }
 }
 
 impl AsFd for Seqpacket {
@@ -154,5 +159,43 @@ impl From<OwnedFd> for Seqpacket {
 impl From<Seqpacket> for OwnedFd {
     fn from(socket: Seqpacket) -> Self {
         socket.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// This process's descriptors of a pipe.
+    fn open_on(pipe: &io::PipeReader) -> usize {
+        let link = |fd: String| std::fs::read_link(format!("/proc/self/fd/{fd}")).ok();
+        let own = link(pipe.as_raw_fd().to_string());
+        let all = std::fs::read_dir("/proc/self/fd").expect("a list").flatten();
+        all.filter(|fd| link(fd.file_name().to_string_lossy().into_owned()) == own).count()
+    }
+
+    #[test]
+    fn a_message_with_too_many_descriptors_leaves_none_open() {
+        let (one, other) = Seqpacket::pair().expect("a pair");
+        let (reader, writer) = io::pipe().expect("a pipe");
+        let send = |count: usize| {
+            let descriptors = vec![writer.as_fd(); count];
+            one.send(&[IoSlice::new(b"command")], &descriptors, Wait::Block).expect("sent");
+        };
+        let mut buffer = [0; 16];
+        send(DESCRIPTORS_MAX);
+        let received = other.receive(&mut buffer, Wait::No).expect("received");
+        assert_eq!((received.len, received.descriptors.len()), (7, DESCRIPTORS_MAX));
+        drop(received);
+        for more in [1, 100] {
+            send(DESCRIPTORS_MAX + more);
+            let refused = other.receive(&mut buffer, Wait::No).expect_err("too many");
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
+        }
+        send(2);
+        let refused = other.receive(&mut buffer[..3], Wait::No).expect_err("too long");
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
+        drop(writer);
+        assert_eq!(open_on(&reader), 1);
     }
 }

@@ -29,9 +29,13 @@ static C_PROGRAMS: LazyLock<TempDir> = LazyLock::new(|| {
     let wrapper = built.join("storm-mpicc");
     assert!(wrapper.exists(), "{} is missing: cargo build -p storm-mpi-c", wrapper.display());
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let header = package.join("../../storm-mpi/capi/include/mpi.h");
+    let headers = package.join("../../storm-mpi/capi/include");
     let library = built.join("deps/libstormmpi.so");
-    for (from, to) in [(header, "include/mpi.h"), (library, "lib/libstormmpi.so")] {
+    let headers = headers.read_dir().expect("headers").flatten().map(|header| {
+        let to = format!("include/{}", header.file_name().display());
+        (header.path(), to)
+    });
+    for (from, to) in headers.chain([(library, "lib/libstormmpi.so".to_owned())]) {
         let to = directory.path().join(to);
         std::fs::create_dir_all(to.parent().expect("in the prefix")).expect("made");
         std::fs::copy(&from, to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));

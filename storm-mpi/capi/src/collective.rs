@@ -3,7 +3,7 @@
 //! Each body is written once, as a future that owns all it needs: arguments are looked at before it
 //! first gives way, so a mistake in them is the call's in both cases.
 
-use crate::abi::{Buffer, BufferMut, Out};
+use crate::abi::{Buffer, BufferMut, Out, Status};
 use crate::comm::Comm;
 use crate::fault::Outcome;
 use crate::memory::Elements;
@@ -60,7 +60,9 @@ pub(crate) fn started<F: Future<Output = Outcome> + 'static>(
         let (before, begun) = (comm.last_turn(), session.process.messages_begun());
         let turn = comm.next_turn();
         let members = Members { session, comm: Rc::clone(comm), turn: Some(turn) };
-        let outstanding = session.process.in_background(body(members));
+        let running = body(members);
+        let done = async move { running.await.map(|()| Status::EMPTY) };
+        let outstanding = session.process.in_background(done);
         match outstanding.take() {
             Some(Err(fault)) => {
                 // It was refused here: the others' next collective is this member's next, too.
@@ -69,10 +71,19 @@ pub(crate) fn started<F: Future<Output = Outcome> + 'static>(
                 }
                 Err(fault)
             }
-            Some(Ok(())) => request.set(session.add_active(comm, Active::nothing())?),
-            None => request.set(session.add_active(comm, Active::Collective(outstanding))?),
+            Some(Ok(_)) => request.set(session.add_active(comm, Active::nothing())?),
+            None => request.set(session.add_active(comm, Active::Background(outstanding))?),
         }
     })
+}
+
+/// What each member tells, one after the other; all tell as much.
+pub(crate) fn gathered(party: Party<'_>, mine: &[u8]) -> Outcome<Vec<u8>> {
+    let places: Vec<_> =
+        (0..party.size()).map(|at| at * mine.len()..(at + 1) * mine.len()).collect();
+    let mut all = vec![0; party.size() * mine.len()];
+    now(party.allgather(Some(mine), &mut BlocksMut::new(&mut all, &places)?))?;
+    Ok(all)
 }
 
 /// A member's own elements, which the arguments describe and `MPI_IN_PLACE` may stand for.

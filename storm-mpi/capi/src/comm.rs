@@ -15,6 +15,24 @@ use storm_mpi::{Address, Pattern, Process, Rank, Source, Tag, TagPattern};
 pub(crate) enum Topology {
     Grid(Cartesian),
     Graph(Rc<Graph>),
+    Fixed(Rc<FixedGraph>),
+}
+
+/// A graph of which every member knows all edges, as the program has it.
+pub(crate) struct FixedGraph {
+    /// Where the edges of each member end.
+    pub(crate) index: Vec<c_int>,
+    /// Whom they lead to.
+    pub(crate) edges: Vec<c_int>,
+}
+
+impl FixedGraph {
+    /// Whom the edges of a member lead to.
+    pub(crate) fn neighbours(&self, member: usize) -> &[c_int] {
+        let end = |member: usize| self.index.get(member).map_or(0, |&end| end as usize);
+        let start = member.checked_sub(1).map_or(0, end);
+        self.edges.get(start..end(member)).unwrap_or_default()
+    }
 }
 
 /// A communicator. Shared by its handle and by the requests on it, so that its context is used
@@ -67,7 +85,7 @@ impl Comm {
     pub(crate) fn grid(&self) -> Outcome<&Cartesian> {
         match &self.topology {
             Some(Topology::Grid(grid)) => Ok(grid),
-            Some(Topology::Graph(_)) | None => Err(Self::without("grid")),
+            Some(Topology::Graph(_) | Topology::Fixed(_)) | None => Err(Self::without("grid")),
         }
     }
 
@@ -75,7 +93,17 @@ impl Comm {
     pub(crate) fn graph(&self) -> Outcome<&Graph> {
         match &self.topology {
             Some(Topology::Graph(graph)) => Ok(graph),
-            Some(Topology::Grid(_)) | None => Err(Self::without("graph")),
+            Some(Topology::Grid(_) | Topology::Fixed(_)) | None => Err(Self::without("graph")),
+        }
+    }
+
+    /// The graph of MPI-1 of the members, which there must be.
+    pub(crate) fn fixed_graph(&self) -> Outcome<&FixedGraph> {
+        match &self.topology {
+            Some(Topology::Fixed(graph)) => Ok(graph),
+            Some(Topology::Grid(_) | Topology::Graph(_)) | None => {
+                Err(Self::without("graph of MPI-1"))
+            }
         }
     }
 

@@ -35,8 +35,8 @@ pub(crate) enum Active {
     Sending { id: RequestId, packed: Option<Vec<u8>> },
     /// The engine writes where the landing says.
     Receiving { id: RequestId, landing: Landing },
-    /// A collective in the background.
-    Collective(Outstanding<Outcome>),
+    /// What goes on in the background: a collective, or a send and a receive.
+    Background(Outstanding<Outcome<Status>>),
     /// Done: what the program will learn.
     Over(Result<Status, Fault>),
 }
@@ -156,7 +156,7 @@ impl Session {
         let request = requests.get(handle)?;
         match &request.active {
             None | Some(Active::Over(_)) => Ok(true),
-            Some(Active::Collective(outstanding)) => Ok(outstanding.is_done()),
+            Some(Active::Background(outstanding)) => Ok(outstanding.is_done()),
             Some(Active::Sending { id, .. } | Active::Receiving { id, .. }) => {
                 self.process.is_done(*id).map_err(|error| Fault::from(error).on(&request.comm))
             }
@@ -205,9 +205,9 @@ impl Session {
                 sent.map(|_| Status::EMPTY).map_err(Fault::from)
             }
             Active::Receiving { id, landing } => self.received(comm, id, &landing),
-            Active::Collective(outstanding) => {
+            Active::Background(outstanding) => {
                 let done = self.process.wait_for(&outstanding).map_err(Fault::from);
-                done.flatten().map(|()| Status::EMPTY)
+                done.flatten()
             }
         };
         finished.map_err(|fault| fault.on(comm))
@@ -255,7 +255,7 @@ impl Session {
         for (comm, active) in messages {
             let given_up = match &active {
                 Active::Receiving { id, .. } => self.process.cancel_recv(*id),
-                Active::Sending { .. } | Active::Collective(_) | Active::Over(_) => false,
+                Active::Sending { .. } | Active::Background(_) | Active::Over(_) => false,
             };
             if !given_up {
                 outcome = outcome.and(self.finish(&comm, active).map(|_| ()));
@@ -314,7 +314,7 @@ impl Detached {
     fn reap(&mut self, session: &Session) {
         let done = |active: &Active| match active {
             Active::Over(_) => true,
-            Active::Collective(outstanding) => outstanding.is_done(),
+            Active::Background(outstanding) => outstanding.is_done(),
             // After a failure nothing is under way any more.
             Active::Sending { id, .. } | Active::Receiving { id, .. } => {
                 session.process.is_done(*id).unwrap_or(true)
@@ -338,7 +338,7 @@ impl Detached {
             Active::Sending { packed: Some(bytes), .. } => bytes.len() + BSEND_OVERHEAD,
             Active::Sending { packed: None, .. }
             | Active::Receiving { .. }
-            | Active::Collective(_)
+            | Active::Background(_)
             | Active::Over(_) => 0,
         };
         self.messages.iter().map(|(_, active)| taken(active)).sum()

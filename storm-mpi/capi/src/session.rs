@@ -4,11 +4,15 @@ use crate::abi::SUCCESS;
 use crate::api::{Info, Taken};
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
+use crate::file::OpenFile;
 use crate::operation::Operation;
 use crate::request::{BufferSpace, Detached, Request};
 use crate::sequence::Sequence;
-use crate::table::{COMM, ERRHANDLER, GROUP, Handle, INFO, KEYVAL, MESSAGE, REQUEST, Table};
+use crate::table::{
+    COMM, ERRHANDLER, FILE, GROUP, Handle, INFO, KEYVAL, MESSAGE, REQUEST, Table, WINDOW,
+};
 use crate::types::{self, Type};
+use crate::window::Window;
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -22,6 +26,8 @@ const FAILED_EXIT_CODE: c_int = 1;
 
 /// `MPI_ERRORS_ARE_FATAL`.
 pub(crate) const ERRORS_ARE_FATAL: Handle = ERRHANDLER.handle(1);
+/// `MPI_ERRORS_RETURN`.
+const ERRORS_RETURN: Handle = ERRHANDLER.handle(2);
 
 /// Of requests: with the null handle they are all positive.
 const REQUESTS: Range<u32> = 0..1 << 30;
@@ -88,6 +94,8 @@ pub(crate) struct Keyval {
 
 /// Attributes that the library itself has, with the first keys (`MPI_TAG_UB` and so on).
 pub(crate) const TOLD_ATTRIBUTES: usize = 6;
+/// With those of windows, which follow (`MPI_WIN_BASE` and so on).
+pub(crate) const OWN_ATTRIBUTES: usize = TOLD_ATTRIBUTES + 5;
 
 impl Keyval {
     /// A key of the library's: what it tells is not in the communicators.
@@ -116,6 +124,10 @@ pub(crate) struct Session {
     pub(crate) requests: RefCell<Sequence<Request>>,
     pub(crate) taken: RefCell<Sequence<Taken>>,
     pub(crate) infos: RefCell<Table<Info>>,
+    pub(crate) windows: RefCell<Table<Rc<Window>>>,
+    pub(crate) files: RefCell<Table<Rc<OpenFile>>>,
+    /// `MPI_FILE_NULL`, whose error handler is that of files to be opened.
+    pub(crate) no_file: Rc<Comm>,
     pub(crate) detached: RefCell<Detached>,
     pub(crate) buffer: Cell<Option<BufferSpace>>,
     world: Rc<Comm>,
@@ -142,6 +154,9 @@ impl Session {
         self.end_detached()?;
         self.delete_attributes(&self.own)?;
         self.delete_attributes(&self.world)?;
+        // Of windows that the program has not freed.
+        self.windows.borrow().objects().for_each(|window| window.leave());
+        self.process.progress(false)?;
         self.process.finish()?;
         PHASE.store(Phase::After as u8, Ordering::Release);
         SESSION.set(None);
@@ -166,6 +181,10 @@ impl Session {
         let own = comm(ContextId::SELF, Group::new([me]), 0, "MPI_COMM_SELF");
         world.handle.set(COMM.handle(1));
         own.handle.set(COMM.handle(2));
+        // Never dropped, and nothing communicates there: the context stays that of MPI_COMM_SELF.
+        let no_file = comm(ContextId::SELF, Group::new([me]), 0, "MPI_FILE_NULL");
+        no_file.handle.set(FILE.null());
+        no_file.errhandler.set(ERRORS_RETURN);
         let handlers = [ErrorHandler::Fatal, ErrorHandler::Return, ErrorHandler::Fatal];
         Session {
             process,
@@ -174,10 +193,13 @@ impl Session {
             types: RefCell::new(types::predefined()),
             operations: RefCell::new(Operation::predefined()),
             error_handlers: RefCell::new(Table::new(ERRHANDLER, handlers)),
-            keyvals: RefCell::new(Table::new(KEYVAL, [Keyval::TOLD; TOLD_ATTRIBUTES])),
+            keyvals: RefCell::new(Table::new(KEYVAL, [Keyval::TOLD; OWN_ATTRIBUTES])),
             requests: RefCell::new(Sequence::new(REQUEST, REQUESTS)),
             taken: RefCell::new(Sequence::new(MESSAGE, MESSAGES)),
             infos: RefCell::new(Table::new(INFO, [Info::default()])),
+            windows: RefCell::new(Table::new(WINDOW, [])),
+            files: RefCell::new(Table::new(FILE, [])),
+            no_file,
             detached: RefCell::default(),
             buffer: Cell::new(None),
             contexts,
@@ -215,6 +237,15 @@ impl Session {
         Ok(handle)
     }
 
+    /// The members of a communicator, in a context of their own, for what is no communicator; all call it.
+    pub(crate) fn context_of_its_own(&self, parent: &Comm, errhandler: Handle) -> Outcome<Comm> {
+        let agreed = self.contexts.borrow().agree(parent.party(&self.process))?;
+        let context = agreed.ok_or(storm_mpi::CommError::NoContext)?;
+        self.contexts.borrow_mut().take(context);
+        let group = parent.group.clone();
+        Ok(Comm::new(context, group, parent.me, None, errhandler, &self.contexts))
+    }
+
     /// Does what the communicator's error handler wants; gives what the function returns.
     fn answer(&self, name: &str, fault: &Fault, comm: Option<&Rc<Comm>>) -> c_int {
         let comm = fault.on.as_ref().or(comm).unwrap_or(&self.world);
@@ -232,10 +263,16 @@ impl Session {
         }
     }
 
-    fn die(&self, name: &str, fault: &Fault, comm: &Comm) -> ! {
+    /// Says what is wrong, and ends the job.
+    pub(crate) fn die(&self, name: &str, fault: &Fault, comm: &Comm) -> ! {
         let rank = self.process.rank();
         let on = comm.name.borrow();
-        let on = if on.is_empty() { "a communicator" } else { on.as_str() };
+        let on = match on.as_str() {
+            "" if WINDOW.names(comm.handle.get()) => "a window",
+            "" if FILE.names(comm.handle.get()) => "a file",
+            "" => "a communicator",
+            name => name,
+        };
         let class = fault.class.name();
         say(&format!("rank {rank}: {name} on {on}: {} ({class})", fault.text));
         self.process.abort(FAILED_EXIT_CODE)
@@ -302,14 +339,55 @@ pub(crate) fn on(
     }
 }
 
+/// A call on a window, which has an error handler of its own.
+pub(crate) fn on_window(
+    window: Handle,
+    name: &str,
+    body: impl FnOnce(&'static Session, &Rc<Window>) -> Outcome,
+) -> c_int {
+    let session = session(name);
+    let found = session.windows.borrow().get(window).cloned();
+    let window = match found {
+        Ok(window) => window,
+        Err(fault) => return session.answer(name, &fault, None),
+    };
+    match body(session, &window) {
+        Ok(()) => SUCCESS,
+        Err(fault) => session.answer(name, &fault, Some(&window.comm)),
+    }
+}
+
+/// A call on a file. Of one that is not open the errors go where those of opening go.
+pub(crate) fn on_file(
+    file: Handle,
+    name: &str,
+    body: impl FnOnce(&'static Session, &Rc<OpenFile>) -> Outcome,
+) -> c_int {
+    let session = session(name);
+    let found = session.files.borrow().get(file).cloned();
+    let file = match found {
+        Ok(file) => file,
+        Err(fault) => return session.answer(name, &fault, Some(&session.no_file)),
+    };
+    match body(session, &file) {
+        Ok(()) => SUCCESS,
+        Err(fault) => session.answer(name, &fault, Some(&file.comm)),
+    }
+}
+
+/// A call on no file yet.
+pub(crate) fn on_no_file(name: &str, body: impl FnOnce(&'static Session) -> Outcome) -> c_int {
+    let session = session(name);
+    match body(session) {
+        Ok(()) => SUCCESS,
+        Err(fault) => session.answer(name, &fault, Some(&session.no_file)),
+    }
+}
+
 /// Calls the error handler of a communicator with an error of the program's.
-pub(crate) fn raise(comm: Handle, name: &str, code: c_int) -> c_int {
+pub(crate) fn raise(session: &Session, comm: &Rc<Comm>, name: &str, code: c_int) {
     let class = Class::of(code).unwrap_or(Class::Unknown);
-    let fault = Fault::new(class, "raised by the program");
-    on(comm, name, |session, comm| {
-        session.answer(name, &fault, Some(comm));
-        Ok(())
-    })
+    session.answer(name, &Fault::new(class, "raised by the program"), Some(comm));
 }
 
 /// Ends the job at the program's wish.

@@ -25,6 +25,9 @@ pub(crate) const ERRHANDLER: Kind = Kind { number: 5, class: Class::Arg, name: "
 pub(crate) const INFO: Kind = Kind { number: 6, class: Class::Info, name: "info object" };
 pub(crate) const MESSAGE: Kind = Kind { number: 8, class: Class::Request, name: "message" };
 pub(crate) const REQUEST: Kind = Kind { number: 16, class: Class::Request, name: "request" };
+// Above those of requests.
+pub(crate) const WINDOW: Kind = Kind { number: 0x60, class: Class::Window, name: "window" };
+pub(crate) const FILE: Kind = Kind { number: 0x61, class: Class::File, name: "file" };
 pub(crate) const KEYVAL: Kind = Kind { number: 7, class: Class::Keyval, name: "attribute key" };
 
 const PLACE_BITS: u32 = 24;
@@ -42,6 +45,11 @@ impl Kind {
     /// The handle of a place.
     pub(crate) const fn handle(self, place: usize) -> Handle {
         self.null() | place as Handle
+    }
+
+    /// Whether a handle is of this kind.
+    pub(crate) fn names(self, handle: Handle) -> bool {
+        handle >> PLACE_BITS == self.number
     }
 
     fn place(self, handle: Handle) -> Outcome<usize> {
@@ -108,6 +116,11 @@ impl<T> Table<T> {
         let place = self.kind.place(handle)?;
         let object = self.places.get_mut(place).and_then(Option::as_mut);
         object.ok_or_else(|| self.kind.unknown(handle))
+    }
+
+    /// All objects that there are.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &T> {
+        self.places.iter().flatten()
     }
 
     /// Takes an object out of the table; one of the library's stays and is refused.

@@ -1,7 +1,7 @@
 //! Datatypes: the predefined ones, in the order of `mpi.h`, and those that programs make.
 
 use crate::fault::{Class, Fault, Outcome};
-use crate::table::{TYPE, Table};
+use crate::table::{Handle, TYPE, Table};
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_long};
 use std::rc::Rc;
@@ -119,15 +119,25 @@ const PREDEFINED: [(&str, Number); 42] = [
 
 /// A table of the predefined types.
 pub(crate) fn predefined() -> Table<Rc<Type>> {
-    let make = |(name, number): (&str, Number)| {
+    let make = |(kind, (name, number)): (usize, (&str, Number))| {
         Rc::new(Type {
-            layout: number.layout(),
+            layout: number.layout().of_kind(kind as u8),
             committed: Cell::new(true),
             name: RefCell::new(name.to_owned()),
             number: Some(number),
         })
     };
-    Table::new(TYPE, PREDEFINED.map(make))
+    Table::new(TYPE, PREDEFINED.into_iter().enumerate().map(make))
+}
+
+/// Whether a handle is of a predefined type.
+pub(crate) fn is_predefined(handle: Handle) -> bool {
+    (TYPE.handle(1)..=TYPE.handle(PREDEFINED.len())).contains(&handle)
+}
+
+/// The numbers that a layout of this [kind](Layout::kind) consists of.
+pub(crate) fn number_of_kind(kind: u8) -> Option<Number> {
+    PREDEFINED.get(usize::from(kind)).map(|&(_, number)| number)
 }
 
 impl Number {

@@ -25,7 +25,10 @@ static PREFIX: LazyLock<TempDir> = LazyLock::new(|| {
         std::fs::create_dir_all(to.parent().expect("in the prefix")).expect("made");
         std::fs::copy(from, to).expect("copied");
     };
-    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("include/mpi.h"), "include/mpi.h");
+    let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    for header in headers.read_dir().expect("there are some").flatten() {
+        copy(&header.path(), &format!("include/{}", header.file_name().display()));
+    }
     copy(&built.join("libstormmpi.so"), "lib/libstormmpi.so");
     copy(&built.join("libstormmpi.a"), "lib/libstormmpi.a");
     copy(Path::new(env!("CARGO_BIN_EXE_storm-mpicc")), "bin/storm-mpicc");
@@ -159,6 +162,38 @@ fn graphs() {
 }
 
 #[test]
+fn one_sided_communication() {
+    let program = Program::compiled("windows");
+    program.run_everywhere();
+    for way in ["spin", "block", "spin-block"] {
+        let launcher = Launcher::new(&program.path).env("STORM_MPI_WAIT", way);
+        let outcome = launcher.nodes(2, 2).run().expect("it starts");
+        assert!(outcome.success(), "{way}: {}", outcome.report());
+    }
+}
+
+#[test]
+fn graphs_of_mpi_1_and_distributed_arrays() {
+    let program = Program::compiled("arrangements");
+    program.run_everywhere();
+}
+
+#[test]
+fn files() {
+    let program = Program::compiled("files");
+    let directory = TempDir::new().expect("a directory");
+    for shape in SHAPES {
+        for in_slices in [false, true] {
+            let launcher =
+                Launcher::new(&program.path).arg(directory.path()).nodes(shape.0, shape.1);
+            let launcher = if in_slices { launcher.in_slices() } else { launcher };
+            let outcome = launcher.run().expect("it starts");
+            assert!(outcome.success(), "{shape:?}, {in_slices}: {}", outcome.report());
+        }
+    }
+}
+
+#[test]
 fn mistakes_give_their_error_classes() {
     let program = Program::compiled("errors");
     program.run_everywhere();
@@ -198,9 +233,9 @@ fn what_is_absent_does_not_become_a_program() {
     };
     for arguments in [&["-DDECLARED"][..], &["-DDECLARED", "-static_mpi"]] {
         let said = link(arguments);
-        assert!(said.contains("undefined reference to `MPI_Win_fence'"), "{said}");
+        assert!(said.contains("undefined reference to `MPI_Comm_spawn'"), "{said}");
     }
-    assert!(link(&["-Werror=implicit-function-declaration"]).contains("MPI_Win_fence"));
+    assert!(link(&["-Werror=implicit-function-declaration"]).contains("MPI_Comm_spawn"));
 }
 
 #[test]

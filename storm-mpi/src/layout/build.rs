@@ -38,7 +38,18 @@ impl Layout {
             align,
             numbers: 1,
             one_run: true,
+            kind: None,
         }))
+    }
+
+    /// The same, as yet unshared, whose numbers the caller has a name for: what is made of it tells it.
+    #[must_use]
+    pub fn of_kind(mut self, kind: u8) -> Layout {
+        debug_assert!(Rc::strong_count(&self.0) == 1, "a layout that something is made of already");
+        if let Some(description) = Rc::get_mut(&mut self.0) {
+            description.kind = Some(kind);
+        }
+        self
     }
 
     /// `count` elements in a row (`MPI_Type_contiguous`).
@@ -130,6 +141,7 @@ impl Layout {
             align: d.align,
             numbers: d.numbers.checked_mul(count)?,
             one_run: d.one_run && (count <= 1 || stride == d.size as isize),
+            kind: d.kind,
         })
     }
 
@@ -171,6 +183,7 @@ impl Layout {
                     align: before.align.max(d.align),
                     numbers: before.numbers.checked_add(d.numbers)?,
                     one_run: before.one_run && d.one_run && before.true_upper == true_lower,
+                    kind: before.kind.filter(|_| before.kind == d.kind),
                 },
             });
         }
@@ -184,6 +197,7 @@ impl Layout {
             align: 1,
             numbers: 0,
             one_run: true,
+            kind: None,
         };
         let all = all.unwrap_or(nothing);
         Layout::measured(Description { shape: Shape::Parts(parts), ..all })

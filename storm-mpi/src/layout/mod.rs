@@ -30,6 +30,8 @@ struct Description {
     numbers: usize,
     /// The data is one stretch, in order.
     one_run: bool,
+    /// What all its numbers are, in the caller's words.
+    kind: Option<u8>,
 }
 
 #[derive(Debug)]
@@ -68,6 +70,11 @@ impl Layout {
     /// Bytes from the first byte of data to the last.
     pub fn true_extent(&self) -> isize {
         self.0.true_upper - self.0.true_lower
+    }
+
+    /// What kind of numbers it consists of, if it is one only and somebody has [said](Layout::of_kind).
+    pub fn kind(&self) -> Option<u8> {
+        self.0.kind
     }
 
     /// Whether any number of elements in a row is one stretch of bytes, from the first one's

@@ -12,9 +12,13 @@ pub(crate) fn compiled(scratch: &Scratch, source: &Path) -> PathBuf {
     let wrapper = built.join("storm-mpicc");
     assert!(wrapper.exists(), "{} is missing: cargo build -p storm-mpi-c", wrapper.display());
     let prefix = scratch.work().join("mpi");
-    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../storm-mpi/capi/include/mpi.h");
+    let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../storm-mpi/capi/include");
     let library = built.join("deps/libstormmpi.so");
-    for (from, to) in [(header, "include/mpi.h"), (library, "lib/libstormmpi.so")] {
+    let headers = headers.read_dir().expect("headers").flatten().map(|header| {
+        let to = format!("include/{}", header.file_name().display());
+        (header.path(), to)
+    });
+    for (from, to) in headers.chain([(library, "lib/libstormmpi.so".to_owned())]) {
         let to = prefix.join(to);
         // A program that was compiled before may be running with it.
         if !to.exists() {

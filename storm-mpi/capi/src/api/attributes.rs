@@ -4,7 +4,8 @@ use crate::abi::{Out, PROC_NULL, TAG_UB};
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
 use crate::session::{
-    CopyFunction, Copying, DeleteFunction, Keyval, Session, TOLD_ATTRIBUTES, call, on,
+    CopyFunction, Copying, DeleteFunction, Keyval, OWN_ATTRIBUTES, Session, TOLD_ATTRIBUTES, call,
+    on,
 };
 use crate::table::{Handle, KEYVAL};
 use std::ffi::{c_int, c_void};
@@ -28,7 +29,7 @@ static TOLD: [Option<c_int>; TOLD_ATTRIBUTES] = [
 
 /// A function or one of the numbers that stand for one, as C passes it.
 #[repr(transparent)]
-struct MaybeCopy(usize);
+pub(super) struct MaybeCopy(usize);
 
 impl MaybeCopy {
     fn read(self) -> Option<Copying> {
@@ -117,6 +118,30 @@ fn told(key: Handle) -> Option<&'static Option<c_int>> {
     TOLD.iter().enumerate().find(|(i, _)| KEYVAL.handle(i + 1) == key).map(|(_, value)| value)
 }
 
+/// The attribute of a key, if there is one.
+pub(super) fn found(
+    session: &Session,
+    comm: &Comm,
+    keyval: Handle,
+) -> Outcome<Option<*const c_void>> {
+    session.keyvals.borrow().get(keyval)?;
+    let attributes = comm.attributes.borrow();
+    let found = attributes.iter().find(|(key, _)| *key == keyval);
+    Ok(found.map(|&(_, value)| value as *const c_void))
+}
+
+/// Gives it to the program.
+pub(super) fn give(
+    found: Option<*const c_void>,
+    value: Out<*const c_void>,
+    flag: Out<c_int>,
+) -> Outcome {
+    if let Some(found) = found {
+        value.set(found)?;
+    }
+    flag.set(c_int::from(found.is_some()))
+}
+
 fn get(
     name: &str,
     comm: Handle,
@@ -127,21 +152,13 @@ fn get(
     on(comm, name, |session, comm| {
         let found = match told(keyval) {
             Some(value) => value.as_ref().map(|value| (&raw const *value).cast::<c_void>()),
-            None => {
-                session.keyvals.borrow().get(keyval)?;
-                let attributes = comm.attributes.borrow();
-                let found = attributes.iter().find(|(key, _)| *key == keyval);
-                found.map(|&(_, value)| value as *const c_void)
-            }
+            None => found(session, comm, keyval)?,
         };
-        if let Some(found) = found {
-            value.set(found)?;
-        }
-        flag.set(c_int::from(found.is_some()))
+        give(found, value, flag)
     })
 }
 
-fn create(
+pub(super) fn create(
     name: &str,
     copy: MaybeCopy,
     del: Option<DeleteFunction>,
@@ -175,7 +192,7 @@ extern "C" fn MPI_Keyval_create(
 }
 
 /// The program's key becomes invalid. What it stands for stays: attributes may still have it.
-fn free(name: &str, keyval: Out<c_int>) -> c_int {
+pub(super) fn free(name: &str, keyval: Out<c_int>) -> c_int {
     call(name, |session| {
         session.keyvals.borrow().get(keyval.get()?)?;
         keyval.set(KEYVAL.null())
@@ -192,32 +209,32 @@ extern "C" fn MPI_Keyval_free(keyval: Out<c_int>) -> c_int {
     free("MPI_Keyval_free", keyval)
 }
 
-fn put(name: &str, comm: Handle, keyval: c_int, value: *mut c_void) -> c_int {
-    on(comm, name, |session, comm| {
-        if told(keyval).is_some() {
-            return Err(Fault::new(Class::Keyval, "attribute of the library"));
-        }
-        session.keyvals.borrow().get(keyval)?;
-        let mut attributes = comm.attributes.borrow_mut();
-        let before = attributes.iter().position(|(key, _)| *key == keyval);
-        let before = before.map(|at| attributes.remove(at).1);
-        drop(attributes);
-        if let Some(before) = before {
-            session.deleted(comm, keyval, before)?;
-        }
-        comm.attributes.borrow_mut().push((keyval, value as usize));
-        Ok(())
-    })
+/// Hangs an attribute on a communicator, in the place of one with the same key.
+pub(super) fn put(session: &Session, comm: &Comm, keyval: c_int, value: *mut c_void) -> Outcome {
+    let place = keyval.wrapping_sub(KEYVAL.handle(1));
+    if (0..OWN_ATTRIBUTES as c_int).contains(&place) {
+        return Err(Fault::new(Class::Keyval, "attribute of the library"));
+    }
+    session.keyvals.borrow().get(keyval)?;
+    let mut attributes = comm.attributes.borrow_mut();
+    let before = attributes.iter().position(|(key, _)| *key == keyval);
+    let before = before.map(|at| attributes.remove(at).1);
+    drop(attributes);
+    if let Some(before) = before {
+        session.deleted(comm, keyval, before)?;
+    }
+    comm.attributes.borrow_mut().push((keyval, value as usize));
+    Ok(())
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_set_attr(comm: Handle, keyval: c_int, value: *mut c_void) -> c_int {
-    put("MPI_Comm_set_attr", comm, keyval, value)
+    on(comm, "MPI_Comm_set_attr", |session, comm| put(session, comm, keyval, value))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Attr_put(comm: Handle, keyval: c_int, value: *mut c_void) -> c_int {
-    put("MPI_Attr_put", comm, keyval, value)
+    on(comm, "MPI_Attr_put", |session, comm| put(session, comm, keyval, value))
 }
 
 #[unsafe(no_mangle)]
@@ -230,28 +247,27 @@ extern "C" fn MPI_Comm_get_attr(
     get("MPI_Comm_get_attr", comm, keyval, value, flag)
 }
 
-fn delete(name: &str, comm: Handle, keyval: c_int) -> c_int {
-    on(comm, name, |session, comm| {
-        let find = || comm.attributes.borrow().iter().position(|(key, _)| *key == keyval);
-        let at = find().ok_or_else(|| Fault::new(Class::Keyval, "no such attribute"))?;
-        let value = comm.attributes.borrow()[at].1;
-        // An attribute whose function refuses stays. The function may have changed others.
-        session.deleted(comm, keyval, value)?;
-        if let Some(at) = find() {
-            comm.attributes.borrow_mut().remove(at);
-        }
-        Ok(())
-    })
+/// Takes an attribute off.
+pub(super) fn delete(session: &Session, comm: &Comm, keyval: c_int) -> Outcome {
+    let find = || comm.attributes.borrow().iter().position(|(key, _)| *key == keyval);
+    let at = find().ok_or_else(|| Fault::new(Class::Keyval, "no such attribute"))?;
+    let value = comm.attributes.borrow()[at].1;
+    // An attribute whose function refuses stays. The function may have changed others.
+    session.deleted(comm, keyval, value)?;
+    if let Some(at) = find() {
+        comm.attributes.borrow_mut().remove(at);
+    }
+    Ok(())
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_delete_attr(comm: Handle, keyval: c_int) -> c_int {
-    delete("MPI_Comm_delete_attr", comm, keyval)
+    on(comm, "MPI_Comm_delete_attr", |session, comm| delete(session, comm, keyval))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Attr_delete(comm: Handle, keyval: c_int) -> c_int {
-    delete("MPI_Attr_delete", comm, keyval)
+    on(comm, "MPI_Attr_delete", |session, comm| delete(session, comm, keyval))
 }
 
 #[unsafe(no_mangle)]

@@ -13,11 +13,11 @@ use storm_mpi::layout::{ArrayOrder, Layout, Part};
 const ORDER_C: c_int = 56;
 const ORDER_FORTRAN: c_int = 57;
 
-fn add(session: &Session, made: Option<Layout>, newtype: Out<Handle>) -> Outcome {
+pub(super) fn add(session: &Session, made: Option<Layout>, newtype: Out<Handle>) -> Outcome {
     newtype.set(session.types.borrow_mut().add(Type::made(made)?)?)
 }
 
-fn layout(session: &Session, datatype: Handle) -> Outcome<Layout> {
+pub(super) fn layout(session: &Session, datatype: Handle) -> Outcome<Layout> {
     Ok(session.datatype(datatype)?.layout.clone())
 }
 
@@ -57,6 +57,15 @@ fn hvector(
 ) -> Outcome {
     let old = layout(session, oldtype)?;
     add(session, old.hvector(counted(count)?, counted(blocklength)?, stride), newtype)
+}
+
+/// Which index varies fastest, from an argument.
+pub(super) fn array_order(order: c_int) -> Outcome<ArrayOrder> {
+    match order {
+        ORDER_C => Ok(ArrayOrder::LastFastest),
+        ORDER_FORTRAN => Ok(ArrayOrder::FirstFastest),
+        other => Err(Fault::new(Class::Arg, format!("order {other} of an array"))),
+    }
 }
 
 fn address(location: Buffer, address: Out<isize>) -> Outcome {
@@ -235,12 +244,7 @@ extern "C" fn MPI_Type_create_subarray(
     newtype: Out<Handle>,
 ) -> c_int {
     call("MPI_Type_create_subarray", |session| {
-        let order = match order {
-            ORDER_C => ArrayOrder::LastFastest,
-            ORDER_FORTRAN => ArrayOrder::FirstFastest,
-            other => return Err(Fault::new(Class::Arg, format!("order {other} of an array"))),
-        };
-        let ndims = counted(ndims)?;
+        let (order, ndims) = (array_order(order)?, counted(ndims)?);
         let (sizes, subsizes, starts) =
             (sizes.get(ndims)?, subsizes.get(ndims)?, starts.get(ndims)?);
         let dim = |i: usize| Ok((counted(sizes[i])?, counted(subsizes[i])?, counted(starts[i])?));

@@ -6,7 +6,11 @@ use crate::session::{ErrorFunction, ErrorHandler, call, on, raise};
 use crate::table::{ERRHANDLER, Handle};
 use std::ffi::c_int;
 
-fn create(name: &str, function: Option<ErrorFunction>, errhandler: Out<Handle>) -> c_int {
+pub(super) fn create(
+    name: &str,
+    function: Option<ErrorFunction>,
+    errhandler: Out<Handle>,
+) -> c_int {
     call(name, |session| {
         let function = function.ok_or_else(|| Fault::new(Class::Arg, "null function"))?;
         let added = session.error_handlers.borrow_mut().add(ErrorHandler::Call(function))?;
@@ -46,7 +50,10 @@ extern "C" fn MPI_Comm_get_errhandler(comm: Handle, errhandler: Out<Handle>) -> 
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_call_errhandler(comm: Handle, errorcode: c_int) -> c_int {
-    raise(comm, "MPI_Comm_call_errhandler", errorcode)
+    on(comm, "MPI_Comm_call_errhandler", |session, comm| {
+        raise(session, comm, "MPI_Comm_call_errhandler", errorcode);
+        Ok(())
+    })
 }
 
 /// The program's handle becomes null. The handler stays: communicators may still have it.

@@ -9,6 +9,8 @@ use crate::table::Handle;
 use std::ffi::c_int;
 use storm_mpi::comm::{Cartesian, Choice, Group, balanced_dims};
 
+/// `MPI_GRAPH`.
+const GRAPH: c_int = 1;
 /// `MPI_CART`.
 const CART: c_int = 2;
 /// `MPI_DIST_GRAPH`.
@@ -127,6 +129,7 @@ extern "C" fn MPI_Topo_test(comm: Handle, status: Out<c_int>) -> c_int {
         status.set(match comm.topology {
             Some(Topology::Grid(_)) => CART,
             Some(Topology::Graph(_)) => DIST_GRAPH,
+            Some(Topology::Fixed(_)) => GRAPH,
             None => UNDEFINED,
         })
     })

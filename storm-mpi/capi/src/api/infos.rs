@@ -14,7 +14,7 @@ pub(crate) struct Info {
 }
 
 impl Info {
-    fn value(&self, key: &str) -> Option<&str> {
+    pub(super) fn value(&self, key: &str) -> Option<&str> {
         self.pairs.iter().find(|(own, _)| own == key).map(|(_, value)| value.as_str())
     }
 
@@ -35,7 +35,7 @@ fn key(text: Text) -> Outcome<String> {
 }
 
 /// The info object of an argument that may be `MPI_INFO_NULL`.
-fn known(session: &Session, info: Handle) -> Outcome {
+pub(super) fn known(session: &Session, info: Handle) -> Outcome {
     if info == INFO.null() {
         return Ok(());
     }

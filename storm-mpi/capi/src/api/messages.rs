@@ -25,7 +25,7 @@ pub(super) enum Sending {
 }
 
 /// A message to send, from the arguments of a function.
-fn outgoing(
+pub(super) fn outgoing(
     session: &Session,
     comm: &Comm,
     how: Sending,

@@ -3,14 +3,21 @@
 
 mod allocation;
 mod attributes;
+mod both_ways;
 mod collectives;
 mod comms;
+mod counts;
+mod darrays;
 mod datatypes;
 mod environment;
+mod epochs;
 mod errors;
+mod files;
+mod fixed_graphs;
 mod graphs;
 mod grids;
 mod groups;
+mod handles;
 mod infos;
 mod matched;
 mod messages;
@@ -18,10 +25,13 @@ mod neighbours;
 mod operations;
 mod packing;
 mod reductions;
+mod remote;
 mod requests;
 mod short;
+mod transfers;
 mod vectors;
 mod waiting;
+mod windows;
 
 pub(crate) use infos::Info;
 pub(crate) use matched::Taken;
@@ -35,14 +45,21 @@ mod tests {
         let sources = [
             include_str!("allocation.rs"),
             include_str!("attributes.rs"),
+            include_str!("both_ways.rs"),
             include_str!("collectives.rs"),
             include_str!("comms.rs"),
+            include_str!("counts.rs"),
+            include_str!("darrays.rs"),
             include_str!("datatypes.rs"),
             include_str!("environment.rs"),
+            include_str!("epochs.rs"),
             include_str!("errors.rs"),
+            include_str!("files.rs"),
+            include_str!("fixed_graphs.rs"),
             include_str!("graphs.rs"),
             include_str!("grids.rs"),
             include_str!("groups.rs"),
+            include_str!("handles.rs"),
             include_str!("infos.rs"),
             include_str!("matched.rs"),
             include_str!("messages.rs"),
@@ -50,9 +67,12 @@ mod tests {
             include_str!("operations.rs"),
             include_str!("packing.rs"),
             include_str!("reductions.rs"),
+            include_str!("remote.rs"),
             include_str!("requests.rs"),
+            include_str!("transfers.rs"),
             include_str!("vectors.rs"),
             include_str!("waiting.rs"),
+            include_str!("windows.rs"),
         ];
         let name = |rest: &str| rest.split('(').next().unwrap_or_default().to_owned();
         let mut defined: Vec<String> = sources
@@ -60,11 +80,20 @@ mod tests {
             .flat_map(|source| source.split("extern \"C\" fn ").skip(1))
             .map(name)
             .collect();
-        let mut declared: Vec<String> = include_str!("../../include/mpi.h")
-            .lines()
+        let headers = [
+            include_str!("../../include/mpi.h"),
+            include_str!("../../include/storm_mpi_background.h"),
+            include_str!("../../include/storm_mpi_files.h"),
+            include_str!("../../include/storm_mpi_handles.h"),
+            include_str!("../../include/storm_mpi_windows.h"),
+        ];
+        let mut declared: Vec<String> = headers
+            .iter()
+            .flat_map(|header| header.lines())
             .filter_map(|line| {
-                let of = |kind| line.strip_prefix(kind);
-                of("int ").or(of("double ")).or(of("MPI_Aint "))
+                let (kind, name) = line.split_once(' ')?;
+                let is_result = ["int", "double"].contains(&kind) || kind.starts_with("MPI_");
+                (is_result && name.starts_with("MPI_")).then_some(name)
             })
             .map(name)
             .collect();

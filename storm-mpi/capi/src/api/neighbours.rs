@@ -29,6 +29,11 @@ fn neighbours(all: &Members) -> Outcome<Neighbours> {
             let members = |links: &[Link]| links.iter().map(|link| link.member).collect::<Vec<_>>();
             return Ok(Neighbours::in_graph(members(&graph.sources), members(&graph.destinations)));
         }
+        Some(Topology::Fixed(graph)) => {
+            let own: Vec<usize> =
+                graph.neighbours(all.comm.me).iter().map(|&member| member as usize).collect();
+            return Ok(Neighbours::in_graph(own.clone(), own));
+        }
         Some(Topology::Grid(grid)) => grid,
     };
     let mut neighbours = Vec::with_capacity(2 * grid.dims().len());

@@ -58,18 +58,84 @@ pub(crate) type UserFunction =
 /// An operation.
 pub(crate) enum Operation {
     Known(Predefined, &'static str),
-    User { function: UserFunction, commutes: bool },
+    User {
+        function: UserFunction,
+        commutes: bool,
+    },
+    /// Of one-sided communication only: `MPI_REPLACE`, `MPI_NO_OP`.
+    OneSided(Change, &'static str),
+}
+
+/// What one-sided communication does to elements of another member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Replace,
+    Nothing,
+    Combine(Predefined),
+}
+
+/// Those that are for one-sided communication only, from the place after the others on.
+const ONE_SIDED: [(Change, &str); 2] =
+    [(Change::Replace, "MPI_REPLACE"), (Change::Nothing, "MPI_NO_OP")];
+
+impl Change {
+    /// What an operation does, if it is for this.
+    pub(crate) fn of(operation: &Operation) -> Option<Change> {
+        match *operation {
+            Operation::Known(op, _) => Some(Change::Combine(op)),
+            Operation::OneSided(change, _) => Some(change),
+            Operation::User { .. } => None,
+        }
+    }
+
+    /// A number for it, the same in all processes.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Change::Replace => 0,
+            Change::Nothing => 1,
+            Change::Combine(op) => 2 + op as u8,
+        }
+    }
+
+    /// What that number is for.
+    pub(crate) fn of_code(code: u8) -> Option<Change> {
+        match code {
+            0 => Some(Change::Replace),
+            1 => Some(Change::Nothing),
+            code => PREDEFINED.get(usize::from(code) - 2).map(|&(op, _)| Change::Combine(op)),
+        }
+    }
+
+    pub(crate) fn is_defined_for(self, number: Number) -> bool {
+        match self {
+            Change::Replace | Change::Nothing => true,
+            Change::Combine(op) => numbers::apply(op, number, &mut [], &mut []),
+        }
+    }
+
+    /// Makes of `there` what it does with `data`, element by element, both packed and of the same length.
+    pub(crate) fn apply(self, number: Number, data: &[u8], there: &mut Span) {
+        match self {
+            Change::Nothing => {}
+            Change::Replace => there.as_mut().copy_from_slice(data),
+            Change::Combine(op) => {
+                numbers::apply(op, number, Span::of(data).as_mut(), there.as_mut());
+            }
+        }
+    }
 }
 
 impl Operation {
     /// A table of the predefined operations.
     pub(crate) fn predefined() -> Table<Rc<Operation>> {
-        Table::new(OP, PREDEFINED.map(|(op, name)| Rc::new(Operation::Known(op, name))))
+        let known = PREDEFINED.map(|(op, name)| Operation::Known(op, name));
+        let one_sided = ONE_SIDED.map(|(change, name)| Operation::OneSided(change, name));
+        Table::new(OP, known.into_iter().chain(one_sided).map(Rc::new))
     }
 
     pub(crate) fn commutes(&self) -> bool {
         match self {
-            Operation::Known(..) => true,
+            Operation::Known(..) | Operation::OneSided(..) => true,
             Operation::User { commutes, .. } => *commutes,
         }
     }
@@ -99,6 +165,9 @@ impl Reducer {
                 let text = format!("{name} is not defined for {}", datatype.to_text());
                 return Err(Fault::new(Class::Op, text));
             }
+        }
+        if let Operation::OneSided(_, name) = *operation {
+            return Err(Fault::new(Class::Op, format!("{name} is for one-sided communication")));
         }
         Ok(Reducer { session, operation, datatype, handle, count })
     }
@@ -179,6 +248,8 @@ impl Combine for Reducer {
                 Ok(())
             }
             Operation::User { function, .. } => self.call_unpacked(function, left, right),
+            // Refused when the reducer was made.
+            Operation::OneSided(..) => Ok(()),
         }
     }
 
@@ -187,7 +258,7 @@ impl Combine for Reducer {
             Operation::Known(Predefined::Sum, _) => ReduceOp::Sum,
             Operation::Known(Predefined::Min, _) => ReduceOp::Min,
             Operation::Known(Predefined::Max, _) => ReduceOp::Max,
-            Operation::Known(..) | Operation::User { .. } => return None,
+            Operation::Known(..) | Operation::User { .. } | Operation::OneSided(..) => return None,
         };
         let number = match self.datatype.number? {
             Number::Signed(1) => collective::Number::I8,

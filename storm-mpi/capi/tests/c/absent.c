@@ -2,11 +2,11 @@
 #include "check.h"
 
 #ifdef DECLARED
-int MPI_Win_fence(int, int);
+int MPI_Comm_spawn(int);
 #endif
 
 int main(int argc, char **argv) {
   begin(&argc, &argv);
-  MPI_Win_fence(0, 0);
+  MPI_Comm_spawn(0);
   return MPI_Finalize();
 }

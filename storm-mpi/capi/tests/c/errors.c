@@ -20,6 +20,71 @@ static void is_class(int code, int class) {
   CHECK(length > 0 && length == (int)strlen(text));
 }
 
+static void window_handler(MPI_Win *win, int *code, ...) {
+  called_++;
+  last_ = *code;
+  where_ = *win;
+}
+
+/* Windows have an error handler of their own, which is fatal at first. */
+static void windows(void) {
+  int part[4] = {0}, value = 1, *base;
+  double wide = 1;
+  MPI_Win win, other;
+  MPI_Errhandler mine, got;
+  MPI_Datatype pair;
+  is_class(MPI_Win_create(part, -1, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win), MPI_ERR_SIZE);
+  is_class(MPI_Win_create(part, 4, 0, MPI_INFO_NULL, MPI_COMM_WORLD, &win), MPI_ERR_DISP);
+  is_class(MPI_Win_create(NULL, 4, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win), MPI_ERR_BASE);
+  is_class(MPI_Win_fence(0, MPI_WIN_NULL), MPI_ERR_WIN);
+  OK(MPI_Win_create(part, sizeof(part), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+  OK(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &other));
+  OK(MPI_Win_get_errhandler(win, &got));
+  CHECK(got == MPI_ERRORS_ARE_FATAL);
+  OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+  OK(MPI_Win_set_errhandler(other, MPI_ERRORS_RETURN));
+  is_class(MPI_Put(&value, 1, MPI_INT, 0, 0, 1, MPI_INT, win), MPI_ERR_RMA_SYNC);
+  is_class(MPI_Win_unlock(0, win), MPI_ERR_RMA_SYNC);
+  is_class(MPI_Win_complete(win), MPI_ERR_RMA_SYNC);
+  is_class(MPI_Win_wait(win), MPI_ERR_RMA_SYNC);
+  is_class(MPI_Win_flush(0, win), MPI_ERR_RMA_SYNC);
+  is_class(MPI_Win_lock(7, 0, 0, win), MPI_ERR_LOCKTYPE);
+  is_class(MPI_Win_lock(MPI_LOCK_SHARED, size_, 0, win), MPI_ERR_RANK);
+  is_class(MPI_Win_fence(1 << 20, win), MPI_ERR_ASSERT);
+  is_class(MPI_Win_shared_query(win, 0, NULL, NULL, &base), MPI_ERR_RMA_FLAVOR);
+  is_class(MPI_Win_attach(win, part, 4), MPI_ERR_RMA_FLAVOR);
+  is_class(MPI_Win_detach(other, part), MPI_ERR_RMA_ATTACH);
+  OK(MPI_Win_attach(other, part, sizeof(part)));
+  is_class(MPI_Win_attach(other, part + 3, sizeof(part)), MPI_ERR_RMA_ATTACH);
+  OK(MPI_Win_detach(other, part));
+  OK(MPI_Win_lock(MPI_LOCK_SHARED, rank_, 0, win));
+  is_class(MPI_Win_lock(MPI_LOCK_SHARED, rank_, 0, win), MPI_ERR_RMA_SYNC);
+  is_class(MPI_Win_fence(0, win), MPI_ERR_RMA_SYNC);
+  is_class(MPI_Win_free(&win), MPI_ERR_RMA_SYNC);
+  is_class(MPI_Put(&value, 1, MPI_INT, rank_, 4, 1, MPI_INT, win), MPI_ERR_RMA_RANGE);
+  is_class(MPI_Put(&value, 1, MPI_INT, rank_, -1, 1, MPI_INT, win), MPI_ERR_RMA_RANGE);
+  is_class(MPI_Get(&value, 1, MPI_INT, rank_, 3, 2, MPI_INT, win), MPI_ERR_RMA_RANGE);
+  is_class(MPI_Get(&value, 1, MPI_INT, rank_, 0, 2, MPI_INT, win), MPI_ERR_ARG);
+  is_class(MPI_Put(&value, 1, MPI_INT, rank_, 0, -1, MPI_INT, win), MPI_ERR_COUNT);
+  is_class(MPI_Accumulate(&wide, 1, MPI_DOUBLE, rank_, 0, 1, MPI_DOUBLE, MPI_BOR, win), MPI_ERR_OP);
+  OK(MPI_Type_contiguous(2, MPI_INT, &pair));
+  is_class(MPI_Put(part, 2, MPI_INT, rank_, 0, 1, pair, win), MPI_ERR_TYPE);
+  OK(MPI_Type_free(&pair));
+  OK(MPI_Put(&value, 1, MPI_INT, MPI_PROC_NULL, 77, 1, MPI_INT, win));
+  is_class(MPI_Allreduce(&value, part, 1, MPI_INT, MPI_REPLACE, MPI_COMM_WORLD), MPI_ERR_OP);
+  OK(MPI_Win_unlock(rank_, win));
+  OK(MPI_Win_create_errhandler(window_handler, &mine));
+  OK(MPI_Win_set_errhandler(win, mine));
+  called_ = 0;
+  CHECK(MPI_Win_unlock(0, win) == MPI_ERR_RMA_SYNC && called_ == 1 && last_ == MPI_ERR_RMA_SYNC && where_ == win);
+  OK(MPI_Win_call_errhandler(win, MPI_ERR_RMA_CONFLICT));
+  CHECK(called_ == 2 && last_ == MPI_ERR_RMA_CONFLICT);
+  OK(MPI_Errhandler_free(&mine));
+  OK(MPI_Win_free(&win));
+  OK(MPI_Win_free(&other));
+  called_ = 0;
+}
+
 int main(int argc, char **argv) {
   int value = 0, in[8], neighbour;
   MPI_Status status;
@@ -29,6 +94,7 @@ int main(int argc, char **argv) {
   MPI_Errhandler mine, got;
   begin(&argc, &argv);
   OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+  windows();
   is_class(MPI_Send(&value, 1, MPI_INT, size_, 0, MPI_COMM_WORLD), MPI_ERR_RANK);
   is_class(MPI_Send(&value, 1, MPI_INT, -9, 0, MPI_COMM_WORLD), MPI_ERR_RANK);
   is_class(MPI_Send(&value, -1, MPI_INT, 0, 0, MPI_COMM_WORLD), MPI_ERR_COUNT);

@@ -1,0 +1,329 @@
+//! What is done with other members' parts of a window.
+
+use crate::abi::{Buffer, BufferMut, Out, counted};
+use crate::fault::{Class, Fault, Outcome};
+use crate::memory::Elements;
+use crate::operation::Change;
+use crate::request::Active;
+use crate::session::{Session, on_window};
+use crate::table::Handle;
+use crate::types::Type;
+use crate::window::{Changing, Place, Window};
+use std::ffi::c_int;
+use std::rc::Rc;
+
+/// Elements here, as functions have them: a buffer, a count, a datatype.
+type Here<B> = (B, c_int, Handle);
+/// Elements of a member: its rank, a displacement, a count, a datatype.
+type There = (c_int, isize, c_int, Handle);
+
+/// A member's elements, from the arguments of a function. `None`: nobody's.
+struct Target {
+    member: usize,
+    displacement: isize,
+    count: usize,
+    datatype: Rc<Type>,
+}
+
+impl Target {
+    fn new(
+        session: &Session,
+        window: &Window,
+        (rank, displacement, count, datatype): There,
+    ) -> Outcome<Option<Self>> {
+        let (count, datatype) = (counted(count)?, session.datatype(datatype)?);
+        let member = window.member(rank)?;
+        Ok(member.map(|member| Target { member, displacement, count, datatype }))
+    }
+
+    fn place(&self) -> Place<'_> {
+        let Target { member, displacement, count, .. } = *self;
+        Place { member, displacement, count, datatype: &self.datatype }
+    }
+}
+
+fn read(session: &Session, (buffer, count, datatype): Here<Buffer>) -> Outcome<Elements> {
+    Elements::read(buffer, count, &*session.datatype(datatype)?)
+}
+
+fn written(session: &Session, (buffer, count, datatype): Here<BufferMut>) -> Outcome<Elements> {
+    Elements::written(buffer, count, &*session.datatype(datatype)?)
+}
+
+/// What an operation does.
+fn change(session: &Session, op: Handle) -> Outcome<Change> {
+    let own = || Fault::new(Class::Op, "an operation of the program's");
+    Change::of(&*session.operation(op)?).ok_or_else(own)
+}
+
+/// Who learns that an answer has come.
+enum Waits {
+    /// The window: with the next flush, or the end of the epoch.
+    Window,
+    /// The program, by a request.
+    Program(Out<Handle>),
+}
+
+impl Waits {
+    /// Leaves what is under way to who waits; `None` when nothing is. Elements that have been sent were copied, so
+    /// a request for them is done.
+    fn begin(
+        self,
+        session: &Session,
+        window: &Window,
+        under_way: Option<(usize, Active)>,
+    ) -> Outcome {
+        match (self, under_way) {
+            (Waits::Window, None) => Ok(()),
+            (Waits::Window, Some((member, active))) => window.awaited(member, active),
+            (Waits::Program(request), under_way) => {
+                if let Some((member, active)) = &under_way {
+                    window.requested(*member, active);
+                }
+                let active = under_way.map_or_else(Active::nothing, |(_, active)| active);
+                request.set(session.add_active(&window.comm, active)?)
+            }
+        }
+    }
+}
+
+fn put(name: &str, from: Here<Buffer>, there: There, win: Handle, waits: Waits) -> c_int {
+    on_window(win, name, |session, window| {
+        let from = read(session, from)?;
+        if let Some(target) = Target::new(session, window, there)? {
+            window.put(&from, &target.place())?;
+        }
+        waits.begin(session, window, None)
+    })
+}
+
+fn get(name: &str, into: Here<BufferMut>, there: There, win: Handle, waits: Waits) -> c_int {
+    on_window(win, name, |session, window| {
+        let into = written(session, into)?;
+        let under_way = match Target::new(session, window, there)? {
+            Some(target) => window.get(&into, &target.place())?.map(|get| (target.member, get)),
+            None => None,
+        };
+        waits.begin(session, window, under_way)
+    })
+}
+
+fn accumulate(
+    name: &str,
+    from: Here<Buffer>,
+    there: There,
+    op: Handle,
+    win: Handle,
+    waits: Waits,
+) -> c_int {
+    on_window(win, name, |session, window| {
+        let (from, change) = (read(session, from)?, change(session, op)?);
+        if let Some(target) = Target::new(session, window, there)? {
+            let how = Changing::new(change, &target.datatype)?;
+            window.accumulate(&from, &target.place(), how)?;
+        }
+        waits.begin(session, window, None)
+    })
+}
+
+fn get_accumulate(
+    name: &str,
+    from: Here<Buffer>,
+    into: Here<BufferMut>,
+    there: There,
+    op: Handle,
+    win: Handle,
+    waits: Waits,
+) -> c_int {
+    on_window(win, name, |session, window| {
+        let (into, change) = (written(session, into)?, change(session, op)?);
+        let from = if change == Change::Nothing { None } else { Some(read(session, from)?) };
+        let Some(target) = Target::new(session, window, there)? else {
+            return waits.begin(session, window, None);
+        };
+        let how = Changing::new(change, &target.datatype)?;
+        let fetched = window.get_accumulate(from.as_ref(), &into, &target.place(), how)?;
+        waits.begin(session, window, fetched.map(|fetched| (target.member, fetched)))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Put(
+    origin_addr: Buffer,
+    origin_count: c_int,
+    origin_datatype: Handle,
+    target_rank: c_int,
+    target_disp: isize,
+    target_count: c_int,
+    target_datatype: Handle,
+    win: Handle,
+) -> c_int {
+    let from = (origin_addr, origin_count, origin_datatype);
+    let there = (target_rank, target_disp, target_count, target_datatype);
+    put("MPI_Put", from, there, win, Waits::Window)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Rput(
+    origin_addr: Buffer,
+    origin_count: c_int,
+    origin_datatype: Handle,
+    target_rank: c_int,
+    target_disp: isize,
+    target_count: c_int,
+    target_datatype: Handle,
+    win: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let from = (origin_addr, origin_count, origin_datatype);
+    let there = (target_rank, target_disp, target_count, target_datatype);
+    put("MPI_Rput", from, there, win, Waits::Program(request))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Get(
+    origin_addr: BufferMut,
+    origin_count: c_int,
+    origin_datatype: Handle,
+    target_rank: c_int,
+    target_disp: isize,
+    target_count: c_int,
+    target_datatype: Handle,
+    win: Handle,
+) -> c_int {
+    let into = (origin_addr, origin_count, origin_datatype);
+    let there = (target_rank, target_disp, target_count, target_datatype);
+    get("MPI_Get", into, there, win, Waits::Window)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Rget(
+    origin_addr: BufferMut,
+    origin_count: c_int,
+    origin_datatype: Handle,
+    target_rank: c_int,
+    target_disp: isize,
+    target_count: c_int,
+    target_datatype: Handle,
+    win: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let into = (origin_addr, origin_count, origin_datatype);
+    let there = (target_rank, target_disp, target_count, target_datatype);
+    get("MPI_Rget", into, there, win, Waits::Program(request))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Accumulate(
+    origin_addr: Buffer,
+    origin_count: c_int,
+    origin_datatype: Handle,
+    target_rank: c_int,
+    target_disp: isize,
+    target_count: c_int,
+    target_datatype: Handle,
+    op: Handle,
+    win: Handle,
+) -> c_int {
+    let from = (origin_addr, origin_count, origin_datatype);
+    let there = (target_rank, target_disp, target_count, target_datatype);
+    accumulate("MPI_Accumulate", from, there, op, win, Waits::Window)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Raccumulate(
+    origin_addr: Buffer,
+    origin_count: c_int,
+    origin_datatype: Handle,
+    target_rank: c_int,
+    target_disp: isize,
+    target_count: c_int,
+    target_datatype: Handle,
+    op: Handle,
+    win: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let from = (origin_addr, origin_count, origin_datatype);
+    let there = (target_rank, target_disp, target_count, target_datatype);
+    accumulate("MPI_Raccumulate", from, there, op, win, Waits::Program(request))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Get_accumulate(
+    origin_addr: Buffer,
+    origin_count: c_int,
+    origin_datatype: Handle,
+    result_addr: BufferMut,
+    result_count: c_int,
+    result_datatype: Handle,
+    target_rank: c_int,
+    target_disp: isize,
+    target_count: c_int,
+    target_datatype: Handle,
+    op: Handle,
+    win: Handle,
+) -> c_int {
+    let from = (origin_addr, origin_count, origin_datatype);
+    let into = (result_addr, result_count, result_datatype);
+    let there = (target_rank, target_disp, target_count, target_datatype);
+    get_accumulate("MPI_Get_accumulate", from, into, there, op, win, Waits::Window)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Rget_accumulate(
+    origin_addr: Buffer,
+    origin_count: c_int,
+    origin_datatype: Handle,
+    result_addr: BufferMut,
+    result_count: c_int,
+    result_datatype: Handle,
+    target_rank: c_int,
+    target_disp: isize,
+    target_count: c_int,
+    target_datatype: Handle,
+    op: Handle,
+    win: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    let from = (origin_addr, origin_count, origin_datatype);
+    let into = (result_addr, result_count, result_datatype);
+    let there = (target_rank, target_disp, target_count, target_datatype);
+    let waits = Waits::Program(request);
+    get_accumulate("MPI_Rget_accumulate", from, into, there, op, win, waits)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Fetch_and_op(
+    origin_addr: Buffer,
+    result_addr: BufferMut,
+    datatype: Handle,
+    target_rank: c_int,
+    target_disp: isize,
+    op: Handle,
+    win: Handle,
+) -> c_int {
+    let (from, into) = ((origin_addr, 1, datatype), (result_addr, 1, datatype));
+    let there = (target_rank, target_disp, 1, datatype);
+    get_accumulate("MPI_Fetch_and_op", from, into, there, op, win, Waits::Window)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Compare_and_swap(
+    origin_addr: Buffer,
+    compare_addr: Buffer,
+    result_addr: BufferMut,
+    datatype: Handle,
+    target_rank: c_int,
+    target_disp: isize,
+    win: Handle,
+) -> c_int {
+    on_window(win, "MPI_Compare_and_swap", |session, window| {
+        let (new, expected) = ((origin_addr, 1, datatype), (compare_addr, 1, datatype));
+        let (new, expected) = (read(session, new)?, read(session, expected)?);
+        let into = written(session, (result_addr, 1, datatype))?;
+        let there = (target_rank, target_disp, 1, datatype);
+        let Some(target) = Target::new(session, window, there)? else { return Ok(()) };
+        let found = window.compare_and_swap([&expected, &new], &into, &target.place())?;
+        Waits::Window.begin(session, window, found.map(|found| (target.member, found)))
+    })
+}

@@ -1,0 +1,354 @@
+//! Files (MPI-4.1, chapter 14), which all nodes reach by the same name: each process reads and writes for itself,
+//! through its view. What begins without waiting is done when the function returns.
+//!
+//! Deliberately absent: the pointer that processes share, representations of data other than the machine's,
+//! and collective buffering.
+
+mod view;
+
+use crate::collective::gathered;
+use crate::comm::Comm;
+use crate::fault::{Class, Fault, Outcome};
+use crate::memory::Elements;
+use crate::session::Session;
+use crate::table::{Handle, TYPE};
+use crate::types::Type;
+use std::cell::{Cell, RefCell};
+use std::ffi::c_int;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use storm_mpi::collective::now;
+use storm_mpi::layout::Layout;
+use view::View;
+
+const CREATE: c_int = 1;
+const READ_ONLY: c_int = 2;
+const WRITE_ONLY: c_int = 4;
+const READ_WRITE: c_int = 8;
+const DELETE_ON_CLOSE: c_int = 16;
+const EXCLUSIVE: c_int = 64;
+const APPEND: c_int = 128;
+const SEQUENTIAL: c_int = 256;
+const MODES: c_int = 511;
+
+/// The type of bytes: what a file consists of without a view.
+pub(crate) const BYTE: Handle = TYPE.handle(4);
+
+/// From where a pointer is set: values of `mpi.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whence {
+    Set,
+    Current,
+    End,
+}
+
+/// A process's view, as the program has described it.
+pub(crate) struct Seen {
+    view: View,
+    pub(crate) displacement: i64,
+    /// The types with the handles that they had.
+    pub(crate) unit: (Handle, Rc<Type>),
+    pub(crate) pattern: (Handle, Rc<Type>),
+}
+
+/// An open file.
+pub(crate) struct OpenFile {
+    session: &'static Session,
+    /// Who has opened it, in a context of its own, with its error handler.
+    pub(crate) comm: Rc<Comm>,
+    file: File,
+    path: PathBuf,
+    pub(crate) mode: c_int,
+    pub(crate) seen: RefCell<Seen>,
+    /// This process's pointer, in units of its view.
+    pub(crate) position: Cell<i64>,
+    pub(crate) is_atomic: Cell<bool>,
+    /// What came of a collective that has begun and not ended.
+    pub(crate) begun: Cell<Option<usize>>,
+}
+
+impl OpenFile {
+    /// Opens it at all members, or at none.
+    pub(crate) fn open(
+        session: &'static Session,
+        comm: &Comm,
+        path: &str,
+        mode: c_int,
+    ) -> Outcome<OpenFile> {
+        let comm = Rc::new(session.context_of_its_own(comm, session.no_file.errhandler.get())?);
+        // As ROMIO has it, a name may begin with that of a kind of file system.
+        let path = Path::new(path.strip_prefix("ufs:").unwrap_or(path));
+        let first =
+            if comm.me == 0 { Some(checked(mode).and_then(|()| opened(path, mode))) } else { None };
+        let class =
+            |opened: &Outcome<File>| opened.as_ref().map_or_else(|fault| fault.class.code(), |_| 0);
+        let mut said = first.as_ref().map_or(0, class).to_ne_bytes();
+        now(comm.party(&session.process).bcast(&mut said, 0))?;
+        let other = |_: ()| opened(path, mode & !(CREATE | EXCLUSIVE));
+        let opened = match (first, Class::of(c_int::from_ne_bytes(said))) {
+            (Some(first), _) => first,
+            (None, None) => checked(mode).and_then(other),
+            (None, Some(class)) => {
+                Err(Fault::new(class, format!("{}: not at rank 0", path.display())))
+            }
+        };
+        let all = gathered(comm.party(&session.process), &class(&opened).to_ne_bytes())?;
+        let failed =
+            all.as_chunks().0.iter().find_map(|&code| Class::of(c_int::from_ne_bytes(code)));
+        let file = match (opened, failed) {
+            (Ok(_), Some(class)) => {
+                return Err(Fault::new(class, format!("{}: not at all members", path.display())));
+            }
+            (opened, _) => opened?,
+        };
+        let bytes = session.datatype(BYTE)?;
+        let view = view_of(0, &bytes.layout)?;
+        let (unit, pattern) = ((BYTE, Rc::clone(&bytes)), (BYTE, bytes));
+        let path = path.to_owned();
+        let end = if mode & APPEND == 0 { 0 } else { length(&file, &path)? as i64 };
+        Ok(OpenFile {
+            session,
+            comm,
+            file,
+            path,
+            mode,
+            seen: RefCell::new(Seen { view, displacement: 0, unit, pattern }),
+            position: Cell::new(end),
+            is_atomic: Cell::new(false),
+            begun: Cell::new(None),
+        })
+    }
+
+    /// Ends it at all members, and the file itself, if it was opened for that.
+    pub(crate) fn close(&self) -> Outcome {
+        if self.begun.get().is_some() {
+            return Err(Fault::new(Class::Other, "closed inside a collective that has begun"));
+        }
+        self.barrier()?;
+        if self.mode & DELETE_ON_CLOSE == 0 {
+            return Ok(());
+        }
+        self.by_one(|path| std::fs::remove_file(path))
+    }
+
+    /// Bytes in the file.
+    pub(crate) fn size(&self) -> Outcome<u64> {
+        length(&self.file, &self.path)
+    }
+
+    /// Makes it so long; with `at_least`, if it is not longer.
+    pub(crate) fn set_size(&self, bytes: u64, at_least: bool) -> Outcome {
+        self.is_writable()?;
+        let file = &self.file;
+        let resized = |_: &Path| match at_least {
+            false => file.set_len(bytes),
+            // With room on the disk, where the file system can promise it.
+            true if bytes == 0 => Ok(()),
+            true => {
+                match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
+                    Err(rustix::io::Errno::OPNOTSUPP) if file.metadata()?.len() < bytes => {
+                        file.set_len(bytes)
+                    }
+                    Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+                    done => Ok(done?),
+                }
+            }
+        };
+        self.by_one(resized)
+    }
+
+    /// Brings what was written to the disk.
+    pub(crate) fn sync(&self) -> Outcome {
+        if self.mode & READ_ONLY == 0 {
+            self.file.sync_data().map_err(|error| self.failed(&error))?;
+        }
+        self.barrier()
+    }
+
+    /// Another view; the pointer begins at its beginning.
+    pub(crate) fn see(
+        &self,
+        displacement: i64,
+        unit: (Handle, Rc<Type>),
+        pattern: (Handle, Rc<Type>),
+    ) -> Outcome {
+        let start = not_negative(displacement, "displacement")?;
+        let view = view_of(start, &pattern.1.layout)?;
+        let (unit_bytes, pattern_bytes) = (unit.1.layout.size(), pattern.1.layout.size());
+        if unit_bytes == 0 || pattern_bytes % unit_bytes != 0 {
+            let text = format!("a file type of {pattern_bytes} bytes in units of {unit_bytes}");
+            return Err(Fault::new(Class::Arg, text));
+        }
+        self.seen.replace(Seen { view, displacement, unit, pattern });
+        self.position.set(0);
+        self.barrier()
+    }
+
+    /// Reads elements from an offset on: how many bytes there were.
+    pub(crate) fn read(&self, offset: i64, into: &Elements) -> Outcome<usize> {
+        if self.mode & WRITE_ONLY != 0 {
+            return Err(Fault::new(Class::Access, "a file that was opened for writing only"));
+        }
+        let (seen, position) = (self.seen.borrow(), self.bytes_before(offset)?);
+        let mut landing = into.landing();
+        if self.is_atomic.get() {
+            self.file.lock_shared().map_err(|error| self.failed(&error))?;
+        }
+        let read = seen.view.read(&self.file, position, landing.bytes_mut());
+        self.let_go()?;
+        let read = read.map_err(|error| self.failed(&error))?;
+        landing.finish(read);
+        Ok(read)
+    }
+
+    /// Writes elements from an offset on: how many bytes they were.
+    pub(crate) fn write(&self, offset: i64, from: &Elements) -> Outcome<usize> {
+        self.is_writable()?;
+        let (seen, position) = (self.seen.borrow(), self.bytes_before(offset)?);
+        let data = from.packed();
+        if self.is_atomic.get() {
+            self.file.lock().map_err(|error| self.failed(&error))?;
+        }
+        let written = seen.view.write(&self.file, position, &data);
+        self.let_go()?;
+        written.map_err(|error| self.failed(&error))?;
+        Ok(data.len())
+    }
+
+    /// Moves the pointer behind so many bytes: the unit that they end in counts.
+    pub(crate) fn advance(&self, from: i64, bytes: usize) {
+        let units = bytes.div_ceil(self.unit_bytes());
+        self.position.set(from.saturating_add(units as i64));
+    }
+
+    /// Sets the pointer.
+    pub(crate) fn seek(&self, offset: i64, whence: Whence) -> Outcome {
+        let from = match whence {
+            Whence::Set => 0,
+            Whence::Current => self.position.get(),
+            Whence::End => {
+                let seen = self.seen.borrow().view.seen_of(self.size()?);
+                seen.div_ceil(self.unit_bytes() as u64) as i64
+            }
+        };
+        let beyond = || Fault::new(Class::Arg, format!("offset {offset}"));
+        let position = from.checked_add(offset).filter(|&at| at >= 0).ok_or_else(beyond)?;
+        self.position.set(position);
+        Ok(())
+    }
+
+    /// Where in the file an offset is.
+    pub(crate) fn byte_offset(&self, offset: i64) -> Outcome<u64> {
+        let position = self.bytes_before(offset)?;
+        let place = self.seen.borrow().view.place(position);
+        place.ok_or_else(|| Fault::new(Class::Arg, format!("offset {offset}")))
+    }
+
+    fn unit_bytes(&self) -> usize {
+        self.seen.borrow().unit.1.layout.size()
+    }
+
+    fn bytes_before(&self, offset: i64) -> Outcome<u64> {
+        let units = not_negative(offset, "offset")?;
+        let beyond = || Fault::new(Class::Arg, format!("offset {offset}"));
+        let bytes = units.checked_mul(self.unit_bytes() as u64);
+        // What is read or written is less than memory has.
+        bytes.filter(|&bytes| bytes <= i64::MAX as u64).ok_or_else(beyond)
+    }
+
+    fn is_writable(&self) -> Outcome {
+        if self.mode & READ_ONLY == 0 {
+            return Ok(());
+        }
+        Err(Fault::new(Class::ReadOnly, "a file that was opened for reading only"))
+    }
+
+    fn let_go(&self) -> Outcome {
+        if !self.is_atomic.get() {
+            return Ok(());
+        }
+        self.file.unlock().map_err(|error| self.failed(&error))
+    }
+
+    fn barrier(&self) -> Outcome {
+        Ok(now(self.comm.party(&self.session.process).barrier())?)
+    }
+
+    /// Has one member do it, and tells all what came of it.
+    fn by_one(&self, doing: impl FnOnce(&Path) -> io::Result<()>) -> Outcome {
+        let done = if self.comm.me == 0 {
+            doing(&self.path).map_err(|error| self.failed(&error))
+        } else {
+            Ok(())
+        };
+        let mut said = done.as_ref().map_or_else(|fault| fault.class.code(), |()| 0).to_ne_bytes();
+        now(self.comm.party(&self.session.process).bcast(&mut said, 0))?;
+        done?;
+        match Class::of(c_int::from_ne_bytes(said)) {
+            None => Ok(()),
+            Some(class) => Err(Fault::new(class, format!("{}: at rank 0", self.path.display()))),
+        }
+    }
+
+    fn failed(&self, error: &io::Error) -> Fault {
+        fault(&self.path, error)
+    }
+}
+
+/// Deletes a file.
+pub(crate) fn delete(path: &str) -> Outcome {
+    let path = Path::new(path.strip_prefix("ufs:").unwrap_or(path));
+    std::fs::remove_file(path).map_err(|error| fault(path, &error))
+}
+
+fn checked(mode: c_int) -> Outcome {
+    let ways = [READ_ONLY, WRITE_ONLY, READ_WRITE].iter().filter(|&way| mode & way != 0).count();
+    let makes = mode & (CREATE | EXCLUSIVE) != 0;
+    if ways != 1 || mode & !MODES != 0 || (makes && mode & READ_ONLY != 0) {
+        return Err(Fault::new(Class::AccessMode, format!("access mode {mode:#x}")));
+    }
+    if mode & SEQUENTIAL != 0 {
+        let text = "MPI_MODE_SEQUENTIAL: there is no pointer that processes share";
+        return Err(Fault::new(Class::UnsupportedOperation, text));
+    }
+    Ok(())
+}
+
+fn opened(path: &Path, mode: c_int) -> Outcome<File> {
+    let mut options = OpenOptions::new();
+    options.read(mode & (READ_ONLY | READ_WRITE) != 0);
+    options.write(mode & (WRITE_ONLY | READ_WRITE) != 0);
+    options.create(mode & CREATE != 0).create_new(mode & CREATE != 0 && mode & EXCLUSIVE != 0);
+    options.open(path).map_err(|error| fault(path, &error))
+}
+
+fn length(file: &File, path: &Path) -> Outcome<u64> {
+    Ok(file.metadata().map_err(|error| fault(path, &error))?.len())
+}
+
+fn view_of(displacement: u64, layout: &Layout) -> Outcome<View> {
+    let text = "a file type whose data does not lie in order";
+    View::new(displacement, layout).ok_or_else(|| Fault::new(Class::Arg, text))
+}
+
+pub(crate) fn not_negative(number: i64, what: &str) -> Outcome<u64> {
+    u64::try_from(number).map_err(|_| Fault::new(Class::Arg, format!("{what} {number}")))
+}
+
+fn fault(path: &Path, error: &io::Error) -> Fault {
+    let class = match error.kind() {
+        io::ErrorKind::NotFound => Class::NoSuchFile,
+        io::ErrorKind::AlreadyExists => Class::FileExists,
+        io::ErrorKind::PermissionDenied => Class::Access,
+        io::ErrorKind::StorageFull => Class::NoSpace,
+        io::ErrorKind::QuotaExceeded => Class::Quota,
+        io::ErrorKind::ReadOnlyFilesystem => Class::ReadOnly,
+        io::ErrorKind::IsADirectory
+        | io::ErrorKind::NotADirectory
+        | io::ErrorKind::InvalidFilename => Class::BadFile,
+        _ => Class::Io,
+    };
+    Fault::new(class, format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,168 @@
+//! What a process sees of a file (MPI-4.1, section 14.3): from a displacement on, the data of one element of a type
+//! after the other.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use storm_mpi::layout::Layout;
+
+/// A view. Positions are in bytes of what is seen.
+pub(super) struct View {
+    displacement: u64,
+    /// Of an element: where its data lies, in order, and how much comes before each stretch.
+    stretches: Vec<Stretch>,
+    /// Bytes of an element's data.
+    size: u64,
+    /// From an element's beginning to the next's.
+    extent: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stretch {
+    /// From the element's beginning.
+    at: u64,
+    bytes: u64,
+    /// Of data in the element before it.
+    before: u64,
+}
+
+impl View {
+    /// The data of elements of this layout. `None`: they do not lie one after the other in a file.
+    pub(super) fn new(displacement: u64, layout: &Layout) -> Option<View> {
+        let (mut stretches, mut size, mut ordered): (Vec<Stretch>, _, _) = (Vec::new(), 0, true);
+        let mut end = 0;
+        layout.for_each_run(1, &mut |at, bytes| {
+            ordered &= at >= 0 && at as u64 >= end;
+            let (at, bytes) = (at as u64, bytes as u64);
+            end = at.saturating_add(bytes);
+            match stretches.last_mut() {
+                Some(last) if last.at + last.bytes == at => last.bytes += bytes,
+                Some(_) | None => stretches.push(Stretch { at, bytes, before: size }),
+            }
+            size += bytes;
+        });
+        let extent = u64::try_from(layout.extent()).ok()?;
+        // The next element's data must not lie among this one's.
+        let first = stretches.first().map_or(0, |stretch| stretch.at);
+        let apart = size > 0 && ordered && end <= extent.checked_add(first)?;
+        apart.then_some(View { displacement, stretches, size, extent })
+    }
+
+    /// Where in the file the byte at a position is. `None`: beyond what a file can have.
+    pub(super) fn place(&self, position: u64) -> Option<u64> {
+        self.stretch(position).map(|(place, _)| place)
+    }
+
+    /// How much is seen of a file of so many bytes.
+    pub(super) fn seen_of(&self, file_bytes: u64) -> u64 {
+        let is_seen = |position: u64| self.place(position).is_some_and(|place| place < file_bytes);
+        // Places grow with positions, and no more is seen than there is.
+        let (mut low, mut high) = (0, file_bytes);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_seen(middle) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// Reads what is seen from a position on; gives how much there was.
+    pub(super) fn read(&self, file: &File, position: u64, into: &mut [u8]) -> io::Result<usize> {
+        let mut done = 0;
+        while done < into.len() {
+            let Some((place, bytes)) = self.stretch(position + done as u64) else {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            };
+            let end = into.len().min(done.saturating_add(bytes));
+            // What a short read leaves is asked for again: at the file's end there is nothing.
+            match file.read_at(&mut into[done..end], place) {
+                Ok(0) => return Ok(done),
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes what is seen from a position on.
+    pub(super) fn write(&self, file: &File, position: u64, data: &[u8]) -> io::Result<()> {
+        let mut done = 0;
+        while done < data.len() {
+            let Some((place, bytes)) = self.stretch(position + done as u64) else {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            };
+            let end = data.len().min(done.saturating_add(bytes));
+            file.write_all_at(&data[done..end], place)?;
+            done = end;
+        }
+        Ok(())
+    }
+
+    /// Where the byte at a position is, and how many from there on lie in a row.
+    fn stretch(&self, position: u64) -> Option<(u64, usize)> {
+        let (element, within) = (position / self.size, position % self.size);
+        let at = self.stretches.partition_point(|stretch| stretch.before <= within) - 1;
+        let Stretch { at, bytes, before } = self.stretches[at];
+        let place = element.checked_mul(self.extent)?.checked_add(at + (within - before))?;
+        let place = place.checked_add(self.displacement)?;
+        i64::try_from(place).ok()?;
+        let is_dense = self.stretches.len() == 1 && self.size == self.extent;
+        let bytes = if is_dense { usize::MAX } else { (bytes - (within - before)) as usize };
+        Some((place, bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every position by itself, as the definition has it.
+    fn places(view: &View, count: u64) -> Vec<u64> {
+        (0..count).map(|position| view.place(position).expect("small")).collect()
+    }
+
+    #[test]
+    fn what_is_seen_is_the_data_of_one_element_after_the_other() {
+        let int = Layout::number(4, 4);
+        let dense = View::new(10, &int).expect("a view");
+        assert_eq!(places(&dense, 6), [10, 11, 12, 13, 14, 15]);
+        assert_eq!((dense.seen_of(9), dense.seen_of(10), dense.seen_of(13)), (0, 0, 3));
+        // Two bytes of each six, from the second on.
+        let byte = Layout::number(1, 1);
+        let part = byte.hindexed([(2, 1)]).and_then(|pair| pair.resized(0, 6)).expect("small");
+        let sparse = View::new(100, &part).expect("a view");
+        assert_eq!(places(&sparse, 5), [101, 102, 107, 108, 113]);
+        for (file, seen) in [(101, 0), (102, 1), (106, 2), (108, 3), (109, 4), (113, 4)] {
+            assert_eq!(sparse.seen_of(file), seen, "{file}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_through_a_view_is_read_through_it() {
+        let file = tempfile::tempfile().expect("a file");
+        let byte = Layout::number(1, 1);
+        let odd = byte.hindexed([(1, 1), (2, 3)]).and_then(|odd| odd.resized(0, 8)).expect("small");
+        let view = View::new(2, &odd).expect("a view");
+        let data: Vec<u8> = (1..=20).collect();
+        view.write(&file, 4, &data).expect("written");
+        let mut back = [0; 24];
+        // The first four are where the file has a hole; it ends with the last.
+        assert_eq!(view.read(&file, 0, &mut back).expect("read"), 24);
+        assert_eq!((&back[..4], &back[4..]), (&[0; 4][..], &data[..]));
+        assert_eq!(view.read(&file, 20, &mut back).expect("read"), 4);
+        assert_eq!(view.seen_of(file.metadata().expect("a length").len()), 24);
+    }
+
+    #[test]
+    fn what_has_no_order_in_a_file_is_no_view() {
+        let byte = Layout::number(1, 1);
+        let back = byte.hindexed([(1, 4), (1, 0)]).expect("small");
+        let over = byte.contiguous(4).and_then(|four| four.resized(0, 2)).expect("small");
+        let empty = byte.contiguous(0).expect("small");
+        assert!([back, over, empty].iter().all(|layout| View::new(0, layout).is_none()));
+    }
+}

@@ -1,0 +1,205 @@
+//! Epochs: when a process may reach other members' parts, and when what it did is done.
+
+use super::Window;
+use super::wire::{Request, Verb};
+use crate::fault::{Class, Fault, Outcome};
+use std::collections::BTreeMap;
+use storm_mpi::Tag;
+
+/// How a lock is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockKind {
+    Exclusive,
+    Shared,
+}
+
+/// Which epochs are open.
+#[derive(Default)]
+pub(crate) struct Epochs {
+    /// Since a fence.
+    fenced: bool,
+    /// Of this process, with these members.
+    started: Option<Vec<usize>>,
+    /// Of these members, with this process.
+    posted: Option<Vec<usize>>,
+    /// With each of these, and whether a lock was asked for.
+    locked: BTreeMap<usize, bool>,
+    /// With all.
+    locked_all: Option<bool>,
+}
+
+impl Epochs {
+    /// Whether this process may reach that member's part now.
+    pub(super) fn admit(&self, member: usize) -> bool {
+        let started = self.started.as_ref().is_some_and(|started| started.contains(&member));
+        self.fenced || started || self.is_passive(member)
+    }
+
+    /// Whether any is that has to be ended by itself.
+    pub(super) fn are_open(&self) -> bool {
+        self.started.is_some() || self.posted.is_some() || self.has_locks()
+    }
+
+    fn has_locks(&self) -> bool {
+        !self.locked.is_empty() || self.locked_all.is_some()
+    }
+
+    fn is_passive(&self, member: usize) -> bool {
+        self.locked_all.is_some() || self.locked.contains_key(&member)
+    }
+}
+
+fn wrong(text: &str) -> Fault {
+    Fault::new(Class::RmaSync, text)
+}
+
+impl Window {
+    /// Ends what members did since the last fence, at all of them; and begins an epoch, if one follows.
+    pub(crate) fn fence(&self, follows: bool) -> Outcome {
+        if self.epochs.borrow().are_open() {
+            return Err(wrong("a fence inside another epoch"));
+        }
+        self.flush_all()?;
+        self.barrier()?;
+        self.epochs.borrow_mut().fenced = follows;
+        Ok(())
+    }
+
+    /// Lets members at this process's part.
+    pub(crate) fn post(&self, members: Vec<usize>) -> Outcome {
+        if self.epochs.borrow().posted.is_some() {
+            return Err(wrong("the part of this process is open already"));
+        }
+        members.iter().try_for_each(|&member| self.let_in(member))?;
+        self.epochs.borrow_mut().posted = Some(members);
+        Ok(())
+    }
+
+    /// Waits until these members let this process at their parts.
+    pub(crate) fn start(&self, members: Vec<usize>) -> Outcome {
+        if self.epochs.borrow().started.is_some() || self.epochs.borrow().has_locks() {
+            return Err(wrong("another epoch of this process is open"));
+        }
+        members.iter().try_for_each(|&member| self.be_let_in(member))?;
+        self.epochs.borrow_mut().started = Some(members);
+        Ok(())
+    }
+
+    /// Tells them that nothing more comes.
+    pub(crate) fn complete(&self) -> Outcome {
+        let none = || wrong("no epoch was started");
+        let members = self.epochs.borrow_mut().started.take().ok_or_else(none)?;
+        for &member in &members {
+            self.ask(member, &Request::bare(Verb::Complete, 0), &[])?;
+            // Who has heard of it has done all that came before.
+            self.unsettled.borrow_mut().remove(&member);
+        }
+        self.flush_local(|member| members.contains(&member))
+    }
+
+    /// Whether all who were let in have told so; waits for it when `block`.
+    pub(crate) fn closed(&self, block: bool) -> Outcome<bool> {
+        let none = || wrong("no part was opened");
+        let members = self.epochs.borrow_mut().posted.take().ok_or_else(none)?;
+        let mut looked = false;
+        loop {
+            if self.owner.take_completed(&members) {
+                return Ok(true);
+            }
+            if looked && !block {
+                self.epochs.borrow_mut().posted = Some(members);
+                return Ok(false);
+            }
+            self.session.process.progress(block)?;
+            looked = true;
+        }
+    }
+
+    /// Waits for a member's lock. Without `asked` the program says that nobody else wants it.
+    pub(crate) fn lock(&self, member: usize, kind: LockKind, asked: bool) -> Outcome {
+        let epochs = self.epochs.borrow();
+        if epochs.is_passive(member) || epochs.started.is_some() {
+            return Err(wrong("locked already, or inside another epoch"));
+        }
+        drop(epochs);
+        if asked {
+            self.get_locks(&[member], kind)?;
+        }
+        self.epochs.borrow_mut().locked.insert(member, asked);
+        Ok(())
+    }
+
+    /// Waits for a share of all members' locks.
+    pub(crate) fn lock_all(&self, asked: bool) -> Outcome {
+        let epochs = self.epochs.borrow();
+        if epochs.has_locks() || epochs.started.is_some() {
+            return Err(wrong("locked already, or inside another epoch"));
+        }
+        drop(epochs);
+        if asked {
+            self.get_locks(&self.all(), LockKind::Shared)?;
+        }
+        self.epochs.borrow_mut().locked_all = Some(asked);
+        Ok(())
+    }
+
+    /// Ends the epoch with a member: what was done there is done.
+    pub(crate) fn unlock(&self, member: usize) -> Outcome {
+        let none = || wrong("unlocked without a lock");
+        let asked = self.epochs.borrow().locked.get(&member).copied().ok_or_else(none)?;
+        self.give_back(&[member], asked)?;
+        self.epochs.borrow_mut().locked.remove(&member);
+        Ok(())
+    }
+
+    /// The same with all members.
+    pub(crate) fn unlock_all(&self) -> Outcome {
+        let none = || wrong("unlocked without a lock");
+        let asked = self.epochs.borrow().locked_all.ok_or_else(none)?;
+        self.give_back(&self.all(), asked)?;
+        self.epochs.borrow_mut().locked_all = None;
+        Ok(())
+    }
+
+    /// For functions that are for the epochs of locks: with that member, or with any.
+    pub(crate) fn is_locked(&self, member: Option<usize>) -> Outcome {
+        let epochs = self.epochs.borrow();
+        match member {
+            Some(member) if epochs.is_passive(member) => Ok(()),
+            None if epochs.has_locks() => Ok(()),
+            Some(_) | None => Err(wrong("outside of an epoch of locks")),
+        }
+    }
+
+    fn all(&self) -> Vec<usize> {
+        (0..self.comm.size()).collect()
+    }
+
+    fn get_locks(&self, members: &[usize], kind: LockKind) -> Outcome {
+        let exclusive: &[u8] = if kind == LockKind::Exclusive { &[1] } else { &[] };
+        self.answered(members, Verb::Lock, exclusive)
+    }
+
+    fn give_back(&self, members: &[usize], asked: bool) -> Outcome {
+        if !asked {
+            return self.flush(members);
+        }
+        self.answered(members, Verb::Unlock, &[])?;
+        self.flush_local(|member| members.contains(&member))
+    }
+
+    /// Asks members for the same, and waits for all answers: what was asked before is done, too.
+    fn answered(&self, members: &[usize], verb: Verb, data: &[u8]) -> Outcome {
+        let mut answers = Vec::with_capacity(members.len());
+        for &member in members {
+            let answer = self.next_answer();
+            self.ask(member, &Request::bare(verb, answer), data)?;
+            answers.push(answer);
+        }
+        for (&member, answer) in members.iter().zip(answers) {
+            self.hear(member, Tag(answer))?;
+            self.unsettled.borrow_mut().remove(&member);
+        }
+        Ok(())
+    }
+}

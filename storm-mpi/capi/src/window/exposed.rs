@@ -1,0 +1,202 @@
+//! A member's part of a window, as this process reaches it: its own memory, or that of a member on its node.
+//!
+//! What others have asked for and what this process does itself happen one after the other, on one thread. Where
+//! several processes reach the same memory, what combines goes through a gate that lies beside it.
+
+use super::wire::Run;
+use crate::operation::Change;
+use crate::types::Number;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use storm_mpi::collective::Span;
+
+/// Looks at a gate before its holder may want this processor: as long as a short combination takes.
+const LOOKS: u32 = 100;
+
+/// Memory that a program has attached to a window: where it begins, and its length.
+pub(super) type Attached = Rc<RefCell<Vec<(usize, usize)>>>;
+
+/// Memory that operations reach.
+#[derive(Clone)]
+pub(super) enum Exposed {
+    /// One stretch.
+    Whole { start: *mut u8, bytes: usize, gate: Option<Gate> },
+    /// Stretches, named by their addresses.
+    Attached(Attached),
+}
+
+/// Whom it lets through alone combines elements. A word in memory that the members of a node share.
+#[derive(Clone, Copy)]
+pub(super) struct Gate(*const AtomicU32);
+
+impl Gate {
+    /// The gate at that place.
+    ///
+    /// # Safety
+    /// The word has to be there, zero at first, and used as a gate only, for as long as this is used.
+    pub(super) unsafe fn at(word: *mut u8) -> Gate {
+        Gate(word.cast())
+    }
+
+    fn through<T>(self, combine: impl FnOnce() -> T) -> T {
+        // SAFETY: `at` was told that the word is there.
+        let word = unsafe { &*self.0 };
+        // Bounded by what others do in there, which waits for nothing. One that is killed there ends the job.
+        let mut looks = 0;
+        while word.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            looks += 1;
+            if looks % LOOKS == 0 {
+                std::thread::yield_now();
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+        let done = combine();
+        word.store(0, Ordering::Release);
+        done
+    }
+}
+
+impl Exposed {
+    /// Whether all of these bytes are in it.
+    pub(super) fn has(&self, runs: &[Run]) -> bool {
+        runs.iter().all(|&run| self.place(run).is_some())
+    }
+
+    /// Writes packed data.
+    pub(super) fn write(&self, runs: &[Run], data: &[u8]) {
+        let mut rest = data;
+        self.each(runs, |place, bytes| {
+            let (now, later) = rest.split_at(bytes.min(rest.len()));
+            rest = later;
+            // SAFETY: `each` gives places in the program's memory, which it lends while the window is there; `now`
+            // is no longer, and is the library's or a buffer of the program's that is no part of these.
+            unsafe { place.copy_from(now.as_ptr(), now.len()) };
+        });
+    }
+
+    /// Reads, packed.
+    pub(super) fn read(&self, runs: &[Run]) -> Vec<u8> {
+        let mut data = Vec::with_capacity(runs.iter().map(|run| run.1 as usize).sum());
+        self.each(runs, |place, bytes| {
+            let at = data.len();
+            data.resize(at + bytes, 0);
+            // SAFETY: as in `write`, the other way.
+            unsafe { data[at..].as_mut_ptr().copy_from(place, bytes) };
+        });
+        data
+    }
+
+    /// Combines packed data with what is there. Gives what was there, when that is wanted.
+    pub(super) fn change(
+        &self,
+        runs: &[Run],
+        (change, number): (Change, Number),
+        data: &[u8],
+        wanted: bool,
+    ) -> Vec<u8> {
+        self.alone(|| {
+            if change == Change::Replace && !wanted {
+                self.write(runs, data);
+                return Vec::new();
+            }
+            let before = self.read(runs);
+            if change != Change::Nothing {
+                let mut after = Span::of(&before);
+                change.apply(number, data, &mut after);
+                self.write(runs, after.as_ref());
+            }
+            before
+        })
+    }
+
+    /// Writes `new` if `expected` is there. Gives what was there.
+    pub(super) fn compare_and_swap(&self, runs: &[Run], expected: &[u8], new: &[u8]) -> Vec<u8> {
+        self.alone(|| {
+            let before = self.read(runs);
+            if before == expected {
+                self.write(runs, new);
+            }
+            before
+        })
+    }
+
+    fn alone<T>(&self, combine: impl FnOnce() -> T) -> T {
+        match self {
+            Exposed::Whole { gate: Some(gate), .. } => gate.through(combine),
+            Exposed::Whole { gate: None, .. } | Exposed::Attached(_) => combine(),
+        }
+    }
+
+    /// Calls `each` with the stretches that are in it.
+    fn each(&self, runs: &[Run], mut each: impl FnMut(*mut u8, usize)) {
+        for &run in runs {
+            if let Some(place) = self.place(run) {
+                each(place, run.1 as usize);
+            }
+        }
+    }
+
+    fn place(&self, (at, length): Run) -> Option<*mut u8> {
+        let (at, length) = (usize::try_from(at).ok()?, usize::try_from(length).ok()?);
+        let end = at.checked_add(length)?;
+        match self {
+            Exposed::Whole { start, bytes, .. } => (end <= *bytes).then(|| start.wrapping_add(at)),
+            Exposed::Attached(attached) => {
+                let within = |&(start, bytes): &(usize, usize)| at >= start && end <= start + bytes;
+                let there = attached.borrow().iter().any(within);
+                there.then(|| std::ptr::with_exposed_provenance_mut(at))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::Predefined;
+
+    #[test]
+    fn nothing_outside_is_touched() {
+        let mut memory = [1_u8, 2, 3, 4, 5, 6, 7, 8];
+        let exposed = Exposed::Whole { start: memory[2..].as_mut_ptr(), bytes: 4, gate: None };
+        assert!(exposed.has(&[(0, 4), (4, 0)]));
+        for run in [(0, 5), (4, 1), (u64::MAX, 1), (1, u64::MAX)] {
+            assert!(!exposed.has(&[run]));
+            exposed.write(&[run], &[9; 8]);
+            assert!(exposed.read(&[run]).is_empty());
+        }
+        assert_eq!(exposed.read(&[(3, 1), (0, 2)]), [6, 3, 4]);
+        exposed.write(&[(3, 1), (0, 2)], &[16, 13, 14]);
+        let sum = (Change::Combine(Predefined::Sum), Number::Unsigned(1));
+        assert_eq!(exposed.change(&[(0, 1), (3, 1)], sum, &[1, 2], true), [13, 16]);
+        assert_eq!(exposed.compare_and_swap(&[(2, 1)], &[5], &[50]), [5]);
+        assert_eq!(exposed.compare_and_swap(&[(2, 1)], &[5], &[51]), [50]);
+        assert_eq!(memory, [1, 2, 14, 14, 50, 18, 7, 8]);
+    }
+
+    #[test]
+    fn whoever_is_in_the_gate_is_alone() {
+        const EACH: usize = 20_000;
+        let (mut word, mut sum) = ([0_u32; 1], [0_u64; 1]);
+        let (word, sum) = (word.as_mut_ptr() as usize, sum.as_mut_ptr() as usize);
+        let add = || {
+            // SAFETY: the word lives until the threads have ended, and is a gate only.
+            let gate = unsafe { Gate::at(std::ptr::with_exposed_provenance_mut(word)) };
+            let start = std::ptr::with_exposed_provenance_mut(sum);
+            let there = Exposed::Whole { start, bytes: 8, gate: Some(gate) };
+            let change = (Change::Combine(Predefined::Sum), Number::Unsigned(8));
+            for _ in 0..EACH {
+                there.change(&[(0, 8)], change, &1_u64.to_ne_bytes(), false);
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(add);
+            scope.spawn(add);
+        });
+        // SAFETY: it is still there, and nobody else uses it.
+        let total = unsafe { *std::ptr::with_exposed_provenance::<u64>(sum) };
+        assert_eq!(total, 2 * EACH as u64);
+    }
+}

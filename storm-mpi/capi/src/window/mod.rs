@@ -1,0 +1,288 @@
+//! One-sided communication (MPI-4.1, chapter 12): windows, epochs, and what is done through them.
+//!
+//! Two ways lead to a member's part. Its own, and parts of members on its node that the library has allocated, a
+//! process reaches in memory, at once. All others it asks for by messages in a context of the window's own, which
+//! their owners look at when they are inside the library (`owner`); so also locks. A request is complete at its
+//! owner when a later one of the same asker is answered, as messages of two ranks do not overtake each other.
+
+mod epochs;
+mod exposed;
+mod locks;
+mod neighbourhood;
+mod origin;
+mod owner;
+mod wire;
+
+pub(crate) use epochs::{Epochs, LockKind};
+pub(crate) use origin::{Changing, Place};
+
+use crate::collective::gathered;
+use crate::comm::Comm;
+use crate::fault::{Class, Fault, Outcome};
+use crate::request::Active;
+use crate::session::{ERRORS_ARE_FATAL, Session};
+use crate::table::Handle;
+use exposed::{Attached, Exposed};
+use neighbourhood::Neighbourhood;
+use owner::Owner;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::ffi::{c_int, c_void};
+use std::rc::Rc;
+use storm_mpi::RequestId;
+use storm_mpi::collective::now;
+
+unsafe extern "C" {
+    fn calloc(count: usize, bytes: usize) -> *mut c_void;
+    fn free(start: *mut c_void);
+}
+
+/// How a window came to its memory: values of `mpi.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum Flavor {
+    Create = 1,
+    Allocate,
+    Dynamic,
+    Shared,
+}
+
+/// `MPI_WIN_UNIFIED`: what is written to a window's memory, by whomever, is in the window.
+const UNIFIED: c_int = 2;
+
+/// A member's part, as it has told the others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) bytes: usize,
+    /// Bytes that a displacement counts.
+    pub(crate) unit: c_int,
+}
+
+/// What the window's attributes say of this process's part. C programs get addresses of these.
+pub(crate) struct Told {
+    pub(crate) start: *mut u8,
+    pub(crate) bytes: isize,
+    pub(crate) unit: c_int,
+    pub(crate) flavor: c_int,
+    pub(crate) model: c_int,
+}
+
+/// Memory that is the library's to free.
+enum Held {
+    /// It is the program's.
+    Nothing,
+    Allocated(*mut u8),
+    /// In common with members on this node.
+    Shared(Neighbourhood),
+}
+
+/// A window.
+pub(crate) struct Window {
+    session: &'static Session,
+    /// Its members, in a context of its own, with its name, error handler and attributes.
+    pub(crate) comm: Rc<Comm>,
+    pub(crate) flavor: Flavor,
+    pub(crate) told: Told,
+    /// By member.
+    pub(crate) parts: Vec<Part>,
+    held: Held,
+    attached: Attached,
+    owner: Rc<Owner>,
+    epochs: RefCell<Epochs>,
+    /// Messages to members, and answers of theirs, under way.
+    under_way: RefCell<Vec<(usize, Active)>>,
+    /// When so many are under way, those that are over are collected.
+    collect_at: Cell<usize>,
+    /// Answers that the program has requests for.
+    requested: RefCell<Vec<(usize, RequestId)>>,
+    /// Members that have been asked for something and have not said since that it is done.
+    unsettled: RefCell<BTreeSet<usize>>,
+    answers: Cell<i32>,
+}
+
+impl Part {
+    const BYTES: usize = 16;
+
+    fn encode(self) -> [u8; Part::BYTES] {
+        let words = [self.bytes as u64, self.unit as u64].map(u64::to_ne_bytes);
+        std::array::from_fn(|i| words[i / 8][i % 8])
+    }
+
+    fn decode(bytes: [u8; Part::BYTES]) -> Self {
+        let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]));
+        Part { bytes: word(0) as usize, unit: word(8) as c_int }
+    }
+}
+
+impl Window {
+    /// A window of the program's memory at each member.
+    pub(crate) fn create(
+        session: &'static Session,
+        comm: &Comm,
+        start: *mut u8,
+        mine: Part,
+    ) -> Outcome<Window> {
+        let (comm, parts) = Self::agreed(session, comm, mine)?;
+        Self::new(session, comm, Flavor::Create, parts, (start, Held::Nothing))
+    }
+
+    /// A window that has no memory yet.
+    pub(crate) fn dynamic(session: &'static Session, comm: &Comm) -> Outcome<Window> {
+        let (comm, parts) = Self::agreed(session, comm, Part { bytes: 0, unit: 1 })?;
+        let bottom = std::ptr::null_mut();
+        Self::new(session, comm, Flavor::Dynamic, parts, (bottom, Held::Nothing))
+    }
+
+    /// A window of zeroed memory, in common with members on the same node. `one_piece`: only with those, and
+    /// a member's part begins where that of the one before ends.
+    pub(crate) fn allocate(
+        session: &'static Session,
+        comm: &Comm,
+        mine: Part,
+        flavor: Flavor,
+        one_piece: bool,
+    ) -> Outcome<Window> {
+        let (comm, parts) = Self::agreed(session, comm, mine)?;
+        let shared = Neighbourhood::open(session, &comm, &parts, one_piece)?;
+        if let Some(shared) = shared {
+            let start = shared.start(comm.me);
+            return Self::new(session, comm, flavor, parts, (start, Held::Shared(shared)));
+        }
+        if flavor == Flavor::Shared && comm.size() > 1 {
+            return Err(Fault::new(Class::RmaShared, "the node gives no memory to share"));
+        }
+        // SAFETY: C's own function, of any number of bytes.
+        let start: *mut u8 = unsafe { calloc(mine.bytes.max(1), 1) }.cast();
+        let all = gathered(comm.party(&session.process), &[u8::from(!start.is_null())])?;
+        if all.contains(&0) {
+            // SAFETY: of `calloc`, or null; nobody has heard of it.
+            unsafe { free(start.cast()) };
+            let text = format!("no memory of {} bytes at some member", mine.bytes);
+            return Err(Fault::new(Class::NoMemory, text));
+        }
+        Self::new(session, comm, flavor, parts, (start, Held::Allocated(start)))
+    }
+
+    /// A context for the members' requests, and what parts they have.
+    fn agreed(session: &Session, parent: &Comm, mine: Part) -> Outcome<(Rc<Comm>, Vec<Part>)> {
+        let comm = session.context_of_its_own(parent, ERRORS_ARE_FATAL)?;
+        let told = gathered(comm.party(&session.process), &mine.encode())?;
+        Ok((Rc::new(comm), told.as_chunks().0.iter().map(|&part| Part::decode(part)).collect()))
+    }
+
+    fn new(
+        session: &'static Session,
+        comm: Rc<Comm>,
+        flavor: Flavor,
+        parts: Vec<Part>,
+        (start, held): (*mut u8, Held),
+    ) -> Outcome<Window> {
+        let Part { bytes, unit } = parts[comm.me];
+        let attached = Attached::default();
+        let exposed = match (&held, flavor) {
+            (_, Flavor::Dynamic) => Exposed::Attached(Rc::clone(&attached)),
+            (Held::Shared(shared), _) => shared.exposed(comm.me, bytes),
+            (Held::Nothing | Held::Allocated(_), _) => Exposed::Whole { start, bytes, gate: None },
+        };
+        let owner = Owner::new(exposed, comm.size());
+        owner.serve(session, &comm);
+        let told =
+            Told { start, bytes: bytes as isize, unit, flavor: flavor as c_int, model: UNIFIED };
+        let window = Window {
+            session,
+            comm,
+            flavor,
+            told,
+            parts,
+            held,
+            attached,
+            owner,
+            epochs: RefCell::default(),
+            under_way: RefCell::default(),
+            collect_at: Cell::new(origin::COLLECT_AT),
+            requested: RefCell::default(),
+            unsettled: RefCell::default(),
+            answers: Cell::new(origin::FIRST_ANSWER),
+        };
+        // Nobody asks a member that does not serve yet.
+        window.barrier()?;
+        Ok(window)
+    }
+
+    /// Ends it, when all members do and nothing is under way; its memory, too, if it is the library's.
+    pub(crate) fn end(&self) -> Outcome {
+        if self.epochs.borrow().are_open() {
+            return Err(Fault::new(Class::RmaSync, "window freed inside an epoch"));
+        }
+        self.flush_all()?;
+        self.barrier()?;
+        self.leave();
+        // So that nothing of it is in the background any more.
+        self.session.process.progress(false)?;
+        if let Held::Allocated(start) = self.held {
+            // SAFETY: of `calloc`; a window ends once, and nobody reaches it through this one any more.
+            unsafe { free(start.cast()) };
+        }
+        Ok(())
+    }
+
+    /// Does nothing any more that others ask.
+    pub(crate) fn leave(&self) {
+        self.owner.is_over.set(true);
+    }
+
+    /// Where a member's part is here, if it is on this node and in shared memory. `None`: of which member.
+    pub(crate) fn shared_part(&self, member: Option<usize>) -> Outcome<(*mut u8, Part)> {
+        if self.flavor != Flavor::Shared {
+            return Err(Fault::new(Class::RmaFlavor, "not a window of shared memory"));
+        }
+        let first = || self.parts.iter().position(|part| part.bytes > 0);
+        let Some(member) = member.or_else(first) else {
+            return Ok((std::ptr::null_mut(), Part { bytes: 0, unit: 1 }));
+        };
+        let start = match &self.held {
+            Held::Shared(shared) => shared.start(member),
+            Held::Nothing | Held::Allocated(_) => self.told.start,
+        };
+        Ok((start, self.parts[member]))
+    }
+
+    /// Lends memory to a window that had none.
+    pub(crate) fn attach(&self, start: *mut u8, bytes: usize) -> Outcome {
+        self.is_dynamic()?;
+        let start = start.expose_provenance();
+        let mut attached = self.attached.borrow_mut();
+        let overlaps = |&(at, length): &(usize, usize)| at < start + bytes && start < at + length;
+        if attached.iter().any(overlaps) {
+            return Err(Fault::new(Class::RmaAttach, "memory that is attached already"));
+        }
+        attached.push((start, bytes));
+        Ok(())
+    }
+
+    /// Takes back what was lent.
+    pub(crate) fn detach(&self, start: *const u8) -> Outcome {
+        self.is_dynamic()?;
+        let mut attached = self.attached.borrow_mut();
+        let at = attached.iter().position(|&(at, _)| at == start.addr());
+        let none = || Fault::new(Class::RmaAttach, "no memory is attached there");
+        attached.swap_remove(at.ok_or_else(none)?);
+        Ok(())
+    }
+
+    fn is_dynamic(&self) -> Outcome {
+        if self.flavor == Flavor::Dynamic {
+            return Ok(());
+        }
+        Err(Fault::new(Class::RmaFlavor, "not a window to attach memory to"))
+    }
+
+    fn barrier(&self) -> Outcome {
+        Ok(now(self.comm.party(&self.session.process).barrier())?)
+    }
+
+    /// Its handle, which errors and attributes go by.
+    pub(crate) fn is_named(&self, handle: Handle) {
+        self.comm.handle.set(handle);
+    }
+}

@@ -1,0 +1,367 @@
+//! What this process does with other members' parts of a window.
+
+use super::exposed::Exposed;
+use super::owner::REQUEST;
+use super::wire::{Request, Run, Verb};
+use super::{Flavor, Held, Window};
+use crate::fault::{Class, Fault, Outcome};
+use crate::memory::Elements;
+use crate::operation::Change;
+use crate::request::{Active, Message};
+use crate::table::TYPE;
+use crate::types::{Number, Type, number_of_kind};
+use std::ffi::c_int;
+use storm_mpi::{Address, Pattern, SendMode, Source, Tag, TagPattern};
+
+/// Tags of answers, which are numbered.
+pub(super) const FIRST_ANSWER: i32 = 16;
+/// That of members that let others in.
+const POST: Tag = Tag(1);
+/// So many messages may be under way before those that are over are collected.
+pub(super) const COLLECT_AT: usize = 64;
+/// The kind of bytes (`MPI_BYTE`), for what asks for no numbers.
+const BYTES: u8 = 3;
+
+/// Elements of another member: whose, from which displacement on, how many, of what.
+pub(crate) struct Place<'a> {
+    pub(crate) member: usize,
+    pub(crate) displacement: isize,
+    pub(crate) count: usize,
+    pub(crate) datatype: &'a Type,
+}
+
+/// What is done to elements of another member, with which numbers.
+#[derive(Clone, Copy)]
+pub(crate) struct Changing {
+    change: Change,
+    number: Number,
+    kind: u8,
+}
+
+impl Changing {
+    /// Checks that the operation is defined for the type's numbers.
+    pub(crate) fn new(change: Change, datatype: &Type) -> Outcome<Self> {
+        let kind = match (datatype.layout.kind(), change) {
+            (Some(kind), _) => kind,
+            (None, Change::Replace | Change::Nothing) => BYTES,
+            (None, Change::Combine(_)) => {
+                return Err(Fault::new(Class::Type, "a datatype of several kinds of numbers"));
+            }
+        };
+        match number_of_kind(kind).filter(|&number| change.is_defined_for(number)) {
+            Some(number) => Ok(Changing { change, number, kind }),
+            None => {
+                let text = format!("operation not defined for {}", datatype.to_text());
+                Err(Fault::new(Class::Op, text))
+            }
+        }
+    }
+}
+
+impl Window {
+    /// Writes elements (`MPI_Put`).
+    pub(crate) fn put(&self, from: &Elements, place: &Place<'_>) -> Outcome {
+        let runs = self.runs(place)?;
+        same(from.bytes, place)?;
+        if let Some(there) = self.reached(place.member) {
+            there.write(&runs, &from.packed());
+            return Ok(());
+        }
+        let request = Request { runs, ..Request::bare(Verb::Put, 0) };
+        self.ask(place.member, &request, &from.packed())
+    }
+
+    /// Reads elements (`MPI_Get`). What is under way is the window's to wait for, or the caller's.
+    pub(crate) fn get(&self, into: &Elements, place: &Place<'_>) -> Outcome<Option<Active>> {
+        let runs = self.runs(place)?;
+        same(into.bytes, place)?;
+        if let Some(there) = self.reached(place.member) {
+            into.unpack(&there.read(&runs));
+            return Ok(None);
+        }
+        let (answer, active) = self.expect(place.member, into)?;
+        let request = Request { runs, ..Request::bare(Verb::Get, answer) };
+        self.ask(place.member, &request, &[])?;
+        Ok(Some(active))
+    }
+
+    /// Combines elements (`MPI_Accumulate`).
+    pub(crate) fn accumulate(&self, from: &Elements, place: &Place<'_>, how: Changing) -> Outcome {
+        let runs = self.runs(place)?;
+        same(from.bytes, place)?;
+        if let Some(there) = self.reached(place.member) {
+            there.change(&runs, (how.change, how.number), &from.packed(), false);
+            return Ok(());
+        }
+        let request = self.changing(Verb::Accumulate, 0, runs, how);
+        self.ask(place.member, &request, &from.packed())
+    }
+
+    /// Reads elements and combines others with them (`MPI_Get_accumulate`). `from` is not looked at with
+    /// `MPI_NO_OP`.
+    pub(crate) fn get_accumulate(
+        &self,
+        from: Option<&Elements>,
+        into: &Elements,
+        place: &Place<'_>,
+        how: Changing,
+    ) -> Outcome<Option<Active>> {
+        let runs = self.runs(place)?;
+        same(into.bytes, place)?;
+        let data = from.map(Elements::packed).unwrap_or_default();
+        if from.is_some() {
+            same(data.len(), place)?;
+        }
+        if let Some(there) = self.reached(place.member) {
+            into.unpack(&there.change(&runs, (how.change, how.number), &data, true));
+            return Ok(None);
+        }
+        let (answer, active) = self.expect(place.member, into)?;
+        let request = self.changing(Verb::GetAccumulate, answer, runs, how);
+        self.ask(place.member, &request, &data)?;
+        Ok(Some(active))
+    }
+
+    /// Reads an element and writes another if it is as expected (`MPI_Compare_and_swap`).
+    pub(crate) fn compare_and_swap(
+        &self,
+        [expected, new]: [&Elements; 2],
+        into: &Elements,
+        place: &Place<'_>,
+    ) -> Outcome<Option<Active>> {
+        let runs = self.runs(place)?;
+        let (expected, new) = (expected.packed(), new.packed());
+        if let Some(there) = self.reached(place.member) {
+            into.unpack(&there.compare_and_swap(&runs, &expected, &new));
+            return Ok(None);
+        }
+        let (answer, active) = self.expect(place.member, into)?;
+        let request = Request { runs, ..Request::bare(Verb::CompareAndSwap, answer) };
+        self.ask(place.member, &request, &[expected, new].concat())?;
+        Ok(Some(active))
+    }
+
+    fn changing(&self, verb: Verb, answer: i32, runs: Vec<Run>, how: Changing) -> Request {
+        Request { verb, change: how.change, kind: how.kind, answer, runs }
+    }
+
+    /// The stretches of a member's part that elements there are; the epoch lets this process at them.
+    fn runs(&self, place: &Place<'_>) -> Outcome<Vec<Run>> {
+        if !self.epochs.borrow().admit(place.member) {
+            let text = format!("no epoch for rank {}", place.member);
+            return Err(Fault::new(Class::RmaSync, text));
+        }
+        if !place.datatype.committed.get() {
+            return Err(Fault::new(Class::Type, "datatype that was not committed"));
+        }
+        let part = self.parts[place.member];
+        let is_dynamic = self.flavor == Flavor::Dynamic;
+        let outside = || {
+            let Place { displacement, count, .. } = place;
+            let text = format!(
+                "{count} elements at displacement {displacement} of {} bytes at rank {}",
+                part.bytes, place.member
+            );
+            Fault::new(Class::RmaRange, text)
+        };
+        let layout = &place.datatype.layout;
+        let start = place.displacement.checked_mul(part.unit as isize).ok_or_else(outside)?;
+        let (first, end) = layout.bounds(place.count).ok_or_else(outside)?;
+        let first = start.checked_add(first).ok_or_else(outside)?;
+        let end = start.checked_add(end).ok_or_else(outside)?;
+        let room = if is_dynamic { isize::MAX } else { part.bytes as isize };
+        if first < 0 || end > room {
+            return Err(outside());
+        }
+        let mut runs: Vec<Run> = Vec::new();
+        layout.for_each_run(place.count, &mut |at, length| {
+            let at = (start + at) as u64;
+            match runs.last_mut() {
+                Some(last) if last.0 + last.1 == at => last.1 += length as u64,
+                Some(_) | None => runs.push((at, length as u64)),
+            }
+        });
+        Ok(runs)
+    }
+
+    /// A member's part, where this process reaches it in memory.
+    fn reached(&self, member: usize) -> Option<Exposed> {
+        if member == self.comm.me {
+            // Of attached memory only the owner's side says what is wrong.
+            return (self.flavor != Flavor::Dynamic).then(|| self.owner.exposed.clone());
+        }
+        match &self.held {
+            Held::Shared(shared) if shared.has(member) => {
+                Some(shared.exposed(member, self.parts[member].bytes))
+            }
+            Held::Shared(_) | Held::Nothing | Held::Allocated(_) => None,
+        }
+    }
+
+    /// Asks a member for something.
+    pub(super) fn ask(&self, member: usize, request: &Request, data: &[u8]) -> Outcome {
+        let message = request.encode(data);
+        self.send(member, REQUEST, message)?;
+        self.unsettled.borrow_mut().insert(member);
+        Ok(())
+    }
+
+    fn send(&self, member: usize, tag: Tag, message: Vec<u8>) -> Outcome {
+        let to = self.comm.group.members()[member];
+        let address = Address { to, context: self.comm.context.point_to_point(), tag };
+        let active = self.session.start_packed(address, SendMode::Standard, message)?;
+        self.remember(member, active)
+    }
+
+    /// Waits for what is under way only when somebody needs it.
+    pub(super) fn remember(&self, member: usize, active: Active) -> Outcome {
+        if self.is_over(&active) {
+            return self.session.finish(&self.comm, active).map(drop);
+        }
+        let mut under_way = self.under_way.borrow_mut();
+        under_way.push((member, active));
+        if under_way.len() < self.collect_at.get() {
+            return Ok(());
+        }
+        let all = std::mem::take(&mut *under_way);
+        let (over, kept): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(_, active)| self.is_over(active));
+        self.collect_at.set(COLLECT_AT.max(2 * kept.len()));
+        *under_way = kept;
+        drop(under_way);
+        over.into_iter().try_for_each(|(_, active)| self.collect(active))
+    }
+
+    fn collect(&self, active: Active) -> Outcome {
+        self.session.finish(&self.comm, active).map(drop)
+    }
+
+    fn is_over(&self, active: &Active) -> bool {
+        match active {
+            // After a failure nothing is under way any more.
+            Active::Sending { id, .. } | Active::Receiving { id, .. } => {
+                self.session.process.is_done(*id).unwrap_or(true)
+            }
+            Active::Background(outstanding) => outstanding.is_done(),
+            Active::Over(_) => true,
+        }
+    }
+
+    /// Leaves an answer to a request of the program's, and remembers that it is under way.
+    pub(crate) fn requested(&self, member: usize, active: &Active) {
+        if let Active::Receiving { id, .. } = active {
+            let mut requested = self.requested.borrow_mut();
+            let process = &self.session.process;
+            // Of those that the program has collected nothing is known any more.
+            requested.retain(|(_, id)| matches!(process.is_done(*id), Ok(false)));
+            requested.push((member, *id));
+        }
+    }
+
+    /// Remembers an answer that this window waits for.
+    pub(crate) fn awaited(&self, member: usize, active: Active) -> Outcome {
+        self.remember(member, active)
+    }
+
+    fn expect(&self, member: usize, into: &Elements) -> Outcome<(i32, Active)> {
+        let answer = self.next_answer();
+        let from = Some(self.pattern(member, Tag(answer)));
+        let active =
+            self.session.start(&self.comm, &Message::Receive { into: into.clone(), from })?;
+        Ok((answer, active))
+    }
+
+    pub(super) fn next_answer(&self) -> i32 {
+        let answer = self.answers.get();
+        self.answers.set(if answer == i32::MAX { FIRST_ANSWER } else { answer + 1 });
+        answer
+    }
+
+    /// Waits for a message without data.
+    pub(super) fn hear(&self, member: usize, tag: Tag) -> Outcome {
+        self.session.process.recv(self.pattern(member, tag), &mut [])?;
+        Ok(())
+    }
+
+    /// Tells a member that this process's part is open to it.
+    pub(super) fn let_in(&self, member: usize) -> Outcome {
+        self.send(member, POST, Vec::new())
+    }
+
+    /// Waits until a member's part is open to this process.
+    pub(super) fn be_let_in(&self, member: usize) -> Outcome {
+        self.hear(member, POST)
+    }
+
+    fn pattern(&self, member: usize, tag: Tag) -> Pattern {
+        let source = Source::Rank(self.comm.group.members()[member]);
+        let context = self.comm.context.point_to_point();
+        Pattern { context, source, tag: TagPattern::Tag(tag) }
+    }
+
+    /// Waits until the buffers of what was done with these members are the program's again.
+    pub(crate) fn flush_local(&self, of: impl Fn(usize) -> bool) -> Outcome {
+        let all = std::mem::take(&mut *self.under_way.borrow_mut());
+        let (theirs, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|(at, _)| of(*at));
+        self.under_way.borrow_mut().extend(others);
+        // One that fails leaves the others their memory until they are done, too.
+        let mut outcome = Ok(());
+        for (_, active) in theirs {
+            outcome = outcome.and(self.collect(active));
+        }
+        outcome?;
+        let process = &self.session.process;
+        let waits =
+            |&(member, id): &(usize, _)| of(member) && matches!(process.is_done(id), Ok(false));
+        while self.requested.borrow().iter().any(waits) {
+            process.progress(true)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all that was done with these members is done there as well.
+    pub(crate) fn flush(&self, members: &[usize]) -> Outcome {
+        let mut answers = Vec::new();
+        for &member in members {
+            if self.unsettled.borrow().contains(&member) {
+                let answer = self.next_answer();
+                self.ask(member, &Request::bare(Verb::Flush, answer), &[])?;
+                answers.push((member, answer));
+            }
+        }
+        for (member, answer) in answers {
+            self.hear(member, Tag(answer))?;
+            self.unsettled.borrow_mut().remove(&member);
+        }
+        self.flush_local(|member| members.contains(&member))
+    }
+
+    /// The same of all members.
+    pub(crate) fn flush_all(&self) -> Outcome {
+        let unsettled: Vec<usize> = self.unsettled.borrow().iter().copied().collect();
+        self.flush(&unsettled)?;
+        self.flush_local(|_| true)
+    }
+
+    /// A member by its number in C; `None` for `MPI_PROC_NULL`.
+    pub(crate) fn member(&self, rank: c_int) -> Outcome<Option<usize>> {
+        if rank == crate::abi::PROC_NULL {
+            return Ok(None);
+        }
+        self.comm.member(rank).map(Some)
+    }
+}
+
+/// As many bytes go there as come from here.
+fn same(bytes: usize, place: &Place<'_>) -> Outcome {
+    let there = place.datatype.layout.size().checked_mul(place.count);
+    if there == Some(bytes) {
+        return Ok(());
+    }
+    let text =
+        format!("{bytes} bytes for {} elements of {}", place.count, place.datatype.to_text());
+    Err(Fault::new(Class::Arg, text))
+}
+
+/// Handles of types have the kinds' order.
+const _: () = assert!(TYPE.handle(BYTES as usize + 1) == 0x0300_0004);

@@ -1,0 +1,188 @@
+/* Files: what some write, all read, through views and without, in the directory that is the first argument. */
+#include "check.h"
+
+enum { COUNT = 1000 };
+
+static int me, n;
+static char path_[4096];
+
+static MPI_File opened(int mode) {
+  MPI_File file;
+  OK(MPI_File_open(MPI_COMM_WORLD, path_, mode, MPI_INFO_NULL, &file));
+  return file;
+}
+
+static void is_class(int code, int class) {
+  int got = -1;
+  OK(MPI_Error_class(code, &got));
+  if (got != class) fprintf(stderr, "class %d instead of %d\n", got, class);
+  CHECK(got == class);
+}
+
+/* Each its block, at an offset, by the pointer, and without waiting. */
+static void blocks(void) {
+  int *mine = malloc(COUNT * sizeof(int)), *got = malloc(COUNT * sizeof(int)), count;
+  MPI_Offset at = (MPI_Offset)me * COUNT * sizeof(int), size, position;
+  MPI_Offset next = (MPI_Offset)((me + 1) % n) * COUNT * sizeof(int);
+  MPI_Status status;
+  MPI_Request requests[2];
+  MPI_File file = opened(MPI_MODE_CREATE | MPI_MODE_RDWR);
+  for (int i = 0; i < COUNT; i++) mine[i] = me * COUNT + i;
+  OK(MPI_File_write_at_all(file, at, mine, COUNT, MPI_INT, &status));
+  OK(MPI_Get_count(&status, MPI_INT, &count));
+  CHECK(count == COUNT);
+  OK(MPI_File_sync(file));
+  OK(MPI_Barrier(MPI_COMM_WORLD));
+  OK(MPI_File_get_size(file, &size));
+  CHECK(size == (MPI_Offset)n * COUNT * (MPI_Offset)sizeof(int));
+  OK(MPI_File_read_at(file, next, got, COUNT, MPI_INT, &status));
+  for (int i = 0; i < COUNT; i++) CHECK(got[i] == (me + 1) % n * COUNT + i);
+  OK(MPI_File_seek(file, at, MPI_SEEK_SET));
+  OK(MPI_File_read(file, got, COUNT / 2, MPI_INT, &status));
+  OK(MPI_File_get_position(file, &position));
+  CHECK(position == at + (MPI_Offset)(COUNT / 2 * sizeof(int)));
+  OK(MPI_File_read_all(file, got + COUNT / 2, COUNT / 2, MPI_INT, &status));
+  CHECK(!memcmp(got, mine, COUNT * sizeof(int)));
+  OK(MPI_File_seek(file, 0, MPI_SEEK_END));
+  OK(MPI_File_seek(file, -8, MPI_SEEK_CUR));
+  OK(MPI_File_read(file, got, 10, MPI_INT, &status));
+  OK(MPI_Get_count(&status, MPI_INT, &count));
+  CHECK(count == 2 && got[1] == n * COUNT - 1);
+  OK(MPI_Barrier(MPI_COMM_WORLD));
+  for (int i = 0; i < COUNT; i++) mine[i] = -mine[i];
+  OK(MPI_File_iwrite_at(file, at, mine, COUNT, MPI_INT, &requests[0]));
+  OK(MPI_Wait(&requests[0], &status));
+  OK(MPI_Get_count(&status, MPI_INT, &count));
+  CHECK(count == COUNT);
+  OK(MPI_File_iread_at(file, at, got, COUNT, MPI_INT, &requests[0]));
+  OK(MPI_File_seek(file, at, MPI_SEEK_SET));
+  OK(MPI_File_iread(file, &count, 1, MPI_INT, &requests[1]));
+  OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+  CHECK(!memcmp(got, mine, COUNT * sizeof(int)) && count == mine[0]);
+  memset(got, 0, COUNT * sizeof(int));
+  OK(MPI_File_read_at_all_begin(file, at, got, COUNT, MPI_INT));
+  OK(MPI_File_read_at_all_end(file, got, &status));
+  CHECK(!memcmp(got, mine, COUNT * sizeof(int)));
+  OK(MPI_File_close(&file));
+  CHECK(file == MPI_FILE_NULL);
+  free(mine), free(got);
+}
+
+/* Elements of all take turns in the file; a block of a matrix each. */
+static void views(void) {
+  enum { EACH = 64, SIDE = 8 };
+  double mine[EACH], got[EACH], whole;
+  int sizes[2] = {SIDE, SIDE * n}, parts[2] = {SIDE, SIDE}, starts[2] = {0, SIDE * me};
+  char representation[MPI_MAX_DATAREP_STRING];
+  MPI_Datatype turns, block, etype, filetype;
+  MPI_Offset at, disp;
+  MPI_Status status;
+  MPI_File file = opened(MPI_MODE_RDWR);
+  OK(MPI_File_set_size(file, 0));
+  OK(MPI_Type_create_resized(MPI_DOUBLE, 0, n * sizeof(double), &turns));
+  OK(MPI_Type_commit(&turns));
+  OK(MPI_File_set_view(file, 16 + me * sizeof(double), MPI_DOUBLE, turns, "native", MPI_INFO_NULL));
+  for (int i = 0; i < EACH; i++) mine[i] = i * n + me;
+  OK(MPI_File_write(file, mine, EACH / 2, MPI_DOUBLE, &status));
+  OK(MPI_File_write_all(file, mine + EACH / 2, EACH / 2, MPI_DOUBLE, &status));
+  OK(MPI_File_get_position(file, &at));
+  CHECK(at == EACH);
+  OK(MPI_File_get_byte_offset(file, 3, &disp));
+  CHECK(disp == 16 + (3 * n + me) * (MPI_Offset)sizeof(double));
+  OK(MPI_File_get_view(file, &disp, &etype, &filetype, representation));
+  CHECK(disp == 16 + me * (MPI_Offset)sizeof(double) && etype == MPI_DOUBLE);
+  CHECK(!strcmp(representation, "native"));
+  OK(MPI_Type_free(&filetype));
+  OK(MPI_Type_free(&turns));
+  OK(MPI_Barrier(MPI_COMM_WORLD));
+  OK(MPI_File_seek(file, 0, MPI_SEEK_END));
+  OK(MPI_File_get_position(file, &at));
+  CHECK(at == EACH);
+  OK(MPI_File_read_at(file, 5, got, 3, MPI_DOUBLE, &status));
+  CHECK(got[0] == mine[5] && got[2] == mine[7]);
+  OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+  for (int i = 0; i < EACH * n; i++) {
+    OK(MPI_File_read_at(file, 16 + i * sizeof(double), &whole, 1, MPI_DOUBLE, &status));
+    CHECK(whole == i);
+  }
+  OK(MPI_Barrier(MPI_COMM_WORLD));
+  OK(MPI_Type_create_subarray(2, sizes, parts, starts, MPI_ORDER_C, MPI_DOUBLE, &block));
+  OK(MPI_Type_commit(&block));
+  OK(MPI_File_set_view(file, 0, MPI_DOUBLE, block, "native", MPI_INFO_NULL));
+  OK(MPI_File_set_atomicity(file, 1));
+  OK(MPI_File_write_at_all(file, 0, mine, EACH, MPI_DOUBLE, &status));
+  OK(MPI_File_sync(file));
+  OK(MPI_Barrier(MPI_COMM_WORLD));
+  OK(MPI_File_read_at_all(file, 0, got, EACH, MPI_DOUBLE, &status));
+  CHECK(!memcmp(got, mine, sizeof(mine)));
+  OK(MPI_File_set_view(file, 0, MPI_DOUBLE, MPI_DOUBLE, "native", MPI_INFO_NULL));
+  /* The second row of the last rank's block. */
+  OK(MPI_File_read_at(file, 2 * SIDE * n - SIDE, got, SIDE, MPI_DOUBLE, &status));
+  for (int i = 0; i < SIDE; i++) CHECK(got[i] == (SIDE + i) * n + n - 1);
+  OK(MPI_Type_free(&block));
+  OK(MPI_File_close(&file));
+}
+
+static int called_;
+
+static void handler(MPI_File *file, int *code, ...) {
+  (void)file, (void)code;
+  called_++;
+}
+
+static void the_rest(void) {
+  MPI_File file, none;
+  MPI_Group group;
+  MPI_Errhandler mine, got;
+  MPI_Offset size;
+  int mode, flag, count, value = 5;
+  MPI_Status status;
+  is_class(MPI_File_open(MPI_COMM_WORLD, "/nonexistent/file", MPI_MODE_RDONLY, MPI_INFO_NULL, &none),
+           MPI_ERR_NO_SUCH_FILE);
+  is_class(MPI_File_open(MPI_COMM_WORLD, path_, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_EXCL, MPI_INFO_NULL, &none),
+           MPI_ERR_FILE_EXISTS);
+  is_class(MPI_File_open(MPI_COMM_WORLD, path_, MPI_MODE_RDONLY | MPI_MODE_RDWR, MPI_INFO_NULL, &none),
+           MPI_ERR_AMODE);
+  file = opened(MPI_MODE_WRONLY | MPI_MODE_APPEND);
+  OK(MPI_File_get_amode(file, &mode));
+  CHECK(mode == (MPI_MODE_WRONLY | MPI_MODE_APPEND));
+  OK(MPI_File_get_group(file, &group));
+  OK(MPI_Group_size(group, &count));
+  CHECK(count == n);
+  OK(MPI_Group_free(&group));
+  OK(MPI_File_get_atomicity(file, &flag));
+  CHECK(!flag);
+  OK(MPI_File_get_size(file, &size));
+  OK(MPI_Barrier(MPI_COMM_WORLD));
+  if (me == 0) OK(MPI_File_write(file, &value, 1, MPI_INT, &status));
+  OK(MPI_File_close(&file));
+  file = opened(MPI_MODE_RDONLY);
+  OK(MPI_File_read_at(file, size, &count, 1, MPI_INT, &status));
+  CHECK(count == 5);
+  CHECK(MPI_File_write_at(file, 0, &value, 1, MPI_INT, &status) != MPI_SUCCESS);
+  OK(MPI_File_create_errhandler(handler, &mine));
+  OK(MPI_File_set_errhandler(file, mine));
+  OK(MPI_File_get_errhandler(file, &got));
+  CHECK(got == mine);
+  CHECK(MPI_File_seek(file, 0, 77) != MPI_SUCCESS && called_ == 1);
+  OK(MPI_Errhandler_free(&mine));
+  OK(MPI_File_close(&file));
+  file = opened(MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE);
+  OK(MPI_File_preallocate(file, size + 100));
+  OK(MPI_File_get_size(file, &size));
+  CHECK(size >= 100);
+  OK(MPI_File_close(&file));
+  is_class(MPI_File_open(MPI_COMM_WORLD, path_, MPI_MODE_RDONLY, MPI_INFO_NULL, &none), MPI_ERR_NO_SUCH_FILE);
+  is_class(MPI_File_delete(path_, MPI_INFO_NULL), MPI_ERR_NO_SUCH_FILE);
+}
+
+int main(int argc, char **argv) {
+  begin(&argc, &argv);
+  me = rank_, n = size_;
+  CHECK(argc == 2);
+  snprintf(path_, sizeof(path_), "%s/file", argv[1]);
+  blocks();
+  views();
+  the_rest();
+  return MPI_Finalize();
+}

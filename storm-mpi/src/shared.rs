@@ -1,0 +1,92 @@
+//! Memory that ranks of one node have in common: an anonymous file, which one makes and the others open
+//! through `/proc/<pid>/fd/<n>`. It is sealed against resizing, so that nobody faults on it, and gone with
+//! the last who maps it. Pages that nobody touches cost no memory.
+//!
+//! What the ranks do with it is theirs to agree on.
+
+use memmap2::{MmapOptions, MmapRaw};
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// A mapping of such memory: zeroed when it is made.
+#[derive(Debug)]
+pub struct SharedMemory(MmapRaw);
+
+impl SharedMemory {
+    /// Makes `bytes` bytes, at least one. The file is for the others: it has to stay open until all have
+    /// [opened](SharedMemory::open) it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn create(bytes: usize) -> io::Result<(Self, File)> {
+        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+        let file = File::from(memfd_create(c"storm-mpi-shared", flags)?);
+        file.set_len(bytes.max(1) as u64)?;
+        let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+        Ok((Self::map(&file, bytes)?, file))
+    }
+
+    /// Maps what the process `pid` has open as `fd`, which must be such memory of this length.
+    ///
+    /// # Errors
+    /// What the system says; `InvalidData` of another file.
+    pub fn open(pid: u32, fd: i32, bytes: usize) -> io::Result<Self> {
+        let path = format!("/proc/{pid}/fd/{fd}");
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "not memory of that length");
+        // First the seal: from then on the length holds. Other files than a memfd have none.
+        let seals = fcntl(&file, FcntlArg::F_GET_SEALS).map_err(|_| wrong())?;
+        let sealed = SealFlag::from_bits_truncate(seals).contains(SealFlag::F_SEAL_SHRINK);
+        if !sealed || file.metadata()?.len() != bytes.max(1) as u64 {
+            return Err(wrong());
+        }
+        Self::map(&file, bytes)
+    }
+
+    /// What others have to know to open it: this process, and the file.
+    pub fn name(file: &File) -> (u32, i32) {
+        (std::process::id(), file.as_raw_fd())
+    }
+
+    /// Where it begins here: at a page. Others may have it elsewhere.
+    pub fn start(&self) -> *mut u8 {
+        self.0.as_mut_ptr()
+    }
+
+    fn map(file: &File, bytes: usize) -> io::Result<Self> {
+        Ok(SharedMemory(MmapOptions::new().len(bytes.max(1)).map_raw(file)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_see_what_either_writes_and_nothing_else_is_taken_for_it() {
+        let (made, file) = SharedMemory::create(5000).expect("made");
+        let (pid, fd) = SharedMemory::name(&file);
+        let opened = SharedMemory::open(pid, fd, 5000).expect("opened");
+        drop(file);
+        // SAFETY: both are 5000 bytes, of which nobody else knows.
+        unsafe {
+            made.start().add(4999).write(7);
+            assert_eq!(opened.start().add(4999).read(), 7);
+        }
+        let (_other, file) = SharedMemory::create(0).expect("made");
+        let (pid, fd) = SharedMemory::name(&file);
+        assert!(SharedMemory::open(pid, fd, 5000).is_err(), "of another length");
+        let plain = tempfile_like();
+        let (pid, fd) = SharedMemory::name(&plain);
+        assert!(SharedMemory::open(pid, fd, 0).is_err(), "resizable");
+    }
+
+    /// A file that is not sealed.
+    fn tempfile_like() -> File {
+        File::from(memfd_create(c"other", MFdFlags::MFD_ALLOW_SEALING).expect("a file"))
+    }
+}
