@@ -110,16 +110,30 @@ impl Registry {
     ) -> Result<Box<dyn Policy>, UnknownPolicy> {
         let canonical = self.canonical(name);
         let found = self.policies.iter().find(|(known, _)| Some(*known) == canonical);
-        let (_, constructor) = found.ok_or_else(|| {
-            let known = self.names().collect::<Vec<_>>().join(", ");
-            UnknownPolicy { name: name.to_owned(), known }
-        })?;
+        let (_, constructor) =
+            found.ok_or_else(|| UnknownPolicy { name: name.to_owned(), known: self.listing() })?;
         Ok(constructor(machine, params))
     }
 
     /// The names of all policies, second names left out.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.policies.iter().map(|(name, _)| *name)
+    }
+
+    /// The names for people, with commas between them: behind each its second names, in
+    /// parentheses.
+    #[must_use]
+    pub fn listing(&self) -> String {
+        let listed = |name: &'static str| {
+            let second =
+                |(alias, of): &(&'static str, &'static str)| (*of == name).then_some(*alias);
+            let second: Vec<&str> = self.aliases.iter().filter_map(second).collect();
+            match second.is_empty() {
+                true => name.to_owned(),
+                false => format!("{name} ({})", second.join(", ")),
+            }
+        };
+        self.names().map(listed).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -181,7 +195,7 @@ mod tests {
         let error = by_name("gnag", machine, &PolicyParams::default()).err().expect("unknown");
         assert_eq!(
             error.to_string(),
-            "there is no scheduling policy named \"gnag\": use one of fcfs, backfill, easy-sjbf, \
+            "there is no scheduling policy named \"gnag\": use one of fcfs, backfill (easy), easy-sjbf, \
              conservative, sjf, gang, bcs, fcs, ics, local, pb"
         );
     }

@@ -52,6 +52,6 @@ pub fn run(policies: Registry) -> ExitCode {
     config::offer(policies);
     ExitCode::from(match cli::Cli::try_parse() {
         Ok(cli) => command::run(cli),
-        Err(error) => command::refuse(&error),
+        Err(error) => command::refuse(error),
     })
 }

@@ -128,6 +128,24 @@ fn what_cannot_be_used_is_refused_with_the_reason_and_what_to_try() {
     }
 }
 
+/// One of the damaged lines was told, and an option that means nothing was taken without a word.
+#[test]
+fn what_is_wrong_is_told_line_by_line_and_what_is_in_vain_is_said() {
+    let scratch = place();
+    let good = "1 0 -1 10 4 -1 -1 4 -1 -1 1 3 -1 -1 -1 -1 -1 -1\n";
+    let damaged = format!("; MaxProcs: 4\n{}", format!("{good}x\n").repeat(12));
+    write(&scratch.work().join("damaged.swf"), damaged.as_bytes());
+    let said = refused(&scratch, "replay damaged.swf --strict", 1);
+    assert_says(&said, &["damaged in 12 of its lines", "line 3", "line 21", "and 2 more"]);
+    assert!(!said.contains("line 23"), "{said}");
+    let done = scratch.does("replay log.swf --sched fcfs --mpl-limit 4 --quantum 1s");
+    let in_vain = ["--mpl-limit means nothing under fcfs", "--quantum means nothing under fcfs"];
+    assert_says(&stderr(&done), &in_vain);
+    let done = scratch.does("replay log.swf --sched gang --mpl-limit 4 --quantum 1s");
+    assert!(!stderr(&done).contains("means nothing"), "{}", told(&done));
+    assert_says(&told(&done), &["quantum", "1 s"]);
+}
+
 #[test]
 fn nodes_are_taken_for_processors_where_a_log_has_no_better() {
     let scratch = place();

@@ -21,6 +21,11 @@ impl Core {
     /// How many jobs an array makes, if it is one that may be.
     pub(super) fn array_size(&self, array: &ArraySpec) -> Result<u64, ApiError> {
         let most = self.config.array_max;
+        if most == 0 {
+            let message = "this cluster takes no arrays of jobs";
+            return Err(ApiError::new(ErrorCode::TooLarge, message)
+                .hint("array-max is 0 in its configuration; submit the jobs one by one"));
+        }
         let indices = array.indices(most).map_err(|why| {
             let code = match why {
                 ArrayError::TooLarge { .. } => ErrorCode::TooLarge,

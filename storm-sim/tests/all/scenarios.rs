@@ -102,7 +102,7 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         (machine("nodes = 4\npes = 0"), "of 0 processing elements are out of range"),
         (
             machine("nodes = 4\nsched = \"gnag\""),
-            "use one of fcfs, backfill, easy-sjbf, conservative, sjf, gang, bcs",
+            "use one of fcfs, backfill (easy), easy-sjbf, conservative, sjf, gang, bcs",
         ),
         (machine("nodes = 4\nquantum = \"1us\""), "use 100 to"),
         (machine("nodes = 4\nquantum = \"soon\""), "write it as"),

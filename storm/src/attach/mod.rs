@@ -3,6 +3,7 @@
 
 mod input;
 mod labeller;
+mod queue_notes;
 mod returning;
 mod signals;
 mod terminal;
@@ -10,6 +11,7 @@ mod terminal;
 use crate::failure::{EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, Failure};
 use crate::manager::Manager;
 use input::Input;
+pub(crate) use queue_notes::QueueNotes;
 pub(crate) use signals::Interrupts;
 use std::future::ready;
 use std::time::{Duration, Instant};
@@ -50,6 +52,8 @@ pub(crate) struct Follow {
     pub(crate) label: bool,
     /// A manager that goes away may come back at the same place, with the job.
     pub(crate) may_return: bool,
+    /// Say why it waits, if it does so for more than a moment.
+    pub(crate) tell_waiting: bool,
 }
 
 /// A second interruption within this time is the first one again: timeout(1) and
@@ -74,6 +78,7 @@ pub(crate) async fn follow(
         awaiting_ok: None,
         running: false,
         suspended: false,
+        queue_notes: QueueNotes::new(what.tell_waiting),
         terminal: Terminal::new(what.label),
         node_list: None,
         interrupted: None,
@@ -103,6 +108,7 @@ struct Follower {
     running: bool,
     /// It was said that the job is.
     suspended: bool,
+    queue_notes: QueueNotes,
     terminal: Terminal,
     node_list: Option<String>,
     interrupted: Option<Interruption>,
@@ -145,6 +151,11 @@ impl Follower {
                         return Ok(outcome);
                     }
                 }
+                () = self.queue_notes.due(), if self.interrupted.is_none() => {
+                    let explain = ManagerRequest::Explain { job: self.what.job };
+                    self.requests.send(explain).await.map_err(|error| self.lose(error))?;
+                    self.queue_notes.asked();
+                }
                 () = ready(()), if holds_output => {
                     self.terminal.flush().await?;
                     self.look_at_reader().await?;
@@ -182,6 +193,13 @@ impl Follower {
             }
             Reply::Attached { state, .. } => {
                 self.running = state == JobState::Running;
+                self.queue_notes.is(state);
+                Ok(None)
+            }
+            Reply::Explanation { explanation } => {
+                if let Some(line) = self.queue_notes.line(&explanation) {
+                    self.terminal.note(&line).await?;
+                }
                 Ok(None)
             }
             Reply::State { node_list, state, reason, .. } => {
@@ -197,6 +215,7 @@ impl Follower {
                     _ => {}
                 }
                 self.running = state == JobState::Running;
+                self.queue_notes.is(state);
                 self.node_list = node_list.or(self.node_list.take());
                 Ok(None)
             }
@@ -206,7 +225,7 @@ impl Follower {
                 let node_list = self.node_list.take();
                 Ok(Some(Outcome { job, state, exit_code, reason, breakdown, node_list }))
             }
-            // Answers to our own cancellation; nothing else was asked.
+            // Answers to our own cancellation, and that nothing explains the job any more.
             _ => Ok(None),
         }
     }

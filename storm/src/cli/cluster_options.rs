@@ -80,8 +80,8 @@ pub(crate) struct UpOptions {
         value_parser = clap::value_parser!(u32).range(1..=1024)
     )]
     pub(crate) pes: u32,
-    /// Scheduling policies, a partition each
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "gang")]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "gang",
+          help = super::with_policies("Scheduling policies, a partition each"))]
     pub(crate) sched: Vec<String>,
     /// Time slice of gang scheduling
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_time)]

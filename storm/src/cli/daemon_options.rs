@@ -48,9 +48,9 @@ pub(crate) struct MmOptions {
     /// Directory for the sockets, files and journal of the local cluster
     #[arg(long, value_name = "DIR", help_heading = "Local cluster")]
     pub(crate) runtime_dir: Option<PathBuf>,
-    /// Policies of the local cluster, a partition each
     #[arg(
         long,
+        help = super::with_policies("Policies of the local cluster, a partition each"),
         value_name = "NAME,...",
         value_delimiter = ',',
         default_value = "gang",

@@ -81,13 +81,13 @@ pub(crate) struct JobOptions {
     #[arg(long, short = 'C', value_name = "FEATURES",
           value_parser = clap::value_parser!(Constraint))]
     pub(crate) constraint: Option<Constraint>,
-    /// Scheduling policy: selects a partition that runs it
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME",
+          help = super::with_policies("Scheduling policy: selects a partition that runs it"))]
     pub(crate) sched: Option<String>,
     /// Partition
     #[arg(long, short, value_name = "P")]
     pub(crate) partition: Option<String>,
-    /// Time limit: 90s, 10m, 1h30m, or MM, MM:SS, HH:MM:SS, D-HH:MM:SS
+    /// Time limit: 90s, 10m, 1h30m, or MM, MM:SS, HH:MM:SS, D-HH, D-HH:MM:SS
     #[arg(long, short, value_name = "T", value_parser = crate::duration::parse_time_limit)]
     pub(crate) time: Option<Duration>,
     /// Wait for this reservation, and run on its nodes

@@ -23,6 +23,7 @@ mod reproduce_options;
 mod reservation_options;
 mod service_options;
 mod sim_options;
+mod slurm_options;
 mod wait_options;
 mod workload_options;
 
@@ -53,6 +54,7 @@ pub(crate) use reservation_options::{
 };
 pub(crate) use service_options::{PriorityOptions, ServiceOptions, SharesOptions};
 pub(crate) use sim_options::SimOptions;
+pub(crate) use slurm_options::with_tip;
 pub(crate) use wait_options::WaitOptions;
 pub(crate) use workload_options::{LublinArguments, WorkloadModel, WorkloadOptions};
 
@@ -87,6 +89,11 @@ pub(crate) struct Cli {
     pub(crate) display: DisplayOptions,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// Help that names the policies that this program was built with.
+fn with_policies(help: &str) -> String {
+    format!("{help} [policies: {}]", crate::config::policies().listing())
 }
 
 /// How results are shown.

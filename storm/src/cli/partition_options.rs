@@ -43,8 +43,7 @@ pub(crate) enum PartitionCommand {
         /// Name of the partition
         #[arg(value_name = "PARTITION")]
         name: String,
-        /// Name of the policy
-        #[arg(value_name = "POLICY")]
+        #[arg(value_name = "POLICY", help = super::with_policies("Name of the policy"))]
         sched: String,
         #[command(flatten)]
         cluster: ClusterOptions,

@@ -16,7 +16,11 @@ machine takes a moment. Jobs are ended at their estimates. Left out, and counted
 that did not run, had no processors or more than the machine, or no time of submission. A
 line that cannot be read, or has a time that no machine has seen, is told with its number,
 and the others are used. Published values rest on a decision for each event, those of sjf on
-one for all of a second: --event-order batched.
+one for all of a second: --event-order batched. When jobs under local, ics, pb or fcs run is
+decided by the nodes' kernels, or by what their processes do: those cannot be replayed.
+
+With --live a slice of the cluster is one of the log's time multiplied by --speedup, for the
+plan as well: `--quantum 10s --speedup 200` plans with 2000 s. The table says which it was.
 
 Examples:
   storm replay KTH-SP2.swf.gz --sched easy
@@ -31,8 +35,8 @@ pub(crate) struct ReplayOptions {
     /// The log; `-` is standard input
     #[arg(value_name = "LOG.swf[.gz]")]
     pub(crate) log: PathBuf,
-    /// Scheduling policy
-    #[arg(long, value_name = "NAME", default_value = "fcfs")]
+    #[arg(long, value_name = "NAME", default_value = "fcfs",
+          help = super::with_policies("Scheduling policy"))]
     pub(crate) sched: String,
     /// Processors of the machine [default: the log's MaxProcs, else its MaxNodes]
     #[arg(long, value_name = "P", value_parser = processors)]
@@ -52,7 +56,7 @@ pub(crate) struct ReplayOptions {
     /// Most rows of gang scheduling [default: 8]
     #[arg(long, value_name = "ROWS")]
     pub(crate) mpl_limit: Option<u32>,
-    /// Time slice of gang scheduling, as 50ms [default: 50ms]
+    /// Time slice of gang scheduling, as 50ms; with --live of the cluster [default: 50ms]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) quantum: Option<Duration>,
     /// Percent of the jobs left out at either end for the averages of the steady state

@@ -65,7 +65,7 @@ pub(crate) struct ReserveOptions {
     /// When it begins: now+1hour, 16:00, tomorrow, 2026-12-24T08:00 [default: now]
     #[arg(long, value_name = "TIME", value_parser = |text: &str| parse_start(text))]
     pub(crate) start: Option<Start>,
-    /// How long it lasts: 90s, 10m, 1h30m, or MM, MM:SS, HH:MM:SS, D-HH:MM:SS
+    /// How long it lasts: 90s, 10m, 1h30m, or MM, MM:SS, HH:MM:SS, D-HH, D-HH:MM:SS
     #[arg(long, value_name = "T", value_parser = parse_time_limit)]
     pub(crate) duration: Duration,
     /// These nodes, as n3 or n[1-8,12]

@@ -195,3 +195,24 @@ fn the_help_of_the_model_says_enough_to_work_with() {
     let predict = model.find_subcommand_mut("predict").expect("it is a question");
     insta::assert_snapshot!("help_model_predict", predict.render_help().to_string());
 }
+
+/// Of `--nodelist` the parser said that `--nodes` is similar, which makes a cluster.
+#[test]
+fn options_of_slurm_have_tips_of_their_own() {
+    let told = |line: &str| {
+        let verb = line.split_whitespace().nth(1);
+        with_tip(parse(line).expect_err(line), verb).to_string()
+    };
+    for (line, tip) in [
+        ("storm run --nodelist n1 hostname", "--constraint"),
+        ("storm run -wn1 hostname", "--constraint"),
+        ("storm submit --gres=gpu:1 hostname", "--exclusive"),
+        ("storm run --pty bash", "storm run"),
+        ("storm hist --since today", "--limit"),
+    ] {
+        let told = told(line);
+        let tips: Vec<&str> = told.lines().filter(|line| line.contains("tip:")).collect();
+        assert!(tips.len() == 1 && tips[0].contains(tip), "{line}: {told}");
+    }
+    assert!(told("storm run --ntask 4 hostname").contains("--ntasks"), "others are the parser's");
+}

@@ -26,7 +26,7 @@ pub(crate) struct WaitOptions {
     /// Jobs, arrays (7), or jobs of arrays (7_3)
     #[arg(value_name = "JOB", required = true)]
     pub(crate) jobs: Vec<JobName>,
-    /// Wait no longer than this: 90s, 10m, 1h30m
+    /// Wait no longer than this, a number with its unit: 90s, 10m, 1h30m
     #[arg(long, value_name = "T", value_parser = parse_time)]
     pub(crate) timeout: Option<Duration>,
     #[command(flatten)]

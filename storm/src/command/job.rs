@@ -197,7 +197,9 @@ pub(super) async fn submit_and_follow(
 ) -> Result<Outcome, Failure> {
     let input = submission.spec.input;
     let (client, job, request) = send(manager, submission, options, silent).await?;
-    let what = Follow { job, request, input, label: options.label, may_return };
+    // What is submitted to a cluster that is not there for it alone may have to wait.
+    let tell_waiting = may_return && !silent;
+    let what = Follow { job, request, input, label: options.label, may_return, tell_waiting };
     follow(client, what, manager).await.map_err(|failure| match failure.exit {
         EXIT_FAILED => failure.exit(EXIT_STORM_FAILED),
         _ => failure,

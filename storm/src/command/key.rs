@@ -38,10 +38,10 @@ pub(super) fn run(options: &KeyOptions, output: &dyn Output) -> Result<u8, Failu
 
 /// Which key a file holds, of either kind.
 fn show(file: &Path, output: &dyn Output) -> Result<String, Failure> {
-    match key_file::read::<ClusterKey>(file) {
+    match key_file::read_to_tell::<ClusterKey>(file) {
         Ok(key) => Ok(output.key(file, &key.id().to_string(), None)),
         Err(KeyFileError { problem: KeyFileProblem::NotAKey(NotAKey::Format { .. }), .. }) => {
-            Ok(told_of(file, &key_file::read(file)?, output))
+            Ok(told_of(file, &key_file::read_to_tell(file)?, output))
         }
         Err(error) => Err(error.into()),
     }

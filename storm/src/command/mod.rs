@@ -22,7 +22,7 @@ mod sim;
 mod wait;
 mod workload;
 
-use crate::cli::{Cli, ClusterOptions, Command, DisplayOptions, JobOptions};
+use crate::cli::{Cli, ClusterOptions, Command, DisplayOptions, JobOptions, with_tip};
 use crate::daemon::{run_mm, run_nm};
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::job_request::STANDARD_INPUT;
@@ -62,7 +62,10 @@ pub(crate) fn run(cli: Cli) -> u8 {
 
 /// What the command line's parser has to say: help, or what is wrong, which a
 /// script that asks for JSON gets as JSON. The exit status.
-pub(crate) fn refuse(error: &clap::Error) -> u8 {
+pub(crate) fn refuse(error: clap::Error) -> u8 {
+    let mut words = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
+    let verb = words.find(|word| !word.starts_with('-'));
+    let error = with_tip(error, verb.as_deref());
     let asks_for_json =
         std::env::args_os().take_while(|argument| argument != "--").any(|a| a == "--json");
     if !error.use_stderr() || !asks_for_json {

@@ -5,7 +5,7 @@ use super::naming::resolve;
 use super::{connect, print};
 use crate::cli::{PriorityOptions, SharesOptions};
 use crate::failure::Failure;
-use crate::output::{Output, Sheet};
+use crate::output::{Numbered, Output, Sheet};
 use storm_mm::api::{ManagerRequest, PriorityView, Reply, ShareView};
 
 /// `priority`.
@@ -61,7 +61,8 @@ fn priorities(jobs: &[PriorityView], left: u32) -> Sheet {
             job.nice.to_string(),
         ]
     };
-    let sheet = Sheet::new(&jobs).table(columns, jobs.iter().map(row));
+    let document: Vec<_> = jobs.iter().map(|job| Numbered { id: job.job, told: job }).collect();
+    let sheet = Sheet::new(&document).table(columns, jobs.iter().map(row));
     match left {
         0 => sheet,
         _ => sheet.note(format!("and {left} more of lower priorities: name those you mean")),

@@ -5,12 +5,13 @@
 use super::listing::misunderstood;
 use super::naming::resolve;
 use super::{choices, note, print};
-use crate::attach::Outcome;
+use crate::attach::{Outcome, QueueNotes};
 use crate::cli::{DisplayOptions, WaitOptions};
 use crate::failure::{EXIT_STORM_FAILED, EXIT_TIMED_OUT, Failure};
 use crate::manager::Manager;
 use crate::output::Output;
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::time::{Duration, Instant};
 use storm_mm::api::{ClientError, ForgottenJobs, JobState, JobView, ManagerRequest, Reply};
 use storm_rm::JobId;
@@ -73,6 +74,7 @@ pub(super) async fn wait_for_own(
 ) -> Result<u8, Failure> {
     let jobs = vec![job];
     let mut waiting = Waiting::new(jobs);
+    waiting.own = Some(Own { job, notes: QueueNotes::new(!silent) });
     waiting.until_all_have_ended(manager, silent).await?;
     let status = waiting.highest_status();
     if !silent {
@@ -103,9 +105,17 @@ fn too_late(limit: Duration) -> Failure {
         .exit(EXIT_TIMED_OUT)
 }
 
+/// The job or array that was submitted just now.
+struct Own {
+    job: JobId,
+    notes: QueueNotes,
+}
+
 /// What is waited for.
 #[derive(Default)]
 struct Waiting {
+    /// Said of it is why it waits.
+    own: Option<Own>,
     jobs: Vec<JobId>,
     /// What is known of those that have ended.
     ended: BTreeMap<JobId, JobView>,
@@ -197,8 +207,21 @@ impl Waiting {
         let jobs = self.jobs.iter().filter(|job| !self.ended.contains_key(job)).copied().collect();
         let asked = requests.send(ManagerRequest::Wait { jobs }).await?;
         loop {
-            let line = replies.next().await?.ok_or(ClientError::Closed)?;
+            let line = tokio::select! {
+                line = replies.next() => line?.ok_or(ClientError::Closed)?,
+                job = own_is_due(self.own.as_ref()) => {
+                    requests.send(ManagerRequest::Explain { job }).await?;
+                    self.own.iter_mut().for_each(|own| own.notes.asked());
+                    continue;
+                }
+            };
             match line.reply {
+                Reply::Explanation { explanation } => {
+                    let told = self.own.as_mut().and_then(|own| own.notes.line(&explanation));
+                    if let Some(told) = told {
+                        note(&format!("storm: {told}\n"));
+                    }
+                }
                 Reply::Jobs { jobs, more } if line.id == asked => {
                     (self.accepted, self.gone) = (true, None);
                     self.ended.extend(jobs.into_iter().map(|job| (job.id, job)));
@@ -209,9 +232,24 @@ impl Waiting {
                 Reply::Forgotten { arrays } if line.id == asked => {
                     self.forgotten.extend(arrays.into_iter().map(|some| (some.array, some)));
                 }
-                Reply::Error { error } => return Err(error.into()),
+                Reply::Error { error } if line.id == asked || line.id == 0 => {
+                    return Err(error.into());
+                }
+                // Nothing explains the job any more: its end is on its way.
+                Reply::Error { .. } => {}
                 other => return Ok(Err(misunderstood(&other))),
             }
         }
+    }
+}
+
+/// Returns the job when it is time to ask why it waits.
+async fn own_is_due(own: Option<&Own>) -> JobId {
+    match own {
+        Some(own) => {
+            own.notes.due().await;
+            own.job
+        }
+        None => pending().await,
     }
 }

@@ -1,6 +1,6 @@
 //! Users on other hosts: where they connect, and whose keys do not count any more.
 
-use super::{ConfigProblem, SecurityConfig};
+use super::{ConfigProblem, SecurityConfig, written_address};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -11,6 +11,7 @@ use storm_session::{ClientSerial, UserName};
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct ClientsConfig {
     /// Where users on other hosts connect. Nothing listens for them without it.
+    #[serde(deserialize_with = "written_address::some")]
     pub(crate) listen: Option<SocketAddr>,
     /// Users who may not connect any more from other hosts, with whatever key.
     revoked: Vec<String>,

@@ -62,6 +62,12 @@ pub(crate) enum ConfigProblem {
          that the spool does not"
     )]
     CacheBytes { spool_bytes: u64 },
+    #[error(
+        "history: it must be at least 1: how a job ended is asked of the manager when it has ended"
+    )]
+    History,
+    #[error("admins: this host knows no user {name:?}; a number works as well")]
+    NoSuchAdmin { name: String },
     #[error("network.{key}: {value} is not from {least} to {most}")]
     Network { key: &'static str, value: u32, least: u32, most: u32 },
     #[error("flexible.{0}")]

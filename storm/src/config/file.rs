@@ -3,7 +3,8 @@
 use super::clients::ClientsConfig;
 use super::flexible::FlexibleConfig;
 use super::security::SecurityConfig;
-use super::service::{AccountEntry, PriorityEntry, QosEntry};
+use super::service::{AccountEntry, PriorityEntry, QosEntry, UserName};
+use super::written_address;
 use super::written_memory::WrittenMemory;
 use super::written_time::WrittenTime;
 use super::{ConfigError, ConfigProblem};
@@ -29,7 +30,7 @@ pub(crate) struct MmConfig {
     pub(crate) cluster: String,
     /// Where nodes connect. Loopback unless told otherwise: nothing listens on
     /// a public address by itself.
-    #[serde(default = "default_listen")]
+    #[serde(default = "default_listen", deserialize_with = "written_address::one")]
     pub(crate) listen: SocketAddr,
     /// Socket of the client API.
     #[serde(default = "default_socket")]
@@ -56,7 +57,7 @@ pub(crate) struct MmConfig {
     pub(crate) array_max: u32,
     /// Users who may end other users' jobs and the cluster, besides root.
     #[serde(default)]
-    pub(crate) admins: Vec<u32>,
+    pub(super) admins: Vec<UserName>,
     /// The nodes.
     pub(crate) nodes: Vec<NodesConfig>,
     /// The partitions; without any, all nodes are in one called `main`, under

@@ -35,6 +35,7 @@ mod policies;
 mod resolve;
 mod security;
 mod service;
+mod written_address;
 mod written_memory;
 mod written_time;
 
@@ -43,7 +44,7 @@ pub(crate) use error::{ConfigError, ConfigProblem};
 pub(crate) use file::{
     DEFAULT_SPOOL_BYTES, MmConfig, NetworkConfig, PartitionEntry, TimeoutConfig,
 };
-pub(crate) use policies::{offer, policies};
+pub(crate) use policies::{Idle, offer, policies};
 pub(crate) use resolve::{ClusterPlan, PlannedPartition};
 pub(crate) use security::SecurityConfig;
 pub(crate) use service::ServiceProblem;

@@ -43,6 +43,10 @@ impl MmConfig {
         self.flexible.rules().check()?;
         self.security.check(self.listen)?;
         self.clients.check(&self.security)?;
+        self.admin_uids()?;
+        if self.history == 0 {
+            return Err(ConfigProblem::History);
+        }
         if self.cache_bytes.is_some_and(|bytes| bytes == 0 || bytes > self.spool_bytes) {
             return Err(ConfigProblem::CacheBytes { spool_bytes: self.spool_bytes });
         }
@@ -156,7 +160,7 @@ fn check_partition(
         return Err(ConfigProblem::TwoDefaults { key });
     }
     if super::policies().canonical(&entry.sched).is_none() {
-        let known = super::policies().names().collect::<Vec<_>>().join(", ");
+        let known = super::policies().listing();
         return Err(ConfigProblem::NoSuchPolicy { key, name: entry.sched.clone(), known });
     }
     Ok(())

@@ -90,7 +90,7 @@ enum UserEntry {
 /// A user by name or number.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged, expecting = "a user is a name or a number")]
-enum UserName {
+pub(super) enum UserName {
     Number(u32),
     Name(String),
 }
@@ -155,6 +155,14 @@ pub(crate) enum ServiceProblem {
 }
 
 impl MmConfig {
+    /// The numbers of the administrators.
+    pub(crate) fn admin_uids(&self) -> Result<Vec<u32>, ConfigProblem> {
+        let uid = |user: &UserName| {
+            user.uid().ok_or_else(|| ConfigProblem::NoSuchAdmin { name: user.to_string() })
+        };
+        self.admins.iter().map(uid).collect()
+    }
+
     /// Who is served how, checked.
     pub(super) fn planned_service(
         &self,
@@ -338,12 +346,20 @@ fn check_name<'a>(
 }
 
 fn uid_of(key: &str, user: &UserName) -> Result<u32, ServiceProblem> {
-    let name = match user {
-        UserName::Number(uid) => return Ok(*uid),
-        UserName::Name(name) => name,
-    };
-    let found = User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());
-    found.ok_or_else(|| ServiceProblem::NoSuchUser { key: key.to_owned(), name: name.clone() })
+    let unknown = || ServiceProblem::NoSuchUser { key: key.to_owned(), name: user.to_string() };
+    user.uid().ok_or_else(unknown)
+}
+
+impl UserName {
+    /// The number, if this host knows the name.
+    fn uid(&self) -> Option<u32> {
+        match self {
+            UserName::Number(uid) => Some(*uid),
+            UserName::Name(name) => {
+                User::from_name(name).ok().flatten().map(|user| user.uid.as_raw())
+            }
+        }
+    }
 }
 
 impl std::fmt::Display for UserName {

@@ -106,6 +106,38 @@ fn nodes_alone_make_one_partition() {
     assert!(config.listen.ip().is_loopback());
 }
 
+#[test]
+fn administrators_have_names_or_numbers() {
+    let admins = |list: &str| {
+        MmConfig::parse(&format!("admins = [{list}]\n{GOOD}"))
+            .and_then(|config| config.admin_uids())
+    };
+    assert_eq!(admins("\"root\", 1000").expect("both are known"), [0, 1000]);
+    let error = admins("\"no-such-user-here\"").expect_err("a stranger").to_string();
+    let told = "admins: this host knows no user \"no-such-user-here\"; a number works as well";
+    assert_eq!(error, told);
+}
+
+#[test]
+fn who_listens_by_a_name_is_told_what_is_expected() {
+    for text in [
+        GOOD.replace("10.0.0.1:7117", "head:7117"),
+        GOOD.replace("10.0.0.1:7117", "localhost"),
+        format!("{GOOD}\n[clients]\nlisten = \"head:7118\""),
+    ] {
+        let error = MmConfig::parse(&text).expect_err("a name").to_string();
+        let told = "the address of this host to listen on is expected, a number with its port";
+        assert!(error.contains("at line") && error.contains(told), "{error}");
+    }
+}
+
+/// Nothing was remembered of a job when whoever waited for it asked how it had ended.
+#[test]
+fn a_manager_remembers_a_job_at_least() {
+    let error = MmConfig::parse(&format!("history = 0\n{GOOD}")).expect_err("none").to_string();
+    assert!(error.starts_with("history: it must be at least 1"), "{error}");
+}
+
 /// Configurations that are refused, with what is wrong.
 fn mistakes() -> Vec<(&'static str, String)> {
     vec![

@@ -5,6 +5,7 @@ use super::remote_users::remote_clients;
 use super::settings::Settings;
 use super::{DaemonError, backend, descriptor, start_log};
 use crate::cli::MmOptions;
+use crate::config::{Idle, PlannedPartition};
 use crate::local_cluster::Ready;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{getegid, geteuid};
@@ -24,6 +25,7 @@ use storm_mm::journal::RedbJournal;
 use storm_mm::{Core, SpoolContents};
 use storm_primitives::{Primitives, Runtime};
 use storm_rm::GlobalPlan;
+use storm_sched::PolicyParams;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{LocalSet, spawn_local};
@@ -113,6 +115,7 @@ async fn serve(
     let driver = driver::run(primitives.clone(), plan, core, journal, contents, waiting, config);
     let mut driver = Box::pin(driver);
     let Some(local) = &settings.local else {
+        announce_idle_settings(settings);
         announce(settings, &root, ready);
         let ended = tokio::select! {
             ended = &mut driver => Some(ended),
@@ -207,8 +210,9 @@ fn open_spool(settings: &Settings) -> Result<Spool, DaemonError> {
 /// dead manager left is replaced.
 fn listen_for_clients(settings: &Settings) -> io::Result<UnixListener> {
     let socket = &settings.socket;
-    if let Some(directory) = socket.parent() {
+    if let Some(directory) = socket.parent().filter(|directory| !directory.is_dir()) {
         DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
+        tracing::info!(directory = %directory.display(), "made the directory of the socket");
     }
     if std::os::unix::net::UnixStream::connect(socket).is_ok() {
         return Err(io::Error::new(io::ErrorKind::AddrInUse, "another manager answers there"));
@@ -254,6 +258,22 @@ fn announce(settings: &Settings, root: &Root, ready: Option<OwnedFd>) {
         let up = Ready::Ready { socket: settings.socket.clone(), nodes, pes };
         // Nobody may be waiting any more.
         let _ = up.tell(ready);
+    }
+}
+
+/// Settings that a partition has no use for stay in its configuration for when it is given
+/// another policy; whoever wrote them may have meant another one now.
+fn announce_idle_settings(settings: &Settings) {
+    let defaults = PolicyParams::default();
+    for PlannedPartition { name, sched, params, .. } in &settings.plan.partitions {
+        let Some(idle) = Idle::under(sched) else { continue };
+        let given = [
+            ("mpl-limit", idle.mpl_limit && params.mpl_limit != defaults.mpl_limit),
+            ("quantum", idle.quantum && params.quantum_us != defaults.quantum_us),
+        ];
+        for (setting, _) in given.iter().filter(|(_, in_vain)| *in_vain) {
+            tracing::warn!(partition = %name, %sched, "{setting} means nothing under this policy");
+        }
     }
 }
 

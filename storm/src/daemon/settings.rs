@@ -89,7 +89,7 @@ impl Settings {
     fn configured(options: &MmOptions, config: MmConfig) -> Result<Settings, DaemonError> {
         let revoked = config.clients.revoked()?;
         let clients = config.clients.listen.map(|listen| (listen, revoked));
-        let strobe_span = config.strobe_span();
+        let (strobe_span, admins) = (config.strobe_span(), config.admin_uids()?);
         Ok(Settings {
             plan: config.plan()?,
             heartbeat: config.timeouts.heartbeat(),
@@ -110,7 +110,7 @@ impl Settings {
             strobe_span,
             array_max: config.array_max,
             network: config.network,
-            admins: config.admins,
+            admins,
             clients,
             local: None,
         })

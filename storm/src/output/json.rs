@@ -26,7 +26,7 @@ impl Output for JsonOutput {
     }
 
     fn explanation(&self, explanation: &Explanation) -> String {
-        line(explanation)
+        line(&Numbered { id: explanation.job, told: explanation })
     }
 
     fn nodes(&self, nodes: &[NodeView], _each: bool) -> String {
@@ -133,6 +133,16 @@ struct Named<'a> {
     job: Option<JobId>,
     #[serde(flatten)]
     changed: &'a Changed,
+}
+
+/// Of what the manager tells under `job`: the number under the name that listings give it.
+#[derive(Serialize)]
+pub(crate) struct Numbered<'a, T> {
+    /// The job.
+    pub(crate) id: JobId,
+    /// All that is told of it.
+    #[serde(flatten)]
+    pub(crate) told: &'a T,
 }
 
 fn line(value: &impl Serialize) -> String {

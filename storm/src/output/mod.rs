@@ -18,7 +18,7 @@ mod zone;
 
 pub(crate) use campaign::{Campaign, FailedSeed};
 pub(crate) use changed::Changed;
-pub(crate) use json::JsonOutput;
+pub(crate) use json::{JsonOutput, Numbered};
 pub(crate) use quiet::QuietOutput;
 pub(crate) use sheet::Sheet;
 pub(crate) use simulation::{RealCost, Simulated};
@@ -80,6 +80,11 @@ pub(crate) trait Output {
     fn note(&self, text: &str) -> String;
     /// A failure: for standard error.
     fn failure(&self, failure: &Failure) -> String;
+}
+
+/// The manager's words on a terminal: nothing in them steers it, and times are the user's.
+pub(crate) fn for_people(text: &str) -> String {
+    written::local(&written::safe(text), &zone::Zone::of_user())
 }
 
 /// The form that the user chose.

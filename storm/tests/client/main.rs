@@ -5,3 +5,4 @@ mod following;
 mod listing;
 mod served;
 mod submitting;
+mod waiting;

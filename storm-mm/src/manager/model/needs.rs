@@ -206,6 +206,9 @@ fn an_array_runs_no_more_at_once_than_it_may_and_is_ended_as_a_whole() {
     assert_eq!(journal, 1, "one entry makes all of it");
     let too_many = world.act(|core, now| core.submit(now, USER, needy(array("0-100"))));
     assert_eq!(too_many.expect_err("array_max is 100").code, ErrorCode::TooLarge);
+    world.core.config.array_max = 0;
+    let none = world.act(|core, now| core.submit(now, USER, needy(array("0-1"))));
+    assert_eq!(none.expect_err("none at all").message, "this cluster takes no arrays of jobs");
 }
 
 #[test]

@@ -18,6 +18,12 @@ struct Document<'a> {
     live: bool,
     sched: &'a str,
     speedup: f64,
+    /// The length of a slice of the cluster, in seconds, where the policy has such.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quantum_s: Option<f64>,
+    /// What it was planned to be in the time of the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    planned_quantum_s: Option<f64>,
     pes: u32,
     dropped: u64,
     damaged_lines: u64,
@@ -70,6 +76,9 @@ pub(super) fn sheet(
         live: true,
         sched: &options.sched,
         speedup: options.speedup,
+        quantum_s: super::quantum(options).map(|quantum| quantum.as_secs_f64()),
+        planned_quantum_s: super::quantum(&super::in_log_time(options))
+            .map(|quantum| quantum.as_secs_f64()),
         pes: trace.pes(),
         dropped: log.drops.total(),
         damaged_lines: log.contents.damaged_count,
@@ -97,7 +106,16 @@ pub(super) fn sheet(
         100.0 * same_order,
         100.0 * same_order_apart
     );
-    Sheet::new(&document).table(["METRIC", ">CLUSTER", ">VIRTUAL TIME"], rows).note(order)
+    let sheet = Sheet::new(&document).table(["METRIC", ">CLUSTER", ">VIRTUAL TIME"], rows);
+    match (document.quantum_s, document.planned_quantum_s) {
+        (Some(slice_s), Some(planned_s)) => sheet.note(format!(
+            "planned with slices of {planned_s} s of the log's time: {slice_s} s of the cluster's, at \
+             a speedup of {}",
+            options.speedup
+        )),
+        (_, _) => sheet,
+    }
+    .note(order)
 }
 
 /// Of jobs in the order of their starts, the part of the pairs that were planned further apart

@@ -15,6 +15,8 @@ use storm_sched::swf::{Cleaned, Cleaning, Conformity, Drops, LogJob, SwfContents
 const STDIN: &str = "-";
 /// What a file that gzip has made begins with (RFC 1952).
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// Damaged lines that a log is refused with: what is wrong with so many may be wrong with all.
+const TOLD_LINES: usize = 10;
 /// Bytes read at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -40,12 +42,8 @@ pub(super) fn read(options: &ReplayOptions, silent: bool) -> Result<Log, Failure
         let file = File::open(path).map_err(|error| unreadable(path, &error))?;
         read_from(path, BufReader::new(file), conformity, silent)?
     };
-    if let Some(first) = contents.damaged.first().filter(|_| options.strict) {
-        let lines = contents.damaged_count;
-        let message = format!("{} is damaged in {lines} of its lines", path.display());
-        let mut failure = Failure::new(CODE, message);
-        failure.causes.push(first.to_string());
-        return Err(failure.hint("without --strict the other lines are used"));
+    if options.strict && contents.damaged_count > 0 {
+        return Err(damaged(path, &contents));
     }
     if contents.records == 0 {
         return Err(no_log(path, &contents));
@@ -124,6 +122,21 @@ fn cut_short(path: &Path, jobs: u64, error: &io::Error) -> Failure {
         io::ErrorKind::UnexpectedEof => failure.hint("it ends in the middle: copy it again"),
         _ => failure.hint("is it damaged? `gzip -t` tells"),
     }
+}
+
+/// The first lines that are damaged, and how many there are.
+fn damaged(path: &Path, contents: &SwfContents) -> Failure {
+    let message =
+        format!("{} is damaged in {} of its lines", path.display(), contents.damaged_count);
+    let mut failure = Failure::new(CODE, message);
+    let told = contents.damaged.iter().take(TOLD_LINES).map(ToString::to_string);
+    let told: Vec<String> = told.collect();
+    let mut cause = told.join("; ");
+    if contents.damaged_count > told.len() as u64 {
+        cause.push_str(&format!("; and {} more", contents.damaged_count - told.len() as u64));
+    }
+    failure.causes.push(cause);
+    failure.hint("without --strict the other lines are used")
 }
 
 fn no_log(path: &Path, contents: &SwfContents) -> Failure {

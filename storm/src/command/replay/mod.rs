@@ -13,7 +13,7 @@ mod starts;
 use super::progress::Patient;
 use super::{note, print};
 use crate::cli::{EventOrderArgument, ReplayOptions};
-use crate::config::policies;
+use crate::config::{Idle, policies};
 use crate::failure::{EXIT_USAGE, Failure};
 use crate::output::{Output, Sheet};
 use log::Log;
@@ -30,6 +30,8 @@ use storm_sched::{
 
 /// For programs: what kind of failure it was.
 const CODE: &str = "replay";
+/// A slice where nothing else is said.
+const DEFAULT_QUANTUM: Duration = Duration::from_micros(DEFAULT_QUANTUM_US);
 /// Of the table of users, rows that people are shown.
 const SHOWN_USERS: usize = 50;
 
@@ -39,6 +41,9 @@ struct Document<'a> {
     sched: &'a str,
     clairvoyant: bool,
     event_order: &'static str,
+    /// The length of a slice, in seconds, where the policy has such.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quantum_s: Option<f64>,
     /// Jobs of the log that cannot be replayed.
     dropped: u64,
     dropped_by_reason: Drops,
@@ -102,11 +107,17 @@ pub(super) async fn live(
 /// The options of the plan of a live replay: a slice of the cluster is longer in the time of
 /// the log.
 fn in_log_time(options: &ReplayOptions) -> ReplayOptions {
-    let quantum = options.quantum.unwrap_or(Duration::from_micros(DEFAULT_QUANTUM_US));
+    let quantum = options.quantum.unwrap_or(DEFAULT_QUANTUM);
     let longest = Duration::from_micros(MAX_QUANTUM_US);
     let quantum = Duration::try_from_secs_f64(quantum.as_secs_f64() * options.speedup);
     let quantum = quantum.map_or(longest, |quantum| quantum.min(longest));
     ReplayOptions { quantum: Some(quantum), ..options.clone() }
+}
+
+/// The length of a slice, where the policy has such.
+fn quantum(options: &ReplayOptions) -> Option<Duration> {
+    let idle = Idle::under(&options.sched)?;
+    (!idle.quantum).then(|| options.quantum.unwrap_or(DEFAULT_QUANTUM))
 }
 
 /// What is written must be neither the log nor each other.
@@ -142,6 +153,9 @@ fn prepare(
     refuse_overwriting(options)?;
     // Whoever misspelt a policy wants to know before a long log is read.
     policy(options, 1)?;
+    if !silent {
+        tell_idle(options);
+    }
     let log = log::read(options, silent)?;
     if !quiet {
         tell(&log, &options.log);
@@ -192,6 +206,18 @@ fn replay(options: &ReplayOptions, trace: &Trace, silent: bool) -> Result<Schedu
     })
 }
 
+/// Says which options the policy has no use for.
+fn tell_idle(options: &ReplayOptions) {
+    let Some(idle) = Idle::under(&options.sched) else { return };
+    let given = [
+        ("--mpl-limit", idle.mpl_limit && options.mpl_limit.is_some()),
+        ("--quantum", idle.quantum && options.quantum.is_some()),
+    ];
+    for (option, _) in given.iter().filter(|(_, in_vain)| *in_vain) {
+        note(&format!("storm: {option} means nothing under {}\n", options.sched));
+    }
+}
+
 /// Says what of the log is not as it should be.
 fn tell(log: &Log, path: &Path) {
     let name = path.display();
@@ -228,6 +254,7 @@ fn sheet(options: &ReplayOptions, log: &Log, report: &Report, real: Duration) ->
             EventOrderArgument::PerEvent => "per-event",
             EventOrderArgument::Batched => "batched",
         },
+        quantum_s: quantum(options).map(|quantum| quantum.as_secs_f64()),
         dropped: log.drops.total(),
         dropped_by_reason: log.drops,
         damaged_lines: log.contents.damaged_count,
@@ -256,6 +283,7 @@ fn pairs(document: &Document<'_>) -> Vec<(&'static str, String)> {
     let percent = |part: f64| format!("{:.2} %", 100.0 * part);
     let mut pairs = vec![
         ("policy", document.sched.to_owned()),
+        ("quantum", document.quantum_s.map(|quantum| format!("{quantum} s")).unwrap_or_default()),
         ("machine", format!("{} processors, at most {} busy", report.pes, report.peak_procs)),
         ("jobs", summary.jobs.to_string()),
         ("left out", if *dropped == 0 { String::new() } else { reasons(drops) }),

@@ -1,0 +1,70 @@
+//! Options of Slurm that storm has not: what to use in their place. The parser would propose
+//! whatever is spelt like them.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Of `submit` and `run`: the names of an option, and what to do without it.
+const OF_JOBS: &[(&[&str], &str)] = &[
+    (
+        &["--nodelist", "-w"],
+        "nodes are not asked for by name: `--constraint` asks for their features, `--reservation` \
+         for those that are reserved",
+    ),
+    (
+        &["--exclude", "-x"],
+        "nodes are not left out by name: `--constraint` asks for features; an administrator can \
+         `storm drain` a node",
+    ),
+    (
+        &["--gres", "--gpus", "-G", "--gpus-per-node", "--gpus-per-task"],
+        "devices are not counted: `--constraint` asks for nodes that have some, `--exclusive` has \
+         no other job there",
+    ),
+    (
+        &["--pty"],
+        "a job gets no terminal: `storm run` brings its output here and takes input there",
+    ),
+    (
+        &["--signal"],
+        "no signal comes before the time limit: `storm cancel JOB --signal USR1` sends one",
+    ),
+    (&["-i"], "`storm run ... < FILE`, and `--input` says which processes read it"),
+    (
+        &["--open-mode"],
+        "files of output are written anew: %j in their names keeps those of jobs apart",
+    ),
+    (&["--mail-type", "--mail-user"], "no mail is sent: `storm wait JOB; mail ...`"),
+    (&["--parsable"], "`--quiet` prints the number alone, `--json` has it as `id`"),
+    (
+        &["--test-only"],
+        "nothing is tried out: `storm explain JOB` has when a job that waits should start",
+    ),
+    (&["--cpu-bind"], "`--bind core` gives each process a core of its own"),
+];
+
+/// Of `hist`.
+const OF_HISTORY: &[(&[&str], &str)] = &[(
+    &["--since", "--starttime", "-S", "--until", "--endtime", "-E"],
+    "there is no range of times: `--limit N` has the latest, `--json` has when each began and ended",
+)];
+
+/// The parser's error with the tip that belongs there, if it is about such an option of `verb`.
+pub(crate) fn with_tip(mut error: clap::Error, verb: Option<&str>) -> clap::Error {
+    let table = match verb {
+        Some("submit" | "run") => OF_JOBS,
+        Some("hist") => OF_HISTORY,
+        Some(_) | None => return error,
+    };
+    let tip = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(typed)) if error.kind() == ErrorKind::UnknownArgument => {
+            let meant = |(names, _): &&(&[&str], &str)| names.contains(&typed.as_str());
+            table.iter().find(meant).map(|(_, tip)| *tip)
+        }
+        Some(_) | None => None,
+    };
+    if let Some(tip) = tip {
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
