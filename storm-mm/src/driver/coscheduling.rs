@@ -46,7 +46,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
         match sender.slice().await {
             Ok(checkpoint) => {
                 shared.core.borrow_mut().slice_ended(partition, checkpoint.slice);
-                if checkpoint.empty {
+                if checkpoint.rests {
                     rest(&shared, partition, sender, &(nodes, length)).await;
                 }
             }
@@ -63,7 +63,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(
     }
 }
 
-/// Nobody had anything for the last slice: until somebody has, or others are to be led, there is none.
+/// Nobody has anything for another slice: until somebody has, or others are to be led, there is none.
 async fn rest<P: Primitives, C: Contents + 'static>(
     shared: &Rc<Shared<P, C>>,
     partition: PartitionId,

@@ -72,6 +72,11 @@ impl BufferSender {
         blocks
     }
 
+    /// Whether other nodes have been told of everything.
+    pub(crate) fn has_told_all(&self) -> bool {
+        self.untold.is_empty()
+    }
+
     /// A message that waits for its bytes to be granted.
     pub(crate) fn get(&self, send: u64) -> Option<&Outgoing> {
         self.outgoing.get(&send)

@@ -317,6 +317,11 @@ impl CollectiveHelper {
         })
     }
 
+    /// Whether nothing is to be told of any collective, either.
+    pub(crate) fn has_told_all(&self) -> bool {
+        self.open.values().all(|open| open.told || open.placed.is_local() || !open.all_posted())
+    }
+
     /// Whether a collective has begun here and is not over.
     pub(crate) fn is_moving(&self) -> bool {
         self.open.values().any(|open| open.running.is_some())

@@ -13,14 +13,14 @@ pub(crate) const ROUNDS: u64 = 16;
 pub struct Plan {
     pub(crate) config: BcsConfig,
     nodes: u32,
-    /// The strobe that was sent last.
-    pub(crate) strobe: Var<u64>,
+    /// The strobe that was sent last, and how long its slice is to be, in nanoseconds.
+    strobes: VarArray<u64>,
     /// Signalled with each strobe.
     pub(crate) strobed: EventId,
     /// The last microphase that this node is done with, as the strobe's word.
     pub(crate) phase_done: Var<u64>,
     /// The last microphase after which this node had nothing to do in the one that follows, or in the two:
-    /// in P2P after MSM, in BBM and RM after P2P.
+    /// in P2P after MSM, in BBM and RM after P2P. After the last of a slice: nothing in the next slice.
     pub(crate) skip: Var<u64>,
     /// The last microphase after which this node had nothing to do in the rest of the slice, and nothing
     /// on the way.
@@ -56,7 +56,7 @@ impl Plan {
         Plan {
             config,
             nodes,
-            strobe: layout.var("bcs.strobe"),
+            strobes: layout.vars("bcs.strobe", 2),
             strobed: layout.event("bcs.strobed"),
             phase_done: layout.var("bcs.phase_done"),
             skip: layout.var("bcs.skip"),
@@ -72,6 +72,16 @@ impl Plan {
             partial: layout.region("bcs.partial", slots * ROUNDS * config.collective_bytes),
             arrival: layout.event("bcs.arrival"),
         }
+    }
+
+    /// The strobe that was sent last.
+    pub(crate) fn strobe(&self) -> Var<u64> {
+        self.strobes.get(0)
+    }
+
+    /// Behind it, how long its slice is to be, in nanoseconds.
+    pub(crate) fn length_ns(&self) -> Var<u64> {
+        self.strobes.get(1)
     }
 
     /// Signalled with each strobe.

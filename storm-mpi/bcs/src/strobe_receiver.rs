@@ -5,7 +5,8 @@ use crate::{Action, ActionId, Completion, Engine, Phase, Plan, Reply, Strobe};
 use async_channel::{Receiver, Sender, unbounded};
 use std::cell::RefCell;
 use std::rc::Rc;
-use storm_primitives::{Epoch, NodeId, NodeSet, Primitives, Runtime, Task, Xfer};
+use std::time::Duration;
+use storm_primitives::{Epoch, Instant, NodeId, NodeSet, Primitives, Runtime, Task, Xfer};
 
 /// What the engine is to hear.
 enum Input {
@@ -14,6 +15,8 @@ enum Input {
     Nudged,
     Outcome(ActionId, Reply),
     Membership,
+    /// The slice after this one would begin.
+    Edge(u64),
 }
 
 /// Who posts before each slice and is told, at its beginning, which posts are done. Called with no
@@ -23,7 +26,7 @@ pub trait Edge {
     /// other times.
     fn gather(&mut self, _engine: &mut Engine) {}
 
-    /// A slice begins; these are done.
+    /// A slice begins, or would begin if anybody had anything for one; these are done.
     fn edge(&mut self, completions: Vec<Completion>);
 
     /// Perhaps slices rest now: until the next begins, who has news for one nudges. Whether there is some
@@ -50,8 +53,14 @@ pub struct StrobeReceiver<P: Primitives, E: Edge> {
     edge: E,
     inputs: Receiver<Input>,
     input: Sender<Input>,
-    /// The slice that this node had nothing for, since which it has told of no news.
+    /// The slice after which this node had nothing for another, since which it has told of no news.
     rests: Option<u64>,
+    /// The last microphase after which it was looked whether this node has anything for another slice.
+    looked_at: u64,
+    /// When the slice after the one under way is to begin, by this node's clock.
+    next: Instant,
+    /// Waits for that, where ranks are to hear of something then though no slice may follow.
+    clock: Option<Task>,
     /// Wait for strobes, arrivals and changes of the membership.
     _watchers: [Task; 3],
 }
@@ -67,7 +76,20 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
             watch_event(&network, plan.arrival, &input, || Input::Arrived),
             watch_membership(&network, &input),
         ];
-        StrobeReceiver { network, plan, engine, edge, inputs, input, rests: None, _watchers }
+        let next = network.runtime().now();
+        StrobeReceiver {
+            network,
+            plan,
+            engine,
+            edge,
+            inputs,
+            input,
+            rests: None,
+            looked_at: 0,
+            next,
+            clock: None,
+            _watchers,
+        }
     }
 
     /// What has the node look again at what it waits for.
@@ -79,7 +101,7 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
     pub async fn run(mut self) {
         // The sender is this object's own: there is always one.
         while let Ok(input) = self.inputs.recv().await {
-            let may_be_news = matches!(input, Input::Strobed | Input::Nudged | Input::Membership);
+            let may_be_news = !matches!(input, Input::Arrived | Input::Outcome(..));
             self.handle(input);
             self.publish();
             if may_be_news {
@@ -92,10 +114,15 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         let memory = self.network.memory();
         let actions = match input {
             Input::Strobed => {
-                let Some(strobe) = Strobe::from_word(memory.load(self.plan.strobe)) else { return };
+                let Some(strobe) = Strobe::from_word(memory.load(self.plan.strobe())) else {
+                    return;
+                };
                 if strobe.phase == Phase::DescriptorExchange {
                     // There is no other before the one before has ended on all nodes.
                     memory.store(self.plan.checkpoint, strobe.slice - 1);
+                    let length = Duration::from_nanos(memory.load(self.plan.length_ns()));
+                    self.next = self.network.runtime().now() + length;
+                    self.clock = None;
                     self.edge.gather(&mut self.engine.borrow_mut());
                 }
                 let actions = self.engine.borrow_mut().strobe(strobe, memory);
@@ -103,7 +130,8 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
                     let completions = self.engine.borrow_mut().completions();
                     self.edge.edge(completions);
                     self.rests = self.engine.borrow().is_empty().then_some(strobe.slice);
-                } else if self.rests.take().is_some() {
+                } else if strobe.to_word() != self.looked_at && self.rests.take().is_some() {
+                    // A strobe that has come again changes nothing.
                     self.edge.goes_on();
                 }
                 actions
@@ -117,6 +145,18 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
                 self.engine.borrow_mut().nodes_lost(&dead);
                 Vec::new()
             }
+            Input::Edge(slice) => {
+                self.clock = None;
+                // Who has told of news since hears with the slice that follows.
+                if self.rests == Some(slice) {
+                    let mut engine = self.engine.borrow_mut();
+                    engine.edge();
+                    let completions = engine.completions();
+                    drop(engine);
+                    self.edge.edge(completions);
+                }
+                Vec::new()
+            }
         };
         let any = !actions.is_empty();
         for action in actions {
@@ -128,18 +168,54 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
     }
 
     /// Says that this node is done with the microphase, when it is.
-    fn publish(&self) {
-        let engine = self.engine.borrow();
-        if let Some(word) = engine.phase_done() {
-            let memory = self.network.memory();
-            if engine.is_empty() {
-                memory.store(self.plan.empty, word);
-            }
-            if engine.may_skip() {
-                memory.store(self.plan.skip, word);
-            }
-            memory.store(self.plan.phase_done, word);
+    fn publish(&mut self) {
+        let (done, skip) = {
+            let engine = self.engine.borrow();
+            (engine.phase_done(), engine.may_skip())
+        };
+        let Some(word) = done else { return };
+        let skip = skip && self.may_rest(word);
+        let (engine, memory) = (self.engine.borrow(), self.network.memory());
+        if engine.is_empty() {
+            memory.store(self.plan.empty, word);
         }
+        if skip {
+            memory.store(self.plan.skip, word);
+        }
+        memory.store(self.plan.phase_done, word);
+    }
+
+    /// Where nothing follows the microphase with this word but another slice: whether this node has nothing
+    /// for that, neither. Its ranks hear of what was done when it would begin.
+    fn may_rest(&mut self, word: u64) -> bool {
+        let Some(Strobe { slice, phase }) = Strobe::from_word(word) else { return false };
+        match phase {
+            Phase::BroadcastAndBarrier | Phase::SliceEnd => {}
+            Phase::DescriptorExchange
+            | Phase::MessageScheduling
+            | Phase::PointToPoint
+            | Phase::Reduce => return true,
+        }
+        // It is looked at once: news that come later are told.
+        if std::mem::replace(&mut self.looked_at, word) == word {
+            return false;
+        }
+        if self.edge.rest() {
+            self.edge.goes_on();
+            return false;
+        }
+        self.rests = Some(slice);
+        if self.engine.borrow().has_outcomes() {
+            let (runtime, next, input) =
+                (self.network.runtime().clone(), self.next, self.input.clone());
+            let clock = self.network.runtime().spawn(async move {
+                runtime.sleep_until(next).await;
+                // Nobody hears it when the node ends.
+                let _ = input.try_send(Input::Edge(slice));
+            });
+            self.clock = Some(clock);
+        }
+        true
     }
 
     /// Tells the manager of news when no slice may follow by itself: once since the last one. When that
@@ -148,7 +224,11 @@ impl<P: Primitives, E: Edge + 'static> StrobeReceiver<P, E> {
         let Some(slice) = self.rests else { return };
         // Both are asked: the ranks may have to be told to ring.
         let news = self.edge.rest();
-        if news || self.engine.borrow().wants_slice() {
+        let engine = self.engine.borrow();
+        let outcomes = engine.has_outcomes() && self.clock.is_none();
+        let wants = news || outcomes || engine.wants_slice();
+        drop(engine);
+        if wants {
             self.rests = None;
             let addr = self.plan.news(self.network.node()).addr();
             let manager = NodeSet::single(NodeId::MM);

@@ -28,9 +28,11 @@ pub struct Checkpoint {
     pub took: Duration,
     /// By how much it ended after the next one had to begin.
     pub late: Duration,
-    /// Nobody had anything for it: there need not be another before somebody has news, which
-    /// [`StrobeSender::rest`] waits for.
+    /// Nobody had anything for it.
     pub empty: bool,
+    /// Nobody has anything for the next one: there need not be another before somebody has news, which
+    /// [`StrobeSender::rest`] waits for. What was done in this one ranks hear when it would begin.
+    pub rests: bool,
 }
 
 /// Strobes the nodes.
@@ -50,6 +52,8 @@ pub struct StrobeSender<P: Primitives> {
     at_once: bool,
     /// A node has told of news for the slice under way.
     wanted: bool,
+    /// Nobody has anything for a slice after the one under way.
+    rests: bool,
 }
 
 impl<P: Primitives> StrobeSender<P> {
@@ -68,6 +72,7 @@ impl<P: Primitives> StrobeSender<P> {
             pace: Pace::default(),
             at_once: false,
             wanted: true,
+            rests: false,
         }
     }
 
@@ -81,7 +86,7 @@ impl<P: Primitives> StrobeSender<P> {
         self.due = next_edge(self.due, self.length, self.network.runtime().now());
     }
 
-    /// After a slice that nobody had anything for: waits until a node has news since then, for
+    /// After a slice after which nobody has anything for another: waits until a node has news since then, for
     /// [`BcsConfig::rest`](crate::BcsConfig::rest) at most. The next slice begins at the next edge. Who stops
     /// to wait says [`resume`](Self::resume).
     ///
@@ -135,10 +140,11 @@ impl<P: Primitives> StrobeSender<P> {
         let began = runtime.now();
         let mut phase = self.microphase(Phase::DescriptorExchange).await?;
         let empty = phase.is_none();
-        self.wanted = !empty;
+        self.rests = empty;
         while let Some(now) = phase {
             phase = self.microphase(now).await?;
         }
+        self.wanted = !self.rests;
         // Slices that a late one ran into do not happen: nodes skip them, they do not catch up. Ranks
         // compute between slices, after one that was late for as long as it was: so one that was late by
         // little delays little, and when each takes much longer than it may, half of the time is theirs.
@@ -148,7 +154,7 @@ impl<P: Primitives> StrobeSender<P> {
         // One that began late has left them that time before.
         self.due = if late.is_zero() { end } else { now + late.min(took) };
         let (slice, nodes) = (self.slice, self.nodes.clone());
-        Ok(Checkpoint { slice, nodes, took, late, empty })
+        Ok(Checkpoint { slice, nodes, took, late, empty, rests: self.rests })
     }
 
     /// Strobes one microphase and returns when it is over everywhere, with the one that comes next. A
@@ -167,6 +173,10 @@ impl<P: Primitives> StrobeSender<P> {
             };
             match answer {
                 Ok(Some((Question::Empty, _))) => return Ok(None),
+                Ok(Some((Question::Skip, None))) => {
+                    self.rests = true;
+                    return Ok(None);
+                }
                 Ok(Some((question, Some(next)))) => {
                     if strobe.phase == Phase::PointToPoint {
                         self.had_collectives = question == Question::Done;
@@ -175,7 +185,7 @@ impl<P: Primitives> StrobeSender<P> {
                 }
                 // All are done with the last one, and bytes are on the way; or they have become done since
                 // they were asked for both.
-                Ok(Some((_, None))) => match self.ask(Question::Empty, word).await {
+                Ok(Some((Question::Done, None))) => match self.ask(Question::Empty, word).await {
                     Ok(true) => return Ok(None),
                     Ok(false) => {
                         let nodes = self.nodes.clone();
@@ -239,9 +249,10 @@ impl<P: Primitives> StrobeSender<P> {
     /// vain. Where their work is done when they are strobed, what was asked behind the strobe is answered.
     async fn strobe(&mut self, strobe: Strobe) -> Result<Option<Answer>, BcsError> {
         loop {
-            let (nodes, addr) = (self.nodes.clone(), self.plan.strobe.addr());
-            let word = strobe.to_word().to_ne_bytes().to_vec();
-            let xfer = Xfer::new(nodes, addr, word).signal_remote(self.plan.strobed);
+            let (nodes, addr) = (self.nodes.clone(), self.plan.strobe().addr());
+            let length_ns = u64::try_from(self.length.as_nanos()).unwrap_or(u64::MAX);
+            let words = [strobe.to_word(), length_ns].map(u64::to_ne_bytes).concat();
+            let xfer = Xfer::new(nodes, addr, words).signal_remote(self.plan.strobed);
             let strobed = self.network.xfer_and_wait(xfer);
             let (strobed, answer) = if self.at_once {
                 // Both are issued when they are first polled, in this order.
@@ -293,7 +304,7 @@ type Answer = Result<Option<(Question, Option<Phase>)>, PrimitiveError>;
 enum Question {
     /// Are you done with it?
     Done,
-    /// And have you nothing to do in what follows?
+    /// And have you nothing to do in what follows? Where nothing does: in the next slice?
     Skip,
     /// And nothing in the rest of the slice, and nothing on the way?
     Empty,
@@ -315,11 +326,15 @@ fn questions(phase: Phase, collectives: bool) -> &'static [(Question, Option<Pha
             (Question::Skip, Some(Phase::SliceEnd)),
             (Question::Done, Some(Phase::BroadcastAndBarrier)),
         ],
-        Phase::BroadcastAndBarrier => {
-            &[(Question::Empty, None), (Question::Done, Some(Phase::Reduce))]
-        }
+        Phase::BroadcastAndBarrier => &[
+            (Question::Skip, None),
+            (Question::Empty, None),
+            (Question::Done, Some(Phase::Reduce)),
+        ],
         Phase::Reduce => &[(Question::Done, Some(Phase::SliceEnd))],
-        Phase::SliceEnd => &[(Question::Empty, None), (Question::Done, None)],
+        Phase::SliceEnd => {
+            &[(Question::Skip, None), (Question::Empty, None), (Question::Done, None)]
+        }
     }
 }
 
@@ -349,7 +364,7 @@ mod tests {
     /// A node that is always done, and says at the end of slice 3 that so many bytes are on the way.
     async fn answer<P: Primitives>(network: P, plan: Plan, on_the_way: u64) {
         while network.await_event(plan.strobed).await.is_ok() {
-            let word = network.memory().load(plan.strobe);
+            let word = network.memory().load(plan.strobe());
             let last = Strobe::from_word(word).is_some_and(|strobe| strobe.slice == 3);
             if !last || on_the_way == 0 {
                 network.memory().store(plan.empty, word);
@@ -382,7 +397,7 @@ mod tests {
         let (manager, here) = (network.node(NodeId::MM), network.node(NodeId(1)));
         let slow = async move {
             while here.await_event(plan.strobed).await.is_ok() {
-                let word = here.memory().load(plan.strobe);
+                let word = here.memory().load(plan.strobe());
                 if Strobe::from_word(word).is_some_and(|strobe| strobe.slice == 2) {
                     here.runtime().sleep(plan.config.slice * 51 / 50).await;
                 }

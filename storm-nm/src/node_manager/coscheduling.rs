@@ -217,12 +217,15 @@ impl<P: Primitives, H: Host> Node<P, H> {
         let engine = coscheduling.nudge.clone();
         let hearing = async move {
             let mut rings = pin!(node.host.rings(bell));
+            // Looking for its news has asked it already, if there were none. Who rings seldom has nobody
+            // wake for it later.
+            let mut next = node.runtime.now();
             while rings.next().await.is_some() {
-                let (asked, heard) = (resting.asked.get(), node.runtime.now());
+                node.runtime.sleep_until(next).await;
+                next = node.runtime.now() + RING_PERIOD;
+                let asked = resting.asked.get();
                 nudge(&engine);
                 resting.again.until(|| (resting.asked.get() != asked).then_some(())).await;
-                // Looking for its news has asked it already, if there were none.
-                node.runtime.sleep_until(heard + RING_PERIOD).await;
             }
         };
         let before = coscheduling.bells.borrow_mut().insert(who, self.runtime.spawn(hearing));

@@ -291,25 +291,35 @@ impl Engine {
     }
 
     /// Whether this node, done with the present microphase, has nothing to do in the one that follows:
-    /// after MSM in P2P, after P2P in BBM and RM. What another does there it answers for itself.
+    /// after MSM in P2P, after P2P in BBM and RM, after the last of the slice in the next slice, but to tell
+    /// ranks of what was done in this one. What another does there it answers for itself.
     pub fn may_skip(&self) -> bool {
         match self.now.map(|now| now.phase) {
             Some(Phase::MessageScheduling) => !self.begun.granted,
             Some(Phase::PointToPoint) => !self.begun.asked && self.collectives.is_idle(self.here),
-            Some(
-                Phase::DescriptorExchange
-                | Phase::BroadcastAndBarrier
-                | Phase::Reduce
-                | Phase::SliceEnd,
-            )
-            | None => false,
+            Some(Phase::BroadcastAndBarrier | Phase::SliceEnd) => {
+                let told = self.sender.has_told_all() && self.collectives.has_told_all();
+                let idle = self.receiver.is_idle() && self.collectives.is_idle(self.here);
+                self.is_empty() && told && idle && !self.wants_slice()
+            }
+            Some(Phase::DescriptorExchange | Phase::Reduce) | None => false,
         }
     }
 
-    /// Whether anything waits here for a slice to begin: what was posted, outcomes that ranks have not
-    /// heard of, or the end of a job.
+    /// Whether anything waits here for a slice to begin: what was posted, or the end of a job.
     pub fn wants_slice(&self) -> bool {
-        !self.posted.is_empty() || !self.finished.is_empty() || !self.doomed.is_empty()
+        !self.posted.is_empty() || !self.doomed.is_empty()
+    }
+
+    /// Whether there are outcomes that ranks have not heard of.
+    pub fn has_outcomes(&self) -> bool {
+        !self.finished.is_empty()
+    }
+
+    /// A slice would begin now if anybody had anything for one: ranks are to hear of what was done, as
+    /// [`completions`](Self::completions).
+    pub fn edge(&mut self) {
+        self.completions.append(&mut self.finished);
     }
 
     /// Whether this node, done with the present microphase, has nothing to do in the rest of the slice,

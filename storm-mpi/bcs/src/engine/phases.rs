@@ -11,7 +11,7 @@ impl Engine {
     /// DEM.
     pub(super) fn exchange_descriptors(&mut self, now: &mut Microphase<'_>) {
         self.carry_out_dooms();
-        self.completions.append(&mut self.finished);
+        self.edge();
         for (member, request, post) in std::mem::take(&mut self.posted) {
             self.take_post(member, request, post, now);
         }

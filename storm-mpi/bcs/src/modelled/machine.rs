@@ -34,7 +34,7 @@ pub struct Machine {
 pub struct Strobing {
     /// Slices that have ended, each with an empty network.
     pub slices: u64,
-    /// Of these, those that nobody had anything for: slices rested afterwards.
+    /// Of these, those that nobody had anything for.
     pub empty: u64,
     /// Of these, those that took longer than a slice.
     pub late: u64,
@@ -124,7 +124,7 @@ impl Machine {
         let strobing = async move {
             loop {
                 let ended = sender.slice().await;
-                let rests = ended.as_ref().is_ok_and(|checkpoint| checkpoint.empty);
+                let rests = ended.as_ref().is_ok_and(|checkpoint| checkpoint.rests);
                 note(&mut told.borrow_mut(), ended);
                 if rests && let Err(error) = sender.rest().await {
                     note(&mut told.borrow_mut(), Err(error));

@@ -101,6 +101,45 @@ fn news_after_a_long_pause_is_served_within_two_slices() {
     }
 }
 
+/// There was another after each, in which ranks heard of it.
+#[test]
+fn ranks_hear_of_what_a_slice_has_done_without_another() {
+    const MESSAGES: u64 = 50;
+    for seed in 0..8 {
+        let (simulation, machine) = machine(seed, 2, NEVER);
+        let strobing = machine.strobe();
+        let took = Rc::new(RefCell::new(Vec::new()));
+        let heard = took.clone();
+        run(&simulation, machine.launch(JobKey(1), &one_per_node(2)), move |rank| {
+            let heard = heard.clone();
+            async move {
+                let other = Rank(1 - rank.rank().0);
+                let first = rank.rank() == Rank(0);
+                let post = |_| if first { Ok(None) } else { rank.irecv(other, 8).map(Some) };
+                let posted: Result<Vec<_>, _> = (0..MESSAGES).map(post).collect();
+                for receive in posted.expect("posted") {
+                    if let Some(receive) = receive {
+                        assert_eq!(rank.wait(receive).await, Ok(()));
+                        continue;
+                    }
+                    rank.compute(SLICE * 10 + SLICE / 3).await;
+                    let sent = rank.now();
+                    let request = rank.isend(other, Bytes::from(vec![1; 8])).expect("posted");
+                    assert_eq!(rank.wait(request).await, Ok(()));
+                    heard.borrow_mut().push(rank.now() - sent);
+                }
+            }
+        });
+        let Strobing { slices, empty, .. } = &*strobing.borrow();
+        assert_eq!(slices - empty, MESSAGES, "seed {seed}");
+        // The first, with which ranks begin to run, and what they post then.
+        assert!(*empty <= 4, "seed {seed}: {empty} slices that nobody had anything for");
+        let took = took.borrow();
+        let at_edges = took.iter().all(|took| (SLICE..SLICE * 2 + SLICE / 10).contains(took));
+        assert!(at_edges && took.len() as u64 == MESSAGES, "seed {seed}: {took:?}");
+    }
+}
+
 #[test]
 fn a_notice_that_is_lost_delays_and_stops_nothing() {
     let rest = SLICE * 200;
@@ -159,7 +198,7 @@ fn slices_after_a_pause_begin_at_the_edges_of_those_before() {
             let off = began.as_nanos() % SLICE.as_nanos();
             assert_eq!(off, 0, "slice {} began {off} ns after an edge", slice.slice);
             numbers.push(slice.slice);
-            if slice.empty {
+            if slice.rests {
                 sender.rest().await.expect("not cut off");
             }
         }

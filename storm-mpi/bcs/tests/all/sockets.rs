@@ -229,7 +229,7 @@ async fn journeys() {
             machine.post(rank, send(1 - rank, 0, vec![rank as u8; bytes]));
             machine.post(rank, recv(Some(1 - rank), None, bytes))
         });
-        assert_eq!(slice().await, Counts { strobes: 4, questions: 7, journeys: 4 });
+        assert_eq!(slice().await, Counts { strobes: 4, questions: 8, journeys: 4 });
         assert_eq!(slice().await, Counts { strobes: 1, questions: 2, journeys: 1 });
         let heard = machine.heard.borrow();
         assert!(posts.iter().all(|post| matches!(heard[post], Ok(Outcome::Received { .. }))));
