@@ -85,9 +85,17 @@ impl Session {
     /// Takes leave of all attributes of a communicator that ends.
     pub(crate) fn delete_attributes(&self, comm: &Comm) -> Outcome {
         // Backwards, as the standard wants it of MPI_COMM_SELF.
-        while let Some((key, value)) = { comm.attributes.borrow_mut().pop() } {
-            self.deleted(comm, key, value)?;
+        while let Some((key, value)) = { comm.attributes.borrow().last().copied() } {
+            self.delete_attribute(comm, key, value)?;
         }
+        Ok(())
+    }
+
+    /// Takes leave of one. It stays where the program's function refuses, which may have
+    /// changed others meanwhile.
+    fn delete_attribute(&self, comm: &Comm, key: Handle, value: usize) -> Outcome {
+        self.deleted(comm, key, value)?;
+        comm.attributes.borrow_mut().retain(|(other, _)| *other != key);
         Ok(())
     }
 
@@ -125,9 +133,13 @@ pub(super) fn found(
     keyval: Handle,
 ) -> Outcome<Option<*const c_void>> {
     session.keyvals.borrow().get(keyval)?;
+    Ok(attribute(comm, keyval).map(|value| value as *const c_void))
+}
+
+/// What the program hung on the communicator by this key.
+fn attribute(comm: &Comm, keyval: Handle) -> Option<usize> {
     let attributes = comm.attributes.borrow();
-    let found = attributes.iter().find(|(key, _)| *key == keyval);
-    Ok(found.map(|&(_, value)| value as *const c_void))
+    attributes.iter().find(|(key, _)| *key == keyval).map(|&(_, value)| value)
 }
 
 /// Gives it to the program.
@@ -216,12 +228,8 @@ pub(super) fn put(session: &Session, comm: &Comm, keyval: c_int, value: *mut c_v
         return Err(Fault::new(Class::Keyval, "attribute of the library"));
     }
     session.keyvals.borrow().get(keyval)?;
-    let mut attributes = comm.attributes.borrow_mut();
-    let before = attributes.iter().position(|(key, _)| *key == keyval);
-    let before = before.map(|at| attributes.remove(at).1);
-    drop(attributes);
-    if let Some(before) = before {
-        session.deleted(comm, keyval, before)?;
+    if let Some(before) = attribute(comm, keyval) {
+        session.delete_attribute(comm, keyval, before)?;
     }
     comm.attributes.borrow_mut().push((keyval, value as usize));
     Ok(())
@@ -249,15 +257,9 @@ extern "C" fn MPI_Comm_get_attr(
 
 /// Takes an attribute off.
 pub(super) fn delete(session: &Session, comm: &Comm, keyval: c_int) -> Outcome {
-    let find = || comm.attributes.borrow().iter().position(|(key, _)| *key == keyval);
-    let at = find().ok_or_else(|| Fault::new(Class::Keyval, "no such attribute"))?;
-    let value = comm.attributes.borrow()[at].1;
-    // An attribute whose function refuses stays. The function may have changed others.
-    session.deleted(comm, keyval, value)?;
-    if let Some(at) = find() {
-        comm.attributes.borrow_mut().remove(at);
-    }
-    Ok(())
+    let value = attribute(comm, keyval);
+    let value = value.ok_or_else(|| Fault::new(Class::Keyval, "no such attribute"))?;
+    session.delete_attribute(comm, keyval, value)
 }
 
 #[unsafe(no_mangle)]

@@ -84,7 +84,13 @@ pub(super) fn split(
 pub(super) fn duplicate(session: &Session, comm: &Comm, newcomm: Out<Handle>) -> Outcome {
     let members = (comm.group.clone(), comm.me);
     let made = make(session, comm, Some(members), comm.topology.clone())?;
-    session.copy_attributes(comm, &*session.comm(made)?)?;
+    let object = session.comm(made)?;
+    if let Err(fault) = session.copy_attributes(comm, &object) {
+        // What was copied goes as it would from a communicator that ends; the first fault counts.
+        let _ = session.delete_attributes(&object);
+        session.comms.borrow_mut().free(made)?;
+        return Err(fault);
+    }
     newcomm.set(made)
 }
 

@@ -132,6 +132,35 @@ static void old_names(void) {
   OK(MPI_Keyval_free(&key));
 }
 
+static int refused_copy(MPI_Comm comm, int key, void *state, void *from, void *to, int *flag) {
+  (void)comm, (void)key, (void)state, (void)from, (void)to, (void)flag;
+  return MPI_ERR_OTHER;
+}
+
+/* An attribute whose function refuses stays, whatever was to take its place. */
+static void refusals(void) {
+  int first = 1, second = 2, key, flag;
+  void *value;
+  MPI_Comm comm, copy = MPI_COMM_NULL;
+  OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+  OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+  OK(MPI_Comm_create_keyval(refused_copy, refused, &key, NULL));
+  OK(MPI_Comm_set_attr(comm, key, &first));
+  refuses = 1;
+  CHECK(MPI_Comm_set_attr(comm, key, &second) == MPI_ERR_OTHER);
+  OK(MPI_Comm_get_attr(comm, key, &value, &flag));
+  CHECK(flag && value == &first);
+  /* More often than there are communicators: none is left over. */
+  for (int i = 0; i < 5000; i++)
+    CHECK(MPI_Comm_dup(comm, &copy) == MPI_ERR_OTHER && copy == MPI_COMM_NULL);
+  refuses = 0;
+  OK(MPI_Comm_set_attr(comm, key, &second));
+  OK(MPI_Comm_get_attr(comm, key, &value, &flag));
+  CHECK(flag && value == &second);
+  OK(MPI_Comm_free(&comm));
+  OK(MPI_Comm_free_keyval(&key));
+}
+
 int main(int argc, char **argv) {
   begin(&argc, &argv);
   next_ = (rank_ + 1) % size_;
@@ -141,5 +170,6 @@ int main(int argc, char **argv) {
   matched_probes(50000);
   infos();
   old_names();
+  refusals();
   return MPI_Finalize();
 }
