@@ -1,11 +1,9 @@
 //! A manager that is killed with SIGKILL while jobs run, and started again on its
 //! journal: real daemons, a real journal, real processes.
 
-mod scratch;
-
+use crate::scratch::real_cluster::RealCluster;
+use crate::scratch::{STORM, stderr, stdout, told};
 use nix::sys::signal::Signal;
-use scratch::real_cluster::RealCluster;
-use scratch::{STORM, stderr, stdout, told};
 use std::collections::hash_map::RandomState;
 use std::fs;
 use std::hash::{BuildHasher, Hasher};

@@ -1,9 +1,7 @@
 //! `storm reproduce` as a user meets it: numbers beside the paper's, bounds that
 //! are checked, files that are whole and the same each time.
 
-mod scratch;
-
-use scratch::{STORM, Scratch, stderr, told};
+use crate::scratch::{STORM, Scratch, stderr, told};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

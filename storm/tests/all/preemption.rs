@@ -1,11 +1,9 @@
 //! Jobs that get the processing elements of others, on a cluster of real daemons: the
 //! others are suspended, requeued or cancelled, as their quality of service has it.
 
-mod scratch;
-
+use crate::scratch::real_cluster::RealCluster;
+use crate::scratch::{stderr, told};
 use nix::sys::signal::Signal;
-use scratch::real_cluster::RealCluster;
-use scratch::{stderr, told};
 use std::fs;
 
 /// Two nodes whose jobs make room for urgent ones, each in the way of its quality.

@@ -1,12 +1,10 @@
 //! Nodes that are reserved, on a cluster of real daemons whose manager is killed in
 //! between: who gets them, who does not and why, and what is refused.
 
-mod scratch;
-
+use crate::scratch::real_cluster::RealCluster;
+use crate::scratch::{stderr, stdout, told};
 use nix::sys::signal::Signal;
 use nix::unistd::geteuid;
-use scratch::real_cluster::RealCluster;
-use scratch::{stderr, stdout, told};
 use serde_json::Value;
 
 fn says(cluster: &RealCluster, words: &str) -> String {

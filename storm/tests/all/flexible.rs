@@ -2,9 +2,7 @@
 //! the policy reference (A5), people are told why, and programs that say nothing are judged by their use
 //! of processors.
 
-mod scratch;
-
-use scratch::{STORM, Scratch};
+use crate::scratch::{STORM, Scratch, stdout, told};
 use serde_json::Value;
 use std::path::Path;
 
@@ -12,8 +10,8 @@ use std::path::Path;
 fn submit(scratch: &Scratch, words: &[&str]) -> u64 {
     let options = ["submit", "-q", "-N", "2", "-n", "2", "--no-bcast"];
     let done = scratch.storm(options.iter().chain(words)).output().expect("storm starts");
-    assert!(done.status.success(), "{}", scratch::told(&done));
-    scratch::stdout(&done).trim().parse().expect("a number")
+    assert!(done.status.success(), "{}", told(&done));
+    stdout(&done).trim().parse().expect("a number")
 }
 
 /// Waits until the two ranks of a job have these classes, and they are known by this witness.

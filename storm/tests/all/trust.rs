@@ -1,10 +1,8 @@
 //! A cluster with a key, its daemons separate processes: who holds the key works, who
 //! does not is told why on both sides and is no burden.
 
-mod scratch;
-
-use scratch::keyed_cluster::KeyedCluster;
-use scratch::{STORM, Scratch, stderr, told};
+use crate::scratch::keyed_cluster::KeyedCluster;
+use crate::scratch::{STORM, Scratch, stderr, told};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,6 +1,6 @@
 //! The verbs that ask one question.
 
-use crate::served::{Served, stderr, stdout};
+use super::served::{Served, stderr, stdout};
 use storm_mm::api::{
     ApiError, CancelOutcome, ErrorCode, Explanation, ForgottenJobs, HistoryQuery, JobFilter,
     JobState, ManagerRequest, Reply,

@@ -1,6 +1,6 @@
 //! `run` on a cluster: output, input, interruption and exit status.
 
-use crate::served::{Served, stderr, stdout};
+use super::served::{Served, stderr, stdout};
 use async_channel::Receiver;
 use bytes::Bytes;
 use nix::sys::signal::{Signal, kill};

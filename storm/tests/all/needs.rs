@@ -1,13 +1,11 @@
 //! What jobs wait for besides elements, on a cluster of real daemons: holds, times, other
 //! jobs, arrays; and a partition that gets another policy with jobs in it.
 
-mod scratch;
-
+use crate::scratch::real_cluster::RealCluster;
+use crate::scratch::{stderr, stdout, told};
 use jiff::Timestamp;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use scratch::real_cluster::RealCluster;
-use scratch::{stderr, stdout, told};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;

@@ -1,11 +1,9 @@
 //! `storm replay` and `storm workload` as a user meets them: logs as others
 //! make them, what is said of those that cannot be used, and what is written.
 
-mod scratch;
-
+use crate::scratch::{Scratch, stderr, told};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use scratch::{Scratch, stderr, told};
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;

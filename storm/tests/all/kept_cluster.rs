@@ -1,12 +1,10 @@
 //! A cluster that `storm up` keeps: two jobs that share it in turn, every
 //! listing as a script reads it, and its end.
 
-mod scratch;
-
+use crate::scratch::{STORM, Scratch, stderr, stdout, sweep3d, told};
 use jiff::Timestamp;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use scratch::{STORM, Scratch, stderr, stdout, sweep3d, told};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,6 +1,6 @@
 //! `submit` to a cluster: what reaches the manager, what the user is told.
 
-use crate::served::{Served, stderr, stdout};
+use super::served::{Served, stderr, stdout};
 use serde_json::Value;
 use std::fs;
 use std::io::Write;

@@ -1,9 +1,7 @@
 //! A program in C with our own MPI, under `storm run` on an embedded cluster: as its users would
 //! compile it, with nothing but the library's directories.
 
-mod scratch;
-
-use scratch::{Scratch, mpi_program, stderr, stdout, told};
+use crate::scratch::{Scratch, mpi_program, stderr, stdout, told};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;

@@ -1,9 +1,7 @@
 //! What surrounds the processes of a job: environment, working directory, cores, their
 //! numbers on the node, and what MPI libraries are told when there are too few cores.
 
-mod scratch;
-
-use scratch::{Scratch, stderr, stdout, told};
+use crate::scratch::{Scratch, stderr, stdout, told};
 use std::collections::BTreeSet;
 use std::process::Output;
 

@@ -1,11 +1,9 @@
 //! What a job gets and gives back: exit status, environment, output, input,
 //! files, and its end by an interrupt.
 
-mod scratch;
-
+use crate::scratch::{Scratch, stderr, stdout, told};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use scratch::{Scratch, stderr, stdout, told};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;

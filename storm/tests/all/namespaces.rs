@@ -2,13 +2,11 @@
 //! main job, every rank is where it should be, and nothing of a program can be read on
 //! the wire. Where the hosts cannot be made, the test says so.
 
-mod scratch;
-
+use crate::scratch::hosts::{Hosts, USERS_CONNECT};
+use crate::scratch::{Scratch, stdout, sweep3d, told};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, setsockopt, socket, sockopt,
 };
-use scratch::hosts::{Hosts, USERS_CONNECT};
-use scratch::{Scratch, stdout, sweep3d, told};
 use std::fs;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -2,9 +2,7 @@
 //! answers from the programs in Rust and in C. Several jobs are there at once, so that under gang
 //! scheduling ranks are stopped in the midst of what they do.
 
-mod scratch;
-
-use scratch::{STORM, Scratch, mpi_program, stdout, told};
+use crate::scratch::{STORM, Scratch, mpi_program, stdout, sweep3d, told};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -51,7 +49,7 @@ impl Kernels {
         let policies = POLICIES.join(",");
         let nodes = 2 * POLICIES.len();
         scratch.prints(&format!("up --nodes {nodes} --pes {pes} --sched {policies} --quantum 5ms"));
-        Kernels { scratch, rust, sweep3d: scratch::sweep3d(), c, answers: BTreeMap::new() }
+        Kernels { scratch, rust, sweep3d: sweep3d(), c, answers: BTreeMap::new() }
     }
 
     /// Runs these at once, in both languages, and compares each answer with those before.

@@ -1,11 +1,9 @@
 //! The length of the slices of a partition is changed while jobs share its time: real
 //! daemons and processes.
 
-mod scratch;
-
+use crate::scratch::real_cluster::RealCluster;
+use crate::scratch::{stderr, stdout, told};
 use nix::sys::signal::Signal;
-use scratch::real_cluster::RealCluster;
-use scratch::{stderr, stdout, told};
 use serde_json::Value;
 use std::fs;
 

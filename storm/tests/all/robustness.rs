@@ -1,9 +1,7 @@
 //! Programs that crash, that cannot be executed, that are strange or too many: each has a
 //! clear outcome, and nothing is left. Faults of nodes and of the manager are elsewhere.
 
-mod scratch;
-
-use scratch::{Scratch, stderr, stdout, told};
+use crate::scratch::{Scratch, stderr, stdout, told};
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;

@@ -1,11 +1,9 @@
 //! `storm sim` as a user meets it: what it prints in each form, and what it says and
 //! leaves behind when a run fails or is interrupted.
 
-mod scratch;
-
+use crate::scratch::{Scratch, stderr, told};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use scratch::{Scratch, stderr, told};
 use serde_json::Value;
 use std::io::Read;
 use std::process::Stdio;

@@ -1,11 +1,9 @@
 //! What jobs ask of their nodes, as a user meets it: each option with real processes, and
 //! nodes that are drained.
 
-mod scratch;
-
+use crate::scratch::real_cluster::RealCluster;
+use crate::scratch::{Scratch, stderr, stdout, told};
 use nix::sys::signal::Signal;
-use scratch::real_cluster::RealCluster;
-use scratch::{Scratch, stderr, stdout, told};
 use serde_json::Value;
 use std::process::Output;
 

@@ -1,9 +1,7 @@
 //! `storm model` as a user meets it: refusals with their reasons, JSON, and a
 //! calibration of this machine that the predictions can use.
 
-mod scratch;
-
-use scratch::{STORM, Scratch, stderr, stdout, told};
+use crate::scratch::{STORM, Scratch, stderr, stdout, told};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,6 +1,6 @@
 //! A Node Manager that is killed, and one that is frozen, in each phase of a job.
 
-use crate::phase::{Phase, assert_well};
+use super::phase::{Phase, assert_well};
 use crate::scratch::real_cluster::RealCluster;
 use nix::sys::signal::Signal;
 use std::fs;
@@ -9,7 +9,7 @@ use std::fs;
 fn a_node_manager_that_is_killed_ends_its_job_in_every_phase() {
     // It is the death that is noticed, and not that it stood still before.
     let settings = Phase::settings("1h");
-    for phase in Phase::ALL {
+    Phase::in_each(|phase| {
         let mut cluster = RealCluster::start(2, &settings);
         let job = phase.enter(&cluster.caller(), || cluster.signal_node(2, Signal::SIGSTOP));
         cluster.kill_node(2);
@@ -17,13 +17,13 @@ fn a_node_manager_that_is_killed_ends_its_job_in_every_phase() {
         cluster.start_node(2);
         assert_well(&cluster.caller());
         cluster.end();
-    }
+    });
 }
 
 #[test]
 fn a_node_manager_that_is_frozen_ends_its_job_in_every_phase() {
     let settings = Phase::settings("10s");
-    for phase in Phase::ALL {
+    Phase::in_each(|phase| {
         let cluster = RealCluster::start(2, &settings);
         let freeze = || cluster.signal_node(2, Signal::SIGSTOP);
         let job = phase.enter(&cluster.caller(), freeze);
@@ -33,7 +33,7 @@ fn a_node_manager_that_is_frozen_ends_its_job_in_every_phase() {
         cluster.signal_node(2, Signal::SIGCONT);
         assert_well(&cluster.caller());
         cluster.end();
-    }
+    });
 }
 
 /// Waits until the file `go` is there, and ends with status 3.

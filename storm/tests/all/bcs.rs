@@ -1,11 +1,9 @@
 //! Buffered coscheduling with real daemons and processes: the library's own checks in slices, and how
 //! jobs end when a rank, a node or the manager goes.
 
-mod scratch;
-
+use crate::scratch::real_cluster::RealCluster;
+use crate::scratch::{STORM, Scratch, mpi_program, stderr, stdout, told};
 use nix::sys::signal::Signal;
-use scratch::real_cluster::RealCluster;
-use scratch::{STORM, Scratch, mpi_program, stderr, stdout, told};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

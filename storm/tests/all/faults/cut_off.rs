@@ -1,7 +1,7 @@
 //! A node that is cut off from the network in each phase of a job. Its host lives on
 //! and hears nothing; hosts are network namespaces.
 
-use crate::phase::{Phase, assert_well};
+use super::phase::{Phase, assert_well};
 use crate::scratch::Scratch;
 use crate::scratch::hosts::Hosts;
 use nix::sys::signal::Signal;
@@ -12,7 +12,7 @@ fn a_node_that_is_cut_off_ends_its_job_in_every_phase() {
     // It is the silence of the host that is noticed; where the node was stopped before,
     // and its host has acknowledged all that it was sent, that of the node.
     let settings = Phase::settings("10s");
-    for phase in Phase::ALL {
+    Phase::in_each(|phase| {
         let scratch = Scratch::make();
         let Some(hosts) = Hosts::cluster_with(&scratch, 2, 2, &settings) else { return };
         let caller = hosts.caller(&scratch);
@@ -25,7 +25,7 @@ fn a_node_that_is_cut_off_ends_its_job_in_every_phase() {
         assert_well(&caller);
         drop(hosts);
         scratch.assert_nothing_runs();
-    }
+    });
 }
 
 /// Holds a lock for as long as it runs, and tells if another holds it.

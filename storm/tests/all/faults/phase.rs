@@ -5,6 +5,7 @@ use crate::scratch::caller::Caller;
 use crate::scratch::{stdout, told};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::thread;
 
 /// More than is under way at a time: no transfer ends while one of its nodes stands still.
 const PROGRAM_BYTES: usize = 8 << 20;
@@ -27,7 +28,18 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// In the order of a job's life.
-    pub(crate) const ALL: [Phase; 3] = [Phase::Transfer, Phase::Run, Phase::Termination];
+    const ALL: [Phase; 3] = [Phase::Transfer, Phase::Run, Phase::Termination];
+
+    /// Tries it in each phase, on a cluster of its own, at the same time: most of it is
+    /// waiting for a time-out.
+    pub(crate) fn in_each(tried: impl Fn(Phase) + Sync) {
+        let tried = &tried;
+        thread::scope(|scope| {
+            for phase in Phase::ALL {
+                scope.spawn(move || tried(phase));
+            }
+        });
+    }
 
     /// Lines of the configuration of a cluster for this.
     pub(crate) fn settings(node_hung: &str) -> String {

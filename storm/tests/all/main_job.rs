@@ -2,9 +2,7 @@
 //! embedded one (paper, sections 3 and 4.3). The answer is checked by the
 //! program itself; what it costs is the benchmarks' business.
 
-mod scratch;
-
-use scratch::{Scratch, stderr, stdout, sweep3d, told};
+use crate::scratch::{Scratch, stderr, stdout, sweep3d, told};
 use std::path::Path;
 use std::process::Output;
 

@@ -9,6 +9,4 @@ mod disk;
 mod network;
 mod nodes;
 mod phase;
-#[path = "../scratch/mod.rs"]
-mod scratch;
 mod strangers;
