@@ -8,6 +8,12 @@ use std::process::Command;
 /// Questions that a test puts while it waits for something: many seconds' worth.
 const MAX_QUESTIONS: usize = 10_000;
 
+/// How long a job may take to its end.
+const MAX_WAIT: &str = "60s";
+
+/// States that a job does not leave.
+const ENDED: [&str; 5] = ["COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"];
+
 /// Speaks to the manager behind a socket.
 pub(crate) struct Caller<'a> {
     pub(crate) scratch: &'a Scratch,
@@ -37,8 +43,14 @@ impl Caller<'_> {
         panic!("storm {words} does not come to it: {last}")
     }
 
-    /// Waits until a job is in a state.
+    /// Waits until a job is in a state. Questions take the time of what they ask about, and
+    /// a node that does not answer is silent for seconds: of an end the manager sends word.
     pub(crate) fn until(&self, job: u64, state: &str) -> Value {
+        if ENDED.contains(&state) {
+            // Where the manager goes away meanwhile it is asked again.
+            let words = format!("wait --quiet --timeout {MAX_WAIT} {job}");
+            self.storm(&words).output().expect("storm starts");
+        }
         self.wait_for(&format!("show {job}"), |view| (view["state"] == state).then(|| view.clone()))
     }
 

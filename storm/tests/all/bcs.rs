@@ -1,0 +1,174 @@
+//! Buffered coscheduling with real daemons and processes: the library's own checks in slices, and how
+//! jobs end when a rank, a node or the manager goes.
+
+use crate::scratch::real_cluster::RealCluster;
+use crate::scratch::{STORM, Scratch, mpi_program, stderr, stdout, told};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+const PARTITION: &str =
+    "[[partitions]]\nname = \"main\"\nsched = \"bcs\"\nparams = { slice-us = 1000 }\n";
+
+/// Waits until the file `go` is there.
+const UNTIL_GO: &str = "while [ ! -e go ]; do sleep 0.02; done";
+
+/// All ranks but the last wait for a message of its, for as long as the program is told.
+const PROGRAM: &str = r#"
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv) {
+  int rank, size, word = 7;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) { printf("begun\n"); fflush(stdout); }
+  if (rank == size - 1) {
+    if (strcmp(argv[1], "leave") == 0) _exit(0);
+    if (strcmp(argv[1], "fail") == 0) _exit(3);
+    if (strcmp(argv[1], "abort") == 0) MPI_Abort(MPI_COMM_WORLD, 9);
+    if (strcmp(argv[1], "die") == 0) raise(SIGKILL);
+  }
+  MPI_Recv(&word, 1, MPI_INT, size - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  return MPI_Finalize();
+}
+"#;
+
+fn compiled(scratch: &Scratch) -> PathBuf {
+    let source = scratch.work().join("waits.c");
+    fs::write(&source, PROGRAM).expect("written");
+    mpi_program::compiled(scratch, &source)
+}
+
+fn partition(cluster: &RealCluster) -> Value {
+    let done = cluster.caller().storm("partition list --json").output().expect("storm starts");
+    assert!(done.status.success(), "{}", told(&done));
+    let all: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    all[0].clone()
+}
+
+#[test]
+fn the_checks_of_the_library_hold_in_slices() {
+    let scratch = Scratch::make();
+    let check = Path::new(STORM).with_file_name("examples/mpi_check");
+    assert!(check.exists(), "{} is missing: cargo build -p storm-mpi --examples", check.display());
+    scratch.prints("up --nodes 2 --pes 3 --sched bcs");
+    let cases = [
+        "ring",
+        "pairs 3",
+        "any_source",
+        "order 5",
+        "head_to_head",
+        "self",
+        "test",
+        "collectives 2",
+        "errors",
+    ];
+    for case in cases {
+        let mut command = scratch.storm(["run", "-N", "2", "-n", "6"]);
+        let done = command.arg(&check).args(case.split(' ')).output().expect("storm starts");
+        assert!(done.status.success(), "{case}: {}", told(&done));
+    }
+    let partition = &scratch.json("partition list")[0];
+    assert!(partition["checkpoint"].as_u64().is_some_and(|slice| slice > 100), "{partition}");
+    assert_eq!(partition["slice_us"], 500);
+    let shown = scratch.prints("partition show bcs");
+    assert!(shown.contains("was the last to end, with nothing on the way"), "{shown}");
+    let shown = scratch.prints("show 1");
+    assert!(shown.contains("in slices of 500 us, if it is linked with storm-mpi"), "{shown}");
+    scratch.prints("down");
+    scratch.assert_nothing_runs();
+}
+
+#[test]
+fn however_a_rank_goes_its_peers_do_not_wait_for_it() {
+    let scratch = Scratch::make();
+    let program = compiled(&scratch);
+    scratch.prints("up --nodes 2 --pes 2 --sched bcs");
+    for (how, code, reason) in [
+        ("abort", Some(9), "rank 3: MPI_Abort with error code 9"),
+        ("die", Some(137), "rank 3 on n2 was ended by signal 9"),
+        ("leave", Some(1), "rank 3 on n2 exited with 0 without MPI_Finalize"),
+        ("fail", Some(3), "rank 3 on n2 exited with 3 without MPI_Finalize"),
+    ] {
+        let mut command = scratch.storm(["run", "-N", "2", "-n", "4"]);
+        let done = command.arg(&program).arg(how).output().expect("storm starts");
+        assert!(!done.status.success(), "{how}: {}", told(&done));
+        assert!(done.status.code() == code, "{how}: {}", told(&done));
+        assert!(stderr(&done).contains(reason), "{how}: {}", told(&done));
+        // And the slices go on for others.
+        let mut next = scratch.storm(["run", "-N", "2", "-n", "4"]);
+        let rust = Path::new(STORM).with_file_name("kernels");
+        let done = next.arg(&rust).args(["ring", "1", "10"]).output().expect("storm starts");
+        assert!(done.status.success() && stdout(&done).contains("OK"), "{how}: {}", told(&done));
+    }
+    scratch.prints("down");
+    scratch.assert_nothing_runs();
+}
+
+#[test]
+fn a_node_that_dies_ends_its_jobs_and_the_others_go_on_in_slices() {
+    let mut cluster = RealCluster::start(3, PARTITION);
+    let program = compiled(&cluster.scratch);
+    let program = program.to_str().expect("text");
+    let job = cluster.caller().submit("-N 3 -n 6", &[program, "wait"]).expect("it is taken");
+    cluster.caller().until(job, "RUNNING");
+    cluster.kill_node(3);
+    let ended = cluster.caller().until(job, "NODE_FAIL");
+    assert_eq!(ended["runs"], 1, "{ended}");
+    let before = partition(&cluster)["checkpoint"].as_u64();
+    let rust = Path::new(STORM).with_file_name("kernels");
+    let mut next = cluster.caller().storm("run -N 2 -n 4");
+    let done = next.arg(&rust).args(["stencil", "9", "5"]).output().expect("storm starts");
+    assert!(done.status.success() && stdout(&done).contains("OK"), "{}", told(&done));
+    assert!(partition(&cluster)["checkpoint"].as_u64() > before);
+    // A node that comes back takes part again.
+    cluster.start_node(3);
+    cluster.caller().until_idle(3);
+    let mut all = cluster.caller().storm("run -N 3 -n 6");
+    let done = all.arg(&rust).args(["stencil", "9", "5"]).output().expect("storm starts");
+    assert!(done.status.success() && stdout(&done).contains("OK"), "{}", told(&done));
+    cluster.end();
+}
+
+#[test]
+fn jobs_in_slices_end_with_the_manager_and_others_go_on() {
+    let mut cluster = RealCluster::start(2, PARTITION);
+    let program = compiled(&cluster.scratch);
+    let mut attached = cluster.caller().storm("run -N 2 -n 2");
+    let mut attached = attached
+        .arg(&program)
+        .arg("wait")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("storm starts");
+    let mut begun = [0; 6];
+    let output = attached.stdout.as_mut().expect("piped");
+    std::io::Read::read_exact(output, &mut begun).expect("it writes");
+    let plain = cluster.caller().submit_script("", UNTIL_GO).expect("a manager");
+    cluster.caller().until(plain, "RUNNING");
+    cluster.end_manager(Signal::SIGKILL);
+    cluster.start_manager();
+    let ended = cluster.caller().until(1, "FAILED");
+    let reason = ended["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("slices of the Machine Manager, which is gone"), "{ended}");
+    assert!(!attached.wait_with_output().expect("it ends").status.success());
+    // What never communicated in slices lost nothing, and there are slices again.
+    fs::write(cluster.scratch.work().join("go"), "").expect("written");
+    let done = cluster.caller().until(plain, "COMPLETED");
+    assert_eq!(done["runs"], 1, "{done}");
+    let rust = Path::new(STORM).with_file_name("kernels");
+    let mut next = cluster.caller().storm("run -N 2 -n 4");
+    let done = next.arg(&rust).args(["fft", "16", "1"]).output().expect("storm starts");
+    assert!(done.status.success() && stdout(&done).contains("OK"), "{}", told(&done));
+    cluster.end();
+}

@@ -1,0 +1,206 @@
+//! `run` on a cluster: output, input, interruption and exit status.
+
+use super::served::{Served, stderr, stdout};
+use async_channel::Receiver;
+use bytes::Bytes;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::{Read, Write};
+use std::process::Stdio;
+use storm_mm::api::{Call, CancelOutcome, JobState, ManagerRequest, Reply, ReplySink};
+use storm_rm::message::Stream;
+use storm_rm::{JobId, Rank};
+
+const JOB: JobId = JobId(7);
+
+async fn call(calls: &Receiver<Call>) -> Call {
+    calls.recv().await.expect("a call")
+}
+
+/// Takes the job; where its events go.
+async fn take_job(calls: &Receiver<Call>) -> ReplySink {
+    let call = call(calls).await;
+    assert!(matches!(call.request, ManagerRequest::Submit { attach: true, .. }));
+    call.replies.send(Reply::Submitted { job: JOB }).expect("it waits");
+    let state = JobState::Running;
+    let running = Reply::State { job: JOB, state, reason: None, node_list: Some("n1".to_owned()) };
+    call.replies.send(running).expect("it waits");
+    call.replies
+}
+
+/// The job is asked to end.
+async fn take_cancellation(calls: &Receiver<Call>) {
+    let cancel = call(calls).await;
+    assert_eq!(cancel.request, ManagerRequest::Cancel { jobs: vec![JOB], signal: None });
+    let jobs = vec![CancelOutcome { job: JOB, error: None }];
+    cancel.replies.send(Reply::Cancelled { jobs }).expect("it waits");
+}
+
+/// The next input is the end of it.
+async fn take_end_of_input(calls: &Receiver<Call>) {
+    let call = call(calls).await;
+    let end = ManagerRequest::Input { job: JOB, data: Bytes::new(), eof: true };
+    assert_eq!(call.request, end);
+    call.replies.send(Reply::Ok).expect("it waits");
+}
+
+fn write(events: &ReplySink, rank: u32, stream: Stream, data: &'static str) {
+    let data = Bytes::from_static(data.as_bytes());
+    events.send(Reply::Output { job: JOB, rank: Rank(rank), stream, data }).expect("it reads");
+}
+
+fn end(events: &ReplySink, state: JobState, exit_code: u8) {
+    let reason = (state != JobState::Completed).then(|| "rank 1 said so".to_owned());
+    let ended = Reply::Ended { job: JOB, state, exit_code, reason, breakdown: None };
+    events.send(ended).expect("it reads");
+}
+
+#[test]
+fn output_comes_as_it_was_written_and_the_status_is_the_jobs() {
+    let served = Served::start(async |calls| {
+        let events = take_job(&calls).await;
+        take_end_of_input(&calls).await;
+        write(&events, 0, Stream::Stdout, "half ");
+        write(&events, 1, Stream::Stderr, "oops\n");
+        write(&events, 0, Stream::Stdout, "a line, no end");
+        end(&events, JobState::Failed, 139);
+    });
+    let output = served.command(&["run", "true"]).stdin(Stdio::null()).output().expect("started");
+    assert_eq!(stdout(&output), "half a line, no end");
+    let told = "oops\nstorm: job 7 ended FAILED, exit status 139: rank 1 said so\n";
+    assert_eq!(stderr(&output), told);
+    assert_eq!(output.status.code(), Some(139));
+    served.end();
+}
+
+#[test]
+fn labelled_lines_are_whole() {
+    let served = Served::start(async |calls| {
+        let events = take_job(&calls).await;
+        take_end_of_input(&calls).await;
+        write(&events, 0, Stream::Stdout, "ze");
+        write(&events, 1, Stream::Stdout, "one\n");
+        write(&events, 0, Stream::Stdout, "ro\nrest");
+        end(&events, JobState::Completed, 0);
+    });
+    let output =
+        served.command(&["run", "--label", "true"]).stdin(Stdio::null()).output().expect("started");
+    assert_eq!(stdout(&output), "1: one\n0: zero\n0: rest\n");
+    assert_eq!((stderr(&output).as_str(), output.status.code()), ("", Some(0)));
+    served.end();
+}
+
+#[test]
+fn input_reaches_the_job_in_order_and_ends() {
+    let served = Served::start(async |calls| {
+        let events = take_job(&calls).await;
+        let mut received = Vec::new();
+        loop {
+            let call = call(&calls).await;
+            let ManagerRequest::Input { data, eof, .. } = call.request else { panic!("no input") };
+            received.extend_from_slice(&data);
+            call.replies.send(Reply::Ok).expect("it waits");
+            if eof {
+                break;
+            }
+        }
+        let data = Bytes::from(received);
+        let (rank, stream) = (Rank(0), Stream::Stdout);
+        events.send(Reply::Output { job: JOB, rank, stream, data }).expect("it reads");
+        end(&events, JobState::Completed, 0);
+    });
+    let mut child = served
+        .command(&["run", "true"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it can be started");
+    let text: Vec<u8> = (0..200_000_u32).map(|index| (index % 251) as u8).collect();
+    let mut input = child.stdin.take().expect("piped");
+    input.write_all(&text).expect("it reads");
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.stdout == text, "{} bytes of {}", output.stdout.len(), text.len());
+    served.end();
+}
+
+#[test]
+fn an_interruption_cancels_the_job() {
+    let served = Served::start(async |calls| {
+        let events = take_job(&calls).await;
+        take_end_of_input(&calls).await;
+        write(&events, 0, Stream::Stdout, "up\n");
+        take_cancellation(&calls).await;
+        write(&events, 0, Stream::Stdout, "!\n");
+        // The test interrupts once more, at once: that is the same interruption.
+        take_go_on(&calls).await;
+        write(&events, 0, Stream::Stdout, "saved\n");
+        end(&events, JobState::Cancelled, 143);
+    });
+    let mut child = served
+        .command(&["run", "--quiet", "true"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it can be started");
+    let mut up = [0; 3];
+    child.stdout.as_mut().expect("piped").read_exact(&mut up).expect("it is up");
+    let pid = Pid::from_raw(child.id().cast_signed());
+    kill(pid, Signal::SIGINT).expect("it lives");
+    let mut out = child.stdout.take().expect("piped");
+    out.read_exact(&mut [0; 2]).expect("it has cancelled");
+    kill(pid, Signal::SIGTERM).expect("it lives");
+    assert_eq!(served.storm(&["nodes"]).status.code(), Some(0));
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).expect("it is text");
+    assert_eq!(rest, "saved\n");
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(130));
+    served.end();
+}
+
+#[test]
+fn a_manager_that_dies_is_not_a_job_that_failed() {
+    let served = Served::start(async |calls| {
+        let events = take_job(&calls).await;
+        take_end_of_input(&calls).await;
+        drop(events);
+    });
+    let output = served.command(&["run", "true"]).stdin(Stdio::null()).output().expect("started");
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    served.end();
+}
+
+#[test]
+fn a_reader_that_leaves_wants_no_more_of_the_job() {
+    let served = Served::start(async |calls| {
+        let events = take_job(&calls).await;
+        take_end_of_input(&calls).await;
+        write(&events, 0, Stream::Stdout, "up\n");
+        // The test asks for the nodes when the reader has left.
+        take_go_on(&calls).await;
+        write(&events, 0, Stream::Stdout, "more\n");
+        take_cancellation(&calls).await;
+        write(&events, 0, Stream::Stdout, "the last\n");
+        end(&events, JobState::Cancelled, 143);
+    });
+    let mut child = served
+        .command(&["run", "true"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it can be started");
+    let mut out = child.stdout.take().expect("piped");
+    out.read_exact(&mut [0; 3]).expect("it is up");
+    drop(out);
+    assert_eq!(served.storm(&["nodes"]).status.code(), Some(0));
+    assert_eq!(child.wait().expect("it ends").code(), Some(141));
+    served.end();
+}
+
+/// Another command of the test says that it is time to go on.
+async fn take_go_on(calls: &Receiver<Call>) {
+    let call = call(calls).await;
+    assert_eq!(call.request, ManagerRequest::Nodes);
+    call.replies.send(Reply::Nodes { nodes: Vec::new() }).expect("it waits");
+}

@@ -1,0 +1,84 @@
+//! A job that waits in the queue: whoever follows it or waits for it is told why.
+
+use super::served::{Served, stderr, stdout};
+use async_channel::Receiver;
+use bytes::Bytes;
+use serde_json::json;
+use std::process::Stdio;
+use storm_mm::api::{ApiError, Call, ErrorCode, Explanation, JobState, ManagerRequest, Reply};
+use storm_rm::JobId;
+
+const JOB: JobId = JobId(7);
+const TOLD: &str = "storm: job 7 is PENDING: it needs 4 PEs, and none are free\n";
+
+async fn call(calls: &Receiver<Call>) -> Call {
+    calls.recv().await.expect("a call")
+}
+
+/// The manager is asked why the job waits.
+async fn explain(calls: &Receiver<Call>) {
+    let call = call(calls).await;
+    assert_eq!(call.request, ManagerRequest::Explain { job: JOB });
+    let reason = "it needs 4 PEs, and none are free";
+    let told = json!({ "job": JOB, "state": "PENDING", "reason": reason, "details": [] });
+    let explanation: Explanation = serde_json::from_value(told).expect("as managers send it");
+    let reply = Reply::Explanation { explanation: Box::new(explanation) };
+    call.replies.send(reply).expect("it waits");
+}
+
+/// Nothing was said before the end of a job that waited for hours.
+#[test]
+fn who_follows_a_job_is_told_why_it_waits() {
+    let served = Served::start(async |calls| {
+        let submitted = call(&calls).await;
+        let events = submitted.replies;
+        events.send(Reply::Submitted { job: JOB }).expect("it waits");
+        explain(&calls).await;
+        let (state, node_list) = (JobState::Running, Some("n1".to_owned()));
+        events.send(Reply::State { job: JOB, state, reason: None, node_list }).expect("it waits");
+        let input = call(&calls).await;
+        let end = ManagerRequest::Input { job: JOB, data: Bytes::new(), eof: true };
+        assert_eq!(input.request, end);
+        input.replies.send(Reply::Ok).expect("it waits");
+        let (state, breakdown) = (JobState::Completed, None);
+        let ended = Reply::Ended { job: JOB, state, exit_code: 0, reason: None, breakdown };
+        events.send(ended).expect("it reads");
+    });
+    let output = served.command(&["run", "true"]).stdin(Stdio::null()).output().expect("started");
+    assert_eq!((stdout(&output).as_str(), stderr(&output).as_str()), ("", TOLD));
+    assert_eq!(output.status.code(), Some(0));
+    served.end();
+}
+
+#[test]
+fn who_waits_for_the_job_just_submitted_is_told_why_it_waits() {
+    let served = Served::start(async |calls| {
+        call(&calls).await.replies.send(Reply::Submitted { job: JOB }).expect("it waits");
+        let waited = call(&calls).await;
+        assert_eq!(waited.request, ManagerRequest::Wait { jobs: vec![JOB] });
+        explain(&calls).await;
+        waited.replies.send(Reply::Jobs { jobs: Vec::new(), more: false }).expect("it waits");
+    });
+    let output = served.storm(&["submit", "-W", "true"]);
+    assert_eq!(stdout(&output), "Submitted job 7\n");
+    assert!(stderr(&output).starts_with(TOLD), "{}", stderr(&output));
+    served.end();
+}
+
+#[test]
+fn a_job_that_nothing_explains_is_waited_for_all_the_same() {
+    let served = Served::start(async |calls| {
+        call(&calls).await.replies.send(Reply::Submitted { job: JOB }).expect("it waits");
+        let waited = call(&calls).await;
+        let asked = call(&calls).await;
+        assert_eq!(asked.request, ManagerRequest::Explain { job: JOB });
+        let error = ApiError::new(ErrorCode::NoSuchJob, "there is no job 7");
+        asked.replies.refuse(error).expect("it waits");
+        waited.replies.send(Reply::Jobs { jobs: Vec::new(), more: false }).expect("it waits");
+    });
+    let output = served.storm(&["submit", "-W", "true"]);
+    let told = "storm: job 7 has ended, and is forgotten";
+    assert!(stderr(&output).starts_with(told), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(125));
+    served.end();
+}

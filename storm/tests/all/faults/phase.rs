@@ -1,0 +1,113 @@
+//! A job on both nodes of a cluster, brought into a phase of its life in which a fault
+//! then hits the second of them, and what must have become of it.
+
+use crate::scratch::caller::Caller;
+use crate::scratch::{stdout, told};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::thread;
+
+/// More than is under way at a time: no transfer ends while one of its nodes stands still.
+const PROGRAM_BYTES: usize = 8 << 20;
+
+/// Says that it runs, and when it is told to end, and ends only when it is killed.
+const STUBBORN: &str = "trap 'touch told-$STORM_JOB_ID-$STORM_RANK' TERM
+                        touch runs-$STORM_JOB_ID-$STORM_RANK
+                        while :; do sleep 0.05; done # stubborn";
+
+/// What a job is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Its program is on its way to the nodes.
+    Transfer,
+    /// Its ranks run.
+    Run,
+    /// Its ranks have been told to end, and do not.
+    Termination,
+}
+
+impl Phase {
+    /// In the order of a job's life.
+    const ALL: [Phase; 3] = [Phase::Transfer, Phase::Run, Phase::Termination];
+
+    /// Tries it in each phase, on a cluster of its own, at the same time: most of it is
+    /// waiting for a time-out.
+    pub(crate) fn in_each(tried: impl Fn(Phase) + Sync) {
+        let tried = &tried;
+        thread::scope(|scope| {
+            for phase in Phase::ALL {
+                scope.spawn(move || tried(phase));
+            }
+        });
+    }
+
+    /// Lines of the configuration of a cluster for this.
+    pub(crate) fn settings(node_hung: &str) -> String {
+        format!(
+            "partitions = [{{ name = \"main\", sched = \"fcfs\" }}]\n\
+             timeouts = {{ node-hung = \"{node_hung}\", kill-grace = \"5s\" }}"
+        )
+    }
+
+    /// Brings a job into this phase. `stop` makes the second node stand still: its
+    /// transfer does not end then.
+    pub(crate) fn enter(self, caller: &Caller<'_>, stop: impl FnOnce()) -> u64 {
+        if self == Phase::Transfer {
+            return large_job(caller, stop);
+        }
+        let job = caller.submit_script("", STUBBORN).expect("a manager");
+        await_files(caller, &format!("runs-{job}"));
+        caller.until(job, "RUNNING");
+        if self == Phase::Termination {
+            caller.cancel(job);
+            await_files(caller, &format!("told-{job}"));
+        }
+        job
+    }
+
+    /// Waits until the job has ended as it must when its second node is lost.
+    pub(crate) fn assert_end(self, caller: &Caller<'_>, job: u64) {
+        let state = match self {
+            Phase::Transfer | Phase::Run => "NODE_FAIL",
+            Phase::Termination => "CANCELLED",
+        };
+        let ended = caller.until(job, state);
+        let reason = ended["reason"].as_str().unwrap_or_default();
+        assert!(self == Phase::Termination || reason.contains("n2"), "{ended}");
+    }
+}
+
+/// Both nodes are there again, none of the ranks is, and a job on both does well.
+pub(crate) fn assert_well(caller: &Caller<'_>) {
+    caller.until_idle(2);
+    let stubborn = || caller.scratch.processes().iter().any(|line| line.contains("stubborn"));
+    caller.wait_for("queue", |_| (!stubborn()).then_some(()));
+    let done = caller.storm("run -n 2 -N 2 --no-bcast /bin/echo well").output();
+    let done = done.expect("storm starts");
+    assert_eq!(stdout(&done), "well\nwell\n", "{}", told(&done));
+}
+
+/// A job whose program is being sent. All that takes long is done before a node stands
+/// still: the job waits for another, which is then cancelled.
+fn large_job(caller: &Caller<'_>, stop: impl FnOnce()) -> u64 {
+    let first = caller.submit("-n 2 -N 1 --no-bcast", &["/bin/sleep", "600"]);
+    let first = first.expect("a manager");
+    assert_eq!(caller.until(first, "RUNNING")["node_list"], "n1");
+    let program = caller.scratch.work().join("large");
+    let mut content = b"#!/bin/sh\nexit\n".to_vec();
+    content.resize(PROGRAM_BYTES, b'#');
+    fs::write(&program, content).expect("written");
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("ours");
+    let job = caller.submit("-n 2 -N 2", &["./large"]).expect("a manager");
+    stop();
+    caller.cancel(first);
+    caller.until_because(job, "files are being sent");
+    job
+}
+
+/// Waits until both ranks have made their file.
+fn await_files(caller: &Caller<'_>, name: &str) {
+    let work = caller.scratch.work();
+    let made = |rank| work.join(format!("{name}-{rank}")).exists();
+    caller.wait_for("queue", |_| (made(0) && made(1)).then_some(()));
+}

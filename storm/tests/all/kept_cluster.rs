@@ -1,0 +1,197 @@
+//! A cluster that `storm up` keeps: two jobs that share it in turn, every
+//! listing as a script reads it, and its end.
+
+use crate::scratch::{STORM, Scratch, stderr, stdout, sweep3d, told};
+use jiff::Timestamp;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Long enough that the second job comes while the first one runs.
+const STEPS: &str = "8";
+
+fn submit(scratch: &Scratch, words: &str) -> u64 {
+    let id = scratch.prints(&format!("submit -q {words}"));
+    id.trim().parse().unwrap_or_else(|error| panic!("{id}: {error}"))
+}
+
+fn time(job: &Value, key: &str) -> Timestamp {
+    let text = job[key].as_str().unwrap_or_else(|| panic!("no {key} in {job}"));
+    text.parse().unwrap_or_else(|error| panic!("{key} is {text}: {error}"))
+}
+
+#[test]
+fn two_jobs_at_once_take_turns_and_both_are_right() {
+    let scratch = Scratch::make();
+    scratch.prints("up --nodes 2 --pes 1 --quantum 5ms");
+    let ids = [0, 1].map(|_| {
+        let mut command = scratch.storm(["submit", "-q", "-n", "2", "--sched", "gang"]);
+        let done = command.arg(sweep3d()).args(["--steps", STEPS]).output().expect("storm starts");
+        assert!(done.status.success(), "{}", told(&done));
+        let id = stdout(&done);
+        id.trim().parse::<u64>().unwrap_or_else(|error| panic!("{id}: {error}"))
+    });
+    let jobs = scratch.wait_for("hist", |ended| {
+        let find = |id| ended.as_array()?.iter().find(|job| job["id"] == id).cloned();
+        Some([find(ids[0])?, find(ids[1])?])
+    });
+    for (id, job) in ids.iter().zip(&jobs) {
+        assert_eq!(job["state"], "COMPLETED", "{job}");
+        assert_eq!(job["node_list"], "n[1-2]", "{job}");
+        let written = scratch.work().join(format!("storm-{id}.out"));
+        let written = fs::read_to_string(written).expect("the output is written");
+        assert!(written.contains("answer: OK"), "{written}");
+    }
+    assert_ne!(jobs[0]["row"], jobs[1]["row"], "they had a row each: {jobs:?}");
+    let [first, second] = &jobs;
+    assert!(time(first, "started") < time(second, "ended"), "{jobs:?}");
+    assert!(time(second, "started") < time(first, "ended"), "{jobs:?}");
+}
+
+#[test]
+fn every_listing_can_be_read_by_a_script() {
+    let scratch = Scratch::make();
+    scratch.prints("up --nodes 2 --pes 1 --sched gang,fcfs");
+    let runs = submit(&scratch, "--sched fcfs sleep 600");
+    let waits = submit(&scratch, "--sched fcfs sleep 600");
+    scratch.wait_for(&format!("show {runs}"), |job| (job["state"] == "RUNNING").then_some(()));
+    let queue = scratch.json("queue");
+    assert_eq!(queue.as_array().map(Vec::len), Some(2), "{queue}");
+    let why = scratch.json(&format!("explain {waits}"));
+    assert_eq!(why["state"], "PENDING", "{why}");
+    assert!(why["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{why}");
+    assert!(!scratch.prints(&format!("explain {waits}")).is_empty());
+    let nodes = scratch.json("nodes");
+    assert_eq!(nodes.as_array().map(Vec::len), Some(2), "{nodes}");
+    scratch.json(&format!("cancel {waits} {runs}"));
+    let ended =
+        scratch.wait_for("hist", |ended| ended.as_array().filter(|jobs| jobs.len() == 2).cloned());
+    assert!(ended.iter().all(|job| job["state"] == "CANCELLED"), "{ended:?}");
+    assert_eq!(scratch.json("queue").as_array().map(Vec::len), Some(0));
+    assert_eq!(scratch.json("version")["version"], env!("CARGO_PKG_VERSION"));
+    for words in ["queue", "queue -a", "hist", "nodes", "nodes -l", "version"] {
+        scratch.prints(words);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_what_can() {
+    let scratch = Scratch::make();
+    scratch.prints("up --nodes 2 --pes 1");
+    let refused = scratch.does("submit --sched nosuch true");
+    assert_eq!(refused.status.code(), Some(1), "{}", told(&refused));
+    let said = stderr(&refused);
+    assert!(said.contains("nosuch") && said.contains("gang on n[1-2]"), "{said}");
+    let unknown = scratch.does("show 4711");
+    assert_eq!(unknown.status.code(), Some(1), "{}", told(&unknown));
+    assert!(stderr(&unknown).contains("4711"), "{}", told(&unknown));
+    let again = scratch.does("up --nodes 2");
+    assert_eq!(again.status.code(), Some(1), "a second cluster: {}", told(&again));
+}
+
+#[test]
+fn the_end_leaves_nothing() {
+    let scratch = Scratch::make();
+    let up = scratch.json("up --nodes 2 --pes 1");
+    let directory = up["runtime_dir"].as_str().expect("it tells where").to_owned();
+    assert!(Path::new(&directory).exists());
+    let journal = fs::metadata(Path::new(&directory).join("journal.redb")).expect("it is kept");
+    assert_eq!(journal.mode() & 0o777, 0o600, "users' environments are in it");
+    let job = submit(&scratch, "-n 2 sleep 600");
+    scratch.wait_for(&format!("show {job}"), |job| (job["state"] == "RUNNING").then_some(()));
+    let alive = scratch.processes();
+    assert!(alive.iter().any(|line| line.starts_with(STORM)), "the daemons are seen: {alive:?}");
+    assert!(alive.iter().any(|line| line.contains("sleep")), "the ranks are seen: {alive:?}");
+    scratch.prints("down");
+    assert!(!Path::new(&directory).exists(), "{directory} is left");
+    scratch.assert_nothing_runs();
+    let none = scratch.does("queue");
+    assert_eq!(none.status.code(), Some(1), "there is no cluster: {}", told(&none));
+}
+
+#[test]
+fn a_cluster_that_died_is_not_taken_for_none() {
+    let scratch = Scratch::make();
+    let up = scratch.json("up --nodes 1 --pes 1");
+    let pid = up["process"]["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+    let pid = Pid::from_raw(pid.expect("it tells which process"));
+    kill(pid, Signal::SIGKILL).expect("it is ours");
+    // Until it is gone it is only not there to answer.
+    let said = std::iter::repeat_with(|| stderr(&scratch.does("queue"))).take(1000);
+    let said = said.into_iter().find(|said| said.contains("has died")).expect("it is said");
+    assert!(said.contains(&pid.to_string()) && said.contains("mm.log"), "{said}");
+    let run = scratch.does("run true");
+    assert!(!run.status.success() && stderr(&run).contains("has died"), "{}", told(&run));
+    scratch.prints("down");
+    scratch.assert_nothing_runs();
+    assert!(stderr(&scratch.does("queue")).contains("no cluster"), "it is forgotten");
+}
+
+#[test]
+fn more_than_an_own_cluster_can_do_is_refused_with_what_can() {
+    let scratch = Scratch::make();
+    let few = scratch.does("up --nodes 2 --sched gang,fcfs,local");
+    assert_eq!(few.status.code(), Some(2), "{}", told(&few));
+    assert!(stderr(&few).contains("3 policies need at least 3 nodes"), "{}", told(&few));
+    for words in ["up --sched gagn", "run --sched gagn true"] {
+        let unknown = scratch.does(words);
+        assert_eq!(unknown.status.code(), Some(2), "{}", told(&unknown));
+        assert!(stderr(&unknown).contains("\"gagn\": use one of"), "{}", told(&unknown));
+    }
+    let many = scratch.does("run -n 300 true");
+    assert_eq!(many.status.code(), Some(1), "{}", told(&many));
+    assert!(stderr(&many).contains("--nodes 75"), "{}", told(&many));
+}
+
+#[test]
+fn a_file_where_the_socket_should_be_is_left_alone() {
+    let scratch = Scratch::make();
+    let file = scratch.work().join("precious");
+    fs::write(&file, "data").expect("written");
+    let config = format!(
+        "listen = \"127.0.0.1:0\"\nsocket = \"{0}/precious\"\nstate-dir = \"{0}/state\"\n\
+         [[nodes]]\nnames = \"n1\"\npes = 1\n",
+        scratch.work().display()
+    );
+    fs::write(scratch.work().join("storm.toml"), config).expect("written");
+    let refused = scratch.does("mm --config storm.toml");
+    assert_eq!(refused.status.code(), Some(1), "{}", told(&refused));
+    assert!(stderr(&refused).contains("no socket"), "{}", told(&refused));
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), "data");
+}
+
+#[test]
+fn jobs_do_not_wait_for_the_edge_of_a_slice_that_nobody_uses() {
+    let scratch = Scratch::make();
+    scratch.prints("up --nodes 2 --pes 2 --quantum 1h");
+    let until = |id: u64, state: &str| {
+        scratch.wait_for(&format!("show {id}"), |job| (job["state"] == state).then_some(()));
+    };
+    let first = submit(&scratch, "-n 4 sleep 1000");
+    until(first, "RUNNING");
+    let [second, third] = [0, 1].map(|_| submit(&scratch, "-n 4 sleep 1000"));
+    let small = submit(&scratch, "-n 1 true");
+    scratch.prints(&format!("cancel {first}"));
+    until(second, "RUNNING");
+    // Into the columns of the row that runs, or of one that it shares them with.
+    scratch.prints(&format!("cancel {second}"));
+    until(third, "RUNNING");
+    scratch.prints(&format!("cancel {third}"));
+    until(small, "COMPLETED");
+    let idle =
+        |nodes: &Value| nodes.as_array()?.iter().all(|node| node["state"] == "IDLE").then_some(());
+    scratch.wait_for("nodes", idle);
+    scratch.prints("down");
+}
+
+#[test]
+fn a_runtime_directory_that_cannot_be_used_is_complained_of() {
+    let scratch = Scratch::make();
+    let mut command = scratch.storm(["queue"]);
+    let done = command.env("XDG_RUNTIME_DIR", "/no/where").output().expect("storm starts");
+    let said = stderr(&done);
+    assert!(said.contains("XDG_RUNTIME_DIR, /no/where, is no directory"), "{said}");
+}

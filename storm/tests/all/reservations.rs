@@ -1,0 +1,106 @@
+//! Nodes that are reserved, on a cluster of real daemons whose manager is killed in
+//! between: who gets them, who does not and why, and what is refused.
+
+use crate::scratch::real_cluster::RealCluster;
+use crate::scratch::{stderr, stdout, told};
+use nix::sys::signal::Signal;
+use nix::unistd::geteuid;
+use serde_json::Value;
+
+fn says(cluster: &RealCluster, words: &str) -> String {
+    let done = cluster.caller().storm(words).output().expect("storm starts");
+    assert!(done.status.success(), "storm {words}: {}", told(&done));
+    stdout(&done)
+}
+
+/// A command that must fail; what it says.
+fn refused(cluster: &RealCluster, words: &str) -> String {
+    let done = cluster.caller().storm(words).output().expect("storm starts");
+    assert!(!done.status.success(), "storm {words}: {}", told(&done));
+    stderr(&done)
+}
+
+fn submit(cluster: &RealCluster, options: &str) -> u64 {
+    let options = format!("--no-bcast {options}");
+    cluster.caller().submit(&options, &["/bin/true"]).expect("it is taken")
+}
+
+/// The names and states of all reservations.
+fn listed(cluster: &RealCluster) -> Vec<(String, bool)> {
+    let all: Value = serde_json::from_str(&says(cluster, "reservation list --json")).expect("JSON");
+    let all = all.as_array().expect("a list");
+    let name = |one: &Value| one["name"].as_str().expect("a name").to_owned();
+    all.iter().map(|one| (name(one), one["active"] == true)).collect()
+}
+
+#[test]
+fn reserved_nodes_are_for_the_jobs_of_the_reservation_until_it_is_deleted() {
+    let mut cluster = RealCluster::start(2, "");
+    let user = geteuid();
+    says(
+        &cluster,
+        &format!("reservation create --name now --duration 1h --nodes n1 --users {user}"),
+    );
+    says(&cluster, "reservation create --name later --start now+2days --duration 2h --nodes n2");
+    let both = vec![("now".to_owned(), true), ("later".to_owned(), false)];
+    assert_eq!(listed(&cluster), both);
+    // Both nodes are reserved, now or before a job without a limit can have ended.
+    let foreign = submit(&cluster, "-n 1");
+    let told = cluster.caller().until_because(foreign, "is reserved for");
+    assert!(told["reason"].as_str().expect("text").contains("(ReqNodeNotAvail)"), "{told}");
+    let waits = submit(&cluster, "-n 1 --reservation later");
+    cluster.caller().until_because(waits, "its reservation later begins at");
+    // The manager forgets nothing of it.
+    cluster.end_manager(Signal::SIGKILL);
+    cluster.start_manager();
+    cluster.caller().until_idle(2);
+    assert_eq!(listed(&cluster), both);
+    cluster.caller().until_because(foreign, "is reserved for");
+    cluster.caller().until_because(waits, "its reservation later begins at");
+    // Its jobs run on its nodes; others where they will have ended.
+    let inside = submit(&cluster, "-n 2 --reservation now");
+    assert_eq!(cluster.caller().until(inside, "COMPLETED")["node_list"], "n1");
+    let harmless = submit(&cluster, "-n 1 --time 1");
+    assert_eq!(cluster.caller().until(harmless, "COMPLETED")["node_list"], "n2");
+    let shown = says(&cluster, "reservation show later");
+    assert!(shown.contains("INACTIVE") && shown.contains("n2"), "{shown}");
+    assert_eq!(says(&cluster, "reservation delete now"), "Deleted now\n");
+    cluster.caller().until(foreign, "COMPLETED");
+    says(&cluster, "reservation delete later");
+    // A job whose reservation is gone is a job like others.
+    cluster.caller().until(waits, "COMPLETED");
+    assert_eq!(listed(&cluster), []);
+    cluster.end();
+}
+
+#[test]
+fn what_cannot_be_reserved_or_used_is_refused_with_the_reason() {
+    let cluster = RealCluster::start(2, "");
+    let create = "reservation create --name demo --duration 1h";
+    says(&cluster, &format!("{create} -N 1 --users nobody-else"));
+    let day = "--start 2020-01-01";
+    for (words, reason) in [
+        (format!("{create} -N 1"), "there is a reservation \"demo\" already"),
+        ("reservation create --name past --duration 1h -N 1 ".to_owned() + day, "cannot begin at"),
+        ("reservation create --name more --duration 1h -N 2".to_owned(), "cannot be reserved"),
+        ("reservation create --name more --duration 1h --nodes n1".to_owned(), "n1 is reserved"),
+        ("reservation create --name more --duration 1h --nodes n7".to_owned(), "no node n7"),
+        ("reservation create --name more --duration 1h".to_owned(), "--nodes"),
+        ("reservation delete none".to_owned(), "there are: demo"),
+        ("reservation show none".to_owned(), "there are: demo"),
+        ("submit --reservation none --no-bcast /bin/true".to_owned(), "no reservation \"none\""),
+        ("submit --reservation demo --no-bcast /bin/true".to_owned(), "may not use reservation"),
+    ] {
+        let told = refused(&cluster, &words);
+        assert!(told.contains(reason), "storm {words}: {told}");
+    }
+    says(&cluster, "reservation delete demo");
+    says(&cluster, "reservation create --name demo --duration 1h -n 2");
+    for (options, reason) in [("-n 3", "on its nodes alone"), ("-n 1 --time 2:00:00", "time limit")]
+    {
+        let told =
+            refused(&cluster, &format!("submit --reservation demo {options} --no-bcast /bin/true"));
+        assert!(told.contains(reason), "{options}: {told}");
+    }
+    cluster.end();
+}

@@ -1,0 +1,112 @@
+//! What surrounds the processes of a job: environment, working directory, cores, their
+//! numbers on the node, and what MPI libraries are told when there are too few cores.
+
+use crate::scratch::{Scratch, stderr, stdout, told};
+use std::collections::BTreeSet;
+use std::process::Output;
+
+/// A kept cluster of 2 nodes.
+fn cluster(pes: usize) -> Scratch {
+    let scratch = Scratch::make();
+    scratch.prints(&format!("up --nodes 2 --pes {pes}"));
+    scratch
+}
+
+fn run(scratch: &Scratch, options: &[&str], program: &[&str]) -> Output {
+    let mut command = scratch.storm(["run"]);
+    command.args(options).args(program).env("HERE", "mine").env("OTHER", "too");
+    command.output().expect("storm starts")
+}
+
+/// What the ranks print, line by line, sorted.
+fn lines(scratch: &Scratch, options: &[&str], script: &str) -> Vec<String> {
+    let done = run(scratch, options, &["/bin/sh", "-c", script]);
+    assert!(done.status.success(), "{options:?}: {}", told(&done));
+    let mut lines: Vec<String> = stdout(&done).lines().map(str::to_owned).collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// Processors that this host's processes may run on.
+fn processors() -> usize {
+    std::thread::available_parallelism().expect("the kernel tells").get()
+}
+
+#[test]
+fn the_environment_that_is_asked_for_is_what_the_job_gets() {
+    let scratch = cluster(1);
+    let script = "echo ${HERE-none} ${OTHER-none} ${NEW-none} ${STORM_RANK-none}";
+    for (export, expected) in [
+        (None, "mine too none 0"),
+        (Some("ALL"), "mine too none 0"),
+        (Some("NONE"), "none none none 0"),
+        (Some("HERE"), "mine none none 0"),
+        (Some("HERE,NEW=1"), "mine none 1 0"),
+        (Some("ALL,NEW='a,b',OTHER="), "mine a,b 0"),
+    ] {
+        let options = export.map_or_else(Vec::new, |export| vec!["--export", export]);
+        assert_eq!(lines(&scratch, &options, script)[0], expected, "{export:?}");
+    }
+    let wrong = run(&scratch, &["--export", "NONE,HERE"], &["true"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", told(&wrong));
+    assert!(stderr(&wrong).contains("NONE stands alone"), "{}", told(&wrong));
+}
+
+#[test]
+fn the_job_runs_in_the_directory_that_is_asked_for() {
+    let scratch = cluster(1);
+    std::fs::create_dir(scratch.work().join("a place")).expect("made");
+    let place = scratch.work().join("a place").canonicalize().expect("it is there");
+    assert_eq!(lines(&scratch, &["--chdir", "a place"], "pwd"), [place.display().to_string()]);
+    let nowhere = run(&scratch, &["--chdir", "/no/such/place"], &["pwd"]);
+    assert_eq!(nowhere.status.code(), Some(126), "{}", told(&nowhere));
+    let said = stderr(&nowhere);
+    assert!(said.contains("cannot enter the working directory /no/such/place"), "{said}");
+}
+
+#[test]
+fn bound_ranks_have_a_core_each_and_others_have_them_all() {
+    let scratch = cluster(1);
+    let script = "sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status";
+    let mine = std::fs::read_to_string("/proc/self/status").expect("/proc");
+    let mine = mine.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let mine = mine.expect("the kernel tells").trim().to_owned();
+    for options in [&["-n", "2"][..], &["-n", "2", "--bind", "none"]] {
+        assert_eq!(lines(&scratch, options, script), [mine.clone(), mine.clone()]);
+    }
+    let bound = lines(&scratch, &["-n", "2", "--bind", "core"], script);
+    if processors() > 1 {
+        assert!(bound.iter().all(|cpus| *cpus != mine), "{bound:?} of {mine}");
+        let siblings = "/sys/devices/system/cpu/cpu0/topology/thread_siblings_list";
+        let siblings = std::fs::read_to_string(siblings).unwrap_or_default();
+        if siblings.trim() == "0" {
+            let different: BTreeSet<&String> = bound.iter().collect();
+            assert_eq!(different.len(), 2, "the nodes of one host share it: {bound:?}");
+        }
+    }
+}
+
+#[test]
+fn ranks_are_numbered_on_their_node_as_mpi_libraries_expect() {
+    let scratch = cluster(2);
+    let script = "echo $PMI_RANK/$PMI_SIZE $MPI_LOCALRANKID/$MPI_LOCALNRANKS \
+                  $STORM_LOCAL_RANK/$STORM_LOCAL_SIZE";
+    let said = lines(&scratch, &["-n", "3", "-N", "2"], script);
+    assert_eq!(said, ["0/3 0/2 0/2", "1/3 1/2 1/2", "2/3 0/1 0/1"]);
+}
+
+#[test]
+fn libraries_are_told_to_yield_when_ranks_exceed_the_cores() {
+    let many = processors() + 1;
+    let scratch = cluster(many);
+    let script = "echo ${OMPI_MCA_mpi_yield_when_idle-0} ${I_MPI_WAIT_MODE-0} \
+                  ${MPIR_CVAR_CH4_PROGRESS_THROTTLE-0}";
+    let procs = many.to_string();
+    // Two nodes of this host: its cores are fewer than the job's ranks on both together.
+    for options in [&["-n", &procs][..], &["-n", &procs, "-N", "2"]] {
+        assert_eq!(lines(&scratch, options, script), vec!["1 1 1"; many]);
+    }
+    assert_eq!(lines(&scratch, &["-n", "1"], script), ["0 0 0"]);
+    let own = ["-n", &procs, "--export", "ALL,I_MPI_WAIT_MODE=mine"];
+    assert_eq!(lines(&scratch, &own, script), vec!["1 mine 1"; many]);
+}
