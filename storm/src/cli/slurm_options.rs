@@ -29,10 +29,7 @@ const OF_JOBS: &[(&[&str], &str)] = &[
         "no signal comes before the time limit: `storm cancel JOB --signal USR1` sends one",
     ),
     (&["-i"], "`storm run ... < FILE`, and `--input` says which processes read it"),
-    (
-        &["--open-mode"],
-        "files of output are written anew: %j in their names keeps those of jobs apart",
-    ),
+    (&["--open-mode"], "%j in the name of a file of output gives each job its own"),
     (&["--mail-type", "--mail-user"], "no mail is sent: `storm wait JOB; mail ...`"),
     (&["--parsable"], "`--quiet` prints the number alone, `--json` has it as `id`"),
     (

@@ -210,7 +210,8 @@ fn open_spool(settings: &Settings) -> Result<Spool, DaemonError> {
 /// dead manager left is replaced.
 fn listen_for_clients(settings: &Settings) -> io::Result<UnixListener> {
     let socket = &settings.socket;
-    if let Some(directory) = socket.parent().filter(|directory| !directory.is_dir()) {
+    let missing = |directory: &&Path| !directory.as_os_str().is_empty() && !directory.is_dir();
+    if let Some(directory) = socket.parent().filter(missing) {
         DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
         tracing::info!(directory = %directory.display(), "made the directory of the socket");
     }

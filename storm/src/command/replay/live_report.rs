@@ -107,15 +107,15 @@ pub(super) fn sheet(
         100.0 * same_order_apart
     );
     let sheet = Sheet::new(&document).table(["METRIC", ">CLUSTER", ">VIRTUAL TIME"], rows);
-    match (document.quantum_s, document.planned_quantum_s) {
+    let sheet = match (document.quantum_s, document.planned_quantum_s) {
         (Some(slice_s), Some(planned_s)) => sheet.note(format!(
             "planned with slices of {planned_s} s of the log's time: {slice_s} s of the cluster's, at \
              a speedup of {}",
             options.speedup
         )),
         (_, _) => sheet,
-    }
-    .note(order)
+    };
+    sheet.note(order)
 }
 
 /// Of jobs in the order of their starts, the part of the pairs that were planned further apart
