@@ -78,12 +78,14 @@ impl Exposed {
 
     /// Reads, packed.
     pub(super) fn read(&self, runs: &[Run]) -> Vec<u8> {
-        let mut data = Vec::with_capacity(runs.iter().map(|run| run.1 as usize).sum());
+        let mut data: Vec<u8> = Vec::new();
         self.each(runs, |place, bytes| {
-            let at = data.len();
-            data.resize(at + bytes, 0);
-            // SAFETY: as in `write`, the other way.
-            unsafe { data[at..].as_mut_ptr().copy_from(place, bytes) };
+            data.reserve(bytes);
+            // SAFETY: as in `write`, the other way; there is room for so many bytes more, which are then there.
+            unsafe {
+                data.as_mut_ptr().add(data.len()).copy_from(place, bytes);
+                data.set_len(data.len() + bytes);
+            }
         });
         data
     }

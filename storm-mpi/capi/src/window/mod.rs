@@ -93,6 +93,8 @@ pub(crate) struct Window {
     under_way: RefCell<Vec<(usize, Active)>>,
     /// When so many are under way, those that are over are collected.
     collect_at: Cell<usize>,
+    /// Bytes that have been sent since all messages were known to have gone.
+    copies: Cell<usize>,
     /// Answers that the program has requests for.
     requested: RefCell<Vec<(usize, RequestId)>>,
     /// Members that have been asked for something and have not said since that it is done.
@@ -200,6 +202,7 @@ impl Window {
             epochs: RefCell::default(),
             under_way: RefCell::default(),
             collect_at: Cell::new(origin::COLLECT_AT),
+            copies: Cell::new(0),
             requested: RefCell::default(),
             unsettled: RefCell::default(),
             answers: Cell::new(origin::FIRST_ANSWER),

@@ -19,6 +19,8 @@ pub(super) const FIRST_ANSWER: i32 = 16;
 const POST: Tag = Tag(1);
 /// So many messages may be under way before those that are over are collected.
 pub(super) const COLLECT_AT: usize = 64;
+/// Bytes of data that messages under way may hold copies of before a further one waits until those have gone.
+const COPIES_MAX_BYTES: usize = 64 << 20;
 /// The kind of bytes (`MPI_BYTE`), for what asks for no numbers.
 const BYTES: u8 = 3;
 
@@ -209,8 +211,29 @@ impl Window {
     fn send(&self, member: usize, tag: Tag, message: Vec<u8>) -> Outcome {
         let to = self.comm.group.members()[member];
         let address = Address { to, context: self.comm.context.point_to_point(), tag };
+        let copies = self.copies.get() + message.len();
         let active = self.session.start_packed(address, SendMode::Standard, message)?;
-        self.remember(member, active)
+        self.remember(member, active)?;
+        self.copies.set(copies);
+        if copies > COPIES_MAX_BYTES {
+            self.copies.set(0);
+            self.wait_for(|_, active| matches!(active, Active::Sending { .. }))?;
+        }
+        Ok(())
+    }
+
+    /// Waits for some of what is under way.
+    fn wait_for(&self, of: impl Fn(usize, &Active) -> bool) -> Outcome {
+        let all = std::mem::take(&mut *self.under_way.borrow_mut());
+        let (these, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(at, active)| of(*at, active));
+        self.under_way.borrow_mut().extend(others);
+        // One that fails leaves the others their memory until they are done, too.
+        let mut outcome = Ok(());
+        for (_, active) in these {
+            outcome = outcome.and(self.collect(active));
+        }
+        outcome
     }
 
     /// Waits for what is under way only when somebody needs it.
@@ -301,15 +324,7 @@ impl Window {
 
     /// Waits until the buffers of what was done with these members are the program's again.
     pub(crate) fn flush_local(&self, of: impl Fn(usize) -> bool) -> Outcome {
-        let all = std::mem::take(&mut *self.under_way.borrow_mut());
-        let (theirs, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|(at, _)| of(*at));
-        self.under_way.borrow_mut().extend(others);
-        // One that fails leaves the others their memory until they are done, too.
-        let mut outcome = Ok(());
-        for (_, active) in theirs {
-            outcome = outcome.and(self.collect(active));
-        }
-        outcome?;
+        self.wait_for(|member, _| of(member))?;
         let process = &self.session.process;
         let waits =
             |&(member, id): &(usize, _)| of(member) && matches!(process.is_done(id), Ok(false));

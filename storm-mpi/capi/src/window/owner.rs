@@ -22,6 +22,11 @@ use storm_mpi::{Address, CommError, Pattern, RequestId, SendMode, Source, Tag, T
 /// Of requests. Answers have tags above [`super::origin::FIRST_ANSWER`].
 pub(super) const REQUEST: Tag = Tag(0);
 
+/// Requests that are looked at a time: others stay where they have arrived.
+const COMING_MAX: usize = 256;
+/// Bytes of answers that a member may leave unreceived before its next request is looked at.
+const OWED_MAX_BYTES: usize = 4 << 20;
+
 /// What the owner knows of its window.
 pub(super) struct Owner {
     pub(super) exposed: Exposed,
@@ -46,7 +51,16 @@ struct Service {
     owner: Rc<Owner>,
     coming: VecDeque<Coming>,
     /// Answers on their way, which read this memory.
-    answers: Vec<(RequestId, Vec<u8>)>,
+    answers: Vec<Answer>,
+    /// How much is on its way to each member.
+    owed: Vec<usize>,
+}
+
+/// An answer on its way.
+struct Answer {
+    to: usize,
+    id: RequestId,
+    bytes: Vec<u8>,
 }
 
 impl Owner {
@@ -63,7 +77,8 @@ impl Owner {
     pub(super) fn serve(self: &Rc<Self>, session: &'static Session, comm: &Rc<Comm>) {
         let (comm, owner) = (Rc::clone(comm), Rc::clone(self));
         let (coming, answers) = (VecDeque::new(), Vec::new());
-        let mut service = Service { session, comm, owner, coming, answers };
+        let owed = vec![0; comm.size()];
+        let mut service = Service { session, comm, owner, coming, answers, owed };
         session.process.in_background(poll_fn(move |_| match service.bring_on() {
             Ok(()) if service.is_idle() && service.owner.is_over.get() => Poll::Ready(()),
             Ok(()) => Poll::Pending,
@@ -93,7 +108,9 @@ impl Service {
         let process = &self.session.process;
         let context = self.comm.context.point_to_point();
         let requests = Pattern { context, source: Source::Any, tag: TagPattern::Tag(REQUEST) };
-        while let Some((message, status)) = process.hold_arrived(&requests)? {
+        self.let_go()?;
+        while self.coming.len() < COMING_MAX {
+            let Some((message, status)) = process.hold_arrived(&requests)? else { break };
             let mut bytes = vec![0; status.bytes];
             // SAFETY: the bytes stay where they are, untouched, in `coming`, until the request is done. When
             // this process is gone before, nobody writes to them.
@@ -104,7 +121,9 @@ impl Service {
         let (mut at, mut waits) = (0, Vec::new());
         while at < self.coming.len() {
             let Coming { from, id, .. } = self.coming[at];
-            if !waits.contains(&from) && process.step(id)?.is_some() {
+            // Answers go on without this: who is to receive them has said where to.
+            let owes = self.owed.get(from).is_some_and(|&bytes| bytes > OWED_MAX_BYTES);
+            if !owes && !waits.contains(&from) && process.step(id)?.is_some() {
                 if let Some(came) = self.coming.remove(at) {
                     self.answer(from, &came.bytes)?;
                 }
@@ -121,9 +140,10 @@ impl Service {
         let process = &self.session.process;
         let mut at = 0;
         while at < self.answers.len() {
-            if process.is_done(self.answers[at].0)? {
-                let (id, _) = self.answers.swap_remove(at);
-                process.step(id)?;
+            if process.is_done(self.answers[at].id)? {
+                let answer = self.answers.swap_remove(at);
+                process.step(answer.id)?;
+                self.owed[answer.to] -= answer.bytes.len();
             } else {
                 at += 1;
             }
@@ -207,7 +227,8 @@ impl Service {
         let id = unsafe {
             process.start_send(address, SendMode::Standard, bytes.as_ptr(), bytes.len())?
         };
-        self.answers.push((id, bytes));
+        self.owed[member] += bytes.len();
+        self.answers.push(Answer { to: member, id, bytes });
         Ok(())
     }
 
