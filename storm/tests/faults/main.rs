@@ -12,3 +12,4 @@ mod phase;
 #[path = "../scratch/mod.rs"]
 mod scratch;
 mod strangers;
+mod work_dir;
