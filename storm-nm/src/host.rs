@@ -27,6 +27,12 @@ pub trait Host: 'static {
     /// Its load now.
     fn status(&self) -> NodeStatus;
 
+    /// Whether somebody on it wants the node manager to end: when its link is closed, it does not
+    /// look for another.
+    fn is_asked_to_end(&self) -> bool {
+        false
+    }
+
     /// Looks for content in the owner's part of the cache; where it is missing,
     /// makes room and a file to write it to. Content found is kept for a while,
     /// so that the job that it is for finds it.

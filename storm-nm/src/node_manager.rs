@@ -19,6 +19,7 @@ use coscheduling::Coscheduling;
 use following::{Ahead, Arrivals, Following};
 use futures_util::future::{Either, select};
 use inputs::Inputs;
+use returning::is_lost_link;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -63,6 +64,19 @@ pub enum ExitReason {
         /// Its processing elements.
         pes: u32,
     },
+    /// The Machine Manager has no use for this node.
+    #[error(
+        "the Machine Manager refuses this node: it offers {offered} PEs, {configured} are configured"
+    )]
+    TooFewPes {
+        /// Its processing elements.
+        offered: u32,
+        /// Those that the manager's configuration has.
+        configured: u32,
+    },
+    /// The host asked for it, by a signal.
+    #[error("asked to end")]
+    AskedToEnd,
 }
 
 /// How a node manager ended.
@@ -112,6 +126,8 @@ pub async fn run_and_return<P: Primitives, H: Host>(
         };
         returns = true;
     };
+    let asked = is_lost_link(&reason) && node.host.is_asked_to_end();
+    let reason = if asked { ExitReason::AskedToEnd } else { reason };
     node.leave(&reason).await;
     NmExit { reason, switches: node.switches.replace(SwitchLog::new(0)) }
 }
@@ -297,8 +313,20 @@ impl<P: Primitives, H: Host> Node<P, H> {
         let is_answer = |command: &Command| matches!(command, Command::Resume { .. });
         for answers in [true, false] {
             for (_, command) in here.clone().filter(|(_, one)| is_answer(one) == answers) {
-                self.handle(Event::Command(command.clone()));
+                match command {
+                    Command::RefuseNode { configured_pes } => self.refused(*configured_pes),
+                    command => self.handle(Event::Command(command.clone())),
+                }
             }
+        }
+    }
+
+    /// The Machine Manager has refused a node that offers fewer processing elements than these: this
+    /// one, or one of its name that was here before.
+    fn refused(self: &Rc<Self>, configured: u32) {
+        let offered = self.host.info(self.id).pes;
+        if offered < configured {
+            self.give_up(ExitReason::TooFewPes { offered, configured });
         }
     }
 

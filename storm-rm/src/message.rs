@@ -107,6 +107,12 @@ pub enum Command {
         /// The next run of a job has this number or a higher one.
         next_run: JobIncarnation,
     },
+    /// The other answer to [`Report::Joined`]: so many processing elements are configured, and a node that
+    /// offers fewer leaves.
+    RefuseNode {
+        /// Processing elements of the node in the configuration.
+        configured_pes: u32,
+    },
 }
 
 /// A job that goes on under another Machine Manager than that which launched it.

@@ -43,6 +43,22 @@ impl From<SessionError> for JoinError {
     }
 }
 
+impl Refusal {
+    /// Refusals for the same reason are logged together.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Refusal::Version { .. } => "version",
+            Refusal::KeyNeeded { .. } => "key needed",
+            Refusal::Layout { .. } => "layout",
+            Refusal::Cluster { .. } => "cluster",
+            Refusal::Fabric { .. } => "fabric",
+            Refusal::UnknownName { .. } => "unknown name",
+            Refusal::NameInUse { .. } => "name in use",
+            Refusal::Full { .. } => "full",
+        }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

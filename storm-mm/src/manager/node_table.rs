@@ -4,6 +4,7 @@ use crate::NodeConfig;
 use std::collections::BTreeMap;
 use storm_primitives::{NodeId, NodeSet};
 use storm_rm::message::{NodeInfo, NodeStatus};
+use storm_sched::{PendingReason, Shortage};
 
 /// All compute nodes.
 #[derive(Debug)]
@@ -71,6 +72,22 @@ impl NodeTable {
 
     pub(super) fn name(&self, node: NodeId) -> String {
         self.get(node).map_or_else(|| node.to_string(), |entry| entry.name.clone())
+    }
+
+    /// What the first of the nodes was refused for that a job waits for, as the end of its reason.
+    pub(super) fn why_refused(&self, reason: &PendingReason) -> String {
+        let shortage = match reason {
+            PendingReason::Resources(shortage) => Some(shortage),
+            PendingReason::Priority { shortage, .. } => shortage.as_ref(),
+            _ => None,
+        };
+        let Some(Shortage::Unavailable { absent, .. }) = shortage else { return String::new() };
+        let refused = |entry: &&NodeEntry| {
+            entry.refused.is_some() && absent.iter().any(|node| node.name == entry.name)
+        };
+        let first = self.entries.iter().find(refused);
+        let why = first.and_then(|entry| Some((&entry.name, entry.refused.as_ref()?)));
+        why.map_or_else(String::new, |(name, why)| format!(" ({name} was refused: {why})"))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (NodeId, &NodeEntry)> {

@@ -85,10 +85,13 @@ impl Core {
         let held = self.held.remove(&node);
         let Some(entry) = self.nodes.get_mut(node) else { return };
         if info.pes < entry.pes {
-            let reason = format!("it offers {} PEs, {} are configured", info.pes, entry.pes);
+            let configured_pes = entry.pes;
+            let reason = format!("it offers {} PEs, {configured_pes} are configured", info.pes);
             tracing::error!(node = %name, %reason, "node refused: correct the configuration");
             entry.refused = Some(reason);
             entry.info = Some(info);
+            let answer = Command::RefuseNode { configured_pes };
+            self.effects.push(Effect::Command(NodeSet::single(node), answer));
             return;
         }
         tracing::info!(node = %name, hostname = %info.hostname, pes = info.pes, "node joined");

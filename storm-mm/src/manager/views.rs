@@ -253,7 +253,8 @@ impl Core {
         let reason = known.or_else(asked);
         match (reason, partition) {
             (Some(reason), _) => {
-                self.reserved_reason(&reason).unwrap_or_else(|| reason.to_string())
+                let told = self.reserved_reason(&reason).unwrap_or_else(|| reason.to_string());
+                told + &self.nodes.why_refused(&reason)
             }
             (None, Some(_)) => "its partition's policy is about to be told of it".to_owned(),
             (None, None) => format!("partition {} does not exist any more", record.partition),

@@ -163,6 +163,8 @@ impl NodeCore {
                 self.fence_done(job, sequence, puts, actions);
             }
             Command::Shutdown => self.leave(actions),
+            // What it means is the node manager's to say, which leaves.
+            Command::RefuseNode { .. } => {}
             Command::Resume { jobs, next_run } => {
                 self.first_run.get_or_insert(next_run);
                 self.resume(jobs, actions);

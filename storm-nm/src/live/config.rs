@@ -4,6 +4,8 @@ use super::shared_memory::SharedMemory;
 use crate::NmConfig;
 use crate::classes::ClassRules;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use storm_pl::{KeeperConfig, StartMethod};
 
@@ -27,8 +29,9 @@ pub struct LiveConfig {
     pub pes: u16,
     /// The address that ranks of other nodes reach this one by.
     pub address: String,
-    /// Where the cache and the jobs' directories are. Created if need be; users
-    /// must be able to pass through its parents.
+    /// Where the cache and the jobs' directories are: the node manager's own, for it removes what a
+    /// former life has left there and gives it the mode that it needs. Created if need be; users must be
+    /// able to pass through its parents.
     pub dir: PathBuf,
     /// Most bytes of cached content. Jobs that run keep theirs beyond it. `None`: half of what the
     /// file system of `dir` has left for it, at the start or later, and 2 GiB at most.
@@ -58,6 +61,9 @@ pub struct LiveConfig {
     pub boost_period: Duration,
     /// By what flexible coscheduling judges ranks.
     pub class_rules: ClassRules,
+    /// Set before the link is closed when the node manager is to end by itself: it neither keeps jobs then
+    /// nor looks for a way back.
+    pub asked_to_end: Arc<AtomicBool>,
     /// Where to write the last switches at the end, as comma-separated values.
     pub switch_log: Option<PathBuf>,
     /// Starts the ranks of jobs that join through PMIx; `None` leaves them to PMI-1.
@@ -87,6 +93,7 @@ impl LiveConfig {
             // As in the literature (Nagar et al., SPAA 1999): not below 1 ms.
             boost_period: Duration::from_millis(10),
             class_rules: ClassRules::default(),
+            asked_to_end: Arc::default(),
             switch_log: None,
             pmix: None,
             nm: NmConfig::default(),

@@ -7,6 +7,7 @@ use std::error::Error;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use storm_pl::{Keeper, StartError};
 use storm_primitives::Primitives;
@@ -83,6 +84,7 @@ where
         .map_err(ServeError::Runtime)?;
     let local = LocalSet::new();
     let (nm, switch_log) = (config.nm.clone(), config.switch_log.clone());
+    let asked_to_end = config.asked_to_end.clone();
     let exit = local.block_on(&runtime, async {
         let host = LiveHost::attach(keeper, config)?;
         match join().await {
@@ -91,6 +93,8 @@ where
                 tokio::task::spawn_local(let_go_of_the_start());
                 let way_back = async || match join().await {
                     Ok(primitives) => Some(primitives),
+                    // Nothing stood in the way.
+                    Err(_) if asked_to_end.load(Ordering::Relaxed) => None,
                     Err(error) => {
                         let error: Box<dyn Error + Send + Sync> = error.into();
                         tracing::warn!(error = explain(&*error), "no way back to the cluster");

@@ -29,7 +29,8 @@ impl<P: Primitives, H: Host> Node<P, H> {
         way_back: &mut impl AsyncFnMut() -> Option<P>,
     ) -> Option<P> {
         let limit = self.config.manager_lost;
-        if limit == Duration::ZERO || !is_lost_link(reason) || self.asked_to_leave.get() {
+        let ends = self.asked_to_leave.get() || self.host.is_asked_to_end();
+        if limit == Duration::ZERO || !is_lost_link(reason) || ends {
             return None;
         }
         self.end_life();
@@ -87,7 +88,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
 }
 
 /// Whether it is the link to the Machine Manager that was lost, and nothing else.
-fn is_lost_link(reason: &ExitReason) -> bool {
+pub(super) fn is_lost_link(reason: &ExitReason) -> bool {
     match reason {
         ExitReason::Disconnected
         | ExitReason::Unreachable(EnqueueError::Network(_))
@@ -96,6 +97,8 @@ fn is_lost_link(reason: &ExitReason) -> bool {
         | ExitReason::Unreachable(EnqueueError::TooLarge { .. })
         | ExitReason::Heartbeat(_)
         | ExitReason::HostLost
-        | ExitReason::NoPlace { .. } => false,
+        | ExitReason::NoPlace { .. }
+        | ExitReason::TooFewPes { .. }
+        | ExitReason::AskedToEnd => false,
     }
 }

@@ -254,6 +254,25 @@ fn shutdown_ends_the_jobs_tells_how_and_leaves_nothing() {
 }
 
 #[test]
+fn a_node_with_fewer_processing_elements_than_configured_leaves_and_one_with_enough_does_not() {
+    let body = |world: Rc<World>| async move {
+        world.launch(world.job(1, RowSet::ALL)).await;
+        world.all_started(1, 1).await;
+        // Said to an earlier life of the node, which offered fewer.
+        world.say(vec![Command::RefuseNode { configured_pes: 2 }]).await;
+        world.strobe(0).await;
+        assert!(world.exits.borrow().is_empty());
+        world.say(vec![Command::RefuseNode { configured_pes: 3 }]).await;
+        world.when(|| world.exits.borrow().len() == 1).await;
+        for (node, exit) in world.exits.borrow().iter() {
+            assert_eq!(exit.reason, ExitReason::TooFewPes { offered: 2, configured: 3 });
+            assert!(world.host(node.0).is_clean());
+        }
+    };
+    scenario(18, 1, Model { pes: 2, ..compute(ms(60_000)) }, body);
+}
+
+#[test]
 fn a_lost_cluster_ends_the_jobs_and_the_manager() {
     let body = |world: Rc<World>| async move {
         world.launch(world.job(1, RowSet::ALL)).await;

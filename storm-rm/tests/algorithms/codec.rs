@@ -249,6 +249,7 @@ fn command() -> impl Strategy<Value = Command> {
             puts
         }),
         Just(Command::Shutdown),
+        any::<u32>().prop_map(|configured_pes| Command::RefuseNode { configured_pes }),
     ]
 }
 

@@ -142,7 +142,9 @@ impl Machine {
                 reason @ (ExitReason::Unreachable(_)
                 | ExitReason::Heartbeat(_)
                 | ExitReason::HostLost
-                | ExitReason::NoPlace { .. }) => {
+                | ExitReason::NoPlace { .. }
+                | ExitReason::TooFewPes { .. }
+                | ExitReason::AskedToEnd) => {
                     record.fail("a node manager runs", format!("that of {node} left: {reason}"));
                 }
             }

@@ -102,7 +102,8 @@ pub(crate) struct NmOptions {
     /// Processing elements to offer [default: the processors that it may use]
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) pes: Option<u32>,
-    /// Directory for the jobs' files; should allow execution and lie in memory
+    /// Where this node makes a directory of its own, storm-nm-UID-NAME, for its jobs' files; should
+    /// allow execution and lie in memory [default: /dev/shm]
     #[arg(long, value_name = "DIR")]
     pub(crate) work_dir: Option<PathBuf>,
     /// Most bytes of jobs' files that are kept there for the next job, as 4GiB [default: half of what

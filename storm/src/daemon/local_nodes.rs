@@ -43,7 +43,7 @@ impl LocalNodes {
                 .args(["--mm", &root.to_string(), "--name", &name, "--cluster", cluster])
                 .args(["--pes", &local.pes.to_string()])
                 .arg("--work-dir")
-                .arg(local.runtime_dir.join("nodes").join(&name))
+                .arg(local.runtime_dir.join("nodes"))
                 .arg("--key")
                 .arg(&key_file)
                 .arg("--once")

@@ -8,6 +8,7 @@ mod mm;
 mod nm;
 mod remote_users;
 mod settings;
+mod work_dir;
 
 pub(crate) use mm::run_mm;
 pub(crate) use nm::run_nm;
@@ -17,6 +18,7 @@ use crate::failure::Failure;
 use crate::key_file::KeyFileError;
 use std::io;
 use std::path::PathBuf;
+use storm_backend_tcp::{JoinError, Refusal};
 use storm_mm::driver::DriverError;
 use storm_mm::journal::JournalError;
 use storm_nm::live::ServeError;
@@ -61,6 +63,14 @@ pub(crate) enum DaemonError {
     Resolve { address: String, source: io::Error },
     #[error("the Node Manager stopped: {reason}")]
     NodeStopped { reason: String },
+    #[error(
+        "the Machine Manager refuses this node: it offers {offered} PEs, {configured} are configured"
+    )]
+    TooFewPes { offered: u32, configured: u32 },
+    #[error("{} is not this Node Manager's own directory, but {what}", path.display())]
+    NotOwn { path: PathBuf, what: String },
+    #[error("another Node Manager works in {}", path.display())]
+    InUse { path: PathBuf },
 }
 
 impl DaemonError {
@@ -109,6 +119,20 @@ impl DaemonError {
                 "is the manager up, and is that its address for nodes (`listen` in its \
                  configuration)? --join-timeout waits longer for it",
             ),
+            DaemonError::Serve(ServeError::Join(why)) if is_name_in_use(why.as_ref()) => Some(
+                "another Node Manager of this name is in the cluster (`storm nodes` says on which \
+                 host): end it, or give this one the --name of another node",
+            ),
+            DaemonError::TooFewPes { .. } => Some(
+                "--pes says how many this node offers (otherwise its processors count), `pes` in \
+                 [[nodes]] of the manager's configuration how many are expected",
+            ),
+            DaemonError::NotOwn { .. } => {
+                Some("remove it, or name another directory by --work-dir")
+            }
+            DaemonError::InUse { .. } => {
+                Some("end it; if it is of another cluster, name another directory by --work-dir")
+            }
             DaemonError::Serve(_) | DaemonError::Resolve { .. } => Some(
                 "check --mm, --cluster, --name and --key, --config where the manager's file changes \
                  [network], and that the manager runs the same version",
@@ -125,6 +149,15 @@ impl DaemonError {
 /// Nobody answered a node that wants to join.
 fn is_unreached(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
     matches!(error.downcast_ref(), Some(nm::JoinFailed::Unreached { .. }))
+}
+
+/// A node of this name is a member already.
+fn is_name_in_use(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    let refused = match error.downcast_ref() {
+        Some(nm::JoinFailed::NotLetIn { source: JoinError::Refused(refused), .. }) => refused,
+        _ => return false,
+    };
+    matches!(refused, Refusal::NameInUse { .. })
 }
 
 impl From<DaemonError> for Failure {

@@ -1,16 +1,15 @@
 //! The Node Manager's main.
 
 use super::settings::{ROOT_TIMEOUT, plan_config};
+use super::work_dir::WorkDir;
 use super::{DaemonError, backend, start_log};
 use crate::cli::{BackendOptions, NmOptions, NodeAddress};
 use crate::config::{MmConfig, NetworkConfig, SecurityConfig, TimeoutConfig};
+use crate::local_cluster::memory_directory;
 use nix::sys::signal::Signal;
-use std::fs::{self, DirBuilder};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,7 +45,8 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         shared_settings(&options)?;
     let security = security(&options)?;
     check_reach(&options, root, &security)?;
-    let work_dir = WorkDir::make(&options)?;
+    let above = options.work_dir.clone().unwrap_or_else(memory_directory);
+    let work_dir = WorkDir::make(&above, &options.name)?;
     let pes = options.pes.unwrap_or_else(processors);
     let pes = u16::try_from(pes).unwrap_or(u16::MAX);
     let mut config = LiveConfig::new(
@@ -54,7 +54,7 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
         options.name.clone(),
         pes,
         address.to_string(),
-        work_dir.path.clone(),
+        work_dir.path().to_owned(),
     );
     config.switch_log =
         options.switch_log.as_ref().map(|dir| dir.join(format!("{}.csv", options.name)));
@@ -65,7 +65,8 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
     let once = options.once;
     keep_jobs(&mut config, &timeouts, once);
     let keeper = start_keeper(&config)?;
-    let asked_to_end = watch_for_end()?;
+    let asked_to_end = config.asked_to_end.clone();
+    watch_for_end(&asked_to_end)?;
     let plan = GlobalPlan::new(plan_config(&network, nodes));
     let layout = plan.layout.clone();
     let mut joins_again = std::env::var_os(REJOIN).is_some();
@@ -85,16 +86,16 @@ pub(crate) fn run_nm(options: NmOptions) -> Result<(), DaemonError> {
             backend::open(&options.network, listen.ip(), None).map_err(io::Error::other)?;
         // What comes from now on these hear; what came before, between two lives of this
         // node, the flag has.
-        let ends = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let ends = Ends::hear()?;
         let joined = match asked_to_end.load(Ordering::Relaxed) {
-            true => Err(interrupted()),
+            true => Err(asked_before()),
             false => join_cluster(&options.network, node, ends).await,
         };
         joined.map_err(|error| JoinFailed::of(error, &options.mm, tried))
     };
     let exit = serve(keeper, config, plan, join);
-    // Empty by now; one that holds what is not ours stays.
-    let _ = fs::remove_dir(&work_dir.path);
+    // Empty by now. Another life makes it anew.
+    drop(work_dir);
     let asked_to_end = asked_to_end.load(Ordering::Relaxed);
     match exit {
         Err(ServeError::Join(_)) if asked_to_end => Ok(()),
@@ -122,41 +123,61 @@ fn pmix_starter(heartbeat_bytes: u32) -> Option<PmixStarter> {
 /// What becomes of the process; `ends` when there is not to be another life.
 fn after(reason: &ExitReason, ends: bool) -> Result<(), DaemonError> {
     match reason {
-        ExitReason::Shutdown => Ok(()),
+        ExitReason::Shutdown | ExitReason::AskedToEnd => Ok(()),
         ExitReason::Disconnected if ends => Ok(()),
         ExitReason::Disconnected => Err(start_again()),
+        ExitReason::TooFewPes { offered, configured } => {
+            Err(DaemonError::TooFewPes { offered: *offered, configured: *configured })
+        }
         reason => Err(DaemonError::NodeStopped { reason: reason.to_string() }),
     }
 }
 
-/// Set as soon as a signal asks this Node Manager to end, whatever it is doing.
-fn watch_for_end() -> Result<Arc<AtomicBool>, DaemonError> {
-    let asked = Arc::new(AtomicBool::new(false));
+/// `asked` is set as soon as a signal asks this Node Manager to end, whatever it is doing.
+fn watch_for_end(asked: &Arc<AtomicBool>) -> Result<(), DaemonError> {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         signal_hook::flag::register(signal as i32, asked.clone())
             .map_err(|source| DaemonError::System { what: "the watch for signals", source })?;
     }
-    Ok(asked)
+    Ok(())
+}
+
+/// The signals that ask a Node Manager to end.
+struct Ends {
+    term: tokio::signal::unix::Signal,
+    int: tokio::signal::unix::Signal,
+}
+
+impl Ends {
+    /// Those from now on.
+    fn hear() -> io::Result<Ends> {
+        let [term, int] = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
+        Ok(Ends { term: term?, int: int? })
+    }
+
+    /// Waits for one, and logs it.
+    async fn come(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => tracing::info!("asked to end by SIGTERM"),
+            _ = self.int.recv() => tracing::info!("asked to end by SIGINT"),
+        }
+    }
 }
 
 /// Joins, and leaves when a signal asks for it.
 async fn join_cluster(
     network: &BackendOptions,
     config: NodeConfig,
-    (mut term, mut int): (tokio::signal::unix::Signal, tokio::signal::unix::Signal),
+    mut ends: Ends,
 ) -> Result<TcpPrimitives, JoinError> {
     let joined = tokio::select! {
         joined = join_or_follow(network, config) => joined?,
-        _ = term.recv() => return Err(interrupted()),
-        _ = int.recv() => return Err(interrupted()),
+        () = ends.come() => return Err(interrupted()),
     };
     tracing::info!(node = %joined.node(), "joined the cluster");
     let leaving = joined.clone();
     spawn_local(async move {
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = int.recv() => {}
-        }
+        ends.come().await;
         leaving.shut_down();
     });
     Ok(joined)
@@ -204,6 +225,12 @@ impl JoinFailed {
 /// It is about the address on which this node listens.
 fn is_of_this_host(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable)
+}
+
+/// A signal came when nobody waited for one.
+fn asked_before() -> JoinError {
+    tracing::info!("asked to end by a signal");
+    interrupted()
 }
 
 fn interrupted() -> JoinError {
@@ -298,37 +325,22 @@ fn check_reach(
     }
 }
 
-/// Where the jobs' files go. Dropped, it is gone if this Node Manager made it and nothing is in it.
-struct WorkDir {
-    path: PathBuf,
-    made: bool,
-}
-
-impl WorkDir {
-    /// In memory, unless told otherwise.
-    fn make(options: &NmOptions) -> Result<WorkDir, DaemonError> {
-        let path = options.work_dir.clone().unwrap_or_else(|| {
-            let name = format!("storm-nm-{}-{}", nix::unistd::geteuid(), options.name);
-            crate::local_cluster::memory_directory().join(name)
-        });
-        let made = !path.exists();
-        // The jobs' users must be able to pass through it.
-        match DirBuilder::new().recursive(true).mode(0o711).create(&path) {
-            Ok(()) => Ok(WorkDir { path, made }),
-            Err(source) => Err(DaemonError::Path { path, source }),
-        }
-    }
-}
-
-impl Drop for WorkDir {
-    fn drop(&mut self) {
-        if self.made {
-            // What is in use stays.
-            let _ = fs::remove_dir(&self.path);
-        }
-    }
-}
-
 fn processors() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use storm_backend_tcp::Refusal;
+    use storm_primitives::NodeId;
+
+    #[test]
+    fn who_is_refused_for_its_name_hears_of_the_other_one() {
+        let refusal = Refusal::NameInUse { name: "n1".to_owned(), node: NodeId(1) };
+        let address = "head:7117".to_owned();
+        let failed = JoinFailed::NotLetIn { address, source: JoinError::Refused(refusal) };
+        let hint = DaemonError::Serve(ServeError::Join(failed.into())).hint();
+        assert!(hint.is_some_and(|hint| hint.contains("another Node Manager of this name")));
+    }
 }

@@ -130,6 +130,14 @@ impl RealCluster {
         daemon.wait().expect("our child");
     }
 
+    /// Ends a Node Manager by a signal, and waits until it has ended well.
+    pub(crate) fn end_node(&mut self, node: u32, signal: Signal) {
+        let mut daemon = self.nodes.remove(&node).expect("it was started");
+        signal_to(&daemon, signal);
+        let status = daemon.wait().expect("our child");
+        assert!(status.success(), "{status}: {}", self.log(&format!("n{node}")));
+    }
+
     /// What a daemon, `mm` or a node, has logged.
     pub(crate) fn log(&self, daemon: &str) -> String {
         fs::read_to_string(self.scratch.work().join(format!("{daemon}.log"))).unwrap_or_default()
@@ -153,7 +161,10 @@ impl RealCluster {
     fn assert_nothing_left(&self) {
         self.scratch.assert_nothing_runs();
         assert_eq!(control_groups(&self.scratch.cluster()), Vec::<PathBuf>::new());
-        let left = |node: &u32| self.node_dir(*node).exists();
+        // One that a former life has made stays, as any that was there.
+        let left = |node: &u32| {
+            fs::read_dir(self.node_dir(*node)).is_ok_and(|mut files| files.next().is_some())
+        };
         let left: Vec<u32> = (1..=MAX_NODES).filter(left).collect();
         assert_eq!(left, Vec::<u32>::new(), "files of nodes");
     }

@@ -18,10 +18,11 @@ use crate::wire::{
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Incarnation, Instant, NodeId, NodeSet, Runtime};
+use storm_session::RefusalLog;
 
 /// What the root has above its engine.
 pub(crate) struct RootRole {
@@ -29,6 +30,7 @@ pub(crate) struct RootRole {
     sequencer: RefCell<Sequencer>,
     liveness: RefCell<Liveness>,
     controls: RefCell<BTreeMap<NodeId, Rc<Link>>>,
+    refusals: RefCell<RefusalLog>,
 }
 
 /// Starts a root; also where it listens.
@@ -68,6 +70,7 @@ pub(crate) fn bind(config: RootConfig) -> io::Result<(Rc<Core>, SocketAddr)> {
         sequencer: RefCell::new(sequencer),
         liveness: RefCell::new(Liveness::new(patience)),
         controls: RefCell::default(),
+        refusals: RefCell::default(),
         config,
     };
     // The cell is empty: this is the only place that fills it for a root.
@@ -106,15 +109,16 @@ async fn watch(core: Rc<Core>, patience: Patience) {
 /// Serves the control link of a node that wants to join, to its end.
 pub(crate) async fn serve(core: Rc<Core>, mut join: Join, stream: Stream, mut buffer: FrameBuffer) {
     let Some(Role::Root(root)) = core.role.get() else { return };
-    if let (true, Ok(peer)) = (join.listen.ip().is_unspecified(), stream.peer_addr()) {
-        join.listen.set_ip(peer.ip());
+    let from = stream.peer_addr().map_or(join.listen.ip(), |peer| peer.ip());
+    if join.listen.ip().is_unspecified() {
+        join.listen.set_ip(from);
     }
     let link = Link::new(stream, LinkKind::Control, core.observer.clone());
     let joined = root.admit(&join);
     let Joined { node, incarnation } = match joined {
         Ok(joined) => joined,
         Err(refusal) => {
-            tracing::warn!(name = join.name, %refusal, "a node was refused");
+            root.note_refusal(&core, from, &join.name, &refusal);
             link.send(encode(&JoinAnswer::Refused(refusal), &[]));
             link.flush();
             return;
@@ -206,6 +210,14 @@ impl RootRole {
             return Err(Refusal::Fabric { root: own.to_owned(), node: join.fabric.clone() });
         }
         self.sequencer.borrow_mut().join(join, &self.config.cluster)
+    }
+
+    /// A node that tries again and again fills no log.
+    fn note_refusal(&self, core: &Core, from: IpAddr, name: &str, refusal: &Refusal) {
+        let (now, from) = (core.runtime.now().since_origin(), from.to_canonical());
+        if let Some(unlogged) = self.refusals.borrow_mut().note(from, refusal.kind(), now) {
+            tracing::warn!(name, %from, %refusal, unlogged, "a node was refused");
+        }
     }
 
     /// The root's own requests.

@@ -13,6 +13,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use storm_mpi::segment::NodeEnd;
 use storm_pl::{Credentials, Freezer, PlaceSpec};
 use storm_primitives::{Instant, NodeId};
@@ -105,6 +106,10 @@ impl Host for LiveHost {
 
     fn status(&self) -> NodeStatus {
         node_facts::status()
+    }
+
+    fn is_asked_to_end(&self) -> bool {
+        self.config.asked_to_end.load(Ordering::Relaxed)
     }
 
     async fn content(&self, owner: Owner, file: &FileSpec) -> io::Result<Content<CacheSink>> {

@@ -10,3 +10,4 @@ mod network;
 mod nodes;
 mod phase;
 mod strangers;
+mod work_dir;

@@ -96,12 +96,45 @@ fn a_node_that_offers_less_or_that_nobody_knows_is_refused_with_the_reason() {
     );
     let small = cluster.node_words(2).replace("--pes 2", "--pes 1");
     let dir = cluster.node_dir(2).display().to_string();
-    cluster.start_node_as(2, &format!("{small} --config storm.toml --work-dir {dir}"));
+    let refused = cluster.scratch.does(&format!("{small} --config storm.toml --work-dir {dir}"));
+    assert!(!refused.status.success(), "{}", told(&refused));
+    let why = "it offers 1 PEs, 2 are configured";
+    let said = stderr(&refused);
+    assert!(said.contains(&format!("refuses this node: {why}")), "{said}");
+    assert!(said.contains("--pes") && said.contains("[[nodes]]"), "what to try: {said}");
     let reason = cluster.caller().wait_for("nodes", |nodes| {
         let reason = nodes.as_array()?.iter().find(|node| node["name"] == "n2")?["reason"].as_str();
         reason.filter(|reason| reason.contains("PEs")).map(str::to_owned)
     });
-    assert_eq!(reason, "it offers 1 PEs, 2 are configured");
+    assert_eq!(reason, why);
+    assert_works(&cluster);
+    let job = cluster.caller().submit_script("", "exit 0").expect("a manager");
+    cluster.caller().until_because(job, &format!("(n2 was refused: {why})"));
+    cluster.start_node(2);
+    cluster.caller().until(job, "COMPLETED");
+    cluster.end();
+}
+
+#[test]
+fn a_node_that_is_refused_again_and_again_does_not_fill_the_log() {
+    let cluster = RealCluster::start(1, "");
+    let stranger = Join {
+        version: PROTOCOL_VERSION,
+        cluster: "another".to_owned(),
+        name: "n1".to_owned(),
+        layout: Layout::builder().build().hash(),
+        listen: cluster.manager_address(),
+        fabric: "tcp".to_owned(),
+        host: None,
+    };
+    let hello = encode(&Hello::Join(stranger), &[]);
+    for _ in 0..10 {
+        let mut stranger = TcpStream::connect(cluster.manager_address()).expect("it listens");
+        stranger.write_all(&hello).expect("it listens");
+        stranger.read_to_end(&mut Vec::new()).expect("an answer and an end");
+    }
+    let log = cluster.log("mm");
+    assert_eq!(log.matches("a node was refused").count(), 1, "{log}");
     assert_works(&cluster);
     cluster.end();
 }

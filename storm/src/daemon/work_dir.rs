@@ -1,0 +1,186 @@
+//! Where the files of a node's jobs go: a directory of the Node Manager's own in the one that it is told
+//! of, whose other files and whose mode are not its business ([decision 0115](../../../docs/decisions/0115-a-node-managers-own-directory.md)).
+
+use super::DaemonError;
+use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::unistd::{Uid, geteuid};
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Users of jobs pass through to their own; nobody but this user lists or changes it.
+const MODE: u32 = 0o711;
+/// Another Node Manager may remove its directory, or the one above, which it made, just when it is needed.
+const ATTEMPTS_MAX: u32 = 8;
+
+/// The directory of one Node Manager, locked. Dropped, it is gone if nothing is in it, and so is the one
+/// above if it was made for it.
+#[derive(Debug)]
+pub(super) struct WorkDir {
+    path: PathBuf,
+    /// The one above it, where it was made for this.
+    made_above: Option<PathBuf>,
+    /// The keeper closes what it inherits: killed, a Node Manager has no lock left.
+    _lock: Flock<File>,
+}
+
+impl WorkDir {
+    /// That of the Node Manager of this name in `above`, which may not be there yet. One that a former
+    /// life has left is taken over. Call it before the keeper is started.
+    pub(super) fn make(above: &Path, name: &str) -> Result<WorkDir, DaemonError> {
+        let path = above.join(format!("storm-nm-{}-{name}", geteuid()));
+        let failed = |path: &Path, source| DaemonError::Path { path: path.to_owned(), source };
+        let mut made_above = None;
+        for _ in 0..ATTEMPTS_MAX {
+            if !above.exists() {
+                make_above(above).map_err(|error| failed(above, error))?;
+                made_above = Some(above.to_owned());
+            }
+            match DirBuilder::new().mode(MODE).create(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => check(&path)?,
+                made => made.map_err(|error| failed(&path, error))?,
+            }
+            if let Some(lock) = lock(&path)? {
+                // Made, it has what the umask leaves of the mode.
+                let is_set = lock.set_permissions(Permissions::from_mode(MODE));
+                is_set.map_err(|error| failed(&path, error))?;
+                return Ok(WorkDir { path, made_above, _lock: lock });
+            }
+        }
+        Err(failed(&path, io::Error::other("it is removed again and again")))
+    }
+
+    /// It.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for WorkDir {
+    fn drop(&mut self) {
+        // What is in use stays.
+        let _ = fs::remove_dir(&self.path);
+        if let Some(above) = &self.made_above {
+            let _ = fs::remove_dir(above);
+        }
+    }
+}
+
+fn make_above(above: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(MODE).create(above)?;
+    fs::set_permissions(above, Permissions::from_mode(MODE))
+}
+
+/// What has the name already is a directory of this user's: where everybody may make files, as in `/tmp`,
+/// somebody else could have taken it.
+fn check(path: &Path) -> Result<(), DaemonError> {
+    let what = match fs::symlink_metadata(path) {
+        // Removed just now: it is made again.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(DaemonError::Path { path: path.to_owned(), source }),
+        Ok(found) if !found.is_dir() => "no directory".to_owned(),
+        Ok(found) if Uid::from_raw(found.uid()) != geteuid() => {
+            format!("a directory of user {}", found.uid())
+        }
+        Ok(_) => return Ok(()),
+    };
+    Err(DaemonError::NotOwn { path: path.to_owned(), what })
+}
+
+/// Locks it for as long as the lock is there; `None` where it has been removed meanwhile.
+fn lock(path: &Path) -> Result<Option<Flock<File>>, DaemonError> {
+    let failed = |source| DaemonError::Path { path: path.to_owned(), source };
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
+    let directory = match File::options().read(true).custom_flags(flags.bits()).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(failed)?,
+    };
+    let is = directory.metadata().map_err(failed)?;
+    match Flock::lock(directory, FlockArg::LockExclusiveNonblock) {
+        Ok(lock) => {
+            let now = fs::symlink_metadata(path);
+            let same = now.is_ok_and(|now| (now.dev(), now.ino()) == (is.dev(), is.ino()));
+            Ok(same.then_some(lock))
+        }
+        Err((_, nix::Error::EWOULDBLOCK)) => Err(DaemonError::InUse { path: path.to_owned() }),
+        Err((_, errno)) => Err(failed(errno.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("it is there").mode() & 0o7777
+    }
+
+    fn name_of(dir: &WorkDir) -> String {
+        dir.path().file_name().expect("a name").to_string_lossy().into_owned()
+    }
+
+    #[test]
+    fn a_directory_that_is_there_keeps_its_mode_and_its_files() {
+        let scratch = tempfile::tempdir().expect("room");
+        let above = scratch.path().join("shared");
+        fs::create_dir_all(above.join("jobs/alice")).expect("ours");
+        fs::create_dir_all(above.join("cache/7")).expect("ours");
+        fs::write(above.join("jobs/alice/thesis"), "precious").expect("ours");
+        fs::write(above.join("cache/7/mine"), "precious").expect("ours");
+        fs::set_permissions(&above, Permissions::from_mode(0o1777)).expect("ours");
+        let one = WorkDir::make(&above, "a").expect("it is made");
+        let other = WorkDir::make(&above, "b").expect("it is made");
+        assert_eq!(name_of(&one), format!("storm-nm-{}-a", geteuid()));
+        assert_eq!((mode(one.path()), mode(other.path())), (MODE, MODE));
+        let (one_path, other_path) = (one.path().to_owned(), other.path().to_owned());
+        drop((one, other));
+        assert!(!one_path.exists() && !other_path.exists());
+        assert_eq!(mode(&above), 0o1777);
+        for file in ["jobs/alice/thesis", "cache/7/mine"] {
+            assert_eq!(fs::read_to_string(above.join(file)).expect("it is there"), "precious");
+        }
+    }
+
+    #[test]
+    fn one_that_is_made_goes_again_when_nothing_else_is_in_it() {
+        let scratch = tempfile::tempdir().expect("room");
+        let above = scratch.path().join("made/here");
+        let one = WorkDir::make(&above, "a").expect("it is made");
+        let other = WorkDir::make(&above, "b").expect("it is made");
+        assert_eq!(mode(&above), MODE);
+        let second = WorkDir::make(&above, "a").expect_err("the first is there");
+        assert!(matches!(second, DaemonError::InUse { .. }), "{second}");
+        drop(one);
+        assert!(other.path().exists(), "the other is in it");
+        drop(other);
+        let again = WorkDir::make(&above, "a").expect("it is there");
+        fs::write(again.path().join("left"), "by a life that was killed").expect("ours");
+        drop(again);
+        let next = WorkDir::make(&above, "a").expect("what a former life left is taken over");
+        assert!(next.path().join("left").exists(), "who works in it removes it");
+    }
+
+    #[test]
+    fn what_is_no_directory_of_this_user_is_refused() {
+        let scratch = tempfile::tempdir().expect("room");
+        let own = scratch.path().join(format!("storm-nm-{}-a", geteuid()));
+        let refused = |what: &str| {
+            let error = WorkDir::make(scratch.path(), "a").expect_err("it is not its own");
+            let DaemonError::NotOwn { what: found, .. } = error else { panic!("{error}") };
+            assert_eq!(found, what);
+        };
+        fs::write(&own, "x").expect("ours");
+        refused("no directory");
+        fs::remove_file(&own).expect("ours");
+        std::os::unix::fs::symlink("/", &own).expect("ours");
+        refused("no directory");
+        fs::remove_file(&own).expect("ours");
+        if geteuid().is_root() {
+            fs::create_dir(&own).expect("ours");
+            std::os::unix::fs::chown(&own, Some(7), None).expect("root may");
+            refused("a directory of user 7");
+        }
+    }
+}
