@@ -36,7 +36,7 @@ impl Contents for SpoolContents {
         let file = self.spool.open(uid, hash)?;
         // A file system that cannot say what it is reads like a disk.
         let in_memory = rustix::fs::fstatfs(&file).is_ok_and(|fs| fs.f_type == TMPFS_MAGIC);
-        Ok(SpooledFile { file: Arc::new(file), offset: 0, in_memory })
+        Ok(SpooledFile { file: Arc::new(file), offset: 0, in_memory, in_a_row: 0 })
     }
 
     async fn make_room(&self, needed: HashSet<(u32, ContentHash)>) -> io::Result<()> {
@@ -52,7 +52,13 @@ pub struct SpooledFile {
     offset: u64,
     /// On tmpfs, which has all in memory and does not know RWF_NOWAIT.
     in_memory: bool,
+    /// Bytes read since others had their turn.
+    in_a_row: usize,
 }
+
+/// So many bytes are read, and sent together, before others have their turn: a strobe waits no
+/// longer than that, and a node is not woken for each chunk.
+const IN_A_ROW: usize = 2 << 20;
 
 /// statfs(2).
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
@@ -70,6 +76,11 @@ impl SpooledFile {
 
 impl ChunkSource for SpooledFile {
     async fn read(&mut self, len: usize) -> io::Result<Bytes> {
+        if self.in_a_row >= IN_A_ROW {
+            self.in_a_row = 0;
+            tokio::task::yield_now().await;
+        }
+        self.in_a_row += len;
         let mut chunk = vec![0; len];
         let cached = self.read_cached(&mut chunk);
         let (file, start) = (self.file.clone(), self.offset + cached as u64);

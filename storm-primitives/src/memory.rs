@@ -101,6 +101,16 @@ impl GlobalMemory {
         }
     }
 
+    /// Lets go of what was written to these bytes, which nobody needs any more: sparse memory
+    /// holds nothing there afterwards, and they are zero; others stay as they are.
+    pub fn discard(&self, addr: GlobalAddr, len: u64) -> Result<(), OutOfBounds> {
+        self.check(addr, len)?;
+        if let Storage::Sparse(sparse) = &self.storage {
+            lock(sparse).discard(addr.0..addr.0 + len);
+        }
+        Ok(())
+    }
+
     /// Copies bytes from `addr` on this node into `out`.
     pub fn read(&self, addr: GlobalAddr, out: &mut [u8]) -> Result<(), OutOfBounds> {
         self.check(addr, out.len() as u64)?;
@@ -278,8 +288,24 @@ mod tests {
     }
 
     #[test]
+    fn sparse_memory_lets_go_of_what_is_discarded_and_of_nothing_else() {
+        let [flat, sparse] = memories(4096);
+        let data = Bytes::from(vec![7; 2000]);
+        for memory in [&flat, &sparse] {
+            memory.write_shared(GlobalAddr(16), &data).expect("within");
+            memory.store_word(GlobalAddr(0), 1).expect("within");
+            memory.store_word(GlobalAddr(24), 2).expect("within");
+            memory.discard(GlobalAddr(16), 2000).expect("within");
+            assert_eq!(memory.load_word(GlobalAddr(0)), Ok(1));
+        }
+        assert!(data.is_unique(), "nobody else has it");
+        assert_eq!(sparse.read_vec(GlobalAddr(16), 2000), Ok(vec![0; 2000]));
+    }
+
+    #[test]
     fn a_range_that_overflows_is_refused() {
         for memory in memories(64) {
+            assert!(memory.discard(GlobalAddr(60), 5).is_err());
             assert!(memory.write(GlobalAddr(u64::MAX), &[1, 2]).is_err());
             assert!(memory.write(GlobalAddr(60), &[0; 5]).is_err());
             assert!(memory.write_shared(GlobalAddr(60), &Bytes::from_static(&[0; 5])).is_err());

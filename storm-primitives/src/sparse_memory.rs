@@ -51,6 +51,25 @@ impl SparseMemory {
         self.blocks.insert(addr, data.clone());
     }
 
+    /// Zeroes these bytes and keeps nothing for them; a word that they share with others is kept.
+    pub(crate) fn discard(&mut self, range: Range<u64>) {
+        let touched: Vec<u64> = self
+            .words
+            .range(range.start / WORD_BYTES..range.end.div_ceil(WORD_BYTES))
+            .map(|(word, _)| *word)
+            .collect();
+        self.clear_blocks(range.clone());
+        for word in touched {
+            let (start, end) = (word * WORD_BYTES, (word + 1) * WORD_BYTES);
+            if range.start <= start && end <= range.end {
+                self.words.remove(&word);
+            } else {
+                let (from, to) = (start.max(range.start), end.min(range.end));
+                self.merge(word, from, &[0; WORD_BYTES as usize][..(to - from) as usize]);
+            }
+        }
+    }
+
     /// Copies bytes out.
     pub(crate) fn read(&self, addr: u64, out: &mut [u8]) {
         out.fill(0);

@@ -10,6 +10,7 @@ use crate::poll::await_condition;
 use crate::remote_queue::{DequeueError, EnqueueError, Reader, Writer};
 use crate::{Channel, Generation, GlobalPlan};
 use bytes::Bytes;
+use futures_util::try_join;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
@@ -18,6 +19,11 @@ use storm_primitives::{
     CompareAndWrite, LocalEvent, NodeSet, PrimitiveError, Primitives, Relation, Runtime, Var,
 };
 use thiserror::Error;
+
+/// Chunks that are sent and not delivered, at most: what fills a tree
+/// (`docs/decisions/0002-remote-queue.md`). What the master does next waits for them on a network,
+/// not for the slots, of which there may be more: for nodes that write later than the others.
+const MOST_ON_THE_WAY: usize = 8;
 
 /// Where the master reads a file, in order.
 pub trait ChunkSource {
@@ -112,15 +118,14 @@ pub async fn transfer_file<P: Primitives>(
     let ask = Inquiry { primitives, state, generation: info.generation };
 
     ask.all_reach(set, FileState::Ready).await?;
-    let sent_to = ask.nodes_not_in(set, FileState::Written).await?;
+    let sent_to = ask.nodes_that_wait(set).await?;
     if sent_to.is_empty() {
         return Ok(TransferTimes::default());
     }
-    ask.none_failed(&sent_to).await?;
     let mut sender = ChunkSender {
         primitives,
         queue: Writer::new(primitives.clone(), queue),
-        slots: queue.slots() as usize,
+        most_on_the_way: MOST_ON_THE_WAY.min(queue.slots() as usize),
         on_the_way: VecDeque::new(),
     };
     let mut times = sender.send_all(&sent_to, info, source).await?;
@@ -135,7 +140,7 @@ pub async fn transfer_file<P: Primitives>(
 struct ChunkSender<'a, P> {
     primitives: &'a P,
     queue: Writer<P>,
-    slots: usize,
+    most_on_the_way: usize,
     on_the_way: VecDeque<LocalEvent>,
 }
 
@@ -162,7 +167,7 @@ impl<P: Primitives> ChunkSender<'_, P> {
                 return Err(TransferError::Source(io::ErrorKind::UnexpectedEof.into()));
             }
             read += runtime.now() - asked;
-            if self.on_the_way.len() == self.slots {
+            if self.on_the_way.len() == self.most_on_the_way {
                 self.await_oldest().await?;
             }
             let sent = self.primitives.events().local();
@@ -218,6 +223,27 @@ impl<P: Primitives> Inquiry<'_, P> {
         }
         let sound = self.nodes_not_in(set, FileState::Failed).await?;
         Err(TransferError::NotWritten { nodes: set.difference(&sound) })
+    }
+
+    /// The nodes of `set` that the chunks have to go to, when all know whether they have the
+    /// content. Where all agree the questions are on their way together, and wake a node once.
+    async fn nodes_that_wait(&self, set: &NodeSet) -> Result<NodeSet, TransferError> {
+        let (all_have, none_has, none_failed) = try_join!(
+            self.holds(set, Relation::Equal, FileState::Written),
+            self.holds(set, Relation::NotEqual, FileState::Written),
+            self.holds(set, Relation::NotEqual, FileState::Failed),
+        )?;
+        if all_have {
+            return Ok(NodeSet::new());
+        }
+        let waiting = match none_has {
+            true => set.clone(),
+            false => self.nodes_not_in(set, FileState::Written).await?,
+        };
+        if !none_failed {
+            self.none_failed(&waiting).await?;
+        }
+        Ok(waiting)
     }
 
     /// The nodes that are not in `state`, by bisection: two questions where all

@@ -23,16 +23,22 @@ const PAUSE_PER_QUESTION: u32 = 2;
 /// noticed although the node that is asked otherwise lives.
 const ALL_EVERY: u32 = 16;
 
+/// Of what was waited for so long, this part may be added: who waited a tenth of a second
+/// does not mind some milliseconds, and the nodes work instead of answering.
+const PART_OF_WAIT: u32 = 16;
+
 /// Pauses that double, from 20 us (paper, Algorithm 1: SLEEP with exponential
 /// backoff).
 #[derive(Debug)]
 pub struct Backoff {
     pause: Duration,
+    /// All questions and pauses so far.
+    waited: Duration,
 }
 
 impl Default for Backoff {
     fn default() -> Backoff {
-        Backoff { pause: FIRST_PAUSE }
+        Backoff { pause: FIRST_PAUSE, waited: Duration::ZERO }
     }
 }
 
@@ -40,8 +46,9 @@ impl Backoff {
     /// How long to pause after a question that took so long.
     pub fn after(&mut self, question: Duration) -> Duration {
         let pause = self.pause;
-        let longest = (question * PAUSE_PER_QUESTION).clamp(LONGEST_PAUSE, LONGEST_OF_ALL);
-        self.pause = (pause * 2).min(longest);
+        self.waited += question + pause;
+        let longest = (question * PAUSE_PER_QUESTION).max(self.waited / PART_OF_WAIT);
+        self.pause = (pause * 2).min(longest.clamp(LONGEST_PAUSE, LONGEST_OF_ALL));
         pause
     }
 }
@@ -140,6 +147,20 @@ pub(crate) async fn await_condition<P: Primitives>(
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn who_has_waited_long_looks_less_often() {
+        let mut backoff = Backoff::default();
+        let question = Duration::from_micros(100);
+        let mut waited = Duration::ZERO;
+        while waited < Duration::from_millis(300) {
+            let pause = backoff.after(question);
+            let most = (waited / PART_OF_WAIT).clamp(LONGEST_PAUSE, LONGEST_OF_ALL);
+            assert!(pause <= most, "{pause:?} after {waited:?}");
+            waited += question + pause;
+        }
+        assert_eq!(backoff.after(question), LONGEST_OF_ALL);
+    }
 
     #[test]
     fn each_node_has_its_turn_and_the_last_is_the_first() {

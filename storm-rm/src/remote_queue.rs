@@ -82,8 +82,12 @@ impl QueuePlan {
     }
 
     fn slot_addr(&self, sequence: Sequence) -> GlobalAddr {
-        let stride = self.region.len / u64::from(self.slots);
-        self.region.addr.offset(sequence.0 % u64::from(self.slots) * stride)
+        self.region.addr.offset(sequence.0 % u64::from(self.slots) * self.stride())
+    }
+
+    /// Bytes from one slot to the next.
+    fn stride(&self) -> u64 {
+        self.region.len / u64::from(self.slots)
     }
 }
 
@@ -334,6 +338,8 @@ pub struct Reader<P> {
     primitives: P,
     plan: QueuePlan,
     next: Sequence,
+    /// The first item whose slot may still be in use here.
+    held: Sequence,
 }
 
 /// An item of a queue; its slot is the reader's until it is released.
@@ -348,7 +354,7 @@ pub struct Item {
 impl<P: Primitives> Reader<P> {
     /// The slave's end of a queue from which nothing was taken yet.
     pub fn new(primitives: P, plan: &QueuePlan) -> Reader<P> {
-        Reader { primitives, plan: plan.clone(), next: Sequence(0) }
+        Reader { primitives, plan: plan.clone(), next: Sequence(0), held: Sequence(0) }
     }
 
     /// Whose end it is.
@@ -411,7 +417,19 @@ impl<P: Primitives> Reader<P> {
     /// DEQUEUE (Algorithm 3), second half: the slot may be overwritten. Items
     /// are released in the order in which they were taken.
     pub fn release(&mut self, item: Item) {
-        self.primitives.memory().store(self.plan.dequeued, item.sequence.0 + 1);
+        let memory = self.primitives.memory();
+        let after = item.sequence.0 + 1;
+        // Each slot once: what lies further back was overwritten.
+        for number in self.held.0.max(after.saturating_sub(u64::from(self.plan.slots)))..after {
+            let slot = self.plan.slot_addr(Sequence(number));
+            // Where that item was not for this node, the slot may have a later one already.
+            if memory.load_word(slot) == Ok(number + 1) {
+                // The plan's own addresses lie in the memory made for it.
+                let _ = memory.discard(slot, self.plan.stride());
+            }
+        }
+        self.held = Sequence(after);
+        memory.store(self.plan.dequeued, after);
     }
 
     /// The earliest item not taken yet: what lies between was not for this node.

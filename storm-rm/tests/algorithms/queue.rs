@@ -68,6 +68,44 @@ fn erratum_2_a_slot_holds_still_until_it_is_released() {
     for_seeds(200, |seed| assert_eq!(slots_hold_still::<QueuePlan>(seed), Ok(())));
 }
 
+/// What was released takes no memory; what came since stays, also behind items for others.
+#[test]
+fn a_released_slot_is_let_go_of() {
+    for_seeds(50, |seed| {
+        let (queue, layout) = one_queue(4);
+        let cluster = Cluster::new(seed, 2, &layout);
+        let (both, first) = (cluster.compute(), NodeSet::single(NodeId(1)));
+        let (mut readers, mut master) = (Vec::new(), Writer::new(cluster.mm(), &queue));
+        readers.extend([1, 2].map(|number| Reader::new(cluster.node(number), &queue)));
+        let memories = [1, 2].map(|number| cluster.node(number).memory().clone());
+        let size = layout.size() as usize;
+        let held = move |node: usize| {
+            let memory = memories[node].read_vec(GlobalAddr(0), size).expect("all of it");
+            [1, 2, 3].map(|number| memory.windows(40).any(|window| window == [number; 40]))
+        };
+        cluster.run(async move {
+            for (set, number) in [(&both, 1), (&first, 2), (&both, 3)] {
+                master.enqueue_and_signal(set, &[number; 40], None).await.expect("sent");
+            }
+            // The second node has nothing between the two.
+            let one = readers[1].dequeue().await.expect("the first");
+            readers[1].release(one);
+            let other = readers[1].dequeue().await.expect("the third");
+            assert_eq!(held(1), [false, false, true]);
+            readers[1].release(other);
+            assert_eq!(held(1), [false; 3]);
+            for _ in 0..2 {
+                drop(readers[0].dequeue().await.expect("the first two"));
+            }
+            let last = readers[0].dequeue().await.expect("the third");
+            assert_eq!(held(0), [true; 3]);
+            // With the last one those before it.
+            readers[0].release(last);
+            assert_eq!(held(0), [false; 3]);
+        });
+    });
+}
+
 /// The items that each node took, by node.
 type Received = Rc<RefCell<BTreeMap<NodeId, Vec<u32>>>>;
 

@@ -132,7 +132,7 @@ pub(crate) struct NetworkConfig {
     pub(crate) fan_out: u32,
     /// Bytes per chunk of a file; 512 KiB in the paper (section 3.3), with two slots.
     pub(crate) chunk_bytes: u32,
-    /// Chunks of a file under way: what fills a tree (`docs/decisions/0002`).
+    /// Chunks of a file that a node may have that are not written (`docs/decisions/0111`).
     pub(crate) chunk_slots: u32,
     /// Files transferred at once.
     pub(crate) channels: u32,
@@ -149,7 +149,7 @@ impl Default for NetworkConfig {
         NetworkConfig {
             fan_out: 4,
             chunk_bytes: 512 << 10,
-            chunk_slots: 8,
+            chunk_slots: 32,
             channels: 2,
             job_slots: 4096,
             heartbeat_bytes: 256 << 10,
