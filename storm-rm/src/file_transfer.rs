@@ -6,11 +6,10 @@
 //! asking with COMPARE-AND-WRITE whether all have written the file.
 
 use crate::message::ReceiveFile;
-use crate::poll::await_condition;
+use crate::poll::{Backoff, await_condition};
 use crate::remote_queue::{DequeueError, EnqueueError, Reader, Writer};
 use crate::{Channel, Generation, GlobalPlan};
 use bytes::Bytes;
-use futures_util::try_join;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
@@ -115,13 +114,15 @@ pub async fn transfer_file<P: Primitives>(
     let no_channel = || TransferError::NoSuchChannel(info.channel);
     let state = plan.file_state(info.channel).ok_or_else(no_channel)?;
     let queue = plan.chunks(info.channel).ok_or_else(no_channel)?;
-    let ask = Inquiry { primitives, state, generation: info.generation };
+    let part_of_wait = plan.config.part_of_wait;
+    let ask = Inquiry { primitives, state, generation: info.generation, part_of_wait };
 
     ask.all_reach(set, FileState::Ready).await?;
-    let sent_to = ask.nodes_that_wait(set).await?;
+    let sent_to = ask.nodes_not_in(set, FileState::Written).await?;
     if sent_to.is_empty() {
         return Ok(TransferTimes::default());
     }
+    ask.none_failed(&sent_to).await?;
     let mut sender = ChunkSender {
         primitives,
         queue: Writer::new(primitives.clone(), queue),
@@ -196,6 +197,7 @@ struct Inquiry<'a, P> {
     primitives: &'a P,
     state: Var<u64>,
     generation: Generation,
+    part_of_wait: Option<u32>,
 }
 
 impl<P: Primitives> Inquiry<'_, P> {
@@ -214,7 +216,7 @@ impl<P: Primitives> Inquiry<'_, P> {
 
     async fn all_reach(&self, set: &NodeSet, state: FileState) -> Result<(), PrimitiveError> {
         let question = self.question(set, Relation::GreaterOrEqual, state);
-        await_condition(self.primitives, &question).await
+        await_condition(self.primitives, &question, Backoff::patient(self.part_of_wait)).await
     }
 
     async fn none_failed(&self, set: &NodeSet) -> Result<(), TransferError> {
@@ -223,27 +225,6 @@ impl<P: Primitives> Inquiry<'_, P> {
         }
         let sound = self.nodes_not_in(set, FileState::Failed).await?;
         Err(TransferError::NotWritten { nodes: set.difference(&sound) })
-    }
-
-    /// The nodes of `set` that the chunks have to go to, when all know whether they have the
-    /// content. Where all agree the questions are on their way together, and wake a node once.
-    async fn nodes_that_wait(&self, set: &NodeSet) -> Result<NodeSet, TransferError> {
-        let (all_have, none_has, none_failed) = try_join!(
-            self.holds(set, Relation::Equal, FileState::Written),
-            self.holds(set, Relation::NotEqual, FileState::Written),
-            self.holds(set, Relation::NotEqual, FileState::Failed),
-        )?;
-        if all_have {
-            return Ok(NodeSet::new());
-        }
-        let waiting = match none_has {
-            true => set.clone(),
-            false => self.nodes_not_in(set, FileState::Written).await?,
-        };
-        if !none_failed {
-            self.none_failed(&waiting).await?;
-        }
-        Ok(waiting)
     }
 
     /// The nodes that are not in `state`, by bisection: two questions where all

@@ -30,6 +30,10 @@ pub struct PlanConfig {
     pub chunk_slots: u32,
     /// Bytes per chunk; 512 KiB in the paper.
     pub chunk_bytes: u32,
+    /// Who waits for a file to be written, or for a job to start, pauses for at most this part of
+    /// the wait between two questions, where that is more than a millisecond. Nothing where questions
+    /// cost nodes no time that they work in, as on the paper's machine.
+    pub part_of_wait: Option<u32>,
     /// What a slice of buffered coscheduling carries.
     pub bcs: BcsConfig,
 }
@@ -55,6 +59,7 @@ impl Default for PlanConfig {
             channels: 2,
             chunk_slots: 8,
             chunk_bytes: 128 * 1024,
+            part_of_wait: None,
             bcs: BcsConfig {
                 link_bytes: u64::from(SLICE_LINK_BYTES),
                 collective_slots: SLICE_COLLECTIVES,

@@ -23,10 +23,6 @@ const PAUSE_PER_QUESTION: u32 = 2;
 /// noticed although the node that is asked otherwise lives.
 const ALL_EVERY: u32 = 16;
 
-/// Of what was waited for so long, this part may be added: who waited a tenth of a second
-/// does not mind some milliseconds, and the nodes work instead of answering.
-const PART_OF_WAIT: u32 = 16;
-
 /// Pauses that double, from 20 us (paper, Algorithm 1: SLEEP with exponential
 /// backoff).
 #[derive(Debug)]
@@ -34,20 +30,30 @@ pub struct Backoff {
     pause: Duration,
     /// All questions and pauses so far.
     waited: Duration,
+    /// A pause may be this part of them: who waited a tenth of a second does not mind some
+    /// milliseconds, and the nodes work instead of answering.
+    part_of_wait: Option<u32>,
 }
 
 impl Default for Backoff {
     fn default() -> Backoff {
-        Backoff { pause: FIRST_PAUSE, waited: Duration::ZERO }
+        Backoff::patient(None)
     }
 }
 
 impl Backoff {
+    /// One whose pauses may be as long as this part of the wait
+    /// ([`PlanConfig::part_of_wait`](crate::PlanConfig)).
+    pub fn patient(part_of_wait: Option<u32>) -> Backoff {
+        Backoff { pause: FIRST_PAUSE, waited: Duration::ZERO, part_of_wait }
+    }
+
     /// How long to pause after a question that took so long.
     pub fn after(&mut self, question: Duration) -> Duration {
         let pause = self.pause;
         self.waited += question + pause;
-        let longest = (question * PAUSE_PER_QUESTION).max(self.waited / PART_OF_WAIT);
+        let of_wait = self.part_of_wait.and_then(|part| self.waited.checked_div(part));
+        let longest = (question * PAUSE_PER_QUESTION).max(of_wait.unwrap_or_default());
         self.pause = (pause * 2).min(longest.clamp(LONGEST_PAUSE, LONGEST_OF_ALL));
         pause
     }
@@ -125,13 +131,13 @@ fn gcd(one: usize, other: usize) -> usize {
     if other == 0 { one } else { gcd(other, one % other) }
 }
 
-/// Asks until the answer is TRUE. Cancel it by dropping it.
+/// Asks until the answer is TRUE, with pauses of `backoff`. Cancel it by dropping it.
 pub(crate) async fn await_condition<P: Primitives>(
     primitives: &P,
     question: &CompareAndWrite,
+    mut backoff: Backoff,
 ) -> Result<(), PrimitiveError> {
-    let (mut backoff, probe) = (Backoff::default(), Probe::default());
-    let mut round = 0;
+    let (probe, mut round) = (Probe::default(), 0);
     loop {
         let since = primitives.runtime().now();
         round += 1;
@@ -150,16 +156,19 @@ mod tests {
 
     #[test]
     fn who_has_waited_long_looks_less_often() {
-        let mut backoff = Backoff::default();
+        const PART: u32 = 16;
+        let mut backoff = Backoff::patient(Some(PART));
         let question = Duration::from_micros(100);
         let mut waited = Duration::ZERO;
         while waited < Duration::from_millis(300) {
             let pause = backoff.after(question);
-            let most = (waited / PART_OF_WAIT).clamp(LONGEST_PAUSE, LONGEST_OF_ALL);
+            let most = (waited / PART).clamp(LONGEST_PAUSE, LONGEST_OF_ALL);
             assert!(pause <= most, "{pause:?} after {waited:?}");
             waited += question + pause;
         }
         assert_eq!(backoff.after(question), LONGEST_OF_ALL);
+        let mut backoff = Backoff::default();
+        assert!((0..1000).all(|_| backoff.after(question) <= LONGEST_PAUSE));
     }
 
     #[test]

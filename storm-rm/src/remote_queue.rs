@@ -17,7 +17,7 @@
 //!   number, a slave releases in order the items that were sent to it, and before
 //!   a slot is reused the set that held it is asked, not the next one.
 
-use crate::poll::await_condition;
+use crate::poll::{Backoff, await_condition};
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
@@ -291,7 +291,7 @@ impl<P: Primitives> Writer<P> {
             let half = self.outstanding.len().div_ceil(2);
             let about = self.question_about(half).or_else(|| self.question_about(1));
             let Some((before, question)) = about else { return Ok(()) };
-            let released = await_condition(&self.primitives, &question).await;
+            let released = await_condition(&self.primitives, &question, Backoff::default()).await;
             self.answered(before, released.map(|()| true))?;
         }
         Ok(())

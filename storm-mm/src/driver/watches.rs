@@ -20,11 +20,12 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 /// heartbeats.
 pub(super) async fn run_starts<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
     let runtime = shared.primitives.runtime().clone();
-    let (mut backoff, mut round) = (Backoff::default(), 0_u32);
+    let begin = || Backoff::patient(shared.plan.config.part_of_wait);
+    let (mut backoff, mut round) = (begin(), 0_u32);
     loop {
         if shared.starting.borrow().is_empty() {
             shared.starting_bell.heard().await;
-            (backoff, round) = (Backoff::default(), 0);
+            (backoff, round) = (begin(), 0);
         }
         let since = runtime.now();
         round = round.wrapping_add(1);
@@ -50,7 +51,7 @@ pub(super) async fn run_starts<P: Primitives, C: Contents + 'static>(shared: Rc<
         let pause = backoff.after(runtime.now() - since);
         if runtime.timeout(pause, shared.starting_bell.heard()).await.is_some() {
             // A job that was launched meanwhile is looked at soon.
-            backoff = Backoff::default();
+            backoff = begin();
         }
     }
 }

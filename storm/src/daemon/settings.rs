@@ -207,6 +207,9 @@ impl Settings {
     }
 }
 
+/// Between two questions whether nodes are done a manager pauses for up to this part of its wait.
+const PART_OF_WAIT: u32 = 16;
+
 /// The sizes of global memory: the same on the manager and on every node.
 pub(super) fn plan_config(network: &NetworkConfig, nodes: usize) -> PlanConfig {
     let defaults = PlanConfig::default();
@@ -217,6 +220,7 @@ pub(super) fn plan_config(network: &NetworkConfig, nodes: usize) -> PlanConfig {
         channels: network.channels,
         chunk_slots: network.chunk_slots,
         chunk_bytes: network.chunk_bytes,
+        part_of_wait: Some(PART_OF_WAIT),
         bcs: BcsConfig { link_bytes: u64::from(network.slice_link_bytes), ..defaults.bcs },
         ..defaults
     }
