@@ -18,7 +18,7 @@ impl Info {
         self.pairs.iter().find(|(own, _)| own == key).map(|(_, value)| value.as_str())
     }
 
-    fn set(&mut self, key: String, value: String) {
+    pub(super) fn set(&mut self, key: String, value: String) {
         match self.pairs.iter_mut().find(|(own, _)| *own == key) {
             Some(pair) => pair.1 = value,
             None => self.pairs.push((key, value)),

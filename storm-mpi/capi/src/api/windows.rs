@@ -162,11 +162,21 @@ extern "C" fn MPI_Win_set_info(win: Handle, info: Handle) -> c_int {
     on_window(win, "MPI_Win_set_info", |session, _| known(session, info))
 }
 
-/// The hints that are followed after the window was made: none.
+/// What holds of every window, whatever programs have hinted at: the hints of MPI-4.1, section 12.2.1.
+const HELD_HINTS: [(&str, &str); 5] = [
+    ("no_locks", "false"),
+    ("accumulate_ordering", "rar,raw,war,waw"),
+    ("accumulate_ops", "same_op_no_op"),
+    ("same_size", "false"),
+    ("same_disp_unit", "false"),
+];
+
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Win_get_info(win: Handle, info: Out<Handle>) -> c_int {
     on_window(win, "MPI_Win_get_info", |session, _| {
-        info.set(session.infos.borrow_mut().add(Info::default())?)
+        let mut held = Info::default();
+        HELD_HINTS.iter().for_each(|(key, value)| held.set((*key).into(), (*value).into()));
+        info.set(session.infos.borrow_mut().add(held)?)
     })
 }
 

@@ -244,6 +244,8 @@ impl Window {
             return Ok((std::ptr::null_mut(), Part { bytes: 0, unit: 1 }));
         };
         let start = match &self.held {
+            // Who has no part has no place either.
+            _ if self.parts[member].bytes == 0 => std::ptr::null_mut(),
             Held::Shared(shared) => shared.start(member),
             Held::Nothing | Held::Allocated(_) => self.told.start,
         };

@@ -6,7 +6,7 @@ static int me, n;
 /* Member 0 in the middle, all others round it. */
 static void star(void) {
   int *index = malloc(n * sizeof(int)), *edges = malloc((2 * n + 1) * sizeof(int)), *got = malloc((2 * n + 1) * sizeof(int));
-  int nodes, count, kind, rank, *round = calloc(n, sizeof(int));
+  int nodes, count, kind, rank, *round = calloc(2 * n + 1, sizeof(int));
   MPI_Comm graph, part;
   for (int i = 0; i < n - 1; i++) edges[i] = i + 1, edges[n - 1 + i] = 0;
   for (int i = 0; i < n; i++) index[i] = n - 1 + i;

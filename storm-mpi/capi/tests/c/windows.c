@@ -338,6 +338,8 @@ static void hung_on_it(void) {
   CHECK(!strcmp(name, "mine") && length == 4);
   OK(MPI_Win_set_info(win, MPI_INFO_NULL));
   OK(MPI_Win_get_info(win, &info));
+  OK(MPI_Info_get(info, "no_locks", MPI_MAX_OBJECT_NAME - 1, name, &flag));
+  CHECK(flag && !strcmp(name, "false"));
   OK(MPI_Info_free(&info));
   OK(MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, deletes, &keyval, NULL));
   OK(MPI_Win_set_attr(win, keyval, &value));
