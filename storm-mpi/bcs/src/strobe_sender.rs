@@ -224,9 +224,12 @@ impl<P: Primitives> StrobeSender<P> {
         if self.at_once {
             return self.all_at_once(strobe).await;
         }
+        let mut rests = false;
         for (question, next) in questions(strobe.phase, self.had_collectives) {
-            if self.ask(*question, strobe.to_word()).await? {
-                return Ok(Some((*question, *next)));
+            if self.ask(*question, strobe.to_word()).await?
+                && let Some(yes) = taken(*question, *next, &mut rests)
+            {
+                return Ok(Some(yes));
             }
         }
         Ok(None)
@@ -237,9 +240,10 @@ impl<P: Primitives> StrobeSender<P> {
         let questions = questions(strobe.phase, self.had_collectives);
         let ask = |(question, _): &(Question, _)| self.ask(*question, strobe.to_word());
         let answers = join_all(questions.iter().map(ask)).await;
+        let mut rests = false;
         for ((question, next), answer) in questions.iter().zip(answers) {
-            if answer? {
-                return Ok(Some((*question, *next)));
+            if answer? && let Some(yes) = taken(*question, *next, &mut rests) {
+                return Ok(Some(yes));
             }
         }
         Ok(None)
@@ -335,6 +339,23 @@ fn questions(phase: Phase, collectives: bool) -> &'static [(Question, Option<Pha
         Phase::SliceEnd => {
             &[(Question::Skip, None), (Question::Empty, None), (Question::Done, None)]
         }
+    }
+}
+
+/// What an answer that is yes decides. That nobody has anything for the next slice decides nothing by itself,
+/// but says of a slice that has ended empty that there need not be another: then it stands for both.
+fn taken(
+    question: Question,
+    next: Option<Phase>,
+    rests: &mut bool,
+) -> Option<(Question, Option<Phase>)> {
+    match (question, next) {
+        (Question::Skip, None) => {
+            *rests = true;
+            None
+        }
+        (Question::Empty, None) if *rests => Some((Question::Skip, None)),
+        other => Some(other),
     }
 }
 
