@@ -13,10 +13,11 @@ pub(crate) use mm::run_mm;
 pub(crate) use nm::run_nm;
 
 use crate::config::{ConfigError, ConfigProblem};
-use crate::failure::Failure;
+use crate::failure::{EXIT_USAGE, Failure};
 use crate::key_file::KeyFileError;
 use std::io;
 use std::path::PathBuf;
+use storm_mm::PartitionError;
 use storm_mm::driver::DriverError;
 use storm_mm::journal::JournalError;
 use storm_nm::live::ServeError;
@@ -34,7 +35,7 @@ pub(crate) enum DaemonError {
     #[error("{address} is beyond this host, and there is no cluster key")]
     KeyNeeded { address: std::net::SocketAddr },
     #[error("the policies cannot be set up")]
-    Partition(#[from] storm_mm::PartitionError),
+    Partition(#[from] PartitionError),
     #[error("the journal {} cannot be used", path.display())]
     Journal { path: PathBuf, source: JournalError },
     #[error("{} cannot be used", path.display())]
@@ -64,6 +65,16 @@ pub(crate) enum DaemonError {
 }
 
 impl DaemonError {
+    /// A policy that there is not: wrong use, as it is of every other command.
+    fn is_misuse(&self) -> bool {
+        matches!(
+            self,
+            DaemonError::Config(ConfigError { problem: ConfigProblem::NoSuchPolicy { .. }, .. })
+                | DaemonError::Plan(ConfigProblem::NoSuchPolicy { .. })
+                | DaemonError::Partition(PartitionError::Policy { .. })
+        )
+    }
+
     fn hint(&self) -> Option<&'static str> {
         match self {
             DaemonError::Config(ConfigError { problem: ConfigProblem::Read(_), .. }) => {
@@ -130,6 +141,7 @@ fn is_unreached(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool
 impl From<DaemonError> for Failure {
     fn from(error: DaemonError) -> Failure {
         let failure = Failure::of("daemon", &error);
+        let failure = if error.is_misuse() { failure.exit(EXIT_USAGE) } else { failure };
         match error.hint() {
             Some(hint) => failure.hint(hint),
             None => failure,
