@@ -72,7 +72,8 @@ impl Output for TableOutput {
     }
 
     fn explanation(&self, explanation: &Explanation) -> String {
-        let Explanation { job, array, state, reason, details, estimate } = explanation;
+        // Who holds what it waits for is among the details.
+        let Explanation { job, array, state, reason, details, held_by: _, estimate } = explanation;
         let name = array.map_or_else(|| job.to_string(), |task| task.to_string());
         let said = |text: &str| written::local(&written::safe(text), &self.zone);
         let mut text = format!("Job {name} is {state}: {}\n", said(reason));

@@ -187,6 +187,7 @@ fn explanations() {
         state: JobState::Pending,
         reason: "it needs 512 PEs and 256 are free in partition main".to_owned(),
         details: vec!["job 7 holds 256 PEs until 11:00".to_owned()],
+        held_by: Vec::new(),
         estimate: Some(time(3_600)),
     };
     insta::assert_snapshot!(all(|form| form.explanation(&explanation)));
