@@ -90,6 +90,9 @@ fuzz_target!(|input: &[u8]| {
     let mut script = Script::new(input);
     let config = CoreConfig { node: NODE, hostname: "host".to_owned(), pes: PES, only_uid: None };
     let mut core = NodeCore::new(config);
+    // Nothing is believed before its join is answered.
+    let answer = Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(0) };
+    assert_eq!(core.handle(Event::Command(answer)), []);
     let mut unprepared = Vec::new();
     while let Some(event) = event(&mut script, &core, &mut unprepared) {
         let actions = core.handle(event);

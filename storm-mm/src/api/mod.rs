@@ -62,7 +62,7 @@ pub use server::{AdmitUser, RemoteClients, Server, ServerLimits};
 pub use service::Service;
 pub use spool::{Spool, SpoolError};
 pub use view::{
-    ClassView, ClusterStatus, Explanation, ForgottenJobs, JobDetail, JobState, JobView,
+    ClassView, ClusterStatus, Explanation, ForgottenJobs, Holder, JobDetail, JobState, JobView,
     LaunchBreakdown, LogEntry, NodeState, NodeView, PartitionView, PriorityView, RankView,
     ReservationRequest, ReservationView, ShareView, SpecSummary, UserView, asked_for,
 };

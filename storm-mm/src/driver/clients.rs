@@ -11,7 +11,7 @@ use crate::api::{
 };
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::{NodeSet, Primitives, Runtime};
+use storm_primitives::{NodeId, NodeSet, Primitives, Runtime};
 use storm_rm::message::{Command, NodeRanks};
 use storm_rm::{InputSpec, JobId, JobIncarnation, JobSpec, Rank};
 
@@ -346,6 +346,17 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
             Ok(record) => record.ranks.iter().map(|share| share.node).collect(),
             Err(_) => return,
         };
-        self.say(nodes, Command::HoldOutput { job, hold });
+        self.say_in_turn(nodes, Command::HoldOutput { job, hold });
+    }
+    /// A node has come back: it does not know of which jobs the output is held.
+    pub(super) fn hold_again(&self, node: NodeId) {
+        let is_there = |job: &JobId| {
+            let core = self.core.borrow();
+            core.job(*job).is_ok_and(|record| record.ranks.iter().any(|share| share.node == node))
+        };
+        let held: Vec<JobId> = self.held_output.borrow().iter().copied().filter(is_there).collect();
+        for job in held {
+            self.say_in_turn(NodeSet::single(node), Command::HoldOutput { job, hold: true });
+        }
     }
 }

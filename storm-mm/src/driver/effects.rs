@@ -1,8 +1,9 @@
 //! Carries out what the core wants, in order, once it is durable.
 
 use super::job_tasks::Duty;
-use super::{Contents, DriverError, Pending, Shared, staging, watches};
-use crate::journal::{Entry, Journal};
+use super::pending::Item;
+use super::{Contents, DriverError, Shared, staging, watches};
+use crate::journal::Journal;
 use crate::{Effect, Notice};
 use std::rc::Rc;
 use storm_primitives::{Primitives, Runtime};
@@ -14,31 +15,24 @@ pub(super) async fn run<P: Primitives, J: Journal, C: Contents + 'static>(
     journal: &J,
 ) -> Result<(), DriverError> {
     loop {
-        let batch = std::mem::take(&mut *shared.pending.borrow_mut());
+        let entries = shared.pending.begin();
         if let Some(error) = shared.failure.borrow_mut().take() {
             return Err(error);
         }
-        if batch.is_empty() {
+        let Some(entries) = entries else {
             if shared.core.borrow().is_down() {
                 return Ok(());
             }
-            shared.pending_bell.heard().await;
+            shared.pending.news().await;
             continue;
-        }
-        let entries: Vec<Entry> = batch
-            .iter()
-            .filter_map(|pending| match pending {
-                Pending::Effect(Effect::Journal(job, event)) => Some((*job, event.clone())),
-                Pending::Effect(_) | Pending::Action(_) => None,
-            })
-            .collect();
+        };
         if !entries.is_empty() {
             journal.append(entries).await?;
         }
-        for pending in batch {
-            match pending {
-                Pending::Effect(effect) => perform(shared, effect),
-                Pending::Action(action) => action(),
+        while let Some(item) = shared.pending.next() {
+            match item {
+                Item::Effect(effect) => perform(shared, effect),
+                Item::Action(action) => action(),
             }
         }
     }

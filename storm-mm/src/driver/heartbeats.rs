@@ -148,7 +148,13 @@ async fn await_space<P: Primitives, C: Contents + 'static>(
             }
             Some(Err(EnqueueError::Network(error))) => return Err(error),
             // Nothing is sent yet that could be too large.
-            Some(Ok(()) | Err(EnqueueError::TooLarge { .. })) => return Ok(died),
+            Some(Ok(()) | Err(EnqueueError::TooLarge { .. })) => {
+                if shared.deaths_known.get() == shared.primitives.membership().epoch() {
+                    return Ok(died);
+                }
+                // Who died and came back in this instant would be told what was for the life before.
+                shared.deaths_known_bell.heard().await;
+            }
             None => {}
         }
     }

@@ -138,12 +138,14 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         self.pass_input(job);
     }
 
-    /// A node that died takes no input, and nobody waits for it.
+    /// A node that died takes no input, and nobody waits for it, unless its job waits for it to
+    /// come back.
     pub(super) fn input_of_dead(&self, node: NodeId) {
         let jobs: Vec<JobId> = {
-            let mut flows = self.inputs.flows.borrow_mut();
+            let (mut flows, core) = (self.inputs.flows.borrow_mut(), self.core.borrow());
             let hit = flows
                 .iter_mut()
+                .filter(|(job, _)| !core.is_recovering(**job))
                 .filter_map(|(job, flow)| flow.taken_bytes.remove(&node).map(|_| *job));
             hit.collect()
         };
@@ -172,7 +174,7 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         let next = || self.inputs.flows.borrow_mut().get_mut(&job).and_then(|flow| flow.next(job));
         while let Some(next) = next() {
             match next {
-                Next::Say(nodes, command) => self.say(nodes, command),
+                Next::Say(nodes, command) => self.say_in_turn(nodes, command),
                 Next::Answer(replies) => self.answer(replies, Reply::Ok),
             }
         }

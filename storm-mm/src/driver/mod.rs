@@ -17,6 +17,7 @@ mod inputs;
 mod job_tasks;
 mod nodes;
 mod outbox;
+mod pending;
 mod slices;
 mod staging;
 mod stall;
@@ -33,13 +34,13 @@ use bell::Bell;
 use inputs::Inputs;
 use job_tasks::JobTasks;
 use outbox::Outbox;
+use pending::Pending;
 use slices::Slice;
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
-use storm_primitives::NodeSet;
-use storm_primitives::{Instant, NodeId, Primitives, Runtime, Task};
+use storm_primitives::{Epoch, Instant, NodeId, NodeSet, Primitives, Runtime, Task};
 use storm_rm::message::Command;
 use storm_rm::termination::WatchedJobs;
 use storm_rm::{GlobalPlan, JobId, PartitionId};
@@ -138,10 +139,12 @@ struct Shared<P, C> {
     started: Instant,
     core: RefCell<Core>,
     /// What is to be done once the journal entries before it are durable.
-    pending: RefCell<VecDeque<Pending>>,
-    pending_bell: Bell,
+    pending: Pending,
     /// What goes out with the next heartbeat.
     outbox: Outbox,
+    /// Up to which change of the membership the deaths are known here.
+    deaths_known: Cell<Epoch>,
+    deaths_known_bell: Bell,
     slice_bells: Vec<Bell>,
     /// The slice under way of each partition.
     slices: RefCell<Vec<Slice>>,
@@ -164,13 +167,6 @@ struct Shared<P, C> {
     failure: RefCell<Option<DriverError>>,
 }
 
-/// An item of the queue behind the journal.
-enum Pending {
-    Effect(Effect),
-    /// Something of the driver's own, in its place among the effects.
-    Action(Box<dyn FnOnce()>),
-}
-
 impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
     fn new(
         primitives: P,
@@ -190,9 +186,10 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
             contents,
             config,
             core: RefCell::new(core),
-            pending: RefCell::default(),
-            pending_bell: Bell::default(),
+            pending: Pending::default(),
             outbox: Outbox::default(),
+            deaths_known: Cell::default(),
+            deaths_known_bell: Bell::default(),
             starting: RefCell::default(),
             starting_bell: Bell::default(),
             terminating: RefCell::default(),
@@ -231,10 +228,10 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
                 Effect::SlicesChanged(partition) => {
                     self.slice_bells[usize::from(partition.0)].ring();
                 }
-                effect => self.pending.borrow_mut().push_back(Pending::Effect(effect)),
+                effect => self.pending.effect(effect),
             }
         }
-        self.pending_bell.ring();
+        self.pending.ring();
         let core = self.core.borrow();
         for (id, bell) in (0..).zip(&self.coscheduling_bells) {
             if core.is_coscheduled(PartitionId(id)) {
@@ -247,8 +244,8 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
 
     /// Queues an action behind everything that the core wanted so far.
     fn defer(&self, action: impl FnOnce() + 'static) {
-        self.pending.borrow_mut().push_back(Pending::Action(Box::new(action)));
-        self.pending_bell.ring();
+        self.pending.action(action);
+        self.pending.ring();
     }
 
     /// Waits for the instant at which the manager may act.
@@ -262,13 +259,21 @@ impl<P: Primitives, C: Contents + 'static> Shared<P, C> {
         }
     }
 
+    /// Says something at once: before what waits for the journal.
     fn say(&self, nodes: NodeSet, command: Command) {
         self.outbox.say(nodes, command);
     }
 
+    /// Says something behind everything that the core wanted so far: not before the answer to the
+    /// join of a node, which believes nothing before it.
+    fn say_in_turn(&self, nodes: NodeSet, command: Command) {
+        self.pending.effect(Effect::Command(nodes, command));
+        self.pending.ring();
+    }
+
     fn fail(&self, error: impl Into<DriverError>) {
         self.failure.borrow_mut().get_or_insert(error.into());
-        self.pending_bell.ring();
+        self.pending.ring();
     }
 
     /// Tells the nodes to leave and waits until they have, or for a while.

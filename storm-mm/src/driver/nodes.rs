@@ -34,6 +34,7 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<
         for (node, incarnation) in gone {
             readers.remove(&node);
             let dead = storm_primitives::NodeSet::single(node);
+            shared.pending.nodes_died(&dead);
             shared.outbox.nodes_died(&dead);
             let ended = membership.has_process_ended(node, incarnation);
             shared.drive(|core, now| match ended {
@@ -49,6 +50,8 @@ pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<
             readers.extend(queue.map(|queue| (node, reader(&shared, node, queue))));
         }
         known = now;
+        shared.deaths_known.set(epoch);
+        shared.deaths_known_bell.ring();
         membership.changed(epoch).await;
     }
 }
@@ -97,6 +100,7 @@ fn take<P: Primitives, C: Contents + 'static>(
     let joined = matches!(report, Report::Joined(_));
     shared.drive(|core, now| core.report(now, node, report));
     if joined {
+        shared.hold_again(node);
         shared.resume_inputs();
     }
 }

@@ -17,6 +17,7 @@ mod effect;
 mod eligibility;
 mod ending;
 mod fences;
+mod holders;
 mod holding;
 mod launching;
 mod live_job;

@@ -157,13 +157,18 @@ impl Core {
         });
         let asked = asked_for(record.spec.procs, record.spec.nodes, &record.spec.resources);
         let asked = format!("it asks for {asked}");
-        let details = std::iter::once(asked).chain(self.sharing_of(record)).chain(details);
+        let (held_by, more) = self.element_holders(now, record);
+        let details = std::iter::once(asked)
+            .chain(super::holders::lines(&held_by, more))
+            .chain(self.sharing_of(record))
+            .chain(details);
         Ok(Explanation {
             job,
             array: record.task,
             state: record.state(),
             reason: self.reason(now, record, &Waiting::default()),
             details: details.collect(),
+            held_by,
             estimate: self.estimate(now, record, &Waiting::default()),
         })
     }

@@ -18,15 +18,15 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// A journal on a disk that can be slow, or broken.
 #[derive(Clone)]
-struct Disk {
+pub(crate) struct Disk {
     runtime: SimRuntime,
-    memory: MemoryJournal,
-    stuck: Rc<Cell<bool>>,
+    pub(crate) memory: MemoryJournal,
+    pub(crate) stuck: Rc<Cell<bool>>,
     broken: Rc<Cell<bool>>,
 }
 
 impl Disk {
-    fn new(simulation: &Simulation) -> Disk {
+    pub(crate) fn new(simulation: &Simulation) -> Disk {
         Disk {
             runtime: simulation.runtime(),
             memory: MemoryJournal::default(),

@@ -20,18 +20,25 @@ const ANSWERED: Duration = Duration::from_millis(200);
 /// Between two looks at whether a manager is there.
 const LOOK: Duration = Duration::from_millis(1);
 /// Longest time that a commit takes on either side of the instant that counts.
-const COMMIT_US: u64 = 400;
+const COMMIT: Duration = Duration::from_micros(400);
 
 /// A journal whose commits take time: a kill may come before or after what counts.
 #[derive(Clone)]
 pub(crate) struct SlowJournal {
     simulation: Simulation,
     memory: MemoryJournal,
+    longest: Duration,
 }
 
 impl SlowJournal {
     pub(crate) fn new(simulation: &Simulation) -> SlowJournal {
-        SlowJournal { simulation: simulation.clone(), memory: MemoryJournal::default() }
+        SlowJournal::with_commits(simulation, COMMIT)
+    }
+
+    /// One whose commits take up to `longest` on either side of the instant that counts.
+    pub(crate) fn with_commits(simulation: &Simulation, longest: Duration) -> SlowJournal {
+        let (simulation, memory) = (simulation.clone(), MemoryJournal::default());
+        SlowJournal { simulation, memory, longest }
     }
 
     pub(crate) fn entries(&self) -> Vec<Entry> {
@@ -55,7 +62,7 @@ impl SlowJournal {
     }
 
     async fn pass_time(&self) {
-        let micros = self.simulation.random_below(COMMIT_US);
+        let micros = self.simulation.random_below(self.longest.as_micros() as u64);
         self.simulation.runtime().sleep(Duration::from_micros(micros)).await;
     }
 }

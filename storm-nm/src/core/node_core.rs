@@ -39,6 +39,9 @@ pub struct NodeCore {
     pub(super) leaving: bool,
     /// The first run of a job that this node can have heard of.
     pub(super) first_run: Option<JobIncarnation>,
+    /// The Machine Manager has answered that this life of the node has joined: what it says is
+    /// for this life and for no earlier one.
+    pub(super) answered: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +77,7 @@ impl NodeCore {
             partitions: BTreeMap::new(),
             leaving: false,
             first_run: None,
+            answered: false,
         }
     }
 
@@ -134,6 +138,11 @@ impl NodeCore {
     }
 
     fn command(&mut self, command: Command, actions: &mut Vec<Action>) {
+        if !self.answered && !matches!(command, Command::Resume { .. } | Command::Shutdown) {
+            // Nobody would end what an earlier life was told to launch.
+            tracing::debug!(?command, "what was said to an earlier life was ignored");
+            return;
+        }
         match command {
             Command::ReceiveFile(info) => actions.push(self.receive(info)),
             Command::LaunchJob(launch) => self.launch(launch, actions),
@@ -166,7 +175,7 @@ impl NodeCore {
             // What it means is the node manager's to say, which leaves.
             Command::RefuseNode { .. } => {}
             Command::Resume { jobs, next_run } => {
-                self.first_run.get_or_insert(next_run);
+                self.joined(next_run);
                 self.resume(jobs, actions);
             }
         }
@@ -200,6 +209,10 @@ impl NodeCore {
             return;
         };
         let (task, key) = (Rc::new(task.clone()), task.key());
+        if self.first_run.is_none_or(|first| key.incarnation < first) {
+            tracing::error!(job = %key, "told to launch a run from before this node was there");
+            return;
+        }
         if self.jobs.keys().any(|known| known.job == job && known.incarnation >= key.incarnation) {
             tracing::error!(job = %key, "told to launch a job that was launched before");
             return;

@@ -23,8 +23,16 @@ impl NodeCore {
         self.first_run
     }
 
+    /// A Machine Manager has answered: it tells this life of the node of all runs from `next_run`
+    /// on. One whose journal is another than that of the manager before counts them anew.
+    pub(super) fn joined(&mut self, next_run: JobIncarnation) {
+        self.answered = true;
+        self.first_run = Some(self.first_run.map_or(next_run, |first| first.min(next_run)));
+    }
+
     /// The Machine Manager is gone. The next one counts its strobes anew.
     pub(super) fn orphan(&mut self) {
+        self.answered = false;
         for job in self.jobs.values_mut() {
             job.orphaned = !job.silent && !job.released;
         }

@@ -222,6 +222,15 @@ fn event(step: &Step, model: &mut Model) -> Option<Event> {
     }
 }
 
+/// A node of so many processing elements, whose join was answered.
+pub(crate) fn joined(pes: u32) -> NodeCore {
+    let hostname = "host1".to_owned();
+    let mut core = NodeCore::new(CoreConfig { node: NodeId(1), hostname, pes, only_uid: None });
+    let answer = Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(1) };
+    assert_eq!(core.handle(Event::Command(answer)), []);
+    core
+}
+
 /// Brings every job to its end: whatever was started ends, whatever was open
 /// closes.
 fn conclude(core: &mut NodeCore, model: &mut Model) -> Result<(), TestCaseError> {
@@ -247,12 +256,7 @@ fn conclude(core: &mut NodeCore, model: &mut Model) -> Result<(), TestCaseError>
 proptest! {
     #[test]
     fn the_core_keeps_its_promises(steps in prop::collection::vec(step(), 0..120)) {
-        let mut core = NodeCore::new(CoreConfig {
-            node: NodeId(1),
-            hostname: "host".to_owned(),
-            pes: RANKS,
-            only_uid: None,
-        });
+        let mut core = joined(RANKS);
         let mut model = Model::default();
         for step in &steps {
             let Some(event) = event(step, &mut model) else { continue };

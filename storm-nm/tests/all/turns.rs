@@ -1,21 +1,16 @@
 //! Rows under buffered coscheduling: one whose ranks all wait here gives its elements away, slice by
 //! slice, and has them back with the next strobe or when something has come for it.
 
-use crate::core_properties::{key, launch};
+use crate::core_properties::{joined, key, launch};
 use std::rc::Rc;
-use storm_nm::{Action, CoreConfig, Event, JobKey, NodeCore};
+use storm_nm::{Action, Event, JobKey, NodeCore};
 use storm_primitives::NodeId;
 use storm_rm::message::{Command, ExitStatus, LaunchJob, RankExit, Report, Strobe};
 use storm_rm::{Coscheduling, JobId, PartitionId, Rank, Row};
 
 /// A node with a running job in each of rows 0 and 1; row 0 is active.
 fn node() -> NodeCore {
-    let mut core = NodeCore::new(CoreConfig {
-        node: NodeId(1),
-        hostname: "host1".to_owned(),
-        pes: 4,
-        only_uid: None,
-    });
+    let mut core = joined(4);
     for (job, rows) in [(1, 0b01), (2, 0b10)] {
         let launch = LaunchJob { buffered: true, ..launch(job, 1, rows, 0) };
         core.handle(Event::Command(Command::LaunchJob(Rc::new(launch))));
@@ -168,12 +163,7 @@ fn what_nodes_told_an_outer_job_does_not_count_for_one_submitted_from_inside_of_
     ];
     let env: Vec<_> = inherited.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect();
     for (buffered, transport) in [(false, "direct"), (true, "bcs")] {
-        let mut core = NodeCore::new(CoreConfig {
-            node: NodeId(1),
-            hostname: "host1".to_owned(),
-            pes: 4,
-            only_uid: None,
-        });
+        let mut core = joined(4);
         let mut launch = LaunchJob { buffered, ..launch(1, 1, 1, 0) };
         Rc::make_mut(&mut launch.spec).env = env.clone().into();
         core.handle(Event::Command(Command::LaunchJob(Rc::new(launch))));

@@ -133,7 +133,11 @@ impl Cluster {
     pub(crate) async fn say(&self, commands: Vec<Command>) {
         let (set, number) = (self.set(), self.number.get() + 1);
         self.number.set(number);
-        let commands = commands.into_iter().map(|command| (set.clone(), command)).collect();
+        // The joins are answered before anything else is said.
+        let answer = Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(1) };
+        let answer = (number == 1).then_some(answer);
+        let commands = answer.into_iter().chain(commands);
+        let commands = commands.map(|command| (set.clone(), command)).collect();
         let issued_ns = self.mm.runtime().now().as_nanos();
         let heartbeat = Heartbeat { number, issued_ns, commands };
         let mut queue = self.heartbeats.lock().await;

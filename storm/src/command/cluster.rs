@@ -35,7 +35,7 @@ pub(super) async fn up(
 ) -> Result<u8, Failure> {
     check_policies(&options.sched, options.nodes)?;
     let state = state_dir();
-    let _lock = state.lock()?;
+    let lock = state.lock()?;
     if let Some(kept) = state.read() {
         if kept.process.is_alive() {
             let KeptCluster { nodes, pes, started, .. } = kept;
@@ -46,9 +46,16 @@ pub(super) async fn up(
     }
     let UpOptions { nodes, pes, sched, quantum, backend } = options;
     let shape = LocalClusterShape { nodes, pes, sched, quantum, switch_log: None, backend };
-    let kept = {
+    let started = {
         let _spinner = waiting(silent, "starting the nodes");
-        start_kept(&shape, &state, FREE_BYTES).await?
+        start_kept(&shape, &state, FREE_BYTES).await
+    };
+    let kept = match started {
+        Ok(kept) => kept,
+        Err(error) => {
+            state.leave(lock);
+            return Err(error.into());
+        }
     };
     print(&output.up(&kept))?;
     Ok(0)
@@ -95,8 +102,9 @@ pub(super) async fn down(
             .exit(EXIT_USAGE));
     }
     let state = state_dir();
-    let _lock = state.lock()?;
+    let lock = state.lock()?;
     let Some(kept) = state.read() else {
+        state.leave(lock);
         print(&output.down(false))?;
         return Ok(0);
     };
@@ -106,6 +114,7 @@ pub(super) async fn down(
         end(&kept).await?;
     }
     clean(&kept, &state)?;
+    state.leave(lock);
     print(&output.down(alive))?;
     Ok(0)
 }

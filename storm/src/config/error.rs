@@ -1,6 +1,7 @@
 //! What is wrong with a configuration file, and where.
 
 use super::ServiceProblem;
+use super::line::line_of;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,16 +11,23 @@ use thiserror::Error;
 
 /// A file that cannot be used.
 #[derive(Debug, Error)]
-#[error("the configuration {} cannot be used", file.display())]
+#[error("the configuration {}{} cannot be used", file.display(), at(.line))]
 pub(crate) struct ConfigError {
     /// The file.
     pub(crate) file: PathBuf,
+    /// The line that is concerned, from 1, where there is one and the problem does not name it
+    /// itself.
+    pub(crate) line: Option<usize>,
     /// What is wrong with it.
     #[source]
     pub(crate) problem: ConfigProblem,
 }
 
-/// What is wrong, with the key that is concerned.
+fn at(line: &Option<usize>) -> String {
+    line.map_or_else(String::new, |line| format!(", line {line},"))
+}
+
+/// What is wrong. What is said of a value begins with its key and a colon: the line is found by it.
 #[derive(Debug, Error)]
 pub(crate) enum ConfigProblem {
     #[error("it cannot be read")]
@@ -94,6 +102,21 @@ pub(crate) enum ConfigProblem {
     NodeDead,
     #[error("timeouts.node-hung: it must be at least timeouts.node-dead")]
     NodeHung,
+}
+
+impl ConfigProblem {
+    /// The line of the text that is concerned.
+    pub(super) fn line_in(&self, text: &str) -> Option<usize> {
+        match self {
+            // The parser names it.
+            ConfigProblem::Read(_) | ConfigProblem::TooLong | ConfigProblem::Syntax(_) => None,
+            problem => {
+                let said = problem.to_string();
+                let (key, _) = said.split_once(':')?;
+                line_of(text, key)
+            }
+        }
+    }
 }
 
 /// What the parser says, in the words of the file where it has those of the program.

@@ -239,13 +239,14 @@ impl MmConfig {
 
     /// Reads and checks a file.
     pub(crate) fn read(path: &Path) -> Result<MmConfig, ConfigError> {
-        let fail = |problem| ConfigError { file: path.to_owned(), problem };
+        let fail = |problem| ConfigError { file: path.to_owned(), line: None, problem };
         let length = fs::metadata(path).map_err(|error| fail(error.into()))?.len();
         if length > MAX_FILE_BYTES {
             return Err(fail(ConfigProblem::TooLong));
         }
         let text = fs::read_to_string(path).map_err(|error| fail(error.into()))?;
-        MmConfig::parse(&text).map_err(fail)
+        MmConfig::parse(&text)
+            .map_err(|problem| ConfigError { line: problem.line_in(&text), ..fail(problem) })
     }
 
     /// Parses and checks a file's text.

@@ -31,6 +31,7 @@ mod clients;
 mod error;
 mod file;
 mod flexible;
+mod line;
 mod policies;
 mod resolve;
 mod security;

@@ -218,3 +218,29 @@ fn each_mistake_names_its_key() {
         .collect();
     insta::assert_snapshot!(said.join("\n"));
 }
+
+/// Of a value that was understood and wrong only the key was said.
+#[test]
+fn each_mistake_names_its_line() {
+    let line = |text: &str, problem: &ConfigProblem| match problem.line_in(text) {
+        Some(line) => text.lines().nth(line - 1).unwrap_or_default().to_owned(),
+        None => problem.to_string().lines().next().unwrap_or_default().to_owned(),
+    };
+    let found: Vec<String> = mistakes()
+        .iter()
+        .map(|(what, text)| match MmConfig::parse(text) {
+            Ok(_) => format!("{what}: accepted"),
+            Err(problem) => format!("{what}: {}", line(text, &problem)),
+        })
+        .collect();
+    insta::assert_snapshot!(found.join("\n"));
+}
+
+#[test]
+fn who_reads_of_a_mistake_reads_in_which_file_and_line_it_is() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let file = scratch.path().join("storm.toml");
+    std::fs::write(&file, GOOD.replace("pes = 64", "pes = 0")).expect("written");
+    let error = MmConfig::read(&file).expect_err("a node has an element at least").to_string();
+    assert_eq!(error, format!("the configuration {}, line 12, cannot be used", file.display()));
+}

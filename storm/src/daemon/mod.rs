@@ -14,11 +14,12 @@ pub(crate) use mm::run_mm;
 pub(crate) use nm::run_nm;
 
 use crate::config::{ConfigError, ConfigProblem};
-use crate::failure::Failure;
+use crate::failure::{EXIT_USAGE, Failure};
 use crate::key_file::KeyFileError;
 use std::io;
 use std::path::PathBuf;
 use storm_backend_tcp::{JoinError, Refusal};
+use storm_mm::PartitionError;
 use storm_mm::driver::DriverError;
 use storm_mm::journal::JournalError;
 use storm_nm::live::ServeError;
@@ -36,7 +37,7 @@ pub(crate) enum DaemonError {
     #[error("{address} is beyond this host, and there is no cluster key")]
     KeyNeeded { address: std::net::SocketAddr },
     #[error("the policies cannot be set up")]
-    Partition(#[from] storm_mm::PartitionError),
+    Partition(#[from] PartitionError),
     #[error("the journal {} cannot be used", path.display())]
     Journal { path: PathBuf, source: JournalError },
     #[error("{} cannot be used", path.display())]
@@ -74,6 +75,16 @@ pub(crate) enum DaemonError {
 }
 
 impl DaemonError {
+    /// A policy that there is not: wrong use, as it is of every other command.
+    fn is_misuse(&self) -> bool {
+        matches!(
+            self,
+            DaemonError::Config(ConfigError { problem: ConfigProblem::NoSuchPolicy { .. }, .. })
+                | DaemonError::Plan(ConfigProblem::NoSuchPolicy { .. })
+                | DaemonError::Partition(PartitionError::Policy { .. })
+        )
+    }
+
     fn hint(&self) -> Option<&'static str> {
         match self {
             DaemonError::Config(ConfigError { problem: ConfigProblem::Read(_), .. }) => {
@@ -98,17 +109,7 @@ impl DaemonError {
             DaemonError::Verbs(_) => {
                 Some("`storm nodes --fabric` lists the devices; --backend tcp needs none")
             }
-            DaemonError::Journal { source: JournalError::InUse(_), .. } => {
-                Some("one manager per state-dir: end the other one first")
-            }
-            DaemonError::Journal { source: JournalError::Damaged { .. }, .. } => Some(
-                "put back a copy of the file, or move it away to begin without the jobs in it; \
-                 Node Managers then end what they still run",
-            ),
-            DaemonError::Journal { .. } => Some(
-                "was it written by another version? start that one, or move the file away to \
-                 begin without the jobs in it",
-            ),
+            DaemonError::Journal { source, .. } => Some(journal_hint(source)),
             DaemonError::Path { .. } => Some("check that it exists and who may write to it"),
             DaemonError::Key(_) => Some("every daemon of a cluster needs the same key file"),
             DaemonError::KeyNeeded { .. } => {
@@ -146,6 +147,21 @@ impl DaemonError {
     }
 }
 
+/// What to do about a journal that cannot be used.
+fn journal_hint(error: &JournalError) -> &'static str {
+    match error {
+        JournalError::InUse(_) => "one manager per state-dir: end the other one first",
+        JournalError::Damaged { .. } => {
+            "put back a copy of the file, or move it away to begin without the jobs in it; \
+             Node Managers then end what they still run"
+        }
+        _ => {
+            "was it written by another version? start that one, or move the file away to \
+             begin without the jobs in it"
+        }
+    }
+}
+
 /// Nobody answered a node that wants to join.
 fn is_unreached(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
     matches!(error.downcast_ref(), Some(nm::JoinFailed::Unreached { .. }))
@@ -163,6 +179,7 @@ fn is_name_in_use(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bo
 impl From<DaemonError> for Failure {
     fn from(error: DaemonError) -> Failure {
         let failure = Failure::of("daemon", &error);
+        let failure = if error.is_misuse() { failure.exit(EXIT_USAGE) } else { failure };
         match error.hint() {
             Some(hint) => failure.hint(hint),
             None => failure,

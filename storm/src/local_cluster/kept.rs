@@ -106,10 +106,29 @@ impl StateDir {
             .mode(0o600)
             .open(self.path.join(LOCK))
             .map_err(fail)?;
-        Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| match error {
+        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock);
+        let lock = lock.map_err(|(_, error)| match error {
             Errno::EWOULDBLOCK => LocalClusterError::Busy,
             error => fail(error.into()),
-        })
+        })?;
+        // Who had it may have removed it, and another one have made the next.
+        let held = lock.metadata().map_err(fail)?;
+        match fs::symlink_metadata(self.path.join(LOCK)) {
+            Ok(found) if (found.dev(), found.ino()) == (held.dev(), held.ino()) => Ok(lock),
+            Ok(_) | Err(_) => Err(LocalClusterError::Busy),
+        }
+    }
+
+    /// Removes the directory if no cluster is recorded and there is nothing else in it: a real
+    /// directory of ours, as [`lock`](Self::lock) has found, in which nobody else can write. What
+    /// cannot be removed stays.
+    pub(crate) fn leave(&self, lock: Flock<File>) {
+        if self.is_ours() && !self.path.join(RECORD).exists() {
+            let _ = fs::remove_file(self.path.join(LOCK));
+            let _ = fs::remove_dir(&self.path);
+        }
+        // Held until here: who comes meanwhile finds it taken.
+        drop(lock);
     }
 
     /// The record, whether its cluster lives or not. What cannot be read, or
@@ -217,6 +236,39 @@ mod tests {
         assert!(matches!(state.lock(), Err(LocalClusterError::Busy)));
         drop(first);
         assert!(state.lock().is_ok());
+    }
+
+    #[test]
+    fn nothing_stays_of_a_cluster_that_is_forgotten() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let state = StateDir { path: scratch.path().join("storm") };
+        state.write(&kept(scratch.path())).expect_err("there is no directory yet");
+        let lock = state.lock().expect("it is free");
+        state.write(&kept(scratch.path())).expect("it is ours");
+        state.leave(lock);
+        assert!(state.read().is_some(), "it is still kept");
+        let lock = state.lock().expect("it is free");
+        state.forget().expect("it is ours");
+        let other = state.path.join("other");
+        fs::write(&other, "").expect("written");
+        state.leave(lock);
+        assert!(other.exists(), "what we did not make stays");
+        fs::remove_file(other).expect("removed");
+        let lock = state.lock().expect("it is free");
+        state.leave(lock);
+        assert!(!state.path.exists());
+    }
+
+    /// A lock on a file that is not there any more keeps nobody out.
+    #[test]
+    fn who_waited_at_a_lock_that_was_removed_does_not_have_it() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let state = StateDir { path: scratch.path().join("storm") };
+        let first = state.lock().expect("it is free");
+        fs::remove_file(state.path.join(LOCK)).expect("removed");
+        let second = state.lock().expect("it is another file");
+        assert!(matches!(state.lock(), Err(LocalClusterError::Busy)));
+        drop((first, second));
     }
 
     #[test]

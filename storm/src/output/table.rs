@@ -11,6 +11,7 @@ use super::{
 use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 use storm_mm::api::{
@@ -71,7 +72,8 @@ impl Output for TableOutput {
     }
 
     fn explanation(&self, explanation: &Explanation) -> String {
-        let Explanation { job, array, state, reason, details, estimate } = explanation;
+        // Who holds what it waits for is among the details.
+        let Explanation { job, array, state, reason, details, held_by: _, estimate } = explanation;
         let name = array.map_or_else(|| job.to_string(), |task| task.to_string());
         let said = |text: &str| written::local(&written::safe(text), &self.zone);
         let mut text = format!("Job {name} is {state}: {}\n", said(reason));
@@ -151,7 +153,7 @@ impl Output for TableOutput {
     }
 
     fn changed(&self, outcomes: &[Changed], done: &str) -> String {
-        outcomes.iter().fold(String::new(), |mut text, outcome| {
+        let mut text = outcomes.iter().fold(String::new(), |mut text, outcome| {
             let job = &outcome.name;
             let _ = match &outcome.error {
                 None => writeln!(text, "{done} job {job}"),
@@ -166,7 +168,13 @@ impl Output for TableOutput {
                 }
             };
             text
-        })
+        });
+        // Once, though several jobs have the same.
+        let hints = outcomes.iter().filter_map(|outcome| outcome.error.as_ref()?.hint.as_ref());
+        for hint in hints.collect::<BTreeSet<_>>() {
+            let _ = writeln!(text, "  try: {hint}");
+        }
+        text
     }
 
     fn drained(&self, nodes: &str, drained: bool) -> String {

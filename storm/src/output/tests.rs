@@ -187,6 +187,7 @@ fn explanations() {
         state: JobState::Pending,
         reason: "it needs 512 PEs and 256 are free in partition main".to_owned(),
         details: vec!["job 7 holds 256 PEs until 11:00".to_owned()],
+        held_by: Vec::new(),
         estimate: Some(time(3_600)),
     };
     insta::assert_snapshot!(all(|form| form.explanation(&explanation)));
@@ -214,7 +215,8 @@ fn jobs_of_an_array_that_never_ran_are_one_line() {
 
 #[test]
 fn short_answers() {
-    let refused = ApiError::new(ErrorCode::NoSuchJob, "there is no job 12_99");
+    let refused = ApiError::new(ErrorCode::NoSuchJob, "there is no job 12_99")
+        .hint("storm queue --all 12 lists the jobs of the array");
     let outcomes = [
         Changed { id: Some(JobId(7)), name: "7".to_owned(), error: None },
         Changed { id: Some(JobId(16)), name: "12_3".to_owned(), error: None },

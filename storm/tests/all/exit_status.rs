@@ -67,6 +67,25 @@ fn what_cannot_run_is_told_before_it_is_tried() {
     assert_eq!(scratch.does("run --nosuchoption true").status.code(), Some(2));
 }
 
+/// A manager exited with 1 where every other command says of a wrong policy that it is wrong use.
+#[test]
+fn a_policy_that_there_is_not_is_wrong_use_of_a_manager_too() {
+    let scratch = Scratch::make();
+    let config = scratch.work().join("storm.toml");
+    let nodes = "[[nodes]]\nnames = \"n1\"\npes = 1\n";
+    let partitions = "[[partitions]]\nname = \"main\"\nsched = \"lottery\"\n";
+    write(&config, &format!("{nodes}{partitions}"), 0o644);
+    let wrong = scratch.does("mm --config storm.toml");
+    assert_eq!(wrong.status.code(), Some(2), "{}", told(&wrong));
+    let said = stderr(&wrong);
+    assert!(
+        said.contains("storm.toml, line 6, cannot be used") && said.contains("lottery"),
+        "{said}"
+    );
+    let none = scratch.does("mm --config none.toml");
+    assert_eq!(none.status.code(), Some(1), "{}", told(&none));
+}
+
 #[test]
 fn a_rank_knows_its_place() {
     let scratch = cluster();

@@ -63,6 +63,7 @@ fn every_listing_can_be_read_by_a_script() {
     let why = scratch.json(&format!("explain {waits}"));
     assert_eq!(why["state"], "PENDING", "{why}");
     assert!(why["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{why}");
+    assert_eq!(why["held_by"][0]["job"], runs, "{why}");
     assert!(!scratch.prints(&format!("explain {waits}")).is_empty());
     let nodes = scratch.json("nodes");
     assert_eq!(nodes.as_array().map(Vec::len), Some(2), "{nodes}");
@@ -88,6 +89,17 @@ fn what_cannot_be_is_refused_with_what_can() {
     let unknown = scratch.does("show 4711");
     assert_eq!(unknown.status.code(), Some(1), "{}", told(&unknown));
     assert!(stderr(&unknown).contains("4711"), "{}", told(&unknown));
+    // Of several with the same mistake it is said once what to try.
+    for verb in ["cancel", "hold", "release"] {
+        let unknown = scratch.does(&format!("{verb} 77 78"));
+        assert_eq!(unknown.status.code(), Some(1), "{}", told(&unknown));
+        let said = stdout(&unknown);
+        assert!(
+            said.contains("there is no job 77") && said.contains("there is no job 78"),
+            "{said}"
+        );
+        assert_eq!(said.matches("try: storm queue and storm hist").count(), 1, "{said}");
+    }
     let again = scratch.does("up --nodes 2");
     assert_eq!(again.status.code(), Some(1), "a second cluster: {}", told(&again));
 }

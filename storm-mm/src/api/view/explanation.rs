@@ -1,6 +1,6 @@
 //! Why a job does not run.
 
-use super::JobState;
+use super::{Holder, JobState};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use storm_rm::{ArrayTask, JobId};
@@ -19,6 +19,10 @@ pub struct Explanation {
     pub reason: String,
     /// What the reason rests on, a line each.
     pub details: Vec<String>,
+    /// Of a job that waits for processing elements: jobs that hold such, those first that end
+    /// first, and no more than are worth a look.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_by: Vec<Holder>,
     /// When it should start at the latest, where the policy can tell.
     pub estimate: Option<Timestamp>,
 }

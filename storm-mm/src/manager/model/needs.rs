@@ -341,6 +341,44 @@ fn who_waits_for_a_job_with_a_limit_is_told_when_it_starts_at_the_latest() {
     assert_eq!(listed(&world), [None, Some(told), None], "a listing says the same");
 }
 
+/// `explain` said that there was no room, and not who had it.
+#[test]
+fn who_waits_for_elements_is_told_who_has_them() {
+    const LIMIT: Duration = Duration::from_secs(60);
+    for sched in ["fcfs", "gang"] {
+        let mut world = World::joined(sched, 8);
+        let limited = JobSpec { time_limit: Some(LIMIT), ..spec(4, false, false) };
+        let endless = world.submit(spec(4, false, false));
+        let first = world.submit(limited);
+        let placed = world.now;
+        let mut of_all = vec![endless, first];
+        let waits = loop {
+            let next = world.submit(spec(8, false, false));
+            if world.core.jobs[&next].phase == Phase::Pending {
+                break next;
+            }
+            of_all.push(next);
+        };
+        let told = world.core.explain(world.now, waits).unwrap();
+        let mut named: Vec<JobId> = told.held_by.iter().map(|holder| holder.job).collect();
+        if sched == "fcfs" {
+            assert_eq!(named, [first, endless], "who ends first is first");
+            let until = told.held_by[0].until.expect("it has a limit");
+            let since = until.duration_since(world.core.config.origin).unsigned_abs();
+            assert_eq!(since, placed.since_origin() + LIMIT);
+        } else {
+            assert!(told.held_by.iter().all(|holder| holder.until.is_none()));
+        }
+        named.sort_unstable();
+        assert_eq!(named, of_all);
+        assert!(told.held_by.iter().all(|holder| holder.same_user && holder.pes >= 4));
+        let said = format!("job {endless} holds 4 PEs and nothing says until when");
+        assert!(told.details.contains(&said), "{:?}", told.details);
+        let runs = world.core.explain(world.now, first).unwrap();
+        assert_eq!(runs.held_by, [], "it waits for nobody");
+    }
+}
+
 #[test]
 fn a_start_is_as_near_after_a_restart_as_it_was_before() {
     const LIMIT: Duration = Duration::from_secs(60);

@@ -176,7 +176,11 @@ impl World {
         let mut queue = self.heartbeats.lock().await;
         let (set, number) = (self.nodes(), self.number.get() + 1);
         self.number.set(number);
-        let commands = commands.into_iter().map(|command| (set.clone(), command)).collect();
+        // The joins are answered before anything else is said.
+        let answer = Command::Resume { jobs: Vec::new(), next_run: JobIncarnation(1) };
+        let answer = (number == 1).then_some(answer);
+        let commands = answer.into_iter().chain(commands);
+        let commands = commands.map(|command| (set.clone(), command)).collect();
         let heartbeat = Heartbeat { number, issued_ns: self.now_ns(), commands };
         issue_heartbeat(&self.mm, &mut queue, &set, &heartbeat).await.expect("delivered");
     }

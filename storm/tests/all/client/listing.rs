@@ -87,6 +87,7 @@ fn explain_tells_the_reason() {
         state: JobState::Pending,
         reason: "it needs 512 PEs, the partition main has 256".to_owned(),
         details: Vec::new(),
+        held_by: Vec::new(),
         estimate: None,
     };
     let served = answering(

@@ -1,0 +1,138 @@
+//! What waits for the journal: effects of the core and acts of the driver's own, in
+//! order. None is carried out before the entries before it are durable.
+
+use super::bell::Bell;
+use crate::Effect;
+use crate::journal::Entry;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use storm_primitives::NodeSet;
+use storm_rm::message::Command;
+
+/// The queue behind the journal.
+#[derive(Default)]
+pub(super) struct Pending {
+    waiting: RefCell<VecDeque<Item>>,
+    /// Those whose entries are being made durable.
+    committing: RefCell<VecDeque<Item>>,
+    bell: Bell,
+}
+
+/// An item of the queue.
+pub(super) enum Item {
+    Effect(Effect),
+    /// Something of the driver's own, in its place among the effects.
+    Action(Box<dyn FnOnce()>),
+}
+
+impl Pending {
+    /// Queues what the core wants.
+    pub(super) fn effect(&self, effect: Effect) {
+        self.waiting.borrow_mut().push_back(Item::Effect(effect));
+    }
+
+    /// Queues an act of the driver.
+    pub(super) fn action(&self, action: impl FnOnce() + 'static) {
+        self.waiting.borrow_mut().push_back(Item::Action(Box::new(action)));
+    }
+
+    /// Has the queue looked at.
+    pub(super) fn ring(&self) {
+        self.bell.ring();
+    }
+
+    /// Waits until there may be something in the queue.
+    pub(super) async fn news(&self) {
+        self.bell.heard().await;
+    }
+
+    /// Takes all that waits for [`next`](Self::next), once the entries among it are durable:
+    /// these. `None` when nothing waits.
+    pub(super) fn begin(&self) -> Option<Vec<Entry>> {
+        let batch = self.waiting.take();
+        if batch.is_empty() {
+            return None;
+        }
+        let entries = batch.iter().filter_map(|item| match item {
+            Item::Effect(Effect::Journal(job, event)) => Some((*job, event.clone())),
+            Item::Effect(_) | Item::Action(_) => None,
+        });
+        let entries = entries.collect();
+        self.committing.borrow_mut().extend(batch);
+        Some(entries)
+    }
+
+    /// The next item to carry out of those whose entries are durable.
+    pub(super) fn next(&self) -> Option<Item> {
+        self.committing.borrow_mut().pop_front()
+    }
+
+    /// Nodes died: what they were to be told, and to be asked, was for the life that is over.
+    /// A launch that reached the next one would be ended by nobody.
+    pub(super) fn nodes_died(&self, dead: &NodeSet) {
+        for queue in [&self.waiting, &self.committing] {
+            for item in queue.borrow_mut().iter_mut() {
+                match item {
+                    // Who comes back has to leave as well.
+                    Item::Effect(Effect::Command(_, Command::Shutdown)) => {}
+                    Item::Effect(Effect::Command(nodes, _)) => *nodes = nodes.difference(dead),
+                    Item::Effect(Effect::AwaitTermination(watch)) => {
+                        watch.nodes = watch.nodes.difference(dead);
+                    }
+                    Item::Effect(_) | Item::Action(_) => {}
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{JobEvent, JobEventKind};
+    use crate::manager::Watch;
+    use jiff::Timestamp;
+    use storm_primitives::NodeId;
+    use storm_rm::{JobId, JobIncarnation, JobSlot, Row};
+
+    fn nodes(numbers: &[u32]) -> NodeSet {
+        numbers.iter().map(|number| NodeId(*number)).collect()
+    }
+
+    fn destroy(job: u64, to: &[u32]) -> Effect {
+        Effect::Command(nodes(to), Command::DestroyJob { job: JobId(job) })
+    }
+
+    /// To whom each command that is left goes, and who is asked for ends.
+    fn told(pending: &Pending) -> Vec<NodeSet> {
+        let left = std::iter::from_fn(|| pending.next());
+        let told = left.filter_map(|item| match item {
+            Item::Effect(Effect::Command(nodes, _)) => Some(nodes),
+            Item::Effect(Effect::AwaitTermination(watch)) => Some(watch.nodes),
+            Item::Effect(_) | Item::Action(_) => None,
+        });
+        told.collect()
+    }
+
+    /// What waited for the journal while its node died was said to the node's next life.
+    #[test]
+    fn nothing_that_waits_for_the_journal_is_for_the_next_life_of_a_node() {
+        let pending = Pending::default();
+        let kind = JobEventKind::Moved { row: Row(0) };
+        pending.effect(Effect::Journal(JobId(1), JobEvent { at: Timestamp::UNIX_EPOCH, kind }));
+        pending.effect(destroy(1, &[1, 2]));
+        let entries = pending.begin().expect("something waits");
+        assert_eq!(entries.len(), 1);
+        pending.effect(destroy(2, &[2, 3]));
+        let (job, slot, incarnation) = (JobId(3), JobSlot(0), JobIncarnation(1));
+        let watch = Watch { job, slot, incarnation, nodes: nodes(&[1, 2]) };
+        pending.effect(Effect::AwaitTermination(watch));
+        pending.nodes_died(&nodes(&[2]));
+        // What its next life is told comes later.
+        pending.effect(destroy(4, &[2]));
+        assert_eq!(told(&pending), [nodes(&[1])]);
+        assert_eq!(pending.begin(), Some(Vec::new()));
+        assert_eq!(told(&pending), [nodes(&[3]), nodes(&[1]), nodes(&[2])]);
+        assert!(pending.begin().is_none());
+    }
+}

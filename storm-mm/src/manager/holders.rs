@@ -1,0 +1,103 @@
+//! Who holds the processing elements that a job waits for.
+
+use super::Core;
+use super::scheduling::sched_time;
+use crate::api::Holder;
+use crate::job::{JobRecord, Phase};
+use jiff::Timestamp;
+use storm_primitives::Instant;
+use storm_rm::JobId;
+use storm_sched::{PendingReason, Shortage};
+
+/// Holders that are named: those that end first are who a job waits for.
+const NAMED_MAX: usize = 8;
+
+impl Core {
+    /// Those that hold what a job waits for, and how many more do; nobody if it waits for
+    /// something else.
+    pub(super) fn element_holders(&self, now: Instant, record: &JobRecord) -> (Vec<Holder>, usize) {
+        let Some(partition) = self.partition_named(&record.partition) else {
+            return Default::default();
+        };
+        let entry = &self.partitions[usize::from(partition.0)];
+        let id = storm_sched::JobId(record.id.0);
+        let reason = match record.phase {
+            Phase::Pending => entry.policy.explain(sched_time(now), id),
+            Phase::Starting | Phase::Running | Phase::Ending(_) | Phase::Ended(_) => None,
+        };
+        if !reason.as_ref().is_some_and(waits_for_others) {
+            return Default::default();
+        }
+        let request = super::admission::request_of(record.id, &record.spec);
+        let machine = entry.policy.machine();
+        let may_have = |node| {
+            let node = entry.index_of(node).and_then(|index| machine.node(index));
+            node.is_some_and(|node| request.may_have(node))
+        };
+        let here = self.live.iter().filter(|(job, live)| {
+            live.partition == partition && !live.released && !self.is_suspended(**job)
+        });
+        let mut holders: Vec<Holder> = here
+            .filter(|(_, live)| live.nodes.iter().any(may_have))
+            .filter_map(|(job, _)| self.holder(now, *job, record.spec.owner.uid))
+            .collect();
+        holders.sort_by_key(|holder| (holder.until.unwrap_or(Timestamp::MAX), holder.job));
+        let more = holders.len().saturating_sub(NAMED_MAX);
+        holders.truncate(NAMED_MAX);
+        (holders, more)
+    }
+
+    fn holder(&self, now: Instant, job: JobId, of_uid: u32) -> Option<Holder> {
+        let (record, live) = (self.jobs.get(&job)?, self.live.get(&job)?);
+        let partition = &self.partitions[usize::from(live.partition.0)];
+        // In a row of several nobody knows how much of it will be its own.
+        let limit = record.spec.time_limit.filter(|_| partition.runs_all());
+        let until = limit.map(|limit| self.wall(now + limit.saturating_sub(live.run_time(now))));
+        Some(Holder {
+            job,
+            array: record.task,
+            same_user: record.spec.owner.uid == of_uid,
+            state: record.state(),
+            pes: live.placement.as_ref().map_or(0, |placement| placement.pes().len() as u32),
+            until,
+        })
+    }
+}
+
+/// What is told of holders, a line each.
+pub(super) fn lines(holders: &[Holder], more: usize) -> Vec<String> {
+    let name = |holder: &Holder| match holder.array {
+        Some(task) => task.to_string(),
+        None => holder.job.to_string(),
+    };
+    let line = |holder: &Holder| {
+        let (name, pes) = (name(holder), holder.pes);
+        let whose = if holder.same_user { "" } else { ", another user's," };
+        let until = match holder.until {
+            Some(until) => format!("until {} at the latest", until.strftime("%Y-%m-%dT%H:%M:%SZ")),
+            None => "and nothing says until when".to_owned(),
+        };
+        format!("job {name}{whose} holds {pes} PEs {until}")
+    };
+    let and_more = (more > 0).then(|| format!("{more} more jobs hold PEs that it could have"));
+    holders.iter().map(line).chain(and_more).collect()
+}
+
+/// Jobs on the machine have what it lacks, as soon as it is its turn.
+fn waits_for_others(reason: &PendingReason) -> bool {
+    let shortage = match reason {
+        PendingReason::Resources(shortage) | PendingReason::Kept { shortage, .. } => Some(shortage),
+        PendingReason::Priority { shortage, .. } | PendingReason::Shorter { shortage, .. } => {
+            shortage.as_ref()
+        }
+        PendingReason::WouldDelay { .. }
+        | PendingReason::MakingRoom { .. }
+        | PendingReason::Suspended { .. }
+        | PendingReason::Reserved { .. }
+        | PendingReason::NotBegun { .. } => None,
+    };
+    match shortage {
+        Some(Shortage::Busy { .. } | Shortage::MatrixFull { .. }) => true,
+        Some(Shortage::Unavailable { .. }) | None => false,
+    }
+}

@@ -1,0 +1,79 @@
+//! What was said to an earlier life of a node is not done in a later one.
+
+use crate::core_properties::{joined, key, launch};
+use bytes::Bytes;
+use std::rc::Rc;
+use storm_nm::{Action, Event, NodeCore};
+use storm_rm::message::{Command, ResumedJob, Strobe};
+use storm_rm::{JobId, JobIncarnation, JobSlot, PartitionId, Row, RowSet};
+
+fn launch_of(job: u64, run: u32) -> Command {
+    Command::LaunchJob(Rc::new(launch(job, run, 1, 0)))
+}
+
+fn tell(core: &mut NodeCore, command: Command) -> Vec<Action> {
+    core.handle(Event::Command(command))
+}
+
+fn answer(next_run: u32, kept: &[(u64, u32)]) -> Command {
+    let resumed = |(job, run): &(u64, u32)| ResumedJob {
+        job: JobId(*job),
+        incarnation: JobIncarnation(*run),
+        slot: JobSlot(0),
+        partition: PartitionId(0),
+        rows: RowSet(1),
+        active_row: Row(0),
+        coscheduling: Default::default(),
+        hold_output: true,
+    };
+    Command::Resume { jobs: kept.iter().map(resumed).collect(), next_run: JobIncarnation(next_run) }
+}
+
+/// A launch that waited for the journal while its node died and returned was obeyed by the next life:
+/// nobody ended it.
+#[test]
+fn nothing_is_believed_before_a_join_is_answered() {
+    let mut core = joined(4);
+    assert!(!tell(&mut core, launch_of(1, 1)).is_empty());
+    core.handle(Event::Prepared { job: key(1, 1), outcome: Ok(()) });
+    core.handle(Event::ManagerLost);
+    let strobe = Strobe { partition: PartitionId(0), row: Row(1), number: 9, issued_ns: 0 };
+    let job = JobId(1);
+    let early = [
+        launch_of(2, 2),
+        Command::Strobe(strobe),
+        Command::SetRows { job, rows: RowSet(2) },
+        Command::DestroyJob { job },
+        Command::SignalJob { job, signal: 15 },
+        Command::Input { job, data: Bytes::from_static(b"x"), eof: true },
+        Command::HoldOutput { job, hold: false },
+        Command::ReleaseJob { job },
+    ];
+    for command in early {
+        assert_eq!(tell(&mut core, command), []);
+    }
+    let resumed = tell(&mut core, answer(3, &[(1, 1)]));
+    assert!(resumed.contains(&Action::HoldOutput { job: key(1, 1), hold: true }), "{resumed:?}");
+    let released = tell(&mut core, Command::HoldOutput { job, hold: false });
+    assert_eq!(released, [Action::HoldOutput { job: key(1, 1), hold: false }]);
+    assert!(!tell(&mut core, launch_of(2, 3)).is_empty());
+    let leaving = tell(&mut joined(4), Command::Shutdown);
+    assert!(leaving.contains(&Action::Leave), "{leaving:?}");
+}
+
+#[test]
+fn a_run_from_before_the_node_was_there_is_not_launched() {
+    let mut core = joined(4);
+    core.handle(Event::ManagerLost);
+    // Of the same journal: it may be told of runs that the manager before had begun.
+    tell(&mut core, answer(7, &[]));
+    assert_eq!(core.first_run(), Some(JobIncarnation(1)));
+    assert!(!tell(&mut core, launch_of(1, 5)).is_empty());
+
+    let mut new = joined(4);
+    assert_eq!(tell(&mut new, launch_of(1, 0)), []);
+    new.handle(Event::ManagerLost);
+    // Another journal, whose runs are counted anew.
+    tell(&mut new, answer(0, &[]));
+    assert!(!tell(&mut new, launch_of(1, 0)).is_empty());
+}
