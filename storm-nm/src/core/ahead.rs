@@ -1,7 +1,8 @@
-//! What slices that a strobe ordered will switch, when nothing happens before they begin.
+//! Slices that a strobe ordered: their beginning, and what they will switch when nothing happens
+//! before.
 
-use super::NodeCore;
 use super::job::LocalJob;
+use super::{Action, NodeCore};
 use crate::JobKey;
 use std::collections::BTreeSet;
 use storm_rm::Row;
@@ -18,6 +19,17 @@ pub(crate) struct SliceAhead {
 }
 
 impl NodeCore {
+    /// A slice begins that an earlier strobe ordered.
+    pub(super) fn begin_slice(&mut self, strobe: Strobe, actions: &mut Vec<Action>) {
+        let Strobe { partition, row, number, .. } = strobe;
+        let Some(active) = self.partitions.get_mut(&partition) else { return };
+        // What recalled it may have come in the same instant.
+        if active.follows && active.strobe < number {
+            (active.row, active.yields_to, active.strobe) = (row, None, number);
+            self.reschedule(Some(partition), Some(strobe), actions);
+        }
+    }
+
     /// The slices of these that have not begun: none when the Machine Manager has said otherwise.
     /// To begin one ([`Event::SliceBegins`](crate::Event)) switches what is said here, unless this
     /// node hears of something else before.

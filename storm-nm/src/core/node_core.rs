@@ -391,17 +391,6 @@ impl NodeCore {
         self.reschedule(Some(partition), Some(strobe), actions);
     }
 
-    /// A slice begins that an earlier strobe ordered.
-    fn begin_slice(&mut self, strobe: Strobe, actions: &mut Vec<Action>) {
-        let Strobe { partition, row, number, .. } = strobe;
-        let Some(active) = self.partitions.get_mut(&partition) else { return };
-        // What recalled it may have come in the same instant.
-        if active.follows && active.strobe < number {
-            (active.row, active.yields_to, active.strobe) = (row, None, number);
-            self.reschedule(Some(partition), Some(strobe), actions);
-        }
-    }
-
     fn set_rows(&mut self, job: JobId, rows: RowSet, actions: &mut Vec<Action>) {
         let Some(key) = self.current(job) else { return };
         if let Some(state) = self.jobs.get_mut(&key) {

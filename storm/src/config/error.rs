@@ -17,13 +17,13 @@ pub(crate) struct ConfigError {
     pub(crate) file: PathBuf,
     /// The line that is concerned, from 1, where there is one and the problem does not name it
     /// itself.
-    pub(crate) line: Option<usize>,
+    pub(crate) line: Option<u32>,
     /// What is wrong with it.
     #[source]
     pub(crate) problem: ConfigProblem,
 }
 
-fn at(line: &Option<usize>) -> String {
+fn at(line: &Option<u32>) -> String {
     line.map_or_else(String::new, |line| format!(", line {line},"))
 }
 
@@ -106,7 +106,7 @@ pub(crate) enum ConfigProblem {
 
 impl ConfigProblem {
     /// The line of the text that is concerned.
-    pub(super) fn line_in(&self, text: &str) -> Option<usize> {
+    pub(super) fn line_in(&self, text: &str) -> Option<u32> {
         match self {
             // The parser names it.
             ConfigProblem::Read(_) | ConfigProblem::TooLong | ConfigProblem::Syntax(_) => None,

@@ -5,7 +5,7 @@ use toml::de::{DeTable, DeValue};
 
 /// The line, from 1, at which the value of a key such as `nodes[0].pes` begins; of what is not
 /// written there, that of what it would be in. `None` where nothing of it is written.
-pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
+pub(super) fn line_of(text: &str, key: &str) -> Option<u32> {
     let file = DeTable::parse(text).ok()?;
     let (mut table, mut at) = (Some(file.get_ref()), None);
     for segment in key.split('.') {
@@ -29,7 +29,8 @@ pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
         };
     }
     let before = text.as_bytes().get(..at?)?;
-    Some(1 + before.iter().filter(|byte| **byte == b'\n').count())
+    let earlier = before.iter().filter(|byte| **byte == b'\n').count();
+    u32::try_from(1 + earlier).ok()
 }
 
 #[cfg(test)]

@@ -223,7 +223,7 @@ fn each_mistake_names_its_key() {
 #[test]
 fn each_mistake_names_its_line() {
     let line = |text: &str, problem: &ConfigProblem| match problem.line_in(text) {
-        Some(line) => text.lines().nth(line - 1).unwrap_or_default().to_owned(),
+        Some(line) => text.lines().nth(line as usize - 1).unwrap_or_default().to_owned(),
         None => problem.to_string().lines().next().unwrap_or_default().to_owned(),
     };
     let found: Vec<String> = mistakes()
