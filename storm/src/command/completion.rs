@@ -1,13 +1,18 @@
 //! `storm completion`: what a shell needs to complete the command line.
 
 use crate::cli::Cli;
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
 /// The script that has `shell` complete the verbs and options of `storm`.
 pub(super) fn script(shell: Shell) -> String {
-    let mut command = Cli::command();
-    let name = command.get_name().to_owned();
+    let whole = Cli::command();
+    // The scripts would offer hidden verbs as well.
+    let shown = whole.get_subcommands().filter(|verb| !verb.is_hide_set());
+    let name = whole.get_name().to_owned();
+    let mut command = Command::new(name.clone())
+        .args(whole.get_arguments().cloned())
+        .subcommands(shown.cloned());
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, name, &mut script);
     String::from_utf8_lossy(&script).into_owned()
@@ -17,7 +22,7 @@ pub(super) fn script(shell: Shell) -> String {
 mod tests {
     use super::script;
     use clap_complete::Shell;
-    use std::process::Command;
+    use std::process;
 
     /// What bash makes of the last of these words.
     fn completed(words: &str) -> String {
@@ -26,7 +31,7 @@ mod tests {
              _storm storm \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"\necho \"${{COMPREPLY[@]}}\"",
             script(Shell::Bash)
         );
-        let output = Command::new("bash").args(["--norc", "-c", &asked]).output().unwrap();
+        let output = process::Command::new("bash").args(["--norc", "-c", &asked]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
