@@ -10,9 +10,8 @@ pub(super) fn script(shell: Shell) -> String {
     // The scripts would offer hidden verbs as well.
     let shown = whole.get_subcommands().filter(|verb| !verb.is_hide_set());
     let name = whole.get_name().to_owned();
-    let mut command = Command::new(name.clone())
-        .args(whole.get_arguments().cloned())
-        .subcommands(shown.cloned());
+    let mut command =
+        Command::new(name.clone()).args(whole.get_arguments().cloned()).subcommands(shown.cloned());
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, name, &mut script);
     String::from_utf8_lossy(&script).into_owned()
