@@ -125,7 +125,8 @@ fn an_array_is_many_jobs_of_one_submission() {
     let few = submit(&cluster, "--hold --array 1-3", "exit 0");
     let done = says_of_failure(&cluster, &format!("cancel {few}_2 {few}_9 {few}_3"));
     let expected = format!(
-        "Cancelling job {few}_2\nJob {few}_9: there is no job {few}_9\nCancelling job {few}_3\n"
+        "Cancelling job {few}_2\nJob {few}_9: there is no job {few}_9\nCancelling job {few}_3\n  \
+         try: storm queue --all {few} lists the jobs of the array\n"
     );
     assert_eq!(done, expected);
     says(&cluster, &format!("cancel {few}_1"));
