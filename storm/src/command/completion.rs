@@ -4,16 +4,18 @@ use crate::cli::Cli;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
+/// What is typed.
+const NAME: &str = "storm";
+
 /// The script that has `shell` complete the verbs and options of `storm`.
 pub(super) fn script(shell: Shell) -> String {
     let whole = Cli::command();
     // The scripts would offer hidden verbs as well.
     let shown = whole.get_subcommands().filter(|verb| !verb.is_hide_set());
-    let name = whole.get_name().to_owned();
     let mut command =
-        Command::new(name.clone()).args(whole.get_arguments().cloned()).subcommands(shown.cloned());
+        Command::new(NAME).args(whole.get_arguments().cloned()).subcommands(shown.cloned());
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command, name, &mut script);
+    clap_complete::generate(shell, &mut command, NAME, &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }
 
