@@ -8,8 +8,8 @@ use std::time::Duration;
 use storm_primitives::{Instant, Runtime};
 use storm_rm::file_transfer::ChunkSource;
 
-/// A transfer of which no chunk has left for so long hangs: chunks leave as nodes write
-/// them, and writing one takes milliseconds, on an overrun disk seconds.
+/// A transfer of which no chunk has left for so long hangs: behind what fits the slots chunks
+/// leave as nodes write them, and writing one takes milliseconds, on an overrun disk seconds.
 pub(super) const STALL_LIMIT: Duration = Duration::from_secs(60);
 
 /// When a transfer moved last.

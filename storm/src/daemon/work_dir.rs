@@ -22,7 +22,7 @@ pub(super) struct WorkDir {
     /// The one above it, where it was made for this.
     made_above: Option<PathBuf>,
     /// The keeper closes what it inherits: killed, a Node Manager has no lock left.
-    _lock: Flock<File>,
+    lock: Flock<File>,
 }
 
 impl WorkDir {
@@ -31,10 +31,13 @@ impl WorkDir {
     pub(super) fn make(above: &Path, name: &str) -> Result<WorkDir, DaemonError> {
         let path = above.join(format!("storm-nm-{}-{name}", geteuid()));
         let failed = |path: &Path, source| DaemonError::Path { path: path.to_owned(), source };
+        if name.contains(['/', '\0']) {
+            let why = "the name of a node has neither '/' nor a zero byte";
+            return Err(failed(&path, io::Error::new(io::ErrorKind::InvalidInput, why)));
+        }
         let mut made_above = None;
         for _ in 0..ATTEMPTS_MAX {
-            if !above.exists() {
-                make_above(above).map_err(|error| failed(above, error))?;
+            if !above.exists() && make_above(above).map_err(|error| failed(above, error))? {
                 made_above = Some(above.to_owned());
             }
             match DirBuilder::new().mode(MODE).create(&path) {
@@ -46,7 +49,7 @@ impl WorkDir {
                 // Made, it has what the umask leaves of the mode.
                 let is_set = lock.set_permissions(Permissions::from_mode(MODE));
                 is_set.map_err(|error| failed(&path, error))?;
-                return Ok(WorkDir { path, made_above, _lock: lock });
+                return Ok(WorkDir { path, made_above, lock });
             }
         }
         Err(failed(&path, io::Error::other("it is removed again and again")))
@@ -60,17 +63,39 @@ impl WorkDir {
 
 impl Drop for WorkDir {
     fn drop(&mut self) {
-        // What is in use stays.
-        let _ = fs::remove_dir(&self.path);
+        // What is in use stays, and what the next of this name has made since this one was removed.
+        if is_at(&self.lock, &self.path) {
+            let _ = fs::remove_dir(&self.path);
+        }
         if let Some(above) = &self.made_above {
             let _ = fs::remove_dir(above);
         }
     }
 }
 
-fn make_above(above: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(MODE).create(above)?;
-    fs::set_permissions(above, Permissions::from_mode(MODE))
+/// Makes a directory with what is above it; whether it is this one that was made. One that somebody
+/// else has made meanwhile, or a link, is not this user's to change.
+fn make_above(above: &Path) -> io::Result<bool> {
+    if let Some(parents) = above.parent() {
+        DirBuilder::new().recursive(true).create(parents)?;
+    }
+    match DirBuilder::new().mode(MODE).create(above) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        made => made?,
+    }
+    // Made, it has what the umask leaves of the mode.
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
+    let made = File::options().read(true).custom_flags(flags.bits()).open(above)?;
+    made.set_permissions(Permissions::from_mode(MODE))?;
+    Ok(true)
+}
+
+/// Whether the directory of this path is the one that is open.
+fn is_at(directory: &File, path: &Path) -> bool {
+    let (Ok(open), Ok(there)) = (directory.metadata(), fs::symlink_metadata(path)) else {
+        return false;
+    };
+    (open.dev(), open.ino()) == (there.dev(), there.ino())
 }
 
 /// What has the name already is a directory of this user's: where everybody may make files, as in `/tmp`,
@@ -97,13 +122,8 @@ fn lock(path: &Path) -> Result<Option<Flock<File>>, DaemonError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(failed)?,
     };
-    let is = directory.metadata().map_err(failed)?;
     match Flock::lock(directory, FlockArg::LockExclusiveNonblock) {
-        Ok(lock) => {
-            let now = fs::symlink_metadata(path);
-            let same = now.is_ok_and(|now| (now.dev(), now.ino()) == (is.dev(), is.ino()));
-            Ok(same.then_some(lock))
-        }
+        Ok(lock) => Ok(is_at(&lock, path).then_some(lock)),
         Err((_, nix::Error::EWOULDBLOCK)) => Err(DaemonError::InUse { path: path.to_owned() }),
         Err((_, errno)) => Err(failed(errno.into())),
     }

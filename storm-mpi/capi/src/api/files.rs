@@ -52,9 +52,11 @@ extern "C" fn MPI_File_close(fh: Out<Handle>) -> c_int {
     on_no_file("MPI_File_close", |session| {
         let handle = fh.get()?;
         let file = session.files.borrow().get(handle)?.clone();
-        file.close().map_err(|fault| fault.on(&file.comm))?;
+        file.may_close().map_err(|fault| fault.on(&file.comm))?;
+        let closed = file.close();
         session.files.borrow_mut().free(handle)?;
-        fh.set(FILE.null())
+        fh.set(FILE.null())?;
+        closed.map_err(|fault| fault.on(&file.comm))
     })
 }
 

@@ -141,6 +141,7 @@ extern "C" fn MPI_Win_free(win: Out<Handle>) -> c_int {
         let handle = win.get()?;
         let window = session.windows.borrow().get(handle)?.clone();
         let ended = || -> Outcome {
+            window.may_end()?;
             session.delete_attributes(&window.comm)?;
             window.end()
         };

@@ -121,11 +121,16 @@ impl OpenFile {
         })
     }
 
+    /// Whether it may be closed.
+    pub(crate) fn may_close(&self) -> Outcome {
+        match self.begun.get() {
+            Some(_) => Err(Fault::new(Class::Other, "closed inside a collective that has begun")),
+            None => Ok(()),
+        }
+    }
+
     /// Ends it at all members, and the file itself, if it was opened for that.
     pub(crate) fn close(&self) -> Outcome {
-        if self.begun.get().is_some() {
-            return Err(Fault::new(Class::Other, "closed inside a collective that has begun"));
-        }
         self.barrier()?;
         if self.mode & DELETE_ON_CLOSE == 0 {
             return Ok(());
@@ -161,10 +166,13 @@ impl OpenFile {
 
     /// Brings what was written to the disk.
     pub(crate) fn sync(&self) -> Outcome {
-        if self.mode & READ_ONLY == 0 {
-            self.file.sync_data().map_err(|error| self.failed(&error))?;
-        }
-        self.barrier()
+        let synced = match self.mode & READ_ONLY {
+            0 => self.file.sync_data().map_err(|error| self.failed(&error)),
+            _ => Ok(()),
+        };
+        // Also by a member that failed: the others wait in it.
+        self.barrier()?;
+        synced
     }
 
     /// Another view; the pointer begins at its beginning.

@@ -146,23 +146,29 @@ impl Window {
     ) -> Outcome<Window> {
         let (comm, parts) = Self::agreed(session, comm, mine)?;
         let shared = Neighbourhood::open(session, &comm, &parts, one_piece)?;
-        if let Some(shared) = shared {
-            let start = shared.start(comm.me);
-            return Self::new(session, comm, flavor, parts, (start, Held::Shared(shared)));
-        }
-        if flavor == Flavor::Shared && comm.size() > 1 {
+        if shared.is_none() && flavor == Flavor::Shared && comm.size() > 1 {
             return Err(Fault::new(Class::RmaShared, "the node gives no memory to share"));
         }
-        // SAFETY: C's own function, of any number of bytes.
-        let start: *mut u8 = unsafe { calloc(mine.bytes.max(1), 1) }.cast();
-        let all = gathered(comm.party(&session.process), &[u8::from(!start.is_null())])?;
+        let (start, held) = match shared {
+            Some(shared) => (shared.start(comm.me), Held::Shared(shared)),
+            None => {
+                // SAFETY: C's own function, of any number of bytes.
+                let start: *mut u8 = unsafe { calloc(mine.bytes.max(1), 1) }.cast();
+                (start, Held::Allocated(start))
+            }
+        };
+        // All take part, as a member may be alone on its node.
+        let there = !matches!(held, Held::Allocated(start) if start.is_null());
+        let all = gathered(comm.party(&session.process), &[u8::from(there)])?;
         if all.contains(&0) {
-            // SAFETY: of `calloc`, or null; nobody has heard of it.
-            unsafe { free(start.cast()) };
+            if let Held::Allocated(start) = held {
+                // SAFETY: of `calloc`, or null; nobody has heard of it.
+                unsafe { free(start.cast()) };
+            }
             let text = format!("no memory of {} bytes at some member", mine.bytes);
             return Err(Fault::new(Class::NoMemory, text));
         }
-        Self::new(session, comm, flavor, parts, (start, Held::Allocated(start)))
+        Self::new(session, comm, flavor, parts, (start, held))
     }
 
     /// A context for the members' requests, and what parts they have.
@@ -212,11 +218,17 @@ impl Window {
         Ok(window)
     }
 
+    /// Whether it may be freed.
+    pub(crate) fn may_end(&self) -> Outcome {
+        match self.epochs.borrow().are_open() {
+            true => Err(Fault::new(Class::RmaSync, "window freed inside an epoch")),
+            false => Ok(()),
+        }
+    }
+
     /// Ends it, when all members do and nothing is under way; its memory, too, if it is the library's.
     pub(crate) fn end(&self) -> Outcome {
-        if self.epochs.borrow().are_open() {
-            return Err(Fault::new(Class::RmaSync, "window freed inside an epoch"));
-        }
+        self.may_end()?;
         self.flush_all()?;
         self.barrier()?;
         self.leave();

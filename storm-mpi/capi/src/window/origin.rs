@@ -156,6 +156,9 @@ impl Window {
         if !place.datatype.committed.get() {
             return Err(Fault::new(Class::Type, "datatype that was not committed"));
         }
+        if place.count == 0 || place.datatype.layout.size() == 0 {
+            return Ok(Vec::new());
+        }
         let part = self.parts[place.member];
         let is_dynamic = self.flavor == Flavor::Dynamic;
         let outside = || {

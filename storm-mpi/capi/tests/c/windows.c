@@ -351,6 +351,26 @@ static void hung_on_it(void) {
   OK(MPI_Win_free(&other));
 }
 
+/* Over three members, so that there are more on one node than on another. */
+static void uneven(void) {
+  MPI_Comm some;
+  OK(MPI_Comm_split(MPI_COMM_WORLD, me < 3 ? 0 : MPI_UNDEFINED, 0, &some));
+  if (some == MPI_COMM_NULL) return;
+  int size, one = 1, *part;
+  MPI_Win win;
+  OK(MPI_Comm_size(some, &size));
+  OK(MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, some, &part, &win));
+  OK(MPI_Win_fence(0, win));
+  for (int to = 0; to < size; to++) {
+    OK(MPI_Accumulate(&one, 1, MPI_INT, to, 0, 1, MPI_INT, MPI_SUM, win));
+    OK(MPI_Put(&one, 0, MPI_INT, to, 9, 0, MPI_INT, win));
+  }
+  OK(MPI_Win_fence(0, win));
+  CHECK(*part == size);
+  OK(MPI_Win_free(&win));
+  OK(MPI_Comm_free(&some));
+}
+
 int main(int argc, char **argv) {
   begin(&argc, &argv);
   me = rank_, n = size_, left = (me + n - 1) % n, right = (me + 1) % n;
@@ -362,6 +382,7 @@ int main(int argc, char **argv) {
     requests(allocated);
     operations(allocated);
   }
+  uneven();
   shared();
   dynamic();
   hung_on_it();
