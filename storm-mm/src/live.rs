@@ -10,21 +10,20 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt;
-use std::rc::Rc;
 use std::sync::Arc;
-use storm_rm::ContentHash;
 use storm_rm::file_transfer::ChunkSource;
+use storm_rm::{ContentHash, ContentSum};
 
 /// The contents that clients uploaded.
 pub struct SpoolContents {
-    spool: Rc<Spool>,
+    spool: Spool,
     limit_bytes: u64,
 }
 
 impl SpoolContents {
     /// Serves what is in `spool`, which is kept within `limit_bytes` as long as
     /// the jobs that wait or run do not need more.
-    pub fn new(spool: Rc<Spool>, limit_bytes: u64) -> SpoolContents {
+    pub fn new(spool: Spool, limit_bytes: u64) -> SpoolContents {
         SpoolContents { spool, limit_bytes }
     }
 }
@@ -36,11 +35,12 @@ impl Contents for SpoolContents {
         let file = self.spool.open(uid, hash)?;
         // A file system that cannot say what it is reads like a disk.
         let in_memory = rustix::fs::fstatfs(&file).is_ok_and(|fs| fs.f_type == TMPFS_MAGIC);
-        Ok(SpooledFile { file: Arc::new(file), offset: 0, in_memory, in_a_row: 0 })
+        let sum = self.spool.sum(uid, hash);
+        Ok(SpooledFile { file: Arc::new(file), offset: 0, in_memory, in_a_row: 0, sum })
     }
 
     async fn make_room(&self, needed: HashSet<(u32, ContentHash)>) -> io::Result<()> {
-        let (spool, limit_bytes) = (Spool::clone(&self.spool), self.limit_bytes);
+        let (spool, limit_bytes) = (self.spool.clone(), self.limit_bytes);
         let tidying = tokio::task::spawn_blocking(move || spool.make_room(limit_bytes, &needed));
         tidying.await.map_err(io::Error::other)?.map(|_| ())
     }
@@ -54,6 +54,7 @@ pub struct SpooledFile {
     in_memory: bool,
     /// Bytes read since others had their turn.
     in_a_row: usize,
+    sum: Option<ContentSum>,
 }
 
 /// So many bytes are read, and sent together, before others have their turn: a strobe waits no
@@ -93,5 +94,9 @@ impl ChunkSource for SpooledFile {
             Ok(Bytes::from(chunk))
         });
         read.await.map_err(io::Error::other)?
+    }
+
+    fn sum(&self) -> Option<ContentSum> {
+        self.sum
     }
 }

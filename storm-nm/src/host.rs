@@ -12,7 +12,7 @@ use std::rc::Rc;
 use storm_mpi::segment::NodeEnd;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::file_transfer::ChunkSink;
-use storm_rm::message::{NodeInfo, NodeStatus, RankExit, Stream, Strobe};
+use storm_rm::message::{NodeInfo, NodeStatus, RankExit, ReceiveFile, Stream, Strobe};
 use storm_rm::{Coscheduling, FileSpec, Owner, Rank, RankClass, RowSet};
 use thiserror::Error;
 
@@ -41,8 +41,7 @@ pub trait Host: 'static {
     /// When there is neither the content nor room for it.
     fn content(
         &self,
-        owner: Owner,
-        file: &FileSpec,
+        announced: &ReceiveFile,
     ) -> impl Future<Output = io::Result<Content<Self::Sink>>>;
 
     /// Copies cached content to a path of the node, as its owner.

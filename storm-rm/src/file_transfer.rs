@@ -8,7 +8,7 @@
 use crate::message::ReceiveFile;
 use crate::poll::{Backoff, await_condition};
 use crate::remote_queue::{DequeueError, EnqueueError, Reader, Writer};
-use crate::{Channel, Generation, GlobalPlan};
+use crate::{Channel, ContentSum, Generation, GlobalPlan};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -28,6 +28,12 @@ const MOST_ON_THE_WAY: usize = 8;
 pub trait ChunkSource {
     /// The next bytes of the file, exactly `len` of them.
     fn read(&mut self, len: usize) -> impl Future<Output = io::Result<Bytes>>;
+
+    /// What the whole content adds up to, if it was found to be what its hash says and is known
+    /// since: receivers then check no more than that.
+    fn sum(&self) -> Option<ContentSum> {
+        None
+    }
 }
 
 /// Where a slave writes a file, in order.

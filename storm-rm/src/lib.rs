@@ -18,6 +18,7 @@
 //! What this crate does not do: open a socket or a file, start a process,
 //! decide what runs where, or know the wall clock.
 
+mod content_sum;
 mod coscheduling;
 mod environment;
 pub mod failure_detection;
@@ -37,6 +38,7 @@ pub mod remote_queue;
 mod resources;
 pub mod termination;
 
+pub use content_sum::{ContentSum, Summing};
 pub use coscheduling::Coscheduling;
 pub use environment::{Environment, RecentEnvironments};
 pub use global_plan::{GlobalPlan, PlanConfig, SLICE_LINK_BYTES};

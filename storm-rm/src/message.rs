@@ -4,8 +4,8 @@
 //! Every variant has a row in `docs/protocol.md`.
 
 use crate::{
-    ArrayTask, Channel, Coscheduling, FileSpec, Generation, JobId, JobIncarnation, JobSlot,
-    JobSpec, Owner, PartitionId, Rank, RankClass, RankMap, Row, RowSet,
+    ArrayTask, Channel, ContentSum, Coscheduling, FileSpec, Generation, JobId, JobIncarnation,
+    JobSlot, JobSpec, Owner, PartitionId, Rank, RankClass, RankMap, Row, RowSet,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -149,6 +149,9 @@ pub struct ReceiveFile {
     pub owner: Owner,
     /// Bytes per chunk; the last may be shorter.
     pub chunk_bytes: u32,
+    /// What the content adds up to, where the sender has checked that it is what its hash says;
+    /// the nodes check the hash otherwise.
+    pub sum: Option<ContentSum>,
 }
 
 /// The start of a job (paper, Algorithm 5, LAUNCH-JOB).

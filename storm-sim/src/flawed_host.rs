@@ -9,7 +9,7 @@ use storm_nm::modelled::{ModelledHost, ModelledSink};
 use storm_nm::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone};
 use storm_primitives::sim::SimRuntime;
 use storm_primitives::{Instant, NodeId};
-use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
+use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Stream, Strobe};
 use storm_rm::{Coscheduling, FileSpec, Owner, Rank, RankClass, RowSet};
 
 /// See the module.
@@ -30,8 +30,8 @@ impl Host for FlawedHost {
         self.inner.status()
     }
 
-    async fn content(&self, owner: Owner, file: &FileSpec) -> io::Result<Content<Self::Sink>> {
-        self.inner.content(owner, file).await
+    async fn content(&self, announced: &ReceiveFile) -> io::Result<Content<Self::Sink>> {
+        self.inner.content(announced).await
     }
 
     async fn place(&self, owner: Owner, file: &FileSpec) -> Result<(), LaunchRefused> {

@@ -2,21 +2,23 @@
 //!
 //! The manager opens no path of a user: what is to be shipped comes through the
 //! socket and lies here. A file appears under its name only when it is whole
-//! and its BLAKE3 right. What this does not do: know which jobs need a file; the
-//! core says so when it asks to make room.
+//! and its BLAKE3 right; what such a file adds up to is known from then on, as long as the
+//! manager lives. What this does not do: know which jobs need a file; the core says so when
+//! it asks to make room.
 
 mod incoming;
 
 pub(super) use incoming::Incoming;
 pub use incoming::SpoolError;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
-use storm_rm::ContentHash;
+use storm_rm::{ContentHash, ContentSum};
 
 /// A file is not removed this soon after its last use: the job that needs it
 /// may be on its way to the core.
@@ -27,7 +29,12 @@ const GRACE: Duration = Duration::from_secs(60);
 pub struct Spool {
     directory: PathBuf,
     file_limit_bytes: u64,
+    /// Of what this manager has received itself.
+    sums: Sums,
 }
+
+/// What contents add up to, by user and hash.
+type Sums = Arc<Mutex<HashMap<(u32, ContentHash), ContentSum>>>;
 
 impl Spool {
     /// Largest file that is taken unless configured otherwise: programs are
@@ -47,7 +54,7 @@ impl Spool {
                 incoming::remove_unfinished(&user)?;
             }
         }
-        Ok(Spool { directory, file_limit_bytes })
+        Ok(Spool { directory, file_limit_bytes, sums: Sums::default() })
     }
 
     /// Length of the content in bytes, if it is here for this user.
@@ -61,6 +68,11 @@ impl Spool {
     /// It is not here, or cannot be opened.
     pub fn open(&self, uid: u32, hash: &ContentHash) -> io::Result<File> {
         File::open(self.path(uid, hash))
+    }
+
+    /// What the content adds up to, if this manager has found that it is what its hash says.
+    pub(crate) fn sum(&self, uid: u32, hash: &ContentHash) -> Option<ContentSum> {
+        lock(&self.sums).get(&(uid, *hash)).copied()
     }
 
     /// Counts as a use now: see [`make_room`](Self::make_room).
@@ -85,7 +97,7 @@ impl Spool {
             .mode(0o700)
             .create(&directory)
             .map_err(SpoolError::Storage)?;
-        Incoming::begin(&directory, hash, size_bytes)
+        Incoming::begin(&directory, (uid, hash), size_bytes, self.sums.clone())
     }
 
     /// Removes contents, the longest unused first, until all together are at
@@ -109,6 +121,7 @@ impl Spool {
             }
             let idle = file.used < recent && !needed.contains(&(file.uid, file.hash));
             if idle && fs::remove_file(self.path(file.uid, &file.hash)).is_ok() {
+                lock(&self.sums).remove(&(file.uid, file.hash));
                 total -= file.size_bytes;
             }
         }
@@ -137,6 +150,11 @@ impl Spool {
     fn path(&self, uid: u32, hash: &ContentHash) -> PathBuf {
         Path::new(&self.directory).join(uid.to_string()).join(hash.to_string())
     }
+}
+
+fn lock(sums: &Sums) -> MutexGuard<'_, HashMap<(u32, ContentHash), ContentSum>> {
+    // Each change is one call.
+    sums.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Content {
@@ -174,6 +192,9 @@ mod tests {
         let keep = HashSet::from([(7, needed)]);
         assert_eq!(spool.make_room(30, &keep).expect("readable"), 30);
         assert_eq!(spool.size_bytes(7, &oldest), None);
+        assert_eq!(spool.sum(7, &oldest), None);
+        assert_eq!(spool.sum(7, &older), Some(ContentSum::of(b"older.....")));
+        assert_eq!(spool.sum(8, &older), None, "another user's");
         assert_eq!(spool.size_bytes(7, &older), Some(10));
         assert_eq!(spool.make_room(0, &keep).expect("readable"), 20, "two must stay");
         assert!(spool.size_bytes(7, &needed).is_some() && spool.size_bytes(7, &recent).is_some());

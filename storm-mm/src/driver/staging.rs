@@ -167,6 +167,7 @@ async fn stage_file<P: Primitives, C: super::Contents + 'static>(
         file: file.clone(),
         owner: stage.owner,
         chunk_bytes: shared.plan.config.chunk_bytes,
+        sum: source.sum(),
     };
     shared.say(stage.nodes.clone(), Command::ReceiveFile(info.clone()));
     let runtime = shared.primitives.runtime().clone();

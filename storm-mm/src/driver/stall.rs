@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 use storm_primitives::{Instant, Runtime};
+use storm_rm::ContentSum;
 use storm_rm::file_transfer::ChunkSource;
 
 /// A transfer of which no chunk has left for so long hangs: behind what fits the slots chunks
@@ -42,5 +43,9 @@ impl<S: ChunkSource, R: Runtime> ChunkSource for MovingSource<'_, S, R> {
         let chunk = self.source.read(len).await;
         self.movement.last.set(self.runtime.now());
         chunk
+    }
+
+    fn sum(&self) -> Option<ContentSum> {
+        self.source.sum()
     }
 }

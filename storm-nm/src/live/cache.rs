@@ -9,7 +9,7 @@
 //! on the job does not need the cache's. What is used least recently of the rest makes room, when
 //! the cache has as much as it may, or its file system no more.
 
-use super::cache_sink::CacheSink;
+use super::cache_sink::{CacheSink, Check};
 use nix::sys::statvfs::statvfs;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use storm_rm::{ContentHash, FileSpec, Owner};
+use storm_rm::{ContentHash, ContentSum, FileSpec, Owner};
 use thiserror::Error;
 use tokio::task::spawn_blocking;
 
@@ -179,6 +179,7 @@ impl Cache {
         &self,
         owner: Owner,
         file: &FileSpec,
+        sum: Option<ContentSum>,
     ) -> Result<CacheSink, CacheError> {
         let (root, available) = (self.inner.root.clone(), self.inner.available);
         // What is written while it is asked what is free counts as not written.
@@ -211,7 +212,8 @@ impl Cache {
         });
         let interrupted = |_| Err(failed(&temporary, io::ErrorKind::Interrupted.into()));
         let out = made.await.unwrap_or_else(interrupted)?;
-        Ok(CacheSink::new(out, temporary, path, (owner.uid, file.clone()), reservation))
+        let check = Check::begin(file, sum);
+        Ok(CacheSink::new((out, check), temporary, path, (owner.uid, file.clone()), reservation))
     }
 
     /// Where content is, or would be.

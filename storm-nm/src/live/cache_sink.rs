@@ -1,4 +1,4 @@
-//! One file on its way into the cache: written and hashed chunk by chunk on a
+//! One file on its way into the cache: written and summed up chunk by chunk on a
 //! blocking thread, checked, and only then given its name.
 
 use super::cache::{CacheError, Reservation};
@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use storm_rm::file_transfer::ChunkSink;
-use storm_rm::{ContentHash, FileSpec};
+use storm_rm::{ContentHash, ContentSum, FileSpec, Summing};
 use thiserror::Error;
 use tokio::task::spawn_blocking;
 
@@ -23,6 +23,46 @@ enum Damaged {
     Length { came: u64, announced: u64 },
     #[error("its content is damaged: its hash is {came}, not {announced}")]
     Content { came: ContentHash, announced: ContentHash },
+    #[error("its content is damaged: its sum is {came}, not {announced}")]
+    Sum { came: ContentSum, announced: ContentSum },
+}
+
+/// What tells whether the content that comes is what was announced.
+#[derive(Debug)]
+pub(super) enum Check {
+    /// The sender has checked the hash: only what happened on the way is looked for.
+    Sum { so_far: Summing, announced: ContentSum },
+    /// Nobody has.
+    Hash { so_far: Box<blake3::Hasher>, announced: ContentHash },
+}
+
+impl Check {
+    pub(super) fn begin(file: &FileSpec, sum: Option<ContentSum>) -> Check {
+        match sum {
+            Some(announced) => Check::Sum { so_far: Summing::default(), announced },
+            None => Check::Hash { so_far: Box::default(), announced: file.hash },
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Check::Sum { so_far, .. } => so_far.update(bytes),
+            Check::Hash { so_far, .. } => drop(so_far.update(bytes)),
+        }
+    }
+
+    fn finish(&self) -> Result<(), Damaged> {
+        match self {
+            Check::Sum { so_far, announced } => {
+                let (came, announced) = (so_far.finish(), *announced);
+                if came == announced { Ok(()) } else { Err(Damaged::Sum { came, announced }) }
+            }
+            Check::Hash { so_far, announced } => {
+                let (came, announced) = (ContentHash(*so_far.finalize().as_bytes()), *announced);
+                if came == announced { Ok(()) } else { Err(Damaged::Content { came, announced }) }
+            }
+        }
+    }
 }
 
 /// A file of the cache while its content comes. Dropped before it is finished, it
@@ -41,7 +81,7 @@ pub struct CacheSink {
 #[derive(Debug)]
 struct Writing {
     out: File,
-    hasher: blake3::Hasher,
+    check: Check,
     bytes: u64,
 }
 
@@ -49,28 +89,22 @@ impl Writing {
     /// Whether all has come, and as it was announced.
     fn check(&self, file: &FileSpec) -> io::Result<()> {
         let (came, announced) = (self.bytes, file.size_bytes);
-        let damage = if came == announced {
-            let came = ContentHash(*self.hasher.finalize().as_bytes());
-            if came == file.hash {
-                return Ok(());
-            }
-            Damaged::Content { came, announced: file.hash }
-        } else {
-            Damaged::Length { came, announced }
-        };
-        Err(io::Error::new(io::ErrorKind::InvalidData, damage))
+        let whole =
+            if came == announced { Ok(()) } else { Err(Damaged::Length { came, announced }) };
+        let damaged = |damage| io::Error::new(io::ErrorKind::InvalidData, damage);
+        whole.and_then(|()| self.check.finish()).map_err(damaged)
     }
 }
 
 impl CacheSink {
     pub(super) fn new(
-        out: File,
+        (out, check): (File, Check),
         temporary: PathBuf,
         path: PathBuf,
         (uid, file): (u32, FileSpec),
         room: Reservation,
     ) -> CacheSink {
-        let writing = Writing { out, hasher: blake3::Hasher::new(), bytes: 0 };
+        let writing = Writing { out, check, bytes: 0 };
         let (writing, temporary) = (Some(writing), Some(temporary));
         CacheSink { writing, temporary, path, uid, file, room }
     }
@@ -107,7 +141,7 @@ impl ChunkSink for CacheSink {
         let bytes = chunks.iter().map(|chunk| chunk.len() as u64).sum();
         let written = self.on_thread("write a file", move |writing| {
             for chunk in chunks {
-                writing.hasher.update(&chunk);
+                writing.check.update(&chunk);
                 writing.bytes += chunk.len() as u64;
                 writing.out.write_all(&chunk)?;
             }

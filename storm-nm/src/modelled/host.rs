@@ -19,7 +19,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{Instant, NodeId, Runtime};
-use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
+use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Stream, Strobe};
 use storm_rm::{Coscheduling, Destination, FileSpec, Owner, Program, Rank, RankClass, RowSet};
 
 const SIGKILL: i32 = 9;
@@ -264,7 +264,8 @@ impl<R: Runtime> Host for ModelledHost<R> {
         NodeStatus { load_percent, memory_available_mib: MEMORY_MIB }
     }
 
-    async fn content(&self, owner: Owner, file: &FileSpec) -> io::Result<Content<Self::Sink>> {
+    async fn content(&self, announced: &ReceiveFile) -> io::Result<Content<Self::Sink>> {
+        let (owner, file) = (announced.owner, &announced.file);
         let Inner { runtime, disk, .. } = &*self.inner;
         if disk.has(owner, file.hash, runtime.now()) {
             return Ok(Content::Present);

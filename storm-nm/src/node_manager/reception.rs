@@ -39,7 +39,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
     }
 
     async fn try_receive(&self, info: &ReceiveFile) -> Result<(), String> {
-        let content = self.host.content(info.owner, &info.file).await;
+        let content = self.host.content(info).await;
         match content.map_err(|error| explain(&error))? {
             Content::Present => {}
             Content::Missing(mut sink) => {

@@ -214,6 +214,7 @@ impl Cluster {
             file: file.clone(),
             owner: own(),
             chunk_bytes: self.plan.config.chunk_bytes,
+            sum: None,
         };
         self.say(vec![Command::ReceiveFile(info.clone())]).await;
         let mut source = Content(Bytes::copy_from_slice(content));

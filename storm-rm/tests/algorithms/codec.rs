@@ -13,10 +13,10 @@ use storm_rm::message::{
     ReceiveFile, Report, Stream, Strobe,
 };
 use storm_rm::{
-    ArraySpec, ArrayTask, Binding, Channel, Condition, ContentHash, Dependency, Destination,
-    FileSpec, Generation, IndexRange, InputSpec, JobId, JobIncarnation, JobSlot, JobSpec, Memory,
-    Needs, OsBytes, OutputSpec, Owner, PartitionId, Program, Rank, ResourceLimit, Resources, Row,
-    RowSet,
+    ArraySpec, ArrayTask, Binding, Channel, Condition, ContentHash, ContentSum, Dependency,
+    Destination, FileSpec, Generation, IndexRange, InputSpec, JobId, JobIncarnation, JobSlot,
+    JobSpec, Memory, Needs, OsBytes, OutputSpec, Owner, PartitionId, Program, Rank, ResourceLimit,
+    Resources, Row, RowSet,
 };
 use storm_rm::{Coscheduling, ProcessClass, ProcessFigures, RankClass, Witness};
 
@@ -70,12 +70,16 @@ fn file() -> impl Strategy<Value = FileSpec> {
 }
 
 fn receive_file() -> impl Strategy<Value = ReceiveFile> {
-    (any::<(u32, u64, u32)>(), file(), owner()).prop_map(|(numbers, file, owner)| ReceiveFile {
-        channel: Channel(numbers.0),
-        generation: Generation(numbers.1),
-        file,
-        owner,
-        chunk_bytes: numbers.2,
+    let sum = proptest::option::of(any::<u64>().prop_map(ContentSum));
+    (any::<(u32, u64, u32)>(), file(), owner(), sum).prop_map(|(numbers, file, owner, sum)| {
+        ReceiveFile {
+            channel: Channel(numbers.0),
+            generation: Generation(numbers.1),
+            file,
+            owner,
+            chunk_bytes: numbers.2,
+            sum,
+        }
     })
 }
 

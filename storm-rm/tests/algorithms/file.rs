@@ -228,7 +228,7 @@ fn announcement(generation: Generation, content: &[u8], chunk_bytes: u32) -> Rec
         destination: Destination::JobDirectory,
     };
     let owner = Owner { uid: 1000, gid: 1000 };
-    ReceiveFile { channel: Channel(1), generation, file, owner, chunk_bytes }
+    ReceiveFile { channel: Channel(1), generation, file, owner, chunk_bytes, sum: None }
 }
 
 /// Content that differs from seed to seed and from chunk to chunk.

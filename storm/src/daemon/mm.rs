@@ -14,7 +14,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::Path;
-use std::rc::Rc;
 use storm_backend_tcp::{NameTable, Root, RootConfig, TcpPrimitives};
 use storm_mm::api::{
     ApiError, Call, ErrorCode, ManagerRequest, Peer, RemoteClients, ReplySink, Server, Spool,
@@ -104,7 +103,7 @@ async fn serve(
     let Manager { root, plan, core, journal, spool, listener, remote } = manager;
     let primitives = root.handle();
     let (calls, waiting) = async_channel::bounded(WAITING_CALLS);
-    let contents = SpoolContents::new(Rc::new(open_spool(settings)?), settings.spool_bytes);
+    let contents = SpoolContents::new(spool.clone(), settings.spool_bytes);
     let mut server = Server::new(spool, settings.server_limits(), calls.clone());
     if let Some((listener, clients)) = remote {
         announce_remote(&listener);

@@ -1,11 +1,12 @@
 //! A content on its way into the spool.
 
+use super::{Sums, lock};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use storm_rm::ContentHash;
+use storm_rm::{ContentHash, Summing};
 use thiserror::Error;
 
 /// Begins the name of a file that is not whole yet.
@@ -44,15 +45,20 @@ pub(crate) struct Incoming {
     file: File,
     unfinished: PathBuf,
     destination: PathBuf,
+    uid: u32,
     hash: ContentHash,
     hasher: blake3::Hasher,
+    summing: Summing,
+    /// Where what it adds up to is remembered.
+    sums: Sums,
 }
 
 impl Incoming {
     pub(super) fn begin(
         directory: &Path,
-        hash: ContentHash,
+        (uid, hash): (u32, ContentHash),
         size_bytes: u64,
+        sums: Sums,
     ) -> Result<Incoming, SpoolError> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let unfinished = directory.join(format!("{UNFINISHED}{}-{number}", std::process::id()));
@@ -64,12 +70,14 @@ impl Incoming {
             .map_err(SpoolError::Storage)?;
         tracing::debug!(%hash, size_bytes, "receiving a file");
         let destination = directory.join(hash.to_string());
-        Ok(Incoming { file, unfinished, destination, hash, hasher: blake3::Hasher::new() })
+        let (hasher, summing) = Default::default();
+        Ok(Incoming { file, unfinished, destination, uid, hash, hasher, summing, sums })
     }
 
     /// Appends what came.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), SpoolError> {
         self.hasher.update(bytes);
+        self.summing.update(bytes);
         self.file.write_all(bytes).map_err(SpoolError::Storage)
     }
 
@@ -79,7 +87,9 @@ impl Incoming {
         if found != self.hash {
             return Err(SpoolError::WrongContent { announced: self.hash, found });
         }
-        fs::rename(&self.unfinished, &self.destination).map_err(SpoolError::Storage)
+        fs::rename(&self.unfinished, &self.destination).map_err(SpoolError::Storage)?;
+        lock(&self.sums).insert((self.uid, self.hash), self.summing.finish());
+        Ok(())
     }
 }
 

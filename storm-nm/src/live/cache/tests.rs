@@ -20,7 +20,7 @@ fn file(content: &[u8]) -> FileSpec {
 }
 
 async fn add(cache: &Cache, content: &'static [u8]) -> io::Result<()> {
-    let mut sink = cache.create(OWNER, &file(content)).await.map_err(CacheError::into_io)?;
+    let mut sink = cache.create(OWNER, &file(content), None).await.map_err(CacheError::into_io)?;
     for chunk in content.chunks(3) {
         sink.write(vec![Bytes::from_static(chunk)]).await?;
     }
@@ -34,7 +34,7 @@ async fn content_is_found_again_by_the_next_daemon_and_remains_are_not() {
     let cache = Cache::open(root.clone(), Some(1000)).unwrap();
     assert!(!cache.has(OWNER, &file(b"program")).await);
     add(&cache, b"program").await.unwrap();
-    let unfinished = cache.create(OWNER, &file(b"unfinished")).await.unwrap();
+    let unfinished = cache.create(OWNER, &file(b"unfinished"), None).await.unwrap();
     std::mem::forget(unfinished);
     let next = Cache::open(root.clone(), Some(1000)).unwrap();
     assert!(next.has(OWNER, &file(b"program")).await);
@@ -57,8 +57,11 @@ async fn content_of_an_earlier_boot_is_not_trusted() {
 async fn damaged_and_short_content_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let cache = Cache::open(dir.path().join("cache"), Some(1000)).unwrap();
-    for came in [&b"progrbm"[..], b"prog"] {
-        let mut sink = cache.create(OWNER, &file(b"program")).await.unwrap();
+    let sum = ContentSum::of(b"program");
+    for (came, sum) in
+        [b"progrbm", b"progrbm", &b"prog"[..]].into_iter().zip([None, Some(sum), None])
+    {
+        let mut sink = cache.create(OWNER, &file(b"program"), sum).await.unwrap();
         sink.write(vec![Bytes::copy_from_slice(came)]).await.unwrap();
         assert!(sink.finish().await.is_err());
         drop(sink);
@@ -130,10 +133,10 @@ async fn what_others_are_about_to_write_is_not_free() {
     let root = dir.path().join("cache");
     add(&Cache::open(root.clone(), Some(1000)).unwrap(), b"").await.unwrap();
     let cache = Cache::open_on(root, Some(1000), of_twelve).unwrap();
-    let mut first = cache.create(OWNER, &file(b"program")).await.unwrap();
+    let mut first = cache.create(OWNER, &file(b"program"), None).await.unwrap();
     for (came, free) in [(&b""[..], 5), (b"prog", 5), (b"ram", 5)] {
         first.write(vec![Bytes::from_static(came)]).await.unwrap();
-        let refused = cache.create(OWNER, &file(b"another")).await.unwrap_err();
+        let refused = cache.create(OWNER, &file(b"another"), None).await.unwrap_err();
         let told = format!("({free} are free)");
         assert!(refused.to_string().contains(&told), "after {came:?}: {refused}");
     }
@@ -184,7 +187,7 @@ async fn what_cannot_fit_evicts_nothing() {
         (&b"too much now"[..], io::ErrorKind::StorageFull),
         (&b"more than ever fits"[..], io::ErrorKind::FileTooLarge),
     ] {
-        let refused = cache.create(OWNER, &file(content)).await.unwrap_err().into_io();
+        let refused = cache.create(OWNER, &file(content), None).await.unwrap_err().into_io();
         assert_eq!(refused.kind(), kind, "{refused}");
     }
     assert!(cache.has(OWNER, &file(b"old")).await, "what is on the disk is counted");

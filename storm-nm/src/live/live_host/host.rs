@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use storm_mpi::segment::NodeEnd;
 use storm_pl::{Credentials, Freezer, PlaceSpec};
 use storm_primitives::{Instant, NodeId};
-use storm_rm::message::{NodeInfo, NodeStatus, Stream, Strobe};
+use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Stream, Strobe};
 use storm_rm::{Coscheduling, Destination, FileSpec, OsBytes, Owner, Rank, RankClass, RowSet};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -112,11 +112,12 @@ impl Host for LiveHost {
         self.config.asked_to_end.load(Ordering::Relaxed)
     }
 
-    async fn content(&self, owner: Owner, file: &FileSpec) -> io::Result<Content<CacheSink>> {
-        if self.cache.has(owner, file).await {
+    async fn content(&self, announced: &ReceiveFile) -> io::Result<Content<CacheSink>> {
+        let ReceiveFile { owner, file, sum, .. } = announced;
+        if self.cache.has(*owner, file).await {
             return Ok(Content::Present);
         }
-        let sink = self.cache.create(owner, file).await.map_err(CacheError::into_io)?;
+        let sink = self.cache.create(*owner, file, *sum).await.map_err(CacheError::into_io)?;
         Ok(Content::Missing(sink))
     }
 

@@ -294,6 +294,7 @@ impl World {
             file: file.clone(),
             owner: OWNER,
             chunk_bytes: self.plan.config.chunk_bytes,
+            sum: None,
         }
     }
 
