@@ -6,6 +6,7 @@
 //! tasks, no copy, no ring, no check, no way to sleep. The calls are those of the backend.
 
 use super::hop::OtherEnd;
+use super::round_trips::RoundTrips;
 use super::{Figure, figure};
 use anyhow::{Context, Result, bail};
 use hdrhistogram::Histogram;
@@ -94,9 +95,8 @@ pub fn run(sizes: &[u64], rounds: u32, chunks: u32) -> Result<Vec<Figure>> {
 }
 
 fn latency(end: &mut End, bytes: u64, rounds: u32) -> Result<Figure> {
-    let mut ns = Histogram::new(3)?;
-    for round in 0..WARM_UP + rounds {
-        let start = Instant::now();
+    let mut trips = RoundTrips::begin(WARM_UP, rounds);
+    for _ in 0..WARM_UP + rounds {
         if (8..=INLINE_BYTES as u64).contains(&bytes) {
             end.write_short(bytes as usize)?;
             end.next_of_any()?;
@@ -104,11 +104,9 @@ fn latency(end: &mut End, bytes: u64, rounds: u32) -> Result<Figure> {
             end.write(0..bytes as usize, 0, ECHO)?;
             end.next()?;
         }
-        if round >= WARM_UP {
-            ns.record(u64::try_from(start.elapsed().as_nanos())? / 2)?;
-        }
+        trips.end_one();
     }
-    Ok(figure("floor, one way", 1, bytes, &ns))
+    Ok(figure("floor, one way", 1, bytes, &trips.one_way_ns()?))
 }
 
 /// The time of a chunk is that between two leaves to write one.

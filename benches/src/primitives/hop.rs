@@ -2,6 +2,7 @@
 //! or operations. What perftest measures, by the same queue pairs as everything else.
 
 use super::live::{block_on, verbs};
+use super::round_trips::RoundTrips;
 use super::{Figure, figure};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
@@ -88,20 +89,18 @@ async fn as_task<T: 'static>(body: impl Future<Output = Result<T>> + 'static) ->
 
 async fn latency(lane: &dyn Carrier, bytes: u64, rounds: u32) -> Result<Figure> {
     let message = Bytes::from(vec![7; bytes as usize]);
-    let (mut ns, mut out) = (Histogram::new(3)?, VecDeque::new());
-    for round in 0..WARM_UP + rounds {
-        let start = Instant::now();
+    let mut out = VecDeque::new();
+    let mut trips = RoundTrips::begin(WARM_UP, rounds);
+    for _ in 0..WARM_UP + rounds {
         out.push_back(message.clone());
         send_all(lane, &mut out).await?;
         let mut missing = message.len();
         while missing > 0 {
             missing -= lane.read().await?.len();
         }
-        if round >= WARM_UP {
-            ns.record(u64::try_from(start.elapsed().as_nanos())? / 2)?;
-        }
+        trips.end_one();
     }
-    Ok(figure("hop, one way", 1, bytes, &ns))
+    Ok(figure("hop, one way", 1, bytes, &trips.one_way_ns()?))
 }
 
 /// The time of a chunk is that between two grants of room for one.

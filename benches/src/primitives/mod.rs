@@ -4,6 +4,7 @@
 pub mod floor;
 pub mod hop;
 pub mod live;
+mod round_trips;
 pub mod simulated;
 
 use hdrhistogram::Histogram;

@@ -31,7 +31,7 @@ const SPARE_MESSAGES: u32 = 16;
 /// as many messages as the other side may send without credit, its credits and blocks.
 pub(super) const REQUESTS: u32 = MAX_MESSAGES as u32 + SPARE_MESSAGES;
 /// Messages that are found in slots before the queue is looked at all the same.
-const FOUND_PER_LOOK: u32 = 8;
+const FOUND_PER_LOOK: u32 = 16;
 
 /// The queue pair and its rings.
 #[derive(Debug)]
