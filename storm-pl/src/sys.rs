@@ -11,7 +11,9 @@ use crate::ids::{Errno, ProcessId};
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// Signals of Linux (`_NSIG` but on MIPS).
-const SIGNALS: usize = 64;
+pub(crate) const SIGNALS: libc::c_int = 64;
+/// A set of them, as the kernel has it.
+const SIGNAL_SET_BYTES: usize = 8;
 
 /// Which side of a fork this is.
 pub(crate) enum Forked {
@@ -90,11 +92,11 @@ pub(crate) fn signal_thread(process: ProcessId, thread: i32, signal: i32) -> Res
     if result == -1 { Err(Errno::last()) } else { Ok(()) }
 }
 
-/// Puts every signal back to its default action and unblocks all of them.
-pub(crate) fn reset_signals() {
+/// Puts these signals back to their default actions, and unblocks all signals.
+pub(crate) fn reset_signals(signals: impl IntoIterator<Item = libc::c_int>) {
     /// `struct sigaction` of the kernel: handler, flags, restorer, mask. Zeros are SIG_DFL.
     const DEFAULT: [u64; 4] = [0; 4];
-    for signal in 1..=SIGNALS {
+    for signal in signals {
         // Not through libc, which keeps signals 32 and 33 to itself: a caller that ignored them
         // would have them ignored in every job.
         // SAFETY: the kernel reads 32 bytes; the default action runs no handler. SIGKILL and
@@ -105,7 +107,7 @@ pub(crate) fn reset_signals() {
                 signal,
                 DEFAULT.as_ptr(),
                 std::ptr::null_mut::<libc::c_void>(),
-                SIGNALS / 8,
+                SIGNAL_SET_BYTES,
             )
         };
     }

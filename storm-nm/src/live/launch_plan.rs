@@ -81,6 +81,7 @@ pub(super) fn launch_spec(
     starter: Option<PmixStart<'_>>,
 ) -> LaunchSpec {
     let spec = task.spec();
+    let is_root = nix::unistd::geteuid().is_root();
     let text = |bytes: &OsBytes| bytes.as_os_str().to_owned();
     let mut args: Vec<OsString> = spec.argv.iter().map(text).collect();
     let program = match starter.filter(|_| joins_by_pmix(spec)) {
@@ -99,7 +100,7 @@ pub(super) fn launch_spec(
         cwd: spec.cwd.as_os_str().into(),
         umask: spec.umask,
         credentials,
-        limits: spec.limits.iter().filter_map(limit).collect(),
+        limits: spec.limits.iter().filter_map(|wanted| limit(wanted, is_root)).collect(),
         pmi: true,
     }
 }
@@ -187,10 +188,10 @@ fn output_file(task: &JobTask, rank: Rank, names: &NodeNames, pattern: &OsBytes)
 
 /// A limit with the daemon's own hard limit, which only root can exceed; `None`
 /// for one that this system does not have.
-fn limit(wanted: &storm_rm::ResourceLimit) -> Option<ResourceLimit> {
+fn limit(wanted: &storm_rm::ResourceLimit, is_root: bool) -> Option<ResourceLimit> {
     let resource = RESOURCES.into_iter().find(|known| *known as u32 == wanted.resource)?;
     let (_, hard) = getrlimit(resource).ok()?;
-    let soft = if nix::unistd::geteuid().is_root() { wanted.soft } else { wanted.soft.min(hard) };
+    let soft = if is_root { wanted.soft } else { wanted.soft.min(hard) };
     Some(ResourceLimit { resource: wanted.resource, soft, hard: hard.max(soft) })
 }
 

@@ -49,18 +49,18 @@ impl RankStreams {
         events: &mpsc::Sender<HostEvent>,
     ) -> io::Result<RankStreams> {
         let PlEnds { stdin, stdout, stderr, pmi } = ends;
-        let receiver = |end| pipe::Receiver::from_owned_fd(end).map(Rc::new);
+        // What kind of pipes they are, and that none of the ends blocks, is known: to ask takes two calls each.
+        let receiver = |end| pipe::Receiver::from_owned_fd_unchecked(end).map(Rc::new);
         let streams = RankStreams::default();
         if reads {
-            *streams.stdin.borrow_mut() = Some(Rc::new(pipe::Sender::from_owned_fd(stdin)?));
+            *streams.stdin.borrow_mut() =
+                Some(Rc::new(pipe::Sender::from_owned_fd_unchecked(stdin)?));
         }
         if writes {
             *streams.stdout.borrow_mut() = Some(receiver(stdout)?);
             *streams.stderr.borrow_mut() = Some(receiver(stderr)?);
         }
-        let socket = StdUnixStream::from(pmi);
-        socket.set_nonblocking(true)?;
-        let socket = Rc::new(UnixStream::from_std(socket)?);
+        let socket = Rc::new(UnixStream::from_std(StdUnixStream::from(pmi))?);
         let reading = read_pmi(socket.clone(), (job, rank), events.clone());
         let reader = spawn_local(reading).abort_handle();
         *streams.pmi.borrow_mut() = Some(Pmi { socket, reader });

@@ -15,7 +15,8 @@ use crate::cgroup::{
 };
 use crate::exit::{ExitStatus, Usage};
 use crate::ids::{Errno, PadId, PlIndex, PlaceId, ProcessId};
-use crate::keeper::fill::make_pl;
+use crate::keeper::fill::{NewPl, make_pl};
+use crate::keeper::memory;
 use crate::keeper::pad::{Clean, Draining, Pad};
 use crate::keeper::place::{PlaceFailure, PlaceSpec, PlaceStep, place};
 use crate::keeper::process_state::{CONTROL_DESCRIPTOR, PARENT_GONE, settle, watch_signals};
@@ -33,6 +34,8 @@ const LOOKS_BEFORE_STUCK: u32 = 5_000;
 const STUCK_NAMED_MAX: usize = 16;
 /// Tries (some 2 s) to hand over the descriptors of a PL.
 const HANDOVER_TRIES_MAX: u32 = 1_000;
+/// So many reports may wait for those after them, each with five descriptors of a PL.
+const UNTOLD_MAX: usize = 5;
 /// Looks at the end of the keeper (some 4 s) before it leaves what cannot be killed.
 const LAST_LOOKS_MAX: u32 = 2_000;
 
@@ -83,6 +86,9 @@ enum Child {
     PadKeeper,
 }
 
+/// A report, and the descriptors that come along.
+type News = (Report, Option<[OwnedFd; 5]>);
+
 struct KeeperProcess {
     control: Seqpacket,
     signals: SignalFd,
@@ -105,6 +111,7 @@ impl KeeperProcess {
         node: Option<NodeCgroup>,
         kind: Kind,
     ) -> Result<Self, Errno> {
+        memory::give_back();
         sys::become_subreaper()?;
         Ok(Self {
             control,
@@ -197,7 +204,7 @@ impl KeeperProcess {
             },
         };
         self.pads.insert(id, Pad::new(id, cgroup, self.capacity));
-        self.fill(id, pls);
+        self.fill(id, pls, Vec::new());
     }
 
     /// Forks the keeper of one pad. It gets its own control socket to the NM.
@@ -221,26 +228,40 @@ impl KeeperProcess {
         }
     }
 
-    /// Makes the PLs that the pad lacks to have so many.
-    fn fill(&mut self, id: PadId, pls: u16) {
+    /// Makes the PLs that the pad lacks to have so many. The NM hears of several at once, after what is
+    /// `untold`: it is woken once and not between any two forks.
+    fn fill(&mut self, id: PadId, pls: u16, mut untold: Vec<News>) {
         for index in 0..self.capacity {
-            let Some(pad) = self.pads.get_mut(&id) else { return };
+            let Some(pad) = self.pads.get_mut(&id) else { break };
             let pl = PlIndex(index);
             if pad.process(pl).is_some() {
                 continue;
             }
             if pad.pls.iter().flatten().count() >= usize::from(pls) {
-                return;
+                break;
             }
             match make_pl(pad.cgroup.as_ref().map(PadCgroup::directory)) {
-                Ok(new) => {
-                    pad.pls[usize::from(index)] = Some(new.pid);
-                    self.children.insert(new.pid.0, Child::Pl(id, pl));
-                    let ends = new.ends.each_ref();
-                    self.report(&Report::PlReady { pad: id, pl, pid: new.pid }, &ends);
+                Ok(NewPl { pid, ends }) => {
+                    pad.pls[usize::from(index)] = Some(pid);
+                    self.children.insert(pid.0, Child::Pl(id, pl));
+                    untold.push((Report::PlReady { pad: id, pl, pid }, Some(ends)));
                 }
-                Err((step, errno)) => return self.failed(id, step, errno),
+                Err((step, errno)) => {
+                    self.tell(&mut untold);
+                    return self.failed(id, step, errno);
+                }
             }
+            if untold.len() >= UNTOLD_MAX {
+                self.tell(&mut untold);
+            }
+        }
+        self.tell(&mut untold);
+    }
+
+    fn tell(&mut self, untold: &mut Vec<News>) {
+        for (report, ends) in untold.drain(..) {
+            let ends: Vec<&OwnedFd> = ends.iter().flatten().collect();
+            self.report(&report, &ends);
         }
     }
 
@@ -277,8 +298,7 @@ impl KeeperProcess {
             if let Some(Clean { ticket, fill }) = pad.look() {
                 match pad.cgroup.as_ref().map_or(Ok(()), PadCgroup::thaw) {
                     Ok(()) => {
-                        self.report(&Report::PadClean { pad: id, ticket }, &[]);
-                        self.fill(id, fill);
+                        self.fill(id, fill, vec![(Report::PadClean { pad: id, ticket }, None)]);
                     }
                     Err(error) => self.failed(id, PadStep::Thaw, Errno::of(&error)),
                 }

@@ -3,6 +3,7 @@
 mod fill;
 mod keeper_process;
 mod leftovers;
+mod memory;
 mod pad;
 mod place;
 mod process_state;
@@ -10,3 +11,4 @@ mod process_state;
 pub(crate) use keeper_process::run_keeper;
 pub use leftovers::Leftovers;
 pub use place::{PlaceFailure, PlaceSpec, PlaceStep};
+pub(crate) use process_state::IGNORED;

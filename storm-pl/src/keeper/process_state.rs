@@ -38,12 +38,21 @@ pub(super) fn settle(control: OwnedFd) -> Result<Seqpacket, Errno> {
     Ok(Seqpacket::from(unsafe { OwnedFd::from_raw_fd(CONTROL_DESCRIPTOR) }))
 }
 
-/// Deaths and the loss of the parent come as readable events; what a terminal or an operator's
-/// `kill` of the whole session sends is ignored: the NM decides.
+/// What a keeper ignores, and a program does not expect to find ignored: what a terminal or an
+/// operator's `kill` of the whole session sends, as the NM decides, and words to a standard error
+/// that nobody reads.
+pub(crate) const IGNORED: [Signal; 5] =
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGPIPE];
+
+/// Deaths and the loss of the parent come as readable events; of all other signals those of
+/// [`IGNORED`] are ignored and the rest do what they do by default, whoever started this process:
+/// a PL, which is forked from it, has to undo those few and no more.
 pub(super) fn watch_signals() -> Result<SignalFd, Errno> {
+    let is_ignored = |signal: &i32| IGNORED.iter().any(|ignored| *ignored as i32 == *signal);
+    sys::reset_signals((1..=sys::SIGNALS).filter(|signal| !is_ignored(signal)));
     let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
     let deaths_only = SigAction::new(SigHandler::SigDfl, SaFlags::SA_NOCLDSTOP, SigSet::empty());
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
+    for signal in IGNORED {
         // SAFETY: ignoring a signal runs no handler.
         unsafe { sigaction(signal, &ignore) }?;
     }

@@ -8,6 +8,7 @@ use std::io::IoSlice;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::ids::{Errno, ProcessId};
+use crate::keeper::IGNORED;
 use crate::launch_failure::{LaunchFailure, LaunchStep};
 use crate::launch_spec::SPEC_MAX_BYTES;
 use crate::launcher::become_application::become_application;
@@ -19,10 +20,11 @@ use crate::sys;
 pub(crate) const PMI_DESCRIPTOR: RawFd = 3;
 /// Where the command socket is until `execve` closes it.
 const COMMAND_DESCRIPTOR: RawFd = 4;
-/// Descriptors are first moved above this, so that putting one in place overwrites no other.
+/// A descriptor with one of the final numbers is first moved above this, so that putting one in
+/// place overwrites no other. A keeper has others there, so that none is.
 const PARKING_DESCRIPTOR: RawFd = 10;
 /// Sizes of blocks as a launch asks for them: the message, its strings' places, the environment.
-const HEAP_BLOCKS: [usize; 5] = [16 << 10, 8 << 10, 4 << 10, 2 << 10, 1 << 10];
+const HEAP_BLOCKS: [usize; 3] = [4 << 10, 2 << 10, 1 << 10];
 /// Exit code of a PL that could not become its application; the NM hears the reason apart.
 const FAILED_EXIT_CODE: i32 = 127;
 
@@ -62,11 +64,10 @@ pub(super) fn follow_keeper(keeper: ProcessId) -> Result<(), Errno> {
     if nix::unistd::getppid().as_raw() == keeper.0 { Ok(()) } else { Err(Errno(libc::ESRCH)) }
 }
 
-/// Makes the heap ready for what a launch takes of it. This process got its heap from the Node Manager
-/// that the keeper was forked from: the first larger block that is asked for makes glibc join all
-/// small ones that were freed, all over a heap whose every page is copied when it is written to, and
-/// the block itself is in new pages. That is a third of what this process does in a launch, and is done
-/// before there is one.
+/// Makes the heap ready for what a launch takes of it: the first larger block that is asked for makes
+/// glibc join the small ones that were freed, in pages that are copied when they are written to, and
+/// the block itself is in new pages. That is done before there is a launch, and for as much as most
+/// launches need: who has a larger environment waits for the pages that it takes.
 fn touch_heap() {
     let blocks = HEAP_BLOCKS.map(|len| vec![1_u8; len]);
     std::hint::black_box(&blocks);
@@ -119,21 +120,20 @@ fn read_whole(file: &OwnedFd) -> Result<Vec<u8>, Errno> {
 /// Puts every end at its final descriptor, closes all others, and drops what was inherited.
 fn settle(sockets: &LaunchSockets) -> Result<(), Errno> {
     let LaunchSockets { stdin, stdout, stderr, pmi, command } = sockets;
-    let mut parked = [0; 5];
-    for (place, end) in parked.iter_mut().zip([stdin, stdout, stderr, pmi, command]) {
+    let mut ends = [stdin, stdout, stderr, pmi, command].map(AsRawFd::as_raw_fd);
+    for end in ends.iter_mut().filter(|end| **end <= COMMAND_DESCRIPTOR) {
         // SAFETY: F_DUPFD on a descriptor that `sockets` keeps open.
-        *place = check(unsafe { libc::fcntl(end.as_raw_fd(), libc::F_DUPFD, PARKING_DESCRIPTOR) })?;
+        *end = check(unsafe { libc::fcntl(*end, libc::F_DUPFD, PARKING_DESCRIPTOR) })?;
     }
-    for (target, &from) in parked.iter().enumerate() {
-        // SAFETY: whatever was at these low numbers belongs to the keeper this was forked from;
-        // this process uses none of it any more.
-        check(unsafe { libc::dup2(from, target as RawFd) })?;
+    for (target, from) in (0..).zip(ends) {
+        let flags = if target == COMMAND_DESCRIPTOR { libc::O_CLOEXEC } else { 0 };
+        // SAFETY: whatever was at these low numbers belongs to the keeper this was forked from, or
+        // was copied away just above; this process uses none of it any more.
+        check(unsafe { libc::dup3(from, target, flags) })?;
     }
-    // SAFETY: sets a flag of a descriptor that was made just above.
-    check(unsafe { libc::fcntl(COMMAND_DESCRIPTOR, libc::F_SETFD, libc::FD_CLOEXEC) })?;
     sys::close_from(COMMAND_DESCRIPTOR + 1)?;
     nix::unistd::setsid()?;
-    sys::reset_signals();
+    sys::reset_signals(IGNORED.map(|signal| signal as libc::c_int));
     Ok(())
 }
 

@@ -5,8 +5,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use crate::support::{self, BOTH, Mechanism, NOBODY, Node, program, shell, testbed};
 use storm_pl::{
-    Credentials, ExitStatus, Input, LaunchSpec, LaunchStep, Output, RankSpec, ResourceLimit,
-    SpecError,
+    Credentials, ExitStatus, Input, Keeper, KeeperConfig, LaunchSpec, LaunchStep, Output, PadId,
+    RankSpec, ResourceLimit, SpecError, StartMethod,
 };
 
 fn plain() -> RankSpec {
@@ -305,9 +305,25 @@ async fn each_rank_leads_its_own_session() {
 }
 
 #[tokio::test]
-async fn no_signal_is_blocked_or_ignored() {
-    let spec = program("/bin/cat", &["cat", "/proc/self/status"]);
-    let output = output_of(&spec, &plain()).await;
+async fn no_signal_is_blocked_or_ignored_whoever_started_the_keeper() {
+    for mechanism in BOTH {
+        let testbed = support::testbed().display().to_string();
+        let ignoring = format!("trap '' HUP TERM PIPE CHLD USR1 USR2 40; exec {testbed} keeper");
+        let start = StartMethod::Exec {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), ignoring.into()],
+        };
+        let config = KeeperConfig { start, ..support::config(mechanism, 1) };
+        let mut node = Node::attach(Keeper::start(&config).unwrap());
+        node.handle.make_pads(1).unwrap();
+        node.until_ready(PadId(0)).await;
+        let outcome = node.run(&program("/bin/cat", &["cat", "/proc/self/status"]), &plain()).await;
+        node.shut_down().await;
+        assert_no_signal_is_blocked_or_ignored(outcome.stdout());
+    }
+}
+
+fn assert_no_signal_is_blocked_or_ignored(output: &str) {
     let sets = ["SigBlk:", "SigIgn:", "SigCgt:"];
     let lines: Vec<_> =
         output.lines().filter(|line| sets.iter().any(|set| line.starts_with(set))).collect();

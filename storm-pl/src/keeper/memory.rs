@@ -1,0 +1,53 @@
+//! Gives back memory that only the start needed, before anything is forked that would have it too.
+//!
+//! Each page that is in memory costs every PL twice: its entry is copied at the fork, and taken
+//! down by `execve`. A keeper that was forked from a daemon has that one's freed blocks and the
+//! deep end of its stack.
+
+use std::fs;
+
+/// How the kernel names the stack of a process's first thread in the list of mappings.
+const STACK: &str = "[stack]";
+/// Left alone below the present frame: what is called from here.
+const MARGIN_BYTES: usize = 16 << 10;
+
+/// Gives back what is free of the stack and of the heap.
+pub(super) fn give_back() {
+    give_back_stack();
+    give_back_heap();
+}
+
+#[cfg(target_env = "gnu")]
+fn give_back_heap() {
+    // SAFETY: touches only memory that nobody has allocated.
+    unsafe { libc::malloc_trim(0) };
+}
+
+/// Other libraries do so by themselves.
+#[cfg(not(target_env = "gnu"))]
+fn give_back_heap() {}
+
+/// That it fails changes nothing: the pages stay.
+fn give_back_stack() {
+    let here = 0_u8;
+    let frame = (&raw const here).addr();
+    let Some((start, end)) = stack().filter(|(start, end)| (*start..*end).contains(&frame)) else {
+        return;
+    };
+    // A multiple of the size of a page, as the stack's own bounds are, whatever that is.
+    let length = frame.saturating_sub(start + MARGIN_BYTES) & !(MARGIN_BYTES - 1);
+    debug_assert!(start + length < end);
+    let start = std::ptr::without_provenance_mut(start);
+    // SAFETY: the process has one thread, whose stack this is, and which grows down: what lies more than
+    // the margin below the frame is of calls that have returned.
+    unsafe { libc::madvise(start, length, libc::MADV_DONTNEED) };
+}
+
+/// From where to where the stack is.
+fn stack() -> Option<(usize, usize)> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with(STACK))?;
+    let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+    let address = |text| usize::from_str_radix(text, 16).ok();
+    Some((address(start)?, address(end)?))
+}
