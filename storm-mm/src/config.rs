@@ -71,7 +71,7 @@ pub struct PartitionConfig {
 
 /// Default of [`CoreConfig::strobe_span`]: quanta of milliseconds share strobes, at which a
 /// strobe each costs more than the switch; quanta that people notice have one each.
-pub const DEFAULT_STROBE_SPAN: Duration = Duration::from_millis(50);
+pub const DEFAULT_STROBE_SPAN: Duration = Duration::from_millis(200);
 
 /// Ended jobs kept in memory unless configured otherwise: a day of a busy
 /// cluster, at about a KiB each.

@@ -16,6 +16,9 @@ const QUANTUM_MIN: Duration = Duration::from_micros(50);
 /// RFC 5905 (section 10) has.
 const SAMPLES: usize = 8;
 
+/// Samples that are older do not count: clocks of 50 parts in a million drift 20 us apart in it.
+const SAMPLE_AGE_MAX: Duration = Duration::from_millis(400);
+
 /// When the Machine Manager's strobes arrive by this node's clock if nothing holds them up.
 /// Whatever the two clocks count from, what the quickest of the last strobes took is in the
 /// difference: one that was held up is seen to be, and nodes that know it begin slices
@@ -23,8 +26,9 @@ const SAMPLES: usize = 8;
 /// delay for the same reason). A clock that is set or slewed is followed eight strobes later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Arrivals {
-    /// Node's clock less manager's, in nanoseconds, at each of the last strobes.
-    samples: [Option<i128>; SAMPLES],
+    /// Each of the last strobes: when it arrived, and node's clock less manager's then, in
+    /// nanoseconds.
+    samples: [Option<(Instant, i128)>; SAMPLES],
     next: usize,
 }
 
@@ -33,9 +37,11 @@ impl Arrivals {
     /// have: not later than now, and not longer before than `span`.
     fn due(&mut self, issued_ns: u64, now: Instant, span: Duration) -> Instant {
         let sample = i128::from(now.as_nanos()) - i128::from(issued_ns);
-        self.samples[self.next] = Some(sample);
+        self.samples[self.next] = Some((now, sample));
         self.next = (self.next + 1) % SAMPLES;
-        let least = self.samples.iter().flatten().min().copied().unwrap_or(sample);
+        let counts = |(at, _): &&(Instant, i128)| now - *at <= SAMPLE_AGE_MAX;
+        let recent = self.samples.iter().flatten().filter(counts).map(|(_, sample)| *sample);
+        let least = recent.min().unwrap_or(sample);
         let late = Duration::from_nanos(u64::try_from(sample - least).unwrap_or(u64::MAX));
         let late_ns = late.min(span).as_nanos() as u64;
         Instant::from_nanos(now.as_nanos().saturating_sub(late_ns))
@@ -110,8 +116,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 due: *began
                     + quantum.saturating_mul(u32::try_from(slice.index).unwrap_or(u32::MAX)),
                 strobe: slice.strobe,
-                stop: slice.stop,
-                resume: slice.resume,
+                jobs: slice.jobs,
             })
         });
         let mut plan: Vec<SwitchAhead> = ahead.collect();
