@@ -11,6 +11,7 @@ use crate::request::{Active, Message};
 use crate::table::TYPE;
 use crate::types::{Number, Type, number_of_kind};
 use std::ffi::c_int;
+use std::sync::atomic::{Ordering, fence};
 use storm_mpi::{Address, Pattern, SendMode, Source, Tag, TagPattern};
 
 /// Tags of answers, which are numbered.
@@ -325,8 +326,11 @@ impl Window {
         Pattern { context, source, tag: TagPattern::Tag(tag) }
     }
 
-    /// Waits until the buffers of what was done with these members are the program's again.
+    /// Waits until the buffers of what was done with these members are the program's again, and does what others ask:
+    /// programs flush in loops that wait for a value of their own part.
     pub(crate) fn flush_local(&self, of: impl Fn(usize) -> bool) -> Outcome {
+        // Parts are reached in memory: what was written there comes before what is read after a flush.
+        fence(Ordering::SeqCst);
         self.wait_for(|member, _| of(member))?;
         let process = &self.session.process;
         let waits =
@@ -334,6 +338,8 @@ impl Window {
         while self.requested.borrow().iter().any(waits) {
             process.progress(true)?;
         }
+        process.progress(false)?;
+        fence(Ordering::SeqCst);
         Ok(())
     }
 

@@ -1,0 +1,72 @@
+/* Regressions of one-sided communication: whoever flushes serves others. */
+#include "check.h"
+
+enum { STORES = 200 };
+
+static int me, n, last;
+
+/* A window over memory of the program, which others reach by messages. */
+static MPI_Win over(int count, int **base) {
+  MPI_Win win;
+  *base = calloc(count, sizeof(int));
+  OK(MPI_Win_create(*base, count * (MPI_Aint)sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+  return win;
+}
+
+static int flushed(int way, MPI_Win win) {
+  switch (way) {
+    case 0: return MPI_Win_flush(me, win);
+    case 1: return MPI_Win_flush_all(win);
+    case 2: return MPI_Win_flush_local(me, win);
+    default: return MPI_Win_flush_local_all(win);
+  }
+}
+
+/* A flush with nothing outstanding did nothing that others asked for: this loop never ended. */
+static void a_flush_serves(void) {
+  int *part;
+  MPI_Win win = over(4, &part);
+  OK(MPI_Win_lock_all(0, win));
+  for (int way = 0; way < 4; way++) {
+    int value = 0, one = 1;
+    if (me == last) {
+      OK(MPI_Put(&one, 1, MPI_INT, 0, way, 1, MPI_INT, win));
+      OK(MPI_Win_flush(0, win));
+    }
+    while (me == 0 && value != 1) {
+      OK(MPI_Fetch_and_op(NULL, &value, MPI_INT, 0, way, MPI_NO_OP, win));
+      OK(flushed(way, win));
+    }
+  }
+  OK(MPI_Win_unlock_all(win));
+  OK(MPI_Win_free(&win));
+  free(part);
+}
+
+/* Two put, flush, and look at their own part: not both may find nothing there. */
+static void a_flush_is_a_fence(void) {
+  int *part, *seen = calloc(STORES, sizeof(int)), one = 1;
+  MPI_Win win;
+  OK(MPI_Win_allocate(STORES * sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win));
+  OK(MPI_Barrier(MPI_COMM_WORLD));
+  OK(MPI_Win_lock_all(0, win));
+  for (int i = 0; i < STORES && n > 1 && me < 2; i++) {
+    OK(MPI_Put(&one, 1, MPI_INT, 1 - me, i, 1, MPI_INT, win));
+    OK(MPI_Win_flush(1 - me, win));
+    OK(MPI_Get(&seen[i], 1, MPI_INT, me, i, 1, MPI_INT, win));
+    OK(MPI_Win_flush(me, win));
+  }
+  OK(MPI_Win_unlock_all(win));
+  OK(MPI_Allreduce(MPI_IN_PLACE, seen, STORES, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+  for (int i = 0; i < STORES && n > 1; i++) CHECK(seen[i] > 0);
+  OK(MPI_Win_free(&win));
+  free(seen);
+}
+
+int main(int argc, char **argv) {
+  begin(&argc, &argv);
+  me = rank_, n = size_, last = n - 1;
+  a_flush_serves();
+  a_flush_is_a_fence();
+  return MPI_Finalize();
+}
