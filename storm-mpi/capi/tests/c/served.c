@@ -1,7 +1,7 @@
-/* Regressions of one-sided communication: whoever flushes serves others. */
+/* Regressions of one-sided communication: whoever flushes, or has gone into MPI_Finalize, still serves others. */
 #include "check.h"
 
-enum { STORES = 200 };
+enum { STORES = 200, ROUNDS = 20 };
 
 static int me, n, last;
 
@@ -63,10 +63,25 @@ static void a_flush_is_a_fence(void) {
   free(seen);
 }
 
+/* Whoever was in MPI_Finalize with a window that it had not freed served nobody, who waited for its lock. */
+static int it_serves_to_the_end(void) {
+  int *part, one = 1;
+  MPI_Win win = over(1, &part);
+  for (int i = 0; me != 0 && i < ROUNDS; i++) {
+    OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win));
+    OK(MPI_Accumulate(&one, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_SUM, win));
+    OK(MPI_Win_unlock(0, win));
+  }
+  OK(MPI_Finalize());
+  int is_right = me != 0 || *part == ROUNDS * (n - 1);
+  free(part);
+  return is_right ? 0 : 1;
+}
+
 int main(int argc, char **argv) {
   begin(&argc, &argv);
   me = rank_, n = size_, last = n - 1;
   a_flush_serves();
   a_flush_is_a_fence();
-  return MPI_Finalize();
+  return it_serves_to_the_end();
 }
