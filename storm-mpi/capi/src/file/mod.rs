@@ -53,6 +53,23 @@ pub(crate) struct Seen {
     pub(crate) pattern: (Handle, Rc<Type>),
 }
 
+impl Seen {
+    fn new(
+        displacement: i64,
+        unit: (Handle, Rc<Type>),
+        pattern: (Handle, Rc<Type>),
+    ) -> Outcome<Seen> {
+        let start = not_negative(displacement, "displacement")?;
+        let view = view_of(start, &pattern.1.layout)?;
+        let (unit_bytes, pattern_bytes) = (unit.1.layout.size(), pattern.1.layout.size());
+        if unit_bytes == 0 || pattern_bytes % unit_bytes != 0 {
+            let text = format!("a file type of {pattern_bytes} bytes in units of {unit_bytes}");
+            return Err(Fault::new(Class::Arg, text));
+        }
+        Ok(Seen { view, displacement, unit, pattern })
+    }
+}
+
 /// An open file.
 pub(crate) struct OpenFile {
     session: &'static Session,
@@ -104,8 +121,7 @@ impl OpenFile {
             (opened, _) => opened?,
         };
         let bytes = session.datatype(BYTE)?;
-        let view = view_of(0, &bytes.layout)?;
-        let (unit, pattern) = ((BYTE, Rc::clone(&bytes)), (BYTE, bytes));
+        let seen = Seen::new(0, (BYTE, Rc::clone(&bytes)), (BYTE, bytes))?;
         let path = path.to_owned();
         let end = if mode & APPEND == 0 { 0 } else { length(&file, &path)? as i64 };
         Ok(OpenFile {
@@ -114,7 +130,7 @@ impl OpenFile {
             file,
             path,
             mode,
-            seen: RefCell::new(Seen { view, displacement: 0, unit, pattern }),
+            seen: RefCell::new(seen),
             position: Cell::new(end),
             is_atomic: Cell::new(false),
             begun: Cell::new(None),
@@ -175,23 +191,19 @@ impl OpenFile {
         synced
     }
 
-    /// Another view; the pointer begins at its beginning.
+    /// Another view; the pointer begins at its beginning. Who cannot have it comes all the same: the others wait.
     pub(crate) fn see(
         &self,
         displacement: i64,
-        unit: (Handle, Rc<Type>),
-        pattern: (Handle, Rc<Type>),
+        types: Outcome<[(Handle, Rc<Type>); 2]>,
     ) -> Outcome {
-        let start = not_negative(displacement, "displacement")?;
-        let view = view_of(start, &pattern.1.layout)?;
-        let (unit_bytes, pattern_bytes) = (unit.1.layout.size(), pattern.1.layout.size());
-        if unit_bytes == 0 || pattern_bytes % unit_bytes != 0 {
-            let text = format!("a file type of {pattern_bytes} bytes in units of {unit_bytes}");
-            return Err(Fault::new(Class::Arg, text));
-        }
-        self.seen.replace(Seen { view, displacement, unit, pattern });
-        self.position.set(0);
-        self.barrier()
+        let seen = types.and_then(|[unit, pattern]| Seen::new(displacement, unit, pattern));
+        let changed = seen.map(|seen| {
+            self.seen.replace(seen);
+            self.position.set(0);
+        });
+        self.barrier()?;
+        changed
     }
 
     /// Reads elements from an offset on: how many bytes there were.
@@ -221,8 +233,7 @@ impl OpenFile {
         }
         let written = seen.view.write(&self.file, position, &data);
         self.let_go()?;
-        written.map_err(|error| self.failed(&error))?;
-        Ok(data.len())
+        written.map_err(|error| self.failed(&error))
     }
 
     /// Moves the pointer behind so many bytes: the unit that they end in counts.

@@ -176,6 +176,35 @@ static void the_rest(void) {
   is_class(MPI_File_delete(path_, MPI_INFO_NULL), MPI_ERR_NO_SUCH_FILE);
 }
 
+/* Where one member's view was refused, all others waited for it; and one without data was refused. */
+static void views_that_differ(void) {
+  MPI_Datatype empty;
+  MPI_File file = opened(MPI_MODE_CREATE | MPI_MODE_RDWR);
+  MPI_Status status;
+  MPI_Offset size;
+  int count, value = me, code;
+  OK(MPI_File_set_size(file, 0));
+  OK(MPI_Type_contiguous(0, MPI_INT, &empty));
+  OK(MPI_Type_commit(&empty));
+  OK(MPI_File_set_view(file, 4, MPI_INT, me == 0 ? MPI_INT : empty, "native", MPI_INFO_NULL));
+  OK(MPI_File_write_at_all(file, 0, &value, 1, MPI_INT, &status));
+  OK(MPI_Get_count(&status, MPI_INT, &count));
+  CHECK(count == (me == 0));
+  OK(MPI_File_read_at_all(file, 0, &value, 1, MPI_INT, &status));
+  OK(MPI_Get_count(&status, MPI_INT, &count));
+  CHECK(count == (me == 0));
+  OK(MPI_File_get_size(file, &size));
+  CHECK(size == 8 || me != 0);
+  code = MPI_File_set_view(file, me == 0 ? -1 : 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL);
+  if (me == 0) is_class(code, MPI_ERR_ARG); else OK(code);
+  code = MPI_File_set_view(file, 0, MPI_INT, MPI_INT, me == 0 ? "another" : "native", MPI_INFO_NULL);
+  if (me == 0) is_class(code, MPI_ERR_UNSUPPORTED_DATAREP); else OK(code);
+  code = MPI_File_set_view(file, 0, MPI_INT, me == 0 ? MPI_CHAR : MPI_INT, "native", MPI_INFO_NULL);
+  if (me == 0) is_class(code, MPI_ERR_ARG); else OK(code);
+  OK(MPI_Type_free(&empty));
+  OK(MPI_File_close(&file));
+}
+
 int main(int argc, char **argv) {
   begin(&argc, &argv);
   me = rank_, n = size_;
@@ -183,6 +212,7 @@ int main(int argc, char **argv) {
   snprintf(path_, sizeof(path_), "%s/file", argv[1]);
   blocks();
   views();
+  views_that_differ();
   the_rest();
   return MPI_Finalize();
 }
