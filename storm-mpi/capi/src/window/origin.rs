@@ -64,8 +64,7 @@ impl Changing {
 impl Window {
     /// Writes elements (`MPI_Put`).
     pub(crate) fn put(&self, from: &Elements, place: &Place<'_>) -> Outcome {
-        let runs = self.runs(place)?;
-        same(from.bytes, place)?;
+        let runs = self.runs_for(from.bytes, place)?;
         if let Some(there) = self.reached(place.member) {
             there.write(&runs, &from.packed());
             return Ok(());
@@ -77,7 +76,7 @@ impl Window {
     /// Reads elements (`MPI_Get`). What is under way is the window's to wait for, or the caller's.
     pub(crate) fn get(&self, into: &Elements, place: &Place<'_>) -> Outcome<Option<Active>> {
         let runs = self.runs(place)?;
-        same(into.bytes, place)?;
+        fits(total(&runs), into.bytes, place)?;
         if let Some(there) = self.reached(place.member) {
             into.unpack(&there.read(&runs));
             return Ok(None);
@@ -90,8 +89,11 @@ impl Window {
 
     /// Combines elements (`MPI_Accumulate`).
     pub(crate) fn accumulate(&self, from: &Elements, place: &Place<'_>, how: Changing) -> Outcome {
-        let runs = self.runs(place)?;
-        same(from.bytes, place)?;
+        let runs = self.runs_for(from.bytes, place)?;
+        if !from.bytes.is_multiple_of(how.number.bytes()) {
+            let text = format!("{} bytes are no numbers of the target's", from.bytes);
+            return Err(Fault::new(Class::Type, text));
+        }
         if let Some(there) = self.reached(place.member) {
             there.change(&runs, (how.change, how.number), &from.packed(), false);
             return Ok(());
@@ -100,7 +102,7 @@ impl Window {
         self.ask(place.member, &request, &from.packed())
     }
 
-    /// Reads elements and combines others with them (`MPI_Get_accumulate`). `from` is not looked at with
+    /// Reads elements and combines as many others with them (`MPI_Get_accumulate`). `from` is not looked at with
     /// `MPI_NO_OP`.
     pub(crate) fn get_accumulate(
         &self,
@@ -110,11 +112,13 @@ impl Window {
         how: Changing,
     ) -> Outcome<Option<Active>> {
         let runs = self.runs(place)?;
-        same(into.bytes, place)?;
-        let data = from.map(Elements::packed).unwrap_or_default();
-        if from.is_some() {
-            same(data.len(), place)?;
+        let there = total(&runs);
+        fits(there, into.bytes, place)?;
+        if let Some(from) = from {
+            fits(from.bytes, there, place)?;
+            fits(there, from.bytes, place)?;
         }
+        let data = from.map(Elements::packed).unwrap_or_default();
         if let Some(there) = self.reached(place.member) {
             into.unpack(&there.change(&runs, (how.change, how.number), &data, true));
             return Ok(None);
@@ -186,6 +190,19 @@ impl Window {
                 Some(last) if last.0 + last.1 == at => last.1 += length as u64,
                 Some(_) | None => runs.push((at, length as u64)),
             }
+        });
+        Ok(runs)
+    }
+
+    /// The stretches that so many bytes from here go to: the first of those that elements there are.
+    fn runs_for(&self, bytes: usize, place: &Place<'_>) -> Outcome<Vec<Run>> {
+        let mut runs = self.runs(place)?;
+        fits(bytes, total(&runs), place)?;
+        let mut rest = bytes as u64;
+        runs.retain_mut(|run| {
+            run.1 = run.1.min(rest);
+            rest -= run.1;
+            run.1 > 0
         });
         Ok(runs)
     }
@@ -376,14 +393,18 @@ impl Window {
     }
 }
 
-/// As many bytes go there as come from here.
-fn same(bytes: usize, place: &Place<'_>) -> Outcome {
-    let there = place.datatype.layout.size().checked_mul(place.count);
-    if there == Some(bytes) {
+/// Bytes of data in these stretches.
+fn total(runs: &[Run]) -> usize {
+    runs.iter().map(|run| run.1 as usize).sum()
+}
+
+/// What is moved fits where it goes (MPI-4.1, section 12.3), which may have room for more.
+fn fits(bytes: usize, room: usize, place: &Place<'_>) -> Outcome {
+    if bytes <= room {
         return Ok(());
     }
-    let text =
-        format!("{bytes} bytes for {} elements of {}", place.count, place.datatype.to_text());
+    let (count, datatype) = (place.count, place.datatype.to_text());
+    let text = format!("{bytes} bytes for room of {room}, with {count} elements of {datatype}");
     Err(Fault::new(Class::Arg, text))
 }
 

@@ -1,4 +1,4 @@
-/* Regressions of one-sided communication: whoever flushes, or has gone into MPI_Finalize, still serves others. */
+/* Regressions of one-sided communication: owners that served nobody, and data that did not come. */
 #include "check.h"
 
 enum { STORES = 200, ROUNDS = 20 };
@@ -63,6 +63,47 @@ static void a_flush_is_a_fence(void) {
   free(seen);
 }
 
+/* Who moved less than there was room for was refused. */
+static void what_fits_is_moved(int allocated) {
+  int *part, mine[3] = {7, 8, 9}, got[5] = {-1, -1, -1, -1, -1}, right = (me + 1) % n;
+  MPI_Datatype third;
+  MPI_Win win;
+  if (allocated) {
+    OK(MPI_Win_allocate(12 * sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win));
+    memset(part, 0, 12 * sizeof(int));
+  } else {
+    win = over(12, &part);
+  }
+  OK(MPI_Type_vector(4, 1, 3, MPI_INT, &third));
+  OK(MPI_Type_commit(&third));
+  OK(MPI_Win_fence(0, win));
+  OK(MPI_Put(mine, 3, MPI_INT, right, 0, 1, third, win));
+  OK(MPI_Win_fence(0, win));
+  CHECK(part[0] == 7 && part[3] == 8 && part[6] == 9 && part[9] == 0 && part[1] == 0);
+  OK(MPI_Win_fence(0, win));
+  OK(MPI_Accumulate(mine, 2, MPI_INT, right, 0, 1, third, MPI_SUM, win));
+  OK(MPI_Win_fence(0, win));
+  CHECK(part[0] == 14 && part[3] == 16 && part[6] == 9);
+  OK(MPI_Win_fence(0, win));
+  OK(MPI_Get(got, 5, MPI_INT, right, 0, 1, third, win));
+  OK(MPI_Win_fence(0, win));
+  CHECK(got[0] == 14 && got[1] == 16 && got[2] == 9 && got[3] == 0 && got[4] == -1);
+  got[3] = -1;
+  OK(MPI_Get_accumulate(NULL, 0, MPI_INT, got, 5, MPI_INT, right, 3, 3, MPI_INT, MPI_NO_OP, win));
+  OK(MPI_Put(mine, 0, MPI_INT, right, 1, 1, MPI_INT, win));
+  OK(MPI_Win_fence(0, win));
+  CHECK(got[0] == 16 && got[1] == 0 && got[2] == 0 && got[3] == -1 && part[1] == 0);
+  OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+  CHECK(MPI_Put(mine, 3, MPI_INT, right, 0, 2, MPI_INT, win) == MPI_ERR_ARG);
+  CHECK(MPI_Accumulate(mine, 3, MPI_INT, right, 0, 2, MPI_INT, MPI_SUM, win) == MPI_ERR_ARG);
+  CHECK(MPI_Accumulate(mine, 3, MPI_CHAR, right, 0, 1, MPI_INT, MPI_SUM, win) == MPI_ERR_TYPE);
+  CHECK(MPI_Get(got, 1, MPI_INT, right, 0, 2, MPI_INT, win) == MPI_ERR_ARG);
+  OK(MPI_Win_fence(0, win));
+  OK(MPI_Type_free(&third));
+  OK(MPI_Win_free(&win));
+  if (!allocated) free(part);
+}
+
 /* Whoever was in MPI_Finalize with a window that it had not freed served nobody, who waited for its lock. */
 static int it_serves_to_the_end(void) {
   int *part, one = 1;
@@ -83,5 +124,7 @@ int main(int argc, char **argv) {
   me = rank_, n = size_, last = n - 1;
   a_flush_serves();
   a_flush_is_a_fence();
+  what_fits_is_moved(0);
+  what_fits_is_moved(1);
   return it_serves_to_the_end();
 }
