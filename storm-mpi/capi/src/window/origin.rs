@@ -8,11 +8,11 @@ use crate::fault::{Class, Fault, Outcome};
 use crate::memory::Elements;
 use crate::operation::Change;
 use crate::request::{Active, Message};
-use crate::table::TYPE;
+use crate::table::{Handle, TYPE};
 use crate::types::{Number, Type, number_of_kind};
 use std::ffi::c_int;
 use std::sync::atomic::{Ordering, fence};
-use storm_mpi::{Address, Pattern, SendMode, Source, Tag, TagPattern};
+use storm_mpi::{Address, Pattern, RequestId, SendMode, Source, Tag, TagPattern};
 
 /// Tags of answers, which are numbered.
 pub(super) const FIRST_ANSWER: i32 = 16;
@@ -291,15 +291,37 @@ impl Window {
         }
     }
 
-    /// Leaves an answer to a request of the program's, and remembers that it is under way.
-    pub(crate) fn requested(&self, member: usize, active: &Active) {
-        if let Active::Receiving { id, .. } = active {
-            let mut requested = self.requested.borrow_mut();
-            let process = &self.session.process;
-            // Of those that the program has collected nothing is known any more.
-            requested.retain(|(_, id)| matches!(process.is_done(*id), Ok(false)));
-            requested.push((member, *id));
+    /// Remembers an answer that the program has a request for.
+    pub(crate) fn requested(&self, member: usize, id: RequestId, request: Handle) {
+        let mut requested = self.requested.borrow_mut();
+        requested.push((member, id, request));
+        if requested.len() < self.forget_at.get() {
+            return;
         }
+        // Of those that the program has collected nothing is known any more.
+        requested.retain(|&(_, id, _)| self.session.process.is_done(id).is_ok());
+        self.forget_at.set(COLLECT_AT.max(2 * requested.len()));
+    }
+
+    /// Waits for such answers of some members, and puts what they bring to its place: it has to be there also when the
+    /// program has not collected the request.
+    fn wait_for_requested(&self, of: impl Fn(usize) -> bool) -> Outcome {
+        let process = &self.session.process;
+        let all = std::mem::take(&mut *self.requested.borrow_mut());
+        let (these, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|&(at, ..)| of(at));
+        self.requested.borrow_mut().extend(others);
+        for &(_, id, _) in &these {
+            while matches!(process.is_done(id), Ok(false)) {
+                process.progress(true)?;
+            }
+        }
+        for (_, id, request) in these {
+            // Nothing is known of those that the program has collected.
+            if process.is_done(id).is_ok() {
+                self.session.land(request, id)?;
+            }
+        }
+        Ok(())
     }
 
     /// Remembers an answer that this window waits for.
@@ -349,13 +371,8 @@ impl Window {
         // Parts are reached in memory: what was written there comes before what is read after a flush.
         fence(Ordering::SeqCst);
         self.wait_for(|member, _| of(member))?;
-        let process = &self.session.process;
-        let waits =
-            |&(member, id): &(usize, _)| of(member) && matches!(process.is_done(id), Ok(false));
-        while self.requested.borrow().iter().any(waits) {
-            process.progress(true)?;
-        }
-        process.progress(false)?;
+        self.wait_for_requested(of)?;
+        self.session.process.progress(false)?;
         fence(Ordering::SeqCst);
         Ok(())
     }

@@ -1,7 +1,7 @@
 /* Regressions of one-sided communication: owners that served nobody, and data that did not come. */
 #include "check.h"
 
-enum { STORES = 200, ROUNDS = 20 };
+enum { STORES = 200, ROUNDS = 20, MANY = 500 };
 
 static int me, n, last;
 
@@ -104,6 +104,43 @@ static void what_fits_is_moved(int allocated) {
   if (!allocated) free(part);
 }
 
+/* What MPI_Rget brought for a type with gaps was not there before MPI_Wait, whatever was flushed or unlocked. */
+static void a_flush_brings_what_was_requested(void) {
+  enum { EACH = 5 };
+  int *part, got[4][2 * EACH], more[MANY], right = (me + 1) % n;
+  MPI_Datatype every_other;
+  MPI_Request requests[4], many[MANY];
+  MPI_Win win = over(EACH, &part);
+  for (int i = 0; i < EACH; i++) part[i] = 10 * me + i;
+  memset(got, -1, sizeof(got));
+  OK(MPI_Type_vector(EACH, 1, 2, MPI_INT, &every_other));
+  OK(MPI_Type_commit(&every_other));
+  OK(MPI_Barrier(MPI_COMM_WORLD));
+  OK(MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win));
+  OK(MPI_Rget(got[0], 1, every_other, right, 0, EACH, MPI_INT, win, &requests[0]));
+  OK(MPI_Rget_accumulate(NULL, 0, MPI_INT, got[1], 1, every_other, right, 0, EACH, MPI_INT, MPI_NO_OP, win, &requests[1]));
+  OK(MPI_Win_flush(right, win));
+  for (int i = 0; i < EACH; i++) CHECK(got[0][2 * i] == 10 * right + i && got[1][2 * i] == 10 * right + i);
+  CHECK(got[0][1] == -1);
+  OK(MPI_Rget(got[2], 1, every_other, right, 0, EACH, MPI_INT, win, &requests[2]));
+  OK(MPI_Rget(got[3], 1, every_other, right, 0, EACH, MPI_INT, win, &requests[3]));
+  OK(MPI_Request_free(&requests[3]));
+  for (int i = 0; i < MANY; i++) {
+    OK(MPI_Rget(&more[i], 1, MPI_INT, right, i % EACH, 1, MPI_INT, win, &many[i]));
+    if (i % 3 == 0) OK(MPI_Wait(&many[i], MPI_STATUS_IGNORE));
+  }
+  OK(MPI_Win_unlock(right, win));
+  for (int i = 0; i < EACH; i++) CHECK(got[2][2 * i] == 10 * right + i && got[3][2 * i] == 10 * right + i);
+  for (int i = 0; i < MANY; i++) CHECK(more[i] == 10 * right + i % EACH);
+  got[2][0] = -5;
+  OK(MPI_Waitall(3, requests, MPI_STATUSES_IGNORE));
+  OK(MPI_Waitall(MANY, many, MPI_STATUSES_IGNORE));
+  CHECK(got[2][0] == -5);
+  OK(MPI_Type_free(&every_other));
+  OK(MPI_Win_free(&win));
+  free(part);
+}
+
 /* Whoever was in MPI_Finalize with a window that it had not freed served nobody, who waited for its lock. */
 static int it_serves_to_the_end(void) {
   int *part, one = 1;
@@ -126,5 +163,6 @@ int main(int argc, char **argv) {
   a_flush_is_a_fence();
   what_fits_is_moved(0);
   what_fits_is_moved(1);
+  a_flush_brings_what_was_requested();
   return it_serves_to_the_end();
 }
