@@ -34,7 +34,7 @@ extern "C" fn MPI_File_open(
     let mut opened = None;
     let found = on(comm, "MPI_File_open", |session, comm| {
         known(session, info)?;
-        opened = Some(filename.get().and_then(|path| OpenFile::open(session, comm, &path, amode)));
+        opened = Some(filename.path().and_then(|path| OpenFile::open(session, comm, &path, amode)));
         Ok(())
     });
     let Some(opened) = opened else { return found };
@@ -64,7 +64,7 @@ extern "C" fn MPI_File_close(fh: Out<Handle>) -> c_int {
 extern "C" fn MPI_File_delete(filename: Text, info: Handle) -> c_int {
     on_no_file("MPI_File_delete", |session| {
         known(session, info)?;
-        delete(&filename.get()?)
+        delete(&filename.path()?)
     })
 }
 

@@ -13,15 +13,22 @@ use crate::memory::Elements;
 use crate::session::Session;
 use crate::table::{Handle, TYPE};
 use crate::types::Type;
-use std::cell::{Cell, RefCell};
-use std::ffi::c_int;
+use std::cell::{Cell, Ref, RefCell};
+use std::ffi::{OsStr, c_int};
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::IntoRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use storm_mpi::collective::now;
 use storm_mpi::layout::Layout;
 use view::View;
+
+unsafe extern "C" {
+    // The standard library's way drops what it says.
+    fn close(descriptor: c_int) -> c_int;
+}
 
 const CREATE: c_int = 1;
 const READ_ONLY: c_int = 2;
@@ -75,7 +82,8 @@ pub(crate) struct OpenFile {
     session: &'static Session,
     /// Who has opened it, in a context of its own, with its error handler.
     pub(crate) comm: Rc<Comm>,
-    file: File,
+    /// `None` once it is closed.
+    file: RefCell<Option<File>>,
     path: PathBuf,
     pub(crate) mode: c_int,
     pub(crate) seen: RefCell<Seen>,
@@ -91,12 +99,11 @@ impl OpenFile {
     pub(crate) fn open(
         session: &'static Session,
         comm: &Comm,
-        path: &str,
+        path: &Path,
         mode: c_int,
     ) -> Outcome<OpenFile> {
         let comm = Rc::new(session.context_of_its_own(comm, session.no_file.errhandler.get())?);
-        // As ROMIO has it, a name may begin with that of a kind of file system.
-        let path = Path::new(path.strip_prefix("ufs:").unwrap_or(path));
+        let path = plain(path);
         let first =
             if comm.me == 0 { Some(checked(mode).and_then(|()| opened(path, mode))) } else { None };
         let class =
@@ -127,7 +134,7 @@ impl OpenFile {
         Ok(OpenFile {
             session,
             comm,
-            file,
+            file: RefCell::new(Some(file)),
             path,
             mode,
             seen: RefCell::new(seen),
@@ -147,22 +154,31 @@ impl OpenFile {
 
     /// Ends it at all members, and the file itself, if it was opened for that.
     pub(crate) fn close(&self) -> Outcome {
+        let file = self.file.borrow_mut().take();
+        let closed = file.map_or(Ok(()), closed).map_err(|error| self.failed(&error));
+        // Also by a member that failed: the others wait in it.
         self.barrier()?;
-        if self.mode & DELETE_ON_CLOSE == 0 {
-            return Ok(());
+        if self.mode & DELETE_ON_CLOSE != 0 {
+            let deleted = self.by_one(|path| std::fs::remove_file(path));
+            return closed.and(deleted);
         }
-        self.by_one(|path| std::fs::remove_file(path))
+        closed
+    }
+
+    fn file(&self) -> Outcome<Ref<'_, File>> {
+        let gone = |_| Fault::new(Class::File, "a file that was closed");
+        Ref::filter_map(self.file.borrow(), Option::as_ref).map_err(gone)
     }
 
     /// Bytes in the file.
     pub(crate) fn size(&self) -> Outcome<u64> {
-        length(&self.file, &self.path)
+        length(&*self.file()?, &self.path)
     }
 
     /// Makes it so long; with `at_least`, if it is not longer.
     pub(crate) fn set_size(&self, bytes: u64, at_least: bool) -> Outcome {
         self.is_writable()?;
-        let file = &self.file;
+        let file = &*self.file()?;
         let resized = |_: &Path| match at_least {
             false => file.set_len(bytes),
             // With room on the disk, where the file system can promise it.
@@ -183,7 +199,7 @@ impl OpenFile {
     /// Brings what was written to the disk.
     pub(crate) fn sync(&self) -> Outcome {
         let synced = match self.mode & READ_ONLY {
-            0 => self.file.sync_data().map_err(|error| self.failed(&error)),
+            0 => self.file().and_then(|file| file.sync_data().map_err(|error| self.failed(&error))),
             _ => Ok(()),
         };
         // Also by a member that failed: the others wait in it.
@@ -212,11 +228,12 @@ impl OpenFile {
             return Err(Fault::new(Class::Access, "a file that was opened for writing only"));
         }
         let (seen, position) = (self.seen.borrow(), self.bytes_before(offset)?);
+        let file = self.file()?;
         let mut landing = into.landing();
         if self.is_atomic.get() {
-            self.file.lock_shared().map_err(|error| self.failed(&error))?;
+            file.lock_shared().map_err(|error| self.failed(&error))?;
         }
-        let read = seen.view.read(&self.file, position, landing.bytes_mut());
+        let read = seen.view.read(&file, position, landing.bytes_mut());
         self.let_go()?;
         let read = read.map_err(|error| self.failed(&error))?;
         landing.finish(read);
@@ -227,11 +244,12 @@ impl OpenFile {
     pub(crate) fn write(&self, offset: i64, from: &Elements) -> Outcome<usize> {
         self.is_writable()?;
         let (seen, position) = (self.seen.borrow(), self.bytes_before(offset)?);
+        let file = self.file()?;
         let data = from.packed();
         if self.is_atomic.get() {
-            self.file.lock().map_err(|error| self.failed(&error))?;
+            file.lock().map_err(|error| self.failed(&error))?;
         }
-        let written = seen.view.write(&self.file, position, &data);
+        let written = seen.view.write(&file, position, &data);
         self.let_go()?;
         written.map_err(|error| self.failed(&error))
     }
@@ -288,7 +306,7 @@ impl OpenFile {
         if !self.is_atomic.get() {
             return Ok(());
         }
-        self.file.unlock().map_err(|error| self.failed(&error))
+        self.file()?.unlock().map_err(|error| self.failed(&error))
     }
 
     fn barrier(&self) -> Outcome {
@@ -317,9 +335,24 @@ impl OpenFile {
 }
 
 /// Deletes a file.
-pub(crate) fn delete(path: &str) -> Outcome {
-    let path = Path::new(path.strip_prefix("ufs:").unwrap_or(path));
+pub(crate) fn delete(path: &Path) -> Outcome {
+    let path = plain(path);
     std::fs::remove_file(path).map_err(|error| fault(path, &error))
+}
+
+/// As ROMIO has it, a name may begin with that of a kind of file system.
+fn plain(path: &Path) -> &Path {
+    let bytes = path.as_os_str().as_bytes();
+    Path::new(OsStr::from_bytes(bytes.strip_prefix(b"ufs:").unwrap_or(bytes)))
+}
+
+/// Closes a file, and gives what that says: what was written may be refused only here (NFS, quotas).
+fn closed(file: File) -> io::Result<()> {
+    // SAFETY: C's own function; nobody else has the descriptor, which is given up here. It is gone also when this fails.
+    match unsafe { close(file.into_raw_fd()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 fn checked(mode: c_int) -> Outcome {
