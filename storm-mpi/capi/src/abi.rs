@@ -7,7 +7,9 @@
 //! during the call) is what makes each access here sound; what can be checked, null above all, is.
 
 use crate::fault::{Class, Fault, Outcome};
-use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_longlong, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 /// `MPI_SUCCESS`.
 pub(crate) const SUCCESS: c_int = 0;
@@ -194,11 +196,20 @@ pub(crate) struct Text(*const c_char);
 
 impl Text {
     pub(crate) fn get(&self) -> Outcome<String> {
+        Ok(self.read()?.to_string_lossy().into_owned())
+    }
+
+    /// The name of a file: any bytes are one.
+    pub(crate) fn path(&self) -> Outcome<PathBuf> {
+        Ok(OsStr::from_bytes(self.read()?.to_bytes()).into())
+    }
+
+    fn read(&self) -> Outcome<&CStr> {
         if self.0.is_null() {
             return Err(null());
         }
-        // SAFETY: not null; the caller passed a string, which ends with a zero.
-        Ok(unsafe { CStr::from_ptr(self.0) }.to_string_lossy().into_owned())
+        // SAFETY: not null; the caller passed a string, which ends with a zero and stays during the call.
+        Ok(unsafe { CStr::from_ptr(self.0) })
     }
 }
 

@@ -59,6 +59,14 @@ impl Active {
     pub(crate) fn nothing() -> Active {
         Active::Over(Ok(Status::EMPTY))
     }
+
+    /// What is received, if anything is.
+    pub(crate) fn receiving(&self) -> Option<RequestId> {
+        match self {
+            Active::Receiving { id, .. } => Some(*id),
+            Active::Sending { .. } | Active::Background(_) | Active::Over(_) => None,
+        }
+    }
 }
 
 impl Session {
@@ -193,6 +201,18 @@ impl Session {
         let said = over.as_ref().map_or(Status::EMPTY, |status| *status);
         self.requests.borrow_mut().get_mut(handle)?.active = Some(Active::Over(over));
         Ok(said)
+    }
+
+    /// Puts what has come for a request to its place; what the program learns of it, it learns later. Also of
+    /// one that it has given up.
+    pub(crate) fn land(&self, handle: Handle, id: RequestId) -> Outcome {
+        let is_this =
+            |request: &Request| request.active.as_ref().and_then(Active::receiving) == Some(id);
+        if self.requests.borrow().get(handle).is_ok_and(is_this) {
+            return self.peek(handle).map(drop);
+        }
+        self.detached.borrow_mut().reap(self);
+        Ok(())
     }
 
     /// Waits for a message.

@@ -19,6 +19,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use storm_mpi::Process;
+use storm_mpi::collective::now;
 use storm_mpi::comm::{ContextId, ContextPool, Group};
 
 /// Exit code of a rank that ends its job because a communication failed.
@@ -154,7 +155,9 @@ impl Session {
         self.end_detached()?;
         self.delete_attributes(&self.own)?;
         self.delete_attributes(&self.world)?;
-        // Of windows that the program has not freed.
+        // Others may still ask something of windows that the program has not freed: who waits here does it. All
+        // come, as none knows what windows another has.
+        now(self.world.party(&self.process).barrier())?;
         self.windows.borrow().objects().for_each(|window| window.leave());
         self.process.progress(false)?;
         self.process.finish()?;

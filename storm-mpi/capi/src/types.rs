@@ -141,6 +141,11 @@ pub(crate) fn number_of_kind(kind: u8) -> Option<Number> {
 }
 
 impl Number {
+    /// Of its data.
+    pub(crate) fn bytes(self) -> usize {
+        self.layout().size()
+    }
+
     fn layout(self) -> Layout {
         let (size, align) = match self {
             Number::Signed(bytes) | Number::Unsigned(bytes) => (bytes, bytes),

@@ -173,6 +173,12 @@ fn one_sided_communication() {
 }
 
 #[test]
+fn windows_are_served_whatever_their_owner_does() {
+    let program = Program::compiled("served");
+    program.run_everywhere();
+}
+
+#[test]
 fn graphs_of_mpi_1_and_distributed_arrays() {
     let program = Program::compiled("arrangements");
     program.run_everywhere();

@@ -34,7 +34,7 @@ extern "C" fn MPI_File_open(
     let mut opened = None;
     let found = on(comm, "MPI_File_open", |session, comm| {
         known(session, info)?;
-        opened = Some(filename.get().and_then(|path| OpenFile::open(session, comm, &path, amode)));
+        opened = Some(filename.path().and_then(|path| OpenFile::open(session, comm, &path, amode)));
         Ok(())
     });
     let Some(opened) = opened else { return found };
@@ -64,7 +64,7 @@ extern "C" fn MPI_File_close(fh: Out<Handle>) -> c_int {
 extern "C" fn MPI_File_delete(filename: Text, info: Handle) -> c_int {
     on_no_file("MPI_File_delete", |session| {
         known(session, info)?;
-        delete(&filename.get()?)
+        delete(&filename.path()?)
     })
 }
 
@@ -127,14 +127,24 @@ extern "C" fn MPI_File_set_view(
     info: Handle,
 ) -> c_int {
     on_file(fh, "MPI_File_set_view", |session, file| {
-        known(session, info)?;
-        let representation = datarep.get()?;
-        if ![NATIVE, INTERNAL].contains(&representation.as_str()) {
-            let text = format!("representation {representation}");
-            return Err(Fault::new(Class::UnsupportedRepresentation, text));
-        }
-        file.see(disp, committed(session, etype)?, committed(session, filetype)?)
+        file.see(disp, described(session, [etype, filetype], datarep, info))
     })
+}
+
+/// The types of a view, from the arguments of the function.
+fn described(
+    session: &Session,
+    [etype, filetype]: [Handle; 2],
+    datarep: Text,
+    info: Handle,
+) -> Outcome<[(Handle, Rc<Type>); 2]> {
+    known(session, info)?;
+    let representation = datarep.get()?;
+    if ![NATIVE, INTERNAL].contains(&representation.as_str()) {
+        let text = format!("representation {representation}");
+        return Err(Fault::new(Class::UnsupportedRepresentation, text));
+    }
+    Ok([committed(session, etype)?, committed(session, filetype)?])
 }
 
 /// A handle for a type of a view: the program frees it, if it is not a predefined one.

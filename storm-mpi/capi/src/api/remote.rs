@@ -76,12 +76,16 @@ impl Waits {
         match (self, under_way) {
             (Waits::Window, None) => Ok(()),
             (Waits::Window, Some((member, active))) => window.awaited(member, active),
-            (Waits::Program(request), under_way) => {
-                if let Some((member, active)) = &under_way {
-                    window.requested(*member, active);
+            (Waits::Program(request), None) => {
+                request.set(session.add_active(&window.comm, Active::nothing())?)
+            }
+            (Waits::Program(request), Some((member, active))) => {
+                let id = active.receiving();
+                let handle = session.add_active(&window.comm, active)?;
+                if let Some(id) = id {
+                    window.requested(member, id, handle);
                 }
-                let active = under_way.map_or_else(Active::nothing, |(_, active)| active);
-                request.set(session.add_active(&window.comm, active)?)
+                request.set(handle)
             }
         }
     }

@@ -13,15 +13,22 @@ use crate::memory::Elements;
 use crate::session::Session;
 use crate::table::{Handle, TYPE};
 use crate::types::Type;
-use std::cell::{Cell, RefCell};
-use std::ffi::c_int;
+use std::cell::{Cell, Ref, RefCell};
+use std::ffi::{OsStr, c_int};
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::IntoRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use storm_mpi::collective::now;
 use storm_mpi::layout::Layout;
 use view::View;
+
+unsafe extern "C" {
+    // The standard library's way drops what it says.
+    fn close(descriptor: c_int) -> c_int;
+}
 
 const CREATE: c_int = 1;
 const READ_ONLY: c_int = 2;
@@ -53,12 +60,30 @@ pub(crate) struct Seen {
     pub(crate) pattern: (Handle, Rc<Type>),
 }
 
+impl Seen {
+    fn new(
+        displacement: i64,
+        unit: (Handle, Rc<Type>),
+        pattern: (Handle, Rc<Type>),
+    ) -> Outcome<Seen> {
+        let start = not_negative(displacement, "displacement")?;
+        let view = view_of(start, &pattern.1.layout)?;
+        let (unit_bytes, pattern_bytes) = (unit.1.layout.size(), pattern.1.layout.size());
+        if unit_bytes == 0 || pattern_bytes % unit_bytes != 0 {
+            let text = format!("a file type of {pattern_bytes} bytes in units of {unit_bytes}");
+            return Err(Fault::new(Class::Arg, text));
+        }
+        Ok(Seen { view, displacement, unit, pattern })
+    }
+}
+
 /// An open file.
 pub(crate) struct OpenFile {
     session: &'static Session,
     /// Who has opened it, in a context of its own, with its error handler.
     pub(crate) comm: Rc<Comm>,
-    file: File,
+    /// `None` once it is closed.
+    file: RefCell<Option<File>>,
     path: PathBuf,
     pub(crate) mode: c_int,
     pub(crate) seen: RefCell<Seen>,
@@ -74,12 +99,11 @@ impl OpenFile {
     pub(crate) fn open(
         session: &'static Session,
         comm: &Comm,
-        path: &str,
+        path: &Path,
         mode: c_int,
     ) -> Outcome<OpenFile> {
         let comm = Rc::new(session.context_of_its_own(comm, session.no_file.errhandler.get())?);
-        // As ROMIO has it, a name may begin with that of a kind of file system.
-        let path = Path::new(path.strip_prefix("ufs:").unwrap_or(path));
+        let path = plain(path);
         let first =
             if comm.me == 0 { Some(checked(mode).and_then(|()| opened(path, mode))) } else { None };
         let class =
@@ -104,17 +128,16 @@ impl OpenFile {
             (opened, _) => opened?,
         };
         let bytes = session.datatype(BYTE)?;
-        let view = view_of(0, &bytes.layout)?;
-        let (unit, pattern) = ((BYTE, Rc::clone(&bytes)), (BYTE, bytes));
+        let seen = Seen::new(0, (BYTE, Rc::clone(&bytes)), (BYTE, bytes))?;
         let path = path.to_owned();
         let end = if mode & APPEND == 0 { 0 } else { length(&file, &path)? as i64 };
         Ok(OpenFile {
             session,
             comm,
-            file,
+            file: RefCell::new(Some(file)),
             path,
             mode,
-            seen: RefCell::new(Seen { view, displacement: 0, unit, pattern }),
+            seen: RefCell::new(seen),
             position: Cell::new(end),
             is_atomic: Cell::new(false),
             begun: Cell::new(None),
@@ -131,22 +154,31 @@ impl OpenFile {
 
     /// Ends it at all members, and the file itself, if it was opened for that.
     pub(crate) fn close(&self) -> Outcome {
+        let file = self.file.borrow_mut().take();
+        let closed = file.map_or(Ok(()), closed).map_err(|error| self.failed(&error));
+        // Also by a member that failed: the others wait in it.
         self.barrier()?;
-        if self.mode & DELETE_ON_CLOSE == 0 {
-            return Ok(());
+        if self.mode & DELETE_ON_CLOSE != 0 {
+            let deleted = self.by_one(|path| std::fs::remove_file(path));
+            return closed.and(deleted);
         }
-        self.by_one(|path| std::fs::remove_file(path))
+        closed
+    }
+
+    fn file(&self) -> Outcome<Ref<'_, File>> {
+        let gone = |_| Fault::new(Class::File, "a file that was closed");
+        Ref::filter_map(self.file.borrow(), Option::as_ref).map_err(gone)
     }
 
     /// Bytes in the file.
     pub(crate) fn size(&self) -> Outcome<u64> {
-        length(&self.file, &self.path)
+        length(&*self.file()?, &self.path)
     }
 
     /// Makes it so long; with `at_least`, if it is not longer.
     pub(crate) fn set_size(&self, bytes: u64, at_least: bool) -> Outcome {
         self.is_writable()?;
-        let file = &self.file;
+        let file = &*self.file()?;
         let resized = |_: &Path| match at_least {
             false => file.set_len(bytes),
             // With room on the disk, where the file system can promise it.
@@ -167,7 +199,7 @@ impl OpenFile {
     /// Brings what was written to the disk.
     pub(crate) fn sync(&self) -> Outcome {
         let synced = match self.mode & READ_ONLY {
-            0 => self.file.sync_data().map_err(|error| self.failed(&error)),
+            0 => self.file().and_then(|file| file.sync_data().map_err(|error| self.failed(&error))),
             _ => Ok(()),
         };
         // Also by a member that failed: the others wait in it.
@@ -175,23 +207,19 @@ impl OpenFile {
         synced
     }
 
-    /// Another view; the pointer begins at its beginning.
+    /// Another view; the pointer begins at its beginning. Who cannot have it comes all the same: the others wait.
     pub(crate) fn see(
         &self,
         displacement: i64,
-        unit: (Handle, Rc<Type>),
-        pattern: (Handle, Rc<Type>),
+        types: Outcome<[(Handle, Rc<Type>); 2]>,
     ) -> Outcome {
-        let start = not_negative(displacement, "displacement")?;
-        let view = view_of(start, &pattern.1.layout)?;
-        let (unit_bytes, pattern_bytes) = (unit.1.layout.size(), pattern.1.layout.size());
-        if unit_bytes == 0 || pattern_bytes % unit_bytes != 0 {
-            let text = format!("a file type of {pattern_bytes} bytes in units of {unit_bytes}");
-            return Err(Fault::new(Class::Arg, text));
-        }
-        self.seen.replace(Seen { view, displacement, unit, pattern });
-        self.position.set(0);
-        self.barrier()
+        let seen = types.and_then(|[unit, pattern]| Seen::new(displacement, unit, pattern));
+        let changed = seen.map(|seen| {
+            self.seen.replace(seen);
+            self.position.set(0);
+        });
+        self.barrier()?;
+        changed
     }
 
     /// Reads elements from an offset on: how many bytes there were.
@@ -200,11 +228,12 @@ impl OpenFile {
             return Err(Fault::new(Class::Access, "a file that was opened for writing only"));
         }
         let (seen, position) = (self.seen.borrow(), self.bytes_before(offset)?);
+        let file = self.file()?;
         let mut landing = into.landing();
         if self.is_atomic.get() {
-            self.file.lock_shared().map_err(|error| self.failed(&error))?;
+            file.lock_shared().map_err(|error| self.failed(&error))?;
         }
-        let read = seen.view.read(&self.file, position, landing.bytes_mut());
+        let read = seen.view.read(&file, position, landing.bytes_mut());
         self.let_go()?;
         let read = read.map_err(|error| self.failed(&error))?;
         landing.finish(read);
@@ -215,14 +244,14 @@ impl OpenFile {
     pub(crate) fn write(&self, offset: i64, from: &Elements) -> Outcome<usize> {
         self.is_writable()?;
         let (seen, position) = (self.seen.borrow(), self.bytes_before(offset)?);
+        let file = self.file()?;
         let data = from.packed();
         if self.is_atomic.get() {
-            self.file.lock().map_err(|error| self.failed(&error))?;
+            file.lock().map_err(|error| self.failed(&error))?;
         }
-        let written = seen.view.write(&self.file, position, &data);
+        let written = seen.view.write(&file, position, &data);
         self.let_go()?;
-        written.map_err(|error| self.failed(&error))?;
-        Ok(data.len())
+        written.map_err(|error| self.failed(&error))
     }
 
     /// Moves the pointer behind so many bytes: the unit that they end in counts.
@@ -277,7 +306,7 @@ impl OpenFile {
         if !self.is_atomic.get() {
             return Ok(());
         }
-        self.file.unlock().map_err(|error| self.failed(&error))
+        self.file()?.unlock().map_err(|error| self.failed(&error))
     }
 
     fn barrier(&self) -> Outcome {
@@ -306,9 +335,24 @@ impl OpenFile {
 }
 
 /// Deletes a file.
-pub(crate) fn delete(path: &str) -> Outcome {
-    let path = Path::new(path.strip_prefix("ufs:").unwrap_or(path));
+pub(crate) fn delete(path: &Path) -> Outcome {
+    let path = plain(path);
     std::fs::remove_file(path).map_err(|error| fault(path, &error))
+}
+
+/// As ROMIO has it, a name may begin with that of a kind of file system.
+fn plain(path: &Path) -> &Path {
+    let bytes = path.as_os_str().as_bytes();
+    Path::new(OsStr::from_bytes(bytes.strip_prefix(b"ufs:").unwrap_or(bytes)))
+}
+
+/// Closes a file, and gives what that says: what was written may be refused only here (NFS, quotas).
+fn closed(file: File) -> io::Result<()> {
+    // SAFETY: C's own function; nobody else has the descriptor, which is given up here. It is gone also when this fails.
+    match unsafe { close(file.into_raw_fd()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 fn checked(mode: c_int) -> Outcome {

@@ -27,7 +27,8 @@ struct Stretch {
 }
 
 impl View {
-    /// The data of elements of this layout. `None`: they do not lie one after the other in a file.
+    /// The data of elements of this layout. `None`: they do not lie one after the other in a file. Where they have no
+    /// data nothing is seen.
     pub(super) fn new(displacement: u64, layout: &Layout) -> Option<View> {
         let (mut stretches, mut size, mut ordered): (Vec<Stretch>, _, _) = (Vec::new(), 0, true);
         let mut end = 0;
@@ -44,7 +45,7 @@ impl View {
         let extent = u64::try_from(layout.extent()).ok()?;
         // The next element's data must not lie among this one's.
         let first = stretches.first().map_or(0, |stretch| stretch.at);
-        let apart = size > 0 && ordered && end <= extent.checked_add(first)?;
+        let apart = ordered && end <= extent.checked_add(first)?;
         apart.then_some(View { displacement, stretches, size, extent })
     }
 
@@ -72,6 +73,9 @@ impl View {
     /// Reads what is seen from a position on; gives how much there was.
     pub(super) fn read(&self, file: &File, position: u64, into: &mut [u8]) -> io::Result<usize> {
         let mut done = 0;
+        if self.size == 0 {
+            return Ok(0);
+        }
         while done < into.len() {
             let Some((place, bytes)) = self.stretch(position + done as u64) else {
                 return Err(io::ErrorKind::FileTooLarge.into());
@@ -88,9 +92,12 @@ impl View {
         Ok(done)
     }
 
-    /// Writes what is seen from a position on.
-    pub(super) fn write(&self, file: &File, position: u64, data: &[u8]) -> io::Result<()> {
+    /// Writes what is seen from a position on; gives how much there was room for: all, or nothing.
+    pub(super) fn write(&self, file: &File, position: u64, data: &[u8]) -> io::Result<usize> {
         let mut done = 0;
+        if self.size == 0 {
+            return Ok(0);
+        }
         while done < data.len() {
             let Some((place, bytes)) = self.stretch(position + done as u64) else {
                 return Err(io::ErrorKind::FileTooLarge.into());
@@ -99,12 +106,13 @@ impl View {
             file.write_all_at(&data[done..end], place)?;
             done = end;
         }
-        Ok(())
+        Ok(done)
     }
 
     /// Where the byte at a position is, and how many from there on lie in a row.
     fn stretch(&self, position: u64) -> Option<(u64, usize)> {
-        let (element, within) = (position / self.size, position % self.size);
+        let element = position.checked_div(self.size)?;
+        let within = position % self.size;
         let at = self.stretches.partition_point(|stretch| stretch.before <= within) - 1;
         let Stretch { at, bytes, before } = self.stretches[at];
         let place = element.checked_mul(self.extent)?.checked_add(at + (within - before))?;
@@ -148,7 +156,7 @@ mod tests {
         let odd = byte.hindexed([(1, 1), (2, 3)]).and_then(|odd| odd.resized(0, 8)).expect("small");
         let view = View::new(2, &odd).expect("a view");
         let data: Vec<u8> = (1..=20).collect();
-        view.write(&file, 4, &data).expect("written");
+        assert_eq!(view.write(&file, 4, &data).expect("written"), 20);
         let mut back = [0; 24];
         // The first four are where the file has a hole; it ends with the last.
         assert_eq!(view.read(&file, 0, &mut back).expect("read"), 24);
@@ -162,7 +170,17 @@ mod tests {
         let byte = Layout::number(1, 1);
         let back = byte.hindexed([(1, 4), (1, 0)]).expect("small");
         let over = byte.contiguous(4).and_then(|four| four.resized(0, 2)).expect("small");
-        let empty = byte.contiguous(0).expect("small");
-        assert!([back, over, empty].iter().all(|layout| View::new(0, layout).is_none()));
+        assert!([back, over].iter().all(|layout| View::new(0, layout).is_none()));
+    }
+
+    #[test]
+    fn a_view_without_data_was_refused_and_shows_nothing() {
+        let file = tempfile::tempfile().expect("a file");
+        file.write_all_at(b"data", 0).expect("written");
+        let empty = Layout::number(1, 1).contiguous(0).expect("small");
+        let view = View::new(1, &empty).expect("a view");
+        assert_eq!(view.read(&file, 0, &mut [0; 4]).expect("read"), 0);
+        assert_eq!(view.write(&file, 0, b"more").expect("written"), 0);
+        assert_eq!((view.place(0), view.seen_of(4)), (None, 0));
     }
 }

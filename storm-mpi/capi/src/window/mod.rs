@@ -96,7 +96,9 @@ pub(crate) struct Window {
     /// Bytes that have been sent since all messages were known to have gone.
     copies: Cell<usize>,
     /// Answers that the program has requests for.
-    requested: RefCell<Vec<(usize, RequestId)>>,
+    requested: RefCell<Vec<(usize, RequestId, Handle)>>,
+    /// When there are so many, those that the program has collected are forgotten.
+    forget_at: Cell<usize>,
     /// Members that have been asked for something and have not said since that it is done.
     unsettled: RefCell<BTreeSet<usize>>,
     answers: Cell<i32>,
@@ -210,6 +212,7 @@ impl Window {
             collect_at: Cell::new(origin::COLLECT_AT),
             copies: Cell::new(0),
             requested: RefCell::default(),
+            forget_at: Cell::new(origin::COLLECT_AT),
             unsettled: RefCell::default(),
             answers: Cell::new(origin::FIRST_ANSWER),
         };

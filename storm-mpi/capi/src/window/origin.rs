@@ -8,10 +8,11 @@ use crate::fault::{Class, Fault, Outcome};
 use crate::memory::Elements;
 use crate::operation::Change;
 use crate::request::{Active, Message};
-use crate::table::TYPE;
+use crate::table::{Handle, TYPE};
 use crate::types::{Number, Type, number_of_kind};
 use std::ffi::c_int;
-use storm_mpi::{Address, Pattern, SendMode, Source, Tag, TagPattern};
+use std::sync::atomic::{Ordering, fence};
+use storm_mpi::{Address, Pattern, RequestId, SendMode, Source, Tag, TagPattern};
 
 /// Tags of answers, which are numbered.
 pub(super) const FIRST_ANSWER: i32 = 16;
@@ -63,8 +64,7 @@ impl Changing {
 impl Window {
     /// Writes elements (`MPI_Put`).
     pub(crate) fn put(&self, from: &Elements, place: &Place<'_>) -> Outcome {
-        let runs = self.runs(place)?;
-        same(from.bytes, place)?;
+        let runs = self.runs_for(from.bytes, place)?;
         if let Some(there) = self.reached(place.member) {
             there.write(&runs, &from.packed());
             return Ok(());
@@ -76,7 +76,7 @@ impl Window {
     /// Reads elements (`MPI_Get`). What is under way is the window's to wait for, or the caller's.
     pub(crate) fn get(&self, into: &Elements, place: &Place<'_>) -> Outcome<Option<Active>> {
         let runs = self.runs(place)?;
-        same(into.bytes, place)?;
+        fits(total(&runs), into.bytes, place)?;
         if let Some(there) = self.reached(place.member) {
             into.unpack(&there.read(&runs));
             return Ok(None);
@@ -89,8 +89,11 @@ impl Window {
 
     /// Combines elements (`MPI_Accumulate`).
     pub(crate) fn accumulate(&self, from: &Elements, place: &Place<'_>, how: Changing) -> Outcome {
-        let runs = self.runs(place)?;
-        same(from.bytes, place)?;
+        let runs = self.runs_for(from.bytes, place)?;
+        if !from.bytes.is_multiple_of(how.number.bytes()) {
+            let text = format!("{} bytes are no numbers of the target's", from.bytes);
+            return Err(Fault::new(Class::Type, text));
+        }
         if let Some(there) = self.reached(place.member) {
             there.change(&runs, (how.change, how.number), &from.packed(), false);
             return Ok(());
@@ -99,7 +102,7 @@ impl Window {
         self.ask(place.member, &request, &from.packed())
     }
 
-    /// Reads elements and combines others with them (`MPI_Get_accumulate`). `from` is not looked at with
+    /// Reads elements and combines as many others with them (`MPI_Get_accumulate`). `from` is not looked at with
     /// `MPI_NO_OP`.
     pub(crate) fn get_accumulate(
         &self,
@@ -109,11 +112,13 @@ impl Window {
         how: Changing,
     ) -> Outcome<Option<Active>> {
         let runs = self.runs(place)?;
-        same(into.bytes, place)?;
-        let data = from.map(Elements::packed).unwrap_or_default();
-        if from.is_some() {
-            same(data.len(), place)?;
+        let there = total(&runs);
+        fits(there, into.bytes, place)?;
+        if let Some(from) = from {
+            fits(from.bytes, there, place)?;
+            fits(there, from.bytes, place)?;
         }
+        let data = from.map(Elements::packed).unwrap_or_default();
         if let Some(there) = self.reached(place.member) {
             into.unpack(&there.change(&runs, (how.change, how.number), &data, true));
             return Ok(None);
@@ -185,6 +190,19 @@ impl Window {
                 Some(last) if last.0 + last.1 == at => last.1 += length as u64,
                 Some(_) | None => runs.push((at, length as u64)),
             }
+        });
+        Ok(runs)
+    }
+
+    /// The stretches that so many bytes from here go to: the first of those that elements there are.
+    fn runs_for(&self, bytes: usize, place: &Place<'_>) -> Outcome<Vec<Run>> {
+        let mut runs = self.runs(place)?;
+        fits(bytes, total(&runs), place)?;
+        let mut rest = bytes as u64;
+        runs.retain_mut(|run| {
+            run.1 = run.1.min(rest);
+            rest -= run.1;
+            run.1 > 0
         });
         Ok(runs)
     }
@@ -273,15 +291,37 @@ impl Window {
         }
     }
 
-    /// Leaves an answer to a request of the program's, and remembers that it is under way.
-    pub(crate) fn requested(&self, member: usize, active: &Active) {
-        if let Active::Receiving { id, .. } = active {
-            let mut requested = self.requested.borrow_mut();
-            let process = &self.session.process;
-            // Of those that the program has collected nothing is known any more.
-            requested.retain(|(_, id)| matches!(process.is_done(*id), Ok(false)));
-            requested.push((member, *id));
+    /// Remembers an answer that the program has a request for.
+    pub(crate) fn requested(&self, member: usize, id: RequestId, request: Handle) {
+        let mut requested = self.requested.borrow_mut();
+        requested.push((member, id, request));
+        if requested.len() < self.forget_at.get() {
+            return;
         }
+        // Of those that the program has collected nothing is known any more.
+        requested.retain(|&(_, id, _)| self.session.process.is_done(id).is_ok());
+        self.forget_at.set(COLLECT_AT.max(2 * requested.len()));
+    }
+
+    /// Waits for such answers of some members, and puts what they bring to its place: it has to be there also when the
+    /// program has not collected the request.
+    fn wait_for_requested(&self, of: impl Fn(usize) -> bool) -> Outcome {
+        let process = &self.session.process;
+        let all = std::mem::take(&mut *self.requested.borrow_mut());
+        let (these, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|&(at, ..)| of(at));
+        self.requested.borrow_mut().extend(others);
+        for &(_, id, _) in &these {
+            while matches!(process.is_done(id), Ok(false)) {
+                process.progress(true)?;
+            }
+        }
+        for (_, id, request) in these {
+            // Nothing is known of those that the program has collected.
+            if process.is_done(id).is_ok() {
+                self.session.land(request, id)?;
+            }
+        }
+        Ok(())
     }
 
     /// Remembers an answer that this window waits for.
@@ -325,15 +365,15 @@ impl Window {
         Pattern { context, source, tag: TagPattern::Tag(tag) }
     }
 
-    /// Waits until the buffers of what was done with these members are the program's again.
+    /// Waits until the buffers of what was done with these members are the program's again, and does what others ask:
+    /// programs flush in loops that wait for a value of their own part.
     pub(crate) fn flush_local(&self, of: impl Fn(usize) -> bool) -> Outcome {
+        // Parts are reached in memory: what was written there comes before what is read after a flush.
+        fence(Ordering::SeqCst);
         self.wait_for(|member, _| of(member))?;
-        let process = &self.session.process;
-        let waits =
-            |&(member, id): &(usize, _)| of(member) && matches!(process.is_done(id), Ok(false));
-        while self.requested.borrow().iter().any(waits) {
-            process.progress(true)?;
-        }
+        self.wait_for_requested(of)?;
+        self.session.process.progress(false)?;
+        fence(Ordering::SeqCst);
         Ok(())
     }
 
@@ -370,14 +410,18 @@ impl Window {
     }
 }
 
-/// As many bytes go there as come from here.
-fn same(bytes: usize, place: &Place<'_>) -> Outcome {
-    let there = place.datatype.layout.size().checked_mul(place.count);
-    if there == Some(bytes) {
+/// Bytes of data in these stretches.
+fn total(runs: &[Run]) -> usize {
+    runs.iter().map(|run| run.1 as usize).sum()
+}
+
+/// What is moved fits where it goes (MPI-4.1, section 12.3), which may have room for more.
+fn fits(bytes: usize, room: usize, place: &Place<'_>) -> Outcome {
+    if bytes <= room {
         return Ok(());
     }
-    let text =
-        format!("{bytes} bytes for {} elements of {}", place.count, place.datatype.to_text());
+    let (count, datatype) = (place.count, place.datatype.to_text());
+    let text = format!("{bytes} bytes for room of {room}, with {count} elements of {datatype}");
     Err(Fault::new(Class::Arg, text))
 }
 

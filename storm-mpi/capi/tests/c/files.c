@@ -1,5 +1,8 @@
 /* Files: what some write, all read, through views and without, in the directory that is the first argument. */
 #include "check.h"
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { COUNT = 1000 };
 
@@ -176,6 +179,81 @@ static void the_rest(void) {
   is_class(MPI_File_delete(path_, MPI_INFO_NULL), MPI_ERR_NO_SUCH_FILE);
 }
 
+/* Where one member's view was refused, all others waited for it; and one without data was refused. */
+static void views_that_differ(void) {
+  MPI_Datatype empty;
+  MPI_File file = opened(MPI_MODE_CREATE | MPI_MODE_RDWR);
+  MPI_Status status;
+  MPI_Offset size;
+  int count, value = me, code;
+  OK(MPI_File_set_size(file, 0));
+  OK(MPI_Type_contiguous(0, MPI_INT, &empty));
+  OK(MPI_Type_commit(&empty));
+  OK(MPI_File_set_view(file, 4, MPI_INT, me == 0 ? MPI_INT : empty, "native", MPI_INFO_NULL));
+  OK(MPI_File_write_at_all(file, 0, &value, 1, MPI_INT, &status));
+  OK(MPI_Get_count(&status, MPI_INT, &count));
+  CHECK(count == (me == 0));
+  OK(MPI_File_read_at_all(file, 0, &value, 1, MPI_INT, &status));
+  OK(MPI_Get_count(&status, MPI_INT, &count));
+  CHECK(count == (me == 0));
+  OK(MPI_File_get_size(file, &size));
+  CHECK(size == 8 || me != 0);
+  code = MPI_File_set_view(file, me == 0 ? -1 : 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL);
+  if (me == 0) is_class(code, MPI_ERR_ARG); else OK(code);
+  code = MPI_File_set_view(file, 0, MPI_INT, MPI_INT, me == 0 ? "another" : "native", MPI_INFO_NULL);
+  if (me == 0) is_class(code, MPI_ERR_UNSUPPORTED_DATAREP); else OK(code);
+  code = MPI_File_set_view(file, 0, MPI_INT, me == 0 ? MPI_CHAR : MPI_INT, "native", MPI_INFO_NULL);
+  if (me == 0) is_class(code, MPI_ERR_ARG); else OK(code);
+  OK(MPI_Type_free(&empty));
+  OK(MPI_File_close(&file));
+}
+
+/* Stands in the place of the C library's, also for libstormmpi. */
+static int refused_ = -1;
+
+int close(int descriptor) {
+  char link[64], target[4096];
+  snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
+  ssize_t length = readlink(link, target, sizeof(target) - 1);
+  int closed = (int)syscall(SYS_close, descriptor);
+  if (refused_ >= 0 && length > 7 && !strncmp(target + length - 7, "refused", 7)) {
+    refused_++;
+    errno = EDQUOT;
+    return -1;
+  }
+  return closed;
+}
+
+/* What close(2) says was dropped: a quota, or NFS, may refuse there what was written. */
+static void what_closing_says(void) {
+  char plain[4096];
+  MPI_File file;
+  strcpy(plain, path_);
+  snprintf(strrchr(path_, '/'), 9, "/refused");
+  file = opened(MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE);
+  refused_ = 0;
+  is_class(MPI_File_close(&file), MPI_ERR_QUOTA);
+  CHECK(refused_ == 1 && file == MPI_FILE_NULL);
+  refused_ = -1;
+  is_class(MPI_File_open(MPI_COMM_WORLD, path_, MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_NO_SUCH_FILE);
+  strcpy(path_, plain);
+}
+
+/* A name that is not UTF-8 became another. */
+static void a_name_of_any_bytes(const char *directory) {
+  char plain[4096];
+  MPI_File file;
+  strcpy(plain, path_);
+  snprintf(path_, sizeof(path_), "ufs:%s/caf\xe9", directory);
+  file = opened(MPI_MODE_CREATE | MPI_MODE_RDWR);
+  CHECK(access(path_ + 4, F_OK) == 0);
+  OK(MPI_File_close(&file));
+  if (me == 0) OK(MPI_File_delete(path_, MPI_INFO_NULL));
+  OK(MPI_Barrier(MPI_COMM_WORLD));
+  CHECK(access(path_ + 4, F_OK) != 0);
+  strcpy(path_, plain);
+}
+
 int main(int argc, char **argv) {
   begin(&argc, &argv);
   me = rank_, n = size_;
@@ -183,6 +261,9 @@ int main(int argc, char **argv) {
   snprintf(path_, sizeof(path_), "%s/file", argv[1]);
   blocks();
   views();
+  views_that_differ();
   the_rest();
+  what_closing_says();
+  a_name_of_any_bytes(argv[1]);
   return MPI_Finalize();
 }
