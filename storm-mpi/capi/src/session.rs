@@ -19,7 +19,6 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use storm_mpi::Process;
-use storm_mpi::collective::now;
 use storm_mpi::comm::{ContextId, ContextPool, Group};
 
 /// Exit code of a rank that ends its job because a communication failed.
@@ -126,6 +125,8 @@ pub(crate) struct Session {
     pub(crate) taken: RefCell<Sequence<Taken>>,
     pub(crate) infos: RefCell<Table<Info>>,
     pub(crate) windows: RefCell<Table<Rc<Window>>>,
+    /// Windows that were ever made.
+    pub(crate) windows_made: Cell<u64>,
     pub(crate) files: RefCell<Table<Rc<OpenFile>>>,
     /// `MPI_FILE_NULL`, whose error handler is that of files to be opened.
     pub(crate) no_file: Rc<Comm>,
@@ -155,14 +156,22 @@ impl Session {
         self.end_detached()?;
         self.delete_attributes(&self.own)?;
         self.delete_attributes(&self.world)?;
-        // Others may still ask something of windows that the program has not freed: who waits here does it. All
-        // come, as none knows what windows another has.
-        now(self.world.party(&self.process).barrier())?;
-        self.windows.borrow().objects().for_each(|window| window.leave());
+        self.leave_windows()?;
         self.process.progress(false)?;
         self.process.finish()?;
         PHASE.store(Phase::After as u8, Ordering::Release);
         SESSION.set(None);
+        Ok(())
+    }
+
+    /// Leaves the windows that the program has not freed when nobody asks anything of them any more: all
+    /// members come, and who waits does what others ask. In the order in which they were made, which is one that no
+    /// two members wait for each other in.
+    fn leave_windows(&self) -> Outcome {
+        let mut left: Vec<_> = self.windows.borrow().objects().cloned().collect();
+        left.sort_by_key(|window| window.number);
+        left.iter().try_for_each(|window| window.barrier())?;
+        left.iter().for_each(|window| window.leave());
         Ok(())
     }
 
@@ -201,6 +210,7 @@ impl Session {
             taken: RefCell::new(Sequence::new(MESSAGE, MESSAGES)),
             infos: RefCell::new(Table::new(INFO, [Info::default()])),
             windows: RefCell::new(Table::new(WINDOW, [])),
+            windows_made: Cell::new(0),
             files: RefCell::new(Table::new(FILE, [])),
             no_file,
             detached: RefCell::default(),

@@ -69,7 +69,9 @@ impl Done {
         // Those of rows in turn are the same few.
         for jobs in self.jobs.iter().rev().filter(|jobs| seen.insert(Arc::as_ptr(jobs))) {
             for (keys, stopped) in [(&jobs.resume, false), (&jobs.stop, true)] {
-                keys.iter().for_each(|key| drop(last.entry(*key).or_insert(stopped)));
+                for key in keys {
+                    last.entry(*key).or_insert(stopped);
+                }
             }
         }
         last

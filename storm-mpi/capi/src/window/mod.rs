@@ -79,6 +79,8 @@ enum Held {
 /// A window.
 pub(crate) struct Window {
     session: &'static Session,
+    /// Counts the windows of this process.
+    pub(crate) number: u64,
     /// Its members, in a context of its own, with its name, error handler and attributes.
     pub(crate) comm: Rc<Comm>,
     pub(crate) flavor: Flavor,
@@ -198,8 +200,11 @@ impl Window {
         owner.serve(session, &comm);
         let told =
             Told { start, bytes: bytes as isize, unit, flavor: flavor as c_int, model: UNIFIED };
+        let number = session.windows_made.get();
+        session.windows_made.set(number + 1);
         let window = Window {
             session,
+            number,
             comm,
             flavor,
             told,
@@ -297,7 +302,8 @@ impl Window {
         Err(Fault::new(Class::RmaFlavor, "not a window to attach memory to"))
     }
 
-    fn barrier(&self) -> Outcome {
+    /// Returns when all members have come here.
+    pub(crate) fn barrier(&self) -> Outcome {
         Ok(now(self.comm.party(&self.session.process).barrier())?)
     }
 
