@@ -169,6 +169,7 @@ typedef MPI_Comm_delete_attr_function MPI_Delete_function;
 #define MPI_WTIME_IS_GLOBAL 0x07000004
 #define MPI_UNIVERSE_SIZE 0x07000005
 #define MPI_APPNUM 0x07000006
+#define MPI_LASTUSEDCODE 0x0700000c
 
 #define MPI_COMM_NULL_COPY_FN ((MPI_Comm_copy_attr_function *)0)
 #define MPI_COMM_NULL_DELETE_FN ((MPI_Comm_delete_attr_function *)0)
@@ -210,7 +211,11 @@ typedef MPI_Comm_delete_attr_function MPI_Delete_function;
 #define MPI_ERR_INFO_VALUE 23
 #define MPI_ERR_INFO_NOKEY 24
 #define MPI_ERR_NO_MEM 25
-#define MPI_ERR_LASTCODE 53
+#define MPI_ERR_NAME 54
+#define MPI_ERR_PORT 55
+#define MPI_ERR_SERVICE 56
+#define MPI_ERR_SPAWN 57
+#define MPI_ERR_LASTCODE 57
 
 /* Joining and leaving. */
 int MPI_Init(int *argc, char ***argv);
@@ -268,6 +273,9 @@ int MPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message
 int MPI_Get_count(const MPI_Status *status, MPI_Datatype datatype, int *count);
 int MPI_Get_elements_x(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count);
 int MPI_Get_elements(const MPI_Status *status, MPI_Datatype datatype, int *count);
+int MPI_Status_set_elements(MPI_Status *status, MPI_Datatype datatype, int count);
+int MPI_Status_set_elements_x(MPI_Status *status, MPI_Datatype datatype, MPI_Count count);
+int MPI_Status_set_cancelled(MPI_Status *status, int flag);
 int MPI_Buffer_attach(void *buffer, int size);
 int MPI_Buffer_detach(void *buffer_addr, int *size);
 
@@ -341,6 +349,7 @@ int MPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2, int *result);
 int MPI_Comm_group(MPI_Comm comm, MPI_Group *group);
 int MPI_Comm_test_inter(MPI_Comm comm, int *flag);
 int MPI_Comm_set_name(MPI_Comm comm, const char *name);
+int MPI_Comm_get_parent(MPI_Comm *parent);
 int MPI_Comm_get_name(MPI_Comm comm, char *name, int *resultlen);
 int MPI_Comm_create_keyval(MPI_Comm_copy_attr_function *copy, MPI_Comm_delete_attr_function *del, int *keyval,
                            void *extra_state);

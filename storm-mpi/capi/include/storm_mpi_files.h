@@ -19,6 +19,8 @@ typedef MPI_File_errhandler_function MPI_File_errhandler_fn;
 #define MPI_MODE_APPEND 128
 #define MPI_MODE_SEQUENTIAL 256
 
+#define MPI_DISPLACEMENT_CURRENT ((MPI_Offset)-54278278)
+
 #define MPI_SEEK_SET 600
 #define MPI_SEEK_CUR 602
 #define MPI_SEEK_END 604

@@ -64,10 +64,14 @@ pub(crate) enum Class {
     NotSame,
     DuplicateRepresentation,
     Conversion,
+    Name,
+    Port,
+    Service,
+    Spawn,
 }
 
 /// Name and meaning of each class, in their order.
-const CLASSES: [(Class, &str, &str); 53] = [
+const CLASSES: [(Class, &str, &str); 57] = [
     (Class::Buffer, "MPI_ERR_BUFFER", "invalid buffer"),
     (Class::Count, "MPI_ERR_COUNT", "invalid count"),
     (Class::Type, "MPI_ERR_TYPE", "invalid datatype"),
@@ -129,9 +133,16 @@ const CLASSES: [(Class, &str, &str); 53] = [
         "representation of data that is there already",
     ),
     (Class::Conversion, "MPI_ERR_CONVERSION", "conversion of data failed"),
+    (Class::Name, "MPI_ERR_NAME", "no such name of a service"),
+    (Class::Port, "MPI_ERR_PORT", "invalid port"),
+    (Class::Service, "MPI_ERR_SERVICE", "invalid service"),
+    (Class::Spawn, "MPI_ERR_SPAWN", "spawning failed"),
 ];
 
 impl Class {
+    /// The last code there is (`MPI_ERR_LASTCODE`, `MPI_LASTUSEDCODE`): programs make none.
+    pub(crate) const LAST_CODE: c_int = Class::Spawn as c_int;
+
     /// The code that C sees.
     pub(crate) fn code(self) -> c_int {
         self as c_int

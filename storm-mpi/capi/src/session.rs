@@ -94,8 +94,8 @@ pub(crate) struct Keyval {
 
 /// Attributes that the library itself has, with the first keys (`MPI_TAG_UB` and so on).
 pub(crate) const TOLD_ATTRIBUTES: usize = 6;
-/// With those of windows, which follow (`MPI_WIN_BASE` and so on).
-pub(crate) const OWN_ATTRIBUTES: usize = TOLD_ATTRIBUTES + 5;
+/// With those of windows, which follow (`MPI_WIN_BASE` and so on), and `MPI_LASTUSEDCODE`.
+pub(crate) const OWN_ATTRIBUTES: usize = TOLD_ATTRIBUTES + 6;
 
 impl Keyval {
     /// A key of the library's: what it tells is not in the communicators.

@@ -27,6 +27,9 @@ static TOLD: [Option<c_int>; TOLD_ATTRIBUTES] = [
     None,
 ];
 
+/// `MPI_LASTUSEDCODE`, whose key is the last of the library's.
+static LAST_USED_CODE: Option<c_int> = Some(Class::LAST_CODE);
+
 /// A function or one of the numbers that stand for one, as C passes it.
 #[repr(transparent)]
 pub(super) struct MaybeCopy(usize);
@@ -123,6 +126,9 @@ fn refused(code: c_int) -> Outcome {
 
 /// The library's own attribute of a key.
 fn told(key: Handle) -> Option<&'static Option<c_int>> {
+    if key == KEYVAL.handle(OWN_ATTRIBUTES) {
+        return Some(&LAST_USED_CODE);
+    }
     TOLD.iter().enumerate().find(|(i, _)| KEYVAL.handle(i + 1) == key).map(|(_, value)| value)
 }
 

@@ -94,6 +94,12 @@ pub(super) fn duplicate(session: &Session, comm: &Comm, newcomm: Out<Handle>) ->
     newcomm.set(made)
 }
 
+/// Nobody spawns processes.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Comm_get_parent(parent: Out<Handle>) -> c_int {
+    call("MPI_Comm_get_parent", |_| parent.set(COMM.null()))
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_rank(comm: Handle, rank: Out<c_int>) -> c_int {
     on(comm, "MPI_Comm_rank", |_, comm| rank.set(comm.me as c_int))

@@ -28,6 +28,7 @@ mod reductions;
 mod remote;
 mod requests;
 mod short;
+mod statuses;
 mod transfers;
 mod vectors;
 mod waiting;
@@ -69,6 +70,7 @@ mod tests {
             include_str!("reductions.rs"),
             include_str!("remote.rs"),
             include_str!("requests.rs"),
+            include_str!("statuses.rs"),
             include_str!("transfers.rs"),
             include_str!("vectors.rs"),
             include_str!("waiting.rs"),

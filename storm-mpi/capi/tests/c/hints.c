@@ -161,8 +161,47 @@ static void refusals(void) {
   OK(MPI_Comm_free_keyval(&key));
 }
 
+/* What programs, and libraries, name without needing it. */
+static void small_names(void) {
+  struct { double d[3]; int i; } type_of;
+  int lengths[2] = {3, 1}, count, flag, *last;
+  MPI_Aint at[2] = {0, (char *)&type_of.i - (char *)&type_of};
+  MPI_Datatype types[2] = {MPI_DOUBLE, MPI_INT}, mixed;
+  MPI_Comm parent;
+  MPI_Count long_count;
+  MPI_Status status;
+  char text[MPI_MAX_ERROR_STRING];
+  OK(MPI_Comm_get_parent(&parent));
+  CHECK(parent == MPI_COMM_NULL && MPI_DISPLACEMENT_CURRENT < 0);
+  OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_LASTUSEDCODE, &last, &flag));
+  CHECK(flag && *last == MPI_ERR_LASTCODE && MPI_ERR_SPAWN <= *last);
+  OK(MPI_Error_string(MPI_ERR_PORT, text, &count));
+  CHECK(!strncmp(text, "MPI_ERR_PORT", 12));
+  memset(&status, 0, sizeof(status));
+  OK(MPI_Status_set_cancelled(&status, 1));
+  OK(MPI_Test_cancelled(&status, &flag));
+  CHECK(flag);
+  OK(MPI_Status_set_cancelled(&status, 0));
+  OK(MPI_Test_cancelled(&status, &flag));
+  CHECK(!flag);
+  OK(MPI_Status_set_elements(&status, MPI_INT, 7));
+  OK(MPI_Get_count(&status, MPI_INT, &count));
+  CHECK(count == 7);
+  OK(MPI_Type_create_struct(2, lengths, at, types, &mixed));
+  for (int i = 0; i < 12; i++) {
+    OK(MPI_Status_set_elements(&status, mixed, i));
+    OK(MPI_Get_elements(&status, mixed, &count));
+    CHECK(count == i);
+    OK(MPI_Status_set_elements_x(&status, mixed, i));
+    OK(MPI_Get_elements_x(&status, mixed, &long_count));
+    CHECK(long_count == i);
+  }
+  OK(MPI_Type_free(&mixed));
+}
+
 int main(int argc, char **argv) {
   begin(&argc, &argv);
+  small_names();
   next_ = (rank_ + 1) % size_;
   previous_ = (rank_ + size_ - 1) % size_;
   matched_probes(0);
