@@ -1,8 +1,8 @@
 //! What tells that the content of a file came as it was sent.
 //!
 //! A content is named by its BLAKE3 ([`ContentHash`](crate::ContentHash)), which nobody can forge; the
-//! manager checks it once, when it is handed the content. What the manager then sends its nodes, on
-//! connections that strangers cannot change, is checked there for accidents only, at the speed of
+//! manager checks it once, when it is handed the content. What the manager then sends its nodes, where
+//! strangers cannot change it on its way, is checked there for accidents only, at the speed of
 //! memory: 64 nodes of one host took 0.2 s of processor time to check the BLAKE3 of 12 MB each.
 
 use serde::{Deserialize, Serialize};

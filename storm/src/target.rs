@@ -128,6 +128,12 @@ impl Choices {
         }
     }
 
+    /// Whether any cluster is configured.
+    fn is_any_there(&self) -> bool {
+        let is_kept = matches!(self.kept, Ok(Some(_)));
+        is_kept || self.option.is_some() || self.variable.is_some() || self.system.is_some()
+    }
+
     /// The cluster, which a command that needs one must have.
     pub(crate) fn required(self) -> Result<Place, Failure> {
         self.place()?.ok_or_else(|| {
@@ -141,7 +147,8 @@ impl Choices {
     /// Where a job goes: `--nodes` and `--pes` mean an embedded cluster.
     pub(crate) fn for_job(self, embedded: &EmbeddedOptions) -> Result<Target, Failure> {
         if embedded.nodes.is_some() || embedded.pes.is_some() {
-            return Ok(Target::Embedded { asked_for: true });
+            let is_another_there = self.is_any_there();
+            return Ok(Target::Embedded { why: Why::AskedFor { is_another_there } });
         }
         match self.place()? {
             Some(_) if embedded.quantum.is_some() => Err(Failure::new(
@@ -150,7 +157,7 @@ impl Choices {
             )
             .hint("give --nodes as well for an embedded one")),
             Some(place) => Ok(Target::Cluster(place)),
-            None => Ok(Target::Embedded { asked_for: false }),
+            None => Ok(Target::Embedded { why: Why::NoCluster }),
         }
     }
 }
@@ -162,8 +169,20 @@ pub(crate) enum Target {
     Cluster(Place),
     /// To a cluster made for it.
     Embedded {
-        /// By `--nodes` or `--pes`, not for lack of another.
-        asked_for: bool,
+        /// For what reason.
+        why: Why,
+    },
+}
+
+/// Why a cluster is made for a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// There is no other.
+    NoCluster,
+    /// `--nodes` or `--pes` was given.
+    AskedFor {
+        /// Without these the job would have gone to another.
+        is_another_there: bool,
     },
 }
 
@@ -226,7 +245,8 @@ mod tests {
         assert_eq!(with([false; 4]).for_job(&none), Err(died()), "not a new one either");
         let sized = EmbeddedOptions { pes: Some(4), ..EmbeddedOptions::default() };
         let embedded = with([false; 4]).for_job(&sized);
-        assert_eq!(embedded, Ok(Target::Embedded { asked_for: true }));
+        let why = Why::AskedFor { is_another_there: false };
+        assert_eq!(embedded, Ok(Target::Embedded { why }));
         assert!(with([false, true, false, false]).required().is_ok(), "another was named");
     }
 
@@ -234,13 +254,17 @@ mod tests {
     fn a_size_means_an_embedded_cluster_whatever_else_there_is() {
         let sized = EmbeddedOptions { nodes: Some(4), ..EmbeddedOptions::default() };
         let target = choices([false, true, true, true]).for_job(&sized);
-        assert_eq!(target, Ok(Target::Embedded { asked_for: true }));
+        let why = Why::AskedFor { is_another_there: true };
+        assert_eq!(target, Ok(Target::Embedded { why }), "which is told to who meant -N");
     }
 
     #[test]
     fn a_job_without_a_cluster_gets_one() {
         let none = EmbeddedOptions::default();
-        assert_eq!(choices([false; 4]).for_job(&none), Ok(Target::Embedded { asked_for: false }));
+        assert_eq!(
+            choices([false; 4]).for_job(&none),
+            Ok(Target::Embedded { why: Why::NoCluster })
+        );
         let cluster = choices([false, false, true, false]).for_job(&none);
         assert_eq!(cluster, Ok(Target::Cluster(Place::Socket(PathBuf::from("kept")))));
     }

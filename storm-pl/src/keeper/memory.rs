@@ -34,13 +34,21 @@ fn give_back_stack() {
     let Some((start, end)) = stack().filter(|(start, end)| (*start..*end).contains(&frame)) else {
         return;
     };
-    // A multiple of the size of a page, as the stack's own bounds are, whatever that is.
-    let length = frame.saturating_sub(start + MARGIN_BYTES) & !(MARGIN_BYTES - 1);
+    let Some(page) = page_bytes() else { return };
+    // Whole pages, as the kernel would make of it, and no more: the stack begins at one.
+    let length = frame.saturating_sub(start + MARGIN_BYTES) & !(page - 1);
     debug_assert!(start + length < end);
     let start = std::ptr::without_provenance_mut(start);
     // SAFETY: the process has one thread, whose stack this is, and which grows down: what lies more than
     // the margin below the frame is of calls that have returned.
     unsafe { libc::madvise(start, length, libc::MADV_DONTNEED) };
+}
+
+/// A power of two.
+fn page_bytes() -> Option<usize> {
+    // SAFETY: only asks.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two())
 }
 
 /// From where to where the stack is.

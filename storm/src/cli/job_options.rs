@@ -23,7 +23,7 @@ script, and of what --wrap has.
 numbers after it as well); output goes to storm-JOB.out in the current directory; with --wait it
 returns when the job has ended, as `storm wait JOB`, and Ctrl-C leaves the job alone. `run`, and
 either of them on an embedded cluster, follows the job: output comes here, interrupting (Ctrl-C)
-cancels it, a second time ends storm at once. How it ended is told on standard error.
+cancels it, once more after a second ends storm at once. How it ended is told on standard error.
 
 In output names %j is the job, %A the array (or the job), %a the index in it, %r the rank,
 %n the node, %% a percent sign. Each job of an array finds STORM_ARRAY_JOB_ID,

@@ -12,7 +12,7 @@ use crate::job_request::{foreign_directives, job_request};
 use crate::local_cluster::{LocalClusterShape, start_embedded};
 use crate::manager::Manager;
 use crate::output::Output;
-use crate::target::Target;
+use crate::target::{Target, Why};
 use std::time::Duration;
 use storm_mm::api::{Client, Submission};
 use storm_rm::{JobId, Program};
@@ -43,7 +43,7 @@ pub(super) async fn submit(
                 false => Ok(0),
             }
         }
-        Target::Embedded { asked_for } => embedded(options, asked_for, output, silent).await,
+        Target::Embedded { why } => embedded(options, why, output, silent).await,
     }
 }
 
@@ -62,13 +62,13 @@ pub(super) async fn run(
             // Who runs a job on a cluster wants its output, not our figures.
             Ok(report(options, &outcome, None, output))
         }
-        Target::Embedded { asked_for } => embedded(options, asked_for, output, silent).await,
+        Target::Embedded { why } => embedded(options, why, output, silent).await,
     }
 }
 
 async fn embedded(
     options: &JobOptions,
-    asked_for: bool,
+    why: Why,
     output: &dyn Output,
     silent: bool,
 ) -> Result<u8, Failure> {
@@ -77,10 +77,18 @@ async fn embedded(
     check_policies(&shape.sched, shape.nodes)?;
     refuse_too_many(options, &shape)?;
     let submission = request(options, true, output)?;
-    let because = if asked_for { "" } else { "no cluster configured; " };
+    let (because, instead) = match why {
+        Why::NoCluster => ("no cluster configured; ", ""),
+        Why::AskedFor { is_another_there: false } => ("", ""),
+        // Slurm's --nodes is -N here.
+        Why::AskedFor { is_another_there: true } => (
+            "",
+            ", not on the cluster that is there: -N, without --nodes and --pes, has so many nodes of that",
+        ),
+    };
     let LocalClusterShape { nodes, pes, .. } = shape;
     note(&output.note(&format!(
-        "{because}running on an embedded cluster of {nodes} nodes x {pes} PEs on this machine"
+        "{because}running on an embedded cluster of {nodes} nodes x {pes} PEs on this machine{instead}"
     )));
     let cluster = {
         let _spinner = waiting(silent, "starting the nodes");

@@ -100,10 +100,10 @@ async fn serve(
         Ok(manager) => manager,
         Err(error) => return Err(refuse(ready, error)),
     };
-    let Manager { root, plan, core, journal, spool, listener, remote } = manager;
+    let Manager { root, plan, core, journal, spool, tells_sums, listener, remote } = manager;
     let primitives = root.handle();
     let (calls, waiting) = async_channel::bounded(WAITING_CALLS);
-    let contents = SpoolContents::new(spool.clone(), settings.spool_bytes);
+    let contents = SpoolContents::new(spool.clone(), settings.spool_bytes, tells_sums);
     let mut server = Server::new(spool, settings.server_limits(), calls.clone());
     if let Some((listener, clients)) = remote {
         announce_remote(&listener);
@@ -158,6 +158,8 @@ struct Manager {
     core: Core,
     journal: RedbJournal,
     spool: Spool,
+    /// Nobody can change what nodes are sent: RDMA encrypts nothing.
+    tells_sums: bool,
     listener: UnixListener,
     remote: Option<(TcpListener, RemoteClients)>,
 }
@@ -189,13 +191,14 @@ impl Manager {
         config.patience.ping_timeout = settings.node_dead / 2;
         config.patience.hang_timeout = settings.node_hung;
         let listen = settings.listen;
+        let tells_sums = config.fabric.is_none();
         let root = Root::bind(config).map_err(|source| DaemonError::Listen { listen, source })?;
         let now = root.handle().runtime().now();
         let core = Core::new(settings.core_config(now), entries, now)?;
         let spool = open_spool(settings)?;
         let remote = remote_clients(settings)?;
         let listener = listen_for_clients(settings).map_err(at(&settings.socket))?;
-        Ok(Manager { root, plan, core, journal, spool, listener, remote })
+        Ok(Manager { root, plan, core, journal, spool, tells_sums, listener, remote })
     }
 }
 
