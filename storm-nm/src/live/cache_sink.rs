@@ -31,7 +31,7 @@ enum Damaged {
 #[derive(Debug)]
 pub(super) enum Check {
     /// The sender has checked the hash: only what happened on the way is looked for.
-    Sum { so_far: Summing, announced: ContentSum },
+    Sum { so_far: Box<Summing>, announced: ContentSum },
     /// Nobody has.
     Hash { so_far: Box<blake3::Hasher>, announced: ContentHash },
 }
@@ -39,7 +39,7 @@ pub(super) enum Check {
 impl Check {
     pub(super) fn begin(file: &FileSpec, sum: Option<ContentSum>) -> Check {
         match sum {
-            Some(announced) => Check::Sum { so_far: Summing::default(), announced },
+            Some(announced) => Check::Sum { so_far: Box::default(), announced },
             None => Check::Hash { so_far: Box::default(), announced: file.hash },
         }
     }
