@@ -348,7 +348,7 @@ async fn asked_to_end(lifeline: Option<OwnedFd>) {
         match lifeline {
             Some(lifeline) => {
                 // An unreadable lifeline is a cut one.
-                let _ = descriptor::end_of_file(lifeline).await;
+                let _ = descriptor::cut(lifeline).await;
             }
             None => std::future::pending().await,
         }
