@@ -22,7 +22,7 @@
 //!
 //! | who dies | what follows |
 //! |---|---|
-//! | NM | the keeper reads end of file, kills every pad, removes its cgroups, ends |
+//! | NM | the keeper reads end of file, kills every pad, removes its cgroups, ends; one that was stopped goes on by PR_SET_PDEATHSIG |
 //! | keeper | PLs and ranks die by PR_SET_PDEATHSIG; the NM kills the node's cgroup with all that had escaped them |
 //! | both at once | ranks as above; daemonised children stay in the node's cgroup, which the next keeper of this name empties before it starts |
 //!

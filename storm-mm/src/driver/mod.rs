@@ -86,7 +86,8 @@ pub enum DriverError {
 /// Runs a Machine Manager until the cluster is shut down.
 ///
 /// # Errors
-/// [`DriverError`] when it must stop before.
+/// [`DriverError`] when it must stop before. To the nodes it is then a manager that was killed:
+/// they keep their jobs and wait for the next one.
 pub async fn run<P: Primitives, J: Journal + 'static, C: Contents + 'static>(
     primitives: P,
     plan: GlobalPlan,
@@ -115,9 +116,9 @@ pub async fn run<P: Primitives, J: Journal + 'static, C: Contents + 'static>(
     let _coscheduling: Vec<Task> = (0..partitions)
         .map(|id| runtime.spawn(coscheduling::run(shared.clone(), PartitionId(id))))
         .collect();
-    let ended = effects::run(&shared, &journal).await;
+    effects::run(&shared, &journal).await?;
     shared.farewell().await;
-    ended
+    Ok(())
 }
 
 /// The tasks of jobs and clients keep what they share alive: they must end with

@@ -162,8 +162,12 @@ fn open_checked(
     path: &Path,
     retained: usize,
 ) -> Result<(Database, Vec<Entry>, Retention), JournalError> {
+    let is_new = !path.exists();
     let file = open_private(path).map_err(JournalError::File)?;
-    let mut database = Database::builder().create_file(file).map_err(|error| match error {
+    if !is_new && file.metadata().map_err(JournalError::File)?.len() == 0 {
+        tracing::warn!(path = %path.display(), "the journal is empty, and begins anew");
+    }
+    let mut database = store(path).create_file(file).map_err(|error| match error {
         redb::DatabaseError::DatabaseAlreadyOpen => JournalError::InUse(path.to_owned()),
         error => store_error(error.into()),
     })?;
@@ -190,6 +194,25 @@ fn open_checked(
         entries.retain(|(sequence, _)| !unneeded.contains(sequence));
     }
     Ok((database, entries.into_iter().map(|(_, entry)| entry).collect(), retention))
+}
+
+/// The store, which says when it undoes the latest transaction. A crash leaves one half written that
+/// nobody was told of; but damage by others looks the same to it, and takes what was acknowledged.
+fn store(path: &Path) -> redb::Builder {
+    /// Where redb's repair is when it has found that the transaction is not whole, and nowhere else.
+    const UNDOING: std::ops::Range<f64> = 0.2..0.5;
+    let path = path.to_owned();
+    let mut store = Database::builder();
+    store.set_repair_callback(move |repair| {
+        if UNDOING.contains(&repair.progress()) {
+            tracing::warn!(
+                path = %path.display(),
+                "the latest transaction of the journal is not whole and is undone: a crash left it \
+                 half written, or the file was damaged, and the latest events are lost"
+            );
+        }
+    });
+    store
 }
 
 /// An error of the store, with those of its own that mean damage told apart.
@@ -302,9 +325,15 @@ impl Writer {
                     }
                 }
                 Err(error) => {
-                    tracing::error!(%error, "the journal cannot be written; the manager stops");
-                    for group in groups {
-                        let _ = group.done.send(Err(JournalError::WriterGone));
+                    let why: &(dyn std::error::Error + 'static) = &error;
+                    tracing::error!(
+                        error = why,
+                        "the journal cannot be written; the manager stops"
+                    );
+                    let first = std::iter::once(error);
+                    let others = std::iter::repeat_with(|| JournalError::WriterGone);
+                    for (group, error) in groups.into_iter().zip(first.chain(others)) {
+                        let _ = group.done.send(Err(error));
                     }
                     return;
                 }

@@ -111,3 +111,31 @@ fn a_manager_whose_journal_breaks_stops_and_acknowledges_nothing() {
         });
     });
 }
+
+/// It told the nodes to leave, as if somebody had shut the cluster down: all jobs ended, and no
+/// node waited for the manager that came when the disk had room again.
+#[test]
+fn jobs_outlive_a_manager_whose_journal_breaks() {
+    for_seeds(10, |seed| {
+        let simulation = Simulation::new(seed);
+        let disk = Disk::new(&simulation);
+        let shape = if seed % 2 == 0 { Shape::gang(2, 2) } else { Shape::fcfs(2, 2) };
+        let cluster = Cluster::start_with(&simulation, shape, disk.clone(), Vec::new());
+        cluster.clone().run(async move {
+            cluster.joined().await;
+            let long = cluster.client.submit(job(2, &["p", "compute-ms", "2000"])).await;
+            cluster.client.attach(long).await.until(JobState::Running).await;
+            disk.broken.set(true);
+            drop(submit(&cluster).await);
+            while cluster.mm_end.borrow().is_none() {
+                cluster.pause(Duration::from_millis(10)).await;
+            }
+            cluster.kill_manager();
+            disk.broken.set(false);
+            let client = cluster.start_manager(disk.clone(), disk.memory.entries());
+            let end = client.attach(long).await.end().await;
+            assert_eq!((end.state, end.exit_code), (JobState::Completed, 0), "{end:?}");
+            assert_eq!(client.show(long).await.runs, 1);
+        });
+    });
+}

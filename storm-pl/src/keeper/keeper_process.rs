@@ -45,6 +45,9 @@ pub(crate) fn run_keeper(control: OwnedFd) {
     let mut buffer = vec![0; MESSAGE_MAX_BYTES];
     let Ok(received) = control.receive(&mut buffer, Wait::Block) else { return };
     let Ok(Command::Setup(setup)) = protocol::decode(&buffer[..received.len]) else { return };
+    // A keeper that somebody has stopped goes on when its NM dies, and ends the ranks: they could be
+    // at work elsewhere already.
+    let _ = sys::set_parent_death_signal(libc::SIGCONT);
     // The session of the NM and its terminal must not reach the jobs. Fails only for a process
     // that leads its group already, which a fresh child does not.
     let _ = nix::unistd::setsid();

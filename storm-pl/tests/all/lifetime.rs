@@ -343,6 +343,18 @@ fn death_of_the_nm_ends_everything() {
     }
 }
 
+/// A job that was submitted to run again did so within a second, beside the ranks that nobody ended.
+#[test]
+fn death_of_the_nm_ends_everything_though_the_keeper_is_stopped() {
+    for mechanism in BOTH {
+        let mut manager = Manager::with_fugitives(mechanism);
+        let keeper = nix::unistd::Pid::from_raw(manager.keeper);
+        nix::sys::signal::kill(keeper, nix::sys::signal::SIGSTOP).unwrap();
+        manager.child.kill().unwrap();
+        manager.nothing_is_left();
+    }
+}
+
 #[test]
 fn death_of_the_keeper_ends_everything_and_is_reported() {
     for mechanism in BOTH {

@@ -66,7 +66,8 @@ pub(crate) struct MmOptions {
         help_heading = "Local cluster"
     )]
     pub(crate) quantum: Duration,
-    /// End the cluster and remove its directory at end of file on this descriptor
+    /// End the cluster and remove its directory at end of file on this descriptor, unless a byte
+    /// comes before
     #[arg(long, value_name = "FD", help_heading = "Local cluster")]
     pub(crate) lifeline_fd: Option<RawFd>,
     /// Write one JSON line here when every node has joined, or the start failed

@@ -1,6 +1,7 @@
 //! Descriptors that the parent left open for us and named by number.
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use std::future::pending;
 use std::io;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use tokio::io::AsyncReadExt;
@@ -26,10 +27,12 @@ pub(super) fn adopt(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Completes at the end of file of the pipe: when nobody holds its other end.
-pub(super) async fn end_of_file(lifeline: OwnedFd) -> io::Result<()> {
+/// Waits until nobody holds the other end of the pipe. Whoever does may let go of us before with a
+/// byte: then it never completes.
+pub(super) async fn cut(lifeline: OwnedFd) -> io::Result<()> {
     let mut receiver = pipe::Receiver::from_owned_fd(lifeline)?;
-    let mut ignored = [0; 64];
-    while receiver.read(&mut ignored).await? > 0 {}
-    Ok(())
+    match receiver.read(&mut [0]).await? {
+        0 => Ok(()),
+        _ => pending().await,
+    }
 }

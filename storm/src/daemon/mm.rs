@@ -6,10 +6,11 @@ use super::settings::Settings;
 use super::{DaemonError, backend, descriptor, start_log};
 use crate::cli::MmOptions;
 use crate::config::{Idle, PlannedPartition};
-use crate::local_cluster::Ready;
+use crate::local_cluster::{LOG_NAME, Ready};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{getegid, geteuid};
 use std::fs::{self, DirBuilder, Permissions};
+use std::future::pending;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
@@ -19,7 +20,7 @@ use storm_mm::api::{
     ApiError, Call, ErrorCode, ManagerRequest, Peer, RemoteClients, ReplySink, Server, Spool,
     reply_channel,
 };
-use storm_mm::driver::{self, DriverConfig};
+use storm_mm::driver::{self, DriverConfig, DriverError};
 use storm_mm::journal::RedbJournal;
 use storm_mm::{Core, SpoolContents};
 use storm_primitives::{Primitives, Runtime};
@@ -60,7 +61,12 @@ pub(crate) fn run_mm(options: MmOptions) -> Result<(), DaemonError> {
     let outcome = LocalSet::new().block_on(&runtime, serve(&settings, lifeline, ready));
     runtime.shutdown_background();
     if let Some(local) = &settings.local {
-        remove_local(&local.runtime_dir);
+        match &outcome {
+            // Whoever is told that a kept cluster has died is told of its log; of another the
+            // owner removes the directory.
+            Err(DaemonError::Driver(_)) => remove_all_but_log(&local.runtime_dir),
+            Ok(()) | Err(_) => remove_local(&local.runtime_dir),
+        }
     }
     outcome
 }
@@ -109,31 +115,18 @@ async fn serve(
         announce_remote(&listener);
         server = server.with_remote_clients(listener, clients);
     }
-    let serving = spawn_local(server.serve(listener));
     let config = DriverConfig { heartbeat_interval: settings.heartbeat, ..DriverConfig::default() };
     let driver = driver::run(primitives.clone(), plan, core, journal, contents, waiting, config);
-    let mut driver = Box::pin(driver);
     let Some(local) = &settings.local else {
         announce_idle_settings(settings);
         announce(settings, &root, ready);
-        let ended = tokio::select! {
-            ended = &mut driver => Some(ended),
-            () = asked_to_end(lifeline) => None,
-        };
-        let Some(ended) = ended else {
-            tracing::info!("ending; the jobs go on, and the next manager finds them");
-            // Before the driver: no client is to hear that its job got no answer.
-            serving.abort();
-            let _ = serving.await;
-            let _ = fs::remove_file(&settings.socket);
-            return Ok(());
-        };
         drop(calls);
-        // The last replies are on their way.
-        let _ = serving.await;
+        let ended = serve_until_end(driver, server.serve(listener), lifeline).await;
         let _ = fs::remove_file(&settings.socket);
         return Ok(ended?);
     };
+    let mut driver = Box::pin(driver);
+    let serving = spawn_local(server.serve(listener));
     let ender = spawn_local(shut_down_when_asked(lifeline, calls.clone()));
     let start = start_local(settings, local, &root, &primitives, &calls, ready);
     let nodes = tokio::select! {
@@ -149,6 +142,40 @@ async fn serve(
     nodes.leave().await;
     let _ = fs::remove_file(&settings.socket);
     Ok(ended?)
+}
+
+/// Serves the clients of a configured cluster until it is shut down, this manager is asked to
+/// end, or it fails. Only in the first case are clients told anything: in the others the jobs go
+/// on, and no client is to hear that its job got no answer.
+async fn serve_until_end(
+    driver: impl Future<Output = Result<(), DriverError>>,
+    serving: impl Future<Output = ()>,
+    lifeline: Option<OwnedFd>,
+) -> Result<(), DriverError> {
+    let mut driver = Box::pin(driver);
+    let mut serving = Box::pin(serving);
+    let mut served = false;
+    let ended = tokio::select! {
+        ended = &mut driver => Some(ended),
+        () = asked_to_end(lifeline) => None,
+        // Nobody takes its calls any more: the driver is about to end as well.
+        () = async { serving.as_mut().await; served = true; pending().await } => None,
+    };
+    match ended {
+        Some(Ok(())) => {
+            if !served {
+                // The last replies are on their way.
+                serving.await;
+            }
+            Ok(())
+        }
+        Some(Err(_)) | None => {
+            tracing::info!("ending; the jobs go on, and the next manager finds them");
+            // Before the driver, and before its connections have another turn.
+            drop(serving);
+            ended.unwrap_or(Ok(()))
+        }
+    }
 }
 
 /// What a manager holds open.
@@ -348,9 +375,9 @@ async fn asked_to_end(lifeline: Option<OwnedFd>) {
         match lifeline {
             Some(lifeline) => {
                 // An unreadable lifeline is a cut one.
-                let _ = descriptor::end_of_file(lifeline).await;
+                let _ = descriptor::cut(lifeline).await;
             }
-            None => std::future::pending().await,
+            None => pending().await,
         }
     };
     tokio::select! {
@@ -380,5 +407,21 @@ fn remove_local(directory: &Path) {
         && error.kind() != io::ErrorKind::NotFound
     {
         tracing::warn!(directory = %directory.display(), %error, "not removed");
+    }
+}
+
+/// What a kept cluster has left when it failed; its record, which names the log, is removed with
+/// it by `storm down` and `storm up`.
+fn remove_all_but_log(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let removed = match entry.file_name() {
+            name if name == LOG_NAME => Ok(()),
+            _ if is_directory => fs::remove_dir_all(entry.path()),
+            _ => fs::remove_file(entry.path()),
+        };
+        if let Err(error) = removed {
+            tracing::warn!(path = %entry.path().display(), %error, "not removed");
+        }
     }
 }

@@ -110,6 +110,10 @@ impl DaemonError {
                 Some("`storm nodes --fabric` lists the devices; --backend tcp needs none")
             }
             DaemonError::Journal { source, .. } => Some(journal_hint(source)),
+            DaemonError::Driver(DriverError::Journal(_)) => Some(
+                "is the file system of `state-dir` full? start it again when it can be written: \
+                 the nodes keep the jobs meanwhile",
+            ),
             DaemonError::Path { .. } => Some("check that it exists and who may write to it"),
             DaemonError::Key(_) => Some("every daemon of a cluster needs the same key file"),
             DaemonError::KeyNeeded { .. } => {
@@ -141,7 +145,7 @@ impl DaemonError {
             DaemonError::System { .. }
             | DaemonError::NodeDied
             | DaemonError::NodesLate { .. }
-            | DaemonError::Driver(_)
+            | DaemonError::Driver(DriverError::Network(_))
             | DaemonError::NodeStopped { .. } => None,
         }
     }

@@ -4,8 +4,8 @@
 //!
 //! An embedded cluster hangs on a lifeline, a pipe that its Machine Manager
 //! reads: when this process is gone, however it went, the cluster ends and
-//! removes its directory. A kept one has a record by which later commands find
-//! it. What this does not do: the daemons' work.
+//! removes its directory. So does a kept one until it has the record by which later
+//! commands find it. What this does not do: the daemons' work.
 
 mod error;
 mod kept;

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::unistd::pipe2;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -34,6 +34,9 @@ const LOG_TAIL_BYTES: u64 = 2 << 10;
 
 /// Room for the daemons' own files.
 const BASE_BYTES: u64 = 64 << 20;
+
+/// What tells a cluster that it is to outlive the process that started it.
+const LET_GO: &[u8] = &[1];
 
 /// What kind of cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +75,7 @@ pub(crate) async fn start_embedded(
     let directory = RuntimeDir::make(needed_bytes.saturating_add(BASE_BYTES))
         .map_err(LocalClusterError::RuntimeDir)?;
     let (read, write) = pipe2(OFlag::O_CLOEXEC).map_err(spawn_error)?;
-    let (child, ready) = spawn(shape, directory.path(), Some(&read))?;
+    let (child, ready) = spawn(shape, directory.path(), &read)?;
     drop(read);
     let mut cluster =
         EmbeddedCluster { child, lifeline: Some(write), directory, socket: PathBuf::new() };
@@ -119,14 +122,17 @@ impl Drop for EmbeddedCluster {
     }
 }
 
-/// Starts the cluster that `storm up` keeps, and records it.
+/// Starts the cluster that `storm up` keeps, and records it. When this process ends before that,
+/// whatever ends it, so does the cluster: nobody would find it.
 pub(crate) async fn start_kept(
     shape: &LocalClusterShape,
     state: &StateDir,
     free_bytes: u64,
 ) -> Result<KeptCluster, LocalClusterError> {
     let directory = RuntimeDir::make(free_bytes).map_err(LocalClusterError::RuntimeDir)?;
-    let (mut child, ready) = spawn(shape, directory.path(), None)?;
+    let (read, write) = pipe2(OFlag::O_CLOEXEC).map_err(spawn_error)?;
+    let (mut child, ready) = spawn(shape, directory.path(), &read)?;
+    drop(read);
     let started = match await_ready(ready, directory.path()).await {
         Ok(socket) => record(&child, socket, directory.path(), shape, state),
         Err(error) => Err(error),
@@ -134,6 +140,8 @@ pub(crate) async fn start_kept(
     match started {
         Ok(kept) => {
             directory.keep();
+            // One that has died meanwhile is found dead by the next command.
+            let _ = File::from(write).write_all(LET_GO);
             Ok(kept)
         }
         Err(error) => {
@@ -169,7 +177,7 @@ fn record(
 fn spawn(
     shape: &LocalClusterShape,
     directory: &Path,
-    lifeline: Option<&OwnedFd>,
+    lifeline: &OwnedFd,
 ) -> Result<(Child, OwnedFd), LocalClusterError> {
     let (ready_read, ready_write) = pipe2(OFlag::O_CLOEXEC).map_err(spawn_error)?;
     inherit(&ready_write).map_err(spawn_error)?;
@@ -198,10 +206,8 @@ fn spawn(
         // The daemons of the nodes have it from the manager's.
         command.env("STORM_BACKEND", backend.get_name());
     }
-    if let Some(lifeline) = lifeline {
-        inherit(lifeline).map_err(spawn_error)?;
-        command.args(["--lifeline-fd", &lifeline.as_raw_fd().to_string()]);
-    }
+    inherit(lifeline).map_err(spawn_error)?;
+    command.args(["--lifeline-fd", &lifeline.as_raw_fd().to_string()]);
     let child = command.spawn().map_err(LocalClusterError::Spawn)?;
     Ok((child, ready_read))
 }

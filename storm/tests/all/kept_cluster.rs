@@ -13,6 +13,9 @@ use std::path::Path;
 /// Long enough that the second job comes while the first one runs.
 const STEPS: &str = "8";
 
+/// Looks for processes that are ending; each takes milliseconds.
+const MAX_LOOKS: usize = 10_000;
+
 fn submit(scratch: &Scratch, words: &str) -> u64 {
     let id = scratch.prints(&format!("submit -q {words}"));
     id.trim().parse().unwrap_or_else(|error| panic!("{id}: {error}"))
@@ -140,6 +143,26 @@ fn a_cluster_that_died_is_not_taken_for_none() {
     scratch.prints("down");
     scratch.assert_nothing_runs();
     assert!(stderr(&scratch.does("queue")).contains("no cluster"), "it is forgotten");
+}
+
+/// Nothing names a cluster whose `up` was killed, or interrupted, before it had recorded it: it
+/// was there for ever.
+#[test]
+fn an_up_that_is_killed_leaves_no_cluster() {
+    let scratch = Scratch::make();
+    for signal in [Signal::SIGKILL, Signal::SIGINT] {
+        let mut up = scratch.storm(["up", "--nodes", "2"]).spawn().expect("storm starts");
+        let up_pid = Pid::from_raw(up.id().cast_signed());
+        while scratch.pids_of("mm").is_empty() {
+            assert!(up.try_wait().expect("our child").is_none(), "it was too fast");
+        }
+        kill(up_pid, signal).expect("it is ours");
+        up.wait().expect("our child");
+        let left = std::iter::repeat_with(|| scratch.processes()).take(MAX_LOOKS);
+        assert!(left.into_iter().any(|left| left.is_empty()), "{:?}", scratch.processes());
+    }
+    scratch.prints("up --nodes 1");
+    scratch.prints("run true");
 }
 
 #[test]

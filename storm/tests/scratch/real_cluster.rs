@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 
 /// Tries to reach a manager that is starting.
 const MAX_TRIES: usize = 10_000;
@@ -88,6 +88,11 @@ impl RealCluster {
         let mut manager = self.manager.take().expect("a manager");
         signal_to(&manager, signal);
         manager.wait().expect("our child");
+    }
+
+    /// Waits until the manager has ended by itself.
+    pub(crate) fn manager_has_ended(&mut self) -> ExitStatus {
+        self.manager.take().expect("a manager").wait().expect("our child")
     }
 
     /// Where nodes join.

@@ -65,7 +65,10 @@ fn spool_refusal(error: &SpoolError) -> ApiError {
         SpoolError::TooLarge { .. } => ApiError::new(ErrorCode::TooLarge, error.to_string())
             .hint("put it on every node and use --no-bcast"),
         SpoolError::Storage(cause) => {
-            ApiError::new(ErrorCode::Storage, error.to_string()).why(cause.to_string())
+            ApiError::new(ErrorCode::Storage, error.to_string()).why(cause.to_string()).hint(
+                "it keeps files below its `state-dir`, that of `storm up` in /dev/shm; what is on \
+                 every node needs no copy: --no-bcast",
+            )
         }
     }
 }

@@ -35,7 +35,7 @@ pub enum SpoolError {
         limit_bytes: u64,
     },
     /// The file system failed.
-    #[error("the file could not be stored")]
+    #[error("the manager could not store the file")]
     Storage(#[source] io::Error),
 }
 

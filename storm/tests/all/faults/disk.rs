@@ -1,15 +1,24 @@
-//! A node whose disk is full: it cannot take a job's files, and says so.
+//! Full disks. A node cannot take a job's files, and says so; a manager ends, and its jobs go on.
 
 use crate::scratch::hosts::skipped;
 use crate::scratch::real_cluster::RealCluster;
 use crate::scratch::{stderr, stdout, told};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::fs::{self, Permissions};
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 /// More than the disk has.
 const PROGRAM_BYTES: usize = 8 << 20;
+
+/// More than is left beside a journal.
+const FREE_BYTES: usize = 4 << 20;
+/// What makes the journal grow soon.
+const ENVIRONMENT_BYTES: usize = 100_000;
+/// Many times what a journal of 2 MiB can hold.
+const MAX_SUBMITS: usize = 200;
 
 /// A file system of 2 MiB in memory; gone with the value.
 struct SmallDisk(PathBuf);
@@ -61,4 +70,49 @@ fn a_full_disk_on_one_node_is_told_and_its_node_runs_what_fits() {
     assert_eq!(stdout(&done), "ran\nran\n", "{}", told(&done));
     cluster.end();
     assert!(!disk.0.join("n2").exists(), "files are left");
+}
+
+/// The nodes were told to leave, with all jobs, and were not there for the next manager.
+#[test]
+fn jobs_go_on_when_the_disk_of_the_journal_is_full_and_the_next_manager_finds_them() {
+    let mut cluster = RealCluster::without_manager(2, "");
+    let work = cluster.scratch.work().to_owned();
+    let Some(disk) = SmallDisk::mount(&work.join("state")) else {
+        return skipped("a full disk of the manager", "a file system cannot be mounted: be root");
+    };
+    cluster.start_manager();
+    cluster.start_node(1);
+    cluster.start_node(2);
+    cluster.caller().until_idle(2);
+    let mut followed = cluster.caller().storm("run -n 2 -N 2 --no-bcast /bin/sh -c");
+    followed.arg("echo early; while [ ! -e go ]; do sleep 0.02; done; exit 3");
+    followed.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut followed = followed.spawn().expect("storm starts");
+    let mut early = [0; 12];
+    followed.stdout.as_mut().expect("piped").read_exact(&mut early).expect("it writes");
+
+    let ballast = disk.0.join("ballast");
+    fs::write(&ballast, vec![0; FREE_BYTES]).expect_err("there is less room");
+    let submits = |_| {
+        let mut command = cluster.caller().storm("submit -q --no-bcast true");
+        command.env("BALLAST", "x".repeat(ENVIRONMENT_BYTES)).output().expect("storm starts")
+    };
+    let refused = (0..MAX_SUBMITS).map(submits).find(|done| !done.status.success());
+    let refused = refused.expect("the journal cannot grow for ever");
+    let said = stderr(&refused);
+    assert!(said.contains("closed the connection"), "{said}");
+    assert_eq!(cluster.manager_has_ended().code(), Some(1));
+    let log = cluster.log("mm");
+    assert!(log.contains("No space left on device"), "the cause: {log}");
+    assert!(log.contains("`state-dir`"), "what to do: {log}");
+
+    fs::remove_file(ballast).expect("removed");
+    cluster.start_manager();
+    let found = cluster.caller().until(1, "RUNNING");
+    assert_eq!(found["runs"], 1, "{found}");
+    fs::write(work.join("go"), "").expect("written");
+    let done = followed.wait_with_output().expect("it ends");
+    assert_eq!(done.status.code(), Some(3), "{}", told(&done));
+    assert!(stderr(&done).contains("the manager is back"), "{}", told(&done));
+    cluster.end();
 }
