@@ -132,7 +132,7 @@ fn alternate(freezers: [&Freezer; 2], quantum: Duration, ends: &mpsc::Receiver<(
     let mut due = Instant::now();
     let mut runs = 0;
     loop {
-        switch(&[freezers[1 - runs]], &[freezers[runs]])?;
+        switch([freezers[1 - runs]], [freezers[runs]])?;
         due += quantum;
         if ends.recv_timeout(due - Instant::now()).is_ok() {
             // Whichever is still there; the other cannot be thawed any more.

@@ -3,6 +3,7 @@
 
 use crate::JobKey;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use storm_primitives::Instant;
 use storm_rm::PartitionId;
 use storm_rm::message::Strobe;
@@ -14,10 +15,24 @@ pub struct SwitchAhead {
     pub due: Instant,
     /// The strobe whose slice begins then.
     pub strobe: Strobe,
+    /// The jobs that change hands.
+    pub jobs: Arc<SwitchedJobs>,
+}
+
+/// The jobs of a switch. Rows come in turn, so that the slices of a strobe share a few of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SwitchedJobs {
     /// Jobs to stop.
     pub stop: Vec<JobKey>,
     /// Jobs to resume, afterwards.
     pub resume: Vec<JobKey>,
+}
+
+impl SwitchedJobs {
+    /// Whether nobody is stopped or resumed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stop.is_empty() && self.resume.is_empty()
+    }
 }
 
 /// A switch that was ordered ahead and has been done.
@@ -32,32 +47,49 @@ pub struct SwitchDone {
 }
 
 /// What is to be switched at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DueSwitch {
-    /// The strobe of each partition whose slice begins.
-    pub(crate) strobes: Vec<Strobe>,
-    pub(crate) stop: Vec<JobKey>,
-    pub(crate) resume: Vec<JobKey>,
+    /// The strobe of the first partition whose slice begins.
+    first: Strobe,
+    /// Those of the others.
+    others: Vec<Strobe>,
+    pub(crate) jobs: Arc<SwitchedJobs>,
 }
 
 impl DueSwitch {
     /// Takes everything from a plan, in the order of time, that is due `now`. Of several slices of a
-    /// partition only the last still begins: nodes do not catch up.
+    /// partition only the last still begins: nodes do not catch up. One that is alone, as nearly
+    /// all are, is taken as it is.
     pub(crate) fn take(plan: &mut VecDeque<SwitchAhead>, now: Instant) -> Option<DueSwitch> {
+        let is_due = |switch: &SwitchAhead| switch.due <= now;
+        if plan.front().is_some_and(is_due) && !plan.get(1).is_some_and(is_due) {
+            let SwitchAhead { strobe, jobs, .. } = plan.pop_front()?;
+            return Some(DueSwitch { first: strobe, others: Vec::new(), jobs });
+        }
+        DueSwitch::take_several(plan, now)
+    }
+
+    fn take_several(plan: &mut VecDeque<SwitchAhead>, now: Instant) -> Option<DueSwitch> {
         let count = plan.partition_point(|switch| switch.due <= now);
         let mut strobes: BTreeMap<PartitionId, Strobe> = BTreeMap::new();
         let mut stopped: BTreeMap<JobKey, bool> = BTreeMap::new();
-        for SwitchAhead { strobe, stop, resume, .. } in plan.drain(..count) {
+        for SwitchAhead { strobe, jobs, .. } in plan.drain(..count) {
             strobes.insert(strobe.partition, strobe);
-            stopped.extend(stop.into_iter().map(|job| (job, true)));
-            stopped.extend(resume.into_iter().map(|job| (job, false)));
+            stopped.extend(jobs.stop.iter().map(|job| (*job, true)));
+            stopped.extend(jobs.resume.iter().map(|job| (*job, false)));
         }
         let jobs = |wanted: bool| {
             let chosen = stopped.iter().filter(move |(_, stopped)| **stopped == wanted);
             chosen.map(|(job, _)| *job).collect()
         };
-        let (stop, resume) = (jobs(true), jobs(false));
-        (count > 0).then(|| DueSwitch { strobes: strobes.into_values().collect(), stop, resume })
+        let jobs = Arc::new(SwitchedJobs { stop: jobs(true), resume: jobs(false) });
+        let mut strobes = strobes.into_values();
+        Some(DueSwitch { first: strobes.next()?, others: strobes.collect(), jobs })
+    }
+
+    /// The strobe of each partition whose slice begins.
+    pub(crate) fn strobes(&self) -> impl Iterator<Item = &Strobe> {
+        std::iter::once(&self.first).chain(&self.others)
     }
 
     /// What has been done, between these times.
@@ -65,7 +97,7 @@ impl DueSwitch {
         &self,
         (before, after): (Instant, Instant),
     ) -> impl Iterator<Item = SwitchDone> + '_ {
-        self.strobes.iter().map(move |strobe| SwitchDone { strobe: *strobe, before, after })
+        self.strobes().map(move |strobe| SwitchDone { strobe: *strobe, before, after })
     }
 }
 
@@ -83,8 +115,10 @@ mod tests {
         SwitchAhead {
             due: Instant::from_nanos(number * 10),
             strobe: Strobe { partition, row, number, issued_ns: 0 },
-            stop: stop.iter().map(|id| job(*id)).collect(),
-            resume: resume.iter().map(|id| job(*id)).collect(),
+            jobs: Arc::new(SwitchedJobs {
+                stop: stop.iter().map(|id| job(*id)).collect(),
+                resume: resume.iter().map(|id| job(*id)).collect(),
+            }),
         }
     }
 
@@ -98,11 +132,12 @@ mod tests {
         ]);
         assert_eq!(DueSwitch::take(&mut plan, Instant::from_nanos(9)), None);
         let due = DueSwitch::take(&mut plan, Instant::from_nanos(29)).unwrap();
-        let numbers: Vec<u64> = due.strobes.iter().map(|strobe| strobe.number).collect();
+        let numbers: Vec<u64> = due.strobes().map(|strobe| strobe.number).collect();
         assert_eq!(numbers, [2, 1]);
-        assert_eq!((due.stop, due.resume), (vec![job(1), job(2), job(7)], vec![job(3), job(8)]));
+        let all = |due: &DueSwitch| (due.jobs.stop.clone(), due.jobs.resume.clone());
+        assert_eq!(all(&due), (vec![job(1), job(2), job(7)], vec![job(3), job(8)]));
         let due = DueSwitch::take(&mut plan, Instant::from_nanos(30)).unwrap();
-        assert_eq!((due.stop, due.resume), (vec![job(3)], vec![job(1)]));
+        assert_eq!(all(&due), (vec![job(3)], vec![job(1)]));
         assert!(plan.is_empty());
     }
 }

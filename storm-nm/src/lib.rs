@@ -41,7 +41,7 @@ mod reason;
 mod switch_log;
 mod task_set;
 
-pub use ahead::{SwitchAhead, SwitchDone};
+pub use ahead::{SwitchAhead, SwitchDone, SwitchedJobs};
 pub use config::NmConfig;
 pub use core::{Action, CoreConfig, Event, JobPhase, NodeCore};
 pub use environment::{

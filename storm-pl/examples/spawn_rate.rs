@@ -153,8 +153,8 @@ fn measure_switch(handle: &KeeperHandle, one: PadId, other: PadId) -> Outcome<()
     one.stop()?;
     let start = Instant::now();
     for _ in 0..SWITCHES / 2 {
-        switch(&[&other], &[&one])?;
-        switch(&[&one], &[&other])?;
+        switch([&*other], [&*one])?;
+        switch([&*one], [&*other])?;
     }
     let each = start.elapsed() / SWITCHES;
     one.resume()?;

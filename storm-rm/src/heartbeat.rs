@@ -8,9 +8,9 @@
 
 use crate::GlobalPlan;
 use crate::message::{Command, Heartbeat};
-use crate::remote_queue::{DequeueError, EnqueueError, Item, Reader, Writer};
+use crate::remote_queue::{DequeueError, EnqueueError, Item, Reader, Sequence, Writer};
 use serde::{Deserialize, Serialize};
-use storm_primitives::{NodeId, NodeSet, PrimitiveError, Primitives};
+use storm_primitives::{LocalEvent, NodeId, NodeSet, PrimitiveError, Primitives};
 use thiserror::Error;
 
 /// Why a heartbeat was not delivered.
@@ -92,14 +92,53 @@ pub async fn issue_heartbeat<P: Primitives>(
     set: &NodeSet,
     heartbeat: &Heartbeat,
 ) -> Result<(), HeartbeatError> {
-    let data = encode(heartbeat)?;
-    let delivered = primitives.events().local();
-    let sequence = queue.enqueue_and_signal(set, &data, Some(delivered.id())).await?;
-    let status = primitives.await_event(delivered.id()).await;
+    let issued = begin_heartbeat(primitives, queue, set, heartbeat).await?;
+    let sequence = issued.sequence();
+    let status = issued.delivered(primitives).await;
     if status.is_err() {
         queue.forget(sequence);
     }
     Ok(status?)
+}
+
+/// A heartbeat that is on its way.
+#[derive(Debug)]
+pub struct IssuedHeartbeat {
+    sequence: Sequence,
+    delivered: LocalEvent,
+}
+
+impl IssuedHeartbeat {
+    /// Its place in the queue, to be [forgotten](Writer::forget) when it was not delivered.
+    pub fn sequence(&self) -> Sequence {
+        self.sequence
+    }
+
+    /// Waits until every node of its set has it.
+    ///
+    /// # Errors
+    /// [`PrimitiveError`]; then no surviving node has received it.
+    pub async fn delivered<P: Primitives>(self, primitives: &P) -> Result<(), PrimitiveError> {
+        primitives.await_event(self.delivered.id()).await
+    }
+}
+
+/// The first half of [`issue_heartbeat`]: others may follow before it is known what became of this
+/// one, which is for heartbeats without commands. Those that met a dead node and are repeated would
+/// come behind them.
+///
+/// # Errors
+/// [`HeartbeatError`]; then it was not sent.
+pub async fn begin_heartbeat<P: Primitives>(
+    primitives: &P,
+    queue: &mut Writer<P>,
+    set: &NodeSet,
+    heartbeat: &Heartbeat,
+) -> Result<IssuedHeartbeat, HeartbeatError> {
+    let data = encode(heartbeat)?;
+    let delivered = primitives.events().local();
+    let sequence = queue.enqueue_and_signal(set, &data, Some(delivered.id())).await?;
+    Ok(IssuedHeartbeat { sequence, delivered })
 }
 
 /// RECEIVE-HEARTBEAT (Algorithm 5): waits for the next heartbeat, of which it has what

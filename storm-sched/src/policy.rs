@@ -88,7 +88,8 @@ pub trait Policy: Send {
 
     /// The rows of the next `slices` slices, in order, if nothing but slice edges happens
     /// and those change nothing but the active row; empty when the policy does not know
-    /// so, or does not share time.
+    /// so, or does not share time. An edge that is answered by [`Action::Activate`] alone leaves
+    /// the order behind it as it was told: drivers do not ask again then.
     fn upcoming(&self, slices: usize) -> Vec<Slot> {
         let _ = slices;
         Vec::new()

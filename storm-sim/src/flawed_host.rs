@@ -5,8 +5,11 @@ use crate::{Defect, Switch};
 use bytes::Bytes;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use storm_nm::modelled::{ModelledHost, ModelledSink};
-use storm_nm::{Content, Host, HostEvent, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone};
+use storm_nm::{
+    Content, Host, HostEvent, JobKey, JobTask, LaunchRefused, SwitchAhead, SwitchDone, SwitchedJobs,
+};
 use storm_primitives::sim::SimRuntime;
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Stream, Strobe};
@@ -63,16 +66,16 @@ impl Host for FlawedHost {
     fn switch_ahead(&self, now: Instant, plan: Vec<SwitchAhead>) -> bool {
         let Some(defect) = &self.defect else { return self.inner.switch_ahead(now, plan) };
         let mut flawed = Vec::new();
-        for SwitchAhead { due, strobe, stop, resume } in plan {
+        for SwitchAhead { due, strobe, jobs } in plan {
             // The slice begins whatever becomes of its switch.
-            flawed.push(SwitchAhead { due, strobe, stop: Vec::new(), resume: Vec::new() });
+            flawed.push(SwitchAhead { due, strobe, jobs: Arc::default() });
+            let SwitchedJobs { stop, resume } = SwitchedJobs::clone(&jobs);
             let ordered = Switch { strobe: Some(strobe), stop, resume };
             let done = defect.switches(self.node, ordered).into_iter();
             flawed.extend(done.map(|Switch { stop, resume, .. }| SwitchAhead {
                 due,
                 strobe,
-                stop,
-                resume,
+                jobs: Arc::new(SwitchedJobs { stop, resume }),
             }));
         }
         self.inner.switch_ahead(now, flawed)

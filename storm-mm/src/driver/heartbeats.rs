@@ -1,38 +1,145 @@
 //! Heartbeats (Algorithm 4): says what the nodes are to be told, one heartbeat
-//! after the other; and asks now and then whether all have heard.
+//! after the other; and asks now and then whether all have heard. Those that tell nothing, and
+//! only probe, are not waited for.
 
-use super::outbox::Batch;
+use super::outbox::{Batch, Outbox};
 use super::{Contents, Shared};
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, FutureExt, LocalBoxFuture, pending, select};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 use storm_primitives::{NodeId, NodeSet, PrimitiveError, Primitives, Runtime};
 use storm_rm::failure_detection::isolate_failed;
-use storm_rm::heartbeat::{HeartbeatError, issue_heartbeat};
+use storm_rm::heartbeat::{HeartbeatError, begin_heartbeat, issue_heartbeat};
 use storm_rm::message::{Command, Heartbeat};
-use storm_rm::remote_queue::{EnqueueError, Writer};
+use storm_rm::remote_queue::{EnqueueError, Sequence, Writer};
 
 /// Heartbeats in a row that may find no answer in the backend's time limit before
 /// the network counts as lost. A silent node is cut off by the backend long before.
 const TIMEOUTS_MAX: u32 = 16;
 
+/// What became of a probe.
+struct Probed {
+    number: u64,
+    sequence: Sequence,
+    status: Result<(), PrimitiveError>,
+}
+
+/// The queue of heartbeats, and what is on its way through it.
+struct Line<P> {
+    queue: Writer<P>,
+    /// Of the last heartbeat.
+    number: u64,
+    /// Heartbeats that only probe. Nobody waits for them: a node that stands still takes none
+    /// until it counts as dead, and is no reason to tell the others nothing.
+    probes: FuturesUnordered<LocalBoxFuture<'static, Probed>>,
+    /// Probes in a row that found no answer in time.
+    timeouts: u32,
+}
+
+impl<P: Primitives> Line<P> {
+    fn next_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    /// Takes note of what became of a probe. One that met a death is not repeated: the next comes
+    /// soon, and nobody is blamed before.
+    fn note(&mut self, outbox: &Outbox, probed: Probed) -> Result<(), PrimitiveError> {
+        let Probed { number, sequence, status } = probed;
+        if status.is_err() {
+            self.queue.forget(sequence);
+        } else {
+            outbox.probe_delivered(number);
+        }
+        match status {
+            Ok(()) | Err(PrimitiveError::NodesDead { .. }) => self.timeouts = 0,
+            Err(PrimitiveError::TimedOut { .. }) if self.timeouts < TIMEOUTS_MAX => {
+                self.timeouts += 1;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+/// Waits until it is known what became of one of these; for ever where there is none.
+async fn next_probed(probes: &mut FuturesUnordered<LocalBoxFuture<'static, Probed>>) -> Probed {
+    match probes.next().await {
+        Some(probed) => probed,
+        None => pending().await,
+    }
+}
+
 /// Issues heartbeats for as long as the manager runs.
 pub(super) async fn run<P: Primitives, C: Contents + 'static>(shared: Rc<Shared<P, C>>) {
-    let mut queue = Writer::new(shared.primitives.clone(), &shared.plan.heartbeats);
-    let limit_bytes = shared.plan.config.heartbeat_bytes as usize;
-    let mut number = 0;
+    let queue = Writer::new(shared.primitives.clone(), &shared.plan.heartbeats);
+    let mut line = Line { queue, number: 0, probes: FuturesUnordered::new(), timeouts: 0 };
     loop {
-        shared.outbox.news().await;
-        shared.time_to_act().await;
-        let mut batch = shared.outbox.next_batch(limit_bytes).await;
-        number += 1;
-        name_active_rows(&shared, &mut batch);
-        if let Err(error) = deliver(&shared, &mut queue, number, batch).await {
+        if let Err(error) = issue_next(&shared, &mut line).await {
             shared.fail(error);
             return;
         }
     }
+}
+
+/// Waits for something to tell, and tells it.
+async fn issue_next<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    line: &mut Line<P>,
+) -> Result<(), PrimitiveError> {
+    loop {
+        let probed = {
+            let probed = pin!(next_probed(&mut line.probes));
+            match select(probed, pin!(shared.outbox.news())).await {
+                Either::Left((probed, _)) => probed,
+                Either::Right(_) => break,
+            }
+        };
+        line.note(&shared.outbox, probed)?;
+    }
+    shared.time_to_act().await;
+    let limit_bytes = shared.plan.config.heartbeat_bytes as usize;
+    let mut batch = shared.outbox.next_batch(limit_bytes).await;
+    let probed = batch.take_probe();
+    if !batch.is_empty() {
+        name_active_rows(shared, &mut batch);
+        deliver(shared, line, batch).await?;
+    }
+    if !probed.is_empty() {
+        probe(shared, line, &probed).await?;
+    }
+    Ok(())
+}
+
+/// Has a heartbeat without commands on its way to those of these nodes that live.
+async fn probe<P: Primitives, C: Contents + 'static>(
+    shared: &Shared<P, C>,
+    line: &mut Line<P>,
+    nodes: &NodeSet,
+) -> Result<(), PrimitiveError> {
+    await_space(shared, line).await?;
+    let to = nodes.intersection(&shared.primitives.membership().alive());
+    if to.is_empty() {
+        return Ok(());
+    }
+    let number = line.next_number();
+    let issued_ns = shared.now().as_nanos();
+    let heartbeat = Heartbeat { number, issued_ns, commands: Vec::new() };
+    match begin_heartbeat(&shared.primitives, &mut line.queue, &to, &heartbeat).await {
+        Ok(issued) => {
+            let (sequence, primitives) = (issued.sequence(), shared.primitives.clone());
+            let probed = async move {
+                Probed { number, sequence, status: issued.delivered(&primitives).await }
+            };
+            line.probes.push(probed.boxed_local());
+        }
+        Err(HeartbeatError::Enqueue(EnqueueError::Network(error))) => return Err(error),
+        // It is as short as a heartbeat can be: this is a defect.
+        Err(error) => tracing::error!(%error, "a heartbeat was dropped"),
+    }
+    Ok(())
 }
 
 /// A launch waits for the journal, strobes do not: by now another row may be
@@ -66,15 +173,14 @@ fn name_active_rows<P: Primitives, C: Contents + 'static>(
 /// fewer commands, or counts as a timeout.
 async fn deliver<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
-    queue: &mut Writer<P>,
-    number: u64,
+    line: &mut Line<P>,
     mut batch: Batch,
 ) -> Result<(), PrimitiveError> {
-    let mut timeouts = 0;
+    let (mut timeouts, number) = (0, line.next_number());
     // Those that came back before the batch was taken are told in it what their new life is to hear.
-    queue.nodes_died(&shared.outbox.take_died());
+    line.queue.nodes_died(&shared.outbox.take_died());
     loop {
-        batch.nodes_died(&await_space(shared, queue).await?);
+        batch.nodes_died(&await_space(shared, line).await?);
         batch.keep(&shared.primitives.membership().alive());
         let to = batch.nodes();
         if to.is_empty() {
@@ -83,34 +189,35 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
         let issued_ns = shared.now().as_nanos();
         let commands = std::mem::take(&mut batch.commands);
         let heartbeat = Heartbeat { number, issued_ns, commands };
-        let error = match issue_heartbeat(&shared.primitives, queue, &to, &heartbeat).await {
-            Ok(()) => {
-                if !batch.probed.is_empty() {
-                    shared.outbox.probe_delivered(number);
+        let error =
+            match issue_heartbeat(&shared.primitives, &mut line.queue, &to, &heartbeat).await {
+                Ok(()) => {
+                    if !batch.probed.is_empty() {
+                        shared.outbox.probe_delivered(number);
+                    }
+                    return Ok(());
                 }
-                return Ok(());
-            }
-            Err(HeartbeatError::NotDelivered(error))
-            | Err(HeartbeatError::Enqueue(EnqueueError::Network(error))) => error,
-            // A set of nodes with holes takes more bytes than one without: who died since these
-            // were taken may have made them too long together.
-            Err(HeartbeatError::Enqueue(EnqueueError::TooLarge { .. }))
-                if heartbeat.commands.len() > 1 =>
-            {
-                batch.commands = heartbeat.commands;
-                shared.outbox.give_back(batch.second_half());
-                continue;
-            }
-            Err(
-                error @ (HeartbeatError::Encoding(_)
-                | HeartbeatError::Enqueue(EnqueueError::TooLarge { .. })),
-            ) => {
-                // Admission bounds a job's size; this is a defect, and the rest
-                // of the cluster must not stop for it.
-                tracing::error!(%error, "a heartbeat was dropped");
-                return Ok(());
-            }
-        };
+                Err(HeartbeatError::NotDelivered(error))
+                | Err(HeartbeatError::Enqueue(EnqueueError::Network(error))) => error,
+                // A set of nodes with holes takes more bytes than one without: who died since these
+                // were taken may have made them too long together.
+                Err(HeartbeatError::Enqueue(EnqueueError::TooLarge { .. }))
+                    if heartbeat.commands.len() > 1 =>
+                {
+                    batch.commands = heartbeat.commands;
+                    shared.outbox.give_back(batch.second_half());
+                    continue;
+                }
+                Err(
+                    error @ (HeartbeatError::Encoding(_)
+                    | HeartbeatError::Enqueue(EnqueueError::TooLarge { .. })),
+                ) => {
+                    // Admission bounds a job's size; this is a defect, and the rest
+                    // of the cluster must not stop for it.
+                    tracing::error!(%error, "a heartbeat was dropped");
+                    return Ok(());
+                }
+            };
         batch.commands = heartbeat.commands;
         match error {
             PrimitiveError::NodesDead { nodes } => batch.keep(&to.difference(&nodes)),
@@ -125,21 +232,25 @@ async fn deliver<P: Primitives, C: Contents + 'static>(
 /// since it was asked last.
 async fn await_space<P: Primitives, C: Contents + 'static>(
     shared: &Shared<P, C>,
-    queue: &mut Writer<P>,
+    line: &mut Line<P>,
 ) -> Result<NodeSet, PrimitiveError> {
     let (mut timeouts, mut died) = (0, NodeSet::new());
     loop {
         let died_now = shared.outbox.take_died();
-        queue.nodes_died(&died_now);
+        line.queue.nodes_died(&died_now);
         died = died.union(&died_now);
-        let waited = {
-            let space = pin!(queue.space());
-            let death = pin!(shared.outbox.death());
-            match select(space, death).await {
-                Either::Left((space, _)) => Some(space),
-                Either::Right(_) => None,
+        let (waited, probed) = {
+            let space = pin!(line.queue.space());
+            let (death, probed) = (shared.outbox.death(), next_probed(&mut line.probes));
+            match select(space, select(pin!(death), pin!(probed))).await {
+                Either::Left((space, _)) => (Some(space), None),
+                Either::Right((Either::Left(_), _)) => (None, None),
+                Either::Right((Either::Right((probed, _)), _)) => (None, Some(probed)),
             }
         };
+        if let Some(probed) = probed {
+            line.note(&shared.outbox, probed)?;
+        }
         match waited {
             Some(Err(EnqueueError::Network(PrimitiveError::TimedOut { .. })))
                 if timeouts < TIMEOUTS_MAX =>

@@ -50,12 +50,22 @@ impl Batch {
         forget(&mut self.commands, dead);
     }
 
+    /// Takes the probe out of it where that reaches nodes that no command is for: they are to be
+    /// probed by themselves.
+    pub(super) fn take_probe(&mut self) -> NodeSet {
+        let told = self.commands.iter().fold(NodeSet::new(), |all, (nodes, _)| all.union(nodes));
+        if self.probed.is_subset(&told) {
+            return NodeSet::new();
+        }
+        std::mem::take(&mut self.probed)
+    }
+
     /// Takes the later commands out of it.
     pub(super) fn second_half(&mut self) -> Vec<(NodeSet, Command)> {
         self.commands.split_off(self.commands.len() / 2)
     }
 
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.commands.is_empty() && self.probed.is_empty()
     }
 }
@@ -132,7 +142,7 @@ impl Outbox {
 
     /// The heartbeat of this number, which probed, was delivered.
     pub(super) fn probe_delivered(&self, number: u64) {
-        self.last_probe.set(number);
+        self.last_probe.set(self.last_probe.get().max(number));
     }
 
     /// The latest delivered heartbeat that probed; 0 before the first.
@@ -318,7 +328,20 @@ mod tests {
         outbox.say(NodeSet::single(NodeId(3)), destroy(1));
         let mut batch = next(&outbox).unwrap();
         assert_eq!(batch.nodes(), NodeSet::compute(3));
+        assert_eq!(
+            (batch.take_probe(), batch.nodes()),
+            (NodeSet::compute(2), NodeSet::single(NodeId(3)))
+        );
         batch.keep(&NodeSet::single(NodeId(2)));
-        assert_eq!((batch.nodes(), batch.commands.len()), (NodeSet::single(NodeId(2)), 0));
+        assert!(batch.is_empty());
+    }
+
+    #[test]
+    fn who_is_told_something_anyway_is_probed_by_that() {
+        let outbox = Outbox::default();
+        outbox.probe(&NodeSet::compute(2));
+        outbox.say(NodeSet::compute(3), destroy(1));
+        let mut batch = next(&outbox).unwrap();
+        assert_eq!((batch.take_probe(), batch.probed), (NodeSet::new(), NodeSet::compute(2)));
     }
 }

@@ -11,8 +11,8 @@ use storm_rm::message::{Slices, Strobe};
 use storm_rm::{PartitionId, Row};
 use storm_sched::Slot;
 
-/// The most slices that a strobe orders: a message of a few dozen bytes more.
-const SLICES_MAX: u128 = 64;
+/// The most slices that a strobe orders: a byte or two of its message each.
+const SLICES_MAX: u128 = 256;
 
 /// Slices that nodes begin by themselves.
 pub(super) struct Ordered {

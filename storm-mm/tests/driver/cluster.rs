@@ -48,6 +48,8 @@ pub(crate) struct Shape {
     pub(crate) strobe_span: Duration,
     /// How long the manager waits for a node that was lost before it runs a job again.
     pub(crate) requeue_fence: Duration,
+    /// How long a node may stand still before it counts as dead.
+    pub(crate) detection: Duration,
 }
 
 impl Shape {
@@ -61,6 +63,7 @@ impl Shape {
             history_limit: 5_000,
             strobe_span: Duration::ZERO,
             requeue_fence: Duration::ZERO,
+            detection: NetworkConfig::default().detection,
         }
     }
 
@@ -113,7 +116,7 @@ impl Cluster {
             chunk_bytes: 4096,
             ..PlanConfig::default()
         });
-        let config = NetworkConfig::default();
+        let config = NetworkConfig { detection: shape.detection, ..NetworkConfig::default() };
         let network = SimNetwork::new(simulation, shape.nodes, &plan.layout, config);
         let (calls, requests) = async_channel::bounded(CALLS);
         let cluster = Cluster {

@@ -177,3 +177,33 @@ fn a_node_that_died_and_is_back_at_once_does_not_hold_up_the_heartbeats() {
         });
     });
 }
+
+/// A node that stood still before it was probed for the first time did not take the probe: until it
+/// counted as dead nobody was told anything, and a job of another node that was cancelled ran on.
+#[test]
+fn a_node_that_stands_still_when_it_is_probed_does_not_hold_up_the_others() {
+    const DETECTION: Duration = Duration::from_secs(10);
+    for_seeds(40, |seed| {
+        let cluster = Cluster::start(seed, Shape { detection: DETECTION, ..Shape::fcfs(2, 2) });
+        let program = cluster.contents.add("program", 40_000, 1);
+        cluster.clone().run(async move {
+            cluster.joined().await;
+            cluster.network.kill(NodeId(2));
+            cluster.until_node(NodeId(2), NodeState::Down).await;
+            let mut first = cluster.client.run(job(2, &["p", "compute-ms", "100000"])).await;
+            first.until(JobState::Running).await;
+            cluster.rejoin(NodeId(2));
+            cluster.until_node(NodeId(2), NodeState::Idle).await;
+            let mut second = cluster.client.run(shipped(job(4, &["p"]), program)).await;
+            cluster.network.freeze(NodeId(2));
+            // It is probed in between, or is not.
+            cluster.pause(cluster.random(DETECTION / 10)).await;
+            cluster.client.cancel(first.job).await;
+            assert_eq!(first.end().await.state, JobState::Cancelled);
+            assert_ne!(cluster.client.nodes().await[1].state, NodeState::Down);
+            let waits = cluster.client.show(second.job).await.view.reason.expect("a reason");
+            assert!(waits.contains("files are being sent"), "{waits}");
+            assert_eq!(second.end().await.state, JobState::NodeFail);
+        });
+    });
+}

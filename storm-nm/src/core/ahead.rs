@@ -3,8 +3,9 @@
 
 use super::job::LocalJob;
 use super::{Action, NodeCore};
-use crate::JobKey;
-use std::collections::BTreeSet;
+use crate::{JobKey, SwitchedJobs};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use storm_rm::Row;
 use storm_rm::message::{Slices, Strobe};
 
@@ -14,8 +15,7 @@ pub(crate) struct SliceAhead {
     /// Its place after the slice of the strobe that ordered it.
     pub(crate) index: usize,
     pub(crate) strobe: Strobe,
-    pub(crate) stop: Vec<JobKey>,
-    pub(crate) resume: Vec<JobKey>,
+    pub(crate) jobs: Arc<SwitchedJobs>,
 }
 
 impl NodeCore {
@@ -45,23 +45,34 @@ impl NodeCore {
             .filter(|(_, job)| is_here(job))
             .map(|(key, job)| (*key, job))
             .collect();
-        let stopped = jobs.iter().filter(|(_, job)| job.stopped);
-        let mut stopped: BTreeSet<JobKey> = stopped.map(|(key, _)| *key).collect();
+        // Rows follow each other in few ways: who changes hands is reckoned once for each.
+        let mut changes: BTreeMap<(Option<Row>, Row), Arc<SwitchedJobs>> = BTreeMap::new();
+        let mut former = None;
         let begun = active.strobe.saturating_sub(slices.strobe.number) as usize;
         let rest = (begun + 1..).map_while(|index| Some((index, slices.strobe_of(index)?)));
         let ahead = rest.map(|(index, strobe)| {
-            let (mut stop, mut resume) = (Vec::new(), Vec::new());
-            for (key, job) in &jobs {
-                if runs_in(job, strobe.row) {
-                    resume.extend(stopped.remove(key).then_some(*key));
-                } else {
-                    stop.extend(stopped.insert(*key).then_some(*key));
-                }
-            }
-            SliceAhead { index, strobe, stop, resume }
+            let change = (former.replace(strobe.row), strobe.row);
+            let switched = || Arc::new(switched_jobs(&jobs, change));
+            let jobs = changes.entry(change).or_insert_with(switched).clone();
+            SliceAhead { index, strobe, jobs }
         });
         ahead.collect()
     }
+}
+
+/// Who is to be stopped and resumed of these when one row comes after another, or after what is now.
+fn switched_jobs(jobs: &[(JobKey, &LocalJob)], change: (Option<Row>, Row)) -> SwitchedJobs {
+    let (former, row) = change;
+    let mut switched = SwitchedJobs::default();
+    for (key, job) in jobs {
+        let ran = former.map_or(!job.stopped, |former| runs_in(job, former));
+        match (ran, runs_in(job, row)) {
+            (true, false) => switched.stop.push(*key),
+            (false, true) => switched.resume.push(*key),
+            (true, true) | (false, false) => {}
+        }
+    }
+    switched
 }
 
 /// Whether a job runs here while this row does.

@@ -19,6 +19,7 @@ use crate::classes::ClassRules;
 use crate::environment::{NodeNames, ranks_on_host};
 use crate::job_classes::JobClasses;
 use crate::{HostEvent, JobKey};
+use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -121,11 +122,11 @@ struct Job {
 }
 
 /// What a switch comes to. It is taken to be done when this is dropped.
-pub(super) struct Turned {
+pub(super) struct Turned<'a> {
     /// Jobs to stop.
-    pub(super) stop: Vec<JobKey>,
+    pub(super) stop: Cow<'a, [JobKey]>,
     /// Jobs to resume.
-    pub(super) resume: Vec<JobKey>,
+    pub(super) resume: Cow<'a, [JobKey]>,
     _switching: Option<Switching>,
 }
 
@@ -300,14 +301,15 @@ pub(super) struct Turns(Arc<Shared>);
 impl Turns {
     /// Slots end and begin: which jobs are to be stopped and resumed for that. What ranks are to be
     /// before others or behind them is seen to after the switch.
-    pub(super) fn turn(&self, stop: &[JobKey], resume: &[JobKey]) -> Turned {
+    pub(super) fn turn<'a>(&self, stop: &'a [JobKey], resume: &'a [JobKey]) -> Turned<'a> {
         let mut state = self.0.lock();
-        let (mut stop, mut resume) = (stop.to_vec(), resume.to_vec());
+        let (mut stop, mut resume) = (Cow::Borrowed(stop), Cow::Borrowed(resume));
         if state.jobs.is_empty() {
             return Turned { stop, resume, _switching: None };
         }
         let at = now();
         for (keys, begins) in [(&mut stop, false), (&mut resume, true)] {
+            let keys = keys.to_mut();
             keys.retain(|key| state.jobs.get_mut(key).is_none_or(|job| job.turn(at, begins)));
         }
         state.switching += 1;

@@ -4,7 +4,7 @@
 
 use super::flexible::Turns;
 use crate::ahead::DueSwitch;
-use crate::{JobKey, SwitchAhead, SwitchDone};
+use crate::{JobKey, SwitchAhead, SwitchDone, SwitchedJobs};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use std::cell::Cell;
@@ -39,6 +39,8 @@ struct State {
     /// Where those run that it switches; nowhere in particular if empty. To stop somebody on
     /// another processor takes an interrupt there.
     cpus: BTreeSet<u16>,
+    /// They are others than before.
+    moves: bool,
     done: Done,
     clock: Option<Clock>,
     /// When the thread looks again by itself; `None` while it waits to be told of a plan.
@@ -51,15 +53,28 @@ struct State {
 pub(super) struct Done {
     /// In the order of time.
     pub(super) switches: Vec<SwitchDone>,
-    /// Jobs that were told to stop (true) or to resume last.
-    pub(super) stopped: BTreeMap<JobKey, bool>,
+    /// The jobs of each.
+    jobs: Vec<Arc<SwitchedJobs>>,
 }
 
 impl Done {
-    fn add(&mut self, due: &DueSwitch, times: (Instant, Instant)) {
+    fn add(&mut self, due: DueSwitch, times: (Instant, Instant)) {
         self.switches.extend(due.done(times));
-        self.stopped.extend(due.stop.iter().map(|job| (*job, true)));
-        self.stopped.extend(due.resume.iter().map(|job| (*job, false)));
+        self.jobs.push(due.jobs);
+    }
+
+    /// Jobs that were told to stop (true) or to resume last.
+    pub(super) fn stopped(&self) -> BTreeMap<JobKey, bool> {
+        let (mut last, mut seen) = (BTreeMap::new(), BTreeSet::new());
+        // Those of rows in turn are the same few.
+        for jobs in self.jobs.iter().rev().filter(|jobs| seen.insert(Arc::as_ptr(jobs))) {
+            for (keys, stopped) in [(&jobs.resume, false), (&jobs.stop, true)] {
+                for key in keys {
+                    last.entry(*key).or_insert(stopped);
+                }
+            }
+        }
+        last
     }
 }
 
@@ -97,7 +112,12 @@ impl Switcher {
         }
         let mut state = self.shared.lock();
         state.clock = Some(Clock { node: now, here });
+        state.moves |= state.cpus != cpus;
         (state.plan, state.freezers, state.cpus) = (plan.into(), freezers, cpus);
+        // Whoever is in real time is not to look for memory.
+        let State { plan, done, .. } = &mut *state;
+        done.switches.reserve(plan.len());
+        done.jobs.reserve(plan.len());
         // One that looks early finds nothing to do, and one that is woken does so for nothing.
         let looks_late = match (state.next(), state.looks) {
             (Some(due), Some(looks)) => due < looks,
@@ -118,7 +138,7 @@ impl Switcher {
             // Slices that switch nothing begin without the thread.
             let now = clock.now();
             if let Some(due) = state.take_idle(now) {
-                state.done.add(&due, (now, now));
+                state.done.add(due, (now, now));
             }
         }
         state.plan.clear();
@@ -158,8 +178,7 @@ impl Shared {
 impl State {
     /// When something is to be switched next.
     fn next(&self) -> Option<Instant> {
-        let switches = |ahead: &&SwitchAhead| !ahead.stop.is_empty() || !ahead.resume.is_empty();
-        self.plan.iter().find(switches).map(|ahead| ahead.due)
+        self.plan.iter().find(|ahead| !ahead.jobs.is_empty()).map(|ahead| ahead.due)
     }
 
     /// Takes what has become due and switches nothing.
@@ -169,16 +188,16 @@ impl State {
         DueSwitch::take(&mut self.plan, until)
     }
 
-    /// Switches what is due. What went wrong is to be told when nobody waits for the state any more.
-    fn switch(&mut self, turns: &Turns, clock: Clock) -> Result<(), SwitchError> {
-        let before = clock.now();
+    /// Switches what is due at `before`, which is now. What went wrong is to be told when nobody
+    /// waits for the state any more.
+    fn switch(&mut self, turns: &Turns, clock: Clock, before: Instant) -> Result<(), SwitchError> {
         let Some(due) = DueSwitch::take(&mut self.plan, before) else { return Ok(()) };
-        let of = |jobs: &[JobKey]| -> Vec<&Freezer> {
-            jobs.iter().filter_map(|job| self.freezers.get(job)).map(AsRef::as_ref).collect()
-        };
-        let turned = turns.turn(&due.stop, &due.resume);
-        let switched = storm_pl::switch(&of(&turned.stop), &of(&turned.resume));
-        self.done.add(&due, (before, clock.now()));
+        let freezer = |job: &JobKey| self.freezers.get(job).map(AsRef::as_ref);
+        let turned = turns.turn(&due.jobs.stop, &due.jobs.resume);
+        let (stop, resume) = (turned.stop.iter(), turned.resume.iter());
+        let switched = storm_pl::switch(stop.filter_map(freezer), resume.filter_map(freezer));
+        drop(turned);
+        self.done.add(due, (before, clock.now()));
         switched
     }
 }
@@ -191,11 +210,9 @@ fn switch_when_due(shared: &Shared, turns: &Turns, priority: Option<u8>) {
         tracing::warn!(%refused, "slices are begun by an ordinary thread");
     }
     let mut state = shared.lock();
-    let mut own = BTreeSet::new();
     while !state.over {
-        if state.cpus != own {
-            own.clone_from(&state.cpus);
-            keep_to(&own);
+        if std::mem::take(&mut state.moves) {
+            keep_to(&state.cpus);
         }
         let (next, clock) = (state.next(), state.clock);
         state.looks = next;
@@ -203,9 +220,10 @@ fn switch_when_due(shared: &Shared, turns: &Turns, priority: Option<u8>) {
             state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             continue;
         };
-        let wait = due - clock.now();
+        let now = clock.now();
+        let wait = due - now;
         if wait.is_zero() {
-            if let Err(error) = state.switch(turns, clock) {
+            if let Err(error) = state.switch(turns, clock, now) {
                 // Whoever reads what is told may be slow, and the node manager waits for the state.
                 drop(state);
                 tracing::warn!(error = crate::reason::explain(&error), "a switch was not complete");
@@ -270,7 +288,8 @@ mod tests {
 
     fn ahead(number: u64, due: Instant, stop: &[JobKey]) -> SwitchAhead {
         let strobe = Strobe { partition: PartitionId(0), row: Row(0), number, issued_ns: 0 };
-        SwitchAhead { due, strobe, stop: stop.to_vec(), resume: Vec::new() }
+        let jobs = Arc::new(SwitchedJobs { stop: stop.to_vec(), resume: Vec::new() });
+        SwitchAhead { due, strobe, jobs }
     }
 
     fn numbers(done: &Done) -> Vec<u64> {
@@ -292,7 +311,7 @@ mod tests {
             }
         };
         assert_eq!(numbers(&done), [1]);
-        assert_eq!(done.stopped, BTreeMap::from([(JOB, true)]));
+        assert_eq!(done.stopped(), BTreeMap::from([(JOB, true)]));
         let switch = done.switches[0];
         assert!(now <= switch.before && switch.before <= switch.after);
         assert_eq!(switcher.withdraw(), Done::default());

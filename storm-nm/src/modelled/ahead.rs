@@ -31,8 +31,8 @@ impl Ahead {
                 host.attend().await;
                 let before = own.now();
                 let Some(due) = DueSwitch::take(&mut plan, before) else { continue };
-                let mut strobes = due.strobes.iter();
-                host.switch(strobes.next(), &due.stop, &due.resume);
+                let mut strobes = due.strobes();
+                host.switch(strobes.next(), &due.jobs.stop, &due.jobs.resume);
                 strobes.for_each(|strobe| host.switch(Some(strobe), &[], &[]));
                 done.borrow_mut().extend(due.done((before, own.now())));
             }

@@ -16,6 +16,10 @@ const QUANTUM_MIN: Duration = Duration::from_micros(50);
 /// RFC 5905 (section 10) has.
 const SAMPLES: usize = 8;
 
+/// A sample counts for less the older it is: two clocks of 50 parts in a million may be one part in
+/// so many further apart since.
+const DRIFT_DIVISOR: i128 = 10_000;
+
 /// When the Machine Manager's strobes arrive by this node's clock if nothing holds them up.
 /// Whatever the two clocks count from, what the quickest of the last strobes took is in the
 /// difference: one that was held up is seen to be, and nodes that know it begin slices
@@ -23,8 +27,9 @@ const SAMPLES: usize = 8;
 /// delay for the same reason). A clock that is set or slewed is followed eight strobes later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Arrivals {
-    /// Node's clock less manager's, in nanoseconds, at each of the last strobes.
-    samples: [Option<i128>; SAMPLES],
+    /// Each of the last strobes: when it arrived, and node's clock less manager's then, in
+    /// nanoseconds.
+    samples: [Option<(Instant, i128)>; SAMPLES],
     next: usize,
 }
 
@@ -33,9 +38,13 @@ impl Arrivals {
     /// have: not later than now, and not longer before than `span`.
     fn due(&mut self, issued_ns: u64, now: Instant, span: Duration) -> Instant {
         let sample = i128::from(now.as_nanos()) - i128::from(issued_ns);
-        self.samples[self.next] = Some(sample);
+        self.samples[self.next] = Some((now, sample));
         self.next = (self.next + 1) % SAMPLES;
-        let least = self.samples.iter().flatten().min().copied().unwrap_or(sample);
+        let drifted = |(at, sample): &(Instant, i128)| {
+            let age_ns = (now - *at).as_nanos() as i128;
+            sample + age_ns / DRIFT_DIVISOR
+        };
+        let least = self.samples.iter().flatten().map(drifted).min().unwrap_or(sample);
         let late = Duration::from_nanos(u64::try_from(sample - least).unwrap_or(u64::MAX));
         let late_ns = late.min(span).as_nanos() as u64;
         Instant::from_nanos(now.as_nanos().saturating_sub(late_ns))
@@ -110,8 +119,7 @@ impl<P: Primitives, H: Host> Node<P, H> {
                 due: *began
                     + quantum.saturating_mul(u32::try_from(slice.index).unwrap_or(u32::MAX)),
                 strobe: slice.strobe,
-                stop: slice.stop,
-                resume: slice.resume,
+                jobs: slice.jobs,
             })
         });
         let mut plan: Vec<SwitchAhead> = ahead.collect();
@@ -145,9 +153,22 @@ mod tests {
             };
             assert_eq!(late(0, 90), Duration::ZERO, "the first is all that is known");
             assert_eq!(late(1_000, 80), Duration::ZERO, "the quickest so far");
-            assert_eq!(late(2_000, 230).as_micros(), 150);
+            let expected = Duration::from_nanos(149_885);
+            assert_eq!(late(2_000, 230), expected, "150 us, less what clocks may have drifted");
             assert_eq!(late(3_000, 2_000), span, "no more than the span");
             assert_eq!(late(4_000, 80).as_micros(), 0);
+        }
+    }
+
+    #[test]
+    fn strobes_held_up_one_after_the_other_are_seen_to_be_however_seldom_they_come() {
+        let (mut arrivals, span) = (Arrivals::default(), Duration::from_millis(1));
+        for (strobe, took_us) in [80, 85, 80, 600, 700, 650].into_iter().enumerate() {
+            let (issued_ns, now) = at(strobe as u64 * 200_000, took_us, true);
+            let due = arrivals.due(issued_ns, now, span);
+            let known = Duration::from_micros(took_us) - (now - due);
+            let most = Duration::from_micros(80 + 3 * 200 / 10 + 1);
+            assert!(known <= most.max(Duration::from_micros(86)), "{known:?}, strobe {strobe}");
         }
     }
 

@@ -32,7 +32,10 @@ pub enum SwitchError {
 /// # Errors
 /// The first failure; the rest of the work is done nevertheless, because a job that does not stop
 /// is no reason to keep another from running.
-pub fn switch(from: &[&Freezer], to: &[&Freezer]) -> Result<(), SwitchError> {
+pub fn switch<'a>(
+    from: impl IntoIterator<Item = &'a Freezer>,
+    to: impl IntoIterator<Item = &'a Freezer>,
+) -> Result<(), SwitchError> {
     let mut first = Ok(());
     for job in from {
         if let Err(error) = job.stop() {

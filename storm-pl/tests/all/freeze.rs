@@ -114,7 +114,7 @@ async fn a_switch_exchanges_two_jobs() {
         let freezers = pads.map(|pad| node.handle.freezer(pad).unwrap());
         for round in 0..6 {
             let (old, new) = (round % 2, (round + 1) % 2);
-            switch(&[&freezers[old]], &[&freezers[new]]).unwrap();
+            switch([&*freezers[old]], [&*freezers[new]]).unwrap();
             until("the old job stands still", || all_stopped(&node, pads[old], &tokens[old]));
             let [old_before, new_before] = [work(&tokens[old]), work(&tokens[new])];
             until("the new job works", || {
@@ -181,5 +181,5 @@ async fn a_freezer_of_a_pad_that_is_gone_says_so_or_finds_nothing() {
     let by_cgroup = matches!(*freezer, Freezer::Cgroup(_));
     node.shut_down().await;
     assert_eq!(freezer.stop().is_err(), by_cgroup);
-    assert_eq!(switch(&[&freezer], &[&freezer]).is_err(), by_cgroup);
+    assert_eq!(switch([&*freezer], [&*freezer]).is_err(), by_cgroup);
 }

@@ -89,7 +89,7 @@ fn nobody_runs_out_of_a_slot_before_being_behind_others_and_nobody_stays_there()
     // Who ends the slot touches nobody, and stops who is not behind others.
     let turned = flexible.turns().turn(&[JOB], &[]);
     assert_eq!(
-        (turned.stop.as_slice(), frozen(), sleeper.policy().as_str()),
+        (turned.stop.as_ref(), frozen(), sleeper.policy().as_str()),
         ([JOB].as_slice(), true, ORDINARY)
     );
     drop(turned);
@@ -120,10 +120,10 @@ fn a_job_that_cannot_be_behind_others_is_stopped_out_of_its_slots() {
     job.was_put(RANK, true, Err(std::io::Error::from_raw_os_error(1)));
     flexible.shared.lock().jobs.insert(JOB, job);
     assert!(!flexible.shared.lock().has_chores(), "it is not tried again");
-    assert_eq!(flexible.turns().turn(&[JOB], &[]).stop, [JOB]);
+    assert_eq!(*flexible.turns().turn(&[JOB], &[]).stop, [JOB]);
     chores::put(&flexible.shared);
     assert_eq!(sleeper.policy(), ORDINARY);
-    assert_eq!(flexible.turns().turn(&[], &[JOB]).resume, [JOB]);
+    assert_eq!(*flexible.turns().turn(&[], &[JOB]).resume, [JOB]);
 }
 
 /// A regression: what such a rank had started ran out of the job's slots with its full share.

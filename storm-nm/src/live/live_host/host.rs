@@ -13,9 +13,10 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use storm_mpi::segment::NodeEnd;
-use storm_pl::{Credentials, Freezer, PlaceSpec};
+use storm_pl::{Credentials, PlaceSpec};
 use storm_primitives::{Instant, NodeId};
 use storm_rm::message::{NodeInfo, NodeStatus, ReceiveFile, Stream, Strobe};
 use storm_rm::{Coscheduling, Destination, FileSpec, OsBytes, Owner, Rank, RankClass, RowSet};
@@ -175,16 +176,18 @@ impl Host for LiveHost {
         resume.iter().for_each(|key| self.note_stopped(*key, false));
         let turned = self.flexible.turns().turn(stop, resume);
         let (stop, resume) = (self.freezers(&turned.stop), self.freezers(&turned.resume));
-        let from: Vec<&Freezer> = stop.iter().map(AsRef::as_ref).collect();
-        let to: Vec<&Freezer> = resume.iter().map(AsRef::as_ref).collect();
-        if let Err(error) = storm_pl::switch(&from, &to) {
+        let (from, to) = (stop.iter().map(AsRef::as_ref), resume.iter().map(AsRef::as_ref));
+        if let Err(error) = storm_pl::switch(from, to) {
             tracing::warn!(error = crate::reason::explain(&error), "a switch was not complete");
         }
     }
 
     fn switch_ahead(&self, now: Instant, plan: Vec<SwitchAhead>) -> bool {
+        let mut seen = BTreeSet::new();
+        let switched = plan.iter().map(|ahead| &ahead.jobs);
+        let switched = switched.filter(|jobs| seen.insert(Arc::as_ptr(jobs)));
         let named: BTreeSet<JobKey> =
-            plan.iter().flat_map(|ahead| ahead.stop.iter().chain(&ahead.resume)).copied().collect();
+            switched.flat_map(|jobs| jobs.stop.iter().chain(&jobs.resume)).copied().collect();
         let (mut freezers, mut cpus) = (BTreeMap::new(), BTreeSet::new());
         let jobs = self.jobs.borrow();
         let here = |key: JobKey| Some((key, jobs.get(&key).filter(|job| !job.over.get())?));
@@ -197,7 +200,7 @@ impl Host for LiveHost {
 
     fn withdraw_ahead(&self) -> Vec<SwitchDone> {
         let done = self.switcher.withdraw();
-        done.stopped.iter().for_each(|(key, stopped)| self.note_stopped(*key, *stopped));
+        done.stopped().into_iter().for_each(|(key, stopped)| self.note_stopped(key, stopped));
         done.switches
     }
 
