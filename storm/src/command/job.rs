@@ -185,10 +185,6 @@ async fn send(
     options: &JobOptions,
     silent: bool,
 ) -> Result<(Client, JobId, u64), Failure> {
-    let mut client = manager.connect().await?;
-    if let Some(typed) = &options.needs.dependency {
-        submission.spec.needs.dependency = Some(dependency(&mut client, typed).await?);
-    }
     let mut upload = Upload::new(silent);
     let (job, request) = client.submit(submission, |progress| upload.show(progress)).await?;
     Ok((client, job, request))
@@ -204,6 +200,11 @@ pub(super) async fn submit_and_follow(
     may_return: bool,
 ) -> Result<Outcome, Failure> {
     let input = submission.spec.input;
+    let Some(typed) = &options.needs.dependency else {
+        return Ok(manager.submit(submission, |progress| upload.show(progress)).await?);
+    };
+    let mut client = manager.connect().await?;
+    submission.spec.needs.dependency = Some(dependency(&mut client, typed).await?);
     let (client, job, request) = send(manager, submission, options, silent).await?;
     // What is submitted to a cluster that is not there for it alone may have to wait.
     let tell_waiting = may_return && !silent;
