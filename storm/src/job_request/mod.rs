@@ -40,7 +40,7 @@ const DEFAULT_ARRAY_OUTPUT: &str = "storm-%A_%a.out";
 pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submission, Failure> {
     let mut files = ShippedFiles::default();
     let Payload { program, path, argv, name } = payload(options, &mut files)?;
-    let mpi = mpi_type::chosen(options.mpi.unwrap_or_default(), &path);
+    let mpi = mpi_type::chosen(options.mpi.unwrap_or_default(), files.first(), &path);
     let further =
         options.bcast.iter().map(|bcast| files.further(bcast)).collect::<Result<_, _>>()?;
     let per_node = options.ntasks_per_node.unwrap_or(1);
