@@ -8,6 +8,7 @@ mod directives;
 mod mpi_type;
 mod payload;
 mod program;
+mod sbatch;
 mod shipped_files;
 mod surroundings;
 
@@ -115,6 +116,12 @@ fn environment(options: &JobOptions, mpi: Option<&str>) -> Environment {
     let exported = exported.into_iter().filter(|(name, _)| name != MPI_TYPE_VARIABLE);
     let mpi = mpi.map(|mpi| (MPI_TYPE_VARIABLE.into(), mpi.into()));
     exported.chain(mpi).map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// The working directory that the options name, if it is none on this host: the nodes may have it.
+pub(crate) fn absent_directory(options: &JobOptions) -> Option<PathBuf> {
+    let chosen = working_directory(Some(options.chdir.as_deref()?)).ok()?;
+    (!chosen.is_dir()).then_some(chosen)
 }
 
 fn working_directory(chosen: Option<&Path>) -> Result<PathBuf, Failure> {
