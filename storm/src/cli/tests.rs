@@ -98,6 +98,7 @@ fn jobs_and_signals_have_names_and_numbers() {
     assert_eq!(options.signal, Some(nix::libc::SIGUSR1));
     for line in [
         "storm cancel",
+        "storm cancel -s TERM",
         "storm cancel 0",
         "storm cancel x",
         "storm cancel 7_",
