@@ -295,16 +295,18 @@ fn check_numbers(machine: &Machine, request: &JobRequest) -> Result<(), Infeasib
     if request.procs_per_node == Some(0) {
         return Err(Infeasible::ZeroProcsPerNode);
     }
+    // Before the processes, of which -N alone asks for as many.
+    match request.nodes {
+        Some(0) => return Err(Infeasible::ZeroNodes),
+        Some(asked) if asked > total => {
+            return Err(Infeasible::TooManyNodes { asked, nodes: total });
+        }
+        Some(_) | None => {}
+    }
     if procs > pes {
         return Err(Infeasible::TooManyProcs { asked: procs, pes, nodes: total });
     }
     let Some(nodes) = request.nodes else { return Ok(()) };
-    if nodes == 0 {
-        return Err(Infeasible::ZeroNodes);
-    }
-    if nodes > total {
-        return Err(Infeasible::TooManyNodes { asked: nodes, nodes: total });
-    }
     if nodes > procs {
         return Err(Infeasible::FewerProcsThanNodes { procs, nodes });
     }

@@ -25,7 +25,6 @@ mod output;
 mod size;
 mod target;
 
-use clap::Parser;
 use std::process::ExitCode;
 use storm_sched::Registry;
 
@@ -50,7 +49,7 @@ use storm_sched::Registry;
 /// ```
 pub fn run(policies: Registry) -> ExitCode {
     config::offer(policies);
-    ExitCode::from(match cli::Cli::try_parse() {
+    ExitCode::from(match cli::Cli::of(std::env::args_os().collect()) {
         Ok(cli) => command::run(cli),
         Err(error) => command::refuse(error),
     })

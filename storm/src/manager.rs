@@ -1,7 +1,8 @@
 //! A Machine Manager that commands are given to: on this host or on another.
 
 use std::path::{Path, PathBuf};
-use storm_mm::api::{Client, ClientError};
+use storm_mm::api::{Client, ClientError, Progress, Submission};
+use storm_rm::JobId;
 use storm_session::ClientKey;
 
 /// Where it is, and what opens it.
@@ -29,6 +30,22 @@ impl Manager {
         match self {
             Manager::Socket(path) => Client::connect(path).await,
             Manager::Remote { address, key } => Client::connect_remote(address, key).await,
+        }
+    }
+
+    /// Connects to it and submits a job; the client, the job, and the number of the request.
+    pub(crate) async fn submit(
+        &self,
+        submission: Submission,
+        progress: impl FnMut(Progress),
+    ) -> Result<(Client, JobId, u64), ClientError> {
+        match self {
+            Manager::Socket(path) => Client::connect_and_submit(path, submission, progress).await,
+            Manager::Remote { .. } => {
+                let mut client = self.connect().await?;
+                let (job, request) = client.submit(submission, progress).await?;
+                Ok((client, job, request))
+            }
         }
     }
 }

@@ -287,11 +287,21 @@ impl Core {
     pub(super) fn said(&self, cause: &EndCause) -> String {
         match cause {
             EndCause::Cancelled { uid } => match (self.config.user_name)(*uid) {
-                Some(name) => format!("cancelled by {name}"),
+                Some(name) => format!("cancelled by {name} ({uid})"),
                 None => cause.to_string(),
             },
             cause => cause.to_string(),
         }
+    }
+
+    /// A line of a job's log for people: the record knows users by their numbers alone.
+    pub(super) fn with_user_name(&self, text: &str) -> String {
+        let named = || {
+            let (before, uid) = text.rsplit_once("by user ")?;
+            let name = (self.config.user_name)(uid.parse().ok()?)?;
+            Some(format!("{before}by {name} ({uid})"))
+        };
+        named().unwrap_or_else(|| text.to_owned())
     }
 }
 

@@ -6,7 +6,8 @@ use super::scheduling::{files_of, sched_time};
 use super::{Core, Partition};
 use crate::api::{
     ApiError, ClusterStatus, ErrorCode, Explanation, HistoryQuery, JobDetail, JobFilter, JobState,
-    JobView, NodeState, NodeView, PartitionView, RankView, SpecSummary, UserView, asked_for,
+    JobView, LogEntry, NodeState, NodeView, PartitionView, RankView, SpecSummary, UserView,
+    asked_for,
 };
 use crate::job::{JobRecord, Phase};
 use jiff::Timestamp;
@@ -126,8 +127,14 @@ impl Core {
             communication: self.communication_of(record),
             classes: self.classes_of(record),
             runs: record.runs,
-            log: record.log.clone(),
+            log: self.log_of(record),
         })
+    }
+
+    fn log_of(&self, record: &JobRecord) -> Vec<LogEntry> {
+        let named =
+            |entry: &LogEntry| LogEntry { text: self.with_user_name(&entry.text), ..entry.clone() };
+        record.log.iter().map(named).collect()
     }
 
     /// The state of a job and the owner of it.
@@ -153,7 +160,7 @@ impl Core {
         let details = record.log.iter().map(|entry| {
             // With the date and where it is valid: who reads it may be anywhere.
             let time = entry.time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ");
-            format!("{time} {}: {}", entry.event, entry.text)
+            format!("{time} {}: {}", entry.event, self.with_user_name(&entry.text))
         });
         let asked = asked_for(record.spec.procs, record.spec.nodes, &record.spec.resources);
         let asked = format!("it asks for {asked}");

@@ -4,9 +4,12 @@ use crate::served::{Served, job, on_runtime, submitted};
 use std::fs::{self, File};
 use std::io::Read;
 use storm_mm::api::{
-    ClientError, ErrorCode, ManagerRequest, Progress, Reply, ServerLimits, Submission, hash_file,
+    Client, ClientError, ErrorCode, LineReader, ManagerRequest, Progress, Reply, ServerLimits,
+    Submission, hash_file,
 };
-use storm_rm::{ContentHash, JobSpec};
+use storm_rm::{ContentHash, JobId, JobSpec};
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixListener;
 
 /// A file with this content, open.
 fn file(content: &[u8]) -> File {
@@ -41,6 +44,52 @@ fn a_file_is_sent_once() {
         assert!(stored == program, "what is stored differs from what was sent");
         let again = submission(job(&contents), &contents);
         client.submit(again, |_| panic!("nothing is to be sent")).await.expect("submitted");
+    });
+}
+
+#[test]
+fn a_job_is_submitted_over_a_new_connection_however_long_its_request_is() {
+    on_runtime(async {
+        let served = Served::start();
+        served.answer_with(submitted);
+        let contents: [&[u8]; 1] = [b"small"];
+        let mut long = job(&contents);
+        long.env = [("LONG".into(), "x".repeat(1 << 20).as_str().into())].into_iter().collect();
+        for spec in [job(&contents), long] {
+            let job = submission(spec, &contents);
+            let socket = served.socket();
+            let (mut client, job, request) =
+                Client::connect_and_submit(&socket, job, |_| {}).await.expect("submitted");
+            assert_eq!((job, request), (JobId(7), 1));
+            // Under a number of its own.
+            let reply = client.call(ManagerRequest::Nodes).await.expect("answered");
+            assert_eq!(reply, Reply::Submitted { job: JobId(7) });
+        }
+    });
+}
+
+/// The manager woke twice for each job.
+#[test]
+fn a_short_request_goes_with_the_hello_of_the_client() {
+    on_runtime(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("mm.sock");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let manager = async {
+            let (stream, _) = listener.accept().await.expect("a client");
+            let (read, mut write) = stream.into_split();
+            let mut lines = LineReader::new(read, 1 << 20);
+            for beginning in ["{\"storm_api\":", "{\"id\":1,\"request\":\"submit\""] {
+                let line = lines.line().await.expect("readable").expect("it is sent");
+                assert!(line.starts_with(beginning.as_bytes()));
+            }
+            write.write_all(b"{\"storm_api\":2}\n").await.expect("it reads");
+            (lines, write)
+        };
+        let job = submission(job(&[]), &[]);
+        let (submitted, _open) =
+            tokio::join!(Client::connect_and_submit(&path, job, |_| {}), manager);
+        assert!(matches!(submitted, Err(ClientError::Version(2))), "{submitted:?}");
     });
 }
 

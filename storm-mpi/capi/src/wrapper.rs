@@ -4,10 +4,11 @@
 //! (`c++`). Header and library are under `STORM_MPI_PREFIX`; else beside the wrapper, as it was
 //! installed (`bin/`, `include/`, `lib/`); else where cargo built them. Arguments of the wrapper's
 //! own, which the compiler does not see: `-show` prints the command and runs nothing; `-static_mpi`
-//! links the library into the program.
+//! links the library into the program. `--help` tells all that before the compiler's own help.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -36,6 +37,9 @@ pub(crate) fn run(language: &Language) -> ExitCode {
     let show = arguments.iter().any(|a| a == "-show" || a == "--show");
     let is_static = arguments.iter().any(|a| a == "-static_mpi");
     let own = |a: &OsString| a == "-show" || a == "--show" || a == "-static_mpi";
+    if !show && arguments.iter().any(|a| a == "--help" || a == "-help") {
+        return language.help();
+    }
     let Some(place) = Place::find() else {
         let name = language.name;
         eprintln!(
@@ -73,6 +77,42 @@ impl Language {
         let mut command = Command::new(words.next().unwrap_or(self.compiler));
         command.args(words);
         command
+    }
+
+    /// What the wrapper does, and then what the compiler says of itself. A reader that has left
+    /// wants no more.
+    fn help(&self) -> ExitCode {
+        let Language { name, variable, compiler } = self;
+        let mut command = self.command();
+        let wrapped = command.get_program().display().to_string();
+        let text = format!(
+            "\
+Usage: {name} [-show] [-static_mpi] [ARGUMENTS OF THE COMPILER]...
+
+Compiles and links programs with storm's MPI: it passes its arguments on to the compiler,
+here {wrapped}, and adds where mpi.h and libstormmpi are.
+
+  -show         print the command, run nothing
+  -static_mpi   link libstormmpi.a into the program, which then needs no library of storm's
+  --help        this, and the help of the compiler
+
+  STORM_MPI_{variable}, else {variable}   the compiler, in place of {compiler}
+  STORM_MPI_PREFIX         the directory with include/mpi.h and lib/libstormmpi.so or .a
+
+Example:
+  {name} -O2 -o ring ring.c && storm submit -n 16 ./ring
+
+What follows is the help of {wrapped}:
+
+"
+        );
+        let mut out = io::stdout().lock();
+        if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+            return ExitCode::SUCCESS;
+        }
+        let error = command.arg("--help").exec();
+        eprintln!("{name}: {wrapped}: {error}");
+        ExitCode::from(FAILED_EXIT_CODE)
     }
 
     /// `CC=storm-mpicc make` means this program, which must not call itself for ever.

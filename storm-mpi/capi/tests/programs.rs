@@ -280,6 +280,23 @@ fn the_wrapper_passes_arguments_on() {
     assert!(with(&[("CC", "/usr/bin/storm-mpicc")]).starts_with("cc -I"));
 }
 
+/// It was the compiler's alone, which knows nothing of `-show`.
+#[test]
+fn the_help_of_the_wrapper_comes_before_that_of_the_compiler() {
+    for (name, compiler) in [("storm-mpicc", "cc"), ("storm-mpicxx", "c++")] {
+        for option in ["--help", "-help"] {
+            // Without its library, too: who asks may be about to install it.
+            let help = ran(wrapper(name).arg(option).env("STORM_MPI_PREFIX", "/nonexistent"));
+            let help = String::from_utf8(help.stdout).expect("text");
+            assert!(help.starts_with(&format!("Usage: {name} [-show]")), "{help}");
+            assert!(help.contains(&format!("the help of {compiler}:")), "{help}");
+            assert!(help.contains("--version"), "the compiler's follows: {help}");
+        }
+    }
+    let topic = ran(wrapper("storm-mpicc").arg("--help=common"));
+    assert!(!String::from_utf8_lossy(&topic.stdout).contains("-static_mpi"), "the compiler's");
+}
+
 #[test]
 fn the_wrapper_finds_the_library() {
     let prefix = PREFIX.path().canonicalize().expect("it is there");

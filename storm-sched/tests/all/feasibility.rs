@@ -151,6 +151,14 @@ fn a_job_that_fits_only_with_the_nodes_that_are_down_is_feasible() {
     assert_eq!(feasible(&machine, &request(9, None)), Err(too_many));
 }
 
+/// `-N 9` alone asks for nine processes as well, of which nobody has spoken.
+#[test]
+fn too_many_nodes_are_told_before_the_processes_that_they_would_have() {
+    let machine = Machine::uniform(2, 2).unwrap();
+    let too_many = Infeasible::TooManyNodes { asked: 9, nodes: 2 };
+    assert_eq!(feasible(&machine, &request(9, Some(9))), Err(too_many));
+}
+
 /// Two small nodes, one with a GPU and one without, and a large one.
 fn machine_of_kinds() -> Machine {
     const GIB: u64 = 1 << 30;

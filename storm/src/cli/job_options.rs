@@ -55,17 +55,19 @@ Exit status: that of the job when it is followed (`storm help`).";
 )]
 pub(crate) struct JobOptions {
     /// Number of processes [default: 1; with -N one per node, or --ntasks-per-node]
-    #[arg(short = 'n', long = "ntasks", value_name = "N",
+    #[arg(short = 'n', long = "ntasks", value_name = "N", allow_negative_numbers = true,
           value_parser = parse_count)]
     pub(crate) procs: Option<u32>,
     /// Number of nodes to spread them over
-    #[arg(short = 'N', value_name = "NODES", value_parser = parse_count)]
+    #[arg(short = 'N', value_name = "NODES", allow_negative_numbers = true,
+          value_parser = parse_count)]
     pub(crate) on_nodes: Option<u32>,
     /// Processes on each node: with -N and no -n so many, else at most so many
-    #[arg(long, value_name = "N", value_parser = parse_count)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_count)]
     pub(crate) ntasks_per_node: Option<u32>,
     /// Processing elements of each process, all on one node [default: 1]
-    #[arg(long, short, value_name = "N", value_parser = parse_count)]
+    #[arg(long, short, value_name = "N", allow_negative_numbers = true,
+          value_parser = parse_count)]
     pub(crate) cpus_per_task: Option<u32>,
     /// Memory on each node, as 512M or 16G; without a unit MiB; 0 is all that it has
     #[arg(long, value_name = "SIZE", value_parser = crate::memory::parse_memory)]

@@ -17,6 +17,9 @@ pub(crate) struct QueueOptions {
     /// Only jobs in these states, as PENDING,RUNNING
     #[arg(long, short = 't', value_name = "STATE,...", value_delimiter = ',')]
     pub(crate) state: Vec<JobState>,
+    /// Only jobs in these partitions
+    #[arg(long, short, value_name = "P,...", value_delimiter = ',')]
+    pub(crate) partition: Vec<String>,
     /// Also jobs that have ended
     #[arg(long, short)]
     pub(crate) all: bool,
@@ -55,11 +58,22 @@ pub(crate) struct JobArgument {
 #[command(after_help = "\
 Examples:
   storm cancel 7 8_3
-  storm cancel 7 --signal USR1")]
+  storm cancel 7 --signal USR1
+  storm cancel --user ada --state PENDING     all jobs of ada that wait
+  storm cancel -u ada -p batch                all jobs of ada in the partition batch")]
 pub(crate) struct CancelOptions {
     /// Jobs, arrays (7), or jobs of arrays (7_3)
-    #[arg(value_name = "JOB", required = true)]
+    #[arg(value_name = "JOB", required_unless_present_any = ["user", "state", "partition"])]
     pub(crate) jobs: Vec<JobName>,
+    /// Jobs of this user, by name or number; with JOB only those of them
+    #[arg(long, short, value_name = "USER")]
+    pub(crate) user: Option<String>,
+    /// Jobs in these states, as PENDING,RUNNING
+    #[arg(long, short = 't', value_name = "STATE,...", value_delimiter = ',')]
+    pub(crate) state: Vec<JobState>,
+    /// Jobs in these partitions
+    #[arg(long, short, value_name = "P,...", value_delimiter = ',')]
+    pub(crate) partition: Vec<String>,
     /// Send this signal to their processes instead, by name or number
     #[arg(long, short, value_name = "SIGNAL", value_parser = parse_signal)]
     pub(crate) signal: Option<i32>,

@@ -16,6 +16,7 @@ mod list_options;
 mod model_options;
 mod nap_options;
 mod needs_options;
+mod one_verb;
 mod partition_options;
 mod pmix_options;
 mod replay_options;

@@ -16,6 +16,29 @@ A scenario, in TOML (docs/user-guide.md, Simulating a machine, has every field):
                                  fill-disk, free-disk, kill-manager, restart-manager
   [random-faults]                faults drawn from the seed
 
+Example, to be typed as it is: a job on all of 16 nodes, of which one dies while it runs:
+cat > death.toml <<'END'
+limit = \"60s\"
+[machine]
+profile = \"ideal\"
+nodes = 16
+pes = 2
+[[job]]
+name = \"solver\"
+requeue = true
+application = { kind = \"compute\", time = \"200ms\" }
+[[fault]]
+at = \"100ms\"
+kind = \"kill\"
+node = 7
+[[fault]]
+at = \"300ms\"
+kind = \"rejoin\"
+node = 7
+END
+storm sim death.toml
+storm sim death.toml --seeds 0..20
+
 Exit status: 0 all is well; 1 the scenario is refused, a job has not ended, or an
 invariant does not hold; 130 interrupted.";
 

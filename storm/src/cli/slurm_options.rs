@@ -36,6 +36,12 @@ const OF_JOBS: &[(&[&str], &str)] = &[
         &["--test-only"],
         "nothing is tried out: `storm explain JOB` has when a job that waits should start",
     ),
+    (&["--comment"], "a job has no comment: `--name` says what it is"),
+    (
+        &["--licenses", "-L"],
+        "licenses are not counted: `--dependency singleton` has your jobs of one name run one at a \
+         time, `--array 0-99%4` four at once",
+    ),
     (&["--cpu-bind"], "`--bind core` gives each process a core of its own"),
 ];
 
@@ -45,8 +51,30 @@ const OF_HISTORY: &[(&[&str], &str)] = &[(
     "there is no range of times: `--limit N` has the latest, `--json` has when each began and ended",
 )];
 
+/// Commands of other resource managers, and what does the same.
+const VERBS: &[(&[&str], &str)] = &[
+    (&["sbatch", "qsub", "bsub", "batch"], "`storm submit`"),
+    (&["srun", "salloc", "mpirun", "mpiexec", "qrsh"], "`storm run`"),
+    (&["squeue", "qstat", "bjobs", "list", "ls", "ps"], "`storm queue`"),
+    (&["scancel", "qdel", "bkill", "kill"], "`storm cancel`"),
+    (&["sinfo", "pbsnodes", "bhosts"], "`storm nodes`, and `storm partition` for partitions"),
+    (&["sacct", "history"], "`storm hist`, and `storm show JOB` for one job"),
+    (&["scontrol", "sstat", "status"], "`storm show JOB`, `storm nodes`, `storm partition`"),
+    (&["sprio"], "`storm priority`"),
+    (&["sshare"], "`storm shares`"),
+];
+
 /// The parser's error with the tip that belongs there, if it is about such an option of `verb`.
 pub(crate) fn with_tip(mut error: clap::Error, verb: Option<&str>) -> clap::Error {
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        let meant = |(names, _): &&(&[&str], &str)| verb.is_some_and(|verb| names.contains(&verb));
+        if let Some((_, ours)) = VERBS.iter().find(meant) {
+            error.remove(ContextKind::SuggestedSubcommand);
+            let tip = vec![format!("{ours} does that").into()];
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tip));
+        }
+        return error;
+    }
     let table = match verb {
         Some("submit" | "run") => OF_JOBS,
         Some("hist") => OF_HISTORY,

@@ -98,6 +98,7 @@ fn jobs_and_signals_have_names_and_numbers() {
     assert_eq!(options.signal, Some(nix::libc::SIGUSR1));
     for line in [
         "storm cancel",
+        "storm cancel -s TERM",
         "storm cancel 0",
         "storm cancel x",
         "storm cancel 7_",
@@ -209,10 +210,20 @@ fn options_of_slurm_have_tips_of_their_own() {
         ("storm submit --gres=gpu:1 hostname", "--exclusive"),
         ("storm run --pty bash", "storm run"),
         ("storm hist --since today", "--limit"),
+        ("storm submit --comment x hostname", "--name"),
+        ("storm submit --licenses=matlab:1 hostname", "singleton"),
+        ("storm sbatch job.sh", "storm submit"),
+        ("storm squeue", "storm queue"),
     ] {
         let told = told(line);
         let tips: Vec<&str> = told.lines().filter(|line| line.contains("tip:")).collect();
         assert!(tips.len() == 1 && tips[0].contains(tip), "{line}: {told}");
     }
     assert!(told("storm run --ntask 4 hostname").contains("--ntasks"), "others are the parser's");
+    assert!(told("storm submti x").contains("'submit'"), "of verbs as well");
+    for line in ["storm run -n -3 hostname", "storm run -N -3 hostname", "storm run -c -3 hostname"]
+    {
+        let told = told(line);
+        assert!(told.contains("a whole number from 1") && !told.contains("tip:"), "{line}: {told}");
+    }
 }

@@ -8,7 +8,7 @@ use super::{choices, note, print};
 use crate::attach::{Follow, Outcome, follow};
 use crate::cli::JobOptions;
 use crate::failure::{EXIT_FAILED, EXIT_STORM_FAILED, EXIT_USAGE, Failure};
-use crate::job_request::{foreign_directives, job_request};
+use crate::job_request::{absent_directory, foreign_directives, job_request};
 use crate::local_cluster::{LocalClusterShape, start_embedded};
 use crate::manager::Manager;
 use crate::output::Output;
@@ -76,6 +76,7 @@ async fn embedded(
     let shape = shape(options);
     check_policies(&shape.sched, shape.nodes)?;
     refuse_too_many(options, &shape)?;
+    refuse_absent_directory(options)?;
     let submission = request(options, true, output)?;
     let (because, instead) = match why {
         Why::NoCluster => ("no cluster configured; ", ""),
@@ -104,9 +105,14 @@ async fn embedded(
 /// The job; says so when its script has options for another resource manager.
 fn request(options: &JobOptions, attach: bool, output: &dyn Output) -> Result<Submission, Failure> {
     let submission = job_request(options, attach)?;
-    if let Some(directive) = foreign_directives(options, &submission) {
+    if let Some(foreign) = foreign_directives(&submission) {
+        let verb = if attach { "run" } else { "submit" };
+        note(&output.note(&foreign.told(verb, options)));
+    }
+    if let Some(directory) = absent_directory(options) {
         note(&output.note(&format!(
-            "the {directive} lines of the script do not count: give options on the command line"
+            "-D {}: this host has no such directory; the job fails on nodes that have none either",
+            directory.display()
         )));
     }
     Ok(submission)
@@ -158,6 +164,14 @@ fn refuse_too_many(options: &JobOptions, shape: &LocalClusterShape) -> Result<()
     }))
 }
 
+/// The nodes of an embedded cluster have the directories of this host.
+fn refuse_absent_directory(options: &JobOptions) -> Result<(), Failure> {
+    let Some(directory) = absent_directory(options) else { return Ok(()) };
+    let message = format!("-D {}: there is no such directory", directory.display());
+    Err(Failure::new("working-directory", message)
+        .hint("the job would run on this host: make it, or name another"))
+}
+
 fn shape(options: &JobOptions) -> LocalClusterShape {
     LocalClusterShape {
         nodes: options.embedded.nodes.unwrap_or(EMBEDDED_NODES),
@@ -185,11 +199,12 @@ async fn send(
     options: &JobOptions,
     silent: bool,
 ) -> Result<(Client, JobId, u64), Failure> {
-    let mut client = manager.connect().await?;
-    if let Some(typed) = &options.needs.dependency {
-        submission.spec.needs.dependency = Some(dependency(&mut client, typed).await?);
-    }
     let mut upload = Upload::new(silent);
+    let Some(typed) = &options.needs.dependency else {
+        return Ok(manager.submit(submission, |progress| upload.show(progress)).await?);
+    };
+    let mut client = manager.connect().await?;
+    submission.spec.needs.dependency = Some(dependency(&mut client, typed).await?);
     let (job, request) = client.submit(submission, |progress| upload.show(progress)).await?;
     Ok((client, job, request))
 }

@@ -9,10 +9,13 @@ use crate::cli::{
 };
 use crate::failure::{EXIT_FAILED, Failure};
 use crate::manager::Manager;
-use crate::output::{Changed, Output};
+use crate::output::{ArrayStates, Changed, Output};
 use nix::unistd::User;
-use storm_mm::api::{ApiError, Client, HistoryQuery, JobFilter, JobView, ManagerRequest, Reply};
-use storm_rm::JobId;
+use storm_mm::api::{
+    ApiError, CancelOutcome, Client, HistoryQuery, JobFilter, JobView, MAX_NAMED, ManagerRequest,
+    Reply,
+};
+use storm_rm::{ArrayTask, JobId};
 
 /// `queue`.
 pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<u8, Failure> {
@@ -24,14 +27,45 @@ pub(super) async fn queue(options: QueueOptions, output: &dyn Output) -> Result<
     let sought = jobs.clone();
     let any = options.state.is_empty() && uids.is_empty() && users.is_empty();
     let filter = JobFilter { states: options.state, uids, users, jobs, history: options.all };
+    let mut jobs = list(&mut client, filter).await?;
+    if let Some(job) = sought.into_iter().find(|job| any && !is_listed(*job, &jobs)) {
+        return Err(no_such_job(job));
+    }
+    retain_partitions(&mut client, &mut jobs, &options.partition).await?;
+    print(&output.jobs(&jobs)).map(|()| 0)
+}
+
+pub(super) async fn list(client: &mut Client, filter: JobFilter) -> Result<Vec<JobView>, Failure> {
     match client.call(ManagerRequest::Jobs(filter)).await? {
-        Reply::Jobs { jobs, .. } => {
-            match sought.into_iter().find(|job| any && !is_listed(*job, &jobs)) {
-                Some(job) => Err(no_such_job(job)),
-                None => print(&output.jobs(&jobs)).map(|()| 0),
-            }
-        }
+        Reply::Jobs { jobs, .. } => Ok(jobs),
         other => Err(misunderstood(&other)),
+    }
+}
+
+/// Leaves the jobs of these partitions, or all if none is named. Where none is left, the names
+/// have to be right.
+async fn retain_partitions(
+    client: &mut Client,
+    jobs: &mut Vec<JobView>,
+    partitions: &[String],
+) -> Result<(), Failure> {
+    if partitions.is_empty() {
+        return Ok(());
+    }
+    jobs.retain(|job| partitions.contains(&job.partition));
+    if !jobs.is_empty() {
+        return Ok(());
+    }
+    let known: Vec<String> = match client.call(ManagerRequest::Partitions).await? {
+        Reply::Partitions { partitions } => partitions.into_iter().map(|p| p.name).collect(),
+        other => return Err(misunderstood(&other)),
+    };
+    match partitions.iter().find(|name| !known.contains(name)) {
+        None => Ok(()),
+        Some(name) => {
+            Err(Failure::new("no-such-partition", format!("there is no partition {name}"))
+                .hint(format!("there are {}", known.join(", "))))
+        }
     }
 }
 
@@ -85,7 +119,10 @@ pub(super) async fn show(options: JobArgument, output: &dyn Output) -> Result<u8
     let mut client = connect(&options.cluster).await?;
     let job = resolve_one(&mut client, options.job).await?;
     match client.call(ManagerRequest::Show { job }).await? {
-        Reply::Job { job } => print(&output.job(&job)).map(|()| 0),
+        Reply::Job { job } => {
+            let array = array_states(&mut client, options.job, job.view.array).await?;
+            print(&output.job(&job, array.as_ref())).map(|()| 0)
+        }
         other => Err(misunderstood(&other)),
     }
 }
@@ -95,9 +132,26 @@ pub(super) async fn explain(options: JobArgument, output: &dyn Output) -> Result
     let mut client = connect(&options.cluster).await?;
     let job = resolve_one(&mut client, options.job).await?;
     match client.call(ManagerRequest::Explain { job }).await? {
-        Reply::Explanation { explanation } => print(&output.explanation(&explanation)).map(|()| 0),
+        Reply::Explanation { explanation } => {
+            let array = array_states(&mut client, options.job, explanation.array).await?;
+            print(&output.explanation(&explanation, array.as_ref())).map(|()| 0)
+        }
         other => Err(misunderstood(&other)),
     }
+}
+
+/// How the jobs of an array are, if `asked` means one: the manager tells of one of them, `told`.
+async fn array_states(
+    client: &mut Client,
+    asked: JobName,
+    told: Option<ArrayTask>,
+) -> Result<Option<ArrayStates>, Failure> {
+    if asked.task.is_some() || told.is_none_or(|task| task.array != asked.job) {
+        return Ok(None);
+    }
+    let jobs = vec![asked.job];
+    let filter = JobFilter { jobs, history: true, ..JobFilter::default() };
+    Ok(Some(ArrayStates::new(asked.job, &list(client, filter).await?)))
 }
 
 /// `nodes`.
@@ -135,11 +189,50 @@ pub(super) async fn resume(options: ResumeOptions, output: &dyn Output) -> Resul
 
 /// `cancel`: fails if any of the jobs could not be ended.
 pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Result<u8, Failure> {
-    let CancelOptions { jobs, signal, cluster } = options;
     // What runs has until kill-grace to end: that it has ended the queue tells.
+    let signal = options.signal;
     let done = if signal.is_some() { "Signalled" } else { "Cancelling" };
     let request = |jobs| ManagerRequest::Cancel { jobs, signal };
-    change(&cluster, &jobs, request, done, output).await
+    if options.user.is_none() && options.state.is_empty() && options.partition.is_empty() {
+        return change(&options.cluster, &options.jobs, request, done, output).await;
+    }
+    let manager = choices(&options.cluster)?.required()?.open()?;
+    let (uids, users) = who(options.user, &manager)?;
+    let mut client = manager.connect().await?;
+    let jobs = resolve(&mut client, &options.jobs).await?;
+    let filter = JobFilter { states: options.state, uids, users, jobs, history: false };
+    let mut jobs = list(&mut client, filter).await?;
+    // Those that are named are listed though they have ended, and states may be such.
+    jobs.retain(|job| !job.state.is_final());
+    retain_partitions(&mut client, &mut jobs, &options.partition).await?;
+    if jobs.is_empty() {
+        super::note(&output.note("no job that waits or runs is meant: nothing is cancelled"));
+    }
+    let mut changed = Vec::new();
+    for some in jobs.chunks(MAX_NAMED) {
+        let numbers = some.iter().map(|job| job.id).collect();
+        let outcomes = outcomes(client.call(request(numbers)).await?)?;
+        changed.extend(some.iter().zip(outcomes).map(|(job, outcome)| Changed {
+            id: Some(job.id),
+            name: job.job_name(),
+            error: outcome.error,
+        }));
+    }
+    told(&changed, done, output)
+}
+
+fn outcomes(reply: Reply) -> Result<Vec<CancelOutcome>, Failure> {
+    match reply {
+        Reply::Cancelled { jobs } | Reply::Altered { jobs } => Ok(jobs),
+        other => Err(misunderstood(&other)),
+    }
+}
+
+/// Prints what became of the jobs; the exit status.
+fn told(changed: &[Changed], done: &str, output: &dyn Output) -> Result<u8, Failure> {
+    print(&output.changed(changed, done))?;
+    let failed = changed.iter().any(|one| one.error.is_some());
+    Ok(if failed { EXIT_FAILED } else { 0 })
 }
 
 /// `hold`.
@@ -168,10 +261,7 @@ async fn change(
     let known: Vec<JobId> = numbers.iter().filter_map(|n| n.as_ref().ok().copied()).collect();
     let outcomes = match known.is_empty() {
         true => Vec::new(),
-        false => match client.call(request(known)).await? {
-            Reply::Cancelled { jobs } | Reply::Altered { jobs } => jobs,
-            other => return Err(misunderstood(&other)),
-        },
+        false => outcomes(client.call(request(known)).await?)?,
     };
     let mut outcomes = outcomes.into_iter();
     let changed = |(name, number): (&JobName, Result<JobId, ApiError>)| {
@@ -185,9 +275,7 @@ async fn change(
         }
     };
     let changed: Vec<Changed> = jobs.iter().zip(numbers).map(changed).collect();
-    print(&output.changed(&changed, done))?;
-    let failed = changed.iter().any(|one| one.error.is_some());
-    Ok(if failed { EXIT_FAILED } else { 0 })
+    told(&changed, done, output)
 }
 
 /// A user by name or number, as a filter: numbers, and names that the manager's host

@@ -8,6 +8,7 @@ mod directives;
 mod mpi_type;
 mod payload;
 mod program;
+mod sbatch;
 mod shipped_files;
 mod surroundings;
 
@@ -40,7 +41,7 @@ const DEFAULT_ARRAY_OUTPUT: &str = "storm-%A_%a.out";
 pub(crate) fn job_request(options: &JobOptions, attach: bool) -> Result<Submission, Failure> {
     let mut files = ShippedFiles::default();
     let Payload { program, path, argv, name } = payload(options, &mut files)?;
-    let mpi = mpi_type::chosen(options.mpi.unwrap_or_default(), &path);
+    let mpi = mpi_type::chosen(options.mpi.unwrap_or_default(), files.first(), &path);
     let further =
         options.bcast.iter().map(|bcast| files.further(bcast)).collect::<Result<_, _>>()?;
     let per_node = options.ntasks_per_node.unwrap_or(1);
@@ -115,6 +116,12 @@ fn environment(options: &JobOptions, mpi: Option<&str>) -> Environment {
     let exported = exported.into_iter().filter(|(name, _)| name != MPI_TYPE_VARIABLE);
     let mpi = mpi.map(|mpi| (MPI_TYPE_VARIABLE.into(), mpi.into()));
     exported.chain(mpi).map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// The working directory that the options name, if it is none on this host: the nodes may have it.
+pub(crate) fn absent_directory(options: &JobOptions) -> Option<PathBuf> {
+    let chosen = working_directory(Some(options.chdir.as_deref()?)).ok()?;
+    (!chosen.is_dir()).then_some(chosen)
 }
 
 fn working_directory(chosen: Option<&Path>) -> Result<PathBuf, Failure> {

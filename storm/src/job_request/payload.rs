@@ -3,12 +3,14 @@
 
 use super::STANDARD_INPUT;
 use super::program::find_program;
+use super::sbatch::quoted;
 use super::shipped_files::ShippedFiles;
 use crate::cli::JobOptions;
 use crate::failure::{EXIT_NOT_EXECUTABLE, EXIT_USAGE, Failure};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use storm_rm::{OsBytes, Program};
 
@@ -18,6 +20,8 @@ const SHELL: &str = "/bin/sh";
 const MAX_SCRIPT_BYTES: u64 = 16 << 20;
 /// How a script begins that the kernel can execute (execve(2)).
 const BEGINNING: &[u8] = b"#!";
+/// How far the kernel looks for the end of a script's first line (BINPRM_BUF_SIZE).
+const HEAD_BYTES: usize = 256;
 
 /// What is executed.
 pub(super) struct Payload {
@@ -49,7 +53,9 @@ pub(super) fn payload(options: &JobOptions, files: &mut ShippedFiles) -> Result<
     if typed == STANDARD_INPUT {
         let name = "stdin".to_owned();
         argv[0] = OsString::from(&name).into();
-        let program = Program::Shipped(files.contents(&standard_input(options)?, &name)?);
+        let script = standard_input(options)?;
+        refuse_crlf(&script, "the script on standard input", "dos2unix < SCRIPT | storm submit -")?;
+        let program = Program::Shipped(files.contents(&script, &name)?);
         return Ok(Payload { program, path: PathBuf::from("/dev/stdin"), argv, name });
     }
     let name = file_name(typed);
@@ -60,6 +66,11 @@ pub(super) fn payload(options: &JobOptions, files: &mut ShippedFiles) -> Result<
     }
     let path = find_program(typed)?;
     let program = Program::Shipped(files.program(&path)?);
+    let mut head = [0; HEAD_BYTES];
+    let read = files.first().and_then(|file| file.read_at(&mut head, 0).ok()).unwrap_or(0);
+    let shown = path.display().to_string();
+    let file = quoted(&shown);
+    refuse_crlf(&head[..read], &shown, &format!("dos2unix {file}, or: sed -i 's/\\r$//' {file}"))?;
     Ok(Payload { program, path, argv, name })
 }
 
@@ -91,6 +102,19 @@ fn standard_input(options: &JobOptions) -> Result<Vec<u8>, Failure> {
         ));
     }
     Ok(contents)
+}
+
+/// A script of lines as Windows ends them names an interpreter that no node has.
+fn refuse_crlf(head: &[u8], what: &str, hint: &str) -> Result<(), Failure> {
+    let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let Some(line) = line.strip_prefix(BEGINNING) else { return Ok(()) };
+    let Some(line) = line.strip_suffix(b"\r") else { return Ok(()) };
+    let interpreter = String::from_utf8_lossy(line.trim_ascii()).into_owned();
+    let message = format!(
+        "{what} has lines that end in CR LF, as on Windows: {interpreter:?} followed by a CR would \
+         be taken for its interpreter"
+    );
+    Err(Failure::new("program", message).hint(hint).exit(EXIT_NOT_EXECUTABLE))
 }
 
 fn file_name(program: &OsStr) -> String {

@@ -50,6 +50,11 @@ impl ShippedFiles {
         self.add(&bcast.file, destination)
     }
 
+    /// The first, which is the program if that is shipped.
+    pub(super) fn first(&self) -> Option<&File> {
+        self.files.first().map(|(_, file)| file)
+    }
+
     /// What the submission sends.
     pub(super) fn into_files(self) -> Vec<(ContentHash, File)> {
         self.files

@@ -2,7 +2,8 @@
 
 use crate::failure::Failure;
 use nix::sys::resource::{Resource, getrlimit};
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use storm_rm::ResourceLimit;
 
 /// The limits that a job takes along. Those of the daemon's own kind (pending
@@ -20,6 +21,10 @@ const INHERITED: &[Resource] = &[
     Resource::RLIMIT_STACK,
 ];
 
+/// The umask is on the second line of the status (proc_pid_status(5)), behind a name of at most
+/// 15 bytes, each of which may be written as four.
+const STATUS_HEAD_BYTES: usize = 256;
+
 /// The soft limits of this process.
 pub(super) fn limits() -> Vec<ResourceLimit> {
     INHERITED
@@ -33,8 +38,11 @@ pub(super) fn limits() -> Vec<ResourceLimit> {
 
 /// The file mode creation mask: `umask(2)` cannot read it without setting it.
 pub(super) fn umask() -> Result<u32, Failure> {
-    let status = fs::read_to_string("/proc/self/status")
-        .map_err(|error| Failure::of("proc", &error).hint("is /proc mounted?"))?;
+    let mut head = [0; STATUS_HEAD_BYTES];
+    // One read: the kernel writes the whole anew for each.
+    let read = File::open("/proc/self/status").and_then(|mut status| status.read(&mut head));
+    let length = read.map_err(|error| Failure::of("proc", &error).hint("is /proc mounted?"))?;
+    let status = String::from_utf8_lossy(&head[..length]);
     let written = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     written
         .and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok())

@@ -4,9 +4,12 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
+
+/// More than a line of `proc_pid_stat(5)` has: 52 numbers and a name of 15 bytes.
+const STAT_BYTES: usize = 2 << 10;
 
 /// A process by its number and when it started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +23,9 @@ pub(crate) struct ProcessIdentity {
 impl ProcessIdentity {
     /// Of a process that exists.
     pub(crate) fn of(pid: i32) -> io::Result<ProcessIdentity> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let mut stat = Vec::with_capacity(STAT_BYTES);
+        File::open(format!("/proc/{pid}/stat"))?.take(STAT_BYTES as u64).read_to_end(&mut stat)?;
+        let stat = String::from_utf8_lossy(&stat);
         let (state, start_ticks) = fields(&stat).ok_or(io::ErrorKind::InvalidData)?;
         if state == 'Z' || state == 'X' {
             return Err(io::ErrorKind::NotFound.into());

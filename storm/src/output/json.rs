@@ -1,6 +1,6 @@
 //! For programs: one JSON value per result, on one line.
 
-use super::{Campaign, Changed, Output, Sheet, Simulated};
+use super::{ArrayStates, Campaign, Changed, Output, Sheet, Simulated};
 use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
@@ -21,12 +21,13 @@ impl Output for JsonOutput {
         line(&jobs)
     }
 
-    fn job(&self, job: &JobDetail) -> String {
-        line(job)
+    fn job(&self, job: &JobDetail, array: Option<&ArrayStates>) -> String {
+        line(&OfArray { told: job, array_jobs: array })
     }
 
-    fn explanation(&self, explanation: &Explanation) -> String {
-        line(&Numbered { id: explanation.job, told: explanation })
+    fn explanation(&self, explanation: &Explanation, array: Option<&ArrayStates>) -> String {
+        let told = Numbered { id: explanation.job, told: explanation };
+        line(&OfArray { told: &told, array_jobs: array })
     }
 
     fn nodes(&self, nodes: &[NodeView], _each: bool) -> String {
@@ -143,6 +144,15 @@ pub(crate) struct Numbered<'a, T> {
     /// All that is told of it.
     #[serde(flatten)]
     pub(crate) told: &'a T,
+}
+
+/// What is told of a job, and how the jobs of its array are, where that was asked for.
+#[derive(Serialize)]
+struct OfArray<'a, T> {
+    #[serde(flatten)]
+    told: &'a T,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    array_jobs: Option<&'a ArrayStates>,
 }
 
 fn line(value: &impl Serialize) -> String {

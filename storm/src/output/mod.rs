@@ -1,6 +1,7 @@
 //! What commands print: one trait, a form each for people, for programs, and
 //! for scripts that want as little as possible.
 
+mod array_states;
 mod campaign;
 mod changed;
 mod folded_nodes;
@@ -16,6 +17,7 @@ mod table_form;
 mod written;
 mod zone;
 
+pub(crate) use array_states::ArrayStates;
 pub(crate) use campaign::{Campaign, FailedSeed};
 pub(crate) use changed::Changed;
 pub(crate) use json::{JsonOutput, Numbered};
@@ -36,10 +38,10 @@ use storm_rm::JobId;
 pub(crate) trait Output {
     /// A listing of jobs.
     fn jobs(&self, jobs: &[JobView]) -> String;
-    /// Everything about a job.
-    fn job(&self, job: &JobDetail) -> String;
-    /// Why a job does not run.
-    fn explanation(&self, explanation: &Explanation) -> String;
+    /// Everything about a job; of one that stands for its array, how that is as well.
+    fn job(&self, job: &JobDetail, array: Option<&ArrayStates>) -> String;
+    /// Why a job does not run; as of [`job`](Self::job).
+    fn explanation(&self, explanation: &Explanation, array: Option<&ArrayStates>) -> String;
     /// The nodes; each of them, or those that are alike together.
     fn nodes(&self, nodes: &[NodeView], each: bool) -> String;
     /// A listing of partitions.

@@ -2,7 +2,9 @@
 
 use super::table::failure_text;
 use super::zone::Zone;
-use super::{Campaign, Changed, Output, Sheet, Simulated, campaign, simulation, written};
+use super::{
+    ArrayStates, Campaign, Changed, Output, Sheet, Simulated, campaign, simulation, written,
+};
 use crate::attach::Outcome;
 use crate::failure::Failure;
 use crate::local_cluster::KeptCluster;
@@ -24,11 +26,11 @@ impl Output for QuietOutput {
         })
     }
 
-    fn job(&self, job: &JobDetail) -> String {
+    fn job(&self, job: &JobDetail, _array: Option<&ArrayStates>) -> String {
         format!("{}\n", job.view.state)
     }
 
-    fn explanation(&self, explanation: &Explanation) -> String {
+    fn explanation(&self, explanation: &Explanation, _array: Option<&ArrayStates>) -> String {
         format!("{}\n", written::local(&explanation.reason, &Zone::of_user()))
     }
 

@@ -5,8 +5,8 @@ use super::folded_tasks::{Together, fold as fold_tasks};
 use super::table_form::{pairs, table};
 use super::zone::Zone;
 use super::{
-    Campaign, Changed, Output, Sheet, Simulated, campaign, partition, reservation, simulation,
-    written,
+    ArrayStates, Campaign, Changed, Output, Sheet, Simulated, campaign, partition, reservation,
+    simulation, written,
 };
 use crate::attach::Outcome;
 use crate::failure::Failure;
@@ -54,8 +54,9 @@ impl Output for TableOutput {
         table(&columns, fold_tasks(jobs).iter().map(|job| job_row(job, &self.zone)))
     }
 
-    fn job(&self, job: &JobDetail) -> String {
-        let mut text = pairs(&self.job_pairs(job));
+    fn job(&self, job: &JobDetail, array: Option<&ArrayStates>) -> String {
+        let array = array.map(|array| array.text(&job.view.job_name()) + "\n");
+        let mut text = array.unwrap_or_default() + &pairs(&self.job_pairs(job));
         let shown = shown_ranks(&job.ranks);
         if !shown.is_empty() {
             let columns = [">RANK", "NODE", "EXIT", ">CPU ms", ">MAX RSS"];
@@ -71,12 +72,13 @@ impl Output for TableOutput {
         text
     }
 
-    fn explanation(&self, explanation: &Explanation) -> String {
+    fn explanation(&self, explanation: &Explanation, whole: Option<&ArrayStates>) -> String {
         // Who holds what it waits for is among the details.
         let Explanation { job, array, state, reason, details, held_by: _, estimate } = explanation;
         let name = array.map_or_else(|| job.to_string(), |task| task.to_string());
         let said = |text: &str| written::local(&written::safe(text), &self.zone);
-        let mut text = format!("Job {name} is {state}: {}\n", said(reason));
+        let whole = whole.map(|array| array.text(&name)).unwrap_or_default();
+        let mut text = format!("{whole}Job {name} is {state}: {}\n", said(reason));
         for detail in details {
             let _ = writeln!(text, "  {}", said(detail));
         }

@@ -163,7 +163,7 @@ fn jobs() {
 
 #[test]
 fn one_job() {
-    insta::assert_snapshot!(all(|form| form.job(&detail())));
+    insta::assert_snapshot!(all(|form| form.job(&detail(), None)));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn explanations() {
         held_by: Vec::new(),
         estimate: Some(time(3_600)),
     };
-    insta::assert_snapshot!(all(|form| form.explanation(&explanation)));
+    insta::assert_snapshot!(all(|form| form.explanation(&explanation, None)));
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn of_many_ranks_only_the_failed_ones_are_shown() {
     let mut job = detail();
     let template = job.ranks[0].clone();
     job.ranks.extend((2..100).map(|rank| RankView { rank: Rank(rank), ..template.clone() }));
-    let text = TableOutput::new(TimeZone::UTC.into()).job(&job);
+    let text = TableOutput::new(TimeZone::UTC.into()).job(&job, None);
     assert!(text.contains("SIGSEGV"));
     assert_eq!(text.lines().filter(|line| line.contains("5.0 MiB")).count(), 1, "{text}");
 }
@@ -287,4 +287,45 @@ fn values_and_tables_have_a_form_for_each_reader() {
         .table([">NODES", "LIMIT"], [vec!["64".to_owned(), "the I/O bus".to_owned()]])
         .note("Of 12 MB.");
     insta::assert_snapshot!(all(|output| output.sheet(&sheet)));
+}
+
+/// Of an array only one job was told, as if there were no others.
+#[test]
+fn a_job_that_stands_for_its_array_says_how_that_is() {
+    let task = |index, state| JobView {
+        array: Some(ArrayTask { array: JobId(7), index }),
+        state,
+        ..pending()
+    };
+    let jobs = [
+        task(0, JobState::Completed),
+        task(1, JobState::Running),
+        task(2, JobState::Pending),
+        task(3, JobState::Pending),
+    ];
+    let array = ArrayStates::new(JobId(7), &jobs);
+    let explanation = Explanation {
+        job: JobId(9),
+        array: Some(ArrayTask { array: JobId(7), index: 1 }),
+        state: JobState::Running,
+        reason: "it runs on n1".to_owned(),
+        details: Vec::new(),
+        held_by: Vec::new(),
+        estimate: None,
+    };
+    let table = TableOutput::new(TimeZone::UTC.into());
+    assert_eq!(
+        table.explanation(&explanation, Some(&array)),
+        "Array 7 of 4 jobs: 2 PENDING, 1 RUNNING, 1 COMPLETED. `storm queue --all 7` lists them; \
+         this is 7_1:\nJob 7_1 is RUNNING: it runs on n1\n"
+    );
+    assert!(table.job(&detail(), Some(&array)).starts_with("Array 7 of 4 jobs: "));
+    for json in [
+        JsonOutput.explanation(&explanation, Some(&array)),
+        JsonOutput.job(&detail(), Some(&array)),
+    ] {
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        let states = serde_json::json!({ "PENDING": 2, "RUNNING": 1, "COMPLETED": 1 });
+        assert_eq!(json["array_jobs"], serde_json::json!({ "array": 7, "states": states }));
+    }
 }

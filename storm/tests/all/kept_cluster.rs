@@ -211,6 +211,11 @@ fn jobs_do_not_wait_for_the_edge_of_a_slice_that_nobody_uses() {
     let small = submit(&scratch, "-n 1 true");
     scratch.prints(&format!("cancel {first}"));
     until(second, "RUNNING");
+    // Not by a number alone.
+    let shown = scratch.json(&format!("show {first}"));
+    let by = format!("cancelled by {} ({})", shown["user"]["name"], shown["user"]["uid"]);
+    let logged = |entry: &Value| entry["text"] == by.replace('"', "");
+    assert!(shown["log"].as_array().is_some_and(|log| log.iter().any(logged)), "{shown}");
     // Into the columns of the row that runs, or of one that it shares them with.
     scratch.prints(&format!("cancel {second}"));
     until(third, "RUNNING");

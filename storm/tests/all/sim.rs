@@ -43,6 +43,19 @@ fn a_run_is_told_as_a_table_as_json_and_in_few_words() {
 }
 
 #[test]
+fn the_example_of_the_help_runs_as_it_is_printed() {
+    let scratch = Scratch::make();
+    let help = scratch.prints("sim --help");
+    let example = help.split("cat > ").nth(1).and_then(|rest| rest.split("\n\n").next());
+    let script = format!("set -e\ncat > {}", example.expect("there is an example"));
+    let path = std::path::Path::new(crate::scratch::STORM).parent().expect("in a directory");
+    let path = format!("{}:{}", path.display(), std::env::var("PATH").expect("a path"));
+    let done = scratch.command("sh").args(["-c", &script]).env("PATH", path).output().unwrap();
+    assert!(done.status.success(), "{}", told(&done));
+    assert!(told(&done).contains("COMPLETED"), "{}", told(&done));
+}
+
+#[test]
 fn a_failed_run_names_its_jobs_its_seed_and_how_to_repeat_it_and_leaves_its_trace() {
     let scratch = place();
     let done = scratch.does("sim bad.toml --seed 5 --trace out.json");

@@ -14,7 +14,7 @@ use super::{
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use storm_rm::ContentHash;
+use storm_rm::{ContentHash, JobId};
 use storm_session::{ClientKey, ClientSessionError, connect_client};
 use thiserror::Error;
 use tokio::io::AsyncWriteExt;
@@ -23,6 +23,11 @@ use tokio::time::timeout;
 
 /// A manager that has not said its hello for so long is not one, or hangs.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// The number of a connection's first request.
+const FIRST_ID: u64 = 1;
+/// The longest request that is sent before the manager's hello has come: a Unix socket takes
+/// it whole, so that nobody waits for a reader who is none.
+const MAX_EARLY_BYTES: usize = 64 << 10;
 
 /// Why a request failed.
 #[derive(Debug, Error)]
@@ -103,7 +108,33 @@ impl Client {
     pub async fn connect(path: &Path) -> Result<Client, ClientError> {
         let connect_error = |source| ClientError::Connect { path: path.to_owned(), source };
         let stream = UnixStream::connect(path).await.map_err(connect_error)?;
-        Client::over(local_halves(stream), connect_error).await
+        Client::over(local_halves(stream), &[], connect_error).await
+    }
+
+    /// As [`connect`](Self::connect), and submits a job at once: its request goes with our
+    /// hello, and the manager wakes once for both. Returns what [`submit`](Self::submit) does.
+    ///
+    /// # Errors
+    /// As of both.
+    pub async fn connect_and_submit(
+        path: &Path,
+        submission: Submission,
+        progress: impl FnMut(Progress),
+    ) -> Result<(Client, JobId, u64), ClientError> {
+        let connect_error = |source| ClientError::Connect { path: path.to_owned(), source };
+        let (files, request) = submission.into_request();
+        let line = RequestLine::Manager(FIRST_ID, request);
+        let encoded = line.encode().map_err(ClientError::Garbled)?;
+        // What the socket may not hold waits for a manager that is one.
+        let early = if encoded.len() <= MAX_EARLY_BYTES { encoded.as_slice() } else { &[] };
+        let stream = UnixStream::connect(path).await.map_err(connect_error)?;
+        let mut client = Client::over(local_halves(stream), early, connect_error).await?;
+        client.requests.next_id += 1;
+        if early.is_empty() {
+            client.requests.encoded(&encoded).await?;
+        }
+        let job = client.submitted(FIRST_ID, files, progress).await?;
+        Ok((client, job, FIRST_ID))
     }
 
     /// Connects to a manager on another host, `HOST:PORT`, as the user of `key`.
@@ -117,16 +148,18 @@ impl Client {
         let session =
             session.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()));
         let halves = remote_halves(session.map_err(session_error)?);
-        Client::over(halves, |error| session_error(error.into())).await
+        Client::over(halves, &[], |error| session_error(error.into())).await
     }
 
-    /// Over a connection that stands.
+    /// Over a connection that stands; `early` is written behind the hello.
     async fn over(
         (read, mut write): (ReadHalf, WriteHalf),
+        early: &[u8],
         connect_error: impl Fn(io::Error) -> ClientError,
     ) -> Result<Client, ClientError> {
         let mut hello = serde_json::to_vec(&Hello::ours()).map_err(ClientError::Garbled)?;
         hello.push(b'\n');
+        hello.extend_from_slice(early);
         // A manager with too many clients has said so and hung up: that is read below.
         let said = match write.write_all(&hello).await {
             Ok(()) => write.flush().await,
@@ -147,7 +180,7 @@ impl Client {
         if server.storm_api != API_VERSION {
             return Err(ClientError::Version(server.storm_api));
         }
-        let requests = ClientRequests { write, next_id: 1 };
+        let requests = ClientRequests { write, next_id: FIRST_ID };
         Ok(Client { requests, replies: ClientReplies { reader }, server })
     }
 
@@ -215,8 +248,11 @@ impl ClientRequests {
     }
 
     async fn line(&mut self, line: &RequestLine) -> Result<(), ClientError> {
-        let line = line.encode().map_err(ClientError::Garbled)?;
-        self.write.write_all(&line).await.map_err(ClientError::Connection)?;
+        self.encoded(&line.encode().map_err(ClientError::Garbled)?).await
+    }
+
+    async fn encoded(&mut self, line: &[u8]) -> Result<(), ClientError> {
+        self.write.write_all(line).await.map_err(ClientError::Connection)?;
         self.write.flush().await.map_err(ClientError::Connection)
     }
 }

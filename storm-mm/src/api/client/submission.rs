@@ -26,6 +26,15 @@ pub struct Submission {
     pub files: Vec<(ContentHash, File)>,
 }
 
+impl Submission {
+    /// The request, and the files that may have to follow it.
+    pub(super) fn into_request(self) -> (Vec<(ContentHash, File)>, ManagerRequest) {
+        let Submission { spec, attach, service, reservation, files } = self;
+        let spec = Box::new(spec);
+        (files, ManagerRequest::Submit { spec, attach, service, reservation })
+    }
+}
+
 /// How far the sending of files is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -46,11 +55,20 @@ impl Client {
     pub async fn submit(
         &mut self,
         submission: Submission,
-        mut progress: impl FnMut(Progress),
+        progress: impl FnMut(Progress),
     ) -> Result<(JobId, u64), ClientError> {
-        let Submission { spec, attach, service, reservation, mut files } = submission;
-        let request = ManagerRequest::Submit { spec: Box::new(spec), attach, service, reservation };
+        let (files, request) = submission.into_request();
         let id = self.requests.send(request).await?;
+        Ok((self.submitted(id, files, progress).await?, id))
+    }
+
+    /// The answer to the request `id`, to submit: sends the files that the manager lacks.
+    pub(super) async fn submitted(
+        &mut self,
+        id: u64,
+        mut files: Vec<(ContentHash, File)>,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<JobId, ClientError> {
         let mut reply = self.replies.reply_to(id).await?;
         if let Reply::NeedFiles { hashes } = reply {
             match self.upload(&hashes, &mut files, &mut progress).await {
@@ -67,7 +85,7 @@ impl Client {
             reply = self.replies.reply_to(id).await?;
         }
         match reply {
-            Reply::Submitted { job } => Ok((job, id)),
+            Reply::Submitted { job } => Ok(job),
             _ => Err(ClientError::OutOfStep),
         }
     }

@@ -3,9 +3,9 @@
 use super::served::{Served, stderr, stdout};
 use storm_mm::api::{
     ApiError, CancelOutcome, ErrorCode, Explanation, ForgottenJobs, HistoryQuery, JobFilter,
-    JobState, ManagerRequest, Reply,
+    JobState, JobView, ManagerRequest, Reply,
 };
-use storm_rm::JobId;
+use storm_rm::{ArrayTask, JobId};
 
 /// A manager that expects one request and gives one answer.
 fn answering(expected: ManagerRequest, answer: Reply) -> Served {
@@ -110,6 +110,77 @@ fn cancel_fails_if_one_of_the_jobs_cannot_be_ended() {
     let output = served.storm(&["cancel", "7", "9", "--signal", "TERM"]);
     assert_eq!(stdout(&output), "Signalled job 7\nJob 9: there is no job 9\n");
     assert_eq!(output.status.code(), Some(1));
+    served.end();
+}
+
+/// A job of a listing.
+fn view(id: u64, array: Option<ArrayTask>, partition: &str, state: &str) -> JobView {
+    serde_json::from_value(serde_json::json!({
+        "id": id, "array": array, "name": "a", "user": { "uid": 1000, "name": "ada" },
+        "partition": partition, "sched": "fcfs", "state": state, "procs": 1, "nodes": 0,
+        "node_list": "", "row": null, "submitted": "2026-01-01T00:00:00Z", "started": null,
+        "ended": null, "elapsed_s": 0, "ran_s": 0, "time_limit_s": null, "reason": null,
+        "estimate": null, "exit_code": null,
+    }))
+    .expect("a job")
+}
+
+#[test]
+fn cancel_takes_the_jobs_of_a_user_and_a_partition() {
+    let served = Served::start(async |calls| {
+        let call = calls.recv().await.expect("a call");
+        let states = vec![JobState::Pending];
+        let filter = JobFilter { states, uids: vec![1000], ..JobFilter::default() };
+        assert_eq!(call.request, ManagerRequest::Jobs(filter));
+        let task = Some(ArrayTask { array: JobId(7), index: 3 });
+        let jobs = vec![
+            view(8, task, "batch", "PENDING"),
+            view(9, None, "main", "PENDING"),
+            view(10, None, "batch", "PENDING"),
+        ];
+        call.replies.send(Reply::Jobs { jobs, more: false }).expect("it waits");
+        let call = calls.recv().await.expect("a call");
+        let jobs = vec![JobId(8), JobId(10)];
+        assert_eq!(call.request, ManagerRequest::Cancel { jobs: jobs.clone(), signal: None });
+        let jobs = jobs.into_iter().map(|job| CancelOutcome { job, error: None }).collect();
+        call.replies.send(Reply::Cancelled { jobs }).expect("it waits");
+    });
+    let words = ["cancel", "-u", "1000", "--state", "PENDING", "-p", "batch", "--json"];
+    let output = served.storm(&words);
+    let said: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    assert_eq!((&said[0]["name"], &said[1]["id"]), (&"7_3".into(), &10.into()), "{said}");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    served.end();
+}
+
+#[test]
+fn nothing_is_cancelled_when_nobody_is_meant_and_it_says_so() {
+    let empty = Reply::Jobs { jobs: Vec::new(), more: false };
+    let filter = JobFilter { uids: vec![1000], ..JobFilter::default() };
+    let served = answering(ManagerRequest::Jobs(filter), empty);
+    let output = served.storm(&["cancel", "--user", "1000"]);
+    assert_eq!((stdout(&output).as_str(), output.status.code()), ("", Some(0)));
+    assert!(stderr(&output).contains("nothing is cancelled"), "{}", stderr(&output));
+    served.end();
+}
+
+#[test]
+fn queue_lists_one_partition_which_has_to_be_there() {
+    let served = Served::start(async |calls| {
+        for _ in 0..2 {
+            let call = calls.recv().await.expect("a call");
+            assert_eq!(call.request, ManagerRequest::Jobs(JobFilter::default()));
+            let jobs = vec![view(8, None, "batch", "PENDING"), view(9, None, "main", "PENDING")];
+            call.replies.send(Reply::Jobs { jobs, more: false }).expect("it waits");
+        }
+        let call = calls.recv().await.expect("a call");
+        assert_eq!(call.request, ManagerRequest::Partitions);
+        call.replies.send(Reply::Partitions { partitions: Vec::new() }).expect("it waits");
+    });
+    assert_eq!(stdout(&served.storm(&["queue", "-q", "-p", "batch"])), "8 PENDING\n");
+    let output = served.storm(&["queue", "-p", "lottery"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("there is no partition lottery"), "{}", stderr(&output));
     served.end();
 }
 

@@ -4,6 +4,7 @@ use super::served::{Served, stderr, stdout};
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use storm_mm::api::{ApiError, ErrorCode, ManagerRequest, Reply};
@@ -108,7 +109,9 @@ fn a_script_may_come_by_standard_input() {
     });
     let output = submit_script(&served, &["submit", "-n", "4", "-", "mesh", "-v"], SCRIPT);
     assert_eq!(stdout(&output), "Submitted job 7\n", "{}", stderr(&output));
-    assert!(stderr(&output).contains("#SBATCH lines"), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("#SBATCH lines"), "{said}");
+    assert!(said.contains("storm submit -n 64 - mesh -v < SCRIPT; each process"), "{said}");
     let spec = seen.recv().expect("the manager saw it");
     assert_eq!((spec.name.as_str(), spec.procs, spec.input), ("stdin", 4, InputSpec::None));
     assert_eq!(spec.argv, ["stdin", "mesh", "-v"].map(OsBytes::from));
@@ -124,6 +127,7 @@ fn what_comes_by_standard_input_and_is_no_script_is_refused() {
     for (script, arguments, status, told) in [
         ("", &["submit", "-"][..], 126, "no script came"),
         ("echo\n", &["submit", "-"], 126, "its first line says what runs it"),
+        ("#!/bin/sh\r\nls\r\n", &["submit", "-"], 126, "dos2unix < SCRIPT | storm submit -"),
         ("#!/bin/sh\n", &["submit", "--no-bcast", "-"], 2, "--no-bcast"),
         ("#!/bin/sh\n", &["run", "--input", "all", "-"], 2, "standard input is the script"),
     ] {
@@ -132,6 +136,41 @@ fn what_comes_by_standard_input_and_is_no_script_is_refused() {
         assert!(stderr(&output).contains(told), "{arguments:?}: {}", stderr(&output));
     }
     served.end();
+}
+
+/// The nodes said that the script does not exist.
+#[test]
+fn a_script_with_the_line_ends_of_windows_is_refused_with_what_mends_it() {
+    let served = Served::start(async |_| {});
+    let script = served.path("a job.sh");
+    fs::write(&script, "#!/bin/bash -e\r\nls\r\n").expect("written");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("ours");
+    let output = served.storm(&["submit", "./a job.sh"]);
+    assert_eq!(output.status.code(), Some(126));
+    let said = stderr(&output);
+    for words in
+        ["CR LF", "\"/bin/bash -e\"", "dos2unix './a job.sh'", "sed -i 's/\\r$//' './a job.sh'"]
+    {
+        assert!(said.contains(words), "no {words}: {said}");
+    }
+    served.end();
+}
+
+/// It was taken, and what failed on the nodes was the job.
+#[test]
+fn a_working_directory_that_this_host_has_not_is_told() {
+    let (served, seen) = taking_one();
+    let output = served.storm(&["submit", "-D", "/nonexistent/x", "true"]);
+    assert_eq!(output.status.code(), Some(0), "the nodes may have it");
+    let said = stderr(&output);
+    assert!(said.contains("-D /nonexistent/x: this host has no such directory"), "{said}");
+    assert_eq!(seen.recv().expect("the manager saw it").cwd, "/nonexistent/x".into());
+    served.end();
+    let mut alone = Command::new(env!("CARGO_BIN_EXE_storm"));
+    let alone = alone.args(["submit", "--nodes", "1", "-D", "/nonexistent/x", "true"]).output();
+    let alone = alone.expect("it can be started");
+    assert_eq!(alone.status.code(), Some(1), "the nodes are this host");
+    assert!(stderr(&alone).contains("there is no such directory"), "{}", stderr(&alone));
 }
 
 #[test]

@@ -1,0 +1,157 @@
+//! Parsing of the command line with the options of its verb alone.
+//!
+//! To describe all verbs to the parser takes longer than to parse the command line of one. What
+//! this does not do: refuse anything, or help. Whatever is not plainly right is left to the whole
+//! definition, so that messages have one source.
+
+use super::{
+    CancelOptions, Cli, DisplayOptions, DownOptions, DrainOptions, HistOptions, HoldOptions,
+    JobArgument, JobOptions, KeyOptions, MmOptions, ModelOptions, NapOptions, NmOptions,
+    NodesOptions, PartitionOptions, PmixOptions, PriorityOptions, QueueOptions, ReplayOptions,
+    ReproduceOptions, ReservationOptions, ResumeOptions, SharesOptions, SimOptions, UpOptions,
+    WaitOptions, WorkloadOptions,
+};
+use clap::{Args, Command, FromArgMatches, Parser};
+use std::ffi::OsString;
+
+/// Adds the arguments of a verb to it.
+type Arguments = fn(Command) -> Command;
+
+impl Cli {
+    /// What these words say, of which the first is this program.
+    ///
+    /// # Errors
+    /// They are not understood, or ask for help.
+    pub(crate) fn of(words: Vec<OsString>) -> Result<Cli, clap::Error> {
+        match of_one_verb(&words) {
+            Some(cli) => Ok(cli),
+            None => Cli::try_parse_from(words),
+        }
+    }
+}
+
+/// What they say to their verb, if they are right.
+fn of_one_verb(words: &[OsString]) -> Option<Cli> {
+    // What may stand before it takes no value.
+    let verb = words.iter().skip(1).find(|word| !word.as_encoded_bytes().starts_with(b"-"))?;
+    let mut matches = definition(verb.to_str()?)?.try_get_matches_from(words).ok()?;
+    Cli::from_arg_matches_mut(&mut matches).ok()
+}
+
+/// The command with this verb and no other.
+fn definition(verb: &str) -> Option<Command> {
+    // Owned by nobody: the parser wants names that live as long as the program.
+    let (name, arguments) = VERBS.iter().find(|(name, _)| *name == verb)?;
+    let command = DisplayOptions::augment_args(Command::new("storm"));
+    Some(command.subcommand_required(true).subcommand(arguments(Command::new(*name))))
+}
+
+/// All verbs that have arguments.
+const VERBS: [(&str, Arguments); 29] = [
+    ("submit", JobOptions::augment_args),
+    ("run", JobOptions::augment_args),
+    ("wait", WaitOptions::augment_args),
+    ("queue", QueueOptions::augment_args),
+    ("show", JobArgument::augment_args),
+    ("explain", JobArgument::augment_args),
+    ("cancel", CancelOptions::augment_args),
+    ("hold", HoldOptions::augment_args),
+    ("release", HoldOptions::augment_args),
+    ("priority", PriorityOptions::augment_args),
+    ("shares", SharesOptions::augment_args),
+    ("nodes", NodesOptions::augment_args),
+    ("partition", PartitionOptions::augment_args),
+    ("reservation", ReservationOptions::augment_args),
+    ("drain", DrainOptions::augment_args),
+    ("resume", ResumeOptions::augment_args),
+    ("hist", HistOptions::augment_args),
+    ("up", UpOptions::augment_args),
+    ("down", DownOptions::augment_args),
+    ("key", KeyOptions::augment_args),
+    ("model", ModelOptions::augment_args),
+    ("sim", SimOptions::augment_args),
+    ("reproduce", ReproduceOptions::augment_args),
+    ("replay", ReplayOptions::augment_args),
+    ("workload", WorkloadOptions::augment_args),
+    ("mm", MmOptions::augment_args),
+    ("nm", NmOptions::augment_args),
+    ("nap", NapOptions::augment_args),
+    ("__pmix", PmixOptions::augment_args),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// What is not in the table: these have an argument or none, or want all verbs.
+    const OTHERS: [&str; 3] = ["completion", "version", "help"];
+
+    #[test]
+    fn a_verb_alone_has_the_help_that_it_has_among_all() {
+        let mut whole = Cli::command().term_width(100);
+        whole.build();
+        let verbs: Vec<Command> = whole.get_subcommands().cloned().collect();
+        assert_eq!(verbs.len(), VERBS.len() + OTHERS.len());
+        for mut among_all in verbs {
+            let name = among_all.get_name().to_owned();
+            let Some(alone) = definition(&name) else {
+                assert!(OTHERS.contains(&name.as_str()), "{name} is parsed the long way");
+                continue;
+            };
+            let about = among_all.get_about().cloned().unwrap_or_default();
+            let alone = alone.mut_subcommand(&name, |verb| verb.about(about).long_about(None));
+            let mut alone = alone.term_width(100);
+            alone.build();
+            let alone = alone.find_subcommand_mut(&name).expect("it is its verb");
+            for (said, wanted) in [
+                (alone.render_help(), among_all.render_help()),
+                (alone.render_long_help(), among_all.render_long_help()),
+            ] {
+                assert_eq!(said.to_string(), wanted.to_string(), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_right_means_the_same_both_ways() {
+        let words = |line: &str| line.split_whitespace().map(OsString::from).collect::<Vec<_>>();
+        for line in [
+            "storm submit -n 4 -t1:30 --sched gang ./a --json -n 3 -- x",
+            "storm --json run -N 2 --export NONE ./a",
+            "storm -q submit --array 0-9%2 ./a",
+            "storm queue --json -t PENDING --user 0",
+            "storm cancel 7 8_3 --signal USR1 --quiet",
+            "storm partition set-quantum main 10ms",
+            "storm key show --json k",
+            "storm model predict --nodes 64 --profile x.toml --bytes 12MB",
+            "storm workload lublin --seed 4",
+            "storm nap 5ms",
+        ] {
+            let Ok(whole) = Cli::try_parse_from(words(line)) else { panic!("{line} is not right") };
+            let alone = of_one_verb(&words(line)).expect(line);
+            assert_eq!(format!("{alone:?}"), format!("{whole:?}"), "{line}");
+        }
+    }
+
+    #[test]
+    fn all_else_is_left_to_the_whole_definition() {
+        let words = |line: &str| line.split_whitespace().map(OsString::from).collect::<Vec<_>>();
+        for line in [
+            "storm",
+            "storm help submit",
+            "storm submit --help",
+            "storm --version",
+            "storm sbatch x",
+            "storm submit --ntask 4 ./a",
+            "storm --json --quiet queue",
+            "storm --json=1 queue",
+            "storm completion bash",
+        ] {
+            assert!(of_one_verb(&words(line)).is_none(), "{line}");
+        }
+        let told = |line: &str| Cli::of(words(line)).expect_err("it is wrong").to_string();
+        assert!(told("storm submit --ntask 4 ./a").contains("--ntasks"));
+        assert!(told("storm submit --help").contains("Examples:"));
+    }
+}
