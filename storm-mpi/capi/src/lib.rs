@@ -16,6 +16,7 @@ mod fault;
 mod file;
 mod memory;
 mod operation;
+mod recipe;
 mod request;
 mod sequence;
 mod session;

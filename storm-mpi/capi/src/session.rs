@@ -250,6 +250,14 @@ impl Session {
         Ok(handle)
     }
 
+    /// Adds a datatype, which learns its handle.
+    pub(crate) fn add_type(&self, made: Type) -> Outcome<Handle> {
+        let made = Rc::new(made);
+        let handle = self.types.borrow_mut().add(Rc::clone(&made))?;
+        made.handle.set(handle);
+        Ok(handle)
+    }
+
     /// The members of a communicator, in a context of their own, for what is no communicator; all call it.
     pub(crate) fn context_of_its_own(&self, parent: &Comm, errhandler: Handle) -> Outcome<Comm> {
         let agreed = self.contexts.borrow().agree(parent.party(&self.process))?;

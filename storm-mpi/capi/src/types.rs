@@ -1,6 +1,7 @@
 //! Datatypes: the predefined ones, in the order of `mpi.h`, and those that programs make.
 
 use crate::fault::{Class, Fault, Outcome};
+use crate::recipe::Recipe;
 use crate::table::{Handle, TYPE, Table};
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_long};
@@ -45,18 +46,40 @@ pub(crate) struct Type {
     pub(crate) name: RefCell<String>,
     /// `None` for those that programs make.
     pub(crate) number: Option<Number>,
+    /// Its own handle, for functions of attributes.
+    pub(crate) handle: Cell<Handle>,
+    /// Attributes of the program: key, and the address it stored.
+    pub(crate) attributes: RefCell<Vec<(Handle, usize)>>,
+    /// How the program made it; `None` for the predefined ones.
+    pub(crate) recipe: Option<Rc<Recipe>>,
 }
 
 impl Type {
     /// A type made of others; `None` is what layouts say of one larger than memory.
-    pub(crate) fn made(layout: Option<Layout>) -> Outcome<Rc<Type>> {
+    pub(crate) fn made(layout: Option<Layout>, recipe: Recipe) -> Outcome<Type> {
         let too_large = || Fault::new(Class::Arg, "datatype larger than memory can be");
-        Ok(Rc::new(Type {
+        Ok(Type {
             layout: layout.ok_or_else(too_large)?,
             committed: Cell::new(false),
             name: RefCell::default(),
             number: None,
-        }))
+            handle: Cell::new(TYPE.null()),
+            attributes: RefCell::default(),
+            recipe: Some(Rc::new(recipe)),
+        })
+    }
+
+    /// Another one like it, without its name and attributes.
+    pub(crate) fn another(&self) -> Type {
+        Type {
+            layout: self.layout.clone(),
+            committed: self.committed.clone(),
+            name: RefCell::default(),
+            number: self.number,
+            handle: Cell::new(TYPE.null()),
+            attributes: RefCell::default(),
+            recipe: self.recipe.clone(),
+        }
     }
 
     /// Its name, or what it is.
@@ -125,6 +148,9 @@ pub(crate) fn predefined() -> Table<Rc<Type>> {
             committed: Cell::new(true),
             name: RefCell::new(name.to_owned()),
             number: Some(number),
+            handle: Cell::new(TYPE.handle(kind + 1)),
+            attributes: RefCell::default(),
+            recipe: None,
         })
     };
     Table::new(TYPE, PREDEFINED.into_iter().enumerate().map(make))

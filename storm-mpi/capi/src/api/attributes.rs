@@ -1,4 +1,4 @@
-//! What programs hang on communicators (MPI-4.1, section 7.7), and what the library tells there.
+//! What programs hang on communicators, windows and datatypes (MPI-4.1, section 7.7), and what the library tells there.
 
 use crate::abi::{Out, PROC_NULL, TAG_UB};
 use crate::comm::Comm;
@@ -8,7 +8,10 @@ use crate::session::{
     on,
 };
 use crate::table::{Handle, KEYVAL};
+use crate::types::Type;
+use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
+use std::rc::Rc;
 
 /// `MPI_COMM_DUP_FN`, which is no function but a number in its place.
 const DUP_FN: usize = 1;
@@ -49,10 +52,48 @@ impl MaybeCopy {
     }
 }
 
+/// What programs hang attributes on.
+pub(crate) trait Holder {
+    /// Its handle, which functions of programs are told.
+    fn handle(&self) -> Handle;
+    /// Key and value of each, in the order in which they came.
+    fn attributes(&self) -> &RefCell<Vec<(Handle, usize)>>;
+}
+
+impl Holder for Comm {
+    fn handle(&self) -> Handle {
+        self.handle.get()
+    }
+
+    fn attributes(&self) -> &RefCell<Vec<(Handle, usize)>> {
+        &self.attributes
+    }
+}
+
+impl Holder for Type {
+    fn handle(&self) -> Handle {
+        self.handle.get()
+    }
+
+    fn attributes(&self) -> &RefCell<Vec<(Handle, usize)>> {
+        &self.attributes
+    }
+}
+
+impl<H: Holder> Holder for Rc<H> {
+    fn handle(&self) -> Handle {
+        (**self).handle()
+    }
+
+    fn attributes(&self) -> &RefCell<Vec<(Handle, usize)>> {
+        (**self).attributes()
+    }
+}
+
 impl Session {
     /// Copies attributes to a duplicate, as their keys say.
-    pub(crate) fn copy_attributes(&self, from: &Comm, to: &Comm) -> Outcome {
-        let attributes = from.attributes.borrow().clone();
+    pub(crate) fn copy_attributes<H: Holder>(&self, from: &H, to: &H) -> Outcome {
+        let attributes = from.attributes().borrow().clone();
         for (key, value) in attributes {
             let keyval = *self.keyvals.borrow().get(key)?;
             let copied = match keyval.copy {
@@ -66,7 +107,7 @@ impl Session {
                     // one flag where it is told.
                     let code = unsafe {
                         function(
-                            from.handle.get(),
+                            from.handle(),
                             key,
                             state,
                             value as *mut c_void,
@@ -79,36 +120,36 @@ impl Session {
                 }
             };
             if let Some(copied) = copied {
-                to.attributes.borrow_mut().push((key, copied));
+                to.attributes().borrow_mut().push((key, copied));
             }
         }
         Ok(())
     }
 
-    /// Takes leave of all attributes of a communicator that ends.
-    pub(crate) fn delete_attributes(&self, comm: &Comm) -> Outcome {
+    /// Takes leave of all attributes of what ends.
+    pub(crate) fn delete_attributes(&self, holder: &impl Holder) -> Outcome {
         // Backwards, as the standard wants it of MPI_COMM_SELF.
-        while let Some((key, value)) = { comm.attributes.borrow().last().copied() } {
-            self.delete_attribute(comm, key, value)?;
+        while let Some((key, value)) = { holder.attributes().borrow().last().copied() } {
+            self.delete_attribute(holder, key, value)?;
         }
         Ok(())
     }
 
     /// Takes leave of one. It stays where the program's function refuses, which may have
     /// changed others meanwhile.
-    fn delete_attribute(&self, comm: &Comm, key: Handle, value: usize) -> Outcome {
-        self.deleted(comm, key, value)?;
-        comm.attributes.borrow_mut().retain(|(other, _)| *other != key);
+    fn delete_attribute(&self, holder: &impl Holder, key: Handle, value: usize) -> Outcome {
+        self.deleted(holder, key, value)?;
+        holder.attributes().borrow_mut().retain(|(other, _)| *other != key);
         Ok(())
     }
 
-    fn deleted(&self, comm: &Comm, key: Handle, value: usize) -> Outcome {
+    fn deleted(&self, holder: &impl Holder, key: Handle, value: usize) -> Outcome {
         let keyval = *self.keyvals.borrow().get(key)?;
         match keyval.delete {
             None => Ok(()),
             // SAFETY: the program's function of this type.
             Some(function) => refused(unsafe {
-                function(comm.handle.get(), key, value as *mut c_void, keyval.extra_state)
+                function(holder.handle(), key, value as *mut c_void, keyval.extra_state)
             }),
         }
     }
@@ -135,16 +176,16 @@ fn told(key: Handle) -> Option<&'static Option<c_int>> {
 /// The attribute of a key, if there is one.
 pub(super) fn found(
     session: &Session,
-    comm: &Comm,
+    holder: &impl Holder,
     keyval: Handle,
 ) -> Outcome<Option<*const c_void>> {
     session.keyvals.borrow().get(keyval)?;
-    Ok(attribute(comm, keyval).map(|value| value as *const c_void))
+    Ok(attribute(holder, keyval).map(|value| value as *const c_void))
 }
 
-/// What the program hung on the communicator by this key.
-fn attribute(comm: &Comm, keyval: Handle) -> Option<usize> {
-    let attributes = comm.attributes.borrow();
+/// What the program hung there by this key.
+fn attribute(holder: &impl Holder, keyval: Handle) -> Option<usize> {
+    let attributes = holder.attributes().borrow();
     attributes.iter().find(|(key, _)| *key == keyval).map(|&(_, value)| value)
 }
 
@@ -227,17 +268,22 @@ extern "C" fn MPI_Keyval_free(keyval: Out<c_int>) -> c_int {
     free("MPI_Keyval_free", keyval)
 }
 
-/// Hangs an attribute on a communicator, in the place of one with the same key.
-pub(super) fn put(session: &Session, comm: &Comm, keyval: c_int, value: *mut c_void) -> Outcome {
+/// Hangs an attribute there, in the place of one with the same key.
+pub(super) fn put(
+    session: &Session,
+    holder: &impl Holder,
+    keyval: c_int,
+    value: *mut c_void,
+) -> Outcome {
     let place = keyval.wrapping_sub(KEYVAL.handle(1));
     if (0..OWN_ATTRIBUTES as c_int).contains(&place) {
         return Err(Fault::new(Class::Keyval, "attribute of the library"));
     }
     session.keyvals.borrow().get(keyval)?;
-    if let Some(before) = attribute(comm, keyval) {
-        session.delete_attribute(comm, keyval, before)?;
+    if let Some(before) = attribute(holder, keyval) {
+        session.delete_attribute(holder, keyval, before)?;
     }
-    comm.attributes.borrow_mut().push((keyval, value as usize));
+    holder.attributes().borrow_mut().push((keyval, value as usize));
     Ok(())
 }
 
@@ -262,10 +308,10 @@ extern "C" fn MPI_Comm_get_attr(
 }
 
 /// Takes an attribute off.
-pub(super) fn delete(session: &Session, comm: &Comm, keyval: c_int) -> Outcome {
-    let value = attribute(comm, keyval);
+pub(super) fn delete(session: &Session, holder: &impl Holder, keyval: c_int) -> Outcome {
+    let value = attribute(holder, keyval);
     let value = value.ok_or_else(|| Fault::new(Class::Keyval, "no such attribute"))?;
-    session.delete_attribute(comm, keyval, value)
+    session.delete_attribute(holder, keyval, value)
 }
 
 #[unsafe(no_mangle)]
