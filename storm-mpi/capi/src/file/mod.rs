@@ -214,7 +214,8 @@ impl OpenFile {
         displacement: i64,
         types: Outcome<[(Handle, Rc<Type>); 2]>,
     ) -> Outcome {
-        let seen = types.and_then(|[unit, pattern]| Seen::new(displacement, unit, pattern, self.mode));
+        let seen =
+            types.and_then(|[unit, pattern]| Seen::new(displacement, unit, pattern, self.mode));
         let changed = seen.map(|seen| {
             self.seen.replace(seen);
             self.position.set(0);

@@ -63,8 +63,8 @@ impl View {
         let whole = room.checked_sub(reach).map_or(0, |more| more / self.extent.max(1) + 1);
         let base = whole * self.extent;
         let short = self.stretches.iter().find(|stretch| base + stretch.at + stretch.bytes > room);
-        let part = short
-            .map_or(0, |stretch| stretch.before + room.saturating_sub(base + stretch.at));
+        let part =
+            short.map_or(0, |stretch| stretch.before + room.saturating_sub(base + stretch.at));
         whole * self.size + part
     }
 
