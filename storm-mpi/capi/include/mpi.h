@@ -108,6 +108,23 @@ typedef MPI_Comm_delete_attr_function MPI_Delete_function;
 #define MPI_2INT ((MPI_Datatype)0x03000028)
 #define MPI_SHORT_INT ((MPI_Datatype)0x03000029)
 #define MPI_LONG_DOUBLE_INT ((MPI_Datatype)0x0300002a)
+/* Of Fortran, as its compilers have them by default; a logical value is any integer but 0. */
+#define MPI_CHARACTER ((MPI_Datatype)0x0300002b)
+#define MPI_LOGICAL ((MPI_Datatype)0x0300002c)
+#define MPI_INTEGER ((MPI_Datatype)0x0300002d)
+#define MPI_REAL ((MPI_Datatype)0x0300002e)
+#define MPI_DOUBLE_PRECISION ((MPI_Datatype)0x0300002f)
+#define MPI_COMPLEX ((MPI_Datatype)0x03000030)
+#define MPI_DOUBLE_COMPLEX ((MPI_Datatype)0x03000031)
+#define MPI_INTEGER1 ((MPI_Datatype)0x03000032)
+#define MPI_INTEGER2 ((MPI_Datatype)0x03000033)
+#define MPI_INTEGER4 ((MPI_Datatype)0x03000034)
+#define MPI_INTEGER8 ((MPI_Datatype)0x03000035)
+#define MPI_REAL4 ((MPI_Datatype)0x03000036)
+#define MPI_REAL8 ((MPI_Datatype)0x03000037)
+#define MPI_COMPLEX8 ((MPI_Datatype)0x03000038)
+#define MPI_COMPLEX16 ((MPI_Datatype)0x03000039)
+#define MPI_2INTEGER ((MPI_Datatype)0x0300003a)
 
 #define MPI_OP_NULL ((MPI_Op)0x04000000)
 #define MPI_MAX ((MPI_Op)0x04000001)
@@ -184,7 +201,7 @@ typedef MPI_Comm_delete_attr_function MPI_Delete_function;
 #define MPI_THREAD_SERIALIZED 2
 #define MPI_THREAD_MULTIPLE 3
 
-/* Error classes; a code is its class. */
+/* Error classes; a code is its class, but for those of the program's. */
 #define MPI_SUCCESS 0
 #define MPI_ERR_BUFFER 1
 #define MPI_ERR_COUNT 2
@@ -236,6 +253,9 @@ int MPI_Pcontrol(const int level, ...);
 /* Errors. */
 int MPI_Error_class(int errorcode, int *errorclass);
 int MPI_Error_string(int errorcode, char *string, int *resultlen);
+int MPI_Add_error_class(int *errorclass);
+int MPI_Add_error_code(int errorclass, int *errorcode);
+int MPI_Add_error_string(int errorcode, const char *string);
 int MPI_Comm_create_errhandler(MPI_Comm_errhandler_function *function, MPI_Errhandler *errhandler);
 int MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler);
 int MPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler);
@@ -294,6 +314,7 @@ int MPI_Cancel(MPI_Request *request);
 int MPI_Test_cancelled(const MPI_Status *status, int *flag);
 int MPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
 int MPI_Ssend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
+int MPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
 int MPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
 int MPI_Recv_init(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request);
 int MPI_Start(MPI_Request *request);
@@ -378,6 +399,8 @@ int MPI_Info_free(MPI_Info *info);
 int MPI_Info_set(MPI_Info info, const char *key, const char *value);
 int MPI_Info_delete(MPI_Info info, const char *key);
 int MPI_Info_get(MPI_Info info, const char *key, int valuelen, char *value, int *flag);
+int MPI_Info_get_string(MPI_Info info, const char *key, int *buflen, char *value, int *flag);
+int MPI_Info_create_env(int argc, char *argv[], MPI_Info *info);
 int MPI_Info_get_valuelen(MPI_Info info, const char *key, int *valuelen, int *flag);
 int MPI_Info_get_nkeys(MPI_Info info, int *nkeys);
 int MPI_Info_get_nthkey(MPI_Info info, int n, char *key);

@@ -10,6 +10,7 @@
 
 mod abi;
 mod api;
+mod codes;
 mod collective;
 mod comm;
 mod fault;

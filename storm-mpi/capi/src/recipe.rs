@@ -43,11 +43,7 @@ pub(crate) enum Ingredient {
 
 impl Recipe {
     /// Of these types so far.
-    pub(crate) fn new(
-        session: &Session,
-        combiner: Combiner,
-        types: &[Handle],
-    ) -> Outcome<Recipe> {
+    pub(crate) fn new(session: &Session, combiner: Combiner, types: &[Handle]) -> Outcome<Recipe> {
         let ingredient = |&handle: &Handle| match is_predefined(handle) {
             true => Ok(Ingredient::Predefined(handle)),
             false => Ok(Ingredient::Made(session.datatype(handle)?)),

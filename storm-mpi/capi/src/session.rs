@@ -272,13 +272,13 @@ impl Session {
         let comm = fault.on.as_ref().or(comm).unwrap_or(&self.world);
         let handler = self.error_handlers.borrow().get(comm.errhandler.get()).copied();
         match handler {
-            Ok(ErrorHandler::Return) => fault.class.code(),
+            Ok(ErrorHandler::Return) => fault.code(),
             Ok(ErrorHandler::Call(function)) => {
-                let (mut handle, mut code) = (comm.handle.get(), fault.class.code());
+                let (mut handle, mut code) = (comm.handle.get(), fault.code());
                 // SAFETY: the program passed a function of this type, which takes a communicator
                 // and an error code.
                 unsafe { function(&mut handle, &mut code) };
-                fault.class.code()
+                fault.code()
             }
             Ok(ErrorHandler::Fatal) | Err(_) => self.die(name, fault, comm),
         }
@@ -407,8 +407,8 @@ pub(crate) fn on_no_file(name: &str, body: impl FnOnce(&'static Session) -> Outc
 
 /// Calls the error handler of a communicator with an error of the program's.
 pub(crate) fn raise(session: &Session, comm: &Rc<Comm>, name: &str, code: c_int) {
-    let class = Class::of(code).unwrap_or(Class::Unknown);
-    session.answer(name, &Fault::new(class, "raised by the program"), Some(comm));
+    let fault = Fault::of_code(code, Class::Unknown, "raised by the program");
+    session.answer(name, &fault, Some(comm));
 }
 
 /// Ends the job at the program's wish.

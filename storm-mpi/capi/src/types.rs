@@ -95,7 +95,7 @@ const LONG_BYTES: usize = size_of::<c_long>();
 pub(crate) const LONG_DOUBLE_BYTES: usize = 16;
 
 /// The predefined types, from place 1 on.
-const PREDEFINED: [(&str, Number); 42] = [
+const PREDEFINED: [(&str, Number); 58] = [
     ("MPI_CHAR", Number::Signed(1)),
     ("MPI_SIGNED_CHAR", Number::Signed(1)),
     ("MPI_UNSIGNED_CHAR", Number::Unsigned(1)),
@@ -138,6 +138,23 @@ const PREDEFINED: [(&str, Number); 42] = [
     ("MPI_2INT", Number::Pair(PairValue::Int)),
     ("MPI_SHORT_INT", Number::Pair(PairValue::Short)),
     ("MPI_LONG_DOUBLE_INT", Number::Pair(PairValue::LongDouble)),
+    // Of Fortran.
+    ("MPI_CHARACTER", Number::Signed(1)),
+    ("MPI_LOGICAL", Number::Signed(4)),
+    ("MPI_INTEGER", Number::Signed(4)),
+    ("MPI_REAL", Number::Float32),
+    ("MPI_DOUBLE_PRECISION", Number::Float64),
+    ("MPI_COMPLEX", Number::Complex32),
+    ("MPI_DOUBLE_COMPLEX", Number::Complex64),
+    ("MPI_INTEGER1", Number::Signed(1)),
+    ("MPI_INTEGER2", Number::Signed(2)),
+    ("MPI_INTEGER4", Number::Signed(4)),
+    ("MPI_INTEGER8", Number::Signed(8)),
+    ("MPI_REAL4", Number::Float32),
+    ("MPI_REAL8", Number::Float64),
+    ("MPI_COMPLEX8", Number::Complex32),
+    ("MPI_COMPLEX16", Number::Complex64),
+    ("MPI_2INTEGER", Number::Pair(PairValue::Int)),
 ];
 
 /// A table of the predefined types.
@@ -159,6 +176,11 @@ pub(crate) fn predefined() -> Table<Rc<Type>> {
 /// Whether a handle is of a predefined type.
 pub(crate) fn is_predefined(handle: Handle) -> bool {
     (TYPE.handle(1)..=TYPE.handle(PREDEFINED.len())).contains(&handle)
+}
+
+/// The predefined type of this name.
+pub(crate) fn named(name: &str) -> Option<Handle> {
+    PREDEFINED.iter().position(|(own, _)| *own == name).map(|place| TYPE.handle(place + 1))
 }
 
 /// The numbers that a layout of this [kind](Layout::kind) consists of.

@@ -150,6 +150,12 @@ fn derived_datatypes() {
 }
 
 #[test]
+fn what_types_are_made_of_and_what_programs_add() {
+    let program = Program::compiled("additions");
+    program.run_everywhere();
+}
+
+#[test]
 fn communicators() {
     let program = Program::compiled("communicators");
     program.run_everywhere();

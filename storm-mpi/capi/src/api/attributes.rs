@@ -1,6 +1,7 @@
 //! What programs hang on communicators, windows and datatypes (MPI-4.1, section 7.7), and what the library tells there.
 
 use crate::abi::{Out, PROC_NULL, TAG_UB};
+use crate::codes;
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
 use crate::session::{
@@ -29,9 +30,6 @@ static TOLD: [Option<c_int>; TOLD_ATTRIBUTES] = [
     None,
     None,
 ];
-
-/// `MPI_LASTUSEDCODE`, whose key is the last of the library's.
-static LAST_USED_CODE: Option<c_int> = Some(Class::LAST_CODE);
 
 /// A function or one of the numbers that stand for one, as C passes it.
 #[repr(transparent)]
@@ -106,14 +104,7 @@ impl Session {
                     // SAFETY: the program's function of this type; it may store one address and
                     // one flag where it is told.
                     let code = unsafe {
-                        function(
-                            from.handle(),
-                            key,
-                            state,
-                            value as *mut c_void,
-                            out,
-                            &mut flag,
-                        )
+                        function(from.handle(), key, state, value as *mut c_void, out, &mut flag)
                     };
                     refused(code)?;
                     (flag != 0).then_some(copied as usize)
@@ -158,19 +149,20 @@ impl Session {
 fn refused(code: c_int) -> Outcome {
     match code {
         crate::abi::SUCCESS => Ok(()),
-        code => Err(Fault::new(
-            Class::of(code).unwrap_or(Class::Other),
-            "the program's function for an attribute failed",
-        )),
+        code => {
+            let text = "the program's function for an attribute failed";
+            Err(Fault::of_code(code, Class::Other, text))
+        }
     }
 }
 
-/// The library's own attribute of a key.
-fn told(key: Handle) -> Option<&'static Option<c_int>> {
+/// The library's own attribute of a key, if it is known. `MPI_LASTUSEDCODE` has the last key.
+fn told(key: Handle) -> Option<Option<*const c_int>> {
     if key == KEYVAL.handle(OWN_ATTRIBUTES) {
-        return Some(&LAST_USED_CODE);
+        return Some(Some(codes::last_used()));
     }
-    TOLD.iter().enumerate().find(|(i, _)| KEYVAL.handle(i + 1) == key).map(|(_, value)| value)
+    let (_, value) = TOLD.iter().enumerate().find(|(i, _)| KEYVAL.handle(i + 1) == key)?;
+    Some(value.as_ref().map(|value| &raw const *value))
 }
 
 /// The attribute of a key, if there is one.
@@ -210,7 +202,7 @@ fn get(
 ) -> c_int {
     on(comm, name, |session, comm| {
         let found = match told(keyval) {
-            Some(value) => value.as_ref().map(|value| (&raw const *value).cast::<c_void>()),
+            Some(value) => value.map(|value| value.cast::<c_void>()),
             None => found(session, comm, keyval)?,
         };
         give(found, value, flag)

@@ -6,6 +6,7 @@ use crate::fault::{Class, Fault, Outcome};
 use crate::recipe::{Combiner, Ingredient, Recipe};
 use crate::session::{DeleteFunction, Session, call};
 use crate::table::Handle;
+use crate::types::named;
 use std::ffi::{c_int, c_void};
 
 #[unsafe(no_mangle)]
@@ -76,6 +77,21 @@ extern "C" fn MPI_Type_get_contents(
     })
 }
 
+/// The type of Fortran with numbers of this class and length.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Type_match_size(typeclass: c_int, size: c_int, datatype: Out<Handle>) -> c_int {
+    call("MPI_Type_match_size", |_| {
+        let class = match typeclass {
+            1 => "REAL",
+            2 => "INTEGER",
+            3 => "COMPLEX",
+            other => return Err(Fault::new(Class::Arg, format!("class {other} of types"))),
+        };
+        let none = || Fault::new(Class::Arg, format!("no type {class} of {size} bytes"));
+        datatype.set(named(&format!("MPI_{class}{size}")).ok_or_else(none)?)
+    })
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Type_create_keyval(
     copy: MaybeCopy,
@@ -93,9 +109,7 @@ extern "C" fn MPI_Type_free_keyval(keyval: Out<c_int>) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Type_set_attr(datatype: Handle, keyval: c_int, value: *mut c_void) -> c_int {
-    call("MPI_Type_set_attr", |session| {
-        put(session, &session.datatype(datatype)?, keyval, value)
-    })
+    call("MPI_Type_set_attr", |session| put(session, &session.datatype(datatype)?, keyval, value))
 }
 
 #[unsafe(no_mangle)]
@@ -112,7 +126,5 @@ extern "C" fn MPI_Type_get_attr(
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Type_delete_attr(datatype: Handle, keyval: c_int) -> c_int {
-    call("MPI_Type_delete_attr", |session| {
-        delete(session, &session.datatype(datatype)?, keyval)
-    })
+    call("MPI_Type_delete_attr", |session| delete(session, &session.datatype(datatype)?, keyval))
 }

@@ -182,7 +182,7 @@ fn put(statuses: StatusOut, i: usize, collected: Outcome<Status>, failed: &mut O
 }
 
 fn in_status(fault: Fault) -> Fault {
-    Fault { class: Class::InStatus, ..fault }
+    Fault { class: Class::InStatus, own: None, ..fault }
 }
 
 fn only_active(session: &Session, requests: &[Handle]) -> Outcome<Vec<Handle>> {
