@@ -1,5 +1,6 @@
 //! What goes wrong in a call, with its error class (MPI-4.1, section 9.4).
 
+use crate::abi::Status;
 use crate::codes;
 use crate::comm::Comm;
 use std::ffi::c_int;
@@ -178,6 +179,8 @@ pub(crate) struct Fault {
     pub(crate) text: String,
     /// The communicator whose error handler is asked, when it is not the call's.
     pub(crate) on: Option<Rc<Comm>>,
+    /// What the program learns of the message nevertheless.
+    pub(crate) told: Option<Status>,
     /// The code, where it is one of the program's.
     pub(crate) own: Option<c_int>,
 }
@@ -187,7 +190,12 @@ pub(crate) type Outcome<T = ()> = Result<T, Fault>;
 
 impl Fault {
     pub(crate) fn new(class: Class, text: impl Into<String>) -> Fault {
-        Fault { class, text: text.into(), on: None, own: None }
+        Fault { class, text: text.into(), on: None, told: None, own: None }
+    }
+
+    /// The same, of a message that has come.
+    pub(crate) fn of_message(self, status: Status) -> Fault {
+        Fault { told: Some(status), ..self }
     }
 
     /// With a code that came from the program.

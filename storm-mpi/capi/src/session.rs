@@ -9,7 +9,7 @@ use crate::operation::Operation;
 use crate::request::{BufferSpace, Detached, Request};
 use crate::sequence::Sequence;
 use crate::table::{
-    COMM, ERRHANDLER, FILE, GROUP, Handle, INFO, KEYVAL, MESSAGE, REQUEST, Table, WINDOW,
+    COMM, ERRHANDLER, FILE, GROUP, Handle, INFO, KEYVAL, Kind, MESSAGE, REQUEST, Table, WINDOW,
 };
 use crate::types::{self, Type};
 use crate::window::Window;
@@ -86,6 +86,8 @@ pub(crate) type DeleteFunction =
 /// A key that programs hang attributes on communicators by.
 #[derive(Clone, Copy)]
 pub(crate) struct Keyval {
+    /// What the attributes are of; `None` for the library's own, which are told elsewhere.
+    pub(crate) of: Option<Kind>,
     /// `None`: attributes are not copied.
     pub(crate) copy: Option<Copying>,
     pub(crate) delete: Option<DeleteFunction>,
@@ -99,7 +101,8 @@ pub(crate) const OWN_ATTRIBUTES: usize = TOLD_ATTRIBUTES + 6;
 
 impl Keyval {
     /// A key of the library's: what it tells is not in the communicators.
-    const TOLD: Keyval = Keyval { copy: None, delete: None, extra_state: std::ptr::null_mut() };
+    const TOLD: Keyval =
+        Keyval { of: None, copy: None, delete: None, extra_state: std::ptr::null_mut() };
 }
 
 /// How an attribute is copied.

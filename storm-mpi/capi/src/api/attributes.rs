@@ -8,7 +8,7 @@ use crate::session::{
     CopyFunction, Copying, DeleteFunction, Keyval, OWN_ATTRIBUTES, Session, TOLD_ATTRIBUTES, call,
     on,
 };
-use crate::table::{Handle, KEYVAL};
+use crate::table::{COMM, Handle, KEYVAL, Kind};
 use crate::types::Type;
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
@@ -56,6 +56,16 @@ pub(crate) trait Holder {
     fn handle(&self) -> Handle;
     /// Key and value of each, in the order in which they came.
     fn attributes(&self) -> &RefCell<Vec<(Handle, usize)>>;
+
+    /// Whether a key is one for attributes of this kind of object.
+    fn takes(&self, session: &Session, key: Handle) -> Outcome {
+        let of = session.keyvals.borrow().get(key)?.of;
+        if of.is_none_or(|of| of.names(self.handle())) { Ok(()) } else { Err(other_kind()) }
+    }
+}
+
+fn other_kind() -> Fault {
+    Fault::new(Class::Keyval, "key of attributes of another kind of object")
 }
 
 impl Holder for Comm {
@@ -171,7 +181,7 @@ pub(super) fn found(
     holder: &impl Holder,
     keyval: Handle,
 ) -> Outcome<Option<*const c_void>> {
-    session.keyvals.borrow().get(keyval)?;
+    holder.takes(session, keyval)?;
     Ok(attribute(holder, keyval).map(|value| value as *const c_void))
 }
 
@@ -211,13 +221,14 @@ fn get(
 
 pub(super) fn create(
     name: &str,
+    of: Kind,
     copy: MaybeCopy,
     del: Option<DeleteFunction>,
     keyval: Out<c_int>,
     extra_state: *mut c_void,
 ) -> c_int {
     call(name, |session| {
-        let made = Keyval { copy: copy.read(), delete: del, extra_state };
+        let made = Keyval { of: Some(of), copy: copy.read(), delete: del, extra_state };
         keyval.set(session.keyvals.borrow_mut().add(made)?)
     })
 }
@@ -229,7 +240,7 @@ extern "C" fn MPI_Comm_create_keyval(
     keyval: Out<c_int>,
     extra_state: *mut c_void,
 ) -> c_int {
-    create("MPI_Comm_create_keyval", copy, del, keyval, extra_state)
+    create("MPI_Comm_create_keyval", COMM, copy, del, keyval, extra_state)
 }
 
 #[unsafe(no_mangle)]
@@ -239,25 +250,27 @@ extern "C" fn MPI_Keyval_create(
     keyval: Out<c_int>,
     extra_state: *mut c_void,
 ) -> c_int {
-    create("MPI_Keyval_create", copy, del, keyval, extra_state)
+    create("MPI_Keyval_create", COMM, copy, del, keyval, extra_state)
 }
 
 /// The program's key becomes invalid. What it stands for stays: attributes may still have it.
-pub(super) fn free(name: &str, keyval: Out<c_int>) -> c_int {
+pub(super) fn free(name: &str, of: Kind, keyval: Out<c_int>) -> c_int {
     call(name, |session| {
-        session.keyvals.borrow().get(keyval.get()?)?;
+        if session.keyvals.borrow().get(keyval.get()?)?.of != Some(of) {
+            return Err(other_kind());
+        }
         keyval.set(KEYVAL.null())
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_free_keyval(keyval: Out<c_int>) -> c_int {
-    free("MPI_Comm_free_keyval", keyval)
+    free("MPI_Comm_free_keyval", COMM, keyval)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Keyval_free(keyval: Out<c_int>) -> c_int {
-    free("MPI_Keyval_free", keyval)
+    free("MPI_Keyval_free", COMM, keyval)
 }
 
 /// Hangs an attribute there, in the place of one with the same key.
@@ -271,7 +284,7 @@ pub(super) fn put(
     if (0..OWN_ATTRIBUTES as c_int).contains(&place) {
         return Err(Fault::new(Class::Keyval, "attribute of the library"));
     }
-    session.keyvals.borrow().get(keyval)?;
+    holder.takes(session, keyval)?;
     if let Some(before) = attribute(holder, keyval) {
         session.delete_attribute(holder, keyval, before)?;
     }

@@ -5,7 +5,7 @@ use crate::abi::{ArrayMut, Out, counted};
 use crate::fault::{Class, Fault, Outcome};
 use crate::recipe::{Combiner, Ingredient, Recipe};
 use crate::session::{DeleteFunction, Session, call};
-use crate::table::Handle;
+use crate::table::{Handle, TYPE};
 use crate::types::named;
 use std::ffi::{c_int, c_void};
 
@@ -99,12 +99,12 @@ extern "C" fn MPI_Type_create_keyval(
     keyval: Out<c_int>,
     extra_state: *mut c_void,
 ) -> c_int {
-    create("MPI_Type_create_keyval", copy, del, keyval, extra_state)
+    create("MPI_Type_create_keyval", TYPE, copy, del, keyval, extra_state)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Type_free_keyval(keyval: Out<c_int>) -> c_int {
-    free("MPI_Type_free_keyval", keyval)
+    free("MPI_Type_free_keyval", TYPE, keyval)
 }
 
 #[unsafe(no_mangle)]
