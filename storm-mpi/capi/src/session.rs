@@ -2,6 +2,7 @@
 
 use crate::abi::SUCCESS;
 use crate::api::{Info, Taken};
+use crate::codes;
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
 use crate::file::OpenFile;
@@ -410,7 +411,9 @@ pub(crate) fn on_no_file(name: &str, body: impl FnOnce(&'static Session) -> Outc
 
 /// Calls the error handler of a communicator with an error of the program's.
 pub(crate) fn raise(session: &Session, comm: &Rc<Comm>, name: &str, code: c_int) {
-    let fault = Fault::of_code(code, Class::Unknown, "raised by the program");
+    let own = codes::text_of(code).filter(|text| !text.is_empty());
+    let text = own.map_or_else(String::new, |own| format!(": {own}"));
+    let fault = Fault::of_code(code, Class::Unknown, format!("raised by the program{text}"));
     session.answer(name, &fault, Some(comm));
 }
 
