@@ -108,6 +108,23 @@ typedef MPI_Comm_delete_attr_function MPI_Delete_function;
 #define MPI_2INT ((MPI_Datatype)0x03000028)
 #define MPI_SHORT_INT ((MPI_Datatype)0x03000029)
 #define MPI_LONG_DOUBLE_INT ((MPI_Datatype)0x0300002a)
+/* Of Fortran, as its compilers have them by default; a logical value is any integer but 0. */
+#define MPI_CHARACTER ((MPI_Datatype)0x0300002b)
+#define MPI_LOGICAL ((MPI_Datatype)0x0300002c)
+#define MPI_INTEGER ((MPI_Datatype)0x0300002d)
+#define MPI_REAL ((MPI_Datatype)0x0300002e)
+#define MPI_DOUBLE_PRECISION ((MPI_Datatype)0x0300002f)
+#define MPI_COMPLEX ((MPI_Datatype)0x03000030)
+#define MPI_DOUBLE_COMPLEX ((MPI_Datatype)0x03000031)
+#define MPI_INTEGER1 ((MPI_Datatype)0x03000032)
+#define MPI_INTEGER2 ((MPI_Datatype)0x03000033)
+#define MPI_INTEGER4 ((MPI_Datatype)0x03000034)
+#define MPI_INTEGER8 ((MPI_Datatype)0x03000035)
+#define MPI_REAL4 ((MPI_Datatype)0x03000036)
+#define MPI_REAL8 ((MPI_Datatype)0x03000037)
+#define MPI_COMPLEX8 ((MPI_Datatype)0x03000038)
+#define MPI_COMPLEX16 ((MPI_Datatype)0x03000039)
+#define MPI_2INTEGER ((MPI_Datatype)0x0300003a)
 
 #define MPI_OP_NULL ((MPI_Op)0x04000000)
 #define MPI_MAX ((MPI_Op)0x04000001)
@@ -184,7 +201,7 @@ typedef MPI_Comm_delete_attr_function MPI_Delete_function;
 #define MPI_THREAD_SERIALIZED 2
 #define MPI_THREAD_MULTIPLE 3
 
-/* Error classes; a code is its class. */
+/* Error classes; a code is its class, but for those of the program's. */
 #define MPI_SUCCESS 0
 #define MPI_ERR_BUFFER 1
 #define MPI_ERR_COUNT 2
@@ -236,6 +253,9 @@ int MPI_Pcontrol(const int level, ...);
 /* Errors. */
 int MPI_Error_class(int errorcode, int *errorclass);
 int MPI_Error_string(int errorcode, char *string, int *resultlen);
+int MPI_Add_error_class(int *errorclass);
+int MPI_Add_error_code(int errorclass, int *errorcode);
+int MPI_Add_error_string(int errorcode, const char *string);
 int MPI_Comm_create_errhandler(MPI_Comm_errhandler_function *function, MPI_Errhandler *errhandler);
 int MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler);
 int MPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler);
@@ -294,6 +314,7 @@ int MPI_Cancel(MPI_Request *request);
 int MPI_Test_cancelled(const MPI_Status *status, int *flag);
 int MPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
 int MPI_Ssend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
+int MPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
 int MPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
 int MPI_Recv_init(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request);
 int MPI_Start(MPI_Request *request);
@@ -378,6 +399,8 @@ int MPI_Info_free(MPI_Info *info);
 int MPI_Info_set(MPI_Info info, const char *key, const char *value);
 int MPI_Info_delete(MPI_Info info, const char *key);
 int MPI_Info_get(MPI_Info info, const char *key, int valuelen, char *value, int *flag);
+int MPI_Info_get_string(MPI_Info info, const char *key, int *buflen, char *value, int *flag);
+int MPI_Info_create_env(int argc, char *argv[], MPI_Info *info);
 int MPI_Info_get_valuelen(MPI_Info info, const char *key, int *valuelen, int *flag);
 int MPI_Info_get_nkeys(MPI_Info info, int *nkeys);
 int MPI_Info_get_nthkey(MPI_Info info, int n, char *key);
@@ -405,43 +428,6 @@ int MPI_Dist_graph_neighbors_count(MPI_Comm comm, int *indegree, int *outdegree,
 int MPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int sources[], int *sourceweights, int maxoutdegree,
                              int destinations[], int *destweights);
 
-/* Datatypes. */
-int MPI_Type_contiguous(int count, MPI_Datatype oldtype, MPI_Datatype *newtype);
-int MPI_Type_vector(int count, int blocklength, int stride, MPI_Datatype oldtype, MPI_Datatype *newtype);
-int MPI_Type_create_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype, MPI_Datatype *newtype);
-int MPI_Type_indexed(int count, const int blocklengths[], const int displacements[], MPI_Datatype oldtype,
-                     MPI_Datatype *newtype);
-int MPI_Type_create_hindexed(int count, const int blocklengths[], const MPI_Aint displacements[], MPI_Datatype oldtype,
-                             MPI_Datatype *newtype);
-int MPI_Type_create_indexed_block(int count, int blocklength, const int displacements[], MPI_Datatype oldtype,
-                                  MPI_Datatype *newtype);
-int MPI_Type_create_hindexed_block(int count, int blocklength, const MPI_Aint displacements[], MPI_Datatype oldtype,
-                                   MPI_Datatype *newtype);
-int MPI_Type_create_struct(int count, const int blocklengths[], const MPI_Aint displacements[], const MPI_Datatype types[],
-                           MPI_Datatype *newtype);
-int MPI_Type_create_resized(MPI_Datatype oldtype, MPI_Aint lb, MPI_Aint extent, MPI_Datatype *newtype);
-int MPI_Type_create_subarray(int ndims, const int sizes[], const int subsizes[], const int starts[], int order,
-                             MPI_Datatype oldtype, MPI_Datatype *newtype);
-int MPI_Type_create_darray(int size, int rank, int ndims, const int gsizes[], const int distribs[], const int dargs[],
-                           const int psizes[], int order, MPI_Datatype oldtype, MPI_Datatype *newtype);
-int MPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype);
-int MPI_Type_commit(MPI_Datatype *datatype);
-int MPI_Type_free(MPI_Datatype *datatype);
-int MPI_Type_size(MPI_Datatype datatype, int *size);
-int MPI_Type_get_extent(MPI_Datatype datatype, MPI_Aint *lb, MPI_Aint *extent);
-int MPI_Type_get_true_extent(MPI_Datatype datatype, MPI_Aint *true_lb, MPI_Aint *true_extent);
-int MPI_Type_size_x(MPI_Datatype datatype, MPI_Count *size);
-int MPI_Type_get_extent_x(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent);
-int MPI_Type_get_true_extent_x(MPI_Datatype datatype, MPI_Count *true_lb, MPI_Count *true_extent);
-int MPI_Type_set_name(MPI_Datatype datatype, const char *name);
-int MPI_Type_get_name(MPI_Datatype datatype, char *name, int *resultlen);
-int MPI_Get_address(const void *location, MPI_Aint *address);
-MPI_Aint MPI_Aint_add(MPI_Aint base, MPI_Aint disp);
-MPI_Aint MPI_Aint_diff(MPI_Aint addr1, MPI_Aint addr2);
-int MPI_Pack(const void *inbuf, int incount, MPI_Datatype datatype, void *outbuf, int outsize, int *position, MPI_Comm comm);
-int MPI_Unpack(const void *inbuf, int insize, int *position, void *outbuf, int outcount, MPI_Datatype datatype, MPI_Comm comm);
-int MPI_Pack_size(int incount, MPI_Datatype datatype, MPI_Comm comm, int *size);
-
 /* Graphs of MPI-1, and where a process would be in them and in grids. */
 int MPI_Graph_create(MPI_Comm comm, int nnodes, const int index[], const int edges[], int reorder, MPI_Comm *newcomm);
 int MPI_Graphdims_get(MPI_Comm comm, int *nnodes, int *nedges);
@@ -466,6 +452,7 @@ int MPI_Type_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype o
 int MPI_Type_struct(int count, const int blocklengths[], const MPI_Aint displacements[], const MPI_Datatype types[],
                     MPI_Datatype *newtype);
 
+#include "storm_mpi_types.h"
 #include "storm_mpi_background.h"
 #include "storm_mpi_files.h"
 #include "storm_mpi_windows.h"

@@ -1,5 +1,7 @@
 //! What goes wrong in a call, with its error class (MPI-4.1, section 9.4).
 
+use crate::abi::Status;
+use crate::codes;
 use crate::comm::Comm;
 use std::ffi::c_int;
 use std::fmt::Write as _;
@@ -140,7 +142,7 @@ const CLASSES: [(Class, &str, &str); 57] = [
 ];
 
 impl Class {
-    /// The last code there is (`MPI_ERR_LASTCODE`, `MPI_LASTUSEDCODE`): programs make none.
+    /// The last code of the library's (`MPI_ERR_LASTCODE`): those that programs add follow.
     pub(crate) const LAST_CODE: c_int = Class::Spawn as c_int;
 
     /// The code that C sees.
@@ -163,6 +165,9 @@ pub(crate) fn describe(code: c_int) -> Option<String> {
     if code == crate::abi::SUCCESS {
         return Some("MPI_SUCCESS: no error".to_owned());
     }
+    if let Some(text) = codes::text_of(code) {
+        return Some(text);
+    }
     let row = CLASSES.iter().find(|(class, ..)| class.code() == code);
     row.map(|(_, name, meaning)| format!("{name}: {meaning}"))
 }
@@ -174,6 +179,10 @@ pub(crate) struct Fault {
     pub(crate) text: String,
     /// The communicator whose error handler is asked, when it is not the call's.
     pub(crate) on: Option<Rc<Comm>>,
+    /// What the program learns of the message nevertheless.
+    pub(crate) told: Option<Status>,
+    /// The code, where it is one of the program's.
+    pub(crate) own: Option<c_int>,
 }
 
 /// What a call makes.
@@ -181,7 +190,23 @@ pub(crate) type Outcome<T = ()> = Result<T, Fault>;
 
 impl Fault {
     pub(crate) fn new(class: Class, text: impl Into<String>) -> Fault {
-        Fault { class, text: text.into(), on: None }
+        Fault { class, text: text.into(), on: None, told: None, own: None }
+    }
+
+    /// The same, of a message that has come.
+    pub(crate) fn of_message(self, status: Status) -> Fault {
+        Fault { told: Some(status), ..self }
+    }
+
+    /// With a code that came from the program.
+    pub(crate) fn of_code(code: c_int, otherwise: Class, text: impl Into<String>) -> Fault {
+        let own = codes::class_of(code).map(|_| code);
+        Fault { own, ..Fault::new(Class::of(code).unwrap_or(otherwise), text) }
+    }
+
+    /// The code that C sees.
+    pub(crate) fn code(&self) -> c_int {
+        self.own.unwrap_or(self.class.code())
     }
 
     /// The same, of a request on that communicator.

@@ -10,12 +10,14 @@
 
 mod abi;
 mod api;
+mod codes;
 mod collective;
 mod comm;
 mod fault;
 mod file;
 mod memory;
 mod operation;
+mod recipe;
 mod request;
 mod sequence;
 mod session;

@@ -321,12 +321,13 @@ pub(crate) fn landed(comm: &Comm, received: Received, landing: &Landing) -> Outc
     let (bytes, room) = (received.status.bytes, received.buffer_bytes);
     landing.finish(bytes);
     let source = comm.rank_here(received.status.source);
+    let tag = received.status.tag.0;
+    let status = Status { source, tag, bytes: bytes.min(room) as i64, ..Status::EMPTY };
     if bytes > room {
         let text = format!("message of {bytes} bytes from rank {source} into {room}");
-        return Err(Fault::new(Class::Truncate, text));
+        return Err(Fault::new(Class::Truncate, text).of_message(status));
     }
-    let tag = received.status.tag.0;
-    Ok(Status { source, tag, bytes: bytes as i64, ..Status::EMPTY })
+    Ok(status)
 }
 
 impl Detached {

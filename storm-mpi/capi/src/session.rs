@@ -2,6 +2,7 @@
 
 use crate::abi::SUCCESS;
 use crate::api::{Info, Taken};
+use crate::codes;
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
 use crate::file::OpenFile;
@@ -9,7 +10,7 @@ use crate::operation::Operation;
 use crate::request::{BufferSpace, Detached, Request};
 use crate::sequence::Sequence;
 use crate::table::{
-    COMM, ERRHANDLER, FILE, GROUP, Handle, INFO, KEYVAL, MESSAGE, REQUEST, Table, WINDOW,
+    COMM, ERRHANDLER, FILE, GROUP, Handle, INFO, KEYVAL, Kind, MESSAGE, REQUEST, Table, WINDOW,
 };
 use crate::types::{self, Type};
 use crate::window::Window;
@@ -86,6 +87,8 @@ pub(crate) type DeleteFunction =
 /// A key that programs hang attributes on communicators by.
 #[derive(Clone, Copy)]
 pub(crate) struct Keyval {
+    /// What the attributes are of; `None` for the library's own, which are told elsewhere.
+    pub(crate) of: Option<Kind>,
     /// `None`: attributes are not copied.
     pub(crate) copy: Option<Copying>,
     pub(crate) delete: Option<DeleteFunction>,
@@ -99,7 +102,8 @@ pub(crate) const OWN_ATTRIBUTES: usize = TOLD_ATTRIBUTES + 6;
 
 impl Keyval {
     /// A key of the library's: what it tells is not in the communicators.
-    const TOLD: Keyval = Keyval { copy: None, delete: None, extra_state: std::ptr::null_mut() };
+    const TOLD: Keyval =
+        Keyval { of: None, copy: None, delete: None, extra_state: std::ptr::null_mut() };
 }
 
 /// How an attribute is copied.
@@ -250,6 +254,14 @@ impl Session {
         Ok(handle)
     }
 
+    /// Adds a datatype, which learns its handle.
+    pub(crate) fn add_type(&self, made: Type) -> Outcome<Handle> {
+        let made = Rc::new(made);
+        let handle = self.types.borrow_mut().add(Rc::clone(&made))?;
+        made.handle.set(handle);
+        Ok(handle)
+    }
+
     /// The members of a communicator, in a context of their own, for what is no communicator; all call it.
     pub(crate) fn context_of_its_own(&self, parent: &Comm, errhandler: Handle) -> Outcome<Comm> {
         let agreed = self.contexts.borrow().agree(parent.party(&self.process))?;
@@ -264,13 +276,13 @@ impl Session {
         let comm = fault.on.as_ref().or(comm).unwrap_or(&self.world);
         let handler = self.error_handlers.borrow().get(comm.errhandler.get()).copied();
         match handler {
-            Ok(ErrorHandler::Return) => fault.class.code(),
+            Ok(ErrorHandler::Return) => fault.code(),
             Ok(ErrorHandler::Call(function)) => {
-                let (mut handle, mut code) = (comm.handle.get(), fault.class.code());
+                let (mut handle, mut code) = (comm.handle.get(), fault.code());
                 // SAFETY: the program passed a function of this type, which takes a communicator
                 // and an error code.
                 unsafe { function(&mut handle, &mut code) };
-                fault.class.code()
+                fault.code()
             }
             Ok(ErrorHandler::Fatal) | Err(_) => self.die(name, fault, comm),
         }
@@ -399,8 +411,10 @@ pub(crate) fn on_no_file(name: &str, body: impl FnOnce(&'static Session) -> Outc
 
 /// Calls the error handler of a communicator with an error of the program's.
 pub(crate) fn raise(session: &Session, comm: &Rc<Comm>, name: &str, code: c_int) {
-    let class = Class::of(code).unwrap_or(Class::Unknown);
-    session.answer(name, &Fault::new(class, "raised by the program"), Some(comm));
+    let own = codes::text_of(code).filter(|text| !text.is_empty());
+    let text = own.map_or_else(String::new, |own| format!(": {own}"));
+    let fault = Fault::of_code(code, Class::Unknown, format!("raised by the program{text}"));
+    session.answer(name, &fault, Some(comm));
 }
 
 /// Ends the job at the program's wish.

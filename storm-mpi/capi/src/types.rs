@@ -1,6 +1,7 @@
 //! Datatypes: the predefined ones, in the order of `mpi.h`, and those that programs make.
 
 use crate::fault::{Class, Fault, Outcome};
+use crate::recipe::Recipe;
 use crate::table::{Handle, TYPE, Table};
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_long};
@@ -45,18 +46,40 @@ pub(crate) struct Type {
     pub(crate) name: RefCell<String>,
     /// `None` for those that programs make.
     pub(crate) number: Option<Number>,
+    /// Its own handle, for functions of attributes.
+    pub(crate) handle: Cell<Handle>,
+    /// Attributes of the program: key, and the address it stored.
+    pub(crate) attributes: RefCell<Vec<(Handle, usize)>>,
+    /// How the program made it; `None` for the predefined ones.
+    pub(crate) recipe: Option<Rc<Recipe>>,
 }
 
 impl Type {
     /// A type made of others; `None` is what layouts say of one larger than memory.
-    pub(crate) fn made(layout: Option<Layout>) -> Outcome<Rc<Type>> {
+    pub(crate) fn made(layout: Option<Layout>, recipe: Recipe) -> Outcome<Type> {
         let too_large = || Fault::new(Class::Arg, "datatype larger than memory can be");
-        Ok(Rc::new(Type {
+        Ok(Type {
             layout: layout.ok_or_else(too_large)?,
             committed: Cell::new(false),
             name: RefCell::default(),
             number: None,
-        }))
+            handle: Cell::new(TYPE.null()),
+            attributes: RefCell::default(),
+            recipe: Some(Rc::new(recipe)),
+        })
+    }
+
+    /// Another one like it, without its name and attributes.
+    pub(crate) fn another(&self) -> Type {
+        Type {
+            layout: self.layout.clone(),
+            committed: self.committed.clone(),
+            name: RefCell::default(),
+            number: self.number,
+            handle: Cell::new(TYPE.null()),
+            attributes: RefCell::default(),
+            recipe: self.recipe.clone(),
+        }
     }
 
     /// Its name, or what it is.
@@ -72,7 +95,7 @@ const LONG_BYTES: usize = size_of::<c_long>();
 pub(crate) const LONG_DOUBLE_BYTES: usize = 16;
 
 /// The predefined types, from place 1 on.
-const PREDEFINED: [(&str, Number); 42] = [
+const PREDEFINED: [(&str, Number); 58] = [
     ("MPI_CHAR", Number::Signed(1)),
     ("MPI_SIGNED_CHAR", Number::Signed(1)),
     ("MPI_UNSIGNED_CHAR", Number::Unsigned(1)),
@@ -115,6 +138,23 @@ const PREDEFINED: [(&str, Number); 42] = [
     ("MPI_2INT", Number::Pair(PairValue::Int)),
     ("MPI_SHORT_INT", Number::Pair(PairValue::Short)),
     ("MPI_LONG_DOUBLE_INT", Number::Pair(PairValue::LongDouble)),
+    // Of Fortran.
+    ("MPI_CHARACTER", Number::Signed(1)),
+    ("MPI_LOGICAL", Number::Signed(4)),
+    ("MPI_INTEGER", Number::Signed(4)),
+    ("MPI_REAL", Number::Float32),
+    ("MPI_DOUBLE_PRECISION", Number::Float64),
+    ("MPI_COMPLEX", Number::Complex32),
+    ("MPI_DOUBLE_COMPLEX", Number::Complex64),
+    ("MPI_INTEGER1", Number::Signed(1)),
+    ("MPI_INTEGER2", Number::Signed(2)),
+    ("MPI_INTEGER4", Number::Signed(4)),
+    ("MPI_INTEGER8", Number::Signed(8)),
+    ("MPI_REAL4", Number::Float32),
+    ("MPI_REAL8", Number::Float64),
+    ("MPI_COMPLEX8", Number::Complex32),
+    ("MPI_COMPLEX16", Number::Complex64),
+    ("MPI_2INTEGER", Number::Pair(PairValue::Int)),
 ];
 
 /// A table of the predefined types.
@@ -125,6 +165,9 @@ pub(crate) fn predefined() -> Table<Rc<Type>> {
             committed: Cell::new(true),
             name: RefCell::new(name.to_owned()),
             number: Some(number),
+            handle: Cell::new(TYPE.handle(kind + 1)),
+            attributes: RefCell::default(),
+            recipe: None,
         })
     };
     Table::new(TYPE, PREDEFINED.into_iter().enumerate().map(make))
@@ -133,6 +176,11 @@ pub(crate) fn predefined() -> Table<Rc<Type>> {
 /// Whether a handle is of a predefined type.
 pub(crate) fn is_predefined(handle: Handle) -> bool {
     (TYPE.handle(1)..=TYPE.handle(PREDEFINED.len())).contains(&handle)
+}
+
+/// The predefined type of this name.
+pub(crate) fn named(name: &str) -> Option<Handle> {
+    PREDEFINED.iter().position(|(own, _)| *own == name).map(|place| TYPE.handle(place + 1))
 }
 
 /// The numbers that a layout of this [kind](Layout::kind) consists of.

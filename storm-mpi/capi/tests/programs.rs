@@ -150,6 +150,12 @@ fn derived_datatypes() {
 }
 
 #[test]
+fn what_types_are_made_of_and_what_programs_add() {
+    let program = Program::compiled("additions");
+    program.run_everywhere();
+}
+
+#[test]
 fn communicators() {
     let program = Program::compiled("communicators");
     program.run_everywhere();
@@ -221,6 +227,12 @@ fn what_is_fatal_ends_the_whole_job() {
     assert!(said.contains(expected), "{said}");
     assert_eq!(end("abort").aborted, Some(42));
     end("exit");
+    let own = end("code");
+    assert!(
+        own.ranks[3].stderr.contains("raised by the program: out of cheese"),
+        "{}",
+        own.report()
+    );
     let twice = end("twice");
     assert!(twice.ranks[3].stderr.contains("MPI_Init: called a second time"), "{}", twice.report());
     let before = end("before");

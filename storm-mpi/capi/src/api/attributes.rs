@@ -1,14 +1,18 @@
-//! What programs hang on communicators (MPI-4.1, section 7.7), and what the library tells there.
+//! What programs hang on communicators, windows and datatypes (MPI-4.1, section 7.7), and what the library tells there.
 
 use crate::abi::{Out, PROC_NULL, TAG_UB};
+use crate::codes;
 use crate::comm::Comm;
 use crate::fault::{Class, Fault, Outcome};
 use crate::session::{
     CopyFunction, Copying, DeleteFunction, Keyval, OWN_ATTRIBUTES, Session, TOLD_ATTRIBUTES, call,
     on,
 };
-use crate::table::{Handle, KEYVAL};
+use crate::table::{COMM, Handle, KEYVAL, Kind};
+use crate::types::Type;
+use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
+use std::rc::Rc;
 
 /// `MPI_COMM_DUP_FN`, which is no function but a number in its place.
 const DUP_FN: usize = 1;
@@ -26,9 +30,6 @@ static TOLD: [Option<c_int>; TOLD_ATTRIBUTES] = [
     None,
     None,
 ];
-
-/// `MPI_LASTUSEDCODE`, whose key is the last of the library's.
-static LAST_USED_CODE: Option<c_int> = Some(Class::LAST_CODE);
 
 /// A function or one of the numbers that stand for one, as C passes it.
 #[repr(transparent)]
@@ -49,10 +50,58 @@ impl MaybeCopy {
     }
 }
 
+/// What programs hang attributes on.
+pub(crate) trait Holder {
+    /// Its handle, which functions of programs are told.
+    fn handle(&self) -> Handle;
+    /// Key and value of each, in the order in which they came.
+    fn attributes(&self) -> &RefCell<Vec<(Handle, usize)>>;
+
+    /// Whether a key is one for attributes of this kind of object.
+    fn takes(&self, session: &Session, key: Handle) -> Outcome {
+        let of = session.keyvals.borrow().get(key)?.of;
+        if of.is_none_or(|of| of.names(self.handle())) { Ok(()) } else { Err(other_kind()) }
+    }
+}
+
+fn other_kind() -> Fault {
+    Fault::new(Class::Keyval, "key of attributes of another kind of object")
+}
+
+impl Holder for Comm {
+    fn handle(&self) -> Handle {
+        self.handle.get()
+    }
+
+    fn attributes(&self) -> &RefCell<Vec<(Handle, usize)>> {
+        &self.attributes
+    }
+}
+
+impl Holder for Type {
+    fn handle(&self) -> Handle {
+        self.handle.get()
+    }
+
+    fn attributes(&self) -> &RefCell<Vec<(Handle, usize)>> {
+        &self.attributes
+    }
+}
+
+impl<H: Holder> Holder for Rc<H> {
+    fn handle(&self) -> Handle {
+        (**self).handle()
+    }
+
+    fn attributes(&self) -> &RefCell<Vec<(Handle, usize)>> {
+        (**self).attributes()
+    }
+}
+
 impl Session {
     /// Copies attributes to a duplicate, as their keys say.
-    pub(crate) fn copy_attributes(&self, from: &Comm, to: &Comm) -> Outcome {
-        let attributes = from.attributes.borrow().clone();
+    pub(crate) fn copy_attributes<H: Holder>(&self, from: &H, to: &H) -> Outcome {
+        let attributes = from.attributes().borrow().clone();
         for (key, value) in attributes {
             let keyval = *self.keyvals.borrow().get(key)?;
             let copied = match keyval.copy {
@@ -65,50 +114,43 @@ impl Session {
                     // SAFETY: the program's function of this type; it may store one address and
                     // one flag where it is told.
                     let code = unsafe {
-                        function(
-                            from.handle.get(),
-                            key,
-                            state,
-                            value as *mut c_void,
-                            out,
-                            &mut flag,
-                        )
+                        function(from.handle(), key, state, value as *mut c_void, out, &mut flag)
                     };
                     refused(code)?;
                     (flag != 0).then_some(copied as usize)
                 }
             };
             if let Some(copied) = copied {
-                to.attributes.borrow_mut().push((key, copied));
+                to.attributes().borrow_mut().push((key, copied));
             }
         }
         Ok(())
     }
 
-    /// Takes leave of all attributes of a communicator that ends.
-    pub(crate) fn delete_attributes(&self, comm: &Comm) -> Outcome {
+    /// Takes leave of all attributes of what ends.
+    pub(crate) fn delete_attributes(&self, holder: &impl Holder) -> Outcome {
         // Backwards, as the standard wants it of MPI_COMM_SELF.
-        while let Some((key, value)) = { comm.attributes.borrow().last().copied() } {
-            self.delete_attribute(comm, key, value)?;
+        while let Some((key, value)) = { holder.attributes().borrow().last().copied() } {
+            self.delete_attribute(holder, key, value)?;
         }
         Ok(())
     }
 
     /// Takes leave of one. It stays where the program's function refuses, which may have
     /// changed others meanwhile.
-    fn delete_attribute(&self, comm: &Comm, key: Handle, value: usize) -> Outcome {
-        self.deleted(comm, key, value)?;
-        comm.attributes.borrow_mut().retain(|(other, _)| *other != key);
+    fn delete_attribute(&self, holder: &impl Holder, key: Handle, value: usize) -> Outcome {
+        self.deleted(holder, key, value)?;
+        holder.attributes().borrow_mut().retain(|(other, _)| *other != key);
         Ok(())
     }
 
-    fn deleted(&self, comm: &Comm, key: Handle, value: usize) -> Outcome {
+    fn deleted(&self, holder: &impl Holder, key: Handle, value: usize) -> Outcome {
         let keyval = *self.keyvals.borrow().get(key)?;
         match keyval.delete {
             None => Ok(()),
             // SAFETY: the program's function of this type.
             Some(function) => refused(unsafe {
-                function(comm.handle.get(), key, value as *mut c_void, keyval.extra_state)
+                function(holder.handle(), key, value as *mut c_void, keyval.extra_state)
             }),
         }
     }
@@ -117,34 +159,35 @@ impl Session {
 fn refused(code: c_int) -> Outcome {
     match code {
         crate::abi::SUCCESS => Ok(()),
-        code => Err(Fault::new(
-            Class::of(code).unwrap_or(Class::Other),
-            "the program's function for an attribute failed",
-        )),
+        code => {
+            let text = "the program's function for an attribute failed";
+            Err(Fault::of_code(code, Class::Other, text))
+        }
     }
 }
 
-/// The library's own attribute of a key.
-fn told(key: Handle) -> Option<&'static Option<c_int>> {
+/// The library's own attribute of a key, if it is known. `MPI_LASTUSEDCODE` has the last key.
+fn told(key: Handle) -> Option<Option<*const c_int>> {
     if key == KEYVAL.handle(OWN_ATTRIBUTES) {
-        return Some(&LAST_USED_CODE);
+        return Some(Some(codes::last_used()));
     }
-    TOLD.iter().enumerate().find(|(i, _)| KEYVAL.handle(i + 1) == key).map(|(_, value)| value)
+    let (_, value) = TOLD.iter().enumerate().find(|(i, _)| KEYVAL.handle(i + 1) == key)?;
+    Some(value.as_ref().map(|value| &raw const *value))
 }
 
 /// The attribute of a key, if there is one.
 pub(super) fn found(
     session: &Session,
-    comm: &Comm,
+    holder: &impl Holder,
     keyval: Handle,
 ) -> Outcome<Option<*const c_void>> {
-    session.keyvals.borrow().get(keyval)?;
-    Ok(attribute(comm, keyval).map(|value| value as *const c_void))
+    holder.takes(session, keyval)?;
+    Ok(attribute(holder, keyval).map(|value| value as *const c_void))
 }
 
-/// What the program hung on the communicator by this key.
-fn attribute(comm: &Comm, keyval: Handle) -> Option<usize> {
-    let attributes = comm.attributes.borrow();
+/// What the program hung there by this key.
+fn attribute(holder: &impl Holder, keyval: Handle) -> Option<usize> {
+    let attributes = holder.attributes().borrow();
     attributes.iter().find(|(key, _)| *key == keyval).map(|&(_, value)| value)
 }
 
@@ -169,7 +212,7 @@ fn get(
 ) -> c_int {
     on(comm, name, |session, comm| {
         let found = match told(keyval) {
-            Some(value) => value.as_ref().map(|value| (&raw const *value).cast::<c_void>()),
+            Some(value) => value.map(|value| value.cast::<c_void>()),
             None => found(session, comm, keyval)?,
         };
         give(found, value, flag)
@@ -178,13 +221,14 @@ fn get(
 
 pub(super) fn create(
     name: &str,
+    of: Kind,
     copy: MaybeCopy,
     del: Option<DeleteFunction>,
     keyval: Out<c_int>,
     extra_state: *mut c_void,
 ) -> c_int {
     call(name, |session| {
-        let made = Keyval { copy: copy.read(), delete: del, extra_state };
+        let made = Keyval { of: Some(of), copy: copy.read(), delete: del, extra_state };
         keyval.set(session.keyvals.borrow_mut().add(made)?)
     })
 }
@@ -196,7 +240,7 @@ extern "C" fn MPI_Comm_create_keyval(
     keyval: Out<c_int>,
     extra_state: *mut c_void,
 ) -> c_int {
-    create("MPI_Comm_create_keyval", copy, del, keyval, extra_state)
+    create("MPI_Comm_create_keyval", COMM, copy, del, keyval, extra_state)
 }
 
 #[unsafe(no_mangle)]
@@ -206,38 +250,45 @@ extern "C" fn MPI_Keyval_create(
     keyval: Out<c_int>,
     extra_state: *mut c_void,
 ) -> c_int {
-    create("MPI_Keyval_create", copy, del, keyval, extra_state)
+    create("MPI_Keyval_create", COMM, copy, del, keyval, extra_state)
 }
 
 /// The program's key becomes invalid. What it stands for stays: attributes may still have it.
-pub(super) fn free(name: &str, keyval: Out<c_int>) -> c_int {
+pub(super) fn free(name: &str, of: Kind, keyval: Out<c_int>) -> c_int {
     call(name, |session| {
-        session.keyvals.borrow().get(keyval.get()?)?;
+        if session.keyvals.borrow().get(keyval.get()?)?.of != Some(of) {
+            return Err(other_kind());
+        }
         keyval.set(KEYVAL.null())
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Comm_free_keyval(keyval: Out<c_int>) -> c_int {
-    free("MPI_Comm_free_keyval", keyval)
+    free("MPI_Comm_free_keyval", COMM, keyval)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Keyval_free(keyval: Out<c_int>) -> c_int {
-    free("MPI_Keyval_free", keyval)
+    free("MPI_Keyval_free", COMM, keyval)
 }
 
-/// Hangs an attribute on a communicator, in the place of one with the same key.
-pub(super) fn put(session: &Session, comm: &Comm, keyval: c_int, value: *mut c_void) -> Outcome {
+/// Hangs an attribute there, in the place of one with the same key.
+pub(super) fn put(
+    session: &Session,
+    holder: &impl Holder,
+    keyval: c_int,
+    value: *mut c_void,
+) -> Outcome {
     let place = keyval.wrapping_sub(KEYVAL.handle(1));
     if (0..OWN_ATTRIBUTES as c_int).contains(&place) {
         return Err(Fault::new(Class::Keyval, "attribute of the library"));
     }
-    session.keyvals.borrow().get(keyval)?;
-    if let Some(before) = attribute(comm, keyval) {
-        session.delete_attribute(comm, keyval, before)?;
+    holder.takes(session, keyval)?;
+    if let Some(before) = attribute(holder, keyval) {
+        session.delete_attribute(holder, keyval, before)?;
     }
-    comm.attributes.borrow_mut().push((keyval, value as usize));
+    holder.attributes().borrow_mut().push((keyval, value as usize));
     Ok(())
 }
 
@@ -262,10 +313,10 @@ extern "C" fn MPI_Comm_get_attr(
 }
 
 /// Takes an attribute off.
-pub(super) fn delete(session: &Session, comm: &Comm, keyval: c_int) -> Outcome {
-    let value = attribute(comm, keyval);
+pub(super) fn delete(session: &Session, holder: &impl Holder, keyval: c_int) -> Outcome {
+    let value = attribute(holder, keyval);
     let value = value.ok_or_else(|| Fault::new(Class::Keyval, "no such attribute"))?;
-    session.delete_attribute(comm, keyval, value)
+    session.delete_attribute(holder, keyval, value)
 }
 
 #[unsafe(no_mangle)]

@@ -80,8 +80,9 @@ pub(super) fn split(
     Ok(me.map(|me| (group, me)))
 }
 
-/// The same members in a context of their own.
+/// The same members in a context of their own. Where a function of an attribute refuses there is none.
 pub(super) fn duplicate(session: &Session, comm: &Comm, newcomm: Out<Handle>) -> Outcome {
+    newcomm.set(COMM.null())?;
     let members = (comm.group.clone(), comm.me);
     let made = make(session, comm, Some(members), comm.topology.clone())?;
     let object = session.comm(made)?;

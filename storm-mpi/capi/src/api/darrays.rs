@@ -3,6 +3,7 @@
 use super::datatypes::{add, array_order, layout};
 use crate::abi::{Array, Out, counted};
 use crate::fault::{Class, Fault, Outcome};
+use crate::recipe::{Combiner, Recipe};
 use crate::session::call;
 use crate::table::Handle;
 use std::ffi::c_int;
@@ -81,9 +82,12 @@ extern "C" fn MPI_Type_create_darray(
     newtype: Out<Handle>,
 ) -> c_int {
     call("MPI_Type_create_darray", |session| {
-        let (order, ndims) = (array_order(order)?, counted(ndims)?);
+        let recipe = Recipe::new(session, Combiner::Darray, &[oldtype])?.with([size, rank, ndims]);
+        let (asked, order, ndims) = (order, array_order(order)?, counted(ndims)?);
         let (lengths, kinds) = (gsizes.get(ndims)?, distribs.get(ndims)?);
         let (arguments, parts) = (dargs.get(ndims)?, psizes.get(ndims)?);
+        let recipe = recipe.with_all(lengths).with_all(kinds);
+        let recipe = recipe.with_all(arguments).with_all(parts).with([asked]);
         let all = parts.iter().try_fold(1, |all: c_int, &parts| all.checked_mul(parts));
         if all != Some(size) || !(0..size).contains(&rank) {
             return Err(Fault::new(Class::Arg, format!("process {rank} of {size} in a grid")));
@@ -99,7 +103,7 @@ extern "C" fn MPI_Type_create_darray(
         if order == ArrayOrder::LastFastest {
             dimensions.reverse();
         }
-        add(session, distributed(&layout(session, oldtype)?, &dimensions)?, newtype)
+        add(session, distributed(&layout(session, oldtype)?, &dimensions)?, recipe, newtype)
     })
 }
 

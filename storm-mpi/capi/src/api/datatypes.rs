@@ -2,10 +2,10 @@
 
 use crate::abi::{Array, Buffer, MAX_NAME, Out, Text, TextOut, counted};
 use crate::fault::{Class, Fault, Outcome};
+use crate::recipe::{Combiner, Recipe};
 use crate::session::{Session, call};
 use crate::table::{Handle, TYPE};
-use crate::types::Type;
-use std::cell::{Cell, RefCell};
+use crate::types::{Type, is_predefined};
 use std::ffi::c_int;
 use std::rc::Rc;
 use storm_mpi::layout::{ArrayOrder, Layout, Part};
@@ -13,8 +13,14 @@ use storm_mpi::layout::{ArrayOrder, Layout, Part};
 const ORDER_C: c_int = 56;
 const ORDER_FORTRAN: c_int = 57;
 
-pub(super) fn add(session: &Session, made: Option<Layout>, newtype: Out<Handle>) -> Outcome {
-    newtype.set(session.types.borrow_mut().add(Type::made(made)?)?)
+/// A type of this layout, which was made like that.
+pub(super) fn add(
+    session: &Session,
+    made: Option<Layout>,
+    recipe: Recipe,
+    newtype: Out<Handle>,
+) -> Outcome {
+    newtype.set(session.add_type(Type::made(made, recipe)?)?)
 }
 
 pub(super) fn layout(session: &Session, datatype: Handle) -> Outcome<Layout> {
@@ -45,8 +51,10 @@ fn structure(
     let part = |((count, offset), &datatype): ((usize, isize), &Handle)| {
         Ok(Part { offset, count, layout: layout(session, datatype)? })
     };
-    let parts = blocks(count, lengths, displacements)?.into_iter().zip(types).map(part);
-    add(session, Layout::structure(parts.collect::<Outcome<_>>()?), newtype)
+    let blocks = blocks(count, lengths, displacements)?;
+    let recipe = Recipe::new(session, Combiner::Struct, types)?.of_blocks(&blocks);
+    let parts = blocks.into_iter().zip(types).map(part);
+    add(session, Layout::structure(parts.collect::<Outcome<_>>()?), recipe, newtype)
 }
 
 fn hvector(
@@ -56,7 +64,20 @@ fn hvector(
     newtype: Out<Handle>,
 ) -> Outcome {
     let old = layout(session, oldtype)?;
-    add(session, old.hvector(counted(count)?, counted(blocklength)?, stride), newtype)
+    let recipe = Recipe::new(session, Combiner::HVector, &[oldtype])?;
+    let recipe = recipe.with([count, blocklength]).at([stride]);
+    add(session, old.hvector(counted(count)?, counted(blocklength)?, stride), recipe, newtype)
+}
+
+fn hindexed(
+    session: &Session,
+    (count, lengths, displacements): (c_int, Array<c_int>, Array<i64>),
+    oldtype: Handle,
+    newtype: Out<Handle>,
+) -> Outcome {
+    let blocks = blocks(count, lengths, displacements)?;
+    let recipe = Recipe::new(session, Combiner::HIndexed, &[oldtype])?.of_blocks(&blocks);
+    add(session, layout(session, oldtype)?.hindexed(blocks), recipe, newtype)
 }
 
 /// Which index varies fastest, from an argument.
@@ -75,7 +96,8 @@ fn address(location: Buffer, address: Out<isize>) -> Outcome {
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Type_contiguous(count: c_int, oldtype: Handle, newtype: Out<Handle>) -> c_int {
     call("MPI_Type_contiguous", |session| {
-        add(session, layout(session, oldtype)?.contiguous(counted(count)?), newtype)
+        let recipe = Recipe::new(session, Combiner::Contiguous, &[oldtype])?.with([count]);
+        add(session, layout(session, oldtype)?.contiguous(counted(count)?), recipe, newtype)
     })
 }
 
@@ -89,7 +111,10 @@ extern "C" fn MPI_Type_vector(
 ) -> c_int {
     call("MPI_Type_vector", |session| {
         let old = layout(session, oldtype)?;
-        add(session, old.vector(counted(count)?, counted(blocklength)?, stride as isize), newtype)
+        let recipe = Recipe::new(session, Combiner::Vector, &[oldtype])?;
+        let recipe = recipe.with([count, blocklength, stride]);
+        let made = old.vector(counted(count)?, counted(blocklength)?, stride as isize);
+        add(session, made, recipe, newtype)
     })
 }
 
@@ -129,7 +154,11 @@ extern "C" fn MPI_Type_indexed(
 ) -> c_int {
     call("MPI_Type_indexed", |session| {
         let old = layout(session, oldtype)?;
-        add(session, old.indexed(blocks(count, blocklengths, displacements)?), newtype)
+        let made = old.indexed(blocks(count, blocklengths, displacements)?);
+        let places = counted(count)?;
+        let recipe = Recipe::new(session, Combiner::Indexed, &[oldtype])?.with([count]);
+        let recipe = recipe.with_all(blocklengths.get(places)?);
+        add(session, made, recipe.with_all(displacements.get(places)?), newtype)
     })
 }
 
@@ -142,8 +171,7 @@ extern "C" fn MPI_Type_create_hindexed(
     newtype: Out<Handle>,
 ) -> c_int {
     call("MPI_Type_create_hindexed", |session| {
-        let old = layout(session, oldtype)?;
-        add(session, old.hindexed(blocks(count, blocklengths, displacements)?), newtype)
+        hindexed(session, (count, blocklengths, displacements), oldtype, newtype)
     })
 }
 
@@ -160,7 +188,9 @@ extern "C" fn MPI_Type_create_indexed_block(
         let length = counted(blocklength)?;
         let displacements = displacements.get(counted(count)?)?;
         let blocks = displacements.iter().map(|&at| (length, at as isize));
-        add(session, old.indexed(blocks), newtype)
+        let recipe = Recipe::new(session, Combiner::IndexedBlock, &[oldtype])?;
+        let recipe = recipe.with([count, blocklength]).with_all(displacements);
+        add(session, old.indexed(blocks), recipe, newtype)
     })
 }
 
@@ -176,8 +206,11 @@ extern "C" fn MPI_Type_create_hindexed_block(
         let old = layout(session, oldtype)?;
         let length = counted(blocklength)?;
         let displacements = displacements.get(counted(count)?)?;
+        let recipe = Recipe::new(session, Combiner::HIndexedBlock, &[oldtype])?;
+        let recipe = recipe.with([count, blocklength]);
+        let recipe = recipe.at(displacements.iter().map(|&at| at as isize));
         let blocks = displacements.iter().map(|&at| (length, at as isize));
-        add(session, old.hindexed(blocks), newtype)
+        add(session, old.hindexed(blocks), recipe, newtype)
     })
 }
 
@@ -190,8 +223,7 @@ extern "C" fn MPI_Type_hindexed(
     newtype: Out<Handle>,
 ) -> c_int {
     call("MPI_Type_hindexed", |session| {
-        let old = layout(session, oldtype)?;
-        add(session, old.hindexed(blocks(count, blocklengths, displacements)?), newtype)
+        hindexed(session, (count, blocklengths, displacements), oldtype, newtype)
     })
 }
 
@@ -229,7 +261,8 @@ extern "C" fn MPI_Type_create_resized(
     newtype: Out<Handle>,
 ) -> c_int {
     call("MPI_Type_create_resized", |session| {
-        add(session, layout(session, oldtype)?.resized(lb, extent), newtype)
+        let recipe = Recipe::new(session, Combiner::Resized, &[oldtype])?.at([lb, extent]);
+        add(session, layout(session, oldtype)?.resized(lb, extent), recipe, newtype)
     })
 }
 
@@ -244,26 +277,33 @@ extern "C" fn MPI_Type_create_subarray(
     newtype: Out<Handle>,
 ) -> c_int {
     call("MPI_Type_create_subarray", |session| {
-        let (order, ndims) = (array_order(order)?, counted(ndims)?);
+        let recipe = Recipe::new(session, Combiner::Subarray, &[oldtype])?.with([ndims]);
+        let (asked, order, ndims) = (order, array_order(order)?, counted(ndims)?);
         let (sizes, subsizes, starts) =
             (sizes.get(ndims)?, subsizes.get(ndims)?, starts.get(ndims)?);
+        let recipe = recipe.with_all(sizes).with_all(subsizes).with_all(starts).with([asked]);
         let dim = |i: usize| Ok((counted(sizes[i])?, counted(subsizes[i])?, counted(starts[i])?));
         let dims: Vec<_> = (0..ndims).map(dim).collect::<Outcome<_>>()?;
-        add(session, layout(session, oldtype)?.subarray(&dims, order), newtype)
+        add(session, layout(session, oldtype)?.subarray(&dims, order), recipe, newtype)
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Type_dup(oldtype: Handle, newtype: Out<Handle>) -> c_int {
     call("MPI_Type_dup", |session| {
+        newtype.set(TYPE.null())?;
         let old = session.datatype(oldtype)?;
-        let copy = Type {
-            layout: old.layout.clone(),
-            committed: Cell::new(old.committed.get()),
-            name: RefCell::default(),
-            number: old.number,
-        };
-        newtype.set(session.types.borrow_mut().add(Rc::new(copy))?)
+        let recipe = Recipe::new(session, Combiner::Dup, &[oldtype])?;
+        let copy = Type { recipe: Some(Rc::new(recipe)), ..old.another() };
+        let made = session.add_type(copy)?;
+        let object = session.datatype(made)?;
+        if let Err(fault) = session.copy_attributes(&old, &object) {
+            // As of communicators: what was copied goes, and the first fault counts.
+            let _ = session.delete_attributes(&object);
+            session.types.borrow_mut().free(made)?;
+            return Err(fault);
+        }
+        newtype.set(made)
     })
 }
 
@@ -278,7 +318,12 @@ extern "C" fn MPI_Type_commit(datatype: Out<Handle>) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Type_free(datatype: Out<Handle>) -> c_int {
     call("MPI_Type_free", |session| {
-        session.types.borrow_mut().free(datatype.get()?)?;
+        let handle = datatype.get()?;
+        let object = session.datatype(handle)?;
+        if !is_predefined(handle) {
+            session.delete_attributes(&object)?;
+        }
+        session.types.borrow_mut().free(handle)?;
         datatype.set(TYPE.null())
     })
 }

@@ -1,7 +1,8 @@
 //! Joining and leaving the job, and what there is to ask about it.
 
-use crate::abi::{MAX_LIBRARY_VERSION, MAX_NAME, Out, SUCCESS, TextOut};
-use crate::fault::{Outcome, describe};
+use crate::abi::{MAX_LIBRARY_VERSION, MAX_NAME, Out, SUCCESS, Text, TextOut};
+use crate::codes;
+use crate::fault::{Class, Fault, Outcome, describe};
 use crate::session::{Phase, Session, abort, call};
 use crate::table::Handle;
 use std::ffi::{c_char, c_int};
@@ -106,7 +107,30 @@ extern "C" fn MPI_Pcontrol(_level: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Error_class(errorcode: c_int, errorclass: Out<c_int>) -> c_int {
-    anytime(errorclass.set(errorcode))
+    anytime(errorclass.set(codes::class_of(errorcode).unwrap_or(errorcode)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Add_error_class(errorclass: Out<c_int>) -> c_int {
+    call("MPI_Add_error_class", |_| errorclass.set(codes::add_class()))
+}
+
+fn no_such(code: c_int) -> Fault {
+    Fault::new(Class::Arg, format!("error code {code}, which the program has not added"))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Add_error_code(errorclass: c_int, errorcode: Out<c_int>) -> c_int {
+    call("MPI_Add_error_code", |_| {
+        errorcode.set(codes::add_code(errorclass).map_err(|_| no_such(errorclass))?)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Add_error_string(errorcode: c_int, string: Text) -> c_int {
+    call("MPI_Add_error_string", |_| {
+        codes::set_text(errorcode, string.get()?).map_err(|_| no_such(errorcode))
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -5,7 +5,7 @@ use crate::abi::{Array, ArrayMut, Out, PROC_NULL, UNDEFINED, counted};
 use crate::comm::Topology;
 use crate::fault::{Class, Fault};
 use crate::session::{call, on};
-use crate::table::Handle;
+use crate::table::{COMM, Handle};
 use std::ffi::c_int;
 use storm_mpi::comm::{Cartesian, Choice, Group, balanced_dims};
 
@@ -42,6 +42,7 @@ extern "C" fn MPI_Cart_create(
     newcomm: Out<Handle>,
 ) -> c_int {
     on(comm, "MPI_Cart_create", |session, comm| {
+        newcomm.set(COMM.null())?;
         let ndims = counted(ndims)?;
         let periodic: Vec<bool> = periods.get(ndims)?.iter().map(|&period| period != 0).collect();
         let grid = Cartesian::new(dims.get(ndims)?, &periodic, comm.size())?;

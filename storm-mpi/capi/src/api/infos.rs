@@ -1,11 +1,11 @@
 //! Info objects: hints of programs. The library takes them, keeps them, and follows none.
 
 use super::comms::duplicate;
-use crate::abi::{MAX_INFO_KEY, MAX_INFO_VALUE, Out, Text, TextOut};
+use crate::abi::{Array, MAX_INFO_KEY, MAX_INFO_VALUE, Out, Text, TextOut, counted};
 use crate::fault::{Class, Fault, Outcome};
 use crate::session::{Session, call, on};
 use crate::table::{Handle, INFO};
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 
 /// Keys and their values, in the order in which they came.
 #[derive(Clone, Default)]
@@ -126,6 +126,43 @@ extern "C" fn MPI_Info_get_valuelen(
             valuelen.set(length as c_int)?;
         }
         flag.set(c_int::from(length.is_some()))
+    })
+}
+
+/// `buflen` comes with the room for the value and its final zero, and goes with what it needs; without room only that
+/// is told.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Info_get_string(
+    info: Handle,
+    name: Text,
+    buflen: Out<c_int>,
+    value: TextOut,
+    flag: Out<c_int>,
+) -> c_int {
+    call("MPI_Info_get_string", |session| {
+        let key = key(name)?;
+        let infos = session.infos.borrow();
+        let found = infos.get(info)?.value(&key);
+        if let Some(found) = found {
+            let room = counted(buflen.get()?)?;
+            if room > 0 {
+                value.set_cut(found, room)?;
+            }
+            buflen.set(found.len() as c_int + 1)?;
+        }
+        flag.set(c_int::from(found.is_some()))
+    })
+}
+
+/// What `MPI_INFO_ENV` says: nothing.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Info_create_env(
+    _argc: c_int,
+    _argv: Array<*mut c_char>,
+    info: Out<Handle>,
+) -> c_int {
+    call("MPI_Info_create_env", |session| {
+        info.set(session.infos.borrow_mut().add(Info::default())?)
     })
 }
 

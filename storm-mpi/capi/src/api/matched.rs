@@ -1,6 +1,7 @@
 //! Matched probes: a message is taken when it is found, and received later, by nobody else.
 
 use super::messages::seen;
+use super::waiting::told;
 use crate::abi::{BufferMut, Out, Status, StatusOut};
 use crate::comm::Comm;
 use crate::fault::Outcome;
@@ -113,8 +114,7 @@ extern "C" fn MPI_Mrecv(
 ) -> c_int {
     call("MPI_Mrecv", |session| {
         let (comm, active) = begin(session, (buf, count, datatype), message)?;
-        status.set(&session.finish(&comm, active)?);
-        Ok(())
+        told(status, session.finish(&comm, active))
     })
 }
 

@@ -1,6 +1,7 @@
 //! Blocking and non-blocking messages.
 
 use super::short;
+use super::waiting::told;
 use crate::abi::{Buffer, BufferMut, Out, SUCCESS, Status, StatusOut, UNDEFINED};
 use crate::comm::Comm;
 use crate::fault::Outcome;
@@ -94,8 +95,7 @@ fn receive(
 ) -> c_int {
     on(comm, name, |session, comm| {
         let message = incoming(session, comm, into, from)?;
-        status.set(&at_once(session, comm, &message)?);
-        Ok(())
+        told(status, at_once(session, comm, &message))
     })
 }
 
@@ -363,8 +363,7 @@ fn both(
 ) -> Outcome {
     let received = session.finish(comm, receiving);
     session.finish(comm, sending)?;
-    status.set(&received?);
-    Ok(())
+    told(status, received)
 }
 
 #[unsafe(no_mangle)]

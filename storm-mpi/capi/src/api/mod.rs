@@ -6,6 +6,7 @@ mod attributes;
 mod both_ways;
 mod collectives;
 mod comms;
+mod contents;
 mod counts;
 mod darrays;
 mod datatypes;
@@ -49,6 +50,7 @@ mod tests {
             include_str!("both_ways.rs"),
             include_str!("collectives.rs"),
             include_str!("comms.rs"),
+            include_str!("contents.rs"),
             include_str!("counts.rs"),
             include_str!("darrays.rs"),
             include_str!("datatypes.rs"),
@@ -87,6 +89,7 @@ mod tests {
             include_str!("../../include/storm_mpi_background.h"),
             include_str!("../../include/storm_mpi_files.h"),
             include_str!("../../include/storm_mpi_handles.h"),
+            include_str!("../../include/storm_mpi_types.h"),
             include_str!("../../include/storm_mpi_windows.h"),
         ];
         let mut declared: Vec<String> = headers

@@ -281,6 +281,9 @@ extern "C" fn MPI_Reduce_local(
     op: Handle,
 ) -> c_int {
     call("MPI_Reduce_local", |session| {
+        if inbuf.is_in_place() {
+            return Err(Fault::new(Class::Buffer, "MPI_IN_PLACE where it means nothing"));
+        }
         let reduction = Reduction { send: inbuf, recv: inoutbuf, count, datatype, op };
         let (mut reducer, mut left) = reduction.begin(session)?;
         let right = Elements::written(inoutbuf, count, reducer.datatype())?;

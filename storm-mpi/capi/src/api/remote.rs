@@ -7,7 +7,7 @@ use crate::operation::Change;
 use crate::request::Active;
 use crate::session::{Session, on_window};
 use crate::table::Handle;
-use crate::types::Type;
+use crate::types::{Number, Type};
 use crate::window::{Changing, Place, Window};
 use std::ffi::c_int;
 use std::rc::Rc;
@@ -34,6 +34,12 @@ impl Target {
         let (count, datatype) = (counted(count)?, session.datatype(datatype)?);
         let member = window.member(rank)?;
         Ok(member.map(|member| Target { member, displacement, count, datatype }))
+    }
+
+    /// What becomes of them: of none, nothing, whatever the operation is defined for.
+    fn changing(&self, change: Change) -> Outcome<Changing> {
+        let change = if self.count == 0 { Change::Nothing } else { change };
+        Changing::new(change, &self.datatype)
     }
 
     fn place(&self) -> Place<'_> {
@@ -123,7 +129,7 @@ fn accumulate(
     on_window(win, name, |session, window| {
         let (from, change) = (read(session, from)?, change(session, op)?);
         if let Some(target) = Target::new(session, window, there)? {
-            let how = Changing::new(change, &target.datatype)?;
+            let how = target.changing(change)?;
             window.accumulate(&from, &target.place(), how)?;
         }
         waits.begin(session, window, None)
@@ -145,7 +151,7 @@ fn get_accumulate(
         let Some(target) = Target::new(session, window, there)? else {
             return waits.begin(session, window, None);
         };
-        let how = Changing::new(change, &target.datatype)?;
+        let how = target.changing(change)?;
         let fetched = window.get_accumulate(from.as_ref(), &into, &target.place(), how)?;
         waits.begin(session, window, fetched.map(|fetched| (target.member, fetched)))
     })
@@ -311,6 +317,17 @@ extern "C" fn MPI_Fetch_and_op(
     get_accumulate("MPI_Fetch_and_op", from, into, there, op, win, Waits::Window)
 }
 
+/// Integers, bytes and logical values are compared, bit by bit; other numbers can be the same in several ways.
+fn comparable(datatype: &Type) -> Outcome {
+    match datatype.number {
+        Some(Number::Signed(_) | Number::Unsigned(_) | Number::Bool | Number::Byte) => Ok(()),
+        _ => {
+            let text = format!("{} is not compared and swapped", datatype.to_text());
+            Err(Fault::new(Class::Type, text))
+        }
+    }
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Compare_and_swap(
     origin_addr: Buffer,
@@ -323,6 +340,7 @@ extern "C" fn MPI_Compare_and_swap(
 ) -> c_int {
     on_window(win, "MPI_Compare_and_swap", |session, window| {
         let (new, expected) = ((origin_addr, 1, datatype), (compare_addr, 1, datatype));
+        comparable(&*session.datatype(datatype)?)?;
         let (new, expected) = (read(session, new)?, read(session, expected)?);
         let into = written(session, (result_addr, 1, datatype))?;
         let there = (target_rank, target_disp, 1, datatype);

@@ -51,6 +51,27 @@ extern "C" fn MPI_Ssend_init(
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn MPI_Bsend_init(
+    buf: Buffer,
+    count: c_int,
+    datatype: Handle,
+    dest: c_int,
+    tag: c_int,
+    comm: Handle,
+    request: Out<Handle>,
+) -> c_int {
+    request_to_send(
+        "MPI_Bsend_init",
+        Sending::Buffered,
+        (buf, count, datatype),
+        (dest, tag),
+        comm,
+        request,
+        Session::persistent,
+    )
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn MPI_Rsend_init(
     buf: Buffer,
     count: c_int,

@@ -2,6 +2,7 @@
 //! arguments as well, is left to the longer way.
 
 use super::messages::Sent;
+use super::waiting::told;
 use crate::abi::{ANY_SOURCE, BufferMut, Status, StatusOut};
 use crate::comm::Comm;
 use crate::fault::Outcome;
@@ -57,7 +58,8 @@ pub(super) fn received(
     let Some(into) = stretch_mut(&mut buf, count, datatype) else { return Ok(false) };
     let Some(received) = session.process.recv_short(&from, into)? else { return Ok(false) };
     if received.status.bytes > received.buffer_bytes {
-        landed(comm, received, &Elements::written(buf, count, datatype)?.landing())?;
+        let landing = Elements::written(buf, count, datatype)?.landing();
+        told(status, landed(comm, received, &landing))?;
     }
     let source = if source == ANY_SOURCE { comm.rank_here(received.status.source) } else { source };
     let (tag, bytes) = (received.status.tag.0, received.status.bytes as i64);

@@ -62,8 +62,7 @@ extern "C" fn MPI_Waitany(
         match first_done(session, requests, true)? {
             Some(at) => {
                 index.set(at as c_int)?;
-                status.set(&session.collect(&mut requests[at])?);
-                Ok(())
+                told(status, session.collect(&mut requests[at]))
             }
             None => {
                 status.set(&Status::EMPTY);
@@ -86,8 +85,7 @@ extern "C" fn MPI_Testany(
         if let Some(at) = first_done(session, requests, false)? {
             index.set(at as c_int)?;
             flag.set(1)?;
-            status.set(&session.collect(&mut requests[at])?);
-            return Ok(());
+            return told(status, session.collect(&mut requests[at]));
         }
         let nothing_to_wait_for = only_active(session, requests)?.is_empty();
         if nothing_to_wait_for {
@@ -134,8 +132,23 @@ fn collect_one(session: &Session, request: Out<Handle>, status: StatusOut) -> Ou
     let mut handle = request.get()?;
     let collected = session.collect(&mut handle);
     request.set(handle)?;
-    status.set(&collected?);
-    Ok(())
+    told(status, collected)
+}
+
+/// Puts the status of one that is done, also when it failed with a message that has come.
+pub(super) fn told(status: StatusOut, collected: Outcome<Status>) -> Outcome {
+    match collected {
+        Ok(said) => {
+            status.set(&said);
+            Ok(())
+        }
+        Err(fault) => {
+            if let Some(said) = &fault.told {
+                status.set(said);
+            }
+            Err(fault)
+        }
+    }
 }
 
 /// Waits for all; with an error in one or more, each status has its own.
@@ -175,14 +188,15 @@ fn put(statuses: StatusOut, i: usize, collected: Outcome<Status>, failed: &mut O
     match collected {
         Ok(status) => statuses.set_at(i, Status { error: SUCCESS, ..status }),
         Err(fault) => {
-            statuses.set_at(i, Status { error: fault.class.code(), ..Status::EMPTY });
+            let said = fault.told.unwrap_or(Status::EMPTY);
+            statuses.set_at(i, Status { error: fault.class.code(), ..said });
             failed.get_or_insert(fault);
         }
     }
 }
 
 fn in_status(fault: Fault) -> Fault {
-    Fault { class: Class::InStatus, ..fault }
+    Fault { class: Class::InStatus, own: None, ..fault }
 }
 
 fn only_active(session: &Session, requests: &[Handle]) -> Outcome<Vec<Handle>> {

@@ -203,12 +203,12 @@ extern "C" fn MPI_Win_create_keyval(
     keyval: Out<c_int>,
     extra_state: *mut c_void,
 ) -> c_int {
-    create("MPI_Win_create_keyval", copy, del, keyval, extra_state)
+    create("MPI_Win_create_keyval", WINDOW, copy, del, keyval, extra_state)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Win_free_keyval(keyval: Out<c_int>) -> c_int {
-    free("MPI_Win_free_keyval", keyval)
+    free("MPI_Win_free_keyval", WINDOW, keyval)
 }
 
 #[unsafe(no_mangle)]

@@ -65,9 +65,10 @@ impl Seen {
         displacement: i64,
         unit: (Handle, Rc<Type>),
         pattern: (Handle, Rc<Type>),
+        mode: c_int,
     ) -> Outcome<Seen> {
         let start = not_negative(displacement, "displacement")?;
-        let view = view_of(start, &pattern.1.layout)?;
+        let view = view_of(start, &pattern.1.layout, mode & READ_ONLY != 0)?;
         let (unit_bytes, pattern_bytes) = (unit.1.layout.size(), pattern.1.layout.size());
         if unit_bytes == 0 || pattern_bytes % unit_bytes != 0 {
             let text = format!("a file type of {pattern_bytes} bytes in units of {unit_bytes}");
@@ -128,7 +129,7 @@ impl OpenFile {
             (opened, _) => opened?,
         };
         let bytes = session.datatype(BYTE)?;
-        let seen = Seen::new(0, (BYTE, Rc::clone(&bytes)), (BYTE, bytes))?;
+        let seen = Seen::new(0, (BYTE, Rc::clone(&bytes)), (BYTE, bytes), mode)?;
         let path = path.to_owned();
         let end = if mode & APPEND == 0 { 0 } else { length(&file, &path)? as i64 };
         Ok(OpenFile {
@@ -213,7 +214,8 @@ impl OpenFile {
         displacement: i64,
         types: Outcome<[(Handle, Rc<Type>); 2]>,
     ) -> Outcome {
-        let seen = types.and_then(|[unit, pattern]| Seen::new(displacement, unit, pattern));
+        let seen =
+            types.and_then(|[unit, pattern]| Seen::new(displacement, unit, pattern, self.mode));
         let changed = seen.map(|seen| {
             self.seen.replace(seen);
             self.position.set(0);
@@ -380,9 +382,9 @@ fn length(file: &File, path: &Path) -> Outcome<u64> {
     Ok(file.metadata().map_err(|error| fault(path, &error))?.len())
 }
 
-fn view_of(displacement: u64, layout: &Layout) -> Outcome<View> {
+fn view_of(displacement: u64, layout: &Layout, read: bool) -> Outcome<View> {
     let text = "a file type whose data does not lie in order";
-    View::new(displacement, layout).ok_or_else(|| Fault::new(Class::Arg, text))
+    View::new(displacement, layout, read).ok_or_else(|| Fault::new(Class::Arg, text))
 }
 
 pub(crate) fn not_negative(number: i64, what: &str) -> Outcome<u64> {

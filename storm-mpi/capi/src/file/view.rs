@@ -27,15 +27,15 @@ struct Stretch {
 }
 
 impl View {
-    /// The data of elements of this layout. `None`: they do not lie one after the other in a file. Where they have no
-    /// data nothing is seen.
-    pub(super) fn new(displacement: u64, layout: &Layout) -> Option<View> {
+    /// The data of elements of this layout. `None`: they do not lie one after the other in a file; those of one that
+    /// is only `read` may overlap. Where they have no data nothing is seen.
+    pub(super) fn new(displacement: u64, layout: &Layout, read: bool) -> Option<View> {
         let (mut stretches, mut size, mut ordered): (Vec<Stretch>, _, _) = (Vec::new(), 0, true);
-        let mut end = 0;
+        let (mut from, mut end) = (0, 0);
         layout.for_each_run(1, &mut |at, bytes| {
-            ordered &= at >= 0 && at as u64 >= end;
+            ordered &= at >= 0 && at as u64 >= if read { from } else { end };
             let (at, bytes) = (at as u64, bytes as u64);
-            end = at.saturating_add(bytes);
+            (from, end) = (at, at.saturating_add(bytes));
             match stretches.last_mut() {
                 Some(last) if last.at + last.bytes == at => last.bytes += bytes,
                 Some(_) | None => stretches.push(Stretch { at, bytes, before: size }),
@@ -45,8 +45,8 @@ impl View {
         let extent = u64::try_from(layout.extent()).ok()?;
         // The next element's data must not lie among this one's.
         let first = stretches.first().map_or(0, |stretch| stretch.at);
-        let apart = ordered && end <= extent.checked_add(first)?;
-        apart.then_some(View { displacement, stretches, size, extent })
+        let apart = end <= extent.checked_add(first)? || read && extent > 0;
+        (ordered && apart).then_some(View { displacement, stretches, size, extent })
     }
 
     /// Where in the file the byte at a position is. `None`: beyond what a file can have.
@@ -54,20 +54,18 @@ impl View {
         self.stretch(position).map(|(place, _)| place)
     }
 
-    /// How much is seen of a file of so many bytes.
+    /// How much is seen of a file of so many bytes, up to the first byte that it has not.
     pub(super) fn seen_of(&self, file_bytes: u64) -> u64 {
-        let is_seen = |position: u64| self.place(position).is_some_and(|place| place < file_bytes);
-        // Places grow with positions, and no more is seen than there is.
-        let (mut low, mut high) = (0, file_bytes);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if is_seen(middle) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        let Some(room) = file_bytes.checked_sub(self.displacement) else { return 0 };
+        let reach = self.stretches.iter().map(|stretch| stretch.at + stretch.bytes).max();
+        let Some(reach) = reach else { return 0 };
+        // The first element that is not there as a whole. What has data has an extent.
+        let whole = room.checked_sub(reach).map_or(0, |more| more / self.extent.max(1) + 1);
+        let base = whole * self.extent;
+        let short = self.stretches.iter().find(|stretch| base + stretch.at + stretch.bytes > room);
+        let part =
+            short.map_or(0, |stretch| stretch.before + room.saturating_sub(base + stretch.at));
+        whole * self.size + part
     }
 
     /// Reads what is seen from a position on; gives how much there was.
@@ -136,13 +134,13 @@ mod tests {
     #[test]
     fn what_is_seen_is_the_data_of_one_element_after_the_other() {
         let int = Layout::number(4, 4);
-        let dense = View::new(10, &int).expect("a view");
+        let dense = View::new(10, &int, false).expect("a view");
         assert_eq!(places(&dense, 6), [10, 11, 12, 13, 14, 15]);
         assert_eq!((dense.seen_of(9), dense.seen_of(10), dense.seen_of(13)), (0, 0, 3));
         // Two bytes of each six, from the second on.
         let byte = Layout::number(1, 1);
         let part = byte.hindexed([(2, 1)]).and_then(|pair| pair.resized(0, 6)).expect("small");
-        let sparse = View::new(100, &part).expect("a view");
+        let sparse = View::new(100, &part, false).expect("a view");
         assert_eq!(places(&sparse, 5), [101, 102, 107, 108, 113]);
         for (file, seen) in [(101, 0), (102, 1), (106, 2), (108, 3), (109, 4), (113, 4)] {
             assert_eq!(sparse.seen_of(file), seen, "{file}");
@@ -154,7 +152,7 @@ mod tests {
         let file = tempfile::tempfile().expect("a file");
         let byte = Layout::number(1, 1);
         let odd = byte.hindexed([(1, 1), (2, 3)]).and_then(|odd| odd.resized(0, 8)).expect("small");
-        let view = View::new(2, &odd).expect("a view");
+        let view = View::new(2, &odd, false).expect("a view");
         let data: Vec<u8> = (1..=20).collect();
         assert_eq!(view.write(&file, 4, &data).expect("written"), 20);
         let mut back = [0; 24];
@@ -170,7 +168,21 @@ mod tests {
         let byte = Layout::number(1, 1);
         let back = byte.hindexed([(1, 4), (1, 0)]).expect("small");
         let over = byte.contiguous(4).and_then(|four| four.resized(0, 2)).expect("small");
-        assert!([back, over].iter().all(|layout| View::new(0, layout).is_none()));
+        assert!([&back, &over].iter().all(|layout| View::new(0, layout, false).is_none()));
+        assert!(View::new(0, &back, true).is_none());
+    }
+
+    #[test]
+    fn what_overlaps_was_refused_where_it_is_only_read() {
+        let byte = Layout::number(1, 1);
+        let over = byte.hindexed([(3, 0), (1, 1)]).expect("small");
+        let view = View::new(5, &over, true).expect("a view");
+        assert_eq!(places(&view, 8), [5, 6, 7, 6, 8, 9, 10, 9]);
+        // The last byte that is there is where the first one is missing.
+        let seen = [(5, 0), (7, 2), (8, 4), (9, 5), (10, 6), (11, 8)];
+        for (file, seen) in seen {
+            assert_eq!(view.seen_of(file), seen, "{file}");
+        }
     }
 
     #[test]
@@ -178,7 +190,7 @@ mod tests {
         let file = tempfile::tempfile().expect("a file");
         file.write_all_at(b"data", 0).expect("written");
         let empty = Layout::number(1, 1).contiguous(0).expect("small");
-        let view = View::new(1, &empty).expect("a view");
+        let view = View::new(1, &empty, false).expect("a view");
         assert_eq!(view.read(&file, 0, &mut [0; 4]).expect("read"), 0);
         assert_eq!(view.write(&file, 0, b"more").expect("written"), 0);
         assert_eq!((view.place(0), view.seen_of(4)), (None, 0));

@@ -81,7 +81,9 @@ impl Window {
             return Err(wrong("another epoch of this process is open"));
         }
         members.iter().try_for_each(|&member| self.be_let_in(member))?;
-        self.epochs.borrow_mut().started = Some(members);
+        let mut epochs = self.epochs.borrow_mut();
+        epochs.started = Some(members);
+        epochs.fenced = false;
         Ok(())
     }
 
@@ -125,7 +127,10 @@ impl Window {
         if asked {
             self.get_locks(&[member], kind)?;
         }
-        self.epochs.borrow_mut().locked.insert(member, asked);
+        let mut epochs = self.epochs.borrow_mut();
+        epochs.locked.insert(member, asked);
+        // What follows the fence is another epoch.
+        epochs.fenced = false;
         Ok(())
     }
 
@@ -139,7 +144,9 @@ impl Window {
         if asked {
             self.get_locks(&self.all(), LockKind::Shared)?;
         }
-        self.epochs.borrow_mut().locked_all = Some(asked);
+        let mut epochs = self.epochs.borrow_mut();
+        epochs.locked_all = Some(asked);
+        epochs.fenced = false;
         Ok(())
     }
 

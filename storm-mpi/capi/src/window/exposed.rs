@@ -146,18 +146,46 @@ impl Exposed {
         match self {
             Exposed::Whole { start, bytes, .. } => (end <= *bytes).then(|| start.wrapping_add(at)),
             Exposed::Attached(attached) => {
-                let within = |&(start, bytes): &(usize, usize)| at >= start && end <= start + bytes;
-                let there = attached.borrow().iter().any(within);
+                let there = is_attached(&attached.borrow(), at, end);
                 there.then(|| std::ptr::with_exposed_provenance_mut(at))
             }
         }
     }
 }
 
+/// Whether all of it is attached, in one stretch or in several that touch.
+fn is_attached(stretches: &[(usize, usize)], at: usize, end: usize) -> bool {
+    let mut reached = at;
+    // Each time another stretch: they do not overlap.
+    for _ in stretches {
+        let holds = |&&(start, bytes): &&(usize, usize)| {
+            let last = start + bytes;
+            start <= reached && (reached < last || reached == end && end == last)
+        };
+        let Some(&(start, bytes)) = stretches.iter().find(holds) else { return false };
+        reached = start + bytes;
+        if reached >= end {
+            return true;
+        }
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::operation::Predefined;
+
+    #[test]
+    fn what_lay_in_two_attached_stretches_was_refused() {
+        let stretches = [(30, 10), (10, 10), (20, 10), (50, 10)];
+        for (at, end) in [(10, 20), (10, 40), (15, 35), (39, 40), (50, 60), (40, 40), (10, 10)] {
+            assert!(is_attached(&stretches, at, end), "{at}..{end}");
+        }
+        for (at, end) in [(9, 20), (10, 41), (35, 55), (45, 46), (59, 61), (45, 45)] {
+            assert!(!is_attached(&stretches, at, end), "{at}..{end}");
+        }
+    }
 
     #[test]
     fn nothing_outside_is_touched() {

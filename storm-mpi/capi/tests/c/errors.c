@@ -85,6 +85,68 @@ static void windows(void) {
   called_ = 0;
 }
 
+/* Keys of one kind of object are for no other. */
+static void keys(void) {
+  int of_comm, of_win, of_type, flag;
+  void *value = NULL;
+  MPI_Win win;
+  OK(MPI_Win_create(NULL, 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+  OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+  OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &of_comm, NULL));
+  OK(MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, MPI_WIN_NULL_DELETE_FN, &of_win, NULL));
+  OK(MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, MPI_TYPE_NULL_DELETE_FN, &of_type, NULL));
+  is_class(MPI_Comm_set_attr(MPI_COMM_WORLD, of_win, value), MPI_ERR_KEYVAL);
+  is_class(MPI_Comm_get_attr(MPI_COMM_WORLD, of_type, &value, &flag), MPI_ERR_KEYVAL);
+  is_class(MPI_Type_set_attr(MPI_INT, of_comm, value), MPI_ERR_KEYVAL);
+  is_class(MPI_Win_set_attr(win, of_type, value), MPI_ERR_KEYVAL);
+  is_class(MPI_Win_free_keyval(&of_comm), MPI_ERR_KEYVAL);
+  CHECK(of_comm != MPI_KEYVAL_INVALID);
+  OK(MPI_Win_set_attr(win, of_win, value));
+  OK(MPI_Win_free_keyval(&of_win));
+  OK(MPI_Type_free_keyval(&of_type));
+  OK(MPI_Comm_free_keyval(&of_comm));
+  OK(MPI_Win_free(&win));
+}
+
+/* What was taken without a word. */
+static void more_of_windows(void) {
+  int here = 0, value = 1;
+  double wide = 0, other;
+  MPI_Datatype pair;
+  MPI_Win win;
+  OK(MPI_Win_create(&here, sizeof(here), 1, MPI_INFO_NULL, MPI_COMM_SELF, &win));
+  OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+  OK(MPI_Win_fence(0, win));
+  OK(MPI_Put(&value, 1, MPI_INT, 0, 0, 1, MPI_INT, win));
+  is_class(MPI_Compare_and_swap(&wide, &wide, &other, MPI_DOUBLE, 0, 0, win), MPI_ERR_TYPE);
+  OK(MPI_Type_contiguous(1, MPI_INT, &pair));
+  OK(MPI_Type_commit(&pair));
+  is_class(MPI_Compare_and_swap(&value, &value, &here, pair, 0, 0, win), MPI_ERR_TYPE);
+  OK(MPI_Type_free(&pair));
+  /* Nothing is added up, whatever it is. */
+  is_class(MPI_Accumulate(&value, 1, MPI_BYTE, 0, 0, 1, MPI_BYTE, MPI_SUM, win), MPI_ERR_OP);
+  OK(MPI_Accumulate(&value, 0, MPI_BYTE, 0, 0, 0, MPI_BYTE, MPI_SUM, win));
+  OK(MPI_Get_accumulate(&value, 0, MPI_BYTE, &here, 0, MPI_BYTE, 0, 0, 0, MPI_BYTE, MPI_SUM, win));
+  OK(MPI_Win_fence(0, win));
+  OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
+  OK(MPI_Win_unlock(0, win));
+  /* The epoch of the fence ended where that of the lock began. */
+  is_class(MPI_Put(&value, 1, MPI_INT, 0, 0, 1, MPI_INT, win), MPI_ERR_RMA_SYNC);
+  OK(MPI_Win_fence(0, win));
+  OK(MPI_Put(&value, 1, MPI_INT, 0, 0, 1, MPI_INT, win));
+  OK(MPI_Win_fence(0, win));
+  OK(MPI_Win_free(&win));
+}
+
+static void too_large_a_grid(void) {
+  int dims[2] = {size_, 2}, periods[2] = {0, 0}, value = 1;
+  MPI_Comm comm = MPI_COMM_SELF;
+  is_class(MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 0, &comm), MPI_ERR_DIMS);
+  CHECK(comm == MPI_COMM_NULL);
+  is_class(MPI_Reduce_local(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
+  is_class(MPI_Reduce_local(&value, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
+}
+
 int main(int argc, char **argv) {
   int value = 0, in[8], neighbour;
   MPI_Status status;
@@ -95,6 +157,9 @@ int main(int argc, char **argv) {
   begin(&argc, &argv);
   OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
   windows();
+  more_of_windows();
+  keys();
+  too_large_a_grid();
   is_class(MPI_Send(&value, 1, MPI_INT, size_, 0, MPI_COMM_WORLD), MPI_ERR_RANK);
   is_class(MPI_Send(&value, 1, MPI_INT, -9, 0, MPI_COMM_WORLD), MPI_ERR_RANK);
   is_class(MPI_Send(&value, -1, MPI_INT, 0, 0, MPI_COMM_WORLD), MPI_ERR_COUNT);
@@ -119,6 +184,7 @@ int main(int argc, char **argv) {
   OK(MPI_Isend(out, 4, MPI_INT, rank_, 1, MPI_COMM_WORLD, &request));
   is_class(MPI_Recv(in, 2, MPI_INT, rank_, 1, MPI_COMM_WORLD, &status), MPI_ERR_TRUNCATE);
   CHECK(in[0] == 1 && in[1] == 2 && in[2] == 77);
+  CHECK(status.MPI_SOURCE == rank_ && status.MPI_TAG == 1);
   OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
   MPI_Request pair[2];
   MPI_Status statuses[2];
@@ -129,6 +195,11 @@ int main(int argc, char **argv) {
   is_class(MPI_Waitall(2, pair, statuses), MPI_ERR_IN_STATUS);
   is_class(statuses[0].MPI_ERROR, MPI_ERR_TRUNCATE);
   CHECK(statuses[1].MPI_ERROR == MPI_SUCCESS && in[7] == 4);
+  CHECK(statuses[0].MPI_TAG == 2 && statuses[0].MPI_SOURCE == rank_ && statuses[1].MPI_TAG == 3);
+  OK(MPI_Irecv(in, 1, MPI_INT, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, &request));
+  OK(MPI_Send(out, 4, MPI_INT, rank_, 5, MPI_COMM_WORLD));
+  is_class(MPI_Wait(&request, &status), MPI_ERR_TRUNCATE);
+  CHECK(status.MPI_SOURCE == rank_ && status.MPI_TAG == 5 && request == MPI_REQUEST_NULL);
   /* A request that is over is nobody's, whatever was begun since. */
   MPI_Request stale, others[20];
   int flag;

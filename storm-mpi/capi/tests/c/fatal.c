@@ -9,6 +9,11 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "error") == 0) MPI_Send(&value, 1, MPI_INT, 77, 0, MPI_COMM_WORLD);
     if (strcmp(argv[1], "abort") == 0) MPI_Abort(MPI_COMM_WORLD, 42);
     if (strcmp(argv[1], "exit") == 0) return 5;
+    if (strcmp(argv[1], "code") == 0) {
+      MPI_Add_error_code(MPI_ERR_OTHER, &value);
+      MPI_Add_error_string(value, "out of cheese");
+      MPI_Comm_call_errhandler(MPI_COMM_WORLD, value);
+    }
     if (strcmp(argv[1], "twice") == 0) MPI_Init(&argc, &argv);
   }
   MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

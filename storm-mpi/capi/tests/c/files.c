@@ -239,6 +239,28 @@ static void what_closing_says(void) {
   strcpy(path_, plain);
 }
 
+/* Of a file that is only read an overlap was refused. */
+static void what_is_read_twice(void) {
+  int data[4] = {10, 11, 12, 13}, got[8], lengths[2] = {3, 1}, at[2] = {0, 1};
+  MPI_Datatype twice;
+  MPI_Offset end;
+  MPI_File file = opened(MPI_MODE_CREATE | MPI_MODE_RDWR);
+  OK(MPI_Type_indexed(2, lengths, at, MPI_INT, &twice));
+  OK(MPI_Type_commit(&twice));
+  if (me == 0) OK(MPI_File_write_at(file, 0, data, 4, MPI_INT, MPI_STATUS_IGNORE));
+  is_class(MPI_File_set_view(file, 0, MPI_INT, twice, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+  OK(MPI_File_close(&file));
+  file = opened(MPI_MODE_RDONLY);
+  OK(MPI_File_set_view(file, 0, MPI_INT, twice, "native", MPI_INFO_NULL));
+  OK(MPI_File_read_at(file, 0, got, 5, MPI_INT, MPI_STATUS_IGNORE));
+  CHECK(got[0] == 10 && got[1] == 11 && got[2] == 12 && got[3] == 11 && got[4] == 13);
+  OK(MPI_File_seek(file, 0, MPI_SEEK_END));
+  OK(MPI_File_get_position(file, &end));
+  CHECK(end == 5);
+  OK(MPI_File_close(&file));
+  OK(MPI_Type_free(&twice));
+}
+
 /* A name that is not UTF-8 became another. */
 static void a_name_of_any_bytes(const char *directory) {
   char plain[4096];
@@ -264,6 +286,7 @@ int main(int argc, char **argv) {
   views_that_differ();
   the_rest();
   what_closing_says();
+  what_is_read_twice();
   a_name_of_any_bytes(argv[1]);
   return MPI_Finalize();
 }

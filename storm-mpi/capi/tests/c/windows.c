@@ -302,6 +302,16 @@ static void dynamic(void) {
   OK(MPI_Barrier(MPI_COMM_WORLD));
   CHECK(here[1] == 0.25 + left && here[0] == me && here[2] == me);
   OK(MPI_Win_detach(win, here));
+  /* What lies in two stretches that touch was refused. */
+  double both[2] = {me, me};
+  OK(MPI_Win_attach(win, here + 2, 2 * sizeof(double)));
+  OK(MPI_Win_attach(win, here, 2 * sizeof(double)));
+  OK(MPI_Barrier(MPI_COMM_WORLD));
+  OK(MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win));
+  OK(MPI_Put(both, 2, MPI_DOUBLE, right, all[right] + sizeof(double), 2, MPI_DOUBLE, win));
+  OK(MPI_Win_unlock(right, win));
+  OK(MPI_Barrier(MPI_COMM_WORLD));
+  CHECK(here[0] == me && here[1] == left && here[2] == left && here[3] == me);
   OK(MPI_Win_free(&win));
   free(all);
 }

@@ -1,0 +1,67 @@
+//! Error classes and codes that programs add (MPI-4.1, section 9.5). A code of the library's is its class.
+
+use crate::fault::Class;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Codes from the one after the library's last on: the class of each, and its text. For all threads, as classes and texts
+/// may be asked for at any time.
+static ADDED: Mutex<Vec<(c_int, String)>> = Mutex::new(Vec::new());
+
+/// The value of `MPI_LASTUSEDCODE`, whose address programs get.
+static LAST_USED: AtomicI32 = AtomicI32::new(Class::LAST_CODE);
+
+/// How a code was to be added that may not be.
+pub(crate) struct NoSuchCode;
+
+fn added() -> MutexGuard<'static, Vec<(c_int, String)>> {
+    // Nobody panics in here, so what is there is whole.
+    ADDED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn place(code: c_int) -> Option<usize> {
+    usize::try_from(code.checked_sub(Class::LAST_CODE + 1)?).ok()
+}
+
+/// A new class, which is a code of its own.
+pub(crate) fn add_class() -> c_int {
+    add(|code| code)
+}
+
+/// A new code of a class.
+pub(crate) fn add_code(class: c_int) -> Result<c_int, NoSuchCode> {
+    let known = class == 0 || Class::of(class).is_some() || class_of(class) == Some(class);
+    if known { Ok(add(|_| class)) } else { Err(NoSuchCode) }
+}
+
+fn add(class: impl FnOnce(c_int) -> c_int) -> c_int {
+    let mut added = added();
+    let code = Class::LAST_CODE + 1 + added.len() as c_int;
+    added.push((class(code), String::new()));
+    LAST_USED.store(code, Ordering::Relaxed);
+    code
+}
+
+/// Gives a code that was added its text.
+pub(crate) fn set_text(code: c_int, text: String) -> Result<(), NoSuchCode> {
+    let mut added = added();
+    let own = place(code).and_then(|place| added.get_mut(place));
+    own.ok_or(NoSuchCode)?.1 = text;
+    Ok(())
+}
+
+/// The class of a code that was added.
+pub(crate) fn class_of(code: c_int) -> Option<c_int> {
+    added().get(place(code)?).map(|&(class, _)| class)
+}
+
+/// The text of a code that was added.
+pub(crate) fn text_of(code: c_int) -> Option<String> {
+    added().get(place(code)?).map(|(_, text)| text.clone())
+}
+
+/// Where the code that was added last stands.
+pub(crate) fn last_used() -> *const c_int {
+    LAST_USED.as_ptr()
+}
