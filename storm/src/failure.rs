@@ -97,6 +97,10 @@ impl From<ClientError> for Failure {
             }
             ClientError::Connection(_) | ClientError::Closed => plain("connection")
                 .hint("the manager may have ended: `storm queue` tells, its log says why"),
+            ClientError::Unanswered => plain("connection").hint(
+                "it hangs, and may still take the job when it goes on: look with `storm queue` \
+                 before you submit again",
+            ),
             ClientError::Garbled(_) | ClientError::OutOfStep | ClientError::NoSuchFile(_) => {
                 plain("protocol").hint("is this the socket of a Machine Manager?")
             }

@@ -75,6 +75,8 @@ pub enum ErrorCode {
     NoSuchJob,
     /// The job has ended, so this cannot be done to it.
     JobEnded,
+    /// The job is in another state by now than those that were asked for.
+    OtherState,
     /// Only the job's owner and the administrator may do this.
     NotPermitted,
     /// No node has this name.

@@ -67,6 +67,9 @@ pub enum ManagerRequest {
         /// This signal to every process, instead of ending the job.
         #[serde(default)]
         signal: Option<i32>,
+        /// Only those that are in one of these states by then; in any that has not ended, if empty.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        states: Vec<JobState>,
     },
     /// Keep jobs that wait from starting, until they are released.
     Hold {
@@ -184,8 +187,8 @@ impl ManagerRequest {
             ManagerRequest::History(query) => {
                 query.jobs.len() + query.uids.len() + query.users.len()
             }
-            ManagerRequest::Cancel { jobs, .. }
-            | ManagerRequest::Hold { jobs }
+            ManagerRequest::Cancel { jobs, states, .. } => jobs.len() + states.len(),
+            ManagerRequest::Hold { jobs }
             | ManagerRequest::Priority { jobs }
             | ManagerRequest::Release { jobs }
             | ManagerRequest::Wait { jobs } => jobs.len(),

@@ -21,7 +21,11 @@ fn requests() -> Vec<ManagerRequest> {
         }),
         ManagerRequest::Show { job },
         ManagerRequest::Explain { job },
-        ManagerRequest::Cancel { jobs: vec![job, JobId(8)], signal: Some(10) },
+        ManagerRequest::Cancel {
+            jobs: vec![job, JobId(8)],
+            signal: Some(10),
+            states: vec![JobState::Running],
+        },
         ManagerRequest::Hold { jobs: vec![job] },
         ManagerRequest::Release { jobs: vec![job, JobId(8)] },
         ManagerRequest::SetPartition {
@@ -55,7 +59,7 @@ fn a_request_may_leave_out_what_has_a_default() {
     let parse = |line: &str| RequestLine::parse(line.as_bytes());
     let jobs = ManagerRequest::Jobs(JobFilter::default());
     assert_eq!(parse(r#"{"request":"jobs"}"#), Ok(RequestLine::Manager(0, jobs)));
-    let cancel = ManagerRequest::Cancel { jobs: vec![JobId(1)], signal: None };
+    let cancel = ManagerRequest::Cancel { jobs: vec![JobId(1)], signal: None, states: Vec::new() };
     let line = r#"{"id":3,"request":"cancel","jobs":[1]}"#;
     assert_eq!(parse(line), Ok(RequestLine::Manager(3, cancel)));
 }
@@ -86,7 +90,7 @@ fn what_is_wrong_with_a_request_is_said_under_its_number() {
 fn a_request_that_names_more_than_can_be_answered_is_refused() {
     let cancel = |count: usize| {
         let jobs = vec![JobId(u64::MAX); count];
-        RequestLine::Manager(7, ManagerRequest::Cancel { jobs, signal: None })
+        RequestLine::Manager(7, ManagerRequest::Cancel { jobs, signal: None, states: Vec::new() })
     };
     let parse = |line: RequestLine| RequestLine::parse(&line.encode().expect("encodes"));
     assert_eq!(parse(cancel(MAX_NAMED)), Ok(cancel(MAX_NAMED)));

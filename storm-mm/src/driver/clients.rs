@@ -44,8 +44,8 @@ fn answer<P: Primitives, C: Contents + 'static>(shared: &Rc<Shared<P, C>>, call:
         ManagerRequest::Input { job, data, eof } => {
             return input(shared, peer, job, InputRequest { data, eof, replies });
         }
-        ManagerRequest::Cancel { jobs, signal } => {
-            let done = shared.drive(|core, now| core.cancel_all(now, peer, &jobs, signal));
+        ManagerRequest::Cancel { jobs, signal, states } => {
+            let done = shared.drive(|core, now| core.cancel_all(now, peer, &jobs, signal, &states));
             Ok(Reply::Cancelled { jobs: outcomes(&jobs, done) })
         }
         ManagerRequest::Hold { jobs } => {

@@ -28,22 +28,52 @@ impl Core {
         job: JobId,
         signal: Option<i32>,
     ) -> Result<(), ApiError> {
-        // The last first: none may start because another goes.
-        let jobs = self.jobs_of(job).into_iter().rev().collect();
-        self.each_of(now, peer, job, jobs, |core, job| core.cancel_one(now, peer, job, signal))
+        self.cancel_those_in(now, peer, job, signal, &[])
     }
 
-    /// As [`Core::cancel`], of many; what each came to, in order.
+    /// As [`Core::cancel`], of a job that is in one of `states`, or in any if there are none.
+    fn cancel_those_in(
+        &mut self,
+        now: Instant,
+        peer: Peer,
+        job: JobId,
+        signal: Option<i32>,
+        states: &[JobState],
+    ) -> Result<(), ApiError> {
+        // The last first: none may start because another goes.
+        let jobs = self.jobs_of(job).into_iter().rev().collect();
+        self.each_of(now, peer, job, jobs, |core, job| {
+            core.check_state(job, states)?;
+            core.cancel_one(now, peer, job, signal)
+        })
+    }
+
+    /// As [`Core::cancel`], of those of many that are in one of `states`, or in any if there are
+    /// none; what each came to, in order.
     pub fn cancel_all(
         &mut self,
         now: Instant,
         peer: Peer,
         jobs: &[JobId],
         signal: Option<i32>,
+        states: &[JobState],
     ) -> Vec<Result<(), ApiError>> {
         self.together(now, |core| {
-            jobs.iter().map(|job| core.cancel(now, peer, *job, signal)).collect()
+            let cancel = |job: &JobId| core.cancel_those_in(now, peer, *job, signal, states);
+            jobs.iter().map(cancel).collect()
         })
+    }
+
+    /// Whether a job is in one of these states, of which there may be none. One that is not there
+    /// is in none that is wrong.
+    fn check_state(&self, job: JobId, states: &[JobState]) -> Result<(), ApiError> {
+        match self.jobs.get(&job) {
+            Some(record) if !states.is_empty() && !states.contains(&record.state()) => {
+                let message = format!("job {} is {} by now", record.name(), record.state());
+                Err(ApiError::new(ErrorCode::OtherState, message))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn cancel_one(

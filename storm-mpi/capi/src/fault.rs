@@ -200,8 +200,9 @@ impl Fault {
 
     /// With a code that came from the program.
     pub(crate) fn of_code(code: c_int, otherwise: Class, text: impl Into<String>) -> Fault {
-        let own = codes::class_of(code).map(|_| code);
-        Fault { own, ..Fault::new(Class::of(code).unwrap_or(otherwise), text) }
+        let class = codes::class_of(code);
+        let own = class.map(|_| code);
+        Fault { own, ..Fault::new(Class::of(class.unwrap_or(code)).unwrap_or(otherwise), text) }
     }
 
     /// The code that C sees.

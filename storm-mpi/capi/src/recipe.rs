@@ -5,6 +5,7 @@ use crate::session::Session;
 use crate::table::Handle;
 use crate::types::{Type, is_predefined};
 use std::ffi::c_int;
+use std::mem;
 use std::rc::Rc;
 
 /// The function that made a datatype: the combiners of `mpi.h`.
@@ -39,6 +40,20 @@ pub(crate) enum Ingredient {
     Predefined(Handle),
     /// One of the program's, which may have freed it.
     Made(Rc<Type>),
+}
+
+/// One level after the other: a type may stand on a million others, each made of the one before.
+impl Drop for Recipe {
+    fn drop(&mut self) {
+        let mut left = mem::take(&mut self.types);
+        while let Some(ingredient) = left.pop() {
+            let Ingredient::Made(datatype) = ingredient else { continue };
+            let recipe = Rc::into_inner(datatype).and_then(|mut last| last.recipe.take());
+            if let Some(mut recipe) = recipe.and_then(Rc::into_inner) {
+                left.append(&mut recipe.types);
+            }
+        }
+    }
 }
 
 impl Recipe {

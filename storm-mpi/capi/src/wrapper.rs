@@ -37,7 +37,10 @@ pub(crate) fn run(language: &Language) -> ExitCode {
     let show = arguments.iter().any(|a| a == "-show" || a == "--show");
     let is_static = arguments.iter().any(|a| a == "-static_mpi");
     let own = |a: &OsString| a == "-show" || a == "--show" || a == "-static_mpi";
-    if !show && arguments.iter().any(|a| a == "--help" || a == "-help") {
+    // Elsewhere it may be an argument for what the compiler calls, as behind -Xlinker.
+    if let [only] = arguments.as_slice()
+        && (only == "--help" || only == "-help")
+    {
         return language.help();
     }
     let Some(place) = Place::find() else {

@@ -229,7 +229,7 @@ fn what_is_fatal_ends_the_whole_job() {
     end("exit");
     let own = end("code");
     assert!(
-        own.ranks[3].stderr.contains("raised by the program: out of cheese"),
+        own.ranks[3].stderr.contains("raised by the program: out of cheese (MPI_ERR_OTHER)"),
         "{}",
         own.report()
     );

@@ -12,8 +12,8 @@ use crate::manager::Manager;
 use crate::output::{ArrayStates, Changed, Output};
 use nix::unistd::User;
 use storm_mm::api::{
-    ApiError, CancelOutcome, Client, HistoryQuery, JobFilter, JobView, MAX_NAMED, ManagerRequest,
-    Reply,
+    ApiError, CancelOutcome, Client, ErrorCode, HistoryQuery, JobFilter, JobState, JobView,
+    MAX_NAMED, ManagerRequest, Reply,
 };
 use storm_rm::{ArrayTask, JobId};
 
@@ -84,12 +84,8 @@ async fn first_unknown(client: &mut Client, jobs: Vec<JobId>) -> Result<Option<J
         return Ok(None);
     }
     let filter = JobFilter { jobs: jobs.clone(), history: true, ..JobFilter::default() };
-    match client.call(ManagerRequest::Jobs(filter)).await? {
-        Reply::Jobs { jobs: known, .. } => {
-            Ok(jobs.into_iter().find(|job| !is_listed(*job, &known)))
-        }
-        other => Err(misunderstood(&other)),
-    }
+    let known = list(client, filter).await?;
+    Ok(jobs.into_iter().find(|job| !is_listed(*job, &known)))
 }
 
 /// `hist`.
@@ -192,18 +188,25 @@ pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Resul
     // What runs has until kill-grace to end: that it has ended the queue tells.
     let signal = options.signal;
     let done = if signal.is_some() { "Signalled" } else { "Cancelling" };
-    let request = |jobs| ManagerRequest::Cancel { jobs, signal };
+    // What has begun, or ended, since it was listed is not meant any more.
+    let states = options.state.clone();
+    let request = |jobs| ManagerRequest::Cancel { jobs, signal, states: states.clone() };
     if options.user.is_none() && options.state.is_empty() && options.partition.is_empty() {
         return change(&options.cluster, &options.jobs, request, done, output).await;
     }
     let manager = choices(&options.cluster)?.required()?.open()?;
     let (uids, users) = who(options.user, &manager)?;
     let mut client = manager.connect().await?;
-    let jobs = resolve(&mut client, &options.jobs).await?;
-    let filter = JobFilter { states: options.state, uids, users, jobs, history: false };
+    let named = resolve(&mut client, &options.jobs).await?;
+    if let Some(job) = first_unknown(&mut client, named.clone()).await? {
+        return Err(no_such_job(job));
+    }
+    // Of jobs that are not named those are meant that can have a signal.
+    let waiting_too = signal.is_none() || !named.is_empty() || !options.state.is_empty();
+    let filter = JobFilter { states: options.state, uids, users, jobs: named, history: false };
     let mut jobs = list(&mut client, filter).await?;
     // Those that are named are listed though they have ended, and states may be such.
-    jobs.retain(|job| !job.state.is_final());
+    jobs.retain(|job| !job.state.is_final() && (waiting_too || job.state != JobState::Pending));
     retain_partitions(&mut client, &mut jobs, &options.partition).await?;
     if jobs.is_empty() {
         super::note(&output.note("no job that waits or runs is meant: nothing is cancelled"));
@@ -212,7 +215,10 @@ pub(super) async fn cancel(options: CancelOptions, output: &dyn Output) -> Resul
     for some in jobs.chunks(MAX_NAMED) {
         let numbers = some.iter().map(|job| job.id).collect();
         let outcomes = outcomes(client.call(request(numbers)).await?)?;
-        changed.extend(some.iter().zip(outcomes).map(|(job, outcome)| Changed {
+        let meant = some.iter().zip(outcomes).filter(|(_, outcome)| {
+            outcome.error.as_ref().is_none_or(|error| error.code != ErrorCode::OtherState)
+        });
+        changed.extend(meant.map(|(job, outcome)| Changed {
             id: Some(job.id),
             name: job.job_name(),
             error: outcome.error,

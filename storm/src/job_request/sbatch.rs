@@ -85,6 +85,10 @@ fn counterpart(word: &str, next: &mut impl FnMut() -> Option<String>) -> Option<
     if let Some((_, _, ours)) = BARE.iter().find(|known| named(known, word)) {
         return Some(vec![(*ours).to_owned()]);
     }
+    // There without a value it means a hundred, and what follows is another option.
+    if word == "--nice" {
+        return Some(vec!["--nice".to_owned(), "100".to_owned()]);
+    }
     if let Some((_, _, ours)) = WITH_VALUE.iter().find(|known| named(known, word)) {
         return Some(vec![(*ours).to_owned(), next()?]);
     }
@@ -181,14 +185,14 @@ mod tests {
     #[test]
     fn what_storm_has_not_is_named_as_it_is_written() {
         let asked = asked([
-            "--gres=gpu:2 -w n1 -n 4",
+            "--gres=gpu:2 --nice -w n1 -n 4",
             "--nodes=2-4",
             "--output=%x.out -N 2-4",
             "--mail-type=END",
             "-n",
             "--exclusive=user",
         ]);
-        assert_eq!(asked.options, ["-n", "4"]);
+        assert_eq!(asked.options, ["--nice", "100", "-n", "4"]);
         let left = "--gres=gpu:2, -w n1, --nodes=2-4, --output=%x.out, -N 2-4, --mail-type=END, \
                     -n, --exclusive=user";
         assert_eq!(asked.left.join(", "), left);

@@ -32,7 +32,7 @@ impl ArrayStates {
             states.iter().map(|(state, count)| format!("{count} {state}")).collect();
         let states = states.join(", ");
         format!(
-            "Array {array} of {jobs} jobs: {states}. `storm queue --all {array}` lists them; this \
+            "Array {array}, {jobs} jobs remembered: {states}. `storm queue --all {array}` lists them; this \
              is {told}:\n"
         )
     }

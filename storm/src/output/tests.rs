@@ -316,10 +316,10 @@ fn a_job_that_stands_for_its_array_says_how_that_is() {
     let table = TableOutput::new(TimeZone::UTC.into());
     assert_eq!(
         table.explanation(&explanation, Some(&array)),
-        "Array 7 of 4 jobs: 2 PENDING, 1 RUNNING, 1 COMPLETED. `storm queue --all 7` lists them; \
+        "Array 7, 4 jobs remembered: 2 PENDING, 1 RUNNING, 1 COMPLETED. `storm queue --all 7` lists them; \
          this is 7_1:\nJob 7_1 is RUNNING: it runs on n1\n"
     );
-    assert!(table.job(&detail(), Some(&array)).starts_with("Array 7 of 4 jobs: "));
+    assert!(table.job(&detail(), Some(&array)).starts_with("Array 7, 4 jobs remembered: "));
     for json in [
         JsonOutput.explanation(&explanation, Some(&array)),
         JsonOutput.job(&detail(), Some(&array)),

@@ -50,6 +50,10 @@ pub enum ClientError {
         #[source]
         source: ClientSessionError,
     },
+    /// The manager has been asked and has not answered in time. It may still do what it was asked
+    /// for.
+    #[error("the manager has the request and does not answer")]
+    Unanswered,
     /// The manager speaks another version of the protocol.
     #[error("the manager speaks version {0} of the protocol, this program version {API_VERSION}")]
     Version(u32),
@@ -174,7 +178,10 @@ impl Client {
         let mut reader = LineReader::new(read, MAX_REPLY_LINE_BYTES);
         let line = timeout(HELLO_TIMEOUT, reader.line())
             .await
-            .map_err(|_| connect_error(io::ErrorKind::TimedOut.into()))??
+            .map_err(|_| match early {
+                [] => connect_error(io::ErrorKind::TimedOut.into()),
+                _ => ClientError::Unanswered,
+            })??
             .ok_or(ClientError::Closed)?;
         let server: Hello = serde_json::from_slice(&line).map_err(ClientError::Garbled)?;
         if server.storm_api != API_VERSION {

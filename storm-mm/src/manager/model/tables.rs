@@ -2,8 +2,8 @@
 //! when its node dies, when the cluster goes down; and its state's name.
 
 use super::invariants::check_all;
-use super::world::{NODES, World, spec};
-use crate::api::JobState;
+use super::world::{NODES, USER, World, spec};
+use crate::api::{ApiError, ErrorCode, JobState};
 use crate::job::{EndCause, Phase};
 use storm_primitives::NodeId;
 use storm_rm::message::{ExitStatus, RankExit, Report};
@@ -126,6 +126,23 @@ fn a_job_that_wants_it_runs_again_whatever_phase_its_node_was_lost_in() {
         let expected = if phase == "ending" { JobState::Failed } else { JobState::Completed };
         assert_eq!(state_of(&world, job), expected, "{phase}");
     }
+}
+
+/// Who lists jobs in a state and then cancels those may be overtaken by a job that begins.
+#[test]
+fn only_jobs_in_the_states_that_were_asked_for_are_cancelled() {
+    let (mut world, job) = in_phase("running", false);
+    let mut cancel = |states: &[JobState]| {
+        world.act(|core, now| core.cancel_all(now, USER, &[job, JobId(99)], None, states))
+    };
+    let codes =
+        |done: Vec<Result<(), ApiError>>| done.into_iter().map(|one| one.map_err(|e| e.code));
+    let waiting: Vec<_> = codes(cancel(&[JobState::Pending])).collect();
+    assert_eq!(waiting, [Err(ErrorCode::OtherState), Err(ErrorCode::NoSuchJob)]);
+    let running: Vec<_> = codes(cancel(&[JobState::Running])).collect();
+    assert_eq!(running, [Ok(()), Err(ErrorCode::NoSuchJob)]);
+    world.finish();
+    assert_eq!(state_of(&world, job), JobState::Cancelled);
 }
 
 #[test]

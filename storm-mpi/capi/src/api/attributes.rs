@@ -57,10 +57,10 @@ pub(crate) trait Holder {
     /// Key and value of each, in the order in which they came.
     fn attributes(&self) -> &RefCell<Vec<(Handle, usize)>>;
 
-    /// Whether a key is one for attributes of this kind of object.
+    /// Whether a key is one of the program's for attributes of this kind of object.
     fn takes(&self, session: &Session, key: Handle) -> Outcome {
         let of = session.keyvals.borrow().get(key)?.of;
-        if of.is_none_or(|of| of.names(self.handle())) { Ok(()) } else { Err(other_kind()) }
+        if of.is_some_and(|of| of.names(self.handle())) { Ok(()) } else { Err(other_kind()) }
     }
 }
 

@@ -269,7 +269,7 @@ impl OpenFile {
             Whence::Current => self.position.get(),
             Whence::End => {
                 let seen = self.seen.borrow().view.seen_of(self.size()?);
-                seen.div_ceil(self.unit_bytes() as u64) as i64
+                i64::try_from(seen.div_ceil(self.unit_bytes() as u64)).unwrap_or(i64::MAX)
             }
         };
         let beyond = || Fault::new(Class::Arg, format!("offset {offset}"));

@@ -54,7 +54,8 @@ impl View {
         self.stretch(position).map(|(place, _)| place)
     }
 
-    /// How much is seen of a file of so many bytes, up to the first byte that it has not.
+    /// How much is seen of a file of so many bytes, up to the first byte that it has not. Where data
+    /// overlaps that may be more than can be counted: then it is the most that can.
     pub(super) fn seen_of(&self, file_bytes: u64) -> u64 {
         let Some(room) = file_bytes.checked_sub(self.displacement) else { return 0 };
         let reach = self.stretches.iter().map(|stretch| stretch.at + stretch.bytes).max();
@@ -65,7 +66,7 @@ impl View {
         let short = self.stretches.iter().find(|stretch| base + stretch.at + stretch.bytes > room);
         let part =
             short.map_or(0, |stretch| stretch.before + room.saturating_sub(base + stretch.at));
-        whole * self.size + part
+        whole.saturating_mul(self.size).saturating_add(part)
     }
 
     /// Reads what is seen from a position on; gives how much there was.

@@ -229,8 +229,21 @@ static void buffered_again_and_again(void) {
   CHECK(back == space && bytes == (int)sizeof(space));
 }
 
+/* The end of the last one called itself once for each before. */
+static void one_of_another_many_times(void) {
+  MPI_Datatype type, next;
+  OK(MPI_Type_contiguous(2, MPI_INT, &type));
+  for (int i = 0; i < 300000; i++) {
+    OK(MPI_Type_dup(type, &next));
+    OK(MPI_Type_free(&type));
+    type = next;
+  }
+  OK(MPI_Type_free(&type));
+}
+
 int main(int argc, char **argv) {
   begin(&argc, &argv);
+  one_of_another_many_times();
   blocks();
   arrays();
   one_of_another();

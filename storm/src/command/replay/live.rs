@@ -246,7 +246,7 @@ async fn abandon(manager: &Manager, jobs: Vec<JobId>) {
         let mut client = manager.connect().await.ok()?;
         // Those that have ended already are no reason to leave the others.
         for job in jobs {
-            let one = ManagerRequest::Cancel { jobs: vec![job], signal: None };
+            let one = ManagerRequest::Cancel { jobs: vec![job], signal: None, states: Vec::new() };
             let _ = client.call(one).await;
         }
         Some(())
