@@ -6,6 +6,7 @@
 mod former;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod latest;
 mod memory;
 mod redb_journal;
 mod retention;
