@@ -10,6 +10,8 @@ mod latest;
 mod memory;
 mod redb_journal;
 mod retention;
+#[cfg(test)]
+mod warnings;
 
 pub use memory::MemoryJournal;
 pub use redb_journal::{JournalError, RedbJournal};
