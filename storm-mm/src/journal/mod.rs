@@ -6,9 +6,12 @@
 mod former;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod latest;
 mod memory;
 mod redb_journal;
 mod retention;
+#[cfg(test)]
+mod warnings;
 
 pub use memory::MemoryJournal;
 pub use redb_journal::{JournalError, RedbJournal};

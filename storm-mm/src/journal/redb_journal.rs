@@ -7,6 +7,7 @@
 //! arrives while it writes goes into the next transaction together, and with it the
 //! removal of what nobody needs any more ([`Retention`]).
 
+use super::latest::Latest;
 use super::retention::{Mark, Retention};
 use super::{Entry, Journal, former};
 use crate::job::JobEvent;
@@ -108,9 +109,19 @@ impl RedbJournal {
             Err(JournalError::Damaged { what: "the store cannot make sense of it".to_owned() })
         })?;
         let next = retention.next_sequence();
+        let (mut latest, noted) = Latest::open(path);
+        if let Some(missing) = noted.and_then(|noted| noted.checked_sub(next)).filter(|by| *by > 0)
+        {
+            tracing::warn!(
+                path = %path.display(),
+                missing,
+                "the latest events of the journal are lost: its file is damaged, or an older one"
+            );
+        }
+        latest.note(next);
         let (groups, waiting) = crossbeam_channel::bounded(WAITING_GROUPS);
         let commits = Arc::new(AtomicU64::new(0));
-        let mut writer = Writer { database, retention, next, commits: commits.clone() };
+        let mut writer = Writer { database, retention, next, latest, commits: commits.clone() };
         let writer = std::thread::Builder::new()
             .name("storm-journal".to_owned())
             .spawn(move || writer.write_groups(&waiting))
@@ -150,7 +161,7 @@ impl Drop for RedbJournal {
 }
 
 /// Opens or makes the file, for its owner only: a job's environment is in it.
-fn open_private(path: &Path) -> io::Result<File> {
+pub(super) fn open_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file =
         options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
@@ -280,7 +291,7 @@ fn checked(sequence: u64, sealed: &[u8]) -> Result<&[u8], JournalError> {
 }
 
 /// The entry in stored bytes, unless they are damaged.
-fn unseal(sequence: u64, sealed: &[u8]) -> Option<&[u8]> {
+pub(super) fn unseal(sequence: u64, sealed: &[u8]) -> Option<&[u8]> {
     let (sum, encoded) = sealed.split_first_chunk::<CHECKSUM_BYTES>()?;
     (*sum == checksum(sequence, encoded)).then_some(encoded)
 }
@@ -306,6 +317,7 @@ struct Writer {
     database: Database,
     retention: Retention,
     next: u64,
+    latest: Latest,
     commits: Arc<AtomicU64>,
 }
 
@@ -357,7 +369,9 @@ impl Writer {
         if self.retention.is_due() {
             remove(&transaction, &self.retention.take_unneeded())?;
         }
-        Ok(transaction.commit()?)
+        transaction.commit()?;
+        self.latest.note(self.next);
+        Ok(())
     }
 }
 
