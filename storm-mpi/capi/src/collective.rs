@@ -45,6 +45,7 @@ pub(crate) fn waiting<F: Future<Output = Outcome>>(
     body: impl FnOnce(Members) -> F,
 ) -> c_int {
     on(comm, name, |session, comm| {
+        comm.must_be_intra()?;
         now(body(Members { session, comm: Rc::clone(comm), turn: None }))
     })
 }
@@ -57,6 +58,7 @@ pub(crate) fn started<F: Future<Output = Outcome> + 'static>(
     body: impl FnOnce(Members) -> F,
 ) -> c_int {
     on(comm, name, |session, comm| {
+        comm.must_be_intra()?;
         let (before, begun) = (comm.last_turn(), session.process.messages_begun());
         let turn = comm.next_turn();
         let members = Members { session, comm: Rc::clone(comm), turn: Some(turn) };

@@ -162,6 +162,12 @@ fn communicators() {
 }
 
 #[test]
+fn intercommunicators() {
+    let program = Program::compiled("intercomms");
+    program.run_everywhere();
+}
+
+#[test]
 fn graphs() {
     let program = Program::compiled("graphs");
     program.run_everywhere();
